@@ -1,0 +1,107 @@
+"""Run the shipped commands as the agent runs them, on fixture trees instead of this machine."""
+
+import json
+import re
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ETC = Path(__file__).resolve().parents[2] / "etc"
+DIAGNOSE = ETC / "node-diagnose-commands"
+REPAIR = ETC / "node-repair-commands"
+ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8", "HOME": "/"}
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+NEEDS = ("Ok", "live-repair", "evacuate", "evacuate-failover")
+OK = {"status": "Ok", "details": {"faults": []}}
+CALL = "call-operator"
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How a command ended."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+    @property
+    def diagnosis(self) -> dict[str, Any]:
+        """What it printed, which must keep the contract of a diagnose command."""
+        assert (self.code, self.stderr) == (0, "")
+        said: dict[str, Any] = json.loads(self.stdout)
+        assert set(said) <= {"status", "command", "details"}
+        assert said["status"] in NEEDS
+        assert ("command" in said) == (said["status"] == "live-repair")
+        assert NAME.fullmatch(said.get("command", "x"))
+        assert self.stdout == json.dumps(said, sort_keys=True) + "\n"
+        return said
+
+    @property
+    def need(self) -> str:
+        return str(self.diagnosis["status"])
+
+    @property
+    def faults(self) -> Any:
+        return self.diagnosis["details"]["faults"]
+
+    @property
+    def complaint(self) -> str:
+        """The one line of a command that could not know or could not do."""
+        assert self.code != 0
+        assert self.stderr.count("\n") == 1, self.stderr
+        assert self.stderr.endswith("\n")
+        return self.stderr.rstrip("\n")
+
+
+def run_file(path: Path, stdin: bytes = b"") -> Ran:
+    done = subprocess.run(
+        [path], input=stdin, capture_output=True, env=ENVIRONMENT, cwd="/", timeout=60, check=False
+    )
+    return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+class Shipped:
+    """The shipped commands, copied with other constants, and a folder for their world."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root = folder
+
+    def run(self, name: str, stdin: object = b"", **constants: object) -> Ran:
+        """Run a copy in which each given constant has been given another value."""
+        original = next(f / name for f in (DIAGNOSE, REPAIR) if (f / name).exists())
+        text = original.read_text()
+        for constant, value in constants.items():
+            literal = repr(str(value) if isinstance(value, Path) else value)
+            head, _, rest = text.partition(f"\n{constant} = ")
+            assert rest, f"{name} has no constant {constant}"
+            text = f"{head}\n{constant} = {literal}\n{rest.partition(chr(10))[2]}"
+        copy = self.root / "copies" / name
+        copy.parent.mkdir(exist_ok=True)
+        copy.write_text(text)
+        copy.chmod(0o755)
+        raw = stdin if isinstance(stdin, bytes) else json.dumps(stdin).encode()
+        return run_file(copy, raw)
+
+    def tree(self, files: Mapping[str, str | None], under: str = "") -> Path:
+        """Make files; "-> x" is a symbolic link to x, None a folder. Give back the root."""
+        for name, content in files.items():
+            path = self.root / under / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if content is None:
+                path.mkdir(exist_ok=True)
+            elif content.startswith("-> "):
+                path.unlink(missing_ok=True)
+                path.symlink_to(content.removeprefix("-> "))
+            else:
+                path.write_text(content)
+        return self.root / under
+
+    def tool(self, name: str, script: str) -> Path:
+        """A fake tool, written in sh."""
+        path = self.root / "tools" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+        return path

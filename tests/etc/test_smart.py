@@ -1,0 +1,165 @@
+"""Disks as smartctl describes them; the answers are shaped like those of versions 7.3 to 7.5."""
+
+import json
+from typing import Any
+
+import pytest
+
+from .shipped import CALL, OK, Ran, Shipped
+
+SATA = {
+    "model_name": "ACME 4000",
+    "serial_number": "Z1",
+    "smart_support": {"available": True, "enabled": True},
+    "smart_status": {"passed": True},
+    "temperature": {"current": 31},
+    "power_on_time": {"hours": 4711},
+}
+NVME = SATA | {
+    "smart_status": {"passed": True, "nvme": {"value": 0}},
+    "nvme_smart_health_information_log": {"critical_warning": 0, "percentage_used": 3},
+}
+FAILED = {"smart_status": {"passed": False}}
+
+
+def attribute(name: str, when: str, *, prefailure: bool) -> dict[str, Any]:
+    row = {"name": name, "when_failed": when, "flags": {"prefailure": prefailure}}
+    return {"ata_smart_attributes": {"table": [row]}}
+
+
+def log(**values: int) -> dict[str, Any]:
+    return FAILED | {
+        "nvme_smart_health_information_log": {"critical_warning": 0, "percentage_used": 3} | values
+    }
+
+
+def ask(shipped: Shipped, *answers: tuple[str, str, int, dict[str, Any] | str]) -> Ran:
+    """Run with a smartctl that knows these devices: name, type, exit status, answer."""
+    scan = {
+        "smartctl": {"exit_status": 0},
+        "devices": [{"name": name, "type": kind} for name, kind, _, _ in answers],
+    }
+    lines = ['for device; do :; done; case "$*" in *--scan*) device=scan;; esac']
+    lines += [f'echo "$*" >> {shipped.root}/asked', 'case "$device" in']
+    lines += [f"scan) cat <<'END'\n{json.dumps(scan)}\nEND\n;;"]
+    for name, _, status, answer in answers:
+        if isinstance(answer, dict):
+            answer = json.dumps({"smartctl": {"exit_status": status}} | answer)
+        lines += [f"{name}) cat <<'END'\n{answer}\nEND\nexit {status};;"]
+    tool = shipped.tool("smartctl", "\n".join([*lines, "esac"]))
+    return shipped.run("smart", TOOLS=(str(tool),))
+
+
+@pytest.mark.parametrize(
+    ("status", "answer", "need", "complaints"),
+    [
+        pytest.param(0, SATA, "Ok", None, id="healthy"),
+        pytest.param(64, SATA, "Ok", None, id="bit 6: old errors in the log"),
+        pytest.param(128, SATA, "Ok", None, id="bit 7: an old self-test failed"),
+        pytest.param(32, SATA, "Ok", None, id="bit 5: below a threshold in the past"),
+        pytest.param(4, SATA, "Ok", None, id="bit 2: some command unsupported, health known"),
+        pytest.param(8, SATA | FAILED, "evacuate", ["health-failed"], id="bit 3: failing"),
+        pytest.param(
+            16,
+            SATA | attribute("Reallocated_Sector_Ct", "now", prefailure=True),
+            "evacuate",
+            ["attribute-Reallocated_Sector_Ct"],
+            id="bit 4: prefail attribute below its threshold",
+        ),
+        pytest.param(
+            0,
+            SATA | attribute("Power_On_Hours", "now", prefailure=False),
+            "Ok",
+            None,
+            id="an old-age attribute is no failure",
+        ),
+        pytest.param(
+            0,
+            SATA | attribute("Spin_Up_Time", "past", prefailure=True),
+            "Ok",
+            None,
+            id="a prefail attribute in the past",
+        ),
+        pytest.param(0, NVME, "Ok", None, id="healthy NVMe"),
+        pytest.param(
+            8, NVME | log(critical_warning=1), "evacuate", ["spare-low"], id="NVMe spare low"
+        ),
+        pytest.param(
+            8,
+            NVME | log(critical_warning=0b1100),
+            "evacuate",
+            ["read-only", "reliability-degraded"],
+            id="NVMe two warnings",
+        ),
+        pytest.param(
+            8, NVME | log(critical_warning=2), "Ok", None, id="a hot NVMe is not a failing one"
+        ),
+        pytest.param(
+            0, NVME | log(percentage_used=100), "live-repair", ["worn"], id="NVMe worn out"
+        ),
+        pytest.param(3, {}, "Ok", None, id="asleep stays asleep"),
+        pytest.param(4, {"smart_support": {"available": False}}, "Ok", None, id="a virtual disk"),
+    ],
+)
+def test_one_disk(
+    shipped: Shipped, status: int, answer: dict[str, Any], need: str, complaints: list[str] | None
+) -> None:
+    ran = ask(shipped, ("/dev/sda", "scsi", status, answer))
+    assert ran.need == need
+    assert ran.diagnosis.get("command") == (CALL if need == "live-repair" else None)
+    fault = {
+        "device": "/dev/sda",
+        "type": "scsi",
+        "model_name": "ACME 4000",
+        "serial_number": "Z1",
+    }
+    assert ran.faults == ([fault | {"complaints": complaints}] if complaints else [])
+
+
+@pytest.mark.parametrize(
+    ("status", "answer", "why"),
+    [
+        pytest.param(2, {}, "exit status 2", id="cannot be opened"),
+        pytest.param(1, {}, "exit status 1", id="unknown bridge"),
+        pytest.param(0, {}, "exit status 0", id="health not told"),
+        pytest.param(2, "not JSON", "Expecting value", id="no JSON"),
+        pytest.param(0, '["hostile"]', "list indices", id="another shape"),
+        pytest.param(
+            8, NVME | {"nvme_smart_health_information_log": {}}, "critical_warning", id="hollow"
+        ),
+    ],
+)
+def test_a_disk_that_cannot_be_asked_is_not_ok(
+    shipped: Shipped, status: int, answer: dict[str, Any] | str, why: str
+) -> None:
+    ran = ask(shipped, ("/dev/sda", "scsi", status, answer), ("/dev/sdb", "scsi", 0, SATA))
+    assert ran.complaint.startswith("smart: ValueError: /dev/sda: ")
+    assert why in ran.complaint
+    assert ran.code == 1
+
+
+def test_a_failing_disk_is_told_even_if_another_cannot_be_asked(shipped: Shipped) -> None:
+    ran = ask(shipped, ("/dev/sda", "scsi", 2, {}), ("/dev/sdb", "scsi", 8, SATA | FAILED))
+    assert [fault["device"] for fault in ran.faults] == ["/dev/sdb"]
+
+
+def test_the_type_is_given_only_where_smartctl_cannot_find_out(shipped: Shipped) -> None:
+    answers = [("/dev/sda", "scsi"), ("/dev/bus/0", "megaraid,4"), ("/dev/nvme0", "nvme")]
+    ask(shipped, *((name, kind, 0, SATA) for name, kind in answers))
+    _, sata, raid, nvme = (shipped.root / "asked").read_text().splitlines()
+    flags = "--json=c -i -H -A -l error -n standby,3"
+    assert sata == f"{flags} /dev/sda"
+    assert raid == f"{flags} -d megaraid,4 /dev/bus/0"
+    assert nvme == f"{flags} -d nvme /dev/nvme0"
+
+
+def test_numbers_that_move_stay_out(shipped: Shipped) -> None:
+    later = SATA | FAILED | {"temperature": {"current": 55}, "power_on_time": {"hours": 5000}}
+    first = ask(shipped, ("/dev/sda", "scsi", 8, SATA | FAILED))
+    assert ask(shipped, ("/dev/sda", "scsi", 8 + 64, later)).stdout == first.stdout
+
+
+def test_no_disks_and_no_tool(shipped: Shipped) -> None:
+    assert ask(shipped).diagnosis == OK
+    ran = shipped.run("smart", TOOLS=(str(shipped.root / "none"),))
+    assert (ran.code, ran.complaint) == (69, "smart: smartctl is not installed")
