@@ -1,0 +1,141 @@
+"""From what commands printed to what the node says: interpret, stabilise, merge. Pure."""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, TypeAlias
+
+from nodeagent.agent.run import Ran, StillRunning
+from nodeagent.errors import MessageError
+from nodeagent.model.diagnosis import Diagnosis, Need, Steady, Unusable, Verdict
+from nodeagent.protocol.canonical import DROP, canonical, each_path, read, read_text
+from nodeagent.protocol.messages import BUILT_IN, diagnosis_of
+
+Interpreted: TypeAlias = Diagnosis | Unusable
+
+_PERFDATA = re.compile(r"\|.*", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How the output of one command is read.
+
+    `drop` and `bucket` are JSON pointers (with `*` for every element) to parts that move
+    while the hardware does not: they are left out, or rounded down to a multiple.
+    `nagios` maps the exit codes of a Nagios plug-in to needs; None expects our own JSON.
+    `repair` is the repair command to name where a plug-in's state maps to live-repair.
+    """
+
+    drop: tuple[str, ...] = ()
+    bucket: Mapping[str, float] = field(default_factory=dict)
+    nagios: Mapping[int, Need] | None = None
+    repair: str | None = None
+
+
+def interpret(ran: Ran, reading: Reading) -> Interpreted:
+    """Turn one run into a diagnosis, or say why it cannot be believed."""
+    if isinstance(ran, StillRunning):
+        return Unusable(ran.fault)
+    if reading.nagios is not None and ran.stopped is None and not ran.stuck:
+        return _interpret_plugin(ran.code, ran.stdout, reading)
+    if ran.fault is not None:
+        return Unusable(ran.fault)
+    try:
+        document = read(ran.stdout)
+        return diagnosis_of(_steadied(document, reading))
+    except MessageError as error:
+        return Unusable(f"output {error}")
+
+
+def _steadied(document: Any, reading: Reading) -> Any:
+    for path in reading.drop:
+        document = each_path(document, path, lambda _: DROP)
+    for path, width in reading.bucket.items():
+        document = each_path(document, path, partial(_rounded, width))
+    return document
+
+
+def _rounded(width: float, value: Any) -> Any:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return value
+    return math.floor(value / width) * width
+
+
+def _interpret_plugin(code: int | None, stdout: bytes, reading: Reading) -> Interpreted:
+    """Read a Nagios plug-in: exit code 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN; first line."""
+    assert reading.nagios is not None
+    if code is None or code not in reading.nagios:
+        return Unusable(f"plug-in ended with {code}, which is mapped to no need")
+    need = reading.nagios[code]
+    line = _PERFDATA.sub("", stdout.decode("utf-8", "replace").partition("\n")[0])
+    document: dict[str, Any] = {"status": need.wire}
+    if need is not Need.OK:
+        document["details"] = {"output": _PRINTABLE.sub("?", line.strip())[:500]}
+    if need is Need.LIVE_REPAIR:
+        document["command"] = reading.repair
+    try:
+        return diagnosis_of(_steadied(document, reading))
+    except MessageError as error:
+        return Unusable(f"output {error}")
+
+
+_PRINTABLE = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
+
+
+def stabilise(
+    steady: Steady, that: Interpreted, now: int, *, confirm: int, confirm_worse: int | None = None
+) -> Steady:
+    """Fold one run into what we stand by for this command. `now` is unix milliseconds.
+
+    A change counts only after `confirm` equal runs in a row (`confirm_worse` for a more
+    invasive need). An unusable run confirms nothing and denies nothing: it keeps the
+    current diagnosis, which ages, and breaks the challenger's row.
+    """
+    if isinstance(that, Unusable):
+        return replace(steady, challenger=None, times=0, why=that.why)
+    if that == steady.current:
+        return replace(steady, challenger=None, times=0, checked=now, why=None)
+    times = steady.times + 1 if that == steady.challenger else 1
+    current = steady.current.need if steady.current else Need.OK
+    worse = that.need > current
+    wanted = confirm_worse if worse and confirm_worse is not None else confirm
+    if times >= wanted:
+        return Steady(current=that, checked=now, changed=now)
+    checked = now if steady.current else None
+    return replace(steady, challenger=that, times=times, checked=checked, why=None)
+
+
+def merge(steadies: Mapping[str, Steady], order: Sequence[str], now: int) -> Verdict:
+    """Merge the commands into one verdict: the worst need wins, details by command name.
+
+    No command configured is the built-in diagnose, which always says Ok. One command's
+    diagnosis is passed on as it is. Of several, only those that need something are named
+    in the details once one does, so that the same fault stays the same text whatever the
+    healthy ones say. While a command has never been confirmed the node is not called Ok.
+    """
+    if not order:
+        return Verdict(BUILT_IN, checked=now, changed=None)
+    rows = [(name, steadies.get(name, Steady())) for name in order]
+    unusable = {name: row.why for name, row in rows if row.why is not None}
+    known = [(name, row, row.current) for name, row in rows if row.current is not None]
+    sick = [(name, row, said) for name, row, said in known if said.need is not Need.OK]
+    unknown = len(known) < len(rows)
+    if unknown and not sick:
+        return Verdict(None, None, None, unusable)
+    speaking = sick or known
+    worst = max(said.need for _, _, said in speaking)
+    # The verdict is as old as the oldest of those it rests on; an Ok rests on all of them.
+    checked = min((row.checked or 0) for _, row, said in speaking if said.need is worst)
+    changed = max((row.changed or 0) for _, row, _ in speaking)
+    if len(order) == 1:
+        return Verdict(speaking[0][2], checked, changed, unusable)
+    document: dict[str, Any] = {
+        "status": worst.wire,
+        "details": {name: read_text(said.text) for name, _, said in speaking},
+    }
+    if worst is Need.LIVE_REPAIR:
+        document["command"] = next(s.command for _, _, s in speaking if s.need is worst)
+    diagnosis = Diagnosis(worst, document.get("command"), canonical(document))
+    return Verdict(diagnosis, checked, changed, unusable)

@@ -1,0 +1,313 @@
+"""The front: the half of the agent that is on the network, unprivileged and without keys.
+
+It parses HTTP, keeps the limits, serves the plain load collectors and passes sealed reports
+and orders between the network and the runner without reading them.
+"""
+
+import asyncio
+import gc
+import hashlib
+import json
+import logging
+import os
+import ssl
+import subprocess
+import sys
+import time
+from typing import Any
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
+from prometheus_client.registry import Collector as MetricsSource
+
+from nodeagent import __version__, service
+from nodeagent.agent.collectors import STATUS, Sampler, report
+from nodeagent.agent.collectors.cpu import CpuAvgLoad
+from nodeagent.agent.collectors.disk import Diskstats
+from nodeagent.agent.collectors.kvm import KvmInstRss
+from nodeagent.agent.link import Frame, Link
+from nodeagent.errors import Unavailable
+from nodeagent.settings import Settings
+from nodeagent.web.exchange import Request, Response, Route, route
+from nodeagent.web.server import Limits, Server
+
+log = logging.getLogger(__name__)
+
+_SELFSIGNED = os.path.join(os.path.dirname(__file__), "selfsigned.py")
+_NO_REPORT = "Unable to produce a report for the requested resource"
+_NEEDS = ("Ok", "live-repair", "evacuate", "evacuate-failover")
+
+
+class Front:
+    """One node's front, from start to stop."""
+
+    def __init__(self, settings: Settings, *, samplers: list[Sampler] | None = None) -> None:
+        self.settings = settings
+        self.port = 0
+        self.started = asyncio.Event()
+        self._fingerprint = ""
+        self._link = Link(settings.agent.socket, on_connect=self._hello)
+        self._samplers = samplers or [Sampler(c) for c in (CpuAvgLoad(), Diskstats(), KvmInstRss())]
+        self._named = {
+            (s.collector.category or "default", s.collector.name): s for s in self._samplers
+        }
+        self._health: Frame = {}
+        self._registry = CollectorRegistry()
+        self._registry.register(_Metrics(self))
+        self._table = (
+            Route("GET", ("",), lambda _: Response.json([1])),
+            Route("GET", ("1",), lambda _: Response.json(None)),
+            Route("GET", ("1", ""), lambda _: Response.json(None)),
+            Route("GET", ("1", "list", "collectors"), self._list, open_ended=True),
+            Route("GET", ("1", "report", "all"), self._all, open_ended=True),
+            Route("GET", ("1", "report"), self._one, open_ended=True),
+            Route("GET", ("1", "order"), self._receipt, open_ended=True),
+            Route("POST", ("1", "order"), self._order),
+            Route("GET", ("metrics",), self._metrics),
+            Route("GET", ("healthz",), lambda _: Response.text("ok\n")),
+            Route("GET", ("readyz",), self._ready),
+        )
+        listen = settings.listen
+        limits = Limits(connections=listen.connections, per_peer=listen.per_peer)
+        self.server = Server(self._handle, limits)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serve until `stop`."""
+        listen = self.settings.listen
+        tls = self._own_tls() if listen.tls else None
+        address = await self._address(stop)
+        if address is None:
+            return
+        for sampler in self._samplers:
+            sampler.start()
+        self.port = await self.server.start(address, listen.port, tls)
+        # What lives from here to the end need not be looked at in every collection.
+        gc.collect()
+        gc.freeze()
+        scheme = "https" if tls else "http"
+        log.info("front-started url=%s://%s:%d", scheme, address, self.port)
+        service.notify("READY=1", f"STATUS=serving {scheme}://{address}:{self.port}")
+        alive = asyncio.create_task(service.keep_alive(lambda: True))
+        self.started.set()
+        await stop.wait()
+        service.notify("STOPPING=1")
+        alive.cancel()
+        await self.server.close()
+        self._link.close()
+        for sampler in self._samplers:
+            sampler.stop()
+        log.info("front-stopped")
+
+    def _own_tls(self) -> ssl.SSLContext:
+        made = subprocess.run(
+            [sys.executable, "-I", _SELFSIGNED],
+            stdout=subprocess.PIPE,
+            check=True,
+            timeout=60,
+        ).stdout
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_TICKET
+        memory = os.memfd_create("certificate", os.MFD_CLOEXEC)
+        try:
+            os.write(memory, made)
+            context.load_cert_chain(f"/proc/self/fd/{memory}")
+        finally:
+            os.close(memory)
+        pem = made[made.index(b"-----BEGIN CERTIFICATE-----") :].decode("ascii")
+        self._fingerprint = hashlib.sha256(ssl.PEM_cert_to_DER_cert(pem)).hexdigest()
+        return context
+
+    async def _address(self, stop: asyncio.Event) -> str | None:
+        """Where to listen; the node's primary address is the runner's to know."""
+        if self.settings.listen.address != "primary":
+            return self.settings.listen.address
+        said = ""
+        while not stop.is_set():
+            try:
+                await self._link.ask({"verb": "health"})
+                if address := str(self._link.greeting.get("address", "")):
+                    return address
+                why = "the runner does not know this node's primary address yet"
+            except Unavailable as error:
+                why = str(error)
+            self._link.close()
+            if why != said:
+                log.warning("front-waiting why=%r", why)
+                said = why
+            await asyncio.sleep(1)
+        return None
+
+    def _hello(self) -> Frame:
+        return {"verb": "hello", "tls": self._fingerprint}
+
+    # The routes.
+
+    def _handle(self, request: Request) -> Any:
+        if request.method == "HEAD":
+            return Response.text("Resource not found", 404)
+        return route(self._table, request)
+
+    def _list(self, _: Request) -> Response:
+        rows = [[name, category, 0] for category, name in self._named]
+        return Response.json([*rows, ["diagnose", "node", STATUS]])
+
+    async def _all(self, request: Request) -> Response:
+        parts = [json.dumps(sampler.report()) for sampler in self._samplers]
+        if (sealed := await self._sealed_report(request.query("salt"))) is not None:
+            parts.append(sealed)
+        return Response(200, f"[{', '.join(parts)}]".encode())
+
+    def _one(self, request: Request) -> Any:
+        place = request.segments[2:4]
+        if place == ("node", "diagnose"):
+            return self._diagnosis(request)
+        sampler = self._named.get((place[0], place[1])) if len(place) == 2 else None
+        if sampler is None:
+            return Response.text(_NO_REPORT, 404)
+        return Response.json(sampler.report())
+
+    async def _diagnosis(self, request: Request) -> Response:
+        salt = request.query("salt")
+        try:
+            answer = await self._link.ask(_with_salt({"verb": "report"}, salt))
+        except Unavailable as error:
+            return Response.error(503, str(error))
+        if "bad" in answer:
+            return Response.error(400, str(answer["bad"]))
+        if not isinstance(answer.get("sealed"), str):
+            return Response.error(503, "this node cannot report now; its log says why")
+        return Response(200, _wrapped(answer["sealed"]).encode())
+
+    async def _sealed_report(self, salt: str | None) -> str | None:
+        try:
+            answer = await self._link.ask(_with_salt({"verb": "report"}, salt))
+        except Unavailable:
+            return None
+        sealed = answer.get("sealed")
+        return _wrapped(sealed) if isinstance(sealed, str) else None
+
+    async def _order(self, request: Request) -> Response:
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind != "application/json":
+            return Response.error(415, "an order is application/json")
+        text = request.body.decode("utf-8", "replace")
+        try:
+            answer = await self._link.ask({"verb": "order", "order": text}, seconds=15)
+        except Unavailable as error:
+            return Response.error(503, str(error))
+        if isinstance(answer.get("sealed"), str):
+            return Response(202, answer["sealed"].encode())
+        if "refused" in answer:
+            return Response.error(403, "refused")
+        return Response.error(503, "this node cannot take orders now")
+
+    async def _receipt(self, request: Request) -> Response:
+        segments = request.segments
+        if len(segments) != 3:
+            return Response.text("Resource not found", 404)
+        question = {"verb": "receipt", "id": segments[2], "salt": request.query("salt")}
+        try:
+            answer = await self._link.ask(question)
+        except Unavailable as error:
+            return Response.error(503, str(error))
+        if isinstance(answer.get("sealed"), str):
+            return Response(200, answer["sealed"].encode())
+        if "bad" in answer:
+            return Response.error(400, str(answer["bad"]))
+        return Response.error(404, "no such order was started here")
+
+    async def _ready(self, _: Request) -> Response:
+        health = await self._ask_health()
+        if health.get("ready"):
+            return Response.text("ready\n")
+        return Response.text("not ready; the runner's log says why\n", 503)
+
+    async def _metrics(self, _: Request) -> Response:
+        await self._ask_health()
+        text = generate_latest(self._registry)
+        return Response(200, text, "text/plain; version=0.0.4; charset=utf-8")
+
+    async def _ask_health(self) -> Frame:
+        try:
+            self._health = await self._link.ask({"verb": "health"})
+        except Unavailable:
+            self._health = {}
+        return self._health
+
+    @property
+    def health(self) -> Frame:
+        """The runner's last word on itself; empty when it does not answer."""
+        return self._health
+
+
+class _Metrics(MetricsSource):
+    """What Prometheus is told; taken from the last health report at the time of asking."""
+
+    def __init__(self, front: Front) -> None:
+        self._front = front
+
+    def collect(self) -> Any:
+        health, server = self._front.health, self._front.server
+        info = InfoMetricFamily("gnt_health_build", "Version of the agent.")
+        info.add_metric([], {"version": __version__})
+        yield info
+        yield _gauge("gnt_health_runner_up", "Whether the runner answers.", bool(health))
+        yield _gauge("gnt_health_ready", "Whether reports can be sealed.", health.get("ready"))
+        answered = CounterMetricFamily(
+            "gnt_health_http_requests", "Requests answered, by status code.", labels=["code"]
+        )
+        for code, count in sorted(server.answered.items()):
+            answered.add_metric([str(code)], count)
+        yield answered
+        shed = CounterMetricFamily("gnt_health_http_shed", "Connections closed to make room.")
+        shed.add_metric([], server.shed)
+        yield shed
+        runs = CounterMetricFamily(
+            "gnt_health_diagnose_runs", "Runs of diagnose commands, by result.", labels=["result"]
+        )
+        for result, count in sorted(health.get("runs", {}).items()):
+            runs.add_metric([result], count)
+        yield runs
+        yield _gauge(
+            "gnt_health_unusable_commands",
+            "Diagnose commands whose last run could not be believed.",
+            len(health.get("unusable", ())),
+        )
+        yield _gauge(
+            "gnt_health_unkillable_runs",
+            "Commands that do not even heed SIGKILL.",
+            health.get("stuck", 0),
+        )
+        refused = CounterMetricFamily("gnt_health_orders_refused", "Orders refused.")
+        refused.add_metric([], health.get("refused", 0))
+        yield refused
+        need = GaugeMetricFamily(
+            "gnt_health_need", "What the node needs: 1 for its state.", labels=["need"]
+        )
+        for name in _NEEDS:
+            need.add_metric([name], float(health.get("need") == name))
+        yield need
+        for which in ("checked", "changed"):
+            if isinstance(when := health.get(which), int):
+                yield _gauge(
+                    f"gnt_health_diagnosis_{which}_timestamp_seconds",
+                    f"When the diagnosis was last {which}.",
+                    when / 1000,
+                )
+
+
+def _gauge(name: str, text: str, value: object) -> GaugeMetricFamily:
+    return GaugeMetricFamily(
+        name, text, value=float(value) if isinstance(value, int | float) else 0.0
+    )
+
+
+def _with_salt(question: Frame, salt: str | None) -> Frame:
+    return question if salt is None else {**question, "salt": salt}
+
+
+def _wrapped(sealed: str) -> str:
+    """Put the sealed text, unread, where mond's report has its data."""
+    head = json.dumps(report("diagnose", "node", STATUS, time.time_ns(), None))
+    return head.removesuffix("null}") + sealed + "}"

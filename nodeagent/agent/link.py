@@ -1,0 +1,143 @@
+"""The unix socket between front and runner: frames of JSON, asked and answered in order.
+
+A frame is four bytes of length (big-endian) and one JSON object. The front asks with
+`{"verb": …}`; sealed reports and orders travel as texts that the front does not read.
+"""
+
+import asyncio
+import json
+import os
+import socket
+import struct
+from collections import deque
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any, TypeAlias
+
+from nodeagent.errors import MessageError, Unavailable
+from nodeagent.protocol.canonical import read
+
+MAX_FRAME = 1024 * 1024
+Frame: TypeAlias = dict[str, Any]
+Handle: TypeAlias = Callable[[Frame], Awaitable[Frame]]
+
+
+async def read_frame(reader: asyncio.StreamReader) -> Frame | None:
+    """Read one frame; None at the end of the stream."""
+    try:
+        size = int.from_bytes(await reader.readexactly(4), "big")
+        if size > MAX_FRAME:
+            raise MessageError(f"frame of {size} bytes")
+        document = read(await reader.readexactly(size), limit=MAX_FRAME)
+    except asyncio.IncompleteReadError:
+        return None
+    if not isinstance(document, dict):
+        raise MessageError("frame is not an object")
+    return document
+
+
+def frame(document: Frame) -> bytes:
+    """Encode one frame."""
+    body = json.dumps(document).encode()
+    return len(body).to_bytes(4, "big") + body
+
+
+def peer_uid(writer: asyncio.StreamWriter) -> int:
+    """The user at the other end of a unix socket, as the kernel says."""
+    sock = writer.get_extra_info("socket")
+    raw = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    return int(struct.unpack("3i", raw)[1])
+
+
+async def listen(path: str, allowed: frozenset[int], gid: int, handle: Handle) -> asyncio.Server:
+    """Serve the verbs on a unix socket to the users in `allowed` only."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError, MessageError):
+            while peer_uid(writer) in allowed and (asked := await read_frame(reader)):
+                writer.write(frame(await handle(asked)))
+                await writer.drain()
+        writer.close()
+
+    with suppress(FileNotFoundError):
+        os.unlink(path)
+    before = os.umask(0o177)
+    try:
+        server = await asyncio.start_unix_server(serve, path)
+    finally:
+        os.umask(before)
+    os.chown(path, -1, gid)
+    os.chmod(path, 0o660)
+    return server
+
+
+class Link:
+    """The front's end: one connection, made anew when it breaks."""
+
+    def __init__(self, path: str, *, on_connect: Callable[[], Frame] | None = None) -> None:
+        self.greeting: Frame = {}
+        self._path = path
+        self._on_connect = on_connect
+        self._writer: asyncio.StreamWriter | None = None
+        self._waiting: deque[asyncio.Future[Frame]] = deque()
+        self._connecting = asyncio.Lock()
+        self._pump: asyncio.Task[None] | None = None
+
+    @property
+    def connected(self) -> bool:
+        return self._writer is not None
+
+    async def ask(self, question: Frame, seconds: float = 5.0) -> Frame:
+        """Ask the runner, or raise Unavailable."""
+        try:
+            async with asyncio.timeout(seconds):
+                if self._writer is None:
+                    await self._connect()
+                return await self._put(question)
+        except TimeoutError:
+            # Answers come in order; after one that did not come, none can be told apart.
+            self._break(Unavailable("the runner does not answer"))
+            raise Unavailable("the runner does not answer") from None
+        except OSError as error:
+            raise Unavailable(f"the runner cannot be reached: {error.strerror}") from None
+
+    def close(self) -> None:
+        """Hang up."""
+        self._break(Unavailable("closed"))
+
+    async def _connect(self) -> None:
+        async with self._connecting:
+            if self._writer is not None:
+                return
+            reader, writer = await asyncio.open_unix_connection(self._path)
+            self._writer = writer
+            self._pump = asyncio.create_task(self._read(reader))
+            if self._on_connect:
+                self.greeting = await self._put(self._on_connect())
+
+    def _put(self, question: Frame) -> asyncio.Future[Frame]:
+        answer: asyncio.Future[Frame] = asyncio.get_running_loop().create_future()
+        if self._writer is None:
+            raise Unavailable("the runner has gone")
+        self._waiting.append(answer)
+        self._writer.write(frame(question))
+        return answer
+
+    async def _read(self, reader: asyncio.StreamReader) -> None:
+        try:
+            while (answer := await read_frame(reader)) is not None:
+                waiting = self._waiting.popleft()
+                if not waiting.done():
+                    waiting.set_result(answer)
+        except (OSError, MessageError):
+            pass
+        self._break(Unavailable("the runner has gone"))
+
+    def _break(self, error: Unavailable) -> None:
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+        while self._waiting:
+            waiting = self._waiting.popleft()
+            if not waiting.done():
+                waiting.set_exception(error)

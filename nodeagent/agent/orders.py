@@ -1,0 +1,145 @@
+"""May this order be carried out? Opened, proven, judged; every no has its reason. Pure.
+
+An order counts only if all of this holds: sealed with the cluster's key for this purpose;
+signed by a certificate whose digest Ganeti lists for a master candidate; meant for this
+cluster and this node; fresh; for the diagnosis this node reports now; never seen before;
+and nothing else running. The reason goes to this node's log, the caller sees "refused".
+"""
+
+import base64
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from nodeagent.errors import MessageError
+from nodeagent.model.diagnosis import Diagnosis
+from nodeagent.protocol.canonical import read
+from nodeagent.protocol.envelope import Key, Purpose, open_outer, seal, signed_bytes
+from nodeagent.protocol.messages import Order, Receipt, digest
+
+MAX_LIFE = 60_000  # ms between issue and expiry
+SKEW = 150_000  # ms two nodes' clocks may differ in Ganeti
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What the node knows at the moment of judging. `now` is unix milliseconds."""
+
+    cluster: str
+    name: str
+    uuid: str
+    diagnosis: Diagnosis | None
+    doubtful: bool
+    enabled: bool
+    now: int
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Carry it out."""
+
+    order: Order
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """It has been carried out, or is being; here is the record."""
+
+    receipt: Receipt
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """It is not carried out. `why` is for this node's log."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Signed:
+    """An order whose cluster seal held, with the claim of who signed it still unproven."""
+
+    order: Order
+    certificate: str
+    signature: str
+    signed: bytes
+
+
+Judgement: TypeAlias = Run | Known | Refused
+
+
+def seal_order(key: Key, salt: str, order: Order, certificate: str, signature: bytes) -> bytes:
+    """Compose what the master sends. `signature` is over `order_bytes`."""
+    outer = json.loads(seal(key, Purpose.ORDER, salt, order.body()))
+    outer["certificate"] = certificate
+    outer["signature"] = base64.b64encode(signature).decode()
+    return json.dumps(outer).encode()
+
+
+def order_bytes(key: Key, salt: str, order: Order) -> bytes:
+    """The bytes the master candidate's key signs."""
+    outer = json.loads(seal(key, Purpose.ORDER, salt, order.body()))
+    return signed_bytes(outer["salt"], outer["msg"])
+
+
+def open_order(key: Key, raw: bytes) -> Signed:
+    """Check the cluster's seal and read the order, or raise MessageError."""
+    outer: Any = read(raw)
+    if not isinstance(outer, dict) or not isinstance(outer.get("salt"), str):
+        raise MessageError("not a sealed message")
+    body = open_outer(key, Purpose.ORDER, outer["salt"], outer)
+    order = Order.from_body(body)
+    if order.id != outer["salt"]:
+        raise MessageError("the salt of an order is its id")
+    certificate, signature = outer.get("certificate"), outer.get("signature")
+    if not isinstance(certificate, str) or not isinstance(signature, str):
+        raise MessageError("no certificate or no signature")
+    if len(certificate) > 16384 or len(signature) > 4096:
+        raise MessageError("certificate or signature too large")
+    return Signed(order, certificate, signature, signed_bytes(outer["salt"], outer["msg"]))
+
+
+def judge(
+    order: Order,
+    signer: str,
+    candidates: Mapping[str, str],
+    view: View,
+    receipt: Receipt | None,
+    running: Receipt | None,
+) -> Judgement:
+    """Judge an order that `signer` (a certificate's digest) has provably signed."""
+    if signer not in candidates:
+        return Refused(f"signed by {signer}, which is no master candidate's certificate")
+    if order.cluster != view.cluster:
+        return Refused(f"meant for cluster {order.cluster!r}, this is {view.cluster!r}")
+    if order.name != view.name:
+        return Refused(f"meant for node {order.name!r}, this is {view.name!r}")
+    if view.uuid and order.node != view.uuid:
+        return Refused(f"meant for the node with UUID {order.node}, ours is {view.uuid}")
+    if receipt is not None:
+        return Known(receipt)
+    if why := _stale(order, view.now):
+        return Refused(why)
+    if not view.enabled:
+        return Refused("repair commands are switched off on this node (repair.enabled)")
+    if running is not None:
+        return Refused(f"order {running.order} ({running.command}) is still running")
+    if view.diagnosis is None or view.doubtful:
+        return Refused("this node cannot stand by a diagnosis now")
+    if digest(view.diagnosis.text) != order.stdin:
+        return Refused("it is for another diagnosis than the one this node reports now")
+    if view.diagnosis.command != order.command:
+        return Refused(f"the diagnosis asks for {view.diagnosis.command}, not {order.command}")
+    return Run(order)
+
+
+def _stale(order: Order, now: int) -> str | None:
+    life = order.expires - order.issued
+    if not 0 < life <= MAX_LIFE:
+        return f"it is valid for {life} ms; more than none and at most {MAX_LIFE} is accepted"
+    if now > order.expires:
+        return f"it expired {now - order.expires} ms ago"
+    if order.issued > now + SKEW:
+        return f"it was issued {order.issued - now} ms in the future"
+    return None

@@ -1,0 +1,84 @@
+"""Who signed an order: the parser of certificates, in a process of its own.
+
+`python -I signature.py` reads one JSON object from standard input
+(`{"certificate": PEM, "signature": base64, "signed": base64}`) and prints
+`{"digest": "AB:CD:…"}` (SHA-1 of the certificate, as Ganeti lists it) if the certificate's
+key made the signature, else `{"why": …}`. The runner keeps neither this library's memory
+nor its parsing of what a stranger sent. Only the standard library and `cryptography`.
+"""
+
+import base64
+import binascii
+import json
+import sys
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+_PADDING = padding.PSS(padding.MGF1(hashes.SHA256()), padding.PSS.MAX_LENGTH)
+LEAST_RSA_BITS = 2048
+
+
+class BadSignature(Exception):
+    """The signature does not prove what it should; the text says why."""
+
+
+def sign(pem: bytes, signed: bytes) -> tuple[str, bytes]:
+    """Sign with the key in a PEM file that holds key and certificate, as Ganeti's client.pem.
+
+    Returns the certificate as PEM and the signature.
+    """
+    key = load_pem_private_key(pem, password=None)
+    start = pem.index(b"-----BEGIN CERTIFICATE-----")
+    end = pem.index(b"-----END CERTIFICATE-----", start)
+    certificate = pem[start:end].decode("ascii") + "-----END CERTIFICATE-----\n"
+    if isinstance(key, rsa.RSAPrivateKey):
+        return certificate, key.sign(signed, _PADDING, hashes.SHA256())
+    if isinstance(key, ec.EllipticCurvePrivateKey):
+        return certificate, key.sign(signed, ec.ECDSA(hashes.SHA256()))
+    raise BadSignature("the certificate's key is neither RSA nor of an elliptic curve")
+
+
+def verify(certificate: str, signature: bytes, signed: bytes) -> str:
+    """Return the digest of the certificate that made the signature, or raise BadSignature."""
+    try:
+        parsed = x509.load_pem_x509_certificate(certificate.encode("ascii"))
+        key = parsed.public_key()
+        if isinstance(key, rsa.RSAPublicKey):
+            if key.key_size < LEAST_RSA_BITS:
+                raise BadSignature(f"an RSA key of {key.key_size} bits is too short")
+            key.verify(signature, signed, _PADDING, hashes.SHA256())
+        elif isinstance(key, ec.EllipticCurvePublicKey):
+            key.verify(signature, signed, ec.ECDSA(hashes.SHA256()))
+        else:
+            raise BadSignature("the certificate's key is neither RSA nor of an elliptic curve")
+    except InvalidSignature:
+        raise BadSignature("the signature does not match the certificate") from None
+    except (ValueError, UnicodeEncodeError) as error:
+        raise BadSignature(f"not a certificate: {error}") from None
+    # Ganeti names certificates by this digest; it is a name here, looked up in a list that
+    # only the master writes.
+    digest = parsed.fingerprint(hashes.SHA1())  # noqa: S303
+    return ":".join(f"{byte:02X}" for byte in digest)
+
+
+def main() -> None:
+    """Answer one question from standard input."""
+    try:
+        asked = json.load(sys.stdin)
+        digest = verify(
+            asked["certificate"],
+            base64.b64decode(asked["signature"], validate=True),
+            base64.b64decode(asked["signed"], validate=True),
+        )
+        answer = {"digest": digest}
+    except (BadSignature, binascii.Error, LookupError, TypeError, ValueError) as error:
+        answer = {"why": str(error)}
+    json.dump(answer, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

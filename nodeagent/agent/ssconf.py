@@ -1,0 +1,132 @@
+"""What this node knows of its cluster without asking anybody: Ganeti's ssconf files.
+
+Ganeti's master writes them to every node. All are read again whenever they are needed: a
+demoted master candidate must not order anything from the moment the file says so.
+"""
+
+import hashlib
+import os
+import re
+import socket
+import ssl
+from dataclasses import dataclass
+
+from nodeagent.errors import ConfigError, Unavailable
+from nodeagent.protocol.envelope import Key
+from nodeagent.settings import AgentSettings
+
+_DIGEST = re.compile(r"[0-9A-F]{2}(:[0-9A-F]{2}){19}")
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who this node is. `uuid` is empty while it cannot be known."""
+
+    cluster: str
+    name: str
+    uuid: str
+    address: str
+
+
+class Ssconf:
+    """Reads the ssconf files of one folder, and the cluster key beside them."""
+
+    def __init__(self, settings: AgentSettings, *, owner: int | None = None) -> None:
+        self._settings = settings
+        self._key_owner = owner
+        self._key: tuple[tuple[int, ...], Key] | None = None
+
+    def lines(self, name: str) -> list[str]:
+        """The lines of `ssconf_<name>`, or raise Unavailable."""
+        path = f"{self._settings.ganeti}/ssconf_{name}"
+        try:
+            with open(path, encoding="utf-8") as file:
+                return [line for line in file.read().splitlines() if line]
+        except (OSError, UnicodeDecodeError) as error:
+            raise Unavailable(f"{path}: {error}") from None
+
+    def tags(self) -> list[str]:
+        """The cluster's tags; none where this node belongs to no cluster yet."""
+        try:
+            return self.lines("cluster_tags")
+        except Unavailable:
+            return []
+
+    def master(self) -> str:
+        """The node that this node believes to be the master; empty if it does not know."""
+        try:
+            return (self.lines("master_node") or [""])[0]
+        except Unavailable:
+            return ""
+
+    def candidates(self) -> dict[str, str]:
+        """Master candidates: SHA-1 digest of the client certificate -> node UUID."""
+        found: dict[str, str] = {}
+        for line in self.lines("master_candidates_certs"):
+            uuid, _, digest = line.partition("=")
+            if _DIGEST.fullmatch(digest):
+                found[digest] = uuid
+        return found
+
+    def identity(self) -> Identity:
+        """Work out who we are, or raise with the setting that would tell."""
+        cluster = self._settings.cluster or (self.lines("cluster_name") or [""])[0]
+        addresses = dict(line.split(" ", 1) for line in self.lines("node_primary_ips"))
+        name = self._settings.node or _own_name(list(addresses))
+        return Identity(
+            cluster=cluster,
+            name=name,
+            uuid=self._settings.uuid or self._own_uuid(),
+            address=addresses.get(name, ""),
+        )
+
+    def _own_uuid(self) -> str:
+        """A master candidate finds its UUID beside the digest of its own certificate."""
+        try:
+            with open(f"{self._settings.ganeti}/client.pem", encoding="ascii") as file:
+                certificate = _certificate(file.read())
+            return self.candidates().get(_sha1(certificate), "")
+        except (OSError, ValueError, Unavailable):
+            return ""
+
+    def key(self) -> Key:
+        """The cluster key; read again when the file has changed. ConfigError if unfit."""
+        path = f"{self._settings.ganeti}/hmac.key"
+        try:
+            with open(path, "rb") as file:
+                info = os.fstat(file.fileno())
+                version = (info.st_ino, info.st_mtime_ns, info.st_size, info.st_mode)
+                if self._key and self._key[0] == version:
+                    return self._key[1]
+                if info.st_mode & 0o027:
+                    raise ConfigError(f"{path}: mode {info.st_mode & 0o7777:04o} is too open")
+                whole = file.read(4096)
+        except OSError as error:
+            raise Unavailable(f"{path}: {error.strerror}") from None
+        if len(whole.strip()) < 16:
+            raise ConfigError(f"{path}: empty or too short to be a key")
+        self._key = (version, Key(whole))
+        return self._key[1]
+
+
+def _own_name(nodes: list[str]) -> str:
+    """Find this machine among Ganeti's nodes by its host name; DNS is not asked."""
+    host = socket.gethostname()
+    same = [node for node in nodes if node == host or node.partition(".")[0] == host]
+    if len(same) == 1:
+        return same[0]
+    raise ConfigError(
+        f"host {host!r} is {'not one' if not same else 'more than one'} of the cluster's nodes;"
+        " set agent.node to the name Ganeti has for it"
+    )
+
+
+def _certificate(pem: str) -> bytes:
+    start = pem.index("-----BEGIN CERTIFICATE-----")
+    end = pem.index("-----END CERTIFICATE-----", start) + len("-----END CERTIFICATE-----")
+    return ssl.PEM_cert_to_DER_cert(pem[start:end])
+
+
+def _sha1(der: bytes) -> str:
+    digest = hashlib.sha1(der, usedforsecurity=False).hexdigest().upper()
+    return ":".join(digest[i : i + 2] for i in range(0, len(digest), 2))

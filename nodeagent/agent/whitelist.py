@@ -1,0 +1,294 @@
+"""Which programs may run on this node: finding one by name, or saying why not.
+
+A command is a file in one of two folders that only root can write. Nothing is decided by
+path twice: every folder from `/` on is opened and judged by descriptor, the file is judged
+by descriptor, and what is later executed is a sealed copy of those very bytes. So neither
+a swapped file nor one edited meanwhile changes what runs.
+
+The rules are those of Ganeti's restricted commands (root:root, mode within 0755, a plain
+name) closed up where they leak: the whole chain of folders, links, FIFOs, hard links,
+access control lists, the newline that `$` lets through.
+"""
+
+import errno
+import fcntl
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from nodeagent.protocol.canonical import printable
+from nodeagent.protocol.messages import COMMAND_NAME
+
+MAX_MODE = 0o755
+MAX_SIZE = 32 * 1024 * 1024
+_ACCESS_LIST = "system.posix_acl_access"
+_SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
+_MFD_EXEC = 0x10  # Linux 6.3; older kernels refuse the flag and need none
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Who must own a command and its folders. Root on a node; the caller in the demo."""
+
+    uid: int = 0
+    gid: int = 0
+
+
+ROOT = Owner()
+
+
+class Vetted:
+    """A command that passed every check, held open. Only `look_up` makes one.
+
+    `fd` is a sealed copy in memory where the kernel allows, else the file itself. Close it
+    or use it as a context manager.
+    """
+
+    __slots__ = ("fd", "name", "path", "sealed")
+
+    def __init__(self, name: str, path: str, fd: int, *, sealed: bool) -> None:
+        self.name = name
+        self.path = path
+        self.fd = fd
+        self.sealed = sealed
+
+    def close(self) -> None:
+        """Let go of the descriptor; harmless when repeated."""
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+    def __enter__(self) -> "Vetted":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Why a command may not run; one line, for this node's administrator only."""
+
+    name: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{printable(self.name)}: {self.why}"
+
+
+Found: TypeAlias = Vetted | Refused
+
+
+class _No(Exception):
+    """Leaves the checks with a reason."""
+
+
+def look_up(
+    folder: str, name: str, *, owner: Owner = ROOT, link_folders: Sequence[str] = ()
+) -> Found:
+    """Find the command `name` in `folder` and hold what was judged, or say why not.
+
+    A symbolic link in the folder is followed once, and only into one of `link_folders`.
+    """
+    if not COMMAND_NAME.fullmatch(name):
+        return Refused(name, "not a command name: letters, digits, - and _, at most 64")
+    try:
+        with _opened_folder(folder, owner) as parent:
+            target = _link_target(parent, folder, name, owner)
+            if target is None:
+                return _vet_file(parent, folder, name, name, owner)
+        where, _, file = target.rpartition("/")
+        if where not in link_folders:
+            raise _No(f"is a link to {printable(target)}, which is in no configured folder")
+        if not COMMAND_NAME.fullmatch(file):
+            raise _No(f"is a link to {printable(target)}, which is no command name")
+        with _opened_folder(where, owner) as parent:
+            return _vet_file(parent, where, file, name, owner)
+    except _No as no:
+        return Refused(name, str(no))
+
+
+def list_names(folder: str) -> list[str]:
+    """All names in a folder, as the file system has them; an absent folder has none."""
+    try:
+        return sorted(os.fsdecode(entry) for entry in os.listdir(os.fsencode(folder)))
+    except OSError:
+        return []
+
+
+def judge_folder(folder: str, owner: Owner = ROOT) -> str | None:
+    """Say why commands in this folder cannot be trusted, or None."""
+    try:
+        with _opened_folder(folder, owner):
+            return None
+    except _No as no:
+        return str(no)
+
+
+@contextmanager
+def _opened_folder(folder: str, owner: Owner) -> Iterator[int]:
+    """Walk from `/`, each step relative to the last, none through a link."""
+    if not folder.startswith("/") or "\0" in folder:
+        raise _No(f"folder {printable(folder)} is not an absolute path")
+    flags = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    with ExitStack() as opened:
+        here = os.open("/", flags)
+        opened.callback(os.close, here)
+        _judge_folder_fd(here, "/", owner)
+        so_far = ""
+        for part in folder.split("/"):
+            if part in ("", "."):
+                continue
+            if part == "..":
+                raise _No(f"folder {printable(folder)} has .. in it")
+            so_far += "/" + part
+            try:
+                here = os.open(part, flags, dir_fd=here)
+            except OSError as error:
+                if error.errno in (errno.ELOOP, errno.ENOTDIR):
+                    raise _No(f"{so_far} is a link or no folder") from None
+                raise _No(f"{so_far}: {error.strerror}") from None
+            opened.callback(os.close, here)
+            _judge_folder_fd(here, so_far, owner)
+        yield here
+
+
+def _judge_folder_fd(fd: int, path: str, owner: Owner) -> None:
+    info = os.fstat(fd)
+    if info.st_uid not in (0, owner.uid):
+        raise _No(f"folder {path} is owned by uid {info.st_uid}, not by {_who(owner)}")
+    if info.st_mode & 0o022:
+        mode = stat.S_IMODE(info.st_mode)
+        raise _No(f"folder {path} can be written by others (mode {mode:04o})")
+    # A write permission granted by an access control list shows in the group bits, the
+    # list's mask; so the test above covers lists as well.
+
+
+def _link_target(parent: int, folder: str, name: str, owner: Owner) -> str | None:
+    """Absolute path a link leads to; None for anything that is not a link."""
+    try:
+        info = os.stat(name, dir_fd=parent, follow_symlinks=False)
+        if not stat.S_ISLNK(info.st_mode):
+            return None
+        target = os.readlink(name, dir_fd=parent)
+    except OSError as error:
+        raise _No(str(error.strerror)) from None
+    if info.st_uid != owner.uid:
+        raise _No(f"is a link owned by uid {info.st_uid}, not by {_who(owner)}")
+    return os.path.normpath(os.path.join(folder, target))
+
+
+def _vet_file(parent: int, folder: str, file: str, name: str, owner: Owner) -> Vetted:
+    path = f"{folder.rstrip('/')}/{file}"
+    # O_PATH first: opening a FIFO, a tape or a socket for reading would already act on it.
+    place = _open(file, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, parent)
+    try:
+        before = os.fstat(place)
+        _judge_file(before, owner)
+        _refuse_access_list(place)
+        fd = _open(f"/proc/self/fd/{place}", os.O_RDONLY | os.O_CLOEXEC, None)
+    finally:
+        os.close(place)
+    try:
+        copy = _sealed_copy(fd, name, before.st_size)
+        after = os.fstat(fd)
+        if _version(before) != _version(after):
+            if copy is not None:
+                os.close(copy)
+            raise _No("was being changed while it was read")
+    except BaseException:
+        os.close(fd)
+        raise
+    if copy is None:
+        return Vetted(name, path, fd, sealed=False)
+    os.close(fd)
+    return Vetted(name, path, copy, sealed=True)
+
+
+def _open(path: str, flags: int, parent: int | None) -> int:
+    try:
+        return os.open(path, flags, dir_fd=parent)
+    except OSError as error:
+        raise _No(str(error.strerror)) from None
+
+
+def _judge_file(info: os.stat_result, owner: Owner) -> None:
+    mode = stat.S_IMODE(info.st_mode)
+    if not stat.S_ISREG(info.st_mode):
+        raise _No(f"is {_kind(info.st_mode)}, not a regular file")
+    if (info.st_uid, info.st_gid) != (owner.uid, owner.gid):
+        raise _No(f"is owned by {info.st_uid}:{info.st_gid}, not by {_who(owner)}")
+    if mode & ~MAX_MODE:
+        raise _No(f"mode {mode:04o} is more open than {MAX_MODE:04o}")
+    if not mode & stat.S_IXUSR:
+        raise _No(f"is not executable by its owner (mode {mode:04o})")
+    if info.st_nlink != 1:
+        raise _No(f"has {info.st_nlink} hard links")
+    if info.st_size == 0:
+        raise _No("is empty")
+    if info.st_size > MAX_SIZE:
+        raise _No(f"is larger than {MAX_SIZE} bytes")
+
+
+def _refuse_access_list(place: int) -> None:
+    with suppress(OSError):  # ENODATA, or a file system without lists
+        os.getxattr(f"/proc/self/fd/{place}", _ACCESS_LIST)
+        raise _No("carries an access control list")
+
+
+def _version(info: os.stat_result) -> tuple[int, ...]:
+    return (info.st_ino, info.st_dev, info.st_size, info.st_mtime_ns, info.st_ctime_ns)
+
+
+def _sealed_copy(fd: int, name: str, size: int) -> int | None:
+    """Copy the file into memory nobody can write; None where the kernel forbids that."""
+    try:
+        writable = _executable_memory(name)
+    except OSError as error:
+        if error.errno in (errno.EACCES, errno.EPERM, errno.ENOSYS):
+            return None  # vm.memfd_noexec: then the descriptor itself is executed
+        raise _No(f"cannot be copied: {error.strerror}") from None
+    try:
+        copied = 0
+        while copied < size:
+            count = os.sendfile(writable, fd, None, size - copied)
+            if count == 0:
+                raise _No("was being changed while it was read")
+            copied += count
+        os.fchmod(writable, 0o500)
+        fcntl.fcntl(writable, fcntl.F_ADD_SEALS, _SEALS)
+        # A second, read-only opening: a file that is open for writing cannot be executed.
+        return os.open(f"/proc/self/fd/{writable}", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise _No(f"cannot be copied: {error.strerror}") from None
+    finally:
+        os.close(writable)
+
+
+def _executable_memory(name: str) -> int:
+    flags = os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
+    try:
+        return os.memfd_create(name, flags | _MFD_EXEC)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        return os.memfd_create(name, flags)
+
+
+def _kind(mode: int) -> str:
+    kinds = {
+        stat.S_ISDIR: "a folder",
+        stat.S_ISLNK: "a link",
+        stat.S_ISFIFO: "a FIFO",
+        stat.S_ISSOCK: "a socket",
+        stat.S_ISBLK: "a device",
+        stat.S_ISCHR: "a device",
+    }
+    return next((text for test, text in kinds.items() if test(mode)), "something else")
+
+
+def _who(owner: Owner) -> str:
+    return "root" if owner == ROOT else f"{owner.uid}:{owner.gid}"

@@ -1,0 +1,35 @@
+"""The families of errors, named by what the caller does about them.
+
+    NodeAgentError
+    ├── ConfigError    the administrator mends a setting; nothing was changed
+    ├── Refused        we understood and will not do it; the caller must not retry
+    ├── Unavailable    somebody else is not answering; the next round tries again
+    ├── MessageError   what arrived is not what it claims to be; nobody acts on it
+    └── Corrupt        our own state cannot be read; stop and say so, never guess
+
+Expected outcomes ("no such command", "the node is silent") are values, not errors.
+"""
+
+
+class NodeAgentError(Exception):
+    """Any failure this project reports on purpose; its text is one readable line."""
+
+
+class ConfigError(NodeAgentError):
+    """A setting is wrong; the text names the key and its place."""
+
+
+class Refused(NodeAgentError):
+    """We understood the request and will not do it; retrying cannot help."""
+
+
+class Unavailable(NodeAgentError):
+    """Another process or machine did not answer in time; a later try may succeed."""
+
+
+class MessageError(NodeAgentError):
+    """A message is malformed, forged, stale or meant for somebody else."""
+
+
+class Corrupt(NodeAgentError):
+    """State of our own on disk is unreadable."""

@@ -1,0 +1,86 @@
+"""What a node says is wrong with it, and how a run of its commands can end. Pure."""
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+
+class Need(IntEnum):
+    """What a node needs done to it; a larger value is more invasive.
+
+    The four words are those of Ganeti's maintenance daemon design.
+    """
+
+    OK = 0
+    LIVE_REPAIR = 1
+    EVACUATE = 2
+    EVACUATE_FAILOVER = 3
+
+    @property
+    def wire(self) -> str:
+        """The word used in JSON."""
+        return _WIRE[self]
+
+    @classmethod
+    def from_wire(cls, text: str) -> "Need":
+        """Read the word; an unknown one is a KeyError, never a silent Ok."""
+        return _NEED[text]
+
+
+_WIRE = {
+    Need.OK: "Ok",
+    Need.LIVE_REPAIR: "live-repair",
+    Need.EVACUATE: "evacuate",
+    Need.EVACUATE_FAILOVER: "evacuate-failover",
+}
+_NEED = {text: need for need, text in _WIRE.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What a node needs, and the canonical JSON text in which it said so.
+
+    Two diagnoses are the same exactly when their texts are equal; the very text is
+    what is signed, stored and fed to a repair command.
+    """
+
+    need: Need
+    command: str | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unusable:
+    """A command gave no diagnosis one could act on; `why` is one readable line."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Steady:
+    """What we stand by for one command: the confirmed diagnosis, and a challenger.
+
+    `times` counts how often in a row the challenger has been seen. Times are unix
+    milliseconds: `checked` is the last usable run, `changed` when `current` was taken up.
+    `why` is the reason the last run was unusable, or None.
+    """
+
+    current: Diagnosis | None = None
+    challenger: Diagnosis | None = None
+    times: int = 0
+    checked: int | None = None
+    changed: int | None = None
+    why: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the node as a whole says, merged from all its commands.
+
+    `diagnosis` is None until every command has been confirmed once or some command needs
+    something. `unusable` names the commands that could not be believed in their last run.
+    """
+
+    diagnosis: Diagnosis | None
+    checked: int | None
+    changed: int | None
+    unusable: dict[str, str] = field(default_factory=dict)

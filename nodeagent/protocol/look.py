@@ -1,0 +1,90 @@
+"""Judging an agent's answer: seen, silent or distrusted. Pure.
+
+A quiet node and a lying node are results of looking, not errors of it. Neither is health.
+"""
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from nodeagent.errors import MessageError
+from nodeagent.model.diagnosis import Diagnosis
+from nodeagent.protocol.canonical import read
+from nodeagent.protocol.envelope import Key, Least, Purpose, open_outer
+from nodeagent.protocol.messages import Report, believe_diagnosis
+
+SKEW = 150_000  # ms by which a node's clock may differ, as Ganeti allows
+_DATA = "data"
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """Whom we asked and with what salt; `uuid` empty where we do not know it."""
+
+    cluster: str
+    name: str
+    uuid: str
+    salt: str
+    certificate: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A genuine, fresh answer. `diagnosis` is None while the node stands by nothing."""
+
+    report: Report
+    diagnosis: Diagnosis | None
+
+
+@dataclass(frozen=True, slots=True)
+class Silent:
+    """No complete answer; says nothing about the node's health."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Distrusted:
+    """An answer that is not what it claims to be; raises an alarm, changes no incident."""
+
+    why: str
+
+
+Look: TypeAlias = Seen | Silent | Distrusted
+
+
+def judge_answer(
+    status: int, body: bytes, key: Key, expected: Expected, now: int, *, least: Least = Least.SHA256
+) -> Look:
+    """Judge one complete HTTP answer of an agent. `now` is unix milliseconds."""
+    if status != 200:
+        return Silent(f"answered with HTTP status {status}")
+    try:
+        report = open_report(body, key, expected.salt, least=least)
+        if why := _not_who_we_asked(report, expected, now):
+            return Distrusted(why)
+        text = report.diagnosis
+        return Seen(report, believe_diagnosis(text) if text is not None else None)
+    except MessageError as error:
+        return Distrusted(str(error))
+
+
+def open_report(body: bytes, key: Key, salt: str, *, least: Least = Least.SHA256) -> Report:
+    """Open a mond-shaped report whose data is a sealed one, or raise MessageError."""
+    outer: Any = read(body, limit=2 * 1024 * 1024)
+    if not isinstance(outer, dict) or outer.get("name") != "diagnose":
+        raise MessageError("not a report of the diagnose collector")
+    return Report.from_body(open_outer(key, Purpose.REPORT, salt, outer.get(_DATA), least=least))
+
+
+def _not_who_we_asked(report: Report, expected: Expected, now: int) -> str | None:
+    if report.cluster != expected.cluster:
+        return f"report of cluster {report.cluster!r}, not of {expected.cluster!r}"
+    if report.name != expected.name:
+        return f"report of node {report.name!r} offered as {expected.name!r}"
+    if expected.uuid and report.node and report.node != expected.uuid:
+        return f"report of the node with UUID {report.node}, not {expected.uuid}"
+    if abs(report.time - now) > SKEW:
+        return f"its clock differs by {(report.time - now) / 1000:+.0f} s"
+    if report.tls != expected.certificate:
+        return "the connection does not end where the report was sealed (certificate differs)"
+    return None

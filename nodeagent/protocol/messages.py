@@ -1,0 +1,259 @@
+"""What is said on the wire: diagnosis, report, order, receipt; each from text to type. Pure."""
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from enum import Enum
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import best_match
+
+from nodeagent.errors import MessageError
+from nodeagent.model.diagnosis import Diagnosis, Need
+from nodeagent.protocol.canonical import canonical, printable, read, read_text
+
+VERSION = 1
+COMMAND_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+IDENTITY = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+BUILT_IN = Diagnosis(Need.OK, None, '{"status":"Ok"}')
+
+
+@cache
+def _validator(name: str) -> Draft202012Validator:
+    text = files("nodeagent.protocol").joinpath(f"schemas/{name}.json").read_text("utf-8")
+    return Draft202012Validator(json.loads(text))
+
+
+def check_diagnosis(document: Any) -> None:
+    """Hold a document against the published schema, or raise naming the place of the fault."""
+    fault = best_match(_validator("diagnosis").iter_errors(document))
+    if fault is not None:
+        raise MessageError(f"at {fault.json_path}: {_said(fault.message)}")
+    # JSON Schema's $ also matches before a final newline in Python's reading of it.
+    command = document.get("command")
+    if command is not None and not COMMAND_NAME.fullmatch(command):
+        raise MessageError(f"at $.command: {printable(command)} is not a command name")
+
+
+def _said(message: str) -> str:
+    return printable(message, most=200)[1:-1].replace('\\"', '"')
+
+
+def diagnosis_of(document: Any) -> Diagnosis:
+    """Turn a document into a Diagnosis, or raise MessageError naming the place of the fault."""
+    check_diagnosis(document)
+    need = Need.from_wire(document["status"])
+    return Diagnosis(need, document.get("command"), canonical(document))
+
+
+def read_diagnosis(raw: bytes) -> Diagnosis:
+    """Read what a diagnose command printed."""
+    return diagnosis_of(read(raw))
+
+
+def believe_diagnosis(text: str) -> Diagnosis:
+    """Read a diagnosis out of a sealed report; its text must be canonical already."""
+    diagnosis = diagnosis_of(read_text(text))
+    if diagnosis.text != text:
+        raise MessageError("the diagnosis is not in canonical form")
+    return diagnosis
+
+
+class Fields:
+    """A decoded object from which each member is taken once, by its type."""
+
+    def __init__(self, what: str, document: dict[str, Any]) -> None:
+        self._what = what
+        self._document = document
+        if document.get("v") != VERSION:
+            version = printable(str(document.get("v")))
+            raise MessageError(f"{what} of version {version}; we speak {VERSION}")
+
+    def _wrong(self, name: str, wanted: str) -> MessageError:
+        return MessageError(f"{self._what}.{name} is not {wanted}")
+
+    def text(self, name: str, most: int = 255) -> str:
+        value = self._document.get(name)
+        if not isinstance(value, str) or len(value) > most:
+            raise self._wrong(name, f"a text of at most {most} characters")
+        return value
+
+    def text_or_none(self, name: str, most: int = 255) -> str | None:
+        return None if self._document.get(name) is None else self.text(name, most)
+
+    def number(self, name: str) -> int:
+        value = self._document.get(name)
+        if type(value) is not int or value < 0 or value >= 2**63:
+            raise self._wrong(name, "a count")
+        return value
+
+    def number_or_none(self, name: str) -> int | None:
+        return None if self._document.get(name) is None else self.number(name)
+
+    def matching(self, name: str, pattern: re.Pattern[str]) -> str:
+        value = self.text(name)
+        if not pattern.fullmatch(value):
+            raise self._wrong(name, f"of the form {pattern.pattern}")
+        return value
+
+    def texts(self, name: str) -> dict[str, str]:
+        value = self._document.get(name)
+        if not isinstance(value, dict) or not all(isinstance(v, str) for v in value.values()):
+            raise self._wrong(name, "an object of texts")
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a node says of itself. Times are unix milliseconds.
+
+    `node` is the node's UUID, empty while the node has not learnt it; `name` is the name
+    Ganeti knows it by. `seq` grows within one `epoch` (one life of the runner).
+    `diagnosis` is canonical text, None while nothing has been confirmed. `unusable` names
+    the commands whose last run could not be believed, with the reason. `master` is the
+    node that this node believes to be the master. `tls` is the SHA-256 of the certificate
+    that the front serves with, empty for plain HTTP.
+    """
+
+    cluster: str
+    node: str
+    name: str
+    epoch: str
+    seq: int
+    time: int
+    diagnosis: str | None
+    checked: int | None
+    changed: int | None
+    unusable: dict[str, str]
+    master: str
+    tls: str
+    software: str
+
+    def body(self) -> dict[str, Any]:
+        """The members to be sealed."""
+        return {name: getattr(self, name) for name in self.__slots__} | {"v": VERSION}
+
+    @classmethod
+    def from_body(cls, document: dict[str, Any]) -> "Report":
+        """Read an opened message, or raise MessageError naming the member that is wrong."""
+        take = Fields("report", document)
+        return cls(
+            cluster=take.text("cluster"),
+            node=take.text("node"),
+            name=take.text("name"),
+            epoch=take.text("epoch"),
+            seq=take.number("seq"),
+            time=take.number("time"),
+            diagnosis=take.text_or_none("diagnosis", most=512 * 1024),
+            checked=take.number_or_none("checked"),
+            changed=take.number_or_none("changed"),
+            unusable=take.texts("unusable"),
+            master=take.text("master"),
+            tls=take.text("tls"),
+            software=take.text("software"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """The master's wish that one node runs one repair command, once. Times are unix ms.
+
+    `stdin` is the SHA-256 of the diagnosis text that the command shall be fed.
+    """
+
+    id: str
+    cluster: str
+    node: str
+    name: str
+    incident: str
+    command: str
+    stdin: str
+    issued: int
+    expires: int
+
+    def body(self) -> dict[str, Any]:
+        """The members to be sealed."""
+        return {name: getattr(self, name) for name in self.__slots__} | {"v": VERSION}
+
+    @classmethod
+    def from_body(cls, document: dict[str, Any]) -> "Order":
+        """Read an opened message, or raise MessageError naming the member that is wrong."""
+        take = Fields("order", document)
+        return cls(
+            id=take.matching("id", IDENTITY),
+            cluster=take.text("cluster"),
+            node=take.text("node"),
+            name=take.text("name"),
+            incident=take.matching("incident", IDENTITY),
+            command=take.matching("command", COMMAND_NAME),
+            stdin=take.matching("stdin", re.compile("[0-9a-f]{64}")),
+            issued=take.number("issued"),
+            expires=take.number("expires"),
+        )
+
+
+class Progress(Enum):
+    """How far an order has come; all but STARTED are final."""
+
+    STARTED = "started"
+    DONE = "done"
+    FAILED = "failed"
+    LATER = "later"
+    NOT_NOW = "not-now"
+
+    @classmethod
+    def from_exit(cls, code: int) -> "Progress":
+        """Read a repair command's exit code, as in sysexits: 0, 75 TEMPFAIL, 69 UNAVAILABLE."""
+        return {0: cls.DONE, 75: cls.LATER, 69: cls.NOT_NOW}.get(code, cls.FAILED)
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """The node's record of one order. `output` is the head of what the command printed."""
+
+    order: str
+    incident: str
+    command: str
+    progress: Progress
+    started: int
+    ended: int | None
+    code: int | None
+    why: str
+    output: str
+
+    def body(self) -> dict[str, Any]:
+        """The members to be sealed or stored."""
+        members = {name: getattr(self, name) for name in self.__slots__}
+        return members | {"progress": self.progress.value, "v": VERSION}
+
+    @classmethod
+    def from_body(cls, document: dict[str, Any]) -> "Receipt":
+        """Read an opened or stored receipt, or raise MessageError naming what is wrong."""
+        take = Fields("receipt", document)
+        code = document.get("code")
+        if code is not None and type(code) is not int:
+            raise MessageError("receipt.code is not an exit code")
+        try:
+            progress = Progress(document.get("progress"))
+        except ValueError:
+            raise MessageError("receipt.progress is not known") from None
+        return cls(
+            order=take.matching("order", IDENTITY),
+            incident=take.matching("incident", IDENTITY),
+            command=take.matching("command", COMMAND_NAME),
+            progress=progress,
+            started=take.number("started"),
+            ended=take.number_or_none("ended"),
+            code=code,
+            why=take.text("why", most=1000),
+            output=take.text("output", most=256 * 1024),
+        )
+
+
+def digest(text: str) -> str:
+    """SHA-256 of a text, hex; names the bytes a repair command is to be fed."""
+    return hashlib.sha256(text.encode()).hexdigest()

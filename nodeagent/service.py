@@ -1,0 +1,81 @@
+"""What every daemon of ours owes the machine it runs on: notices, signals, one-line logs."""
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+
+def notify(*lines: str) -> None:
+    """Tell systemd, if it asked to be told (sd_notify's protocol); else do nothing."""
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if not address:
+        return
+    if address.startswith("@"):
+        address = "\0" + address[1:]
+    with (
+        suppress(OSError),
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as out,
+    ):
+        out.sendto("\n".join(lines).encode(), address)
+
+
+def watchdog_seconds() -> float | None:
+    """How often to tell systemd that we live: half of what it allows; None if not asked."""
+    limit = os.environ.get("WATCHDOG_USEC", "")
+    if not limit.isdecimal() or os.environ.get("WATCHDOG_PID", str(os.getpid())) != str(
+        os.getpid()
+    ):
+        return None
+    return int(limit) / 2_000_000
+
+
+async def keep_alive(healthy: Callable[[], bool]) -> None:
+    """Feed the watchdog for as long as `healthy`; without one, do nothing."""
+    every = watchdog_seconds()
+    while every is not None:
+        if healthy():
+            notify("WATCHDOG=1")
+        await asyncio.sleep(every)
+
+
+def on_signals(stop: asyncio.Event, reload: Callable[[], None] | None = None) -> None:
+    """SIGTERM and SIGINT set `stop`; SIGHUP calls `reload`."""
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    if reload is not None:
+        loop.add_signal_handler(signal.SIGHUP, reload)
+
+
+class OneLine(logging.Formatter):
+    """`level event key=value …`, one line whatever the message holds; the journal adds time."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        text = super().format(record).replace("\r", "\\r").replace("\n", "\\n")
+        clean = "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
+        if os.environ.get("JOURNAL_STREAM"):
+            return f"{_PRIORITY.get(record.levelno, '<6>')}{clean}"
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.created))
+        return f"{stamp} {record.levelname.lower()} {clean}"
+
+
+_PRIORITY = {
+    logging.DEBUG: "<7>",
+    logging.INFO: "<6>",
+    logging.WARNING: "<4>",
+    logging.ERROR: "<3>",
+    logging.CRITICAL: "<2>",
+}
+
+
+def log_to_stderr(level: str) -> None:
+    """Send one-line logs to standard error."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(OneLine("%(message)s"))
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

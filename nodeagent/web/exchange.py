@@ -1,0 +1,121 @@
+"""Requests, responses and routing as values; no socket is needed to test them. Pure."""
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+from urllib.parse import parse_qs, unquote
+
+REASONS = {
+    200: "OK",
+    202: "Accepted",
+    400: "Bad Request",
+    403: "Forbidden",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    408: "Request Timeout",
+    409: "Conflict",
+    411: "Length Required",
+    413: "Content Too Large",
+    414: "URI Too Long",
+    415: "Unsupported Media Type",
+    431: "Request Header Fields Too Large",
+    500: "Internal Server Error",
+    501: "Not Implemented",
+    503: "Service Unavailable",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request, its path still as it came. Header names are lower case."""
+
+    method: str
+    target: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    peer: str = ""
+
+    @property
+    def segments(self) -> tuple[str, ...]:
+        """The path's parts, percent-decoded one by one: `/1/list` is ("1", "list")."""
+        path = self.target.partition("?")[0]
+        return tuple(unquote(part, errors="replace") for part in path.split("/")[1:])
+
+    def query(self, name: str) -> str | None:
+        """The one value of a query parameter; None where absent or given twice."""
+        _, _, text = self.target.partition("?")
+        values = parse_qs(text, keep_blank_values=True, max_num_fields=16).get(name, [])
+        return values[0] if len(values) == 1 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """One response; always sent with its length and `Connection: close`."""
+
+    status: int
+    body: bytes
+    kind: str = "application/json"
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def json(cls, value: object, status: int = 200) -> "Response":
+        return cls(status, json.dumps(value).encode())
+
+    @classmethod
+    def text(cls, text: str, status: int = 200) -> "Response":
+        return cls(status, text.encode(), "text/plain; charset=utf-8")
+
+    @classmethod
+    def error(cls, status: int, why: str) -> "Response":
+        return cls.json({"error": why}, status)
+
+    def encode(self, *, head_only: bool = False) -> bytes:
+        """The whole response as bytes on the wire (HTTP/1.1)."""
+        lines = [
+            f"HTTP/1.1 {self.status} {REASONS.get(self.status, 'Unknown')}",
+            f"Content-Type: {self.kind}",
+            f"Content-Length: {len(self.body)}",
+            "Cache-Control: no-store",
+            "X-Content-Type-Options: nosniff",
+            "Connection: close",
+            *(f"{name}: {value}" for name, value in self.headers.items()),
+        ]
+        head = "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n"
+        return head if head_only else head + self.body
+
+
+Answer: TypeAlias = Response | Awaitable[Response]
+Handler: TypeAlias = Callable[[Request], Answer]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A handler for one method and a fixed run of path segments.
+
+    With `open_ended` further segments are ignored, as Ganeti's monitoring daemon does.
+    """
+
+    method: str
+    segments: tuple[str, ...]
+    handler: Handler
+    open_ended: bool = False
+
+    def meets(self, segments: tuple[str, ...]) -> bool:
+        if self.open_ended:
+            return segments[: len(self.segments)] == self.segments
+        return segments == self.segments
+
+
+def route(table: tuple[Route, ...], request: Request) -> Answer:
+    """Answer a request from a table of routes; 405 names the methods there are."""
+    segments = request.segments
+    meeting = [row for row in table if row.meets(segments)]
+    for row in meeting:
+        if row.method == request.method:
+            return row.handler(request)
+    if meeting:
+        allowed = ", ".join(sorted({row.method for row in meeting}))
+        response = Response.error(405, "method not allowed")
+        return Response(405, response.body, headers={"Allow": allowed})
+    return Response.text("Resource not found", 404)
