@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 ETC = Path(__file__).resolve().parents[2] / "etc"
 DIAGNOSE = ETC / "node-diagnose-commands"
@@ -16,6 +16,8 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 NEEDS = ("Ok", "live-repair", "evacuate", "evacuate-failover")
 OK = {"status": "Ok", "details": {"faults": []}}
 CALL = "call-operator"
+
+Files: TypeAlias = Mapping[str, str | None]
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ class Shipped:
         raw = stdin if isinstance(stdin, bytes) else json.dumps(stdin).encode()
         return run_file(copy, raw)
 
-    def tree(self, files: Mapping[str, str | None], under: str = "") -> Path:
+    def tree(self, files: Files, under: str = "") -> Path:
         """Make files; "-> x" is a symbolic link to x, None a folder. Give back the root."""
         for name, content in files.items():
             path = self.root / under / name

@@ -1,0 +1,74 @@
+"""The clock as chronyc or timedatectl describes it."""
+
+import pytest
+
+from .shipped import CALL, OK, Ran, Shipped
+
+
+def tracking(offset: str = "0.000012", leap: str = "Normal") -> str:
+    return (
+        f"C0000201,192.0.2.1,3,1700000000.1,{offset},-0.0001,0.0002,"
+        f"-11.2,0.001,0.03,0.01,0.002,64.2,{leap}"
+    )
+
+
+def chrony(shipped: Shipped, text: str, code: int = 0) -> Ran:
+    tool = shipped.tool("chronyc", f"cat <<'END'\n{text}\nEND\nexit {code}")
+    return shipped.run("clock", CHRONYC=tool, UNITS=shipped.root)
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        pytest.param(tracking(), None, id="kept"),
+        pytest.param(tracking("-0.9"), None, id="nearly a second"),
+        pytest.param(tracking(leap="Insert second"), None, id="a leap second ahead"),
+        pytest.param(tracking("1.5"), "far-off", id="behind"),
+        pytest.param(tracking("-150.0"), "far-off", id="ahead"),
+        pytest.param(tracking(leap="Not synchronised"), "unsynchronised", id="unsynchronised"),
+    ],
+)
+def test_chrony(shipped: Shipped, text: str, fault: str | None) -> None:
+    ran = chrony(shipped, text)
+    assert ran.diagnosis.get("command") == (CALL if fault else None)
+    assert ran.faults == ([{"by": "chrony", "fault": fault}] if fault else [])
+
+
+@pytest.mark.parametrize("unit", ["chrony.service", "chronyd.service"])
+def test_a_dead_chrony_is_restarted(shipped: Shipped, unit: str) -> None:
+    shipped.tree({unit: ""})
+    ran = chrony(shipped, "506 Cannot talk to daemon", code=1)
+    assert ran.diagnosis["command"] == "restart-unit"
+    assert ran.diagnosis["details"]["units"] == [unit]
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        pytest.param("", 0, id="nothing"),
+        pytest.param("501 Not authorised", 1, id="not allowed to ask"),
+        pytest.param(tracking() + ",more", 0, id="another form"),
+        pytest.param(tracking("soon"), 0, id="no number"),
+    ],
+)
+def test_an_answer_of_chrony_that_is_none(shipped: Shipped, text: str, code: int) -> None:
+    assert chrony(shipped, text, code).complaint.startswith("clock: ValueError: ")
+
+
+@pytest.mark.parametrize(("text", "faults"), [("yes", []), ("no", ["unsynchronised"])])
+def test_without_chrony_systemd_is_asked(shipped: Shipped, text: str, faults: list[str]) -> None:
+    tool = shipped.tool("timedatectl", f"echo {text}")
+    ran = shipped.run("clock", CHRONYC=shipped.root / "none", TIMEDATECTL=tool)
+    assert ran.faults == [{"by": "timedated", "fault": fault} for fault in faults]
+
+
+def test_nobody_to_ask(shipped: Shipped) -> None:
+    none, mute = shipped.root / "none", shipped.tool("timedatectl", "exit 1")
+    assert shipped.run("clock", CHRONYC=none, TIMEDATECTL=none).code == 69
+    ran = shipped.run("clock", CHRONYC=none, TIMEDATECTL=mute)
+    assert (ran.code, ran.complaint.startswith("clock: neither")) == (69, True)
+
+
+def test_numbers_that_move_stay_out(shipped: Shipped) -> None:
+    assert chrony(shipped, tracking("2.0")).stdout == chrony(shipped, tracking("-77.1")).stdout
+    assert chrony(shipped, tracking("0.1")).diagnosis == OK

@@ -1,0 +1,199 @@
+"""DRBD: the text of 8.4's /proc/drbd, and the JSON of 9's drbdsetup."""
+
+import json
+from typing import Any
+
+import pytest
+
+from .shipped import CALL, OK, Ran, Shipped
+
+HEAD = "version: 8.4.11 (api:1/proto:86-101)\nsrcversion: 0000\n\n"
+MOVING = "    ns:{0} nr:0 dw:{0} dr:7 al:3 bm:0 lo:0 pe:0 ua:0 ap:0 ep:1 wo:f oos:0\n"
+SYNCING = (
+    "\t[=>..................] sync'ed: {0}.7% (9/10)M\n\tfinish: 0:0{0}:11 speed: 9 (9) K/sec\n"
+)
+
+
+def eight(shipped: Shipped, *lines: str, moving: int = 1) -> Ran:
+    rows = (f"{number:2}: {line}\n{MOVING.format(moving)}" for number, line in enumerate(lines))
+    shipped.tree({"proc/drbd": HEAD + "".join(rows)})
+    return shipped.run("drbd", PROC=shipped.root / "proc")
+
+
+@pytest.mark.parametrize(
+    ("line", "need", "fault"),
+    [
+        ("cs:Connected ro:Primary/Secondary ds:UpToDate/UpToDate C r-----", "Ok", None),
+        ("cs:Connected ro:Secondary/Primary ds:UpToDate/Diskless C r-----", "Ok", None),
+        ("cs:Unconfigured", "Ok", None),
+        ("cs:WFConnection ro:Primary/Unknown ds:UpToDate/DUnknown C r-----", "Ok", None),
+        ("cs:WFConnection ro:Secondary/Unknown ds:Inconsistent/DUnknown C r-----", "Ok", None),
+        ("cs:NetworkFailure ro:Secondary/Unknown ds:Inconsistent/DUnknown C r-----", "Ok", None),
+        ("cs:SyncTarget ro:Secondary/Primary ds:Inconsistent/UpToDate C r-----", "Ok", None),
+        ("cs:PausedSyncT ro:Secondary/Primary ds:Inconsistent/UpToDate C r-----", "Ok", None),
+        ("cs:WFBitMapT ro:Secondary/Primary ds:Inconsistent/UpToDate C r-----", "Ok", None),
+        ("cs:SyncSource ro:Primary/Secondary ds:UpToDate/Inconsistent C r-----", "Ok", None),
+        ("cs:VerifyS ro:Primary/Secondary ds:UpToDate/UpToDate C r-----", "Ok", None),
+        (
+            "cs:StandAlone ro:Primary/Unknown ds:UpToDate/DUnknown   r-----",
+            "live-repair",
+            {"fault": "StandAlone", "peers": ["peer"]},
+        ),
+        (
+            "cs:Connected ro:Secondary/Primary ds:Inconsistent/UpToDate C r-----",
+            "live-repair",
+            {"fault": "Inconsistent"},
+        ),
+        (
+            "cs:Connected ro:Primary/Secondary ds:Diskless/UpToDate C r-----",
+            "evacuate",
+            {"fault": "Diskless"},
+        ),
+        (
+            "cs:Connected ro:Primary/Secondary ds:Failed/UpToDate C r-----",
+            "evacuate",
+            {"fault": "Failed"},
+        ),
+        (
+            "cs:StandAlone ro:Primary/Unknown ds:Diskless/DUnknown   r-----",
+            "evacuate",
+            {"fault": "Diskless"},
+        ),
+    ],
+)
+def test_one_disk_of_8(
+    shipped: Shipped, line: str, need: str, fault: dict[str, object] | None
+) -> None:
+    ran = eight(shipped, line)
+    assert ran.need == need
+    assert ran.diagnosis.get("command") == (CALL if need == "live-repair" else None)
+    assert ran.faults == ([{"disk": "minor 0"} | fault] if fault else [])
+
+
+def test_all_disks_of_8_are_told_and_the_worst_decides(shipped: Shipped) -> None:
+    alone = "cs:StandAlone ro:Primary/Unknown ds:UpToDate/DUnknown   r-----"
+    whole = "cs:Connected ro:Primary/Secondary ds:UpToDate/UpToDate C r-----"
+    gone = "cs:Connected ro:Primary/Secondary ds:Diskless/UpToDate C r-----"
+    ran = eight(shipped, alone, whole, gone)
+    assert ran.need == "evacuate"
+    assert [fault["disk"] for fault in ran.faults] == ["minor 0", "minor 2"]
+
+
+def test_progress_and_traffic_of_8_stay_out(shipped: Shipped) -> None:
+    gone = "cs:SyncSource ro:Primary/Secondary ds:Diskless/Inconsistent C r-----\n"
+    first = eight(shipped, gone + SYNCING.format(1), moving=1)
+    assert eight(shipped, gone + SYNCING.format(8), moving=999).stdout == first.stdout
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("", id="empty"),
+        pytest.param("no version\n", id="no version"),
+        pytest.param(HEAD + " 0: cs:\n", id="cut off"),
+        pytest.param(HEAD + " 0: cs:Connected ro:Primary\n", id="no disk states"),
+        pytest.param(HEAD + " 0: \x1b[31m\n", id="control characters"),
+    ],
+)
+def test_what_8_never_prints_is_not_ok(shipped: Shipped, text: str) -> None:
+    shipped.tree({"proc/drbd": text})
+    ran = shipped.run("drbd", PROC=shipped.root / "proc")
+    assert ran.complaint.startswith("drbd: ValueError: ")
+
+
+def test_no_drbd(shipped: Shipped) -> None:
+    assert shipped.run("drbd", PROC=shipped.tree({"proc": None}) / "proc").diagnosis == OK
+
+
+def resource(disk: str = "UpToDate", **connections: tuple[str, str]) -> dict[str, Any]:
+    return {
+        "name": "instance1",
+        "role": "Primary",
+        "devices": [
+            {"volume": 0, "minor": 5, "disk-state": disk, "client": False, "read": 7},
+            {"volume": 1, "minor": 6, "disk-state": "UpToDate", "client": False, "read": 7},
+        ],
+        "connections": [
+            {
+                "name": name,
+                "connection-state": state,
+                "peer_devices": [
+                    {"volume": 1, "replication-state": calm},
+                    {"volume": 0, "replication-state": replication, "percent-in-sync": 12.5},
+                ],
+            }
+            for name, (state, replication) in connections.items()
+            for calm in ["Established" if state == "Connected" else "Off"]
+        ],
+    }
+
+
+def nine(shipped: Shipped, answer: object, code: int = 0) -> Ran:
+    shipped.tree({"proc/drbd": "version: 9.2.8 (api:2/proto:86-122)\nTransports (api:19): tcp\n"})
+    text = answer if isinstance(answer, str) else json.dumps(answer)
+    tool = shipped.tool("drbdsetup", f"cat <<'END'\n{text}\nEND\nexit {code}")
+    return shipped.run("drbd", PROC=shipped.root / "proc", TOOLS=(str(tool),))
+
+
+@pytest.mark.parametrize(
+    ("answer", "need", "fault"),
+    [
+        pytest.param(resource(n2=("Connected", "Established")), "Ok", None, id="connected"),
+        pytest.param(resource(n2=("Connecting", "Off")), "Ok", None, id="the peer is down"),
+        pytest.param(
+            resource("Inconsistent", n2=("Connected", "SyncTarget")), "Ok", None, id="syncing"
+        ),
+        pytest.param(
+            resource(
+                "Inconsistent", n2=("Connected", "Established"), n3=("Connected", "SyncTarget")
+            ),
+            "Ok",
+            None,
+            id="syncing from another peer",
+        ),
+        pytest.param(
+            resource("Inconsistent", n2=("Connected", "Established")),
+            "live-repair",
+            {"fault": "Inconsistent"},
+            id="inconsistent and not syncing",
+        ),
+        pytest.param(
+            resource("Diskless", n2=("Connected", "Established")),
+            "evacuate",
+            {"fault": "Diskless"},
+            id="the disk has failed",
+        ),
+    ],
+)
+def test_one_resource_of_9(
+    shipped: Shipped, answer: dict[str, Any], need: str, fault: dict[str, object] | None
+) -> None:
+    ran = nine(shipped, [answer])
+    assert ran.need == need
+    assert ran.faults == ([{"disk": "instance1/0"} | fault] if fault else [])
+
+
+def test_standing_alone_in_9_concerns_every_volume(shipped: Shipped) -> None:
+    ran = nine(shipped, [resource(n2=("StandAlone", "Off"), n3=("Connected", "Established"))])
+    assert ran.need == "live-repair"
+    fault = {"fault": "StandAlone", "peers": ["n2"]}
+    assert ran.faults == [{"disk": f"instance1/{volume}"} | fault for volume in (0, 1)]
+
+
+def test_a_client_of_9_is_diskless_by_intent(shipped: Shipped) -> None:
+    answer = resource("Diskless", n2=("Connected", "Established"))
+    answer["devices"][0]["client"] = True
+    assert nine(shipped, [answer]).diagnosis == OK
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"), [("", 0), ("[", 0), ({"error": 1}, 0), ([{"name": "x"}], 0), ([], 20)]
+)
+def test_an_answer_of_9_that_is_none(shipped: Shipped, answer: object, code: int) -> None:
+    assert nine(shipped, answer, code).complaint.startswith("drbd: ")
+
+
+def test_9_without_its_tool(shipped: Shipped) -> None:
+    nine(shipped, [])
+    ran = shipped.run("drbd", PROC=shipped.root / "proc", TOOLS=(str(shipped.root / "none"),))
+    assert f"{shipped.root}/none" in ran.complaint

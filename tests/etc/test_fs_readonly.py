@@ -1,0 +1,189 @@
+"""Read-only and error-counting file systems, and the command which remounts them."""
+
+from typing import Any
+
+import pytest
+
+from .shipped import Files, Ran, Shipped
+
+FSTAB = """\
+# comment
+UUID=1 / ext4 errors=remount-ro 0 1
+/dev/sdb1 /srv/my\\040disk xfs defaults 0 2
+/dev/sdc1 /archive ext4 ro,noatime 0 2
+/dev/sdd1 none swap sw 0 0
+
+server:/export /net nfs defaults 0 0
+/dev/sde1 /pool btrfs
+"""
+ROOT = "27 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw,errors=remount-ro"
+DISK = "28 27 8:17 / /srv/my\\040disk rw shared:2 master:1 - xfs /dev/sdb1 rw,attr2"
+ARCHIVE = "29 27 8:33 / /archive ro - ext4 /dev/sdc1 ro"
+PROC = "30 27 0:5 / /proc ro - proc proc rw"
+POOL = "31 27 0:44 / /pool rw - btrfs {root}/dev/sde1 rw,subvolid=5"
+REMOUNT = "remount-rw"
+
+
+def world(shipped: Shipped, mounts: str, errors: int = 0, btrfs: int = 0) -> dict[str, object]:
+    """The constants for a machine with these mounts; `errors` are the root's, in ext4."""
+    root = shipped.tree(
+        {
+            "proc/self/mountinfo": mounts.replace("{root}", str(shipped.root)) + "\n",
+            "fstab": FSTAB,
+            "dev/sde1": "",
+            "sys/dev/block/8:1": "-> ../../devices/sda/sda1",
+            "sys/devices/sda/sda1": None,
+            "sys/fs/ext4/sda1/errors_count": f"{errors}\n",
+            "sys/fs/ext4/features/lazy_itable_init": "supported\n",
+            "sys/fs/btrfs/uuid/devices/sde1": "-> ../../../../devices/sda/sda1",
+            "sys/fs/btrfs/uuid/devinfo/1/error_stats": f"write_errs 0\ncorruption_errs {btrfs}\n",
+        }
+    )
+    return {"SYS": root / "sys", "PROC": root / "proc", "FSTAB": root / "fstab"}
+
+
+def look(shipped: Shipped, *mounts: str, errors: int = 0, btrfs: int = 0) -> Ran:
+    return shipped.run("fs-readonly", **world(shipped, "\n".join(mounts), errors, btrfs))
+
+
+def read_only(line: str, flag: str = "ro") -> str:
+    """The mount after the kernel has taken its writes away: in the superblock's options."""
+    before, options = line.rsplit(" ", 1)
+    return f"{before} {options.replace('rw', flag, 1)}"
+
+
+def fault(mount: str, kind: str, source: str, *, lost: bool, errors: bool) -> dict[str, Any]:
+    row = {"mount": mount, "type": kind, "source": source}
+    return row | {"read_only": lost, "errors": errors}
+
+
+def test_healthy(shipped: Shipped) -> None:
+    ran = look(shipped, ROOT, DISK, ARCHIVE, PROC, POOL)
+    assert (ran.need, ran.faults) == ("Ok", [])
+
+
+def test_read_only_without_errors_can_be_remounted(shipped: Shipped) -> None:
+    ran = look(shipped, ROOT, read_only(DISK))
+    assert ran.diagnosis["command"] == REMOUNT
+    assert ran.faults == [fault("/srv/my disk", "xfs", "/dev/sdb1", lost=True, errors=False)]
+
+
+@pytest.mark.parametrize("flag", ["ro", "emergency_ro", "rw,shutdown"])
+def test_read_only_with_errors_needs_an_empty_node(shipped: Shipped, flag: str) -> None:
+    ran = look(shipped, read_only(ROOT, flag), DISK, errors=3)
+    assert ran.need == "evacuate"
+    assert ran.faults == [fault("/", "ext4", "/dev/sda1", lost=True, errors=True)]
+
+
+def test_read_only_by_the_mount_alone(shipped: Shipped) -> None:
+    assert look(shipped, ROOT.replace("/ rw,", "/ ro,")).diagnosis["command"] == REMOUNT
+
+
+def test_errors_on_a_file_system_still_writable(shipped: Shipped) -> None:
+    first = look(shipped, ROOT, errors=1)
+    assert first.diagnosis["command"] == "call-operator"
+    assert first.faults == [fault("/", "ext4", "/dev/sda1", lost=False, errors=True)]
+    assert look(shipped, ROOT, errors=4711).stdout == first.stdout
+
+
+def test_errors_of_btrfs(shipped: Shipped) -> None:
+    ran = look(shipped, ROOT, POOL, btrfs=2)
+    assert [(row["mount"], row["errors"]) for row in ran.faults] == [("/pool", True)]
+
+
+def test_the_topmost_mount_counts(shipped: Shipped) -> None:
+    above = DISK.replace("28 27", "40 28")
+    assert look(shipped, ROOT, read_only(DISK), above).need == "Ok"
+    assert look(shipped, ROOT, DISK, read_only(above)).need == "live-repair"
+
+
+def test_the_order_of_mounts_does_not_matter(shipped: Shipped) -> None:
+    rows = (read_only(ROOT), read_only(DISK))
+    assert look(shipped, *rows).stdout == look(shipped, *reversed(rows)).stdout
+
+
+@pytest.mark.parametrize("mounts", ["27", "27 1 8:1 / / rw", "27 1 8:1 / / rw - ext4"])
+def test_a_table_that_is_none(shipped: Shipped, mounts: str) -> None:
+    assert look(shipped, mounts).complaint.startswith("fs-readonly: ")
+
+
+def repair(shipped: Shipped, stdin: object, mounts: Files | str, script: str = "") -> Ran:
+    constants = world(shipped, str(mounts))
+    del constants["SYS"]
+    tool = shipped.tool("mount", f'echo "$@" >> {shipped.root}/ran\n{script}')
+    return shipped.run(REMOUNT, stdin, MOUNT=tool, **constants)
+
+
+def ran_tools(shipped: Shipped) -> list[str]:
+    path = shipped.root / "ran"
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def works(shipped: Shipped) -> str:
+    """A mount which does it: from now on the table says rw."""
+    return f"sed -i 's/ ro/ rw/g' {shipped.root}/proc/self/mountinfo"
+
+
+@pytest.mark.parametrize("merged", [False, True])
+def test_remount(shipped: Shipped, merged: bool) -> None:
+    said = look(shipped, ROOT, read_only(DISK)).diagnosis
+    if merged:
+        said = said | {"details": {"fs-readonly": said, "smart": {"status": "Ok"}}}
+    ran = repair(shipped, said, read_only(DISK), works(shipped))
+    assert (ran.code, ran.stdout) == (0, "remounted read-write: '/srv/my disk'\n")
+    assert ran_tools(shipped) == ["-o remount,rw -- /srv/my disk"]
+
+
+def test_what_is_writable_again_is_left_alone(shipped: Shipped) -> None:
+    said = look(shipped, read_only(DISK)).diagnosis
+    assert repair(shipped, said, DISK).code == 0
+    assert ran_tools(shipped) == []
+
+
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        pytest.param("echo 'write-protected' >&2; exit 32", "write-protected", id="refused"),
+        pytest.param("exit 0", "exit 0", id="success without effect"),
+    ],
+)
+def test_a_remount_that_does_not_work(shipped: Shipped, script: str, why: str) -> None:
+    said = look(shipped, read_only(DISK)).diagnosis
+    ran = repair(shipped, said, read_only(DISK), script)
+    assert ran.complaint.endswith(f"'/srv/my disk' stays read-only: {why}")
+
+
+def order(*faults: object, command: str = REMOUNT) -> dict[str, Any]:
+    return {"status": "live-repair", "command": command, "details": {"faults": [*faults]}}
+
+
+GOOD = {"mount": "/srv/my disk", "read_only": True, "errors": False}
+
+
+@pytest.mark.parametrize(
+    "stdin",
+    [
+        b"",
+        b"\xff",
+        b"null",
+        b"{" * 100_000,
+        {"status": "Ok", "details": {}},
+        order(GOOD, command="restart-unit"),
+        order(),
+        order({"mount": "/archive", "read_only": True, "errors": False}),
+        order(GOOD, {"mount": "/archive", "read_only": True, "errors": False}),
+        order({"mount": "/pool", "read_only": True, "errors": False}),
+        order({"mount": "/", "read_only": True, "errors": True}),
+        order({"mount": "-o bind", "read_only": True, "errors": False}),
+        order({"mount": "/srv/my disk\n/", "read_only": True, "errors": False}),
+        order({"mount": ["/srv/my disk"], "read_only": True, "errors": False}),
+        order({"mount": "/srv/my disk"}),
+        order("/srv/my disk"),
+    ],
+)
+def test_hostile_orders_run_nothing(shipped: Shipped, stdin: object) -> None:
+    mounts = "\n".join((read_only(ROOT), read_only(DISK), ARCHIVE))
+    ran = repair(shipped, stdin, mounts)
+    assert ran.code == 1
+    assert ran.complaint.startswith("remount-rw: ")
+    assert ran_tools(shipped) == []

@@ -1,0 +1,184 @@
+"""The kernel's own counters, and the command which accepts what they have counted."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .shipped import Files, Ran, Shipped
+
+BOOT = "9c1c4ab2-0000-4000-8000-000000000001"
+CLEAR = "clear-kernel-baseline"
+ZERO: Files = {
+    "proc/sys/kernel/random/boot_id": f"{BOOT}\n",
+    "proc/sys/kernel/tainted": "0\n",
+    "proc/sys/kernel/hung_task_detect_count": "0\n",
+    "sys/kernel/oops_count": "0\n",
+    "sys/kernel/warn_count": "0\n",
+    "sys/kernel/hardlockup_count": "0\n",
+    "sys/kernel/softlockup_count": "0\n",
+    "sys/kernel/rcu_stall_count": "0\n",
+}
+HUNG = {"proc/sys/kernel/hung_task_detect_count": "2\n"}
+OOPS = {"sys/kernel/oops_count": "1\n"}
+
+
+def baseline(shipped: Shipped) -> Path:
+    return shipped.root / "var/baselines/kernel.json"
+
+
+def run(shipped: Shipped, name: str, changes: Files, stdin: object = b"") -> Ran:
+    absent = [path for path, content in changes.items() if content is None]
+    files = {path: text for path, text in {**ZERO, **changes}.items() if path not in absent}
+    for path in absent:
+        (shipped.root / path).unlink(missing_ok=True)
+    root = shipped.tree(files)
+    roots = {"SYS": root / "sys", "PROC": root / "proc", "BASELINE": baseline(shipped)}
+    return shipped.run(name, stdin, **roots)
+
+
+def look(shipped: Shipped, changes: Files) -> Ran:
+    return run(shipped, "kernel", changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "need", "faults"),
+    [
+        pytest.param({}, "Ok", [], id="sound"),
+        pytest.param({"proc/sys/kernel/tainted": "12289\n"}, "Ok", [], id="foreign modules"),
+        pytest.param(OOPS, "evacuate", ["oops_count"], id="oops"),
+        pytest.param(
+            {"proc/sys/kernel/tainted": "128\n"}, "evacuate", ["tainted-oops"], id="tainted by oops"
+        ),
+        pytest.param(
+            {"proc/sys/kernel/tainted": "16\n"},
+            "evacuate",
+            ["tainted-machine-check"],
+            id="machine check",
+        ),
+        pytest.param(
+            {"sys/kernel/hardlockup_count": "1\n"},
+            "evacuate",
+            ["hardlockup_count"],
+            id="hard lockup",
+        ),
+        pytest.param(HUNG, "live-repair", ["hung_task_detect_count"], id="hung task"),
+        pytest.param(
+            {"proc/sys/kernel/tainted": "16384\n", "sys/kernel/softlockup_count": "3\n"},
+            "live-repair",
+            ["softlockup_count", "tainted-soft-lockup"],
+            id="soft lockup",
+        ),
+        pytest.param(
+            {**HUNG, **OOPS}, "evacuate", ["hung_task_detect_count", "oops_count"], id="both"
+        ),
+    ],
+)
+def test_counters(shipped: Shipped, changes: Files, need: str, faults: list[str]) -> None:
+    ran = look(shipped, changes)
+    assert ran.need == need
+    assert ran.diagnosis.get("command") == (CLEAR if need == "live-repair" else None)
+    assert ran.faults == faults
+
+
+def test_counts_stay_out(shipped: Shipped) -> None:
+    first = look(shipped, HUNG)
+    more: Files = {
+        "proc/sys/kernel/hung_task_detect_count": "77\n",
+        "sys/kernel/warn_count": "5\n",
+    }
+    assert look(shipped, more).stdout == first.stdout
+
+
+def test_warnings_are_mentioned_and_no_more(shipped: Shipped) -> None:
+    ran = look(shipped, {"sys/kernel/warn_count": "5\n"})
+    assert ran.need == "Ok"
+    assert ran.diagnosis["details"]["warned"] is True
+
+
+def test_what_an_older_kernel_does_not_count_is_named(shipped: Shipped) -> None:
+    ran = look(shipped, {"proc/sys/kernel/hung_task_detect_count": None})
+    assert ran.diagnosis["details"]["uncounted"] == ["hung_task_detect_count"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"proc/sys/kernel/tainted": None}, id="no taint file"),
+        pytest.param({"sys/kernel/oops_count": "\n"}, id="empty counter"),
+    ],
+)
+def test_what_cannot_be_read_is_not_ok(shipped: Shipped, changes: Files) -> None:
+    assert look(shipped, changes).complaint.startswith("kernel: ")
+
+
+@pytest.mark.parametrize("merged", [False, True])
+def test_a_hung_task_is_told_once_and_again_when_it_recurs(shipped: Shipped, merged: bool) -> None:
+    said: dict[str, Any] = look(shipped, HUNG).diagnosis
+    if merged:
+        said = said | {"details": {"disk": {"status": "Ok"}, "kernel": said}}
+    ran = run(shipped, CLEAR, HUNG, said)
+    assert (ran.code, ran.stdout) == (0, "accepted: hung_task_detect_count\n")
+    assert look(shipped, HUNG).need == "Ok"
+    again = {"proc/sys/kernel/hung_task_detect_count": "3\n"}
+    assert look(shipped, again).faults == ["hung_task_detect_count"]
+
+
+def test_accepting_is_for_this_boot_only(shipped: Shipped) -> None:
+    run(shipped, CLEAR, HUNG, look(shipped, HUNG).diagnosis)
+    next_boot: Files = {**HUNG, "proc/sys/kernel/random/boot_id": "another\n"}
+    assert look(shipped, next_boot).need == "live-repair"
+
+
+def test_what_happened_meanwhile_is_not_accepted_with_it(shipped: Shipped) -> None:
+    said = look(shipped, HUNG).diagnosis
+    stalled: Files = {**HUNG, "sys/kernel/rcu_stall_count": "1\n"}
+    run(shipped, CLEAR, stalled, said)
+    assert look(shipped, stalled).faults == ["rcu_stall_count"]
+
+
+def test_accepting_adds_to_what_was_accepted(shipped: Shipped) -> None:
+    run(shipped, CLEAR, HUNG, look(shipped, HUNG).diagnosis)
+    locked: Files = {**HUNG, "proc/sys/kernel/tainted": "16384\n"}
+    run(shipped, CLEAR, locked, look(shipped, locked).diagnosis)
+    assert look(shipped, locked).need == "Ok"
+    assert baseline(shipped).stat().st_mode & 0o022 == 0
+    assert [path.name for path in baseline(shipped).parent.iterdir()] == ["kernel.json"]
+
+
+@pytest.mark.parametrize(
+    "stdin",
+    [
+        b"",
+        b"not JSON",
+        b'["a list"]',
+        b"[" * 100_000,
+        b"\xff\xfe",
+        {"status": "Ok"},
+        {"status": "live-repair", "command": "restart-unit", "details": {"faults": ["oops_count"]}},
+        {"status": "live-repair", "command": CLEAR},
+        {"status": "live-repair", "command": CLEAR, "details": {"faults": []}},
+        {"status": "live-repair", "command": CLEAR, "details": {"faults": [["list"]]}},
+        {"status": "live-repair", "command": CLEAR, "details": {"faults": ["oops_count"]}},
+        {"status": "live-repair", "command": CLEAR, "details": {"faults": ["../../etc/passwd"]}},
+    ],
+)
+def test_hostile_orders_change_nothing(shipped: Shipped, stdin: object) -> None:
+    ran = run(shipped, CLEAR, {**HUNG, **OOPS}, stdin)
+    assert ran.code == 1
+    assert ran.complaint.startswith("clear-kernel-baseline: ")
+    assert not baseline(shipped).exists()
+
+
+@pytest.mark.parametrize("damage", ["", "[]", "{}"])
+def test_a_damaged_baseline_is_named(shipped: Shipped, damage: str) -> None:
+    baseline(shipped).parent.mkdir(parents=True)
+    baseline(shipped).write_text(damage)
+    assert "kernel.json is damaged, remove it" in look(shipped, {}).complaint
+
+
+def test_the_baseline_is_json_an_administrator_can_read(shipped: Shipped) -> None:
+    run(shipped, CLEAR, HUNG, look(shipped, HUNG).diagnosis)
+    kept = json.loads(baseline(shipped).read_text())
+    assert kept == {"boot_id": BOOT, "hung_task_detect_count": 2, "tainted": 0}

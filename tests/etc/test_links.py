@@ -1,0 +1,142 @@
+"""Network links on fixture trees of /sys/class/net."""
+
+import json
+
+import pytest
+
+from .shipped import CALL, OK, Files, Ran, Shipped
+
+PORT: Files = {
+    "carrier": "1\n",
+    "duplex": "full\n",
+    "speed": "10000\n",
+    "device": "",
+}
+NODE: Files = {
+    "lo/carrier": "1\n",
+    "bond0/bonding/slaves": "eth1 eth0\n",
+    "bond0/bonding/ad_partner_mac": "52:54:00:00:00:01\n",
+    "bond0/carrier": "1\n",
+    **{f"eth0/{name}": text for name, text in PORT.items()},
+    **{f"eth1/{name}": text for name, text in PORT.items()},
+    "eth0/bonding_slave/mii_status": "up\n",
+    "eth1/bonding_slave/mii_status": "up\n",
+    **{f"eth2/{name}": text for name, text in PORT.items()},
+    "eth2/brport/state": "3\n",
+    "tap0/carrier": "0\n",
+    "tap0/brport/state": "0\n",
+    "eth3/carrier": "0\n",
+    "eth3/device": "",
+}
+ADDRESSES = [
+    {},
+    {"ifname": "lo", "addr_info": [{"local": "127.0.0.1"}]},
+    {"ifname": "eth3", "addr_info": [{"local": "192.0.2.7"}, {"local": "fe80::1"}]},
+]
+
+
+def look(shipped: Shipped, changes: Files, **constants: object) -> Ran:
+    shipped.tree({**NODE, **changes}, under="sys/class/net")
+    ip = shipped.tool("ip", f"cat <<'END'\n{json.dumps(ADDRESSES)}\nEND")
+    ganeti = {"SSCONF": shipped.root / "ganeti", "TOOLS": (str(ip),)}
+    return shipped.run("links", SYS=shipped.root / "sys", **(ganeti | constants))
+
+
+@pytest.mark.parametrize(
+    ("changes", "need", "faults"),
+    [
+        pytest.param({}, "Ok", [], id="all up; a tap and an unused port do not count"),
+        pytest.param(
+            {"eth1/carrier": "0\n"},
+            "live-repair",
+            [{"interface": "eth1", "bond": "bond0", "fault": "down"}],
+            id="one cable of a bond",
+        ),
+        pytest.param(
+            {"eth1/bonding_slave/mii_status": "going back\n"},
+            "live-repair",
+            [{"interface": "eth1", "bond": "bond0", "fault": "down"}],
+            id="the bond thinks otherwise",
+        ),
+        pytest.param(
+            {"eth0/speed": "100\n"},
+            "live-repair",
+            [{"interface": "eth0", "bond": "bond0", "fault": "slow"}],
+            id="slower than its peer",
+        ),
+        pytest.param(
+            {"eth0/duplex": "half\n"},
+            "live-repair",
+            [{"interface": "eth0", "bond": "bond0", "fault": "slow"}],
+            id="half duplex",
+        ),
+        pytest.param({"eth0/speed": "-1\n"}, "Ok", [], id="a speed nobody knows"),
+        pytest.param(
+            {"bond0/bonding/ad_partner_mac": "00:00:00:00:00:00\n"},
+            "live-repair",
+            [{"interface": "bond0", "fault": "no-lacp-partner"}],
+            id="the switch does not speak LACP",
+        ),
+        pytest.param(
+            {"eth0/carrier": "0\n", "eth1/carrier": "0\n", "bond0/carrier": "0\n"},
+            "evacuate",
+            [
+                {"interface": "bond0", "fault": "cut"},
+                {"interface": "eth0", "bond": "bond0", "fault": "down"},
+                {"interface": "eth1", "bond": "bond0", "fault": "down"},
+            ],
+            id="the whole bond",
+        ),
+        pytest.param(
+            {"eth2/carrier": "0\n"},
+            "evacuate",
+            [{"interface": "eth2", "fault": "cut"}],
+            id="a physical bridge port",
+        ),
+        pytest.param(
+            {"bond0/bonding/slaves": "\n", "bond0/carrier": "0\n"},
+            "evacuate",
+            [{"interface": "bond0", "fault": "cut"}],
+            id="a bond without slaves",
+        ),
+    ],
+)
+def test_faults(shipped: Shipped, changes: Files, need: str, faults: list[dict[str, str]]) -> None:
+    ran = look(shipped, changes)
+    assert ran.need == need
+    assert ran.diagnosis.get("command") == (CALL if need == "live-repair" else None)
+    assert ran.faults == faults
+
+
+@pytest.mark.parametrize("which", ["primary", "secondary"])
+def test_the_holder_of_a_node_address_counts(shipped: Shipped, which: str) -> None:
+    shipped.tree({f"ssconf_node_{which}_ips": "n1 192.0.2.6\nn2 192.0.2.7\n"}, under="ganeti")
+    ran = look(shipped, {})
+    assert ran.need == "evacuate"
+    assert ran.faults == [{"interface": "eth3", "fault": "cut"}]
+
+
+def test_an_ignored_interface(shipped: Shipped) -> None:
+    assert look(shipped, {"eth2/carrier": "0\n"}, IGNORED=("eth2",)).diagnosis == OK
+
+
+def test_a_machine_without_bonds_and_bridges(shipped: Shipped) -> None:
+    shipped.tree({"class/net/eth0/carrier": "0\n"}, under="sys")
+    nothing = shipped.root / "nothing"
+    assert shipped.run("links", SYS=shipped.root / "sys", SSCONF=nothing).diagnosis == OK
+
+
+def test_without_ip_nobody_knows_who_holds_an_address(shipped: Shipped) -> None:
+    shipped.tree({"ssconf_node_primary_ips": "n1 192.0.2.6\n"}, under="ganeti")
+    ran = look(shipped, {}, TOOLS=(str(shipped.root / "none"),))
+    assert "none" in ran.complaint
+
+
+def test_changes_of_carrier_and_of_the_active_slave_stay_out(shipped: Shipped) -> None:
+    first = look(shipped, {"eth1/carrier": "0\n", "eth1/carrier_changes": "4\n"})
+    moved = {
+        "eth1/carrier": "0\n",
+        "eth1/carrier_changes": "9\n",
+        "bond0/bonding/active_slave": "eth0\n",
+    }
+    assert look(shipped, moved).stdout == first.stdout

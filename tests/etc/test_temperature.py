@@ -1,0 +1,77 @@
+"""Sensors on fixture trees of /sys/class/hwmon."""
+
+import pytest
+
+from .shipped import Files, Ran, Shipped
+
+CORE: Files = {
+    "name": "coretemp\n",
+    "device": "-> ../../../devices/coretemp.0",
+    "temp1_label": "Package id 0\n",
+    "temp1_input": "45000\n",
+    "temp1_max": "80000\n",
+    "temp1_crit": "100000\n",
+}
+SENSOR = {"chip": "coretemp", "device": "coretemp.0", "sensor": "Package id 0"}
+
+
+def look(shipped: Shipped, changes: Files, chip: str = "hwmon0") -> Ran:
+    shipped.tree({"sys/devices/coretemp.0": None})
+    absent = [name for name, content in changes.items() if content is None]
+    files = {name: text for name, text in {**CORE, **changes}.items() if name not in absent}
+    shipped.tree(files, under=f"sys/class/hwmon/{chip}")
+    return shipped.run("temperature", SYS=shipped.root / "sys")
+
+
+@pytest.mark.parametrize(
+    ("changes", "need", "level"),
+    [
+        pytest.param({}, "Ok", None, id="cool"),
+        pytest.param({"temp1_input": "80000\n"}, "Ok", "hot", id="at max"),
+        pytest.param({"temp1_input": "99999\n"}, "Ok", "hot", id="just below crit"),
+        pytest.param({"temp1_input": "100000\n"}, "evacuate", "critical", id="at crit"),
+        pytest.param({"temp1_input": "-5000\n"}, "Ok", None, id="below zero"),
+        pytest.param({"temp1_max": None, "temp1_crit": None}, "Ok", None, id="no limits"),
+        pytest.param({"temp1_max": "0\n", "temp1_crit": "0\n"}, "Ok", None, id="limits of zero"),
+        pytest.param({"temp1_crit": "-273150\n"}, "Ok", None, id="a limit never filled in"),
+        pytest.param({"temp1_max": "65261850\n"}, "Ok", None, id="another one"),
+        pytest.param(
+            {"temp1_fault": "1\n", "temp1_input": "127000\n"}, "Ok", "sensor-broken", id="broken"
+        ),
+        pytest.param({"temp1_fault": "0\n"}, "Ok", None, id="not broken"),
+    ],
+)
+def test_one_sensor(shipped: Shipped, changes: Files, need: str, level: str | None) -> None:
+    ran = look(shipped, changes)
+    assert ran.need == need
+    assert ran.faults == ([SENSOR | {"level": level}] if level else [])
+
+
+def test_degrees_stay_out_and_so_do_the_numbers_of_the_chips(shipped: Shipped) -> None:
+    first = look(shipped, {"temp1_input": "101000\n"}, "hwmon0")
+    look(shipped, {}, "hwmon0")
+    again = look(shipped, {"temp1_input": "107000\n"}, "hwmon7")
+    assert again.stdout == first.stdout
+
+
+def test_a_sensor_without_label_or_device(shipped: Shipped) -> None:
+    ran = look(shipped, {"temp1_label": None, "device": None, "temp1_input": "100000\n"})
+    assert ran.faults == [
+        {"chip": "coretemp", "device": "", "sensor": "temp1", "level": "critical"}
+    ]
+
+
+def test_a_hostile_label_stays_one_line_of_ascii(shipped: Shipped) -> None:
+    ran = look(shipped, {"temp1_label": "\x1b[2J\n}\u202e", "temp1_input": "100000\n"})
+    assert ran.faults[0]["sensor"] == "\x1b[2J\n}\u202e"
+    assert ran.stdout.isascii()
+    assert ran.stdout.count("\n") == 1
+
+
+def test_no_sensors(shipped: Shipped) -> None:
+    root = shipped.tree({"sys/class": None})
+    assert shipped.run("temperature", SYS=root / "sys").faults == []
+
+
+def test_a_reading_that_is_none(shipped: Shipped) -> None:
+    assert look(shipped, {"temp1_input": "warm\n"}).complaint.startswith("temperature: ValueError")
