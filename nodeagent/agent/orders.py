@@ -1,4 +1,4 @@
-"""May this order be carried out? Opened, proven, judged; every no has its reason. Pure.
+"""May this order be carried out? Every no has its reason. Pure.
 
 An order counts only if all of this holds: sealed with the cluster's key for this purpose;
 signed by a certificate whose digest Ganeti lists for a master candidate; meant for this
@@ -6,16 +6,11 @@ cluster and this node; fresh; for the diagnosis this node reports now; never see
 and nothing else running. The reason goes to this node's log, the caller sees "refused".
 """
 
-import base64
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from nodeagent.errors import MessageError
 from nodeagent.model.diagnosis import Diagnosis
-from nodeagent.protocol.canonical import read
-from nodeagent.protocol.envelope import Key, Purpose, open_outer, seal, signed_bytes
 from nodeagent.protocol.messages import Order, Receipt, digest
 
 MAX_LIFE = 60_000  # ms between issue and expiry
@@ -56,48 +51,7 @@ class Refused:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Signed:
-    """An order whose cluster seal held, with the claim of who signed it still unproven."""
-
-    order: Order
-    certificate: str
-    signature: str
-    signed: bytes
-
-
 Judgement: TypeAlias = Run | Known | Refused
-
-
-def seal_order(key: Key, salt: str, order: Order, certificate: str, signature: bytes) -> bytes:
-    """Compose what the master sends. `signature` is over `order_bytes`."""
-    outer = json.loads(seal(key, Purpose.ORDER, salt, order.body()))
-    outer["certificate"] = certificate
-    outer["signature"] = base64.b64encode(signature).decode()
-    return json.dumps(outer).encode()
-
-
-def order_bytes(key: Key, salt: str, order: Order) -> bytes:
-    """The bytes the master candidate's key signs."""
-    outer = json.loads(seal(key, Purpose.ORDER, salt, order.body()))
-    return signed_bytes(outer["salt"], outer["msg"])
-
-
-def open_order(key: Key, raw: bytes) -> Signed:
-    """Check the cluster's seal and read the order, or raise MessageError."""
-    outer: Any = read(raw)
-    if not isinstance(outer, dict) or not isinstance(outer.get("salt"), str):
-        raise MessageError("not a sealed message")
-    body = open_outer(key, Purpose.ORDER, outer["salt"], outer)
-    order = Order.from_body(body)
-    if order.id != outer["salt"]:
-        raise MessageError("the salt of an order is its id")
-    certificate, signature = outer.get("certificate"), outer.get("signature")
-    if not isinstance(certificate, str) or not isinstance(signature, str):
-        raise MessageError("no certificate or no signature")
-    if len(certificate) > 16384 or len(signature) > 4096:
-        raise MessageError("certificate or signature too large")
-    return Signed(order, certificate, signature, signed_bytes(outer["salt"], outer["msg"]))
 
 
 def judge(

@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import asdict, replace
+from importlib.resources import files
 from typing import Any
 
 from nodeagent import __version__, service
@@ -33,6 +34,7 @@ from nodeagent.model.diagnosis import Diagnosis, Steady, Unusable, Verdict
 from nodeagent.protocol.canonical import printable, read
 from nodeagent.protocol.envelope import SALT, Purpose, seal
 from nodeagent.protocol.messages import Order, Progress, Receipt, Report, believe_diagnosis
+from nodeagent.protocol.order import Signed, open_order
 from nodeagent.settings import RunLimits, Settings
 
 log = logging.getLogger(__name__)
@@ -40,7 +42,7 @@ log = logging.getLogger(__name__)
 AT_ONCE = 4  # commands running side by side
 OUTPUT_KEPT = 32 * 1024  # characters of a repair command's output in its receipt
 _SET_CHILD_SUBREAPER = 36
-_SIGNATURE = os.path.join(os.path.dirname(__file__), "signature.py")
+_SIGNATURE = str(files("nodeagent.protocol") / "signature.py")
 
 
 class Runner:
@@ -239,7 +241,7 @@ class Runner:
 
     async def _judge(self, raw: bytes) -> orders.Judgement:
         try:
-            signed = orders.open_order(self._ssconf.key(), raw)
+            signed = open_order(self._ssconf.key(), raw)
             signer = await _signer(signed)
         except MessageError as error:
             return orders.Refused(str(error))
@@ -402,7 +404,7 @@ def _steady(row: dict[str, Any]) -> Steady:
     return Steady(current, checked=row["checked"], changed=row["changed"], why=row["why"])
 
 
-async def _signer(signed: orders.Signed) -> str:
+async def _signer(signed: Signed) -> str:
     """Digest of the certificate that signed, or raise MessageError; asks another process."""
     question = {
         "certificate": signed.certificate,
