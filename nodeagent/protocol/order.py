@@ -1,0 +1,56 @@
+"""An order on the wire: sealed with the cluster's key and signed by a master candidate. Pure.
+
+The envelope is a report's, with two members more: `certificate` (PEM) and `signature`
+(base64, over the envelope's unambiguous bytes). The salt of an order is its id.
+"""
+
+import base64
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from nodeagent.errors import MessageError
+from nodeagent.protocol.canonical import read
+from nodeagent.protocol.envelope import Key, Purpose, open_outer, seal, signed_bytes
+from nodeagent.protocol.messages import Order
+
+
+@dataclass(frozen=True, slots=True)
+class Signed:
+    """An order whose cluster seal held, with the claim of who signed it still unproven."""
+
+    order: Order
+    certificate: str
+    signature: str
+    signed: bytes
+
+
+def seal_order(key: Key, order: Order, certificate: str, signature: bytes) -> bytes:
+    """Compose what the master sends. `signature` is over `order_bytes`."""
+    outer = json.loads(seal(key, Purpose.ORDER, order.id, order.body()))
+    outer["certificate"] = certificate
+    outer["signature"] = base64.b64encode(signature).decode()
+    return json.dumps(outer).encode()
+
+
+def order_bytes(key: Key, order: Order) -> bytes:
+    """The bytes the master candidate's key signs."""
+    outer = json.loads(seal(key, Purpose.ORDER, order.id, order.body()))
+    return signed_bytes(outer["salt"], outer["msg"])
+
+
+def open_order(key: Key, raw: bytes) -> Signed:
+    """Check the cluster's seal and read the order, or raise MessageError."""
+    outer: Any = read(raw)
+    if not isinstance(outer, dict) or not isinstance(outer.get("salt"), str):
+        raise MessageError("not a sealed message")
+    body = open_outer(key, Purpose.ORDER, outer["salt"], outer)
+    order = Order.from_body(body)
+    if order.id != outer["salt"]:
+        raise MessageError("the salt of an order is its id")
+    certificate, signature = outer.get("certificate"), outer.get("signature")
+    if not isinstance(certificate, str) or not isinstance(signature, str):
+        raise MessageError("no certificate or no signature")
+    if len(certificate) > 16384 or len(signature) > 4096:
+        raise MessageError("certificate or signature too large")
+    return Signed(order, certificate, signature, signed_bytes(outer["salt"], outer["msg"]))
