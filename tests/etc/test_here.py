@@ -1,0 +1,156 @@
+"""The shipped commands on this very machine, and on faults really made here."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from .shipped import DIAGNOSE, ENVIRONMENT, REPAIR, Ran, Shipped, run_file
+
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+
+
+def command(*line: object) -> str:
+    done = subprocess.run([*map(str, line)], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+@as_root
+@pytest.mark.parametrize("name", sorted(path.name for path in DIAGNOSE.iterdir()))
+def test_each_diagnosis_knows_or_says_why_not(name: str) -> None:
+    first, second = run_file(DIAGNOSE / name), run_file(DIAGNOSE / name)
+    if first.code == 0:
+        assert first.diagnosis["status"] == "Ok" or first.faults
+    else:
+        assert first.code in (1, 69)
+        assert first.complaint.startswith(f"{name}: ")
+        assert first.stdout == ""
+    assert second == first
+
+
+@as_root
+@pytest.mark.parametrize("name", sorted(path.name for path in REPAIR.iterdir()))
+def test_each_repair_refuses_to_guess(name: str) -> None:
+    for stdin in (b"", b'{"status":"Ok","details":{}}'):
+        assert run_file(REPAIR / name, stdin).complaint.startswith(f"{name}: ")
+
+
+@pytest.mark.parametrize("name", ["kernel", "nagios-example"])
+def test_a_command_needs_neither_its_place_nor_its_name(name: str) -> None:
+    """The agent runs a sealed copy in memory, so there is no folder to look into."""
+    copy = os.memfd_create(name, os.MFD_ALLOW_SEALING)
+    os.write(copy, (DIAGNOSE / name).read_bytes())
+    path = f"/proc/self/fd/{copy}"
+    done = subprocess.run(
+        [path], pass_fds=[copy], env=ENVIRONMENT, capture_output=True, check=False
+    )
+    os.close(copy)
+    assert Ran(done.returncode, done.stdout.decode(), done.stderr.decode()) == run_file(
+        DIAGNOSE / name
+    )
+
+
+@contextmanager
+def image(folder: Path, megabytes: int) -> Iterator[str]:
+    """A loop device on a sparse file."""
+    path = folder / f"disk{len(list(folder.glob('disk*')))}"
+    path.touch()
+    os.truncate(path, megabytes << 20)
+    try:
+        device = command("/usr/sbin/losetup", "--find", "--show", path)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("this machine gives no loop devices")
+    try:
+        yield device
+    finally:
+        command("/usr/sbin/losetup", "--detach", device)
+
+
+@pytest.fixture
+def ext4(shipped: Shipped) -> Iterator[Path]:
+    """A small ext4 file system, really mounted."""
+    point = shipped.root / "mounted"
+    point.mkdir()
+    with image(shipped.root, 8) as device:
+        command("/usr/sbin/mkfs.ext4", "-q", "-m", "0", device)
+        command("/usr/bin/mount", device, point)
+        try:
+            yield point
+        finally:
+            command("/usr/bin/umount", point)
+
+
+def fstab(shipped: Shipped, point: Path) -> Path:
+    return shipped.tree({"fstab": f"LABEL=test {point} ext4 defaults 0 2\n"}) / "fstab"
+
+
+@as_root
+def test_a_real_read_only_file_system_is_found_and_remounted(shipped: Shipped, ext4: Path) -> None:
+    table = fstab(shipped, ext4)
+    assert shipped.run("fs-readonly", FSTAB=table).need == "Ok"
+    command("/usr/bin/mount", "-o", "remount,ro", ext4)
+    ran = shipped.run("fs-readonly", FSTAB=table)
+    assert ran.diagnosis["command"] == "remount-rw"
+    assert [fault["mount"] for fault in ran.faults] == [str(ext4)]
+    repaired = shipped.run("remount-rw", ran.stdout.encode(), FSTAB=table)
+    assert (repaired.code, repaired.stderr) == (0, "")
+    (ext4 / "writable").touch()
+    assert shipped.run("fs-readonly", FSTAB=table).need == "Ok"
+
+
+@as_root
+def test_a_real_error_of_ext4_is_found_and_not_remounted(shipped: Shipped, ext4: Path) -> None:
+    device = Path(command("/usr/bin/findmnt", "-n", "-o", "SOURCE", ext4)).name
+    trigger = Path(f"/sys/fs/ext4/{device}/trigger_fs_error")
+    if not trigger.exists():
+        pytest.skip("this kernel cannot make an error of ext4")
+    table = fstab(shipped, ext4)
+    command("/usr/bin/mount", "-o", "remount,errors=remount-ro", ext4)
+    trigger.write_text("made by a test")
+    ran = shipped.run("fs-readonly", FSTAB=table)
+    assert ran.need == "evacuate"
+    assert [(f["mount"], f["read_only"], f["errors"]) for f in ran.faults] == [
+        (str(ext4), True, True)
+    ]
+    forced = {"status": "live-repair", "command": "remount-rw", "details": {"faults": ran.faults}}
+    assert "needs fsck" in shipped.run("remount-rw", forced, FSTAB=table).complaint
+
+
+@as_root
+def test_a_real_full_file_system_is_found(shipped: Shipped, ext4: Path) -> None:
+    state = shipped.root / "state.json"
+    assert str(ext4) not in shipped.run("fs-full", STATE=state).stdout
+    with (
+        pytest.raises(OSError, match="No space left"),
+        open(ext4 / "filler", "wb", buffering=0) as file,
+    ):
+        while True:
+            file.write(bytes(4096))
+    ran = shipped.run("fs-full", STATE=state)
+    fault = {"mount": str(ext4), "resource": "blocks", "level": "full"}
+    assert fault in ran.faults
+    assert ran.diagnosis["command"] == "call-operator"
+
+
+@as_root
+def test_a_real_volume_group_without_one_of_its_disks_is_found(shipped: Shipped) -> None:
+    if not Path("/usr/sbin/vgcreate").exists():
+        pytest.skip("needs lvm2")
+    group = f"nodeagent-test-{os.getpid()}"
+    with ExitStack() as stack:
+        kept = stack.enter_context(image(shipped.root, 16))
+        with image(shipped.root, 16) as lost:
+            command("/usr/sbin/vgcreate", "--yes", "--quiet", group, kept, lost)
+            uuid = command("/usr/sbin/pvs", "--noheadings", "-o", "pv_uuid", lost)
+            assert group not in shipped.run("lvm").stdout
+        try:
+            ran = shipped.run("lvm")
+            assert ran.need == "evacuate"
+            assert {"group": group, "fault": "missing-disks", "disks": [uuid]} in ran.faults
+        finally:
+            command("/usr/sbin/vgreduce", "--removemissing", "--quiet", group)
+            command("/usr/sbin/vgremove", "--yes", "--quiet", group)
+            command("/usr/sbin/pvremove", "--yes", "--quiet", kept)
