@@ -1,14 +1,13 @@
 """Full file systems: really mounted ones, because statvfs cannot be written into a fixture."""
 
 import json
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from .shipped import OK, Ran, Shipped
-from .test_here import as_root
+from .test_here import as_root, mounted
 
 KILOBYTE = 1024
 
@@ -16,13 +15,9 @@ KILOBYTE = 1024
 @pytest.fixture
 def small(shipped: Shipped) -> Iterator[Path]:
     """A mount of exactly 100 blocks of 4 KiB, and of 100 inodes."""
-    point = shipped.root / "small"
-    point.mkdir()
     options = "size=400k,nr_inodes=101,mode=0755"
-    mount = ["/usr/bin/mount", "-t", "tmpfs", "-o", options, "nodeagent-test", str(point)]
-    subprocess.run(mount, check=True)
-    yield point
-    subprocess.run(["/usr/bin/umount", str(point)], check=True)
+    with mounted(shipped.root / "small", "-t", "tmpfs", "-o", options, "nodeagent-test") as point:
+        yield point
 
 
 def look(shipped: Shipped, *points: Path, kind: str = "ext4", options: str = "rw") -> Ran:

@@ -59,6 +59,12 @@ def array(shipped: Shipped, changes: Files, name: str = "md0") -> str:
             id="a disk removed",
         ),
         pytest.param(
+            {**REMOVED, "dev-sdb1/slot": "1\n"},
+            "live-repair",
+            {"state": "degraded", "faulty": [], "missing_slots": [1]},
+            id="a disk in its slot, not in sync, and nothing heals it",
+        ),
+        pytest.param(
             FAULTY,
             "live-repair",
             {"state": "degraded", "faulty": ["sdb1"], "missing_slots": [1]},

@@ -138,6 +138,18 @@ def test_a_disk_that_cannot_be_asked_is_not_ok(
     assert ran.code == 1
 
 
+def test_smartctl_says_why_a_disk_cannot_be_asked(shipped: Shipped) -> None:
+    said = {"exit_status": 2, "messages": [{"string": "Permission denied", "severity": "error"}]}
+    ran = ask(shipped, ("/dev/sda", "scsi", 2, {"smartctl": said}))
+    assert ran.complaint == "smart: ValueError: /dev/sda: no answer: Permission denied"
+
+
+def test_an_ignored_disk_is_not_asked(shipped: Shipped) -> None:
+    ask(shipped, ("/dev/sda", "scsi", 2, {}))
+    constants = {"TOOLS": (str(shipped.root / "tools/smartctl"),), "IGNORED": ("/dev/sda",)}
+    assert shipped.run("smart", **constants).diagnosis == OK
+
+
 def test_a_failing_disk_is_told_even_if_another_cannot_be_asked(shipped: Shipped) -> None:
     ran = ask(shipped, ("/dev/sda", "scsi", 2, {}), ("/dev/sdb", "scsi", 8, SATA | FAILED))
     assert [fault["device"] for fault in ran.faults] == ["/dev/sdb"]
