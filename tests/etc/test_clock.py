@@ -23,6 +23,9 @@ def chrony(shipped: Shipped, text: str, code: int = 0) -> Ran:
         pytest.param(tracking(), None, id="kept"),
         pytest.param(tracking("-0.9"), None, id="nearly a second"),
         pytest.param(tracking(leap="Insert second"), None, id="a leap second ahead"),
+        pytest.param(
+            tracking().replace("C0", "506"), None, id="a server whose name looks like 506"
+        ),
         pytest.param(tracking("1.5"), "far-off", id="behind"),
         pytest.param(tracking("-150.0"), "far-off", id="ahead"),
         pytest.param(tracking(leap="Not synchronised"), "unsynchronised", id="unsynchronised"),
@@ -47,6 +50,7 @@ def test_a_dead_chrony_is_restarted(shipped: Shipped, unit: str) -> None:
     [
         pytest.param("", 0, id="nothing"),
         pytest.param("501 Not authorised", 1, id="not allowed to ask"),
+        pytest.param(tracking(), 1, id="an answer, and yet a failure"),
         pytest.param(tracking() + ",more", 0, id="another form"),
         pytest.param(tracking("soon"), 0, id="no number"),
     ],
@@ -63,10 +67,12 @@ def test_without_chrony_systemd_is_asked(shipped: Shipped, text: str, faults: li
 
 
 def test_nobody_to_ask(shipped: Shipped) -> None:
-    none, mute = shipped.root / "none", shipped.tool("timedatectl", "exit 1")
+    none = shipped.root / "none"
     assert shipped.run("clock", CHRONYC=none, TIMEDATECTL=none).code == 69
-    ran = shipped.run("clock", CHRONYC=none, TIMEDATECTL=mute)
-    assert (ran.code, ran.complaint.startswith("clock: neither")) == (69, True)
+    for script in ("exit 1", "echo yes; exit 1", "echo perhaps"):
+        mute = shipped.tool("timedatectl", script)
+        ran = shipped.run("clock", CHRONYC=none, TIMEDATECTL=mute)
+        assert (ran.code, ran.complaint.startswith("clock: neither")) == (69, True)
 
 
 def test_numbers_that_move_stay_out(shipped: Shipped) -> None:

@@ -132,7 +132,7 @@ def nine(shipped: Shipped, answer: object, code: int = 0) -> Ran:
     shipped.tree({"proc/drbd": "version: 9.2.8 (api:2/proto:86-122)\nTransports (api:19): tcp\n"})
     text = answer if isinstance(answer, str) else json.dumps(answer)
     tool = shipped.tool("drbdsetup", f"cat <<'END'\n{text}\nEND\nexit {code}")
-    return shipped.run("drbd", PROC=shipped.root / "proc", TOOLS=(str(tool),))
+    return shipped.run("drbd", PROC=shipped.root / "proc", TOOLS=("/nonexistent", str(tool)))
 
 
 @pytest.mark.parametrize(

@@ -81,6 +81,9 @@ def test_a_tool_that_fails(shipped: Shipped) -> None:
     shipped.tool("vgs", "echo first >&2; echo '  Locking failed: xenvg' >&2; exit 5")
     ran = shipped.run("lvm", FOLDERS=(str(shipped.root / "tools"),))
     assert ran.complaint == "lvm: ValueError: vgs: Locking failed: xenvg"
+    shipped.tool("vgs", "exit 5")
+    ran = shipped.run("lvm", FOLDERS=("/nonexistent", str(shipped.root / "tools")))
+    assert ran.complaint == "lvm: ValueError: vgs: exit 5"
 
 
 @pytest.mark.parametrize("answer", ["", "{}", '{"report": []}', '{"report": [{"vg": [{}]}]}'])

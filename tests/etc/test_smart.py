@@ -47,7 +47,7 @@ def ask(shipped: Shipped, *answers: tuple[str, str, int, dict[str, Any] | str]) 
             answer = json.dumps({"smartctl": {"exit_status": status}} | answer)
         lines += [f"{name}) cat <<'END'\n{answer}\nEND\nexit {status};;"]
     tool = shipped.tool("smartctl", "\n".join([*lines, "esac"]))
-    return shipped.run("smart", TOOLS=(str(tool),))
+    return shipped.run("smart", TOOLS=("/nonexistent", str(tool)))
 
 
 @pytest.mark.parametrize(

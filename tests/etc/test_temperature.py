@@ -1,5 +1,7 @@
 """Sensors on fixture trees of /sys/class/hwmon."""
 
+import socket
+
 import pytest
 
 from .shipped import Files, Ran, Shipped
@@ -71,6 +73,20 @@ def test_a_hostile_label_stays_one_line_of_ascii(shipped: Shipped) -> None:
 def test_no_sensors(shipped: Shipped) -> None:
     root = shipped.tree({"sys/class": None})
     assert shipped.run("temperature", SYS=root / "sys").faults == []
+
+
+def test_a_sensor_asleep_has_no_reading(shipped: Shipped, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A socket answers open(2) as a sleeping drive's sensor answers read(2): ENXIO."""
+    folder = shipped.tree({"hwmon1": None}, under="sys/class/hwmon") / "hwmon1"
+    with socket.socket(socket.AF_UNIX) as sleeper:
+        monkeypatch.chdir(folder)  # the path of a socket may not be long
+        sleeper.bind("temp1_input")
+        assert look(shipped, {}).faults == []
+
+
+def test_a_sensor_that_breaks_while_it_is_read_is_not_ok(shipped: Shipped) -> None:
+    shipped.tree({"sys/class/hwmon/hwmon1/temp1_input": None})
+    assert look(shipped, {}).complaint.startswith("temperature: IsADirectoryError")
 
 
 def test_a_reading_that_is_none(shipped: Shipped) -> None:
