@@ -54,12 +54,15 @@ class Engine:
 
     async def one_round(self) -> Decision:
         """Observe, decide and act once. Unavailable: nothing was decided, try again later."""
-        ledger = await self._submit_missing(self._store.load(), self._cluster.snapshot())
+        before = self._cluster.snapshot()
+        ledger = await self._submit_missing(self._store.load(), before)
+        # Outcomes first: the snapshot then shows the effect of every job we know to be over.
+        # The other way round a job that ends in between would be done a second time.
+        outcomes = await self._outcomes(ledger, before)
         snapshot = self._cluster.snapshot()
         looks = await self._look(snapshot)
         now = self._now()
         diagnoses, doubts = understand(looks, now, self._oldest)
-        outcomes = await self._outcomes(ledger, snapshot)
         decision = decide(
             ledger, Observed(snapshot, diagnoses, doubts, outcomes), self._policy, now
         )
