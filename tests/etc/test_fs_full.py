@@ -20,14 +20,17 @@ def small(shipped: Shipped) -> Iterator[Path]:
         yield point
 
 
-def look(shipped: Shipped, *points: Path, kind: str = "ext4", options: str = "rw") -> Ran:
+def look(
+    shipped: Shipped, *points: Path, kind: str = "ext4", options: str = "rw rw", **constants: object
+) -> Ran:
+    mount, superblock = options.split()
     rows = (
-        f"{number} 1 8:{number} / {str(point).replace(' ', chr(92) + '040')} {options}"
-        f" - {kind} /dev/x {options}\n"
+        f"{number} 1 8:{number} / {str(point).replace(' ', chr(92) + '040')} {mount}"
+        f" - {kind} /dev/x {superblock}\n"
         for number, point in enumerate(points)
     )
     root = shipped.tree({"proc/self/mountinfo": "".join(rows)})
-    return shipped.run("fs-full", PROC=root / "proc", STATE=state(shipped))
+    return shipped.run("fs-full", PROC=root / "proc", STATE=state(shipped), **constants)
 
 
 def state(shipped: Shipped) -> Path:
@@ -104,10 +107,26 @@ def test_a_damaged_state_costs_only_the_hysteresis(
 
 
 @as_root
-@pytest.mark.parametrize(("kind", "options"), [("nfs4", "rw"), ("tmpfs", "rw"), ("ext4", "ro")])
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [("nfs4", "rw rw"), ("tmpfs", "rw rw"), ("ext4", "ro rw"), ("ext4", "rw ro")],
+)
 def test_what_is_not_asked(shipped: Shipped, small: Path, kind: str, options: str) -> None:
     fill(small, 100)
     assert look(shipped, small, kind=kind, options=options).diagnosis == OK
+    assert not state(shipped).exists()
+
+
+@as_root
+def test_what_is_full_by_design(shipped: Shipped, small: Path) -> None:
+    fill(small, 100)
+    assert look(shipped, small, IGNORED=(str(small),)).diagnosis == OK
+
+
+@as_root
+def test_a_healthy_machine_keeps_no_state(shipped: Shipped, small: Path) -> None:
+    assert look(shipped, small).diagnosis == OK
+    assert not state(shipped).exists()
 
 
 def test_a_network_mount_is_never_touched(shipped: Shipped) -> None:

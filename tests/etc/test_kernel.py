@@ -92,6 +92,7 @@ def test_counts_stay_out(shipped: Shipped) -> None:
 
 
 def test_warnings_are_mentioned_and_no_more(shipped: Shipped) -> None:
+    assert look(shipped, {}).diagnosis["details"]["warned"] is False
     ran = look(shipped, {"sys/kernel/warn_count": "5\n"})
     assert ran.need == "Ok"
     assert ran.diagnosis["details"]["warned"] is True
