@@ -224,8 +224,7 @@ class Section:
     def done(self) -> None:
         """Refuse what nobody has read."""
         if self._left:
-            unknown = ", ".join(self._where(key) for key in sorted(self._left))
-            raise ConfigError(f"unknown setting: {unknown}")
+            raise ConfigError(f"{self._where(min(self._left))} is not a known setting")
 
 
 def load(path: str, *, owner: int | None = 0, tags: Iterable[str] = ()) -> Settings:
@@ -407,11 +406,11 @@ def _overlay(
 ) -> None:
     for key, value in over.items():
         full = f"{prefix}.{key}".lstrip(".")
+        places[full] = file
         if isinstance(value, dict) and isinstance(under.get(key, {}), dict):
             _overlay(under.setdefault(key, {}), value, file, full, places)
         else:
             under[key] = value
-            places[full] = file
 
 
 def _duration(value: Any) -> float | None:

@@ -1,0 +1,160 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from nodeagent.errors import ConfigError
+from nodeagent.model.diagnosis import Need
+from nodeagent.settings import RunLimits, Settings, load, parse, with_tags
+
+
+def write(path: Path, text: str, mode: int = 0o644) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(mode)
+    return path
+
+
+def test_an_absent_file_is_the_defaults(tmp_path: Path) -> None:
+    assert load(str(tmp_path / "agent.toml")) == Settings()
+
+
+def test_every_kind_of_value_is_read() -> None:
+    import tomllib
+
+    text = """
+[agent]
+node = "node1.example.com"
+[listen]
+address = "127.0.0.1"
+port = 1815
+tls = false
+[diagnose]
+commands = ["smart", "check-raid"]
+every = "90s"
+confirm = 3
+confirm-worse = 1
+timeout = "10s"
+output = "64KiB"
+[diagnose.command.smart]
+timeout = "2m"
+drop = ["/details/*/temperature"]
+bucket = { "/details/used" = 10 }
+[diagnose.command.check-raid]
+nagios = { 0 = "Ok", 1 = "Ok", 2 = "live-repair" }
+repair = "rebuild"
+audit = true
+"""
+    settings = parse(tomllib.loads(text))
+    assert settings.agent.node == "node1.example.com"
+    assert (settings.listen.port, settings.listen.tls) == (1815, False)
+    assert settings.diagnose.commands == ("smart", "check-raid")
+    assert (settings.diagnose.every, settings.diagnose.confirm_worse) == (90.0, 1)
+    smart, raid = settings.diagnose.command("smart"), settings.diagnose.command("check-raid")
+    assert smart.limits == RunLimits(timeout=120.0, output=64 * 1024)
+    assert (smart.drop, smart.bucket) == (("/details/*/temperature",), {"/details/used": 10})
+    assert raid.limits.timeout == 10.0
+    assert raid.nagios == {0: Need.OK, 1: Need.OK, 2: Need.LIVE_REPAIR}
+    assert (raid.repair, raid.audit) == ("rebuild", True)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[agnet]", "agnet is not a known setting"),
+        ("[diagnose]\nevrey = '60s'", "diagnose.evrey is not a known setting"),
+        ("[diagnose]\nevery = 60", "diagnose.every is 60; it must be a duration such as"),
+        ("[diagnose]\nevery = '60 s'", "diagnose.every is '60 s'"),
+        ("[diagnose]\nevery = '0s'", "diagnose.every is '0s'"),
+        ("[diagnose]\nconfirm = 0", "diagnose.confirm is 0; it must be a whole number"),
+        ("[diagnose]\nconfirm = true", "diagnose.confirm is True"),
+        ("[diagnose]\ncommands = ['a/b']", "diagnose.commands is ['a/b']"),
+        ("[diagnose]\ncommands = ['a', 'a']", "diagnose.commands"),
+        ("[diagnose]\ncommands = 'smart'", "diagnose.commands is 'smart'"),
+        (
+            "[diagnose]\nfolder = 'relative'",
+            "diagnose.folder is 'relative'; it must be an absolute",
+        ),
+        ("[diagnose]\nfolder = '/etc/../tmp'", "diagnose.folder"),
+        ("[diagnose]\noutput = '1GiB'", "diagnose.output is '1GiB'"),
+        ("[diagnose]\nmemory = '512'", "diagnose.memory is '512'; it must be a size such as"),
+        ("[diagnose.command.x]\ndrop = ['details']", "diagnose.command.x.drop"),
+        ("[diagnose.command.x]\nbucket = {'/a' = 0}", "diagnose.command.x.bucket"),
+        ("[diagnose.command.x]\nnagios = {2 = 'evacuated'}", "diagnose.command.x.nagios"),
+        (
+            "[diagnose.command.x]\nnagios = {2 = 'live-repair'}",
+            "diagnose.command.x.repair is missing",
+        ),
+        ("[diagnose.command.x]\nspeed = 1", "diagnose.command.x.speed is not a known setting"),
+        ("[listen]\naddress = 'node1'", "listen.address is 'node1'"),
+        ("[listen]\nport = 70000", "listen.port is 70000"),
+        ("[repair]\nenabled = 'yes'", "repair.enabled is 'yes'; it must be true or false"),
+        ("[agent]\nuuid = 'x'", "agent.uuid is 'x'"),
+        ("agent = 1", "agent must be a table"),
+        ("[diagnose", "not TOML"),
+    ],
+)
+def test_a_wrong_setting_is_refused_with_its_key_and_file(
+    tmp_path: Path, text: str, said: str
+) -> None:
+    path = write(tmp_path / "agent.toml", text)
+    with pytest.raises(ConfigError) as caught:
+        load(str(path), owner=os.getuid())
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+    if not said.endswith("table") and "missing" not in said and "listen.address" not in said:
+        assert str(path) in str(caught.value)
+
+
+def test_drop_ins_replace_in_order_and_are_named_in_complaints(tmp_path: Path) -> None:
+    path = write(tmp_path / "agent.toml", "[diagnose]\nconfirm = 2\nevery = '10s'")
+    write(tmp_path / "conf.d" / "10-a.toml", "[diagnose]\nconfirm = 3")
+    write(tmp_path / "conf.d" / "20-b.toml", "[diagnose]\nconfirm = 4")
+    write(tmp_path / "conf.d" / "ignored.txt", "nonsense")
+    settings = load(str(path), owner=os.getuid())
+    assert (settings.diagnose.confirm, settings.diagnose.every) == (4, 10.0)
+    bad = write(tmp_path / "conf.d" / "30-c.toml", "[diagnose]\nconfirm = 'x'")
+    with pytest.raises(ConfigError, match=str(bad)):
+        load(str(path), owner=os.getuid())
+
+
+def test_a_file_others_can_write_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "agent.toml", "", mode=0o666)
+    with pytest.raises(ConfigError, match="mode 0666"):
+        load(str(path), owner=os.getuid())
+    path.chmod(0o644)
+    with pytest.raises(ConfigError, match=f"owned by uid {os.getuid()}"):
+        load(str(path), owner=os.getuid() + 1)
+
+
+def test_cluster_tags_stand_above_the_files() -> None:
+    tags = ["nodeagent:diagnose:smart+mdraid", "nodeagent:confirm:3", "other:diagnose:x", "plain"]
+    settings = with_tags(Settings(), tags)
+    assert settings.diagnose.commands == ("smart", "mdraid")
+    assert settings.diagnose.confirm == 3
+    assert with_tags(settings, ["nodeagent:diagnose:"]).diagnose.commands == ()
+
+
+@pytest.mark.parametrize(
+    ("tag", "said"),
+    [
+        ("nodeagent:folder:/tmp", "unknown setting 'folder'"),
+        ("nodeagent:timeout:1s", "unknown setting 'timeout'"),
+        ("nodeagent:confirm:zero", "confirm is 'zero'"),
+        ("nodeagent:confirm:²", "confirm is '²'"),
+        ("nodeagent:diagnose:../x", "diagnose is"),
+        ("nodeagent", ""),
+    ],
+)
+def test_a_wrong_tag_is_refused_with_its_key(tag: str, said: str) -> None:
+    if not said:
+        assert with_tags(Settings(), [tag]) == Settings()
+        return
+    with pytest.raises(ConfigError, match="tag nodeagent") as caught:
+        with_tags(Settings(), [tag])
+    assert said in str(caught.value)
+
+
+def test_two_tags_for_one_key_are_refused() -> None:
+    with pytest.raises(ConfigError, match="set by another tag too"):
+        with_tags(Settings(), ["nodeagent:confirm:2", "nodeagent:confirm:3"])
