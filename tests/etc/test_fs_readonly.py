@@ -153,11 +153,33 @@ def test_a_remount_that_does_not_work(shipped: Shipped, script: str, why: str) -
     assert ran.complaint.endswith(f"'/srv/my disk' stays read-only: {why}")
 
 
+def test_a_remount_that_works_and_yet_fails_is_not_done(shipped: Shipped) -> None:
+    said = look(shipped, read_only(DISK)).diagnosis
+    ran = repair(shipped, said, read_only(DISK), f"{works(shipped)}; exit 64")
+    assert ran.complaint.endswith("exit 64")
+
+
 def order(*faults: object, command: str = REMOUNT) -> dict[str, Any]:
     return {"status": "live-repair", "command": command, "details": {"faults": [*faults]}}
 
 
 GOOD = {"mount": "/srv/my disk", "read_only": True, "errors": False}
+
+
+@pytest.mark.parametrize(
+    ("stdin", "why"),
+    [
+        (order(), "no mount is named"),
+        (order(GOOD, command="restart-unit"), "the diagnosis does not ask for this command"),
+        (order(GOOD | {"mount": "/archive"}), "fstab wants no writable ['/archive']"),
+        (order(GOOD | {"mount": "/pool"}), "'/pool' is not mounted"),
+        (order(GOOD | {"read_only": False}), "no mount is named"),
+        (order(GOOD | {"errors": True}), "needs fsck, not a remount: ['/srv/my disk']"),
+    ],
+)
+def test_it_says_why_it_remounts_nothing(shipped: Shipped, stdin: object, why: str) -> None:
+    ran = repair(shipped, stdin, "\n".join((read_only(DISK), ARCHIVE)))
+    assert ran.complaint == f"remount-rw: ValueError: {why}"
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ def cluster(shipped: Shipped, pem: dict[int, str], **changes: str) -> Path:
         "hmac.key": "secret\n",
         "ssconf_cluster_name": "cluster.example.com\n",
         "ssconf_node_primary_ips": f"other.example.com 192.0.2.1\n{NODE}.example.com 127.0.0.1\n",
-        "ssconf_master_candidates": "other.example.com\n",
+        "ssconf_master_candidates": "\nother.example.com\n",
     }
     return shipped.tree(files | {k.replace("_pem", ".pem"): v for k, v in changes.items()}, "lib")
 

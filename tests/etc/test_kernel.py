@@ -157,7 +157,6 @@ def test_accepting_adds_to_what_was_accepted(shipped: Shipped) -> None:
         b"[" * 100_000,
         b"\xff\xfe",
         {"status": "Ok"},
-        {"status": "live-repair", "command": "restart-unit", "details": {"faults": ["oops_count"]}},
         {"status": "live-repair", "command": CLEAR},
         {"status": "live-repair", "command": CLEAR, "details": {"faults": []}},
         {"status": "live-repair", "command": CLEAR, "details": {"faults": [["list"]]}},
@@ -170,6 +169,26 @@ def test_hostile_orders_change_nothing(shipped: Shipped, stdin: object) -> None:
     assert ran.code == 1
     assert ran.complaint.startswith("clear-kernel-baseline: ")
     assert not baseline(shipped).exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "faults", "why"),
+    [
+        (CLEAR, [], "no fault named"),
+        (
+            CLEAR,
+            ["oops_count", "tainted-oops"],
+            "may not be accepted: ['oops_count', 'tainted-oops']",
+        ),
+        ("restart-unit", ["hung_task_detect_count"], "the diagnosis does not ask for this command"),
+    ],
+)
+def test_it_says_why_it_accepts_nothing(
+    shipped: Shipped, command: str, faults: list[str], why: str
+) -> None:
+    stdin = {"status": "live-repair", "command": command, "details": {"faults": faults}}
+    ran = run(shipped, CLEAR, {**HUNG, **OOPS}, stdin)
+    assert ran.complaint == f"clear-kernel-baseline: ValueError: {why}"
 
 
 @pytest.mark.parametrize("damage", ["", "[]", "{}"])

@@ -101,6 +101,19 @@ def test_hostile_orders_run_nothing(shipped: Shipped, stdin: object) -> None:
 
 
 @as_root
+@pytest.mark.parametrize(
+    ("stdin", "why"),
+    [
+        (order(), "no unit is named"),
+        (order("chrony.service", command=CALL), "the diagnosis does not ask for this command"),
+        (order("a b.service"), "not the name of a unit: ['a b.service']"),
+    ],
+)
+def test_it_says_why_it_restarts_nothing(shipped: Shipped, stdin: object, why: str) -> None:
+    assert restart(shipped, stdin).complaint == f"restart-unit: ValueError: {why}"
+
+
+@as_root
 @pytest.mark.parametrize("what", ["absent", "writable", "foreign", "link", "pipe", "folder"])
 def test_an_allow_list_that_cannot_be_trusted_allows_nothing(shipped: Shipped, what: str) -> None:
     path = shipped.root / "list"
