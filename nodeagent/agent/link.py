@@ -54,7 +54,8 @@ async def listen(path: str, allowed: frozenset[int], gid: int, handle: Handle) -
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError, MessageError):
-            while peer_uid(writer) in allowed and (asked := await read_frame(reader)):
+            allowed_peer = peer_uid(writer) in allowed
+            while allowed_peer and (asked := await read_frame(reader)) is not None:
                 writer.write(frame(await handle(asked)))
                 await writer.drain()
         writer.close()

@@ -1,0 +1,93 @@
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from nodeagent.agent.orders import Judgement, Known, Refused, Run, View, judge
+from nodeagent.model.diagnosis import Diagnosis, Need
+from nodeagent.protocol.messages import Order, Progress, Receipt, digest
+
+NOW = 1_795_000_000_000
+ID = "7b1cb7c2-0c8e-5b8e-9d55-0d4a5f6a1b2c"
+DIAGNOSIS = Diagnosis(Need.LIVE_REPAIR, "fix", '{"command":"fix","status":"live-repair"}')
+ORDER = Order(
+    id=ID,
+    cluster="c",
+    node="uuid-1",
+    name="n1",
+    incident=ID,
+    command="fix",
+    stdin=digest(DIAGNOSIS.text),
+    issued=NOW,
+    expires=NOW + 30_000,
+)
+VIEW = View("c", "n1", "uuid-1", DIAGNOSIS, doubtful=False, enabled=True, now=NOW + 100)
+CANDIDATES = {"AA:BB": "uuid-m"}
+RECEIPT = Receipt(ID, ID, "fix", Progress.DONE, NOW, NOW, 0, "", "")
+
+
+def judged(
+    signer: str = "AA:BB",
+    receipt: Receipt | None = None,
+    running: Receipt | None = None,
+    view: View = VIEW,
+    **changes: Any,
+) -> Judgement:
+    return judge(replace(ORDER, **changes), signer, CANDIDATES, view, receipt, running)
+
+
+def test_a_good_order_runs() -> None:
+    assert judged() == Run(ORDER)
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"signer": "CC:DD"}, "no master candidate's certificate"),
+        ({"cluster": "other"}, "meant for cluster 'other'"),
+        ({"name": "n2"}, "meant for node 'n2'"),
+        ({"node": "uuid-2"}, "meant for the node with UUID uuid-2"),
+        ({"expires": NOW + 60_001}, "valid for 60001 ms"),
+        ({"expires": NOW}, "valid for 0 ms"),
+        ({"expires": NOW - 5}, "valid for -5 ms"),
+        ({"issued": NOW - 40_000, "expires": NOW + 99}, "expired 1 ms ago"),
+        ({"issued": NOW + 150_101, "expires": NOW + 160_000}, "in the future"),
+        ({"stdin": digest("other")}, "another diagnosis"),
+        ({"command": "other"}, "asks for fix, not other"),
+        ({"running": RECEIPT}, "is still running"),
+        ({"view": replace(VIEW, enabled=False)}, "switched off"),
+        ({"view": replace(VIEW, doubtful=True)}, "cannot stand by"),
+        ({"view": replace(VIEW, diagnosis=None)}, "cannot stand by"),
+    ],
+)
+def test_every_refusal_has_its_reason(changes: dict[str, Any], why: str) -> None:
+    refused = judged(**changes)
+    assert isinstance(refused, Refused), refused
+    assert why in refused.why
+
+
+def test_a_known_order_gives_its_receipt_even_when_it_has_expired() -> None:
+    late = replace(VIEW, now=NOW + 10**9)
+    assert judged(receipt=RECEIPT, view=late) == Known(RECEIPT)
+
+
+def test_a_known_order_tells_nothing_to_whom_it_is_not_for() -> None:
+    assert isinstance(judged(receipt=RECEIPT, signer="CC:DD"), Refused)
+
+
+def test_a_node_that_does_not_know_its_uuid_goes_by_its_name() -> None:
+    assert judged(view=replace(VIEW, uuid=""), node="uuid-9") == Run(replace(ORDER, node="uuid-9"))
+
+
+@pytest.mark.parametrize(
+    ("code", "progress"),
+    [
+        (0, Progress.DONE),
+        (75, Progress.LATER),
+        (69, Progress.NOT_NOW),
+        (1, Progress.FAILED),
+        (-9, Progress.FAILED),
+    ],
+)
+def test_exit_codes_as_in_sysexits(code: int, progress: Progress) -> None:
+    assert Progress.from_exit(code) is progress

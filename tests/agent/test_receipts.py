@@ -1,0 +1,119 @@
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from nodeagent.agent import receipts as module
+from nodeagent.agent.receipts import Receipts, replace_file
+from nodeagent.errors import Corrupt
+from nodeagent.protocol.messages import Progress, Receipt
+
+
+def receipt(progress: Progress = Progress.STARTED, started: int = 5) -> Receipt:
+    ended = None if progress is Progress.STARTED else started + 1
+    return Receipt(str(uuid4()), str(uuid4()), "fix", progress, started, ended, None, "", "für")
+
+
+def test_what_is_kept_comes_back(tmp_path: Path) -> None:
+    kept = receipt(Progress.DONE)
+    Receipts(str(tmp_path)).keep(kept)
+    again = Receipts(str(tmp_path))
+    assert again.get(kept.order) == kept
+    assert again.get(str(uuid4())) is None
+    assert [path.stat().st_mode & 0o777 for path in tmp_path.iterdir()] == [0o600]
+
+
+def test_started_and_never_ended_has_failed(tmp_path: Path) -> None:
+    started, done = receipt(), receipt(Progress.DONE)
+    before = Receipts(str(tmp_path))
+    before.keep(started)
+    before.keep(done)
+    assert before.running == started
+    after = Receipts(str(tmp_path))
+    (closed,) = after.close_interrupted(9)
+    assert (closed.order, closed.progress, closed.ended) == (started.order, Progress.FAILED, 9)
+    assert "not known" in closed.why
+    assert after.running is None
+    assert Receipts(str(tmp_path)).close_interrupted(10) == []
+    assert after.get(done.order) == done
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"v":1}', b"\xff"])
+def test_an_unreadable_receipt_stops_us_with_its_name(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / f"{uuid4()}.json"
+    path.write_bytes(content)
+    with pytest.raises(Corrupt, match=path.name):
+        Receipts(str(tmp_path))
+
+
+def test_a_receipt_under_another_name_stops_us(tmp_path: Path) -> None:
+    Receipts(str(tmp_path)).keep(receipt())
+    (path,) = tmp_path.iterdir()
+    path.rename(tmp_path / f"{uuid4()}.json")
+    with pytest.raises(Corrupt, match="another order"):
+        Receipts(str(tmp_path))
+
+
+def test_only_old_finished_receipts_are_ever_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "KEEP", 3)
+    kept = Receipts(str(tmp_path))
+    running = receipt(started=0)
+    kept.keep(running)
+    finished = [receipt(Progress.DONE, started=n) for n in range(1, 6)]
+    for one in finished:
+        kept.keep(one)
+    assert kept.get(running.order) == running
+    assert [kept.get(one.order) is None for one in finished] == [True, True, True, False, False]
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_a_failed_replacement_leaves_the_old_file_and_no_litter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file"
+    replace_file(str(path), b"old")
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        replace_file(str(path), b"new")
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+WRITER = """
+import sys
+from nodeagent.agent.receipts import Receipts
+from nodeagent.protocol.messages import Progress, Receipt
+kept = Receipts(sys.argv[1])
+for number in range(100000):
+    order, started = sys.argv[2], Progress.STARTED
+    kept.keep(Receipt(order, order, "fix", started, number, None, None, "", "x" * 999))
+    print(number, flush=True)
+"""
+
+
+def test_a_receipt_is_whole_wherever_the_writer_is_killed(tmp_path: Path) -> None:
+    order = str(uuid4())
+    for after in (1, 7, 23):
+        process = subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(tmp_path), order], stdout=subprocess.PIPE, text=True
+        )
+        assert process.stdout is not None
+        said = [process.stdout.readline() for _ in range(after)]
+        os.kill(process.pid, signal.SIGKILL)
+        said += process.stdout.read().split()
+        process.wait()
+        found = Receipts(str(tmp_path)).get(order)
+        assert found is not None
+        assert found.started in (int(said[-1]), int(said[-1]) + 1)
+        assert found == replace(found, output="x" * 999)

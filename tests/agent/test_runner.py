@@ -1,0 +1,439 @@
+"""The runner over its real socket, with real commands."""
+
+import asyncio
+import json
+import os
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from nodeagent.agent.link import Frame, Link
+from nodeagent.agent.runner import Runner
+from nodeagent.errors import Unavailable
+from nodeagent.protocol.canonical import read
+from nodeagent.protocol.envelope import Purpose, unseal
+from nodeagent.protocol.messages import Order, Progress, Receipt, Report, digest
+from nodeagent.protocol.order import order_bytes, seal_order
+from nodeagent.protocol.signature import sign
+from tests.agent.place import CLUSTER, ME, NODE, Place, client_pem, safe_folder
+
+SALT = "0123456789abcdef"
+OK = """#!/bin/sh
+echo '{"status": "Ok"}'
+"""
+SICK = """#!/bin/sh
+echo '{"status": "live-repair", "command": "fix", "details": {"bay": 7}}'
+"""
+SICK_TEXT = '{"command":"fix","details":{"bay":7},"status":"live-repair"}'
+
+
+@pytest.fixture
+def place() -> Iterator[Place]:
+    with safe_folder() as folder:
+        yield Place(folder)
+
+
+@asynccontextmanager
+async def running(place: Place) -> AsyncIterator[tuple[Runner, Link]]:
+    runner = Runner(place.load(), owner=ME, reload=place.load)
+    stop = asyncio.Event()
+    task = asyncio.create_task(runner.run(stop))
+    await runner.started.wait()
+    link = Link(place.load().agent.socket)
+    try:
+        yield runner, link
+    finally:
+        link.close()
+        stop.set()
+        await task
+
+
+def story(place: Place, tell: Callable[[Runner, Link], Awaitable[None]]) -> None:
+    async def main() -> None:
+        async with running(place) as (runner, link):
+            await tell(runner, link)
+
+    asyncio.run(main())
+
+
+async def report(place: Place, link: Link, salt: str = SALT) -> Report:
+    answer = await link.ask({"verb": "report", "salt": salt})
+    return Report.from_body(unseal(place.key, Purpose.REPORT, salt, answer["sealed"].encode()))
+
+
+async def until(
+    place: Place, link: Link, wanted: Callable[[Report], object], seconds: float = 10
+) -> Report:
+    deadline = time.monotonic() + seconds
+    while True:
+        found = await report(place, link)
+        if wanted(found):
+            return found
+        assert time.monotonic() < deadline, found
+        await asyncio.sleep(0.05)
+
+
+def sealed_order(place: Place, text: str = SICK_TEXT, **changes: Any) -> bytes:
+    now = time.time_ns() // 1_000_000
+    members: dict[str, Any] = {
+        "id": str(uuid4()),
+        "cluster": CLUSTER,
+        "node": place.uuid,
+        "name": NODE,
+        "incident": str(uuid4()),
+        "command": "fix",
+        "stdin": digest(text),
+        "issued": now,
+        "expires": now + 30_000,
+    }
+    order = Order(**{**members, **changes})
+    certificate, signature = sign(place.master_pem, order_bytes(place.key, order))
+    return seal_order(place.key, order, certificate, signature)
+
+
+async def send(link: Link, raw: bytes) -> Frame:
+    return await link.ask({"verb": "order", "order": raw.decode()}, seconds=15)
+
+
+async def receipt(place: Place, link: Link, order: str, *, final: bool = True) -> Receipt:
+    deadline = time.monotonic() + 10
+    while True:
+        answer = await link.ask({"verb": "receipt", "id": order, "salt": SALT})
+        body = unseal(place.key, Purpose.RECEIPT, SALT, answer["sealed"].encode())
+        found = Receipt.from_body(body)
+        if found.progress is not Progress.STARTED or not final:
+            return found
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.05)
+
+
+def test_the_built_in_diagnose_says_ok(place: Place) -> None:
+    async def tell(runner: Runner, link: Link) -> None:
+        found = await report(place, link)
+        assert found.diagnosis == '{"status":"Ok"}'
+        assert (found.name, found.node, found.cluster) == (NODE, place.uuid, CLUSTER)
+        assert (await report(place, link)).seq == found.seq + 1
+
+    story(place, tell)
+
+
+def test_a_command_is_run_confirmed_and_reported(place: Place) -> None:
+    place.command("diagnose", "check", SICK)
+    place.settings(commands='"check"')
+
+    async def tell(runner: Runner, link: Link) -> None:
+        assert (await report(place, link)).diagnosis is None, "unconfirmed is not Ok"
+        found = await until(place, link, lambda r: r.diagnosis)
+        assert (found.diagnosis, found.unusable) == (SICK_TEXT, {})
+
+    story(place, tell)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("#!/bin/sh\necho nonsense\n", "not JSON"),
+        ("#!/bin/sh\necho no tool >&2; exit 69\n", "exit code 69: "),
+        ('echo \'{"status":"Ok"}\'\n', "could not be started: "),
+    ],
+)
+def test_a_broken_command_is_never_ok(place: Place, text: str, why: str) -> None:
+    place.command("diagnose", "check", text)
+    place.settings(commands='"check"')
+
+    async def tell(runner: Runner, link: Link) -> None:
+        found = await until(place, link, lambda r: r.unusable)
+        assert why in found.unusable["check"]
+        assert found.diagnosis is None
+
+    story(place, tell)
+
+
+def test_a_refused_command_is_reported_without_saying_more_than_its_name(place: Place) -> None:
+    place.command("diagnose", "check", OK).chmod(0o777)
+    place.settings(commands='"check", "absent"')
+
+    async def tell(runner: Runner, link: Link) -> None:
+        found = await until(place, link, lambda r: len(r.unusable) == 2)
+        assert found.unusable["check"].startswith("may not run: mode 0777")
+        assert found.unusable["absent"] == "may not run: No such file or directory"
+
+    story(place, tell)
+
+
+def test_a_command_that_breaks_keeps_what_it_said(place: Place) -> None:
+    place.command("diagnose", "check", SICK)
+    place.settings(commands='"check"')
+
+    async def tell(runner: Runner, link: Link) -> None:
+        before = await until(place, link, lambda r: r.diagnosis)
+        place.command("diagnose", "check", "#!/bin/sh\nexit 1\n")
+        after = await until(place, link, lambda r: r.unusable)
+        assert after.diagnosis == before.diagnosis
+        assert after.checked is not None
+        aged = await report(place, link)
+        assert aged.checked == after.checked
+
+    story(place, tell)
+
+
+def test_an_audited_command_is_run_and_not_reported(place: Place) -> None:
+    place.command("diagnose", "check", SICK)
+    place.settings(commands='"check"', more="[diagnose.command.check]\naudit = true")
+
+    async def tell(runner: Runner, link: Link) -> None:
+        await asyncio.sleep(2.5)
+        found = await report(place, link)
+        assert (found.diagnosis, found.unusable) == ('{"status":"Ok"}', {})
+        health = await link.ask({"verb": "health"})
+        assert health["runs"]["usable"] >= 2
+
+    story(place, tell)
+
+
+def test_what_was_confirmed_survives_a_restart(place: Place) -> None:
+    place.command("diagnose", "check", SICK)
+    place.settings(commands='"check"')
+
+    async def first(runner: Runner, link: Link) -> None:
+        await until(place, link, lambda r: r.diagnosis)
+
+    async def second(runner: Runner, link: Link) -> None:
+        found = await report(place, link)
+        assert found.diagnosis == SICK_TEXT
+
+    story(place, first)
+    place.command("diagnose", "check", "#!/bin/sh\nsleep 30\n")
+    story(place, second)
+
+
+def test_a_hanging_command_delays_no_other(place: Place) -> None:
+    for number in range(3):
+        place.command("diagnose", f"hangs{number}", "#!/bin/sh\nsleep 60\n")
+    place.command("diagnose", "check", SICK)
+    place.settings(commands='"hangs0", "hangs1", "hangs2", "check"')
+
+    async def tell(runner: Runner, link: Link) -> None:
+        found = await until(place, link, lambda r: r.diagnosis, seconds=5)
+        assert json.loads(found.diagnosis or "")["details"].keys() == {"check"}
+
+    story(place, tell)
+
+
+def test_wrong_new_settings_change_nothing(place: Place) -> None:
+    place.command("diagnose", "check", SICK)
+    place.settings(commands='"check"')
+
+    async def tell(runner: Runner, link: Link) -> None:
+        before = runner.settings
+        place.settings(commands='"check"', more="[diagnose.command.check]\nspeed = 1")
+        runner.reload()
+        assert runner.settings is before
+        place.settings(commands="")
+        runner.reload()
+        assert runner.settings.diagnose.commands == ()
+
+    story(place, tell)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"verb": "report", "salt": "{}"},
+        {"verb": "report", "salt": ""},
+        {"verb": "report", "salt": 5},
+        {"verb": "report", "salt": "a" * 65},
+    ],
+)
+def test_a_bad_salt_is_refused(place: Place, asked: Frame) -> None:
+    async def tell(runner: Runner, link: Link) -> None:
+        assert "bad" in await link.ask(asked)
+
+    story(place, tell)
+
+
+@pytest.mark.parametrize("asked", [{}, {"verb": "run"}, {"verb": ["report"]}, {"verb": None}])
+def test_only_five_verbs_are_known(place: Place, asked: Frame) -> None:
+    async def tell(runner: Runner, link: Link) -> None:
+        assert await link.ask(asked) == {"error": "unknown verb"}
+
+    story(place, tell)
+
+
+def test_a_missing_key_is_said_and_not_reported(place: Place) -> None:
+    async def tell(runner: Runner, link: Link) -> None:
+        os.unlink(place.key_file)
+        assert await link.ask({"verb": "report", "salt": SALT}) == {"error": "unavailable"}
+        health = await link.ask({"verb": "health"})
+        assert (health["ready"], "hmac.key" in health["why"]) == (False, True)
+
+    story(place, tell)
+
+
+# Orders.
+
+FIX = """#!/bin/sh
+cat >> {folder}/stdin
+echo "ran $# $NODEAGENT_COMMAND"
+echo trouble >&2
+exit {code}
+"""
+
+
+def prepare(place: Place, code: int = 0, wait: str = "") -> Path:
+    place.command("diagnose", "check", SICK)
+    text = FIX.format(folder=place.folder, code=code).replace("cat", f"{wait}\ncat", 1)
+    place.command("repair", "fix", text)
+    place.settings(commands='"check"')
+    return place.folder / "stdin"
+
+
+@pytest.mark.parametrize(
+    ("code", "progress"),
+    [(0, Progress.DONE), (75, Progress.LATER), (69, Progress.NOT_NOW), (2, Progress.FAILED)],
+)
+def test_an_order_runs_once_with_the_very_diagnosis(
+    place: Place, code: int, progress: Progress
+) -> None:
+    stdin = prepare(place, code)
+    order = str(uuid4())
+
+    async def tell(runner: Runner, link: Link) -> None:
+        await until(place, link, lambda r: r.diagnosis)
+        raw = sealed_order(place, id=order)
+        assert "sealed" in await send(link, raw)
+        found = await receipt(place, link, order)
+        assert (found.progress, found.code, found.output) == (progress, code, "ran 0 fix\n")
+        assert "sealed" in await send(link, raw), "asked again: the receipt again"
+        assert stdin.read_text() == SICK_TEXT
+
+    async def again(runner: Runner, link: Link) -> None:
+        assert (await receipt(place, link, order)).progress is progress
+        await send(link, sealed_order(place, id=order))
+        await asyncio.sleep(0.3)
+        assert stdin.read_text() == SICK_TEXT, "known after a restart too"
+
+    story(place, tell)
+    story(place, again)
+
+
+def test_one_order_at_a_time(place: Place) -> None:
+    stdin = prepare(place, wait="sleep 1")
+
+    async def tell(runner: Runner, link: Link) -> None:
+        await until(place, link, lambda r: r.diagnosis)
+        order = str(uuid4())
+        assert "sealed" in await send(link, sealed_order(place, id=order))
+        assert await send(link, sealed_order(place)) == {"refused": True}
+        running = await receipt(place, link, order, final=False)
+        assert running.progress is Progress.STARTED
+        assert (await receipt(place, link, order)).progress is Progress.DONE
+        assert stdin.read_text() == SICK_TEXT
+
+    story(place, tell)
+
+
+def test_stopping_waits_for_a_running_repair(place: Place) -> None:
+    stdin = prepare(place, wait="sleep 1")
+    order = str(uuid4())
+
+    async def tell(runner: Runner, link: Link) -> None:
+        await until(place, link, lambda r: r.diagnosis)
+        assert "sealed" in await send(link, sealed_order(place, id=order))
+
+    story(place, tell)
+    assert stdin.read_text() == SICK_TEXT
+    kept = Receipt.from_body(read((place.folder / f"state/receipts/{order}.json").read_bytes()))
+    assert kept.progress is Progress.DONE
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        pytest.param(lambda place: {"name": "node2.example"}, id="other node"),
+        pytest.param(lambda place: {"cluster": "other"}, id="other cluster"),
+        pytest.param(lambda place: {"text": "other"}, id="other diagnosis"),
+        pytest.param(lambda place: {"command": "check"}, id="other command"),
+        pytest.param(lambda place: {"issued": 1, "expires": 2}, id="long expired"),
+    ],
+)
+def test_what_is_not_exactly_right_is_refused(
+    place: Place, spoil: Callable[[Place], dict[str, Any]]
+) -> None:
+    stdin = prepare(place)
+
+    async def tell(runner: Runner, link: Link) -> None:
+        await until(place, link, lambda r: r.diagnosis)
+        assert await send(link, sealed_order(place, **spoil(place))) == {"refused": True}
+        assert not stdin.exists()
+        assert list((place.folder / "state" / "receipts").iterdir()) == []
+
+    story(place, tell)
+
+
+def test_the_cluster_key_alone_orders_nothing(place: Place) -> None:
+    stdin = prepare(place)
+    candidate = place.master_pem
+    place.master_pem, _ = client_pem()
+
+    async def tell(runner: Runner, link: Link) -> None:
+        await until(place, link, lambda r: r.diagnosis)
+        assert await send(link, sealed_order(place)) == {"refused": True}
+        document = json.loads(sealed_order(place))
+        for member in ("certificate", "signature"):
+            unsigned = {k: v for k, v in document.items() if k != member}
+            assert await send(link, json.dumps(unsigned).encode()) == {"refused": True}
+        place.master_pem = candidate
+        borrowed = {**document, "certificate": json.loads(sealed_order(place))["certificate"]}
+        assert await send(link, json.dumps(borrowed).encode()) == {"refused": True}
+        assert not stdin.exists()
+        place.ssconf("master_candidates_certs", "")
+        assert await send(link, sealed_order(place)) == {"refused": True}, "just demoted"
+
+    story(place, tell)
+
+
+def test_a_repair_that_is_not_white_listed_is_only_refused(place: Place) -> None:
+    prepare(place)
+    (place.folder / "repair" / "fix").chmod(0o777)
+
+    async def tell(runner: Runner, link: Link) -> None:
+        await until(place, link, lambda r: r.diagnosis)
+        assert await send(link, sealed_order(place)) == {"refused": True}
+
+    story(place, tell)
+
+
+def test_no_receipt_no_repair(place: Place) -> None:
+    stdin = prepare(place)
+
+    async def tell(runner: Runner, link: Link) -> None:
+        await until(place, link, lambda r: r.diagnosis)
+        folder = place.folder / "state" / "receipts"
+        folder.rmdir()
+        assert await send(link, sealed_order(place)) == {"refused": True}
+        assert not stdin.exists()
+
+    story(place, tell)
+
+
+def test_an_unknown_order_has_no_receipt(place: Place) -> None:
+    async def tell(runner: Runner, link: Link) -> None:
+        asked: Frame = {"verb": "receipt", "id": str(uuid4()), "salt": SALT}
+        assert await link.ask(asked) == {"unknown": True}
+        assert await link.ask({"verb": "receipt"}) == {"unknown": True}
+
+    story(place, tell)
+
+
+def test_a_runner_that_is_not_there_is_unavailable(place: Place) -> None:
+    async def main() -> None:
+        with pytest.raises(Unavailable, match="cannot be reached"):
+            await Link(str(place.folder / "nobody.sock")).ask({"verb": "health"})
+
+    asyncio.run(main())

@@ -1,0 +1,107 @@
+import os
+import socket
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from nodeagent.agent.ssconf import Identity, Ssconf
+from nodeagent.errors import ConfigError, Unavailable
+from nodeagent.settings import AgentSettings
+from tests.agent.place import CLUSTER, NODE, Place, safe_folder
+
+
+@pytest.fixture
+def place() -> Iterator[Place]:
+    with safe_folder() as folder:
+        yield Place(folder)
+
+
+def ssconf(place: Place, **changes: str) -> Ssconf:
+    return Ssconf(replace(place.load().agent, **changes))
+
+
+def test_identity_comes_from_the_files(place: Place) -> None:
+    assert ssconf(place).identity() == Identity(CLUSTER, NODE, place.uuid, "127.0.0.1")
+
+
+def test_a_master_candidate_finds_its_uuid_by_its_own_certificate(place: Place) -> None:
+    (place.folder / "ganeti" / "client.pem").write_bytes(place.master_pem)
+    assert ssconf(place, uuid="").identity().uuid == place.uuid
+
+
+@pytest.mark.parametrize("content", [b"", b"nonsense", b"\xff"])
+def test_any_other_node_does_not_know_its_uuid(place: Place, content: bytes) -> None:
+    (place.folder / "ganeti" / "client.pem").write_bytes(content)
+    assert ssconf(place, uuid="").identity().uuid == ""
+
+
+def test_the_host_name_finds_the_node(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket, "gethostname", lambda: "node1")
+    assert ssconf(place, node="").identity().name == NODE
+    monkeypatch.setattr(socket, "gethostname", lambda: NODE)
+    assert ssconf(place, node="").identity().name == NODE
+
+
+def test_an_unknown_host_is_told_which_setting_helps(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(socket, "gethostname", lambda: "node9")
+    with pytest.raises(ConfigError, match=r"set agent\.node"):
+        ssconf(place, node="").identity()
+
+
+def test_no_ganeti_is_unavailable_with_the_file(place: Place) -> None:
+    with pytest.raises(Unavailable, match="ssconf_cluster_name"):
+        ssconf(place, ganeti="/nonexistent").identity()
+    assert ssconf(place, ganeti="/nonexistent").tags() == []
+    assert ssconf(place, ganeti="/nonexistent").master() == ""
+
+
+def test_a_demoted_candidate_is_none_from_the_moment_the_file_says_so(place: Place) -> None:
+    conf = ssconf(place)
+    assert conf.candidates() == {place.master_digest: place.uuid}
+    place.ssconf("master_candidates_certs", "other=nonsense\n")
+    assert conf.candidates() == {}
+
+
+def test_the_key_is_the_whole_file_with_its_newline(place: Place) -> None:
+    assert ssconf(place).key().whole == place.key_file.read_bytes()
+    assert ssconf(place).key().whole.endswith(b"\n")
+
+
+def test_a_changed_key_is_taken_up(place: Place) -> None:
+    conf = ssconf(place)
+    first = conf.key()
+    assert conf.key() is first
+    place.key_file.unlink()
+    place.key_file.write_text("f" * 40 + "\n")
+    place.key_file.chmod(0o440)
+    assert conf.key().whole == b"f" * 40 + b"\n"
+
+
+@pytest.mark.parametrize(
+    ("mode", "content", "said"),
+    [
+        (0o444, b"f" * 40, "too open"),
+        (0o460, b"f" * 40, "too open"),
+        (0o440, b"", "empty or too short"),
+        (0o440, b"\n\n\n\n" * 20, "empty or too short"),
+    ],
+)
+def test_an_unfit_key_is_refused(place: Place, mode: int, content: bytes, said: str) -> None:
+    place.key_file.chmod(0o600)
+    place.key_file.write_bytes(content)
+    place.key_file.chmod(mode)
+    with pytest.raises(ConfigError, match=said):
+        ssconf(place).key()
+
+
+def test_a_missing_key_is_unavailable(place: Place) -> None:
+    os.unlink(place.key_file)
+    with pytest.raises(Unavailable, match=r"hmac\.key"):
+        ssconf(place).key()
+
+
+def test_defaults_are_ganetis_places() -> None:
+    assert AgentSettings().ganeti == "/var/lib/ganeti"
