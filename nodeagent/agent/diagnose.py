@@ -123,14 +123,16 @@ def merge(steadies: Mapping[str, Steady], order: Sequence[str], now: int) -> Ver
     sick = [(name, row, said) for name, row, said in known if said.need is not Need.OK]
     unknown = len(known) < len(rows)
     if unknown and not sick:
-        return Verdict(None, None, None, unusable)
+        return Verdict(None, None, None, unusable, firm=False)
     speaking = sick or known
     worst = max(said.need for _, _, said in speaking)
     # The verdict is as old as the oldest of those it rests on; an Ok rests on all of them.
-    checked = min((row.checked or 0) for _, row, said in speaking if said.need is worst)
+    grounds = [row for _, row, said in speaking if said.need is worst]
+    checked = min(row.checked or 0 for row in grounds)
+    firm = all(row.why is None for row in grounds)
     changed = max((row.changed or 0) for _, row, _ in speaking)
     if len(order) == 1:
-        return Verdict(speaking[0][2], checked, changed, unusable)
+        return Verdict(speaking[0][2], checked, changed, unusable, firm)
     document: dict[str, Any] = {
         "status": worst.wire,
         "details": {name: read_text(said.text) for name, _, said in speaking},
@@ -138,4 +140,4 @@ def merge(steadies: Mapping[str, Steady], order: Sequence[str], now: int) -> Ver
     if worst is Need.LIVE_REPAIR:
         document["command"] = next(s.command for _, _, s in speaking if s.need is worst)
     diagnosis = Diagnosis(worst, document.get("command"), canonical(document))
-    return Verdict(diagnosis, checked, changed, unusable)
+    return Verdict(diagnosis, checked, changed, unusable, firm)

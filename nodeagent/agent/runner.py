@@ -218,6 +218,7 @@ class Runner:
             checked=verdict.checked,
             changed=verdict.changed,
             unusable=verdict.unusable,
+            firm=verdict.firm,
             master=self._ssconf.master(),
             tls=self._tls,
             software=__version__,
@@ -251,7 +252,7 @@ class Runner:
             name=identity.name,
             uuid=identity.uuid,
             diagnosis=verdict.diagnosis,
-            doubtful=bool(verdict.unusable),
+            doubtful=not verdict.firm,
             enabled=self.settings.repair.enabled,
             now=_now(),
         )

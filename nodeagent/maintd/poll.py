@@ -64,7 +64,8 @@ def understand(
 ) -> tuple[dict[str, Diagnosis], dict[str, str]]:
     """Sort looks into diagnoses one may act on and doubts. Pure.
 
-    An Ok beside an unusable command is a doubt: it neither opens nor closes anything.
+    What rests on a command that cannot be believed now is a doubt: it neither opens nor
+    closes anything. What rests on others is not hidden by it.
     """
     diagnoses: dict[str, Diagnosis] = {}
     doubts: dict[str, str] = {}
@@ -76,7 +77,7 @@ def understand(
                 doubts[name] = f"distrusted: {why}"
             case Seen(report, None):
                 doubts[name] = f"stands by no diagnosis yet ({_unusable(report.unusable)})"
-            case Seen(report, diagnosis) if report.unusable:
+            case Seen(report, diagnosis) if not report.firm:
                 doubts[name] = _unusable(report.unusable)
             case Seen(report, diagnosis) if now - (report.checked or 0) > oldest:
                 age = (now - (report.checked or 0)) // 1000

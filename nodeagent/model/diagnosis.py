@@ -78,9 +78,11 @@ class Verdict:
 
     `diagnosis` is None until every command has been confirmed once or some command needs
     something. `unusable` names the commands that could not be believed in their last run.
+    `firm` is whether the diagnosis rests on none of these: doubt never acts.
     """
 
     diagnosis: Diagnosis | None
     checked: int | None
     changed: int | None
     unusable: dict[str, str] = field(default_factory=dict)
+    firm: bool = True

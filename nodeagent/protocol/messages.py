@@ -100,6 +100,12 @@ class Fields:
             raise self._wrong(name, f"of the form {pattern.pattern}")
         return value
 
+    def flag(self, name: str) -> bool:
+        value = self._document.get(name)
+        if not isinstance(value, bool):
+            raise self._wrong(name, "true or false")
+        return value
+
     def texts(self, name: str) -> dict[str, str]:
         value = self._document.get(name)
         if not isinstance(value, dict) or not all(isinstance(v, str) for v in value.values()):
@@ -114,7 +120,8 @@ class Report:
     `node` is the node's UUID, empty while the node has not learnt it; `name` is the name
     Ganeti knows it by. `seq` grows within one `epoch` (one life of the runner).
     `diagnosis` is canonical text, None while nothing has been confirmed. `unusable` names
-    the commands whose last run could not be believed, with the reason. `master` is the
+    the commands whose last run could not be believed, with the reason; `firm` is whether
+    the diagnosis rests on none of them, so that one may act on it. `master` is the
     node that this node believes to be the master. `tls` is the SHA-256 of the certificate
     that the front serves with, empty for plain HTTP.
     """
@@ -129,6 +136,7 @@ class Report:
     checked: int | None
     changed: int | None
     unusable: dict[str, str]
+    firm: bool
     master: str
     tls: str
     software: str
@@ -152,6 +160,7 @@ class Report:
             checked=take.number_or_none("checked"),
             changed=take.number_or_none("changed"),
             unusable=take.texts("unusable"),
+            firm=take.flag("firm"),
             master=take.text("master"),
             tls=take.text("tls"),
             software=take.text("software"),
