@@ -1,0 +1,80 @@
+"""The units keep what they promise: how exposed each service is, and that systemd takes it."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+UNITS = Path(__file__).resolve().parents[2] / "packaging/systemd"
+MOST = {"nodeagent-front.service": 1.2, "nodeagent-runner.service": 7.3}
+# Any of these gives a unit a mount namespace, in which a repair's mounts stay its own.
+ISOLATING = re.compile(
+    r"^(Private(Devices|IPC|Mounts|Tmp)|Protect(ControlGroups|Home|Kernel\w+|Proc|System)"
+    r"|ProcSubset|Root\w+|\w+Paths|TemporaryFileSystem|DynamicUser)=",
+    re.MULTILINE,
+)
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("systemd-analyze") is None, reason="needs systemd-analyze"
+)
+
+
+def analyze(*arguments: str | Path) -> str:
+    done = subprocess.run(
+        ["systemd-analyze", *arguments], capture_output=True, text=True, check=False
+    )
+    return done.stdout + done.stderr
+
+
+def test_every_unit_has_a_limit() -> None:
+    assert {path.name for path in UNITS.iterdir()} == set(MOST)
+
+
+@pytest.mark.parametrize("name", MOST)
+def test_exposure(name: str) -> None:
+    said = analyze("security", "--offline=true", "--no-pager", UNITS / name)
+    found = re.search(r"Overall exposure level for \S+: ([0-9.]+)", said)
+    assert found, said
+    assert float(found[1]) <= MOST[name]
+
+
+@pytest.mark.parametrize("name", MOST)
+def test_systemd_understands_every_line(name: str, tmp_path: Path) -> None:
+    text = (UNITS / name).read_text()
+    unit = tmp_path / name
+    unit.write_text(text.replace("/usr/sbin/nodeagent ", "/bin/true "))
+    others = [tmp_path / other for other in MOST if other != name]
+    for other in others:
+        other.write_text("[Service]\nExecStart=/bin/true\n")
+    said = analyze("verify", "--man=no", unit)
+    assert name not in said, said
+
+
+def test_repairs_mount_for_the_whole_node() -> None:
+    assert not ISOLATING.search((UNITS / "nodeagent-runner.service").read_text())
+
+
+def test_stopping_outlasts_the_longest_repair() -> None:
+    from nodeagent.settings import Settings
+
+    text = (UNITS / "nodeagent-runner.service").read_text()
+    minutes = re.search(r"^TimeoutStopSec=(\d+)min$", text, re.MULTILINE)
+    assert minutes
+    assert int(minutes[1]) * 60 > Settings().repair.limits.timeout + 60
+
+
+def test_the_units_name_what_the_settings_do() -> None:
+    from nodeagent.settings import Settings
+
+    agent = Settings().agent
+    runner = (UNITS / "nodeagent-runner.service").read_text()
+    front = (UNITS / "nodeagent-front.service").read_text()
+    assert agent.socket == "/run/nodeagent/runner.sock"
+    assert "\nRuntimeDirectory=nodeagent\n" in runner
+    assert agent.state == "/var/lib/nodeagent"
+    assert "\nStateDirectory=nodeagent\nStateDirectoryMode=0700\n" in runner
+    assert f"\nUser={agent.front}\n" in front
+    for unit in (runner, front):
+        assert f"\nConditionPathExists={agent.ganeti}/hmac.key\n" in unit
