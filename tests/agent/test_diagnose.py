@@ -242,7 +242,23 @@ def test_one_that_fails_does_not_hide_the_others() -> None:
     verdict = merge({"a": steady(why="broken"), "b": steady(EVACUATE)}, ("a", "b"), 9)
     assert verdict.diagnosis is not None
     assert verdict.diagnosis.need is Need.EVACUATE
-    assert verdict.unusable == {"a": "broken"}
+    assert (verdict.unusable, verdict.firm) == ({"a": "broken"}, True)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "firm"),
+    [
+        pytest.param((OK, None), (OK, None), True, id="all are well"),
+        pytest.param((OK, None), (OK, "broken"), False, id="Ok rests on all"),
+        pytest.param((EVACUATE, None), (OK, "broken"), True, id="evacuate rests on one"),
+        pytest.param((EVACUATE, "broken"), (OK, None), False, id="which cannot be believed now"),
+        pytest.param((None, "broken"), (None, None), False, id="nothing rests on nothing"),
+    ],
+)
+def test_a_verdict_is_firm_if_what_it_rests_on_can_be_believed(
+    a: tuple[Diagnosis | None, str | None], b: tuple[Diagnosis | None, str | None], firm: bool
+) -> None:
+    assert merge({"a": steady(*a), "b": steady(*b)}, ("a", "b"), 9).firm is firm
 
 
 def test_an_unknown_command_is_never_ok() -> None:

@@ -46,7 +46,9 @@ class Agents:
 
     def _seen(self, name: str) -> Seen:
         said = self.sick.get(name, OK)
-        report = Report("c", "", name, "e", 1, NOW, said.text, 10**15, None, {}, "n1", "", "0")
+        report = Report(
+            "c", "", name, "e", 1, NOW, said.text, 10**15, None, {}, True, "n1", "", "0"
+        )
         return Seen(report, said)
 
     async def submit(self, intent: Intent, snapshot: Snapshot) -> str:

@@ -12,9 +12,12 @@ def seen(
     *,
     checked: int | None = NOW,
     unusable: dict[str, str] | None = None,
+    firm: bool = True,
 ) -> Seen:
     text = diagnosis.text if diagnosis else None
-    report = Report("c", "", "n1", "e", 1, NOW, text, checked, None, unusable or {}, "n1", "", "0")
+    report = Report(
+        "c", "", "n1", "e", 1, NOW, text, checked, None, unusable or {}, firm, "n1", "", "0"
+    )
     return Seen(report, diagnosis)
 
 
@@ -25,10 +28,12 @@ def seen(
         pytest.param(Distrusted("forged"), "distrusted: forged", id="forgery is not silence"),
         pytest.param(seen(None), "stands by no diagnosis yet", id="nothing confirmed"),
         pytest.param(
-            seen(OK, unusable={"smart": "exit code 1"}), "smart: exit code 1", id="Ok in doubt"
+            seen(OK, unusable={"smart": "exit code 1"}, firm=False),
+            "smart: exit code 1",
+            id="Ok in doubt",
         ),
         pytest.param(
-            seen(EVACUATE, unusable={"smart": "exit code 1"}),
+            seen(EVACUATE, unusable={"smart": "exit code 1"}, firm=False),
             "smart: exit code 1",
             id="a broken script is not a broken node",
         ),
@@ -44,3 +49,8 @@ def test_doubts(look: Look, doubt: str) -> None:
 
 def test_a_genuine_fresh_word_is_taken() -> None:
     assert understand({"n1": seen(EVACUATE)}, NOW, 600_000) == ({"n1": EVACUATE}, {})
+
+
+def test_one_that_fails_does_not_hide_the_others() -> None:
+    look = seen(EVACUATE, unusable={"smart": "exit code 1"}, firm=True)
+    assert understand({"n1": look}, NOW, 600_000) == ({"n1": EVACUATE}, {})
