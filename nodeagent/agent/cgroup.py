@@ -8,19 +8,27 @@ setrlimit, so a group is a stronger guard but never a condition.
 import itertools
 import logging
 import os
+import re
+import signal
+from collections.abc import Iterable
 from contextlib import suppress
 
 log = logging.getLogger(__name__)
 _CONTROLLERS = ("pids", "memory")
+_OURS = re.compile(r"nodeagent-([0-9]+)-[0-9]+")
+_count = itertools.count(1)
 
 
 class Cages:
-    """Makes the groups for one run at a time; one object for the life of the runner."""
+    """Makes the groups, a set for each supervisor; one object for the life of the runner.
 
-    def __init__(self) -> None:
-        self._homes = _usable_homes()
-        self._count = itertools.count(1)
-        self._litter: list[str] = []
+    `homes` are (kind, folder to make groups in, group to return to); they are looked for.
+    """
+
+    def __init__(self, homes: list[tuple[str, str, str]] | None = None) -> None:
+        self._homes = _usable_homes() if homes is None else homes
+        self._litter = [group for _, base, _ in self._homes for group in _abandoned(base)]
+        self.tidy()
 
     @property
     def kind(self) -> str:
@@ -28,14 +36,18 @@ class Cages:
         return ", ".join(sorted(kind for kind, _, _ in self._homes)) or "none"
 
     def make(self) -> dict[str, str]:
-        """Make fresh groups; return each with the group to return to after the start."""
+        """Make fresh groups; return each with the group to leave them for."""
         self.tidy()
         made: dict[str, str] = {}
-        number = next(self._count)
+        number = next(_count)
         for _, base, home in self._homes:
             group = f"{base}/nodeagent-{os.getpid()}-{number}"
-            with suppress(OSError):
-                os.mkdir(group)
+            try:
+                # Numbers are not used twice: one that exists is from before our pid was ours.
+                os.makedirs(group, exist_ok=True)
+            except OSError as error:
+                log.warning("cgroup-unmade group=%s why=%r", group, error.strerror)
+            else:
                 made[group] = home
         return made
 
@@ -48,9 +60,35 @@ class Cages:
         """Remove what can be removed by now."""
         self._litter = [group for group in self._litter if not _removed(group)]
 
-    def close(self) -> None:
-        """Remove what is left, at the end of the runner."""
-        self.tidy()
+
+def kill(groups: Iterable[str]) -> list[int]:
+    """Kill every process in these groups; name those that had not ended yet."""
+    found: list[int] = []
+    for group in groups:
+        with suppress(OSError), open(f"{group}/cgroup.kill", "w") as file:
+            file.write("1")
+        with suppress(OSError), open(f"{group}/cgroup.procs") as file:
+            # A process of another name space is listed as 0, which kill() takes for all of us.
+            found += [pid for pid in map(int, file.read().split()) if pid > 0]
+    for pid in found:
+        with suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
+    return found
+
+
+def _abandoned(base: str) -> list[str]:
+    """Groups of runners that were killed, and so could not remove them."""
+    with suppress(OSError):
+        return [
+            f"{base}/{name}"
+            for name in os.listdir(base)
+            if (match := _OURS.fullmatch(name)) and not _alive(int(match[1]))
+        ]
+    return []
+
+
+def _alive(pid: int) -> bool:
+    return os.path.exists(f"/proc/{pid}")
 
 
 def _removed(group: str) -> bool:

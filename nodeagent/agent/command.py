@@ -8,13 +8,14 @@ import asyncio
 import json
 import logging
 import os
+import signal
 import socket
 import sys
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from nodeagent.agent import supervisor
+from nodeagent.agent import cgroup, supervisor
 from nodeagent.agent.cgroup import Cages
 from nodeagent.agent.run import Finished, Limits, Ran, StillRunning
 from nodeagent.agent.whitelist import Vetted
@@ -22,12 +23,16 @@ from nodeagent.agent.whitelist import Vetted
 log = logging.getLogger(__name__)
 
 ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8", "HOME": "/"}
-STDERR_BYTES = 64 * 1024
+STDERR_KEPT = 64 * 1024
+STDERR_MOST = 16 * 1024 * 1024  # what nobody keeps is still work for the runner to throw away
 _ANSWER_WITHIN = supervisor.GRACE + supervisor.PATIENCE + 5
 
 
 class Commands:
-    """Runs commands, one at a time of each name. Belongs to one event loop."""
+    """Runs commands, one at a time of each name. Belongs to one event loop.
+
+    `spare` supervisors are kept ready; each takes some 15 ms of a processor to start.
+    """
 
     def __init__(self, *, spare: int = 1, cages: Cages | None = None) -> None:
         self._cages = cages or Cages()
@@ -48,23 +53,35 @@ class Commands:
 
     def warm_up(self) -> None:
         """Start spare supervisors, so that a command need not wait for one."""
-        while len(self._idle) < self._spare:
-            self._idle.append(self._new())
+        try:
+            while len(self._idle) < self._spare:
+                self._idle.append(self._new())
+        except OSError as error:
+            log.warning("no-spare-supervisor why=%r", error.strerror)
 
     async def run(self, vetted: Vetted, stdin: bytes, limits: Limits) -> Ran:
         """Run to the end or to a limit, and leave no descendant behind.
 
         Returns by the time limit plus a few seconds, whatever the command does.
         """
-        if vetted.name in self._busy:
-            return StillRunning(vetted.name)
-        keeper = self._idle.pop() if self._idle else self._new()
-        self._busy[vetted.name] = keeper
-        keeper.on_end(lambda: self._ended(vetted.name, keeper))
+        name = vetted.name
+        if name in self._busy:
+            return StillRunning(name)
+        try:
+            keeper = self._take()
+        except OSError as error:
+            return _unstarted(f"no supervisor: {error.strerror}")
+        self._busy[name] = keeper
+        asyncio.get_running_loop().call_later(0.01, self.warm_up)
         try:
             return await keeper.run(vetted, stdin, limits)
         finally:
-            asyncio.get_running_loop().call_later(0.01, self.warm_up)
+            if keeper.clean:
+                self._busy.pop(name, None)
+            if keeper.clean and not keeper.last and self._wanted():
+                self._idle.append(keeper)
+            else:
+                keeper.hang_up()  # `_ended` frees a name that is still busy
 
     async def close(self) -> None:
         """End everything that runs; wait a moment for it."""
@@ -75,58 +92,60 @@ class Commands:
             if not self._all:
                 break
             await asyncio.sleep(0.02)
-        self._cages.close()
+        self._cages.tidy()
+
+    def _take(self) -> "_Supervisor":
+        while self._idle:
+            keeper = self._idle.pop()
+            if keeper.alive:
+                return keeper
+        return self._new()
+
+    def _wanted(self) -> bool:
+        # One more than the spare ones, lest each run start one and end one.
+        return self._spare > 0 and len(self._idle) <= self._spare
 
     def _new(self) -> "_Supervisor":
-        keeper = _Supervisor(self._cages)
+        keeper = _Supervisor(self._cages, self._ended)
         self._all.add(keeper)
-        keeper.on_end(lambda: self._ended(None, keeper))
         return keeper
 
-    def _ended(self, name: str | None, keeper: "_Supervisor") -> None:
+    def _ended(self, keeper: "_Supervisor") -> None:
         self._all.discard(keeper)
         if keeper in self._idle:
             self._idle.remove(keeper)
-        if name is not None and self._busy.get(name) is keeper:
-            del self._busy[name]
+        self._busy = {name: other for name, other in self._busy.items() if other is not keeper}
 
 
 class _Supervisor:
     """Our end of one supervisor process."""
 
-    def __init__(self, cages: Cages) -> None:
+    def __init__(self, cages: Cages, on_end: Callable[["_Supervisor"], None]) -> None:
         self.answered = False
+        self.clean = True  # nothing is left of its last run
+        self.last = False  # it will not serve again
         self._loop = asyncio.get_running_loop()
         self._cages = cages
-        self._groups = cages.make()
-        self._on_end: list[Callable[[], None]] = []
+        self._on_end = on_end
         self._answer: asyncio.Future[dict[str, Any]] = self._loop.create_future()
-        self._socket, theirs = socket.socketpair(
-            socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC
-        )
-        self._socket.setblocking(False)
+        self._gone = asyncio.Event()
+        self._groups = cages.make()
         try:
-            self._pid = os.posix_spawn(
-                sys.executable,
-                [sys.executable, "-I", "-S", supervisor.__file__]
-                + [f"{group}={home}" for group, home in self._groups.items()],
-                ENVIRONMENT,
-                file_actions=[
-                    (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-                    (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
-                    (os.POSIX_SPAWN_DUP2, theirs.fileno(), 3),
-                ],
-                setsigmask=(),
-                setsigdef=range(1, 32),
-            )
-        finally:
-            theirs.close()
-        self._watch = os.pidfd_open(self._pid)
+            self._socket, self._pid = _start(self._groups)
+            self._watch = _watch(self._pid, self._socket)
+        except OSError:
+            cages.discard(self._groups)
+            raise
+        self._loop.add_reader(self._socket, self._hear)
         self._loop.add_reader(self._watch, self._reap)
 
-    def on_end(self, callback: Callable[[], None]) -> None:
-        """Call back once the process has gone, and with it every descendant."""
-        self._on_end.append(callback)
+    @property
+    def alive(self) -> bool:
+        """Whether it can be asked; it may have been killed a moment ago."""
+        if self._socket.fileno() < 0:
+            return False
+        how = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        return os.waitid(os.P_PIDFD, self._watch, how) is None
 
     def hang_up(self) -> None:
         """Let the supervisor see that we have gone: it ends everything it runs."""
@@ -134,53 +153,103 @@ class _Supervisor:
             self._loop.remove_reader(self._socket)
             self._socket.close()
 
-    def _reap(self) -> None:
-        self._loop.remove_reader(self._watch)
-        os.close(self._watch)
-        os.waitpid(self._pid, 0)
-        self._cages.discard(self._groups)
-        for callback in self._on_end:
-            callback()
-
     async def run(self, vetted: Vetted, stdin: bytes, limits: Limits) -> Finished:
-        """As Commands.run; every supervisor runs one command in its life."""
-        stdout = _Intake(limits.output_bytes, self._too_much)
-        stderr = _Intake(STDERR_BYTES, None)
-        self._loop.add_reader(self._socket, self._hear)
-        lost = self._loop.call_later(limits.seconds + _ANSWER_WITHIN, self._settle, {})
+        """As Commands.run; afterwards `clean` and not `last` says that it may be called again."""
+        self.answered = self.clean = False
+        self._answer = self._loop.create_future()
+        late = self._loop.call_later(limits.seconds + _ANSWER_WITHIN, self._give_up)
+        stdout = stderr = None
         try:
+            stdout = _Intake(limits.output_bytes, limits.output_bytes, self._too_much)
+            stderr = _Intake(STDERR_KEPT, STDERR_MOST, self._too_much)
             self._tell(vetted, stdin, limits, stdout, stderr)
             answer = await self._answer
+            if not answer:
+                answer = {"stuck": await self._wake()}
             self.answered = True
+            self.last = answer.get("last") is not False
+            self.clean = not answer.get("stuck")
         except OSError as error:
-            answer = {"unstarted": f"no supervisor: {error.strerror}"}
+            return _unstarted(f"no supervisor: {error.strerror}")
         finally:
-            lost.cancel()
-            stdout.close()
-            stderr.close()
-            self.hang_up()
+            late.cancel()
+            for intake in (stdout, stderr):
+                if intake is not None:
+                    intake.close()
         return Finished(
             code=answer.get("code"),
-            stdout=stdout.taken,
-            stderr=stderr.taken,
-            stopped="output" if stdout.over else answer.get("stopped"),
+            stdout=bytes(stdout.taken),
+            stderr=bytes(stderr.taken),
+            stopped="output" if stdout.over or stderr.over else answer.get("stopped"),
             stuck=tuple(answer.get("stuck", ())),
             unstarted=answer.get("unstarted"),
         )
 
     def _hear(self) -> None:
+        answer = {}
         try:
-            raw = self._socket.recv(65536)
+            if raw := self._socket.recv(65536):
+                answer = json.loads(raw)
         except BlockingIOError:
             return
-        except OSError:
-            raw = b""
-        self._settle(json.loads(raw) if raw else {})
-
-    def _settle(self, answer: dict[str, Any]) -> None:
-        self._loop.remove_reader(self._socket)
+        except (OSError, ValueError):
+            log.exception("supervisor-unheard pid=%d", self._pid)
         if not self._answer.done():
             self._answer.set_result(answer)
+        if not answer:
+            self.hang_up()
+
+    def _give_up(self) -> None:
+        """The supervisor itself is stopped or stuck: end it, and be its heir."""
+        log.error("supervisor-late pid=%d", self._pid)
+        with suppress(OSError):
+            os.kill(self._pid, signal.SIGKILL)  # not yet waited for, hence still this process
+
+    def _reap(self) -> None:
+        self._loop.remove_reader(self._watch)
+        os.close(self._watch)
+        with suppress(ChildProcessError):
+            os.waitpid(self._pid, 0)
+        self.hang_up()
+        self._bury(0.001)
+
+    def _bury(self, pause: float) -> None:
+        """End what a supervisor left that did not live to do so; only then has it ended."""
+        if not self._answer.done():
+            self._answer.set_result({})
+        if not self.clean and self._strays():
+            self._loop.call_later(pause, self._bury, min(2 * pause, 0.5))
+            return
+        self._cages.discard(self._groups)
+        self._gone.set()
+        self._on_end(self)
+
+    def _strays(self) -> list[int]:
+        """Kill and reap what is left in its groups, or came to us as the next subreaper.
+
+        Supervisors are in our session. A command never is, nor is any descendant of one.
+        """
+        found = cgroup.kill(self._groups)
+        ours = os.getsid(0)
+        for pid in supervisor.children(os.getpid()):
+            with suppress(OSError):
+                if os.getsid(pid) == ours:
+                    continue
+                below = [pid, *supervisor.descendants(pid)]
+                for each in below:
+                    with suppress(OSError):
+                        os.kill(each, signal.SIGKILL)
+                if os.waitpid(pid, os.WNOHANG) == (0, 0):
+                    found += below
+        return found
+
+    async def _wake(self) -> list[int]:
+        """Hold the wake of a dead supervisor; name the strays that are still there after it."""
+        log.error("supervisor-lost pid=%d", self._pid)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(supervisor.PATIENCE):
+                await self._gone.wait()
+        return [] if self._gone.is_set() else self._strays()
 
     def _tell(
         self, vetted: Vetted, stdin: bytes, limits: Limits, out: "_Intake", err: "_Intake"
@@ -203,17 +272,19 @@ class _Supervisor:
             err.close_write_end()
 
     def _too_much(self) -> None:
-        with suppress(OSError):
-            self._socket.send(b"stop")
+        if not self._answer.done():
+            with suppress(OSError):
+                self._socket.send(b"stop")
 
 
 class _Intake:
-    """The read end of a pipe: keeps the head up to a limit, throws the rest away."""
+    """The read end of a pipe: keeps the head, throws the rest away, complains above `most`."""
 
-    def __init__(self, limit: int, on_over: Callable[[], None] | None) -> None:
-        self.taken = b""
+    def __init__(self, keep: int, most: int, on_over: Callable[[], None]) -> None:
+        self.taken = bytearray()
         self.over = False
-        self._limit = limit
+        self._keep = keep
+        self._left = most
         self._on_over = on_over
         self._loop = asyncio.get_running_loop()
         self._read_end, self.write_end = os.pipe2(os.O_CLOEXEC)
@@ -229,9 +300,9 @@ class _Intake:
         if not chunk:
             self._loop.remove_reader(self._read_end)
             return False
-        room = self._limit - len(self.taken)
-        self.taken += chunk[:room]
-        if len(chunk) > room and not self.over and self._on_over:
+        self.taken += chunk[: self._keep - len(self.taken)]
+        self._left -= len(chunk)
+        if self._left < 0 and not self.over:
             self.over = True
             self._on_over()
         return True
@@ -252,13 +323,53 @@ class _Intake:
         os.close(self._read_end)
 
 
+def _start(groups: dict[str, str]) -> tuple[socket.socket, int]:
+    """Start a supervisor process; return our end of its socket, and its number."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC)
+    ours.setblocking(False)
+    try:
+        return ours, os.posix_spawn(
+            sys.executable,
+            [sys.executable, "-I", "-S", supervisor.__file__]
+            + [f"{group}={home}" for group, home in groups.items()],
+            ENVIRONMENT,
+            file_actions=[
+                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
+                (os.POSIX_SPAWN_DUP2, theirs.fileno(), 3),
+            ],
+            setsigmask=(),
+            setsigdef=range(1, 32),
+        )
+    except OSError:
+        ours.close()
+        raise
+    finally:
+        theirs.close()
+
+
+def _watch(pid: int, ours: socket.socket) -> int:
+    """A descriptor that tells when the process has ended."""
+    try:
+        return os.pidfd_open(pid)
+    except OSError:
+        ours.close()
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        raise
+
+
 def _in_memory(content: bytes) -> int:
     """A read-only descriptor on bytes that the command may read, or not, as it likes."""
     if not content:
         return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-    fd = os.memfd_create("stdin", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    fd = os.memfd_create("stdin", os.MFD_CLOEXEC)
     try:
         os.write(fd, content)
         return os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC)
     finally:
         os.close(fd)
+
+
+def _unstarted(why: str) -> Finished:
+    return Finished(None, b"", b"", unstarted=why)

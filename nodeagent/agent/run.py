@@ -22,8 +22,8 @@ class Finished:
     """How a run ended.
 
     `code` is the exit code, or the negative number of the signal, or None if the command
-    was never seen to end. `stopped` says what limit ended it: `time`, `output`,
-    `processes`, or None. `stuck` are descendants that even SIGKILL did not end.
+    was never seen to end. `stopped` says what limit it met: `time`, `output`, `processes`,
+    `memory`, or None. `stuck` are descendants that even SIGKILL did not end.
     `unstarted` is the reason it could not be started.
     """
 

@@ -1,20 +1,23 @@
-"""The process that runs one command and outlives all of its descendants. Standard library only.
+"""The process that runs commands and outlives all their descendants. Standard library only.
 
-Started ahead of time by `agent.command`, once for each run, as
-`python -I -S supervisor.py GROUP=HOME...` with a SEQPACKET socket as descriptor 3. It is told
-what to run in one packet (with the program, standard input, output and error as attached
-descriptors), answers with one packet as soon as the command is over or its time is up, and
-exits only when no descendant is left. It is the subreaper of all of them, so neither setsid
-nor a double fork leads out of its care; where control groups can be had they are counted
-and killed as one. If the runner goes away, so does everything here.
+Started ahead of time by `agent.command` as `python -I -S supervisor.py GROUP=HOME...` with a
+SEQPACKET socket as descriptor 3. One packet tells it what to run (with the program, standard
+input, output and error as attached descriptors); it answers with one packet once the command
+is over or its time is up and every descendant has been ended, or will not end. It is the
+subreaper of all of them, so neither setsid nor a double fork leads out of its care; where
+control groups can be had they are counted and killed as one. If the runner goes away, so
+does everything here.
 
 A process of its own, because limits (setrlimit) and the role of subreaper belong to a whole
-process, and because a child in uninterruptible sleep must hold up nobody else.
+process, and because a child in uninterruptible sleep must hold up nobody else. It serves
+again only after a run that left nothing behind, and `RUNS` times at most.
 """
 
 import array
 import contextlib
 import ctypes
+import errno
+import gc
 import json
 import os
 import resource
@@ -27,83 +30,202 @@ from typing import Any
 
 GRACE = 2.0  # seconds between SIGTERM and SIGKILL
 PATIENCE = 1.0  # seconds after SIGKILL before a descendant is called stuck
+RUNS = 64  # a group keeps what its commands wrote to a tmpfs: none is used for ever
 _SET_CHILD_SUBREAPER = 36
 _LIMITS = {
     "memory": resource.RLIMIT_AS,
     "files": resource.RLIMIT_NOFILE,
 }
-_GROUP_LIMITS = {
-    "pids.max": "processes",
-    "memory.max": "memory",
-    "memory.limit_in_bytes": "memory",
+# File of a group, limit it sets, and what this process itself needs of it.
+_GROUP_LIMITS = (
+    ("pids.max", "processes", 1),
+    ("memory.max", "memory", 0),
+    ("memory.limit_in_bytes", "memory", 0),
+)
+# File of a group, the counter in it that must not grow during a run, and the limit it is of.
+_GROUP_EVENTS = (
+    ("pids.events", "max", "processes"),
+    ("memory.events", "oom_kill", "memory"),
+    ("memory.oom_control", "oom_kill", "memory"),
+)
+_UNSTARTED = {
+    errno.ENOENT: "the interpreter named in its first line does not exist",
+    errno.ENOEXEC: "neither begins with #! nor is a program for this machine",
 }
 _PLAIN = set(range(1, 32)) - {signal.SIGKILL, signal.SIGSTOP}
 _PROGRAM = 3  # where the command finds its own text, as /proc/self/fd/3
+_STUCK_NAMED = 32  # of possibly very many, so that the answer fits its packet
 
 
 def main(arguments: list[str]) -> None:
-    """Wait for one packet, run what it says, report, and clean up."""
-    homes = dict(pair.split("=", 1) for pair in arguments)
-    groups = list(homes)
-    os.closerange(4, 1024)
-    # Entering a group may take the kernel milliseconds: done while nobody waits for us.
-    for group in groups:
-        _write(f"{group}/cgroup.procs", str(os.getpid()))
-    limits = [
-        (path, name)
-        for group in groups
-        for file, name in _GROUP_LIMITS.items()
-        if os.path.exists(path := f"{group}/{file}")
-    ]
+    """Serve the runner until it goes away, or something is left that cannot be ended."""
     runner = socket.socket(fileno=3)
     runner.set_inheritable(False)
+    parent = os.getppid()
+    os.closerange(4, 65536)
     os.chdir("/")
     os.umask(0o077)
-    ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    counted = any(path.endswith("/pids.max") for path, _ in limits)
-    wish, fds = _receive(runner)
-    if wish is None:
-        return
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    for name, which in _LIMITS.items():
-        resource.setrlimit(which, (wish[name], wish[name]))
-    for path, name in limits:
-        _write(path, str(wish[name]))
-    try:
-        child = _start(wish, fds)
-    except OSError as error:
-        runner.send(json.dumps({"unstarted": error.strerror}).encode())
-        return
-    finally:
-        for fd in fds:
-            os.close(fd)
-    _write("/proc/self/oom_score_adj", "-900")  # should memory run out, not the keeper
-    outcome = _watch(runner, child, wish, groups if counted else [])
-    stuck = _end_all(homes, PATIENCE)
-    outcome["stuck"] = stuck
-    with contextlib.suppress(OSError):
-        runner.send(json.dumps(outcome).encode())
-    while stuck:
-        stuck = _end_all(homes, 5.0)
-    # The runner was woken by our answer, perhaps on this very processor: sleep until it has
-    # read it. Tidying up first would cost it 2 to 4 milliseconds a run.
-    with contextlib.suppress(OSError):
-        runner.recv(1)
+    ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    # Entering a group may take the kernel milliseconds: done while nobody waits for us.
+    cage = Cage(dict(pair.split("=", 1) for pair in arguments))
+    _rehearse(cage)
+    gc.freeze()
+    gc.disable()
+    for left in reversed(range(RUNS)):
+        wish, fds = _receive(runner)
+        if wish is None:
+            break
+        outcome = _serve(runner, cage, wish, fds)
+        last = outcome["last"] = left == 0 or bool(cage.emptied)
+        with contextlib.suppress(OSError):
+            runner.send(json.dumps(outcome).encode())
+        if last:
+            while _any_left():
+                cage.end_all(60.0)
+            # Tidying up now would keep the runner from a processor for 2 to 4 milliseconds,
+            # just when our answer woke it: sleep until it has hung up.
+            with contextlib.suppress(OSError):
+                runner.recv(1)
+            break
+    if os.getppid() != parent:
+        cage.remove()
+
+
+class Cage:
+    """The control groups, if any, in which this process and its commands are."""
+
+    def __init__(self, homes: dict[str, str]) -> None:
+        self.emptied = False
+        self._homes = homes
+        self._set: dict[str, int] = {}
+        for group in homes:
+            _write(f"{group}/cgroup.procs", str(os.getpid()))
+        self._limits = [
+            (path, name, own)
+            for group in homes
+            for file, name, own in _GROUP_LIMITS
+            if os.path.exists(path := f"{group}/{file}")
+        ]
+        self._events = [
+            (os.open(path, os.O_RDONLY | os.O_CLOEXEC), word.encode(), name)
+            for group in homes
+            for file, word, name in _GROUP_EVENTS
+            if os.path.exists(path := f"{group}/{file}")
+        ]
+        self._before = self._counts()
+
+    @property
+    def counts(self) -> bool:
+        """Whether the kernel limits the number of processes."""
+        return any(path.endswith("/pids.max") for path, _, _ in self._limits)
+
+    def limit(self, wish: dict[str, Any]) -> None:
+        """Apply the limits of this run; they are mostly those of the last."""
+        for path, name, own in self._limits:
+            amount = wish[name] + own
+            if self._set.get(path) != amount and _write(path, str(amount)):
+                self._set[path] = amount
+        self._before = self._counts()
+
+    def exceeded(self) -> str | None:
+        """Name the limit that a process of this run met, or None."""
+        now = self._counts()
+        grown = (
+            n for (_, _, n), a, b in zip(self._events, self._before, now, strict=True) if b > a
+        )
+        return next(grown, None)
+
+    def _counts(self) -> list[int]:
+        return [_count(os.pread(fd, 4096, 0), word) for fd, word, _ in self._events]
+
+    def end_all(self, patience: float) -> None:
+        """Kill and reap every descendant, or give up for now after `patience` seconds."""
+        deadline = time.monotonic() + patience
+        pause = 0.001
+        if _any_left() and not self.emptied:
+            self.emptied = True
+            for group, home in self._homes.items():
+                _write(f"{group}/pids.max", "0")  # a fork bomb shall not outrun us
+                if not _write(f"{home}/cgroup.procs", str(os.getpid())):
+                    self._homes = {g: h for g, h in self._homes.items() if g != group}
+        while _any_left():
+            for group in self._homes:  # left by now: to kill it is not to kill ourselves
+                _write(f"{group}/cgroup.kill", "1")
+            doomed = descendants()
+            _signal(doomed, signal.SIGSTOP)
+            _signal(doomed, signal.SIGKILL)
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return
+            time.sleep(min(pause, left))
+            pause = min(2 * pause, max(0.01, patience / 100))
+
+    def remove(self) -> None:
+        """Remove the groups when there is no runner any more to do it."""
+        for group, home in self._homes.items():
+            _write(f"{home}/cgroup.procs", str(os.getpid()))
+            with contextlib.suppress(OSError):
+                os.rmdir(group)
+
+
+def _count(text: bytes, word: bytes) -> int:
+    fields = text.split()
+    return int(fields[fields.index(word) + 1]) if word in fields else 0
+
+
+def _rehearse(cage: Cage) -> None:
+    """Run a harmless program as a command will be run, so that the first need not warm up."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    limits = {"seconds": 5.0, "memory": 2**29, "processes": 64, "files": 256}
+    with ours, theirs, contextlib.suppress(OSError):
+        for _ in range(2):
+            fds = [os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC) for _ in range(3)]
+            fds.insert(0, os.open("/bin/true", os.O_RDONLY | os.O_CLOEXEC))
+            wish = {"name": "true", "environment": {}, **limits}
+            socket.send_fds(theirs, [json.dumps(wish).encode()], fds)
+            for fd in fds:
+                os.close(fd)
+            theirs.send(json.dumps(_serve(ours, cage, *_receive(ours))).encode())
+            ours.recv(65536)
 
 
 def _receive(runner: socket.socket) -> tuple[Any, list[int]]:
+    """Wait for a wish; anything without descriptors is a "stop" that came too late."""
     fds = array.array("i")
     space = socket.CMSG_LEN(4 * fds.itemsize)
-    data, ancillary, _, _ = runner.recvmsg(65536, space, socket.MSG_CMSG_CLOEXEC)
-    if not data:
-        return None, []
-    for level, kind, content in ancillary:
-        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
-            fds.frombytes(content[: len(content) - len(content) % fds.itemsize])
+    while not fds:
+        data, ancillary, _, _ = runner.recvmsg(65536, space, socket.MSG_CMSG_CLOEXEC)
+        if not data:
+            return None, []
+        for level, kind, content in ancillary:
+            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+                fds.frombytes(content[: len(content) - len(content) % fds.itemsize])
     return json.loads(data), list(fds)
 
 
-def _start(wish: dict[str, Any], fds: list[int]) -> int:
+def _serve(
+    runner: socket.socket, cage: Cage, wish: dict[str, Any], fds: list[int]
+) -> dict[str, Any]:
+    """Run one command to its end or its limits; say how it ended."""
+    deadline = time.monotonic() + wish["seconds"]
+    try:
+        child = _start(cage, wish, fds)
+    except MemoryError:
+        return {"unstarted": "its memory limit leaves no room to start it"}
+    except OSError as error:
+        return {"unstarted": _UNSTARTED.get(error.errno or 0, error.strerror)}
+    finally:
+        for fd in fds:
+            os.close(fd)
+    outcome = _watch(runner, child, wish, deadline, counted=cage.counts)
+    outcome["stopped"] = outcome["stopped"] or cage.exceeded()
+    cage.end_all(PATIENCE)
+    outcome["stuck"] = descendants()[:_STUCK_NAMED] if _any_left() else []
+    return outcome
+
+
+def _start(cage: Cage, wish: dict[str, Any], fds: list[int]) -> int:
     """Start the command: no argument, no inherited descriptor, own session, plain signals."""
     program, stdin, stdout, stderr = fds
     actions = [
@@ -112,22 +234,33 @@ def _start(wish: dict[str, Any], fds: list[int]) -> int:
         (os.POSIX_SPAWN_DUP2, stderr, 2),
         (os.POSIX_SPAWN_DUP2, program, _PROGRAM),
     ]
-    return os.posix_spawn(
-        f"/proc/self/fd/{_PROGRAM}",
-        [wish["name"]],
-        wish["environment"],
-        file_actions=actions,
-        setsid=True,
-        setsigmask=(),
-        setsigdef=_PLAIN,
-    )
+    cage.limit(wish)
+    _write("/proc/self/oom_score_adj", "0")
+    own = {which: resource.getrlimit(which) for which in _LIMITS.values()}
+    try:
+        for name, which in _LIMITS.items():
+            hard = own[which][1]  # stays: without privilege it could not be raised again
+            most = wish[name] if hard == resource.RLIM_INFINITY else min(wish[name], hard)
+            resource.setrlimit(which, (most, hard))
+        return os.posix_spawn(
+            f"/proc/self/fd/{_PROGRAM}",
+            [wish["name"]],
+            wish["environment"],
+            file_actions=actions,
+            setsid=True,
+            setsigmask=(),
+            setsigdef=_PLAIN,
+        )
+    finally:
+        for which, limits in own.items():
+            resource.setrlimit(which, limits)
+        _write("/proc/self/oom_score_adj", "-900")  # should memory run out, not the keeper
 
 
 def _watch(
-    runner: socket.socket, child: int, wish: dict[str, Any], counted: list[str]
+    runner: socket.socket, child: int, wish: dict[str, Any], deadline: float, *, counted: bool
 ) -> dict[str, Any]:
     """Wait for the end of the command, of its time, of its quota, or of the runner."""
-    deadline = time.monotonic() + wish["seconds"]
     watch = os.pidfd_open(child)
     poll = select.poll()
     poll.register(watch, select.POLLIN)
@@ -138,17 +271,15 @@ def _watch(
         if left <= 0:
             stopped = "time"
             break
-        ready = {fd for fd, _ in poll.poll(1000 * (left if counted else min(left, 0.1)))}
+        ready = {fd for fd, _ in poll.poll(1000 * min(left, 3600 if counted else 0.1))}
         if watch in ready:
             break
         if runner.fileno() in ready:
             stopped = _asked(runner)
             break
-        if not counted and len(_descendants()) > wish["processes"]:
+        if not counted and len(descendants()) > wish["processes"]:
             stopped = "processes"
             break
-    if stopped is None and _refused_forks(counted):
-        stopped = "processes"
     if stopped in ("time", "asked"):
         _signal([child], signal.SIGTERM, group=True)
         select.select([watch], [], [], GRACE)
@@ -168,36 +299,6 @@ def _asked(runner: socket.socket) -> str:
         return "runner"
 
 
-def _refused_forks(groups: list[str]) -> bool:
-    for group in groups:
-        try:
-            with open(f"{group}/pids.events") as events:
-                if events.read().split()[1:2] not in ([], ["0"]):
-                    return True
-        except OSError:
-            continue
-    return False
-
-
-def _end_all(homes: dict[str, str], patience: float) -> list[int]:
-    """Kill and reap every descendant; return those that would not die within `patience`."""
-    deadline = time.monotonic() + patience
-    if _any_left():
-        for home in homes.values():  # killing the group shall not kill its keeper
-            _write(f"{home}/cgroup.procs", str(os.getpid()))
-    while _any_left():
-        for group in homes:
-            _write(f"{group}/cgroup.kill", "1")
-        doomed = _descendants()
-        _signal(doomed, signal.SIGSTOP)
-        _signal(doomed, signal.SIGKILL)
-        left = deadline - time.monotonic()
-        if left <= 0:
-            return _descendants()
-        time.sleep(min(0.002, left))
-    return []
-
-
 def _any_left() -> bool:
     """Reap the dead; as their subreaper we have children for as long as we have descendants."""
     while True:
@@ -209,26 +310,27 @@ def _any_left() -> bool:
             return True
 
 
-def _descendants() -> list[int]:
-    """All processes below this one."""
+def descendants(of: int = 0) -> list[int]:
+    """All processes below this one, or below another; a parent comes before its children."""
     found: list[int] = []
-    todo = [os.getpid()]
+    todo = [of or os.getpid()]
     while todo:
-        children = _children(todo.pop())
-        found += children
-        todo += children
+        below = children(todo.pop())
+        found += below
+        todo += below
     return found
 
 
-def _children(pid: int) -> list[int]:
-    children: list[int] = []
+def children(pid: int) -> list[int]:
+    """The processes whose parent is `pid`, as far as they hold still."""
+    found: list[int] = []
     try:
         for thread in os.listdir(f"/proc/{pid}/task"):
             with open(f"/proc/{pid}/task/{thread}/children") as file:
-                children += map(int, file.read().split())
+                found += map(int, file.read().split())
     except OSError:
         pass  # gone meanwhile; what it had is now ours and found in the next pass
-    return children
+    return found
 
 
 def _signal(pids: list[int], what: signal.Signals, *, group: bool = False) -> None:
@@ -241,8 +343,11 @@ def _signal(pids: list[int], what: signal.Signals, *, group: bool = False) -> No
 
 def _write(path: str, text: str) -> bool:
     try:
-        with open(path, "w") as file:
-            file.write(text)
+        fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            os.write(fd, text.encode())
+        finally:
+            os.close(fd)
     except OSError:
         return False
     return True

@@ -3,7 +3,8 @@
 A command is a file in one of two folders that only root can write. Nothing is decided by
 path twice: every folder from `/` on is opened and judged by descriptor, the file is judged
 by descriptor, and what is later executed is a sealed copy of those very bytes. So neither
-a swapped file nor one edited meanwhile changes what runs.
+a swapped file nor one edited meanwhile changes what runs, and one that is just being
+written does not run at all.
 
 The rules are those of Ganeti's restricted commands (root:root, mode within 0755, a plain
 name) closed up where they leak: the whole chain of folders, links, FIFOs, hard links,
@@ -13,6 +14,7 @@ access control lists, the newline that `$` lets through.
 import errno
 import fcntl
 import os
+import signal
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -109,6 +111,8 @@ def look_up(
             return _vet_file(parent, where, file, name, owner)
     except _No as no:
         return Refused(name, str(no))
+    except OSError as error:  # of the node, not of the command: no descriptor or memory left
+        return Refused(name, f"cannot be judged: {error.strerror}")
 
 
 def list_names(folder: str) -> list[str]:
@@ -126,6 +130,8 @@ def judge_folder(folder: str, owner: Owner = ROOT) -> str | None:
             return None
     except _No as no:
         return str(no)
+    except OSError as error:
+        return f"folder {folder} cannot be judged: {error.strerror}"
 
 
 @contextmanager
@@ -189,10 +195,14 @@ def _vet_file(parent: int, folder: str, file: str, name: str, owner: Owner) -> V
         before = os.fstat(place)
         _judge_file(before, owner)
         _refuse_access_list(place)
-        fd = _open(f"/proc/self/fd/{place}", os.O_RDONLY | os.O_CLOEXEC, None)
+        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # not to wait for another's lease
+        fd = _open(f"/proc/self/fd/{place}", flags, None)
     finally:
         os.close(place)
     try:
+        if os.fstatvfs(fd).f_flag & os.ST_NOEXEC:
+            raise _No("lies on a file system mounted noexec")
+        _refuse_writers(fd)
         copy = _sealed_copy(fd, name, before.st_size)
         after = os.fstat(fd)
         if _version(before) != _version(after):
@@ -237,6 +247,20 @@ def _refuse_access_list(place: int) -> None:
     with suppress(OSError):  # ENODATA, or a file system without lists
         os.getxattr(f"/proc/self/fd/{place}", _ACCESS_LIST)
         raise _No("carries an access control list")
+
+
+def _refuse_writers(fd: int) -> None:
+    """Refuse a file that is open for writing: half a script may do what the whole does not.
+
+    The kernel would refuse to execute it (ETXTBSY), but we execute a copy. A read lease is
+    granted only while nobody writes, and holds up whoever wants to, until `fd` is closed.
+    """
+    try:
+        fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)  # by default ignored; SIGIO would kill us
+        fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+    except OSError as error:  # anything else: a file system without leases
+        if error.errno == errno.EAGAIN:
+            raise _No("is open for writing (or on a network file system)") from None
 
 
 def _version(info: os.stat_result) -> tuple[int, ...]:

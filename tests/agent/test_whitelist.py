@@ -1,0 +1,209 @@
+"""What the whitelist promises its callers; the attacks on it are tests/attacks/test_files.py."""
+
+import errno
+import fcntl
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nodeagent.agent import whitelist
+from nodeagent.agent.whitelist import Owner, Refused, Vetted, list_names, look_up
+from tests.attacks.folder import (
+    GOOD,
+    IS_ROOT,
+    OWNER,
+    find,
+    put,
+    refusal,
+    run,
+    text_of,
+    trusted_folder,
+    vetted,
+)
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    with trusted_folder() as place:
+        yield place
+
+
+def open_files() -> set[str]:
+    return set(os.listdir("/proc/self/fd"))
+
+
+def test_what_is_held_is_a_sealed_copy(folder: Path) -> None:
+    put(folder, "tool")
+    with vetted(folder) as found:
+        assert found.sealed
+        assert (found.name, found.path) == ("tool", f"{folder}/tool")
+        seals = fcntl.fcntl(found.fd, fcntl.F_GET_SEALS)
+        wanted = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
+        assert seals & wanted == wanted
+        assert not os.get_inheritable(found.fd)
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.write(found.fd, b"EVIL")
+        with pytest.raises(PermissionError):  # when opened, or for root when written
+            Path(f"/proc/self/fd/{found.fd}").write_bytes(b"EVIL")
+
+
+def test_without_executable_memory_the_file_itself_is_held(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """vm.memfd_noexec=2 makes memfd_create fail with EACCES."""
+
+    def forbidden(*_: Any) -> int:
+        raise OSError(errno.EACCES, "forbidden")
+
+    monkeypatch.setattr(os, "memfd_create", forbidden)
+    path = put(folder, "tool")
+    with vetted(folder) as found:
+        assert not found.sealed
+        path.rename(folder / "moved")
+        put(folder, "tool", "#!/bin/sh\necho EVIL\n")
+        assert os.read(found.fd, 100) == GOOD.encode()
+    monkeypatch.undo()
+    (folder / "moved").unlink()
+
+
+def test_the_file_itself_can_be_executed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(whitelist, "_sealed_copy", lambda *_: None)
+    put(folder, "tool")
+    assert run(folder).stdout == GOOD.split()[-1].encode() + b"\n"
+
+
+def test_old_kernels_know_no_executable_flag(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.memfd_create
+
+    def old(name: str, flags: int) -> int:
+        if flags & 0x10:
+            raise OSError(errno.EINVAL, "unknown flag")
+        return real(name, flags)
+
+    monkeypatch.setattr(os, "memfd_create", old)
+    put(folder, "tool")
+    with vetted(folder) as found:
+        assert found.sealed
+
+
+def test_changed_while_it_is_copied(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.sendfile
+    path = put(folder, "tool")
+
+    def meanwhile(*arguments: Any) -> int:
+        path.chmod(0o700)
+        return real(*arguments)
+
+    monkeypatch.setattr(os, "sendfile", meanwhile)
+    assert "being changed" in refusal(folder)
+
+
+def test_shorter_than_it_said(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sendfile", lambda *_: 0)
+    put(folder, "tool")
+    assert "being changed" in refusal(folder)
+
+
+def test_swapped_between_the_look_and_the_open(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is judged and copied is the file first opened, whatever its name is given to."""
+    real = whitelist._judge_file
+    path = put(folder, "tool")
+
+    def swap(*arguments: Any) -> None:
+        real(*arguments)
+        put(folder, "evil", "#!/bin/sh\necho EVIL\n", 0o777).rename(path)
+
+    monkeypatch.setattr(whitelist, "_judge_file", swap)
+    found = find(folder)  # the lost link is a change, so: refused
+    assert isinstance(found, Refused)
+    assert "being changed" in found.why
+
+
+def test_link_put_in_place_of_a_judged_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = put(folder, "tool")
+    put(folder, "evil")
+    real = whitelist._link_target
+
+    def swap(*arguments: Any) -> str | None:
+        target = real(*arguments)
+        path.unlink()
+        path.symlink_to("evil")
+        return target
+
+    monkeypatch.setattr(whitelist, "_link_target", swap)
+    assert "is a link" in refusal(folder)
+
+
+def test_nothing_stays_open(folder: Path) -> None:
+    put(folder, "tool")
+    put(folder, "open", mode=0o777)
+    (folder / "link").symlink_to("tool")
+    before = open_files()
+    for name in ("tool", "open", "link", "missing", "bad name"):
+        found = find(folder, name, folder)
+        if isinstance(found, Vetted):
+            found.close()
+            found.close()  # harmless
+    assert open_files() == before
+
+
+def test_a_file_system_without_leases_is_no_reason(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = fcntl.fcntl
+
+    def without(fd: int, what: int, *more: int) -> int:
+        if what == fcntl.F_SETLEASE:
+            raise OSError(errno.EINVAL, "no leases")
+        return real(fd, what, *more)
+
+    monkeypatch.setattr(fcntl, "fcntl", without)
+    put(folder, "tool")
+    assert text_of(vetted(folder)) == GOOD.encode()
+
+
+def test_the_folder_itself_may_be_a_link_folder(folder: Path) -> None:
+    put(folder, "tool")
+    (folder / "alias").symlink_to("tool")
+    assert isinstance(found := find(folder, "alias", folder), Vetted)
+    assert text_of(found) == GOOD.encode()
+
+
+@pytest.mark.skipif(IS_ROOT, reason="root is an owner everybody trusts: run as an ordinary user")
+def test_an_ordinary_users_folder_is_not_roots(folder: Path) -> None:
+    put(folder, "tool")
+    found = look_up(str(folder), "tool")
+    assert isinstance(found, Refused)
+    assert "not by root" in found.why
+
+
+def test_owner_is_exact_for_files(folder: Path) -> None:
+    put(folder, "tool")
+    for other in (Owner(OWNER.uid, OWNER.gid + 1), Owner(OWNER.uid + 1, OWNER.gid)):
+        assert isinstance(look_up(str(folder), "tool", owner=other), Refused)
+
+
+def test_names_are_listed_as_they_are(folder: Path) -> None:
+    names = ["a", "B", "x.bak", "\udcff"]
+    for name in names:
+        put(folder, name)
+    assert list_names(str(folder)) == sorted(names)
+
+
+def test_refusals_are_one_clean_line() -> None:
+    text = str(look_up("/etc", "\x1b[2J\nroot: ok"))
+    assert text.isprintable()
+    assert "\n" not in text
+
+
+@given(name=st.text(max_size=70), folder=st.text(max_size=30))
+def test_never_raises(name: str, folder: str) -> None:
+    assert isinstance(look_up(folder, name), Refused)
+    assert isinstance(look_up("/" + folder, "tool"), Refused)
