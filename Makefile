@@ -24,3 +24,5 @@ test: $(READY)    ## lint, types and the whole quick suite
 $(READY): pyproject.toml packaging/setup-venv
 	@packaging/setup-venv $(VENV)
 	@touch $@
+
+include $(wildcard packaging/*.mk)
