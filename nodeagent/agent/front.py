@@ -47,6 +47,8 @@ class Front:
         self.started = asyncio.Event()
         self._fingerprint = ""
         self._link = Link(settings.agent.socket, on_connect=self._hello)
+        # Judging an order takes a process and up to seconds; reports do not queue behind it.
+        self._orders = Link(settings.agent.socket, on_connect=self._hello)
         self._samplers = samplers or [Sampler(c) for c in (CpuAvgLoad(), Diskstats(), KvmInstRss())]
         self._named = {
             (s.collector.category or "default", s.collector.name): s for s in self._samplers
@@ -94,6 +96,7 @@ class Front:
         alive.cancel()
         await self.server.close()
         self._link.close()
+        self._orders.close()
         for sampler in self._samplers:
             sampler.stop()
         log.info("front-stopped")
@@ -106,8 +109,9 @@ class Front:
             timeout=60,
         ).stdout
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
-        context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_TICKET
+        # 1.3 has no renegotiation; without tickets no session is kept, in memory or in effect.
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        context.num_tickets = 0
         memory = os.memfd_create("certificate", os.MFD_CLOEXEC)
         try:
             os.write(memory, made)
@@ -191,9 +195,14 @@ class Front:
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/json":
             return Response.error(415, "an order is application/json")
-        text = request.body.decode("utf-8", "replace")
         try:
-            answer = await self._link.ask({"verb": "order", "order": text}, seconds=15)
+            text = request.body.decode("utf-8")
+        except UnicodeDecodeError:
+            return Response.error(403, "refused")
+        if "\0" in text:  # no frame may hold it: one such order would end the whole link
+            return Response.error(403, "refused")
+        try:
+            answer = await self._orders.ask({"verb": "order", "order": text}, seconds=15)
         except Unavailable as error:
             return Response.error(503, str(error))
         if isinstance(answer.get("sealed"), str):

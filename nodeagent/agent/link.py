@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 from nodeagent.errors import MessageError, Unavailable
 from nodeagent.protocol.canonical import read
 
-MAX_FRAME = 1024 * 1024
+MAX_FRAME = 8 * 1024 * 1024  # a quarter megabyte, its quotes escaped thrice and framed
 Frame: TypeAlias = dict[str, Any]
 Handle: TypeAlias = Callable[[Frame], Awaitable[Frame]]
 
@@ -53,12 +53,14 @@ async def listen(path: str, allowed: frozenset[int], gid: int, handle: Handle) -
     """Serve the verbs on a unix socket to the users in `allowed` only."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(OSError, MessageError):
-            allowed_peer = peer_uid(writer) in allowed
-            while allowed_peer and (asked := await read_frame(reader)) is not None:
-                writer.write(frame(await handle(asked)))
-                await writer.drain()
-        writer.close()
+        try:
+            with suppress(OSError, MessageError):
+                allowed_peer = peer_uid(writer) in allowed
+                while allowed_peer and (asked := await read_frame(reader)) is not None:
+                    writer.write(frame(await handle(asked)))
+                    await writer.drain()
+        finally:  # also after a bug in a verb: nobody shall wait for an answer to come
+            writer.close()
 
     with suppress(FileNotFoundError):
         os.unlink(path)

@@ -156,7 +156,7 @@ class Report:
             epoch=take.text("epoch"),
             seq=take.number("seq"),
             time=take.number("time"),
-            diagnosis=take.text_or_none("diagnosis", most=512 * 1024),
+            diagnosis=take.text_or_none("diagnosis", most=1024 * 1024),
             checked=take.number_or_none("checked"),
             changed=take.number_or_none("changed"),
             unusable=take.texts("unusable"),

@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import socket
 import ssl
 from contextlib import suppress
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ import h11
 
 from nodeagent.errors import Unavailable
 
-MAX_BODY = 1024 * 1024
+MAX_BODY = 4 * 1024 * 1024  # a megabyte of diagnosis, each of its quotes escaped twice
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,9 @@ async def _fetch(
     request = h11.Request(method=method, target=target, headers=headers)
     out = http.send(request) + (http.send(h11.Data(data=body)) if body else b"")
     out += http.send(h11.EndOfMessage()) or b""
-    reader, writer = await asyncio.open_connection(address, port, ssl=tls, limit=64 * 1024)
+    reader, writer = await asyncio.open_connection(
+        address, port, ssl=tls, limit=64 * 1024, flags=socket.AI_NUMERICHOST
+    )
     try:
         certificate = _fingerprint(writer) if tls else ""
         writer.write(out)

@@ -45,7 +45,9 @@ class Request:
     def query(self, name: str) -> str | None:
         """The one value of a query parameter; None where absent or given twice."""
         _, _, text = self.target.partition("?")
-        values = parse_qs(text, keep_blank_values=True, max_num_fields=16).get(name, [])
+        if not text or text.count("&") > 15:
+            return None
+        values = parse_qs(text, keep_blank_values=True).get(name, [])
         return values[0] if len(values) == 1 else None
 
 
@@ -72,18 +74,17 @@ class Response:
 
     def encode(self, *, head_only: bool = False) -> bytes:
         """The whole response as bytes on the wire (HTTP/1.1)."""
-        lines = [
-            f"HTTP/1.1 {self.status} {REASONS.get(self.status, 'Unknown')}",
-            f"Content-Type: {self.kind}",
-            f"Content-Length: {len(self.body)}",
-            "Cache-Control: no-store",
-            "X-Content-Type-Options: nosniff",
-            "Connection: close",
-            *(f"{name}: {value}" for name, value in self.headers.items()),
-        ]
-        head = "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n"
-        return head if head_only else head + self.body
+        head = (
+            f"HTTP/1.1 {self.status} {REASONS.get(self.status, 'Unknown')}\r\n"
+            f"Content-Type: {self.kind}\r\nContent-Length: {len(self.body)}\r\n{_ALWAYS}"
+        )
+        if self.headers:
+            head += "".join(f"{name}: {value}\r\n" for name, value in self.headers.items())
+        start = f"{head}\r\n".encode("latin-1")
+        return start if head_only else start + self.body
 
+
+_ALWAYS = "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\n"
 
 Answer: TypeAlias = Response | Awaitable[Response]
 Handler: TypeAlias = Callable[[Request], Answer]

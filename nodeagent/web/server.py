@@ -16,11 +16,15 @@ import h11
 
 from nodeagent.protocol.canonical import printable
 from nodeagent.web.exchange import Answer, Handler, Request, Response
+from nodeagent.web.tls import Session
 
 log = logging.getLogger(__name__)
-_BARE = re.compile(rb"(?<!\r)\n|\r(?!\n)|\0")
 _LINGER = 1.0  # seconds in which a refused sender may read our answer
 _SWEEP = 0.25
+_END = b"\r\n\r\n"
+# h11 unites equal lengths ("5, 5", or the header twice); another parser may not.
+_LENGTH = re.compile(rb"\r\ncontent-length[ \t]*:([^\r]*)\r", re.IGNORECASE)
+_WHOLE = re.compile(rb"[ \t]*[0-9]{1,9}[ \t]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,8 @@ class Server:
         self.limits = limits or Limits()
         self.answered: Counter[int] = Counter()
         self.shed = 0
+        self.tls: ssl.SSLContext | None = None
+        self.tasks: set[asyncio.Task[None]] = set()
         self._open: dict[_Connection, None] = {}  # in order of arrival
         self._peers: Counter[str] = Counter()
         self._sweeper: asyncio.TimerHandle | None = None
@@ -52,20 +58,15 @@ class Server:
 
     @property
     def connections(self) -> int:
-        """How many connections are open now."""
+        """How many connections are open now, those in a TLS handshake among them."""
         return len(self._open)
 
     async def start(self, address: str, port: int, tls: ssl.SSLContext | None = None) -> int:
         """Listen; return the port. OSError if the address is not ours or the port is taken."""
         loop = asyncio.get_running_loop()
+        self.tls = tls
         self._listener = await loop.create_server(
-            lambda: _Connection(self),
-            address,
-            port,
-            ssl=tls,
-            backlog=1024,
-            ssl_handshake_timeout=self.limits.request_seconds if tls else None,
-            ssl_shutdown_timeout=1.0 if tls else None,
+            lambda: _Connection(self, loop), address, port, backlog=1024
         )
         port = self._listener.sockets[0].getsockname()[1]
         return int(port)
@@ -89,9 +90,9 @@ class Server:
         self._open[connection] = None
         self._peers[connection.peer] += 1
         if len(self._open) > self.limits.connections:
-            self._shed(None)
+            self._shed(list(self._open))
         elif self._peers[connection.peer] > self.limits.per_peer:
-            self._shed(connection.peer)
+            self._shed([c for c in self._open if c.peer == connection.peer])
         if self._sweeper is None:
             self._sweeper = connection.loop.call_later(_SWEEP, self._sweep)
 
@@ -101,12 +102,13 @@ class Server:
             if not self._peers[connection.peer]:
                 del self._peers[connection.peer]
 
-    def _shed(self, peer: str | None) -> None:
-        crowd = (c for c in self._open if peer is None or c.peer == peer)
-        victim = next((c for c in crowd if not c.complete), None)
-        if victim is not None:
-            self.shed += 1
-            victim.abort()
+    def _shed(self, crowd: list["_Connection"]) -> None:
+        """Who has had a refusal goes first, then who has waited longest without a request."""
+        refused = (c for c in crowd if c.refused)
+        waiting = (c for c in crowd if not c.complete)
+        victim = next(refused, None) or next(waiting)  # the newcomer waits, at the least
+        self.shed += 1
+        victim.abort()
 
     def _sweep(self) -> None:
         self._sweeper = None
@@ -128,23 +130,38 @@ class Server:
 class _Connection(asyncio.Protocol):
     """One connection: collects one request, has it answered, goes."""
 
-    def __init__(self, server: Server) -> None:
+    __slots__ = (
+        "_body",
+        "_head",
+        "_http",
+        "_request",
+        "_server",
+        "_tls",
+        "_transport",
+        "complete",
+        "loop",
+        "peer",
+        "refused",
+        "since",
+    )
+
+    def __init__(self, server: Server, loop: asyncio.AbstractEventLoop) -> None:
         self.complete = False
+        self.refused = False
         self.peer = ""
         self.since = 0.0
-        self.loop = asyncio.get_running_loop()
+        self.loop = loop
         self._server = server
-        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=server.limits.head_bytes)
+        self._tls = Session(server.tls) if server.tls else None
+        self._http: h11.Connection | None = None
         self._request: h11.Request | None = None
+        self._head = b""
         self._body = b""
-        self._seen = 0
-        self._plain = True
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        self._plain = transport.can_write_eof()
         self.peer = str((transport.get_extra_info("peername") or ("",))[0])
         self.since = self.loop.time()
         self._server.admit(self)
@@ -159,87 +176,103 @@ class _Connection(asyncio.Protocol):
             self._transport.abort()
 
     def eof_received(self) -> bool:
-        # Keep our side open while an answer is on its way; TLS cannot.
-        return self.complete and self._plain
+        # Keep our side open while an answer is on its way; a refusal has been read by now.
+        return self.complete and not self.refused
 
     def data_received(self, data: bytes) -> None:
         if self.complete:
             return  # one request a connection; what follows it is thrown away
-        limits = self._server.limits
-        if self._request is None:
-            self._seen += len(data)
-            head = data.partition(b"\r\n\r\n")[0]
-            if _BARE.search(head.removesuffix(b"\r")):
-                self.refuse(400, "a line does not end in CR LF")
+        if self._tls is not None:
+            try:
+                data = self._tls.receive(data)
+            except ssl.SSLError:
+                self._flush(self._tls)  # the alert
+                self._close()
                 return
-            if self._seen > limits.head_bytes and b"\r\n\r\n" not in data:
-                self.refuse(431, "the head of the request is too large")
+            self._flush(self._tls)
+            if not data:
                 return
         try:
-            self._http.receive_data(data)
-            self._events()
+            if self._http is None:
+                self._collect_head(data)
+            else:
+                self._http.receive_data(data)
+                self._collect_body(self._http)
         except h11.RemoteProtocolError as error:
             # 405 and the like do not come from here; h11 hints at 400 or 431.
             self.refuse(error.error_status_hint, "not an acceptable HTTP request")
 
-    def _events(self) -> None:
-        while not self.complete:
-            event = self._http.next_event()
-            if event is h11.NEED_DATA or event is h11.PAUSED:
-                return
-            if isinstance(event, h11.Request):
-                self._request = event
-                if refusal := _refusal(event, self._server.limits):
-                    self.refuse(*refusal)
-            elif isinstance(event, h11.Data):
-                self._body += event.data
-                if len(self._body) > self._server.limits.body_bytes:
-                    self.refuse(413, "the body is too large")
-            elif isinstance(event, h11.EndOfMessage):
+    def _collect_head(self, data: bytes) -> None:
+        """Wait for the whole head, look at its bytes, then let h11 read it."""
+        start = max(0, len(self._head) - len(_END) + 1)
+        self._head = head = self._head + data if self._head else data
+        end = head.find(_END, start)
+        if end > self._server.limits.head_bytes or (
+            end < 0 and len(head) > self._server.limits.head_bytes
+        ):
+            self.refuse(431, "the head of the request is too large")
+        elif fault := _fault(head[: end + 2] if end >= 0 else head.removesuffix(b"\r")):
+            self.refuse(400, fault)
+        elif end >= 0:
+            self._http = http = h11.Connection(h11.SERVER)
+            http.receive_data(head)
+            self._head = b""
+            event = http.next_event()
+            assert isinstance(event, h11.Request)
+            self._request = event
+            if refusal := _refusal(event, self._server.limits):
+                self.refuse(*refusal)
+            elif b"content-length" in dict(event.headers):
+                self._collect_body(http)
+            else:
                 self._answer()
-            else:  # the client closed before its request was complete
-                self.abort()
+
+    def _collect_body(self, http: h11.Connection) -> None:
+        while not self.complete:
+            event = http.next_event()
+            if event is h11.NEED_DATA:
                 return
+            if isinstance(event, h11.Data):
+                self._body += event.data  # never more than the Content-Length, which is bounded
+            else:
+                assert isinstance(event, h11.EndOfMessage)
+                self._answer()
 
     def _answer(self) -> None:
         assert self._request is not None
         self.complete = True
         request = Request(
             method=self._request.method.decode("ascii"),
-            target=self._request.target.decode("latin-1"),
+            target=self._request.target.decode("ascii"),
             headers={k.decode("ascii"): v.decode("latin-1") for k, v in self._request.headers},
             body=self._body,
             peer=self.peer,
         )
+        self._http = None  # nothing more is read
         try:
             answer: Answer = self._server.handler(request)
         except Exception:
-            answer = self._broken(request)
+            answer = _broken(request)
         if isinstance(answer, Response):
             self._send(answer)
         else:
             task = self.loop.create_task(self._later(request, answer))
-            task.add_done_callback(lambda _: None)  # keeps a reference until it is done
+            self._server.tasks.add(task)  # the loop itself would not keep it alive
+            task.add_done_callback(self._server.tasks.discard)
 
     async def _later(self, request: Request, answer: Answer) -> None:
         assert not isinstance(answer, Response)
         try:
             response = await answer
         except Exception:
-            response = self._broken(request)
+            response = _broken(request)
         self._send(response)
-
-    def _broken(self, request: Request) -> Response:
-        log.exception("request-failed target=%s", printable(request.target))
-        return Response.error(500, "internal error; see the log")
 
     def _send(self, response: Response) -> None:
         self._server.answered[response.status] += 1
-        if self._transport is None:
-            return
         head_only = self._request is not None and self._request.method == b"HEAD"
-        self._transport.write(response.encode(head_only=head_only))
-        self._transport.close()
+        self._write(response.encode(head_only=head_only))
+        self._close()
 
     def refuse(self, status: int, why: str) -> None:
         """Answer an unacceptable request, and give the sender a moment to read it.
@@ -247,21 +280,56 @@ class _Connection(asyncio.Protocol):
         Closing at once, with its data still unread, would reset the connection and the
         answer would be lost.
         """
-        self.complete = True
+        self.complete = self.refused = True
+        self._http = None
         self._server.answered[status] += 1
-        if self._transport is None:
-            return
-        self._transport.write(Response.error(status, why).encode())
-        if self._transport.can_write_eof():
+        self._write(Response.error(status, why).encode())
+        if self._transport is not None:
             self._transport.write_eof()
             self.loop.call_later(_LINGER, self.abort)
-        else:
+
+    def _write(self, plain: bytes) -> None:
+        if self._transport is None:
+            return
+        if self._tls is None:
+            self._transport.write(plain)
+        elif self._tls.ready:
+            self._tls.send(plain)
+            self._flush(self._tls)
+
+    def _flush(self, tls: Session) -> None:
+        if tls.outgoing.pending and self._transport is not None:
+            self._transport.write(tls.outgoing.read())
+
+    def _close(self) -> None:
+        if self._transport is not None:
             self._transport.close()
+
+
+def _broken(request: Request) -> Response:
+    log.exception("request-failed target=%s", printable(request.target))
+    return Response.error(500, "internal error; see the log")
+
+
+def _fault(head: bytes) -> str | None:
+    """What is wrong with the bytes of a head, be it complete or not, that h11 lets pass."""
+    lines = head.count(b"\r\n")
+    if head.count(b"\n") != lines or head.count(b"\r") != lines:
+        return "a line does not end in CR LF"
+    if b"\0" in head:
+        return "a NUL character in the head"
+    if b"\r\n " in head or b"\r\n\t" in head:
+        return "a header is folded over lines"
+    lengths = _LENGTH.findall(head)
+    if len(lengths) > 1 or (lengths and not _WHOLE.fullmatch(lengths[0])):
+        return "Content-Length is not one whole number"
+    return None
 
 
 def _refusal(request: h11.Request, limits: Limits) -> tuple[int, str] | None:
     """What our server asks beyond the protocol's own grammar."""
-    names = [name for name, _ in request.headers]
+    headers = request.headers
+    names = [name for name, _ in headers]
     if request.http_version not in (b"1.0", b"1.1"):
         return 400, "not HTTP/1.0 or HTTP/1.1"
     if len(request.target) > limits.target_bytes:
@@ -272,15 +340,16 @@ def _refusal(request: h11.Request, limits: Limits) -> tuple[int, str] | None:
         return 431, "too many headers"
     if b"transfer-encoding" in names:
         return 501, "a body is accepted with Content-Length only"
-    if names.count(b"content-length") > 1 or names.count(b"host") > 1:
+    if names.count(b"host") > 1:
         return 400, "a header that stands once stands twice"
     if b"expect" in names or b"upgrade" in names:
         return 501, "neither Expect nor Upgrade is spoken here"
-    length = next((v for k, v in request.headers if k == b"content-length"), b"0")
-    if int(length) > limits.body_bytes:
+    if b"content-length" not in names:
+        body = request.method in (b"POST", b"PUT", b"PATCH")
+        return (411, "Content-Length is needed") if body else None
+    length = int(next(v for k, v in headers if k == b"content-length"))
+    if length > limits.body_bytes:
         return 413, "the body is too large"
-    if request.method in (b"GET", b"HEAD") and int(length) > 0:
+    if request.method in (b"GET", b"HEAD") and length > 0:
         return 400, "a GET carries no body"
-    if request.method in (b"POST", b"PUT", b"PATCH") and b"content-length" not in names:
-        return 411, "Content-Length is needed"
     return None

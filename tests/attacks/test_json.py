@@ -1,0 +1,327 @@
+"""J01-J11: bad JSON from commands and from the network.
+
+What a command prints goes through the real command runner and `interpret`; what comes over
+the network goes to the real front and runner. The reader itself is tested on the bytes.
+
+J10's presentation (page, terminal, log) is the coordinator's: here only that such text
+passes unread and leaves no control character in our own messages.
+"""
+
+import asyncio
+import json
+import math
+import time
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nodeagent.agent.diagnose import Reading, interpret
+from nodeagent.agent.run import Finished
+from nodeagent.errors import MessageError
+from nodeagent.model.diagnosis import Diagnosis, Need, Unusable
+from nodeagent.protocol.canonical import MAX_DEPTH, canonical, printable, read, read_text
+from nodeagent.protocol.look import Expected, Look, Seen, judge_answer
+from nodeagent.protocol.messages import diagnosis_of, read_diagnosis
+from nodeagent.web.client import fetch
+from tests.agent.place import CLUSTER, NODE
+from tests.web.live import Agent, agent, wait_for
+
+BAD = {
+    "J01 0xff": b'{"status":"\xff"}',
+    "J01 latin-1": '{"status":"Ok","details":"für"}'.encode("latin-1"),
+    "J01 byte order mark": b'\xef\xbb\xbf{"status":"Ok"}',
+    "J01 UTF-16": '{"status":"Ok"}'.encode("utf-16"),
+    "J01 UTF-16 without mark": '{"status":"Ok"}'.encode("utf-16-le"),
+    "J01 UTF-32": '{"status":"Ok"}'.encode("utf-32-be"),
+    "J02 key twice": b'{"status":"Ok","status":"evacuate"}',
+    "J02 key twice, below": b'{"status":"Ok","details":{"a":1,"a":1}}',
+    "J02 key twice, escaped": b'{"status":"Ok","\\u0073tatus":"evacuate"}',
+    "J03 NaN": b'{"status":"Ok","details":NaN}',
+    "J03 Infinity": b'{"status":"Ok","details":Infinity}',
+    "J03 -Infinity": b'{"status":"Ok","details":-Infinity}',
+    "J03 1e999": b'{"status":"Ok","details":1e999}',
+    "J03 -1e999": b'{"status":"Ok","details":-1e999}',
+    "J04 deep lists": b'{"status":"Ok","details":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+    "J04 deep objects": b'{"a":' * 20_000 + b"1" + b"}" * 20_000,
+    "J04 deep, never closed": b"[" * 200_000,
+    "J05 5,000 digits": b'{"status":"Ok","details":' + b"9" * 5000 + b"}",
+    "J05 leading zero": b'{"status":"Ok","details":007}',
+    "J05 plus": b'{"status":"Ok","details":+1}',
+    "J06 half a surrogate pair": b'{"status":"Ok","details":"\\ud800"}',
+    "J06 the other half": b'{"status":"Ok","details":{"\\udc00":1}}',
+    "J06 encoded surrogate": b'{"status":"Ok","details":"\xed\xa0\x80"}',
+    "J07 NUL": b'{"status":"Ok","details":"a\\u0000b"}',
+    "J07 NUL in a key": b'{"status":"Ok","details":{"\\u0000":1}}',
+    "J07 raw control character": b'{"status":"Ok","details":"a\x01b"}',
+    "J08 trailing text": b'{"status":"Ok"} trailing',
+    "J08 two documents": b'{"status":"Ok"}{"status":"evacuate"}',
+    "J08 empty": b"",
+    "J08 blank": b" \t\r\n",
+    "J08 noise before": b'warning: slow disk\n{"status":"Ok"}',
+    "J08 list": b'[{"status":"Ok"}]',
+    "J08 text": b'"Ok"',
+    "J08 null": b"null",
+    "J08 comment": b'{"status":"Ok"} // fine',
+    "J08 single quotes": b"{'status':'Ok'}",
+    "J08 too large": b'{"status":"Ok","details":"' + b"x" * 300_000 + b'"}',
+    "J09 no status": b'{"details":{}}',
+    "J09 wrong case": b'{"status":"ok"}',
+    "J09 unknown status": b'{"status":"reboot"}',
+    "J09 number": b'{"status":1}',
+    "J09 list of statuses": b'{"status":["Ok"]}',
+    "J09 null status": b'{"status":null}',
+    "J09 no command": b'{"status":"live-repair"}',
+    "J09 command is a list": b'{"status":"live-repair","command":["a"]}',
+    "J09 command is a path": b'{"status":"live-repair","command":"../a"}',
+    "J09 command with newline": b'{"status":"live-repair","command":"a\\n"}',
+    "J09 command with space": b'{"status":"live-repair","command":"a b"}',
+    "J09 empty command": b'{"status":"live-repair","command":""}',
+}
+
+
+@pytest.mark.parametrize("raw", BAD.values(), ids=BAD.keys())
+def test_unacceptable_output_is_unusable_never_ok(raw: bytes) -> None:
+    began = time.monotonic()
+    with pytest.raises(MessageError) as refused:
+        read_diagnosis(raw)
+    assert str(refused.value).isprintable(), "one line, whatever was sent"
+    assert len(str(refused.value)) < 400
+    assert isinstance(interpret(Finished(0, raw, b""), Reading()), Unusable)
+    assert time.monotonic() - began < 2
+
+
+GOOD = {
+    "J04 as deep as allowed": b"[" * MAX_DEPTH + b"]" * MAX_DEPTH,
+    "J04 brackets inside a text": b'"' + b"[" * 1000 + b'"',
+    "J04 brackets after an escaped quote": b'"\\"' + b"[" * 1000 + b'"',
+    "J04 brackets after an escaped backslash": b'["\\\\", []]',
+    "J05 4,000 digits are not": b"9" * 309,
+    "J06 a whole pair": b'"\\ud83d\\ude00"',
+    "J08 white space around": b' \t\r\n{"a": 1}\r\n ',
+    "J08 key of 64 KiB": b'{"' + b"k" * 65536 + b'": 1}',
+}
+
+
+@pytest.mark.parametrize("raw", GOOD.values(), ids=GOOD.keys())
+def test_odd_but_good_documents_are_read(raw: bytes) -> None:
+    assert read(raw) == json.loads(raw)
+
+
+def test_j08_many_keys_are_read_in_no_time() -> None:
+    keys = {f"k{number}": number for number in range(15_000)}
+    raw = json.dumps(keys).encode()
+    began = time.monotonic()
+    assert read(raw) == keys
+    assert time.monotonic() - began < 2
+
+
+SLOW = {
+    "text that never ends": '"' + '\\"' * 120_000,
+    "and ends in half an escape": '"' + '\\"' * 120_000 + "\\",
+    "escaped line ends": '["' + '\\\n"' * 80_000,
+    "only quotes": '"' * 240_001,
+    "only backslashes": '"' + "\\" * 240_001,
+}
+
+
+@pytest.mark.parametrize("text", SLOW.values(), ids=SLOW.keys())
+def test_j04_no_text_takes_more_time_than_its_length_deserves(text: str) -> None:
+    """A bracket counter that tried each quote anew took minutes for a quarter megabyte."""
+    began = time.monotonic()
+    with pytest.raises(MessageError):
+        read_text(text)
+    assert time.monotonic() - began < 1
+
+
+def test_j09_other_members_are_kept_and_are_part_of_the_identity() -> None:
+    diagnosis = read_diagnosis(b'{"vendor":"x","status":"evacuate","command":"ignored"}')
+    assert diagnosis.text == '{"command":"ignored","status":"evacuate","vendor":"x"}'
+
+
+HOSTILE = [
+    "\x1b[2J\x1b]8;;http://x\x1b\\",
+    "\u202e\u2066",
+    "<script>alert(1)</script>",
+    "{{7*7}}",
+    "'; DROP TABLE incidents; --",
+    "a\r\nSet-Cookie: x",
+    "2026-01-01T00:00:00Z info order-started id=1",
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_j10_hostile_details_pass_unread_and_never_reach_our_own_lines(text: str) -> None:
+    diagnosis = read_diagnosis(json.dumps({"status": "evacuate", "details": text}).encode())
+    assert json.loads(diagnosis.text)["details"] == text
+    with pytest.raises(MessageError) as refused:
+        read_diagnosis(json.dumps({"status": text}).encode())
+    assert str(refused.value).isascii()
+    assert str(refused.value).isprintable()
+    assert printable(text).isascii()
+    assert printable(text).isprintable()
+
+
+# J11: the canonical form. Values as JSON has them, without those that `read` refuses.
+
+letters = st.characters(exclude_categories=["Cs"], exclude_characters="\0")
+texts = st.text(letters, max_size=8)
+numbers = (
+    st.integers(-(10**18), 10**18)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.sampled_from([0, -0.0, 1, 1.0, 100, 1e2, 2**53, 1e16, 0.1, 5e-324])
+)
+values = st.recursive(
+    st.none() | st.booleans() | numbers | texts,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=4),
+    max_leaves=12,
+)
+quick = settings(max_examples=150, deadline=None)
+
+
+@quick
+@given(values)
+def test_j11_canonical_is_read_back_and_is_its_own_canonical_form(value: object) -> None:
+    text = canonical(value)
+    assert canonical(read_text(text)) == text
+    assert json.loads(text) == value
+
+
+@quick
+@given(values, st.randoms(use_true_random=False))
+def test_j11_order_space_and_escapes_do_not_matter(value: object, random: object) -> None:
+    for ascii_only in (True, False):
+        other = json.dumps(_shuffled(value, random), indent=1, ensure_ascii=ascii_only)
+        assert canonical(read_text(other)) == canonical(value)
+
+
+@quick
+@given(values, values)
+def test_j11_different_values_are_different_texts(one: object, other: object) -> None:
+    same = _typed(one) == _typed(other)
+    assert (canonical(one) == canonical(other)) is same
+
+
+@pytest.mark.parametrize("same", [["100", "100.0", "1e2", "1E+2"], ["0", "-0", "-0.0", "0e9"]])
+def test_j11_one_number_is_one_text(same: list[str]) -> None:
+    assert len({canonical(read_text(text)) for text in same}) == 1
+
+
+@pytest.mark.parametrize(("one", "other"), [("1", "true"), ("0", "false"), ('"1"', "1")])
+def test_j05_equal_in_python_is_not_the_same_diagnosis(one: str, other: str) -> None:
+    assert canonical(read_text(one)) != canonical(read_text(other))
+
+
+def test_j11_numbers_beyond_floats_keep_all_their_digits() -> None:
+    assert canonical(read_text("9007199254740993")) == "9007199254740993"
+
+
+def _shuffled(value: object, random: object) -> object:
+    if isinstance(value, dict):
+        items = [(key, _shuffled(item, random)) for key, item in value.items()]
+        random.shuffle(items)  # type: ignore[attr-defined]
+        return dict(items)
+    if isinstance(value, list):
+        return [_shuffled(item, random) for item in value]
+    return value
+
+
+def _typed(value: object) -> object:
+    """Comparable without Python's 1 == 1.0 == True."""
+    if isinstance(value, bool) or value is None:
+        return ("constant", str(value))
+    if isinstance(value, float) and value.is_integer() and math.fabs(value) < 2**53:
+        return ("int", int(value))
+    if isinstance(value, dict):
+        return ("object", {key: _typed(item) for key, item in value.items()})
+    if isinstance(value, list):
+        return ("list", [_typed(item) for item in value])
+    return (type(value).__name__, value)
+
+
+# Over the network, against the processes.
+
+
+@pytest.fixture(scope="module")
+def live() -> Iterator[Agent]:
+    with agent() as running:
+        yield running
+
+
+UNFIT = {
+    "control characters": b"\x01" * 262_000,
+    "J07 NUL": b"\0",
+    "J01 not UTF-8": b"\xff" * 262_000,
+    **BAD,
+    **{name: text.encode() for name, text in SLOW.items()},
+}
+
+
+@pytest.mark.parametrize("raw", UNFIT.values(), ids=UNFIT.keys())
+def test_j_bad_orders_are_refused_at_once_and_reports_go_on(live: Agent, raw: bytes) -> None:
+    began = time.monotonic()
+    assert live.post("/1/order", raw).status in (403, 413)
+    assert live.get("/1/report/node/diagnose").status == 200
+    assert time.monotonic() - began < 5
+
+
+def test_j08_a_command_that_prints_rubbish_is_told_in_the_report_and_is_never_ok() -> None:
+    rubbish = '#!/bin/sh\nprintf \'{"status":"Ok","status":"evacuate"}\'\n'
+    with agent(commands='"rubbish"', scripts={"diagnose/rubbish": rubbish}) as running:
+
+        def said() -> dict[str, object]:
+            sealed = json.loads(running.get("/1/report/node/diagnose").body)["data"]
+            body = json.loads(sealed["msg"])
+            assert isinstance(body, dict)
+            return body
+
+        wait_for(lambda: said()["unusable"], running)
+        assert said()["diagnosis"] is None
+        assert "stands twice" in str(said()["unusable"])
+
+
+LARGE = """#!/usr/bin/python3
+print('{"status": "evacuate", "details": "' + %s * %d + '"}')
+"""
+
+
+@pytest.mark.parametrize(
+    ("unit", "times", "seen"),
+    [
+        pytest.param('"x"', 260_000, True, id="plain"),
+        pytest.param("'\\\\\"'", 131_050, True, id="all of it quotes"),
+        pytest.param("chr(0x2028)", 87_000, True, id="line separators"),
+        pytest.param("'\\\\u0001'", 43_000, True, id="control characters"),
+        pytest.param('"x"', 10 * 2**20, False, id="10 MiB"),
+    ],
+)
+def test_j10_large_details_reach_the_master_or_are_said_to_be_too_large(
+    unit: str, times: int, seen: bool
+) -> None:
+    """A sick node must not turn silent because it has much to say."""
+    script = LARGE % (unit, times)
+    more = "confirm = 1"
+    with agent(commands='"much"', scripts={"diagnose/much": script}, more=more) as running:
+        expected = Expected(CLUSTER, NODE, running.place.uuid, "salt-0123456789")
+
+        def look() -> Look:
+            target = f"/1/report/node/diagnose?salt={expected.salt}"
+            answer = asyncio.run(fetch(running.address, running.port, target, seconds=5))
+            now = time.time_ns() // 1_000_000
+            return judge_answer(answer.status, answer.body, running.place.key, expected, now)
+
+        def settled() -> bool:
+            said = look()
+            assert isinstance(said, Seen), said
+            return said.report.checked is not None or bool(said.report.unusable)
+
+        wait_for(settled, running)
+        said = look()
+        assert isinstance(said, Seen)
+        assert (said.diagnosis is not None) is seen, said.report.unusable
+
+
+def test_diagnosis_of_ok_is_ok() -> None:
+    """So that the tables above can fail."""
+    assert diagnosis_of({"status": "Ok"}) == Diagnosis(Need.OK, None, '{"status":"Ok"}')
