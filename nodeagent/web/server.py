@@ -23,7 +23,7 @@ _LINGER = 1.0  # seconds in which a refused sender may read our answer
 _SWEEP = 0.25
 _END = b"\r\n\r\n"
 # h11 unites equal lengths ("5, 5", or the header twice); another parser may not.
-_LENGTH = re.compile(rb"\r\ncontent-length[ \t]*:([^\r]*)\r", re.IGNORECASE)
+_LENGTH = re.compile(rb"\r\ncontent-length[ \t]*:([^\r]*)(?=\r)", re.IGNORECASE)
 _WHOLE = re.compile(rb"[ \t]*[0-9]{1,9}[ \t]*")
 
 

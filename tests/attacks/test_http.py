@@ -1,0 +1,570 @@
+"""H01-H11: hostile HTTP and TLS over real sockets, against the real front or the real server.
+
+| id  | here, or why not |
+|-----|------------------|
+| H07 | no client certificates are asked for: who may order is decided by the signature on the
+|     | order itself; every row of H07 is therefore an order in test_signatures.py (S13) |
+"""
+
+import asyncio
+import json
+import os
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from nodeagent.web.exchange import Request, Response
+from nodeagent.web.server import Limits, Server
+from tests.web.live import Agent, agent, read_all, resident, untrusting, wait_for
+
+HEALTHY = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+MIB = 2**20
+
+
+@pytest.fixture(scope="module")
+def live() -> Iterator[Agent]:
+    """The whole agent, with its own limits."""
+    with agent() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def secure() -> Iterator[Agent]:
+    with agent(tls=True) as running:
+        yield running
+
+
+@contextmanager
+def serving(limits: Limits, tls: ssl.SSLContext | None = None) -> Iterator[tuple[Server, int]]:
+    """The server alone, in a thread, with short deadlines."""
+    loop = asyncio.new_event_loop()
+    server = Server(_answer, limits)
+    port = loop.run_until_complete(server.start("127.0.0.1", 0, tls))
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    try:
+        yield server, port
+    finally:
+        asyncio.run_coroutine_threadsafe(server.close(), loop).result(10)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+def _answer(request: Request) -> Response:
+    if request.target == "/broken":
+        raise RuntimeError("a bug")
+    return Response.text(f"{request.method} {request.target} {len(request.body)}")
+
+
+def ask(port: int, raw: bytes, seconds: float = 10) -> bytes:
+    with socket.create_connection(("127.0.0.1", port), seconds) as connection:
+        connection.sendall(raw)
+        return read_all(connection)
+
+
+# H01: slow and many.
+
+
+def drip(port: int, raw: bytes, pause: float) -> tuple[bytes, float]:
+    """Send byte by byte until the other side has had enough."""
+    began = time.monotonic()
+    with socket.create_connection(("127.0.0.1", port), 10) as connection:
+        connection.setblocking(False)
+        answer = b""
+        for index in range(len(raw)):
+            with suppress(OSError):
+                connection.send(raw[index : index + 1])
+            time.sleep(pause)
+            with suppress(BlockingIOError):
+                part = connection.recv(65536)
+                answer += part
+                if not part:
+                    break
+        return answer, time.monotonic() - began
+
+
+SLOW = {
+    "H01 header": b"GET / HTTP/1.1\r\nX: " + b"a" * 1000,
+    "H01 body": b"POST / HTTP/1.1\r\nContent-Length: 1000\r\n\r\n" + b"a" * 999,
+    "H01 empty lines": b"\r" * 1000,
+}
+
+
+@pytest.mark.parametrize("raw", SLOW.values(), ids=SLOW.keys())
+def test_h01_slowloris_is_cut_off_at_the_deadline(raw: bytes) -> None:
+    with serving(Limits(request_seconds=0.5)) as (server, port):
+        answer, seconds = drip(port, raw, 0.02)
+        assert seconds < 2
+        assert answer.startswith((b"HTTP/1.1 408 ", b"HTTP/1.1 400 "))
+        assert server.answered.total() == 1
+
+
+def test_h01_an_honest_but_slow_request_is_served_to_the_byte() -> None:
+    raw = b"POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nab\ncd"
+    with serving(Limits()) as (_, port):
+        for pause in (0.0, 0.002):
+            answer, _ = drip(port, raw + b" " * 20, pause or 0.0005)
+            assert answer.endswith(b"POST /a 5"), answer
+
+
+def test_h01_idle_after_connecting_costs_nothing_and_ends() -> None:
+    with serving(Limits(request_seconds=0.5)) as (server, port):
+        with socket.create_connection(("127.0.0.1", port), 5) as idle:
+            began = time.monotonic()
+            assert read_all(idle).startswith(b"HTTP/1.1 408 ")
+            assert 0.3 < time.monotonic() - began < 2
+        assert ask(port, HEALTHY).startswith(b"HTTP/1.1 200 ")
+        assert server.answered == {408: 1, 200: 1}
+
+
+def test_h01_a_reader_that_takes_nothing_is_cut_off() -> None:
+    def large(_: Request) -> Response:
+        return Response(200, b"x" * (64 * MIB))
+
+    with serving(Limits(request_seconds=0.3, total_seconds=0.5)) as (server, port):
+        server.handler = large
+        with socket.create_connection(("127.0.0.1", port), 5) as connection:
+            connection.sendall(HEALTHY)
+            deadline = time.monotonic() + 5
+            while server.connections or not server.answered:
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+
+
+def test_h01_300_idle_connections_take_no_thread_and_delay_nobody(live: Agent) -> None:
+    before = resident(live.pid("front"))
+    with ExitStack() as stack:
+        for number in range(300):
+            source = f"127.0.0.{number % 3 + 10}"
+            stack.enter_context(live.connect(source=source))
+        began = time.monotonic()
+        assert live.get("/1/report/node/diagnose").status == 200
+        assert time.monotonic() - began < 1
+        assert threads(live.pid("front")) < 10
+        assert resident(live.pid("front")) - before < 6 * MIB
+
+
+def test_h01_beyond_all_limits_the_idle_make_room_for_whoever_asks(live: Agent) -> None:
+    with ExitStack() as stack:
+        for number in range(700):
+            stack.enter_context(live.connect(source=f"127.0.0.{number % 20 + 10}"))
+        for _ in range(20):
+            assert live.get("/healthz").status == 200
+        assert open_sockets(live.pid("front")) < 512 + 40
+    assert b"gnt_health_http_shed_total" in live.get("/metrics").body
+
+
+def test_h01_one_address_cannot_take_the_places_of_others() -> None:
+    with serving(Limits(per_peer=5, connections=100)) as (server, port), ExitStack() as stack:
+        crowd = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", port), 5, ("127.0.0.9", 0)))
+            for _ in range(20)
+        ]
+        other = stack.enter_context(
+            socket.create_connection(("127.0.0.1", port), 5, ("127.0.0.8", 0))
+        )
+        other.sendall(HEALTHY[:-2])
+        assert read_all(crowd[0]) == b"", "the oldest of the crowd has gone"
+        other.sendall(HEALTHY[-2:])
+        assert read_all(other).startswith(b"HTTP/1.1 200 ")
+        assert server.shed >= 15
+
+
+def test_h01_senders_of_rubbish_do_not_hold_their_places() -> None:
+    """Refused senders linger to read why; they are the first to go when the house is full."""
+    with serving(Limits(connections=10)) as (server, port), ExitStack() as stack:
+        for _ in range(60):
+            one = stack.enter_context(socket.create_connection(("127.0.0.1", port), 5))
+            one.sendall(b"rubbish\r\n\r\n")
+        began = time.monotonic()
+        assert ask(port, HEALTHY).startswith(b"HTTP/1.1 200 ")
+        assert time.monotonic() - began < 0.8
+        assert server.connections <= 10
+
+
+# H02: TLS handshakes that never end.
+
+
+def test_h02_stalled_handshakes_count_delay_nobody_and_end(secure: Agent) -> None:
+    hello = client_hello()
+    before = resident(secure.pid("front"))
+    with ExitStack() as stack:
+        stalled = []
+        for number in range(400):
+            address = (secure.address, secure.port)
+            source = (f"127.0.0.{number % 10 + 10}", 0)
+            one = stack.enter_context(socket.create_connection(address, 10, source))
+            one.sendall((b"", hello[:1], hello[: len(hello) // 2], hello)[number % 4])
+            stalled.append(one)
+        began = time.monotonic()
+        assert secure.get("/healthz").status == 200
+        assert time.monotonic() - began < 3
+        assert resident(secure.pid("front")) - before < 40 * MIB
+        for one in stalled:
+            one.settimeout(10)
+            read_all(one)
+        assert time.monotonic() - began < 9, "all have ended by the deadline"
+
+
+def test_h02_handshakes_are_counted_from_the_first_moment() -> None:
+    with serving(Limits(connections=10), tls=server_tls()) as (server, port):
+        with ExitStack() as stack:
+            for _ in range(50):
+                stack.enter_context(socket.create_connection(("127.0.0.1", port), 5))
+            with untrusting().wrap_socket(socket.create_connection(("127.0.0.1", port))) as good:
+                good.sendall(HEALTHY)
+                assert read_all(good).startswith(b"HTTP/1.1 200 ")
+            assert server.connections <= 10
+        assert server.shed >= 40
+
+
+def test_h02_plain_http_on_the_tls_port_is_ended(secure: Agent) -> None:
+    with socket.create_connection((secure.address, secure.port), 5) as plain:
+        plain.sendall(HEALTHY)
+        assert not read_all(plain).startswith(b"HTTP")
+    assert secure.get("/healthz").status == 200
+
+
+def test_h02_large_answers_and_bodies_pass_through_tls() -> None:
+    def echo(request: Request) -> Response:
+        return Response(200, request.body * 40)
+
+    with serving(Limits(), tls=server_tls()) as (server, port):
+        server.handler = echo
+        body = os.urandom(200_000)
+        with untrusting().wrap_socket(socket.create_connection(("127.0.0.1", port), 10)) as peer:
+            peer.sendall(b"POST / HTTP/1.1\r\nContent-Length: 200000\r\n" + GOOD_TAIL + body)
+            assert read_all(peer).partition(b"\r\n\r\n")[2] == body * 40
+
+
+# H03, H04: grammar.
+
+GOOD_TAIL = b"Host: x\r\n\r\n"
+BAD = {
+    "H03 line of 100 KB": (b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\n" + GOOD_TAIL, 431),
+    "H03 target of 3 KB": (b"GET /" + b"a" * 3000 + b" HTTP/1.1\r\n" + GOOD_TAIL, 414),
+    "H03 200 headers": (b"GET / HTTP/1.1\r\n" + b"X: 1\r\n" * 200 + GOOD_TAIL, 431),
+    "H03 33 headers": (b"GET / HTTP/1.1\r\n" + b"X: 1\r\n" * 32 + GOOD_TAIL, 431),
+    "H03 header of 9 KB": (b"GET / HTTP/1.1\r\nX: " + b"a" * 9000 + b"\r\n\r\n", 431),
+    "H03 no Host": (b"GET / HTTP/1.1\r\n\r\n", 400),
+    "H03 two Hosts": (b"GET / HTTP/1.1\r\nHost: a\r\n" + GOOD_TAIL, 400),
+    "H03 HTTP/0.9": (b"GET /\r\n\r\n", 400),
+    "H03 HTTP/2.0": (b"GET / HTTP/2.0\r\n" + GOOD_TAIL, 400),
+    "H03 HTTP/1.2": (b"GET / HTTP/1.2\r\n" + GOOD_TAIL, 400),
+    "H03 HTTP/2 preface": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400),
+    "H03 CL and TE": (
+        b"POST / HTTP/1.1\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n" + GOOD_TAIL,
+        (400, 501),
+    ),
+    "H03 chunked": (
+        b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n" + GOOD_TAIL + b"0\r\n\r\n",
+        501,
+    ),
+    "H03 TE xchunked": (
+        b"POST / HTTP/1.1\r\nTransfer-Encoding: xchunked\r\n" + GOOD_TAIL,
+        (400, 501),
+    ),
+    "H03 TE twice": (
+        b"POST / HTTP/1.1\r\nTransfer-Encoding: x\r\nTransfer-Encoding: chunked\r\n" + GOOD_TAIL,
+        (400, 501),
+    ),
+    "H03 two lengths": (
+        b"POST / HTTP/1.1\r\nContent-Length: 3\r\nContent-Length: 4\r\n" + GOOD_TAIL,
+        400,
+    ),
+    "H03 two equal lengths": (
+        b"POST / HTTP/1.1\r\nContent-Length: 0\r\ncontent-length: 0\r\n" + GOOD_TAIL,
+        400,
+    ),
+    "H03 lengths in one": (b"POST / HTTP/1.1\r\nContent-Length: 0, 0\r\n" + GOOD_TAIL, 400),
+    "H03 negative length": (b"POST / HTTP/1.1\r\nContent-Length: -1\r\n" + GOOD_TAIL, 400),
+    "H03 plus length": (b"POST / HTTP/1.1\r\nContent-Length: +5\r\n" + GOOD_TAIL, 400),
+    "H03 length in hex": (b"POST / HTTP/1.1\r\nContent-Length: 0x5\r\n" + GOOD_TAIL, 400),
+    "H03 length with _": (b"POST / HTTP/1.1\r\nContent-Length: 1_0\r\n" + GOOD_TAIL, 400),
+    "H03 empty length": (b"POST / HTTP/1.1\r\nContent-Length:\r\n" + GOOD_TAIL, 400),
+    "H03 length of 5,000 digits": (
+        b"POST / HTTP/1.1\r\nContent-Length: " + b"1" * 5000 + b"\r\n" + GOOD_TAIL,
+        400,
+    ),
+    "H03 space before the colon": (b"GET / HTTP/1.1\r\nX : 1\r\n" + GOOD_TAIL, 400),
+    "H03 folded header": (b"GET / HTTP/1.1\r\nX: 1\r\n  2\r\n" + GOOD_TAIL, 400),
+    "H03 folded with a tab": (b"GET / HTTP/1.1\r\nX: 1\r\n\t2\r\n" + GOOD_TAIL, 400),
+    "H03 bare LF": (b"GET / HTTP/1.1\nHost: x\n\n", 400),
+    "H03 bare LF inside": (b"GET / HTTP/1.1\r\nX: 1\nY: 2\r\n" + GOOD_TAIL, 400),
+    "H03 bare CR": (b"GET / HTTP/1.1\r\nX: 1\rY: 2\r\n" + GOOD_TAIL, 400),
+    "H03 NUL": (b"GET / HTTP/1.1\r\nX: \0\r\n" + GOOD_TAIL, 400),
+    "H03 NUL in the target": (b"GET /\0 HTTP/1.1\r\n" + GOOD_TAIL, 400),
+    "H03 escape in the target": (b"GET /\x1b[2J HTTP/1.1\r\n" + GOOD_TAIL, 400),
+    "H03 byte 255 in the target": (b"GET /\xff HTTP/1.1\r\n" + GOOD_TAIL, 400),
+    "H03 empty line before": (b"\r\nGET / HTTP/1.1\r\n" + GOOD_TAIL, 400),
+    "H03 only an empty line": (b"\r\n\r\n", 400),
+    "H03 space before": (b" GET / HTTP/1.1\r\n" + GOOD_TAIL, 400),
+    "H03 absolute form": (b"GET http://evil/ HTTP/1.1\r\n" + GOOD_TAIL, 400),
+    "H03 authority form": (b"CONNECT evil:443 HTTP/1.1\r\n" + GOOD_TAIL, 400),
+    "H03 asterisk": (b"OPTIONS * HTTP/1.1\r\n" + GOOD_TAIL, 400),
+    "H03 //evil": (b"GET //evil/1 HTTP/1.1\r\n" + GOOD_TAIL, 404),
+    "H03 %2f..": (b"GET /1%2f.. HTTP/1.1\r\n" + GOOD_TAIL, 404),
+    "H03 /../": (b"GET /1/../metrics HTTP/1.1\r\n" + GOOD_TAIL, 404),
+    "H03 %00": (b"GET /metrics%00 HTTP/1.1\r\n" + GOOD_TAIL, 404),
+    "H03 %ff": (b"GET /%ff HTTP/1.1\r\n" + GOOD_TAIL, 404),
+    "H03 unknown method": (b"BREW / HTTP/1.1\r\n" + GOOD_TAIL, 405),
+    "H03 lower-case method": (b"get / HTTP/1.1\r\n" + GOOD_TAIL, 405),
+    "H03 TRACE": (b"TRACE / HTTP/1.1\r\n" + GOOD_TAIL, 405),
+    "H03 DELETE": (b"DELETE /1/report/all HTTP/1.1\r\n" + GOOD_TAIL, 405),
+    "H03 Expect": (
+        b"POST /1/order HTTP/1.1\r\nContent-Length: 1\r\nExpect: 100-continue\r\n" + GOOD_TAIL,
+        501,
+    ),
+    "H03 Upgrade": (b"GET / HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n" + GOOD_TAIL, 501),
+    "H03 20 query parameters": (b"GET /1?" + b"a=1&" * 20 + b" HTTP/1.1\r\n" + GOOD_TAIL, 200),
+    "H03 salts by the dozen": (
+        b"GET /1/report/node/diagnose?" + b"salt=a&" * 12 + b" HTTP/1.1\r\n" + GOOD_TAIL,
+        200,
+    ),
+    "H03 salt with a brace": (
+        b"GET /1/report/node/diagnose?salt=%7B HTTP/1.1\r\n" + GOOD_TAIL,
+        400,
+    ),
+    "H04 body on GET": (b"GET / HTTP/1.1\r\nContent-Length: 3\r\n" + GOOD_TAIL + b"abc", 400),
+    "H04 POST without length": (b"POST /1/order HTTP/1.1\r\n" + GOOD_TAIL, 411),
+    "H04 10 GB": (b"POST / HTTP/1.1\r\nContent-Length: 10000000000\r\n" + GOOD_TAIL, (400, 413)),
+    "H04 257 KiB": (b"POST / HTTP/1.1\r\nContent-Length: 263168\r\n" + GOOD_TAIL, 413),
+}
+
+
+@pytest.mark.parametrize(("raw", "status"), BAD.values(), ids=BAD.keys())
+def test_h03_h04_grammar(live: Agent, raw: bytes, status: int | tuple[int, ...]) -> None:
+    began = time.monotonic()
+    answer = live.send(raw)
+    assert answer.status in (status if isinstance(status, tuple) else (status,)), answer
+    assert answer.text.count(b"HTTP/1.1 ") == 1
+    assert time.monotonic() - began < 3
+
+
+def test_h03_what_follows_a_request_is_never_a_second_one(live: Agent) -> None:
+    for first in (
+        HEALTHY,
+        b"POST /1/order HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n",
+        b"GET /1/report/node/diagnose HTTP/1.1\r\nHost: x\r\nConnection: keep-alive\r\n\r\n",
+    ):
+        answer = live.send(first + b"GET /1/list/collectors HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert answer.text.count(b"HTTP/1.1 ") <= 1
+        assert b"cpu-avg-load" not in answer.text
+        assert b"Connection: close" in answer.head or not answer.text
+
+
+def test_h03_random_bytes_never_break_the_front(live: Agent) -> None:
+    for seed in range(50):
+        noise = (bytes([seed]) * 7 + b"\r\n") * (seed % 7 + 1)
+        live.send(b"GET / HTTP/1.1\r\n" + noise + b"\r\n")
+        live.send(noise + b"\r\n\r\n", seconds=20)
+    assert live.get("/healthz").status == 200
+    assert "Traceback" not in live.log("front")
+
+
+def test_h04_a_body_longer_than_it_said_is_cut_at_its_length() -> None:
+    with serving(Limits()) as (_, port):
+        raw = b"POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nabcdefgh"
+        assert ask(port, raw).endswith(b"POST /a 2")
+
+
+def test_h04_a_body_that_ends_early_is_no_request() -> None:
+    with serving(Limits(request_seconds=0.5)) as (server, port):
+        raw = b"POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 20\r\n\r\nabc"
+        with socket.create_connection(("127.0.0.1", port), 5) as peer:
+            peer.sendall(raw)
+            peer.shutdown(socket.SHUT_WR)
+            assert read_all(peer) == b""
+        assert not server.answered
+
+
+# H05, H06, H10, H11.
+
+
+@pytest.mark.parametrize("target", ["/", "/nothing", "/metrics", "/1/report/all", "/%ff"])
+def test_h05_no_banner_and_careful_headers(live: Agent, target: str) -> None:
+    head = live.get(target).head.lower()
+    assert b"server:" not in head
+    assert b"python" not in head
+    for header in (b"x-content-type-options: nosniff", b"cache-control: no-store"):
+        assert header in head
+    for header in (b"set-cookie", b"access-control", b"location:"):
+        assert header not in head
+
+
+def test_h06_nothing_a_client_sends_reaches_the_log_raw(
+    live: Agent, caplog: pytest.LogCaptureFixture
+) -> None:
+    for line in (b"GET /\x1b]0;x HTTP/1.1", b"\x1b[2J\x07", b"GET /a%0d%0aroot:%1b HTTP/1.1"):
+        live.send(line + b"\r\nHost: x\r\nUser-Agent: \x1b[31m\r\n\r\n")
+    assert all(line.isprintable() for line in live.log("front").splitlines())
+    with serving(Limits()) as (_, port):
+        assert ask(port, b"GET /broken HTTP/1.1\r\nHost: x\r\n\r\n").startswith(b"HTTP/1.1 500 ")
+    assert "/broken" in caplog.text
+
+
+def test_h06_a_bug_in_a_handler_is_not_told_to_the_client() -> None:
+    with serving(Limits()) as (_, port):
+        answer = ask(port, b"GET /broken HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert b"bug" not in answer
+        assert b"Traceback" not in answer
+        assert ask(port, HEALTHY).startswith(b"HTTP/1.1 200 ")
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1])
+def test_h08_old_tls_is_refused(secure: Agent, version: ssl.TLSVersion) -> None:
+    context = untrusting()
+    context.set_ciphers("ALL:@SECLEVEL=0")
+    context.minimum_version = context.maximum_version = version
+    plain = socket.create_connection((secure.address, secure.port), 5)
+    with pytest.raises((ssl.SSLError, ConnectionResetError)):
+        context.wrap_socket(plain)
+    plain.close()
+
+
+def test_h08_no_session_is_resumed_and_none_is_kept(secure: Agent) -> None:
+    """What a connection was allowed to do ends with it; 1.3 knows no renegotiation at all."""
+    context = untrusting()
+    session = None
+    for _ in range(3):
+        plain = socket.create_connection((secure.address, secure.port), 5)
+        with context.wrap_socket(plain, session=session) as peer:
+            assert peer.version() == "TLSv1.3"
+            assert not peer.session_reused
+            peer.sendall(HEALTHY)
+            assert read_all(peer).startswith(b"HTTP/1.1 200 ")
+            session = peer.session
+            assert session is None or not session.has_ticket
+
+
+def test_h09_only_the_primary_address_is_listened_on() -> None:
+    with agent(address="127.0.0.77") as running:
+        config = Path(running.place.config)
+        text = config.read_text().replace('address = "127.0.0.77"', 'address = "primary"')
+        config.write_text(text)
+        running.stop("front")
+        running.start("front")
+        wait_for(lambda: running.get("/readyz").status == 200, running)
+        for other in ("127.0.0.1", "127.0.0.78"):
+            with pytest.raises(ConnectionRefusedError):
+                socket.create_connection((other, running.port), 2).close()
+        with pytest.raises(OSError, match=r"refused|assign|unreachable|supported"):
+            socket.create_connection(("::1", running.port), 2).close()
+
+
+@pytest.mark.parametrize("address", ["192.0.2.1", "2001:db8::1"])
+def test_h09_an_address_that_is_not_ours_stops_the_front(address: str) -> None:
+    server = Server(_answer)
+    with pytest.raises(OSError, match="assign"):
+        asyncio.run(server.start(address, 0))
+
+
+def test_h09_a_port_that_is_taken_stops_the_front(live: Agent) -> None:
+    with pytest.raises(OSError, match="in use"):
+        asyncio.run(Server(_answer).start(live.address, live.port))
+
+
+def test_h10_forged_forwarding_headers_change_nothing() -> None:
+    forged = b"".join(
+        name + b": 127.0.0.99\r\n" for name in (b"X-Forwarded-For", b"Forwarded", b"X-Real-IP")
+    )
+    with serving(Limits(per_peer=3)) as (server, port), ExitStack() as stack:
+        server.handler = lambda request: Response.text(request.peer)
+        answer = ask(port, b"GET / HTTP/1.1\r\nHost: x\r\n" + forged + b"\r\n")
+        assert answer.endswith(b"\r\n127.0.0.1")
+        for _ in range(10):
+            one = stack.enter_context(socket.create_connection(("127.0.0.1", port), 5))
+            one.sendall(b"GET / HTTP/1.1\r\n" + forged)
+        time.sleep(0.1)
+        assert server.connections <= 3
+
+
+@pytest.mark.parametrize(
+    "kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""]
+)
+def test_h11_what_a_browser_can_be_made_to_send_is_no_order(live: Agent, kind: str) -> None:
+    assert live.post("/1/order", b"{}", kind).status == 415
+
+
+def test_h11_no_leave_is_given_to_other_origins(live: Agent) -> None:
+    raw = b"OPTIONS /1/order HTTP/1.1\r\nHost: evil\r\nOrigin: http://evil\r\n\r\n"
+    answer = live.send(raw)
+    assert answer.status == 405
+    assert b"access-control" not in answer.text.lower()
+
+
+# The front killed, the runner hung.
+
+
+def test_front_killed_is_a_front_restarted_and_the_runner_never_noticed() -> None:
+    with agent() as running:
+        runner = running.pid("runner")
+        running.stop("front", kill=True)
+        with pytest.raises(ConnectionRefusedError):
+            running.get("/healthz")
+        running.start("front")
+        wait_for(lambda: running.get("/readyz").status == 200, running)
+        assert running.pid("runner") == runner
+        assert running.get("/1/report/node/diagnose").status == 200
+
+
+def test_runner_killed_or_hung_is_said_and_the_load_is_still_reported() -> None:
+    with agent() as running:
+        os.kill(running.pid("runner"), 19)
+        try:
+            began = time.monotonic()
+            assert running.get("/1/report/default/cpu-avg-load").status == 200
+            assert running.get("/healthz").status == 200
+            assert time.monotonic() - began < 1
+            assert running.get("/1/report/node/diagnose").status == 503
+        finally:
+            os.kill(running.pid("runner"), 18)
+        wait_for(lambda: running.get("/readyz").status == 200, running)
+        running.stop("runner", kill=True)
+        assert running.get("/1/report/node/diagnose").status == 503
+        assert running.get("/readyz").status == 503
+        running.start("runner")
+        wait_for(lambda: running.get("/readyz").status == 200, running)
+        assert json.loads(running.get("/1/report/node/diagnose").body)["data"]["hmac"]
+
+
+# Helpers.
+
+
+def threads(pid: int) -> int:
+    return len(os.listdir(f"/proc/{pid}/task"))
+
+
+def open_sockets(pid: int) -> int:
+    return len(os.listdir(f"/proc/{pid}/fd"))
+
+
+def client_hello() -> bytes:
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    session = untrusting().wrap_bio(incoming, outgoing)
+    with suppress(ssl.SSLWantReadError):
+        session.do_handshake()
+    return outgoing.read()
+
+
+def server_tls() -> ssl.SSLContext:
+    from nodeagent.agent import selfsigned
+
+    made = subprocess.run(
+        [sys.executable, "-I", selfsigned.__file__], stdout=subprocess.PIPE, check=True
+    ).stdout
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    fd = os.memfd_create("certificate")
+    os.write(fd, made)
+    context.load_cert_chain(f"/proc/self/fd/{fd}")
+    os.close(fd)
+    return context
