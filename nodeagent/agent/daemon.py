@@ -1,17 +1,22 @@
 """Running front and runner: separately as the packages do, or together in the foreground."""
 
 import asyncio
+import logging
 import multiprocessing
 import multiprocessing.connection
 import os
 import signal
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Coroutine
 
 from nodeagent import service
 from nodeagent.agent.front import Front
 from nodeagent.agent.runner import Runner
 from nodeagent.agent.whitelist import ROOT, Owner
+from nodeagent.errors import ConfigError, NodeAgentError
 from nodeagent.settings import Settings
+
+log = logging.getLogger(__name__)
 
 Load = Callable[[], Settings]
 
@@ -25,8 +30,7 @@ def run_runner(load: Load, owner: Owner = ROOT) -> None:
         service.on_signals(stop, runner.reload)
         await runner.run(stop)
 
-    service.log_to_stderr(load().agent.log)
-    asyncio.run(main())
+    _be(load, main)
 
 
 def run_front(load: Load) -> None:
@@ -37,8 +41,20 @@ def run_front(load: Load) -> None:
         service.on_signals(stop, lambda: None)
         await Front(load()).run(stop)
 
-    service.log_to_stderr(load().agent.log)
-    asyncio.run(main())
+    _be(load, main)
+
+
+def _be(load: Load, main: Callable[[], Coroutine[None, None, None]]) -> None:
+    """Run until the end; what stops a start is one line in the log, not a traceback."""
+    try:
+        service.log_to_stderr(load().agent.log)
+        asyncio.run(main())
+    except ConfigError as error:
+        log.error("cannot-start %s", error)  # noqa: TRY400
+        sys.exit(78)
+    except (NodeAgentError, OSError) as error:
+        log.error("cannot-start %s", error)  # noqa: TRY400
+        sys.exit(1)
 
 
 def run_both(load: Load, owner: Owner = ROOT) -> int:

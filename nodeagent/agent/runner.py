@@ -88,6 +88,8 @@ class Runner:
         ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         for receipt in self._receipts.close_interrupted(_now()):
             log.error("order-interrupted id=%s command=%s", receipt.order, receipt.command)
+        # systemd makes the folder for the packaged unit; elsewhere it may not be there yet.
+        os.makedirs(os.path.dirname(self.settings.agent.socket), mode=0o755, exist_ok=True)
         allowed, gid = _front_user(self.settings.agent.front, self._owner)
         server = await listen(self.settings.agent.socket, allowed, gid, self._handle)
         self._commands.warm_up()

@@ -165,6 +165,9 @@ def commands(config: str, *, as_json: bool) -> None:
     rows: list[dict[str, Any]] = []
     for kind, part in (("diagnose", settings.diagnose), ("repair", settings.repair)):
         folder: str = part.folder
+        if not os.path.isdir(folder):
+            rows.append({"kind": kind, "name": "-", "verdict": "none", "why": f"no {folder}"})
+            continue
         if why := judge_folder(folder):
             rows.append({"kind": kind, "name": folder, "verdict": "folder refused", "why": why})
             continue
