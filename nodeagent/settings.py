@@ -13,19 +13,13 @@ import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
-from typing import Any, TypeVar
+from typing import Any
 
 from nodeagent.errors import ConfigError
 from nodeagent.model.diagnosis import Need
-
-T = TypeVar("T")
+from nodeagent.section import NAME, Section
 
 DEFAULT_FILE = "/etc/nodeagent/agent.toml"
-_DURATION = re.compile(r"(\d{1,6})(ms|s|m|h|d)")
-_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_SIZE = re.compile(r"(\d{1,6})(KiB|MiB|GiB)")
-_BYTES = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,116 +109,6 @@ class Settings:
     listen: ListenSettings = ListenSettings()
     diagnose: DiagnoseSettings = DiagnoseSettings()
     repair: RepairSettings = RepairSettings()
-
-
-class Section:
-    """One table: each key is read once, into its type; whatever is left over is a mistake."""
-
-    def __init__(
-        self, name: str, values: object, *, places: Mapping[str, str] | None = None
-    ) -> None:
-        if not isinstance(values, dict):
-            raise ConfigError(f"{name} must be a table, written [{name}]")
-        self.name = name
-        self._left = dict(values)
-        self._places = places or {}
-
-    def _wrong(self, key: str, wanted: str) -> ConfigError:
-        value = self._left.get(key)
-        return ConfigError(f"{self._where(key)} is {value!r}; it must be {wanted}")
-
-    def _where(self, key: str) -> str:
-        full = f"{self.name}.{key}" if self.name else key
-        place = self._places.get(full)
-        return f"{place}: {full}" if place else full
-
-    def _take(self, key: str, default: T, read: Callable[[Any], T | None], wanted: str) -> T:
-        if key not in self._left:
-            return default
-        value = read(self._left[key])
-        if value is None:
-            raise self._wrong(key, wanted)
-        del self._left[key]
-        return value
-
-    def text(self, key: str, default: str, pattern: str = r"[^\x00-\x1f\x7f]*") -> str:
-        def read(value: Any) -> str | None:
-            good = isinstance(value, str) and re.fullmatch(pattern, value)
-            return value if good else None
-
-        return self._take(key, default, read, f"a text of the form {pattern}")
-
-    def path(self, key: str, default: str) -> str:
-        return self._take(key, default, _path, "an absolute path without ..")
-
-    def paths(self, key: str, default: tuple[str, ...]) -> tuple[str, ...]:
-        return self._take(key, default, _each(_path), "a list of absolute paths without ..")
-
-    def names(self, key: str, default: tuple[str, ...]) -> tuple[str, ...]:
-        wanted = "a list of command names (letters, digits, - and _), each once"
-        return self._take(key, default, _names, wanted)
-
-    def pointers(self, key: str) -> tuple[str, ...]:
-        wanted = 'a list of JSON pointers such as "/details/*/temperature"'
-        return self._take(key, (), _each(_pointer), wanted)
-
-    def widths(self, key: str) -> Mapping[str, float]:
-        def read(value: Any) -> Mapping[str, float] | None:
-            good = isinstance(value, dict) and all(
-                _pointer(path) and _is_number(width) and width > 0 for path, width in value.items()
-            )
-            return value if good else None
-
-        wanted = 'a table of JSON pointers and widths such as {"/details/used" = 10}'
-        return self._take(key, {}, read, wanted)
-
-    def needs(self, key: str) -> Mapping[int, Need] | None:
-        wanted = 'a table of exit codes and needs such as {0 = "Ok", 2 = "evacuate"}'
-        return self._take(key, None, _needs, wanted)
-
-    def flag(self, key: str, *, default: bool) -> bool:
-        return self._take(
-            key, default, lambda v: v if isinstance(v, bool) else None, "true or false"
-        )
-
-    def count(self, key: str, default: int, least: int, most: int) -> int:
-        def read(value: Any) -> int | None:
-            return value if type(value) is int and least <= value <= most else None
-
-        return self._take(key, default, read, f"a whole number from {least} to {most}")
-
-    def count_or_none(self, key: str, least: int, most: int) -> int | None:
-        return self.count(key, 0, least, most) if key in self._left else None
-
-    def duration(self, key: str, default: float, least: float, most: float) -> float:
-        def read(value: Any) -> float | None:
-            seconds = _duration(value)
-            return seconds if seconds is not None and least <= seconds <= most else None
-
-        wanted = f"a duration such as 500ms, 30s, 5m, 2h, 1d, from {least:g}s to {most:g}s"
-        return self._take(key, default, read, wanted)
-
-    def size(self, key: str, default: int, least: int, most: int) -> int:
-        def read(value: Any) -> int | None:
-            found = _SIZE.fullmatch(value) if isinstance(value, str) else None
-            size = int(found[1]) * _BYTES[found[2]] if found else -1
-            return size if least <= size <= most else None
-
-        wanted = f"a size such as 256KiB, 512MiB, 2GiB, from {least} to {most} bytes"
-        return self._take(key, default, read, wanted)
-
-    def table(self, key: str) -> "Section":
-        return Section(
-            f"{self.name}.{key}".lstrip("."), self._left.pop(key, {}), places=self._places
-        )
-
-    def keys(self) -> list[str]:
-        return list(self._left)
-
-    def done(self) -> None:
-        """Refuse what nobody has read."""
-        if self._left:
-            raise ConfigError(f"{self._where(min(self._left))} is not a known setting")
 
 
 def load(path: str, *, owner: int | None = 0, tags: Iterable[str] = ()) -> Settings:
@@ -357,7 +241,7 @@ def _diagnose(section: Section) -> DiagnoseSettings:
 
 def _command(section: Section, limits: RunLimits) -> DiagnoseCommand:
     nagios = section.needs("nagios")
-    repair = section.text("repair", "", f"|{_NAME.pattern}") or None
+    repair = section.text("repair", "", f"|{NAME.pattern}") or None
     if nagios and Need.LIVE_REPAIR in nagios.values() and repair is None:
         raise ConfigError(f"{section.name}.repair is missing: a code is mapped to live-repair")
     command = DiagnoseCommand(
@@ -411,47 +295,3 @@ def _overlay(
             _overlay(under.setdefault(key, {}), value, file, full, places)
         else:
             under[key] = value
-
-
-def _duration(value: Any) -> float | None:
-    found = _DURATION.fullmatch(value) if isinstance(value, str) else None
-    return int(found[1]) * _SECONDS[found[2]] if found else None
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _path(value: Any) -> str | None:
-    good = isinstance(value, str) and value.startswith("/") and "\0" not in value
-    return value if good and ".." not in value.split("/") else None
-
-
-def _pointer(value: Any) -> str | None:
-    return value if isinstance(value, str) and re.fullmatch(r"(/[^/\x00-\x1f]+)+", value) else None
-
-
-def _each(read: Callable[[Any], str | None]) -> Callable[[Any], tuple[str, ...] | None]:
-    def read_all(value: Any) -> tuple[str, ...] | None:
-        if not isinstance(value, list):
-            return None
-        items = [read(item) for item in value]
-        return tuple(item for item in items if item is not None) if None not in items else None
-
-    return read_all
-
-
-def _names(value: Any) -> tuple[str, ...] | None:
-    if not isinstance(value, list) or len(set(map(str, value))) != len(value):
-        return None
-    good = all(isinstance(name, str) and _NAME.fullmatch(name) for name in value)
-    return tuple(value) if good else None
-
-
-def _needs(value: Any) -> Mapping[int, Need] | None:
-    if not isinstance(value, dict):
-        return None
-    try:
-        return {int(code): Need.from_wire(need) for code, need in value.items()}
-    except (KeyError, ValueError, TypeError):
-        return None

@@ -1,5 +1,6 @@
 """The node's records of orders: one small file each, on disk before anything is started."""
 
+import logging
 import os
 import re
 import tempfile
@@ -9,6 +10,8 @@ from dataclasses import replace
 from nodeagent.errors import Corrupt, MessageError
 from nodeagent.protocol.canonical import canonical, read
 from nodeagent.protocol.messages import IDENTITY, Progress, Receipt
+
+log = logging.getLogger(__name__)
 
 KEEP = 10_000
 _FILE = re.compile(rf"({IDENTITY.pattern})\.json")
@@ -41,6 +44,18 @@ class Receipts:
         replace_file(self._path(receipt.order), canonical(receipt.body()).encode())
         self._known[receipt.order] = receipt
         self._prune()
+
+    def end(self, receipt: Receipt) -> None:
+        """Keep the final receipt; where the disk refuses, it counts until a restart.
+
+        After that restart the order is found started and never ended, hence failed: an
+        end that was not written may be taken for worse than it was, never for better.
+        """
+        try:
+            self.keep(receipt)
+        except OSError as error:
+            log.error("receipt-unsaved id=%s why=%r", receipt.order, str(error))  # noqa: TRY400
+            self._known[receipt.order] = receipt
 
     def close_interrupted(self, now: int) -> list[Receipt]:
         """After a restart: what was started and never ended has failed; nothing runs twice."""

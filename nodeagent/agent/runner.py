@@ -5,44 +5,36 @@ it decides is decided elsewhere, by pure functions; this is where they are given
 """
 
 import asyncio
-import base64
 import ctypes
 import grp
-import json
 import logging
 import os
 import pwd
-import sys
 import time
 import uuid
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import asdict, replace
-from importlib.resources import files
-from typing import Any
+from dataclasses import replace
 
 from nodeagent import __version__, service
-from nodeagent.agent import diagnose, orders, whitelist
+from nodeagent.agent import diagnose, steady, whitelist
 from nodeagent.agent.command import Commands
 from nodeagent.agent.link import Frame, listen
-from nodeagent.agent.receipts import Receipts, replace_file
+from nodeagent.agent.repairs import Repairs
 from nodeagent.agent.run import Finished, Limits
 from nodeagent.agent.ssconf import Ssconf
-from nodeagent.errors import MessageError, NodeAgentError
-from nodeagent.model.diagnosis import Diagnosis, Steady, Unusable, Verdict
-from nodeagent.protocol.canonical import printable, read
+from nodeagent.errors import NodeAgentError
+from nodeagent.model.diagnosis import Steady, Unusable, Verdict
+from nodeagent.protocol.canonical import printable
 from nodeagent.protocol.envelope import SALT, Purpose, seal
-from nodeagent.protocol.messages import Order, Progress, Receipt, Report, believe_diagnosis
-from nodeagent.protocol.order import Signed, open_order
+from nodeagent.protocol.messages import Receipt, Report
 from nodeagent.settings import RunLimits, Settings
 
 log = logging.getLogger(__name__)
 
 AT_ONCE = 4  # commands running side by side
-OUTPUT_KEPT = 32 * 1024  # characters of a repair command's output in its receipt
 _SET_CHILD_SUBREAPER = 36
-_SIGNATURE = str(files("nodeagent.protocol") / "signature.py")
 
 
 class Runner:
@@ -63,17 +55,21 @@ class Runner:
         self._commands = Commands(spare=2)
         self._at_once = asyncio.Semaphore(AT_ONCE)
         os.makedirs(settings.agent.state, mode=0o700, exist_ok=True)
-        self._receipts = Receipts(os.path.join(settings.agent.state, "receipts"))
+        self._repairs = Repairs(
+            os.path.join(settings.agent.state, "receipts"),
+            self._ssconf,
+            self._commands,
+            lambda: self.settings.repair,
+            self.verdict,
+            owner,
+        )
         self._steady_file = os.path.join(settings.agent.state, "steady.json")
-        self._steadies = load_steadies(self._steady_file)
+        self._steadies = steady.load(self._steady_file)
         self._epoch = str(uuid.uuid4())
         self._seq = 0
         self._tls = ""
         self._tasks: list[asyncio.Task[None]] = []
-        self._repair: asyncio.Task[None] | None = None
-        self._judging = asyncio.Lock()
         self._runs: Counter[str] = Counter()
-        self._refused: Counter[str] = Counter()
         self._told: dict[str, str] = {}
         self._verbs: dict[str, Callable[[Frame], Awaitable[Frame]]] = {
             "hello": self._hello,
@@ -86,8 +82,7 @@ class Runner:
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until `stop`; then let a running repair finish."""
         ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-        for receipt in self._receipts.close_interrupted(_now()):
-            log.error("order-interrupted id=%s command=%s", receipt.order, receipt.command)
+        self._repairs.close_interrupted()
         # systemd makes the folder for the packaged unit; elsewhere it may not be there yet.
         os.makedirs(os.path.dirname(self.settings.agent.socket), mode=0o755, exist_ok=True)
         allowed, gid = _front_user(self.settings.agent.front, self._owner)
@@ -104,9 +99,7 @@ class Runner:
         service.notify("STOPPING=1")
         alive.cancel()
         server.close()
-        if self._repair is not None:
-            log.info("runner-stopping waiting for the running repair command")
-            await self._repair
+        await self._repairs.finish()
         for task in self._tasks:
             task.cancel()
         await self._commands.close()
@@ -173,7 +166,7 @@ class Runner:
         self._steadies[name] = after
         self._tell(name, before, after, audit=command.audit)
         if replace(after, checked=None) != replace(before, checked=None):
-            store_steadies(self._steady_file, self._steadies)
+            steady.store(self._steady_file, self._steadies)
 
     def _tell(self, name: str, before: Steady, after: Steady, *, audit: bool) -> None:
         if after.why is not None and after.why != before.why:
@@ -230,95 +223,14 @@ class Runner:
 
     async def _order(self, asked: Frame) -> Frame:
         raw = asked.get("order")
-        if not isinstance(raw, str):
+        receipt = await self._repairs.order(raw.encode()) if isinstance(raw, str) else None
+        if receipt is None:
             return {"refused": True}
-        async with self._judging:
-            judged = await self._judge(raw.encode())
-            if isinstance(judged, orders.Refused):
-                log.warning("order-refused why=%r", judged.why)
-                self._refused["order"] += 1
-                return {"refused": True}
-            if isinstance(judged, orders.Known):
-                return self._sealed_receipt(judged.receipt, judged.receipt.order)
-            return self._start(judged.order)
-
-    async def _judge(self, raw: bytes) -> orders.Judgement:
-        try:
-            signed = open_order(self._ssconf.key(), raw)
-            signer = await _signer(signed)
-        except MessageError as error:
-            return orders.Refused(str(error))
-        identity, verdict = self._ssconf.identity(), self.verdict()
-        view = orders.View(
-            cluster=identity.cluster,
-            name=identity.name,
-            uuid=identity.uuid,
-            diagnosis=verdict.diagnosis,
-            doubtful=not verdict.firm,
-            enabled=self.settings.repair.enabled,
-            now=_now(),
-        )
-        receipt = self._receipts.get(signed.order.id)
-        candidates = self._ssconf.candidates()
-        running = self._receipts.running
-        return orders.judge(signed.order, signer, candidates, view, receipt, running)
-
-    def _start(self, order: Order) -> Frame:
-        repair = self.settings.repair
-        found = whitelist.look_up(
-            repair.folder, order.command, owner=self._owner, link_folders=repair.link_folders
-        )
-        if isinstance(found, whitelist.Refused):
-            log.warning("order-refused id=%s why=%r", order.id, str(found))
-            return {"refused": True}
-        verdict = self.verdict().diagnosis
-        assert verdict is not None
-        receipt = Receipt(
-            order=order.id,
-            incident=order.incident,
-            command=order.command,
-            progress=Progress.STARTED,
-            started=_now(),
-            ended=None,
-            code=None,
-            why="",
-            output="",
-        )
-        try:
-            self._receipts.keep(receipt)  # on disk before anything is started
-        except OSError as error:
-            found.close()
-            log.error("order-refused id=%s why='no receipt can be kept: %s'", order.id, error)  # noqa: TRY400
-            return {"refused": True}
-        log.info(
-            "order-started id=%s command=%s incident=%s", order.id, order.command, order.incident
-        )
-        self._repair = asyncio.create_task(self._carry_out(found, verdict, receipt))
-        return self._sealed_receipt(receipt, order.id)
-
-    async def _carry_out(
-        self, vetted: whitelist.Vetted, diagnosis: Diagnosis, receipt: Receipt
-    ) -> None:
-        with vetted:
-            limits = _limits(self.settings.repair.limits)
-            ran = await self._commands.run(vetted, diagnosis.text.encode(), limits)
-        code = ran.code if isinstance(ran, Finished) and ran.stopped is None else None
-        output = ran.stdout.decode("utf-8", "replace") if isinstance(ran, Finished) else ""
-        ended = replace(
-            receipt,
-            progress=Progress.from_exit(code) if code is not None else Progress.FAILED,
-            ended=_now(),
-            code=code,
-            why=(ran.fault or "")[:1000],
-            output=output.replace("\0", "�")[:OUTPUT_KEPT],
-        )
-        self._receipts.keep(ended)
-        self._repair = None
-        log.info("order-ended id=%s progress=%s code=%s", ended.order, ended.progress.value, code)
+        return self._sealed_receipt(receipt, receipt.order)
 
     async def _receipt(self, asked: Frame) -> Frame:
         salt, order = asked.get("salt"), asked.get("id")
-        receipt = self._receipts.get(order) if isinstance(order, str) else None
+        receipt = self._repairs.receipt(order) if isinstance(order, str) else None
         if receipt is None:
             return {"unknown": True}
         if not isinstance(salt, str) or not SALT.fullmatch(salt):
@@ -346,7 +258,7 @@ class Runner:
             "changed": verdict.changed,
             "unusable": sorted(verdict.unusable),
             "runs": dict(self._runs),
-            "refused": self._refused.total(),
+            "refused": self._repairs.refused,
             "stuck": self._commands.stuck,
             "busy": sorted(self._commands.busy),
         }
@@ -373,66 +285,6 @@ async def run_diagnose(
         log.info("diagnose-stderr command=%s text=%s", name, printable(text, 500))
     reading = diagnose.Reading(command.drop, command.bucket, command.nagios, command.repair)
     return diagnose.interpret(ran, reading)
-
-
-def load_steadies(path: str) -> dict[str, Steady]:
-    """Read what we stood by before a restart; unreadable means nothing is known, said aloud."""
-    try:
-        with open(path, "rb") as file:
-            document = read(file.read(), limit=64 * 1024 * 1024)
-        return {name: _steady(row) for name, row in document.items()}
-    except FileNotFoundError:
-        return {}
-    except (OSError, MessageError, AttributeError, LookupError, TypeError) as error:
-        log.error("steady-lost file=%s why=%r", path, str(error))  # noqa: TRY400
-        return {}
-
-
-def store_steadies(path: str, steadies: dict[str, Steady]) -> None:
-    """Write what we stand by, so that a restart is not amnesia."""
-    rows = {
-        name: asdict(replace(row, challenger=None, times=0))
-        | {"current": row.current.text if row.current else None}
-        for name, row in steadies.items()
-    }
-    try:
-        replace_file(path, json.dumps(rows).encode())
-    except OSError as error:
-        log.error("steady-unsaved file=%s why=%r", path, str(error))  # noqa: TRY400
-
-
-def _steady(row: dict[str, Any]) -> Steady:
-    text = row["current"]
-    current = believe_diagnosis(text) if text is not None else None
-    return Steady(current, checked=row["checked"], changed=row["changed"], why=row["why"])
-
-
-async def _signer(signed: Signed) -> str:
-    """Digest of the certificate that signed, or raise MessageError; asks another process."""
-    question = {
-        "certificate": signed.certificate,
-        "signature": signed.signature,
-        "signed": base64.b64encode(signed.signed).decode(),
-    }
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-I",
-        _SIGNATURE,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-    )
-    try:
-        async with asyncio.timeout(10):
-            out, _ = await process.communicate(json.dumps(question).encode())
-    except TimeoutError:
-        process.kill()
-        await process.wait()
-        raise MessageError("the signature could not be checked in time") from None
-    answer = read(out)
-    if not isinstance(answer, dict) or not isinstance(answer.get("digest"), str):
-        raise MessageError(f"not signed: {printable(str(answer))}")
-    return str(answer["digest"])
 
 
 def _limits(given: RunLimits) -> Limits:

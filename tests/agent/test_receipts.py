@@ -117,3 +117,17 @@ def test_a_receipt_is_whole_wherever_the_writer_is_killed(tmp_path: Path) -> Non
         assert found is not None
         assert found.started in (int(said[-1]), int(said[-1]) + 1)
         assert found == replace(found, output="x" * 999)
+
+
+def test_an_end_that_cannot_be_written_frees_the_node_and_is_failed_after_a_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = receipt()
+    kept = Receipts(str(tmp_path))
+    kept.keep(started)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError(28, "full")))
+        kept.end(replace(started, progress=Progress.DONE, ended=9))
+    assert kept.running is None
+    (closed,) = Receipts(str(tmp_path)).close_interrupted(10)
+    assert closed.progress is Progress.FAILED

@@ -1,0 +1,183 @@
+"""Carrying out orders: judged, recorded, run once, recorded again."""
+
+import asyncio
+import base64
+import json
+import logging
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from importlib.resources import files
+
+from nodeagent.agent import orders, whitelist
+from nodeagent.agent.command import Commands
+from nodeagent.agent.receipts import Receipts
+from nodeagent.agent.run import Finished, Limits
+from nodeagent.agent.ssconf import Ssconf
+from nodeagent.errors import MessageError
+from nodeagent.model.diagnosis import Diagnosis, Verdict
+from nodeagent.protocol.canonical import printable, read
+from nodeagent.protocol.messages import Order, Progress, Receipt
+from nodeagent.protocol.order import Signed, open_order
+from nodeagent.settings import RepairSettings
+
+log = logging.getLogger(__name__)
+
+OUTPUT_KEPT = 32 * 1024  # characters of a repair command's output in its receipt
+_SIGNATURE = str(files("nodeagent.protocol") / "signature.py")
+
+
+class Repairs:
+    """One node's repairs. `settings` and `verdict` are asked anew for every order."""
+
+    def __init__(
+        self,
+        folder: str,
+        ssconf: Ssconf,
+        commands: Commands,
+        settings: Callable[[], RepairSettings],
+        verdict: Callable[[], Verdict],
+        owner: whitelist.Owner,
+    ) -> None:
+        self.refused = 0
+        self._receipts = Receipts(folder)
+        self._ssconf = ssconf
+        self._commands = commands
+        self._settings = settings
+        self._verdict = verdict
+        self._owner = owner
+        self._judging = asyncio.Lock()
+        self._running: asyncio.Task[None] | None = None
+
+    def close_interrupted(self) -> None:
+        """After a restart: what was started and never ended has failed."""
+        for receipt in self._receipts.close_interrupted(_now()):
+            log.error("order-interrupted id=%s command=%s", receipt.order, receipt.command)
+
+    def receipt(self, order: str) -> Receipt | None:
+        """The receipt of an order, or None if this node never started it."""
+        return self._receipts.get(order)
+
+    async def order(self, raw: bytes) -> Receipt | None:
+        """Start what is ordered, or find that it was; None if refused, the log says why."""
+        async with self._judging:
+            judged = await self._judge(raw)
+            if isinstance(judged, orders.Run):
+                judged = self._start(judged.order)
+        if isinstance(judged, orders.Known):
+            return judged.receipt
+        self.refused += 1
+        log.warning("order-refused why=%r", judged.why)
+        return None
+
+    async def finish(self) -> None:
+        """Wait for the running repair, if there is one."""
+        if self._running is not None:
+            log.info("runner-stopping waiting for the running repair command")
+            await self._running
+
+    async def _judge(self, raw: bytes) -> orders.Judgement:
+        try:
+            signed = open_order(self._ssconf.key(), raw)
+            signer = await _signer(signed)
+        except MessageError as error:
+            return orders.Refused(str(error))
+        identity, verdict = self._ssconf.identity(), self._verdict()
+        view = orders.View(
+            cluster=identity.cluster,
+            name=identity.name,
+            uuid=identity.uuid,
+            diagnosis=verdict.diagnosis,
+            doubtful=not verdict.firm,
+            enabled=self._settings().enabled,
+            now=_now(),
+        )
+        receipt = self._receipts.get(signed.order.id)
+        candidates = self._ssconf.candidates()
+        return orders.judge(signed.order, signer, candidates, view, receipt, self._receipts.running)
+
+    def _start(self, order: Order) -> orders.Known | orders.Refused:
+        settings = self._settings()
+        found = whitelist.look_up(
+            settings.folder, order.command, owner=self._owner, link_folders=settings.link_folders
+        )
+        if isinstance(found, whitelist.Refused):
+            return orders.Refused(f"order {order.id}: {found}")
+        diagnosis = self._verdict().diagnosis
+        assert diagnosis is not None, "judged a moment ago, and nothing was awaited since"
+        receipt = Receipt(
+            order=order.id,
+            incident=order.incident,
+            command=order.command,
+            progress=Progress.STARTED,
+            started=_now(),
+            ended=None,
+            code=None,
+            why="",
+            output="",
+        )
+        try:
+            self._receipts.keep(receipt)  # on disk before anything is started
+        except OSError as error:
+            found.close()
+            return orders.Refused(f"order {order.id}: no receipt can be kept: {error}")
+        log.info(
+            "order-started id=%s command=%s incident=%s", order.id, order.command, order.incident
+        )
+        self._running = asyncio.create_task(self._carry_out(found, diagnosis, receipt))
+        return orders.Known(receipt)
+
+    async def _carry_out(
+        self, vetted: whitelist.Vetted, diagnosis: Diagnosis, receipt: Receipt
+    ) -> None:
+        given = self._settings().limits
+        limits = Limits(given.timeout, given.output, given.memory, given.processes)
+        with vetted:
+            ran = await self._commands.run(vetted, diagnosis.text.encode(), limits)
+        clean = isinstance(ran, Finished) and ran.stopped is None and not ran.stuck
+        code = ran.code if isinstance(ran, Finished) and clean else None
+        output = ran.stdout.decode("utf-8", "replace") if isinstance(ran, Finished) else ""
+        ended = replace(
+            receipt,
+            progress=Progress.from_exit(code) if code is not None else Progress.FAILED,
+            ended=_now(),
+            code=code,
+            why=(ran.fault or "")[:1000],
+            output=output.replace("\0", "\N{REPLACEMENT CHARACTER}")[:OUTPUT_KEPT],
+        )
+        log.info("order-ended id=%s progress=%s code=%s", ended.order, ended.progress.value, code)
+        self._receipts.end(ended)
+        self._running = None
+
+
+async def _signer(signed: Signed) -> str:
+    """Digest of the certificate that signed, or raise MessageError; asks another process."""
+    question = {
+        "certificate": signed.certificate,
+        "signature": signed.signature,
+        "signed": base64.b64encode(signed.signed).decode(),
+    }
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-I",
+        _SIGNATURE,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    try:
+        async with asyncio.timeout(10):
+            out, _ = await process.communicate(json.dumps(question).encode())
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+        raise MessageError("the signature could not be checked in time") from None
+    answer = read(out)
+    if not isinstance(answer, dict) or not isinstance(answer.get("digest"), str):
+        raise MessageError(f"not signed: {printable(str(answer))}")
+    return str(answer["digest"])
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
