@@ -221,6 +221,16 @@ def by_name(pid: int, word: str) -> list[int]:
     return found
 
 
+def alive(pid: int) -> str:
+    """The command line of a process that has not ended; a zombie has."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        line = Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
+    except OSError:
+        return ""
+    return "" if state in "ZX" else f"{pid} {state} {line}"
+
+
 @root
 def test_a_runner_killed_in_mid_repair_never_runs_it_again(place: Place) -> None:
     """kill -9 of everything that is ours; the order is then failed, and stays so."""
@@ -254,8 +264,8 @@ def test_a_runner_killed_in_mid_repair_never_runs_it_again(place: Place) -> None
             os.kill(pid, signal.SIGKILL)
         agent.process.wait(10)
         deadline = time.monotonic() + 5
-        while any(Path(f"/proc/{pid}/stat").exists() for pid in spawned):
-            assert time.monotonic() < deadline, "something outlived the runner"
+        while left := [line for pid in spawned if (line := alive(pid))]:
+            assert time.monotonic() < deadline, f"outlived the runner: {left}"
             time.sleep(0.05)
         agent.process = agent._start()
         agent.until_reports("live-repair")
