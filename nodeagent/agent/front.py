@@ -150,6 +150,8 @@ class Front:
     def _handle(self, request: Request) -> Any:
         if request.method == "HEAD":
             return Response.text("Resource not found", 404)
+        if "%00" in request.target:  # no frame may hold it: it would end the link for everybody
+            return Response.error(400, "a NUL character in the target")
         return route(self._table, request)
 
     def _list(self, _: Request) -> Response:
@@ -199,7 +201,7 @@ class Front:
             text = request.body.decode("utf-8")
         except UnicodeDecodeError:
             return Response.error(403, "refused")
-        if "\0" in text:  # no frame may hold it: one such order would end the whole link
+        if "\0" in text:
             return Response.error(403, "refused")
         try:
             answer = await self._orders.ask({"verb": "order", "order": text}, seconds=15)

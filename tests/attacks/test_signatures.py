@@ -1,0 +1,635 @@
+"""S01-S12: forged, replayed, stale and borrowed messages; S13: who may order a repair.
+
+Reports come from real agents and are judged by the master's own `judge_answer`; orders go
+through a real front to a real runner, which would carry out a good one.
+
+| id  | here, or why not |
+|-----|------------------|
+| S09 | two keys in grace: no verifier of ours accepts an old key; between two distributions
+|     | of a new one a report is distrusted, which changes no incident |
+| S10 | a statistic of microseconds proves nothing in a test suite; tested is that digests are
+|     | compared by `hmac.compare_digest` |
+"""
+
+import asyncio
+import hashlib
+import hmac
+import json
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from nodeagent.errors import MessageError
+from nodeagent.protocol import envelope
+from nodeagent.protocol.envelope import Key, Least, Purpose, confd_hmac, seal, unseal
+from nodeagent.protocol.look import Distrusted, Expected, Look, Seen, judge_answer
+from nodeagent.protocol.messages import Order, Progress, Receipt, Report, digest
+from nodeagent.protocol.order import order_bytes, seal_order
+from nodeagent.protocol.signature import sign
+from nodeagent.web.client import Answered, fetch, untrusting_tls
+from tests.agent.place import CLUSTER, NODE, client_pem
+from tests.web.live import Agent, Raw, agent, wait_for
+
+SALT = "5f0e9a31-7a0c-4b4e"
+KEY = Key(b"0123456789abcdef0123456789abcdef01234567\n")
+SICK = """#!/bin/sh
+echo '{"status": "live-repair", "command": "fix", "details": {"bay": 7}}'
+"""
+TEXT = '{"command":"fix","details":{"bay":7},"status":"live-repair"}'
+FIX = """#!/bin/sh
+echo run >>{log}
+cat >>{log}
+"""
+
+
+def now() -> int:
+    return time.time_ns() // 1_000_000
+
+
+@pytest.fixture(scope="module")
+def live() -> Iterator[Agent]:
+    """An agent that stands by a diagnosis and would repair it."""
+    with agent(
+        tls=True, commands='"sick"', scripts={"diagnose/sick": SICK}, more="confirm = 1"
+    ) as running:
+        log = running.place.folder / "runs"
+        for name in ("fix", "other"):
+            running.place.command("repair", name, FIX.format(log=log))
+        wait_for(lambda: b"need" in running.get("/metrics").body, running)
+        wait_for(lambda: TEXT.encode() in said(running), running)
+        yield running
+
+
+def said(running: Agent) -> bytes:
+    sealed = json.loads(running.get("/1/report/node/diagnose").body)["data"]
+    diagnosis = json.loads(sealed["msg"])["diagnosis"]
+    return str(diagnosis).encode()
+
+
+def asked(running: Agent, salt: str = SALT) -> Answered:
+    """Ask as the master does."""
+    target = f"/1/report/node/diagnose?salt={salt}"
+    tls = untrusting_tls() if running.tls else None
+    return asyncio.run(fetch(running.address, running.port, target, seconds=5, tls=tls))
+
+
+def expected(running: Agent, answer: Answered, salt: str = SALT) -> Expected:
+    return Expected(CLUSTER, NODE, running.place.uuid, salt, answer.certificate)
+
+
+def judged(running: Agent, answer: Answered, **changes: Any) -> Look:
+    key = changes.pop("key", running.place.key)
+    at = changes.pop("at", now())
+    what = replace(expected(running, answer), **changes)
+    return judge_answer(answer.status, answer.body, key, what, at)
+
+
+# Reports.
+
+
+def test_a_genuine_report_is_seen(live: Agent) -> None:
+    """So that all below can fail."""
+    look = judged(live, asked(live))
+    assert isinstance(look, Seen)
+    assert look.diagnosis is not None
+    assert look.diagnosis.text == TEXT
+
+
+def test_s01_no_bit_can_be_flipped(live: Agent) -> None:
+    answer = asked(live)
+    good = judged(live, answer)
+    assert isinstance(good, Seen)
+    at = now()
+    for place in range(len(answer.body)):
+        for bit in {0, place % 8}:
+            body = bytearray(answer.body)
+            body[place] ^= 1 << bit
+            look = judged(live, replace(answer, body=bytes(body)), at=at)
+            # Outside the seal (mond's own members) a flip may pass, but not into the report.
+            assert isinstance(look, Distrusted) or look == good, (place, bit)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"uuid": str(uuid4())}, id="S02 other UUID"),
+        pytest.param({"name": "node2.example"}, id="S02 other node"),
+        pytest.param({"cluster": "other.example"}, id="S02 other cluster"),
+        pytest.param({"salt": "another-salt"}, id="S03 replayed for another question"),
+        pytest.param({"salt": SALT.upper()}, id="S04 nearly our salt"),
+        pytest.param({"salt": SALT + "0"}, id="S04 longer salt"),
+        pytest.param({"certificate": "0" * 64}, id="S02 relayed through another's TLS"),
+        pytest.param({"certificate": ""}, id="S02 TLS stripped"),
+        pytest.param({"at": now() + 3_600_000}, id="S11 an hour old"),
+        pytest.param({"at": now() - 3_600_000}, id="S11 an hour in the future"),
+        pytest.param({"key": Key(b"f" * 40 + b"\n")}, id="S09 another key"),
+    ],
+)
+def test_s_a_report_out_of_its_context_is_distrusted(live: Agent, changes: dict[str, Any]) -> None:
+    assert isinstance(judged(live, asked(live), **changes), Distrusted)
+
+
+def test_s02_another_nodes_report_does_not_pass_for_this_ones(live: Agent) -> None:
+    """A node that has the cluster's key passes on what a healthy neighbour says."""
+    with agent() as neighbour:
+        config = Path(neighbour.place.config)
+        config.write_text(config.read_text().replace(f'"{NODE}"', '"node2.example"'))
+        neighbour.place.key_file.chmod(0o600)
+        neighbour.place.key_file.write_bytes(live.place.key.whole)
+        neighbour.place.key_file.chmod(0o440)
+        neighbour.stop("runner")
+        neighbour.start("runner")
+        wait_for(lambda: neighbour.get("/readyz").status == 200, neighbour)
+        answer = asked(neighbour)
+        look = judged(live, answer, certificate="")
+        assert isinstance(look, Distrusted)
+        assert "node2.example" in look.why
+
+
+def test_s02_no_message_opens_as_one_of_another_purpose(live: Agent) -> None:
+    sealed = json.dumps(json.loads(asked(live).body)["data"]).encode()
+    key = live.place.key
+    assert unseal(key, Purpose.REPORT, SALT, sealed)["name"] == NODE
+    for purpose in set(Purpose) - {Purpose.REPORT}:
+        for least in Least:
+            with pytest.raises(MessageError):
+                unseal(key, purpose, SALT, sealed, least=least)
+    assert live.post("/1/order", sealed).status == 403
+
+
+def test_s03_a_recorded_report_is_worth_nothing_after_a_restart_either() -> None:
+    with agent() as running:
+        first = asked(running)
+        running.stop("runner")
+        running.start("runner")
+        wait_for(lambda: running.get("/readyz").status == 200, running)
+        second = asked(running)
+        old, new = judged(running, first), judged(running, second)
+        assert isinstance(old, Seen)
+        assert isinstance(new, Seen)
+        assert old.report.epoch != new.report.epoch, "the same salt shows the replay"
+        assert isinstance(judged(running, first, salt="the-next-salt"), Distrusted)
+
+
+def test_s04_a_salt_used_twice_is_seen_by_the_sequence(live: Agent) -> None:
+    looks = [judged(live, asked(live)) for _ in range(2)]
+    numbers = [look.report.seq for look in looks if isinstance(look, Seen)]
+    assert len(numbers) == 2
+    assert numbers[0] < numbers[1]
+
+
+@pytest.mark.parametrize("salt", ["", "%7B", "a" * 65, "a%20b", "a%0A", "%C3%BC", "a%00"])
+def test_s04_s05_salts_that_could_shift_or_break_are_refused(live: Agent, salt: str) -> None:
+    assert live.get(f"/1/report/node/diagnose?salt={salt}").status == 400
+
+
+def test_s04_without_a_salt_the_answer_is_to_nobody(live: Agent) -> None:
+    answer = asked(live)
+    unsalted = replace(answer, body=live.get("/1/report/node/diagnose").body)
+    assert isinstance(judged(live, unsalted), Distrusted)
+
+
+# The envelope.
+
+
+def envelope_of(**changes: Any) -> bytes:
+    outer = json.loads(seal(KEY, Purpose.REPORT, SALT, {"v": 1}))
+    outer.update(changes)
+    return json.dumps({k: v for k, v in outer.items() if v is not ...}).encode()
+
+
+GOOD = json.loads(envelope_of())
+
+FORGED: dict[str, dict[str, Any]] = {
+    "S06 key_selector": {"key_selector": ""},
+    "S06 key_selector null": {"key_selector": None},
+    "S07 hmac null": {"hmac": None},
+    "S07 hmac number": {"hmac": 5},
+    "S07 hmac list": {"hmac": ["a"]},
+    "S07 hmac not ASCII": {"hmac": "ü" * 40},
+    "S07 hmac in full-width digits": {"hmac": "\uff11" * 40},
+    "S07 hmac_sha256 null": {"hmac_sha256": None},
+    "S07 hmac_sha256 not ASCII": {"hmac_sha256": "ü" * 64},
+    "S07 msg null": {"msg": None},
+    "S07 msg object": {"msg": {"v": 1}},
+    "S07 salt null": {"salt": None},
+    "S07 salt number": {"salt": 1700000000},
+    "S08 upper case": {"hmac_sha256": GOOD["hmac_sha256"].upper()},
+    "S08 upper case, confd's": {"hmac": GOOD["hmac"].upper()},
+    "S08 blank before": {"hmac_sha256": " " + GOOD["hmac_sha256"]},
+    "S08 newline after": {"hmac_sha256": GOOD["hmac_sha256"] + "\n"},
+    "S08 short": {"hmac_sha256": GOOD["hmac_sha256"][:-1]},
+    "S08 first half only": {"hmac_sha256": GOOD["hmac_sha256"][:32]},
+    "S08 empty": {"hmac_sha256": ""},
+    "S08 downgrade: no SHA-256": {"hmac_sha256": ...},
+    "S08 downgrade: SHA-1 in its place": {"hmac_sha256": GOOD["hmac"]},
+    "S08 only SHA-256": {"hmac": ...},
+    "S08 confd's wrong": {"hmac": "0" * 40},
+    "S08 ours wrong": {"hmac_sha256": "0" * 64},
+    "S01 msg changed": {"msg": GOOD["msg"] + " "},
+}
+
+
+@pytest.mark.parametrize("changes", FORGED.values(), ids=FORGED.keys())
+def test_s_forged_envelopes_are_refused_with_a_reason(changes: dict[str, Any]) -> None:
+    assert unseal(KEY, Purpose.REPORT, SALT, envelope_of()) == {
+        "v": 1,
+        "purpose": "report",
+        "salt": SALT,
+    }
+    with pytest.raises(MessageError) as refused:
+        unseal(KEY, Purpose.REPORT, SALT, envelope_of(**changes))
+    assert str(refused.value).isprintable()
+
+
+def test_s08_whoever_accepts_sha1_still_checks_the_stronger_one_where_it_is_given() -> None:
+    plain = envelope_of(hmac_sha256=...)
+    assert unseal(KEY, Purpose.REPORT, SALT, plain, least=Least.SHA1)
+    wrong = envelope_of(hmac_sha256="0" * 64)
+    with pytest.raises(MessageError, match="sha256"):
+        unseal(KEY, Purpose.REPORT, SALT, wrong, least=Least.SHA1)
+
+
+def test_s05_the_boundary_of_salt_and_message_cannot_be_moved() -> None:
+    """confd's signature itself allows it; the forms of both do not, and ours is length-prefixed."""
+    assert confd_hmac(KEY, "17000000001", "2{}") == confd_hmac(KEY, "1700000000", "12{}")
+    for salt, msg in (("17000000001", "2{}"), ("1700000000", "12{}"), ("1700000000{", "}")):
+        outer = {"salt": salt, "msg": msg, "hmac": confd_hmac(KEY, salt, msg)}
+        with pytest.raises(MessageError, match=r"agreed form|text of an object"):
+            envelope.verify(KEY, Purpose.CONFD, outer, least=Least.SHA1)
+    assert envelope.strong_hmac(KEY, Purpose.CONFD, "ab", "{}") != envelope.strong_hmac(
+        KEY, Purpose.CONFD, "a", "b{}"
+    )
+
+
+@pytest.mark.parametrize(
+    "other", [b"strip", b"\r\n", b" "], ids=["stripped newline", "CRLF", "blank"]
+)
+def test_s09_the_key_is_the_whole_file_and_nothing_else(other: bytes) -> None:
+    whole = KEY.whole.strip() + (b"" if other == b"strip" else other)
+    with pytest.raises(MessageError, match="does not match"):
+        unseal(Key(whole), Purpose.REPORT, SALT, envelope_of())
+
+
+@pytest.mark.parametrize("name", ["hmac", "hmac_sha256"])
+def test_s10_digests_are_compared_in_constant_time(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared: list[str] = []
+
+    def watch(one: str, other: str) -> bool:
+        compared.append(one)
+        return hmac.compare_digest(one, other)
+
+    stand_in = type("Hmac", (), {"compare_digest": staticmethod(watch)})
+    for attribute in ("new", "digest"):
+        setattr(stand_in, attribute, staticmethod(getattr(hmac, attribute)))
+    monkeypatch.setattr(envelope, "hmac", stand_in)
+    unseal(KEY, Purpose.REPORT, SALT, envelope_of())
+    assert GOOD[name] in compared
+
+
+TIMES: list[Any] = [
+    "\uff11\uff12",
+    "1_000",
+    " 1e5\n",
+    "1700000000000",
+    1.5,
+    True,
+    -1,
+    2**63,
+    None,
+    [1],
+]
+
+
+@pytest.mark.parametrize("value", TIMES)
+def test_s12_times_are_whole_numbers_and_nothing_that_python_takes_for_one(
+    live: Agent, value: Any
+) -> None:
+    look = judged(live, asked(live))
+    assert isinstance(look, Seen)
+    report = look.report
+    assert Report.from_body(report.body()) == report
+    with pytest.raises(MessageError, match=r"report\.time"):
+        Report.from_body(report.body() | {"time": value})
+    order = order_for("u")
+    with pytest.raises(MessageError, match=r"order\.expires"):
+        Order.from_body(order.body() | {"expires": value})
+
+
+# S09 against the runner: the key's file.
+
+
+def test_s09_an_unfit_key_file_seals_nothing_and_is_mended_without_a_restart() -> None:
+    with agent() as running:
+        file = running.place.key_file
+        whole = file.read_bytes()
+
+        def put(content: bytes | None, mode: int = 0o440) -> None:
+            file.unlink(missing_ok=True)
+            if content is not None:
+                file.write_bytes(content)
+                file.chmod(mode)
+
+        for content, mode in ((None, 0), (b"", 0o440), (b"\n", 0o440), (b"short\n", 0o440)):
+            put(content, mode)
+            assert running.get("/1/report/node/diagnose").status == 503
+            assert running.get("/readyz").status == 503
+        for mode in (0o444, 0o460, 0o442, 0o640 | 0o004):
+            put(whole, mode)
+            assert running.get("/1/report/node/diagnose").status == 503
+        put(whole)
+        assert isinstance(judged(running, asked(running)), Seen)
+        fresh = os.urandom(20).hex().encode() + b"\n"
+        put(fresh)
+        assert isinstance(judged(running, asked(running), key=Key(fresh)), Seen)
+        assert isinstance(judged(running, asked(running), key=Key(whole)), Distrusted)
+        assert whole.decode().strip() not in running.log("runner")
+
+
+# S13: orders. The cluster's key alone lies on every node.
+
+
+def order_for(uuid: str, **changes: Any) -> Order:
+    at = now()
+    order = Order(
+        id=str(uuid4()),
+        cluster=CLUSTER,
+        node=uuid,
+        name=NODE,
+        incident=str(uuid4()),
+        command="fix",
+        stdin=digest(TEXT),
+        issued=at,
+        expires=at + 30_000,
+    )
+    return replace(order, **changes)
+
+
+def sealed(running: Agent, order: Order, pem: bytes | None = None, key: Key | None = None) -> bytes:
+    key = key or running.place.key
+    certificate, signature = sign(pem or running.place.master_pem, order_bytes(key, order))
+    return seal_order(key, order, certificate, signature)
+
+
+def runs(running: Agent) -> str:
+    log = running.place.folder / "runs"
+    return log.read_text() if log.exists() else ""
+
+
+STRANGER, _ = client_pem()
+Change = Callable[[Agent], bytes]
+
+
+def changed_order(**changes: Any) -> Change:
+    return lambda running: sealed(running, order_for(running.place.uuid, **changes))
+
+
+def outer_change(change: Callable[[dict[str, Any]], None]) -> Change:
+    def make(running: Agent) -> bytes:
+        outer = json.loads(sealed(running, order_for(running.place.uuid)))
+        change(outer)
+        return json.dumps(outer).encode()
+
+    return make
+
+
+def _borrowed(running: Agent) -> bytes:
+    """A good signature of another order, under this one's seal."""
+    one, other = order_for(running.place.uuid), order_for(running.place.uuid)
+    certificate, signature = sign(running.place.master_pem, order_bytes(running.place.key, one))
+    return seal_order(running.place.key, other, certificate, signature)
+
+
+def _listed_certificate(running: Agent) -> bytes:
+    """A stranger's signature beside a candidate's certificate, which everybody may read."""
+    order = order_for(running.place.uuid)
+    bytes_ = order_bytes(running.place.key, order)
+    _, signature = sign(STRANGER, bytes_)
+    certificate, _ = sign(running.place.master_pem, bytes_)
+    return seal_order(running.place.key, order, certificate, signature)
+
+
+def _two_certificates(running: Agent) -> bytes:
+    order = order_for(running.place.uuid)
+    mine, signature = sign(STRANGER, order_bytes(running.place.key, order))
+    theirs, _ = sign(running.place.master_pem, b"")
+    return seal_order(running.place.key, order, mine + theirs, signature)
+
+
+def _as_report(running: Agent) -> bytes:
+    order = order_for(running.place.uuid)
+    outer = json.loads(seal(running.place.key, Purpose.REPORT, order.id, order.body()))
+    good = json.loads(sealed(running, order))
+    return json.dumps(good | outer).encode()
+
+
+REFUSED: dict[str, Change] = {
+    "signed by the cluster's key alone": outer_change(
+        lambda o: (o.pop("signature"), o.pop("certificate"), None)[2]
+    ),
+    "empty signature": outer_change(lambda o: o.update(signature="")),
+    "signature null": outer_change(lambda o: o.update(signature=None)),
+    "signature not base64": outer_change(lambda o: o.update(signature="!" * 344)),
+    "certificate is no certificate": outer_change(lambda o: o.update(certificate="x")),
+    "certificate of 100 KB": outer_change(lambda o: o.update(certificate="x" * 100_000)),
+    "no certificate (H07)": outer_change(lambda o: o.update(certificate="")),
+    "signed by no candidate (H07)": lambda a: sealed(a, order_for(a.place.uuid), STRANGER),
+    "a candidate's certificate, another's signature": _listed_certificate,
+    "two certificates, the second a candidate's": _two_certificates,
+    "signature of another order": _borrowed,
+    "sealed with another key": lambda a: sealed(a, order_for(a.place.uuid), key=KEY),
+    "sealed as a report": _as_report,
+    "downgraded to SHA-1": outer_change(lambda o: o.pop("hmac_sha256")),
+    "salt is another id": outer_change(lambda o: o.update(salt=str(uuid4()))),
+    "expired": changed_order(issued=now() - 60_000, expires=now() - 1),
+    "from the future": changed_order(issued=now() + 200_000, expires=now() + 230_000),
+    "valid for an hour": changed_order(expires=now() + 3_600_000),
+    "expires before it is issued": changed_order(issued=now() + 20_000, expires=now() + 10_000),
+    "other node": changed_order(name="node2.example"),
+    "other UUID": changed_order(node=str(uuid4())),
+    "other cluster": changed_order(cluster="other.example"),
+    "wrong diagnosis": changed_order(stdin=digest('{"status":"live-repair"}')),
+    "wrong command": changed_order(command="other"),
+    "a command that is not there": changed_order(command="absent"),
+}
+
+
+@pytest.mark.parametrize("make", REFUSED.values(), ids=REFUSED.keys())
+def test_s13_orders_that_are_refused(live: Agent, make: Change) -> None:
+    before = runs(live)
+    answer = live.post("/1/order", make(live))
+    assert (answer.status, answer.body) == (403, b'{"error": "refused"}'), "no reason is told"
+    assert runs(live) == before
+    assert "order-refused why=" in live.log("runner").splitlines()[-1]
+
+
+def receipt_of(live: Agent, order: Order) -> Receipt:
+    raw: Raw = live.get(f"/1/order/{order.id}?salt={SALT}")
+    return Receipt.from_body(unseal(live.place.key, Purpose.RECEIPT, SALT, raw.body))
+
+
+def carried_out(live: Agent, raw: bytes, order: Order) -> None:
+    before = runs(live).count("run")
+    assert live.post("/1/order", raw).status == 202
+    wait_for(lambda: receipt_of(live, order).progress is not Progress.STARTED, live)
+    assert receipt_of(live, order).progress is Progress.DONE
+    assert runs(live).count("run") == before + 1
+    assert runs(live).endswith("run\n" + TEXT), "fed with the very bytes that were reported"
+
+
+def test_s13_a_good_order_runs_once_however_often_it_is_sent(live: Agent) -> None:
+    order = order_for(live.place.uuid)
+    raw = sealed(live, order)
+    carried_out(live, raw, order)
+    before = runs(live)
+    for _ in range(3):
+        assert live.post("/1/order", raw).status == 202, "the receipt again"
+    assert runs(live) == before
+    live.stop("runner", kill=True)
+    live.start("runner")
+    wait_for(lambda: live.get("/readyz").status == 200, live)
+    assert live.post("/1/order", raw).status == 202
+    assert runs(live) == before, "nor after the runner was killed"
+    wait_for(lambda: TEXT.encode() in said(live), live)
+
+
+def test_s13_a_candidate_just_demoted_orders_nothing_any_more(live: Agent) -> None:
+    file, lines = "master_candidates_certs", f"{live.place.uuid}={live.place.master_digest}\n"
+    order = order_for(live.place.uuid)
+    try:
+        live.place.ssconf(file, "")
+        assert live.post("/1/order", sealed(live, order)).status == 403
+        live.place.ssconf(file, lines.replace(":", "").lower())
+        assert live.post("/1/order", sealed(live, order)).status == 403
+    finally:
+        live.place.ssconf(file, lines)
+    carried_out(live, sealed(live, order), order)
+
+
+@pytest.mark.skipif(not shutil.which("openssl"), reason="openssl is not installed")
+def test_s13_h07_a_version_1_certificate_as_ganeti_makes_them_is_accepted(live: Agent) -> None:
+    folder = live.place.folder
+    key, request = f"{folder}/v1.key", f"{folder}/v1.csr"
+    subprocess.run(
+        (
+            "openssl req -new -newkey rsa:2048 -nodes -subj /CN=ganeti.example.com"
+            f" -keyout {key} -out {request}"
+        ).split(),
+        check=True,
+        capture_output=True,
+    )
+    made = subprocess.run(
+        ["openssl", "x509", "-req", "-in", request, "-signkey", key, "-days", "1"],
+        check=True,
+        capture_output=True,
+    ).stdout
+    shown = subprocess.run(
+        ["openssl", "x509", "-noout", "-text", "-fingerprint", "-sha1"],
+        input=made,
+        check=True,
+        capture_output=True,
+    ).stdout.decode()
+    if "Version: 1 " not in shown:
+        pytest.skip("this openssl makes no version 1 certificates")
+    known = shown.rpartition("Fingerprint=")[2].strip()
+    old = f"{live.place.uuid}={live.place.master_digest}\n"
+    live.place.ssconf("master_candidates_certs", f"{old}{uuid4()}={known}\n")
+    order = order_for(live.place.uuid)
+    try:
+        carried_out(live, sealed(live, order, Path(key).read_bytes() + made), order)
+    finally:
+        live.place.ssconf("master_candidates_certs", old)
+
+
+def test_s13_orders_do_not_hold_up_reports(live: Agent) -> None:
+    """Judging a signature takes a process; a node that sends many must not silence another."""
+    raw = sealed(live, order_for(live.place.uuid), STRANGER)
+    head = f"POST /1/order HTTP/1.1\r\nHost: x\r\nContent-Length: {len(raw)}\r\n"
+    whole = f"{head}Content-Type: application/json\r\n\r\n".encode() + raw
+    connections = [live.connect() for _ in range(10)]
+    try:
+        for connection in connections:
+            connection.sendall(whole)
+        waits = []
+        for _ in range(5):
+            began = time.monotonic()
+            assert live.get("/1/report/node/diagnose").status == 200
+            waits.append(time.monotonic() - began)
+        for connection in connections:
+            connection.settimeout(30)
+            assert b" 403 " in connection.recv(65536)
+        assert max(waits) < 1, waits
+    finally:
+        for connection in connections:
+            connection.close()
+
+
+# The front taken over.
+
+
+def found_in_memory(pid: int, wanted: list[bytes]) -> list[bytes]:
+    """Which of the byte strings stand anywhere in a process's readable memory."""
+    found = set()
+    with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb") as memory:
+        for line in maps:
+            place, mode, *_ = line.split()
+            if "r" not in mode or "[v" in line:
+                continue
+            start, end = (int(part, 16) for part in place.split("-"))
+            while start < end:
+                size = min(end - start, 16 * 2**20)
+                try:
+                    memory.seek(start)
+                    part = memory.read(size)
+                except (OSError, OverflowError):
+                    part = b""
+                found |= {one for one in wanted if one in part}
+                start += size - 64 if size == 16 * 2**20 else size
+    return sorted(found)
+
+
+def test_a_front_taken_over_yields_no_key(live: Agent) -> None:
+    """Its memory and its open files are searched; the same search does find it in the runner."""
+    for _ in range(20):
+        assert asked(live).status == 200
+        live.post("/1/order", sealed(live, order_for(live.place.uuid), STRANGER))
+    key = live.place.key
+    secrets = [key.whole.strip(), *(key.for_purpose(purpose) for purpose in Purpose)]
+    secrets += [hashlib.sha1(key.whole).digest(), live.place.master_pem[100:160]]
+    assert found_in_memory(live.pid("front"), secrets) == []
+    assert key.whole.strip() in found_in_memory(live.pid("runner"), secrets)
+    open_files = {
+        os.readlink(f"/proc/{live.pid('front')}/fd/{fd}")
+        for fd in os.listdir(f"/proc/{live.pid('front')}/fd")
+    }
+    assert not [name for name in open_files if str(live.place.folder / "ganeti") in name]
+
+
+def test_the_runners_socket_gives_no_key_to_whoever_holds_the_front(live: Agent) -> None:
+    """All that can be asked there, asked; strangers are not even heard."""
+    from nodeagent.agent.link import Link
+
+    async def ask_all() -> str:
+        link = Link(str(live.place.folder / "runner.sock"))
+        answers = []
+        for verb in ("hello", "report", "order", "receipt", "health", "key", "run", "", "__init__"):
+            answers.append(
+                await link.ask({"verb": verb, "id": "../ganeti/hmac.key", "order": "{}"})
+            )
+        link.close()
+        return json.dumps(answers)
+
+    assert live.place.key.whole.decode().strip() not in asyncio.run(ask_all())
+    asyncio.run(ask_all())
+    mode = (live.place.folder / "runner.sock").stat().st_mode
+    assert mode & 0o007 == 0
