@@ -168,7 +168,7 @@ class _Supervisor:
                 answer = {"stuck": await self._wake()}
             self.answered = True
             self.last = answer.get("last") is not False
-            self.clean = not answer.get("stuck")
+            self.clean = "last" in answer and not answer.get("stuck")
         except OSError as error:
             return _unstarted(f"no supervisor: {error.strerror}")
         finally:
@@ -186,14 +186,14 @@ class _Supervisor:
         )
 
     def _hear(self) -> None:
-        answer = {}
         try:
-            if raw := self._socket.recv(65536):
-                answer = json.loads(raw)
+            answer = json.loads(self._socket.recv(65536))
         except BlockingIOError:
             return
-        except (OSError, ValueError):
-            log.exception("supervisor-unheard pid=%d", self._pid)
+        except (OSError, ValueError):  # nothing at all is what a dead one says
+            answer = {}
+        if not isinstance(answer, dict):
+            answer = {}
         if not self._answer.done():
             self._answer.set_result(answer)
         if not answer:
@@ -201,13 +201,13 @@ class _Supervisor:
 
     def _give_up(self) -> None:
         """The supervisor itself is stopped or stuck: end it, and be its heir."""
-        log.error("supervisor-late pid=%d", self._pid)
-        with suppress(OSError):
-            os.kill(self._pid, signal.SIGKILL)  # not yet waited for, hence still this process
+        if self._watch >= 0:  # not waited for yet, so this is still its number
+            os.kill(self._pid, signal.SIGKILL)
 
     def _reap(self) -> None:
         self._loop.remove_reader(self._watch)
         os.close(self._watch)
+        self._watch = -1
         with suppress(ChildProcessError):
             os.waitpid(self._pid, 0)
         self.hang_up()
@@ -241,11 +241,12 @@ class _Supervisor:
                         os.kill(each, signal.SIGKILL)
                 if os.waitpid(pid, os.WNOHANG) == (0, 0):
                     found += below
-        return found
+        return list(dict.fromkeys(found))
 
     async def _wake(self) -> list[int]:
-        """Hold the wake of a dead supervisor; name the strays that are still there after it."""
+        """Hold the wake of a lost supervisor; name the strays that are still there after it."""
         log.error("supervisor-lost pid=%d", self._pid)
+        self._give_up()
         with suppress(TimeoutError):
             async with asyncio.timeout(supervisor.PATIENCE):
                 await self._gone.wait()

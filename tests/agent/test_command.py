@@ -1,0 +1,264 @@
+"""What running a command promises; the attacks on it are tests/attacks/test_processes.py."""
+
+import asyncio
+import os
+import socket
+import subprocess
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from nodeagent.agent import command, supervisor
+from nodeagent.agent.command import STDERR_KEPT, Commands
+from nodeagent.agent.run import Finished, Limits, Ran, StillRunning
+from tests.attacks.folder import GOOD, Marked, marked, put, run, trusted_folder, vetted
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    with trusted_folder() as place:
+        yield place
+
+
+@pytest.fixture
+def mark() -> Iterator[Marked]:
+    with marked() as one:
+        yield one
+
+
+Ask = Callable[[str], Awaitable[Ran]]
+
+
+def with_commands(
+    folder: Path, journey: Callable[[Commands, Ask], Awaitable[None]], spare: int = 1
+) -> None:
+    """Run a journey of several runs by one Commands."""
+
+    async def whole() -> None:
+        commands = Commands(spare=spare)
+
+        async def ask(name: str) -> Ran:
+            with vetted(folder, name) as found:
+                return await commands.run(found, b"", Limits(seconds=5))
+
+        await journey(commands, ask)
+        await commands.close()
+        assert supervisor.children(os.getpid()) == []
+
+    asyncio.run(whole())
+
+
+def keepers(commands: Commands) -> set[int]:
+    return {keeper._pid for keeper in commands._all}
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "fault"),
+    [
+        ("exit 0", 0, None),
+        ("exit 7", 7, "exit code 7"),
+        ("echo one >&2; echo two >&2; exit 1", 1, 'exit code 1: "two"'),
+        ("printf '\\033[2J' >&2; exit 1", 1, 'exit code 1: "\\u001b[2J"'),
+        ("printf '\\377' >&2; exit 255", 255, 'exit code 255: "\\ufffd"'),
+        ("kill -KILL $$", -9, "was ended by signal 9"),
+        ("kill -SEGV $$", -11, "was ended by signal 11"),
+    ],
+)
+def test_how_it_ended(folder: Path, text: str, code: int, fault: str | None) -> None:
+    put(folder, "tool", f"#!/bin/sh\n{text}\n")
+    ran = run(folder)
+    assert (ran.code, ran.fault, ran.stopped) == (code, fault, None)
+
+
+@pytest.mark.parametrize(
+    ("ran", "fault"),
+    [
+        (Finished(0, b"", b""), None),
+        (Finished(None, b"", b""), "was lost"),
+        (Finished(0, b"", b"", stopped="output"), "was stopped: more output than allowed"),
+        (Finished(0, b"", b"", stopped="memory"), "was stopped: more memory than allowed"),
+        (Finished(None, b"", b"", unstarted="no such"), "could not be started: no such"),
+        (
+            Finished(None, b"", b"", stopped="time", stuck=(7, 8)),
+            "cannot be ended: process 7, 8 does not even heed SIGKILL",
+        ),
+        (StillRunning("tool"), "its last run has not ended yet"),
+    ],
+)
+def test_fault_is_one_line(ran: Ran, fault: str | None) -> None:
+    assert ran.fault == fault
+
+
+def test_both_outputs_and_the_input(folder: Path) -> None:
+    put(folder, "tool", "#!/bin/sh\ncat\necho said >&2\n")
+    ran = run(folder, stdin=b"given\0\xff")
+    assert (ran.stdout, ran.stderr) == (b"given\0\xff", b"said\n")
+
+
+@pytest.mark.parametrize(("size", "stopped"), [(999, None), (1000, None), (1001, "output")])
+def test_output_limit_is_exact(folder: Path, size: int, stopped: str | None) -> None:
+    put(folder, "tool", f"#!/bin/sh\nhead -c {size} /dev/zero\n")
+    ran = run(folder, limits=Limits(output_bytes=1000))
+    assert (len(ran.stdout), ran.stopped) == (min(size, 1000), stopped)
+
+
+def test_of_much_stderr_the_head_is_kept(folder: Path) -> None:
+    put(folder, "tool", "#!/bin/sh\nhead -c 1000000 /dev/zero >&2\necho GOOD\n")
+    ran = run(folder)
+    assert (ran.fault, ran.stdout, len(ran.stderr)) == (None, b"GOOD\n", STDERR_KEPT)
+
+
+def test_last_words_after_sigterm_are_heard(folder: Path) -> None:
+    put(folder, "tool", "#!/bin/sh\ntrap 'echo bye; exit 3' TERM\nsleep 60 & wait\n")
+    ran = run(folder, limits=Limits(seconds=0.3))
+    assert (ran.stopped, ran.code, ran.stdout) == ("time", 3, b"bye\n")
+
+
+def test_a_supervisor_serves_again(folder: Path) -> None:
+    put(folder, "tool")
+
+    async def journey(commands: Commands, ask: Ask) -> None:
+        await ask("tool")
+        await asyncio.sleep(0.1)
+        first = keepers(commands)
+        assert len(first) == 2  # the one that served, and the spare one
+        for _ in range(10):
+            assert (await ask("tool")).fault is None
+        await asyncio.sleep(0.05)
+        assert keepers(commands) == first
+
+    with_commands(folder, journey)
+
+
+def test_but_not_for_ever(folder: Path) -> None:
+    put(folder, "tool")
+
+    async def journey(commands: Commands, ask: Ask) -> None:
+        await ask("tool")
+        await asyncio.sleep(0.1)
+        first = keepers(commands)
+        for _ in range(2 * supervisor.RUNS):
+            assert (await ask("tool")).fault is None
+        assert not keepers(commands) & first
+
+    with_commands(folder, journey)
+
+
+@pytest.mark.parametrize(
+    "mess", ["sleep {} &", "trap '' TERM; sleep {}", "(setsid sleep {} &) &", "sleep {}"]
+)
+def test_and_not_after_it_had_to_kill(folder: Path, mark: Marked, mess: str) -> None:
+    put(folder, "messy", "#!/bin/sh\n" + mess.replace("{}", mark.seconds) + "\n")
+    put(folder, "tool")
+
+    async def journey(commands: Commands, ask: Ask) -> None:
+        with vetted(folder, "messy") as messy:
+            running = asyncio.create_task(commands.run(messy, b"", Limits(seconds=0.3)))
+            await asyncio.sleep(0.1)
+            serving = commands._busy["messy"]._pid if "messy" in commands.busy else 0
+            await running
+        assert commands.busy == set()
+        assert (await ask("tool")).fault is None
+        assert serving == 0 or mess == "sleep {}" or serving not in keepers(commands)
+
+    with_commands(folder, journey)
+    assert mark.pids() == []
+
+
+def test_different_commands_run_side_by_side(folder: Path) -> None:
+    names = ["one", "two", "three"]
+    for name in names:
+        put(folder, name, "#!/bin/sh\nsleep 0.4\n")
+
+    async def journey(commands: Commands, ask: Ask) -> None:
+        start = asyncio.get_running_loop().time()
+        assert [ran.fault for ran in await asyncio.gather(*map(ask, names))] == [None] * 3
+        assert asyncio.get_running_loop().time() - start < 1.0
+        assert len(keepers(commands)) <= 4
+
+    with_commands(folder, journey)
+
+
+def test_without_spare_ones_nothing_stays(folder: Path) -> None:
+    put(folder, "tool")
+
+    async def journey(commands: Commands, ask: Ask) -> None:
+        for _ in range(3):
+            assert (await ask("tool")).fault is None
+        await asyncio.sleep(0.1)
+        assert keepers(commands) == set()
+
+    with_commands(folder, journey, spare=0)
+
+
+def test_a_cancelled_run_ends_and_frees_its_name(folder: Path, mark: Marked) -> None:
+    put(folder, "tool", f"#!/bin/sh\nsleep {mark.seconds}\n")
+    put(folder, "other")
+
+    async def journey(commands: Commands, ask: Ask) -> None:
+        running = asyncio.ensure_future(ask("tool"))
+        await asyncio.sleep(0.2)
+        assert commands.busy == {"tool"}
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        async with asyncio.timeout(3):
+            while commands.busy:
+                await asyncio.sleep(0.01)
+        assert mark.pids() == []
+        assert (await ask("other")).fault is None
+
+    with_commands(folder, journey)
+
+
+def test_a_stop_that_comes_too_late_harms_no_later_run(folder: Path) -> None:
+    put(folder, "tool", "#!/bin/sh\nsleep 0.1\necho GOOD\n")
+
+    async def journey(commands: Commands, ask: Ask) -> None:
+        commands.warm_up()
+        [keeper] = commands._idle
+        keeper._socket.send(b"stop")
+        ran = await ask("tool")
+        assert isinstance(ran, Finished)
+        assert (ran.fault, ran.stdout) == (None, b"GOOD\n")
+
+    with_commands(folder, journey)
+
+
+@pytest.mark.parametrize("answer", [b"{", b"\xff", b"[]", b"null"])
+def test_an_unreadable_answer_is_a_lost_run(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, answer: bytes
+) -> None:
+    put(folder, "tool")
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.setblocking(False)
+    fake = subprocess.Popen(["sleep", "300"])
+    monkeypatch.setattr(command, "_start", lambda _: (ours, fake.pid))
+
+    async def journey(commands: Commands, ask: Ask) -> None:
+        theirs.send(answer)
+        assert (await ask("tool")).fault == "was lost"
+        assert commands.busy == set()
+
+    with_commands(folder, journey, spare=0)
+    theirs.close()
+    fake.wait()
+
+
+def test_limits_of_one_run_are_not_those_of_the_next(folder: Path) -> None:
+    put(folder, "tool", "#!/bin/sh\nulimit -v; ulimit -n\n")
+
+    async def journey(commands: Commands, ask: Ask) -> None:
+        for memory, files in ((2**28, 50), (2**30, 100), (2**28, 50)):
+            with vetted(folder) as tool:
+                ran = await commands.run(tool, b"", Limits(memory=memory, files=files))
+            assert isinstance(ran, Finished)
+            assert ran.stdout.split() == [b"%d" % (memory // 1024), b"%d" % files]
+
+    with_commands(folder, journey)
+
+
+def test_very_long_time_limit(folder: Path) -> None:
+    put(folder, "tool")
+    assert run(folder, limits=Limits(seconds=1e9)).stdout == GOOD.split()[-1].encode() + b"\n"

@@ -1,0 +1,760 @@
+"""P01 to P16: attacks by what is executed, on the runner and on the node: real processes only.
+
+| id  | not tried here                      | because                                         |
+|-----|-------------------------------------|-------------------------------------------------|
+| P03 | nice, ionice                        | inherited from the unit on purpose              |
+| P08 | `systemd-run`, `at`                 | another daemon's child: root may ask it to, and |
+|     |                                     | what it starts is not of this run               |
+| P13 | the receipt says "failed" after     | kept by the runner, not by what runs commands:  |
+|     | a restart, never a second run       | tested with it; here: a stop ends what runs     |
+| P15 | setting the clock                   | it is everybody's on this machine; the modules  |
+|     |                                     | are shown to read no wall clock                 |
+| P16 | ENOSPC on the journal, mlock        | receipts belong to the runner; nothing is locked|
+"""
+
+import ast
+import asyncio
+import ctypes
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from nodeagent.agent import cgroup, command, run, supervisor, whitelist
+from nodeagent.agent.cgroup import Cages
+from nodeagent.agent.command import Commands
+from nodeagent.agent.run import Finished, Limits, Ran, StillRunning
+from nodeagent.agent.whitelist import Refused, Vetted
+
+from .folder import (
+    GOOD,
+    IS_ROOT,
+    Marked,
+    find,
+    groups,
+    marked,
+    needs_root,
+    put,
+    refusal,
+    run_text,
+    vetted,
+)
+from .folder import run as run_tool
+
+REPOSITORY = Path(__file__).parents[2]
+SHORT = Limits(seconds=0.5)
+CAGES = {"groups": Cages, "no groups": lambda: Cages([])}
+either_way = pytest.mark.parametrize("cages", CAGES.values(), ids=CAGES)
+Make = Callable[[], Cages]
+
+
+@pytest.fixture
+def mark() -> Iterator[Marked]:
+    with marked() as one:
+        yield one
+
+
+@pytest.fixture
+def subreaper() -> Iterator[None]:
+    """As the runner does it: what a dead supervisor leaves comes to us."""
+    prctl = ctypes.CDLL(None).prctl
+    prctl(36, 1, 0, 0, 0)
+    yield
+    prctl(36, 0, 0, 0, 0)
+
+
+def test_p01_environment_is_fixed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hostile = "LD_PRELOAD IFS BASH_ENV ENV PYTHONPATH NOTIFY_SOCKET LISTEN_FDS LISTEN_PID"
+    for name in [*hostile.split(), "CREDENTIALS_DIRECTORY", "INVOCATION_ID", "BASH_FUNC_ls%%"]:
+        monkeypatch.setenv(name, "/tmp/evil")
+    monkeypatch.setenv("PATH", "/tmp/evil:" + os.environ["PATH"])
+    ran = run_text(folder, "#!/bin/sh\ncat /proc/$$/environ\n")
+    assert dict(pair.split("=", 1) for pair in ran.stdout.decode().rstrip("\0").split("\0")) == {
+        "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+        "LC_ALL": "C.UTF-8",
+        "HOME": "/",
+        "NODEAGENT_COMMAND": "tool",
+    }
+
+
+def test_p01_python_imports_from_nowhere_unsafe(folder: Path) -> None:
+    """A script's own folder comes first on its path: for a copy in memory that is no folder."""
+    ran = run_text(folder, "#!/usr/bin/env python3\nimport sys\nprint(sys.path[0])\n")
+    if ran.code == 127:
+        pytest.skip("no python3 in the system's PATH")
+    assert ran.stdout.strip() in (b"/", b"/proc/self/fd")
+
+
+def test_p02_no_descriptor_is_inherited(folder: Path) -> None:
+    with vetted_secrets(folder):
+        script = "#!/bin/sh\nfind /proc/$$/fd -mindepth 1 -printf '%f %l\\n'\n:\n"
+        ran = run_text(folder, script)
+    seen = dict(line.split(" ", 1) for line in ran.stdout.decode().splitlines())
+    assert set(seen) <= {"0", "1", "2", "3", "10", "255"}  # 10, 255: where shells keep a script
+    assert seen["0"] == "/dev/null"
+    assert seen["1"].startswith("pipe:")
+    assert seen["2"].startswith("pipe:")
+    assert "tool" in seen["3"]
+    assert not any("secret" in target or "socket" in target for target in seen.values())
+
+
+def test_p02_own_text_cannot_be_changed_by_the_command(folder: Path) -> None:
+    ran = run_text(folder, "#!/bin/sh\necho EVIL > /proc/self/fd/3\necho EVIL >&3\necho GOOD\n")
+    assert ran.stdout == b"GOOD\n"
+
+
+def test_p03_a_plain_process(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = """#!/bin/sh
+pwd; umask; ulimit -c; ulimit -n; ulimit -v; cat /proc/$$/oom_score_adj
+tr '\\0' ' ' < /proc/$$/cmdline; echo
+grep -E 'Sig(Blk|Ign)' /proc/$$/status | tr -d '\\t'
+set -- $(cat /proc/$$/stat); test $$ = $6 && echo leads its session; echo tty $7
+"""
+    monkeypatch.chdir(folder)
+    old_mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGUSR2})
+    old_action = signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    old_umask = os.umask(0)
+    try:
+        with _oom_score("500"):
+            ran = run_text(folder, script)
+    finally:
+        os.umask(old_umask)
+        signal.signal(signal.SIGUSR1, old_action)
+        signal.pthread_sigmask(signal.SIG_SETMASK, old_mask)
+    assert ran.stderr == b""
+    assert ran.stdout.decode().splitlines() == [
+        "/",
+        "0077",
+        "0",
+        "256",
+        str(512 * 1024),
+        "0" if IS_ROOT else "500",
+        "/bin/sh /proc/self/fd/3 ",
+        "SigBlk:0000000000000000",
+        "SigIgn:0000000180000000",  # 32 and 33 are the C library's own, ignored by posix_spawn
+        "leads its session",
+        "tty 0",
+    ]
+
+
+def test_p03_the_only_argument_is_the_name(folder: Path) -> None:
+    shutil.copyfile("/bin/sleep", folder / "tool")
+    (folder / "tool").chmod(0o755)
+    ran = run_tool(folder)
+    assert ran.code == 1
+    assert ran.stderr.startswith(b"tool: missing operand")
+
+
+PYTHON = f"#!{sys.executable} -S\nimport os\n"
+
+
+@either_way
+@pytest.mark.parametrize(
+    "text",
+    [
+        "#!/bin/sh\nexec yes\n",
+        "#!/bin/sh\nexec cat /dev/zero\n",
+        "#!/bin/sh\nexec cat /dev/zero >&2\n",
+        PYTHON + "while True: os.write(1, b'x' * 99999); os.write(2, b'y' * 99999)\n",
+        "#!/bin/sh\ntrap '' TERM PIPE\nwhile :; do head -c 99999 /dev/zero; done\n",
+        "#!/bin/sh\nhead -c 9999999 /dev/zero\n",
+    ],
+)
+def test_p04_output_bomb(folder: Path, text: str, cages: Make) -> None:
+    put(folder, "tool", text)
+    start = time.monotonic()
+    ran = run_tool(folder, limits=Limits(seconds=30, output_bytes=100_000), cages=cages())
+    assert ran.stopped == "output"
+    assert ran.fault == "was stopped: more output than allowed"
+    assert len(ran.stdout) <= 100_000
+    assert len(ran.stderr) <= command.STDERR_KEPT
+    assert time.monotonic() - start < 8
+    assert not ran.stuck
+
+
+def test_p04_drip(folder: Path) -> None:
+    text = "#!/bin/sh\nwhile :; do printf x; sleep 0.05; done\n"
+    ran = run_text(folder, text, SHORT)
+    assert ran.stopped == "time"
+    assert 2 < len(ran.stdout) < 20
+    assert set(ran.stdout) == {ord("x")}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        GOOD,
+        "#!/bin/sh\nexec 0<&-\necho GOOD\n",
+        "#!/bin/sh\nhead -c 1000 > /dev/null\necho GOOD\n",
+        "#!/bin/sh\nhead -c 900000 /dev/zero >&2\ncat | wc -c >&2\necho GOOD\n",
+        "#!/bin/sh\nexec 1>&- 2>&-\nexit 0\n",
+    ],
+)
+def test_p05_standard_input_ignored_closed_or_half_read(folder: Path, text: str) -> None:
+    put(folder, "tool", text)
+    ran = run_tool(folder, stdin=os.urandom(1024 * 1024))
+    assert ran.fault is None
+    assert ran.stdout == (b"GOOD\n" if "GOOD" in text else b"")
+
+
+def test_p05_every_byte_arrives(folder: Path) -> None:
+    put(folder, "tool", "#!/bin/sh\nexec cat\n")
+    given = os.urandom(1024 * 1024)
+    ran = run_tool(folder, stdin=given, limits=Limits(output_bytes=len(given)))
+    assert ran.fault is None
+    assert ran.stdout == given
+
+
+@either_way
+@pytest.mark.parametrize(
+    ("text", "code", "most"),
+    [
+        ("sleep {}", -signal.SIGTERM, 1.5),
+        ("trap 'exit 9' TERM; sleep {} & wait", 9, 1.5),
+        ("trap '' TERM; sleep {}; sleep {}; sleep {}", None, 4),
+        ("kill -STOP $$; echo EVIL", None, 4),
+        ("sleep {} & kill -STOP 0", None, 4),
+    ],
+)
+def test_p06_time_limit(
+    folder: Path, mark: Marked, text: str, code: int | None, most: float, cages: Make
+) -> None:
+    put(folder, "tool", "#!/bin/sh\n" + text.replace("{}", mark.seconds) + "\n")
+    start = time.monotonic()
+    ran = run_tool(folder, limits=SHORT, cages=cages())
+    assert time.monotonic() - start < most + 0.5
+    assert (ran.stopped, ran.code, ran.stuck) == ("time", code, ())
+    assert ran.fault == "was stopped: more time than allowed"
+    assert mark.pids() == []
+
+
+@either_way
+def test_p06_more_processes_than_allowed(folder: Path, mark: Marked, cages: Make) -> None:
+    text = f"#!/bin/sh\nfor i in $(seq 30); do sleep {mark.seconds} & done\nwait\n"
+    put(folder, "tool", text)
+    limits = Limits(seconds=5, processes=10)
+    ran = run_tool(folder, limits=limits, cages=cages())
+    assert ran.stopped == "processes"
+    assert mark.pids() == []
+
+
+@either_way
+def test_p06_as_many_processes_as_allowed(folder: Path, mark: Marked, cages: Make) -> None:
+    text = f"#!/bin/sh\nfor i in 1 2 3; do sleep {mark.seconds} & done\nexec sleep 0.3\n"
+    put(folder, "tool", text)
+    assert run_tool(folder, limits=Limits(processes=4), cages=cages()).fault is None
+    put(folder, "tool", "#!/bin/sh\nexec sleep 0.3\n")
+    assert run_tool(folder, limits=Limits(processes=1), cages=cages()).fault is None
+
+
+@needs_root
+def test_p06_fork_bomb(folder: Path, mark: Marked) -> None:
+    if "pids" not in (kind := Cages().kind):
+        pytest.skip(f"no pids controller here: {kind}")
+    text = (
+        f"#!/bin/bash\n: {mark.seconds}\nbomb() {{ bomb | bomb & }}; bomb\nsleep {mark.seconds}\n"
+    )
+    ran = run_text(folder, text, SHORT)
+    assert ran.stopped in ("processes", "time")
+    assert ran.stuck == ()
+    assert mark.pids() == []
+
+
+@either_way
+def test_p06_hydra(folder: Path, mark: Marked, cages: Make) -> None:
+    """Each forks a successor and exits, faster than one can look: no list of them is ever true."""
+    successor = f"if os.fork(): os._exit(0)\n    os.setsid()  # {mark.seconds}\n"
+    text = f"{PYTHON}if not os.fork():\n  while True:\n    {successor}os._exit(0)\n"
+    put(folder, "tool", text)
+    ran = run_tool(folder, cages=cages(), limits=Limits(seconds=3))
+    assert ran.code == 0
+    deadline = time.monotonic() + 5
+    while _in_folder(folder) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert _in_folder(folder) == []
+
+
+@either_way
+def test_p07_background_child_holds_the_output(folder: Path, mark: Marked, cages: Make) -> None:
+    put(folder, "tool", f"#!/bin/sh\nsleep {mark.seconds} &\necho GOOD\n")
+    start = time.monotonic()
+    ran = run_tool(folder, cages=cages())
+    assert (ran.fault, ran.stdout) == (None, b"GOOD\n")
+    assert time.monotonic() - start < 2
+    assert mark.pids() == []
+
+
+ESCAPES = {
+    "setsid": "setsid sleep {} &",
+    "setsid twice": "setsid setsid sleep {} &",
+    "double fork": "( ( sleep {} & ) & )",
+    "nohup": "nohup sleep {} > /dev/null 2>&1 < /dev/null &",
+    "ignores all": "trap '' TERM HUP INT; setsid sleep {} &",
+    "stopped": "sleep {} & sleep 0.1; kill -STOP $!",
+    "a reaper of its own": "python3 -c 'import ctypes, os\n"
+    "ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)\n"
+    'os.fork() or (os.setsid(), os.fork() and os._exit(0), os.execvp("sleep", ["sleep", "{}"]))\n'
+    "import time; time.sleep({})' &",
+    "pid namespace": "unshare --pid --fork --kill-child sleep {} &",
+    "its own init": "unshare --pid --fork sh -c 'sleep {} & sleep {}' &",
+}
+
+
+@either_way
+@pytest.mark.parametrize("how", ESCAPES)
+def test_p08_descendants_die_with_the_command(
+    folder: Path, mark: Marked, how: str, cages: Make
+) -> None:
+    if "namespace" in how or "init" in how:
+        _need_namespaces()
+    escape = ESCAPES[how].replace("{}", mark.seconds)
+    put(folder, "tool", f"#!/bin/sh\n{escape}\nsleep 0.3\npgrep -f {mark.seconds} | wc -l\n")
+    ran = run_tool(folder, cages=cages())
+    assert ran.fault is None
+    assert int(ran.stdout) >= 1, "it never ran"
+    assert mark.pids() == []
+
+
+def test_p08_setsid_escapes_a_killed_group(folder: Path, mark: Marked) -> None:
+    text = f"#!/bin/sh\nsetsid sleep {mark.seconds} &\nsleep {mark.seconds}\n"
+    naive = subprocess.Popen([put(folder, "tool", text)], start_new_session=True)
+    assert len(mark.wait(2)) == 2
+    os.killpg(naive.pid, signal.SIGKILL)
+    naive.wait()
+    time.sleep(0.1)
+    assert len(mark.pids()) == 1
+
+
+@needs_root
+@either_way
+def test_p09_uninterruptible_sleep(folder: Path, cages: Make) -> None:
+    async def attack(frozen: Path, thaw: Callable[[], None]) -> None:
+        commands = Commands(spare=1, cages=cages())
+        with vetted(folder, "writer") as writer, vetted(folder, "other") as other:
+            start = time.monotonic()
+            ran = await commands.run(writer, b"", SHORT)
+            took = time.monotonic() - start
+            assert isinstance(ran, Finished)
+            assert ran.stopped == "time"
+            assert ran.stuck
+            assert "does not even heed SIGKILL" in (ran.fault or "")
+            assert took < 0.5 + supervisor.GRACE + supervisor.PATIENCE + 1
+            assert (set(commands.busy), commands.stuck) == ({"writer"}, 1)
+            assert await commands.run(writer, b"", SHORT) == StillRunning("writer")
+            for _ in range(3):
+                start = time.monotonic()
+                answer = await commands.run(other, b"", Limits())
+                assert isinstance(answer, Finished)
+                assert answer.stdout == b"GOOD\n"
+                assert time.monotonic() - start < 1
+            assert commands.busy == {"writer"}
+            assert not (frozen / "written").exists()
+            thaw()
+            await until(lambda: not commands.busy)
+            assert commands.stuck == 0
+            again = await commands.run(writer, b"", Limits())
+            assert isinstance(again, Finished)
+            assert again.fault is None
+            assert (frozen / "written").exists()
+        await commands.close()
+
+    with frozen_file_system(folder) as (frozen, thaw):
+        put(folder, "writer", f"#!/bin/sh\necho > {frozen}/written\n")
+        put(folder, "other")
+        asyncio.run(attack(frozen, thaw))
+    assert supervisor.children(os.getpid()) == []
+
+
+@needs_root
+@either_way
+def test_p09_and_its_supervisor_is_killed_too(folder: Path, cages: Make, subreaper: None) -> None:
+    async def attack(thaw: Callable[[], None]) -> None:
+        commands = Commands(spare=0, cages=cages())
+        with vetted(folder, "writer") as writer:
+            running = asyncio.create_task(commands.run(writer, b"", Limits()))
+            await until(lambda: bool(_below(commands, "writer")))
+            await asyncio.sleep(0.2)
+            os.kill(commands._busy["writer"]._pid, signal.SIGKILL)
+            ran = await asyncio.wait_for(running, 3)
+            assert isinstance(ran, Finished)
+            assert (ran.code, len(ran.stuck)) == (None, 1)
+            assert (set(commands.busy), commands.stuck) == ({"writer"}, 1)
+            assert await commands.run(writer, b"", SHORT) == StillRunning("writer")
+            thaw()
+            await until(lambda: not commands.busy)
+        await commands.close()
+
+    with frozen_file_system(folder) as (frozen, thaw):
+        put(folder, "writer", f"#!/bin/sh\n: > {frozen}/written\n")
+        asyncio.run(attack(thaw))
+    assert supervisor.children(os.getpid()) == []
+
+
+@either_way
+def test_p10_two_hundred_runs_leave_nothing(folder: Path, mark: Marked, cages: Make) -> None:
+    put(folder, "plain")
+    put(folder, "messy", f"#!/bin/sh\nsleep 0 &\n(setsid sleep {mark.seconds} &) &\n")
+    put(folder, "broken", "#!/no/such/interpreter\n")
+    put(folder, "refused", mode=0o777)
+
+    async def all_of_them() -> None:
+        commands = Commands(spare=1, cages=cages())
+        for number in range(200):
+            name = "messy" if number % 20 == 0 else "broken" if number % 20 == 1 else "plain"
+            assert refusal(folder, "refused")
+            with vetted(folder, name) as tool:
+                ran = await commands.run(tool, b"text", Limits())
+            assert isinstance(ran, Finished)
+            assert (ran.fault is None) == (name != "broken")
+        assert len(supervisor.children(os.getpid())) <= 3
+        await commands.close()
+
+    asyncio.run(asyncio.sleep(0))  # whatever a first loop leaves open
+    before = sorted(os.listdir("/proc/self/fd"))
+    groups_before = groups()
+    asyncio.run(all_of_them())
+    assert sorted(os.listdir("/proc/self/fd")) == before
+    assert supervisor.children(os.getpid()) == []  # neither alive nor zombies
+    assert groups() == groups_before
+    assert mark.pids() == []
+
+
+@needs_root
+@either_way
+def test_p11_pid_namespace_dies_at_the_time_limit(folder: Path, mark: Marked, cages: Make) -> None:
+    _need_namespaces()
+    inner = f"(setsid sleep {mark.seconds} &); exec sleep {mark.seconds}"
+    text = f"#!/bin/sh\nexec unshare --pid --fork --mount-proc sh -c '{inner}'\n"
+    put(folder, "tool", text)
+    ran = run_tool(folder, limits=SHORT, cages=cages())
+    assert (ran.stopped, ran.stuck) == ("time", ())
+    assert mark.pids() == []
+
+
+LONG = "#!/bin/sh\nsetsid sleep {0} &\n(setsid sh -c 'sleep {0}; sleep {0}' &)\nsleep {0}\nexit\n"
+LONG_COUNT = 4
+
+
+@either_way
+def test_p12_supervisor_is_killed(folder: Path, mark: Marked, cages: Make, subreaper: None) -> None:
+    async def attack() -> Ran:
+        commands = Commands(spare=1, cages=cages())
+        commands.warm_up()
+        put(folder, "other")
+        with vetted(folder) as tool, vetted(folder, "other") as other:
+            running = asyncio.create_task(commands.run(tool, b"", Limits()))
+            await until(lambda: len(mark.pids()) == LONG_COUNT)
+            start = time.monotonic()
+            os.kill(commands._busy["tool"]._pid, signal.SIGKILL)
+            ran = await asyncio.wait_for(running, 3)
+            assert time.monotonic() - start < 1
+            assert mark.pids() == []
+            await until(lambda: not commands.busy)
+            alone = await commands.run(other, b"", Limits())
+            assert isinstance(alone, Finished)
+            assert alone.stdout == b"GOOD\n"
+        await commands.close()
+        return ran
+
+    put(folder, "tool", LONG.format(mark.seconds))
+    assert asyncio.run(attack()) == Finished(None, b"", b"")
+    assert supervisor.children(os.getpid()) == []
+
+
+def test_p12_only_what_was_lost_is_swept(folder: Path, mark: Marked, subreaper: None) -> None:
+    """Other supervisors, their commands, and children in our own session go on."""
+
+    async def attack() -> None:
+        commands = Commands(spare=1, cages=Cages([]))
+        with subprocess.Popen(["sleep", "300"]) as ours, vetted(folder) as tool:
+            with vetted(folder, "other") as other:
+                running = asyncio.create_task(commands.run(tool, b"", Limits()))
+                going_on = asyncio.create_task(commands.run(other, b"", Limits()))
+                await until(lambda: len(mark.pids()) == LONG_COUNT)
+                os.kill(commands._busy["tool"]._pid, signal.SIGKILL)
+                assert (await running).fault == "was lost"
+                assert (await going_on).fault is None
+            assert ours.poll() is None
+            ours.kill()
+        await commands.close()
+
+    put(folder, "tool", LONG.format(mark.seconds))
+    put(folder, "other", "#!/bin/sh\nsleep 1\n")
+    asyncio.run(attack())
+
+
+@either_way
+def test_p12_supervisor_is_stopped(
+    folder: Path,
+    mark: Marked,
+    cages: Make,
+    subreaper: None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It answers no more and does not end either: the runner ends it, and returns."""
+    monkeypatch.setattr(command, "_ANSWER_WITHIN", 0.5)
+    put(folder, "tool", f"#!/bin/sh\nkill -STOP $PPID\nexec sleep {mark.seconds}\n")
+    start = time.monotonic()
+    ran = run_tool(folder, limits=SHORT, cages=cages())
+    assert time.monotonic() - start < 2
+    assert ran.fault == "was lost"
+    assert mark.pids() == []
+
+
+def test_p12_supervisor_is_killed_before_it_is_asked(folder: Path) -> None:
+    async def attack() -> None:
+        commands = Commands(spare=2)
+        commands.warm_up()
+        for keeper in commands._idle:
+            os.kill(keeper._pid, signal.SIGKILL)
+            os.waitid(os.P_PID, keeper._pid, os.WEXITED | os.WNOWAIT)
+        with vetted(folder) as tool:
+            ran = await commands.run(tool, b"", Limits())
+        assert isinstance(ran, Finished)
+        assert ran.stdout == b"GOOD\n"
+        await commands.close()
+
+    put(folder, "tool")
+    asyncio.run(attack())
+
+
+RUNNER = """
+import asyncio, sys
+from nodeagent.agent.cgroup import Cages
+from nodeagent.agent.command import Commands
+from nodeagent.agent.run import Limits
+from tests.attacks.folder import vetted
+from pathlib import Path
+
+async def main():
+    commands = Commands(spare=1, cages=eval(sys.argv[2]))
+    commands.warm_up()
+    with vetted(Path(sys.argv[1])) as tool:
+        await commands.run(tool, b"", Limits(seconds=60))
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("cages", ["Cages()", "Cages([])"])
+def test_p12_runner_is_killed(folder: Path, mark: Marked, cages: str) -> None:
+    put(folder, "tool", LONG.format(mark.seconds))
+    with subprocess.Popen([sys.executable, "-c", RUNNER, folder, cages], cwd=REPOSITORY) as runner:
+        assert len(mark.wait(LONG_COUNT)) == LONG_COUNT
+        keepers = supervisor.children(runner.pid)
+        assert keepers
+        runner.kill()
+    assert mark.wait(0, seconds=3) == []
+    for keeper in keepers:
+        _wait_gone(keeper)
+    left = [name for _, base, _ in Cages()._homes for name in os.listdir(base)]
+    assert not [name for name in left if name.startswith(f"nodeagent-{runner.pid}-")]
+
+
+@either_way
+def test_p13_stop_of_the_runner_ends_what_runs(folder: Path, mark: Marked, cages: Make) -> None:
+    async def attack() -> None:
+        commands = Commands(spare=1, cages=cages())
+        with vetted(folder) as tool:
+            running = asyncio.create_task(commands.run(tool, b"", Limits()))
+            await until(lambda: len(mark.pids()) == LONG_COUNT)
+            running.cancel()
+            await commands.close()
+        assert mark.pids() == []
+        assert commands.busy == set()
+
+    put(folder, "tool", LONG.format(mark.seconds))
+    asyncio.run(attack())
+
+
+def test_p14_one_run_at_a_time_of_each_name(folder: Path) -> None:
+    put(folder, "tool", "#!/bin/sh\necho run >> " + str(folder / "log") + "\nsleep 0.3\n")
+    put(folder, "other")
+
+    async def attack() -> list[Ran]:
+        commands = Commands()
+        with vetted(folder) as tool, vetted(folder, "other") as other:
+            asked = [commands.run(each, b"", Limits()) for each in (tool, tool, other, tool)]
+            ran = await asyncio.gather(*asked)
+            assert commands.busy == set()
+            again = await commands.run(tool, b"", Limits())  # at once: the name is free
+        await commands.close()
+        return [*ran, again]
+
+    first, second, other, third, again = asyncio.run(attack())
+    assert (first.fault, other.fault, again.fault) == (None, None, None)
+    assert second == third == StillRunning("tool")
+    assert second.fault == "its last run has not ended yet"
+    assert (folder / "log").read_text() == "run\nrun\n"
+
+
+def test_p15_no_wall_clock_is_read() -> None:
+    for module in (cgroup, command, run, supervisor, whitelist):
+        assert module.__file__
+        tree = ast.parse(Path(module.__file__).read_text())
+        read = {ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+        names = {name for name in read if name.startswith(("time.", "datetime."))}
+        assert names <= {"time.monotonic", "time.sleep"}, module
+
+
+def test_p16_no_descriptors_left(folder: Path) -> None:
+    put(folder, "tool")
+
+    async def attack() -> None:
+        commands = Commands(spare=0)
+        before = set(os.listdir("/proc/self/fd"))
+        with vetted(folder) as tool:
+            outcomes: set[str] = set()
+            for room in range(16):
+                with _few_descriptors(room):
+                    found = find(folder)
+                    if isinstance(found, Vetted):
+                        found.close()
+                    outcomes.add(str(found) if isinstance(found, Refused) else "found")
+                    ran = await commands.run(tool, b"text", Limits())
+                assert isinstance(ran, Finished)
+                outcomes.add(ran.unstarted or "started")
+                await until(lambda: not commands._all)
+                gc_free = set(os.listdir("/proc/self/fd")) - {str(tool.fd)}
+                assert gc_free == before
+            assert outcomes >= {"started", "found", "no supervisor: Too many open files"}
+            assert '"tool": cannot be judged: Too many open files' in outcomes
+            ran = await commands.run(tool, b"", Limits())
+            assert isinstance(ran, Finished)
+            assert ran.stdout == b"GOOD\n"
+        await commands.close()
+
+    asyncio.run(attack())
+
+
+@either_way
+@pytest.mark.parametrize("mebibytes", [1, 8, 16, 24, 64])
+def test_p16_little_memory(folder: Path, mebibytes: int, cages: Make) -> None:
+    text = f"{PYTHON}kept = bytes(200 << 20)\nprint('EVIL')\n"
+    put(folder, "tool", text)
+    ran = run_tool(folder, limits=Limits(memory=mebibytes << 20, seconds=5), cages=cages())
+    assert ran.fault is not None
+    assert ran.fault != "was lost"
+    assert ran.stdout == b""
+
+
+@needs_root
+def test_p16_memory_of_all_processes_together(folder: Path) -> None:
+    """Each stays below the limit for one; their group does not."""
+    if "memory" not in (kind := Cages().kind):
+        pytest.skip(f"no memory controller here: {kind}")
+    worker = "kept = bytearray(40 << 20); import time; time.sleep(0.5); os._exit(0)"
+    text = f"{PYTHON}for _ in range(4):\n  if not os.fork(): {worker}\n"
+    text += "while True:\n  try: os.wait()\n  except ChildProcessError: break\n"
+    assert run_text(folder, text, Limits(memory=400 << 20)).fault is None
+    ran = run_text(folder, text, Limits(memory=100 << 20))
+    assert ran.fault == "was stopped: more memory than allowed"
+
+
+async def until(true: Callable[[], bool], seconds: float = 10.0) -> None:
+    """Wait for something to become true, or fail."""
+    async with asyncio.timeout(seconds):
+        while not true():
+            await asyncio.sleep(0.02)
+
+
+@contextmanager
+def frozen_file_system(folder: Path) -> Iterator[tuple[Path, Callable[[], None]]]:
+    """A real ext4, frozen: whoever writes to it sleeps and heeds no signal until the thaw."""
+    image, place = folder / "image", folder / "mount"
+    with image.open("wb") as file:
+        file.truncate(16 * 1024 * 1024)
+    place.mkdir()
+
+    def tool(*words: object) -> None:
+        subprocess.run([str(word) for word in words], check=True, capture_output=True)
+
+    try:
+        tool("mkfs.ext4", "-q", image)
+        tool("mount", "-o", "loop", image, place)
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"no loop-mounted ext4 here: {error}")
+    try:
+        tool("fsfreeze", "-f", place)
+        try:
+            yield place, lambda: tool("fsfreeze", "-u", place)
+        finally:
+            with suppress(subprocess.CalledProcessError):  # thawed by the test
+                tool("fsfreeze", "-u", place)
+    finally:
+        deadline = time.monotonic() + 5
+        while subprocess.run(["umount", place], capture_output=True).returncode:
+            assert time.monotonic() < deadline, "cannot be unmounted"
+            time.sleep(0.1)
+
+
+@contextmanager
+def vetted_secrets(folder: Path) -> Iterator[None]:
+    """Descriptors the runner might hold, made inheritable by somebody's mistake."""
+    with put(folder, "secret", "key").open() as key, put(folder, "secret2").open() as high:
+        os.set_inheritable(key.fileno(), True)
+        far = os.dup2(high.fileno(), 900, inheritable=True)
+        try:
+            yield
+        finally:
+            os.close(far)
+
+
+@contextmanager
+def _oom_score(score: str) -> Iterator[None]:
+    path = Path("/proc/self/oom_score_adj")
+    before = path.read_text()
+    path.write_text(score)
+    try:
+        yield
+    finally:
+        with suppress(PermissionError):  # an ordinary user can only raise it
+            path.write_text(before)
+
+
+@contextmanager
+def _few_descriptors(room: int) -> Iterator[None]:
+    """Leave room for so many more open files in this process."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    used = {int(name) for name in os.listdir("/proc/self/fd")}
+    highest = next(n for n in range(room, 10**6) if n - sum(u < n for u in used) >= room)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (highest, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def _below(commands: Commands, name: str) -> list[int]:
+    keeper = commands._busy.get(name)
+    return supervisor.descendants(keeper._pid) if keeper else []
+
+
+def _in_folder(folder: Path) -> list[int]:
+    """Processes that execute something called as the copies of this test are."""
+    found = []
+    for entry in os.listdir("/proc"):
+        with suppress(OSError):
+            if entry.isdigit() and "memfd:tool" in os.readlink(f"/proc/{entry}/fd/3"):
+                found.append(int(entry))
+    return found
+
+
+def _need_namespaces() -> None:
+    if not IS_ROOT or subprocess.run(["unshare", "--pid", "--fork", "true"]).returncode:
+        pytest.skip("no pid namespaces here: sudo make test")
+
+
+def _wait_gone(pid: int) -> None:
+    deadline = time.monotonic() + 5
+    while os.path.exists(f"/proc/{pid}"):
+        assert time.monotonic() < deadline, "a supervisor outlives its runner"
+        time.sleep(0.02)
