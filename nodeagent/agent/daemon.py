@@ -46,8 +46,8 @@ def run_front(load: Load) -> None:
 
 def _be(load: Load, main: Callable[[], Coroutine[None, None, None]]) -> None:
     """Run until the end; what stops a start is one line in the log, not a traceback."""
+    service.log_to_stderr(load().agent.log)
     try:
-        service.log_to_stderr(load().agent.log)
         asyncio.run(main())
     except ConfigError as error:
         log.error("cannot-start %s", error)  # noqa: TRY400
