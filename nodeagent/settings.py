@@ -114,8 +114,8 @@ class Settings:
 def load(path: str, *, owner: int | None = 0, tags: Iterable[str] = ()) -> Settings:
     """Read a file, the drop-ins beside it, and the cluster's tags; or raise ConfigError.
 
-    `owner` is the uid that must own every file, which nobody else may write; None skips
-    the test. An absent file is the defaults.
+    `owner` is the uid that, or root, must own every file, which nobody else may write;
+    None skips the test. An absent file is the defaults.
     """
     merged: dict[str, Any] = {}
     places: dict[str, str] = {}
@@ -270,11 +270,12 @@ def _read_file(path: str, owner: int | None) -> dict[str, Any]:
     try:
         with open(path, "rb") as file:
             info = os.fstat(file.fileno())
-            if owner is not None and (info.st_uid != owner or stat.S_IMODE(info.st_mode) & 0o022):
-                mode = stat.S_IMODE(info.st_mode)
+            mode = stat.S_IMODE(info.st_mode)
+            if owner is not None and (info.st_uid not in (0, owner) or mode & 0o022):
+                owners = "root" if owner == 0 else f"root or uid {owner}"
                 raise ConfigError(
                     f"{path}: owned by uid {info.st_uid}, mode {mode:04o};"
-                    f" it must be owned by uid {owner} and not be writable by others"
+                    f" it must be owned by {owners} and not be writable by others"
                 )
             return tomllib.load(file)
     except FileNotFoundError:

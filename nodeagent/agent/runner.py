@@ -97,9 +97,9 @@ class Runner:
         self.started.set()
         await stop.wait()
         service.notify("STOPPING=1")
-        alive.cancel()
         server.close()
         await self._repairs.finish()
+        alive.cancel()
         for task in self._tasks:
             task.cancel()
         await self._commands.close()
@@ -157,23 +157,21 @@ class Runner:
         wanted = self.settings.diagnose
         command = wanted.command(name)
         that = await run_diagnose(self._commands, self.settings, name, self._owner)
-        unusable = isinstance(that, Unusable)
-        self._runs["unusable" if unusable else "usable"] += 1
+        self._runs["unusable" if isinstance(that, Unusable) else "usable"] += 1
         before = self._steadies.get(name, Steady())
         after = diagnose.stabilise(
             before, that, _now(), confirm=wanted.confirm, confirm_worse=wanted.confirm_worse
         )
         self._steadies[name] = after
-        self._tell(name, before, after, audit=command.audit)
+        if isinstance(that, Unusable):
+            self._say_once(f"diagnose-unusable command={name}", str(that))
+        else:
+            self._told.pop(f"diagnose-unusable command={name}", None)
+        if after.current is not None and after.current != before.current:
+            word = "would-say" if command.audit else "says"
+            log.info("diagnose-changed command=%s %s=%s", name, word, after.current.need.wire)
         if replace(after, checked=None) != replace(before, checked=None):
             steady.store(self._steady_file, self._steadies)
-
-    def _tell(self, name: str, before: Steady, after: Steady, *, audit: bool) -> None:
-        if after.why is not None and after.why != before.why:
-            log.warning("diagnose-unusable command=%s why=%r", name, after.why)
-        if after.current is not None and after.current != before.current:
-            word = "would-say" if audit else "says"
-            log.info("diagnose-changed command=%s %s=%s", name, word, after.current.need.wire)
 
     # The verbs.
 
@@ -184,7 +182,7 @@ class Runner:
         try:
             return await verb(asked)
         except NodeAgentError as error:
-            self._say_once(f"verb {asked.get('verb')}", str(error))
+            self._say_once(f"cannot-answer verb={asked.get('verb')}", str(error))
             return {"error": "unavailable"}
 
     async def _hello(self, asked: Frame) -> Frame:
@@ -263,10 +261,11 @@ class Runner:
             "busy": sorted(self._commands.busy),
         }
 
-    def _say_once(self, what: str, why: str) -> None:
-        if self._told.get(what) != why:
-            self._told[what] = why
-            log.error("cannot-answer what=%r why=%r", what, why)
+    def _say_once(self, event: str, why: str) -> None:
+        """Log a trouble when it begins or changes, not each time it is met."""
+        if self._told.get(event) != why:
+            self._told[event] = why
+            log.warning("%s why=%r", event, why)
 
 
 async def run_diagnose(
@@ -277,7 +276,7 @@ async def run_diagnose(
     command = wanted.command(name)
     found = whitelist.look_up(wanted.folder, name, owner=owner, link_folders=wanted.link_folders)
     if isinstance(found, whitelist.Refused):
-        return Unusable(f"may not run: {found.why}")
+        return Unusable("refused", private=found.why)
     with found:
         ran = await commands.run(found, b"", _limits(command.limits))
     if isinstance(ran, Finished) and ran.stderr:

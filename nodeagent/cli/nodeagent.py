@@ -126,14 +126,15 @@ def diagnose(config: str, names: tuple[str, ...], *, as_json: bool) -> None:
     text = verdict.diagnosis.text if verdict.diagnosis else None
     if as_json:
         each = {
-            name: {"unusable": one.why} if isinstance(one, Unusable) else json.loads(one.text)
+            name: {"unusable": str(one)} if isinstance(one, Unusable) else json.loads(one.text)
             for name, one in said.items()
         }
         merged = json.loads(text) if text else None
         click.echo(json.dumps({"diagnosis": merged, "commands": each}, indent=2))
     else:
-        for name, why in verdict.unusable.items():
-            click.echo(f"nodeagent: {name}: {why}", err=True)
+        for name, one in said.items():
+            if isinstance(one, Unusable):
+                click.echo(f"nodeagent: {name}: {one}", err=True)
         if text is not None:
             click.echo(text)
     sys.exit(EXIT_FAULT if verdict.unusable else 0)

@@ -50,9 +50,16 @@ class Diagnosis:
 
 @dataclass(frozen=True, slots=True)
 class Unusable:
-    """A command gave no diagnosis one could act on; `why` is one readable line."""
+    """A command gave no diagnosis one could act on; `why` is one readable line.
+
+    `private` is what only this node's administrator shall read: why a file may not run.
+    """
 
     why: str
+    private: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.why}: {self.private}" if self.private else self.why
 
 
 @dataclass(frozen=True, slots=True)

@@ -154,14 +154,16 @@ def test_a_broken_command_is_never_ok(place: Place, text: str, why: str) -> None
     story(place, tell)
 
 
-def test_a_refused_command_is_reported_without_saying_more_than_its_name(place: Place) -> None:
+def test_a_refused_command_is_only_refused_and_the_log_says_why(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
     place.command("diagnose", "check", OK).chmod(0o777)
     place.settings(commands='"check", "absent"')
 
     async def tell(runner: Runner, link: Link) -> None:
         found = await until(place, link, lambda r: len(r.unusable) == 2)
-        assert found.unusable["check"].startswith("may not run: mode 0777")
-        assert found.unusable["absent"] == "may not run: No such file or directory"
+        assert found.unusable == {"check": "refused", "absent": "refused"}
+        assert "command=check why='refused: mode 0777 is more open than 0755'" in caplog.text
 
     story(place, tell)
 

@@ -118,7 +118,7 @@ def test_diagnose_names_what_cannot_be_used(place: Place) -> None:
     done = run(place, "diagnose", "check", "broken", "absent")
     assert done.returncode == 1
     assert 'broken: exit code 3: "why"' in done.stderr
-    assert "absent: may not run: No such file" in done.stderr
+    assert "absent: refused: No such file" in done.stderr
     assert json.loads(done.stdout)["status"] == "live-repair"
 
 
