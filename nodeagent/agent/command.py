@@ -72,7 +72,8 @@ class Commands:
         except OSError as error:
             return _unstarted(f"no supervisor: {error.strerror}")
         self._busy[name] = keeper
-        asyncio.get_running_loop().call_later(0.01, self.warm_up)
+        if len(self._idle) < self._spare:
+            asyncio.get_running_loop().call_later(0.01, self.warm_up)
         try:
             return await keeper.run(vetted, stdin, limits)
         finally:
@@ -157,12 +158,15 @@ class _Supervisor:
         """As Commands.run; afterwards `clean` and not `last` says that it may be called again."""
         self.answered = self.clean = False
         self._answer = self._loop.create_future()
-        late = self._loop.call_later(limits.seconds + _ANSWER_WITHIN, self._give_up)
-        stdout = stderr = None
+        late = stdout = stderr = None
         try:
             stdout = _Intake(limits.output_bytes, limits.output_bytes, self._too_much)
             stderr = _Intake(STDERR_KEPT, STDERR_MOST, self._too_much)
             self._tell(vetted, stdin, limits, stdout, stderr)
+            # All else while the supervisor is at work.
+            late = self._loop.call_later(limits.seconds + _ANSWER_WITHIN, self._give_up)
+            stdout.listen()
+            stderr.listen()
             answer = await self._answer
             if not answer:
                 answer = {"stuck": await self._wake()}
@@ -172,7 +176,8 @@ class _Supervisor:
         except OSError as error:
             return _unstarted(f"no supervisor: {error.strerror}")
         finally:
-            late.cancel()
+            if late is not None:
+                late.cancel()
             for intake in (stdout, stderr):
                 if intake is not None:
                     intake.close()
@@ -269,8 +274,6 @@ class _Supervisor:
             socket.send_fds(self._socket, [json.dumps(wish).encode()], fds)
         finally:
             os.close(feed)
-            out.close_write_end()
-            err.close_write_end()
 
     def _too_much(self) -> None:
         if not self._answer.done():
@@ -289,6 +292,11 @@ class _Intake:
         self._on_over = on_over
         self._loop = asyncio.get_running_loop()
         self._read_end, self.write_end = os.pipe2(os.O_CLOEXEC)
+
+    def listen(self) -> None:
+        """Leave the writing to the command, and take in what it writes."""
+        os.close(self.write_end)
+        self.write_end = -1
         os.set_blocking(self._read_end, False)
         self._loop.add_reader(self._read_end, self._readable)
 
@@ -308,19 +316,15 @@ class _Intake:
             self._on_over()
         return True
 
-    def close_write_end(self) -> None:
-        """Leave the writing to the command."""
-        if self.write_end >= 0:
-            os.close(self.write_end)
-            self.write_end = -1
-
     def close(self) -> None:
         """Take what a finished command left in the pipe, which is at most the pipe's size."""
-        self.close_write_end()
-        for _ in range(64):
-            if not self._readable():
-                break
-        self._loop.remove_reader(self._read_end)
+        if self.write_end >= 0:  # it was never told where to write
+            os.close(self.write_end)
+        else:
+            for _ in range(64):
+                if not self._readable():
+                    break
+            self._loop.remove_reader(self._read_end)
         os.close(self._read_end)
 
 

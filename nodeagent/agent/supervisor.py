@@ -32,9 +32,9 @@ GRACE = 2.0  # seconds between SIGTERM and SIGKILL
 PATIENCE = 1.0  # seconds after SIGKILL before a descendant is called stuck
 RUNS = 64  # a group keeps what its commands wrote to a tmpfs: none is used for ever
 _SET_CHILD_SUBREAPER = 36
-_LIMITS = {
-    "memory": resource.RLIMIT_AS,
-    "files": resource.RLIMIT_NOFILE,
+_LIMITS = {  # of a run: which, and what this process has itself
+    "memory": (resource.RLIMIT_AS, *resource.getrlimit(resource.RLIMIT_AS)),
+    "files": (resource.RLIMIT_NOFILE, *resource.getrlimit(resource.RLIMIT_NOFILE)),
 }
 # File of a group, limit it sets, and what this process itself needs of it.
 _GROUP_LIMITS = (
@@ -69,6 +69,7 @@ def main(arguments: list[str]) -> None:
     ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     # Entering a group may take the kernel milliseconds: done while nobody waits for us.
     cage = Cage(dict(pair.split("=", 1) for pair in arguments))
+    _oom_score(0)
     _rehearse(cage)
     gc.freeze()
     gc.disable()
@@ -80,6 +81,7 @@ def main(arguments: list[str]) -> None:
         last = outcome["last"] = left == 0 or bool(cage.emptied)
         with contextlib.suppress(OSError):
             runner.send(json.dumps(outcome).encode())
+        _oom_score(0)  # inherited by the next command
         if last:
             while _any_left():
                 cage.end_all(60.0)
@@ -126,15 +128,12 @@ class Cage:
             amount = wish[name] + own
             if self._set.get(path) != amount and _write(path, str(amount)):
                 self._set[path] = amount
-        self._before = self._counts()
 
     def exceeded(self) -> str | None:
-        """Name the limit that a process of this run met, or None."""
-        now = self._counts()
-        grown = (
-            n for (_, _, n), a, b in zip(self._events, self._before, now, strict=True) if b > a
-        )
-        return next(grown, None)
+        """Name the limit that was met since this was last asked, or None."""
+        before, self._before = self._before, self._counts()
+        counters = zip(self._events, before, self._before, strict=True)
+        return next((name for (_, _, name), old, new in counters if new > old), None)
 
     def _counts(self) -> list[int]:
         return [_count(os.pread(fd, 4096, 0), word) for fd, word, _ in self._events]
@@ -235,13 +234,10 @@ def _start(cage: Cage, wish: dict[str, Any], fds: list[int]) -> int:
         (os.POSIX_SPAWN_DUP2, program, _PROGRAM),
     ]
     cage.limit(wish)
-    _write("/proc/self/oom_score_adj", "0")
-    own = {which: resource.getrlimit(which) for which in _LIMITS.values()}
     try:
-        for name, which in _LIMITS.items():
-            hard = own[which][1]  # stays: without privilege it could not be raised again
+        for name, (which, _, hard) in _LIMITS.items():
             most = wish[name] if hard == resource.RLIM_INFINITY else min(wish[name], hard)
-            resource.setrlimit(which, (most, hard))
+            resource.setrlimit(which, (most, hard))  # `hard` could not be raised again by all
         return os.posix_spawn(
             f"/proc/self/fd/{_PROGRAM}",
             [wish["name"]],
@@ -252,9 +248,9 @@ def _start(cage: Cage, wish: dict[str, Any], fds: list[int]) -> int:
             setsigdef=_PLAIN,
         )
     finally:
-        for which, limits in own.items():
-            resource.setrlimit(which, limits)
-        _write("/proc/self/oom_score_adj", "-900")  # should memory run out, not the keeper
+        for which, soft, hard in _LIMITS.values():
+            resource.setrlimit(which, (soft, hard))
+        _oom_score(-900)  # should memory run out, not the keeper
 
 
 def _watch(
@@ -339,6 +335,10 @@ def _signal(pids: list[int], what: signal.Signals, *, group: bool = False) -> No
             os.killpg(pid, what) if group else os.kill(pid, what)
         except OSError:
             continue
+
+
+def _oom_score(adjustment: int) -> None:
+    _write("/proc/self/oom_score_adj", str(adjustment))
 
 
 def _write(path: str, text: str) -> bool:
