@@ -109,21 +109,30 @@ def test_shorter_than_it_said(folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert "being changed" in refusal(folder)
 
 
+@pytest.mark.parametrize("kind", ["file", "FIFO", "link"])
 def test_swapped_between_the_look_and_the_open(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    """What is judged and copied is the file first opened, whatever its name is given to."""
+    """What is judged and read is the file first opened, whatever its name is given to.
+
+    It has lost its name meanwhile, which is a change, so: refused, and for that reason. What
+    has the name now was not even opened.
+    """
     real = whitelist._judge_file
     path = put(folder, "tool")
 
     def swap(*arguments: Any) -> None:
         real(*arguments)
-        put(folder, "evil", "#!/bin/sh\necho EVIL\n", 0o777).rename(path)
+        path.unlink()
+        if kind == "FIFO":
+            os.mkfifo(path, 0o755)
+        elif kind == "link":
+            path.symlink_to("missing")
+        else:
+            put(folder, "tool", "#!/bin/sh\necho EVIL\n", 0o777)
 
     monkeypatch.setattr(whitelist, "_judge_file", swap)
-    found = find(folder)  # the lost link is a change, so: refused
-    assert isinstance(found, Refused)
-    assert "being changed" in found.why
+    assert "being changed" in refusal(folder)
 
 
 def test_link_put_in_place_of_a_judged_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -220,6 +220,18 @@ def test_r06_folder_or_its_parent_belongs_to_another(folder: Path) -> None:
     assert text_of(vetted(inner)) == GOOD.encode()
 
 
+@needs_root
+def test_r06_even_the_root_folder_is_judged(folder: Path) -> None:
+    (folder / "commands").mkdir()
+    put(folder / "commands", "tool")
+    folder.chmod(0o777)
+    if (child := os.fork()) == 0:
+        os.chroot(folder)
+        why = judge_folder("/commands", OWNER) or ""
+        os._exit(0 if "folder / can be written by others" in why else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
 def test_r06_sticky_tmp_does_not_help() -> None:
     assert "can be written by others" in (judge_folder("/tmp/x", OWNER) or "")
 
