@@ -1,0 +1,102 @@
+"""confd's signature and datagrams; the vectors are of confd itself or of OpenSSL."""
+
+import json
+from typing import Any
+
+import pytest
+
+from nodeagent.errors import MessageError
+from nodeagent.protocol.confd import MAGIC, Question, Reply, open_reply, seal_query
+from nodeagent.protocol.envelope import Key, confd_hmac
+
+KEY = Key(b"0123456789abcdef0123456789abcdef01234567\n")
+EVACUATE = '{"status":"evacuate","details":{"slot":"DIMM_A1"}}'
+MASTER = '{"protocol": 1, "type": 3, "query": null, "rsalt": "r-0001"}\n'
+
+VECTORS = {
+    "T1": (KEY, "1700000000", MASTER, "a435b7d621dcfda84a98788e7325ec2ec41979db"),
+    "T1 without the newline of the key": (
+        Key(KEY.whole.strip()),
+        "1700000000",
+        MASTER,
+        "7a2724a7b9a109532793a020b061132758e2d79d",
+    ),
+    "T2": (
+        KEY,
+        "r-0001",
+        '{"protocol":1,"status":0,"answer":"node1.example.org","serial":7}',
+        "4d0358e6e82b2d5625dfb65960dee82baad8ed77",
+    ),
+    "T3": (KEY, "1700000000", EVACUATE, "4ee7ef6f609114427f289c0e15ebd85b92e0b59f"),
+    "T4 UTF-8": (
+        KEY,
+        "1700000000",
+        '{"status":"Ok","details":"für"}',
+        "62523561d663aa66b50f9c4f47df3616c55dac59",
+    ),
+    "T5": (KEY, "17000000001", "2{}", "8eb426145b9db7504896df27e27646456efa8a55"),
+    "T5 boundary moved": (KEY, "1700000000", "12{}", "8eb426145b9db7504896df27e27646456efa8a55"),
+    "T6 no salt": (KEY, "", EVACUATE, "1a1448851fa5f2d69a0e88241b5cbbd45d298f95"),
+    "T7 made by ganeti-confd 3.0.2": (
+        Key(b"deadbeef" * 5 + b"\n"),
+        "rsalt-1",
+        '{"protocol":1,"status":0,"answer":3000000,"serial":0}',
+        "4d5fc45995de1d2b05f1a3067906298c0553fc36",
+    ),
+}
+
+
+@pytest.mark.parametrize(("key", "salt", "msg", "right"), VECTORS.values(), ids=VECTORS.keys())
+def test_vectors(key: Key, salt: str, msg: str, right: str) -> None:
+    assert confd_hmac(key, salt, msg) == right
+
+
+def reply(msg: str, salt: str = "r-0001", **more: Any) -> bytes:
+    outer = {"msg": msg, "salt": salt, "hmac": confd_hmac(KEY, salt, msg)} | more
+    return MAGIC + json.dumps(outer).encode()
+
+
+GOOD = '{"protocol":1,"status":0,"answer":"node1","serial":7}'
+
+
+def test_a_genuine_reply_is_read() -> None:
+    assert open_reply(KEY, "r-0001", reply(GOOD)) == Reply(0, "node1", 7)
+    assert open_reply(KEY, "r-0001", reply(GOOD + "\n")) == Reply(0, "node1", 7)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        pytest.param(reply(GOOD)[4:], id="no magic"),
+        pytest.param(b"", id="empty"),
+        pytest.param(MAGIC, id="only magic"),
+        pytest.param(b"plj1" + reply(GOOD)[4:], id="other magic"),
+        pytest.param(reply(GOOD, "r-0002"), id="answer to another question"),
+        pytest.param(reply(GOOD, hmac="0" * 40), id="forged"),
+        pytest.param(reply(GOOD, hmac=None), id="unsigned"),
+        pytest.param(reply(GOOD, key_selector="x"), id="key selector"),
+        pytest.param(reply("[]"), id="no object"),
+        pytest.param(reply(GOOD.replace('"protocol":1', '"protocol":2')), id="other version"),
+        pytest.param(reply(GOOD.replace('"status":0', '"status":3')), id="unknown status"),
+        pytest.param(reply(GOOD.replace('"status":0', '"status":true')), id="status true"),
+        pytest.param(reply(GOOD.replace('"serial":7', '"serial":"7"')), id="serial is a text"),
+        pytest.param(reply(GOOD.replace('"serial":7', '"status":1')), id="key twice"),
+        pytest.param(reply(GOOD) + b" x", id="trailing text"),
+        pytest.param(MAGIC + b'"' + b"x" * 70_000 + b'"', id="too large"),
+        pytest.param(reply(GOOD).replace(b"node1", b"n\xf6de"), id="not UTF-8"),
+    ],
+)
+def test_anything_else_is_refused(raw: bytes) -> None:
+    with pytest.raises(MessageError):
+        open_reply(KEY, "r-0001", raw)
+
+
+def test_a_question_is_of_the_form_confd_insists_on() -> None:
+    raw = seal_query(KEY, Question.MASTER, None, "r-0001", 1700000000)
+    assert raw[:4] == b"plj0"
+    outer = json.loads(raw[4:])
+    assert set(outer) == {"msg", "salt", "hmac"}, "confd drops what has any other member"
+    assert outer["salt"] == "1700000000"
+    assert json.loads(outer["msg"]) == {"protocol": 1, "type": 3, "query": None, "rsalt": "r-0001"}
+    with pytest.raises(MessageError, match="salt"):
+        seal_query(KEY, Question.PING, None, "{", 1)
