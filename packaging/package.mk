@@ -4,5 +4,5 @@
 package:          ## build .deb and .rpm packages in build/package
 	@packaging/build
 
-package-test:     ## try the packages in a fresh Debian 12: install, run, upgrade, purge (root)
+package-test: $(READY)  ## try the packages in a fresh Debian 12: install, run, upgrade, purge (root)
 	@packaging/test-in-debian12
