@@ -244,7 +244,6 @@ def _start(cage: Cage, wish: dict[str, Any], fds: list[int]) -> int:
             wish["environment"],
             file_actions=actions,
             setsid=True,
-            setsigmask=(),
             setsigdef=_PLAIN,
         )
     finally:
