@@ -83,6 +83,8 @@ class Front:
         for sampler in self._samplers:
             sampler.start()
         self.port = await self.server.start(address, listen.port, tls)
+        # A collector's thread gives way to a request after this long, not after 5 ms.
+        sys.setswitchinterval(0.0005)
         # What lives from here to the end need not be looked at in every collection.
         gc.collect()
         gc.freeze()
