@@ -161,10 +161,10 @@ class Front:
         return Response.json([*rows, ["diagnose", "node", STATUS]])
 
     async def _all(self, request: Request) -> Response:
-        parts = [json.dumps(sampler.report()) for sampler in self._samplers]
+        parts = [sampler.text() for sampler in self._samplers]
         if (sealed := await self._sealed_report(request.query("salt"))) is not None:
-            parts.append(sealed)
-        return Response(200, f"[{', '.join(parts)}]".encode())
+            parts.append(sealed.encode())
+        return Response(200, b"[" + b", ".join(parts) + b"]")
 
     def _one(self, request: Request) -> Any:
         place = request.segments[2:4]
@@ -173,7 +173,7 @@ class Front:
         sampler = self._named.get((place[0], place[1])) if len(place) == 2 else None
         if sampler is None:
             return Response.text(_NO_REPORT, 404)
-        return Response.json(sampler.report())
+        return Response(200, sampler.text())
 
     async def _diagnosis(self, request: Request) -> Response:
         salt = request.query("salt")

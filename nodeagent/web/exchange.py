@@ -104,19 +104,18 @@ class Route:
 
     def meets(self, segments: tuple[str, ...]) -> bool:
         if self.open_ended:
-            return segments[: len(self.segments)] == self.segments
+            segments = segments[: len(self.segments)]
         return segments == self.segments
 
 
 def route(table: tuple[Route, ...], request: Request) -> Answer:
     """Answer a request from a table of routes; 405 names the methods there are."""
     segments = request.segments
-    meeting = [row for row in table if row.meets(segments)]
-    for row in meeting:
-        if row.method == request.method:
+    for row in table:
+        if row.method == request.method and row.meets(segments):
             return row.handler(request)
-    if meeting:
-        allowed = ", ".join(sorted({row.method for row in meeting}))
+    if methods := {row.method for row in table if row.meets(segments)}:
+        allowed = ", ".join(sorted(methods))
         response = Response.error(405, "method not allowed")
         return Response(405, response.body, headers={"Allow": allowed})
     return Response.text("Resource not found", 404)

@@ -1,4 +1,4 @@
-"""An HTTP server on asyncio and h11 that only adds limits and deadlines.
+"""An HTTP server on the event loop and h11 that only adds limits and deadlines.
 
 One request a connection, then it is closed: no pipelining, no smuggling, no authorisation
 that outlives a request. Whoever is slow loses: when the house is full, the connection that
@@ -8,6 +8,7 @@ has waited longest without a complete request makes room for the newcomer.
 import asyncio
 import logging
 import re
+import socket
 import ssl
 from collections import Counter
 from dataclasses import dataclass
@@ -16,11 +17,14 @@ import h11
 
 from nodeagent.protocol.canonical import printable
 from nodeagent.web.exchange import Answer, Handler, Request, Response
+from nodeagent.web.stream import Stream
 from nodeagent.web.tls import Session
 
 log = logging.getLogger(__name__)
 _LINGER = 1.0  # seconds in which a refused sender may read our answer
 _SWEEP = 0.25
+_AT_ONCE = 64  # newcomers let in before those who are in are heard again
+_PAUSE = 0.5  # seconds without letting anybody in, when the system has no room
 _END = b"\r\n\r\n"
 # h11 unites equal lengths ("5, 5", or the header twice); another parser may not.
 _LENGTH = re.compile(rb"\r\ncontent-length[ \t]*:([^\r]*)(?=\r)", re.IGNORECASE)
@@ -54,7 +58,7 @@ class Server:
         self._open: dict[_Connection, None] = {}  # in order of arrival
         self._peers: Counter[str] = Counter()
         self._sweeper: asyncio.TimerHandle | None = None
-        self._listener: asyncio.Server | None = None
+        self._listener: socket.socket | None = None
 
     @property
     def connections(self) -> int:
@@ -65,15 +69,16 @@ class Server:
         """Listen; return the port. OSError if the address is not ours or the port is taken."""
         loop = asyncio.get_running_loop()
         self.tls = tls
-        self._listener = await loop.create_server(
-            lambda: _Connection(self, loop), address, port, backlog=1024
-        )
-        port = self._listener.sockets[0].getsockname()[1]
-        return int(port)
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        self._listener = socket.create_server((address, port), family=family, backlog=1024)
+        self._listener.setblocking(False)
+        loop.add_reader(self._listener.fileno(), self._accept, loop, self._listener)
+        return int(self._listener.getsockname()[1])
 
     async def close(self) -> None:
         """Stop listening; let answers under way finish within a second."""
         if self._listener:
+            asyncio.get_running_loop().remove_reader(self._listener.fileno())
             self._listener.close()
         for _ in range(50):
             if not self._open:
@@ -83,6 +88,25 @@ class Server:
             connection.abort()
         if self._sweeper:
             self._sweeper.cancel()
+
+    def _accept(self, loop: asyncio.AbstractEventLoop, listener: socket.socket) -> None:
+        for _ in range(_AT_ONCE):
+            try:
+                sock, address = listener.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:  # out of descriptors or memory: those who wait, wait
+                log.error("cannot-accept why=%r", str(error))  # noqa: TRY400
+                loop.remove_reader(listener.fileno())
+                loop.call_later(_PAUSE, self._accept_again, loop, listener)
+                return
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            _Connection(self, loop, sock, str(address[0])).start()
+
+    def _accept_again(self, loop: asyncio.AbstractEventLoop, listener: socket.socket) -> None:
+        if listener.fileno() >= 0:
+            loop.add_reader(listener.fileno(), self._accept, loop, listener)
 
     # What follows is called by the connections.
 
@@ -127,7 +151,7 @@ class Server:
         self._sweeper = loop.call_later(_SWEEP, self._sweep)
 
 
-class _Connection(asyncio.Protocol):
+class _Connection:
     """One connection: collects one request, has it answered, goes."""
 
     __slots__ = (
@@ -136,8 +160,8 @@ class _Connection(asyncio.Protocol):
         "_http",
         "_request",
         "_server",
+        "_stream",
         "_tls",
-        "_transport",
         "complete",
         "loop",
         "peer",
@@ -145,41 +169,37 @@ class _Connection(asyncio.Protocol):
         "since",
     )
 
-    def __init__(self, server: Server, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, server: Server, loop: asyncio.AbstractEventLoop, sock: socket.socket, peer: str
+    ) -> None:
         self.complete = False
         self.refused = False
-        self.peer = ""
-        self.since = 0.0
+        self.peer = peer
+        self.since = loop.time()
         self.loop = loop
         self._server = server
+        self._stream = Stream(loop, sock, self._received, self._lost)
         self._tls = Session(server.tls) if server.tls else None
         self._http: h11.Connection | None = None
         self._request: h11.Request | None = None
         self._head = b""
         self._body = b""
-        self._transport: asyncio.Transport | None = None
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        self.peer = str((transport.get_extra_info("peername") or ("",))[0])
-        self.since = self.loop.time()
+    def start(self) -> None:
         self._server.admit(self)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._server.leave(self)
-        self._transport = None
+        self._stream.start()
 
     def abort(self) -> None:
-        if self._transport is not None:
-            self._server.leave(self)
-            self._transport.abort()
+        self._stream.abort()
 
-    def eof_received(self) -> bool:
-        # Keep our side open while an answer is on its way; a refusal has been read by now.
-        return self.complete and not self.refused
+    def _lost(self) -> None:
+        self._server.leave(self)
 
-    def data_received(self, data: bytes) -> None:
+    def _received(self, data: bytes) -> None:
+        if not data:
+            if not self.complete or self.refused:
+                self.abort()  # else our side stays open for the answer that is on its way
+            return
         if self.complete:
             return  # one request a connection; what follows it is thrown away
         if self._tls is not None:
@@ -187,7 +207,7 @@ class _Connection(asyncio.Protocol):
                 data = self._tls.receive(data)
             except ssl.SSLError:
                 self._flush(self._tls)  # the alert
-                self._close()
+                self._stream.close()
                 return
             self._flush(self._tls)
             if not data:
@@ -272,7 +292,7 @@ class _Connection(asyncio.Protocol):
         self._server.answered[response.status] += 1
         head_only = self._request is not None and self._request.method == b"HEAD"
         self._write(response.encode(head_only=head_only))
-        self._close()
+        self._stream.close()
 
     def refuse(self, status: int, why: str) -> None:
         """Answer an unacceptable request, and give the sender a moment to read it.
@@ -284,26 +304,19 @@ class _Connection(asyncio.Protocol):
         self._http = None
         self._server.answered[status] += 1
         self._write(Response.error(status, why).encode())
-        if self._transport is not None:
-            self._transport.write_eof()
-            self.loop.call_later(_LINGER, self.abort)
+        self._stream.shut()
+        self.loop.call_later(_LINGER, self.abort)
 
     def _write(self, plain: bytes) -> None:
-        if self._transport is None:
-            return
         if self._tls is None:
-            self._transport.write(plain)
+            self._stream.write(plain)
         elif self._tls.ready:
             self._tls.send(plain)
             self._flush(self._tls)
 
     def _flush(self, tls: Session) -> None:
-        if tls.outgoing.pending and self._transport is not None:
-            self._transport.write(tls.outgoing.read())
-
-    def _close(self) -> None:
-        if self._transport is not None:
-            self._transport.close()
+        if tls.outgoing.pending:
+            self._stream.write(tls.outgoing.read())
 
 
 def _broken(request: Request) -> Response:

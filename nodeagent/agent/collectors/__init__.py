@@ -4,6 +4,7 @@ Each samples in a thread of its own and is served from its last sample, so one t
 delays no other answer; it shows by its age and is then answered with an error of its own.
 """
 
+import json
 import logging
 import threading
 import time
@@ -55,6 +56,7 @@ class Sampler:
         self._clock = clock
         self._last: tuple[int, float, Any] | None = None
         self._why = "no sample yet"
+        self._text: tuple[tuple[int, float, Any] | None, bytes] = (None, b"")
         self._stop = threading.Event()
         name = f"collect-{collector.name}"
         self._thread = threading.Thread(target=self._loop, name=name, daemon=True)
@@ -76,6 +78,15 @@ class Sampler:
         if age > 3 * self._every + 5:
             return self._report(taken, {"error": f"{collector.name} has hung for {age:.0f} s"})
         return self._report(taken, data)
+
+    def text(self) -> bytes:
+        """The report as JSON; made once for each sample, as a sample is asked for often."""
+        last, text = self._text
+        if last is not self._last or last is None or time.monotonic() - last[1] > self._every:
+            last = self._last
+            text = json.dumps(self.report()).encode()
+            self._text = (last, text)
+        return text
 
     def _report(self, taken: int, data: Any) -> dict[str, Any]:
         return report(self.collector.name, self.collector.category, PERFORMANCE, taken, data)

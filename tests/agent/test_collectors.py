@@ -1,0 +1,155 @@
+"""The load collectors and what serves them: shapes, hanging, failing, ageing."""
+
+import json
+import os
+import subprocess
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nodeagent.agent.collectors import Sampler
+from nodeagent.agent.collectors.cpu import CpuAvgLoad
+from nodeagent.agent.collectors.disk import Diskstats
+from nodeagent.agent.collectors.kvm import KvmInstRss
+
+
+class Source:
+    """A collector told what to do."""
+
+    name = "source"
+    category: str | None = "storage"
+
+    def __init__(self) -> None:
+        self.data: Any = [1]
+        self.error: Exception | None = None
+        self.hang = threading.Event()
+        self.hang.set()
+
+    def sample(self) -> Any:
+        self.hang.wait(10)
+        if self.error:
+            raise self.error
+        return self.data
+
+
+def sampled(source: Source, every: float = 0.01) -> Sampler:
+    sampler = Sampler(source, every=every)
+    sampler.start()
+    return sampler
+
+
+def wait_for(sampler: Sampler, part: bytes) -> None:
+    deadline = time.monotonic() + 5
+    while part not in sampler.text():
+        assert time.monotonic() < deadline, sampler.text()
+        time.sleep(0.005)
+
+
+def test_a_report_is_mond_s_with_the_last_sample() -> None:
+    source = Source()
+    sampler = sampled(source)
+    wait_for(sampler, b'"data": [1]')
+    source.data = [2]
+    wait_for(sampler, b'"data": [2]')
+    report = json.loads(sampler.text())
+    assert list(report) == [
+        *("name", "version", "format_version", "timestamp", "category", "kind", "data")
+    ]
+    assert (report["name"], report["category"], report["kind"]) == ("source", "storage", 0)
+    assert abs(report["timestamp"] - time.time_ns()) < 5 * 10**9
+    sampler.stop()
+
+
+def test_before_the_first_sample_there_is_an_error_not_a_wait() -> None:
+    source = Source()
+    source.hang.clear()
+    sampler = sampled(source)
+    began = time.monotonic()
+    assert json.loads(sampler.text())["data"] == {"error": "no sample yet"}
+    assert time.monotonic() - began < 0.5
+    source.hang.set()
+    sampler.stop()
+
+
+def test_a_failure_is_told_and_gets_over() -> None:
+    source = Source()
+    source.error = OSError("no such device")
+    sampler = sampled(source)
+    wait_for(sampler, b"no such device")
+    source.error = None
+    wait_for(sampler, b'"data": [1]')
+    sampler.stop()
+
+
+def test_a_sample_that_has_grown_old_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = Source()
+    sampler = sampled(source)
+    wait_for(sampler, b'"data": [1]')
+    source.hang.clear()
+    clock = time.monotonic
+    monkeypatch.setattr("nodeagent.agent.collectors.time.monotonic", lambda: clock() + 60)
+    wait_for(sampler, b"source has hung for 6")
+    monkeypatch.undo()
+    source.hang.set()
+    sampler.stop()
+
+
+def test_cpu_load_of_a_busy_processor_is_seen() -> None:
+    collector = CpuAvgLoad()
+    assert "error" in collector.sample()
+    until = time.monotonic() + 1.1
+    while time.monotonic() < until:
+        sum(range(1000))
+    data = collector.sample()
+    assert data["cpu_number"] == len(data["cpus"]) == os.cpu_count()
+    assert data["cpu_total"] == pytest.approx(sum(data["cpus"]))
+    assert 0.2 < data["cpu_total"] <= data["cpu_number"]
+
+
+def test_cpu_load_forgets_what_is_older_than_its_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, busy = 0.0, 0.0
+
+    class Times:
+        def _asdict(self) -> dict[str, float]:
+            return {"user": busy, "idle": now - busy, "guest": busy}
+
+    monkeypatch.setattr("nodeagent.agent.collectors.cpu.time.monotonic", lambda: now)
+    monkeypatch.setattr("psutil.cpu_times", lambda percpu: [Times()])
+    collector = CpuAvgLoad()
+    for step in range(1000):  # an hour of full load, then an hour and more of none
+        now += 5.0
+        busy += 5.0 if step < 500 else 0.0
+        data = collector.sample()
+        if step == 499:
+            assert data["cpu_total"] == pytest.approx(1.0), "guest time is not counted twice"
+    assert data["cpu_total"] == 0.0
+
+
+def test_diskstats_has_mond_s_members_and_this_machine_s_numbers() -> None:
+    rows = Diskstats().sample()
+    for row in rows:
+        assert len(row) == 14
+        assert all(type(row[key]) is (str if key == "name" else int) for key in row)
+        device = Path(f"/sys/class/block/{row['name']}/dev").read_text().strip()
+        assert f"{row['major']}:{row['minor']}" == device
+
+
+def test_kvm_instances_are_found_by_name(tmp_path: Path) -> None:
+    program = tmp_path / "qemu-system-x86_64"
+    program.write_bytes(Path("/bin/sh").resolve().read_bytes())
+    program.chmod(0o755)
+    command = [str(program), "-c", "sleep 20; :", "-name", "inst1.example.com,debug-threads=on"]
+    process = subprocess.Popen(command, start_new_session=True)
+    try:
+        deadline = time.monotonic() + 5
+        while not (found := KvmInstRss().sample()):
+            assert time.monotonic() < deadline
+        pages = found["inst1.example.com"]
+        assert type(pages) is int
+        assert 0 < pages < 25_000
+    finally:
+        os.killpg(process.pid, 9)
+        process.wait()
