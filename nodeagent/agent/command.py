@@ -343,6 +343,7 @@ def _start(groups: dict[str, str]) -> tuple[socket.socket, int]:
                 (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
                 (os.POSIX_SPAWN_DUP2, theirs.fileno(), 3),
             ],
+            setpgroup=0,  # what is meant for the runner's group shall not strike its keepers
             setsigmask=(),
             setsigdef=range(1, 32),
         )

@@ -62,6 +62,9 @@ def main(arguments: list[str]) -> None:
     runner = socket.socket(fileno=3)
     runner.set_inheritable(False)
     parent = os.getppid()
+    # A stopping unit or a terminal signals every process of it; ours ends with the runner.
+    for what in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(what, signal.SIG_IGN)
     os.closerange(4, 65536)
     os.chdir("/")
     os.umask(0o077)
@@ -266,12 +269,13 @@ def _watch(
         if left <= 0:
             stopped = "time"
             break
-        ready = {fd for fd, _ in poll.poll(1000 * min(left, 3600 if counted else 0.1))}
+        ready = {fd for fd, _ in poll.poll(1000 * min(left, 1.0 if counted else 0.1))}
         if watch in ready:
             break
         if runner.fileno() in ready:
             stopped = _asked(runner)
             break
+        _reap_orphans(child)  # the dead count as processes, too
         if not counted and len(descendants()) > wish["processes"]:
             stopped = "processes"
             break
@@ -292,6 +296,13 @@ def _asked(runner: socket.socket) -> str:
         return "asked" if runner.recv(64) else "runner"
     except OSError:
         return "runner"
+
+
+def _reap_orphans(child: int) -> None:
+    for pid in children(os.getpid()):
+        if pid != child:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
 
 
 def _any_left() -> bool:

@@ -255,6 +255,19 @@ def test_p06_as_many_processes_as_allowed(folder: Path, mark: Marked, cages: Mak
     assert run_tool(folder, limits=Limits(processes=1), cages=cages()).fault is None
 
 
+@either_way
+def test_p06_the_dead_are_not_counted_for_ever(folder: Path, cages: Make) -> None:
+    """Orphans come to the supervisor; unless it reaps them, they use up the limit when dead."""
+    put(
+        folder,
+        "tool",
+        "#!/bin/sh\nfor i in $(seq 12); do\n"
+        "  for j in 1 2 3 4 5; do (sleep 0.01 &); done; sleep 0.3\ndone\n",
+    )
+    ran = run_tool(folder, limits=Limits(processes=40), cages=cages())
+    assert ran.fault is None
+
+
 @needs_root
 def test_p06_fork_bomb(folder: Path, mark: Marked) -> None:
     if "pids" not in (kind := Cages().kind):
@@ -271,15 +284,23 @@ def test_p06_fork_bomb(folder: Path, mark: Marked) -> None:
 @either_way
 def test_p06_hydra(folder: Path, mark: Marked, cages: Make) -> None:
     """Each forks a successor and exits, faster than one can look: no list of them is ever true."""
-    successor = f"if os.fork(): os._exit(0)\n    os.setsid()  # {mark.seconds}\n"
-    text = f"{PYTHON}if not os.fork():\n  while True:\n    {successor}os._exit(0)\n"
-    put(folder, "tool", text)
-    ran = run_tool(folder, cages=cages(), limits=Limits(seconds=3))
-    assert ran.code == 0
+    text = f"""{PYTHON}import time
+if os.fork():
+    time.sleep(0.3)
+    os._exit(0)
+while True:
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+"""
+    name = f"hydra-{mark.seconds[4:]}"
+    put(folder, name, text)
+    ran = run_tool(folder, name, cages=cages(), limits=Limits(seconds=3))
+    assert ran.stopped in (None, "processes")
     deadline = time.monotonic() + 5
-    while _in_folder(folder) and time.monotonic() < deadline:
+    while _executing(name) and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert _in_folder(folder) == []
+    assert _executing(name) == []
 
 
 @either_way
@@ -545,18 +566,30 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize("cages", ["Cages()", "Cages([])"])
-def test_p12_runner_is_killed(folder: Path, mark: Marked, cages: str) -> None:
+@pytest.mark.parametrize("whole_group", [False, True], ids=["alone", "with its group"])
+def test_p12_runner_is_killed(folder: Path, mark: Marked, cages: str, whole_group: bool) -> None:
     put(folder, "tool", LONG.format(mark.seconds))
-    with subprocess.Popen([sys.executable, "-c", RUNNER, folder, cages], cwd=REPOSITORY) as runner:
+    words = [sys.executable, "-c", RUNNER, str(folder), cages]
+    with subprocess.Popen(words, cwd=REPOSITORY, start_new_session=True) as runner:
         assert len(mark.wait(LONG_COUNT)) == LONG_COUNT
         keepers = supervisor.children(runner.pid)
         assert keepers
+        if whole_group:
+            os.killpg(runner.pid, signal.SIGKILL)
         runner.kill()
     assert mark.wait(0, seconds=3) == []
     for keeper in keepers:
         _wait_gone(keeper)
     left = [name for _, base, _ in Cages()._homes for name in os.listdir(base)]
     assert not [name for name in left if name.startswith(f"nodeagent-{runner.pid}-")]
+
+
+@pytest.mark.parametrize("what", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_p12_supervisor_heeds_only_its_runner(folder: Path, what: signal.Signals) -> None:
+    """A stopping unit signals every process of it; a running repair is to end in peace."""
+    put(folder, "tool", f"#!/bin/sh\nkill -{what.value} $PPID\nsleep 0.2\necho GOOD\n")
+    ran = run_tool(folder)
+    assert (ran.fault, ran.stdout) == (None, b"GOOD\n")
 
 
 @either_way
@@ -738,12 +771,12 @@ def _below(commands: Commands, name: str) -> list[int]:
     return supervisor.descendants(keeper._pid) if keeper else []
 
 
-def _in_folder(folder: Path) -> list[int]:
-    """Processes that execute something called as the copies of this test are."""
+def _executing(name: str) -> list[int]:
+    """Processes that hold the copy of a command, as each that descends from it does."""
     found = []
     for entry in os.listdir("/proc"):
         with suppress(OSError):
-            if entry.isdigit() and "memfd:tool" in os.readlink(f"/proc/{entry}/fd/3"):
+            if entry.isdigit() and f"memfd:{name}" in os.readlink(f"/proc/{entry}/fd/3"):
                 found.append(int(entry))
     return found
 
