@@ -1,0 +1,108 @@
+"""The front in its own process: routes, metrics, readiness, and what the halves load."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from nodeagent.protocol.envelope import Purpose, unseal
+from tests.agent.place import NODE
+from tests.web.live import Agent, agent
+
+OK = """#!/bin/sh
+echo '{"status": "Ok"}'
+"""
+
+
+@pytest.fixture(scope="module")
+def live() -> Iterator[Agent]:
+    with agent(commands='"fine"', scripts={"diagnose/fine": OK}, more="confirm = 1") as running:
+        yield running
+
+
+@pytest.mark.parametrize(
+    ("target", "status", "body"),
+    [
+        ("/", 200, b"[1]"),
+        ("/1", 200, b"null"),
+        ("/1/", 200, b"null"),
+        ("/healthz", 200, b"ok\n"),
+        ("/readyz", 200, b"ready\n"),
+        ("/nothing", 404, b"Resource not found"),
+        ("/1/report/default/absent", 404, b"Unable to produce a report for the requested resource"),
+        ("/1/order/a/b?salt=x", 404, b"Resource not found"),
+        ("/1/order/6f3b1d5e-0002-4000-8000-000000000002?salt=x", 404, None),
+        ("/1/order", 404, b"Resource not found"),
+    ],
+)
+def test_routes(live: Agent, target: str, status: int, body: bytes | None) -> None:
+    answer = live.get(target)
+    assert answer.status == status
+    assert body is None or answer.body == body
+
+
+def test_what_is_not_got_is_not_allowed(live: Agent) -> None:
+    for target in ("/", "/1/report/all", "/metrics", "/readyz"):
+        answer = live.post(target, b"{}")
+        assert answer.status == 405
+        assert b"Allow: GET" in answer.head
+
+
+def test_a_sealed_report_is_wrapped_as_mond_s_are(live: Agent) -> None:
+    outer = json.loads(live.get("/1/report/node/diagnose?salt=abc").body)
+    assert (outer["name"], outer["category"], outer["kind"]) == ("diagnose", "node", 1)
+    body = unseal(live.place.key, Purpose.REPORT, "abc", json.dumps(outer["data"]).encode())
+    assert body["name"] == NODE
+    everything = json.loads(live.get("/1/report/all?salt=abc").body)
+    assert [row["name"] for row in everything][-1] == "diagnose"
+    assert unseal(
+        live.place.key, Purpose.REPORT, "abc", json.dumps(everything[-1]["data"]).encode()
+    )
+
+
+def test_metrics_are_prometheus_own_and_named(live: Agent) -> None:
+    live.get("/nothing")
+    families = {
+        f.name: f for f in text_string_to_metric_families(live.get("/metrics").body.decode())
+    }
+    assert {name for name in families if not name.startswith("gnt_health_")} == set()
+    value = {(s.name, *s.labels.values()): s.value for f in families.values() for s in f.samples}
+    assert value["gnt_health_runner_up",] == 1
+    assert value["gnt_health_ready",] == 1
+    assert value["gnt_health_http_requests_total", "404"] >= 1
+    needs = [v for (name, *_), v in value.items() if name == "gnt_health_need"]
+    assert len(needs) == 4
+
+
+def _loaded(module: str) -> set[str]:
+    text = f"import sys, {module}; print(*sys.modules)"
+    out = subprocess.run(
+        [sys.executable, "-c", text], stdout=subprocess.PIPE, check=True, text=True
+    ).stdout
+    return set(out.split())
+
+
+RUNNER_NEVER: tuple[str, ...] = (
+    *("cryptography", "h11", "prometheus_client", "http.server", "click", "psutil", "numpy"),
+    *("nodeagent.web", "nodeagent.maintd", "nodeagent.agent.front"),
+)
+FRONT_NEVER: tuple[str, ...] = (
+    *("cryptography", "jsonschema", "click", "numpy", "nodeagent.maintd"),
+    *("nodeagent.protocol.envelope", "nodeagent.protocol.signature", "nodeagent.agent.runner"),
+    *("nodeagent.agent.command", "nodeagent.agent.whitelist", "nodeagent.agent.orders"),
+    *("nodeagent.agent.receipts", "nodeagent.agent.ssconf", "nodeagent.agent.diagnose"),
+)
+
+
+@pytest.mark.parametrize(
+    ("module", "never"),
+    [("nodeagent.agent.runner", RUNNER_NEVER), ("nodeagent.agent.front", FRONT_NEVER)],
+)
+def test_neither_half_loads_what_is_the_other_s(module: str, never: tuple[str, ...]) -> None:
+    """Certificates are parsed in a process of their own; keys and commands are the runner's."""
+    loaded = _loaded(module)
+    assert module in loaded
+    assert loaded.isdisjoint(never), sorted(loaded & set(never))

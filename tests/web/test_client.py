@@ -1,0 +1,130 @@
+"""The client against servers that mean it no good (C01-C05): one deadline, bounded, no detours."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from nodeagent.errors import Unavailable
+from nodeagent.web.client import Answered, fetch
+
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+def fetched(serve: Serve, *, seconds: float = 1.0, most: int = 10_000) -> Answered:
+    """Fetch once from a server that does as told."""
+
+    async def main() -> Answered:
+        async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            try:
+                await serve(reader, writer)
+            except ConnectionError:
+                pass
+            finally:
+                writer.close()
+
+        server = await asyncio.start_server(handle, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        try:
+            return await fetch("127.0.0.1", port, "/x", seconds=seconds, most=most)
+        finally:
+            server.close()
+
+    return asyncio.run(main())
+
+
+def saying(raw: bytes) -> Serve:
+    async def serve(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(raw)
+        await writer.drain()
+
+    return serve
+
+
+HEAD = b"HTTP/1.1 200 OK\r\n"
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        pytest.param(HEAD + b"Content-Length: 5\r\n\r\nhello", id="length"),
+        pytest.param(
+            HEAD + b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", id="chunks"
+        ),
+        pytest.param(HEAD + b"\r\nhello", id="until the end"),
+        pytest.param(HEAD + b"Content-Type: text/html\r\n\r\nhello", id="C05 other type"),
+        pytest.param(b"HTTP/1.1 103 Early\r\n\r\n" * 3 + HEAD + b"\r\nhello", id="interim"),
+    ],
+)
+def test_good_answers(raw: bytes) -> None:
+    assert fetched(saying(raw)) == Answered(200, b"hello", "")
+
+
+BAD = {
+    "nothing": b"",
+    "no HTTP": b"SSH-2.0-OpenSSH\r\n",
+    "cut short": HEAD + b"Content-Length: 50\r\n\r\nhello",
+    "cut in the head": HEAD + b"Content-Le",
+    "C02 larger than allowed": HEAD + b"\r\n" + b"x" * 20_000,
+    "C02 larger than allowed, said before": HEAD + b"Content-Length: 20000\r\n\r\n" + b"x" * 20_000,
+    "C05 chunk size overflow": HEAD + b"Transfer-Encoding: chunked\r\n\r\nffffffffffffffffffff\r\n",
+    "C05 negative length": HEAD + b"Content-Length: -5\r\n\r\nhello",
+    "C05 1,000 interim answers": b"HTTP/1.1 100 Continue\r\n\r\n" * 1000 + HEAD + b"\r\nhello",
+    "C05 64 KB of headers": HEAD + b"X: 1\r\n" * 11_000 + b"\r\nhello",
+}
+
+
+@pytest.mark.parametrize("raw", BAD.values(), ids=BAD.keys())
+def test_bad_answers_are_unavailable_with_one_line(raw: bytes) -> None:
+    with pytest.raises(Unavailable) as error:
+        fetched(saying(raw))
+    assert str(error.value).isprintable()
+
+
+def test_c01_a_drip_is_cut_off_at_the_one_deadline() -> None:
+    async def drip(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(HEAD + b"Content-Length: 1000\r\n\r\n")
+        for _count in range(100):
+            writer.write(b"x")
+            await asyncio.sleep(0.05)
+
+    began = time.monotonic()
+    with pytest.raises(Unavailable, match=r"within 0\.4 s"):
+        fetched(drip, seconds=0.4)
+    assert time.monotonic() - began < 1.5
+
+
+def test_c02_an_endless_body_is_cut_off() -> None:
+    async def flood(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(HEAD + b"\r\n")
+        for _count in range(10_000):
+            writer.write(b"x" * 65536)
+            await writer.drain()
+
+    with pytest.raises(Unavailable, match="larger than"):
+        fetched(flood, seconds=5)
+
+
+def test_c03_a_redirect_is_an_answer_and_is_not_followed() -> None:
+    answer = fetched(saying(b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\n\r\n"))
+    assert answer.status == 302
+
+
+def test_c04_what_is_packed_stays_packed() -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(HEAD + b"Content-Encoding: gzip\r\nContent-Length: 3\r\n\r\n\x1f\x8b\x08")
+
+    assert fetched(serve).body == b"\x1f\x8b\x08"
+
+
+@pytest.mark.parametrize("address", ["localhost", "node1.example", "127.1"])
+def test_c06_no_name_is_looked_up(address: str) -> None:
+    with pytest.raises(Unavailable):
+        asyncio.run(fetch(address, 1, "/", seconds=2))
+
+
+def test_nobody_there_is_unavailable() -> None:
+    with pytest.raises(Unavailable, match="ConnectionRefused"):
+        asyncio.run(fetch("127.0.0.1", 1, "/", seconds=2))
