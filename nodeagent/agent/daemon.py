@@ -1,89 +1,107 @@
-"""Running front and runner: separately as the packages do, or together in the foreground."""
+"""Running front and runner: each alone, as the packages do, or both in the foreground."""
 
 import asyncio
+import functools
 import logging
-import multiprocessing
-import multiprocessing.connection
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Callable, Coroutine
 
 from nodeagent import service
-from nodeagent.agent.front import Front
-from nodeagent.agent.runner import Runner
 from nodeagent.agent.whitelist import ROOT, Owner
 from nodeagent.errors import ConfigError, NodeAgentError
-from nodeagent.settings import Settings
+from nodeagent.settings import Settings, load
 
 log = logging.getLogger(__name__)
+
+EXIT_FAULT = 1
+EXIT_CONFIG = 78  # EX_CONFIG of sysexits
 
 Load = Callable[[], Settings]
 
 
-def run_runner(load: Load, owner: Owner = ROOT) -> None:
-    """Be the runner until SIGTERM."""
+def read_settings(path: str) -> Settings:
+    """The runner's view: files that root or the caller owns, and the cluster's tags above them."""
+    from nodeagent.agent.ssconf import Ssconf
 
-    async def main() -> None:
+    settings = load(path, owner=os.geteuid())
+    return load(path, owner=os.geteuid(), tags=Ssconf(settings.agent).tags())
+
+
+def main(half: str, path: str) -> int:
+    """Be one half until SIGTERM; return the exit code. A fault is one line."""
+    try:
+        if half == "runner":
+            return run_runner(functools.partial(read_settings, path))
+        return run_front(functools.partial(load, path, owner=os.geteuid()))
+    except (NodeAgentError, OSError) as error:
+        print(f"nodeagent: {error}", file=sys.stderr)
+        return EXIT_CONFIG if isinstance(error, ConfigError) else EXIT_FAULT
+
+
+def become(half: str, path: str) -> None:
+    """Replace this process by one half; does not return."""
+    os.execv(sys.executable, _command(half, path))
+
+
+def _command(half: str, path: str) -> list[str]:
+    here = os.path.join(os.path.dirname(os.path.abspath(__file__)), "__main__.py")
+    return [sys.executable, "-I", here, half, os.path.abspath(path)]
+
+
+def run_runner(read: Load, owner: Owner = ROOT) -> int:
+    """Be the runner until SIGTERM."""
+    from nodeagent.agent.runner import Runner
+
+    async def run() -> None:
         stop = asyncio.Event()
-        runner = Runner(load(), owner=owner, reload=load)
+        runner = Runner(read(), owner=owner, reload=read)
         service.on_signals(stop, runner.reload)
         await runner.run(stop)
 
-    _be(load, main)
+    return _run(read, run)
 
 
-def run_front(load: Load) -> None:
+def run_front(read: Load) -> int:
     """Be the front until SIGTERM."""
+    from nodeagent.agent.front import Front
 
-    async def main() -> None:
+    async def run() -> None:
         stop = asyncio.Event()
         service.on_signals(stop, lambda: None)
-        await Front(load()).run(stop)
+        await Front(read()).run(stop)
 
-    _be(load, main)
+    return _run(read, run)
 
 
-def _be(load: Load, main: Callable[[], Coroutine[None, None, None]]) -> None:
-    """Run until the end; what stops a start is one line in the log, not a traceback."""
-    service.log_to_stderr(load().agent.log)
+def _run(read: Load, run: Callable[[], Coroutine[None, None, None]]) -> int:
+    service.log_to_stderr(read().agent.log)
     try:
-        asyncio.run(main())
-    except ConfigError as error:
-        log.error("cannot-start %s", error)  # noqa: TRY400
-        sys.exit(78)
+        asyncio.run(run())
     except (NodeAgentError, OSError) as error:
-        log.error("cannot-start %s", error)  # noqa: TRY400
-        sys.exit(1)
+        log.error("cannot-start %s", error)  # noqa: TRY400 one line, not a traceback
+        return EXIT_CONFIG if isinstance(error, ConfigError) else EXIT_FAULT
+    return 0
 
 
-def run_both(load: Load, owner: Owner = ROOT) -> int:
+def run_both(path: str) -> int:
     """Run both as processes of their own until SIGTERM, or until one of them ends.
 
     For development and containers: both have the caller's user here, so the front is not
     kept from what the runner may do. The packages' two units keep them apart.
     """
-    context = multiprocessing.get_context("spawn")
-    runner = context.Process(target=run_runner, args=(load, owner), name="runner")
-    front = context.Process(target=run_front, args=(load,), name="front")
+    runner, front = (subprocess.Popen(_command(half, path)) for half in ("runner", "front"))
     both = (runner, front)
 
     def stop(*_: object) -> None:
         for process in both:
-            if process.is_alive():
-                process.terminate()
+            process.terminate()
 
-    def reload(*_: object) -> None:
-        if runner.is_alive() and runner.pid:
-            os.kill(runner.pid, signal.SIGHUP)
-
-    for process in both:
-        process.start()
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
-    signal.signal(signal.SIGHUP, reload)
-    multiprocessing.connection.wait([process.sentinel for process in both])
+    signal.signal(signal.SIGHUP, lambda *_: runner.send_signal(signal.SIGHUP))
+    os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
     stop()
-    for process in both:
-        process.join()
-    return max(abs(process.exitcode or 0) for process in both)
+    return max(abs(process.wait()) for process in both)

@@ -3,7 +3,6 @@
 import logging
 import os
 import re
-import tempfile
 from contextlib import suppress
 from dataclasses import replace
 
@@ -94,7 +93,8 @@ class Receipts:
 def replace_file(path: str, content: bytes, mode: int = 0o600) -> None:
     """Replace a file: readers see the old or the new one, also after a power cut."""
     folder = os.path.dirname(path)
-    handle, name = tempfile.mkstemp(dir=folder, prefix=".new-")
+    name = os.path.join(folder, f".new-{os.urandom(8).hex()}")
+    handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         with os.fdopen(handle, "wb") as temporary:
             os.fchmod(handle, mode)

@@ -4,12 +4,13 @@ import asyncio
 import base64
 import json
 import logging
+import os
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from importlib.resources import files
 
+from nodeagent import protocol
 from nodeagent.agent import orders, whitelist
 from nodeagent.agent.command import Commands
 from nodeagent.agent.receipts import Receipts
@@ -25,7 +26,7 @@ from nodeagent.settings import RepairSettings
 log = logging.getLogger(__name__)
 
 OUTPUT_KEPT = 32 * 1024  # characters of a repair command's output in its receipt
-_SIGNATURE = str(files("nodeagent.protocol") / "signature.py")
+_SIGNATURE = os.path.join(os.path.dirname(protocol.__file__), "signature.py")
 
 
 class Repairs:

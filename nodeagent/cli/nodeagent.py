@@ -1,20 +1,18 @@
 """The `nodeagent` command: parse, call, print."""
 
 import asyncio
-import functools
 import json
 import os
 import secrets
 import sys
 import time
-from collections.abc import Callable
 from typing import Any, NoReturn
 
 import click
 
 from nodeagent import __version__
 from nodeagent.errors import ConfigError, NodeAgentError
-from nodeagent.settings import DEFAULT_FILE, Settings, load
+from nodeagent.settings import DEFAULT_FILE, Settings
 
 EXIT_CONFIG = 78  # EX_CONFIG of sysexits
 EXIT_UNAVAILABLE = 69
@@ -42,21 +40,11 @@ def cli(context: click.Context, config: str) -> None:
     context.obj = config
 
 
-def _read(config: str, owner: int | None = None) -> Settings:
-    """Read files and cluster tags; files must be the caller's or root's."""
-    from nodeagent.agent.ssconf import Ssconf
+def _read(config: str) -> Settings:
+    """As the runner reads them: files that root or the caller owns, and the cluster's tags."""
+    from nodeagent.agent.daemon import read_settings
 
-    uid = os.geteuid() if owner is None else owner
-    settings = load(config, owner=uid)
-    return load(config, owner=uid, tags=Ssconf(settings.agent).tags())
-
-
-def _loader(config: str) -> Callable[[], Settings]:
-    return functools.partial(_read, config)
-
-
-def _read_as_front(config: str) -> Settings:
-    return load(config, owner=0)
+    return read_settings(config)
 
 
 @cli.command()
@@ -67,33 +55,27 @@ def run(config: str) -> None:
 
     try:
         _read(config)
-        sys.exit(run_both(_loader(config)))
     except NodeAgentError as error:
         _die(error)
+    sys.exit(run_both(config))
 
 
 @cli.command()
 @click.pass_obj
 def runner(config: str) -> None:
     """Run the half that is root, runs commands and holds the cluster's key."""
-    from nodeagent.agent.daemon import run_runner
+    from nodeagent.agent.daemon import become
 
-    try:
-        run_runner(_loader(config))
-    except (NodeAgentError, OSError) as error:
-        _die(error)
+    become("runner", config)
 
 
 @cli.command()
 @click.pass_obj
 def front(config: str) -> None:
     """Run the half that is on the network; needs no privilege."""
-    from nodeagent.agent.daemon import run_front
+    from nodeagent.agent.daemon import become
 
-    try:
-        run_front(functools.partial(_read_as_front, config))
-    except (NodeAgentError, OSError) as error:
-        _die(error)
+    become("front", config)
 
 
 @cli.command()

@@ -5,7 +5,6 @@ import json
 import re
 from dataclasses import dataclass
 from enum import Enum
-from importlib.resources import files
 from typing import Any
 
 from nodeagent.errors import MessageError
@@ -51,6 +50,8 @@ def check_diagnosis(document: Any) -> None:
 
 def schema_fault(document: Any) -> str | None:
     """The place and kind of the worst fault by the published schema; None if it is met."""
+    from importlib.resources import files
+
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import best_match
 

@@ -1,0 +1,14 @@
+"""Front or runner alone: `python -I …/agent/__main__.py front|runner SETTINGS`.
+
+What the `nodeagent` command turns into once it has read its arguments, so that the daemons
+do not carry the command line's library with them for the rest of their lives.
+"""
+
+import os
+import sys
+
+if __name__ == "__main__":
+    sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+    from nodeagent.agent.daemon import main
+
+    sys.exit(main(*sys.argv[1:]))
