@@ -35,11 +35,15 @@ class Agent:
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     def start(self, half: str) -> None:
-        """Start `runner` or `front`; it writes its log beside its settings."""
+        """Start `runner` or `front`, as the packages do; it writes its log beside its settings."""
         text = _START.format(half=half, more=_OWNER if half == "runner" else "")
+        command = [sys.executable, "-c", text, self.place.config]
+        if os.getuid() == 0:
+            main = str(Path(__file__).parents[2] / "nodeagent" / "agent" / "__main__.py")
+            command = [sys.executable, "-I", main, half, self.place.config]
         with open(self.log_file(half), "ab") as log:
             self.processes[half] = subprocess.Popen(
-                [sys.executable, "-c", text, self.place.config],
+                command,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
