@@ -148,6 +148,22 @@ def test_but_not_for_ever(folder: Path) -> None:
     with_commands(folder, journey)
 
 
+def test_and_says_so_with_its_last_answer(folder: Path) -> None:
+    """Else the runner might ask one that is just going."""
+    put(folder, "tool")
+
+    async def journey(commands: Commands, ask: Ask) -> None:
+        commands.warm_up()
+        [keeper] = commands._idle
+        said = []
+        for _ in range(supervisor.RUNS):
+            assert (await ask("tool")).fault is None
+            said.append(keeper.last)
+        assert said == [False] * (supervisor.RUNS - 1) + [True]
+
+    with_commands(folder, journey)
+
+
 @pytest.mark.parametrize(
     "mess", ["sleep {} &", "trap '' TERM; sleep {}", "(setsid sleep {} &) &", "sleep {}"]
 )
@@ -253,14 +269,14 @@ def test_an_unreadable_answer_is_a_lost_run(
 
 
 def test_limits_of_one_run_are_not_those_of_the_next(folder: Path) -> None:
-    put(folder, "tool", "#!/bin/sh\nulimit -v; ulimit -n\n")
+    put(folder, "tool", "#!/bin/sh\nulimit -v; ulimit -n; cat /proc/$$/oom_score_adj\n")
 
     async def journey(commands: Commands, ask: Ask) -> None:
         for memory, files in ((2**28, 50), (2**30, 100), (2**28, 50)):
             with vetted(folder) as tool:
                 ran = await commands.run(tool, b"", Limits(memory=memory, files=files))
             assert isinstance(ran, Finished)
-            assert ran.stdout.split() == [b"%d" % (memory // 1024), b"%d" % files]
+            assert ran.stdout.split() == [b"%d" % (memory // 1024), b"%d" % files, b"0"]
         for keeper in keepers(commands):  # nor are they the supervisor's own
             for which in (resource.RLIMIT_AS, resource.RLIMIT_NOFILE):
                 assert resource.prlimit(keeper, which) == resource.getrlimit(which)
