@@ -93,11 +93,12 @@ def run_both(path: str) -> int:
     kept from what the runner may do. The packages' two units keep them apart.
     """
     runner, front = (subprocess.Popen(_command(half, path)) for half in ("runner", "front"))
-    both = (runner, front)
+    both = {runner, front}
+    running = set(both)
 
     def stop(*_: object) -> None:
-        for process in both:
-            process.terminate()
+        while running:  # told once: a second word would end one that is tidying up
+            running.pop().terminate()
 
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)

@@ -77,8 +77,13 @@ class Front:
         """Serve until `stop`."""
         listen = self.settings.listen
         tls = self._own_tls() if listen.tls else None
+        # Ready before it serves: the runner may be busy with a repair for an hour, and what
+        # a front waits for is no failure to start. /readyz and the status tell the rest.
+        service.notify("READY=1", "STATUS=starting")
+        alive = asyncio.create_task(service.keep_alive(lambda: True))
         address = await self._address(stop)
         if address is None:
+            alive.cancel()
             return
         for sampler in self._samplers:
             sampler.start()
@@ -90,8 +95,7 @@ class Front:
         gc.freeze()
         scheme = "https" if tls else "http"
         log.info("front-started url=%s://%s:%d", scheme, address, self.port)
-        service.notify("READY=1", f"STATUS=serving {scheme}://{address}:{self.port}")
-        alive = asyncio.create_task(service.keep_alive(lambda: True))
+        service.notify(f"STATUS=serving {scheme}://{address}:{self.port}")
         self.started.set()
         await stop.wait()
         service.notify("STOPPING=1")
@@ -140,6 +144,7 @@ class Front:
             self._link.close()
             if why != said:
                 log.warning("front-waiting why=%r", why)
+                service.notify(f"STATUS=waiting: {why}")
                 said = why
             await asyncio.sleep(1)
         return None

@@ -49,6 +49,7 @@ class Repairs:
         self._verdict = verdict
         self._owner = owner
         self._judging = asyncio.Lock()
+        self._stopping = False
         self._running: asyncio.Task[None] | None = None
 
     def close_interrupted(self) -> None:
@@ -73,7 +74,8 @@ class Repairs:
         return None
 
     async def finish(self) -> None:
-        """Wait for the running repair, if there is one."""
+        """Start nothing more, and wait for the running repair, if there is one."""
+        self._stopping = True
         if self._running is not None:
             log.info("runner-stopping waiting for the running repair command")
             await self._running
@@ -99,6 +101,8 @@ class Repairs:
         return orders.judge(signed.order, signer, candidates, view, receipt, self._receipts.running)
 
     def _start(self, order: Order) -> orders.Known | orders.Refused:
+        if self._stopping:
+            return orders.Refused(f"order {order.id}: the agent is stopping")
         settings = self._settings()
         found = whitelist.look_up(
             settings.folder, order.command, owner=self._owner, link_folders=settings.link_folders

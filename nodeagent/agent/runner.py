@@ -55,7 +55,7 @@ class Runner:
         self._commands = Commands(spare=2)
         self._at_once = asyncio.Semaphore(AT_ONCE)
         os.makedirs(settings.agent.state, mode=0o700, exist_ok=True)
-        self._repairs = Repairs(
+        self.repairs = Repairs(
             os.path.join(settings.agent.state, "receipts"),
             self._ssconf,
             self._commands,
@@ -82,7 +82,7 @@ class Runner:
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until `stop`; then let a running repair finish."""
         ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-        self._repairs.close_interrupted()
+        self.repairs.close_interrupted()
         # systemd makes the folder for the packaged unit; elsewhere it may not be there yet.
         os.makedirs(os.path.dirname(self.settings.agent.socket), mode=0o755, exist_ok=True)
         allowed, gid = _front_user(self.settings.agent.front, self._owner)
@@ -97,8 +97,8 @@ class Runner:
         self.started.set()
         await stop.wait()
         service.notify("STOPPING=1")
+        await self.repairs.finish()  # meanwhile reports are still sealed
         server.close()
-        await self._repairs.finish()
         alive.cancel()
         for task in self._tasks:
             task.cancel()
@@ -221,14 +221,14 @@ class Runner:
 
     async def _order(self, asked: Frame) -> Frame:
         raw = asked.get("order")
-        receipt = await self._repairs.order(raw.encode()) if isinstance(raw, str) else None
+        receipt = await self.repairs.order(raw.encode()) if isinstance(raw, str) else None
         if receipt is None:
             return {"refused": True}
         return self._sealed_receipt(receipt, receipt.order)
 
     async def _receipt(self, asked: Frame) -> Frame:
         salt, order = asked.get("salt"), asked.get("id")
-        receipt = self._repairs.receipt(order) if isinstance(order, str) else None
+        receipt = self.repairs.receipt(order) if isinstance(order, str) else None
         if receipt is None:
             return {"unknown": True}
         if not isinstance(salt, str) or not SALT.fullmatch(salt):
@@ -256,7 +256,7 @@ class Runner:
             "changed": verdict.changed,
             "unusable": sorted(verdict.unusable),
             "runs": dict(self._runs),
-            "refused": self._repairs.refused,
+            "refused": self.repairs.refused,
             "stuck": self._commands.stuck,
             "busy": sorted(self._commands.busy),
         }

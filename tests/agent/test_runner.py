@@ -439,3 +439,40 @@ def test_a_runner_that_is_not_there_is_unavailable(place: Place) -> None:
             await Link(str(place.folder / "nobody.sock")).ask({"verb": "health"})
 
     asyncio.run(main())
+
+
+def test_while_a_repair_delays_the_stop_reports_go_on_and_orders_do_not(place: Place) -> None:
+    prepare(place, wait="sleep 2")
+    order = str(uuid4())
+
+    async def main() -> None:
+        runner = Runner(place.load(), owner=ME)
+        stop = asyncio.Event()
+        task = asyncio.create_task(runner.run(stop))
+        await runner.started.wait()
+        link = Link(place.load().agent.socket)
+        await until(place, link, lambda r: r.diagnosis)
+        assert "sealed" in await send(link, sealed_order(place, id=order))
+        stop.set()
+        await asyncio.sleep(0.2)
+        fresh = Link(place.load().agent.socket)
+        assert (await report(place, fresh)).diagnosis == SICK_TEXT
+        assert await send(fresh, sealed_order(place)) == {"refused": True}
+        assert (await receipt(place, fresh, order)).progress is Progress.DONE
+        await task
+        link.close()
+        fresh.close()
+
+    asyncio.run(main())
+
+
+def test_an_order_that_comes_during_the_stop_is_refused(place: Place) -> None:
+    stdin = prepare(place)
+
+    async def tell(runner: Runner, link: Link) -> None:
+        await until(place, link, lambda r: r.diagnosis)
+        await runner.repairs.finish()
+        assert await send(link, sealed_order(place)) == {"refused": True}
+        assert not stdin.exists()
+
+    story(place, tell)
