@@ -213,8 +213,6 @@ def _serve(
     deadline = time.monotonic() + wish["seconds"]
     try:
         child = _start(cage, wish, fds)
-    except MemoryError:
-        return {"unstarted": "its memory limit leaves no room to start it"}
     except OSError as error:
         return {"unstarted": _UNSTARTED.get(error.errno or 0, error.strerror)}
     finally:
