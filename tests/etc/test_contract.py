@@ -4,6 +4,7 @@ import ast
 import os
 import re
 import stat
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -47,6 +48,7 @@ def test_the_whitelist_would_take_it(path: Path) -> None:
 
 
 @files
+@pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 def test_git_knows_it_as_executable(path: Path) -> None:
     line = ["git", "ls-files", "--stage", "--", str(path)]
     done = subprocess.run(line, cwd=ETC, capture_output=True, text=True, check=False)
