@@ -3,8 +3,8 @@
 import ast
 import os
 import re
-import stat
 import shutil
+import stat
 import subprocess
 from pathlib import Path
 
