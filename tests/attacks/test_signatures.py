@@ -250,6 +250,37 @@ def test_s_forged_envelopes_are_refused_with_a_reason(changes: dict[str, Any]) -
     assert str(refused.value).isprintable()
 
 
+def signed(msg: dict[str, Any], salt: str, purpose: Purpose = Purpose.REPORT) -> bytes:
+    """An envelope rightly signed by the key, whatever it says inside."""
+    text = json.dumps(msg)
+    outer = {"msg": text, "salt": salt, "hmac": confd_hmac(KEY, salt, text)}
+    return json.dumps(
+        outer | {"hmac_sha256": envelope.strong_hmac(KEY, purpose, salt, text)}
+    ).encode()
+
+
+INSIDE = {"purpose": "report", "salt": SALT}
+
+
+@pytest.mark.parametrize(
+    ("raw", "why"),
+    [
+        pytest.param(signed(INSIDE | {"purpose": "order"}, SALT), "purpose", id="S02 inside"),
+        pytest.param(signed(INSIDE, SALT, Purpose.ORDER), "match", id="S02 by the sub-key"),
+        pytest.param(signed(INSIDE, "other"), "another question", id="S03 outside"),
+        pytest.param(signed(INSIDE | {"salt": "other"}, SALT), "inside", id="S03 inside"),
+        pytest.param(signed(INSIDE, SALT + "{"), "agreed form", id="S05 brace in the salt"),
+        pytest.param(signed(INSIDE, ""), "agreed form", id="S04 no salt"),
+        pytest.param(signed(INSIDE, SALT + "\n"), "agreed form", id="S04 newline after the salt"),
+    ],
+)
+def test_s_each_guard_holds_by_itself(raw: bytes, why: str) -> None:
+    """Several rules stand behind each other here; each is met alone."""
+    assert unseal(KEY, Purpose.REPORT, SALT, signed(INSIDE, SALT)) == INSIDE
+    with pytest.raises(MessageError, match=why):
+        unseal(KEY, Purpose.REPORT, SALT, raw)
+
+
 def test_s08_whoever_accepts_sha1_still_checks_the_stronger_one_where_it_is_given() -> None:
     plain = envelope_of(hmac_sha256=...)
     assert unseal(KEY, Purpose.REPORT, SALT, plain, least=Least.SHA1)
@@ -556,7 +587,7 @@ def test_s13_orders_do_not_hold_up_reports(live: Agent) -> None:
     raw = sealed(live, order_for(live.place.uuid), STRANGER)
     head = f"POST /1/order HTTP/1.1\r\nHost: x\r\nContent-Length: {len(raw)}\r\n"
     whole = f"{head}Content-Type: application/json\r\n\r\n".encode() + raw
-    connections = [live.connect() for _ in range(10)]
+    connections = [live.connect() for _ in range(40)]
     try:
         for connection in connections:
             connection.sendall(whole)
