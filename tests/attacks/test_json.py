@@ -165,7 +165,8 @@ def test_j10_hostile_details_pass_unread_and_never_reach_our_own_lines(text: str
 
 # J11: the canonical form. Values as JSON has them, without those that `read` refuses.
 
-letters = st.characters(exclude_categories=["Cs"], exclude_characters="\0")
+# The older names of exclude_…: Debian 12's hypothesis knows no others.
+letters = st.characters(blacklist_categories=["Cs"], blacklist_characters="\0")
 texts = st.text(letters, max_size=8)
 numbers = (
     st.integers(-(10**18), 10**18)

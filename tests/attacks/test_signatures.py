@@ -425,6 +425,11 @@ def changed_order(**changes: Any) -> Change:
     return lambda running: sealed(running, order_for(running.place.uuid, **changes))
 
 
+def timed_order(**shifts: int) -> Change:
+    """As changed_order, for members that are milliseconds from the moment of sending."""
+    return lambda running: changed_order(**{k: now() + v for k, v in shifts.items()})(running)
+
+
 def outer_change(change: Callable[[dict[str, Any]], None]) -> Change:
     def make(running: Agent) -> bytes:
         outer = json.loads(sealed(running, order_for(running.place.uuid)))
@@ -482,10 +487,10 @@ REFUSED: dict[str, Change] = {
     "sealed as a report": _as_report,
     "downgraded to SHA-1": outer_change(lambda o: o.pop("hmac_sha256")),
     "salt is another id": outer_change(lambda o: o.update(salt=str(uuid4()))),
-    "expired": changed_order(issued=now() - 60_000, expires=now() - 1),
-    "from the future": changed_order(issued=now() + 200_000, expires=now() + 230_000),
-    "valid for an hour": changed_order(expires=now() + 3_600_000),
-    "expires before it is issued": changed_order(issued=now() + 20_000, expires=now() + 10_000),
+    "expired": timed_order(issued=-60_000, expires=-1),
+    "from the future": timed_order(issued=200_000, expires=230_000),
+    "valid for an hour": timed_order(expires=3_600_000),
+    "expires before it is issued": timed_order(issued=20_000, expires=10_000),
     "other node": changed_order(name="node2.example"),
     "other UUID": changed_order(node=str(uuid4())),
     "other cluster": changed_order(cluster="other.example"),
