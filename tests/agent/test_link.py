@@ -70,6 +70,7 @@ def test_nobody_is_given_the_answer_to_another_s_question(tmp_path: Path) -> Non
         link = Link(path)
         with pytest.raises(Unavailable, match="does not answer"):
             await link.ask({"verb": "slow"}, seconds=0.05)
+        assert not link.connected, "nobody queues behind a runner that hangs"
         assert await link.ask({"n": 1}) == {"echo": {"n": 1}}
         canceled = asyncio.create_task(link.ask({"verb": "slow"}))
         await asyncio.sleep(0.01)
