@@ -11,7 +11,7 @@ from nodeagent.agent.run import Ran, StillRunning
 from nodeagent.errors import MessageError
 from nodeagent.model.diagnosis import Diagnosis, Need, Steady, Unusable, Verdict
 from nodeagent.protocol.canonical import DROP, canonical, each_path, read, read_text
-from nodeagent.protocol.messages import BUILT_IN, diagnosis_of
+from nodeagent.protocol.messages import BUILT_IN, MAX_DIAGNOSIS, diagnosis_of
 
 Interpreted: TypeAlias = Diagnosis | Unusable
 
@@ -139,5 +139,9 @@ def merge(steadies: Mapping[str, Steady], order: Sequence[str], now: int) -> Ver
     }
     if worst is Need.LIVE_REPAIR:
         document["command"] = next(s.command for _, _, s in speaking if s.need is worst)
-    diagnosis = Diagnosis(worst, document.get("command"), canonical(document))
+    text = canonical(document)
+    if len(text) > MAX_DIAGNOSIS:
+        why = f"together they are larger than {MAX_DIAGNOSIS} characters"
+        return Verdict(None, None, None, unusable | {"(merged)": why}, firm=False)
+    diagnosis = Diagnosis(worst, document.get("command"), text)
     return Verdict(diagnosis, checked, changed, unusable, firm)

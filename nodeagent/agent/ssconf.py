@@ -59,6 +59,13 @@ class Ssconf:
         except Unavailable:
             return ""
 
+    def addresses(self) -> dict[str, str]:
+        """The nodes' primary addresses by name."""
+        lines = self.lines("node_primary_ips")
+        if bad := [line for line in lines if len(line.split(" ")) != 2]:
+            raise Unavailable(f"ssconf_node_primary_ips: {bad[0]!r} is not a name and an address")
+        return dict(line.split(" ") for line in lines)
+
     def candidates(self) -> dict[str, str]:
         """Master candidates: SHA-1 digest of the client certificate -> node UUID."""
         found: dict[str, str] = {}
@@ -71,7 +78,7 @@ class Ssconf:
     def identity(self) -> Identity:
         """Work out who we are, or raise with the setting that would tell."""
         cluster = self._settings.cluster or (self.lines("cluster_name") or [""])[0]
-        addresses = dict(line.split(" ", 1) for line in self.lines("node_primary_ips"))
+        addresses = self.addresses()
         name = self._settings.node or _own_name(list(addresses))
         return Identity(
             cluster=cluster,

@@ -216,7 +216,7 @@ def report(
     try:
         settings = _read(config)
         ssconf = Ssconf(settings.agent)
-        addresses = dict(line.split(" ", 1) for line in ssconf.lines("node_primary_ips"))
+        addresses = ssconf.addresses()
         name = node or next((n for n, a in addresses.items() if host in (n, a)), host)
         tls = settings.listen.tls and not plain
         look = asyncio.run(

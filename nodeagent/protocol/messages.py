@@ -12,6 +12,7 @@ from nodeagent.model.diagnosis import Diagnosis, Need
 from nodeagent.protocol.canonical import canonical, printable, read, read_text
 
 VERSION = 1
+MAX_DIAGNOSIS = 1024 * 1024  # characters of one node's merged diagnosis
 COMMAND_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 IDENTITY = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 BUILT_IN = Diagnosis(Need.OK, None, '{"status":"Ok"}')
@@ -177,7 +178,7 @@ class Report:
             epoch=take.text("epoch"),
             seq=take.number("seq"),
             time=take.number("time"),
-            diagnosis=take.text_or_none("diagnosis", most=1024 * 1024),
+            diagnosis=take.text_or_none("diagnosis", most=MAX_DIAGNOSIS),
             checked=take.number_or_none("checked"),
             changed=take.number_or_none("changed"),
             unusable=take.texts("unusable"),

@@ -265,6 +265,14 @@ def test_an_unknown_command_is_never_ok() -> None:
     assert merge({"a": steady(OK)}, ("a", "b"), 9).diagnosis is None
 
 
+def test_what_is_too_large_together_is_in_doubt_and_never_cut() -> None:
+    large = said("evacuate", details="x" * 200_000)
+    rows = {name: steady(large) for name in "abcdef"}
+    verdict = merge(rows, tuple(rows), 9)
+    assert (verdict.diagnosis, verdict.firm) == (None, False)
+    assert "larger than" in verdict.unusable["(merged)"]
+
+
 def test_the_verdict_is_as_old_as_what_it_rests_on() -> None:
     verdict = merge({"a": steady(OK, checked=3), "b": steady(OK, checked=7)}, ("a", "b"), 9)
     assert verdict.checked == 3

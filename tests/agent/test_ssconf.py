@@ -58,6 +58,13 @@ def test_no_ganeti_is_unavailable_with_the_file(place: Place) -> None:
     assert ssconf(place, ganeti="/nonexistent").master() == ""
 
 
+@pytest.mark.parametrize("line", ["alone", "too many words", "name  address"])
+def test_a_malformed_file_is_unavailable_with_the_line(place: Place, line: str) -> None:
+    place.ssconf("node_primary_ips", f"{line}\n")
+    with pytest.raises(Unavailable, match=line):
+        ssconf(place).identity()
+
+
 def test_a_demoted_candidate_is_none_from_the_moment_the_file_says_so(place: Place) -> None:
     conf = ssconf(place)
     assert conf.candidates() == {place.master_digest: place.uuid}
