@@ -233,6 +233,8 @@ class _Supervisor:
         """Kill and reap what is left in its groups, or came to us as the next subreaper.
 
         Supervisors are in our session. A command never is, nor is any descendant of one.
+        Returns all it found, dead by now or not: only a look that finds none is the last,
+        for what a dying process leaves comes to us while we look.
         """
         found = cgroup.kill(self._groups)
         ours = os.getsid(0)
@@ -244,8 +246,8 @@ class _Supervisor:
                 for each in below:
                     with suppress(OSError):
                         os.kill(each, signal.SIGKILL)
-                if os.waitpid(pid, os.WNOHANG) == (0, 0):
-                    found += below
+                found += below
+                os.waitpid(pid, os.WNOHANG)
         return list(dict.fromkeys(found))
 
     async def _wake(self) -> list[int]:

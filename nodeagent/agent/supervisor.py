@@ -61,7 +61,6 @@ def main(arguments: list[str]) -> None:
     """Serve the runner until it goes away, or something is left that cannot be ended."""
     runner = socket.socket(fileno=3)
     runner.set_inheritable(False)
-    parent = os.getppid()
     # A stopping unit or a terminal signals every process of it; ours ends with the runner.
     for what in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(what, signal.SIG_IGN)
@@ -93,8 +92,7 @@ def main(arguments: list[str]) -> None:
             with contextlib.suppress(OSError):
                 runner.recv(1)
             break
-    if os.getppid() != parent:
-        cage.remove()
+    cage.remove()
 
 
 class Cage:
@@ -164,7 +162,7 @@ class Cage:
             pause = min(2 * pause, max(0.01, patience / 100))
 
     def remove(self) -> None:
-        """Remove the groups when there is no runner any more to do it."""
+        """Remove the groups: there may be no runner any more to do it."""
         for group, home in self._homes.items():
             _write(f"{home}/cgroup.procs", str(os.getpid()))
             with contextlib.suppress(OSError):
