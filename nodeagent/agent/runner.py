@@ -52,7 +52,7 @@ class Runner:
         self._owner = owner
         self._reload = reload
         self._ssconf = Ssconf(settings.agent)
-        self._commands = Commands(spare=2)
+        self._commands = Commands(spare=1)
         self._at_once = asyncio.Semaphore(AT_ONCE)
         os.makedirs(settings.agent.state, mode=0o700, exist_ok=True)
         self.repairs = Repairs(

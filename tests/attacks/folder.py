@@ -142,8 +142,11 @@ def marked() -> Iterator[Marked]:
 
 @contextmanager
 def attacker(code: str, *arguments: object) -> Iterator[None]:
-    """Another process that runs Python code over and over; it has begun when this is entered."""
-    text = f"{_ATTACKER}\nprint(flush=True)\nwhile True:\n{_indented(code)}"
+    """Another process that runs Python code over and over; it has begun when this is entered.
+
+    It ends by itself: after a minute, or when the tests were killed.
+    """
+    text = f"{_ATTACKER}\nprint(flush=True)\nwhile wanted():\n{_indented(code)}"
     process = subprocess.Popen(
         [sys.executable, "-S", "-c", text, *map(str, arguments)], stdout=subprocess.PIPE
     )
@@ -165,7 +168,9 @@ def dawdle():
 _rename = ctypes.CDLL(None).renameat2
 def exchange(a, b):
     _rename(-100, a.encode(), -100, b.encode(), 2)
-ARGS = sys.argv[1:]
+ARGS, PARENT, END = sys.argv[1:], os.getppid(), time.monotonic() + 60
+def wanted():
+    return os.getppid() == PARENT and time.monotonic() < END
 """
 
 
