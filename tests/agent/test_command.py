@@ -1,7 +1,6 @@
 """What running a command promises; the attacks on it are tests/attacks/test_processes.py."""
 
 import asyncio
-import os
 import resource
 import socket
 import subprocess
@@ -13,7 +12,22 @@ import pytest
 from nodeagent.agent import command, supervisor
 from nodeagent.agent.command import STDERR_KEPT, Commands
 from nodeagent.agent.run import Finished, Limits, Ran, StillRunning
-from tests.attacks.folder import GOOD, Marked, marked, put, run, trusted_folder, vetted
+from tests.attacks.folder import (
+    GOOD,
+    Marked,
+    begin,
+    marked,
+    new_children,
+    put,
+    run,
+    trusted_folder,
+    vetted,
+)
+
+
+@pytest.fixture(autouse=True)
+def beginning() -> None:
+    begin()
 
 
 @pytest.fixture
@@ -45,7 +59,7 @@ def with_commands(
 
         await journey(commands, ask)
         await commands.close()
-        assert supervisor.children(os.getpid()) == []
+        assert new_children() == []
 
     asyncio.run(whole())
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from .folder import groups, trusted_folder
+from .folder import begin, groups, trusted_folder
 
 
 @pytest.fixture
@@ -17,6 +17,7 @@ def folder() -> Iterator[Path]:
 @pytest.fixture(autouse=True)
 def no_litter() -> Iterator[None]:
     """No control group is left behind, whatever the attack."""
+    begin()
     before = groups()
     yield
     assert groups() <= before

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from nodeagent.agent import supervisor
 from nodeagent.agent.cgroup import Cages
 from nodeagent.agent.command import Commands
 from nodeagent.agent.run import Finished, Limits
@@ -179,6 +180,23 @@ def access_list(user: int, rights: int) -> bytes:
     entries = [(1, 7, -1), (2, rights, user), (4, 5, -1), (16, rights | 5, -1), (32, 5, -1)]
     rows = [struct.pack("<HHI", tag, perm, who & 0xFFFFFFFF) for tag, perm, who in entries]
     return struct.pack("<I", 2) + b"".join(rows)
+
+
+_BEFORE: set[int] = set()
+
+
+def begin() -> None:
+    """Take note of the children that earlier tests have left to this process.
+
+    Whoever ran a runner in this process has made it a subreaper, for good.
+    """
+    _BEFORE.clear()
+    _BEFORE.update(supervisor.children(os.getpid()))
+
+
+def new_children() -> list[int]:
+    """Children of this process, alive or zombies, that it has got since `begin`."""
+    return [pid for pid in supervisor.children(os.getpid()) if pid not in _BEFORE]
 
 
 def groups() -> set[str]:

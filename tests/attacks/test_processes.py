@@ -42,6 +42,7 @@ from .folder import (
     groups,
     marked,
     needs_root,
+    new_children,
     put,
     refusal,
     run_text,
@@ -396,7 +397,7 @@ def test_p09_uninterruptible_sleep(folder: Path, cages: Make) -> None:
         put(folder, "writer", f"#!/bin/sh\necho > {frozen}/written\n")
         put(folder, "other")
         asyncio.run(attack(frozen, thaw))
-    assert supervisor.children(os.getpid()) == []
+    assert new_children() == []
 
 
 @needs_root
@@ -421,7 +422,7 @@ def test_p09_and_its_supervisor_is_killed_too(folder: Path, cages: Make, subreap
     with frozen_file_system(folder) as (frozen, thaw):
         put(folder, "writer", f"#!/bin/sh\n: > {frozen}/written\n")
         asyncio.run(attack(thaw))
-    assert supervisor.children(os.getpid()) == []
+    assert new_children() == []
 
 
 @either_way
@@ -440,7 +441,7 @@ def test_p10_two_hundred_runs_leave_nothing(folder: Path, mark: Marked, cages: M
                 ran = await commands.run(tool, b"text", Limits())
             assert isinstance(ran, Finished)
             assert (ran.fault is None) == (name != "broken")
-        assert len(supervisor.children(os.getpid())) <= 3
+        assert len(new_children()) <= 3
         await commands.close()
 
     asyncio.run(asyncio.sleep(0))  # whatever a first loop leaves open
@@ -448,7 +449,7 @@ def test_p10_two_hundred_runs_leave_nothing(folder: Path, mark: Marked, cages: M
     groups_before = groups()
     asyncio.run(all_of_them())
     assert sorted(os.listdir("/proc/self/fd")) == before
-    assert supervisor.children(os.getpid()) == []  # neither alive nor zombies
+    assert new_children() == []  # neither alive nor zombies
     assert groups() == groups_before
     assert mark.pids() == []
 
@@ -492,7 +493,7 @@ def test_p12_supervisor_is_killed(folder: Path, mark: Marked, cages: Make, subre
 
     put(folder, "tool", LONG.format(mark.seconds))
     assert asyncio.run(attack()) == Finished(None, b"", b"")
-    assert supervisor.children(os.getpid()) == []
+    assert new_children() == []
 
 
 def test_p12_only_what_was_lost_is_swept(folder: Path, mark: Marked, subreaper: None) -> None:
