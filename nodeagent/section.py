@@ -78,7 +78,9 @@ class Section:
         return self._take(key, {}, read, wanted)
 
     def needs(self, key: str) -> Mapping[int, Need] | None:
-        wanted = 'a table of exit codes and needs such as {0 = "Ok", 2 = "evacuate"}'
+        wanted = (
+            'a table of exit codes (not 3, UNKNOWN) and needs such as {0 = "Ok", 2 = "evacuate"}'
+        )
         return self._take(key, None, _needs, wanted)
 
     def flag(self, key: str, *, default: bool) -> bool:
@@ -165,6 +167,7 @@ def _needs(value: Any) -> Mapping[int, Need] | None:
     if not isinstance(value, dict):
         return None
     try:
-        return {int(code): Need.from_wire(need) for code, need in value.items()}
+        needs = {int(code): Need.from_wire(need) for code, need in value.items()}
     except (KeyError, ValueError, TypeError):
         return None
+    return None if 3 in needs else needs  # UNKNOWN is doubt, and never mapped

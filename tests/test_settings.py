@@ -85,6 +85,7 @@ audit = true
             "[diagnose.command.x]\nnagios = {2 = 'live-repair'}",
             "diagnose.command.x.repair is missing",
         ),
+        ("[diagnose.command.x]\nnagios = {3 = 'evacuate'}", "diagnose.command.x.nagios"),
         ("[diagnose.command.x]\nspeed = 1", "diagnose.command.x.speed is not a known setting"),
         ("[listen]\naddress = 'node1'", "listen.address is 'node1'"),
         ("[listen]\nport = 70000", "listen.port is 70000"),

@@ -30,11 +30,22 @@ def read_settings(path: str) -> Settings:
     return load(path, owner=os.geteuid(), tags=Ssconf(settings.agent).tags())
 
 
+def settings_to_start_with(path: str) -> Settings:
+    """As `read_settings`; but a wrong tag, which anybody far away can set, stops no start."""
+    try:
+        return read_settings(path)
+    except ConfigError as error:
+        settings = load(path, owner=os.geteuid())  # a wrong file still stops us here
+        log.error("tags-ignored %s", error)  # noqa: TRY400
+        return settings
+
+
 def main(half: str, path: str) -> int:
     """Be one half until SIGTERM; return the exit code. A fault is one line."""
     try:
         if half == "runner":
-            return run_runner(functools.partial(read_settings, path))
+            start = functools.partial(settings_to_start_with, path)
+            return run_runner(start, reload=functools.partial(read_settings, path))
         return run_front(functools.partial(load, path, owner=os.geteuid()))
     except (NodeAgentError, OSError) as error:
         print(f"nodeagent: {error}", file=sys.stderr)
@@ -51,13 +62,13 @@ def _command(half: str, path: str) -> list[str]:
     return [sys.executable, "-I", here, half, os.path.abspath(path)]
 
 
-def run_runner(read: Load, owner: Owner = ROOT) -> int:
-    """Be the runner until SIGTERM."""
+def run_runner(read: Load, owner: Owner = ROOT, reload: Load | None = None) -> int:
+    """Be the runner until SIGTERM; `reload` reads the settings at SIGHUP."""
     from nodeagent.agent.runner import Runner
 
     async def run() -> None:
         stop = asyncio.Event()
-        runner = Runner(read(), owner=owner, reload=read)
+        runner = Runner(read(), owner=owner, reload=reload or read)
         service.on_signals(stop, runner.reload)
         await runner.run(stop)
 

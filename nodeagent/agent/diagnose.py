@@ -45,7 +45,7 @@ def interpret(ran: Ran, reading: Reading) -> Interpreted:
     try:
         document = read(ran.stdout)
         return diagnosis_of(_steadied(document, reading))
-    except MessageError as error:
+    except (MessageError, OverflowError) as error:
         return Unusable(f"output {error}")
 
 
@@ -91,7 +91,8 @@ def stabilise(
 
     A change counts only after `confirm` equal runs in a row (`confirm_worse` for a more
     invasive need). An unusable run confirms nothing and denies nothing: it keeps the
-    current diagnosis, which ages, and breaks the challenger's row.
+    current diagnosis, which ages, and breaks the challenger's row. So does a run that says
+    something else: what it contradicts is neither fresh nor firm until that is settled.
     """
     if isinstance(that, Unusable):
         return replace(steady, challenger=None, times=0, why=that.why)
@@ -103,8 +104,7 @@ def stabilise(
     wanted = confirm_worse if worse and confirm_worse is not None else confirm
     if times >= wanted:
         return Steady(current=that, checked=now, changed=now)
-    checked = now if steady.current else None
-    return replace(steady, challenger=that, times=times, checked=checked, why=None)
+    return replace(steady, challenger=that, times=times, why=None)
 
 
 def merge(steadies: Mapping[str, Steady], order: Sequence[str], now: int) -> Verdict:
@@ -129,7 +129,7 @@ def merge(steadies: Mapping[str, Steady], order: Sequence[str], now: int) -> Ver
     # The verdict is as old as the oldest of those it rests on; an Ok rests on all of them.
     grounds = [row for _, row, said in speaking if said.need is worst]
     checked = min(row.checked or 0 for row in grounds)
-    firm = all(row.why is None for row in grounds)
+    firm = all(row.why is None and row.challenger is None for row in grounds)
     changed = max((row.changed or 0) for _, row, _ in speaking)
     if len(order) == 1:
         return Verdict(speaking[0][2], checked, changed, unusable, firm)

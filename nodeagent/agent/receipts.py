@@ -63,7 +63,7 @@ class Receipts:
             if receipt.progress is Progress.STARTED:
                 why = "the agent ended while the command ran; how far it came is not known"
                 ended = replace(receipt, progress=Progress.FAILED, ended=now, why=why)
-                self.keep(ended)
+                self.end(ended)
                 closed.append(ended)
         return closed
 

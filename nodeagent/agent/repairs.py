@@ -14,7 +14,7 @@ from nodeagent import protocol
 from nodeagent.agent import orders, whitelist
 from nodeagent.agent.command import Commands
 from nodeagent.agent.receipts import Receipts
-from nodeagent.agent.run import Finished, Limits
+from nodeagent.agent.run import Finished, Limits, Ran
 from nodeagent.agent.ssconf import Ssconf
 from nodeagent.errors import MessageError
 from nodeagent.model.diagnosis import Diagnosis, Verdict
@@ -104,6 +104,8 @@ class Repairs:
         if self._stopping:
             return orders.Refused(f"order {order.id}: the agent is stopping")
         settings = self._settings()
+        if order.command in self._commands.busy:
+            return orders.Refused(f"order {order.id}: the command's last run has not ended")
         found = whitelist.look_up(
             settings.folder, order.command, owner=self._owner, link_folders=settings.link_folders
         )
@@ -138,8 +140,13 @@ class Repairs:
     ) -> None:
         given = self._settings().limits
         limits = Limits(given.timeout, given.output, given.memory, given.processes)
-        with vetted:
-            ran = await self._commands.run(vetted, diagnosis.text.encode(), limits)
+        ran: Ran
+        try:
+            with vetted:
+                ran = await self._commands.run(vetted, diagnosis.text.encode(), limits)
+        except Exception:
+            log.exception("order-broken id=%s", receipt.order)
+            ran = Finished(None, b"", b"")
         clean = isinstance(ran, Finished) and ran.stopped is None and not ran.stuck
         code = ran.code if isinstance(ran, Finished) and clean else None
         output = ran.stdout.decode("utf-8", "replace") if isinstance(ran, Finished) else ""
@@ -163,14 +170,16 @@ async def _signer(signed: Signed) -> str:
         "signature": signed.signature,
         "signed": base64.b64encode(signed.signed).decode(),
     }
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-I",
-        _SIGNATURE,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-    )
+    try:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-I",
+            _SIGNATURE,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+        )
+    except OSError as error:
+        raise MessageError(f"the signature cannot be checked: {error}") from None
     try:
         async with asyncio.timeout(10):
             out, _ = await process.communicate(json.dumps(question).encode())
@@ -178,6 +187,8 @@ async def _signer(signed: Signed) -> str:
         process.kill()
         await process.wait()
         raise MessageError("the signature could not be checked in time") from None
+    if process.returncode != 0:
+        raise MessageError(f"the signature could not be checked: exit code {process.returncode}")
     answer = read(out)
     if not isinstance(answer, dict) or not isinstance(answer.get("digest"), str):
         raise MessageError(f"not signed: {printable(str(answer))}")

@@ -6,6 +6,7 @@ it decides is decided elsewhere, by pure functions; this is where they are given
 
 import asyncio
 import ctypes
+import fcntl
 import grp
 import logging
 import os
@@ -13,18 +14,19 @@ import pwd
 import time
 import uuid
 from collections import Counter
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from nodeagent import __version__, service
 from nodeagent.agent import diagnose, steady, whitelist
+from nodeagent.agent.cgroup import Cages
 from nodeagent.agent.command import Commands
 from nodeagent.agent.link import Frame, listen
 from nodeagent.agent.repairs import Repairs
 from nodeagent.agent.run import Finished, Limits
 from nodeagent.agent.ssconf import Ssconf
-from nodeagent.errors import NodeAgentError
+from nodeagent.errors import NodeAgentError, Unavailable
 from nodeagent.model.diagnosis import Steady, Unusable, Verdict
 from nodeagent.protocol.canonical import printable
 from nodeagent.protocol.envelope import SALT, Purpose, seal
@@ -52,13 +54,16 @@ class Runner:
         self._owner = owner
         self._reload = reload
         self._ssconf = Ssconf(settings.agent)
-        self._commands = Commands(spare=1)
+        cages = Cages()
+        self._commands = Commands(spare=1, cages=cages)
+        # Repairs apart: a diagnose command of the same name is another command.
+        self._repair_commands = Commands(spare=0, cages=cages)
         self._at_once = asyncio.Semaphore(AT_ONCE)
         os.makedirs(settings.agent.state, mode=0o700, exist_ok=True)
         self.repairs = Repairs(
             os.path.join(settings.agent.state, "receipts"),
             self._ssconf,
-            self._commands,
+            self._repair_commands,
             lambda: self.settings.repair,
             self.verdict,
             owner,
@@ -68,7 +73,7 @@ class Runner:
         self._epoch = str(uuid.uuid4())
         self._seq = 0
         self._tls = ""
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks: dict[str, asyncio.Task[None]] = {}
         self._runs: Counter[str] = Counter()
         self._told: dict[str, str] = {}
         self._verbs: dict[str, Callable[[Frame], Awaitable[Frame]]] = {
@@ -81,6 +86,23 @@ class Runner:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until `stop`; then let a running repair finish."""
+        with self._alone():
+            await self._run(stop)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keep a second runner away: it would take the socket, and fail the first's repair."""
+        path = os.path.join(self.settings.agent.state, "lock")
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield
+        except BlockingIOError:
+            raise Unavailable(f"another runner holds {path}") from None
+        finally:
+            os.close(lock)
+
+    async def _run(self, stop: asyncio.Event) -> None:
         ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         self.repairs.close_interrupted()
         # systemd makes the folder for the packaged unit; elsewhere it may not be there yet.
@@ -100,8 +122,9 @@ class Runner:
         await self.repairs.finish()  # meanwhile reports are still sealed
         server.close()
         alive.cancel()
-        for task in self._tasks:
+        for task in self._tasks.values():
             task.cancel()
+        await self._repair_commands.close()
         await self._commands.close()
         with suppress(FileNotFoundError):
             os.unlink(self.settings.agent.socket)
@@ -133,12 +156,12 @@ class Runner:
     # Diagnosing.
 
     def _begin(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        self._tasks = [
-            asyncio.create_task(self._diagnose_for_ever(name))
-            for name in self.settings.diagnose.commands
-        ]
+        """Diagnose by the settings as they are now; what runs already is not disturbed."""
+        wanted = self.settings.diagnose.commands
+        for name in [name for name in self._tasks if name not in wanted]:
+            self._tasks.pop(name).cancel()
+        for name in [name for name in wanted if name not in self._tasks]:
+            self._tasks[name] = asyncio.create_task(self._diagnose_for_ever(name))
 
     async def _diagnose_for_ever(self, name: str) -> None:
         loop = asyncio.get_running_loop()
@@ -149,6 +172,8 @@ class Runner:
                     await self.diagnose(name)
             except Exception:
                 log.exception("diagnose-broken command=%s", name)
+                before = self._steadies.get(name, Steady())
+                self._steadies[name] = replace(before, why="internal error; the log tells more")
             due = max(due + self.settings.diagnose.every, loop.time())
             await asyncio.sleep(due - loop.time())
 
@@ -257,8 +282,8 @@ class Runner:
             "unusable": sorted(verdict.unusable),
             "runs": dict(self._runs),
             "refused": self.repairs.refused,
-            "stuck": self._commands.stuck,
-            "busy": sorted(self._commands.busy),
+            "stuck": self._commands.stuck + self._repair_commands.stuck,
+            "busy": sorted(self._commands.busy | self._repair_commands.busy),
         }
 
     def _say_once(self, event: str, why: str) -> None:
@@ -295,8 +320,8 @@ def _front_user(name: str, owner: whitelist.Owner) -> tuple[frozenset[int], int]
     try:
         user = pwd.getpwnam(name)
     except KeyError:
-        return frozenset({owner.uid}), -1
-    return frozenset({owner.uid, user.pw_uid}), grp.getgrgid(user.pw_gid).gr_gid
+        return frozenset({owner.uid, os.geteuid()}), -1
+    return frozenset({owner.uid, os.geteuid(), user.pw_uid}), grp.getgrgid(user.pw_gid).gr_gid
 
 
 def _now() -> int:

@@ -31,9 +31,8 @@ class Identity:
 class Ssconf:
     """Reads the ssconf files of one folder, and the cluster key beside them."""
 
-    def __init__(self, settings: AgentSettings, *, owner: int | None = None) -> None:
+    def __init__(self, settings: AgentSettings) -> None:
         self._settings = settings
-        self._key_owner = owner
         self._key: tuple[tuple[int, ...], Key] | None = None
 
     def lines(self, name: str) -> list[str]:

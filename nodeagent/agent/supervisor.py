@@ -217,7 +217,8 @@ def _serve(
         for fd in fds:
             os.close(fd)
     outcome = _watch(runner, child, wish, deadline, counted=cage.counts)
-    outcome["stopped"] = outcome["stopped"] or cage.exceeded()
+    exceeded = cage.exceeded()  # asked in any case: the next run shall not answer for this one
+    outcome["stopped"] = outcome["stopped"] or exceeded
     cage.end_all(PATIENCE)
     outcome["stuck"] = descendants()[:_STUCK_NAMED] if _any_left() else []
     return outcome

@@ -51,10 +51,10 @@ def _read(config: str) -> Settings:
 @click.pass_obj
 def run(config: str) -> None:
     """Run front and runner together in the foreground."""
-    from nodeagent.agent.daemon import run_both
+    from nodeagent.agent.daemon import run_both, settings_to_start_with
 
     try:
-        _read(config)
+        settings_to_start_with(config)
     except NodeAgentError as error:
         _die(error)
     sys.exit(run_both(config))
@@ -123,11 +123,12 @@ def diagnose(config: str, names: tuple[str, ...], *, as_json: bool) -> None:
 
 
 async def _diagnose(settings: Settings, names: tuple[str, ...]) -> dict[str, Any]:
+    from nodeagent.agent.cgroup import Cages
     from nodeagent.agent.command import Commands
     from nodeagent.agent.runner import run_diagnose
     from nodeagent.agent.whitelist import ROOT
 
-    commands = Commands(spare=0)
+    commands = Commands(spare=0, cages=Cages([]))  # a login session's groups are not ours
     try:
         return {name: await run_diagnose(commands, settings, name, ROOT) for name in names}
     finally:
@@ -210,11 +211,12 @@ def report(
     Needs to read the cluster's key. Exit code 0 if the report is genuine, 69 if there was
     no answer, 1 if it cannot be trusted.
     """
+    from nodeagent.agent.daemon import settings_to_start_with
     from nodeagent.agent.ssconf import Ssconf
     from nodeagent.protocol.look import Distrusted, Seen, Silent
 
     try:
-        settings = _read(config)
+        settings = settings_to_start_with(config)
         ssconf = Ssconf(settings.agent)
         addresses = ssconf.addresses()
         name = node or next((n for n, a in addresses.items() if host in (n, a)), host)
@@ -298,6 +300,8 @@ def check_config(config: str) -> None:
         Ssconf(settings.agent).key()
     except NodeAgentError as error:
         _die(error)
+    for name in sorted(set(settings.diagnose.each) - set(settings.diagnose.commands)):
+        click.echo(f"nodeagent: diagnose.command.{name} is set, but {name} does not run", err=True)
     click.echo(f"ok: node {identity.name} of cluster {identity.cluster}")
 
 

@@ -26,15 +26,22 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: int) -> Deci
 
 
 def _free(ledger: Ledger, observed: Observed) -> frozenset[str]:
-    """Healthy nodes in service that nobody has claimed."""
-    claimed = {intent.node for intent in ledger.intents}
-    sick = set(worst_per_node(ledger, observed.snapshot))
-    sick |= {i.node for i in ledger.incidents if i.status is not Status.CANCELED}
+    """Nodes in service that say they are well and that nobody has claimed."""
+    sick = {i.node for i in ledger.incidents if i.status is not Status.CANCELED}
+    taken = _claimed(ledger) | sick
     return frozenset(
         name
         for name, node in observed.snapshot.nodes.items()
-        if not node.drained and not node.offline and name not in claimed | sick
+        if not node.drained and not node.offline
+        # Silent, distrusted and doubtful nodes are in no state to be given anything.
+        if name in observed.diagnoses and name not in taken
     )
+
+
+def _claimed(ledger: Ledger) -> set[str]:
+    """Nodes that unfinished intents work on, or move something to."""
+    targets = {i.action.target for i in ledger.intents if isinstance(i.action, MoveSecondary)}
+    return {intent.node for intent in ledger.intents} | targets
 
 
 def _work(
@@ -43,12 +50,18 @@ def _work(
     """Give each sick node its next steps, as far as admission lets it."""
     worst = worst_per_node(ledger, observed.snapshot)
     busy = {incident.node for incident in worst.values() if incident.status is Status.PENDING}
-    claimed = {intent.node for intent in ledger.intents}
+    claimed = _claimed(ledger)
+    failed = {i.node: i.tag for i in ledger.incidents if i.status is Status.FAILED}
+    # The storm brake counts whoever nobody has acknowledged yet, emptied or not.
+    sick = {i.node for i in ledger.incidents if i.status is not Status.CANCELED}
     held: list[Held] = []
     for incident in sorted(worst.values(), key=lambda i: (i.node not in busy, i.noted_at, i.node)):
         if incident.node in claimed:
             continue
-        if why := _not_admitted(incident, busy, len(worst), observed, policy, now):
+        why = _not_admitted(incident, busy, len(sick), observed, policy, now)
+        if incident.node in failed:
+            why = f"an earlier repair failed: remove its tag {failed[incident.node]} first"
+        if why:
             held.append(Held(incident.node, incident.id, why))
             continue
         busy.add(incident.node)

@@ -24,6 +24,8 @@ def settle(ledger: Ledger, outcomes: Mapping[str, Outcome]) -> Ledger:
             incident = replace(incident, jobs=(*incident.jobs, intent.job))
         if intent.id in ended and incident.status.active:
             incident = _after_job(incident, intent, ended[intent.id])
+        elif ended.get(intent.id) is Outcome.SUCCESS and isinstance(intent.action, AddTag):
+            incident = replace(incident, tag_seen=True)
         incidents[incident.id] = incident
     return replace(
         ledger,
@@ -40,7 +42,7 @@ def _after_job(incident: Incident, intent: Intent, outcome: Outcome) -> Incident
         case RunCommand():
             return replace(incident, repaired=True)
         case AddTag():
-            return incident.after(Event.ALL_DONE)
+            return replace(incident.after(Event.ALL_DONE), tag_seen=True)
         case _:
             return incident
 
@@ -73,7 +75,13 @@ def forget(ledger: Ledger, observed: Observed) -> Ledger:
                 continue  # it went away before anything was done
             case _:
                 kept.append(incident)
-    return replace(ledger, incidents=tuple(kept))
+    known = {incident.id for incident in kept}
+    return replace(
+        ledger,
+        incidents=tuple(kept),
+        # A promise to a node that is gone binds nobody.
+        intents=tuple(i for i in ledger.intents if i.incident in known),
+    )
 
 
 def absorb(ledger: Ledger, diagnoses: Mapping[str, Diagnosis], now: int) -> Ledger:

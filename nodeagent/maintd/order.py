@@ -17,6 +17,7 @@ from nodeagent.protocol.signature import sign
 from nodeagent.web.client import fetch, untrusting_tls
 
 LIFE = 30_000  # ms an order is valid
+MAX_RECEIPT = 2 * 1024 * 1024
 _NAMESPACE = uuid5(NAMESPACE_URL, "nodeagent order")
 _OUTCOMES = {
     Progress.STARTED: Outcome.RUNNING,
@@ -48,7 +49,9 @@ class Orders:
         """Send the order; return its id. Raises Unavailable if it may not have arrived."""
         action = intent.action
         assert isinstance(action, RunCommand)
-        node, now = snapshot.nodes[action.node], self.now()
+        node, now = snapshot.nodes.get(action.node), self.now()
+        if node is None:
+            raise Unavailable(f"node {action.node} is not in the cluster any more")
         order = Order(
             id=self.job(intent),
             cluster=snapshot.cluster,
@@ -62,7 +65,9 @@ class Orders:
         )
         certificate, signature = sign(self.certificate, order_bytes(self.key, order))
         sealed = seal_order(self.key, order, certificate, signature)
-        await self._fetch(node, "/1/order", sealed)
+        status, _ = await self._fetch(node, "/1/order", sealed)
+        if status not in (202, 403):  # refused is final too: there will be no receipt
+            raise Unavailable(f"{node.name} answered the order with HTTP status {status}")
         return order.id
 
     async def outcome(self, job: str, node: Node) -> Outcome:
@@ -74,7 +79,7 @@ class Orders:
         if status != 200:
             raise Unavailable(f"{node.name} answered with HTTP status {status}")
         try:
-            document = open_outer(self.key, Purpose.RECEIPT, salt, read(body))
+            document = open_outer(self.key, Purpose.RECEIPT, salt, read(body, limit=MAX_RECEIPT))
             receipt = Receipt.from_body(document)
         except MessageError as error:
             raise Unavailable(f"receipt of {node.name} is not genuine: {error}") from None

@@ -52,6 +52,7 @@ def _moves(
     """All instances of the node at once: primaries to their secondaries, then new secondaries."""
     moves: list[Action] = []
     obstacles: list[str] = []
+    load = _load(snapshot)
     for name, instance in sorted(snapshot.instances.items()):
         if instance.primary == node.name:
             if instance.secondary is None:
@@ -61,20 +62,28 @@ def _moves(
             else:
                 moves.append(MovePrimary(name, node.name, live=live))
         elif instance.secondary == node.name:
-            target = _target(node, instance.primary, snapshot, free)
+            target = _target(node, instance.primary, snapshot, free, load)
             if target is None:
                 obstacles.append(f"no free node for the mirror of instance {name}")
             else:
                 moves.append(MoveSecondary(name, node.name, target))
+                load[target] += 1
     return tuple(moves), tuple(obstacles)
 
 
-def _target(node: Node, primary: str, snapshot: Snapshot, free: frozenset[str]) -> str | None:
-    """The emptiest free node of the group."""
+def _load(snapshot: Snapshot) -> dict[str, int]:
+    """How many instances' disks each node holds."""
     load = dict.fromkeys(snapshot.nodes, 0)
     for instance in snapshot.instances.values():
         for place in (instance.primary, instance.secondary):
             if place in load:
                 load[place] += 1
+    return load
+
+
+def _target(
+    node: Node, primary: str, snapshot: Snapshot, free: frozenset[str], load: dict[str, int]
+) -> str | None:
+    """The emptiest free node of the group."""
     fit = (n for n in free - {node.name, primary} if snapshot.nodes[n].group == node.group)
     return min(fit, key=lambda name: (load[name], name), default=None)

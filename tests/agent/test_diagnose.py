@@ -190,6 +190,20 @@ def test_what_we_stand_by_was_seen_that_often_in_a_row(
     assert current is None or [current] * confirm in rows
 
 
+def test_what_is_contradicted_is_neither_fresh_nor_firm() -> None:
+    """A node that was repaired while off must not be evacuated for what it said before."""
+    before = fold(EVACUATE, EVACUATE)
+    for now, odd in enumerate((said("Ok", details=n) for n in range(5)), 10):
+        before = stabilise(before, odd, now, confirm=2)
+    verdict = merge({"a": before}, ("a",), 99)
+    assert (verdict.diagnosis, verdict.checked, verdict.firm) == (EVACUATE, 1, False)
+
+
+def test_a_number_too_large_to_be_rounded_is_unusable() -> None:
+    unusable = read({"status": "Ok", "details": 10**308}, bucket={"/details": 0.1})
+    assert isinstance(unusable, Unusable)
+
+
 # Merging.
 
 

@@ -243,6 +243,45 @@ def test_wrong_new_settings_change_nothing(place: Place) -> None:
     story(place, tell)
 
 
+def test_a_reload_disturbs_no_command_that_runs(place: Place) -> None:
+    place.command("diagnose", "check", f"#!/bin/sh\nsleep 1\n{SICK.partition(chr(10))[2]}")
+    place.settings(commands='"check"')
+
+    async def tell(runner: Runner, link: Link) -> None:
+        for _ in range(8):
+            await asyncio.sleep(0.4)
+            runner.reload()
+            assert (await report(place, link)).unusable == {}
+        await until(place, link, lambda r: r.diagnosis)
+
+    story(place, tell)
+
+
+def test_a_second_runner_is_kept_away(place: Place) -> None:
+    async def tell(runner: Runner, link: Link) -> None:
+        with pytest.raises(Unavailable, match="another runner"):
+            await Runner(place.load(), owner=ME).run(asyncio.Event())
+        assert (await report(place, link)).diagnosis == '{"status":"Ok"}', "undisturbed"
+
+    story(place, tell)
+
+
+def test_a_repair_and_a_diagnose_command_of_one_name_are_two(place: Place) -> None:
+    place.command("diagnose", "fix", f"#!/bin/sh\nsleep 0.5\n{SICK.partition(chr(10))[2]}")
+    place.command("repair", "fix", FIX.format(folder=place.folder, code=0))
+    place.settings(commands='"fix"')
+    order = str(uuid4())
+
+    async def tell(runner: Runner, link: Link) -> None:
+        await until(place, link, lambda r: r.diagnosis)
+        while not (await link.ask({"verb": "health"}))["busy"]:
+            await asyncio.sleep(0.02)
+        assert "sealed" in await send(link, sealed_order(place, id=order))
+        assert (await receipt(place, link, order)).progress is Progress.DONE
+
+    story(place, tell)
+
+
 @pytest.mark.parametrize(
     "asked",
     [

@@ -190,6 +190,18 @@ def test_run_report_and_stop(place: Place) -> None:
 
 
 @root
+def test_a_wrong_tag_from_far_away_stops_no_start(place: Place) -> None:
+    place.command("diagnose", "check", SICK)
+    place.ssconf("cluster_tags", "nodeagent:evry:5m\n")
+    agent = Agent(place)
+    try:
+        agent.until_reports("live-repair")
+        assert "tags-ignored cluster tag nodeagent:evry:5m" in agent.log.read_text()
+    finally:
+        assert agent.stop() == 0
+
+
+@root
 def test_sighup_takes_up_new_settings_and_keeps_the_old_ones_when_wrong(place: Place) -> None:
     place.command("diagnose", "check", OK)
     agent = Agent(place)

@@ -279,3 +279,62 @@ def test_the_table_of_transitions_has_final_states_without_exits() -> None:
             else:
                 with pytest.raises(KeyError):
                     one.after(event)
+
+
+# Where things may be moved to, and what holds a node.
+
+
+def test_a_node_in_doubt_is_given_nothing() -> None:
+    world = six(node("n1", drained=True), a=("n1", "n2"), b=("n3", "n1"))
+    doubts = {f"n{i}": "silent" for i in (2, 4, 5, 6)}
+    decided = decide(Ledger(), seen(world, {"n1": EVACUATE}, doubts), POLICY, NOW)
+    assert actions(decided.ledger) == []
+    assert {held.reason for held in decided.held} == {
+        "instance a cannot go to n2 now",
+        "no free node for the mirror of instance b",
+    }
+
+
+def test_mirrors_are_spread_and_their_targets_claimed() -> None:
+    mirrors = dict.fromkeys("abcd", ("n2", "n1"))
+    world = six(node("n1", drained=True), **mirrors)
+    policy = Policy(nodes_in_work=2, storm=1.0)
+    first = decide(Ledger(), seen(world, {"n1": EVACUATE}), policy, NOW).ledger
+    targets = {a.target for a in actions(first) if isinstance(a, MoveSecondary)}
+    assert targets == {"n3", "n4", "n5", "n6"}
+    running = replace(first, intents=tuple(replace(i, job="1") for i in first.intents))
+    again = decide(running, seen(world, {"n1": EVACUATE, "n4": EVACUATE}), policy, NOW + 1)
+    assert again.ledger.intents == running.intents, "a node that is receiving is not drained"
+
+
+def test_the_storm_brake_counts_what_nobody_has_acknowledged() -> None:
+    done = [incident(f"n{i}", status=Status.COMPLETED) for i in (2, 3)]
+    world = six(
+        *(node(f"n{i}", offline=True, tags=frozenset({one.tag})) for i, one in enumerate(done, 2))
+    )
+    decided = decide(ledger(*done), seen(world, {"n1": EVACUATE}), POLICY, NOW)
+    assert actions(decided.ledger) == []
+    assert decided.held[0].reason == "storm: 3 of 6 nodes are sick, more than 30%"
+
+
+def test_after_a_failed_repair_another_diagnosis_of_the_node_is_held() -> None:
+    before = incident(diagnosis=REPAIR, status=Status.FAILED, tag_seen=True)
+    world = six(node("n1", tags=frozenset({before.tag})))
+    other = need("live-repair", command="fix-nic", details=2)
+    decided = decide(ledger(before), seen(world, {"n1": other}), POLICY, NOW)
+    assert actions(decided.ledger) == []
+    assert decided.held[0].reason == f"an earlier repair failed: remove its tag {before.tag} first"
+
+
+def test_a_tag_removed_at_once_is_acknowledged_all_the_same() -> None:
+    intent = Intent("1.1", "id-n1", "n1", READY, "7")
+    before = ledger(incident(status=Status.PENDING), intents=(intent,), round=1)
+    decided = decide(before, seen(six(), outcomes={"1.1": Outcome.SUCCESS}), POLICY, NOW)
+    assert decided.ledger.incidents == ()
+
+
+def test_promises_to_a_removed_node_are_dropped() -> None:
+    intent = Intent("1.1", "id-n1", "n1", RunCommand("n1", "fix", "{}"))
+    world = Snapshot("c", {"n2": node("n2")})
+    before = ledger(incident(status=Status.PENDING), intents=(intent,), round=1)
+    assert decide(before, seen(world), POLICY, NOW).ledger.intents == ()
