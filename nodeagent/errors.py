@@ -2,12 +2,11 @@
 
     NodeAgentError
     ├── ConfigError    the administrator mends a setting; nothing was changed
-    ├── Refused        we understood and will not do it; the caller must not retry
     ├── Unavailable    somebody else is not answering; the next round tries again
     ├── MessageError   what arrived is not what it claims to be; nobody acts on it
     └── Corrupt        our own state cannot be read; stop and say so, never guess
 
-Expected outcomes ("no such command", "the node is silent") are values, not errors.
+Expected outcomes ("no such command", "refused", "the node is silent") are values, not errors.
 """
 
 
@@ -17,10 +16,6 @@ class NodeAgentError(Exception):
 
 class ConfigError(NodeAgentError):
     """A setting is wrong; the text names the key and its place."""
-
-
-class Refused(NodeAgentError):
-    """We understood the request and will not do it; retrying cannot help."""
 
 
 class Unavailable(NodeAgentError):

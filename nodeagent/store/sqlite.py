@@ -8,7 +8,10 @@ from nodeagent.store.codec import decode, encode
 
 
 class SqliteStore:
-    """Keeps the newest ledger; a save that has returned survives a power cut."""
+    """Keeps the newest ledger; a save that has returned survives a power cut.
+
+    Corrupt: the file is damaged. Unavailable: it is locked, or cannot be opened, for now.
+    """
 
     def __init__(self, path: str) -> None:
         try:
@@ -21,12 +24,17 @@ class SqliteStore:
             self._db.execute(
                 "CREATE TABLE IF NOT EXISTS ledger (one INTEGER PRIMARY KEY CHECK (one = 1), text)"
             )
+        except sqlite3.OperationalError as error:
+            raise Unavailable(f"{path}: {error}") from None
         except sqlite3.DatabaseError as error:
             raise Corrupt(f"{path}: {error}") from None
 
     def load(self) -> Ledger:
         """The ledger last saved; an empty one if there is none."""
-        row = self._db.execute("SELECT text FROM ledger").fetchone()
+        try:
+            row = self._db.execute("SELECT text FROM ledger").fetchone()
+        except sqlite3.Error as error:
+            raise Unavailable(f"the ledger cannot be read: {error}") from None
         return decode(row[0]) if row else Ledger()
 
     def save(self, ledger: Ledger) -> None:
