@@ -4,12 +4,12 @@ PYTHON := $(VENV)/bin/python
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check
+.PHONY: help demo test check test-real conformance
 
 help:             ## show these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 18
 
-demo: $(READY)    ## six agents, a simulated cluster, one broken node (KEEP=1 stays up)
+demo: $(READY)    ## six agents, a simulated cluster, two broken nodes (KEEP=1 stays up)
 	@$(PYTHON) -m nodeagent.cli.demo $(if $(KEEP),--keep)
 
 check: $(READY)   ## formatting, lint, types
@@ -17,9 +17,21 @@ check: $(READY)   ## formatting, lint, types
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/mypy nodeagent tests
 
-test: $(READY)    ## lint, types and the whole quick suite
+test: $(READY)    ## lint, types and the whole quick suite (AGAIN=1: what failed last; EVERY=4: of very many alike one in four)
 	@$(MAKE) --no-print-directory check
-	$(PYTHON) -m pytest -q
+	$(PYTHON) -m pytest -q -rfEs --durations=40 $(if $(EVERY),--every=$(EVERY)) $(if $(AGAIN),--last-failed --last-failed-no-failures none)
+
+# A real cluster beside other work is late now and then: what failed is tried once more, and told.
+define once_more
+$(PYTHON) -m pytest -q --durations=20 -o cache_dir=build/failed/$@ $(1) || { echo "once more, what failed:"; \
+	$(PYTHON) -m pytest -q -o cache_dir=build/failed/$@ --last-failed --last-failed-no-failures none $(1); }
+endef
+
+test-real: $(READY) ## our backends and maintd on a real Ganeti cluster of three nodes (root; slow)
+	@$(call once_more,-m real $(or $(REAL),tests/real))
+
+conformance: $(READY) ## what every backend must keep, asked of the real cluster too (root; slow)
+	@$(call once_more,-m "real or not real" tests/cluster/test_conformance.py)
 
 $(READY): pyproject.toml packaging/setup-venv
 	@packaging/setup-venv $(VENV)

@@ -4,6 +4,7 @@
     ├── ConfigError    the administrator mends a setting; nothing was changed
     ├── Unavailable    somebody else is not answering; the next round tries again
     ├── MessageError   what arrived is not what it claims to be; nobody acts on it
+    ├── NotMaster      it is another node's place to do this; exit 11, as Ganeti's own daemons
     └── Corrupt        our own state cannot be read; stop and say so, never guess
 
 Expected outcomes ("no such command", "refused", "the node is silent") are values, not errors.
@@ -22,9 +23,21 @@ class Unavailable(NodeAgentError):
     """Another process or machine did not answer in time; a later try may succeed."""
 
 
+class NotMaster(NodeAgentError):
+    """This node is not the master, or not any more."""
+
+
 class MessageError(NodeAgentError):
     """A message is malformed, forged, stale or meant for somebody else."""
 
 
 class Corrupt(NodeAgentError):
     """State of our own on disk is unreadable."""
+
+
+def in_words(error: BaseException) -> str:
+    """A failure on one line for people: of a file its name and what is wrong with it, no number."""
+    if isinstance(error, OSError) and error.strerror:
+        where = f"{error.filename}: " if isinstance(error.filename, str) else ""
+        return where + error.strerror
+    return str(error)

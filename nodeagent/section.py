@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
+from ipaddress import ip_address
 from typing import Any, TypeVar
 
 from nodeagent.errors import ConfigError
@@ -13,6 +14,8 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _DURATION = re.compile(r"(\d{1,6})(ms|s|m|h|d)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _SIZE = re.compile(r"(\d{1,6})(KiB|MiB|GiB)")
+_EXIT_CODE = re.compile("0|[1-9][0-9]{0,2}")  # one spelling each: 2 and 02 would be two keys
+_DECIMAL = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 _BYTES = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 
 
@@ -22,18 +25,26 @@ class Section:
     def __init__(
         self, name: str, values: object, *, places: Mapping[str, str] | None = None
     ) -> None:
-        if not isinstance(values, dict):
-            raise ConfigError(f"{name} must be a table, written [{name}]")
         self.name = name
-        self._left = dict(values)
         self._places = places or {}
+        if not isinstance(values, dict):
+            place = f"{self._places[name]}: " if name in self._places else ""
+            raise ConfigError(f"{place}{name} must be a table, written [{name}]")
+        self._left = dict(values)
+
+    def missing(self, key: str, because: str, why: str) -> ConfigError:
+        """The complaint that `key` is not set, which `because`, a key that is, calls for."""
+        place = self._places.get(self._full(because))
+        return ConfigError(f"{place + ': ' if place else ''}{self._full(key)} is missing: {why}")
 
     def _wrong(self, key: str, wanted: str) -> ConfigError:
-        value = self._left.get(key)
-        return ConfigError(f"{self._where(key)} is {value!r}; it must be {wanted}")
+        return ConfigError(f"{self._where(key)} is {_said(self._left[key])}; it must be {wanted}")
+
+    def _full(self, key: str) -> str:
+        return f"{self.name}.{key}" if self.name else key
 
     def _where(self, key: str) -> str:
-        full = f"{self.name}.{key}" if self.name else key
+        full = self._full(key)
         place = self._places.get(full)
         return f"{place}: {full}" if place else full
 
@@ -46,12 +57,23 @@ class Section:
         del self._left[key]
         return value
 
-    def text(self, key: str, default: str, pattern: str = r"[^\x00-\x1f\x7f]*") -> str:
+    def text(
+        self,
+        key: str,
+        default: str,
+        pattern: str = r"[^\x00-\x1f\x7f]*",
+        wanted: str = "a text without control characters",
+    ) -> str:
+        """A text that `pattern` matches whole; `wanted` says the same to people."""
+
         def read(value: Any) -> str | None:
             good = isinstance(value, str) and re.fullmatch(pattern, value)
             return value if good else None
 
-        return self._take(key, default, read, f"a text of the form {pattern}")
+        return self._take(key, default, read, wanted)
+
+    def address(self, key: str, default: str) -> str:
+        return self._take(key, default, _address, '"primary" or a numeric address')
 
     def path(self, key: str, default: str) -> str:
         return self._take(key, default, _path, "an absolute path without ..")
@@ -70,16 +92,20 @@ class Section:
     def widths(self, key: str) -> Mapping[str, float]:
         def read(value: Any) -> Mapping[str, float] | None:
             good = isinstance(value, dict) and all(
-                _pointer(path) and _is_number(width) and width > 0 for path, width in value.items()
+                _pointer(path) and _is_width(width) for path, width in value.items()
             )
             return value if good else None
 
-        wanted = 'a table of JSON pointers and widths such as {"/details/used" = 10}'
+        wanted = (
+            "a table of JSON pointers and widths above 0, at most 1e300,"
+            ' such as {"/details/used" = 10}'
+        )
         return self._take(key, {}, read, wanted)
 
     def needs(self, key: str) -> Mapping[int, Need] | None:
         wanted = (
-            'a table of exit codes (not 3, UNKNOWN) and needs such as {0 = "Ok", 2 = "evacuate"}'
+            "a table of exit codes (0 to 255, not 3, UNKNOWN) and needs"
+            ' such as {0 = "Ok", 2 = "evacuate"}'
         )
         return self._take(key, None, _needs, wanted)
 
@@ -94,6 +120,16 @@ class Section:
 
         return self._take(key, default, read, f"a whole number from {least} to {most}")
 
+    def decimal(self, key: str, default: float, least: float, most: float) -> float:
+        """A number, which in a tag is a text such as 0.1."""
+
+        def read(value: Any) -> float | None:
+            text = value if isinstance(value, str) else str(value) if _is_number(value) else ""
+            number = float(text) if _DECIMAL.fullmatch(text) else -1.0
+            return number if least <= number <= most else None
+
+        return self._take(key, default, read, f"a number from {least:g} to {most:g}, such as 0.1")
+
     def count_or_none(self, key: str, least: int, most: int) -> int | None:
         return self.count(key, 0, least, most) if key in self._left else None
 
@@ -102,7 +138,9 @@ class Section:
             seconds = _duration(value)
             return seconds if seconds is not None and least <= seconds <= most else None
 
-        wanted = f"a duration such as 500ms, 30s, 5m, 2h, 1d, from {least:g}s to {most:g}s"
+        wanted = (
+            f"a duration such as 500ms, 30s, 5m, 2h, 1d, from {_lasting(least)} to {_lasting(most)}"
+        )
         return self._take(key, default, read, wanted)
 
     def size(self, key: str, default: int, least: int, most: int) -> int:
@@ -111,13 +149,34 @@ class Section:
             size = int(found[1]) * _BYTES[found[2]] if found else -1
             return size if least <= size <= most else None
 
-        wanted = f"a size such as 256KiB, 512MiB, 2GiB, from {least} to {most} bytes"
+        wanted = f"a size such as 256KiB, 512MiB, 2GiB, from {_sized(least)} to {_sized(most)}"
         return self._take(key, default, read, wanted)
 
     def table(self, key: str) -> "Section":
         return Section(
             f"{self.name}.{key}".lstrip("."), self._left.pop(key, {}), places=self._places
         )
+
+    def tables(self, key: str) -> list["Section"]:
+        """A list of tables, written [[…]]; the first is number 0."""
+
+        def read(value: Any) -> list[Any] | None:
+            return value if isinstance(value, list) else None
+
+        values: list[Any] = self._take(key, [], read, "a list of tables, written [[…]]")
+        name = self._full(key)
+        return [Section(f"{name}[{n}]", v, places=self._places) for n, v in enumerate(values)]
+
+    def words(self, key: str, pattern: str) -> tuple[str, ...]:
+        """A list of texts that `pattern` matches whole, each once."""
+
+        def read(value: Any) -> tuple[str, ...] | None:
+            if not isinstance(value, list) or len(set(map(str, value))) != len(value):
+                return None
+            good = all(isinstance(word, str) and re.fullmatch(pattern, word) for word in value)
+            return tuple(value) if good else None
+
+        return self._take(key, (), read, "a list of words (letters, digits, . - and _), each once")
 
     def keys(self) -> list[str]:
         return list(self._left)
@@ -128,6 +187,39 @@ class Section:
             raise ConfigError(f"{self._where(min(self._left))} is not a known setting")
 
 
+def _lasting(seconds: float) -> str:
+    """A duration as it would be written, in the largest unit that fits."""
+    ms = round(seconds * 1000)
+    each = {unit: round(value * 1000) for unit, value in _SECONDS.items()}
+    fits = [unit for unit in each if unit != "ms" and ms % each[unit] == 0]
+    unit = (fits[-1] if ms else "s") if fits else "ms"
+    return f"{ms // each[unit]}{unit}"
+
+
+def _sized(size: int) -> str:
+    """A size as it would be written, in the largest unit that fits."""
+    unit = [unit for unit in _BYTES if size % _BYTES[unit] == 0][-1]
+    return f"{size // _BYTES[unit]}{unit}"
+
+
+def _said(value: object) -> str:
+    """A value as a complaint shows it: one short line, whatever it is."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # an integer of thousands of digits, a deep table
+        return "much too large"
+    return text if len(text) <= 200 else f"{text[:200]}…"
+
+
+def _address(value: Any) -> str | None:
+    try:
+        return (
+            value if value == "primary" or (isinstance(value, str) and ip_address(value)) else None
+        )
+    except ValueError:
+        return None
+
+
 def _duration(value: Any) -> float | None:
     found = _DURATION.fullmatch(value) if isinstance(value, str) else None
     return int(found[1]) * _SECONDS[found[2]] if found else None
@@ -135,6 +227,11 @@ def _duration(value: Any) -> float | None:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_width(value: Any) -> bool:
+    """Whether a number can be rounded to multiples of this one; false for inf and NaN."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= 1e300
 
 
 def _path(value: Any) -> str | None:
@@ -166,8 +263,10 @@ def _names(value: Any) -> tuple[str, ...] | None:
 def _needs(value: Any) -> Mapping[int, Need] | None:
     if not isinstance(value, dict):
         return None
+    if not all(_EXIT_CODE.fullmatch(code) and int(code) <= 255 for code in value):
+        return None
     try:
         needs = {int(code): Need.from_wire(need) for code, need in value.items()}
-    except (KeyError, ValueError, TypeError):
+    except (KeyError, TypeError):
         return None
     return None if 3 in needs else needs  # UNKNOWN is doubt, and never mapped

@@ -8,18 +8,18 @@ access to the remote API, so no path, address or limit is among them).
 
 import os
 import re
-import stat
-import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from ipaddress import ip_address
 from typing import Any
 
+from nodeagent.drop_ins import read_all
 from nodeagent.errors import ConfigError
 from nodeagent.model.diagnosis import Need
 from nodeagent.section import NAME, Section
 
 DEFAULT_FILE = "/etc/nodeagent/agent.toml"
+_UUID = "|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_LEVELS = "debug|info|warning|error"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +64,16 @@ class DiagnoseSettings:
 
 @dataclass(frozen=True, slots=True)
 class RepairSettings:
-    """Where repair commands stand, and what they may use."""
+    """Where repair commands stand, and what they may use.
+
+    `queue_commands` are those that the repair queue may run on this node, about other machines.
+    """
 
     enabled: bool = True
     folder: str = "/etc/ganeti/node-repair-commands"
     link_folders: tuple[str, ...] = ("/usr/lib/nodeagent/node-repair-commands",)
     limits: RunLimits = RunLimits(timeout=3600.0, memory=4 * 2**30, processes=512)
+    queue_commands: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,20 +118,25 @@ class Settings:
 def load(path: str, *, owner: int | None = 0, tags: Iterable[str] = ()) -> Settings:
     """Read a file, the drop-ins beside it, and the cluster's tags; or raise ConfigError.
 
-    `owner` is the uid that, or root, must own every file, which nobody else may write;
-    None skips the test. An absent file is the defaults.
+    `owner` is the uid that, or root, must own every file and every folder above it, which
+    nobody else may write and no link may lead to; None skips the test. An absent file is
+    the defaults; one that cannot be read is a fault.
     """
+    return with_tags(parse(*read_files(path, owner)), tags)
+
+
+def read_files(
+    path: str, owner: int | None, drops: str = "conf.d"
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """A file and the drop-ins in the folder `drops` beside it as one table; each key's file."""
     merged: dict[str, Any] = {}
     places: dict[str, str] = {}
-    folder = os.path.join(os.path.dirname(os.path.abspath(path)), "conf.d")
-    try:
-        drops = sorted(name for name in os.listdir(folder) if name.endswith(".toml"))
-    except OSError:
-        drops = []
-    for file in (path, *(os.path.join(folder, name) for name in drops)):
-        values = _read_file(file, owner)
-        _overlay(merged, values, file, "", places)
-    return with_tags(parse(merged, places), tags)
+    for file, values in read_all(os.path.abspath(path), owner, drops):
+        try:
+            _overlay(merged, values, file, "", places)
+        except RecursionError:
+            raise ConfigError(f"{file}: nested too deeply") from None
+    return merged, places
 
 
 def parse(values: dict[str, Any], places: Mapping[str, str] | None = None) -> Settings:
@@ -185,28 +194,20 @@ def _agent(section: Section) -> AgentSettings:
     default = AgentSettings()
     return AgentSettings(
         node=section.text("node", default.node),
-        uuid=section.text("uuid", default.uuid, "|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"),
+        uuid=section.text("uuid", default.uuid, _UUID, "a UUID in lower case, or empty"),
         cluster=section.text("cluster", default.cluster),
         ganeti=section.path("ganeti", default.ganeti),
         state=section.path("state", default.state),
         socket=section.path("socket", default.socket),
         front=section.text("front", default.front),
-        log=section.text("log", default.log, "debug|info|warning|error"),
+        log=section.text("log", default.log, _LEVELS, "debug, info, warning or error"),
     )
 
 
 def _listen(section: Section) -> ListenSettings:
     default = ListenSettings()
-    address = section.text("address", default.address)
-    if address != "primary":
-        try:
-            ip_address(address)
-        except ValueError:
-            raise ConfigError(
-                f'listen.address is {address!r}; it must be "primary" or a numeric address'
-            ) from None
     return ListenSettings(
-        address=address,
+        address=section.address("address", default.address),
         port=section.count("port", default.port, 0, 65535),
         tls=section.flag("tls", default=default.tls),
         connections=section.count("connections", default.connections, 8, 10000),
@@ -241,9 +242,11 @@ def _diagnose(section: Section) -> DiagnoseSettings:
 
 def _command(section: Section, limits: RunLimits) -> DiagnoseCommand:
     nagios = section.needs("nagios")
-    repair = section.text("repair", "", f"|{NAME.pattern}") or None
+    repair = (
+        section.text("repair", "", f"|{NAME.pattern}", "a name: letters, digits, - and _") or None
+    )
     if nagios and Need.LIVE_REPAIR in nagios.values() and repair is None:
-        raise ConfigError(f"{section.name}.repair is missing: a code is mapped to live-repair")
+        raise section.missing("repair", "nagios", "a code is mapped to live-repair")
     command = DiagnoseCommand(
         limits=_limits(section, limits),
         drop=section.pointers("drop"),
@@ -263,27 +266,8 @@ def _repair(section: Section) -> RepairSettings:
         folder=section.path("folder", default.folder),
         link_folders=section.paths("link-folders", default.link_folders),
         limits=_limits(section, default.limits),
+        queue_commands=section.names("queue-commands", default.queue_commands),
     )
-
-
-def _read_file(path: str, owner: int | None) -> dict[str, Any]:
-    try:
-        with open(path, "rb") as file:
-            info = os.fstat(file.fileno())
-            mode = stat.S_IMODE(info.st_mode)
-            if owner is not None and (info.st_uid not in (0, owner) or mode & 0o022):
-                owners = "root" if owner == 0 else f"root or uid {owner}"
-                raise ConfigError(
-                    f"{path}: owned by uid {info.st_uid}, mode {mode:04o};"
-                    f" it must be owned by {owners} and not be writable by others"
-                )
-            return tomllib.load(file)
-    except FileNotFoundError:
-        return {}
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: {error}") from None
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path}: not TOML: {error}") from None
 
 
 def _overlay(

@@ -1,3 +1,16 @@
+PEERS := build/peers
+
 .PHONY: bench
-bench: $(READY)   ## measure beside ganeti-mond and others; QUICK=1 asks less (build/bench.json)
+bench: $(READY) $(PEERS)/.tried   ## measure beside ganeti-mond, hbal and others; QUICK=1 asks less (build/bench.json)
 	@$(PYTHON) -m tests.bench $(if $(QUICK),--quick)
+	@$(PYTHON) -m tests.bench.poll $(if $(QUICK),--quick)
+	@$(PYTHON) -m tests.bench.decide $(if $(QUICK),--quick)
+	@$(PYTHON) -m tests.bench.autorepair $(if $(QUICK),--quick)
+	@$(PYTHON) -m tests.bench.dedicated $(if $(QUICK),--quick)
+	@$(PYTHON) -m tests.bench.placement $(if $(QUICK),--quick)
+
+# Measured beside us, and used for nothing else; without a network the comparison is left out.
+$(PEERS)/.tried:
+	@$(VENV)/bin/pip install --quiet --disable-pip-version-check --target $(PEERS) aiohttp==3.13.2 \
+		|| echo "bench: no aiohttp to compare a poll with" >&2
+	@mkdir -p $(PEERS) && touch $@

@@ -7,9 +7,10 @@ import pytest
 
 ROOT = Path(__file__).parent.parent / "nodeagent"
 LOW = {"errors", "model", "protocol"}
-NODE = LOW | {"web", "settings", "service", "agent"}
+NODE = LOW | {"web", "settings", "folder", "service", "agent"}
 MASTER = LOW | {
     "web",
+    "section",
     "settings",
     "service",
     "store",
@@ -23,7 +24,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "model": {"errors"},
     "protocol": LOW,
     "section": {"errors", "model"},
-    "settings": {"errors", "model", "section"},
+    "folder": LOW,
+    "drop_ins": {"errors", "folder"},
+    "settings": {"errors", "model", "section", "drop_ins"},
     "service": {"errors"},
     "web": LOW,
     "placement": {"errors", "model"},
@@ -32,16 +35,31 @@ MAY_IMPORT: dict[str, set[str]] = {
     "store": LOW,
     "agent": NODE,
     "maintd": MASTER,
+    "cli": MASTER,
 }
 # What root runs on a node loads nothing of the master's; only the demo is both at once.
+VERBS = ("nodeagent", "check_config", "commands", "diagnose", "report", "terminal", "usage")
 COMMAND_LINES = {
-    "cli/nodeagent.py": NODE,
-    "cli/demo.py": NODE | MASTER,
+    **{f"cli/{verb}.py": NODE | {"cli"} for verb in VERBS},
+    "cli/demo.py": NODE | MASTER | {"cli"},
+    "cli/demo_kept.py": MASTER | {"cli"},
+    "cli/demo_nodes.py": NODE,
+    "cli/maintd.py": MASTER | {"cli"},
+    "cli/iallocator.py": {"errors", "placement"},
+    "cli/gnt_maint.py": MASTER | {"cli"},
 }
 # Run as scripts in processes of their own, so they import nothing of ours.
-ALONE = {"agent/supervisor.py", "agent/selfsigned.py", "protocol/signature.py"}
-BACKENDS = {"nodeagent.cluster.simulated", "nodeagent.cluster.ganeti"}
-MAY_NAME_BACKENDS = {"cli/demo.py"}
+ALONE = {"agent/supervisor.py", "web/selfsigned.py", "protocol/signature.py"}
+BACKENDS = ("nodeagent.cluster.simulated", "nodeagent.cluster.ganeti")
+MAY_NAME_BACKENDS = {
+    "cli/demo.py",
+    "cli/maintd.py",
+    "cli/gnt_maint.py",
+    "cli/maint/autorepair.py",
+    "cli/maint/explain.py",
+    "cli/maint/harep.py",
+    "cli/maint/options.py",
+}
 PURE = (
     "model/",
     "protocol/",
@@ -49,7 +67,9 @@ PURE = (
     "autorepair/",
     "section",
     "store/codec",
+    "store/shape",
     "web/exchange",
+    "web/refusal",
     "agent/diagnose",
     "agent/orders",
     "agent/run.py",
@@ -58,11 +78,72 @@ PURE = (
     "maintd/admission",
     "maintd/windows",
     "maintd/queue",
+    "maintd/standing",
+    "maintd/procedures",
+    "maintd/entries",
+    "maintd/guards",
+    "maintd/handover",
+    "maintd/turns",
     "maintd/decide",
+    "maintd/view",
+    "maintd/picture",
+    "maintd/history",
+    "maintd/asked",
+    "maintd/progress",
+    "maintd/domains",
+    "maintd/machines",
+    "maintd/refusals",
+    "maintd/reports",
+    "maintd/recover",
+    "maintd/vote",
+    "maintd/setting.py",
+    "maintd/wishes",
+    "maintd/room",
+    "maintd/places",
+    "maintd/autorepair",
+    "maintd/target",
+    "maintd/repairs",
+    "maintd/explain",
+    "maintd/effect",
+    "maintd/promise",
+    "maintd/recheck",
+    "maintd/form",
+    "cli/maint/hbal",
+    "cli/maint/haskell",
+    "cli/maint/hroller",
+    "cli/maint/tables",
+    "cli/maint/script",
+    "cli/maint/document",
+    "cli/maint/ribbons",
+    "maintd/balance",
+    "maintd/agenda",
+    "maintd/advise.py",
+    "maintd/calendar",
+    "maintd/course",
+    "maintd/downtime",
+    "maintd/lead",
+    "maintd/due",
+    "maintd/groups",
+    "maintd/load.py",
+    "maintd/mesos",
+    "maintd/offers",
+    "maintd/announce",
+    "maintd/propose",
+    "maintd/referral",
+    "maintd/sabakan",
+    "maintd/shifted",
+    "maintd/windows",
+    "maintd/weekly",
+    "maintd/series",
+    "maintd/recur",
+    "maintd/planned",
+    "maintd/almanac",
+    "maintd/weeks",
+    "maintd/panels",
+    "maintd/ics",
 )
 NOT_PURE = {
     "asyncio",
-    "datetime",
     "http",
     "logging",
     "os",
@@ -74,7 +155,10 @@ NOT_PURE = {
     "threading",
     "time",
     "urllib",
+    "zoneinfo",
 }
+# What datetime makes of a given time is pure.
+CLOCKS = {"datetime.now", "datetime.utcnow", "datetime.today", "date.today"}
 FILES = sorted(ROOT.rglob("*.py"))
 
 
@@ -89,6 +173,13 @@ def imports(path: Path) -> set[str]:
     return found
 
 
+def clocks(here: str, text: str) -> list[str]:
+    if not here.startswith(PURE):
+        return []
+    asked = {ast.unparse(n) for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Attribute)}
+    return [f"{here} is pure and may not ask {name}" for name in sorted(asked & CLOCKS)]
+
+
 def faults(here: str, names: set[str]) -> list[str]:
     part = here.partition("/")[0].removesuffix(".py")
     allowed = COMMAND_LINES.get(here, MAY_IMPORT.get(part, set()) | {part})
@@ -99,7 +190,7 @@ def faults(here: str, names: set[str]) -> list[str]:
             said.append(f"{here} may not import {name}")
         if first == "nodeagent" and here in ALONE:
             said.append(f"{here} runs alone and may not import {name}")
-        if name in BACKENDS and part != "cluster" and here not in MAY_NAME_BACKENDS:
+        if name.startswith(BACKENDS) and part != "cluster" and here not in MAY_NAME_BACKENDS:
             said.append(f"{here} may not name the backend {name}")
         pure = here.startswith(PURE) and here not in ALONE
         if pure and first in NOT_PURE and name != "urllib.parse":
@@ -112,6 +203,15 @@ def test_layers(path: Path) -> None:
     assert not faults(str(path.relative_to(ROOT)), imports(path))
 
 
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_clock(path: Path) -> None:
+    assert not clocks(str(path.relative_to(ROOT)), path.read_text())
+
+
+def test_the_rule_about_clocks_can_fail() -> None:
+    assert clocks("maintd/decide.py", "from datetime import datetime\ndatetime.now()\n")
+
+
 @pytest.mark.parametrize(
     ("here", "name"),
     [
@@ -119,6 +219,7 @@ def test_layers(path: Path) -> None:
         ("maintd/engine.py", "nodeagent.agent.orders"),
         ("model/incident.py", "nodeagent.protocol.canonical"),
         ("maintd/decide.py", "time"),
+        ("maintd/weekly.py", "zoneinfo"),
         ("protocol/messages.py", "socket"),
         ("agent/supervisor.py", "nodeagent.errors"),
         ("maintd/engine.py", "nodeagent.cluster.simulated"),

@@ -37,7 +37,6 @@ class Cages:
 
     def make(self) -> dict[str, str]:
         """Make fresh groups; return each with the group to leave them for."""
-        self.tidy()
         made: dict[str, str] = {}
         number = next(_count)
         for _, base, home in self._homes:

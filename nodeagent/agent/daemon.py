@@ -8,11 +8,15 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from nodeagent import service
-from nodeagent.agent.whitelist import ROOT, Owner
-from nodeagent.errors import ConfigError, NodeAgentError
+from nodeagent.errors import ConfigError, NodeAgentError, in_words
 from nodeagent.settings import Settings, load
+
+if TYPE_CHECKING:  # the front needs nothing of the whitelist
+    from nodeagent.agent.whitelist import Owner
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +52,7 @@ def main(half: str, path: str) -> int:
             return run_runner(start, reload=functools.partial(read_settings, path))
         return run_front(functools.partial(load, path, owner=os.geteuid()))
     except (NodeAgentError, OSError) as error:
-        print(f"nodeagent: {error}", file=sys.stderr)
+        print(f"nodeagent: {in_words(error)}", file=sys.stderr)
         return EXIT_CONFIG if isinstance(error, ConfigError) else EXIT_FAULT
 
 
@@ -62,13 +66,14 @@ def _command(half: str, path: str) -> list[str]:
     return [sys.executable, "-I", here, half, os.path.abspath(path)]
 
 
-def run_runner(read: Load, owner: Owner = ROOT, reload: Load | None = None) -> int:
+def run_runner(read: Load, owner: "Owner | None" = None, reload: Load | None = None) -> int:
     """Be the runner until SIGTERM; `reload` reads the settings at SIGHUP."""
     from nodeagent.agent.runner import Runner
+    from nodeagent.agent.whitelist import ROOT
 
-    async def run() -> None:
+    async def run(settings: Settings) -> None:
         stop = asyncio.Event()
-        runner = Runner(read(), owner=owner, reload=reload or read)
+        runner = Runner(settings, owner=owner or ROOT, reload=reload or read)
         service.on_signals(stop, runner.reload)
         await runner.run(stop)
 
@@ -79,20 +84,22 @@ def run_front(read: Load) -> int:
     """Be the front until SIGTERM."""
     from nodeagent.agent.front import Front
 
-    async def run() -> None:
+    async def run(settings: Settings) -> None:
         stop = asyncio.Event()
         service.on_signals(stop, lambda: None)
-        await Front(read()).run(stop)
+        await Front(settings).run(stop)
 
     return _run(read, run)
 
 
-def _run(read: Load, run: Callable[[], Coroutine[None, None, None]]) -> int:
-    service.log_to_stderr(read().agent.log)
+def _run(read: Load, run: Callable[[Settings], Coroutine[None, None, None]]) -> int:
+    service.log_to_stderr("info")  # what reading the settings has to say
+    settings = read()
+    service.log_to_stderr(settings.agent.log)
     try:
-        asyncio.run(run())
+        asyncio.run(run(settings))
     except (NodeAgentError, OSError) as error:
-        log.error("cannot-start %s", error)  # noqa: TRY400 one line, not a traceback
+        log.error("cannot-start %s", in_words(error))  # noqa: TRY400 one line, not a traceback
         return EXIT_CONFIG if isinstance(error, ConfigError) else EXIT_FAULT
     return 0
 
@@ -103,17 +110,36 @@ def run_both(path: str) -> int:
     For development and containers: both have the caller's user here, so the front is not
     kept from what the runner may do. The packages' two units keep them apart.
     """
-    runner, front = (subprocess.Popen(_command(half, path)) for half in ("runner", "front"))
-    both = {runner, front}
-    running = set(both)
+    both: list[subprocess.Popen[bytes]] = []
+    told: list[subprocess.Popen[bytes]] = []
+    asked = False
+
+    def tell() -> None:
+        for process in both:
+            if process not in told:  # a second word would end one that is tidying up
+                told.append(process)
+                process.terminate()
 
     def stop(*_: object) -> None:
-        while running:  # told once: a second word would end one that is tidying up
-            running.pop().terminate()
+        nonlocal asked
+        asked = True
+        tell()
+
+    def reload(*_: object) -> None:
+        for runner in both[:1]:
+            runner.send_signal(signal.SIGHUP)
 
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
-    signal.signal(signal.SIGHUP, lambda *_: runner.send_signal(signal.SIGHUP))
-    os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
-    stop()
-    return max(abs(process.wait()) for process in both)
+    signal.signal(signal.SIGHUP, reload)
+    for half in ("runner", "front"):
+        if not asked:
+            both.append(subprocess.Popen(_command(half, path)))
+    if asked:
+        tell()
+    with suppress(ChildProcessError):  # telling one that has ended takes its code in
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
+    tell()
+    # Told before it listens, or when it does not any more: systemd and a terminal tell them too.
+    clean = (0, -signal.SIGTERM, -signal.SIGINT)
+    return max((abs(code) for process in both if (code := process.wait()) not in clean), default=0)

@@ -10,10 +10,18 @@ from typing import Any, TypeAlias
 from nodeagent.agent.run import Ran, StillRunning
 from nodeagent.errors import MessageError
 from nodeagent.model.diagnosis import Diagnosis, Need, Steady, Unusable, Verdict
-from nodeagent.protocol.canonical import DROP, canonical, each_path, read, read_text
-from nodeagent.protocol.messages import BUILT_IN, MAX_DIAGNOSIS, diagnosis_of
+from nodeagent.protocol.canonical import DROP, canonical, each_path, printable, read, read_text
+from nodeagent.protocol.messages import (
+    BUILT_IN,
+    COMMAND_DEPTH,
+    MAX_DIAGNOSIS,
+    diagnosis_of,
+    sent_size,
+)
 
 Interpreted: TypeAlias = Diagnosis | Unusable
+
+UNSETTLED = 5  # runs that each said something else than the one before, and it is a trouble
 
 _PERFDATA = re.compile(r"\|.*", re.DOTALL)
 
@@ -38,47 +46,54 @@ def interpret(ran: Ran, reading: Reading) -> Interpreted:
     """Turn one run into a diagnosis, or say why it cannot be believed."""
     if isinstance(ran, StillRunning):
         return Unusable(ran.fault)
-    if reading.nagios is not None and ran.stopped is None and not ran.stuck:
-        return _interpret_plugin(ran.code, ran.stdout, reading)
+    ended = ran.unstarted is None and ran.stopped is None and not ran.stuck
+    if reading.nagios is not None and ended and ran.code is not None and ran.code >= 0:
+        return _interpret_plugin(reading.nagios, ran.code, ran.stdout, reading)
     if ran.fault is not None:
         return Unusable(ran.fault)
     try:
-        document = read(ran.stdout)
-        return diagnosis_of(_steadied(document, reading))
-    except (MessageError, OverflowError) as error:
+        return _as_read(read(ran.stdout, depth=COMMAND_DEPTH), reading)
+    except MessageError as error:
         return Unusable(f"output {error}")
 
 
-def _steadied(document: Any, reading: Reading) -> Any:
+def _as_read(document: Any, reading: Reading) -> Interpreted:
     for path in reading.drop:
         document = each_path(document, path, lambda _: DROP)
     for path, width in reading.bucket.items():
-        document = each_path(document, path, partial(_rounded, width))
-    return document
+        try:
+            document = each_path(document, path, partial(_rounded, width))
+        except (ArithmeticError, ValueError) as error:
+            return Unusable(f"output cannot be rounded at {path} to {width:g}: {error}")
+    try:
+        return diagnosis_of(document)
+    except MessageError as error:
+        return Unusable(f"output {error}")
 
 
 def _rounded(width: float, value: Any) -> Any:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return value
-    return math.floor(value / width) * width
+    rounded = math.floor(value / width) * width
+    if isinstance(rounded, float) and not math.isfinite(rounded):
+        raise ValueError(f"{rounded} is no number")
+    return rounded
 
 
-def _interpret_plugin(code: int | None, stdout: bytes, reading: Reading) -> Interpreted:
+def _interpret_plugin(
+    needs: Mapping[int, Need], code: int, stdout: bytes, reading: Reading
+) -> Interpreted:
     """Read a Nagios plug-in: exit code 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN; first line."""
-    assert reading.nagios is not None
-    if code is None or code not in reading.nagios:
+    if code not in needs:
         return Unusable(f"plug-in ended with {code}, which is mapped to no need")
-    need = reading.nagios[code]
+    need = needs[code]
     line = _PERFDATA.sub("", stdout.decode("utf-8", "replace").partition("\n")[0])
     document: dict[str, Any] = {"status": need.wire}
     if need is not Need.OK:
         document["details"] = {"output": _PRINTABLE.sub("?", line.strip())[:500]}
     if need is Need.LIVE_REPAIR:
         document["command"] = reading.repair
-    try:
-        return diagnosis_of(_steadied(document, reading))
-    except MessageError as error:
-        return Unusable(f"output {error}")
+    return _as_read(document, reading)
 
 
 _PRINTABLE = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
@@ -92,28 +107,59 @@ def stabilise(
     A change counts only after `confirm` equal runs in a row (`confirm_worse` for a more
     invasive need). An unusable run confirms nothing and denies nothing: it keeps the
     current diagnosis, which ages, and breaks the challenger's row. So does a run that says
-    something else: what it contradicts is neither fresh nor firm until that is settled.
+    something else: what it contradicts is neither fresh nor firm until that is settled. One
+    that never settles, as its output always differs, is unusable too and says where.
     """
     if isinstance(that, Unusable):
         return replace(steady, challenger=None, times=0, why=that.why)
     if that == steady.current:
-        return replace(steady, challenger=None, times=0, checked=now, why=None)
+        return replace(steady, challenger=None, times=0, unequal=0, checked=now, why=None)
     times = steady.times + 1 if that == steady.challenger else 1
     current = steady.current.need if steady.current else Need.OK
     worse = that.need > current
     wanted = confirm_worse if worse and confirm_worse is not None else confirm
     if times >= wanted:
         return Steady(current=that, checked=now, changed=now)
-    return replace(steady, challenger=that, times=times, why=None)
+    if steady.challenger is None or that == steady.challenger:
+        why = steady.why if steady.challenger and steady.unequal >= UNSETTLED else None
+        return replace(steady, challenger=that, times=times, why=why)
+    unequal, why = steady.unequal + 1, None
+    if unequal >= UNSETTLED:
+        why = _differs(read_text(steady.challenger.text), read_text(that.text))
+    return replace(steady, challenger=that, times=times, unequal=unequal, why=why)
+
+
+def _differs(one: Any, other: Any) -> str:
+    """Say where two outputs begin to differ, by a pointer as `drop` takes it."""
+    place = ""
+    while one != other:
+        step: Any = None
+        if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
+            step = next(key for key in sorted(one) if one[key] != other[key])
+        elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+            step = next(index for index, item in enumerate(one) if item != other[index])
+        if step is None:
+            break
+        place += "/" + str(step).replace("~", "~0").replace("/", "~1")
+        one, other = one[step], other[step]
+    where = printable(place, 200)[1:-1] or "its top"
+    return f"output never settles: at {where} first {_short(one)}, then {_short(other)}"
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, str):
+        return printable(value)
+    return printable(canonical(value))[1:-1].replace('\\"', '"')
 
 
 def merge(steadies: Mapping[str, Steady], order: Sequence[str], now: int) -> Verdict:
     """Merge the commands into one verdict: the worst need wins, details by command name.
 
-    No command configured is the built-in diagnose, which always says Ok. One command's
-    diagnosis is passed on as it is. Of several, only those that need something are named
-    in the details once one does, so that the same fault stays the same text whatever the
-    healthy ones say. While a command has never been confirmed the node is not called Ok.
+    No command configured is the built-in diagnose, which always says Ok. Those that need
+    something speak, or all where none does; the form depends on them alone, so that the same
+    fault stays the same text whatever the healthy ones say and however many there are. The
+    diagnosis of one that speaks alone is passed on as it is; of several, each stands in the
+    details by its name. While a command has never been confirmed the node is not called Ok.
     """
     if not order:
         return Verdict(BUILT_IN, checked=now, changed=None)
@@ -131,17 +177,19 @@ def merge(steadies: Mapping[str, Steady], order: Sequence[str], now: int) -> Ver
     checked = min(row.checked or 0 for row in grounds)
     firm = all(row.why is None and row.challenger is None for row in grounds)
     changed = max((row.changed or 0) for _, row, _ in speaking)
-    if len(order) == 1:
-        return Verdict(speaking[0][2], checked, changed, unusable, firm)
+    diagnosis = speaking[0][2] if len(speaking) == 1 else _merged(worst, speaking)
+    if sent_size(diagnosis.text) > MAX_DIAGNOSIS:
+        largest = max(speaking, key=lambda row: sent_size(row[2].text))[0]
+        why = f"larger than what one report can hold, with the others: {MAX_DIAGNOSIS} bytes"
+        return Verdict(None, None, None, unusable | {largest: why}, firm=False)
+    return Verdict(diagnosis, checked, changed, unusable, firm)
+
+
+def _merged(worst: Need, speaking: Sequence[tuple[str, Steady, Diagnosis]]) -> Diagnosis:
     document: dict[str, Any] = {
         "status": worst.wire,
         "details": {name: read_text(said.text) for name, _, said in speaking},
     }
     if worst is Need.LIVE_REPAIR:
         document["command"] = next(s.command for _, _, s in speaking if s.need is worst)
-    text = canonical(document)
-    if len(text) > MAX_DIAGNOSIS:
-        why = f"together they are larger than {MAX_DIAGNOSIS} characters"
-        return Verdict(None, None, None, unusable | {"(merged)": why}, firm=False)
-    diagnosis = Diagnosis(worst, document.get("command"), text)
-    return Verdict(diagnosis, checked, changed, unusable, firm)
+    return Diagnosis(worst, document.get("command"), canonical(document))

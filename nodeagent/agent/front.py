@@ -6,21 +6,14 @@ and orders between the network and the runner without reading them.
 
 import asyncio
 import gc
-import hashlib
 import json
 import logging
-import os
 import ssl
-import subprocess
 import sys
 import time
 from typing import Any
 
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
-from prometheus_client.registry import Collector as MetricsSource
-
-from nodeagent import __version__, service
+from nodeagent import service
 from nodeagent.agent.collectors import STATUS, Sampler, report
 from nodeagent.agent.collectors.cpu import CpuAvgLoad
 from nodeagent.agent.collectors.disk import Diskstats
@@ -29,13 +22,13 @@ from nodeagent.agent.link import Frame, Link
 from nodeagent.errors import Unavailable
 from nodeagent.settings import Settings
 from nodeagent.web.exchange import Request, Response, Route, route
-from nodeagent.web.server import Limits, Server
+from nodeagent.web.refusal import Limits
+from nodeagent.web.server import Server
+from nodeagent.web.tls import fingerprint, make_certificate, server_tls
 
 log = logging.getLogger(__name__)
 
-_SELFSIGNED = os.path.join(os.path.dirname(__file__), "selfsigned.py")
 _NO_REPORT = "Unable to produce a report for the requested resource"
-_NEEDS = ("Ok", "live-repair", "evacuate", "evacuate-failover")
 
 
 class Front:
@@ -53,9 +46,6 @@ class Front:
         self._named = {
             (s.collector.category or "default", s.collector.name): s for s in self._samplers
         }
-        self._health: Frame = {}
-        self._registry = CollectorRegistry()
-        self._registry.register(_Metrics(self))
         self._table = (
             Route("GET", ("",), lambda _: Response.json([1])),
             Route("GET", ("1",), lambda _: Response.json(None)),
@@ -108,25 +98,9 @@ class Front:
         log.info("front-stopped")
 
     def _own_tls(self) -> ssl.SSLContext:
-        made = subprocess.run(
-            [sys.executable, "-I", _SELFSIGNED],
-            stdout=subprocess.PIPE,
-            check=True,
-            timeout=60,
-        ).stdout
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        # 1.3 has no renegotiation; without tickets no session is kept, in memory or in effect.
-        context.minimum_version = ssl.TLSVersion.TLSv1_3
-        context.num_tickets = 0
-        memory = os.memfd_create("certificate", os.MFD_CLOEXEC)
-        try:
-            os.write(memory, made)
-            context.load_cert_chain(f"/proc/self/fd/{memory}")
-        finally:
-            os.close(memory)
-        pem = made[made.index(b"-----BEGIN CERTIFICATE-----") :].decode("ascii")
-        self._fingerprint = hashlib.sha256(ssl.PEM_cert_to_DER_cert(pem)).hexdigest()
-        return context
+        made = make_certificate()
+        self._fingerprint = fingerprint(made)
+        return server_tls(made)
 
     async def _address(self, stop: asyncio.Event) -> str | None:
         """Where to listen; the node's primary address is the runner's to know."""
@@ -242,83 +216,23 @@ class Front:
         return Response.text("not ready; the runner's log says why\n", 503)
 
     async def _metrics(self, _: Request) -> Response:
-        await self._ask_health()
-        text = generate_latest(self._registry)
+        health = await self._ask_health()
+        text = await asyncio.to_thread(_written, health, self.server)
         return Response(200, text, "text/plain; version=0.0.4; charset=utf-8")
 
     async def _ask_health(self) -> Frame:
+        """The runner's word on itself; empty when it does not answer."""
         try:
-            self._health = await self._link.ask({"verb": "health"})
+            return await self._link.ask({"verb": "health"})
         except Unavailable:
-            self._health = {}
-        return self._health
-
-    @property
-    def health(self) -> Frame:
-        """The runner's last word on itself; empty when it does not answer."""
-        return self._health
+            return {}
 
 
-class _Metrics(MetricsSource):
-    """What Prometheus is told; taken from the last health report at the time of asking."""
+def _written(health: Frame, server: Server) -> bytes:
+    """The metrics. Who is never asked for them need not carry the 4.6 MB of what writes them."""
+    from nodeagent.agent.metrics import write
 
-    def __init__(self, front: Front) -> None:
-        self._front = front
-
-    def collect(self) -> Any:
-        health, server = self._front.health, self._front.server
-        info = InfoMetricFamily("gnt_health_build", "Version of the agent.")
-        info.add_metric([], {"version": __version__})
-        yield info
-        yield _gauge("gnt_health_runner_up", "Whether the runner answers.", bool(health))
-        yield _gauge("gnt_health_ready", "Whether reports can be sealed.", health.get("ready"))
-        answered = CounterMetricFamily(
-            "gnt_health_http_requests", "Requests answered, by status code.", labels=["code"]
-        )
-        for code, count in sorted(server.answered.items()):
-            answered.add_metric([str(code)], count)
-        yield answered
-        shed = CounterMetricFamily("gnt_health_http_shed", "Connections closed to make room.")
-        shed.add_metric([], server.shed)
-        yield shed
-        runs = CounterMetricFamily(
-            "gnt_health_diagnose_runs", "Runs of diagnose commands, by result.", labels=["result"]
-        )
-        for result, count in sorted(health.get("runs", {}).items()):
-            runs.add_metric([result], count)
-        yield runs
-        yield _gauge(
-            "gnt_health_unusable_commands",
-            "Diagnose commands whose last run could not be believed.",
-            len(health.get("unusable", ())),
-        )
-        yield _gauge(
-            "gnt_health_unkillable_runs",
-            "Commands that do not even heed SIGKILL.",
-            health.get("stuck", 0),
-        )
-        refused = CounterMetricFamily("gnt_health_orders_refused", "Orders refused.")
-        refused.add_metric([], health.get("refused", 0))
-        yield refused
-        need = GaugeMetricFamily(
-            "gnt_health_need", "What the node needs: 1 for its state.", labels=["need"]
-        )
-        for name in _NEEDS:
-            need.add_metric([name], float(health.get("need") == name))
-        yield need
-        for which in ("checked", "changed"):
-            if isinstance(when := health.get(which), int):
-                yield _gauge(
-                    f"gnt_health_diagnosis_{which}_timestamp_seconds",
-                    f"When the diagnosis was last {which}.",
-                    when / 1000,
-                )
-
-
-def _gauge(name: str, text: str, value: object) -> GaugeMetricFamily:
-    return GaugeMetricFamily(
-        name, text, value=float(value) if isinstance(value, int | float) else 0.0
-    )
+    return write(health, server)
 
 
 def _with_salt(question: Frame, salt: str | None) -> Frame:

@@ -49,13 +49,15 @@ def peer_uid(writer: asyncio.StreamWriter) -> int:
     return int(struct.unpack("3i", raw)[1])
 
 
-async def listen(path: str, allowed: frozenset[int], gid: int, handle: Handle) -> asyncio.Server:
-    """Serve the verbs on a unix socket to the users in `allowed` only."""
+async def listen(
+    path: str, allowed: frozenset[int], gid: int, begin: Callable[[], Handle]
+) -> asyncio.Server:
+    """Serve on a unix socket to the users in `allowed` only; `begin` each connection anew."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             with suppress(OSError, MessageError):
-                allowed_peer = peer_uid(writer) in allowed
+                allowed_peer, handle = peer_uid(writer) in allowed, begin()
                 while allowed_peer and (asked := await read_frame(reader)) is not None:
                     writer.write(frame(await handle(asked)))
                     await writer.drain()
@@ -102,7 +104,8 @@ class Link:
             self._break(Unavailable("the runner does not answer"))
             raise Unavailable("the runner does not answer") from None
         except OSError as error:
-            raise Unavailable(f"the runner cannot be reached: {error.strerror}") from None
+            why = error.strerror or error
+            raise Unavailable(f"the runner cannot be reached at {self._path}: {why}") from None
 
     def close(self) -> None:
         """Hang up."""
@@ -113,8 +116,8 @@ class Link:
             if self._writer is not None:
                 return
             reader, writer = await asyncio.open_unix_connection(self._path)
-            self._writer = writer
-            self._pump = asyncio.create_task(self._read(reader))
+            self._writer, self._waiting = writer, deque()
+            self._pump = asyncio.create_task(self._read(reader, writer, self._waiting))
             if self._on_connect:
                 self.greeting = await self._put(self._on_connect())
 
@@ -126,19 +129,27 @@ class Link:
         self._writer.write(frame(question))
         return answer
 
-    async def _read(self, reader: asyncio.StreamReader) -> None:
-        try:
+    async def _read(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        waiting: deque[asyncio.Future[Frame]],
+    ) -> None:
+        """Hand out the answers of one connection; what comes of its successor is not ours."""
+        with suppress(OSError, MessageError):
             while (answer := await read_frame(reader)) is not None:
-                waiting = self._waiting.popleft()
-                if not waiting.done():
-                    waiting.set_result(answer)
-        except (OSError, MessageError):
-            pass
-        self._break(Unavailable("the runner has gone"))
+                if not waiting:
+                    break  # an answer that nobody has asked for
+                asked = waiting.popleft()
+                if not asked.done():
+                    asked.set_result(answer)
+        if self._writer is writer:
+            self._break(Unavailable("the runner has gone"))
 
     def _break(self, error: Unavailable) -> None:
         if self._writer is not None:
-            self._writer.close()
+            # What is unsent stays so: its asker is told that it was not heard.
+            self._writer.transport.abort()
             self._writer = None
         while self._waiting:
             waiting = self._waiting.popleft()

@@ -2,8 +2,9 @@
 
 An order counts only if all of this holds: sealed with the cluster's key for this purpose;
 signed by a certificate whose digest Ganeti lists for a master candidate; meant for this
-cluster and this node; fresh; for the diagnosis this node reports now; never seen before;
-and nothing else running. The reason goes to this node's log, the caller sees "refused".
+cluster and this node; fresh; for the diagnosis this node reports now, or one of the repair queue's
+and for a command that this node's settings list for it; never seen before; and nothing else
+running. The reason goes to this node's log, the caller sees "refused".
 """
 
 from collections.abc import Mapping
@@ -19,7 +20,10 @@ SKEW = 150_000  # ms two nodes' clocks may differ in Ganeti
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What the node knows at the moment of judging. `now` is unix milliseconds."""
+    """What the node knows at the moment of judging. `now` is unix milliseconds.
+
+    `queue` are the commands that the repair queue may run here.
+    """
 
     cluster: str
     name: str
@@ -28,6 +32,7 @@ class View:
     doubtful: bool
     enabled: bool
     now: int
+    queue: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +67,11 @@ def judge(
     receipt: Receipt | None,
     running: Receipt | None,
 ) -> Judgement:
-    """Judge an order that `signer` (a certificate's digest) has provably signed."""
+    """Judge an order signed by `signer`, a certificate's digest.
+
+    A claim is enough to refuse one and to show a receipt, which anybody may ask for; only a
+    proof is enough to run one.
+    """
     if signer not in candidates:
         return Refused(f"signed by {signer}, which is no master candidate's certificate")
     if order.cluster != view.cluster:
@@ -79,6 +88,10 @@ def judge(
         return Refused("repair commands are switched off on this node (repair.enabled)")
     if running is not None:
         return Refused(f"order {running.order} ({running.command}) is still running")
+    if order.text is not None:
+        if order.command not in view.queue:
+            return Refused(f"{order.command} is not listed for the queue (repair.queue-commands)")
+        return Run(order)
     if view.diagnosis is None or view.doubtful:
         return Refused("this node cannot stand by a diagnosis now")
     if digest(view.diagnosis.text) != order.stdin:

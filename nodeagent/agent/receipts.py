@@ -13,6 +13,7 @@ from nodeagent.protocol.messages import IDENTITY, Progress, Receipt
 log = logging.getLogger(__name__)
 
 KEEP = 10_000
+_HALF = re.compile(r"\.new-[0-9a-f]{16}")
 _FILE = re.compile(rf"({IDENTITY.pattern})\.json")
 
 
@@ -21,6 +22,7 @@ class Receipts:
 
     def __init__(self, folder: str) -> None:
         os.makedirs(folder, mode=0o700, exist_ok=True)
+        sweep(folder)
         self._folder = folder
         self._known: dict[str, Receipt] = {}
         for name in os.listdir(folder):
@@ -88,6 +90,13 @@ class Receipts:
 
     def _path(self, order: str) -> str:
         return os.path.join(self._folder, f"{order}.json")
+
+
+def sweep(folder: str) -> None:
+    """Remove what a writer left that was killed. No other may be writing there now."""
+    for name in os.listdir(folder):
+        if _HALF.fullmatch(name):
+            os.unlink(os.path.join(folder, name))
 
 
 def replace_file(path: str, content: bytes, mode: int = 0o600) -> None:

@@ -15,9 +15,9 @@ from nodeagent.agent import orders, whitelist
 from nodeagent.agent.command import Commands
 from nodeagent.agent.receipts import Receipts
 from nodeagent.agent.run import Finished, Limits, Ran
-from nodeagent.agent.ssconf import Ssconf
+from nodeagent.agent.ssconf import Ssconf, certificate_digest
 from nodeagent.errors import MessageError
-from nodeagent.model.diagnosis import Diagnosis, Verdict
+from nodeagent.model.diagnosis import Verdict
 from nodeagent.protocol.canonical import printable, read
 from nodeagent.protocol.messages import Order, Progress, Receipt
 from nodeagent.protocol.order import Signed, open_order
@@ -26,6 +26,7 @@ from nodeagent.settings import RepairSettings
 log = logging.getLogger(__name__)
 
 OUTPUT_KEPT = 32 * 1024  # characters of a repair command's output in its receipt
+STDERR_LOGGED = 4000  # characters; an order is rare, and why it failed stands nowhere else
 _SIGNATURE = os.path.join(os.path.dirname(protocol.__file__), "signature.py")
 
 
@@ -63,10 +64,10 @@ class Repairs:
 
     async def order(self, raw: bytes) -> Receipt | None:
         """Start what is ordered, or find that it was; None if refused, the log says why."""
-        async with self._judging:
-            judged = await self._judge(raw)
-            if isinstance(judged, orders.Run):
-                judged = self._start(judged.order)
+        try:
+            judged = await self._judge(open_order(self._ssconf.key(), raw))
+        except MessageError as error:
+            judged = orders.Refused(str(error))
         if isinstance(judged, orders.Known):
             return judged.receipt
         self.refused += 1
@@ -80,12 +81,25 @@ class Repairs:
             log.info("runner-stopping waiting for the running repair command")
             await self._running
 
-    async def _judge(self, raw: bytes) -> orders.Judgement:
+    async def _judge(self, signed: Signed) -> orders.Known | orders.Refused:
+        """Prove who signed only of what would otherwise run: that takes a process, one at a time.
+
+        Until then the certificate is a claim, on which much is refused and nothing started.
+        """
         try:
-            signed = open_order(self._ssconf.key(), raw)
-            signer = await _signer(signed)
-        except MessageError as error:
-            return orders.Refused(str(error))
+            claimed = certificate_digest(signed.certificate)
+        except ValueError as error:
+            raise MessageError(f"not a certificate: {error}") from None
+        judged = self._weigh(signed.order, claimed)
+        if not isinstance(judged, orders.Run):
+            return judged
+        async with self._judging:
+            judged = self._weigh(signed.order, claimed)  # it may have waited
+            if isinstance(judged, orders.Run):
+                judged = self._weigh(signed.order, await _signer(signed))
+            return self._start(judged.order) if isinstance(judged, orders.Run) else judged
+
+    def _weigh(self, order: Order, signer: str) -> orders.Judgement:
         identity, verdict = self._ssconf.identity(), self._verdict()
         view = orders.View(
             cluster=identity.cluster,
@@ -95,10 +109,11 @@ class Repairs:
             doubtful=not verdict.firm,
             enabled=self._settings().enabled,
             now=_now(),
+            queue=self._settings().queue_commands,
         )
-        receipt = self._receipts.get(signed.order.id)
+        receipt = self._receipts.get(order.id)
         candidates = self._ssconf.candidates()
-        return orders.judge(signed.order, signer, candidates, view, receipt, self._receipts.running)
+        return orders.judge(order, signer, candidates, view, receipt, self._receipts.running)
 
     def _start(self, order: Order) -> orders.Known | orders.Refused:
         if self._stopping:
@@ -111,8 +126,10 @@ class Repairs:
         )
         if isinstance(found, whitelist.Refused):
             return orders.Refused(f"order {order.id}: {found}")
-        diagnosis = self._verdict().diagnosis
-        assert diagnosis is not None, "judged a moment ago, and nothing was awaited since"
+        text, diagnosis = order.text, self._verdict().diagnosis
+        if text is None:
+            assert diagnosis is not None, "judged a moment ago, and nothing was awaited since"
+            text = diagnosis.text
         receipt = Receipt(
             order=order.id,
             incident=order.incident,
@@ -132,18 +149,19 @@ class Repairs:
         log.info(
             "order-started id=%s command=%s incident=%s", order.id, order.command, order.incident
         )
-        self._running = asyncio.create_task(self._carry_out(found, diagnosis, receipt))
+        self._running = asyncio.create_task(self._carry_out(found, text, order.seconds, receipt))
         return orders.Known(receipt)
 
     async def _carry_out(
-        self, vetted: whitelist.Vetted, diagnosis: Diagnosis, receipt: Receipt
+        self, vetted: whitelist.Vetted, text: str, seconds: int, receipt: Receipt
     ) -> None:
         given = self._settings().limits
-        limits = Limits(given.timeout, given.output, given.memory, given.processes)
+        timeout = min(given.timeout, seconds or given.timeout)  # ours is the most there may be
+        limits = Limits(timeout, given.output, given.memory, given.processes)
         ran: Ran
         try:
             with vetted:
-                ran = await self._commands.run(vetted, diagnosis.text.encode(), limits)
+                ran = await self._commands.run(vetted, text.encode(), limits)
         except Exception:
             log.exception("order-broken id=%s", receipt.order)
             ran = Finished(None, b"", b"")
@@ -158,6 +176,8 @@ class Repairs:
             why=(ran.fault or "")[:1000],
             output=output.replace("\0", "\N{REPLACEMENT CHARACTER}")[:OUTPUT_KEPT],
         )
+        if isinstance(ran, Finished) and (text := ran.stderr.decode("utf-8", "replace").strip()):
+            log.info("order-stderr id=%s text=%s", receipt.order, printable(text, STDERR_LOGGED))
         log.info("order-ended id=%s progress=%s code=%s", ended.order, ended.progress.value, code)
         self._receipts.end(ended)
         self._running = None

@@ -7,7 +7,6 @@ it decides is decided elsewhere, by pure functions; this is where they are given
 import asyncio
 import ctypes
 import fcntl
-import grp
 import logging
 import os
 import pwd
@@ -16,13 +15,15 @@ import uuid
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 
 from nodeagent import __version__, service
 from nodeagent.agent import diagnose, steady, whitelist
 from nodeagent.agent.cgroup import Cages
 from nodeagent.agent.command import Commands
-from nodeagent.agent.link import Frame, listen
+from nodeagent.agent.link import Frame, Handle, listen
+from nodeagent.agent.receipts import sweep
 from nodeagent.agent.repairs import Repairs
 from nodeagent.agent.run import Finished, Limits
 from nodeagent.agent.ssconf import Ssconf
@@ -39,6 +40,13 @@ AT_ONCE = 4  # commands running side by side
 _SET_CHILD_SUBREAPER = 36
 
 
+@dataclass(slots=True)
+class Caller:
+    """Who asks over one connection: the certificate it serves with, once it has said hello."""
+
+    tls: str = ""
+
+
 class Runner:
     """One node's runner, from start to stop."""
 
@@ -51,6 +59,7 @@ class Runner:
     ) -> None:
         self.settings = settings
         self.started = asyncio.Event()
+        self._reloaded = asyncio.Event()  # a new one for each time
         self._owner = owner
         self._reload = reload
         self._ssconf = Ssconf(settings.agent)
@@ -60,23 +69,15 @@ class Runner:
         self._repair_commands = Commands(spare=0, cages=cages)
         self._at_once = asyncio.Semaphore(AT_ONCE)
         os.makedirs(settings.agent.state, mode=0o700, exist_ok=True)
-        self.repairs = Repairs(
-            os.path.join(settings.agent.state, "receipts"),
-            self._ssconf,
-            self._repair_commands,
-            lambda: self.settings.repair,
-            self.verdict,
-            owner,
-        )
+        self.repairs: Repairs
         self._steady_file = os.path.join(settings.agent.state, "steady.json")
-        self._steadies = steady.load(self._steady_file)
+        self._steadies: dict[str, Steady] = {}
         self._epoch = str(uuid.uuid4())
         self._seq = 0
-        self._tls = ""
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._runs: Counter[str] = Counter()
         self._told: dict[str, str] = {}
-        self._verbs: dict[str, Callable[[Frame], Awaitable[Frame]]] = {
+        self._verbs: dict[str, Callable[[Frame, Caller], Awaitable[Frame]]] = {
             "hello": self._hello,
             "report": self._report,
             "order": self._order,
@@ -87,7 +88,23 @@ class Runner:
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until `stop`; then let a running repair finish."""
         with self._alone():
+            self._remember()
             await self._run(stop)
+
+    def _remember(self) -> None:
+        """Read what the last runner left; not while it may still be writing."""
+        state = self.settings.agent.state
+        sweep(state)
+        self._steadies = steady.load(self._steady_file)
+        self.repairs = Repairs(
+            os.path.join(state, "receipts"),
+            self._ssconf,
+            self._repair_commands,
+            lambda: self.settings.repair,
+            self.verdict,
+            self._owner,
+        )
+        self.repairs.close_interrupted()
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -104,11 +121,10 @@ class Runner:
 
     async def _run(self, stop: asyncio.Event) -> None:
         ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-        self.repairs.close_interrupted()
         # systemd makes the folder for the packaged unit; elsewhere it may not be there yet.
         os.makedirs(os.path.dirname(self.settings.agent.socket), mode=0o755, exist_ok=True)
         allowed, gid = _front_user(self.settings.agent.front, self._owner)
-        server = await listen(self.settings.agent.socket, allowed, gid, self._handle)
+        server = await listen(self.settings.agent.socket, allowed, gid, self._begin_connection)
         self._commands.warm_up()
         self._begin()
         log.info("runner-started socket=%s", self.settings.agent.socket)
@@ -137,11 +153,15 @@ class Runner:
         service.notify("RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1000}")
         try:
             fresh = self._reload()
-            if fresh.agent != self.settings.agent:
-                log.warning("settings-need-restart the [agent] table changed; the old one stays")
-                fresh = replace(fresh, agent=self.settings.agent)
+            for table in ("agent", "listen"):  # the latter is the front's, which reads but once
+                old = getattr(self.settings, table)
+                if getattr(fresh, table) != old:
+                    log.warning("settings-need-restart [%s] changed; the old one stays", table)
+                    fresh = replace(fresh, **{table: old})
             self.settings = fresh
             self._begin()
+            self._reloaded.set()
+            self._reloaded = asyncio.Event()
             log.info("settings-reloaded")
         except NodeAgentError as error:
             log.error("settings-kept the new ones are wrong: %s", error)  # noqa: TRY400
@@ -160,6 +180,7 @@ class Runner:
         wanted = self.settings.diagnose.commands
         for name in [name for name in self._tasks if name not in wanted]:
             self._tasks.pop(name).cancel()
+            self._told.pop(f"diagnose-unusable command={name}", None)
         for name in [name for name in wanted if name not in self._tasks]:
             self._tasks[name] = asyncio.create_task(self._diagnose_for_ever(name))
 
@@ -174,8 +195,17 @@ class Runner:
                 log.exception("diagnose-broken command=%s", name)
                 before = self._steadies.get(name, Steady())
                 self._steadies[name] = replace(before, why="internal error; the log tells more")
-            due = max(due + self.settings.diagnose.every, loop.time())
-            await asyncio.sleep(due - loop.time())
+            due = await self._next_due(due)
+
+    async def _next_due(self, last: float) -> float:
+        """Wait for the next run, by the settings as they are then; return when it was due."""
+        loop = asyncio.get_running_loop()
+        ended = loop.time()
+        while (due := max(last + self.settings.diagnose.every, ended)) > loop.time():
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(due):
+                    await self._reloaded.wait()
+        return due
 
     async def diagnose(self, name: str) -> None:
         """Run one diagnose command and fold what it said into what we stand by."""
@@ -192,6 +222,8 @@ class Runner:
             self._say_once(f"diagnose-unusable command={name}", str(that))
         else:
             self._told.pop(f"diagnose-unusable command={name}", None)
+        if after.unequal >= diagnose.UNSETTLED > before.unequal:
+            log.warning("diagnose-unsettled command=%s why=%r", name, after.why)
         if after.current is not None and after.current != before.current:
             word = "would-say" if command.audit else "says"
             log.info("diagnose-changed command=%s %s=%s", name, word, after.current.need.wire)
@@ -200,23 +232,30 @@ class Runner:
 
     # The verbs.
 
-    async def _handle(self, asked: Frame) -> Frame:
+    def _begin_connection(self) -> Handle:
+        """Another front, started by hand, must not speak for this node's: each has its own."""
+        return partial(self._handle, Caller())
+
+    async def _handle(self, caller: Caller, asked: Frame) -> Frame:
         verb = self._verbs.get(str(asked.get("verb")))
         if verb is None:
             return {"error": "unknown verb"}
+        trouble = f"cannot-answer verb={asked['verb']}"
         try:
-            return await verb(asked)
+            answer = await verb(asked, caller)
         except NodeAgentError as error:
-            self._say_once(f"cannot-answer verb={asked.get('verb')}", str(error))
+            self._say_once(trouble, str(error))
             return {"error": "unavailable"}
+        self._told.pop(trouble, None)
+        return answer
 
-    async def _hello(self, asked: Frame) -> Frame:
+    async def _hello(self, asked: Frame, caller: Caller) -> Frame:
         tls = asked.get("tls")
-        self._tls = tls if isinstance(tls, str) and len(tls) in (0, 64) else ""
+        caller.tls = tls if isinstance(tls, str) and len(tls) in (0, 64) else ""
         identity = self._ssconf.identity()
         return {"address": identity.address, "name": identity.name, "cluster": identity.cluster}
 
-    async def _report(self, asked: Frame) -> Frame:
+    async def _report(self, asked: Frame, caller: Caller) -> Frame:
         salt = asked.get("salt")
         if salt is None:  # nobody's question: the time, as confd's queries have it
             salt = str(int(time.time()))
@@ -238,20 +277,20 @@ class Runner:
             unusable=verdict.unusable,
             firm=verdict.firm,
             master=self._ssconf.master(),
-            tls=self._tls,
+            tls=caller.tls,
             software=__version__,
         )
         sealed = seal(self._ssconf.key(), Purpose.REPORT, salt, report.body())
         return {"sealed": sealed.decode()}
 
-    async def _order(self, asked: Frame) -> Frame:
+    async def _order(self, asked: Frame, _: Caller) -> Frame:
         raw = asked.get("order")
         receipt = await self.repairs.order(raw.encode()) if isinstance(raw, str) else None
         if receipt is None:
             return {"refused": True}
         return self._sealed_receipt(receipt, receipt.order)
 
-    async def _receipt(self, asked: Frame) -> Frame:
+    async def _receipt(self, asked: Frame, _: Caller) -> Frame:
         salt, order = asked.get("salt"), asked.get("id")
         receipt = self.repairs.receipt(order) if isinstance(order, str) else None
         if receipt is None:
@@ -266,7 +305,7 @@ class Runner:
         sealed = seal(self._ssconf.key(), Purpose.RECEIPT, salt, body)
         return {"sealed": sealed.decode()}
 
-    async def _health(self, asked: Frame) -> Frame:
+    async def _health(self, asked: Frame, _: Caller) -> Frame:
         verdict = self.verdict()
         try:
             self._ssconf.key()
@@ -279,6 +318,7 @@ class Runner:
             "need": verdict.diagnosis.need.wire if verdict.diagnosis else None,
             "checked": verdict.checked,
             "changed": verdict.changed,
+            "firm": verdict.firm,
             "unusable": sorted(verdict.unusable),
             "runs": dict(self._runs),
             "refused": self.repairs.refused,
@@ -287,7 +327,7 @@ class Runner:
         }
 
     def _say_once(self, event: str, why: str) -> None:
-        """Log a trouble when it begins or changes, not each time it is met."""
+        """Log a trouble when it begins or changes, not each time; whoever ends it forgets it."""
         if self._told.get(event) != why:
             self._told[event] = why
             log.warning("%s why=%r", event, why)
@@ -321,7 +361,7 @@ def _front_user(name: str, owner: whitelist.Owner) -> tuple[frozenset[int], int]
         user = pwd.getpwnam(name)
     except KeyError:
         return frozenset({owner.uid, os.geteuid()}), -1
-    return frozenset({owner.uid, os.geteuid(), user.pw_uid}), grp.getgrgid(user.pw_gid).gr_gid
+    return frozenset({owner.uid, os.geteuid(), user.pw_uid}), user.pw_gid
 
 
 def _now() -> int:

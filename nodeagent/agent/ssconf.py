@@ -41,8 +41,10 @@ class Ssconf:
         try:
             with open(path, encoding="utf-8") as file:
                 return [line for line in file.read().splitlines() if line]
-        except (OSError, UnicodeDecodeError) as error:
-            raise Unavailable(f"{path}: {error}") from None
+        except OSError as error:
+            raise Unavailable(f"{path}: {error.strerror}") from None
+        except UnicodeDecodeError:
+            raise Unavailable(f"{path}: not UTF-8") from None
 
     def tags(self) -> list[str]:
         """The cluster's tags; none where this node belongs to no cluster yet."""
@@ -90,8 +92,8 @@ class Ssconf:
         """A master candidate finds its UUID beside the digest of its own certificate."""
         try:
             with open(f"{self._settings.ganeti}/client.pem", encoding="ascii") as file:
-                certificate = _certificate(file.read())
-            return self.candidates().get(_sha1(certificate), "")
+                own = certificate_digest(file.read())
+            return self.candidates().get(own, "")
         except (OSError, ValueError, Unavailable):
             return ""
 
@@ -127,12 +129,10 @@ def _own_name(nodes: list[str]) -> str:
     )
 
 
-def _certificate(pem: str) -> bytes:
+def certificate_digest(pem: str) -> str:
+    """Name a certificate as Ganeti does; it is decoded, not parsed. ValueError if it is none."""
     start = pem.index("-----BEGIN CERTIFICATE-----")
     end = pem.index("-----END CERTIFICATE-----", start) + len("-----END CERTIFICATE-----")
-    return ssl.PEM_cert_to_DER_cert(pem[start:end])
-
-
-def _sha1(der: bytes) -> str:
+    der = ssl.PEM_cert_to_DER_cert(pem[start:end])
     digest = hashlib.sha1(der, usedforsecurity=False).hexdigest().upper()
     return ":".join(digest[i : i + 2] for i in range(0, len(digest), 2))

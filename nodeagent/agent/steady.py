@@ -30,7 +30,7 @@ def load(path: str) -> dict[str, Steady]:
 def store(path: str, steadies: dict[str, Steady]) -> None:
     """Write what we stand by, so that a restart is not amnesia."""
     rows = {
-        name: asdict(replace(row, challenger=None, times=0))
+        name: asdict(replace(row, challenger=None, times=0, unequal=0))
         | {"current": row.current.text if row.current else None}
         for name, row in steadies.items()
     }

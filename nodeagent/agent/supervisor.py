@@ -52,6 +52,7 @@ _UNSTARTED = {
     errno.ENOENT: "the interpreter named in its first line does not exist",
     errno.ENOEXEC: "neither begins with #! nor is a program for this machine",
 }
+_SPARED = -900  # should memory run out, then not the keeper; only root can have it so
 _PLAIN = set(range(1, 32)) - {signal.SIGKILL, signal.SIGSTOP}
 _PROGRAM = 3  # where the command finds its own text, as /proc/self/fd/3
 _STUCK_NAMED = 32  # of possibly very many, so that the answer fits its packet
@@ -71,11 +72,11 @@ def main(arguments: list[str]) -> None:
     ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     # Entering a group may take the kernel milliseconds: done while nobody waits for us.
     cage = Cage(dict(pair.split("=", 1) for pair in arguments))
-    _oom_score(0)
     _rehearse(cage)
     gc.freeze()
     gc.disable()
     for left in reversed(range(RUNS)):
+        _oom_score(0)  # the next command inherits it
         wish, fds = _receive(runner)
         if wish is None:
             break
@@ -83,7 +84,6 @@ def main(arguments: list[str]) -> None:
         last = outcome["last"] = left == 0 or bool(cage.emptied)
         with contextlib.suppress(OSError):
             runner.send(json.dumps(outcome).encode())
-        _oom_score(0)  # inherited by the next command
         if last:
             while _any_left():
                 cage.end_all(60.0)
@@ -249,7 +249,7 @@ def _start(cage: Cage, wish: dict[str, Any], fds: list[int]) -> int:
     finally:
         for which, soft, hard in _LIMITS.values():
             resource.setrlimit(which, (soft, hard))
-        _oom_score(-900)  # should memory run out, not the keeper
+        _oom_score(_SPARED)
 
 
 def _watch(

@@ -16,11 +16,12 @@ import fcntl
 import os
 import signal
 import stat
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from nodeagent.folder import Unfit, opened_folder
 from nodeagent.protocol.canonical import printable
 from nodeagent.protocol.messages import COMMAND_NAME
 
@@ -84,7 +85,7 @@ class Refused:
 Found: TypeAlias = Vetted | Refused
 
 
-class _No(Exception):
+class _No(Unfit):
     """Leaves the checks with a reason."""
 
 
@@ -98,18 +99,18 @@ def look_up(
     if not COMMAND_NAME.fullmatch(name):
         return Refused(name, "not a command name: letters, digits, - and _, at most 64")
     try:
-        with _opened_folder(folder, owner) as parent:
+        with opened_folder(folder, owner.uid, _who(owner)) as parent:
             target = _link_target(parent, folder, name, owner)
             if target is None:
                 return _vet_file(parent, folder, name, name, owner)
         where, _, file = target.rpartition("/")
-        if where not in link_folders:
+        if where not in map(os.path.normpath, link_folders):  # which may end in /
             raise _No(f"is a link to {printable(target)}, which is in no configured folder")
         if not COMMAND_NAME.fullmatch(file):
             raise _No(f"is a link to {printable(target)}, which is no command name")
-        with _opened_folder(where, owner) as parent:
+        with opened_folder(where, owner.uid, _who(owner)) as parent:
             return _vet_file(parent, where, file, name, owner)
-    except _No as no:
+    except Unfit as no:
         return Refused(name, str(no))
     except OSError as error:  # of the node, not of the command: no descriptor or memory left
         return Refused(name, f"cannot be judged: {error.strerror}")
@@ -126,51 +127,12 @@ def list_names(folder: str) -> list[str]:
 def judge_folder(folder: str, owner: Owner = ROOT) -> str | None:
     """Say why commands in this folder cannot be trusted, or None."""
     try:
-        with _opened_folder(folder, owner):
+        with opened_folder(folder, owner.uid, _who(owner)):
             return None
-    except _No as no:
+    except Unfit as no:
         return str(no)
     except OSError as error:
         return f"folder {folder} cannot be judged: {error.strerror}"
-
-
-@contextmanager
-def _opened_folder(folder: str, owner: Owner) -> Iterator[int]:
-    """Walk from `/`, each step relative to the last, none through a link."""
-    if not folder.startswith("/") or "\0" in folder:
-        raise _No(f"folder {printable(folder)} is not an absolute path")
-    flags = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-    with ExitStack() as opened:
-        here = os.open("/", flags)
-        opened.callback(os.close, here)
-        _judge_folder_fd(here, "/", owner)
-        so_far = ""
-        for part in folder.split("/"):
-            if part in ("", "."):
-                continue
-            if part == "..":
-                raise _No(f"folder {printable(folder)} has .. in it")
-            so_far += "/" + part
-            try:
-                here = os.open(part, flags, dir_fd=here)
-            except OSError as error:
-                if error.errno in (errno.ELOOP, errno.ENOTDIR):
-                    raise _No(f"{so_far} is a link or no folder") from None
-                raise _No(f"{so_far}: {error.strerror}") from None
-            opened.callback(os.close, here)
-            _judge_folder_fd(here, so_far, owner)
-        yield here
-
-
-def _judge_folder_fd(fd: int, path: str, owner: Owner) -> None:
-    info = os.fstat(fd)
-    if info.st_uid not in (0, owner.uid):
-        raise _No(f"folder {path} is owned by uid {info.st_uid}, not by {_who(owner)}")
-    if info.st_mode & 0o022:
-        mode = stat.S_IMODE(info.st_mode)
-        raise _No(f"folder {path} can be written by others (mode {mode:04o})")
-    # A write permission granted by an access control list shows in the group bits, the
-    # list's mask; so the test above covers lists as well.
 
 
 def _link_target(parent: int, folder: str, name: str, owner: Owner) -> str | None:

@@ -6,66 +6,52 @@ is simulated, and the required owner of the scripts is whoever runs the demo.
 """
 
 import asyncio
-import functools
 import grp
 import json
-import multiprocessing
 import os
 import pwd
-import secrets
-import shutil
-import socket
+import re
+import signal
 import sys
-import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
-from uuid import NAMESPACE_DNS, uuid5
+from types import FrameType
 
 import click
 
-from nodeagent.agent.daemon import run_front, run_runner
-from nodeagent.agent.whitelist import Owner, judge_folder
+from nodeagent.cli.demo_kept import ADMIN, OWNER, save, secured
+from nodeagent.cli.demo_nodes import CLUSTER, NODES, POWER_CYCLE, POWERED, Nodes, trusted_folder
 from nodeagent.cluster.simulated import SimulatedCluster
+from nodeagent.maintd.api import Api
 from nodeagent.maintd.daemon import Maintd
-from nodeagent.maintd.engine import Engine
+from nodeagent.maintd.engine import Conduct, Engine, Round
+from nodeagent.maintd.listen import listening
+from nodeagent.maintd.offers import OWNER_TAG
 from nodeagent.maintd.order import Orders
-from nodeagent.maintd.poll import PollSettings, poll
-from nodeagent.model.action import (
-    Action,
-    AddTag,
-    Drain,
-    MovePrimary,
-    MoveSecondary,
-    RunCommand,
-    SetOffline,
-)
+from nodeagent.maintd.poll import PollSettings, poll, remember
+from nodeagent.maintd.settings import HttpSettings
+from nodeagent.model.action import MovePrimary, MoveSecondary, describe
 from nodeagent.model.incident import Incident, Status
-from nodeagent.model.ledger import Decision, Policy
-from nodeagent.model.snapshot import Instance, Node, Snapshot
+from nodeagent.model.ledger import Policy
+from nodeagent.model.queue import Operation, Procedure, Procedures, RepairStep
+from nodeagent.model.snapshot import Instance, Snapshot
 from nodeagent.protocol.envelope import Key
 from nodeagent.protocol.look import Look, Seen
-from nodeagent.settings import load
 from nodeagent.store.sqlite import SqliteStore
 
-CLUSTER = "demo.example"
-NODES = tuple(f"node{n}.demo.example" for n in range(1, 7))
-PATIENCE = 29.0  # seconds for the whole demo
+PATIENCE = 120.0  # seconds for the whole demo; it takes 15, and a busy machine more
 
-DISK_BAYS = """#!/bin/sh
-# Stands in for a RAID controller's tool: this node's hardware is a file.
-exec cat "{hardware}"
-"""
-RESEAT_DISK = """#!/usr/bin/python3 -I
-# Takes the diagnosis on standard input, as every repair command does.
-import json, sys
-diagnosis = json.load(sys.stdin)
-assert diagnosis["command"] == "reseat-disk"
-with open({hardware!r}, "w") as file:
-    json.dump({{"status": "Ok"}}, file)
-print("reseated the disk in bay", diagnosis["details"]["bay"])
-"""
+# For whoever looks around: what the repair queue does with an unreachable machine.
+_UNREACHABLE = Operation("unreachable", (RepairStep(POWER_CYCLE, watch_seconds=10),), POWERED)
+POLICY = Policy(
+    settle=300,
+    cooldown=0,
+    storm=0.5,
+    procedures=Procedures((Procedure(("demo",), (_UNREACHABLE,)),)),
+)
+
 BROKEN_BOARD = {
     "status": "evacuate",
     "details": {"part": "mainboard", "slot": "CPU2", "fault": "VRM"},
@@ -74,140 +60,77 @@ LOOSE_DISK = {"status": "live-repair", "command": "reseat-disk", "details": {"ba
 
 
 class Demo:
-    """One run of the demo, in a folder of its own."""
+    """One run of the demo on these nodes: maintd, and what is told of it."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.port = _free_port()
+    def __init__(self, nodes: Nodes) -> None:
+        self.nodes = nodes
         self.began = time.monotonic()
         self.cluster = _cluster()
         self.looks: dict[str, Look] = {}
         self.seen: dict[str, Incident] = {}
+        self._genuine: dict[str, Seen] = {}
         self._shown: set[str] = set()
-        self._processes: list[multiprocessing.process.BaseProcess] = []
-        certificate, self._client_pem = _candidate()
-        self._key = secrets.token_hex(20) + "\n"
-        for number, name in enumerate(NODES, 11):
-            self._lay_out(name, f"127.0.0.{number}", certificate)
-
-    # Setting up.
-
-    def _lay_out(self, name: str, address: str, candidate: str) -> None:
-        """What a node has: Ganeti's files, a command in each white-list folder, settings."""
-        home = self.folder / name
-        ganeti = home / "ganeti"
-        for place in (ganeti, home / "diagnose", home / "repair", home / "state"):
-            place.mkdir(parents=True, mode=0o755)
-        addresses = "".join(f"{n} 127.0.0.{i}\n" for i, n in enumerate(NODES, 11))
-        for file, text in {
-            "cluster_name": CLUSTER + "\n",
-            "cluster_tags": "",
-            "master_node": NODES[0] + "\n",
-            "node_primary_ips": addresses,
-            "master_candidates_certs": f"{_uuid(NODES[0])}={candidate}\n",
-        }.items():
-            (ganeti / f"ssconf_{file}").write_text(text)
-        (ganeti / "hmac.key").write_text(self._key)
-        (ganeti / "hmac.key").chmod(0o400)
-        hardware = str(home / "hardware.json")
-        self.set_hardware(name, {"status": "Ok"})
-        _command(home / "diagnose" / "disk-bays", DISK_BAYS.format(hardware=hardware))
-        _command(home / "repair" / "reseat-disk", RESEAT_DISK.format(hardware=hardware))
-        mdraid = Path(__file__).parents[2] / "etc" / "node-diagnose-commands" / "mdraid"
-        also = ""
-        if mdraid.exists():  # a shipped command, run for real but only watched
-            _command(home / "diagnose" / "mdraid", mdraid.read_text())
-            also = ', "mdraid"'
-        (home / "agent.toml").write_text(
-            f"""
-[agent]
-node = "{name}"
-uuid = "{_uuid(name)}"
-ganeti = "{ganeti}"
-state = "{home}/state"
-socket = "{home}/runner.sock"
-log = "info"
-[listen]
-address = "{address}"
-port = {self.port}
-[diagnose]
-folder = "{home}/diagnose"
-commands = ["disk-bays"{also}]
-every = "1s"
-[diagnose.command.mdraid]
-audit = true
-[repair]
-folder = "{home}/repair"
-timeout = "20s"
-"""
-        )
-        (home / "agent.toml").chmod(0o644)
-
-    def set_hardware(self, name: str, diagnosis: object) -> None:
-        """Break or mend a node: this is what its diagnose command prints."""
-        file = self.folder / name / "hardware.json"
-        new = file.with_suffix(".new")
-        new.write_text(json.dumps(diagnosis))
-        new.replace(file)
-
-    def start_agents(self) -> None:
-        """A runner and a front for every node, each a process of its own."""
-        context = multiprocessing.get_context("spawn")
-        owner = Owner(os.getuid(), os.getgid())
-        for name in NODES:
-            read = functools.partial(
-                load, str(self.folder / name / "agent.toml"), owner=os.getuid()
-            )
-            for target, args in ((run_runner, (read, owner)), (run_front, (read,))):
-                log = str(self.folder / name / f"{target.__name__}.log")
-                process = context.Process(target=_logged, args=(log, target, args))
-                process.start()
-                self._processes.append(process)
-
-    def stop_agents(self) -> None:
-        """End the processes this demo has started."""
-        for process in self._processes:
-            process.terminate()
-        for process in self._processes:
-            process.join(5)
-            if process.is_alive():
-                process.kill()
-                process.join()
-
-    # Running.
 
     async def run(self, *, keep: bool) -> bool:
         """The whole story; True if everything went as it should."""
         stop = asyncio.Event()
-        maintd = asyncio.create_task(self._maintd().run(stop))
+        daemon = self._maintd()
+        maintd = asyncio.create_task(daemon.run(stop))
+        well = True  # as far as one has looked who ends it before
         try:
-            well = await self._story()
-            if keep:
-                self._say(
-                    "", "kept", f"agents serve https://127.0.0.11-16:{self.port}; Ctrl-C ends"
-                )
-                await asyncio.Event().wait()
+            async with AsyncExitStack() as open_:
+                await self._serve(daemon, open_, keep=keep)
+                well = await self._story()
+                if keep:
+                    self._say("", "kept", f"agents at https://127.0.0.11-16:{self.nodes.port}")
+                    self._say("", "kept", f"{self._maint} status")
+                    self._say("", "kept", "Ctrl-C ends")
+                    await asyncio.Event().wait()
         except asyncio.CancelledError:
-            well = True
+            pass
         finally:
             stop.set()
             await maintd
         return well
 
+    @property
+    def _socket(self) -> str:
+        return str(self.nodes.folder / "admin.sock")
+
+    @property
+    def _maint(self) -> str:
+        beside = Path(sys.executable).with_name("gnt-maint")  # not in the PATH of who has cloned
+        return f"{beside if beside.exists() else beside.name} --socket {self._socket}"
+
+    async def _serve(self, maintd: Maintd, open_: AsyncExitStack, *, keep: bool) -> None:
+        """maintd's page, JSON and admin socket, as long as the demo lasts; to keep, more."""
+        users, saved = self.nodes.folder / "maintd.users", self.nodes.folder / "cluster.data"
+        api = Api(maintd, str(users))
+        http = HttpSettings(port=0, plain=True)
+        port = await open_.enter_async_context(listening(api, self._socket, "127.0.0.1", http))
+        self._say("", "page", f"http://127.0.0.1:{port}/status")
+        if keep:
+            curl = await open_.enter_async_context(secured(api, users))
+            self._say("", "admin", curl(ADMIN, "/maintenance/schedule"))
+            self._say("", "owner", curl(OWNER, "/1/offers"))
+            self._say("", "queue", f"{self._maint} queue add unreachable demo 192.0.2.9")
+            save(self.cluster, saved)
+            self._say("", "rolling", f"{self._maint} rolling -t {saved}")
+
     async def _story(self) -> bool:
-        self._say("", "start", f"six agents, runner and front each, in {self.folder}")
+        self._say("", "start", f"six agents, runner and front each, in {self.nodes.folder}")
         if not await self._until(lambda: len(self.healthy()) == len(NODES)):
             self._say("", "FAILED", f"only {len(self.healthy())} of 6 agents report: {self.looks}")
             return False
         self._say(
             "", "healthy", "six verified reports, each signed and bound to its TLS connection"
         )
-        sick, loose = NODES[2], NODES[4]
-        self.set_hardware(sick, BROKEN_BOARD)
+        sick, loose = NODES[2].name, NODES[4].name
+        self.nodes.set_hardware(sick, BROKEN_BOARD)
         self._say(sick, "break", json.dumps(BROKEN_BOARD))
         if not await self._until(lambda: self._status(sick) is Status.COMPLETED):
             return False
-        self.set_hardware(loose, LOOSE_DISK)
+        self.nodes.set_hardware(loose, LOOSE_DISK)
         self._say(loose, "break", json.dumps(LOOSE_DISK))
         return await self._until(lambda: self._status(loose) is Status.COMPLETED)
 
@@ -220,37 +143,45 @@ timeout = "20s"
         ]
 
     def _maintd(self) -> Maintd:
-        key = Key(self._key.encode())
-        settings = PollSettings(port=self.port, seconds=2.0)
+        key = Key(self.nodes.key.encode())
+        settings = PollSettings(port=self.nodes.port, seconds=2.0)
 
         async def look(snapshot: Snapshot) -> dict[str, Look]:
-            self.looks = await poll(snapshot, key, settings, _now)
+            self.looks = await poll(snapshot, key, settings, _now, self._genuine)
+            self._genuine = remember(self._genuine, self.looks, snapshot)
             return self.looks
 
-        orders = Orders(key, self._client_pem, self.port, tls=True, now=_now)
-        store = SqliteStore(str(self.folder / "ledger.sqlite"))
-        engine = Engine(store, self.cluster, orders, look, Policy(settle=300, storm=0.5), _now)
-        return Maintd(engine, 0.4, self._watch)
+        orders = Orders(key, self.nodes.client_pem, self.nodes.port, tls=True, now=_now)
+        store = SqliteStore(str(self.nodes.folder / "ledger.sqlite"))
+        conduct = Conduct(NODES[0].name, lambda: None)
+        engine = Engine(store, self.cluster, orders, look, POLICY, _now, conduct)
+        return Maintd(engine, store, 0.4, _now, self._watch)
 
-    def _watch(self, decision: Decision) -> None:
+    def _watch(self, done: Round) -> None:
         """Tell what has changed since the last round."""
-        for incident in decision.ledger.incidents:
+        ledger = done.decision.ledger
+        for incident in ledger.incidents:
             before = self.seen.get(incident.id)
             if before is None or before.status is not incident.status:
                 said = incident.diagnosis.text if before is None else f"incident {incident.id}"
-                self._say(incident.node, incident.status.value, said)
+                self._say(incident.name, incident.status.value, said)
             self.seen[incident.id] = incident
-        for intent in decision.ledger.intents:
-            if intent.job is not None and intent.id not in self._shown:
-                self._shown.add(intent.id)
-                self._say(intent.node, "", f"  job {intent.job}: {_words(intent.action)}")
-        for held in decision.held:
-            if str(held) not in self._shown:
-                self._shown.add(str(held))
+        for intent in ledger.intents:
+            known = (
+                intent.entry or intent.id
+            )  # the queue asks for a machine's health again and again
+            if intent.job is not None and known not in self._shown:
+                self._shown.add(known)
+                job = f"job {intent.job}: " if intent.job.isdecimal() else ""
+                self._say(intent.node, "", f"  {job}{describe(intent.action)}")
+        for held in done.decision.held:
+            told = f"{held.node} {re.sub('[0-9]+', '', held.reason)}"  # not every second it lasts
+            if told not in self._shown:
+                self._shown.add(told)
                 self._say(held.node, "held", held.reason)
 
     def _status(self, node: str) -> Status | None:
-        return next((i.status for i in self.seen.values() if i.node == node), None)
+        return next((i.status for i in self.seen.values() if i.name == node), None)
 
     async def _until(self, condition: object) -> bool:
         assert callable(condition)
@@ -292,113 +223,50 @@ _COLOURS = {
 }
 
 
-def _words(action: Action) -> str:
-    match action:
-        case Drain(node):
-            return f"drain {node}"
-        case MovePrimary(instance, node, live):
-            return f"{'migrate' if live else 'fail over'} {instance} off {node}"
-        case MoveSecondary(instance, _, target):
-            return f"new mirror of {instance} on {target}"
-        case SetOffline(node):
-            return f"take {node} offline"
-        case RunCommand(node, command):
-            return f"signed order to {node}: run {command} with the diagnosis on stdin"
-        case AddTag(_, tag):
-            return f"tag {tag}"
-
-
 def _cluster() -> SimulatedCluster:
-    nodes = [Node(name, _uuid(name), f"127.0.0.{n}") for n, name in enumerate(NODES, 11)]
+    owned = frozenset({f"{OWNER_TAG}{OWNER}"})
     instances = [
-        Instance(f"{name}{n + 1}", NODES[n % 6], NODES[(n + step) % 6])
+        Instance(f"{name}{n + 1}", NODES[n % 6].name, NODES[(n + step) % 6].name, tags=tags)
         for n in range(6)
-        for name, step in (("web", 1), ("db", 2))
+        for name, step, tags in (("web", 1, frozenset[str]()), ("db", 2, owned))
     ]
-    cluster = SimulatedCluster.of(time.monotonic, nodes, instances)
-    cluster.name = CLUSTER
-    cluster.takes = lambda action: 1.5 if isinstance(action, MovePrimary | MoveSecondary) else 0.5
+    cluster = SimulatedCluster.of(
+        time.monotonic, NODES, instances, master=NODES[0].name, name=CLUSTER
+    )
+    cluster.takes = lambda action: 0.7 if isinstance(action, MovePrimary | MoveSecondary) else 0.4
     return cluster
-
-
-def _candidate() -> tuple[str, bytes]:
-    """A master candidate's client.pem, and its digest as Ganeti lists it."""
-    from cryptography.hazmat.primitives import hashes
-    from cryptography.x509 import load_pem_x509_certificate
-
-    from nodeagent.agent.selfsigned import make
-
-    pem = make()
-    certificate = load_pem_x509_certificate(pem[pem.index(b"-----BEGIN CERTIFICATE-----") :])
-    digest = certificate.fingerprint(hashes.SHA1())  # noqa: S303 Ganeti's name for it
-    return ":".join(f"{byte:02X}" for byte in digest), pem
-
-
-def _uuid(name: str) -> str:
-    return str(uuid5(NAMESPACE_DNS, name))
 
 
 def _now() -> int:
     return time.time_ns() // 1_000_000
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def _command(path: Path, text: str) -> None:
-    path.write_text(text)
-    path.chmod(0o755)
-
-
-def _logged(log: str, target: object, args: tuple[object, ...]) -> None:
-    """Be one daemon, with its log in a file."""
-    handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    os.dup2(handle, 2)
-    assert callable(target)
-    target(*args)
-
-
-@contextmanager
-def trusted_folder() -> Iterator[Path]:
-    """A fresh folder that no other user could tamper with, as the white list demands."""
-    owner = Owner(os.getuid(), os.getgid())
-    wanted = [os.environ.get("XDG_RUNTIME_DIR", ""), "/run", str(Path.home()), str(Path.cwd())]
-    reasons = []
-    for place in filter(None, wanted):
-        if why := judge_folder(os.path.realpath(place), owner):
-            reasons.append(why)
-            continue
-        with suppress(OSError):
-            folder = tempfile.mkdtemp(prefix="nodeagent-demo-", dir=os.path.realpath(place))
-            try:
-                yield Path(folder)
-            finally:
-                shutil.rmtree(folder, ignore_errors=True)
-            return
-    raise click.ClickException("no folder that only you can write: " + "; ".join(reasons))
+def _on_signals(handler: Callable[[int, FrameType | None], None] | signal.Handlers) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, handler)
 
 
 @click.command()
 @click.option("--keep", is_flag=True, help="Stay up until Ctrl-C, to look around.")
 def main(*, keep: bool) -> None:
-    """Break one node of six and watch the loop close, in under 30 seconds."""
+    """Break two nodes of six and watch the loop close, in under 30 seconds."""
     os.umask(0o022)
+    _on_signals(signal.default_int_handler)  # a closed terminal leaves no agents behind either
     user = pwd.getpwuid(os.getuid()).pw_name
     group = grp.getgrgid(os.getgid()).gr_name
     click.echo(f"nodeagent demo: running as {user}:{group}")
     with trusted_folder() as folder:
-        demo = Demo(folder)
+        nodes = Nodes(folder)
+        demo = Demo(nodes)
         try:
-            demo.start_agents()
+            nodes.start()
             well = asyncio.run(demo.run(keep=keep))
             demo.summary()
         except KeyboardInterrupt:
             well = True
         finally:
-            demo.stop_agents()
+            _on_signals(signal.SIG_IGN)
+            nodes.stop()
         seconds = time.monotonic() - demo.began
         click.echo(
             f"\n{'All as it should be' if well else 'NOT as it should be'}, {seconds:.0f} s."

@@ -1,31 +1,95 @@
 """Everything the coordinator asks of a cluster, and nothing more."""
 
-from typing import Protocol
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
 
 from nodeagent.model.action import Action
-from nodeagent.model.ledger import Outcome
-from nodeagent.model.snapshot import Snapshot
+from nodeagent.model.ledger import Result, Trail
+from nodeagent.model.snapshot import Capacity, Running, Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A job to submit with `reason` in its trail; the job `after` must succeed first."""
+
+    action: Action
+    reason: str
+    after: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The job is in the queue."""
+
+    job: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotTaken:
+    """There is no such job and never will be, and why."""
+
+    why: str
+
+
+Answer: TypeAlias = Accepted | NotTaken
 
 
 class Cluster(Protocol):
-    """Ganeti, or what behaves like it. Every method may raise Unavailable."""
+    """Ganeti, or what behaves like it. Every method may raise Unavailable, and blocks."""
 
-    def snapshot(self) -> Snapshot:
-        """The cluster's configuration as it is now."""
+    @property
+    def grace(self) -> float:
+        """Seconds after which a submission whose answer was lost has arrived or never will."""
         ...
 
-    def submit(self, action: Action, reason: str) -> str:
-        """Submit one job with `reason` in its trail; return its id.
+    @property
+    def at_once(self) -> int:
+        """How many jobs one submission may hold: all of them must arrive within `grace`."""
+        ...
 
-        When the answer is lost the job may have been submitted all the same: look for it
-        with `find` before submitting again.
+    def master(self) -> str:
+        """The name of the node that the cluster says is its master."""
+        ...
+
+    def snapshot(self) -> Snapshot:
+        """The cluster's configuration as it is now; asks no node, so no dead one delays it."""
+        ...
+
+    def capacity(self, nodes: Collection[str]) -> Mapping[str, Capacity]:
+        """What these nodes have free; asks them, and leaves out those that do not say."""
+        ...
+
+    def running(self, nodes: Collection[str]) -> Mapping[str, Running]:
+        """How the instances are whose primary nodes these are, by name; asks the nodes."""
+        ...
+
+    def submit(self, batch: Sequence[Submission]) -> Sequence[Answer]:
+        """Submit one job each, in order, as one request where the cluster has such.
+
+        Unavailable: any of them may have been submitted all the same, so look for them with
+        `find` before submitting anything again.
         """
         ...
 
-    def find(self, reason: str) -> str | None:
-        """The job with this reason in its trail, archived or not; None if there is none."""
+    def find(self, reasons: Collection[str]) -> Mapping[str, str]:
+        """The jobs with these reasons in their trails, by reason; of several the first.
+
+        An answer that cannot be complete is Unavailable.
+        """
         ...
 
-    def outcome(self, job: str) -> Outcome:
-        """How the job stands; LOST if the cluster does not know it any more."""
+    def results(self, jobs: Collection[str]) -> Mapping[str, Result]:
+        """How these jobs stand, archived or not; LOST where the cluster does not know it."""
+        ...
+
+    def busy(self) -> Mapping[str, str]:
+        """What jobs that are not over and not ours are about: instances, and nodes being emptied.
+
+        By name, with the number of such a job.
+        """
+        ...
+
+    def trails(self) -> Sequence[Trail]:
+        """All jobs of ours that can still be found, in order of submission."""
         ...

@@ -1,131 +1,400 @@
-"""A cluster in memory that misbehaves like Ganeti: time, failure, lost answers, archiving.
+"""A cluster in memory that misbehaves like Ganeti: time, locks, failure, lost answers.
 
-Used by the tests and the demo. Jobs take their time and have their effect at their end; a
-job may fail half-way through its life; an answer may be lost after the job was accepted;
-finished jobs are archived and in the end deleted.
+Used by the tests and the demo. Jobs wait for their turn, for the jobs they depend on and for
+locks, take their time, and have their effect at their end. Finished jobs can be asked for long
+after they were archived, until they are deleted.
 """
 
-from collections.abc import Callable, Iterable
+from bisect import insort
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
+from threading import RLock
+from typing import Self
 
+from nodeagent.cluster.backend import Accepted, Answer, NotTaken, Submission
+from nodeagent.cluster.world import ALL_NODES, Lock, World
 from nodeagent.errors import Unavailable
-from nodeagent.model.action import Action, AddTag, Drain, MovePrimary, MoveSecondary, SetOffline
-from nodeagent.model.ledger import Outcome
-from nodeagent.model.snapshot import Instance, Node, Snapshot
+from nodeagent.model import tag
+from nodeagent.model.action import (
+    Action,
+    Guarded,
+    MovePrimary,
+    MoveSecondary,
+    Reinstall,
+    Retag,
+    RunCommand,
+    Scope,
+    move_of,
+)
+from nodeagent.model.ledger import Outcome, Result, Trail
+from nodeagent.model.snapshot import Capacity, Group, Instance, Node, Running, Snapshot
+
+_RUNNING = Result(Outcome.RUNNING)
+_SUCCESS = Result(Outcome.SUCCESS)
+_LOST = Result(Outcome.LOST, "the cluster does not know this job")
 
 
 @dataclass
-class _Job:
+class Job:
+    """A job in the queue; times are the clock's. `doom` is why it will fail at its end."""
+
+    number: str
     action: Action
     reason: str
+    after: str | None
     born: float
-    takes: float
-    outcome: Outcome = Outcome.RUNNING
+    ours: bool = True
+    began: float | None = None
+    ends: float = inf
+    locks: frozenset[Lock] = frozenset()
+    doom: str = ""
+    result: Result = _RUNNING
+
+    @property
+    def outcome(self) -> Outcome:
+        """How it stands."""
+        return self.result.outcome
 
 
 @dataclass
 class SimulatedCluster:
-    """`clock` gives seconds; `takes` says how long an action runs; `fails` which ones fail.
+    """`clock` gives seconds. What goes wrong is asked of callables, so nothing is random.
 
-    `loses_answer` is asked at each submission: True accepts the job and raises Unavailable.
+    `takes` says how long an action runs; `fails` which fail without effect (a text is the
+    reason), `fails_late` which fail after it; `pauses` which a job filter keeps in the queue.
+    Of a submission `refuses` says which are not taken, `unreached` loses the request,
+    `loses_answer` the answer; what breaks off a batch leaves what was before it in the queue. A
+    request whose answer was lost gets there `arrives` seconds later, within `grace`.
     """
 
     clock: Callable[[], float]
-    name: str = "cluster.example"
-    nodes: dict[str, Node] = field(default_factory=dict)
-    instances: dict[str, Instance] = field(default_factory=dict)
+    world: World
     takes: Callable[[Action], float] = lambda _: 1.0
-    fails: Callable[[Action], bool] = lambda _: False
+    fails: Callable[[Action], bool | str] = lambda _: False
+    fails_late: Callable[[Action], bool] = lambda _: False
+    pauses: Callable[[Action], bool] = lambda _: False
+    refuses: Callable[[Action], bool] = lambda _: False
+    unreached: Callable[[Action], bool] = lambda _: False
     loses_answer: Callable[[Action], bool] = lambda _: False
+    arrives: Callable[[Action], float] = lambda _: 0.0
+    grace: float = 5.0
+    at_once: int = 1000
     forgets_after: float = 21 * 86400.0  # ganeti-cleaner deletes archived jobs after 21 days
+    most_at_once: int = 20  # Ganeti's max_running_jobs; jobs waiting for locks are among them
+    queue_drained: bool = False
     down: bool = False
-    jobs: dict[str, _Job] = field(default_factory=dict)
+    jobs: dict[str, Job] = field(default_factory=dict)
+    _time: float = -inf
+    _newest: int = 0  # Ganeti gives no number twice, whatever becomes of a job
+    _queue: list[int] = field(default_factory=list)
+    _active: dict[str, Job] = field(default_factory=dict)
+    _dependents: dict[str, list[Job]] = field(default_factory=dict)
+    _late: list[tuple[float, Submission]] = field(default_factory=list)
+    _reasons: dict[str, list[Job]] = field(default_factory=dict)
+    _guard: RLock = field(default_factory=RLock)
 
     @classmethod
     def of(
-        cls, clock: Callable[[], float], nodes: Iterable[Node], instances: Iterable[Instance] = ()
-    ) -> "SimulatedCluster":
-        """A cluster of these nodes and instances."""
-        return cls(
-            clock,
-            nodes={node.name: node for node in nodes},
-            instances={instance.name: instance for instance in instances},
+        cls,
+        clock: Callable[[], float],
+        nodes: Iterable[Node],
+        instances: Iterable[Instance] = (),
+        groups: Iterable[Group] = (),
+        master: str = "",
+        name: str = "cluster.example",
+    ) -> Self:
+        """A cluster of these; groups that nodes name are made. No master: none of the nodes."""
+        by_name = {node.name: node for node in nodes}
+        named = {node.group: Group(node.group, node.group) for node in by_name.values()}
+        world = World(
+            name,
+            by_name,
+            {instance.name: instance for instance in instances},
+            named | {group.uuid: group for group in groups},
+            master,
         )
+        return cls(clock, world)
+
+    # What the Protocol asks.
+
+    def master(self) -> str:
+        self._live()
+        return self.world.master
 
     def snapshot(self) -> Snapshot:
         self._live()
-        return Snapshot(self.name, dict(self.nodes), dict(self.instances))
+        return self.world.snapshot()
 
-    def submit(self, action: Action, reason: str) -> str:
+    def capacity(self, nodes: Collection[str]) -> Mapping[str, Capacity]:
         self._live()
-        number = str(len(self.jobs) + 1)
-        self.jobs[number] = _Job(action, reason, self.clock(), self.takes(action))
-        if self.loses_answer(action):
-            raise Unavailable("the answer to the submission was lost")
-        return number
+        return self.world.free(nodes)
 
-    def find(self, reason: str) -> str | None:
+    def running(self, nodes: Collection[str]) -> Mapping[str, Running]:
         self._live()
-        for number, job in self.jobs.items():
-            if job.reason == reason and not self._deleted(job):
-                return number
-        return None
+        return self.world.running(nodes)
 
-    def outcome(self, job: str) -> Outcome:
+    def submit(self, batch: Sequence[Submission]) -> Sequence[Answer]:
         self._live()
-        known = self.jobs.get(job)
-        return Outcome.LOST if known is None or self._deleted(known) else known.outcome
+        return [self._take(submission) for submission in batch]
 
-    def untag(self, node: str, tag: str) -> None:
+    def find(self, reasons: Collection[str]) -> Mapping[str, str]:
+        self._live()
+        kept = {r: [j for j in self._reasons.get(r, ()) if self._kept(j)] for r in reasons}
+        return {reason: jobs[0].number for reason, jobs in kept.items() if jobs}
+
+    def results(self, jobs: Collection[str]) -> Mapping[str, Result]:
+        self._live()
+        known = {number: self.jobs.get(number) for number in jobs}
+        return {n: job.result if job and self._kept(job) else _LOST for n, job in known.items()}
+
+    def busy(self) -> Mapping[str, str]:
+        self._live()
+        theirs = (j for j in self.jobs.values() if not j.ours and j.outcome is Outcome.RUNNING)
+        moves = ((move_of(job.action), job.number) for job in theirs)
+        return {move.instance: number for move, number in moves if move is not None}
+
+    def trails(self) -> Sequence[Trail]:
+        self._live()
+        return [_trail(job) for job in self.jobs.values() if job.ours and self._kept(job)]
+
+    # What others do to the cluster, at the clock's time.
+
+    @property
+    def nodes(self) -> Mapping[str, Node]:
+        """The nodes as they are now, by name."""
+        return self._now().nodes
+
+    @property
+    def instances(self) -> Mapping[str, Instance]:
+        """The instances as they are now, by name."""
+        return self._now().instances
+
+    def put(self, thing: Node | Instance | Group) -> None:
+        """Add it, or have it in place of the one of its name."""
+        self._now().put(thing)
+
+    def remove_instance(self, name: str) -> None:
+        """Remove an instance with its disks."""
+        self._now().drop(name)
+
+    def remove_node(self, name: str) -> None:
+        """Remove a node; added again it is another one, with another UUID."""
+        del self._now().nodes[name]
+
+    def tag(self, node: str, *tags: str) -> None:
+        """Tag a node by hand."""
+        self.put(replace(self.nodes[node], tags=self.nodes[node].tags | set(tags)))
+
+    def untag(self, node: str, *tags: str) -> None:
         """What an administrator does to acknowledge."""
-        old = self.nodes[node]
-        self.nodes[node] = replace(old, tags=old.tags - {tag})
+        self.put(replace(self.nodes[node], tags=self.nodes[node].tags - set(tags)))
 
-    def _deleted(self, job: _Job) -> bool:
-        return self.clock() > job.born + job.takes + self.forgets_after
+    def undrain(self, node: str) -> None:
+        """Take a node back into service, drained or offline."""
+        self.put(replace(self.nodes[node], drained=False, offline=False))
+
+    def rename_node(self, old: str, new: str) -> None:
+        """Call a node by another name; its UUID stays."""
+        world = self._now()
+        world.nodes = {new if n == old else n: node for n, node in world.nodes.items()}
+        self.put(replace(world.nodes[new], name=new))
+        for instance in list(world.instances.values()):
+            if instance.primary == old:
+                self.put(replace(instance, primary=new))
+            elif instance.secondary == old:
+                self.put(replace(instance, secondary=new))
+        world.master = new if world.master == old else world.master
+
+    def power_off(self, node: str) -> None:
+        """A power failure: what runs there or with it fails, at its end."""
+        self._now().off.add(node)
+        for job in self._active.values():
+            if job.began is not None and node in self.world.needs(job.action):
+                job.doom = f"Node {node} does not answer"
+
+    def power_on(self, node: str) -> None:
+        """Power is back."""
+        self._now().off.discard(node)
+
+    def set_master(self, node: str) -> None:
+        """A master failover: what ran under the old master is over, what waited starts anew."""
+        self._now().master = node
+        for job in list(self._active.values()):
+            if job.began is not None:
+                self._end(job, "Unclean master daemon shutdown")
+
+    def submit_foreign(self, action: Action) -> str:
+        """A job of somebody else; its number."""
+        self._now()
+        return self._enqueue(Submission(action, ""), ours=False).number
+
+    def cancel(self, job: str) -> bool:
+        """What `gnt-job cancel` does: whether it was in time, before the job ran."""
+        self._now()
+        known = self.jobs[job]
+        if known.began is not None or known.outcome is not Outcome.RUNNING:
+            return False
+        self._end(known, "canceled")
+        return True
+
+    def kill(self, job: str) -> None:
+        """What `gnt-job cancel --kill` does to a running job."""
+        self._now()
+        self._end(self.jobs[job], f"detected death of job {job}")
+
+    # How time passes.
 
     def _live(self) -> None:
-        """Let the jobs that are due by now have their effect, in order of their ends."""
         if self.down:
             raise Unavailable("the cluster does not answer")
-        due = [j for j in self.jobs.values() if j.outcome is Outcome.RUNNING]
-        for job in sorted(due, key=lambda j: j.born + j.takes):
-            if job.born + job.takes <= self.clock():
-                failed = self.fails(job.action) or not self._effect(job.action)
-                job.outcome = Outcome.ERROR if failed else Outcome.SUCCESS
+        self._now()
 
-    def _effect(self, action: Action) -> bool:
-        """Apply an action; False where Ganeti would refuse it."""
-        match action:
-            case Drain(node):
-                return self._change(node, drained=True, offline=False)
-            case SetOffline(node):
-                busy = any(i.primary == node for i in self.instances.values())
-                return not busy and self._change(node, drained=False, offline=True)
-            case AddTag(node, tag):
-                old = self.nodes.get(node)
-                return old is not None and self._change(node, tags=old.tags | {tag})
-            case MovePrimary(name):
-                instance = self.instances.get(name)
-                if instance is None or instance.secondary is None:
-                    return False
-                if self.nodes[instance.secondary].offline:
-                    return False
-                moved = replace(instance, primary=instance.secondary, secondary=instance.primary)
-                self.instances[name] = moved
-                return True
-            case MoveSecondary(name, _, target):
-                instance = self.instances.get(name)
-                if instance is None or target in (instance.primary, None):
-                    return False
-                self.instances[name] = replace(instance, secondary=target)
-                return not self.nodes[target].offline
-            case _:
-                return False  # a repair command is an order to an agent, not a job
+    def _now(self) -> World:
+        """Let happen what is due by now, in order of its time."""
+        with self._guard:
+            now = self.clock()
+            while True:
+                ends = min(self._active.values(), key=lambda job: job.ends, default=None)
+                late = min(self._late, key=lambda pair: pair[0], default=None)
+                if late and late[0] <= min(now, ends.ends if ends else inf):
+                    self._time = late[0]
+                    self._late.remove(late)
+                    self._enqueue(late[1])
+                elif ends and ends.ends <= now:
+                    self._time = ends.ends
+                    self._finish(ends)
+                    self._start()
+                else:
+                    self._time = now
+                    if not self._start():
+                        return self.world
 
-    def _change(self, node: str, **change: object) -> bool:
-        old = self.nodes.get(node)
-        if old is None:
-            return False
-        self.nodes[node] = replace(old, **change)  # type: ignore[arg-type]
-        return True
+    def _take(self, submission: Submission) -> Answer:
+        action = submission.action
+        if self.unreached(action):
+            raise Unavailable("the cluster was not reached")
+        if self.queue_drained:
+            return NotTaken("Queue drained")
+        if self.refuses(action):
+            return NotTaken("this job is not taken")
+        if isinstance(action, RunCommand):
+            return NotTaken("an order to an agent is no job")
+        if isinstance(action, Retag) and not (action.add or action.remove):
+            return NotTaken("it changes no tag")
+        tags = action.swap if isinstance(action, Guarded) else action
+        if isinstance(tags, Retag) and (why := tag.fault(tags.add)):
+            return NotTaken(why)
+        if submission.after is not None and not submission.after.isdecimal():
+            return NotTaken(f"it was to wait for job {submission.after!r}, which is none")
+        if not self.loses_answer(action):
+            return Accepted(self._enqueue(submission).number)
+        if delay := self.arrives(action):
+            self._late.append((self._time + delay, submission))
+        else:
+            self._enqueue(submission)
+        raise Unavailable("the answer to the submission was lost")
+
+    def _enqueue(self, submission: Submission, *, ours: bool = True) -> Job:
+        with self._guard:
+            self._newest += 1
+            number = str(self._newest)
+            job = Job(
+                number, submission.action, submission.reason, submission.after, self._time, ours
+            )
+            self.jobs[number] = job
+            if ours:
+                self._reasons.setdefault(job.reason, []).append(job)
+            first = self.jobs.get(job.after) if job.after else None
+            if job.after and (first is None or not self._kept(first)):
+                self._end(job, f"Dependency job {job.after} is not known")
+            elif first is None or first.outcome is Outcome.SUCCESS:
+                insort(self._queue, int(number))
+            elif first.outcome is Outcome.RUNNING:
+                self._dependents.setdefault(first.number, []).append(job)
+            else:
+                self._end(job, _unmet(first))
+            self._start()
+            return job
+
+    def _start(self) -> bool:
+        """Start all that can; whether there was any. A job that waits for a lock is overtaken."""
+        for number in list(self._queue):
+            if len(self._active) >= self.most_at_once:
+                break
+            job = self.jobs[str(number)]
+            if not self.pauses(job.action):
+                self._queue.remove(number)
+                self._active[job.number] = job
+        held = set().union(*(job.locks for job in self._active.values()))
+        started = False
+        for job in self._active.values():
+            wanted = self.world.locks(job.action)
+            if job.began is None and not _collide(held, wanted):
+                job.began, job.ends = self._time, self._time + self.takes(job.action)
+                job.locks = wanted
+                held |= wanted
+                started = True
+        return started
+
+    def _finish(self, job: Job) -> None:
+        told = self.fails(job.action)
+        if told and not job.doom and isinstance(job.action, Guarded):
+            told = self.world.apply(job.action.swap) or told  # the first opcodes are done
+        why = job.doom or (told if isinstance(told, str) else "this job fails" if told else "")
+        why = why or self.world.apply(job.action)
+        self._end(job, why or ("this job fails late" if self.fails_late(job.action) else ""))
+
+    def _end(self, job: Job, why: str = "") -> None:
+        """A job is over, and with it those that depend on its success."""
+        job.result = Result(Outcome.ERROR, why) if why else _SUCCESS
+        job.ends, job.locks = self._time, frozenset()
+        self._active.pop(job.number, None)
+        if int(job.number) in self._queue:
+            self._queue.remove(int(job.number))
+        for dependent in self._dependents.pop(job.number, ()):
+            if dependent.outcome is not Outcome.RUNNING:
+                continue
+            if why:
+                self._end(dependent, _unmet(job))
+            else:
+                insort(self._queue, int(dependent.number))
+
+    def _kept(self, job: Job) -> bool:
+        """Whether it has not been deleted; a job that is not over ends never."""
+        return job.outcome is Outcome.RUNNING or self.clock() <= job.ends + self.forgets_after
+
+
+def _trail(job: Job) -> Trail:
+    ended = 0 if job.outcome is Outcome.RUNNING else int(job.ends * 1000)
+    action = _read_back(job.action)
+    return Trail(job.number, job.reason, action, job.result, int(job.born * 1000), ended)
+
+
+def _read_back(action: Action) -> Action:
+    """What can be told from Ganeti's opcodes: each kind of move has one of these only."""
+    if isinstance(action, Guarded):
+        then = _read_back(action.then)
+        assert isinstance(then, MovePrimary | MoveSecondary | Reinstall)
+        return replace(action, then=then)
+    if isinstance(action, MovePrimary):
+        return (
+            replace(action, fallback=True) if not action.live else replace(action, unchecked=False)
+        )
+    return action
+
+
+def _unmet(first: Job) -> str:
+    how = "canceled" if first.result.why == "canceled" else "error"
+    return (
+        f"Dependency job {first.number} finished with status '{how}', "
+        "not one of 'success' as required"
+    )
+
+
+def _collide(held: set[Lock], wanted: frozenset[Lock]) -> bool:
+    if ALL_NODES in wanted:
+        return any(scope is Scope.NODE for scope, _ in held)
+    if ALL_NODES in held:
+        return any(scope is Scope.NODE for scope, _ in wanted)
+    return not held.isdisjoint(wanted)

@@ -1,117 +1,381 @@
 """One round of deciding: the table of contents of the coordinator. Pure.
 
-settle → forget → absorb → admission → steps. Each planner takes nodes from `free` and
-hands on what it leaves; a node claimed by an unfinished intent is not free.
+remember → settle → forget → absorb → withdraw → wishes → series → offers → guards → queue →
+admission → steps → windows → auto-repair → balance. Each planner takes what it needs from the room
+and hands on what it leaves; a node claimed by an unfinished intent is not free.
 """
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
-from nodeagent.maintd.incidents import absorb, forget, settle, worst_per_node
-from nodeagent.maintd.steps import next_steps
-from nodeagent.model.action import Action, AddTag, MoveSecondary
+from nodeagent.maintd import (
+    admission,
+    announce,
+    away,
+    downtime,
+    due,
+    entries,
+    guards,
+    offers,
+    recur,
+    referral,
+    shifted,
+    turns,
+)
+from nodeagent.maintd.autorepair import place
+from nodeagent.maintd.balance import balance
+from nodeagent.maintd.handover import hand_over
+from nodeagent.maintd.incidents import (
+    absorb,
+    back_off,
+    by_uuid,
+    forget,
+    rewind,
+    settle,
+    withdraw,
+    worst_per_node,
+)
+from nodeagent.maintd.recheck import others_job
+from nodeagent.maintd.repairs import instance_of, remember, survey_of
+from nodeagent.maintd.room import Room, open_room
+from nodeagent.maintd.setting import faults, with_tags
+from nodeagent.maintd.steps import Next, next_steps
+from nodeagent.maintd.wishes import grant, held_incidents, keep_tags, paused, release
+from nodeagent.model.action import Guarded, MovePrimary, MoveSecondary, RunCommand, describe
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.incident import Event, Incident, Status
-from nodeagent.model.ledger import Decision, Held, Intent, Ledger, Policy
-from nodeagent.model.snapshot import Observed
+from nodeagent.model.ledger import Begun, Decision, Held, Intent, Ledger, Outcome, Policy
+from nodeagent.model.sick import Sick
+from nodeagent.model.snapshot import Node, Observed
 
 
 def decide(ledger: Ledger, observed: Observed, policy: Policy, now: int) -> Decision:
     """Choose this round's intents. Reads no clock, socket, file or global."""
-    ledger = settle(ledger, observed.outcomes)
-    ledger = forget(ledger, observed)
-    ledger = absorb(ledger, observed.diagnoses, now)
-    free = _free(ledger, observed)
-    ledger, held, free = _work(ledger, observed, policy, free, now)
-    return Decision(_tag_failures(ledger, observed), held)
+    ledger = back_off(_rewound(ledger, now), observed, now)
+    ledger = downtime.remember(ledger, observed, now)
+    ledger = shifted.remember(remember(ledger, observed, now), observed, now)
+    ledger = announce.remember(ledger, observed, now)
+    ledger = entries.remember(ledger, observed, policy, now)
+    ledger = settle(ledger, observed, now)
+    ledger = forget(ledger, observed, now)
+    ledger = absorb(ledger, observed, now)
+    policy = with_tags(policy, observed.snapshot)
+    ledger = withdraw(ledger, observed, policy, now)
+    ledger = out_of_service(ledger, observed)
+    ledger = shifted.acknowledge(release(ledger, observed.snapshot), observed.snapshot, now)
+    ledger, refused = grant(ledger, observed, now, policy)
+    ledger = admission.brake(ledger, observed, policy, now)
+    outdated = away.doubt(ledger)
+    advanced = recur.Advanced(ledger)
+    if outdated is None:
+        advanced = recur.advance(ledger, observed, policy, now)
+    ledger = downtime.recognise(advanced.ledger, observed.snapshot)
+    if outdated is None:
+        ledger = offers.ask(ledger, observed.snapshot, now)
+    ledger = hand_over(ledger, observed.snapshot, now)
+    pauses = {**faults(observed.snapshot), **paused(ledger, observed.snapshot)}
+    still = {**pauses, **due.closed(ledger, observed.snapshot, now)}
+    work = _Work(ledger, observed, policy, now, open_room(ledger, observed, still), still)
+    sick = {**observed.sick, **work.referred()}
+    work.announce()
+    work.queue(sick)
+    work.all()
+    work.maintain(pauses)
+    work.repair()
+    done = balance(work.ledger, observed, policy, work.room, work.unplanned, now)
+    ledger = keep_tags(done.ledger, observed, now)
+    ledger = shifted.keep_tags(ledger, observed.snapshot, now)
+    doubted = () if outdated is None else (Held("", "", outdated),)
+    held = (*doubted, *advanced.held, *work.held, *done.held)
+    return Decision(_pruned(ledger, policy, now), held, refused, tuple(done.questions), sick)
 
 
-def _free(ledger: Ledger, observed: Observed) -> frozenset[str]:
-    """Nodes in service that say they are well and that nobody has claimed."""
-    sick = {i.node for i in ledger.incidents if i.status is not Status.CANCELED}
-    taken = _claimed(ledger) | sick
-    return frozenset(
-        name
-        for name, node in observed.snapshot.nodes.items()
-        if not node.drained and not node.offline
-        # Silent, distrusted and doubtful nodes are in no state to be given anything.
-        if name in observed.diagnoses and name not in taken
+def _rewound(ledger: Ledger, now: int) -> Ledger:
+    ledger = downtime.rewind(rewind(ledger, now), now)
+    return announce.rewind(offers.rewind(ledger, now), now)
+
+
+def out_of_service(ledger: Ledger, observed: Observed) -> Ledger:
+    """Note which nodes that are being emptied are out of service, whoever has seen to that.
+
+    One that is back in service after this was put there by somebody, and is not drained again.
+    """
+    if not ledger.incidents:
+        return ledger
+    nodes = by_uuid(observed)
+    return replace(ledger, incidents=tuple(_seen_out(i, nodes) for i in ledger.incidents))
+
+
+def _seen_out(incident: Incident, nodes: Mapping[str, Node]) -> Incident:
+    node = nodes.get(incident.node)
+    emptied = incident.status is Status.PENDING and incident.diagnosis.need >= Need.EVACUATE
+    if incident.drained or not emptied or node is None or not (node.drained or node.offline):
+        return incident
+    return replace(incident, drained=True)
+
+
+def _pruned(ledger: Ledger, policy: Policy, now: int) -> Ledger:
+    kept = tuple(
+        b for b in ledger.begun if now - b.at < max(policy.attempts_within, policy.cooldown)
     )
+    return ledger if kept == ledger.begun else replace(ledger, begun=kept)
 
 
-def _claimed(ledger: Ledger) -> set[str]:
-    """Nodes that unfinished intents work on, or move something to."""
-    targets = {i.action.target for i in ledger.intents if isinstance(i.action, MoveSecondary)}
-    return {intent.node for intent in ledger.intents} | targets
+def _let_go(intent: Intent) -> str:
+    if announce.is_for_owners(intent):
+        return "wait: owners are told again"
+    if intent.window:
+        return "change its window"
+    index = intent.owner.rpartition(":")[2]
+    return f"gnt-maint queue delete {index}" if intent.entry else "gnt-maint retry or cancel"
 
 
-def _work(
-    ledger: Ledger, observed: Observed, policy: Policy, free: frozenset[str], now: int
-) -> tuple[Ledger, tuple[Held, ...], frozenset[str]]:
-    """Give each sick node its next steps, as far as admission lets it."""
-    worst = worst_per_node(ledger, observed.snapshot)
-    busy = {incident.node for incident in worst.values() if incident.status is Status.PENDING}
-    claimed = _claimed(ledger)
-    failed = {i.node: i.tag for i in ledger.incidents if i.status is Status.FAILED}
-    # The storm brake counts whoever nobody has acknowledged yet, emptied or not.
-    sick = {i.node for i in ledger.incidents if i.status is not Status.CANCELED}
-    held: list[Held] = []
-    for incident in sorted(worst.values(), key=lambda i: (i.node not in busy, i.noted_at, i.node)):
-        if incident.node in claimed:
-            continue
-        why = _not_admitted(incident, busy, len(sick), observed, policy, now)
-        if incident.node in failed:
-            why = f"an earlier repair failed: remove its tag {failed[incident.node]} first"
+@dataclass
+class _Work:
+    """Giving each sick node its next steps, as far as admission and room let it."""
+
+    ledger: Ledger
+    observed: Observed
+    policy: Policy
+    now: int
+    room: Room
+    paused: dict[str, str]
+
+    def __post_init__(self) -> None:
+        self.held: list[Held] = []
+        self.nodes = by_uuid(self.observed)
+        self.holds = held_incidents(self.ledger, self.observed.snapshot)
+        self.failed = {i.node: i.tag for i in self.ledger.incidents if i.status is Status.FAILED}
+        # A node that somebody still works on is in work, whatever has become of the incident.
+        uuids = {node.name: uuid for uuid, node in self.nodes.items()}
+        self.busy = {
+            uuids[intent.node]
+            for intent in self.ledger.intents
+            if intent.incident and intent.node in uuids and not self._unheard(intent)
+        }
+
+    @property
+    def stopped(self) -> dict[str, str]:
+        """The nodes where nothing is begun, with the reason; "" stands for all."""
+        storm = self.ledger.storm
+        return self.paused | ({} if storm is None else {"": f"storm brake: {storm.why}"})
+
+    @property
+    def unplanned(self) -> dict[str, str]:
+        """The same for what operators have planned."""
+        why = away.doubt(self.ledger)
+        return self.stopped if why is None else self.stopped | {"": why}
+
+    def _unheard(self, intent: Intent) -> bool:
+        """Whether nobody can tell how it stands: a lost job, or an order to a node in doubt."""
+        result = self.observed.results.get(intent.id)
+        if result is not None:
+            return result.outcome is Outcome.LOST
+        action = intent.action
+        return isinstance(action, RunCommand) and action.node in self.observed.doubts
+
+    def all(self) -> None:
+        """Those begun first: what they need is not given to anybody else."""
+        self._tell_lost()
+        order = sorted(worst_per_node(self.ledger).values(), key=lambda i: (i.noted_at, i.id))
+        for incident in order:
+            if incident.status is Status.PENDING:
+                self._go_on(incident)
+        for incident in order:
+            if incident.status is Status.NOTED:
+                self._begin(incident)
+
+    def referred(self) -> Mapping[str, tuple[Sick, ...]]:
+        """The incidents that are left to the repair queue, and of which something may be begun."""
+        if not self.policy.procedures.incidents:
+            return {}
+        snapshot = self.observed.snapshot
+        worst = sorted(worst_per_node(self.ledger).values(), key=lambda i: (i.noted_at, i.id))
+        return {
+            referral.INCIDENTS: tuple(
+                referral.report(incident, left, snapshot)
+                for incident in worst
+                if (left := referral.referral_of(incident, snapshot, self.policy)) is not None
+                and self._why_not(incident) is None
+            )
+        }
+
+    def queue(self, sick: Mapping[str, tuple[Sick, ...] | str]) -> None:
+        """Repair the machines that are reported broken, as far as no incident is at work there."""
+        admitted = guards.admit(
+            self.ledger, replace(self.observed, sick=sick), self.policy, self.now
+        )
+        self.ledger, shut = admitted.ledger, admitted.shut
+        self.held += admitted.held
+        if away.doubt(self.ledger) is not None:
+            turns.keep_off(self.ledger, self.observed, self.room, self.busy)
+            return
+        done = turns.work_off(
+            *(self.ledger, self.observed, self.policy, self.room),
+            *(self.stopped, self.busy, shut, self.now),
+        )
+        self.ledger = done.ledger
+        self.held += done.held
+
+    def maintain(self, pauses: Mapping[str, str]) -> None:
+        """Empty, take down and put back the nodes that operators have planned to."""
+        storm, outdated = self.ledger.storm, away.doubt(self.ledger)
+        braked = {} if storm is None else {"": f"storm brake: {storm.why}"}
+        if outdated is not None:
+            braked = {"": outdated}
+        done = downtime.maintain(
+            self.ledger, self.observed, self.policy, self.room, {**pauses, **braked}, self.now
+        )
+        self.ledger = done.ledger
+        self.held += done.held
+
+    def announce(self) -> None:
+        """Tell owners what they are asked, when the master's agent runs nothing.
+
+        The queue, which wants it in every round, comes after: all that there is to tell is told
+        at once, and a few times at most.
+        """
+        told = announce.announce(self.ledger, self.observed, self.policy.announcing, self.now)
+        self.ledger = told.ledger
+        self.held += told.held
+
+    def repair(self) -> None:
+        """Repair instances on the nodes that no incident is about."""
+        if self.policy.autorepair == "off" or self.ledger.repairs_after > self.now:
+            return
+        # Whatever a repair has begun there ends, and no other begins; neither where somebody has
+        # to look at what has failed.
+        for incident in self.ledger.incidents:
+            node = self.nodes.get(incident.node)
+            if node is not None and (incident.status.active or incident.status is Status.FAILED):
+                self.room.claim(node.name, incident.id)
+        surveyed = survey_of(self.ledger, self.observed, self.policy, self.now)
+        moving = sum(isinstance(i.action, Guarded) for i in self.ledger.intents)
+        theirs = {name: others_job(job) for name, job in self.observed.busy.items()}
+        stopped = {**theirs, **self.stopped}
+        found = place(surveyed, self.room, stopped, self.policy.repairs - moving)
+        for one in found.proposed:
+            self.ledger = self.ledger.promise("", one.node, one.action, self.now, repair=one.repair)
+        under_way = {intent.action for intent in self.ledger.intents}
+        for retag in surveyed.expired if self.ledger.tags_after <= self.now else ():
+            if retag not in under_way:
+                self.ledger = self.ledger.promise("", "", retag, self.now)
+        # What nobody has allowed is no matter of ours, what has its job waits for nothing else:
+        # `explain` tells of these.
+        moved = {instance_of(intent) for intent in self.ledger.intents if intent.repair}
+        wanted = [r.instance for r in surveyed.rows if r.wanted and r.instance.name not in moved]
+        ours = {instance.name: instance.primary for instance in wanted}
+        self.held += [
+            Held(ours[name], "", f"instance {name}: {why}")
+            for name, why in found.held
+            if name in ours
+        ]
+
+    def _tell_lost(self) -> None:
+        for intent in self.ledger.intents:
+            result = self.observed.results.get(intent.id)
+            if result is not None and result.outcome is Outcome.LOST:
+                what = f"job {intent.job} ({describe(intent.action)})"
+                self._hold(
+                    intent.node,
+                    intent.incident,
+                    f"{what} cannot be found any more and its effect is not seen: look at"
+                    f" {intent.node}, then {_let_go(intent)}",
+                )
+            elif self._unheard(intent):
+                assert isinstance(intent.action, RunCommand)
+                why = self.observed.doubts[intent.action.node]
+                what = describe(intent.action)
+                self._hold(intent.node, intent.incident, f"no word of what became of {what}: {why}")
+
+    def _hold(self, node: str, incident: str, why: str) -> None:
+        self.held.append(Held(node, incident, why))
+
+    def _go_on(self, incident: Incident) -> None:
+        mine = [i for i in self.ledger.intents if i.incident == incident.id]
+        theirs = [
+            i for i in self.ledger.intents if i.node == incident.name and i.incident != incident.id
+        ]
+        if theirs:
+            self._hold(incident.name, incident.id, f"waiting for job {theirs[0].job} there to end")
+            return
+        if any(not isinstance(i.action, MovePrimary | MoveSecondary) for i in mine):
+            return  # nothing goes beside it
+        why = admission.may_go_on(incident, self.observed, self.holds)
+        if incident.not_before > self.now:
+            seconds = (incident.not_before - self.now) / 1000
+            why = why or f"to be tried again in {seconds:.0f} s: {incident.why}"
         if why:
-            held.append(Held(incident.node, incident.id, why))
-            continue
-        busy.add(incident.node)
-        steps = next_steps(incident, observed.snapshot, free, policy)
-        held += [Held(incident.node, incident.id, why) for why in steps.obstacles]
-        if steps.actions:
-            ledger = _promise(ledger, incident, steps.actions)
-            free -= {a.target for a in steps.actions if isinstance(a, MoveSecondary)}
-    return ledger, tuple(held), free
+            self._hold(incident.name, incident.id, why)
+            return
+        # A pause begins nothing new; what moves may arrive, and no more is set off.
+        why = self.paused.get(incident.name)
+        if why is None and incident.node not in self.busy:
+            why = admission.no_room_in_work(incident, self.busy, self.nodes, self.policy)
+        if why:
+            self._hold(incident.name, incident.id, why)
+            return
+        self._take(incident, self._next(incident, len(mine)))
 
+    def _begin(self, incident: Incident) -> None:
+        node = self.nodes[incident.node]
+        why = (
+            self._why_not(incident)
+            or self._left_to_queue(incident, node)
+            or admission.no_room_in_work(incident, self.busy, self.nodes, self.policy)
+        )
+        if why is None and self.room.claims.get(node.name) is not None:
+            why = f"{node.name} is taking part in another repair"
+        if why:
+            self._hold(incident.name, incident.id, why)
+            return
+        self._take(incident, self._next(incident, 0))
 
-def _not_admitted(
-    incident: Incident, busy: set[str], sick: int, observed: Observed, policy: Policy, now: int
-) -> str | None:
-    if incident.node in observed.doubts and incident.diagnosis.need is Need.LIVE_REPAIR:
-        return f"not to be repaired while in doubt: {observed.doubts[incident.node]}"
-    if incident.node in busy:
-        return None
-    if incident.node in observed.doubts:
-        return f"not begun while in doubt: {observed.doubts[incident.node]}"
-    if incident.noted_at + policy.settle > now:
-        return f"settling: noted less than {policy.settle / 1000:g} s ago"
-    total = len(observed.snapshot.nodes)
-    if sick > max(1, policy.storm * total):
-        return f"storm: {sick} of {total} nodes are sick, more than {policy.storm:.0%}"
-    if len(busy) >= policy.nodes_in_work:
-        return f"{len(busy)} of {policy.nodes_in_work} nodes in work: {', '.join(sorted(busy))}"
-    return None
+    def _why_not(self, incident: Incident) -> str | None:
+        """Why nothing may be begun for a noted incident, whoever would do it."""
+        return (
+            admission.may_go_on(incident, self.observed, self.holds)
+            or admission.may_begin_there(incident, self.observed)
+            or self._failed_before(incident)
+            or admission.may_begin(incident, self.ledger, self.policy, self.paused, self.now)
+        )
 
+    def _left_to_queue(self, incident: Incident, node: Node) -> str | None:
+        left = referral.referral_of(incident, self.observed.snapshot, self.policy)
+        return referral.told(left, node, self.ledger.queue) if left is not None else None
 
-def _promise(ledger: Ledger, incident: Incident, actions: tuple[Action, ...]) -> Ledger:
-    number = ledger.round + 1
-    intents = tuple(
-        Intent(f"{number}.{position}", incident.id, incident.node, action)
-        for position, action in enumerate(actions, 1)
-    )
-    started = incident.after(Event.STARTED)
-    incidents = tuple(started if i.id == incident.id else i for i in ledger.incidents)
-    return replace(ledger, round=number, incidents=incidents, intents=(*ledger.intents, *intents))
+    def _failed_before(self, incident: Incident) -> str | None:
+        tag = self.failed.get(incident.node)
+        return f"an earlier repair failed: remove its tag {tag} first" if tag else None
 
+    def _next(self, incident: Incident, under_way: int) -> Next:
+        node = self.nodes[incident.node]
+        policy = with_tags(self.policy, self.observed.snapshot, node)
+        return next_steps(incident, node, self.room, policy, under_way)
 
-def _tag_failures(ledger: Ledger, observed: Observed) -> Ledger:
-    """Tag the nodes of incidents that have failed; the tag is all that is still done for them."""
-    for incident in ledger.incidents:
-        unfinished = any(intent.incident == incident.id for intent in ledger.intents)
-        if incident.status is not Status.FAILED or incident.tag_seen or unfinished:
-            continue
-        if incident.node in observed.snapshot.nodes:
-            number = ledger.round + 1
-            tag = AddTag(incident.node, incident.tag)
-            intent = Intent(f"{number}.1", incident.id, incident.node, tag)
-            ledger = replace(ledger, round=number, intents=(*ledger.intents, intent))
-    return ledger
+    def _take(self, incident: Incident, found: Next) -> None:
+        for why in found.obstacles:
+            self._hold(incident.name, incident.id, why)
+        if not found.steps:
+            return
+        self.busy.add(incident.node)
+        self.room.claim(incident.name, incident.id)
+        ids: list[str] = []
+        for step in found.steps:
+            after = None if step.after is None else ids[step.after]
+            self.ledger = self.ledger.promise(
+                incident.id, incident.name, step.action, self.now, after
+            )
+            ids.append(self.ledger.intents[-1].id)
+        self._started(incident)
+
+    def _started(self, incident: Incident) -> None:
+        started = _seen_out(incident.after(Event.STARTED, self.now), self.nodes)
+        ledger = self.ledger
+        if incident.status is Status.NOTED:
+            begun = Begun(incident.node, self.now, incident.id, incident.diagnosis.need)
+            ledger = replace(ledger, begun=(*ledger.begun, begun))
+        self.ledger = replace(
+            ledger,
+            incidents=tuple(started if i.id == incident.id else i for i in ledger.incidents),
+        )

@@ -1,62 +1,232 @@
-"""Asking every agent at once, each with its own deadline and its own salt."""
+"""Asking every agent at once, each with its own deadline and its own salt.
+
+Neither those that hang nor those that lie hold up the others: a quiet connection does not
+count against the number allowed at once, and large answers are judged last.
+"""
 
 import asyncio
+import resource
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from nodeagent.errors import Unavailable
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.snapshot import Node, Snapshot
 from nodeagent.protocol.envelope import Key
 from nodeagent.protocol.look import Distrusted, Expected, Look, Seen, Silent, judge_answer
-from nodeagent.web.client import fetch, untrusting_tls
+from nodeagent.web.client import Answered, Call, Terms, untrusting_tls
 
-AT_ONCE = 256  # more connects at once overrun listeners' backlogs
+AT_ONCE = 256  # new connections; more at once overrun listeners' backlogs and our processor
+MAX_HELD = 64 * 2**20  # bytes of answers not yet judged
+SMALL = 64 * 2**10  # bytes of an answer that is judged as it comes
+_SPREAD = 0.12  # of a deadline: within it everybody has been asked, were they all to hang
+_SOONEST, _LATEST = 0.01, 0.1  # seconds after which a connection is not new any more
+_TURNS = 4  # of the sweep, in these
+_WEIGH = 0.05  # seconds between looks at how much is held
+_SPARE = 128  # file descriptors for the rest of the process
 
 
 @dataclass(frozen=True, slots=True)
 class PollSettings:
-    """`oldest` is how old, in ms, a diagnosis may be to be acted upon."""
+    """`seconds` is each agent's deadline, `total` that of the whole poll.
+
+    `oldest` is how old, in ms, a diagnosis may be to be acted upon. `load` is who is asked what
+    instances use, where balancing goes by that: `agent`, or Ganeti's `mond`.
+    """
 
     port: int = 1817
     seconds: float = 5.0
     tls: bool = True
     oldest: int = 600_000
+    total: float = 30.0
+    load: str = "agent"
 
 
 async def poll(
-    snapshot: Snapshot, key: Key, settings: PollSettings, now: Callable[[], int]
-) -> dict[str, Look]:
-    """Look at every node that is not offline. Takes about one deadline, whatever they do."""
-    gate = asyncio.Semaphore(AT_ONCE)
-    nodes = [node for node in snapshot.nodes.values() if not node.offline]
-    looks = await asyncio.gather(
-        *(_look(node, snapshot.cluster, key, settings, now, gate) for node in nodes)
-    )
-    return {node.name: look for node, look in zip(nodes, looks, strict=True)}
-
-
-async def _look(
-    node: Node,
-    cluster: str,
+    snapshot: Snapshot,
     key: Key,
     settings: PollSettings,
     now: Callable[[], int],
-    gate: asyncio.Semaphore,
-) -> Look:
-    salt = secrets.token_hex(16)
-    target = f"/1/report/node/diagnose?salt={salt}"
-    tls = untrusting_tls() if settings.tls else None
-    async with gate:
+    previous: Mapping[str, Seen] | None = None,
+) -> dict[str, Look]:
+    """Look at every node that is not offline. Takes about one deadline, whatever they do.
+
+    `previous` is what `remember` made of the looks before: no report may be older than those,
+    and who has been quiet longest is asked first, to be waited for while others answer.
+    """
+    before = previous or {}
+    nodes = [node for node in snapshot.nodes.values() if not node.offline]
+    quiet = {name: look.report.time for name, look in before.items()}
+    order = sorted(nodes, key=lambda node: quiet.get(node.name, 0))
+    looks: dict[str, Look] = {}
+
+    def judge(asked: "_Asked") -> None:
+        name, answer = asked.node.name, asked.answer
+        if isinstance(answer, Unavailable):
+            looks[name] = Silent(str(answer))
+            return
+        expected = Expected(
+            snapshot.cluster,
+            name,
+            asked.node.uuid,
+            asked.salt,
+            answer.certificate,
+            before.get(name),
+        )
+        looks[name] = judge_answer(answer.status, answer.body, key, expected, now())
+
+    for large in await _Round(order, settings, judge).run():
+        judge(large)
+        await asyncio.sleep(0)
+    return {node.name: looks[node.name] for node in nodes}
+
+
+def remember(
+    previous: Mapping[str, Seen], looks: Mapping[str, Look], snapshot: Snapshot
+) -> dict[str, Seen]:
+    """The last genuine look at each node that is still in the cluster. Pure."""
+    seen = {name: look for name, look in looks.items() if isinstance(look, Seen)}
+    return {name: look for name, look in {**previous, **seen}.items() if name in snapshot.nodes}
+
+
+class _Asked:
+    """One node that is being asked; `answer` counts once there is no `call` any more."""
+
+    __slots__ = ("answer", "call", "node", "salt", "turn")
+
+    def __init__(self, node: Node, turn: int) -> None:
+        self.node = node
+        self.turn = turn  # of the sweep
+        self.salt = secrets.token_hex(16)
+        self.call: Call | None = None
+        self.answer: Answered | Unavailable = Unavailable("not asked: the poll took too long")
+
+    @property
+    def held(self) -> int:
+        """Bytes of its answer that are in memory."""
+        if self.call is not None:
+            return self.call.held
+        return len(self.answer.body) if isinstance(self.answer, Answered) else 0
+
+
+class _Round:
+    """One poll under way. `judge` is given each whose asking has ended, but for large answers."""
+
+    def __init__(
+        self, nodes: list[Node], settings: PollSettings, judge: Callable[[_Asked], None]
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._settings = settings
+        self._judge = judge
+        self._left = nodes[::-1]  # asked from the end
+        tls = untrusting_tls() if settings.tls else None
+        self._terms = Terms(settings.port, settings.seconds, tls)
+        self._open: dict[_Asked, None] = {}
+        self._new: dict[_Asked, None] = {}  # in order of their beginning
+        self._large: list[_Asked] = []
+        self._most = max(AT_ONCE, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _SPARE)
+        spread = _SPREAD * settings.seconds * AT_ONCE / max(1, len(nodes))
+        self._pause = min(_LATEST, max(_SOONEST, spread)) / _TURNS
+        self._ended_now: list[_Asked] = []
+        self._turn = 0
+        self._sweeper: asyncio.TimerHandle | None = None
+        self._over: asyncio.Future[None] = self._loop.create_future()
+
+    async def run(self) -> list[_Asked]:
+        """Ask everybody; return those that are still to be judged, the smallest first."""
+        self._next()
+        self._sweep()
+        self._weigh()
         try:
-            answer = await fetch(
-                node.address, settings.port, target, seconds=settings.seconds, tls=tls
-            )
-        except Unavailable as error:
-            return Silent(str(error))
-    expected = Expected(cluster, node.name, node.uuid, salt, answer.certificate)
-    return judge_answer(answer.status, answer.body, key, expected, now())
+            async with asyncio.timeout(self._settings.total):
+                await self._over
+        except TimeoutError:
+            self._give_up()
+        finally:
+            self._left = []
+            for asked in self._open:
+                if asked.call is not None:
+                    asked.call.abort()
+            self._weigher.cancel()
+            if self._sweeper is not None:
+                self._sweeper.cancel()
+        return sorted(self._large, key=lambda asked: asked.held)
+
+    def _ask_more(self) -> None:
+        while self._left and len(self._new) < AT_ONCE and len(self._open) < self._most:
+            asked = _Asked(self._left.pop(), self._turn)
+            target = f"/1/report/node/diagnose?salt={asked.salt}"
+            asked.call = Call(self._loop, asked.node.address, self._terms, target)
+            self._open[asked] = self._new[asked] = None
+            asked.call.start(partial(self._ended, asked))
+
+    def _ended(self, asked: _Asked, answer: Answered | Unavailable) -> None:
+        asked.call, asked.answer = None, answer
+        del self._open[asked]
+        self._new.pop(asked, None)
+        if not self._ended_now:
+            self._loop.call_soon(self._next)
+        self._ended_now.append(asked)
+
+    def _next(self) -> None:
+        """Ask others, then judge those that ended in one turn of the loop.
+
+        Many one after another: a processor's cache holds the judging or the asking, not both,
+        and each costs twice as much where they alternate.
+        """
+        ended, self._ended_now = self._ended_now, []
+        self._ask_more()
+        try:
+            for asked in ended:
+                if asked.held > SMALL:
+                    self._large.append(asked)
+                else:
+                    self._judge(asked)
+        except Exception as bug:  # else it would end in the loop's log, and we in the deadline
+            if not self._over.done():
+                self._over.set_exception(bug)
+        if not self._open and not self._ended_now and not self._over.done():
+            self._over.set_result(None)
+
+    def _sweep(self) -> None:
+        """Who is quiet makes room for others to be asked."""
+        self._turn += 1
+        for asked in list(self._new):
+            if self._turn - asked.turn <= _TURNS:
+                break
+            del self._new[asked]
+        self._ask_more()
+        if self._left:
+            self._sweeper = self._loop.call_later(self._pause, self._sweep)
+
+    def _weigh(self) -> None:
+        """Who says the most is cut off when it is too much in all."""
+        self._weigher = self._loop.call_later(_WEIGH, self._weigh)
+        talking = [asked for asked in (*self._open, *self._large) if asked.held > SMALL]
+        excess = sum(asked.held for asked in talking) - MAX_HELD
+        while excess > 0:
+            longest = max(talking, key=lambda asked: asked.held)
+            talking.remove(longest)
+            excess -= longest.held
+            self._cut(longest)
+
+    def _cut(self, asked: _Asked) -> None:
+        why = "all answers together are too large, and this is the largest"
+        if asked.call is not None:
+            asked.call.abort(why)
+        else:
+            asked.answer = Unavailable(why)  # its look says so when its turn comes
+
+    def _give_up(self) -> None:
+        over = f"no complete answer when the poll's {self._settings.total:g} s were over"
+        for asked in list(self._open):
+            if asked.call is not None:
+                asked.call.abort(over)
+        self._large += self._ended_now
+        self._large += [_Asked(node, self._turn) for node in self._left]
+        self._ended_now = []
 
 
 def understand(

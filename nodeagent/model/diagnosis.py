@@ -66,14 +66,16 @@ class Unusable:
 class Steady:
     """What we stand by for one command: the confirmed diagnosis, and a challenger.
 
-    `times` counts how often in a row the challenger has been seen. Times are unix
-    milliseconds: `checked` is the last usable run, `changed` when `current` was taken up.
-    `why` is the reason the last run was unusable, or None.
+    `times` counts how often in a row the challenger has been seen, `unequal` how often it
+    was another one since anything was settled. Times are unix milliseconds: `checked` is the
+    last usable run, `changed` when `current` was taken up. `why` is the reason the last run
+    was unusable, or that nothing settles, or None.
     """
 
     current: Diagnosis | None = None
     challenger: Diagnosis | None = None
     times: int = 0
+    unequal: int = 0
     checked: int | None = None
     changed: int | None = None
     why: str | None = None

@@ -1,12 +1,11 @@
 """One diagnosis on one node, from its noting to its being forgotten. Pure."""
 
+import hashlib
 from dataclasses import dataclass, replace
 from enum import Enum, auto
-from uuid import NAMESPACE_URL, uuid5
+from uuid import UUID
 
-from nodeagent.model.diagnosis import Diagnosis
-
-_NAMESPACE = uuid5(NAMESPACE_URL, "nodeagent incident")
+from nodeagent.model.diagnosis import Diagnosis, Need
 
 
 class Status(Enum):
@@ -46,34 +45,81 @@ TRANSITIONS: dict[Status, dict[Event, Status]] = {
     Status.COMPLETED: {},
 }
 
+UNKNOWN = Diagnosis(Need.OK, None, "")
+"""The diagnosis of an incident that was rebuilt and whose node has not yet said it again."""
+
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """`noted_at` is unix milliseconds. `repaired`: its live repair has reported success.
+    """One diagnosis on one node. Times are unix milliseconds.
 
-    `tag_seen`: its tag has been seen on the node, so its absence now means acknowledgement.
+    `node` is the node's UUID, `name` what it was last called. `repaired`: its live repair has
+    reported success. `drained`: we drained the node for it. `tag_seen`: its tag has been seen on
+    the node, so its absence now means acknowledgement. `seen_at` is when it was last observed,
+    `missed_at` since when a begun one is not (else 0), `not_before` when it may next be tried,
+    `tries` how often it was put off in a row, `attempt` how often its repair command has run
+    and asked to be tried again, `why` the reason it failed or was canceled.
     """
 
     id: str
     node: str
+    name: str
     diagnosis: Diagnosis
     noted_at: int
     status: Status = Status.NOTED
     jobs: tuple[str, ...] = ()
     repaired: bool = False
+    drained: bool = False
     tag_seen: bool = False
+    seen_at: int = 0
+    missed_at: int = 0
+    changed_at: int = 0
+    not_before: int = 0
+    tries: int = 0
+    attempt: int = 0
+    why: str = ""
 
     @property
     def tag(self) -> str:
         """The tag that is, or on success will be, set on the node."""
-        kind = "repairfailed" if self.status is Status.FAILED else "repairready"
-        return f"maintd:{kind}:{self.id}"
+        return f"maintd:{_TAGS.get(self.status, 'repairready')}:{self.id}"
 
-    def after(self, event: Event) -> "Incident":
+    @property
+    def mark(self) -> str:
+        """The tag that tells, while a live repair is under way, that it was begun."""
+        return f"maintd:repairing:{self.id}"
+
+    def after(self, event: Event, now: int, why: str = "") -> "Incident":
         """The incident after an event; an impossible one is a bug and raises KeyError."""
-        return replace(self, status=TRANSITIONS[self.status][event])
+        status = TRANSITIONS[self.status][event]
+        if status is self.status:
+            return self
+        # Another status has another tag, which nobody has seen yet.
+        seen = self.tag_seen and _TAGS.get(status) == _TAGS.get(self.status)
+        return replace(self, status=status, changed_at=now, why=why, tag_seen=seen)
+
+
+_TAGS = {Status.FAILED: "repairfailed", Status.CANCELED: "canceled"}
 
 
 def incident_id(node: str, diagnosis: Diagnosis, noted_at: int) -> str:
-    """Derived, not drawn, so that deciding stays pure: the same noting has the same name."""
-    return str(uuid5(_NAMESPACE, f"{node}\n{diagnosis.text}\n{noted_at}"))
+    """Derived, not drawn, so that deciding stays pure; and to be known again from itself.
+
+    A UUID of version 8 (RFC 9562): 48 bits of unix milliseconds, and 74 bits of the digest of
+    the node's UUID and the diagnosis text. So an incident's tag alone tells, to a maintd that
+    has lost its memory, when it was noted and whether what a node says now is the same.
+    """
+    digest = hashlib.sha256(f"{node}\n{diagnosis.text}".encode()).digest()
+    bits = int.from_bytes(digest[:10], "big") >> 6  # 74 bits
+    value = (noted_at & (2**48 - 1)) << 80 | 8 << 76 | (bits >> 62) << 64
+    return str(UUID(int=value | 0b10 << 62 | bits & (2**62 - 1)))
+
+
+def noted_when(identity: str) -> int:
+    """When an incident was noted, unix ms, by its id."""
+    return UUID(identity).int >> 80
+
+
+def is_same(identity: str, node: str, diagnosis: Diagnosis) -> bool:
+    """Whether the id is that of this diagnosis on this node, whenever it was noted."""
+    return incident_id(node, diagnosis, noted_when(identity)) == identity

@@ -3,13 +3,21 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from nodeagent.model.balance import Advice
 from nodeagent.model.diagnosis import Diagnosis
-from nodeagent.model.ledger import Outcome
+from nodeagent.model.ledger import LATER, Result
+from nodeagent.model.sick import Sick
+from nodeagent.model.wish import Wish
+from nodeagent.model.zone import Zone
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node as Ganeti's configuration has it; `address` is its primary one."""
+    """A node as Ganeti's configuration has it; `address` is its primary one, `group` a UUID.
+
+    `spindles` is how many disks it counts as, `speed` its processors' by the usual one's; with
+    `exclusive` storage instances have physical disks for themselves.
+    """
 
     name: str
     uuid: str
@@ -18,35 +26,156 @@ class Node:
     drained: bool = False
     offline: bool = False
     tags: frozenset[str] = frozenset()
+    candidate: bool = False
+    vm_capable: bool = True
+    spindles: int = 1
+    exclusive: bool = False
+    speed: float = 1.0
+
+    @property
+    def in_service(self) -> bool:
+        """Whether Ganeti may put instances on it."""
+        return self.vm_capable and not (self.drained or self.offline)
 
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """An instance; `secondary` is None unless its disks are mirrored to another node."""
+    """An instance; `secondary` is None unless its disks are mirrored to another node.
+
+    `memory` is in MiB, `disk` the MiB it takes on each of its nodes. `running` is what its
+    administrator wants it to be, not whether it runs; `offline` that he wants it left down, and
+    Ganeti then installs nothing. `spindle_use` is its pressure on disks, `spindles` how many it
+    has for itself (None: unknown). Without `auto_balance` its place is its administrator's matter,
+    and no memory is kept free for it elsewhere. With `always_failover` Ganeti fails it over also
+    where it is told to migrate it. `hypervisor` is empty where nobody has said.
+    """
 
     name: str
     primary: str
     secondary: str | None = None
+    template: str = "drbd"
+    memory: int = 0
+    disk: int = 0
+    running: bool = True
+    tags: frozenset[str] = frozenset()
+    offline: bool = False
+    vcpus: int = 1
+    auto_balance: bool = True
+    spindle_use: int = 1
+    spindles: int | None = None
+    always_failover: bool = False
+    hypervisor: str = ""
+
+    @property
+    def migratable(self) -> bool:
+        """Whether its hypervisor can migrate it: else Ganeti's job to do so fails."""
+        return self.hypervisor not in _NEVER_MIGRATE
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether to bring it to another primary node would interrupt it."""
+        return self.running and (self.always_failover or not self.migratable)
+
+    @property
+    def shared(self) -> bool:
+        """Whether its disks can be reached from any node of its group (or it has none)."""
+        return self.template in SHARED_TEMPLATES
+
+
+_NEVER_MIGRATE = frozenset({"lxc", "chroot"})
+SHARED_TEMPLATES = frozenset({"sharedfile", "blockdev", "rbd", "ext", "gluster", "diskless"})
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A node group.
+
+    `allocation` is its policy on new instances, `policy` on what instances may be like, as the
+    JSON text of Ganeti's own words; empty where nobody has said.
+    """
+
+    uuid: str
+    name: str
+    tags: frozenset[str] = frozenset()
+    allocation: str = "preferred"
+    policy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """What a node has in all, in MiB and processors, as it said when asked.
+
+    `own_…` is its operating system's. `spindles` are its physical disks.
+    """
+
+    memory: int
+    own_memory: int
+    disk: int
+    cpus: int
+    own_cpus: int = 1
+    spindles: int = 0
+    free_spindles: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """What a node has free for instances, in MiB, as it said when asked; `size`: and in all."""
+
+    memory: int
+    disk: int
+    size: Size | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """How an instance's nodes say that it is: Ganeti's word, and the MiB it has now if it runs."""
+
+    status: str
+    memory: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The cluster at one moment, by name."""
+    """The cluster at one moment: nodes and instances by name, groups by UUID.
+
+    `master` is the master node's name; `tags` and `policy` are the cluster's own. `forthcoming`
+    instances have been promised their places, and do not exist yet. `hypervisor` is the default.
+    """
 
     cluster: str
     nodes: Mapping[str, Node]
     instances: Mapping[str, Instance] = field(default_factory=dict)
+    groups: Mapping[str, Group] = field(default_factory=dict)
+    master: str = ""
+    tags: frozenset[str] = frozenset()
+    forthcoming: Mapping[str, Instance] = field(default_factory=dict)
+    policy: str = ""
+    hypervisor: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
     """What one round sees.
 
-    `diagnoses` has only the nodes that answered genuinely and stand by what they say now;
-    `doubts` says of every other node why it has none. `outcomes` is by intent id.
+    `diagnoses` has, by name, only the nodes that answered genuinely and stand by what they say
+    now; `doubts` says of every other node why it has none. `results` is by intent id, for the
+    intents whose job is known; `absent` are the intents of which we know that no job was ever
+    submitted, and why. `capacity` lacks the nodes that did not say. `wishes` are the
+    administrators'. `jobs` has by number how the jobs stand that repairs' tags name, `advice` by
+    group what the newest search has found for its balance, `busy` by name what somebody else's
+    jobs are at work on. `sick` has by source the machines that it reports broken, or why it is not
+    to be believed. `zones` are the time zones of series, by name, that are known here.
     """
 
     snapshot: Snapshot
     diagnoses: Mapping[str, Diagnosis]
     doubts: Mapping[str, str] = field(default_factory=dict)
-    outcomes: Mapping[str, Outcome] = field(default_factory=dict)
+    results: Mapping[str, Result] = field(default_factory=dict)
+    absent: Mapping[str, str] = field(default_factory=dict)
+    capacity: Mapping[str, Capacity] = field(default_factory=dict)
+    wishes: tuple[Wish, ...] = ()
+    jobs: Mapping[str, Result] = field(default_factory=dict)
+    advice: Mapping[str, Advice] = field(default_factory=dict)
+    busy: Mapping[str, str] = field(default_factory=dict)
+    sick: Mapping[str, tuple[Sick, ...] | str] = field(default_factory=dict, metadata=LATER)
+    zones: Mapping[str, Zone] = field(default_factory=dict, metadata=LATER)

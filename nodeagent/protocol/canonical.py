@@ -7,8 +7,8 @@ each of them lets two readers disagree about one signed text. This one refuses t
 import json
 import math
 import re
-from collections.abc import Callable, Iterable
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NoReturn, TypeAlias
 
 from nodeagent.errors import MessageError
 
@@ -20,6 +20,7 @@ _EXACT = 2**53  # beyond it a float no longer tells neighbouring integers apart
 # Possessive, and content with a string that never ends: each character is looked at once.
 _BRACKETS = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_Hook: TypeAlias = Callable[[Any], Any]
 
 
 def canonical(value: object) -> str:
@@ -52,19 +53,65 @@ def read_text(text: str, *, depth: int = MAX_DEPTH) -> Any:
         raise MessageError("empty")
     _check_depth(text, depth)
     try:
-        value = json.loads(
+        value = _parse(text, lambda hook: hook)
+    except MessageError:
+        value = _parse(text, _marking)  # a second time, for the place; the reader tells none
+        raise MessageError(_fault_in(value, "$") or "not JSON") from None
+    if "\\u" in text or _SURROGATE.search(text):  # else no string can hold what is looked for
+        _check_strings(value, "$")
+    return value
+
+
+def _parse(text: str, each: Callable[[_Hook], _Hook]) -> Any:
+    try:
+        return json.loads(
             text,
-            object_pairs_hook=_unique,
-            parse_constant=_no_constant,
-            parse_int=_integer,
-            parse_float=_number,
+            object_pairs_hook=each(_unique),
+            parse_constant=each(_no_constant),
+            parse_int=each(_integer),
+            parse_float=each(_number),
         )
     except json.JSONDecodeError as error:
         place = f"line {error.lineno} column {error.colno}"
         raise MessageError(f"not JSON at {place}: {error.msg}") from None
-    if "\\u" in text or _SURROGATE.search(text):  # else no string can hold what is looked for
-        _check_strings(value, "$")
-    return value
+
+
+class _Fault:
+    """Stands in a document where something was that is not read."""
+
+    def __init__(self, why: str) -> None:
+        self.why = why
+
+
+def _marking(hook: _Hook) -> _Hook:
+    def read_or_mark(found: Any) -> Any:
+        try:
+            return hook(found)
+        except MessageError as error:
+            return _Fault(str(error))
+
+    return read_or_mark
+
+
+def _fault_in(value: object, place: str) -> str | None:
+    """The first mark in a document, with its place."""
+    if isinstance(value, _Fault):
+        return f"at {_shown(place)}: {value.why}"
+    return next((why for at, item in _members(value, place) if (why := _fault_in(item, at))), None)
+
+
+def _members(value: object, place: str) -> Iterator[tuple[str, object]]:
+    """What an object or a list holds, each with its place, as JSON Schema's reader writes it."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield f"{place}.{printable(key, most=40)[1:-1]}", item
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield f"{place}[{index}]", item
+
+
+def _shown(place: str) -> str:
+    return place if len(place) <= 200 else f"…{place[-200:]}"
 
 
 def _normal(value: object) -> object:
@@ -78,6 +125,8 @@ def _normal(value: object) -> object:
 
 
 def _check_depth(text: str, most: int) -> None:
+    if text.count("{") + text.count("[") <= most:
+        return  # what has not so many brackets is not nested so deeply
     level = 0
     for match in _BRACKETS.finditer(text):
         mark = match[0]
@@ -119,16 +168,15 @@ def _number(text: str) -> float:
 def _check_strings(value: object, place: str) -> None:
     if isinstance(value, str):
         if _SURROGATE.search(value):
-            raise MessageError(f"at {place}: half of a surrogate pair")
+            raise MessageError(f"at {_shown(place)}: half of a surrogate pair")
         if "\0" in value:
-            raise MessageError(f"at {place}: NUL character")
-    elif isinstance(value, dict):
-        for key, item in value.items():
+            raise MessageError(f"at {_shown(place)}: NUL character")
+        return
+    if isinstance(value, dict):
+        for key in value:
             _check_strings(key, f"{place} (a key)")
-            _check_strings(item, f"{place}.{printable(key, most=40)[1:-1]}")
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            _check_strings(item, f"{place}[{index}]")
+    for at, item in _members(value, place):
+        _check_strings(item, at)
 
 
 def printable(text: str, most: int = 80) -> str:

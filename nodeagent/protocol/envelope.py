@@ -28,6 +28,7 @@ class Purpose(Enum):
 
     REPORT = "report"
     ORDER = "order"
+    QUEUE = "queue"  # an order of the repair queue, which brings its own stdin
     RECEIPT = "receipt"
     CONFD = "confd"
 

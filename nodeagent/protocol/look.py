@@ -17,22 +17,26 @@ _DATA = "data"
 
 
 @dataclass(frozen=True, slots=True)
+class Seen:
+    """A genuine, fresh answer. `diagnosis` is None while the node stands by nothing."""
+
+    report: Report
+    diagnosis: Diagnosis | None
+
+
+@dataclass(frozen=True, slots=True)
 class Expected:
-    """Whom we asked and with what salt; `uuid` empty where we do not know it."""
+    """Whom we asked and with what salt; `uuid` empty where we do not know it.
+
+    `previous` is the last genuine look at that node: its reports only go forward.
+    """
 
     cluster: str
     name: str
     uuid: str
     salt: str
     certificate: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """A genuine, fresh answer. `diagnosis` is None while the node stands by nothing."""
-
-    report: Report
-    diagnosis: Diagnosis | None
+    previous: Seen | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +66,7 @@ def judge_answer(
         report = open_report(body, key, expected.salt, least=least)
         if why := _not_who_we_asked(report, expected, now):
             return Distrusted(why)
-        text = report.diagnosis
-        return Seen(report, believe_diagnosis(text) if text is not None else None)
+        return Seen(report, _believe(report.diagnosis, expected.previous))
     except MessageError as error:
         return Distrusted(str(error))
 
@@ -76,6 +79,14 @@ def open_report(body: bytes, key: Key, salt: str, *, least: Least = Least.SHA256
     return Report.from_body(open_outer(key, Purpose.REPORT, salt, outer.get(_DATA), least=least))
 
 
+def _believe(text: str | None, previous: Seen | None) -> Diagnosis | None:
+    """Read the diagnosis, unless it is the very text that was believed before."""
+    if text is None:
+        return None
+    before = previous.diagnosis if previous else None
+    return before if before and before.text == text else believe_diagnosis(text)
+
+
 def _not_who_we_asked(report: Report, expected: Expected, now: int) -> str | None:
     if report.cluster != expected.cluster:
         return f"report of cluster {report.cluster!r}, not of {expected.cluster!r}"
@@ -85,6 +96,12 @@ def _not_who_we_asked(report: Report, expected: Expected, now: int) -> str | Non
         return f"report of the node with UUID {report.node}, not {expected.uuid}"
     if abs(report.time - now) > SKEW:
         return f"its clock differs by {(report.time - now) / 1000:+.0f} s"
+    if report.checked is not None and report.checked - report.time > SKEW:
+        ahead = (report.checked - report.time) / 1000
+        return f"its diagnosis is {ahead:.0f} s younger than the report"  # and would never age
     if report.tls != expected.certificate:
         return "the connection does not end where the report was sealed (certificate differs)"
+    before = expected.previous.report if expected.previous else None
+    if before and report.epoch == before.epoch and report.seq <= before.seq:
+        return f"report {report.seq} comes after report {before.seq} of the same epoch"
     return None

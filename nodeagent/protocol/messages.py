@@ -9,12 +9,14 @@ from typing import Any
 
 from nodeagent.errors import MessageError
 from nodeagent.model.diagnosis import Diagnosis, Need
-from nodeagent.protocol.canonical import canonical, printable, read, read_text
+from nodeagent.protocol.canonical import MAX_BYTES, MAX_DEPTH, canonical, printable, read_text
 
 VERSION = 1
-MAX_DIAGNOSIS = 1024 * 1024  # characters of one node's merged diagnosis
+COMMAND_DEPTH = MAX_DEPTH - 2  # levels one command may nest: merging puts two around it
+MAX_DIAGNOSIS = 6 * MAX_BYTES  # bytes as sent (`sent_size`): what 256 KiB of DEL become
 COMMAND_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 IDENTITY = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+MOST_STDIN = 16 * 1024  # characters of what an order of the repair queue brings
 BUILT_IN = Diagnosis(Need.OK, None, '{"status":"Ok"}')
 
 
@@ -72,9 +74,9 @@ def diagnosis_of(document: Any) -> Diagnosis:
     return Diagnosis(need, document.get("command"), canonical(document))
 
 
-def read_diagnosis(raw: bytes) -> Diagnosis:
-    """Read what a diagnose command printed."""
-    return diagnosis_of(read(raw))
+def sent_size(text: str) -> int:
+    """How many bytes a diagnosis takes in an answer: as a text in a text, all ASCII."""
+    return len(json.dumps(json.dumps(text, ensure_ascii=False)))
 
 
 def believe_diagnosis(text: str) -> Diagnosis:
@@ -193,7 +195,9 @@ class Report:
 class Order:
     """The master's wish that one node runs one repair command, once. Times are unix ms.
 
-    `stdin` is the SHA-256 of the diagnosis text that the command shall be fed.
+    `stdin` is the SHA-256 of what the command shall be fed: the text of the node's own diagnosis,
+    or for the repair queue `text`, which comes with the order. `seconds` is how long the command
+    may then run.
     """
 
     id: str
@@ -205,16 +209,21 @@ class Order:
     stdin: str
     issued: int
     expires: int
+    text: str | None = None
+    seconds: int = 0
 
     def body(self) -> dict[str, Any]:
         """The members to be sealed."""
-        return {name: getattr(self, name) for name in self.__slots__} | {"v": VERSION}
+        members = {name: getattr(self, name) for name in self.__slots__} | {"v": VERSION}
+        if self.text is None:
+            del members["text"], members["seconds"]
+        return members
 
     @classmethod
-    def from_body(cls, document: dict[str, Any]) -> "Order":
+    def from_body(cls, document: dict[str, Any], *, queue: bool = False) -> "Order":
         """Read an opened message, or raise MessageError naming the member that is wrong."""
         take = Fields("order", document)
-        return cls(
+        order = cls(
             id=take.matching("id", IDENTITY),
             cluster=take.text("cluster"),
             node=take.text("node"),
@@ -224,7 +233,12 @@ class Order:
             stdin=take.matching("stdin", re.compile("[0-9a-f]{64}")),
             issued=take.number("issued"),
             expires=take.number("expires"),
+            text=take.text("text", MOST_STDIN) if queue else None,
+            seconds=take.number("seconds") if queue else 0,
         )
+        if order.text is not None and digest(order.text) != order.stdin:
+            raise MessageError("order.stdin is not the digest of its text")
+        return order
 
 
 class Progress(Enum):

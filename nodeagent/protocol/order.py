@@ -1,7 +1,8 @@
 """An order on the wire: sealed with the cluster's key and signed by a master candidate. Pure.
 
 The envelope is a report's, with two members more: `certificate` (PEM) and `signature`
-(base64, over the envelope's unambiguous bytes). The salt of an order is its id.
+(base64, over the envelope's unambiguous bytes). The salt of an order is its id. One of the repair
+queue says so outside too, as `purpose`: a hint of how to open it, which what is sealed confirms.
 """
 
 import base64
@@ -27,15 +28,21 @@ class Signed:
 
 def seal_order(key: Key, order: Order, certificate: str, signature: bytes) -> bytes:
     """Compose what the master sends. `signature` is over `order_bytes`."""
-    outer = json.loads(seal(key, Purpose.ORDER, order.id, order.body()))
+    outer = json.loads(seal(key, _purpose(order), order.id, order.body()))
+    if order.text is not None:
+        outer["purpose"] = Purpose.QUEUE.value
     outer["certificate"] = certificate
     outer["signature"] = base64.b64encode(signature).decode()
     return json.dumps(outer).encode()
 
 
+def _purpose(order: Order) -> Purpose:
+    return Purpose.ORDER if order.text is None else Purpose.QUEUE
+
+
 def order_bytes(key: Key, order: Order) -> bytes:
     """The bytes the master candidate's key signs."""
-    outer = json.loads(seal(key, Purpose.ORDER, order.id, order.body()))
+    outer = json.loads(seal(key, _purpose(order), order.id, order.body()))
     return signed_bytes(outer["salt"], outer["msg"])
 
 
@@ -44,8 +51,9 @@ def open_order(key: Key, raw: bytes) -> Signed:
     outer: Any = read(raw)
     if not isinstance(outer, dict) or not isinstance(outer.get("salt"), str):
         raise MessageError("not a sealed message")
-    body = open_outer(key, Purpose.ORDER, outer["salt"], outer)
-    order = Order.from_body(body)
+    queue = outer.get("purpose") == Purpose.QUEUE.value
+    body = open_outer(key, Purpose.QUEUE if queue else Purpose.ORDER, outer["salt"], outer)
+    order = Order.from_body(body, queue=queue)
     if order.id != outer["salt"]:
         raise MessageError("the salt of an order is its id")
     certificate, signature = outer.get("certificate"), outer.get("signature")

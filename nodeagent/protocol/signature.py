@@ -4,22 +4,27 @@
 (`{"certificate": PEM, "signature": base64, "signed": base64}`) and prints
 `{"digest": "AB:CD:…"}` (SHA-1 of the certificate, as Ganeti lists it) if the certificate's
 key made the signature, else `{"why": …}`. The runner keeps neither this library's memory
-nor its parsing of what a stranger sent. Only the standard library and `cryptography`.
+nor its parsing of what a stranger sent; started by root, it is nobody before it reads that.
+Only the standard library and `cryptography`.
 """
 
 import base64
 import binascii
 import json
+import os
+import resource
 import sys
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.backends import default_backend
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 _PADDING = padding.PSS(padding.MGF1(hashes.SHA256()), padding.PSS.MAX_LENGTH)
 LEAST_RSA_BITS = 2048
+_NOBODY = 65534
 
 
 class BadSignature(Exception):
@@ -65,8 +70,20 @@ def verify(certificate: str, signature: bytes, signed: bytes) -> str:
     return ":".join(f"{byte:02X}" for byte in digest)
 
 
+def _become_nobody() -> None:
+    """Keep no right but to answer. Nobody's other processes cannot trace one that was root."""
+    resource.setrlimit(resource.RLIMIT_CPU, (10, 10))
+    if os.geteuid() == 0:
+        os.setgroups([])
+        os.setresgid(_NOBODY, _NOBODY, _NOBODY)
+        os.setresuid(_NOBODY, _NOBODY, _NOBODY)
+        resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
+
+
 def main() -> None:
     """Answer one question from standard input."""
+    default_backend()  # imports what else would be at first use; nobody may be unable to read it
+    _become_nobody()
     try:
         asked = json.load(sys.stdin)
         digest = verify(

@@ -1,17 +1,30 @@
-"""An HTTP client for one request with one deadline: no redirects, no DNS, bounded answers."""
+"""An HTTP client for one request with one deadline: no redirects, no DNS, bounded answers.
+
+It owns its sockets, as the server does: asyncio's transports cost as much again as all that is
+done here, and its TLS a quarter of a megabyte for each connection.
+"""
 
 import asyncio
+import errno
 import hashlib
+import os
 import socket
 import ssl
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import h11
 
-from nodeagent.errors import Unavailable
+from nodeagent.errors import ConfigError, Unavailable
+from nodeagent.protocol.canonical import printable
+from nodeagent.web.stream import Stream
 
 MAX_BODY = 4 * 1024 * 1024  # a megabyte of diagnosis, each of its quotes escaped twice
+_MAX_HEAD = 16 * 1024
+_INTERIM = 8  # answers that announce an answer
+_PIECES = 256  # of a body, besides one for every half kilobyte
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +36,51 @@ class Answered:
     certificate: str
 
 
+Done: TypeAlias = Callable[[Answered | Unavailable], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What all requests of a kind have in common. `most` bounds an answer's body.
+
+    `host` is the server's name, its address where empty; `headers` are sent besides our own.
+    """
+
+    port: int
+    seconds: float
+    tls: ssl.SSLContext | None = None
+    most: int = MAX_BODY
+    host: str = ""
+    headers: Sequence[tuple[str, str]] = ()
+
+
 def untrusting_tls() -> ssl.SSLContext:
-    """TLS that encrypts to whoever answers; the certificate is judged by a sealed report."""
+    """TLS that encrypts to whoever answers; the certificate is judged by a sealed report.
+
+    Good for any number of connections, and worth keeping for them.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def trusting_tls(ca: str = "") -> ssl.SSLContext:
+    """TLS to a server that proves its name by a certificate that this file, or the system, trusts.
+
+    In the file stand the server's own certificate, or those that may have signed it. ConfigError
+    if there is none to be read.
+    """
+    try:
+        context = ssl.create_default_context(cafile=ca or None)
+    except ssl.SSLError:  # whose own words are OpenSSL's
+        raise ConfigError(f"{ca}: it holds no certificate") from None
+    except OSError as error:
+        raise ConfigError(f"{ca}: {_text(error)}") from None
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if ca:
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # the server's own is enough
     return context
 
 
@@ -42,70 +94,261 @@ async def fetch(
     body: bytes = b"",
     tls: ssl.SSLContext | None = None,
     most: int = MAX_BODY,
+    host: str = "",
+    headers: Sequence[tuple[str, str]] = (),
 ) -> Answered:
     """Make one request to a numeric address, or raise Unavailable with the reason.
 
     `seconds` bounds everything from the connection to the last byte, however slowly they
-    come; `most` bounds the body.
+    come; `most` bounds the body. `host` is the server's name, if it has one.
     """
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[Answered | Unavailable] = loop.create_future()
+    terms = Terms(port, seconds, tls, most, host, headers)
+    call = Call(loop, address, terms, target, method, body)
+    call.start(future.set_result)
     try:
-        async with asyncio.timeout(seconds):
-            return await _fetch(address, port, target, method, body, tls, most)
-    except TimeoutError:
-        raise Unavailable(f"no complete answer within {seconds:g} s") from None
-    except (OSError, ssl.SSLError) as error:
-        raise Unavailable(f"{type(error).__name__}: {error.strerror or error}") from None
-    except h11.RemoteProtocolError as error:
-        raise Unavailable(f"not an HTTP answer: {error}") from None
-
-
-async def _fetch(
-    address: str,
-    port: int,
-    target: str,
-    method: str,
-    body: bytes,
-    tls: ssl.SSLContext | None,
-    most: int,
-) -> Answered:
-    http = h11.Connection(h11.CLIENT, max_incomplete_event_size=16 * 1024)
-    host = f"[{address}]" if ":" in address else address
-    headers = [("Host", f"{host}:{port}"), ("Connection", "close"), ("Accept-Encoding", "identity")]
-    if body:
-        headers += [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
-    request = h11.Request(method=method, target=target, headers=headers)
-    out = http.send(request) + (http.send(h11.Data(data=body)) if body else b"")
-    out += http.send(h11.EndOfMessage()) or b""
-    reader, writer = await asyncio.open_connection(
-        address, port, ssl=tls, limit=64 * 1024, flags=socket.AI_NUMERICHOST
-    )
-    try:
-        certificate = _fingerprint(writer) if tls else ""
-        writer.write(out)
-        status, taken, interim = 0, b"", 0
-        while True:
-            event = http.next_event()
-            if event is h11.NEED_DATA:
-                http.receive_data(await reader.read(64 * 1024))
-            elif isinstance(event, h11.InformationalResponse):
-                interim += 1
-                if interim > 8:
-                    raise Unavailable("too many interim answers")
-            elif isinstance(event, h11.Response):
-                status = event.status_code
-            elif isinstance(event, h11.Data):
-                taken += event.data
-                if len(taken) > most:
-                    raise Unavailable(f"answer larger than {most} bytes")
-            elif isinstance(event, h11.EndOfMessage):
-                return Answered(status, taken, certificate)
-            else:
-                raise Unavailable("the connection was closed before the answer")
+        answer = await future
     finally:
-        with suppress(OSError, ssl.SSLError):
-            writer.transport.abort()
+        call.abort()
+    if isinstance(answer, Unavailable):
+        raise answer
+    return answer
 
 
-def _fingerprint(writer: asyncio.StreamWriter) -> str:
-    session = writer.get_extra_info("ssl_object")
-    return hashlib.sha256(session.getpeercert(binary_form=True) or b"").hexdigest()
+class Call:
+    """One request under way. `start` has its end told once, from the loop, never at once."""
+
+    __slots__ = (
+        "_address",
+        "_body",
+        "_connecting",
+        "_done",
+        "_http",
+        "_loop",
+        "_pieces",
+        "_request",
+        "_status",
+        "_stream",
+        "_terms",
+        "_timer",
+        "_tls",
+        "held",
+    )
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        address: str,
+        terms: Terms,
+        target: str,
+        method: str = "GET",
+        body: bytes = b"",
+    ) -> None:
+        self._loop = loop
+        self._address = address
+        self._terms = terms
+        self._request = (method, target, body)
+        self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=_MAX_HEAD)
+        self._connecting: socket.socket | None = None
+        self._stream: Stream | None = None
+        self._tls: _Session | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._done: Done | None = None
+        self._status = 0
+        self._body: list[bytes] = []
+        self._pieces = 0  # of the body and before it
+        self.held = 0  # bytes of the body that have come
+
+    def start(self, done: Done) -> None:
+        """Connect, send, collect the answer; the deadline runs from now."""
+        self._done = done
+        self._timer = self._loop.call_later(self._terms.seconds, self._too_late)
+        family = socket.AF_INET6 if ":" in self._address else socket.AF_INET
+        try:
+            socket.inet_pton(family, self._address)  # a name would be looked up
+        except (OSError, ValueError):
+            self._later(f"{printable(self._address)} is not a numeric address")
+            return
+        try:
+            sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        except OSError as error:
+            self._later(_text(error))
+            return
+        self._connecting = sock
+        code = sock.connect_ex((self._address, self._terms.port))
+        if code in (0, errno.EINPROGRESS):
+            self._loop.add_writer(sock.fileno(), self._connected)
+        else:
+            self._later(_text(OSError(code, os.strerror(code))))
+
+    def abort(self, why: str | None = None) -> None:
+        """End now; who waits is told `why`, if there is a reason. Nothing happens twice."""
+        done, self._done = self._done, None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        sock, self._connecting = self._connecting, None
+        if sock is not None:
+            self._loop.remove_writer(sock.fileno())
+            sock.close()
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            stream.abort()
+        if done is not None and why is not None:
+            done(Unavailable(why))
+
+    def _later(self, why: str) -> None:
+        self._loop.call_soon(self.abort, why)
+
+    def _too_late(self) -> None:
+        self.abort(f"no complete answer within {self._terms.seconds:g} s")
+
+    def _connected(self) -> None:
+        sock, self._connecting = self._connecting, None
+        assert sock is not None
+        self._loop.remove_writer(sock.fileno())
+        if code := sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+            sock.close()
+            self.abort(_text(OSError(code, os.strerror(code))))
+            return
+        self._stream = stream = Stream(self._loop, sock, self._received, self._lost)
+        if self._terms.tls is None:
+            stream.write(self._raw_request())
+        else:
+            name = self._terms.host or self._address
+            self._tls = _Session(self._terms.tls, self._raw_request(), name)
+            stream.write(self._tls.outgoing.read())
+        stream.start()
+
+    def _raw_request(self) -> bytes:
+        method, target, body = self._request
+        host = self._terms.host or self._address
+        host = f"[{host}]" if ":" in host else host
+        headers = [
+            ("Host", f"{host}:{self._terms.port}"),
+            ("Connection", "close"),
+            ("Accept-Encoding", "identity"),
+            *self._terms.headers,
+        ]
+        if body:
+            length = str(len(body))
+            headers += [("Content-Type", "application/json"), ("Content-Length", length)]
+        http = self._http
+        raw = http.send(h11.Request(method=method, target=target, headers=headers)) or b""
+        if body:
+            raw += http.send(h11.Data(data=body)) or b""
+        return raw + (http.send(h11.EndOfMessage()) or b"")
+
+    def _lost(self) -> None:
+        self.abort("the connection broke before the answer")
+
+    def _received(self, data: bytes) -> None:
+        stream = self._stream
+        if stream is None:
+            return
+        try:
+            if self._tls is None:
+                self._http.receive_data(data)
+            else:
+                for plain in self._tls.receive(data):
+                    self._http.receive_data(plain)
+                if self._tls.outgoing.pending:
+                    stream.write(self._tls.outgoing.read())
+            self._read_on()
+        except h11.RemoteProtocolError as error:
+            hung_up = self._http.trailing_data == (b"", True)
+            why = f"not an HTTP answer: {str(error)[:200]}"
+            self.abort("the connection was closed before the answer" if hung_up else why)
+        except ssl.SSLError as error:
+            self.abort(_text(error))
+
+    def _read_on(self) -> None:
+        """Take what h11 has understood so far."""
+        while self._done is not None:
+            event = self._http.next_event()
+            if event is h11.NEED_DATA:
+                return
+            if isinstance(event, h11.Data):
+                self._take(bytes(event.data))
+            elif isinstance(event, h11.Response):
+                self._status = event.status_code
+                self._pieces = 0
+                length = dict(event.headers).get(b"content-length", b"0")
+                if int(length) > self._terms.most:
+                    self.abort(self._too_large())
+            elif isinstance(event, h11.InformationalResponse):
+                self._pieces += 1
+                if self._pieces > _INTERIM:
+                    self.abort("too many interim answers")
+            elif isinstance(event, h11.EndOfMessage):
+                self._complete()
+            else:
+                self.abort("the connection was closed before the answer")
+
+    def _take(self, piece: bytes) -> None:
+        self._body.append(piece)
+        self.held += len(piece)
+        self._pieces += 1
+        if self.held > self._terms.most:
+            self.abort(self._too_large())
+        elif self._pieces > _PIECES + self.held // 512:
+            self.abort("an answer in too many pieces")  # reading them would cost others' time
+
+    def _too_large(self) -> str:
+        return f"answer larger than {self._terms.most} bytes"
+
+    def _complete(self) -> None:
+        certificate = self._tls.fingerprint if self._tls else ""
+        answer = Answered(self._status, b"".join(self._body), certificate)
+        done = self._done
+        self.abort()
+        assert done is not None
+        done(answer)
+
+
+class _Session:
+    """The client's side of one TLS connection, from bytes to bytes.
+
+    `outgoing` has what it wants sent, after it is made and after every call.
+    """
+
+    __slots__ = ("_incoming", "_request", "_tls", "fingerprint", "outgoing")
+
+    def __init__(self, context: ssl.SSLContext, request: bytes, name: str) -> None:
+        self._incoming = ssl.MemoryBIO()
+        self.outgoing = ssl.MemoryBIO()
+        self._request = request
+        named = name if context.check_hostname else None
+        self._tls = context.wrap_bio(self._incoming, self.outgoing, server_hostname=named)
+        self.fingerprint = ""
+        with suppress(ssl.SSLWantReadError):
+            self._tls.do_handshake()
+
+    def receive(self, data: bytes) -> list[bytes]:
+        """Take what the network brought, b"" for its end; return what it says likewise."""
+        if data:
+            self._incoming.write(data)
+        else:
+            self._incoming.write_eof()
+        said: list[bytes] = []
+        try:
+            if not self.fingerprint:
+                self._tls.do_handshake()
+                der = self._tls.getpeercert(binary_form=True) or b""
+                self.fingerprint = hashlib.sha256(der).hexdigest()
+                self._tls.write(self._request)
+            while part := self._tls.read(64 * 1024):
+                said.append(part)
+            said.append(b"")  # it has said goodbye
+        except ssl.SSLWantReadError:
+            pass
+        return said
+
+
+def _text(error: OSError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"TLS: its certificate is not trusted: {error.verify_message.rstrip('.')}"
+    if isinstance(error, ssl.SSLError):
+        return f"TLS: {(error.reason or str(error)).replace('_', ' ').lower()}"
+    return error.strerror or str(error) or type(error).__name__

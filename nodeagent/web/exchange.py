@@ -1,24 +1,27 @@
 """Requests, responses and routing as values; no socket is needed to test them. Pure."""
 
 import json
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
-from urllib.parse import parse_qs, unquote
+from urllib.parse import parse_qs, parse_qsl, unquote
 
 REASONS = {
     200: "OK",
     202: "Accepted",
     400: "Bad Request",
+    401: "Unauthorized",
     403: "Forbidden",
     404: "Not Found",
     405: "Method Not Allowed",
     408: "Request Timeout",
-    409: "Conflict",
     411: "Length Required",
+    412: "Precondition Failed",
     413: "Content Too Large",
     414: "URI Too Long",
     415: "Unsupported Media Type",
+    429: "Too Many Requests",
     431: "Request Header Fields Too Large",
     500: "Internal Server Error",
     501: "Not Implemented",
@@ -28,19 +31,29 @@ REASONS = {
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request, its path still as it came. Header names are lower case."""
+    """One request, its path still as it came. Header names are lower case.
+
+    `peer` is a numeric address, or `uid:` and the user of the process at a unix socket;
+    `secure` is whether it came over TLS.
+    """
 
     method: str
     target: str
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
     peer: str = ""
+    secure: bool = False
 
     @property
     def segments(self) -> tuple[str, ...]:
         """The path's parts, percent-decoded one by one: `/1/list` is ("1", "list")."""
         path = self.target.partition("?")[0]
         return tuple(unquote(part, errors="replace") for part in path.split("/")[1:])
+
+    def query_names(self) -> list[str]:
+        """The names of all query parameters, each as often as it is given."""
+        text = self.target.partition("?")[2]
+        return [name for name, _ in parse_qsl(text, keep_blank_values=True)]
 
     def query(self, name: str) -> str | None:
         """The one value of a query parameter; None where absent or given twice."""
@@ -86,6 +99,11 @@ class Response:
 
 _ALWAYS = "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\n"
 
+ANY_UUID = "<uuid>"
+ANY_NAME = "<name>"
+UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_OPEN = {ANY_UUID: UUID, ANY_NAME: re.compile(r"[A-Za-z0-9_.-]{1,255}")}
+
 Answer: TypeAlias = Response | Awaitable[Response]
 Handler: TypeAlias = Callable[[Request], Answer]
 
@@ -94,18 +112,27 @@ Handler: TypeAlias = Callable[[Request], Answer]
 class Route:
     """A handler for one method and a fixed run of path segments.
 
-    With `open_ended` further segments are ignored, as Ganeti's monitoring daemon does.
+    `<uuid>` stands for any UUID, `<name>` for any name of Ganeti's.
+
+    With `open_ended` further segments are ignored, as Ganeti's monitoring daemon does; with `slash`
+    one at the end.
     """
 
     method: str
     segments: tuple[str, ...]
     handler: Handler
     open_ended: bool = False
+    slash: bool = False
 
     def meets(self, segments: tuple[str, ...]) -> bool:
+        if self.slash and segments[-1:] == ("",):
+            segments = segments[:-1]
         if self.open_ended:
             segments = segments[: len(self.segments)]
-        return segments == self.segments
+        return len(segments) == len(self.segments) and all(
+            pattern.fullmatch(here) if (pattern := _OPEN.get(wanted)) else here == wanted
+            for here, wanted in zip(segments, self.segments, strict=True)
+        )
 
 
 def route(table: tuple[Route, ...], request: Request) -> Answer:

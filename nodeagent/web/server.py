@@ -7,46 +7,29 @@ has waited longest without a complete request makes room for the newcomer.
 
 import asyncio
 import logging
-import re
 import socket
 import ssl
 from collections import Counter
-from dataclasses import dataclass
 
 import h11
 
 from nodeagent.protocol.canonical import printable
 from nodeagent.web.exchange import Answer, Handler, Request, Response
+from nodeagent.web.head import read
+from nodeagent.web.listener import Listener
+from nodeagent.web.refusal import Limits, fault_of, refusal_of
 from nodeagent.web.stream import Stream
 from nodeagent.web.tls import Session
 
 log = logging.getLogger(__name__)
 _LINGER = 1.0  # seconds in which a refused sender may read our answer
 _SWEEP = 0.25
-_AT_ONCE = 64  # newcomers let in before those who are in are heard again
-_PAUSE = 0.5  # seconds without letting anybody in, when the system has no room
 _END = b"\r\n\r\n"
-# h11 unites equal lengths ("5, 5", or the header twice); another parser may not.
-_LENGTH = re.compile(rb"\r\ncontent-length[ \t]*:([^\r]*)(?=\r)", re.IGNORECASE)
-_WHOLE = re.compile(rb"[ \t]*[0-9]{1,9}[ \t]*")
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What a client may cost. Times in seconds, counted from the connection's start."""
-
-    head_bytes: int = 8 * 1024
-    target_bytes: int = 2 * 1024
-    headers: int = 32
-    body_bytes: int = 256 * 1024
-    request_seconds: float = 5.0
-    total_seconds: float = 20.0
-    connections: int = 512
-    per_peer: int = 128
+_BODILESS = (b"GET ", b"HEAD ")
 
 
 class Server:
-    """Serves one handler on one address until closed."""
+    """Serves one handler on one address, or one unix socket, until closed."""
 
     def __init__(self, handler: Handler, limits: Limits | None = None) -> None:
         self.handler = handler
@@ -58,7 +41,7 @@ class Server:
         self._open: dict[_Connection, None] = {}  # in order of arrival
         self._peers: Counter[str] = Counter()
         self._sweeper: asyncio.TimerHandle | None = None
-        self._listener: socket.socket | None = None
+        self._listener = Listener(self._begin)
 
     @property
     def connections(self) -> int:
@@ -67,19 +50,19 @@ class Server:
 
     async def start(self, address: str, port: int, tls: ssl.SSLContext | None = None) -> int:
         """Listen; return the port. OSError if the address is not ours or the port is taken."""
-        loop = asyncio.get_running_loop()
         self.tls = tls
-        family = socket.AF_INET6 if ":" in address else socket.AF_INET
-        self._listener = socket.create_server((address, port), family=family, backlog=1024)
-        self._listener.setblocking(False)
-        loop.add_reader(self._listener.fileno(), self._accept, loop, self._listener)
-        return int(self._listener.getsockname()[1])
+        return self._listener.listen(address, port)
+
+    async def start_unix(self, path: str, mode: int) -> None:
+        """Listen at a path; whoever the mode lets connect is told by `Request.peer`.
+
+        OSError if somebody listens there already; what the dead have left there is replaced.
+        """
+        self._listener.listen_unix(path, mode)
 
     async def close(self) -> None:
         """Stop listening; let answers under way finish within a second."""
-        if self._listener:
-            asyncio.get_running_loop().remove_reader(self._listener.fileno())
-            self._listener.close()
+        self._listener.close()
         for _ in range(50):
             if not self._open:
                 break
@@ -89,24 +72,8 @@ class Server:
         if self._sweeper:
             self._sweeper.cancel()
 
-    def _accept(self, loop: asyncio.AbstractEventLoop, listener: socket.socket) -> None:
-        for _ in range(_AT_ONCE):
-            try:
-                sock, address = listener.accept()
-            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-                return
-            except OSError as error:  # out of descriptors or memory: those who wait, wait
-                log.error("cannot-accept why=%r", str(error))  # noqa: TRY400
-                loop.remove_reader(listener.fileno())
-                loop.call_later(_PAUSE, self._accept_again, loop, listener)
-                return
-            sock.setblocking(False)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            _Connection(self, loop, sock, str(address[0])).start()
-
-    def _accept_again(self, loop: asyncio.AbstractEventLoop, listener: socket.socket) -> None:
-        if listener.fileno() >= 0:
-            loop.add_reader(listener.fileno(), self._accept, loop, listener)
+    def _begin(self, sock: socket.socket, peer: str) -> None:
+        _Connection(self, asyncio.get_running_loop(), sock, peer).start()
 
     # What follows is called by the connections.
 
@@ -231,21 +198,28 @@ class _Connection:
             end < 0 and len(head) > self._server.limits.head_bytes
         ):
             self.refuse(431, "the head of the request is too large")
-        elif fault := _fault(head[: end + 2] if end >= 0 else head.removesuffix(b"\r")):
+        elif fault := fault_of(head[: end + 2] if end >= 0 else head.removesuffix(b"\r")):
             self.refuse(400, fault)
         elif end >= 0:
-            self._http = http = h11.Connection(h11.SERVER)
-            http.receive_data(head)
             self._head = b""
-            event = http.next_event()
+            self._begin(head, end + len(_END))
+
+    def _begin(self, head: bytes, length: int) -> None:
+        """Have a whole head read, of that length; what follows it begins the body."""
+        if head.startswith(_BODILESS):
+            self._request = request = read(head[:length])
+        else:
+            self._http = h11.Connection(h11.SERVER)
+            self._http.receive_data(head)
+            event = self._http.next_event()
             assert isinstance(event, h11.Request)
-            self._request = event
-            if refusal := _refusal(event, self._server.limits):
-                self.refuse(*refusal)
-            elif b"content-length" in dict(event.headers):
-                self._collect_body(http)
-            else:
-                self._answer()
+            self._request = request = event
+        if refusal := refusal_of(request, self._server.limits):
+            self.refuse(*refusal)
+        elif self._http is not None and b"content-length" in dict(request.headers):
+            self._collect_body(self._http)
+        else:
+            self._answer()
 
     def _collect_body(self, http: h11.Connection) -> None:
         while not self.complete:
@@ -267,6 +241,7 @@ class _Connection:
             headers={k.decode("ascii"): v.decode("latin-1") for k, v in self._request.headers},
             body=self._body,
             peer=self.peer,
+            secure=self._tls is not None,
         )
         self._http = None  # nothing more is read
         try:
@@ -322,47 +297,3 @@ class _Connection:
 def _broken(request: Request) -> Response:
     log.exception("request-failed target=%s", printable(request.target))
     return Response.error(500, "internal error; see the log")
-
-
-def _fault(head: bytes) -> str | None:
-    """What is wrong with the bytes of a head, be it complete or not, that h11 lets pass."""
-    lines = head.count(b"\r\n")
-    if head.count(b"\n") != lines or head.count(b"\r") != lines:
-        return "a line does not end in CR LF"
-    if b"\0" in head:
-        return "a NUL character in the head"
-    if b"\r\n " in head or b"\r\n\t" in head:
-        return "a header is folded over lines"
-    lengths = _LENGTH.findall(head)
-    if len(lengths) > 1 or (lengths and not _WHOLE.fullmatch(lengths[0])):
-        return "Content-Length is not one whole number"
-    return None
-
-
-def _refusal(request: h11.Request, limits: Limits) -> tuple[int, str] | None:
-    """What our server asks beyond the protocol's own grammar."""
-    headers = request.headers
-    names = [name for name, _ in headers]
-    if request.http_version not in (b"1.0", b"1.1"):
-        return 400, "not HTTP/1.0 or HTTP/1.1"
-    if len(request.target) > limits.target_bytes:
-        return 414, "the target is too long"
-    if not request.target.startswith(b"/"):
-        return 400, "the target is not a path"
-    if len(names) > limits.headers:
-        return 431, "too many headers"
-    if b"transfer-encoding" in names:
-        return 501, "a body is accepted with Content-Length only"
-    if names.count(b"host") > 1:
-        return 400, "a header that stands once stands twice"
-    if b"expect" in names or b"upgrade" in names:
-        return 501, "neither Expect nor Upgrade is spoken here"
-    if b"content-length" not in names:
-        body = request.method in (b"POST", b"PUT", b"PATCH")
-        return (411, "Content-Length is needed") if body else None
-    length = int(next(v for k, v in headers if k == b"content-length"))
-    if length > limits.body_bytes:
-        return 413, "the body is too large"
-    if request.method in (b"GET", b"HEAD") and length > 0:
-        return 400, "a GET carries no body"
-    return None

@@ -76,7 +76,10 @@ class Stream:
         if self._left:
             self._loop.remove_writer(sock.fileno())
         sock.close()
-        self._lost()
+        lost = self._lost
+        # Who uses this is used by it no more: both go at once, not when garbage is collected.
+        self._received, self._lost, self._then = _nothing, _nobody, None
+        lost()
 
     def _read(self) -> None:
         if self._sock is None:
@@ -126,3 +129,11 @@ class Stream:
         self._left = left
         if self._then is not None:
             self._then()
+
+
+def _nothing(_: bytes) -> None:
+    """Nobody hears what comes now."""
+
+
+def _nobody() -> None:
+    """Nobody is to be told any more."""

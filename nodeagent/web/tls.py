@@ -5,8 +5,49 @@ keeps a quarter of a megabyte for each: whoever never finishes a handshake would
 against no limit. Here a connection is ours from its first moment and costs 30 KB.
 """
 
+import hashlib
+import os
+import signal
 import ssl
+import subprocess
+import sys
 from contextlib import suppress
+
+_SELFSIGNED = os.path.join(os.path.dirname(__file__), "selfsigned.py")
+
+
+def make_certificate() -> bytes:
+    """A key and a certificate, as PEM, for one life of a server."""
+    command = [sys.executable, "-I", _SELFSIGNED]
+    # systemd tells all processes of a service to end: were this one to heed it, we would fail.
+    # It inherits what is blocked here, and we are told when it is done.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT))
+    try:
+        return subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=60).stdout
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def server_tls(pem: bytes) -> ssl.SSLContext:
+    """TLS with this key and certificate; ssl.SSLError if they are none, or not of each other."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    # 1.3 has no renegotiation; without tickets no session is kept, in memory or in effect.
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.num_tickets = 0
+    memory = os.memfd_create("certificate", os.MFD_CLOEXEC)
+    try:
+        os.write(memory, pem)
+        context.load_cert_chain(f"/proc/self/fd/{memory}")
+    finally:
+        os.close(memory)
+    return context
+
+
+def fingerprint(pem: bytes) -> str:
+    """The SHA-256 of the first certificate, hex."""
+    text = pem[pem.index(b"-----BEGIN CERTIFICATE-----") :].decode("ascii")
+    end = "-----END CERTIFICATE-----\n"
+    return hashlib.sha256(ssl.PEM_cert_to_DER_cert(text.partition(end)[0] + end)).hexdigest()
 
 
 class Session:

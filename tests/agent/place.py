@@ -1,27 +1,29 @@
 """A node's Ganeti files, white-list folders and settings, in a folder nobody else can write."""
 
-import datetime
 import os
 import secrets
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import rsa
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from cryptography.x509.oid import NameOID
 
 from nodeagent.agent.whitelist import Owner, judge_folder
 from nodeagent.protocol.envelope import Key
+from nodeagent.protocol.messages import Order, digest
+from nodeagent.protocol.order import order_bytes, seal_order
+from nodeagent.protocol.signature import sign, verify
 from nodeagent.settings import Settings, load
+from nodeagent.web import selfsigned
 
 ME = Owner(os.getuid(), os.getgid())
 CLUSTER, NODE = "cluster.example", "node1.example"
+SICK_TEXT = '{"command":"fix","details":{"bay":7},"status":"live-repair"}'
 
 
 @contextmanager
@@ -41,22 +43,8 @@ def safe_folder() -> Iterator[Path]:
 
 def client_pem() -> tuple[bytes, str]:
     """A file like Ganeti's client.pem (RSA key and certificate), and its digest."""
-    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "ganeti.example.com")])
-    now = datetime.datetime.now(datetime.UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .sign(key, hashes.SHA256())
-    )
-    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    digest = ":".join(f"{byte:02X}" for byte in certificate.fingerprint(hashes.SHA1()))
-    return pem + certificate.public_bytes(Encoding.PEM), digest
+    pem = selfsigned.make(rsa.generate_private_key(public_exponent=65537, key_size=2048))
+    return pem, verify(*sign(pem, b""), b"")
 
 
 class Place:
@@ -119,6 +107,7 @@ port = {port}
 folder = "{self.folder}/repair"
 link-folders = []
 timeout = "20s"
+queue-commands = ["heal"]
 [diagnose]
 folder = "{self.folder}/diagnose"
 link-folders = []
@@ -131,3 +120,25 @@ commands = [{commands}]
 
     def load(self) -> Settings:
         return load(self.config, owner=os.getuid())
+
+
+def sealed_order(
+    place: Place, text: str = SICK_TEXT, entry: str | None = None, **changes: Any
+) -> bytes:
+    """An order of this node's master to run `fix` on this diagnosis, or this entry; valid now."""
+    now = time.time_ns() // 1_000_000
+    members: dict[str, Any] = {
+        "id": str(uuid4()),
+        "cluster": CLUSTER,
+        "node": place.uuid,
+        "name": NODE,
+        "incident": str(uuid4()),
+        "command": "fix",
+        "stdin": digest(text if entry is None else entry),
+        "text": entry,
+        "issued": now,
+        "expires": now + 30_000,
+    }
+    order = Order(**{**members, **changes})
+    certificate, signature = sign(place.master_pem, order_bytes(place.key, order))
+    return seal_order(place.key, order, certificate, signature)

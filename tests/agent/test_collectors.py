@@ -84,6 +84,22 @@ def test_a_failure_is_told_and_gets_over() -> None:
     sampler.stop()
 
 
+def test_a_failure_is_logged_when_it_begins_changes_or_comes_back(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    source = Source()
+    sampler = sampled(source)
+    wait_for(sampler, b'"data": [1]')
+    for why in ("no such device", "no memory", None, "no memory"):
+        source.error = OSError(why) if why else None
+        wait_for(sampler, why.encode() if why else b'"data": [1]')
+        time.sleep(0.2)  # several samples more
+    sampler.stop()
+    whys = ["no such device", "no memory", "no memory"]
+    said = [record.getMessage() for record in caplog.records]
+    assert said == [f"collector-failed name=source why='OSError: {why}'" for why in whys]
+
+
 def test_a_sample_that_has_grown_old_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     source = Source()
     sampler = sampled(source)

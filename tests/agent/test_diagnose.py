@@ -1,15 +1,20 @@
 import json
+import math
 import random
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nodeagent.agent.diagnose import Reading, interpret, merge, stabilise
+from nodeagent.agent.link import MAX_FRAME, frame
 from nodeagent.agent.run import Finished, StillRunning
-from nodeagent.model.diagnosis import Diagnosis, Need, Steady, Unusable
+from nodeagent.model.diagnosis import Diagnosis, Need, Steady, Unusable, Verdict
 from nodeagent.protocol.canonical import canonical
+from nodeagent.protocol.envelope import Key, Purpose, seal
+from nodeagent.protocol.look import Expected, Look, Seen, judge_answer
+from nodeagent.protocol.messages import Report
 
 
 def finished(stdout: bytes = b"", code: int = 0, **members: Any) -> Finished:
@@ -133,9 +138,27 @@ def test_a_nagios_plug_in_is_read_by_its_exit_code(code: int, line: bytes, wante
     assert diagnosis.text == wanted
 
 
-@pytest.mark.parametrize("code", [3, 127, -9])
-def test_unknown_from_a_plug_in_is_unusable(code: int) -> None:
-    assert isinstance(interpret(finished(b"UNKNOWN", code=code), Reading(nagios=NAGIOS)), Unusable)
+@pytest.mark.parametrize(
+    ("ran", "why"),
+    [
+        (finished(b"UNKNOWN", code=3), "ended with 3, which is mapped to no need"),
+        (finished(b"UNKNOWN", code=127), "ended with 127, which is mapped to no need"),
+        (finished(b"OK", code=-9), "signal 9"),
+        (finished(b"OK", stopped="time"), "more time than allowed"),
+        (finished(b"OK", stuck=(4711,)), "4711"),
+        (Finished(None, b"", b""), "was lost"),
+        (Finished(None, b"", b"", unstarted="Exec format error"), "Exec format error"),
+        (Finished(0, b"OK", b"", unstarted="no descriptors"), "no descriptors"),
+    ],
+)
+def test_a_plug_in_that_tells_nothing_is_unusable_and_the_reason_is_said(
+    ran: Any, why: str
+) -> None:
+    """Whatever is mapped, a signal's number and no exit code included."""
+    needs = {**NAGIOS, -9: Need.OK}
+    unusable = interpret(ran, Reading(nagios=needs, repair="rebuild"))
+    assert isinstance(unusable, Unusable)
+    assert why in unusable.why
 
 
 # Stabilising.
@@ -199,9 +222,72 @@ def test_what_is_contradicted_is_neither_fresh_nor_firm() -> None:
     assert (verdict.diagnosis, verdict.checked, verdict.firm) == (EVACUATE, 1, False)
 
 
-def test_a_number_too_large_to_be_rounded_is_unusable() -> None:
-    unusable = read({"status": "Ok", "details": 10**308}, bucket={"/details": 0.1})
+@pytest.mark.parametrize(
+    ("value", "width"),
+    [(10**308, 0.1), (1e308, 0.1), (5, math.inf), (0, math.inf), (5, math.nan), (5, 0.0)],
+)
+def test_what_cannot_be_rounded_is_unusable_and_named(value: float, width: float) -> None:
+    unusable = read({"status": "Ok", "details": value}, bucket={"/details": width})
     assert isinstance(unusable, Unusable)
+    assert f"cannot be rounded at /details to {width:g}: " in unusable.why
+
+
+def jitter(count: int) -> list[Diagnosis | Unusable]:
+    return [said("evacuate", details={"bays": [{"id": "a", "age": n}]}) for n in range(count)]
+
+
+@pytest.mark.parametrize("before", [[], [OK, OK]])
+def test_a_command_whose_output_never_settles_is_unusable_and_says_where(
+    before: list[Diagnosis | Unusable],
+) -> None:
+    history = [*before, *jitter(6)]
+    assert fold(*history[:-1]).why is None, "it may yet settle"
+    row = fold(*history)
+    assert row.why == "output never settles: at /details/bays/0/age first 4, then 5"
+    verdict = merge({"a": row}, ("a",), 99)
+    assert (list(verdict.unusable), verdict.firm) == (["a"], False)
+
+
+@pytest.mark.parametrize(
+    ("history", "why"),
+    [
+        pytest.param([*jitter(6), jitter(6)[-1]], None, id="confirmed"),
+        pytest.param([OK, OK, *jitter(6), OK], None, id="as before"),
+        pytest.param([OK, OK, *jitter(5), OK, *jitter(5)], None, id="settled in between"),
+        pytest.param([*jitter(6), BROKEN], "no", id="broken is worse"),
+        pytest.param([*jitter(6), BROKEN, *jitter(2)], "output never", id="and settles nothing"),
+    ],
+)
+def test_whatever_settles_ends_the_jitter(history: list[Any], why: str | None) -> None:
+    assert (fold(*history).why or "").startswith(why or "")
+    assert bool(fold(*history).why) is bool(why)
+
+
+def test_twice_the_same_is_not_yet_settled_where_more_are_wanted() -> None:
+    """x x y y z z … with confirm = 3: the reason stays while every second run is equal."""
+    twice = [one for one in jitter(6) for _ in range(2)]
+    assert fold(*twice[:-1], confirm=3).why == fold(*twice, confirm=3).why is not None
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "where"),
+    [
+        ({"details": 1}, {"details": 2}, "at /details first 1, then 2"),
+        ({"details": "a\x1b"}, {"details": "b"}, 'at /details first "a\\u001b", then "b"'),
+        ({"details": {"a": 1}}, {"details": {"b": 1}}, 'at /details first {"a":1}, then {"b":1}'),
+        ({"details": [1]}, {"details": [1, 2]}, "at /details first [1], then [1,2]"),
+        ({"details": {"a/b~": 1}}, {"details": {"a/b~": 2}}, "at /details/a~1b~0 first 1, then 2"),
+        ({"details": True}, {"details": 1}, "at its top first"),
+        ({}, {"x": 1}, "at its top first"),
+    ],
+)
+def test_where_it_differs_is_said_as_drop_takes_it(
+    one: dict[str, Any], other: dict[str, Any], where: str
+) -> None:
+    why = fold(*[said("Ok", **one), said("Ok", **other)] * 4).why
+    assert why is not None
+    assert where in why.replace("first 2, then 1", "first 1, then 2")
+    assert why.isprintable()
 
 
 # Merging.
@@ -223,8 +309,19 @@ def test_no_command_is_the_built_in_ok() -> None:
     assert (verdict.diagnosis.text, verdict.checked) == ('{"status":"Ok"}', 9)
 
 
-def test_one_command_passes_as_it_is() -> None:
-    assert merged(a=steady(EVACUATE)) == EVACUATE.text
+@pytest.mark.parametrize("said", [OK, EVACUATE])
+def test_one_command_passes_as_it_is(said: Diagnosis) -> None:
+    assert merged(a=steady(said)) == said.text
+
+
+def test_one_that_alone_needs_something_passes_as_it_is() -> None:
+    assert merged(a=steady(OK), b=steady(EVACUATE), c=steady(OK)) == EVACUATE.text
+
+
+def test_the_healthy_are_named_where_all_are() -> None:
+    text = merged(a=steady(OK), b=steady(said("Ok", details=1))) or ""
+    wanted = {"a": {"status": "Ok"}, "b": {"status": "Ok", "details": 1}}
+    assert json.loads(text) == {"status": "Ok", "details": wanted}
 
 
 def test_the_worst_need_wins_and_details_stand_by_command() -> None:
@@ -280,11 +377,28 @@ def test_an_unknown_command_is_never_ok() -> None:
 
 
 def test_what_is_too_large_together_is_in_doubt_and_never_cut() -> None:
-    large = said("evacuate", details="x" * 200_000)
-    rows = {name: steady(large) for name in "abcdef"}
+    large = {name: said("evacuate", details="x" * 250_000) for name in "abcdefgh"}
+    large["d"] = said("evacuate", details="\N{CYRILLIC SMALL LETTER YU}" * 125_000)
+    rows = {name: steady(one) for name, one in large.items()}
     verdict = merge(rows, tuple(rows), 9)
     assert (verdict.diagnosis, verdict.firm) == (None, False)
-    assert "larger than" in verdict.unusable["(merged)"]
+    assert list(verdict.unusable) == ["d"], "the one that takes most, as it is sent"
+    assert "larger than what one report can hold" in verdict.unusable["d"]
+    assert isinstance(looked_at(verdict), Seen)
+    small = {name: row for name, row in rows.items() if name in "abcef"}
+    assert isinstance(looked_at(merge(small, tuple(small), 9)), Seen)
+
+
+@pytest.mark.parametrize("sick", [("b",), ("b", "d")])
+def test_neither_do_more_or_fewer_healthy_ones(sick: tuple[str, ...]) -> None:
+    faults = {name: steady(EVACUATE) for name in sick}
+    for healthy in ("", "a", "ace"):
+        rows = faults | {name: steady(said("Ok", details=name)) for name in healthy}
+        assert merged(**dict(sorted(rows.items()))) == merged(**faults)
+
+
+def test_nor_does_one_that_was_never_confirmed() -> None:
+    assert merged(a=steady(), b=steady(EVACUATE)) == merged(b=steady(EVACUATE))
 
 
 def test_the_verdict_is_as_old_as_what_it_rests_on() -> None:
@@ -298,3 +412,106 @@ def test_merging_does_not_depend_on_the_order_of_arrival(rng: random.Random) -> 
     shuffled = list(rows.items())
     rng.shuffle(shuffled)
     assert merge(dict(shuffled), ("a", "b", "c"), 9) == merge(rows, ("a", "b", "c"), 9)
+
+
+# Whatever is merged reaches the master.
+
+KEY = Key(b"0123456789abcdef0123456789abcdef01234567\n")
+
+
+def looked_at(verdict: Verdict) -> Look:
+    """What the master makes of a verdict that a runner has sealed and a front has passed on."""
+    report = Report(
+        cluster="c",
+        node="",
+        name="n1",
+        epoch="e",
+        seq=1,
+        time=9,
+        diagnosis=verdict.diagnosis.text if verdict.diagnosis else None,
+        checked=verdict.checked,
+        changed=verdict.changed,
+        unusable=verdict.unusable,
+        firm=verdict.firm,
+        master="n1",
+        tls="",
+        software="0",
+    )
+    sealed = seal(KEY, Purpose.REPORT, "salt", report.body()).decode()
+    assert len(frame({"sealed": sealed})) < MAX_FRAME
+    body = json.dumps({"name": "diagnose", "data": json.loads(sealed)}).encode()
+    return judge_answer(200, body, KEY, Expected("c", "n1", "", "salt"), 9)
+
+
+def printed(**outputs: bytes) -> Verdict:
+    """The verdict where each command prints that and has said so often enough."""
+    said = {name: interpret(finished(raw), Reading()) for name, raw in outputs.items()}
+    rows = {
+        name: steady(why=one.why) if isinstance(one, Unusable) else steady(one)
+        for name, one in said.items()
+    }
+    return merge(rows, tuple(rows), 9)
+
+
+def details(text: str, need: str = "evacuate") -> bytes:
+    return f'{{"status":"{need}","details":{text}}}'.encode()
+
+
+nests = st.integers(1, 33).map(lambda levels: "[" * levels + "]" * levels)
+UNITS = [
+    "x",
+    '\\"',
+    "\\\\",
+    "\x7f",
+    "\\u0001",
+    "\N{CYRILLIC SMALL LETTER YU}",
+    "\u2028",
+    "\N{ANGER SYMBOL}",
+]
+texts = st.builds(
+    lambda unit, size: f'"{unit * (size // len(unit.encode()))}"',
+    st.sampled_from(UNITS),
+    st.sampled_from([1, 1000, 262_000]),
+)
+outputs = st.builds(details, nests | texts, st.sampled_from(["Ok", "evacuate"]))
+
+
+@settings(deadline=None)
+@given(st.dictionaries(st.sampled_from("abcdefgh"), outputs, min_size=1))
+def test_whatever_is_merged_is_believed_by_the_master(outputs: dict[str, bytes]) -> None:
+    verdict = printed(**outputs)
+    look = looked_at(verdict)
+    assert isinstance(look, Seen), look
+    assert look.diagnosis == verdict.diagnosis
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_what_one_command_may_print_is_never_too_large(unit: str) -> None:
+    text = unit * ((262_144 - 50) // len(unit.encode()))
+    verdict = printed(a=details(f'"{text}"'))
+    assert verdict.diagnosis is not None
+    assert isinstance(looked_at(verdict), Seen)
+
+
+def test_six_commands_that_write_much_of_another_alphabet_do_not_silence_the_node() -> None:
+    much = details('"' + "\N{CYRILLIC SMALL LETTER YU}" * 130_000 + '"')
+    verdict = printed(**dict.fromkeys("abcdef", much))
+    look = looked_at(verdict)
+    assert isinstance(look, Seen), look
+    assert look.report.unusable.keys() == {"a"}
+
+
+def test_what_rounding_lengthens_is_measured_as_it_then_is() -> None:
+    raw = details("[" + ",".join(["1"] * 120_000) + "]")
+    long = interpret(finished(raw), Reading(bucket={"/details/*": 0.9999999999999999}))
+    assert isinstance(long, Diagnosis)
+    verdict = merge({"a": steady(long)}, ("a",), 9)
+    assert verdict.unusable.keys() == {"a"}
+    assert isinstance(looked_at(verdict), Seen)
+
+
+def test_one_command_that_nests_deeply_hides_no_other() -> None:
+    verdict = printed(a=details('"x"'), b=details("[" * 30 + "]" * 30))
+    assert verdict.unusable == {"b": "output nested deeper than 30 levels at line 1"}
+    assert verdict.diagnosis is not None
+    assert verdict.diagnosis.need is Need.EVACUATE

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -10,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from nodeagent.protocol.envelope import Purpose, unseal
 from tests.agent.place import NODE
-from tests.web.live import Agent, agent
+from tests.web.live import Agent, agent, wait_for
 
 OK = """#!/bin/sh
 echo '{"status": "Ok"}'
@@ -77,6 +78,27 @@ def test_metrics_are_prometheus_own_and_named(live: Agent) -> None:
     assert len(needs) == 4
 
 
+def metrics(running: Agent) -> dict[str, float]:
+    text = running.get("/metrics").body.decode()
+    return {s.name: s.value for f in text_string_to_metric_families(text) for s in f.samples}
+
+
+def test_whether_and_since_when_the_diagnosis_may_be_acted_upon_is_a_metric(live: Agent) -> None:
+    wait_for(lambda: metrics(live)["gnt_health_diagnosis_firm"] == 1, live)
+    checked = metrics(live)["gnt_health_diagnosis_checked_timestamp_seconds"]
+    assert abs(time.time() - checked) < 60
+
+
+def test_what_was_never_confirmed_is_very_old_and_not_firm() -> None:
+    """Else an alert on the age of the diagnosis would stay silent for want of a number."""
+    with agent(commands='"fine"', scripts={"diagnose/fine": OK}, more="confirm = 100") as running:
+        wait_for(lambda: metrics(running)["gnt_health_runner_up"] == 1, running)
+        found = metrics(running)
+        assert found["gnt_health_diagnosis_checked_timestamp_seconds"] == 0
+        assert found["gnt_health_diagnosis_changed_timestamp_seconds"] == 0
+        assert found["gnt_health_diagnosis_firm"] == 0
+
+
 def _loaded(module: str) -> set[str]:
     text = f"import sys, {module}; print(*sys.modules)"
     out = subprocess.run(
@@ -91,6 +113,7 @@ RUNNER_NEVER: tuple[str, ...] = (
 )
 FRONT_NEVER: tuple[str, ...] = (
     *("cryptography", "jsonschema", "click", "numpy", "nodeagent.maintd"),
+    *("prometheus_client", "http.server"),  # only once it is asked for its metrics
     *("nodeagent.protocol.envelope", "nodeagent.protocol.signature", "nodeagent.agent.runner"),
     *("nodeagent.agent.command", "nodeagent.agent.whitelist", "nodeagent.agent.orders"),
     *("nodeagent.agent.receipts", "nodeagent.agent.ssconf", "nodeagent.agent.diagnose"),

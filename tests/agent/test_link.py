@@ -5,7 +5,7 @@ import os
 import stat
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -28,7 +28,7 @@ async def echo(asked: Frame) -> Frame:
 @asynccontextmanager
 async def served(folder: Path, allowed: frozenset[int] = ME) -> AsyncIterator[str]:
     path = str(folder / "socket")
-    server = await listen(path, allowed, -1, echo)
+    server = await listen(path, allowed, -1, lambda: echo)
     try:
         yield path
     finally:
@@ -48,6 +48,16 @@ def test_answers_come_to_those_who_asked(tmp_path: Path) -> None:
         link = Link(path)
         answers = await asyncio.gather(*(link.ask({"n": n}) for n in range(50)))
         assert [answer["echo"]["n"] for answer in answers] == list(range(50))
+        link.close()
+
+    story(tmp_path, tell)
+
+
+def test_those_who_ask_at_once_share_one_connection(tmp_path: Path) -> None:
+    async def tell(path: str) -> None:
+        link = Link(path)
+        slow, other = await asyncio.gather(link.ask({"verb": "slow"}), link.ask({"n": 1}))
+        assert (slow, other) == ({"echo": {"verb": "slow"}}, {"echo": {"n": 1}})
         link.close()
 
     story(tmp_path, tell)
@@ -93,6 +103,85 @@ def test_a_runner_that_restarts_is_found_again(tmp_path: Path) -> None:
             assert not link.connected
 
     asyncio.run(main())
+
+
+def test_a_connection_given_up_neither_breaks_its_successor_nor_is_heard(tmp_path: Path) -> None:
+    """The runner hung with a question half sent; it comes back while the next one is asked."""
+    heard: list[int] = []
+    hung = asyncio.Event()
+
+    async def hangs_first(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heard.append(0)
+        me = len(heard) - 1
+        if me == 0:
+            await hung.wait()
+        with suppress(OSError):
+            while await read_frame(reader) is not None:
+                heard[me] += 1
+                await asyncio.sleep(0.3)
+                writer.write(frame({"from": me}))
+        writer.close()
+
+    async def main() -> None:
+        server = await asyncio.start_unix_server(hangs_first, tmp_path / "socket")
+        link = Link(str(tmp_path / "socket"))
+        with pytest.raises(Unavailable, match="does not answer"):
+            await link.ask({"much": "x" * 6_000_000}, seconds=0.3)
+        second = asyncio.create_task(link.ask({"n": 2}))
+        while len(heard) < 2:
+            await asyncio.sleep(0.01)
+        hung.set()
+        assert await second == {"from": 1}
+        assert link.connected
+        assert heard == [0, 1], "of the first question nothing more was sent"
+        link.close()
+        server.close()
+
+    asyncio.run(asyncio.wait_for(main(), 10))
+
+
+def test_an_end_that_is_noticed_late_is_not_the_successor_s(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noticed = asyncio.Event()
+
+    async def late(reader: asyncio.StreamReader) -> Frame | None:
+        found = await read_frame(reader)
+        if found is None:
+            await noticed.wait()
+        return found
+
+    async def tell(path: str) -> None:
+        link = Link(path)
+        with monkeypatch.context() as patched:
+            patched.setattr(module, "read_frame", late)
+            with pytest.raises(Unavailable, match="does not answer"):
+                await link.ask({"verb": "slow"}, seconds=0.05)
+            await asyncio.sleep(0.3)
+        second = asyncio.create_task(link.ask({"verb": "slow"}))
+        await asyncio.sleep(0.05)
+        noticed.set()
+        assert await second == {"echo": {"verb": "slow"}}
+        link.close()
+
+    story(tmp_path, tell)
+
+
+def test_an_answer_nobody_asked_for_ends_the_connection(tmp_path: Path) -> None:
+    async def talks(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_frame(reader)
+        writer.write(frame({"n": 1}) + frame({"n": 2}))
+
+    async def main() -> None:
+        server = await asyncio.start_unix_server(talks, tmp_path / "socket")
+        link = Link(str(tmp_path / "socket"))
+        assert await link.ask({}) == {"n": 1}
+        await asyncio.sleep(0.05)
+        assert not link.connected, "nor is it taken for the answer to the next question"
+        link.close()
+        server.close()
+
+    asyncio.run(asyncio.wait_for(main(), 10))
 
 
 def test_a_bug_in_a_verb_ends_the_connection_at_once_and_only_that(tmp_path: Path) -> None:

@@ -66,6 +66,43 @@ def test_every_refusal_has_its_reason(changes: dict[str, Any], why: str) -> None
     assert why in refused.why
 
 
+QUEUED: dict[str, Any] = {
+    "text": '{"index":"0"}',
+    "stdin": digest('{"index":"0"}'),
+    "command": "heal",
+    "seconds": 5,
+}
+LISTS = replace(VIEW, queue=("heal",), diagnosis=None)
+
+
+def test_an_order_of_the_queue_runs_what_is_listed_for_it_whatever_the_node_has() -> None:
+    assert judged(view=LISTS, **QUEUED) == Run(replace(ORDER, **QUEUED))
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"view": VIEW}, "heal is not listed for the queue (repair.queue-commands)"),
+        ({"command": "fix"}, "fix is not listed for the queue"),
+        ({"signer": "CC:DD"}, "no master candidate's certificate"),
+        ({"name": "n2"}, "meant for node 'n2'"),
+        ({"expires": NOW - 5}, "valid for -5 ms"),
+        ({"running": RECEIPT}, "is still running"),
+        ({"view": replace(LISTS, enabled=False)}, "switched off"),
+    ],
+)
+def test_every_refusal_of_the_queue_has_its_reason(changes: dict[str, Any], why: str) -> None:
+    refused = judged(**{"view": LISTS, **QUEUED, **changes})
+    assert isinstance(refused, Refused), refused
+    assert why in refused.why
+
+
+def test_what_is_listed_for_the_queue_needs_a_diagnosis_where_no_entry_comes_with_it() -> None:
+    refused = judged(view=replace(VIEW, queue=("heal",)), command="heal")
+    assert isinstance(refused, Refused)
+    assert "asks for fix, not heal" in refused.why
+
+
 def test_a_known_order_gives_its_receipt_even_when_it_has_expired() -> None:
     late = replace(VIEW, now=NOW + 10**9)
     assert judged(receipt=RECEIPT, view=late) == Known(RECEIPT)

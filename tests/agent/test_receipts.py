@@ -119,6 +119,16 @@ def test_a_receipt_is_whole_wherever_the_writer_is_killed(tmp_path: Path) -> Non
         assert found == replace(found, output="x" * 999)
 
 
+def test_what_a_killed_writer_left_is_swept_away_and_nothing_else(tmp_path: Path) -> None:
+    kept = receipt(Progress.DONE)
+    Receipts(str(tmp_path)).keep(kept)
+    others = {tmp_path / name for name in (".new-0", "new-0123456789abcdef", "README")}
+    for path in (tmp_path / ".new-0123456789abcdef", *others):
+        path.touch()
+    assert Receipts(str(tmp_path)).get(kept.order) == kept
+    assert set(tmp_path.iterdir()) == others | {tmp_path / f"{kept.order}.json"}
+
+
 def test_an_end_that_cannot_be_written_frees_the_node_and_is_failed_after_a_restart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,8 +1,10 @@
 """The runner over its real socket, with real commands."""
 
 import asyncio
+import grp
 import json
 import os
+import pwd
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
@@ -17,10 +19,17 @@ from nodeagent.agent.runner import Runner
 from nodeagent.errors import Unavailable
 from nodeagent.protocol.canonical import read
 from nodeagent.protocol.envelope import Purpose, unseal
-from nodeagent.protocol.messages import Order, Progress, Receipt, Report, digest
-from nodeagent.protocol.order import order_bytes, seal_order
-from nodeagent.protocol.signature import sign
-from tests.agent.place import CLUSTER, ME, NODE, Place, client_pem, safe_folder
+from nodeagent.protocol.messages import Progress, Receipt, Report
+from tests.agent.place import (
+    CLUSTER,
+    ME,
+    NODE,
+    SICK_TEXT,
+    Place,
+    client_pem,
+    safe_folder,
+    sealed_order,
+)
 
 SALT = "0123456789abcdef"
 OK = """#!/bin/sh
@@ -29,7 +38,6 @@ echo '{"status": "Ok"}'
 SICK = """#!/bin/sh
 echo '{"status": "live-repair", "command": "fix", "details": {"bay": 7}}'
 """
-SICK_TEXT = '{"command":"fix","details":{"bay":7},"status":"live-repair"}'
 
 
 @pytest.fixture
@@ -43,7 +51,10 @@ async def running(place: Place) -> AsyncIterator[tuple[Runner, Link]]:
     runner = Runner(place.load(), owner=ME, reload=place.load)
     stop = asyncio.Event()
     task = asyncio.create_task(runner.run(stop))
-    await runner.started.wait()
+    started = asyncio.create_task(runner.started.wait())
+    await asyncio.wait({task, started}, return_when=asyncio.FIRST_COMPLETED)
+    if task.done():
+        task.result()  # it could not start, and says why
     link = Link(place.load().agent.socket)
     try:
         yield runner, link
@@ -76,24 +87,6 @@ async def until(
             return found
         assert time.monotonic() < deadline, found
         await asyncio.sleep(0.05)
-
-
-def sealed_order(place: Place, text: str = SICK_TEXT, **changes: Any) -> bytes:
-    now = time.time_ns() // 1_000_000
-    members: dict[str, Any] = {
-        "id": str(uuid4()),
-        "cluster": CLUSTER,
-        "node": place.uuid,
-        "name": NODE,
-        "incident": str(uuid4()),
-        "command": "fix",
-        "stdin": digest(text),
-        "issued": now,
-        "expires": now + 30_000,
-    }
-    order = Order(**{**members, **changes})
-    certificate, signature = sign(place.master_pem, order_bytes(place.key, order))
-    return seal_order(place.key, order, certificate, signature)
 
 
 async def send(link: Link, raw: bytes) -> Frame:
@@ -222,7 +215,7 @@ def test_a_hanging_command_delays_no_other(place: Place) -> None:
 
     async def tell(runner: Runner, link: Link) -> None:
         found = await until(place, link, lambda r: r.diagnosis, seconds=5)
-        assert json.loads(found.diagnosis or "")["details"].keys() == {"check"}
+        assert found.diagnosis == SICK_TEXT
 
     story(place, tell)
 
@@ -239,6 +232,60 @@ def test_wrong_new_settings_change_nothing(place: Place) -> None:
         place.settings(commands="")
         runner.reload()
         assert runner.settings.diagnose.commands == ()
+
+    story(place, tell)
+
+
+def every(place: Place, period: str, more: str = "") -> None:
+    place.settings(commands='"check"', more=more)
+    config = Path(place.config)
+    config.write_text(config.read_text().replace('every = "1s"', f'every = "{period}"'))
+
+
+def test_a_shorter_period_does_not_wait_for_the_longer_one_s_end(place: Place) -> None:
+    place.command("diagnose", "check", f"#!/bin/sh\necho >>{place.folder}/runs\n{SICK}")
+    every(place, "1h")
+
+    def runs() -> int:
+        file = place.folder / "runs"
+        return len(file.read_text()) if file.exists() else 0
+
+    async def tell(runner: Runner, link: Link) -> None:
+        while not (await link.ask({"verb": "health"}))["runs"]:
+            await asyncio.sleep(0.05)
+        runner.reload()
+        await asyncio.sleep(1.2)
+        assert runs() == 1, "a reload alone is no reason to run"
+        every(place, "1s")
+        runner.reload()
+        await until(place, link, lambda r: r.diagnosis)
+        every(place, "1h")
+        runner.reload()
+        before = runs()
+        await asyncio.sleep(2.2)
+        assert runs() <= before + 1, "one may just have been started"
+
+    story(place, tell)
+
+
+def test_what_needs_a_restart_is_said_table_by_table(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def tell(runner: Runner, link: Link) -> None:
+        before = runner.settings
+        place.settings(port=4711)
+        runner.reload()
+        said = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
+        assert said == ["settings-need-restart [listen] changed; the old one stays"]
+        config = Path(place.config)
+        config.write_text(config.read_text().replace("[agent]", '[agent]\nlog = "debug"'))
+        runner.reload()
+        assert "settings-need-restart [agent] changed" in caplog.text
+        assert runner.settings == before
+        place.settings()
+        caplog.clear()
+        runner.reload()
+        assert [r for r in caplog.records if r.levelname == "WARNING"] == []
 
     story(place, tell)
 
@@ -266,6 +313,72 @@ def test_a_second_runner_is_kept_away(place: Place) -> None:
     story(place, tell)
 
 
+def test_what_another_runner_has_written_since_is_not_forgotten(place: Place) -> None:
+    """Made while the other still ran; what that one did last counts all the same."""
+    stdin = prepare(place)
+    order = str(uuid4())
+    late = Runner(place.load(), owner=ME, reload=place.load)
+
+    async def tell(runner: Runner, link: Link) -> None:
+        await until(place, link, lambda r: r.diagnosis)
+        await send(link, sealed_order(place, id=order))
+        await receipt(place, link, order)
+
+    async def after() -> None:
+        stop = asyncio.Event()
+        task = asyncio.create_task(late.run(stop))
+        await late.started.wait()
+        link = Link(place.load().agent.socket)
+        assert (await report(place, link)).diagnosis == SICK_TEXT
+        assert "sealed" in await send(link, sealed_order(place, id=order))
+        assert (await receipt(place, link, order)).progress is Progress.DONE
+        link.close()
+        stop.set()
+        await task
+
+    story(place, tell)
+    asyncio.run(after())
+    assert stdin.read_text() == SICK_TEXT, "once"
+
+
+def test_a_runner_that_is_kept_away_touches_nothing(place: Place) -> None:
+    receipts = place.folder / "state" / "receipts"
+
+    async def tell(runner: Runner, link: Link) -> None:
+        halves = [place.folder / "state" / f".new-{'0' * 16}", receipts / f".new-{'1' * 16}"]
+        for half in halves:
+            half.touch()  # the other is writing it now
+        other = receipts / "6f3b1d5e-0002-4000-8000-000000000002.json"
+        other.write_text("half")
+        with pytest.raises(Unavailable, match="another runner"):
+            await Runner(place.load(), owner=ME).run(asyncio.Event())
+        assert all(half.exists() for half in halves)
+        other.unlink()
+
+    async def next_one(runner: Runner, link: Link) -> None:
+        assert not [*place.folder.glob("state/**/.new-*")], "left by one that was killed"
+
+    story(place, tell)
+    story(place, next_one)
+
+
+def test_a_front_whose_group_has_no_entry_is_let_in_by_number(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_entry(_: int) -> None:
+        raise KeyError("no such group")
+
+    row = ("nodeagent", "x", os.getuid(), os.getgid(), "", "/", "/bin/false")
+    monkeypatch.setattr(pwd, "getpwnam", lambda _: pwd.struct_passwd(row))
+    monkeypatch.setattr(grp, "getgrgid", no_entry)
+
+    async def tell(runner: Runner, link: Link) -> None:
+        assert (await report(place, link)).diagnosis == '{"status":"Ok"}'
+        assert os.stat(place.load().agent.socket).st_gid == os.getgid()
+
+    story(place, tell)
+
+
 def test_a_repair_and_a_diagnose_command_of_one_name_are_two(place: Place) -> None:
     place.command("diagnose", "fix", f"#!/bin/sh\nsleep 0.5\n{SICK.partition(chr(10))[2]}")
     place.command("repair", "fix", FIX.format(folder=place.folder, code=0))
@@ -278,6 +391,22 @@ def test_a_repair_and_a_diagnose_command_of_one_name_are_two(place: Place) -> No
             await asyncio.sleep(0.02)
         assert "sealed" in await send(link, sealed_order(place, id=order))
         assert (await receipt(place, link, order)).progress is Progress.DONE
+
+    story(place, tell)
+
+
+def test_a_second_front_does_not_speak_for_the_first(place: Place) -> None:
+    """Each says hello with a certificate of its own, and reports are sealed to that."""
+
+    async def tell(runner: Runner, link: Link) -> None:
+        path = place.load().agent.socket
+        first = Link(path, on_connect=lambda: {"verb": "hello", "tls": "1" * 64})
+        second = Link(path, on_connect=lambda: {"verb": "hello", "tls": "2" * 64})
+        wanted = ((first, "1" * 64), (second, "2" * 64), (first, "1" * 64), (link, ""))
+        for asker, tls in wanted:
+            assert (await report(place, asker)).tls == tls
+        first.close()
+        second.close()
 
     story(place, tell)
 
@@ -312,6 +441,71 @@ def test_a_missing_key_is_said_and_not_reported(place: Place) -> None:
         assert await link.ask({"verb": "report", "salt": SALT}) == {"error": "unavailable"}
         health = await link.ask({"verb": "health"})
         assert (health["ready"], "hmac.key" in health["why"]) == (False, True)
+
+    story(place, tell)
+
+
+def test_a_trouble_that_comes_back_is_said_again(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    key = place.key_file.read_bytes()
+
+    def said() -> int:
+        return len([r for r in caplog.records if "cannot-answer verb=report" in r.getMessage()])
+
+    async def tell(runner: Runner, link: Link) -> None:
+        for times in (1, 2):
+            place.key_file.unlink()
+            for _ in range(3):
+                assert "error" in await link.ask({"verb": "report", "salt": SALT})
+                assert "need" in await link.ask({"verb": "health"}), "another verb is well"
+            assert said() == times
+            place.key_file.write_bytes(key)
+            place.key_file.chmod(0o440)
+            assert "sealed" in await link.ask({"verb": "report", "salt": SALT})
+
+    story(place, tell)
+
+
+def test_a_command_taken_up_again_is_said_to_be_unusable_again(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def tell(runner: Runner, link: Link) -> None:
+        for times in (1, 2):
+            place.settings(commands='"absent"')
+            runner.reload()
+            while (await link.ask({"verb": "health"}))["runs"].get("unusable", 0) < times:
+                await asyncio.sleep(0.05)
+            assert caplog.text.count("diagnose-unusable command=absent") == times
+            place.settings()
+            runner.reload()
+
+    story(place, tell)
+
+
+JITTER = """#!/bin/sh
+echo x >>{folder}/runs
+printf '{{"status": "evacuate", "details": {{"age": %d}}}}' $(wc -l <{folder}/runs)
+"""
+
+
+def test_a_command_whose_output_never_settles_is_said_once(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    place.command("diagnose", "check", JITTER.format(folder=place.folder))
+    every(place, "1h")
+
+    async def tell(runner: Runner, link: Link) -> None:
+        while not (await link.ask({"verb": "health"}))["runs"]:
+            await asyncio.sleep(0.05)
+        for _ in range(8):
+            await runner.diagnose("check")
+        said = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
+        why = "output never settles: at /details/age first 5, then 6"
+        assert said == [f"diagnose-unsettled command=check why='{why}'"]
+        assert (await report(place, link)).unusable.keys() == {"check"}
+        health = await link.ask({"verb": "health"})
+        assert (health["firm"], health["unusable"]) == (False, ["check"])
 
     story(place, tell)
 

@@ -185,12 +185,22 @@ def test_the_folder_itself_may_be_a_link_folder(folder: Path) -> None:
     assert text_of(found) == GOOD.encode()
 
 
+@pytest.mark.parametrize("written", ["{}/", "{}//", "{}/.", "/.{}"])
+def test_a_link_folder_may_be_written_with_a_slash_at_its_end(folder: Path, written: str) -> None:
+    put(folder, "tool")
+    (folder / "alias").symlink_to("tool")
+    links = [written.format(folder)]
+    found = look_up(str(folder), "alias", owner=OWNER, link_folders=links)
+    assert isinstance(found, Vetted), found
+    found.close()
+
+
 @pytest.mark.skipif(IS_ROOT, reason="root is an owner everybody trusts: run as an ordinary user")
 def test_an_ordinary_users_folder_is_not_roots(folder: Path) -> None:
     put(folder, "tool")
     found = look_up(str(folder), "tool")
     assert isinstance(found, Refused)
-    assert "not by root" in found.why
+    assert f"is owned by uid {OWNER.uid}, not by root" in found.why
 
 
 def test_owner_is_exact_for_files(folder: Path) -> None:

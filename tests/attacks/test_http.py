@@ -11,8 +11,6 @@ import json
 import os
 import socket
 import ssl
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -22,7 +20,9 @@ from pathlib import Path
 import pytest
 
 from nodeagent.web.exchange import Request, Response
-from nodeagent.web.server import Limits, Server
+from nodeagent.web.refusal import Limits
+from nodeagent.web.server import Server
+from nodeagent.web.tls import make_certificate, server_tls
 from tests.web.live import Agent, agent, read_all, resident, untrusting, wait_for
 
 HEALTHY = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -84,11 +84,15 @@ def drip(port: int, raw: bytes, pause: float) -> tuple[bytes, float]:
             with suppress(OSError):
                 connection.send(raw[index : index + 1])
             time.sleep(pause)
-            with suppress(BlockingIOError):
+            try:
                 part = connection.recv(65536)
-                answer += part
-                if not part:
-                    break
+            except BlockingIOError:
+                continue
+            except ConnectionResetError:  # what came before is read: this one came too late
+                break
+            answer += part
+            if not part:
+                break
         return answer, time.monotonic() - began
 
 
@@ -216,7 +220,7 @@ def test_h02_stalled_handshakes_count_delay_nobody_and_end(secure: Agent) -> Non
 
 
 def test_h02_handshakes_are_counted_from_the_first_moment() -> None:
-    with serving(Limits(connections=10), tls=server_tls()) as (server, port):
+    with serving(Limits(connections=10), tls=server_tls(make_certificate())) as (server, port):
         with ExitStack() as stack:
             for _ in range(50):
                 stack.enter_context(socket.create_connection(("127.0.0.1", port), 5))
@@ -238,7 +242,7 @@ def test_h02_large_answers_and_bodies_pass_through_tls() -> None:
     def echo(request: Request) -> Response:
         return Response(200, request.body * 40)
 
-    with serving(Limits(), tls=server_tls()) as (server, port):
+    with serving(Limits(), tls=server_tls(make_certificate())) as (server, port):
         server.handler = echo
         body = os.urandom(200_000)
         with untrusting().wrap_socket(socket.create_connection(("127.0.0.1", port), 10)) as peer:
@@ -555,17 +559,3 @@ def client_hello() -> bytes:
     with suppress(ssl.SSLWantReadError):
         session.do_handshake()
     return outgoing.read()
-
-
-def server_tls() -> ssl.SSLContext:
-    from nodeagent.agent import selfsigned
-
-    made = subprocess.run(
-        [sys.executable, "-I", selfsigned.__file__], stdout=subprocess.PIPE, check=True
-    ).stdout
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    fd = os.memfd_create("certificate")
-    os.write(fd, made)
-    context.load_cert_chain(f"/proc/self/fd/{fd}")
-    os.close(fd)
-    return context

@@ -23,10 +23,21 @@ from nodeagent.errors import MessageError
 from nodeagent.model.diagnosis import Diagnosis, Need, Unusable
 from nodeagent.protocol.canonical import MAX_DEPTH, canonical, printable, read, read_text
 from nodeagent.protocol.look import Expected, Look, Seen, judge_answer
-from nodeagent.protocol.messages import diagnosis_of, read_diagnosis
+from nodeagent.protocol.messages import COMMAND_DEPTH, diagnosis_of
 from nodeagent.web.client import fetch
 from tests.agent.place import CLUSTER, NODE
 from tests.web.live import Agent, agent, wait_for
+
+
+def read_diagnosis(raw: bytes) -> Diagnosis:
+    """Read what a command printed, as `interpret` does."""
+    return diagnosis_of(read(raw, depth=COMMAND_DEPTH))
+
+
+def nested(levels: int) -> bytes:
+    """A diagnosis that many levels deep."""
+    return b'{"status":"Ok","details":' + b"[" * (levels - 1) + b"]" * (levels - 1) + b"}"
+
 
 BAD = {
     "J01 0xff": b'{"status":"\xff"}',
@@ -46,6 +57,7 @@ BAD = {
     "J04 deep lists": b'{"status":"Ok","details":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
     "J04 deep objects": b'{"a":' * 20_000 + b"1" + b"}" * 20_000,
     "J04 deep, never closed": b"[" * 200_000,
+    "J04 as deep as no merged diagnosis could hold": nested(COMMAND_DEPTH + 1),
     "J05 5,000 digits": b'{"status":"Ok","details":' + b"9" * 5000 + b"}",
     "J05 leading zero": b'{"status":"Ok","details":007}',
     "J05 plus": b'{"status":"Ok","details":+1}',
@@ -107,6 +119,10 @@ GOOD = {
 @pytest.mark.parametrize("raw", GOOD.values(), ids=GOOD.keys())
 def test_odd_but_good_documents_are_read(raw: bytes) -> None:
     assert read(raw) == json.loads(raw)
+
+
+def test_j04_a_command_may_nest_as_deep_as_a_merged_diagnosis_can_hold() -> None:
+    assert isinstance(interpret(Finished(0, nested(COMMAND_DEPTH), b""), Reading()), Diagnosis)
 
 
 def test_j08_many_keys_are_read_in_no_time() -> None:

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.bench.table import row
 from tests.real import vcluster
 from tests.web.live import agent, free_port, resident, wait_for
 
@@ -133,19 +134,6 @@ def hung(slice_: int, rounds: int) -> dict[str, Any]:
         goal="<= 1.25",
         met=one <= 1.25 * other,
     )
-
-
-def row(
-    name: str,
-    ours: float | None,
-    peer: float | None,
-    *,
-    goal: str | None = None,
-    met: bool | None = None,
-) -> dict[str, Any]:
-    """One line of the table; `met` is None where there is no goal or no peer."""
-    ratio = ours / peer if ours is not None and peer else None
-    return {"name": name, "ours": ours, "peer": peer, "ratio": ratio, "goal": goal, "met": met}
 
 
 def _latency(

@@ -7,15 +7,16 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from nodeagent.protocol.canonical import read
 from nodeagent.protocol.messages import Progress, Receipt
-from tests.agent.place import NODE, Place, safe_folder
-from tests.agent.test_runner import FIX, OK, SICK, SICK_TEXT, sealed_order
+from tests.agent.place import NODE, SICK_TEXT, Place, safe_folder, sealed_order
+from tests.agent.test_runner import FIX, OK, SICK
 
 root = pytest.mark.skipif(
     os.getuid() != 0, reason="commands must belong to root; run as root: sudo make test"
@@ -25,6 +26,7 @@ root = pytest.mark.skipif(
 @pytest.fixture
 def place() -> Iterator[Place]:
     with safe_folder() as folder:
+        folder.chmod(0o755)  # as /etc is: the front's user, where there is one, reads here too
         yield Place(folder)
 
 
@@ -35,9 +37,40 @@ def run(
     return subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=60)
 
 
+def drop_in(place: Place, text: str) -> Path:
+    (place.folder / "conf.d").mkdir(mode=0o755, exist_ok=True)
+    path = place.folder / "conf.d" / "10-test.toml"
+    path.write_text(text)
+    path.chmod(0o644)
+    return path
+
+
 def test_check_config_says_who_we_are(place: Place) -> None:
     done = run(place, "check-config")
     assert (done.returncode, done.stdout) == (0, f"ok: node {NODE} of cluster cluster.example\n")
+
+
+@root
+@pytest.mark.parametrize(
+    ("name", "mode"), [("agent.toml", 0o600), ("conf.d", 0o700), ("conf.d/10-test.toml", 0o640)]
+)
+def test_check_config_judges_by_the_fronts_user_too(place: Place, name: str, mode: int) -> None:
+    """The runner is root and reads everything; the front would end, or miss a drop-in."""
+    drop_in(place, 'agent.front = "nobody"')
+    assert run(place, "check-config").returncode == 0
+    (place.folder / name).chmod(mode)
+    done = run(place, "check-config")
+    assert (done.returncode, done.stdout) == (78, "")
+    assert "the front, as user nobody, cannot start: " in done.stderr
+    assert f"{place.folder / name}: Permission denied" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_check_config_names_a_front_that_is_no_user(place: Place) -> None:
+    drop_in(place, 'agent.front = "nodeagnet"')
+    done = run(place, "check-config")
+    assert done.returncode == 0
+    assert 'agent.front is "nodeagnet", and there is no such user' in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -57,6 +90,14 @@ def test_a_wrong_setting_is_one_line_and_exit_78(
         assert said in done.stderr
         assert done.stderr.count("\n") == 1
         assert done.stderr.startswith("nodeagent: ")
+
+
+@pytest.mark.parametrize("verb", ["check-config", "commands", "runner", "front", "run"])
+def test_a_settings_file_asked_for_by_name_must_be_there(place: Place, verb: str) -> None:
+    missing = str(place.folder / "agnet.toml")
+    done = run(place, verb, config=missing)
+    assert (done.returncode, done.stdout) == (78, "")
+    assert done.stderr == f"nodeagent: {missing}: No such file or directory\n"
 
 
 def test_a_wrong_cluster_tag_is_refused_with_its_key(place: Place) -> None:
@@ -102,6 +143,47 @@ def test_commands_shows_every_file_with_its_verdict_and_reason(place: Place) -> 
 
 
 @root
+def test_commands_does_not_say_runs_of_what_is_switched_off(place: Place) -> None:
+    place.command("diagnose", "new", OK)
+    place.command("repair", "fix", OK)
+    drop_in(place, "repair.enabled = false")
+    place.settings(commands='"new"', more="[diagnose.command.new]\naudit = true")
+    done = run(place, "commands", "--json")
+    assert [(row["name"], row["verdict"]) for row in json.loads(done.stdout)] == [
+        ("new", "runs, not reported (audit)"),
+        ("fix", "may run, but repair.enabled is false"),
+    ]
+    assert done.returncode == 0
+
+
+@root
+def test_commands_does_not_call_absent_what_it_did_not_look_at(place: Place) -> None:
+    place.command("diagnose", "check", OK)
+    (place.folder / "diagnose").chmod(0o775)
+    place.settings(commands='"check"')
+    done = run(place, "commands")
+    assert "folder refused" in done.stdout
+    assert (done.returncode, done.stderr) == (1, "")
+
+
+@root
+def test_check_config_names_configured_commands_that_will_not_run(place: Place) -> None:
+    place.command("diagnose", "check", OK)
+    place.command("diagnose", "open", OK).chmod(0o777)
+    more = '[diagnose.command.check]\nnagios = {2 = "live-repair"}\nrepair = "fix"'
+    place.settings(commands='"check", "open", "absent"', more=more)
+    done = run(place, "check-config")
+    assert done.returncode == 0
+    assert [line for line in done.stderr.splitlines() if "configured" in line] == [
+        "nodeagent: diagnose command open is configured, but will not run:"
+        " mode 0777 is more open than 0755",
+        "nodeagent: diagnose command absent is configured, but will not run:"
+        " No such file or directory",
+        "nodeagent: repair command fix is configured, but will not run: No such file or directory",
+    ]
+
+
+@root
 def test_diagnose_prints_the_canonical_diagnosis(place: Place) -> None:
     place.command("diagnose", "check", SICK)
     place.settings(commands='"check"')
@@ -123,12 +205,89 @@ def test_diagnose_names_what_cannot_be_used(place: Place) -> None:
 
 
 @root
+def test_diagnose_passes_standard_error_on(place: Place) -> None:
+    """All of it, line by line; of the log it is only the head."""
+    text = "i=0; while [ $i -lt 99 ]; do echo line $i >&2; i=$((i+1)); done; printf '\\033[2J' >&2"
+    place.command("diagnose", "check", SICK + text + "\n")
+    done = run(place, "diagnose", "check")
+    assert (done.returncode, done.stdout) == (0, SICK_TEXT + "\n")
+    lines = [f"check: line {number}" for number in range(99)]
+    assert done.stderr.splitlines() == [*lines, "check: \\x1b[2J"]
+
+
+@root
+def test_diagnose_shows_audited_commands_apart(place: Place) -> None:
+    place.command("diagnose", "check", OK)
+    place.command("diagnose", "new", SICK)
+    place.settings(commands='"check", "new"', more="[diagnose.command.new]\naudit = true")
+    done = run(place, "diagnose")
+    assert (done.returncode, done.stdout) == (0, '{"status":"Ok"}\n')
+    assert done.stderr == f"nodeagent: new (audit, not reported) says {SICK_TEXT}\n"
+    alone = run(place, "diagnose", "new")
+    assert (alone.returncode, alone.stdout, alone.stderr) == (0, "", done.stderr)
+    both = json.loads(run(place, "diagnose", "--json").stdout)
+    assert (both["diagnosis"], both["audit"]) == ({"status": "Ok"}, ["new"])
+    assert both["commands"]["new"] == json.loads(SICK_TEXT)
+    place.command("diagnose", "new", "#!/bin/sh\nexit 3\n")
+    broken = run(place, "diagnose")
+    assert (broken.returncode, broken.stdout) == (1, done.stdout)
+    assert "nodeagent: new: exit code 3" in broken.stderr
+
+
+@root
+def test_a_wrong_tag_is_said_and_hides_nothing(place: Place) -> None:
+    place.command("diagnose", "check", SICK)
+    place.ssconf("cluster_tags", "nodeagent:evry:5m\n")
+    said = "nodeagent: tags ignored: cluster tag nodeagent:evry:5m: unknown setting 'evry'\n"
+    done = run(place, "diagnose", "check")
+    assert (done.returncode, done.stdout, done.stderr) == (0, SICK_TEXT + "\n", said)
+    listed = run(place, "commands")
+    assert (listed.returncode, listed.stderr) == (0, said)
+    assert "check" in listed.stdout
+
+
+@root
 def test_nobody_elses_command_runs(place: Place) -> None:
     place.command("diagnose", "check", SICK)
     os.chown(place.folder / "diagnose" / "check", 65534, 65534)
     done = run(place, "diagnose", "check")
     assert (done.returncode, done.stdout) == (1, "")
     assert "owned by 65534:65534" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("host", "said"),
+    [
+        ("node9", '"node9" is neither a node of this cluster nor an address'),
+        ("a" * 70, "is neither a node of this cluster nor an address"),
+        ("", '"" is neither'),
+        ("a\nb", r'"a\nb" is neither'),
+        ("fe80::1%e\x1b0", "is neither"),
+        ("node2", "short for node2.example and node2.other"),
+        ("192.0.2.9", "no node's address here; --node tells"),
+    ],
+)
+def test_report_says_whom_it_does_not_know(place: Place, host: str, said: str) -> None:
+    others = "node2.example 192.0.2.2\nnode2.other 192.0.2.3\n"
+    place.ssconf("node_primary_ips", f"{NODE} 127.0.0.1\n{others}")
+    done = run(place, "report", host)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("host", ["node1", NODE, "127.0.0.1"])
+def test_report_knows_a_node_by_short_name_full_name_and_address(place: Place, host: str) -> None:
+    done = run(place, "report", host, "--port", str(free_port()))
+    assert done.returncode == 69
+    assert f"{host}: no report: " in done.stderr
+    assert "refused" in done.stderr
+
+
+@pytest.mark.parametrize("seconds", ["nan", "-1", "0", "inf"])
+def test_report_waits_a_finite_time(place: Place, seconds: str) -> None:
+    done = run(place, "report", NODE, "--timeout", seconds)
+    assert (done.returncode, "--timeout" in done.stderr) == (2, True)
 
 
 def free_port() -> int:
@@ -140,16 +299,18 @@ def free_port() -> int:
 class Agent:
     """`nodeagent run` as a process of its own."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Place, *, start_new_session: bool = False) -> None:
         self.place, self.port = place, free_port()
         place.settings(port=self.port, commands='"check"')
         self.log = place.folder / "log"
-        self.process = self._start()
+        self.process = self._start(start_new_session=start_new_session)
 
-    def _start(self) -> "subprocess.Popen[bytes]":
+    def _start(self, *, start_new_session: bool = False) -> "subprocess.Popen[bytes]":
         command = [sys.executable, "-m", "nodeagent.cli.nodeagent", "-c", self.place.config, "run"]
         with self.log.open("ab") as log:
-            return subprocess.Popen(command, stderr=log, stdout=log)
+            return subprocess.Popen(
+                command, stderr=log, stdout=log, start_new_session=start_new_session
+            )
 
     def report(self, *more: str) -> subprocess.CompletedProcess[str]:
         return run(self.place, "report", NODE, *more)
@@ -174,6 +335,7 @@ def test_run_report_and_stop(place: Place) -> None:
         shown = agent.report()
         assert shown.returncode == 0
         assert SICK_TEXT in shown.stdout
+        assert shown_row(shown.stdout, "firm") == "yes"
         plain = agent.report("--plain")
         assert plain.returncode == 69
         assert "no report" in plain.stderr
@@ -189,6 +351,40 @@ def test_run_report_and_stop(place: Place) -> None:
     assert "runner-stopped" in agent.log.read_text()
 
 
+def shown_row(text: str, label: str) -> str:
+    rows = dict(line.split(":", 1) for line in text.splitlines())
+    return rows[label].strip()
+
+
+JITTER = """#!/bin/sh
+echo "{\\"status\\": \\"evacuate\\", \\"details\\": $(date +%s%N)}"
+"""
+
+
+@root
+def test_report_says_what_stands_against_the_diagnosis(place: Place) -> None:
+    drop_in(place, "[diagnose]\nconfirm = 100\nconfirm-worse = 2")
+    place.command("diagnose", "check", JITTER)
+    agent = Agent(place)
+    try:
+        agent.until_reports('"diagnosis": null')
+        shown = agent.report().stdout
+        assert shown_row(shown, "diagnosis") == "none confirmed yet"
+        assert shown_row(shown, "firm").startswith("no; a command counts from when")
+        place.command("diagnose", "check", SICK)
+        agent.until_reports('"firm": true')
+        place.command("diagnose", "check", OK)  # which counts after a hundred runs
+        agent.until_reports('"firm": false')
+        shown = agent.report().stdout
+        assert shown_row(shown, "diagnosis") == SICK_TEXT
+        assert "contradicted by the last run" in shown_row(shown, "firm")
+        place.command("diagnose", "check", "#!/bin/sh\nexit 1\n")
+        agent.until_reports("exit code 1")
+        assert "unusable" in shown_row(agent.report().stdout, "firm")
+    finally:
+        agent.stop()
+
+
 @root
 def test_a_wrong_tag_from_far_away_stops_no_start(place: Place) -> None:
     place.command("diagnose", "check", SICK)
@@ -196,7 +392,9 @@ def test_a_wrong_tag_from_far_away_stops_no_start(place: Place) -> None:
     agent = Agent(place)
     try:
         agent.until_reports("live-repair")
-        assert "tags-ignored cluster tag nodeagent:evry:5m" in agent.log.read_text()
+        log = agent.log.read_text()
+        assert log.count("nodeagent:evry:5m") == 1
+        assert " error tags-ignored cluster tag nodeagent:evry:5m: unknown setting" in log
     finally:
         assert agent.stop() == 0
 
@@ -224,12 +422,49 @@ def children(pid: int) -> list[int]:
     return [int(child) for child in text.split()]
 
 
+def is_ready(agent: Agent) -> bool:
+    return " runner-started " in agent.log.read_text()
+
+
+PHASES: dict[str, Callable[[Agent], bool]] = {
+    "its first half is begun": lambda agent: len(children(agent.process.pid)) >= 1,
+    "both are begun": lambda agent: len(children(agent.process.pid)) >= 2,
+    "a certificate is made": lambda agent: bool(by_name(agent.process.pid, "selfsigned")),
+    "the runner serves": is_ready,
+}
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_stopped_as_systemd_does_it_ends_well_in_every_phase(place: Place, phase: str) -> None:
+    """All processes of a service are told at once; of one that begins that is the end."""
+    for _ in range(2):
+        agent = Agent(place, start_new_session=True)
+        deadline = time.monotonic() + 20
+        while not PHASES[phase](agent):
+            assert time.monotonic() < deadline, agent.log.read_text()
+        os.killpg(agent.process.pid, signal.SIGTERM)
+        assert agent.process.wait(20) == 0, agent.log.read_text()
+        with pytest.raises(ProcessLookupError):  # nobody is left
+            os.killpg(agent.process.pid, 0)
+        agent.log.unlink()
+
+
+def test_a_half_that_ends_by_itself_ends_the_other_and_is_told(place: Place) -> None:
+    agent = Agent(place)
+    while not is_ready(agent):
+        time.sleep(0.05)
+    runner, _ = children(agent.process.pid)
+    os.kill(runner, signal.SIGKILL)
+    assert agent.process.wait(20) == signal.SIGKILL
+
+
 def by_name(pid: int, word: str) -> list[int]:
     found = []
     for child in children(pid):
-        line = Path(f"/proc/{child}/cmdline").read_bytes()
-        found += [child] if word.encode() in line else []
-        found += by_name(child, word)
+        with suppress(OSError):  # it may end meanwhile
+            line = Path(f"/proc/{child}/cmdline").read_bytes()
+            found += [child] if word.encode() in line else []
+            found += by_name(child, word)
     return found
 
 

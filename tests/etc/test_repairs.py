@@ -143,6 +143,29 @@ def test_calling_the_operator_tells_and_changes_nothing(shipped: Shipped) -> Non
     assert ran.stdout.startswith('told the system log: needs a person: {"faults": [')
 
 
+def test_calling_the_operator_about_what_has_no_details(shipped: Shipped) -> None:
+    ran = shipped.run(CALL, {"status": "live-repair", "command": CALL})
+    assert (ran.code, ran.stdout.count("\n")) == (0, 1)
+    assert ran.stdout.startswith('told the system log: needs a person: {"command": "call-operator"')
+
+
+@pytest.mark.parametrize("details", [{}, {"details": "a text"}, {"details": {"fan": 2}}], ids=str)
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        (RESTART, "no unit is named"),
+        ("remount-rw", "no mount is named"),
+        ("clear-kernel-baseline", "no fault named"),
+    ],
+)
+def test_details_that_name_nothing_are_told_so(
+    shipped: Shipped, command: str, why: str, details: dict[str, Any]
+) -> None:
+    """A diagnosis may have details of any kind, or none."""
+    ran = shipped.run(command, {"status": "live-repair", "command": command, **details})
+    assert (ran.code, ran.complaint) == (1, f"{command}: ValueError: {why}")
+
+
 @pytest.mark.parametrize("stdin", [b"", b"\xff", b"[]", b"[" * 100_000, {"status": "Ok"}])
 def test_calling_the_operator_about_nothing(shipped: Shipped, stdin: object) -> None:
     assert shipped.run(CALL, stdin).complaint.startswith("call-operator: ")

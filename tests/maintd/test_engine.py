@@ -1,274 +1,325 @@
-"""The engine against the simulated cluster, with the power cut at every effect."""
+"""Whole rounds over the simulated cluster: from a diagnosis to a tag, whatever goes wrong."""
 
-import asyncio
-from collections.abc import Callable, Mapping
-from itertools import count
-from typing import Any
+import re
+from dataclasses import replace
 
 import pytest
 
-from nodeagent.cluster.simulated import SimulatedCluster
-from nodeagent.errors import Unavailable
-from nodeagent.maintd.engine import Engine
-from nodeagent.model.action import Action, AddTag, Drain, MovePrimary, RunCommand
-from nodeagent.model.diagnosis import Diagnosis
+from nodeagent.errors import NotMaster, Unavailable
+from nodeagent.model.action import Action, Drain, MovePrimary, MoveSecondary, RunCommand, Scope
 from nodeagent.model.incident import Status
-from nodeagent.model.ledger import Intent, Ledger, Outcome, Policy
-from nodeagent.model.snapshot import Instance, Node, Snapshot
-from nodeagent.protocol.look import Distrusted, Look, Seen, Silent
-from nodeagent.protocol.messages import Report
-from tests.maintd.world import EVACUATE, NOW, OK, REPAIR, node
+from nodeagent.model.ledger import Outcome
+from nodeagent.model.snapshot import Snapshot
+from nodeagent.model.wish import Cancel, Pause, Resume
+from tests.maintd.rig import QUICK, Rig, fleet, mirrored
+from tests.maintd.world import EVACUATE, FAILOVER, OK, REPAIR
 
 
-class Disk:
-    def __init__(self) -> None:
-        self.ledger = Ledger()
-
-    def load(self) -> Ledger:
-        return self.ledger
-
-    def save(self, ledger: Ledger) -> None:
-        self.ledger = ledger
+def broken(**members: object) -> Rig:
+    rig = Rig(fleet(), mirrored(("n3", "n4"), ("n3", "n5"), ("n2", "n3")), **members)  # type: ignore[arg-type]
+    rig.agents.says["n3"] = EVACUATE
+    return rig
 
 
-class Agents:
-    """What the nodes say, and the orders they were given."""
-
-    def __init__(self) -> None:
-        self.sick: dict[str, Diagnosis] = {}
-        self.odd: dict[str, Look] = {}
-        self.ran: list[tuple[str, str, str]] = []
-        self.receipts: dict[str, Outcome] = {}
-        self.result = Outcome.SUCCESS
-
-    async def look(self, snapshot: Snapshot) -> Mapping[str, Look]:
-        return {name: self.odd.get(name) or self._seen(name) for name in snapshot.nodes}
-
-    def _seen(self, name: str) -> Seen:
-        said = self.sick.get(name, OK)
-        report = Report(
-            "c", "", name, "e", 1, NOW, said.text, 10**15, None, {}, True, "n1", "", "0"
-        )
-        return Seen(report, said)
-
-    async def submit(self, intent: Intent, snapshot: Snapshot) -> str:
-        job = f"order-{intent.reason}"
-        assert isinstance(intent.action, RunCommand)
-        if job not in self.receipts:  # the agent runs an order once, however often it comes
-            self.ran.append((intent.node, intent.action.command, intent.action.stdin))
-            self.receipts[job] = self.result
-        return job
-
-    async def outcome(self, job: str, node: Node) -> Outcome:
-        return self.receipts.get(job, Outcome.LOST)
+def test_a_broken_node_is_drained_emptied_taken_offline_and_tagged() -> None:
+    rig = broken()
+    rig.settle()
+    node = rig.cluster.nodes["n3"]
+    assert node.offline
+    assert node.tags == {f"maintd:repairready:{rig.incident('n3').id}"}
+    assert all("n3" not in (i.primary, i.secondary) for i in rig.cluster.instances.values())
+    assert rig.status("n3") is Status.COMPLETED
+    kinds = [job.split("(")[0] for job in rig.jobs()]
+    assert kinds[0] == "Drain"
+    assert kinds[-2:] == ["SetOffline", "Retag"]
+    assert sorted(kinds[1:-2]) == ["MovePrimary"] * 2 + ["MoveSecondary"] * 3
 
 
-class World:
-    """A disk, a cluster and its agents, which outlive any engine."""
-
-    def __init__(self, takes: float = 1.0) -> None:
-        self.time = 0.0
-        self.disk, self.agents = Disk(), Agents()
-        self.cluster = SimulatedCluster.of(
-            lambda: self.time,
-            [node(f"n{i}") for i in range(1, 7)],
-            [Instance("web", "n1", "n2"), Instance("db", "n3", "n1"), Instance("mail", "n4", "n5")],
-        )
-        self.cluster.takes = lambda _: takes
-
-    def engine(self) -> Engine:
-        def now() -> int:
-            return NOW + int(self.time * 1000)
-
-        agents: Any = self.agents
-        return Engine(
-            self.disk, self.cluster, agents, self.agents.look, Policy(), now, oldest=10**16
-        )
-
-    def rounds(self, number: int) -> None:
-        for _ in range(number):
-            asyncio.run(self.engine().one_round())
-            self.time += 1.0
-
-    def actions(self) -> list[Action]:
-        """What was done; tags without the id, which depends on when it was noted."""
-        done: list[Action] = [job.action for job in self.cluster.jobs.values()]
-        return [
-            AddTag(a.node, a.tag.rpartition(":")[0]) if isinstance(a, AddTag) else a for a in done
-        ]
-
-    def statuses(self) -> list[Status]:
-        return [incident.status for incident in self.disk.ledger.incidents]
+def test_all_instances_move_in_one_round() -> None:
+    rig = broken()
+    rig.tick()
+    rig.tick()
+    moves = [j for j in rig.cluster.jobs.values() if isinstance(j.action, MovePrimary)]
+    assert len(moves) == 2
+    assert {j.born for j in moves} == {rig.time}
 
 
-def test_a_broken_node_is_emptied_taken_offline_and_tagged() -> None:
-    world = World()
-    world.agents.sick["n1"] = EVACUATE
-    world.rounds(12)
-    snapshot = world.cluster.snapshot()
-    assert world.statuses() == [Status.COMPLETED]
-    assert snapshot.nodes["n1"].offline
-    assert {"n1"}.isdisjoint({i.primary for i in snapshot.instances.values()})
-    assert {"n1"}.isdisjoint({i.secondary for i in snapshot.instances.values()})
-    (incident,) = world.disk.ledger.incidents
-    assert snapshot.nodes["n1"].tags == {f"maintd:repairready:{incident.id}"}
-    assert incident.jobs == tuple(world.cluster.jobs)
+def test_a_live_repair_runs_its_command_once_and_is_tagged() -> None:
+    rig = Rig(fleet())
+    rig.agents.says["n3"] = REPAIR
+    rig.settle()
+    assert [i.action for _, _, i in rig.agents.ran.values()] == [
+        RunCommand("n3", "fix-nic", REPAIR.text)
+    ]
+    assert rig.status("n3") is Status.COMPLETED
+    assert not rig.cluster.nodes["n3"].drained
 
 
-def test_live_repair_orders_the_command_once_with_the_very_diagnosis() -> None:
-    world = World()
-    world.agents.sick["n1"] = REPAIR
-    world.rounds(8)
-    assert world.agents.ran == [("n1", "fix-nic", REPAIR.text)]
-    assert world.statuses() == [Status.COMPLETED]
+def test_removing_the_ready_tag_forgets_once_the_fault_is_gone_and_loops_never() -> None:
+    rig = Rig(fleet())
+    rig.agents.says["n3"] = REPAIR
+    rig.settle()
+    rig.cluster.untag("n3", *rig.cluster.nodes["n3"].tags)
+    rig.settle()
+    assert len(rig.agents.ran) == 1, "the fault persists, and nothing is done again"
+    rig.agents.says["n3"] = OK
+    rig.settle()
+    assert rig.ledger.incidents == ()
 
 
-@pytest.mark.parametrize("result", [Outcome.ERROR, Outcome.LOST])
-def test_a_failed_repair_is_tagged_failed_and_never_repeated(result: Outcome) -> None:
-    world = World()
-    world.agents.sick["n1"], world.agents.result = REPAIR, result
-    world.rounds(10)
-    assert len(world.agents.ran) == 1
-    assert world.statuses() == [Status.FAILED]
-    assert world.actions() == [AddTag("n1", "maintd:repairfailed")]
+@pytest.mark.parametrize("kind", [Drain, MovePrimary, MoveSecondary])
+def test_a_job_that_fails_stops_its_incident_and_nothing_further(kind: type[Action]) -> None:
+    rig = broken()
+    rig.cluster.fails = lambda action: isinstance(action, kind)
+    rig.settle()
+    incident = rig.incident("n3")
+    assert incident.status is Status.FAILED
+    assert rig.cluster.nodes["n3"].tags == {f"maintd:repairfailed:{incident.id}"}
+    count = len(rig.cluster.jobs)
+    rig.settle()
+    assert len(rig.cluster.jobs) == count
+    assert not rig.cluster.nodes["n3"].offline
 
 
-def test_a_failing_job_stops_everything_for_its_incident() -> None:
-    world = World()
-    world.agents.sick["n1"] = EVACUATE
-    world.cluster.fails = lambda action: isinstance(action, MovePrimary)
-    world.rounds(12)
-    assert world.statuses() == [Status.FAILED]
-    kinds = [type(action).__name__ for action in world.actions()]
-    assert kinds == ["Drain", "MoveSecondary", "MovePrimary", "AddTag"]
+def test_removing_the_failed_tag_restarts_the_flow() -> None:
+    rig = broken()
+    rig.cluster.fails = lambda action: isinstance(action, MovePrimary)
+    rig.settle()
+    rig.cluster.fails = lambda _: False
+    rig.cluster.untag("n3", *rig.cluster.nodes["n3"].tags)
+    rig.settle()
+    assert rig.status("n3") is Status.COMPLETED
 
 
-def test_a_lost_answer_is_found_again_and_not_repeated() -> None:
-    world = World()
-    world.agents.sick["n1"] = EVACUATE
-    lost = count()
-    world.cluster.loses_answer = lambda _: next(lost) % 2 == 0
-    world.rounds(25)
-    assert world.statuses() == [Status.COMPLETED]
-    assert len(world.actions()) == len(set(world.actions()))
+def test_cancel_in_mid_way_lets_what_runs_end_and_begins_nothing_more() -> None:
+    rig = broken()
+    rig.cluster.takes = lambda _: 100.0
+    rig.tick()
+    identity = rig.incident("n3").id
+    wish = rig.wish(Cancel(identity))
+    rig.tick()
+    assert rig.store.answer(wish) == ""
+    rig.settle()
+    assert rig.cluster.nodes["n3"].drained, "what was begun is not undone"
+    assert rig.cluster.nodes["n3"].tags == {f"maintd:canceled:{identity}"}
+    assert not any(isinstance(j.action, MovePrimary) for j in rig.cluster.jobs.values())
+    rig.agents.says["n3"] = OK
+    rig.settle()
+    assert rig.ledger.incidents == ()
+    assert not rig.cluster.nodes["n3"].tags
 
 
-def test_a_job_that_ends_while_we_look_is_not_done_again() -> None:
-    """A snapshot older than a known outcome once took a node offline twice."""
-    world = World(takes=0.5)
-    world.agents.sick["n1"] = EVACUATE
-    real = world.agents.look
-
-    async def slow(snapshot: Snapshot) -> Mapping[str, Look]:
-        world.time += 0.5
-        return await real(snapshot)
-
-    world.agents.look = slow  # type: ignore[method-assign]
-    world.rounds(12)
-    assert world.statuses() == [Status.COMPLETED]
-    assert len(world.actions()) == len(set(world.actions()))
+def test_a_pause_survives_the_loss_of_the_ledger() -> None:
+    rig = broken()
+    rig.wish(Pause(Scope.CLUSTER, "", "night shift"))
+    rig.settle()
+    rig.lose_ledger()
+    done = rig.settle()
+    assert not any(isinstance(j.action, Drain) for j in rig.cluster.jobs.values())
+    assert [h.reason for h in done.decision.held] == ["the cluster has the tag maintd:pause:yes"]
+    rig.wish(Resume(Scope.CLUSTER, ""))
+    rig.settle()
+    assert rig.status("n3") is Status.COMPLETED
 
 
-@pytest.mark.parametrize(
-    "odd", [Silent("hangs"), Distrusted("forged")], ids=["silent", "distrusted"]
-)
-def test_doubt_never_acts(odd: Look) -> None:
-    world = World()
-    world.agents.odd["n1"] = odd
-    world.rounds(6)
-    assert world.actions() == []
-    assert world.disk.ledger.incidents == ()
+def test_an_escalation_in_mid_repair() -> None:
+    rig = Rig(fleet(), mirrored(("n3", "n4")))
+    rig.agents.says["n3"] = REPAIR
+    rig.agents.takes = 35_000
+    rig.tick()
+    rig.tick()
+    rig.agents.says["n3"] = FAILOVER
+    rig.settle()
+    assert rig.status("n3") is Status.COMPLETED
+    assert len(rig.agents.ran) == 1
+    assert rig.cluster.nodes["n3"].offline
 
 
-def test_an_unreachable_cluster_changes_nothing() -> None:
-    world = World()
-    world.agents.sick["n1"] = EVACUATE
-    world.cluster.down = True
-    with pytest.raises(Unavailable):
-        world.rounds(1)
-    assert world.disk.ledger == Ledger()
+# Losses.
 
 
-class PowerCut(BaseException):
-    """The machine is gone between two instructions."""
+def test_an_answer_that_was_lost_is_found_again_and_nothing_is_done_twice() -> None:
+    quiet, lossy = broken(), broken()
+    lost: set[str] = set()
+
+    def loses(action: Action) -> bool:
+        first = str(action) not in lost
+        lost.add(str(action))
+        return first
+
+    lossy.cluster.loses_answer = loses
+    quiet.settle()
+    lossy.settle()
+    assert what(lossy) == what(quiet)
+    assert lossy.status("n3") is Status.COMPLETED
 
 
-def fragile(world: World, cut: Callable[[int], bool]) -> None:
-    """Cut the power before and after every effect for which `cut` says so."""
-    number = count(1)
-
-    def tick() -> None:
-        if cut(next(number)):
-            raise PowerCut
-
-    save, submit = world.disk.save, world.cluster.submit
-
-    def fragile_save(ledger: Ledger) -> None:
-        tick()
-        save(ledger)
-        tick()
-
-    def fragile_submit(action: Action, reason: str) -> str:
-        tick()
-        job = submit(action, reason)
-        tick()
-        return job
-
-    world.disk.save = fragile_save  # type: ignore[method-assign]
-    world.cluster.submit = fragile_submit  # type: ignore[method-assign]
+def what(rig: Rig) -> list[str]:
+    """What was done, and how often; where to depends on how things stood then."""
+    return sorted(re.sub(r"target='n\d+'", "target", job) for job in rig.jobs())
 
 
-def story(sick: Diagnosis, takes: float, cut: Callable[[int], bool]) -> World:
-    world = World(takes)
-    world.agents.sick["n1"] = sick
-    fragile(world, cut)
+def test_a_request_that_was_lost_is_made_again_after_the_grace() -> None:
+    rig = broken()
+    lost: list[Action] = []
+
+    def unreached(action: Action) -> bool:
+        lost.append(action)
+        return len(lost) == 1
+
+    rig.cluster.unreached = unreached
+    rig.settle()
+    assert rig.status("n3") is Status.COMPLETED
+    assert sum(isinstance(j.action, Drain) for j in rig.cluster.jobs.values()) == 1
+
+
+@pytest.mark.parametrize("after", range(1, 7))
+def test_no_command_runs_twice_though_the_ledger_is_lost(after: int) -> None:
+    rig = Rig(fleet())
+    rig.agents.says["n3"] = REPAIR
+    for _ in range(after):
+        rig.tick(1.0)
+    rig.lose_ledger()
+    rig.settle()
+    assert len(rig.agents.ran) == 1
+    assert rig.status("n3") is Status.COMPLETED
+    assert rig.cluster.nodes["n3"].tags == {rig.incident("n3").tag, rig.incident("n3").mark}
+
+
+def test_a_lost_order_is_not_given_twice() -> None:
+    rig = Rig(fleet())
+    rig.agents.says["n3"] = REPAIR
+    rig.agents.loses = lambda _: True
+    rig.settle()
+    assert len(rig.agents.ran) == 1
+    assert rig.status("n3") is Status.COMPLETED
+
+
+def test_a_drained_queue_changes_nothing_and_is_waited_for() -> None:
+    rig = broken()
+    rig.cluster.queue_drained = True
+    for _ in range(30):
+        done = rig.tick()
+    assert rig.status("n3") is Status.PENDING
+    assert "to be tried again" in done.decision.held[0].reason
+    rig.cluster.queue_drained = False
+    rig.settle()
+    assert rig.status("n3") is Status.COMPLETED
+
+
+@pytest.mark.parametrize("after", range(1, 9))
+def test_the_ledger_lost_in_mid_incident_is_rebuilt(after: int) -> None:
+    quiet, rig = broken(), broken()
+    quiet.settle()
+    for _ in range(after):
+        rig.tick(1.0)
+    rig.lose_ledger()
+    rig.settle()
+    assert rig.status("n3") is Status.COMPLETED
+    assert sorted(rig.jobs()) == sorted(quiet.jobs())
+    assert len(rig.ledger.incidents) == 1
+
+
+@pytest.mark.parametrize("after", range(1, 9))
+def test_a_crash_between_rounds_changes_nothing(after: int) -> None:
+    quiet, rig = broken(), broken()
+    quiet.settle()
+    for _ in range(after):
+        rig.tick(1.0)
+        rig.crash()
+    rig.settle()
+    assert sorted(rig.jobs()) == sorted(quiet.jobs())
+
+
+def test_answers_that_are_some_seconds_old_do_nothing_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ganeti's query daemon reads the configuration again a while after it has changed."""
+    quiet, rig = broken(), broken()
+    quiet.settle()
+    fresh, shown = rig.cluster.snapshot, []
+
+    def late() -> Snapshot:
+        shown.append(fresh())
+        return shown[max(0, len(shown) - 7)]
+
+    monkeypatch.setattr(rig.cluster, "snapshot", late)
     for _ in range(60):
-        try:
-            asyncio.run(world.engine().one_round())
-        except PowerCut:
-            pass
-        world.time += 1.0
-    return world
+        rig.tick(3.0)
+    assert rig.status("n3") is Status.COMPLETED
+    assert sorted(rig.jobs()) == sorted(quiet.jobs())
 
 
-@pytest.mark.parametrize("sick", [EVACUATE, REPAIR], ids=["evacuate", "live-repair"])
-@pytest.mark.parametrize("takes", [1.0, 4.0])
-@pytest.mark.parametrize("second", [1, 2, 3, 5])
-def test_the_power_may_fail_twice_anywhere(sick: Diagnosis, takes: float, second: int) -> None:
-    undisturbed = story(sick, takes, lambda _: False)
-    assert undisturbed.statuses() == [Status.COMPLETED]
-    for first in range(1, 50):
-        cuts = {first, first + second}
-        world = story(sick, takes, cuts.__contains__)
-        assert sorted(map(str, world.actions())) == sorted(map(str, undisturbed.actions())), first
-        assert world.statuses() == [Status.COMPLETED], first
-        assert len(world.agents.ran) == len(undisturbed.agents.ran), first
+# Mastership.
 
 
-def test_the_power_test_can_fail() -> None:
-    """Without the look-up by reason, a cut after a submission doubles the job."""
-    undisturbed = story(EVACUATE, 1.0, lambda _: False)
-    doubled = 0
-    for first in range(1, 20):
-        world = World()
-        world.agents.sick["n1"] = EVACUATE
-        world.cluster.find = lambda reason: None  # type: ignore[method-assign]
-        fragile(world, {first}.__contains__)
-        for _ in range(30):
-            try:
-                asyncio.run(world.engine().one_round())
-            except PowerCut:
-                pass
-            world.time += 1.0
-        doubled += world.actions() != undisturbed.actions()
-    assert doubled
+def test_what_is_not_the_master_does_nothing() -> None:
+    rig = broken(me="n2")
+    with pytest.raises(NotMaster):
+        rig.tick()
+    assert not rig.cluster.jobs
 
 
-def test_an_old_finished_job_is_lost_not_repeated() -> None:
-    world = World()
-    world.agents.sick["n1"] = EVACUATE
-    world.rounds(1)
-    world.time += 40 * 86400
-    world.rounds(3)
-    assert world.actions() == [Drain("n1"), AddTag("n1", "maintd:repairfailed")]
-    assert world.statuses() == [Status.FAILED]
+def test_a_lost_vote_ends_us() -> None:
+    rig = broken()
+    rig.agents.masters = {f"n{i}": "n6" for i in range(2, 7)}
+    with pytest.raises(NotMaster, match="1 of 6 nodes say that n1 is the master, 5 say n6"):
+        rig.tick()
+    assert not rig.cluster.jobs
+
+
+def test_an_undecided_vote_does_nothing_and_says_so() -> None:
+    rig = broken()
+    rig.agents.says |= dict.fromkeys(("n2", "n4", "n5", "n6"))
+    done = rig.tick()
+    assert (
+        done.idle == "the vote is undecided: 2 of 6 nodes say that n1 is the master, 4 say nothing"
+    )
+    assert not rig.cluster.jobs
+    assert rig.store.load().incidents == ()
+
+
+def test_a_master_failover_in_mid_evacuation() -> None:
+    rig = broken()
+    rig.cluster.takes = lambda _: 25.0
+    for _ in range(4):
+        rig.tick()
+    rig.cluster.set_master("n2")
+    with pytest.raises(NotMaster):
+        rig.tick()
+    rig.me = rig.agents.master = "n2"
+    rig.lose_ledger()  # the new master has none
+    rig.settle()
+    assert rig.status("n3") in (Status.COMPLETED, Status.FAILED)
+    assert sum(isinstance(j.action, Drain) for j in rig.cluster.jobs.values()) == 1
+
+
+def test_a_cluster_that_does_not_answer_skips_the_round() -> None:
+    rig = broken()
+    rig.cluster.down = True
+    with pytest.raises(Unavailable):
+        rig.tick()
+    rig.cluster.down = False
+    rig.settle()
+    assert rig.status("n3") is Status.COMPLETED
+
+
+def test_a_dry_run_decides_and_does_nothing() -> None:
+    rig = broken(policy=replace(QUICK, settle=15_000))
+    rig.engine.conduct = replace(rig.engine.conduct, dry=True)
+    assert rig.tick().decision.held[0].reason == "settling for 15 s more"
+    rig.tick()
+    for _ in range(2):
+        done = rig.tick()
+        assert [i.action for i in done.decision.ledger.intents] == [Drain("n3", promote=True)]
+    assert not rig.cluster.jobs
+    assert rig.store.load().incidents == ()
+
+
+def test_an_order_that_ends_badly_fails() -> None:
+    rig = Rig(fleet())
+    rig.agents.says["n3"] = REPAIR
+    rig.agents.ends = lambda _: Outcome.ERROR
+    rig.settle()
+    assert rig.status("n3") is Status.FAILED
+    assert len(rig.agents.ran) == 1

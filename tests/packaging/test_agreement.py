@@ -1,5 +1,6 @@
 """Places that must say the same: versions, dependencies, manual pages, the example settings."""
 
+import ast
 import re
 import tomllib
 from collections.abc import Iterator
@@ -11,7 +12,11 @@ import click
 import pytest
 
 from nodeagent import __version__
+from nodeagent.cli import iallocator
 from nodeagent.cli.nodeagent import cli
+from nodeagent.maintd import settings as maintd_settings
+from nodeagent.maintd.users import parse_users
+from nodeagent.model.queue import Procedures
 from nodeagent.settings import DiagnoseCommand, Settings, load, parse
 
 TOP = Path(__file__).resolve().parents[2]
@@ -19,6 +24,8 @@ PROJECT = tomllib.loads((TOP / "pyproject.toml").read_text())["project"]
 CONTROL = (TOP / "packaging/debian/control").read_text()
 SPEC = (TOP / "packaging/rpm/nodeagent.spec").read_text()
 EXAMPLE = TOP / "packaging/agent.toml"
+LISTS = ("repair_procedures", "incidents")  # of tables
+MAINTD_EXAMPLE = TOP / "packaging/maintd.toml"
 
 
 def plain(roff: str) -> str:
@@ -120,3 +127,75 @@ def test_the_example_shows_the_defaults(tmp_path: Path) -> None:
     shown = tomllib.loads(uncommented())
     del shown["diagnose"]["command"], shown["diagnose"]["confirm-worse"]
     assert parse(shown) == Settings()
+
+
+def test_maintds_example_as_shipped_changes_nothing() -> None:
+    assert maintd_settings.load(str(MAINTD_EXAMPLE), owner=None) == maintd_settings.Settings()
+
+
+def test_maintds_example_shows_every_setting_and_its_default() -> None:
+    shown = tomllib.loads(re.sub(r"^#(?! )", "", MAINTD_EXAMPLE.read_text(), flags=re.MULTILINE))
+    default = maintd_settings.Settings()
+    wanted = {
+        (section.name, field.name.replace("_", "-"))
+        for section in fields(default)
+        if section.name != "webhooks"  # a list of tables
+        for field in fields(getattr(default, section.name))
+    }
+    here = {(section, key) for section, table in shown.items() for key in table}
+    queue = {("queue", f.name) for f in fields(Procedures) if f.name not in LISTS}
+    limits = {("constraints", name) for name in default.policy.constraints.named()}
+    owners = {("owners", field.name) for field in fields(default.policy.announcing)}
+    own_tables = {("policy", name) for name in ("procedures", "constraints", "announcing")}
+    own_tables |= {("sabakan", "priorities")}
+    wanted = (wanted | queue | limits | owners) - own_tables - {("policy", "unchecked")}
+    assert here == wanted | {("policy", "ignore-consistency")}
+    # By default these are empty, which cannot be written as a path.
+    for section, key in (
+        ("maintd", "key"), ("maintd", "certificate"), ("cluster", "password"), ("http", "tls"),
+        ("sabakan", "ca"), ("sabakan", "token"),
+    ):  # fmt: skip
+        assert str(shown[section].pop(key)).startswith("/")
+        assert getattr(getattr(default, section), key) == ""
+    assert maintd_settings.parse(shown) == default
+
+
+def test_the_example_of_users_lets_nobody_in_and_its_lines_are_right() -> None:
+    text = (TOP / "packaging/maintd.users").read_text()
+    assert parse_users(text) == {}
+    users = parse_users(re.sub(r"^#(?! )", "", text, flags=re.MULTILINE))
+    assert [user.name for user in users.values() if user.may_write] == ["alice", "bob"]
+
+
+def events(path: Path) -> Iterator[str]:
+    """Names of the log lines a module writes, told by their form: `name-of-event key=`."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
+            logged = isinstance(node.func.value, ast.Name) and node.func.value.id == "log"
+            first: ast.AST = node.args[0]
+            pattern = EVENT if logged else KEYED
+        else:
+            first, pattern = node, KEYED
+        first = first.values[0] if isinstance(first, ast.JoinedStr) else first
+        if isinstance(first, ast.Constant) and isinstance(first.value, str):
+            yield from pattern.findall(first.value)
+
+
+EVENT = re.compile(r"\A([a-z]+(?:-[a-z]+)+)\b")
+KEYED = re.compile(r"\A([a-z]+(?:-[a-z]+)+) [a-z]+=")
+
+
+def test_the_handbook_lists_every_line_of_the_journal() -> None:
+    halves = [TOP / "nodeagent/service.py", *(TOP / "nodeagent/agent").rglob("*.py")]
+    halves += (TOP / "nodeagent/web").rglob("*.py")
+    chapter = (TOP / "docs/operating.md").read_text().split("\n## The journal\n")[1]
+    listed = re.findall(r"`([a-z-]+)`", chapter.partition("\n## ")[0])
+    assert sorted(listed) == sorted({event for path in halves for event in events(path)})
+
+
+def test_the_allocators_manual_tells_every_option() -> None:
+    manual = plain((TOP / "docs/man/nodeagent-iallocator.8").read_text())
+    told = set(re.findall(r"(?<!\S)--?[a-zA-Z][a-z-]*", manual.partition("OPTIONS")[2]))
+    options = {*iallocator._FLAGS, *iallocator._VALUES, "-V", "--version", "-h", "--help"}
+    assert options <= told
+    assert options <= set(re.findall(r"--?[a-zA-Z][a-z-]*", iallocator.USAGE))

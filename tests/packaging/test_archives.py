@@ -72,9 +72,20 @@ def test_the_rpms_scripts_change_no_owner(rpms: Sequence[Path]) -> None:
 
 
 def test_the_settings_are_the_administrators(debs: Sequence[Path], rpms: Sequence[Path]) -> None:
-    conffiles = output("dpkg-deb", "-I", debs[1], "conffiles").split()
+    settings = ["/etc/nodeagent/agent.toml", "/etc/nodeagent/maintd.toml"]
+    assert sorted(line for deb in debs for line in conffiles(deb)) == settings
     marked = output("rpm", "-qp", "--configfiles", rpms[0], rpms[1]).split()
-    assert conffiles == marked == ["/etc/nodeagent/agent.toml"]
+    assert sorted(marked) == settings
+
+
+def conffiles(deb: Path) -> list[str]:
+    return output("dpkg-deb", "-I", deb, "conffiles").split()
+
+
+def test_nobody_is_shipped_who_may_log_in(debs: Sequence[Path], rpms: Sequence[Path]) -> None:
+    for entries in (in_debs(debs), in_rpms(rpms)):
+        paths = [e.path for e in entries if e.path.endswith("maintd.users")]
+        assert paths == ["/usr/share/doc/nodeagent-maintd/examples/maintd.users"]
 
 
 def test_shipped_commands_may_run(debs: Sequence[Path]) -> None:

@@ -8,7 +8,12 @@ from pathlib import Path
 import pytest
 
 UNITS = Path(__file__).resolve().parents[2] / "packaging/systemd"
-MOST = {"nodeagent-front.service": 1.2, "nodeagent-runner.service": 7.3}
+MOST = {
+    "nodeagent-front.service": 1.2,
+    "nodeagent-runner.service": 7.3,
+    "maintd.service": 1.1,
+    "maintd-follow.service": 0.9,
+}
 # Any of these gives a unit a mount namespace, in which a repair's mounts stay its own.
 ISOLATING = re.compile(
     r"^(Private(Devices|IPC|Mounts|Tmp)|Protect(ControlGroups|Home|Kernel\w+|Proc|System)"
@@ -29,7 +34,7 @@ def analyze(*arguments: str | Path) -> str:
 
 
 def test_every_unit_has_a_limit() -> None:
-    assert {path.name for path in UNITS.iterdir()} == set(MOST)
+    assert {path.name for path in UNITS.glob("*.service")} == set(MOST)
 
 
 @pytest.mark.parametrize("name", MOST)
@@ -40,15 +45,12 @@ def test_exposure(name: str) -> None:
     assert float(found[1]) <= MOST[name]
 
 
-@pytest.mark.parametrize("name", MOST)
+@pytest.mark.parametrize("name", [path.name for path in UNITS.iterdir()])
 def test_systemd_understands_every_line(name: str, tmp_path: Path) -> None:
-    text = (UNITS / name).read_text()
-    unit = tmp_path / name
-    unit.write_text(text.replace("/usr/sbin/nodeagent ", "/bin/true "))
-    others = [tmp_path / other for other in MOST if other != name]
-    for other in others:
-        other.write_text("[Service]\nExecStart=/bin/true\n")
-    said = analyze("verify", "--man=no", unit)
+    program = re.compile(r"^(Exec(Start|Condition)=)/usr/(sbin|lib/nodeagent)/\S+", re.MULTILINE)
+    for path in UNITS.iterdir():
+        (tmp_path / path.name).write_text(program.sub(r"\1/bin/true", path.read_text()))
+    said = analyze("verify", "--man=no", tmp_path / name)
     assert name not in said, said
 
 
@@ -78,3 +80,32 @@ def test_the_units_name_what_the_settings_do() -> None:
     assert f"\nUser={agent.front}\n" in front
     for unit in (runner, front):
         assert f"\nConditionPathExists={agent.ganeti}/hmac.key\n" in unit
+
+
+def test_maintds_unit_names_what_its_settings_do() -> None:
+    from nodeagent.cli.maintd import EXIT_CONFIG, EXIT_NOT_MASTER
+    from nodeagent.maintd.settings import Settings
+
+    settings = Settings()
+    unit = (UNITS / "maintd.service").read_text()
+    follow = (UNITS.parent / "maintd-follow").read_text()
+    assert f"\ncd {settings.cluster.ganeti} " in follow
+    assert settings.maintd.state == "/var/lib/maintd"
+    assert "\nStateDirectory=maintd\nStateDirectoryMode=0700\n" in unit
+    assert settings.maintd.socket == "/run/maintd/admin.sock"
+    assert "\nRuntimeDirectory=maintd\n" in unit
+    assert f"\nSuccessExitStatus={EXIT_NOT_MASTER}\n" in unit
+    assert f"\nRestartPreventExitStatus={EXIT_CONFIG}\n" in unit
+    for name in ("hmac.key", "client.pem"):
+        path = f"{settings.cluster.ganeti}/{name}"
+        assert f"\nLoadCredential={name}:{path}\n" in unit
+        assert f"\nConditionPathExists={path}\n" in unit
+        assert follow.count(f" {name}") == 2
+
+
+def test_a_thousand_agents_can_be_asked_at_once() -> None:
+    """And ten times as many, with what else is open."""
+    unit = (UNITS / "maintd.service").read_text()
+    limit = re.search(r"^LimitNOFILE=(\d+)$", unit, re.MULTILINE)
+    assert limit
+    assert int(limit[1]) >= 10_000 + 1000

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from nodeagent.maintd.load import read_busy
 from tests.real.vcluster import CONFD, LOAD, MOND, confd, lay_out, mond, why_not
 from tests.web.live import agent, free_port, wait_for
 
@@ -135,3 +136,10 @@ def test_a_collector_that_fails_is_an_error_in_its_own_data_only(ports: tuple[in
         "kvm-inst-rss",
         "diagnose",
     ]
+
+
+def test_either_is_what_balancing_measures_by(ports: tuple[int, int]) -> None:
+    for port in ports:
+        body = ask(port, LOAD)[1]
+        total = json.loads(body)["data"]["cpu_total"]
+        assert read_busy(body, time.time_ns() // 1_000_000) == total

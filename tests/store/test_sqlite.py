@@ -1,113 +1,431 @@
 import os
+import resource
+import shutil
 import signal
 import sqlite3
+import stat
 import subprocess
 import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from nodeagent.errors import Corrupt
-from nodeagent.model.action import (
-    Action,
-    AddTag,
-    Drain,
-    MovePrimary,
-    MoveSecondary,
-    RunCommand,
-    SetOffline,
-)
-from nodeagent.model.incident import Incident, Status
+from nodeagent.errors import Corrupt, MessageError, Unavailable
+from nodeagent.model.action import Drain, Scope
+from nodeagent.model.event import Event
+from nodeagent.model.incident import Incident
 from nodeagent.model.ledger import Intent, Ledger
-from nodeagent.store.codec import decode, encode
-from nodeagent.store.sqlite import SqliteStore
-from tests.maintd.world import EVACUATE, FAILOVER, OK, REPAIR
+from nodeagent.model.wish import Cancel, Pause, ResetStorm, Wish
+from nodeagent.store.sqlite import KEEP_ANSWERS, SqliteStore, set_aside
+from tests.store.test_codec import FULL
 
-names = st.text(alphabet="abcü-.1", min_size=1, max_size=8)
-actions: st.SearchStrategy[Action] = st.one_of(
-    st.builds(Drain, names),
-    st.builds(MovePrimary, names, names, st.booleans()),
-    st.builds(MoveSecondary, names, names, names),
-    st.builds(SetOffline, names),
-    st.builds(RunCommand, names, names, names),
-    st.builds(AddTag, names, names),
-)
-incidents = st.builds(
-    Incident,
-    id=names,
-    node=names,
-    diagnosis=st.sampled_from([OK, REPAIR, EVACUATE, FAILOVER]),
-    noted_at=st.integers(0, 2**53),
-    status=st.sampled_from(Status),
-    jobs=st.lists(names, max_size=3).map(tuple),
-    repaired=st.booleans(),
-    tag_seen=st.booleans(),
-)
-intents = st.builds(Intent, names, names, names, actions, st.none() | names)
-ledgers = st.builds(
-    Ledger,
-    st.integers(0, 2**40),
-    st.lists(incidents, max_size=4).map(tuple),
-    st.lists(intents, max_size=4).map(tuple),
+WISHES = (
+    Wish("w2", "ada", 1, Cancel("i1")),
+    Wish("w1", "bob", 2, Pause(Scope.NODE, "n1", "moving \udcff racks")),
+    Wish("w3", "ada", 3, ResetStorm()),
 )
 
 
-@given(ledgers)
-@settings(max_examples=150, deadline=None)
-def test_every_ledger_comes_back_as_it_was(ledger: Ledger) -> None:
-    assert decode(encode(ledger)) == ledger
+def event(number: int, incident: str = "i1") -> Event:
+    return Event(number, "noted", incident, "n1", f"number {number}")
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "[]",
-        "{}",
-        '{"v":2,"round":0,"incidents":[],"intents":[]}',
-        '{"v":1,"round":0,"incidents":[{}],"intents":[]}',
-        '{"v":1,"round":0,"incidents":[],"intents":[{"kind":"Explode"}]}',
-    ],
-)
-def test_what_cannot_be_read_is_never_guessed_at(text: str) -> None:
-    with pytest.raises(Corrupt):
-        decode(text)
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    return str(tmp_path / "ledger")
 
 
-def test_a_new_store_is_empty_and_a_saved_ledger_comes_back(tmp_path: Path) -> None:
-    path = str(tmp_path / "ledger")
-    store = SqliteStore(path)
+@pytest.fixture
+def store(path: str) -> Iterator[SqliteStore]:
+    with closing(SqliteStore(path)) as opened:
+        yield opened
+
+
+def test_a_new_store_is_empty(store: SqliteStore) -> None:
     assert store.load() == Ledger()
-    ledger = Ledger(3, (), (Intent("1.1", "i", "n", Drain("n")),))
-    store.save(ledger)
+    assert store.wishes() == ()
+    assert store.history() == []
+    assert store.answer("w1") is None
+
+
+@pytest.mark.parametrize("memory", [False, True])
+def test_what_was_saved_comes_back(path: str, memory: bool) -> None:
+    store = SqliteStore(":memory:" if memory else path)
+    store.save(Ledger(1))
+    for wish in WISHES:
+        store.wish(wish)
+    store.save(FULL, [event(1), event(2)], {"w2": ""})
+    if not memory:
+        store.close()
+        store = SqliteStore(path)
+    assert store.load() == FULL
+    assert store.history() == [event(1), event(2)]
+    assert store.wishes() == WISHES[1:]
+    assert store.answer("w2") == ""
     store.close()
-    assert SqliteStore(path).load() == ledger
 
 
-def test_a_broken_file_is_said_and_left_alone(tmp_path: Path) -> None:
-    path = tmp_path / "ledger"
-    path.write_bytes(b"this is no database" * 100)
-    with pytest.raises(Corrupt, match="ledger"):
-        SqliteStore(str(path))
-    assert path.read_bytes().startswith(b"this is no database")
+def test_only_its_owner_may_read_it_and_its_logs(path: str, store: SqliteStore) -> None:
+    store.save(FULL)
+    for name in (path, f"{path}-wal", f"{path}-shm"):
+        assert stat.S_IMODE(os.stat(name).st_mode) == 0o600
+    store.close()
+    os.chmod(path, 0o644)
+    SqliteStore(path).close()
+    assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+
+
+# Wishes and answers.
+
+
+def test_wishes_wait_in_the_order_they_came_until_they_are_answered(store: SqliteStore) -> None:
+    for wish in WISHES:
+        store.wish(wish)
+    assert store.wishes() == WISHES
+    store.save(Ledger(1), answers={"w1": "there is no node n1 \udcff", "w2": ""})
+    assert store.wishes() == WISHES[2:]
+    assert store.answer("w1") == "there is no node n1 \\udcff"
+    assert store.answer("w2") == ""
+    assert store.answer("w3") is None
+
+
+def test_a_wish_sent_twice_is_one_and_an_answered_one_stays_answered(store: SqliteStore) -> None:
+    store.wish(WISHES[0])
+    store.wish(WISHES[0])
+    assert store.wishes() == WISHES[:1]
+    store.save(Ledger(1), answers={"w2": ""})
+    store.wish(WISHES[0])
+    assert store.wishes() == ()
+    with pytest.raises(MessageError):
+        store.wish(Wish("w2", "eve", 1, ResetStorm()))
+
+
+def test_an_answer_is_kept_for_a_day(path: str) -> None:
+    now = [0]
+    store = SqliteStore(path, now=lambda: now[0])
+    for wish in WISHES:
+        store.wish(wish)
+    store.save(Ledger(), answers={"w1": "no"})
+    now[0] = KEEP_ANSWERS
+    store.save(Ledger(), answers={"w2": ""})
+    assert store.answer("w1") == "no"
+    now[0] += 1
+    store.save(Ledger(), answers={"w3": ""})
+    assert store.answer("w1") is None
+    assert store.answer("w2") == ""
+    store.close()
+
+
+def test_a_wish_is_on_disk_when_it_returns(path: str) -> None:
+    program = f"""
+import os, signal
+from nodeagent.model.wish import ResetStorm, Wish
+from nodeagent.store.sqlite import SqliteStore
+SqliteStore({path!r}).wish(Wish("w", "ada", 1, ResetStorm()))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    subprocess.run([sys.executable, "-c", program], check=False)
+    assert SqliteStore(path).wishes() == (Wish("w", "ada", 1, ResetStorm()),)
+
+
+# History.
+
+
+def test_history_by_incident_time_and_number(store: SqliteStore) -> None:
+    store.save(Ledger(), [event(n, "i1" if n % 2 else "i2") for n in range(1, 7)])
+    assert [e.at for e in store.history()] == [1, 2, 3, 4, 5, 6]
+    assert [e.at for e in store.history(limit=2)] == [5, 6]
+    assert [e.at for e in store.history("i1")] == [1, 3, 5]
+    assert [e.at for e in store.history("i1", since=3, limit=1)] == [5]
+    assert [e.at for e in store.history(since=5)] == [5, 6]
+    assert store.history("i3") == []
+    assert store.history(limit=0) == []
+
+
+@pytest.mark.parametrize("number", [-(2**70), -1, 2**70])
+def test_history_takes_whatever_it_is_asked(store: SqliteStore, number: int) -> None:
+    store.save(Ledger(), [event(1)])
+    assert store.history("\udcff\0", since=number) == []
+    assert store.history(limit=number) == ([event(1)] if number > 0 else [])
+
+
+def test_history_keeps_the_newest(path: str) -> None:
+    store = SqliteStore(path, keep=5)
+    for number in range(1, 20, 3):
+        store.save(Ledger(), [event(number), event(number + 1), event(number + 2)])
+    assert [e.at for e in store.history()] == [17, 18, 19, 20, 21]
+    store.save(Ledger(), [event(n) for n in range(30, 50)])
+    assert [e.at for e in store.history()] == [45, 46, 47, 48, 49]
+    store.close()
+
+
+def test_an_event_of_hostile_words_comes_back(store: SqliteStore) -> None:
+    hostile = Event(1, "failed", "i\udcff", "n", "\0\x1b[31m<b>\udcff'); DROP TABLE event;--")
+    store.save(Ledger(), [hostile])
+    assert store.history() == store.history("i\udcff") == [hostile]
+
+
+# What cannot be written changes nothing.
+
+
+def full(store: SqliteStore, path: str) -> Callable[[], object]:
+    (pages,) = store._db.execute("PRAGMA page_count").fetchone()
+    store._db.execute(f"PRAGMA max_page_count={pages}")
+    return lambda: store._db.execute("PRAGMA max_page_count=1000000")
+
+
+def locked(store: SqliteStore, path: str) -> Callable[[], object]:
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    return other.close
+
+
+def read_only(store: SqliteStore, path: str) -> Callable[[], object]:
+    store._db.execute("PRAGMA query_only=1")
+    return lambda: store._db.execute("PRAGMA query_only=0")
+
+
+@pytest.mark.parametrize("trouble", [full, locked, read_only])
+def test_a_save_that_cannot_be_leaves_all_as_it_was(
+    path: str, trouble: Callable[[SqliteStore, str], Callable[[], object]]
+) -> None:
+    store = SqliteStore(path, patience=0.05)
+    for wish in WISHES:
+        store.wish(wish)
+    store.save(Ledger(1), [event(1)])
+    mend = trouble(store, path)
+    big = [Event(n, "noted", "i", "n", "x" * 5000) for n in range(50)]
+    with pytest.raises(Unavailable, match="ledger cannot be written"):
+        store.save(FULL, big, {"w1": "no", "w2": ""})
+    assert store.load() == Ledger(1)
+    assert store.wishes() == WISHES
+    assert store.history() == [event(1)]
+    assert store.answer("w1") is None
+    mend()
+    store.save(FULL, [event(2)], {"w1": "no", "w2": "", "w3": ""})
+    assert store.load() == FULL
+    assert store.history() == [event(1), event(2)]
+    store.close()
+
+
+def test_a_wish_that_cannot_be_kept_is_refused_at_once(path: str) -> None:
+    store = SqliteStore(path, patience=0.05)
+    mend = locked(store, path)
+    with pytest.raises(Unavailable):
+        store.wish(WISHES[0])
+    mend()
+    assert store.wishes() == ()
+    store.close()
+
+
+LIMITED = """
+import resource, sys
+from nodeagent.errors import Unavailable
+from nodeagent.model.event import Event
+from nodeagent.model.ledger import Ledger
+from nodeagent.store.sqlite import SqliteStore
+store = SqliteStore(sys.argv[1])
+store.save(Ledger(1))
+resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
+kept = 1
+try:
+    while True:
+        store.save(Ledger(kept + 1), [Event(kept, "noted", "", "", "x" * 9000)])
+        kept += 1
+except Unavailable as error:
+    assert store.load() == Ledger(kept), store.load()
+    print(kept, len(store.history()), error)
+"""
+
+
+def test_a_file_that_may_not_grow_is_no_damage(path: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, path], capture_output=True, text=True, check=True
+    )
+    kept, events, why = done.stdout.split(maxsplit=2)
+    assert int(events) == int(kept) - 1 > 3
+    assert "cannot be written" in why
+    store = SqliteStore(path)
+    assert store.load() == Ledger(int(kept))
+    store.save(FULL)
+    store.close()
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = shutil.which("mount")
+    argv = [mount or "mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", str(disk)]
+    if os.getuid() != 0 or mount is None or subprocess.run(argv, check=False).returncode:
+        pytest.skip("needs to be root, and to mount")
+    yield disk
+    subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_f6_a_full_disk(small_disk: Path) -> None:
+    store = SqliteStore(str(small_disk / "ledger"))
+    kept = 0
+    with pytest.raises(Unavailable, match="cannot be written"):
+        while True:
+            store.save(Ledger(kept + 1), [Event(kept, "noted", "", "", "x" * 9000)])
+            kept += 1
+    assert store.load() == Ledger(kept)
+    assert len(store.history()) == kept
+    store.close()
+    (small_disk / "ballast").write_bytes(b"")
+    with closing(SqliteStore(str(small_disk / "ledger"))) as again:
+        assert again.load() == Ledger(kept)
+
+
+def test_f6_a_read_only_disk(small_disk: Path) -> None:
+    path = str(small_disk / "ledger")
+    with closing(SqliteStore(path)) as store:
+        store.save(FULL)
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    with pytest.raises(Unavailable):
+        SqliteStore(path)
+    subprocess.run(["mount", "-o", "remount,rw", str(small_disk)], check=True)
+    with closing(SqliteStore(path)) as store:
+        assert store.load() == FULL
+
+
+def test_no_folder_no_file_no_permission_are_told(tmp_path: Path) -> None:
+    for path in (tmp_path / "no" / "ledger", tmp_path, Path("/proc/ledger")):
+        with pytest.raises(Unavailable, match=str(path)):
+            SqliteStore(str(path))
+
+
+# What is damaged is said, and can be set aside.
+
+
+def test_f6_a_file_that_is_no_database_is_said_and_left_alone(path: str) -> None:
+    Path(path).write_bytes(b"this is no database" * 100)
+    with pytest.raises(Corrupt, match=f"^{path}: "):
+        SqliteStore(path)
+    assert Path(path).read_bytes().startswith(b"this is no database")
+
+
+@pytest.mark.parametrize("page", range(1, 12))
+def test_f6_damaged_pages_are_never_read_as_something_else(path: str, page: int) -> None:
+    with closing(SqliteStore(path)) as store:
+        store.save(FULL, [event(n) for n in range(300)])
+    size = os.path.getsize(path)
+    assert size > 12 * 4096
+    with open(path, "r+b") as file:
+        file.seek((page - 1) * 4096 + 40)
+        file.write(b"\xa5" * 4000)
+    events = [event(n) for n in range(300)]
+    try:
+        with closing(SqliteStore(path)) as store:
+            assert store.load() == FULL
+            assert store.history() == events
+    except Corrupt as error:
+        assert str(error).startswith(path)  # noqa: PT017 (either is right)
+
+
+@pytest.mark.parametrize("byte", [b"8", b"\xff"])
+def test_f6_one_changed_byte_in_the_ledger_is_seen(path: str, byte: bytes) -> None:
+    with closing(SqliteStore(path)) as store:
+        store.save(FULL)
+    raw = Path(path).read_bytes()
+    assert raw.count(b'"round":7') == 1
+    Path(path).write_bytes(raw.replace(b'"round":7', b'"round":' + byte))
+    with closing(SqliteStore(path)) as store, pytest.raises(Corrupt, match=f"^{path}: "):
+        store.load()
+
+
+def test_a_database_of_another_version_or_another_owner_is_refused(path: str) -> None:
+    with closing(SqliteStore(path)) as store:
+        store._db.execute("PRAGMA user_version=3")
+    with pytest.raises(Corrupt, match="it is of version 3, and we read 2"):
+        SqliteStore(path)
+    os.unlink(path)
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("CREATE TABLE ledger (one, text)")
+    with pytest.raises(Corrupt, match="somebody else's"):
+        SqliteStore(path)
+
+
+def test_a_corrupt_database_is_set_aside_with_its_logs(path: str) -> None:
+    Path(path).write_bytes(b"x" * 5000)
+    with pytest.raises(Corrupt):
+        SqliteStore(path)
+    Path(path + "-wal").write_bytes(b"log")
+    aside = set_aside(path, 1_795_000_000_123)
+    assert aside == f"{path}.corrupt-20261118T110640.123Z"
+    assert Path(aside).read_bytes() == b"x" * 5000
+    assert Path(aside + "-wal").read_bytes() == b"log"
+    assert not os.path.exists(path + "-wal")
+    with closing(SqliteStore(path)) as fresh:
+        assert fresh.load() == Ledger()
+
+
+def test_killed_while_setting_aside_the_old_log_is_not_applied(path: str) -> None:
+    store = SqliteStore(path)
+    store.save(FULL)
+    shutil.copy(path + "-wal", path + ".wal")
+    store.close()
+    os.rename(path, path + ".corrupt-x")
+    os.rename(path + ".wal", path + "-wal")
+    with closing(SqliteStore(path)) as fresh:
+        assert fresh.load() == Ledger()
+        assert fresh.history() == []
+
+
+def test_what_cannot_be_set_aside_is_told(path: str) -> None:
+    with pytest.raises(Unavailable, match="cannot be set aside"):
+        set_aside(path, 0)
+
+
+# Threads and processes.
+
+
+def test_wishes_come_in_while_rounds_are_saved(store: SqliteStore) -> None:
+    faults: list[BaseException] = []
+
+    def run(what: Callable[[int], object]) -> None:
+        try:
+            for number in range(100):
+                what(number)
+        except BaseException as error:
+            faults.append(error)
+
+    jobs: list[Callable[[int], object]] = [
+        lambda n: store.wish(Wish(f"a{n}", "ada", n, ResetStorm())),
+        lambda n: store.wish(Wish(f"b{n}", "bob", n, ResetStorm())),
+        lambda n: store.save(Ledger(n), [event(n)], {w.id: "" for w in store.wishes()}),
+        lambda n: (store.load(), store.history(), store.answer(f"a{n}")),
+    ]
+    threads = [threading.Thread(target=run, args=(job,)) for job in jobs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not faults
+    store.save(Ledger(100), [event(100)], {w.id: "" for w in store.wishes()})
+    assert store.wishes() == ()
+    assert [store.answer(f"{who}{n}") for who in "ab" for n in range(100)] == [""] * 200
+    assert [e.at for e in store.history()] == list(range(101))
 
 
 KILLED = """
 import sys
+from nodeagent.model.event import Event
 from nodeagent.model.ledger import Ledger
 from nodeagent.store.sqlite import SqliteStore
 store = SqliteStore(sys.argv[1])
 for number in range(1, 10**6):
-    store.save(Ledger(number))
+    store.save(Ledger(number), [Event(number, "noted", "", "", "")])
     print(number, flush=True)
 """
 
 
 @pytest.mark.parametrize("after", [1, 40, 333])
-def test_what_was_acknowledged_survives_kill_9(tmp_path: Path, after: int) -> None:
-    path = str(tmp_path / "ledger")
+def test_what_was_acknowledged_survives_kill_9(path: str, after: int) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", KILLED, path], stdout=subprocess.PIPE, text=True
     )
@@ -117,5 +435,20 @@ def test_what_was_acknowledged_survives_kill_9(tmp_path: Path, after: int) -> No
     said += process.stdout.read().split()
     last = int(said[-1])
     process.wait()
-    assert SqliteStore(path).load().round in (last, last + 1)
-    assert sqlite3.connect(path).execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    with closing(SqliteStore(path)) as store:
+        kept = store.load().round
+        assert kept in (last, last + 1)
+        assert [e.at for e in store.history()] == list(range(1, kept + 1))[-1000:]
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_a_ledger_of_many_incidents_is_saved_fast(store: SqliteStore) -> None:
+    first = FULL.incidents[0]
+    incidents = tuple(Incident(f"i{n}", f"u{n}", f"n{n}", first.diagnosis, n) for n in range(2000))
+    intents = tuple(Intent(str(n), f"i{n}", f"n{n}", Drain(f"n{n}")) for n in range(2000))
+    ledger = Ledger(2000, incidents, intents)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_utime
+    store.save(ledger)
+    assert store.load() == ledger
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_utime - before < 1.5

@@ -123,7 +123,7 @@ def test_c06_no_name_is_looked_up() -> None:
     async def main() -> None:
         server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
-        with pytest.raises(Unavailable, match="gaierror"):
+        with pytest.raises(Unavailable, match="not a numeric address"):
             await fetch("localhost", port, "/", seconds=2)
         server.close()
 
@@ -131,5 +131,5 @@ def test_c06_no_name_is_looked_up() -> None:
 
 
 def test_nobody_there_is_unavailable() -> None:
-    with pytest.raises(Unavailable, match="ConnectionRefused"):
+    with pytest.raises(Unavailable, match=r"^Connection refused$"):
         asyncio.run(fetch("127.0.0.1", 1, "/", seconds=2))

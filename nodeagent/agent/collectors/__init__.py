@@ -93,14 +93,18 @@ class Sampler:
 
     def _loop(self) -> None:
         pause = min(1.5, self._every)  # two samples make a first average
+        told = ""
         while True:
             try:
                 data = self.collector.sample()
                 self._last = (self._clock(), time.monotonic(), data)
+                told = ""
             except Exception as error:
                 self._last = None
                 self._why = f"{type(error).__name__}: {error}"
-                log.warning("collector-failed name=%s why=%r", self.collector.name, self._why)
+                if told != self._why:  # when it begins or changes, not each time
+                    told = self._why
+                    log.warning("collector-failed name=%s why=%r", self.collector.name, told)
             if self._stop.wait(pause):
                 return
             pause = self._every

@@ -1,7 +1,7 @@
-"""Make a key and a certificate for one life of the front; prints both as PEM.
+"""Make a key and a certificate for one life of a server; prints both as PEM.
 
 A process of its own, so that the library's memory does not stay with the server. Nobody
-needs to trust the certificate: its digest stands inside the report that the runner seals.
+needs to trust an agent's: its digest stands inside the report that the runner seals.
 """
 
 import datetime
@@ -9,14 +9,14 @@ import sys
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
 
-def make() -> bytes:
-    """An EC P-256 key and a certificate for it, valid from yesterday for ten years."""
-    key = ec.generate_private_key(ec.SECP256R1())
+def make(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | None = None) -> bytes:
+    """`key`, or a new one of EC P-256, and a certificate: from yesterday, for ten years."""
+    key = key or ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "nodeagent")])
     now = datetime.datetime.now(datetime.UTC)
     certificate = (

@@ -1,0 +1,141 @@
+"""What is being thought about an instance, in full: for people, JSON and the HTTP port. Pure."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from nodeagent.autorepair.assess import SAFE, Judge
+from nodeagent.autorepair.health import Broken, Health, Healthy, Stuck, as_harep
+from nodeagent.autorepair.jobs import Ran
+from nodeagent.autorepair.policy import Enabled, NotEnabled, Policies, Policy, said
+from nodeagent.autorepair.state import Clear, Conflict, Failed, Pending, State, Unclear
+from nodeagent.autorepair.state import as_harep as load
+from nodeagent.autorepair.steps import Mark, Next, Nothing, Step, Wait
+from nodeagent.autorepair.tags import PREFIX, Malformed, Record, read
+from nodeagent.model.action import Scope, describe
+from nodeagent.model.ledger import Result
+from nodeagent.model.snapshot import Instance, Snapshot
+
+Json = dict[str, Any]
+
+
+def explain(
+    instance: Instance,
+    snapshot: Snapshot,
+    jobs: Sequence[Ran],
+    results: Mapping[int, Result],
+    now: int,
+    mode: str = SAFE,
+) -> Json:
+    """Policy with the tag that it comes from, health, state, and what would be done and why not.
+
+    All of it by the rules of `mode`; under `compatible` what harep would make of the same. Times
+    in unix seconds.
+    """
+    told = Judge(snapshot, {instance.name: jobs}, results, now, mode).assess(instance)
+    group = snapshot.groups[snapshot.nodes[instance.primary].group]
+    return {
+        "instance": instance.name,
+        "at": now / 1000,
+        "nodes": [node for node in (instance.primary, instance.secondary) if node is not None],
+        "template": instance.template,
+        "running": instance.running,
+        "mode": mode,
+        "policy": _policy(told.policy),
+        "health": _health(told.health),
+        "state": _state(told.state),
+        "jobs": [_job(ran) for ran in jobs],
+        "next": _next(told.next),
+        "compatible": _compatible(instance, snapshot, now),
+        "unreadable": [
+            {"tag": fault.tag, "object": scope.value, "name": name, "why": fault.why}
+            for scope, name, tags in (
+                (Scope.INSTANCE, instance.name, instance.tags),
+                (Scope.GROUP, group.name, group.tags),
+                (Scope.CLUSTER, "", snapshot.tags),
+            )
+            for fault in _faults(tags)
+        ],
+    }
+
+
+def _policy(policy: Policy) -> Json:
+    told: Json = {"says": type(policy).__name__.lower(), "words": said(policy)}
+    if isinstance(policy, NotEnabled):
+        return {**told, "says": "nothing", "tag": None, "object": None, "name": None}
+    source = policy.source
+    told |= {"tag": source.tag, "object": source.scope.value, "name": source.name}
+    return told | ({"type": policy.kind.word} if isinstance(policy, Enabled) else {})
+
+
+def _health(health: Health) -> Json:
+    match health:
+        case Healthy():
+            return {"is": "healthy", "why": "all its nodes are in service", "steps": []}
+        case Broken(steps, why):
+            return {"is": "broken", "why": why, "steps": [step.word for step in steps]}
+        case Stuck(why):
+            return {"is": "stuck", "why": why, "steps": []}
+
+
+def _state(state: State) -> Json:
+    match state:
+        case Clear(ended):
+            return {"is": "clear", "ended": [_record(record) for record in ended]}
+        case Pending(record, _, later, ended):
+            return {
+                "is": "pending",
+                "repair": _record(record),
+                "later": [_record(other) for other in later],
+                "ended": [_record(other) for other in ended],
+            }
+        case Failed(record):
+            return {"is": "failed", "repair": _record(record)}
+        case Unclear(why):
+            return {"is": "unclear", "why": why}
+
+
+def _record(record: Record) -> Json:
+    return {
+        "id": record.id,
+        "type": record.kind.word,
+        "at": record.at,
+        "jobs": list(record.jobs),
+        "result": None if record.ending is None else record.ending.word,
+        "tag": record.tag,
+    }
+
+
+def _job(ran: Ran) -> Json:
+    what = "what it was cannot be read" if ran.action is None else describe(ran.action)
+    outcome, why = ran.result.outcome.value, ran.result.why
+    return {"job": ran.job, "repair": ran.repair, "what": what, "outcome": outcome, "why": why}
+
+
+def _next(step: Next) -> Json:
+    match step:
+        case Nothing(why):
+            return {"is": "nothing", "why": why or "nothing is wrong with it"}
+        case Wait(why):
+            return {"is": "wait", "why": why}
+        case Step(kind, repair, swap, why):
+            told = {"is": kind.word, "why": why, "repair": repair}
+        case Mark(repair, swap, why, ending):
+            word = "note" if ending is None else ending.word
+            told = {"is": word, "why": why, "repair": repair}
+    return {**told, "add": list(swap.add), "remove": list(swap.remove)}
+
+
+def _compatible(instance: Instance, snapshot: Snapshot, now: int) -> Json:
+    policy = Policies(snapshot, now, strict=False).of(instance)
+    loaded = load(instance.tags)
+    need = as_harep(instance, snapshot.nodes)
+    if isinstance(loaded, Conflict):
+        state = f"it stops: {loaded.found.tag} beside the older {loaded.older.tag}"
+    else:
+        state = loaded.state
+    return {"policy": _policy(policy), "needs": None if need is None else need.word, "state": state}
+
+
+def _faults(tags: Collection[str]) -> list[Malformed]:
+    ours = sorted(tag for tag in tags if tag.startswith(PREFIX.removesuffix(":")))
+    return [fault for tag in ours if isinstance(fault := read(tag), Malformed)]

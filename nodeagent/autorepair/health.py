@@ -1,0 +1,112 @@
+"""Whether an instance lives on sound nodes only, and the least repair that mends it. Pure.
+
+Ganeti sets the limits: nothing starts or is mirrored on a node that is drained, offline or not
+vm-capable; a mirror is made anew only while the primary node answers; local disks without a
+mirror do not move.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from nodeagent.autorepair.tags import RepairType
+from nodeagent.model.snapshot import Instance, Node
+
+
+@dataclass(frozen=True, slots=True)
+class Healthy:
+    """All its nodes are in service."""
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """What mends it, step by step, and in a few words what is wrong."""
+
+    steps: tuple[RepairType, ...]
+    why: str
+
+    @property
+    def need(self) -> RepairType:
+        """What must be allowed for all of it to be done."""
+        return max(self.steps)
+
+
+@dataclass(frozen=True, slots=True)
+class Stuck:
+    """It is broken and no repair of ours would mend it, and why."""
+
+    why: str
+
+
+Health: TypeAlias = Healthy | Broken | Stuck
+
+_FIX, _MIGRATE = RepairType.FIX_STORAGE, RepairType.MIGRATE
+_FAILOVER, _REINSTALL = RepairType.FAILOVER, RepairType.REINSTALL
+_LOCAL = frozenset({"plain", "file"})
+HEALTHY = Healthy()
+
+
+def check(instance: Instance, nodes: Mapping[str, Node]) -> Health:
+    """The health of an instance. A node that is not vm-capable counts as drained."""
+    primary = nodes[instance.primary]
+    mirror = nodes[instance.secondary] if instance.secondary is not None else None
+    if primary.in_service and (mirror is None or mirror.in_service):
+        return HEALTHY
+    found = (
+        _mirrored(instance, primary, mirror) if mirror is not None else _alone(instance, primary)
+    )
+    if instance.offline and isinstance(found, Broken) and found.need is _REINSTALL:
+        # Its disks would be made anew, and the installation then be refused.
+        return Stuck(f"{found.why}; it is itself marked offline, and so is not installed anew")
+    return found
+
+
+def _alone(instance: Instance, primary: Node) -> Health:
+    trouble = f"its primary node {fault_of(primary)}"
+    if instance.shared:
+        return Broken((_off(instance, primary),), trouble)
+    if instance.template in _LOCAL:
+        if primary.offline:
+            return Broken((_REINSTALL,), f"{trouble}, and its disks were there alone")
+        return Stuck(f"{trouble}, and its disks ({instance.template}) cannot leave it")
+    if instance.template == "drbd":
+        return Stuck(f"{trouble}, and it has no secondary node")
+    return Stuck(f"{trouble}, and its disk template {instance.template} is not known")
+
+
+def _mirrored(instance: Instance, primary: Node, mirror: Node) -> Health:
+    if primary.in_service:
+        return Broken((_FIX,), f"its secondary node {fault_of(mirror)}")
+    trouble = f"its primary node {fault_of(primary)}"
+    if mirror.in_service:
+        # What was the primary is the secondary then, and no better for it.
+        return Broken((_off(instance, primary), _FIX), trouble)
+    trouble = f"{trouble} and its secondary node {fault_of(mirror)}"
+    if not primary.offline:
+        return Broken((_FIX, _off(instance, primary), _FIX), trouble)
+    if mirror.offline:
+        return Broken((_REINSTALL,), trouble)
+    return Stuck(f"{trouble}: put {mirror.name} back into service and it can be failed over")
+
+
+def _off(instance: Instance, primary: Node) -> RepairType:
+    """What brings it off its node; Ganeti does not migrate everything."""
+    return _FAILOVER if primary.offline or instance.interrupted else _MIGRATE
+
+
+def fault_of(node: Node) -> str:
+    """In words, why a node is not in service."""
+    if node.offline:
+        return f"{node.name} is offline"
+    return f"{node.name} is {'drained' if node.drained else 'not vm-capable'}"
+
+
+def as_harep(instance: Instance, nodes: Mapping[str, Node]) -> RepairType | None:
+    """The repair that harep 3.0.2 finds necessary: every node not in service is off to it."""
+    off = not nodes[instance.primary].in_service
+    if instance.template == "drbd" and instance.secondary is not None:
+        lost = not nodes[instance.secondary].in_service
+        if off:
+            return _REINSTALL if lost else _FAILOVER
+        return _FIX if lost else None
+    return _REINSTALL if off and instance.template == "plain" else None

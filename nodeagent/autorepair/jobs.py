@@ -1,0 +1,184 @@
+"""The jobs of a repair, and how one knows whose they are. Pure."""
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from uuid import UUID
+
+from nodeagent.autorepair.tags import Record, RepairType, compose, fit
+from nodeagent.model.action import (
+    Action,
+    Guarded,
+    Move,
+    MovePrimary,
+    MoveSecondary,
+    Reinstall,
+    Retag,
+    Scope,
+    move_of,
+)
+from nodeagent.model.ledger import AUTOREPAIR, Outcome, Result
+from nodeagent.model.snapshot import Instance
+
+RETRY_AFTER = 300_000  # ms before what has failed is tried again
+_DAY = 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A job of an instance's repair; `ended` is when it did (unix ms; 0 if nobody knows)."""
+
+    job: int
+    repair: str
+    action: Action | None
+    result: Result
+    ended: int = 0
+
+    @property
+    def instance(self) -> str:
+        """The name of the instance it was for, empty where that cannot be told."""
+        match self.action:
+            case Retag(Scope.INSTANCE, name):
+                return name
+            case _:
+                return "" if self.move is None else self.move.instance
+
+    @property
+    def move(self) -> Move | None:
+        """What it was to do to the instance's nodes; None also where that cannot be told."""
+        return None if self.action is None else move_of(self.action)
+
+    @property
+    def live(self) -> bool:
+        """Whether it is not over yet."""
+        return self.result.outcome is Outcome.RUNNING
+
+    @property
+    def failed(self) -> bool:
+        """Whether it is over and has said that it failed."""
+        return self.result.outcome in (Outcome.ERROR, Outcome.LATER)
+
+    @property
+    def only_tags(self) -> bool:
+        """Whether it changed tags, and nothing else."""
+        return isinstance(self.action, Retag)
+
+    @property
+    def told(self) -> str:
+        """How it stands or has ended, in a few words."""
+        match self.result.outcome:
+            case Outcome.RUNNING:
+                how = f" ({self.result.why})" if self.result.why else ""
+                return f"job {self.job} is under way{how}"
+            case Outcome.SUCCESS:
+                return f"job {self.job} succeeded"
+            case Outcome.LOST:
+                return f"job {self.job} cannot be found any more"
+            case _:
+                return f"job {self.job} failed: {self.result.why}"
+
+    def has_moved(self, instance: Instance) -> bool:
+        """Whether the instance is not where the job was to take it from any more."""
+        match self.move:
+            case MovePrimary(_, node) | Reinstall(_, node):
+                return instance.primary != node
+            case MoveSecondary(_, node):
+                return node not in (instance.primary, instance.secondary)
+            case _:
+                return False
+
+    def was(self, kind: RepairType, instance: Instance) -> bool:
+        """Whether it was to do what a repair of this type would do now."""
+        match self.move:
+            case MoveSecondary():
+                return kind is RepairType.FIX_STORAGE
+            case MovePrimary(live=live):
+                migrates = kind is RepairType.MIGRATE and instance.running
+                return kind in (RepairType.MIGRATE, RepairType.FAILOVER) and live == migrates
+            case Reinstall():
+                return kind is RepairType.REINSTALL
+            case _:
+                return False
+
+
+_NOT_ASKED = Result(Outcome.RUNNING, "nobody has asked yet how it stands")
+
+
+def ran_for(record: Record, jobs: Sequence[Ran], results: Mapping[int, Result]) -> list[Ran]:
+    """A repair's jobs but for those that only change tags: ours, and what its tag names."""
+    mine = {one.job: one for one in jobs if one.repair == record.id}
+    for job in record.jobs:
+        mine.setdefault(job, Ran(job, record.id, None, results.get(job, _NOT_ASKED)))
+    return [mine[job] for job in sorted(mine) if not mine[job].only_tags]
+
+
+def with_jobs(record: Record, ran: Iterable[Ran]) -> Record:
+    """The record with these jobs in its tag, the newest of them where not all fit."""
+    jobs = tuple(sorted({*record.jobs, *(one.job for one in ran)}))
+    return fit(compose(record.kind, record.id, record.at, jobs, record.ending)) or record
+
+
+def noted(record: Record, ran: Sequence[Ran], jobs: Sequence[Ran]) -> Record | None:
+    """The record with a job of it that runs written into its tag; harep then knows it as well.
+
+    None where that is done, or not to be done yet: before the job has set the tag that is
+    there, to change it would undo the job.
+    """
+    live = next((one.action for one in jobs if one.live and one.repair == record.id), None)
+    if not isinstance(live, Guarded) or any(one.live and one.only_tags for one in jobs):
+        return None
+    is_its_own = record.tag in live.swap.add and record.tag not in live.swap.remove
+    longer = with_jobs(record, ran)
+    return longer if is_its_own and longer.tag != record.tag else None
+
+
+def backing_off(jobs: Sequence[Ran], now: int) -> str | None:
+    """Why a repair is not begun yet: what ends before it can set its tag is tried ever less often.
+
+    A job filter rejects it, say. Of such a repair there is but one job.
+    """
+    known: dict[str, list[Ran]] = {}
+    for one in jobs:
+        known.setdefault(one.repair, []).append(one)
+    lone = [ran[0] for ran in known.values() if len(ran) == 1]
+    failed = [one for one in lone if one.failed and now - one.ended < _DAY]
+    if not failed:
+        return None
+    patience = min(RETRY_AFTER * 2 ** (len(failed) - 1), _DAY)
+    left = failed[-1].ended + patience - now
+    told = f"job {failed[-1].job} failed before it had begun: {failed[-1].result.why}"
+    return f"to be tried again in {left // 1000} s: {told}" if left > 0 else None
+
+
+def tags_refused(jobs: Sequence[Ran], now: int) -> str | None:
+    """Why an instance's tags are not changed yet: two such jobs in a row have failed.
+
+    One fails where somebody else has changed them; more where a job filter rejects them, say.
+    """
+    tagged = [one for one in jobs if one.only_tags]
+    failed = list(takewhile(lambda one: one.failed, reversed(tagged)))
+    if len(failed) < 2:
+        return None
+    patience = min(RETRY_AFTER * 2 ** (len(failed) - 2), _DAY)
+    left = failed[0].ended + patience - now
+    return f"to be tried again in {left // 1000} s: {failed[0].told}" if left > 0 else None
+
+
+def repair_id(instance: str, now: int) -> str:
+    """The id of a repair begun `now` (unix ms): derived, and to be known again as ours.
+
+    A UUID of version 8 (RFC 9562): 48 bits of the time, 74 of a digest of the instance's name.
+    """
+    digest = hashlib.sha256(f"{AUTOREPAIR}\n{instance}".encode()).digest()
+    bits = int.from_bytes(digest[:10], "big") >> 6
+    value = (now & (2**48 - 1)) << 80 | 8 << 76 | (bits >> 62) << 64
+    return str(UUID(int=value | 0b10 << 62 | bits & (2**62 - 1)))
+
+
+def is_ours(identity: str, instance: str) -> bool:
+    """Whether we have begun the repair of this id."""
+    try:
+        return repair_id(instance, UUID(identity).int >> 80) == identity
+    except ValueError:
+        return False

@@ -1,0 +1,174 @@
+"""How far the repairs of an instance have come, by its tags alone. Pure."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TypeAlias
+
+from nodeagent.autorepair.tags import Ending, Malformed, Part, Record, read, telling
+
+WELL, PENDING, FAILED, NEEDS = "Healthy", "Pending repair", "Failure", "Needs repair"
+"""The words for an instance's state, as harep prints them."""
+
+
+# As harep 3.0.2 has it.
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The state that harep starts from, one of the words; `remove` goes with the next change.
+
+    `record` is the tag that the state comes from, None where there is none.
+    """
+
+    state: str = WELL
+    record: Record | None = None
+    remove: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """A repair has been found beside an older pending one, which stops harep altogether."""
+
+    found: Record
+    older: Record
+
+
+def as_harep(tags: Collection[str]) -> Loaded | Conflict:
+    """What harep makes of the tags.
+
+    Of one repair's tags the largest (ending, time) counts, a pending one being the least; repairs
+    are taken by their oldest tag. The earliest failure stays. Only what counted is removed.
+    """
+    loaded = _UNTOLD
+    for group in _repairs(telling(tags)):
+        newest = group[-1]
+        if loaded.state == FAILED:
+            break
+        if loaded.state == PENDING:
+            assert loaded.record is not None
+            return Conflict(newest, loaded.record)
+        old = () if loaded.record is None else (loaded.record.tag,)
+        loaded = Loaded(_STATE[newest.ending], newest, (*old, *loaded.remove))
+    return loaded
+
+
+_UNTOLD = Loaded()
+_STATE = {
+    None: PENDING,
+    Ending.ENOPERM: WELL,
+    Ending.SUCCESS: WELL,
+    Ending.FAILURE: FAILED,
+}
+
+
+def _repairs(tags: Sequence[str]) -> Sequence[Sequence[Record]]:
+    """The records by repair, the oldest repair first; in each the one that counts is the last.
+
+    Tags have no order of their own: Ganeti gives them sorted.
+    """
+    if not tags:
+        return ()
+    meanings = (read(tag, strict=False) for tag in tags)
+    records = sorted((r for r in meanings if isinstance(r, Record)), key=lambda r: r.id)
+    groups = [
+        sorted(group, key=lambda r: (-1 if r.ending is None else r.ending, r.at))
+        for _, group in groupby(records, key=lambda record: record.id)
+    ]
+    return sorted(groups, key=lambda group: min(record.at for record in group))
+
+
+# As it was designed.
+
+
+@dataclass(frozen=True, slots=True)
+class Clear:
+    """No repair is pending and none has failed.
+
+    `ended` are older ones' results, the newest last, and `stale` pending tags of these that were
+    left behind: both go with the next change.
+    """
+
+    ended: tuple[Record, ...] = ()
+    stale: tuple[Record, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A repair is pending; `later` are those that were asked for after it.
+
+    `stale` are tags of this repair and `ended` results of others that go with the next change.
+    """
+
+    record: Record
+    stale: tuple[Record, ...] = ()
+    later: tuple[Record, ...] = ()
+    ended: tuple[Record, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A repair has failed, and nothing is done until somebody removes its tag."""
+
+    record: Record
+
+
+@dataclass(frozen=True, slots=True)
+class Unclear:
+    """The tags contradict each other or cannot be read: somebody has to look at them."""
+
+    why: str
+
+
+State: TypeAlias = Clear | Pending | Failed | Unclear
+
+
+def state_of(tags: Collection[str]) -> State:
+    """What the tags say. A result settles the repair whose id it has, whatever else has it."""
+    records: list[Record] = []
+    for tag in telling(tags):
+        match read(tag):
+            case Record() as record:
+                records.append(record)
+            case Malformed(part=Part.PENDING | Part.RESULT) as fault:
+                return Unclear(str(fault))
+    if not records:
+        return Clear()
+    failures = [record for record in records if record.ending is Ending.FAILURE]
+    if failures:
+        return Failed(min(failures, key=_age))
+    ended = tuple(sorted((r for r in records if r.ending is not None), key=_age))
+    settled = {record.id for record in ended}
+    open_ones = [r for r in records if r.ending is None and r.id not in settled]
+    stale = tuple(r for r in records if r.ending is None and r.id in settled)
+    if not open_ones:
+        return Clear(ended, stale)
+    return _pending(open_ones, stale, ended)
+
+
+def _pending(
+    records: Sequence[Record], stale: tuple[Record, ...], ended: tuple[Record, ...]
+) -> Pending | Unclear:
+    """Handled in the order in which they were asked for; of each repair one tag counts."""
+    repairs: list[Record] = []
+    for _, group in groupby(sorted(records, key=lambda r: r.id), key=lambda r: r.id):
+        same = sorted(group, key=lambda r: len(r.jobs))
+        newest = same[-1]
+        # A tag is updated by adding the new one and removing the old: both may be there.
+        for old in same[:-1]:
+            same_one = (old.kind, old.at) == (newest.kind, newest.at)
+            if not same_one or not set(old.jobs) <= set(newest.jobs):
+                return Unclear(f"tags {old.tag} and {newest.tag} contradict each other")
+        repairs.append(newest)
+        stale = (*stale, *same[:-1])
+    repairs.sort(key=_age)
+    begun = [record for record in repairs if record.jobs]
+    if len(begun) > 1:
+        return Unclear(f"two repairs have been begun: tags {begun[0].tag} and {begun[1].tag}")
+    first = begun[0] if begun else repairs[0]
+    later = tuple(record for record in repairs if record is not first)
+    return Pending(first, stale, later, ended)
+
+
+def _age(record: Record) -> tuple[int, str]:
+    return record.at, record.id

@@ -1,0 +1,74 @@
+"""`nodeagent commands`: what may run on this node, and why or why not."""
+
+import json
+import os
+import sys
+from typing import Any
+
+import click
+
+from nodeagent.cli.terminal import EXIT_FAULT, die, read, table
+from nodeagent.errors import NodeAgentError
+from nodeagent.settings import DiagnoseSettings, RepairSettings, Settings
+
+FOLDER_REFUSED = "folder refused"
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
+@click.pass_obj
+def commands(config: str, *, as_json: bool) -> None:
+    """Show every file in both command folders, and whether it runs.
+
+    Each with the reason. Exit code 1 if one is refused, or configured and not there.
+    """
+    try:
+        settings = read(config)
+    except NodeAgentError as error:
+        die(error)
+    rows: list[dict[str, Any]] = []
+    for kind, part in (("diagnose", settings.diagnose), ("repair", settings.repair)):
+        rows += _rows(kind, part, settings)
+    missing: set[str] = set()
+    if not any(row["verdict"] == FOLDER_REFUSED for row in rows if row["kind"] == "diagnose"):
+        there = {row["name"] for row in rows if row["kind"] == "diagnose"}
+        missing = set(settings.diagnose.commands) - there
+    if as_json:
+        click.echo(json.dumps(rows, indent=2))
+    else:
+        table(rows, ("kind", "name", "verdict", "why"))
+    for name in sorted(missing):
+        click.echo(f"nodeagent: diagnose command {name} is configured, but there is none", err=True)
+    bad = missing or any(row["verdict"].endswith("refused") for row in rows)
+    sys.exit(EXIT_FAULT if bad else 0)
+
+
+def _rows(
+    kind: str, part: DiagnoseSettings | RepairSettings, settings: Settings
+) -> list[dict[str, Any]]:
+    from nodeagent.agent.whitelist import Vetted, judge_folder, list_names, look_up
+
+    folder = part.folder
+    if not os.path.isdir(folder):
+        return [{"kind": kind, "name": "-", "verdict": "none", "why": f"no {folder}"}]
+    if why := judge_folder(folder):
+        return [{"kind": kind, "name": folder, "verdict": FOLDER_REFUSED, "why": why}]
+    rows = []
+    for name in list_names(folder):
+        found = look_up(folder, name, link_folders=part.link_folders)
+        if isinstance(found, Vetted):
+            found.close()
+            verdict, why = _when(kind, name, settings), f"from {found.path}"
+        else:
+            verdict, why = "refused", found.why
+        rows.append({"kind": kind, "name": name, "verdict": verdict, "why": why})
+    return rows
+
+
+def _when(kind: str, name: str, settings: Settings) -> str:
+    """Whether the settings let a command run that may."""
+    if kind == "repair":
+        return "runs" if settings.repair.enabled else "may run, but repair.enabled is false"
+    if name not in settings.diagnose.commands:
+        return "may run, not configured"
+    return "runs, not reported (audit)" if settings.diagnose.command(name).audit else "runs"

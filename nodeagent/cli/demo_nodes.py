@@ -1,0 +1,200 @@
+"""The demo's nodes: six folders as on a Ganeti node, and the real agents that live in them."""
+
+import functools
+import json
+import multiprocessing
+import os
+import secrets
+import shutil
+import socket
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from uuid import NAMESPACE_DNS, uuid5
+
+import click
+
+from nodeagent.agent.daemon import run_front, run_runner
+from nodeagent.agent.whitelist import Owner, judge_folder
+from nodeagent.model.snapshot import Node
+from nodeagent.settings import load
+
+CLUSTER = "demo.example"
+NODES = tuple(
+    Node(name := f"node{n}.{CLUSTER}", str(uuid5(NAMESPACE_DNS, name)), f"127.0.0.{10 + n}")
+    for n in range(1, 7)
+)
+
+DISK_BAYS = """#!/bin/sh
+# Stands in for a RAID controller's tool: this node's hardware is a file.
+exec cat "{hardware}"
+"""
+RESEAT_DISK = """#!/usr/bin/python3 -I
+# Takes the diagnosis on standard input, as every repair command does.
+import json, sys
+diagnosis = json.load(sys.stdin)
+assert diagnosis["command"] == "reseat-disk"
+with open({hardware!r}, "w") as file:
+    json.dump({{"status": "Ok"}}, file)
+print("reseated the disk in bay", diagnosis["details"]["bay"])
+"""
+
+# Commands of the repair queue, which gives them its entry on standard input.
+POWERED, POWER_CYCLE = "is-powered", "power-cycle"
+_IS_POWERED = """#!/usr/bin/python3 -I
+import json, pathlib, sys
+entry = json.load(sys.stdin)
+print("true" if pathlib.Path({folder!r}, "powered-" + entry["index"]).exists() else "false")
+"""
+_POWER_CYCLE = """#!/usr/bin/python3 -I
+import json, pathlib, sys
+entry = json.load(sys.stdin)
+pathlib.Path({folder!r}, "powered-" + entry["index"]).touch()
+print("power-cycled", entry["address"])
+"""
+
+
+class Nodes:
+    """Six nodes below a folder, each with a runner and a front of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.port = _free_port()
+        self.key = secrets.token_hex(20) + "\n"
+        self._processes: list[multiprocessing.process.BaseProcess] = []
+        candidate, self.client_pem = _candidate()
+        for node in NODES:
+            self._lay_out(node, candidate)
+
+    def _lay_out(self, node: Node, candidate: str) -> None:
+        """What a node has: Ganeti's files, a command in each white-list folder, settings."""
+        home = self.folder / node.name
+        ganeti = home / "ganeti"
+        for place in (ganeti, home / "diagnose", home / "repair", home / "state"):
+            place.mkdir(parents=True, mode=0o755)
+        addresses = "".join(f"{each.name} {each.address}\n" for each in NODES)
+        for file, text in {
+            "cluster_name": CLUSTER + "\n",
+            "cluster_tags": "",
+            "master_node": NODES[0].name + "\n",
+            "node_primary_ips": addresses,
+            "master_candidates_certs": f"{NODES[0].uuid}={candidate}\n",
+        }.items():
+            (ganeti / f"ssconf_{file}").write_text(text)
+        (ganeti / "hmac.key").write_text(self.key)
+        (ganeti / "hmac.key").chmod(0o400)
+        hardware = str(home / "hardware.json")
+        self.set_hardware(node.name, {"status": "Ok"})
+        _command(home / "diagnose" / "disk-bays", DISK_BAYS.format(hardware=hardware))
+        _command(home / "repair" / "reseat-disk", RESEAT_DISK.format(hardware=hardware))
+        folder = str(self.folder)
+        _command(home / "repair" / POWERED, _IS_POWERED.format(folder=folder))
+        _command(home / "repair" / POWER_CYCLE, _POWER_CYCLE.format(folder=folder))
+        mdraid = Path(__file__).parents[2] / "etc" / "node-diagnose-commands" / "mdraid"
+        also = ""
+        if mdraid.exists():  # a shipped command, run for real but only watched
+            _command(home / "diagnose" / "mdraid", mdraid.read_text())
+            also = ', "mdraid"'
+        (home / "agent.toml").write_text(
+            f"""
+[agent]
+node = "{node.name}"
+uuid = "{node.uuid}"
+ganeti = "{ganeti}"
+state = "{home}/state"
+socket = "{home}/runner.sock"
+log = "info"
+[listen]
+address = "{node.address}"
+port = {self.port}
+[diagnose]
+folder = "{home}/diagnose"
+commands = ["disk-bays"{also}]
+every = "1s"
+[diagnose.command.mdraid]
+audit = true
+[repair]
+folder = "{home}/repair"
+queue-commands = ["{POWERED}", "{POWER_CYCLE}"]
+timeout = "20s"
+"""
+        )
+        (home / "agent.toml").chmod(0o644)
+
+    def set_hardware(self, name: str, diagnosis: object) -> None:
+        """Break or mend a node: this is what its diagnose command prints."""
+        file = self.folder / name / "hardware.json"
+        new = file.with_suffix(".new")
+        new.write_text(json.dumps(diagnosis))
+        new.replace(file)
+
+    def start(self) -> None:
+        """A runner and a front for every node, each a process of its own."""
+        context = multiprocessing.get_context("spawn")
+        owner = Owner(os.getuid(), os.getgid())
+        for home in (self.folder / node.name for node in NODES):
+            read = functools.partial(load, str(home / "agent.toml"), owner=os.getuid())
+            for target, args in ((run_runner, (read, owner)), (run_front, (read,))):
+                log = str(home / f"{target.__name__}.log")
+                process = context.Process(target=_logged, args=(log, target, args))
+                process.start()
+                self._processes.append(process)
+
+    def stop(self) -> None:
+        """End the processes that `start` has started."""
+        for process in self._processes:
+            process.terminate()
+        for process in self._processes:
+            process.join(5)
+            if process.is_alive():
+                process.kill()
+                process.join()
+
+
+def _candidate() -> tuple[str, bytes]:
+    """A master candidate's client.pem, after its digest as Ganeti lists it."""
+    from nodeagent.protocol.signature import sign, verify
+    from nodeagent.web.selfsigned import make  # not for the agents, which load this module too
+
+    pem = make()
+    return verify(*sign(pem, b""), b""), pem
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _command(path: Path, text: str) -> None:
+    path.write_text(text)
+    path.chmod(0o755)
+
+
+def _logged(log: str, target: object, args: tuple[object, ...]) -> None:
+    """Be one daemon, with its log in a file."""
+    handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.dup2(handle, 2)
+    assert callable(target)
+    target(*args)
+
+
+@contextmanager
+def trusted_folder() -> Iterator[Path]:
+    """A fresh folder that no other user could tamper with, as the white list demands."""
+    owner = Owner(os.getuid(), os.getgid())
+    wanted = [os.environ.get("XDG_RUNTIME_DIR", ""), "/run", str(Path.home()), str(Path.cwd())]
+    reasons = []
+    for place in filter(None, wanted):
+        if why := judge_folder(os.path.realpath(place), owner):
+            reasons.append(why)
+            continue
+        with suppress(OSError):
+            folder = tempfile.mkdtemp(prefix="nodeagent-demo-", dir=os.path.realpath(place))
+            try:
+                yield Path(folder)
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+            return
+    raise click.ClickException("no folder that only you can write: " + "; ".join(reasons))

@@ -1,0 +1,97 @@
+"""`nodeagent diagnose`: run the commands now and show what they say."""
+
+import asyncio
+import json
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from nodeagent.cli.terminal import EXIT_FAULT, die, read, shown
+from nodeagent.errors import NodeAgentError
+from nodeagent.settings import Settings
+
+if TYPE_CHECKING:
+    from nodeagent.agent.diagnose import Interpreted
+    from nodeagent.model.diagnosis import Steady
+
+
+@click.command()
+@click.argument("names", nargs=-1)
+@click.option("--json", "as_json", is_flag=True, help="Print everything as one JSON object.")
+@click.pass_obj
+def diagnose(config: str, names: tuple[str, ...], *, as_json: bool) -> None:
+    """Run the diagnose commands now and print the diagnosis.
+
+    All configured ones, or NAMES. Nothing is stabilised or reported: this shows what one run
+    says, and on standard error what the commands write there. Commands with `audit` are run
+    and shown, and have no part in the diagnosis. Exit code 0 if every command gave a usable
+    diagnosis, else 1.
+    """
+    from nodeagent.agent.diagnose import merge
+    from nodeagent.model.diagnosis import Diagnosis, Unusable
+
+    try:
+        settings = read(config)
+        wanted = tuple(dict.fromkeys(names or settings.diagnose.commands))
+        said = asyncio.run(_run(settings, wanted))
+    except NodeAgentError as error:
+        die(error)
+    audited = [name for name in wanted if settings.diagnose.command(name).audit]
+    order = [name for name in wanted if name not in audited]
+    now = time.time_ns() // 1_000_000
+    verdict = merge({name: _steady(one, now) for name, one in said.items()}, order, now)
+    # Of named commands that are all audited there is none; of the configured it is Ok.
+    merged = verdict.diagnosis if order or not names else None
+    faults = verdict.unusable | {
+        name: str(one) for name, one in said.items() if isinstance(one, Unusable)
+    }
+    if as_json:
+        each = {
+            name: json.loads(one.text) if isinstance(one, Diagnosis) else {"unusable": str(one)}
+            for name, one in said.items()
+        }
+        document = json.loads(merged.text) if merged else None
+        whole = {"diagnosis": document, "commands": each, "audit": audited}
+        click.echo(json.dumps(whole, indent=2))
+    else:
+        for name, why in faults.items():
+            click.echo(f"nodeagent: {name}: {shown(why)}", err=True)
+        for name in audited:
+            if isinstance(one := said[name], Diagnosis):
+                click.echo(f"nodeagent: {name} (audit, not reported) says {one.text}", err=True)
+        if merged is not None:
+            click.echo(merged.text)
+    sys.exit(EXIT_FAULT if faults else 0)
+
+
+def _steady(one: "Interpreted", now: int) -> "Steady":
+    from nodeagent.model.diagnosis import Diagnosis, Steady
+
+    if isinstance(one, Diagnosis):
+        return Steady(current=one, checked=now)
+    return Steady(why=one.why)
+
+
+async def _run(settings: Settings, names: tuple[str, ...]) -> dict[str, "Interpreted"]:
+    from nodeagent.agent.cgroup import Cages
+    from nodeagent.agent.command import Commands
+    from nodeagent.agent.run import Finished, Limits, Ran
+    from nodeagent.agent.runner import run_diagnose
+    from nodeagent.agent.whitelist import ROOT, Vetted
+
+    class Aloud(Commands):
+        """Says what commands write on standard error, which a runner only logs the head of."""
+
+        async def run(self, vetted: Vetted, stdin: bytes, limits: Limits) -> Ran:
+            ran = await super().run(vetted, stdin, limits)
+            for line in ran.stderr.splitlines() if isinstance(ran, Finished) else ():
+                click.echo(f"{vetted.name}: {shown(line.decode('utf-8', 'replace'))}", err=True)
+            return ran
+
+    commands = Aloud(spare=0, cages=Cages([]))  # a login session's groups are not ours
+    try:
+        return {name: await run_diagnose(commands, settings, name, ROOT) for name in names}
+    finally:
+        await commands.close()

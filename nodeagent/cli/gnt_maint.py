@@ -1,0 +1,123 @@
+"""The `gnt-maint` command: what maintd knows and does, and telling it what to do.
+
+The verbs are in `cli/maint/`; this module sees to it that every end is an exit code and, where
+it is none to be glad of, one line.
+"""
+
+import os
+import sys
+from contextlib import suppress
+from typing import NoReturn
+
+import click
+
+from nodeagent.cli.maint import (
+    auto_repair,
+    autorepair,
+    balance,
+    change,
+    constraints,
+    explain,
+    groups,
+    look,
+    offers,
+    plan,
+    planned,
+    propose,
+    queue,
+    rolling,
+    wait,
+    what_if,
+    window,
+)
+from nodeagent.cli.maint.verb import cli
+from nodeagent.cli.maint.words import harmless
+from nodeagent.cli.usage import wrong
+from nodeagent.errors import ConfigError, NodeAgentError, Unavailable
+
+__all__ = [
+    "auto_repair",
+    "autorepair",
+    "balance",
+    "change",
+    "cli",
+    "constraints",
+    "explain",
+    "groups",
+    "look",
+    "main",
+    "offers",
+    "plan",
+    "planned",
+    "propose",
+    "queue",
+    "rolling",
+    "wait",
+    "what_if",
+    "window",
+]
+
+EXIT_FAULT = 1
+EXIT_USAGE = 64
+EXIT_UNAVAILABLE = 69
+EXIT_BUG = 70
+EXIT_CONFIG = 78
+EXIT_INTERRUPTED = 130
+
+
+def main() -> NoReturn:
+    """The entry point."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(AttributeError):
+            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    code = _run()
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError) as error:
+        code = _lost(error)
+    sys.exit(code)
+
+
+def _run() -> int:
+    try:
+        code = cli.main(prog_name="gnt-maint", standalone_mode=False)
+        return code if isinstance(code, int) else 0
+    except click.UsageError as error:
+        return _told(wrong(error, "gnt-maint"), EXIT_USAGE)
+    except click.ClickException as error:
+        return _told(error.format_message(), error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        return EXIT_INTERRUPTED
+    except ConfigError as error:
+        return _told(error, EXIT_CONFIG)
+    except Unavailable as error:
+        return _told(error, EXIT_UNAVAILABLE)
+    except NodeAgentError as error:
+        return _told(error, EXIT_FAULT)
+    except OSError as error:
+        return _lost(error)
+    except Exception as error:
+        if os.environ.get("GNT_MAINT_DEBUG"):
+            raise
+        kind = type(error).__name__
+        return _told(f"a bug, or another maintd than this speaks to: {kind}: {error}", EXIT_BUG)
+
+
+def _told(why: object, code: int) -> int:
+    with suppress(OSError):
+        click.echo(f"gnt-maint: {harmless(why)}", err=True)
+    return code
+
+
+def _lost(error: OSError | ValueError) -> int:
+    """What was to be written cannot be: `head` has seen enough, or the disk is full."""
+    with suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for Python's own flush at the end
+    if isinstance(error, BrokenPipeError):
+        return EXIT_FAULT
+    place = getattr(error, "filename", None) or "standard output"
+    return _told(f"{place}: {getattr(error, 'strerror', None) or error}", EXIT_FAULT)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,266 @@
+"""gnt-maint balance: where instances should be, in hbal's words."""
+
+import signal
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from nodeagent.cli.maint.files import save
+from nodeagent.cli.maint.options import Options, options
+from nodeagent.cli.maint.reach import Reach, Refused, Where
+from nodeagent.cli.maint.screen import Progress, emit, progress
+from nodeagent.cli.maint.verb import cli
+from nodeagent.cli.maint.words import harmless
+
+if TYPE_CHECKING:
+    from nodeagent.placement.layout import Layout
+    from nodeagent.placement.search import Plan
+
+_TIME = 60  # seconds
+_HURRIED = 0.45  # part of the time from which on the search leaves things out
+_ENDLESS = 10**9  # characters
+
+
+@cli.command(short_help="Find the moves that spread a group's instances better.")
+@options
+@click.pass_obj
+def balance(where: Where, /, **given: Any) -> int:
+    """Find the moves that spread a group's instances better, and print them as hbal does.
+
+    Nothing is moved, unless --exec is given: then maintd does it.
+    """
+    asked = Options(**given)
+    asked.check(where)
+    if asked.stop:
+        from nodeagent.cli.maint.handover import stop
+
+        group = stop(where.reach(), asked.group)
+        if asked.as_json:
+            emit({"group": group, "stopped": True})
+        else:
+            click.echo(harmless(f"No more is begun in group {group}; jobs under way go on."))
+        return 0
+    _Balancing(asked, where).run()
+    return 0
+
+
+class _Balancing:
+    """One run, told as it goes on."""
+
+    def __init__(self, asked: Options, where: Where) -> None:
+        from nodeagent.cli.maint import tables
+        from nodeagent.cli.maint.hbal import Words
+
+        fields = tables.fields(asked.nodes or "")
+        if isinstance(fields, str):
+            known = ", ".join(tables.COLUMNS)
+            raise Refused(f"-p: there is no field {harmless(fields, 40)}; there are {known}")
+        self.asked, self.fields = asked, fields
+        self.where = where
+        self.reach = where.reach() if asked.exec else None
+        if self.reach is not None:
+            from nodeagent.cli.maint.handover import ready
+
+            ready(self.reach, lambda: asked.here(where))
+        self.known = asked.known(where)
+        self.words = Words(self.known.cluster, 1 + asked.verbose - asked.quiet)
+        self.seconds = 0.0  # that the search took
+        self.hurried = False
+
+    def run(self) -> None:
+        """Everything that was asked for."""
+        from nodeagent.cli.maint import hbal
+        from nodeagent.placement.layout import group_of, lay_out
+        from nodeagent.placement.score import least, score
+        from nodeagent.placement.search import Plan
+        from nodeagent.placement.textfile import write
+
+        asked, words, cluster = self.asked, self.words, self.known.cluster
+        rules = asked.rules(self.known)
+        self._warn(f"gnt-maint: {why}: what is on it stays" for why in self.known.doubts.values())
+        self._say(words.loaded())
+        if not cluster.instances and not asked.as_json:
+            return
+        layout = lay_out(cluster, group_of(cluster, asked.group), rules)
+        if words.verbosity >= hbal.CHECKED:
+            self._warn(hbal.doubts(layout))
+        if words.verbosity >= hbal.CLUSTER:
+            self._warn(hbal.split(layout))
+        if asked.save:
+            self._keep("original", "before", write(cluster))
+        self._say(words.chosen(layout))
+        self._tables("Initial", Plan(layout, score(layout)), layout)
+        self._say(words.initial(layout))
+        balanced = score(layout) - least(layout) < asked.min_score
+        if balanced:
+            self._say(words.balanced(score(layout), least(layout), asked.min_score))
+            plan, after = Plan(layout, score(layout)), layout
+        else:
+            self._say(["Trying to minimize the CV..."])
+            plan = self._search(layout)
+            after = plan.end()
+            self._say(words.final(layout, after, len(plan.steps)))
+            self._say(self._cost(plan))
+            self._commands(plan)
+            if asked.save:
+                then = hbal.state(after, plan.steps, as_hbal=asked.search == "exact")
+                self._keep("balanced", "after", write(then))
+            self._tables("Final", plan, after)
+            self._say(words.sums(layout, after))
+        if asked.svg:
+            from nodeagent.cli.maint.picture import draw
+
+            save(asked.svg, draw(plan, after).encode())
+        if self.reach is not None and plan.steps:
+            self._carry_out(self.reach, plan, after)
+        if asked.as_json:
+            from nodeagent.cli.maint.document import told
+
+            search = {
+                "search": asked.search,
+                "seconds": round(self.seconds, 3),
+                "hurried": self.hurried,
+                "well-balanced": balanced,
+                "doubts": dict(self.known.doubts),
+                "done": self.reach is not None,
+            }
+            emit(told(plan, after, search))
+
+    def _search(self, layout: "Layout") -> "Plan":
+        """The moves, which are printed as soon as they are known."""
+        from nodeagent.placement.score import score, shown
+        from nodeagent.placement.search import Plan, best, exact
+
+        line = self.words.mover(layout)
+        began = time.monotonic()
+        if self.asked.search == "exact":
+            steps = []
+            with self._progress(lines=not self.asked.as_json) as on:
+                for number, step in enumerate(exact(layout, self.asked.enough()), 1):
+                    steps.append(step)
+                    self._say([line(number, step)])
+                    on.tell(f"{number} moves, score {shown(step.score)}")
+            plan = Plan(layout, score(layout), tuple(steps))
+        else:
+            with self._progress(lines=False) as on:
+                clock = _Clock(on, self.asked.time or _TIME)
+                with clock.stopped_by_hand():
+                    plan = best(
+                        layout,
+                        self.asked.enough(),
+                        seed=self.asked.seed or 0,
+                        price=self.asked.price or 0.0,
+                        spent=clock.spent,
+                    )
+            self.hurried = clock.spent() >= _HURRIED
+            self._say(line(number, step) for number, step in enumerate(plan.steps, 1))
+        self.seconds = time.monotonic() - began
+        return plan
+
+    def _cost(self, plan: "Plan") -> Iterator[str]:
+        """What hbal does not tell."""
+        if self.asked.search == "best" and self.words.verbosity >= 1:
+            more = "; more time may find more" if self.hurried else ""
+            yield f"To copy: {plan.copied:.1f} GiB; searched for {self.seconds:.1f} s{more}"
+
+    @contextmanager
+    def _progress(self, *, lines: bool) -> Iterator[Progress]:
+        """A line that moves, unless the moves on the same terminal are that themselves."""
+        if lines and sys.stdout.isatty():
+            yield _Silent()
+            return
+        with progress(quiet=True) as on:
+            on.tell("looking at all moves")
+            yield on
+
+    def _carry_out(self, reach: Reach, plan: "Plan", after: "Layout") -> None:
+        """Have maintd do it, and wait."""
+        from nodeagent.cli.maint.handover import hand_over
+
+        try:
+            with progress() as on:
+                hand_over(reach, plan, after, lambda: self.asked.here(self.where), on)
+        except KeyboardInterrupt:
+            group = plan.layout.group.name
+            self._warn([f"gnt-maint: maintd goes on, until gnt-maint balance --stop -G {group}"])
+            raise
+        self._say([f"Done: {len(plan.steps)} moves"])
+
+    def _commands(self, plan: "Plan") -> None:
+        from nodeagent.cli.maint.script import script
+
+        file = self.asked.commands
+        if file is None:
+            return
+        if file:
+            save(file, script(plan, self.words).encode(), 0o777)
+            self._say([f"The commands have been written to file '{file}'"])
+        else:
+            self._say(self.words.commands(plan.layout, plan.steps))
+
+    def _tables(self, when: str, plan: "Plan", layout: "Layout") -> None:
+        from nodeagent.cli.maint import tables
+
+        if self.asked.as_json:
+            return
+        if self.asked.print_instances:
+            self._warn(["", f"{when} instance map:", *tables.instances(layout)])
+        if self.asked.nodes is not None:
+            rows = tables.nodes(layout, plan.steps, self.fields, self.words)
+            self._warn(["", f"{when} cluster status:", *rows, ""])
+
+    def _keep(self, ending: str, when: str, text: str) -> None:
+        file = f"{self.asked.save}.{ending}"
+        save(file, text.encode())
+        self._warn([f"The cluster state {when} balancing has been written to file '{file}'"])
+
+    def _say(self, lines: Iterable[str]) -> None:
+        if not self.asked.as_json:
+            for line in lines:
+                click.echo(harmless(line, _ENDLESS))
+
+    def _warn(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            click.echo(harmless(line, _ENDLESS), err=True)
+
+
+class _Clock:
+    """How much of the time for a search has gone; all of it once somebody presses Ctrl-C."""
+
+    def __init__(self, on: Progress, seconds: int) -> None:
+        self._on, self._seconds = on, seconds
+        self._began = time.monotonic()
+        self._told = -1
+        self._stopped = False
+
+    def spent(self) -> float:
+        """The part that has gone."""
+        gone = time.monotonic() - self._began
+        if int(gone) != self._told:
+            self._told = int(gone)
+            self._on.tell(f"looking for a better balance, {self._told} of {self._seconds} s")
+        return 1e9 if self._stopped else gone / self._seconds
+
+    @contextmanager
+    def stopped_by_hand(self) -> Iterator[None]:
+        """The first interrupt ends the search, the second the process."""
+
+        def stop(*_: object) -> None:
+            if self._stopped:
+                raise KeyboardInterrupt
+            self._stopped = True
+
+        before = signal.signal(signal.SIGINT, stop)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+
+class _Silent:
+    def tell(self, text: str) -> None:
+        """Nothing."""

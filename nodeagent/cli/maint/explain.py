@@ -1,0 +1,142 @@
+"""gnt-maint explain: what auto-repair thinks of an instance, and why nothing happens."""
+
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from nodeagent.cli.maint.autorepair import luxi_path, luxi_socket, unix_ms
+from nodeagent.cli.maint.reach import NotFound, Unreachable, Where
+from nodeagent.cli.maint.screen import emit, screen
+from nodeagent.cli.maint.verb import as_json, cli
+from nodeagent.cli.maint.words import when
+from nodeagent.errors import Unavailable
+
+if TYPE_CHECKING:
+    from nodeagent.model.ledger import Policy
+
+Json = dict[str, Any]
+
+
+@cli.command()
+@click.argument("instance")
+@luxi_socket
+@as_json
+@click.pass_obj
+def explain(where: Where, instance: str, *, luxi: str | None, as_json: bool) -> int:
+    """Show what auto-repair thinks of an instance.
+
+    What it may do, would do next, and why not. With --luxi Ganeti itself is asked; else
+    maintd, and Ganeti where there is none.
+    """
+    found = _explained(where, instance, luxi)
+    if as_json:
+        emit(found)
+    else:
+        _tell(found)
+    return 0
+
+
+def _explained(where: Where, name: str, luxi: str | None) -> Json:
+    if where.url is not None and luxi is not None:
+        raise click.UsageError("--luxi and --url are two places: name one")
+    if luxi is not None:
+        return _thought(where, name, luxi)
+    from urllib.parse import quote
+
+    try:
+        said: Json = where.reach().get(f"/1/explain/{quote(name, safe='')}")
+    except (Unreachable, NotFound) as error:
+        if where.url is not None:  # the Ganeti of this machine may be another one
+            raise
+        try:
+            return _thought(
+                where, name, None
+            )  # of an instance that has just come, maintd knows not
+        except Unavailable as other:
+            if isinstance(error, NotFound):
+                raise NotFound(f"there is no instance {name}") from None
+            raise Unreachable(f"{error}; and {other}") from None
+    else:
+        return said
+
+
+def _thought(where: Where, name: str, luxi: str | None) -> Json:
+    """What is to be thought of an instance by what Ganeti alone knows."""
+    from nodeagent.autorepair.assess import SAFE
+    from nodeagent.autorepair.explain import explain as explained
+    from nodeagent.cluster.ganeti.backend import GanetiCluster
+    from nodeagent.maintd.once import observe, why_stopped
+    from nodeagent.maintd.setting import with_tags
+
+    with closing(GanetiCluster(luxi_path(where, luxi))) as cluster:
+        seen = observe(cluster, unix_ms)
+    found = seen.snapshot.instances.get(name)
+    if found is None:
+        raise NotFound(f"there is no instance {name}")
+    mode = with_tags(_policy(where), seen.snapshot).autorepair
+    rules = SAFE if mode == "off" else mode
+    jobs = seen.jobs.get(name, ())
+    told = explained(found, seen.snapshot, jobs, seen.results, unix_ms(), rules)
+    return {**told, "mode": mode, "paused": why_stopped(seen, found), "held": []}
+
+
+def _policy(where: Where) -> "Policy":
+    """What maintd would do as its settings say; tags may say otherwise."""
+    from nodeagent.model.ledger import Policy
+
+    settings = where.settings()
+    return Policy() if settings is None else settings.policy
+
+
+def _tell(found: Json) -> None:
+    on, policy, health, state = screen(), found["policy"], found["health"], found["state"]
+    then = found["next"]
+    rows: list[tuple[str, object]] = [
+        ("Instance", f"{found['instance']} ({found['template']}) on {', '.join(found['nodes'])}"),
+        ("Mode", f"{found['mode']}: {_MODE[found['mode']]}"),
+        ("Policy", policy["words"]),
+        ("Health", _steps(health)),
+        ("State", _state(state)),
+        *(("Later", _record(record)) for record in state.get("later", ())),
+        *(("Before", _record(record)) for record in state.get("ended", ())),
+        ("Next", f"{then['is']}: {then['why']}"),
+        *(("  puts on", tag) for tag in then.get("add", ())),
+        *(("  takes off", tag) for tag in then.get("remove", ())),
+    ]
+    rows += [("Paused", why) for why in found.get("paused", ())]
+    rows += [("Held", why) for why in found.get("held", ())]
+    rows += [("Unreadable", f"{one['tag']}: {one['why']}") for one in found["unreadable"]]
+    on.facts(rows)
+    if found["jobs"]:
+        on.heading("Jobs")
+        columns = ("job", "repair", "how", "what")
+        on.table(columns, [(j["job"], j["repair"], _how(j), j["what"]) for j in found["jobs"]])
+
+
+_MODE = {
+    "off": "maintd repairs no instance; what follows is what gnt-maint autorepair would do",
+    "safe": "maintd repairs instances, where it runs, as it was designed",
+    "compatible": "maintd repairs instances, where it runs, as harep does",
+}
+
+
+def _steps(health: Json) -> str:
+    steps = f" (to be mended by {', '.join(health['steps'])})" if health["steps"] else ""
+    return f"{health['is']}: {health['why']}{steps}"
+
+
+def _state(state: Json) -> str:
+    if "repair" in state:
+        return f"{state['is']}: {_record(state['repair'])}"
+    return f"{state['is']}: {state['why']}" if "why" in state else str(state["is"])
+
+
+def _record(record: Json) -> str:
+    jobs = f", jobs {', '.join(map(str, record['jobs']))}" if record["jobs"] else ""
+    ending = f" {record['result']}" if record["result"] else ""
+    return f"{record['type']}{ending}, {when(record['at'])}, repair {record['id']}{jobs}"
+
+
+def _how(job: Json) -> str:
+    return f"{job['outcome']}: {job['why']}" if job["why"] else str(job["outcome"])

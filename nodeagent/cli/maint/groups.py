@@ -1,0 +1,59 @@
+"""gnt-maint groups: how evenly each group is used, and what maintd does about it."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from nodeagent.cli.maint.reach import Where
+from nodeagent.cli.maint.screen import emit, screen
+from nodeagent.cli.maint.verb import as_json, cli
+from nodeagent.cli.maint.words import age
+
+Json = dict[str, Any]
+
+
+@cli.command()
+@as_json
+@click.pass_obj
+def groups(where: Where, *, as_json: bool) -> int:
+    """List the groups: which are balanced, and what is in its way."""
+    reach = where.reach()
+    found = reach.get("/1/balance")
+    if as_json:
+        emit(found)
+        return 0
+    now = reach.get("/1/round")["now"]
+    rows = [
+        (
+            one["group"],
+            "on" if one["on"] else "off",
+            _scores(one),
+            len(one["moves"]),
+            one["under-way"],
+            "; ".join(_why(one, now)) or "-",
+        )
+        for one in found
+    ]
+    screen().table(("group", "balancing", "score", "moves", "jobs", "what"), rows)
+    return 0
+
+
+def _scores(one: Json) -> str:
+    if one["score"] is None:
+        return "-"
+    told = f"{one['score']:.4f}"
+    return f"{told} -> {one['final']:.4f}" if one["moves"] else told
+
+
+def _why(one: Json, now: float) -> Iterator[str]:
+    """Everything that is worth saying, the most urgent first."""
+    if halted := one["halted"]:
+        yield f"{halted['why']}: remove the tag {halted['tag']}"
+    if asked := one["asked"]:
+        left = "as is advised" if asked["left"] is None else f"{len(asked['left'])} moves left"
+        yield f"asked for by {asked['who']} {age(now - asked['at'])} ago, {left}"
+    if not one["halted"]:
+        yield from one["held"]
+    if one["doubt"]:
+        yield str(one["doubt"])

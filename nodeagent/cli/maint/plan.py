@@ -1,0 +1,124 @@
+"""gnt-maint plan: what the next round would do, by the daemon's word or decided here."""
+
+from typing import Any
+
+import click
+
+from nodeagent.cli.maint import files
+from nodeagent.cli.maint.look import held_table
+from nodeagent.cli.maint.reach import Refused, Where
+from nodeagent.cli.maint.screen import emit, screen
+from nodeagent.cli.maint.verb import as_json, cli
+from nodeagent.cli.maint.words import age, harmless, short, when
+from nodeagent.cli.usage import FILE
+
+Json = dict[str, Any]
+_MOST = 1024 * 1024 * 1024
+
+
+@cli.command()
+@click.option(
+    "--from",
+    "source",
+    metavar="FILE",
+    type=FILE,
+    help="Decide from a saved observation; - reads.",
+)
+@click.option(
+    "--save",
+    metavar="FILE",
+    type=FILE,
+    help="Save what the daemon observed; show what follows.",
+)
+@as_json
+@click.pass_obj
+def plan(where: Where, source: str | None, save: str | None, *, as_json: bool) -> int:
+    """Show what the next round would do on what the newest one saw. Nothing is done.
+
+    An observation holds all that a round decides from. With --from no daemon is asked.
+    """
+    if source is not None and save is not None:
+        raise click.UsageError("--from and --save are not for the same time")
+    if source is not None:
+        found = decided(files.read(source, _MOST), source)
+    elif save is not None:
+        raw = where.reach().get_raw("/1/observation")
+        found = decided(raw, "maintd's observation")
+        files.save(save, raw, 0o600)  # it has what the nodes said
+        click.echo(f"gnt-maint: saved in {harmless(save)}", err=True)
+    else:
+        found = where.reach().get("/1/plan")
+    if as_json:
+        emit(found)
+    else:
+        _show(found, saved=source)
+    return 0
+
+
+def decided(raw: bytes, name: str) -> Json:
+    """What `decide` makes of an observation, as the daemon would tell it."""
+    from nodeagent.errors import Corrupt
+    from nodeagent.maintd import view
+    from nodeagent.maintd.decide import decide
+    from nodeagent.maintd.history import tell
+    from nodeagent.model.ledger import Decision
+    from nodeagent.store.codec import decode_observation
+
+    try:
+        ledger, observed, policy, now = decode_observation(raw.decode())
+    except UnicodeDecodeError as error:
+        raise Refused(f"{name}: not UTF-8 at byte {error.start}") from None
+    except Corrupt as error:
+        raise Refused(f"{name}: {error}") from None
+    try:
+        after = decide(ledger, observed, policy, now)
+        events = tell(ledger, after.ledger, after, None, now, observed)
+        seen = view.View(now, ledger, observed)
+        return view.plan(seen, Decision(ledger), after, now, events)
+    except Exception as error:  # it can be read, and contradicts itself
+        why = f"nothing can be decided from it: {type(error).__name__}: {error}"
+        raise Refused(f"{name}: {why}") from None
+
+
+def _show(found: Json, *, saved: str | None) -> None:
+    on, this, then = screen(), found["round"], found["next"]
+    names = short(
+        row["incident"]
+        for row in (*then["intents"], *then["held"], *then["events"], *this["promised"])
+        if row["incident"]
+    )
+    if saved is not None:
+        on.line(f"Decided from {saved}, observed {when(this['at'])}.")
+    else:
+        ago = age(then["at"] - this["at"])
+        on.line(f"What was seen {ago} ago, {when(this['at'])}, decided anew.")
+    if this["idle"]:
+        on.line(f"Nothing is done: {this['idle']}.")
+    if then["intents"]:
+        on.heading("It would do")
+        known = {i["id"]: i["action"] for i in then["intents"]}
+        rows = [
+            (names.get(i["incident"], "-"), i["node"] or "-", _action(i, known))
+            for i in then["intents"]
+        ]
+        on.table(("incident", "node", "action"), rows)
+    else:
+        on.line("It would do nothing.")
+    if then["held"]:
+        on.heading("It would hold back")
+        held_table(on, then["held"], names)
+    events = [e for e in then["events"] if e["kind"] != "promised"]
+    if events:
+        on.heading("It would note")
+        on.table(
+            ("incident", "node", "what", "text"),
+            [
+                (names.get(e["incident"], "-"), e["node"] or "-", e["kind"], e["text"])
+                for e in events
+            ],
+        )
+
+
+def _action(intent: Json, known: dict[str, str]) -> str:
+    before = known.get(intent["after"])
+    return f"{intent['action']}, after: {before}" if before else str(intent["action"])

@@ -1,0 +1,147 @@
+"""gnt-maint rolling: which nodes can be rebooted together, in hroller's words."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from nodeagent.cli.maint.files import save as write_file
+from nodeagent.cli.maint.options import (
+    GROUP,
+    LUXI,
+    OFFLINE,
+    OWN_MEMORY,
+    TEXT_DATA,
+    known,
+    named,
+    names,
+)
+from nodeagent.cli.maint.reach import Refused, Where
+from nodeagent.cli.maint.screen import emit
+from nodeagent.cli.maint.verb import as_json, cli
+from nodeagent.cli.maint.words import harmless
+
+if TYPE_CHECKING:
+    from nodeagent.placement.cluster import Cluster
+    from nodeagent.placement.live import Known
+    from nodeagent.placement.rolling import Batch, Rolling
+
+Json = dict[str, Any]
+_ENDLESS = 10**9  # characters
+
+
+@cli.command(short_help="Find groups of nodes that can be rebooted together.")
+@TEXT_DATA
+@LUXI
+@GROUP
+@OFFLINE
+@click.option(
+    "--node-tags", metavar="TAG,...", callback=names, help="Only nodes with one of these tags."
+)
+@click.option(
+    "--skip-non-redundant", "skip", is_flag=True, help="Leave out nodes with what is not mirrored."
+)
+@click.option(
+    "--ignore-non-redundant", "ignore", is_flag=True, help="As if there was nothing of that sort."
+)
+@click.option(
+    "--offline-maintenance", "shut_down", is_flag=True, help="All instances are shut down before."
+)
+@click.option("--one-step-only", "first", is_flag=True, help="The first group only, a node a line.")
+@click.option("--print-moves", "moves", is_flag=True, help="Where what is not mirrored can go.")
+@click.option("--no-headers", is_flag=True, help="Leave out the line above the groups.")
+@OWN_MEMORY
+@click.option("--save", "-S", metavar="FILE", type=click.Path(), help="Write it to FILE.original.")
+@click.option("--force", "-f", is_flag=True, help="Go on without knowing the master node.")
+@click.option("--verbose", "-v", count=True, help="Compare the ways; twice: show the graph.")
+@click.option("--quiet", "-q", count=True, help="Say less.")
+@as_json
+@click.pass_obj
+def rolling(
+    where: Where,
+    *,
+    text_data: str | None,
+    luxi: str | None,
+    group: str | None,
+    offline: tuple[str, ...],
+    node_tags: tuple[str, ...],
+    skip: bool,
+    ignore: bool,
+    shut_down: bool,
+    first: bool,
+    moves: bool,
+    no_headers: bool,
+    static_kvm_node_memory: int,
+    save: str | None,
+    force: bool,
+    verbose: int,
+    quiet: int,
+    as_json: bool,
+) -> int:
+    """Find groups of nodes that can be rebooted together, and print them as hroller does.
+
+    What runs on a group can be migrated off it all at once. Nothing is done. For a schedule of
+    windows see gnt-maint window propose.
+    """
+    from nodeagent.cli.maint import hroller
+    from nodeagent.placement.cluster import Group
+    from nodeagent.placement.layout import lay_out
+    from nodeagent.placement.rolling import Wanted, roll
+    from nodeagent.placement.rules import Rules
+    from nodeagent.placement.textfile import write
+
+    if where.url is not None and text_data is None:
+        raise click.UsageError("--url is elsewhere, and the cluster that is asked is here")
+    if text_data is not None and luxi is not None:
+        raise click.UsageError("-t and -L are two clusters: name one")
+    stock = known(where, text_data, luxi, static_kvm_node_memory)
+    cluster = stock.cluster
+    _one_master(cluster, force=force)
+    off = named("-O", "node", offline, [node.name for node in cluster.nodes])
+    layout = lay_out(cluster, Group("", ""), Rules(offline=off))
+    for why in stock.doubts.values():
+        click.echo(harmless(f"gnt-maint: {why}: it is in no group"), err=True)
+    if save:
+        write_file(f"{save}.original", write(cluster).encode())
+        told = f"The cluster state before hroller run has been written to file '{save}.original'"
+        click.echo(harmless(told), err=True)
+    wanted = Wanted(group, frozenset(node_tags) or None, shut_down, skip, ignore)
+    found = roll(layout, wanted)
+    if as_json:
+        emit(_told(stock, found))
+        return 0
+    verbosity = 1 + verbose - quiet
+    for line in hroller.lines(
+        cluster, found, verbosity, header=not no_headers, first=first, moves=moves
+    ):
+        click.echo(harmless(line, _ENDLESS))
+    return 0
+
+
+def _one_master(cluster: "Cluster", *, force: bool) -> None:
+    masters = [node.name for node in cluster.nodes if node.master]
+    if len(masters) > 1:
+        raise Refused(f"several nodes are the master: {', '.join(masters)}")
+    if not masters:
+        why = "no node is said to be the master, which has to be the last one"
+        if not force:
+            raise Refused(f"{why}: --force goes on without")
+        click.echo(f"gnt-maint: {why}", err=True)
+
+
+def _told(stock: "Known", found: "Rolling") -> Json:
+    cluster = stock.cluster
+    return {
+        "groups": [_batch(cluster, batch) for batch in found.batches if batch.nodes],
+        "ways": {name: len(classes) for name, classes in found.coloured.items()},
+        "doubts": dict(stock.doubts),
+    }
+
+
+def _batch(cluster: "Cluster", batch: "Batch") -> Json:
+    return {
+        "nodes": [cluster.nodes[index].name for index in batch.nodes],
+        "moves": [
+            {"instance": cluster.instances[instance].name, "to": cluster.nodes[target].name}
+            for instance, target in batch.relocations
+        ],
+    }

@@ -1,0 +1,192 @@
+"""gnt-maint what-if: what would become of the instances, told and not done."""
+
+from collections.abc import Sequence
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from nodeagent.cli.maint.autorepair import luxi_path, luxi_socket
+from nodeagent.cli.maint.options import ganeti, read
+from nodeagent.cli.maint.reach import NotFound, Refused, Where
+from nodeagent.cli.maint.screen import emit, screen
+from nodeagent.cli.maint.verb import as_json, cli
+from nodeagent.cli.usage import FILE
+
+if TYPE_CHECKING:
+    from nodeagent.placement.evacuate import Evacuation, Way
+    from nodeagent.placement.live import Known
+
+Json = dict[str, Any]
+EXIT_NO_ROOM = 2
+
+
+@cli.group("what-if")
+def what_if() -> None:
+    """Show whether and how something could be done. Nothing is done."""
+
+
+@what_if.command()
+@click.argument("nodes", metavar="NODE...", nargs=-1, required=True)
+@click.option(
+    "-t",
+    "--text-data",
+    "source",
+    metavar="FILE",
+    type=FILE,
+    help="The cluster as hbal saves it; - reads.",
+)
+@luxi_socket
+@click.option(
+    "--ignore-soft-errors", "ignore_soft", is_flag=True, help="Allow what is possible and unwise."
+)
+@as_json
+@click.pass_obj
+def evacuate(
+    where: Where,
+    nodes: Sequence[str],
+    *,
+    source: str | None,
+    luxi: str | None,
+    ignore_soft: bool,
+    as_json: bool,
+) -> int:
+    """Show whether these nodes can all be emptied at once, and where everything would go.
+
+    Without a FILE Ganeti and its nodes are asked, on the master node. It ends with 2 if anything
+    would be left behind.
+    """
+    from nodeagent.placement import evacuate as placement
+    from nodeagent.placement.rules import Rules
+
+    if where.url is not None:
+        raise click.UsageError("--url is another machine: ask on the master node itself")
+    if source is not None and luxi is not None:
+        raise click.UsageError("-t and --luxi are two clusters: name one")
+    known = _known(where, source, luxi)
+    names = _named(nodes, [node.name for node in known.cluster.nodes])
+    found = placement.evacuate(known.cluster, names, Rules(ignore_soft=ignore_soft), known.doubts)
+    told = _told(found, names, known)
+    if as_json:
+        emit(told)
+    else:
+        _show(told)
+    return 0 if found.complete else EXIT_NO_ROOM
+
+
+def _known(where: Where, source: str | None, luxi: str | None) -> "Known":
+    from nodeagent.placement.live import Known
+    from nodeagent.placement.textfile import parse
+
+    if source is not None:
+        return Known(parse(read(source), "standard input" if source == "-" else source), {})
+    from nodeagent.maintd.stock import take_stock
+
+    with closing(ganeti(luxi_path(where, luxi))) as cluster:
+        return take_stock(cluster)
+
+
+def _named(wanted: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Whole names; of each the part before a dot is enough if it is one node's."""
+    found = []
+    for one in dict.fromkeys(wanted):
+        fitting = [one] if one in names else [name for name in names if name.startswith(f"{one}.")]
+        if not fitting:
+            raise NotFound(f"there is no node {one}")
+        if len(fitting) > 1:
+            raise Refused(f"{one} is the beginning of {', '.join(fitting[:5])}")
+        found += fitting
+    return list(dict.fromkeys(found))
+
+
+def _told(found: "Evacuation", names: Sequence[str], known: "Known") -> Json:
+    from nodeagent.placement.evacuate import failing
+
+    staying, instances = found.staying(), found.before.cluster.instances
+    nodes = [one.host.name for one in found.before.nodes]
+    before, after = failing(found.before, staying), failing(found.after, staying)
+    room = [found.after.nodes[index] for index in staying]
+    left = [
+        {
+            "instance": instances[one].name,
+            "nodes": [nodes[at] for at in found.after.places[one][:2] if at >= 0],
+            "why": why,
+        }
+        for one, why in found.left.items()
+    ]
+    return {
+        "nodes": list(names),
+        "fits": found.complete,
+        "moves": [_way(found, way) for way in found.ways],
+        "left": sorted(left, key=lambda one: str(one["instance"])),
+        "room": [
+            {
+                "node": node.host.name,
+                "free-memory": node.free_memory,
+                "reserved-memory": node.reserved,
+                "free-disk": node.free_disk,
+                "n+1": node.host.name not in after,
+                "n+1-before": node.host.name not in before,
+            }
+            for node in room
+        ],
+        "doubts": [{"node": name, "why": why} for name, why in sorted(known.doubts.items())],
+    }
+
+
+def _way(found: "Evacuation", way: "Way") -> Json:
+    from nodeagent.placement.moves import commands
+
+    layout = found.before
+    steps = [step for move in way.moves for step in commands(layout, move)]
+    nodes = [one.host.name for one in layout.nodes]
+    return {
+        "instance": layout.cluster.instances[way.instance].name,
+        "from": [nodes[at] for at in way.before[:2] if at >= 0],
+        "to": [nodes[at] for at in way.after[:2] if at >= 0],
+        "commands": [f"gnt-instance {step}" for step in steps],
+    }
+
+
+def _show(told: Json) -> None:
+    on, moves, left = screen(), told["moves"], told["left"]
+    for doubt in told["doubts"]:
+        on.line(f"In doubt, and no target: {doubt['why']}.")
+    if moves:
+        on.heading("It would move")
+        rows = [
+            (one["instance"], ":".join(one["from"]), ":".join(one["to"]), _how(one["commands"]))
+            for one in moves
+        ]
+        on.table(("instance", "from", "to", "how"), rows)
+    if left:
+        on.heading("It would leave")
+        stay = [(one["instance"], ":".join(one["nodes"]), one["why"]) for one in left]
+        on.table(("instance", "nodes", "why"), stay)
+    if told["room"]:
+        on.heading("Room on the nodes that stay, then; in MiB")
+        on.table(
+            ("node", "free memory", "of it reserved", "free disk", "N+1"),
+            [
+                (
+                    one["node"],
+                    one["free-memory"],
+                    one["reserved-memory"],
+                    one["free-disk"],
+                    "holds" if one["n+1"] else "fails" if one["n+1-before"] else "fails, as now",
+                )
+                for one in told["room"]
+            ],
+        )
+    on.line("")
+    names = ", ".join(told["nodes"])
+    if told["fits"]:
+        on.line(f"It fits: {names} would be empty." if moves else f"{names}: nothing is there.")
+    else:
+        count = len(left)
+        on.line(f"It does not fit: {count} instance{'s' * (count > 1)} would be left on {names}.")
+
+
+def _how(steps: Sequence[str]) -> str:
+    words = {"migrate": "migrate", "failover": "fail over", "replace-disks": "mirror anew"}
+    return ", ".join(words[step.split()[1]] for step in steps)

@@ -1,0 +1,70 @@
+"""How things are said to people: ages, times, short ids, and text of others made harmless."""
+
+import re
+import time
+from collections.abc import Iterable, Mapping
+
+LEAST = 18  # characters of an incident's id; the first 12 digits are but the time of its noting
+_DURATION = re.compile(r"([0-9]{1,9})(s|m|h|d)")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def harmless(text: object, most: int = 2000) -> str:
+    """Text that others chose, on one line; a control character is shown, not obeyed."""
+    words = str(text)
+    if len(words) > most:
+        words = words[: most - 1] + "…"
+    if words.isprintable():
+        return words
+    return "".join(c if c.isprintable() else _escaped(c) for c in words)
+
+
+def _escaped(character: str) -> str:
+    code = ord(character)
+    if character == "\n":
+        return "\\n"
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+
+
+def age(seconds: float) -> str:
+    """About how long, with two digits or so: `40 s`, `12 min`, `30 h`, `5 d`."""
+    seconds = max(0.0, seconds)
+    for most, unit, word in ((120, 1, "s"), (7200, 60, "min"), (172_800, 3600, "h")):
+        if seconds < most:
+            return f"{seconds // unit:.0f} {word}"
+    return f"{seconds // 86400:.0f} d"
+
+
+def when(moment: float) -> str:
+    """A unix time, in the time of this place."""
+    try:
+        return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(moment))
+    except (OverflowError, ValueError, OSError):  # not in any year that a clock knows
+        return f"unix second {moment:.0f}"
+
+
+def seconds_of(text: str) -> int | None:
+    """How many seconds `90s`, `10m`, `2h` or `7d` are; None if it is none of these."""
+    match = _DURATION.fullmatch(text)
+    return int(match[1]) * _SECONDS[match[2]] if match else None
+
+
+def counted(count: int, one: str, more: str) -> str:
+    """So many, with the word for one or for more."""
+    return f"{count} {one if count == 1 else more}"
+
+
+def short(ids: Iterable[str]) -> Mapping[str, str]:
+    """The shortest beginning of each id that tells it from the others."""
+    known = sorted(set(ids))
+    found: dict[str, str] = {}
+    for place, one in enumerate(known):
+        beside = [*known[max(0, place - 1) : place], *known[place + 1 : place + 2]]
+        length = max([LEAST, *(_common(one, other) + 1 for other in beside)])
+        found[one] = one[:length]
+    return found
+
+
+def _common(one: str, other: str) -> int:
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((n for n, (a, b) in pairs if a != b), min(len(one), len(other)))

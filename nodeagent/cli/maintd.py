@@ -1,0 +1,345 @@
+"""The `maintd` command: put the master's daemon together, and run it."""
+
+import asyncio
+import fcntl
+import logging
+import os
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from ipaddress import ip_address
+from typing import NoReturn
+
+import click
+
+from nodeagent import __version__, service
+from nodeagent.cli.usage import FILE, named_file, needs_command
+from nodeagent.cli.usage import run as run_command
+from nodeagent.cluster.backend import Cluster
+from nodeagent.cluster.ganeti.backend import GanetiCluster
+from nodeagent.cluster.ganeti.mastership import Mastership
+from nodeagent.cluster.ganeti.rapi import Rapi, RapiCluster
+from nodeagent.errors import ConfigError, Corrupt, NodeAgentError, NotMaster, Unavailable, in_words
+from nodeagent.maintd import away
+from nodeagent.maintd.adviser import Adviser
+from nodeagent.maintd.api import Api
+from nodeagent.maintd.daemon import Maintd
+from nodeagent.maintd.engine import Conduct, Engine
+from nodeagent.maintd.inventory import Inventory
+from nodeagent.maintd.listen import listening
+from nodeagent.maintd.measure import Measuring
+from nodeagent.maintd.order import Orders
+from nodeagent.maintd.poll import poll, remember
+from nodeagent.maintd.settings import DEFAULT_FILE, Settings, load
+from nodeagent.maintd.stock import stock_of
+from nodeagent.maintd.webhook import Webhooks
+from nodeagent.model.snapshot import Snapshot
+from nodeagent.protocol.envelope import Key
+from nodeagent.protocol.look import Look, Seen
+from nodeagent.store.sqlite import SqliteStore, set_aside
+
+log = logging.getLogger(__name__)
+EXIT_FAULT = 1
+EXIT_NOT_MASTER = 11  # as all of Ganeti's own master daemons
+EXIT_CONFIG = 78  # EX_CONFIG of sysexits
+
+
+def _die(error: Exception, code: int = EXIT_FAULT) -> NoReturn:
+    click.echo(f"maintd: {in_words(error)}", err=True)
+    sys.exit(EXIT_CONFIG if isinstance(error, ConfigError) else code)
+
+
+@click.group(
+    context_settings={"help_option_names": ["-h", "--help"]},
+    invoke_without_command=True,
+    subcommand_metavar="COMMAND [ARGS]...",
+)
+@click.version_option(__version__, prog_name="maintd")
+@click.option(
+    "-c",
+    "--config",
+    default=DEFAULT_FILE,
+    show_default=True,
+    metavar="FILE",
+    type=FILE,
+    help="Settings; maintd.conf.d/*.toml beside it is read too.",
+)
+@click.pass_context
+def cli(context: click.Context, config: str) -> None:
+    """Turn what the nodes say of themselves into Ganeti jobs. Driven by gnt-maint."""
+    try:
+        context.obj = named_file(context, config)
+    except ConfigError as error:
+        _die(error)
+    needs_command(context)
+
+
+@cli.command("check-config")
+@click.pass_obj
+def check_config(config: str) -> None:
+    """Say what is wrong with the settings, or `ok`."""
+    try:
+        load(config, owner=os.geteuid())
+    except NodeAgentError as error:
+        _die(error)
+    there = "ok" if os.path.exists(config) else "ok: there is none, so the defaults hold"
+    click.echo(f"{config}: {there}")
+
+
+@cli.command("check-master")
+@click.pass_obj
+def check_master(config: str) -> None:
+    """End with 1 where Ganeti's files name another master.
+
+    Nobody is asked.
+    """
+    try:
+        settings = load(config, owner=os.geteuid())
+        where = settings.cluster
+        if where.backend == "luxi":
+            files = Mastership(lambda: files.own_name(), name=where.node, folder=where.ganeti)
+            files.check()
+    except NotMaster as error:
+        _not_here(settings)
+        # Not 11: what the unit calls success would to systemd be a condition that is met.
+        _die(error)
+    except NodeAgentError as error:  # `run` ends with it, if it matters
+        click.echo(f"maintd: {error}", err=True)
+
+
+@cli.command()
+@click.option("--dry-run", is_flag=True, help="Decide and show, remember and submit nothing.")
+@click.option("--no-voting", is_flag=True, help="Do not ask the nodes who the master is.")
+@click.option("--yes-do-it", is_flag=True, help="Really, with --no-voting.")
+@click.pass_obj
+def run(config: str, *, dry_run: bool, no_voting: bool, yes_do_it: bool) -> None:
+    """Serve until SIGTERM. Ends with 11 where this node is not the master."""
+    if no_voting and not yes_do_it:
+        raise click.UsageError("--no-voting lets two masters act at once: add --yes-do-it")
+    try:
+        settings = load(config, owner=os.geteuid())
+        service.log_to_stderr(settings.maintd.log)
+        if no_voting:
+            settings = replace(settings, maintd=replace(settings.maintd, vote=False))
+        asyncio.run(serve(settings, config, dry=dry_run))
+    except NotMaster as error:
+        if not dry_run:
+            _not_here(settings)
+        # To systemd an end before READY is a failure, whatever the exit code.
+        service.notify("READY=1", "STATUS=not the master")
+        click.echo(f"maintd: not master, exiting: {error}", err=True)
+        sys.exit(EXIT_NOT_MASTER)
+    except (NodeAgentError, OSError) as error:
+        _die(error)
+
+
+def _not_here(settings: Settings) -> None:
+    """Another node is the master: what its maintd does the ledger here will not know.
+
+    Over RAPI there is one maintd, wherever the master is.
+    """
+    if settings.cluster.backend == "luxi":
+        try:
+            away.mark(settings.maintd.state)
+        except OSError as error:
+            click.echo(f"maintd: maintd.state: {in_words(error)}", err=True)
+
+
+async def serve(settings: Settings, config: str, *, dry: bool) -> None:
+    """Be the daemon. NotMaster: this is not the place, or not any more."""
+    lock = None if dry else _lock(settings.maintd.state)
+    stop = asyncio.Event()
+    maintd = assemble(settings, dry=dry)
+    service.on_signals(stop, lambda: _reload(maintd, config))
+    try:
+        await asyncio.to_thread(maintd.engine.conduct.check_master)
+    except Unavailable as error:  # luxid may just be starting; every round asks again
+        log.warning("master-unknown why=%r", str(error))
+    beat = asyncio.create_task(service.keep_alive(maintd.alive))
+    api = Api(maintd, settings.http.users)
+    place = settings.maintd.socket, _address(settings)
+    try:
+        async with AsyncExitStack() as stack:
+            try:
+                await stack.enter_async_context(listening(api, *place, settings.http))
+            except Unavailable as error:
+                if not dry:  # which is there beside the daemon
+                    raise
+                log.warning("not-listening why=%r", str(error))
+            service.notify("READY=1", "STATUS=serving")
+            await maintd.run(stop)
+    finally:
+        service.notify("STOPPING=1")
+        beat.cancel()
+        if lock is not None:
+            os.close(lock)
+
+
+def assemble(settings: Settings, *, dry: bool = False) -> Maintd:
+    """The daemon's parts, wired for production."""
+    cluster, conduct = _cluster(settings, dry=dry)
+    state = settings.maintd.state
+    conduct = replace(conduct, away=lambda: away.marked(state), back=lambda: away.unmark(state))
+    key, certificate = _key(settings), _certificate(settings)
+    poll_settings = settings.poll
+
+    genuine: dict[str, Seen] = {}
+
+    async def look(snapshot: Snapshot) -> Mapping[str, Look]:
+        nonlocal genuine
+        looks = await poll(snapshot, key, poll_settings, _now, genuine)
+        genuine = remember(genuine, looks, snapshot)
+        return looks
+
+    orders = Orders(key, certificate, poll_settings.port, poll_settings.tls, _now)
+    store = _store(state, dry=dry)
+    measure = Measuring(
+        poll_settings, lambda: {name: seen.report.tls for name, seen in genuine.items()}, _now
+    )
+    adviser = Adviser(lambda s, qs: stock_of(cluster, s, {q.group for q in qs}), measure)
+    inventory = Inventory(settings.sabakan, _now)
+    webhooks = Webhooks(settings.webhooks, _now)
+    engine = Engine(
+        *(store, cluster, orders, look, settings.policy, _now, conduct),
+        adviser=adviser,
+        inventory=inventory,
+        webhooks=webhooks,
+    )
+    # Questions to Ganeti, the poll, and the submissions: a request waits for what it may take.
+    slowest = 900.0 + poll_settings.total + 3 * cluster.grace
+    return Maintd(engine, store, settings.maintd.every, _now, slowest=slowest)
+
+
+def _address(settings: Settings) -> str:
+    """A numeric address; "master" is the one that goes with the cluster's master."""
+    if settings.http.address != "master":
+        return settings.http.address
+    path = f"{settings.cluster.ganeti}/ssconf_master_ip"
+    address = _read(path).decode(errors="replace").strip()
+    try:
+        return str(ip_address(address))
+    except ValueError:
+        raise ConfigError(f'http.address "master": {path} holds no address') from None
+
+
+def _cluster(settings: Settings, *, dry: bool) -> tuple[Cluster, Conduct]:
+    where = settings.cluster
+    if where.backend == "rapi":
+        rapi = _rapi(settings)
+        me = rapi.master()
+        conduct = Conduct(me, lambda: _same_master(rapi, me), settings.maintd.vote)
+        return rapi, replace(conduct, oldest=settings.poll.oldest, dry=dry)
+    luxi = GanetiCluster(where.luxi, grace=where.grace or 300.0)
+    mastership = Mastership(luxi.master, name=where.node, folder=where.ganeti)
+    conduct = Conduct(mastership.own_name(), mastership.check, settings.maintd.vote)
+    return luxi, replace(conduct, oldest=settings.poll.oldest, dry=dry)
+
+
+def _rapi(settings: Settings) -> RapiCluster:
+    where = settings.cluster
+    password = _read(where.password).decode().splitlines()
+    host, _, port = where.rapi.rpartition(":")
+    rapi = Rapi(host.strip("[]"), where.user, password[0], where.ca, port=int(port))
+    return RapiCluster(rapi, grace=where.grace or 120.0)
+
+
+def _same_master(cluster: Cluster, before: str) -> None:
+    if (now := cluster.master()) != before:
+        raise NotMaster(f"the master is {now} now, and was {before} when maintd started")
+
+
+def _store(folder: str, *, dry: bool) -> SqliteStore:
+    path = f"{folder}/ledger.sqlite"
+    if dry and not os.path.exists(path):
+        return SqliteStore(":memory:")
+    try:
+        return _readable(SqliteStore(path))
+    except Corrupt as error:
+        if dry:
+            raise
+        aside = set_aside(path, _now())
+        log.error("ledger-corrupt why=%r aside=%s", str(error), aside)  # noqa: TRY400
+        return SqliteStore(path)  # empty: it is rebuilt from Ganeti's tags and jobs
+
+
+def _readable(store: SqliteStore) -> SqliteStore:
+    """A store whose rows can be read too; Corrupt names one that cannot."""
+    try:
+        store.load()
+        store.wishes()
+    except NodeAgentError:
+        store.close()
+        raise
+    return store
+
+
+def _lock(folder: str) -> int:
+    """Be the only maintd with this state; the lock goes with the process."""
+    try:
+        owner = os.stat(folder).st_uid
+        if os.geteuid() == 0 != owner:  # what root leaves there the service could not open
+            raise ConfigError(
+                f"maintd.state: {folder} is user {owner}'s: say systemctl start maintd,"
+                " or run it as that user; root may look with --dry-run"
+            )
+        handle = os.open(f"{folder}/lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise ConfigError(f"maintd.state: {folder}: {error.strerror}") from None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(handle)
+        raise Unavailable(f"another maintd is at work with the state in {folder}") from None
+    return handle
+
+
+def _reload(maintd: Maintd, config: str) -> None:
+    """At SIGHUP: policy, rhythm; the old ones stay where the new are wrong."""
+    try:
+        settings = load(config, owner=os.geteuid())
+    except NodeAgentError as error:
+        log.error("settings-kept why=%r", str(error))  # noqa: TRY400
+        return
+    maintd.engine.policy = settings.policy
+    maintd.every = settings.maintd.every
+    logging.getLogger().setLevel(settings.maintd.log.upper())
+    log.info("settings-reloaded")
+
+
+def _key(settings: Settings) -> Key:
+    return Key(_read(settings.maintd.key or _secret(settings, "hmac.key")))
+
+
+def _certificate(settings: Settings) -> bytes:
+    return _read(settings.maintd.certificate or _secret(settings, "client.pem"))
+
+
+def _secret(settings: Settings, name: str) -> str:
+    """Where systemd has put it for us alone (LoadCredential=), else where Ganeti has it."""
+    given = os.path.join(os.environ.get("CREDENTIALS_DIRECTORY", ""), name)
+    if os.path.isabs(given) and os.path.exists(given):
+        return given
+    return f"{settings.cluster.ganeti}/{name}"
+
+
+def _read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read(1024 * 1024)
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from None
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def main() -> None:
+    """The entry point."""
+    run_command(cli, "maintd")
+
+
+if __name__ == "__main__":
+    main()

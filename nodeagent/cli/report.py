@@ -1,0 +1,159 @@
+"""`nodeagent report`: what the master sees of a node, fetched and verified."""
+
+import asyncio
+import json
+import secrets
+import sys
+import time
+from collections.abc import Mapping
+from ipaddress import ip_address
+from typing import Any
+
+import click
+
+from nodeagent.cli.terminal import EXIT_FAULT, EXIT_UNAVAILABLE, die, read, shown
+from nodeagent.errors import NodeAgentError
+from nodeagent.protocol.canonical import printable
+
+MAX_TIMEOUT = 3600
+
+
+@click.command()
+@click.argument("host")
+@click.option(
+    "--port",
+    metavar="PORT",
+    type=click.IntRange(1, 65535),
+    help="By default as our own settings say.",
+)
+@click.option("--node", metavar="NAME", help="Ganeti's name of the node, where HOST is an address.")
+@click.option("--plain", is_flag=True, help="Use plain HTTP.")
+@click.option(
+    "--timeout",
+    metavar="SECONDS",
+    default=5.0,
+    show_default=True,
+    help="What the whole request may take.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
+@click.pass_obj
+def report(
+    config: str,
+    host: str,
+    port: int | None,
+    node: str | None,
+    *,
+    plain: bool,
+    timeout: float,
+    as_json: bool,
+) -> None:
+    """Fetch the report of HOST, verify and show it.
+
+    HOST is a node's name, short or full, or its address. Needs to read the cluster's key. Exit
+    code 0 if the report is genuine, 69 if there was no answer, 1 if it cannot be trusted.
+    """
+    from nodeagent.agent.ssconf import Ssconf
+    from nodeagent.protocol.look import Distrusted, Seen, Silent
+
+    if not 0 < timeout <= MAX_TIMEOUT:  # so that NaN is refused too
+        raise click.BadParameter(f"at most {MAX_TIMEOUT}, above 0", param_hint="'--timeout'")
+    try:
+        settings = read(config)
+        ssconf = Ssconf(settings.agent)
+        name, address = _whom(host, node, ssconf.addresses())
+        tls = settings.listen.tls and not plain
+        port = port or settings.listen.port
+        look = asyncio.run(_look(ssconf, name, address, port, tls=tls, seconds=timeout))
+    except NodeAgentError as error:
+        die(error)
+    match look:
+        case Silent(why):
+            click.echo(f"nodeagent: {host}: no report: {shown(why)}", err=True)
+            sys.exit(EXIT_UNAVAILABLE)
+        case Distrusted(why):
+            click.echo(f"nodeagent: {host}: NOT TRUSTED: {shown(why)}", err=True)
+            sys.exit(EXIT_FAULT)
+        case Seen(report=genuine):
+            body = genuine.body()
+            if as_json:
+                click.echo(json.dumps(body, indent=2))
+            else:
+                _show(body)
+
+
+def _whom(host: str, node: str | None, addresses: Mapping[str, str]) -> tuple[str, str]:
+    """The node's name and address that HOST means; the resolver is not asked."""
+    short = [name for name in addresses if name.partition(".")[0] == host]
+    if host in addresses or len(short) == 1:
+        name = host if host in addresses else short[0]
+        return node or name, addresses[name]
+    if short:
+        raise click.BadParameter(f"it is short for {' and '.join(short)}", param_hint="HOST")
+    if not host.isprintable() or not _is_address(host):
+        why = f"{printable(host)} is neither a node of this cluster nor an address"
+        raise click.BadParameter(why, param_hint="HOST")
+    name = node or next((name for name, address in addresses.items() if address == host), "")
+    if not name:
+        why = f"{host} is no node's address here; --node tells whose report it shall be"
+        raise click.BadParameter(why, param_hint="HOST")
+    return name, host
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+async def _look(
+    ssconf: Any, name: str, address: str, port: int, *, tls: bool, seconds: float
+) -> Any:
+    from nodeagent.errors import Unavailable
+    from nodeagent.protocol.look import Expected, Silent, judge_answer
+    from nodeagent.web.client import fetch, untrusting_tls
+
+    salt = secrets.token_hex(16)
+    target = f"/1/report/node/diagnose?salt={salt}"
+    try:
+        answer = await fetch(
+            address, port, target, seconds=seconds, tls=untrusting_tls() if tls else None
+        )
+    except Unavailable as error:
+        return Silent(str(error))
+    cluster = ssconf.identity().cluster
+    expected = Expected(cluster, name, "", salt, answer.certificate)
+    now = time.time_ns() // 1_000_000
+    return judge_answer(answer.status, answer.body, ssconf.key(), expected, now)
+
+
+def _show(body: dict[str, Any]) -> None:
+    now = time.time() * 1000
+    for label, value in (
+        ("node", f"{body['name']} {body['node'] or '(UUID not known to it)'}"),
+        ("cluster", body["cluster"]),
+        ("master, as it believes", body["master"]),
+        ("diagnosis", body["diagnosis"] or "none confirmed yet"),
+        ("firm", _firm(body)),
+        ("checked", _ago(body["checked"], now)),
+        ("changed", _ago(body["changed"], now)),
+        ("agent", f"{body['software']}, report {body['seq']} of {body['epoch']}"),
+        *((f"unusable: {name}", why) for name, why in sorted(body["unusable"].items())),
+    ):
+        click.echo(f"{label + ':':26}{shown(str(value))}")
+
+
+def _firm(body: dict[str, Any]) -> str:
+    """Whether the diagnosis may be acted upon, and what stands against it."""
+    if body["firm"]:
+        return "yes"
+    if body["diagnosis"] is None:
+        return "no; a command counts from when enough runs in a row have agreed"
+    if body["unusable"]:
+        return "no, nobody acts on it: a command it rests on is unusable, or said something else"
+    return "no, nobody acts on it: contradicted by the last run of a command it rests on"
+
+
+def _ago(when: int | None, now: float) -> str:
+    return "never" if when is None else f"{max(0.0, now - when) / 1000:.0f} s ago"

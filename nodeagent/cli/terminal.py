@@ -1,0 +1,49 @@
+"""What the verbs of `nodeagent` share: exit codes, reading the settings, saying it in lines."""
+
+import os
+import sys
+from typing import Any, NoReturn
+
+import click
+
+from nodeagent.errors import ConfigError
+from nodeagent.settings import Settings, load
+
+EXIT_CONFIG = 78  # EX_CONFIG of sysexits
+EXIT_UNAVAILABLE = 69
+EXIT_FAULT = 1
+
+
+def die(error: Exception) -> NoReturn:
+    """Say why in one line, and end."""
+    click.echo(f"nodeagent: {error}", err=True)
+    sys.exit(EXIT_CONFIG if isinstance(error, ConfigError) else EXIT_FAULT)
+
+
+def read(config: str) -> Settings:
+    """As the runner reads them at a start: the cluster's tags above the files.
+
+    A wrong tag, which anybody far away can set, is said and left out.
+    """
+    from nodeagent.agent.daemon import read_settings
+
+    try:
+        return read_settings(config)
+    except ConfigError as error:
+        settings = load(config, owner=os.geteuid())  # a wrong file still stops us here
+        click.echo(f"nodeagent: tags ignored: {error}", err=True)
+        return settings
+
+
+def table(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> None:
+    """Print rows as aligned columns; control characters others chose are shown, not obeyed."""
+    cells = [[shown(str(row[column])) for column in columns] for row in rows]
+    widths = [max([len(c), *(len(row[i]) for row in cells)]) for i, c in enumerate(columns)]
+    for row in [[c.upper() for c in columns], *cells]:
+        line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        click.echo(line.rstrip())
+
+
+def shown(text: str) -> str:
+    """Show the control characters in a text that others chose."""
+    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)

@@ -1,0 +1,55 @@
+"""What all our commands do with a wrong command line: one line, and an exit code."""
+
+import os
+import sys
+from typing import NoReturn
+
+import click
+
+from nodeagent.errors import ConfigError
+
+EXIT_FAULT = 1
+EXIT_USAGE = 2
+FILE = click.Path(readable=False)  # for shells to complete; whoever opens it says what is wrong
+
+
+def needs_command(context: click.Context, code: int = EXIT_USAGE) -> None:
+    """Show the help and end where no command is given, with whatever version of click."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+        context.exit(code)
+
+
+def named_file(context: click.Context, config: str) -> str:
+    """The settings' file; ConfigError if it was asked for by name and is not there.
+
+    What is there and cannot be read is said by whoever reads it.
+    """
+    chosen = context.get_parameter_source("config") is not click.core.ParameterSource.DEFAULT
+    try:
+        os.lstat(config)
+    except FileNotFoundError as error:
+        if chosen:
+            raise ConfigError(f"{config}: {error.strerror}") from None
+    except (OSError, ValueError):
+        pass
+    return config
+
+
+def run(cli: click.Group, name: str) -> NoReturn:
+    """Be the command `name`, and end."""
+    try:
+        code = cli.main(prog_name=name, standalone_mode=False)
+    except click.UsageError as error:
+        click.echo(f"{name}: {wrong(error, name)}", err=True)
+        sys.exit(EXIT_USAGE)
+    except (click.Abort, BrokenPipeError):  # whoever read us has seen enough
+        sys.exit(EXIT_FAULT)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def wrong(error: click.UsageError, name: str) -> str:
+    """What is wrong with the command line of `name`, and where its right form is told."""
+    path = error.ctx.command_path if error.ctx else name
+    said = " ".join(error.format_message().split()).rstrip(".")
+    return f"{said} (see {path} --help)"

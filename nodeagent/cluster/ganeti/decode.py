@@ -1,0 +1,313 @@
+"""Ganeti's query answers as our values; whatever is not as it should be is named. Pure."""
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any
+
+from nodeagent.errors import MessageError
+from nodeagent.model.snapshot import (
+    Capacity,
+    Group,
+    Instance,
+    Node,
+    Running,
+    Size,
+    Snapshot,
+)
+from nodeagent.protocol.canonical import printable
+
+# Only what the configuration knows: asking for any other field makes Ganeti ask the nodes.
+NODE = (
+    "name",
+    "uuid",
+    "pip",
+    "group.uuid",
+    "drained",
+    "offline",
+    "master_candidate",
+    "vm_capable",
+    "tags",
+    "ndp/spindle_count",
+    "ndp/exclusive_storage",
+    "ndp/cpu_speed",
+)
+INSTANCE = (
+    "name",
+    "pnode",
+    "snodes",
+    "disk_template",
+    "be/maxmem",
+    "disk_usage",
+    "admin_state",
+    "tags",
+    "forthcoming",
+    "be/vcpus",
+    "be/auto_balance",
+    "be/spindle_use",
+    "disk.spindles",
+    "be/always_failover",
+    "hypervisor",
+)
+GROUP = ("uuid", "name", "tags", "alloc_policy", "ipolicy")
+CAPACITY = (
+    "name",
+    "mfree",
+    "dfree",
+    "mtotal",
+    "mnode",
+    "dtotal",
+    "ctotal",
+    "cnos",
+    "sptotal",
+    "spfree",
+)
+RUNNING = ("name", "status", "oper_ram")
+
+_NORMAL, _MISSING = 0, frozenset({2, 3, 4})  # no data, unavailable (for this item), node offline
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One item of a query's answer; `cells` are `[status, value]`, `at` says where a field's is."""
+
+    what: str
+    at: Mapping[str, int]
+    cells: Sequence[Any]
+
+    def text(self, field: str) -> str:
+        value = self._value(field)
+        if not isinstance(value, str) or not value:
+            raise self._fault(field, "a text")
+        return value
+
+    def flag(self, field: str) -> bool:
+        value = self._value(field)
+        if not isinstance(value, bool):
+            raise self._fault(field, "true or false")
+        return value
+
+    def number(self, field: str) -> int:
+        value: object = self._value(field)
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            raise self._fault(field, "a whole number, not negative")
+        return value
+
+    def real(self, field: str) -> float:
+        value = self._value(field)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+            raise self._fault(field, "a number")
+        return float(value)
+
+    def texts(self, field: str) -> tuple[str, ...]:
+        value = self._value(field)
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            raise self._fault(field, "a list of texts")
+        return tuple(value)
+
+    def has(self, field: str) -> bool:
+        """Whether Ganeti gives a value at all: a node may not have said, a job have gone."""
+        status, value = self.cells[self.at[field]]
+        return status not in _MISSING and value is not None
+
+    def any(self, field: str) -> Any:
+        """The value, whatever it is; None where there is none."""
+        return self.cells[self.at[field]][1]
+
+    def _value(self, field: str) -> Any:
+        status, value = self.cells[self.at[field]]
+        if status != _NORMAL:
+            raise self._fault(field, "a value")
+        return value
+
+    def _fault(self, field: str, expected: str) -> MessageError:
+        status, value = self.cells[self.at[field]]
+        said = printable(str(value)) if status == _NORMAL else f"missing (status {status})"
+        name = self.any("name") if "name" in self.at else None
+        whose = f" of {printable(name)}" if isinstance(name, str) and field != "name" else ""
+        return MessageError(f"{self.what} field {field}{whose} is {said}; it must be {expected}")
+
+
+def table(what: str, fields: Sequence[str], answer: object) -> list[Row]:
+    """Read the answer to a query for these fields."""
+    match answer:
+        case {"data": [*rows]}:
+            at = {field: place for place, field in enumerate(fields)}
+            return [Row(what, at, _cells(what, fields, row)) for row in rows]
+        case _:
+            raise MessageError(f"the answer about {what}s has no rows")
+
+
+def _cells(what: str, fields: Sequence[str], row: object) -> Sequence[Any]:
+    if not isinstance(row, list) or len(row) != len(fields):
+        raise MessageError(f"{what} row of the wrong length: {printable(str(row))}")
+    for field, cell in zip(fields, row, strict=True):
+        if type(cell) is not list or len(cell) != 2 or type(cell[0]) is not int:
+            said = printable(str(cell))
+            raise MessageError(f"{what} field {field} is {said}; not a status and a value")
+    return row
+
+
+def node(row: Row) -> Node:
+    """A row of the fields NODE."""
+    return Node(
+        name=row.text("name"),
+        uuid=row.text("uuid"),
+        address=row.text("pip"),
+        group=row.text("group.uuid"),
+        drained=row.flag("drained"),
+        offline=row.flag("offline"),
+        tags=frozenset(row.texts("tags")),
+        candidate=row.flag("master_candidate"),
+        vm_capable=row.flag("vm_capable"),
+        spindles=row.number("ndp/spindle_count"),
+        exclusive=row.flag("ndp/exclusive_storage"),
+        speed=row.real("ndp/cpu_speed"),
+    )
+
+
+def forthcoming(row: Row) -> bool:
+    """Whether an instance, by a row of the fields INSTANCE, has its place promised and no more."""
+    return row.flag("forthcoming")
+
+
+def instance(row: Row) -> Instance:
+    """A row of the fields INSTANCE, whether it is there already or not."""
+    name = row.text("name")
+    template, others = row.text("disk_template"), row.texts("snodes")
+    state = row.text("admin_state")
+    return Instance(
+        name=name,
+        primary=row.text("pnode"),
+        # One that is mirrored nowhere is broken, and moved by nobody; the others are to be seen.
+        secondary=others[0] if template == "drbd" and len(others) == 1 else None,
+        template=template,
+        memory=row.number("be/maxmem"),
+        disk=row.number("disk_usage"),
+        running=state == "up",
+        tags=frozenset(row.texts("tags")),
+        offline=state == "offline",
+        vcpus=row.number("be/vcpus"),
+        auto_balance=row.flag("be/auto_balance"),
+        spindle_use=row.number("be/spindle_use"),
+        spindles=_spindles(row),
+        always_failover=row.flag("be/always_failover"),
+        hypervisor=row.text("hypervisor"),
+    )
+
+
+def _spindles(row: Row) -> int | None:
+    """Those of all disks; unknown where one's are, and on storage that is not exclusive."""
+    found = row.any("disk.spindles")
+    if not isinstance(found, list) or not all(type(one) is int and one >= 0 for one in found):
+        return None
+    return sum(found)
+
+
+def group(row: Row) -> Group:
+    """A row of the fields GROUP."""
+    return Group(
+        row.text("uuid"),
+        row.text("name"),
+        frozenset(row.texts("tags")),
+        row.text("alloc_policy"),
+        _as_text(row.any("ipolicy")),
+    )
+
+
+def _as_text(policy: object) -> str:
+    """What is somebody else's to read."""
+    return "" if policy is None else json.dumps(policy, sort_keys=True, separators=(",", ":"))
+
+
+def snapshot(
+    info: object, nodes: Sequence[Row], instances: Sequence[Row], groups: Sequence[Row]
+) -> Snapshot:
+    """All of it together; MessageError also where the parts do not fit each other.
+
+    They come from several queries, between which the cluster may have changed.
+    """
+    match info:
+        case {"name": str(cluster), "master": str(master), "tags": [*tags], **rest}:
+            pass
+        case _:
+            raise MessageError("cluster fields name, master or tags are not as they must be")
+    if not all(isinstance(tag, str) for tag in tags):
+        raise MessageError("cluster field tags must be a list of texts")
+    hypervisor = rest.get("default_hypervisor")
+    there, promised = [row for row in instances if not forthcoming(row)], []
+    if len(there) < len(instances):
+        # What may have no place yet is nobody's business.
+        promised = [row for row in instances if forthcoming(row) and row.any("pnode")]
+    seen = Snapshot(
+        cluster=cluster,
+        nodes={item.name: item for item in map(node, nodes)},
+        instances={item.name: item for item in map(instance, there)},
+        groups={item.uuid: item for item in map(group, groups)},
+        master=master,
+        tags=frozenset(tags),
+        forthcoming={item.name: item for item in map(instance, promised)},
+        policy=_as_text(rest.get("ipolicy")),
+        hypervisor=hypervisor if isinstance(hypervisor, str) else "",
+    )
+    if fault := _misfit(seen):
+        raise MessageError(fault)
+    return seen
+
+
+def _misfit(seen: Snapshot) -> str:
+    for item in (*seen.instances.values(), *seen.forthcoming.values()):
+        for place in (item.primary, item.secondary):
+            if place is not None and place not in seen.nodes:
+                return f"instance {item.name} is on node {place}, which is not among the nodes"
+    for there in seen.nodes.values():
+        if there.group not in seen.groups:
+            return f"node {there.name} is in group {there.group}, which is not among the groups"
+    if seen.master not in seen.nodes:
+        return f"the master {seen.master!r} is not among the nodes"
+    return ""
+
+
+def capacity(rows: Sequence[Row]) -> dict[str, Capacity]:
+    """Rows of the fields CAPACITY; without the nodes that did not say.
+
+    A node whose storage nobody reports (all disks elsewhere, say) has memory all the same.
+    """
+    return {
+        row.text("name"): Capacity(row.number("mfree"), _known(row, "dfree"), _size(row))
+        for row in rows
+        if row.has("mfree")
+    }
+
+
+def _size(row: Row) -> Size | None:
+    """None where it is not said, or makes no sense: what is free is worth knowing all the same."""
+    if not all(row.has(field) for field in ("mtotal", "mnode", "ctotal", "cnos")):
+        return None
+    with suppress(MessageError):
+        return Size(
+            memory=row.number("mtotal"),
+            own_memory=row.number("mnode"),
+            disk=_known(row, "dtotal"),
+            cpus=row.number("ctotal"),
+            own_cpus=row.number("cnos"),
+            spindles=_known(row, "sptotal"),
+            free_spindles=_known(row, "spfree"),
+        )
+    return None
+
+
+def _known(row: Row, field: str) -> int:
+    return row.number(field) if row.has(field) else 0
+
+
+def running(rows: Sequence[Row]) -> dict[str, Running]:
+    """Rows of the fields RUNNING."""
+    return {
+        row.text("name"): Running(
+            row.text("status"), row.number("oper_ram") if row.has("oper_ram") else None
+        )
+        for row in rows
+    }

@@ -1,0 +1,293 @@
+"""An action as the opcodes of one Ganeti job, and back. Pure.
+
+What Ganeti's opcodes do not say, such as the node an instance is moved off, stands in `comment`,
+so that a maintd without memory reads it back from the queue. A failover knows no `fallback`, a
+migration no `unchecked`: these come back as they are by default.
+
+A mirrored instance may be given the target too, which Ganeti then compares with the secondary:
+so a move that was done already fails, where one without a target would move the instance back.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+from nodeagent.cluster.backend import NotTaken, Submission
+from nodeagent.model import tag
+from nodeagent.model.action import (
+    Action,
+    Drain,
+    Guarded,
+    MovePrimary,
+    MoveSecondary,
+    Reinstall,
+    Restore,
+    Retag,
+    RunCommand,
+    Scope,
+    SetOffline,
+)
+
+SOURCE = "gnt:daemon:maintd"  # Ganeti's name for this daemon; operators' job filters match it
+Opcode: TypeAlias = dict[str, Any]
+
+BEYOND = 2**40  # MiB of memory that no node has
+
+_OFF = re.compile(r"off (\S+)")
+_ONLINE = "not offline any more"
+_JOB = re.compile(r"[1-9][0-9]{0,17}")
+
+
+def job(submission: Submission, at: int) -> list[Opcode] | NotTaken:
+    """The opcodes of one job, with our reason (`at` is unix ns), or why there is none."""
+    bodies = _bodies(submission.action)
+    if isinstance(bodies, NotTaken):
+        return bodies
+    depends = depends_on(submission.after)
+    if isinstance(depends, NotTaken):
+        return depends
+    common = {"reason": [[SOURCE, submission.reason, at]]}
+    first = {"depends": depends} if depends else {}
+    return [{**body, **common, **(first if i == 0 else {})} for i, body in enumerate(bodies)]
+
+
+def depends_on(after: str | None) -> list[list[object]] | NotTaken:
+    """Ganeti's `depends`: empty, or one job that must have succeeded."""
+    if after is None:
+        return []
+    if not is_job(after):
+        return NotTaken(f"it was to wait for job {after!r}, which is none of Ganeti's")
+    return [[int(after), ["success"]]]
+
+
+def is_job(text: str) -> bool:
+    """Whether this can be the number of a Ganeti job."""
+    return _JOB.fullmatch(text) is not None
+
+
+def _bodies(action: Action) -> list[Opcode] | NotTaken:
+    match action:
+        case Drain(node, promote):
+            return [_set(node, promote=promote, drained=True)]
+        case SetOffline(node, promote):
+            return [_set(node, promote=promote, offline=True)]
+        case Restore(node, True):
+            # Told that it is not offline either, Ganeti makes it a candidate as well, and fails.
+            return [{**_set(node, promote=False, drained=True), "comment": _ONLINE}]
+        case Restore(node):
+            return [_set(node, promote=False, offline=False, drained=False)]
+        case MovePrimary():
+            return [_move(action)]
+        case MoveSecondary(instance, node, target):
+            body = {"instance_name": instance, "mode": "replace_new_secondary", "disks": []}
+            return [
+                {
+                    "OP_ID": "OP_INSTANCE_REPLACE_DISKS",
+                    **body,
+                    "remote_node": target,
+                    "comment": f"off {node}",
+                }
+            ]
+        case Reinstall():
+            return _reinstall(action)
+        case Retag(scope, name, add, remove):
+            if why := tag.fault(add):
+                return NotTaken(why)
+            # The removal first: Ganeti fails it whole where one tag is missing, and with it the
+            # rest of the job, so whoever comes second changes nothing.
+            pairs = (("OP_TAGS_DEL", remove), ("OP_TAGS_SET", add))
+            found = [_tags(operation, scope, name, tags) for operation, tags in pairs if tags]
+            return found or NotTaken("it changes no tag")
+        case Guarded(swap, then):
+            first, second = _bodies(swap), _bodies(then)
+            if isinstance(first, NotTaken):
+                return first
+            return second if isinstance(second, NotTaken) else [*first, *second]
+        case RunCommand(node):
+            return NotTaken(f"an order to the agent of {node} is no job of Ganeti's")
+
+
+def _set(node: str, *, promote: bool, **flag: bool) -> Opcode:
+    """Ganeti locks all nodes where it may have to promote one; this node alone otherwise."""
+    return {"OP_ID": "OP_NODE_SET_PARAMS", "node_name": node, "auto_promote": promote, **flag}
+
+
+def _reinstall(action: Reinstall) -> list[Opcode]:
+    """What is to run is marked down, or it could not be installed, but its disks come first.
+
+    For Ganeti makes new disks for what is marked up only while its primary node is offline: a
+    node that came back while the job waited keeps its data, and nobody shuts down what runs
+    there (cmdlib/instance_storage.py, 3.0.2). Of what is marked down it asks no such thing, so
+    there we do.
+    """
+    name, nodes = action.instance, [action.target, *([action.mirror] if action.mirror else [])]
+    off: Opcode = {"instance_name": name, "comment": f"off {action.node}"}
+    recreate: Opcode = {"OP_ID": "OP_INSTANCE_RECREATE_DISKS", **off, "disks": [], "nodes": nodes}
+    down: Opcode = {"OP_ID": "OP_INSTANCE_SHUTDOWN", **off, "ignore_offline_nodes": True}
+    install: Opcode = {"OP_ID": "OP_INSTANCE_REINSTALL", **off}
+    if not action.running:
+        return [_unless_back(name), recreate, install]
+    return [recreate, down, install, {"OP_ID": "OP_INSTANCE_STARTUP", **off}]
+
+
+def _unless_back(name: str) -> Opcode:
+    """Ends the job where the instance's primary node is in service again, and else does nothing.
+
+    A start that is not to be remembered does nothing while the node is offline, and what it
+    asks for is not looked at then; else no node has so much memory, and nothing was done yet
+    (cmdlib/instance_operation.py, 3.0.2). What runs there has enough, and Ganeti recreates no
+    disks of it.
+    """
+    return {
+        "OP_ID": "OP_INSTANCE_STARTUP",
+        "instance_name": name,
+        "comment": "starts nothing: fails unless its primary node is offline",
+        "ignore_offline_nodes": True,
+        "no_remember": True,
+        "beparams": {"minmem": BEYOND, "maxmem": BEYOND},
+    }
+
+
+def _move(action: MovePrimary) -> Opcode:
+    where = {"instance_name": action.instance, "comment": f"off {action.node}"}
+    if action.target is not None:
+        where["target_node"] = action.target
+    if action.live:
+        return {"OP_ID": "OP_INSTANCE_MIGRATE", **where, "allow_failover": action.fallback}
+    return {"OP_ID": "OP_INSTANCE_FAILOVER", **where, "ignore_consistency": action.unchecked}
+
+
+def _tags(operation: str, scope: Scope, name: str, tags: tuple[str, ...]) -> Opcode:
+    return {
+        "OP_ID": operation,
+        "kind": scope.value,
+        "name": None if scope is Scope.CLUSTER else name,
+        "tags": list(tags),
+    }
+
+
+def action(ops: Any) -> Action | None:
+    """What a job of these opcodes does, if it is something that we order; else None."""
+    match ops:
+        case [{"OP_ID": "OP_NODE_SET_PARAMS", "node_name": str(node)} as op]:
+            return _setting(node, op)
+        case [{"OP_ID": "OP_INSTANCE_MIGRATE" | "OP_INSTANCE_FAILOVER"} as op]:
+            return _moving(op)
+        case [
+            {
+                "OP_ID": "OP_INSTANCE_REPLACE_DISKS",
+                "mode": "replace_new_secondary",
+                "instance_name": str(instance),
+                "remote_node": str(target),
+            } as op
+        ]:
+            off = _off(op)
+            return None if off is None else MoveSecondary(instance, off, target)
+        case [
+            {"OP_ID": "OP_INSTANCE_RECREATE_DISKS"} as op,
+            {"OP_ID": "OP_INSTANCE_SHUTDOWN"},
+            {"OP_ID": "OP_INSTANCE_REINSTALL"},
+            {"OP_ID": "OP_INSTANCE_STARTUP"},
+        ]:
+            return _reinstalling(op, running=True)
+        case [
+            {"OP_ID": "OP_INSTANCE_STARTUP", "no_remember": True},
+            {"OP_ID": "OP_INSTANCE_RECREATE_DISKS"} as op,
+            {"OP_ID": "OP_INSTANCE_REINSTALL"},
+        ]:
+            return _reinstalling(op, running=False)
+        case [{"OP_ID": "OP_TAGS_DEL" | "OP_TAGS_SET"}, *_]:
+            return _retagging(ops) or _guarded(ops)
+        case _:
+            return None
+
+
+_TAGGING = ("OP_TAGS_DEL", "OP_TAGS_SET")
+
+
+def _guarded(ops: Any) -> Guarded | None:
+    """A job whose tags come first: one or two opcodes, and then what else we order."""
+    tags = [op for op in ops if isinstance(op, dict) and op.get("OP_ID") in _TAGGING]
+    swap, then = _retagging(ops[: len(tags)]), action(ops[len(tags) :])
+    if swap is None or not isinstance(then, MovePrimary | MoveSecondary | Reinstall):
+        return None
+    return Guarded(swap, then)
+
+
+def _reinstalling(op: Any, *, running: bool) -> Reinstall | None:
+    name, off = op.get("instance_name"), _off(op)
+    match op.get("nodes"):
+        case [str(target)]:
+            mirror = None
+        case [str(target), str(mirror)]:
+            pass
+        case _:
+            return None
+    if not isinstance(name, str) or off is None or op.get("disks"):
+        return None
+    return Reinstall(name, off, target, mirror, running)
+
+
+def _setting(node: str, op: Any) -> Action | None:
+    flags = {flag: op[flag] for flag in _FLAGS if op.get(flag) is not None}
+    promote = bool(op.get("auto_promote"))
+    if flags == {"drained": True}:
+        restores = op.get("comment") == _ONLINE
+        return Restore(node, drained=True) if restores else Drain(node, promote)
+    if flags == {"drained": False, "offline": False}:
+        return Restore(node)
+    return SetOffline(node, promote) if flags == {"offline": True} else None
+
+
+_FLAGS = ("drained", "offline", "master_candidate", "master_capable", "vm_capable", "powered")
+
+
+def _moving(op: Any) -> Action | None:
+    instance, node, target = op.get("instance_name"), _off(op), op.get("target_node")
+    if not isinstance(instance, str) or node is None or op.get("cleanup"):
+        return None
+    if target is not None and not isinstance(target, str):
+        return None
+    if op["OP_ID"] == "OP_INSTANCE_MIGRATE":
+        return MovePrimary(
+            instance, node, live=True, target=target, fallback=bool(op.get("allow_failover"))
+        )
+    unchecked = bool(op.get("ignore_consistency"))
+    return MovePrimary(instance, node, live=False, target=target, unchecked=unchecked)
+
+
+def _off(op: Any) -> str | None:
+    comment = op.get("comment")
+    found = _OFF.fullmatch(comment) if isinstance(comment, str) else None
+    return found[1] if found else None
+
+
+def _retagging(ops: Any) -> Retag | None:
+    changes: dict[str, tuple[str, ...]] = {}
+    objects: set[tuple[str, str]] = set()
+    for op in ops:
+        match op:
+            case {"OP_ID": "OP_TAGS_DEL" | "OP_TAGS_SET" as kind, "tags": [*tags]} if tags:
+                # In this order and once each, or it is not the job that we would submit.
+                if kind in changes or "OP_TAGS_SET" in changes or not _are_texts(tags):
+                    return None
+                changes[kind] = tuple(tags)
+                objects.add((str(op.get("kind")), str(op.get("name") or "")))
+            case _:
+                return None
+    if len(objects) != 1:
+        return None
+    kind, name = objects.pop()
+    if kind not in {scope.value for scope in Scope}:
+        return None
+    scope = Scope(kind)
+    return Retag(
+        scope,
+        "" if scope is Scope.CLUSTER else name,
+        add=changes.get("OP_TAGS_SET", ()),
+        remove=changes.get("OP_TAGS_DEL", ()),
+    )
+
+
+def _are_texts(values: Sequence[object]) -> bool:
+    return all(isinstance(value, str) for value in values)

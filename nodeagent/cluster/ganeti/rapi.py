@@ -1,0 +1,341 @@
+"""The cluster through Ganeti's remote API: from any machine, with a RAPI user's rights only.
+
+Reasons given to RAPI have the source `gnt:user`, whoever gave them, so a job filter on
+`gnt:daemon:maintd` does not hold these jobs (one on the reason's text does).
+"""
+
+import base64
+import html
+import json
+import re
+import socket
+import ssl
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import h11
+
+from nodeagent.cluster.backend import Accepted, Answer, NotTaken, Submission
+from nodeagent.cluster.ganeti import opcodes, queries
+from nodeagent.cluster.ganeti.deadline import Deadline, Late, Unsent
+from nodeagent.cluster.ganeti.luxi import MOST, one_line
+from nodeagent.errors import ConfigError, Unavailable
+from nodeagent.model.ledger import Result, Trail
+from nodeagent.model.snapshot import Capacity, Running, Snapshot
+
+CANNOT = (
+    "Jobs are submitted one by one; where one's answer is lost, those after it are not submitted.",
+    "One job cannot both take tags off and put tags on, so replacing a tag is refused.",
+    "One job cannot change a tag and move an instance, so instances are not repaired.",
+    "The jobs' reasons have the source gnt:user: a job filter on gnt:daemon:maintd does not"
+    " hold them, and anybody's reason of the form maintd:… is taken for ours.",
+    "That this machine is the master cannot be checked, so a second maintd is not kept out.",
+    "The RAPI user needs the option write, which allows far more than maintenance.",
+)
+"""What the same coordinator can do through LUXI and cannot do through RAPI."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request; `tags` are the only parameters that RAPI wants beside the body."""
+
+    method: str
+    path: str
+    body: Mapping[str, Any] = field(default_factory=dict)
+    tags: tuple[str, ...] = ()
+    reason: str = ""
+
+    @property
+    def target(self) -> str:
+        """Path and query; a plus sign is sent as %2B, or it would arrive as a space."""
+        pairs = [*([("reason", self.reason)] if self.reason else [])]
+        pairs += [("tag", tag) for tag in self.tags]
+        return self.path + (f"?{urlencode(pairs, quote_via=quote)}" if pairs else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A complete answer; `said` is its JSON document."""
+
+    status: int
+    said: Any
+
+    @property
+    def why(self) -> str:
+        """In words, what is not as it should be."""
+        told = self.said.get("message") if isinstance(self.said, dict) else None
+        words = html.unescape(told) if isinstance(told, str) else "no reason given"
+        return f"RAPI answers {self.status}: {one_line(words)}"
+
+
+class Rapi:
+    """Makes requests, each on a connection of its own (RAPI keeps none open).
+
+    `certificate` is a file with the certificate to expect, or the one that signed it: Ganeti's
+    own names `ganeti.example.com` on every cluster, so no name is compared, and whoever holds
+    any certificate of a signing one is believed. Best pin the server's own.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        user: str,
+        password: str,
+        certificate: str,
+        *,
+        port: int = 5080,
+        seconds: float = 60.0,
+        most: int = MOST,
+    ) -> None:
+        self._address = address
+        self._port = port
+        self._seconds = seconds
+        self._most = most
+        token = base64.b64encode(f"{user}:{password}".encode()).decode()
+        host = f"[{address}]" if ":" in address else address
+        self._headers = [
+            ("Host", f"{host}:{port}"),
+            ("Authorization", f"Basic {token}"),
+            ("Accept-Encoding", "identity"),
+            ("Connection", "close"),
+        ]
+        self._tls = _pinned(certificate)
+
+    def request(self, request: Request, seconds: float | None = None) -> Reply:
+        """Ask. Unsent: the request was not read. Unavailable: its answer is lost."""
+        http = h11.Connection(h11.CLIENT, max_incomplete_event_size=64 * 1024)
+        body = json.dumps(request.body).encode() if request.body else b""
+        headers = list(self._headers)
+        if body:  # without one RAPI wants no type of it either
+            headers += [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
+        out = http.send(h11.Request(method=request.method, target=request.target, headers=headers))
+        assert out is not None
+        out += (http.send(h11.Data(data=body)) or b"") + (http.send(h11.EndOfMessage()) or b"")
+        deadline = Deadline(self._seconds if seconds is None else seconds)
+        where = f"RAPI at {self._address} port {self._port}"
+        try:
+            connection = self._send(out, deadline)
+        except TimeoutError:
+            raise Unsent(f"{where} takes no request within {deadline.seconds:g} s") from None
+        except OSError as error:
+            raise Unsent(f"{where}: {_told(error)}") from None
+        with closing(connection):
+            try:
+                status, said = self._receive(http, connection, deadline)
+            except TimeoutError:
+                raise Late(f"{where}: no complete answer within {deadline.seconds:g} s") from None
+            except OSError as error:
+                raise Unavailable(f"{where}: the answer was lost: {_told(error)}") from None
+            except h11.RemoteProtocolError as error:
+                raise Unavailable(f"{where}: not an HTTP answer: {error}") from None
+        try:
+            return Reply(status, json.loads(said.decode("utf-8")))
+        except (ValueError, RecursionError):
+            raise Unavailable(f"{where}: the answer, {status}, is not JSON") from None
+
+    def ask(self, request: Request, seconds: float | None = None) -> Any:
+        """As `request`, for questions: any status but 200 is Unavailable."""
+        reply = self.request(request, seconds)
+        if reply.status != 200:
+            raise Unavailable(reply.why)
+        return reply.said
+
+    def _send(self, out: bytes, deadline: Deadline) -> ssl.SSLSocket:
+        """A connection which has taken the whole request; while it has not, nothing is asked."""
+        plain = socket.create_connection((self._address, self._port), deadline.left())
+        try:
+            plain.settimeout(deadline.left())
+            connection = self._tls.wrap_socket(plain)
+        except BaseException:
+            plain.close()
+            raise
+        try:
+            connection.settimeout(deadline.left())
+            connection.sendall(out)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _receive(
+        self, http: h11.Connection, connection: ssl.SSLSocket, deadline: Deadline
+    ) -> tuple[int, bytes]:
+        status, taken = 0, bytearray()
+        while True:
+            event = http.next_event()
+            if event is h11.NEED_DATA:
+                connection.settimeout(deadline.left())
+                part = connection.recv(256 * 1024)
+                if not part and http.their_state is h11.SEND_RESPONSE:
+                    raise Unavailable("RAPI closed the connection before its answer")
+                http.receive_data(part)
+            elif isinstance(event, h11.Response):
+                status = event.status_code
+            elif isinstance(event, h11.Data):
+                taken += event.data
+                if len(taken) > self._most:
+                    raise Unavailable(f"RAPI's answer is larger than {self._most} bytes")
+            elif isinstance(event, h11.EndOfMessage):
+                return status, bytes(taken)
+            elif not isinstance(event, h11.InformationalResponse):
+                raise Unavailable("RAPI closed the connection before its answer")
+
+
+def _pinned(certificate: str) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.check_hostname = False
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # the server's own is enough
+    try:
+        context.load_verify_locations(certificate)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(f"{certificate}: no certificate can be read: {_told(error)}") from None
+    return context
+
+
+def _told(error: OSError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not the one expected: {error.verify_message}"
+    return str(error.strerror or error)
+
+
+class RapiCluster:
+    """A real cluster, from anywhere. A `cluster.backend.Cluster`, less what CANNOT says."""
+
+    def __init__(
+        self,
+        rapi: Rapi,
+        *,
+        asking: float = 20.0,
+        grace: float = 120.0,
+        clock: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self._rapi = rapi
+        self._asking = asking
+        self._grace = grace
+        self._clock = clock
+
+    @property
+    def grace(self) -> float:
+        """A request that RAPI has read becomes one job: 6 s for each dead master candidate."""
+        return self._grace
+
+    @property
+    def at_once(self) -> int:
+        """Each is a request of its own; few, that the answers be remembered soon."""
+        return 10
+
+    def master(self) -> str:
+        match self._info():
+            case {"master": str(name)} if name:
+                return name
+            case _:
+                raise Unavailable("RAPI names no master")
+
+    def snapshot(self) -> Snapshot:
+        return queries.snapshot(self._query, self._info)
+
+    def capacity(self, nodes: Collection[str]) -> Mapping[str, Capacity]:
+        return queries.capacity(self._query, nodes, self._asking)
+
+    def running(self, nodes: Collection[str]) -> Mapping[str, Running]:
+        return queries.running(self._query, nodes, self._asking)
+
+    def submit(self, batch: Sequence[Submission]) -> Sequence[Answer]:
+        """One by one: what comes after a lost answer, or after RAPI has gone, is not submitted.
+
+        Where an answer is lost all of it is Unavailable, as `backend.Cluster` has it: `find`
+        knows those that were accepted.
+        """
+        answers: list[Answer] = []
+        gone: NotTaken | None = None
+        for submission in batch:
+            if gone is not None:
+                answers.append(gone)
+                continue
+            try:
+                answers.append(self._submit(submission))
+            except Unsent as error:
+                gone = NotTaken(str(error))
+                answers.append(gone)
+        return answers
+
+    def find(self, reasons: Collection[str]) -> Mapping[str, str]:
+        return queries.find(self._query, reasons)
+
+    def results(self, jobs: Collection[str]) -> Mapping[str, Result]:
+        return queries.results(self._query, jobs)
+
+    def busy(self) -> Mapping[str, str]:
+        return queries.busy(self._query)
+
+    def trails(self) -> Sequence[Trail]:
+        return queries.trails(self._query)
+
+    def _submit(self, submission: Submission) -> Answer:
+        job = opcodes.job(submission, self._clock())
+        asked = job if isinstance(job, NotTaken) else resource(job)
+        if isinstance(asked, NotTaken):
+            return asked
+        reply = self._rapi.request(asked)
+        match reply:
+            case Reply(200, int(number)) if not isinstance(number, bool) and number > 0:
+                return Accepted(str(number))
+            case Reply(400 | 401 | 403 | 404 | 405 | 411 | 413 | 415):
+                return NotTaken(reply.why)
+            case Reply(500, {"message": "Queue drained"}):
+                return NotTaken("Ganeti's job queue is drained and takes no jobs")
+            case Reply(200, said):
+                raise Unavailable(f"RAPI answers {one_line(said, 80)}, which is no job's number")
+            case _:  # any other 5xx: luxid may have been asked, and RAPI not have heard the answer
+                raise Unavailable(reply.why)
+
+    def _info(self) -> Any:
+        return self._rapi.ask(Request("GET", "/2/info"))
+
+    def _query(
+        self, what: str, fields: Sequence[str], condition: object, seconds: float | None = None
+    ) -> Any:
+        body = {"fields": list(fields), "qfilter": condition}
+        return self._rapi.ask(Request("PUT", f"/2/query/{what}", body), seconds)
+
+
+_NAME = re.compile(r"[\w.-]+", re.ASCII)  # what RAPI knows as a name in its paths
+_OBJECTS = {"node": "nodes", "nodegroup": "groups", "instance": "instances"}
+_ACTIONS = {
+    "OP_NODE_SET_PARAMS": ("POST", "nodes", "node_name", "modify"),
+    "OP_INSTANCE_MIGRATE": ("PUT", "instances", "instance_name", "migrate"),
+    "OP_INSTANCE_FAILOVER": ("PUT", "instances", "instance_name", "failover"),
+    "OP_INSTANCE_REPLACE_DISKS": ("POST", "instances", "instance_name", "replace-disks"),
+}
+
+
+def resource(job: Sequence[opcodes.Opcode]) -> Request | NotTaken:
+    """The request that makes RAPI submit this job.
+
+    Values of tags stand in the query; `depends` and `comment` in the body are honoured there
+    too, though the manual tells of no body.
+    """
+    if len(job) != 1:
+        only_tags = all(op["OP_ID"] in ("OP_TAGS_DEL", "OP_TAGS_SET") for op in job)
+        what = "take tags off and put tags on" if only_tags else "do several things"
+        return NotTaken(f"RAPI cannot {what} in one job, and half is worse")
+    op = dict(job[0])
+    kind, reason = op.pop("OP_ID"), op.pop("reason")[0][1]
+    if kind in ("OP_TAGS_SET", "OP_TAGS_DEL"):
+        method = "PUT" if kind == "OP_TAGS_SET" else "DELETE"
+        tags, scope, name = tuple(op.pop("tags")), op.pop("kind"), op.pop("name")
+        if scope == "cluster":
+            return Request(method, "/2/tags", op, tags, reason)
+        path, end = _OBJECTS[scope], "tags"
+    else:
+        tags = ()
+        method, path, key, end = _ACTIONS[kind]
+        name = op.pop(key)
+    if not _NAME.fullmatch(name):
+        return NotTaken(f"RAPI has no place for the name {name!r}")
+    return Request(method, f"/2/{path}/{name}/{end}", op, tags, reason)

@@ -1,0 +1,392 @@
+"""What a simulated cluster consists of, and what each job does to it. Pure.
+
+The refusals are those of Ganeti 3.0.2's logical units, in their order; also those it lacks.
+"""
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from nodeagent.model.action import (
+    Action,
+    Drain,
+    Guarded,
+    MovePrimary,
+    MoveSecondary,
+    Reinstall,
+    Restore,
+    Retag,
+    Scope,
+    SetOffline,
+)
+from nodeagent.model.snapshot import Capacity, Group, Instance, Node, Running, Size, Snapshot
+
+Lock: TypeAlias = tuple[Scope, str]
+ALL_NODES: Lock = (Scope.NODE, "")
+
+_TAG = re.compile(r"^[\w.+*/:@-]+$")
+_TAG_LENGTH = 128
+_TAGS_PER_OBJECT = 4096
+_CANDIDATES = 10  # the candidate pool's size where nobody has set another
+_ROOMY = Capacity(memory=262_144, disk=8_388_608)
+_OWN_MEMORY, _CPUS = 1024, 64  # of a node's operating system; of a node
+
+
+@dataclass
+class World:
+    """The configuration, and the state of the machines behind it.
+
+    `off` are the nodes without power, `degraded` the instances whose mirror is not consistent,
+    `emptied` those that have lost their data, `sizes` what a node has free when it is empty,
+    where that is not `size`.
+    """
+
+    cluster: str
+    nodes: dict[str, Node]
+    instances: dict[str, Instance]
+    groups: dict[str, Group]
+    master: str = ""
+    tags: frozenset[str] = frozenset()
+    off: set[str] = field(default_factory=set)
+    degraded: set[str] = field(default_factory=set)
+    emptied: set[str] = field(default_factory=set)
+    size: Capacity = _ROOMY
+    sizes: dict[str, Capacity] = field(default_factory=dict)
+    _used: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for instance in self.instances.values():
+            self._count(instance, 1)
+
+    def snapshot(self) -> Snapshot:
+        """The configuration as it is now."""
+        return Snapshot(
+            self.cluster,
+            self.nodes.copy(),
+            self.instances.copy(),
+            self.groups.copy(),
+            self.master,
+            self.tags,
+        )
+
+    def put(self, thing: Node | Instance | Group) -> None:
+        """Add it, or have it in place of the one of its name."""
+        match thing:
+            case Node():
+                self.nodes[thing.name] = thing
+            case Group():
+                self.groups[thing.uuid] = thing
+            case Instance():
+                if old := self.instances.get(thing.name):
+                    self._count(old, -1)
+                self.instances[thing.name] = thing
+                self._count(thing, 1)
+
+    def drop(self, instance: str) -> None:
+        """Remove an instance if there is such."""
+        if old := self.instances.pop(instance, None):
+            self._count(old, -1)
+
+    def free(self, names: Collection[str]) -> Mapping[str, Capacity]:
+        """What these nodes have free; without those that cannot say."""
+        return {name: self._free(name) for name in names if self._answers(name)}
+
+    def running(self, nodes: Collection[str]) -> Mapping[str, Running]:
+        """How the instances are that belong on these nodes."""
+        return {i.name: self._running(i) for i in self.instances.values() if i.primary in nodes}
+
+    def locks(self, action: Action) -> frozenset[Lock]:
+        """What a job holds while it runs; Ganeti runs no two jobs that share one."""
+        match action:
+            case Drain(node, promote) | SetOffline(node, promote):
+                return frozenset({ALL_NODES if promote else (Scope.NODE, node)})
+            case Restore(node):
+                return frozenset({(Scope.NODE, node)})
+            case Guarded(swap, then):
+                # Ganeti takes the locks opcode by opcode; those of the tags are among the others.
+                return self.locks(swap) | self.locks(then)
+            case Reinstall(name, node, target, mirror):
+                nodes = {(Scope.NODE, place) for place in (node, target, mirror) if place}
+                return frozenset({(Scope.INSTANCE, name), *nodes})
+            case Retag(scope, name):
+                return frozenset() if scope is Scope.CLUSTER else frozenset({(scope, name)})
+            case MovePrimary(name, _, _, target) | MoveSecondary(name, _, target):
+                instance = self.instances.get(name)
+                sides = (instance.primary, instance.secondary) if instance else ()
+                nodes = {(Scope.NODE, node) for node in (*sides, target) if node}
+                return frozenset({(Scope.INSTANCE, name), *nodes})
+            case _:
+                return frozenset()
+
+    def apply(self, action: Action) -> str:
+        """Have the effect of a job; else why Ganeti would refuse it."""
+        match action:
+            case Drain(name, promote):
+                return self._role(name, promote=promote, drained=True)
+            case SetOffline(name, promote):
+                return self._role(name, promote=promote, offline=True)
+            case Restore(name, drained):
+                return self._role(name, promote=False, drained=drained)
+            case MovePrimary():
+                return self._move_primary(action)
+            case MoveSecondary():
+                return self._move_secondary(action)
+            case Reinstall():
+                return self._reinstall(action)
+            case Guarded(swap, then):
+                # Several opcodes: what the first has done stays done where a later one fails.
+                return self._retag(swap) or self.apply(then)
+            case Retag():
+                return self._retag(action)
+            case _:
+                return "this is not a job"
+
+    def needs(self, action: Action) -> frozenset[str]:
+        """The nodes whose death ends such a job."""
+        match action:
+            case MovePrimary() | MoveSecondary() | Reinstall() | Guarded():
+                return frozenset(name for scope, name in self.locks(action) if scope is Scope.NODE)
+            case _:
+                return frozenset()
+
+    def _answers(self, name: str) -> bool:
+        node = self.nodes.get(name)
+        return node is not None and node.vm_capable and not node.offline and name not in self.off
+
+    def _free(self, name: str) -> Capacity:
+        empty, (memory, disk) = self.sizes.get(name, self.size), self._used.get(name, (0, 0))
+        size = empty.size or Size(empty.memory + _OWN_MEMORY, _OWN_MEMORY, empty.disk, _CPUS)
+        return Capacity(empty.memory - memory, empty.disk - disk, size)
+
+    def _running(self, instance: Instance) -> Running:
+        """In Ganeti's words; what does not answer may run or not."""
+        node = self.nodes.get(instance.primary)
+        if node is None or node.offline:
+            return Running("ERROR_nodeoffline")
+        if node.name in self.off:
+            return Running("ERROR_nodedown")
+        if instance.running:
+            return Running("running", instance.memory)
+        return Running("ADMIN_offline" if instance.offline else "ADMIN_down")
+
+    def _count(self, instance: Instance, sign: int) -> None:
+        disk = 0 if instance.shared else instance.disk
+        memory = instance.memory if instance.running else 0
+        for place, taken in ((instance.primary, memory), (instance.secondary, 0)):
+            if place:
+                old_memory, old_disk = self._used.get(place, (0, 0))
+                self._used[place] = old_memory + sign * taken, old_disk + sign * disk
+
+    def _role(
+        self, name: str, *, promote: bool, drained: bool = False, offline: bool = False
+    ) -> str:
+        node = self.nodes.get(name)
+        if node is None:
+            return f"Node '{name}' not known"
+        if name == self.master:
+            return "The master role can be changed only via master-failover"
+        if node.offline and not offline and name in self.off:
+            return f"Node {name} is being de-offlined but fails to report its version"
+        if not (drained or offline):
+            if node.drained or node.offline:
+                candidate = self._lacks_candidates()
+                self.nodes[name] = replace(node, drained=False, offline=False, candidate=candidate)
+            return ""
+        if node.candidate and not promote and self._too_few_candidates(name):
+            return "Not enough master candidates, please pass auto promote option"
+        self.nodes[name] = replace(node, drained=drained, offline=offline, candidate=False)
+        if node.candidate:
+            self._promote()
+        return ""
+
+    def _lacks_candidates(self) -> bool:
+        """Whether Ganeti makes a node that goes back into service one."""
+        usable = [n for n in self.nodes.values() if not (n.drained or n.offline)]
+        return sum(n.candidate for n in usable) < min(_CANDIDATES, len(usable) + 1)
+
+    def _too_few_candidates(self, without: str) -> bool:
+        usable = [n for n in self.nodes.values() if not (n.drained or n.offline)]
+        others = [n for n in usable if n.name != without]
+        return sum(n.candidate for n in others) < min(_CANDIDATES, len(others))
+
+    def _promote(self) -> None:
+        """Ganeti draws a node; the first one is as good."""
+        for name, node in self.nodes.items():
+            if not (node.candidate or node.drained or node.offline):
+                self.nodes[name] = replace(node, candidate=True)
+                return
+
+    def _move_primary(self, action: MovePrimary) -> str:
+        """Ganeti knows no `action.node`: without a target a mirrored instance may come back."""
+        instance = self.instances.get(action.instance)
+        if instance is None:
+            return f"Instance '{action.instance}' not known"
+        if instance.template != "drbd" and not instance.shared:
+            moves = "migrations" if action.live else "failovers"
+            return f"Instance's disk layout '{instance.template}' does not allow {moves}"
+        target = action.target if instance.shared else instance.secondary
+        if target is None:
+            return "No secondary node, and no iallocator or node given"
+        if action.target not in (None, target):
+            return "Instances with disk types drbd cannot be moved to arbitrary nodes"
+        if target == instance.primary:
+            return f"Cannot migrate instance {instance.name} to its primary ({target})"
+        if why := self._no_place(instance, target):
+            return why
+        source = self.nodes.get(instance.primary)
+        gone = source is None or source.offline
+        dead = gone or instance.primary in self.off
+        if why := self._no_way(instance, action, gone=gone, dead=dead):
+            return why
+        secondary = None if instance.shared else instance.primary
+        self.put(replace(instance, primary=target, secondary=secondary))
+        return ""
+
+    def _no_place(self, instance: Instance, target: str) -> str:
+        node = self.nodes.get(target)
+        if node is None:
+            return f"Node '{target}' not known"
+        if not self._answers(target):
+            return f"Can't get data from node {target}"
+        if instance.running and self._free(target).memory < instance.memory:
+            return f"Not enough memory on node {target} for migrating instance {instance.name}"
+        return f"Can't use drained node {target}" if node.drained else ""
+
+    def _no_way(self, instance: Instance, action: MovePrimary, *, gone: bool, dead: bool) -> str:
+        live = action.live and instance.running and not dead
+        if action.live and not (live or action.fallback):
+            return "Can't migrate, please use failover"
+        if live and not instance.migratable:
+            return f"Hypervisor {instance.hypervisor} cannot migrate instance {instance.name}"
+        if live and instance.name in self.degraded:
+            return "Disk 0 is degraded or not fully synchronized on target node"
+        if not live and not gone and not action.unchecked:
+            if instance.name in self.degraded:
+                return "Disk 0 is degraded on target node, aborting failover"
+            if dead:
+                return f"Could not shutdown instance {instance.name} on node {instance.primary}"
+        return ""
+
+    def _move_secondary(self, action: MoveSecondary) -> str:
+        instance, target = self.instances.get(action.instance), action.target
+        if instance is None:
+            return f"Instance '{action.instance}' not known"
+        node, primary = self.nodes.get(target), self.nodes.get(instance.primary)
+        if node is None:
+            return f"Node '{target}' not known"
+        if instance.secondary is None:
+            return "The instance has a strange layout, expected one secondary but found 0"
+        if target in (instance.primary, instance.secondary):
+            return f"The specified node {target} has a disk of the instance already"
+        if node.drained:
+            return f"Can't use drained node {target}"
+        if not node.vm_capable:
+            return f"Can't use non-vm_capable node {target}"
+        if node.offline or primary is None or primary.offline:
+            return "Can't use offline node"
+        if {target, instance.primary} & self.off:
+            return "Failed to create new disk: no answer"
+        if self._free(target).disk < instance.disk:
+            return f"Can't create block device on node {target}: insufficient free space"
+        self.put(replace(instance, secondary=target))
+        self.degraded.discard(instance.name)
+        return ""
+
+    def _reinstall(self, action: Reinstall) -> str:
+        """Recreate the disks, shut down, install, start: each as far as it comes."""
+        instance = self.instances.get(action.instance)
+        if instance is None:
+            return f"Instance '{action.instance}' not known"
+        source = self.nodes.get(instance.primary)
+        if instance.running and source is not None and not source.offline:
+            return f"Instance '{instance.name}' is marked to be up, cannot recreate disks"
+        if not action.running and source is not None and not source.offline:
+            return "its primary node is not offline any more: nothing was done"
+        places = [action.target, *([action.mirror] if action.mirror else [])]
+        if len(places) != 1 + (instance.secondary is not None):
+            return (
+                f"Instance {instance.name} currently has {1 + (instance.secondary is not None)}"
+                f" nodes, but {len(places)} replacement nodes were given"
+            )
+        if why := self._no_disks(instance, places):
+            return why
+        stopped = replace(instance, running=False, primary=action.target, secondary=action.mirror)
+        self.put(stopped)
+        self.emptied.add(instance.name)
+        if instance.running and not action.running:
+            return f"Instance '{instance.name}' is marked to be up, cannot reinstall"
+        if action.running:
+            if self._free(action.target).memory < instance.memory:
+                return f"Not enough memory on node {action.target} for starting {instance.name}"
+            self.put(replace(stopped, running=True))
+        self.degraded.discard(instance.name)
+        return ""
+
+    def _no_disks(self, instance: Instance, places: list[str]) -> str:
+        if instance.shared:
+            return f"Cannot recreate disks of template {instance.template}"
+        for place in places:
+            node = self.nodes.get(place)
+            if node is None:
+                return f"Node '{place}' not known"
+            if node.offline or node.drained:
+                return f"Can't use {'offline' if node.offline else 'drained'} node {place}"
+            if place in self.off:
+                return "Failed to create new disk: no answer"
+            if place not in (instance.primary, instance.secondary) and (
+                self._free(place).disk < instance.disk
+            ):
+                return f"Can't create block device on node {place}: insufficient free space"
+        return ""
+
+    def _retag(self, action: Retag) -> str:
+        old = self._tags(action)
+        if old is None:
+            return f"{action.scope.value} '{action.name}' not known"
+        if absent := sorted(set(action.remove) - old):
+            return f"Tag(s) {', '.join(map(repr, absent))} not found"
+        left = old - set(action.remove)
+        self._put(action, left)  # a job of two opcodes: the first stays done where the second fails
+        for tag in action.add:
+            if len(tag) > _TAG_LENGTH:
+                return f"Tag too long (>{_TAG_LENGTH} characters)"
+            if not _TAG.match(tag):
+                return "Tag contains invalid characters"
+        for tag in action.add:
+            if len(left) >= _TAGS_PER_OBJECT:
+                return "Too many tags"
+            left |= {tag}
+        self._put(action, left)
+        return ""
+
+    def _tags(self, action: Retag) -> frozenset[str] | None:
+        """The tags of an object; None if there is no such object."""
+        match action.scope:
+            case Scope.CLUSTER:
+                return self.tags
+            case Scope.GROUP:
+                thing: Group | Node | Instance | None = self._group(action.name)
+            case Scope.NODE:
+                thing = self.nodes.get(action.name)
+            case Scope.INSTANCE:
+                thing = self.instances.get(action.name)
+        return None if thing is None else thing.tags
+
+    def _put(self, action: Retag, tags: frozenset[str]) -> None:
+        name = action.name
+        match action.scope:
+            case Scope.CLUSTER:
+                self.tags = tags
+            case Scope.GROUP:
+                group = self._group(name)
+                assert group is not None
+                self.groups[group.uuid] = replace(group, tags=tags)
+            case Scope.NODE:
+                self.nodes[name] = replace(self.nodes[name], tags=tags)
+            case Scope.INSTANCE:
+                self.instances[name] = replace(self.instances[name], tags=tags)
+
+    def _group(self, name: str) -> Group | None:
+        """Ganeti takes a group's name and its UUID alike."""
+        return next((g for g in self.groups.values() if name in (g.uuid, g.name)), None)

@@ -1,0 +1,102 @@
+"""The files that settings stand in: which they are, who may have written them, what each says."""
+
+import errno
+import os
+import stat
+import tomllib
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+from nodeagent.errors import ConfigError
+from nodeagent.folder import Absent, Unfit, opened_folder
+
+
+def read_all(
+    path: str, owner: int | None, drops: str = "conf.d"
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The settings file, then its drop-ins by name, each with its tables; or raise ConfigError.
+
+    `owner` is the uid that, or root, must own every file and every folder above it, which
+    nobody else may write and no link may lead to; None skips the test. What is not there
+    says nothing.
+    """
+    above, name = os.path.split(path)
+    yield from _read_folder(above, lambda _: [name], owner)
+    yield from _read_folder(f"{above}/{drops}".replace("//", "/"), _drop_ins, owner)
+
+
+def _read_folder(
+    folder: str, names: Callable[[int], list[str]], owner: int | None
+) -> list[tuple[str, dict[str, Any]]]:
+    try:
+        with _place(folder, owner) as place:
+            files = [(name, os.path.join(folder, name)) for name in names(place)]
+            return [(file, _read_file(place, name, file, owner)) for name, file in files]
+    except Absent:
+        return []
+    except Unfit as error:
+        raise ConfigError(str(error)) from None
+    except OSError as error:
+        raise ConfigError(f"folder {folder}: {error.strerror}") from None
+
+
+def _place(folder: str, owner: int | None) -> AbstractContextManager[int]:
+    if owner is not None:
+        return opened_folder(folder, owner, _owners(owner))
+    return _unjudged(folder)
+
+
+@contextmanager
+def _unjudged(folder: str) -> Iterator[int]:
+    try:
+        place = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise Absent(folder) from None
+    try:
+        yield place
+    finally:
+        os.close(place)
+
+
+def _drop_ins(place: int) -> list[str]:
+    listed = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=place)
+    try:
+        names = sorted(os.listdir(listed))
+    finally:
+        os.close(listed)
+    # What begins with a dot is an editor's: of a file that is just being written.
+    return [name for name in names if name.endswith(".toml") and not name.startswith(".")]
+
+
+def _owners(owner: int) -> str:
+    return "root" if owner == 0 else f"root or uid {owner}"
+
+
+def _read_file(place: int, name: str, path: str, owner: int | None) -> dict[str, Any]:
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if owner is None else os.O_NOFOLLOW)
+    try:
+        with open(os.open(name, flags, dir_fd=place), "rb") as file:
+            info = os.fstat(file.fileno())
+            mode = stat.S_IMODE(info.st_mode)
+            if not stat.S_ISREG(info.st_mode):
+                raise ConfigError(f"{path}: is not a regular file")
+            if owner is not None and (info.st_uid not in (0, owner) or mode & 0o022):
+                raise ConfigError(
+                    f"{path}: owned by uid {info.st_uid}, mode {mode:04o};"
+                    f" it must be owned by {_owners(owner)} and not be writable by others"
+                )
+            return tomllib.load(file)
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        why = "is a link" if error.errno == errno.ELOOP else error.strerror
+        raise ConfigError(f"{path}: {why}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: not TOML: {error}") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: not UTF-8 at byte {error.start}") from None
+    except ValueError:  # Python's own limit, and not a word on the line
+        raise ConfigError(f"{path}: holds a number of thousands of digits") from None
+    except RecursionError:
+        raise ConfigError(f"{path}: nested too deeply") from None

@@ -1,0 +1,84 @@
+"""Failure domains, such as racks: what fails together because its power or its switch does. Pure.
+
+Of a domain with many machines broken at once none is repaired. That lasts until its sources say
+otherwise: one that is silent, or that nobody asks because automatic repair is disabled, has not
+said that the rack has its power back.
+"""
+
+from collections.abc import Collection, Mapping
+
+from nodeagent.model.queue import Entry, FailedDomain
+from nodeagent.model.sick import Sick
+
+
+class Domains:
+    """Those that are reported in a round, and which of them have failed."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, set[str]] = {}
+        self._sources: dict[str, set[str]] = {}
+        self._failed: dict[str, FailedDomain] = {}
+
+    def note(self, address: str, one: Sick) -> None:
+        """Take note of a report: of one machine each source may tell another domain."""
+        if one.domain:
+            self._of.setdefault(address, set()).add(one.domain)
+            self._sources.setdefault(one.domain, set()).add(one.source)
+
+    def of(self, address: str) -> Collection[str]:
+        """The domains that a machine is reported to be in."""
+        return sorted(self._of.get(address, ()))
+
+    def of_entry(self, entry: Entry) -> Collection[str]:
+        """Those of an entry's machine; none of what an operator has added."""
+        return {entry.domain, *self._of.get(entry.address, ())} if entry.domain else ()
+
+    def judge(
+        self,
+        broken: Collection[str],
+        least: int,
+        before: Collection[FailedDomain],
+        unheard: Collection[str],
+    ) -> tuple[FailedDomain, ...]:
+        """Which have failed, now that so many machines are `broken`, by their addresses.
+
+        `before` are those that had, `unheard` the sources of which nothing is known now.
+        """
+        if not least:
+            return ()
+        counts: dict[str, int] = {}
+        for address in broken:
+            for domain in self._of.get(address, ()):
+                counts[domain] = counts.get(domain, 0) + 1
+        for domain in sorted(counts):
+            if counts[domain] >= least:
+                sources = tuple(sorted(self._sources[domain]))
+                self._failed[domain] = FailedDomain(domain, sources, counts[domain])
+        for one in before:
+            silent = set(one.sources).intersection(unheard)
+            if silent:
+                now = self._failed.get(one.domain, one)
+                sources = tuple(sorted({*now.sources, *silent}))
+                machines = max(now.machines, one.machines)
+                self._failed[one.domain] = FailedDomain(one.domain, sources, machines)
+        return tuple(self._failed[domain] for domain in sorted(self._failed))
+
+    def why_failed(self, domains: Collection[str]) -> str:
+        """That one of these domains has failed; "" if none has."""
+        failed = next((one for d in domains if (one := self._failed.get(d)) is not None), None)
+        if failed is None:
+            return ""
+        return (
+            f"{failed.machines} machines of {failed.domain} are broken at once: its power or its"
+            " switch is rather to be looked at than they repaired"
+        )
+
+
+def unheard(failed: Collection[FailedDomain], said: Mapping[str, object], *, on: bool) -> set[str]:
+    """The sources of domains that had failed of which nothing is known now.
+
+    Whatever is not believed has said why not, in a text. While automatic repair is not `on` they
+    are not even asked; else whoever is not there is a source no more.
+    """
+    sources = {source for one in failed for source in one.sources}
+    return {s for s in sources if isinstance(said.get(s), str) or (s not in said and not on)}

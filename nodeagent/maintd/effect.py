@@ -1,0 +1,73 @@
+"""Whether what a job was for can be seen in the cluster, whatever became of the job. Pure."""
+
+from nodeagent.model.action import (
+    Action,
+    Drain,
+    Guarded,
+    MovePrimary,
+    MoveSecondary,
+    Reinstall,
+    Restore,
+    Retag,
+    RunCommand,
+    Scope,
+    SetOffline,
+)
+from nodeagent.model.snapshot import Snapshot
+
+
+def is_seen(action: Action, snapshot: Snapshot) -> bool:
+    """Whether the cluster is as the action would leave it. A command's effect is never seen."""
+    match action:
+        case Drain(node):
+            found = snapshot.nodes.get(node)
+            return found is not None and (found.drained or found.offline)
+        case SetOffline(node):
+            found = snapshot.nodes.get(node)
+            return found is not None and found.offline
+        case Restore(node, drained):
+            found = snapshot.nodes.get(node)
+            return found is None or not (found.offline or (found.drained and not drained))
+        case MovePrimary(name, node):
+            instance = snapshot.instances.get(name)
+            return instance is None or instance.primary != node
+        case MoveSecondary(name, node):
+            instance = snapshot.instances.get(name)
+            return instance is None or node not in (instance.primary, instance.secondary)
+        case Reinstall(name, _, target, mirror):
+            instance = snapshot.instances.get(name)
+            return instance is None or (instance.primary, instance.secondary) == (target, mirror)
+        case Guarded(_, then):
+            return is_seen(then, snapshot)
+        case Retag(scope, name, add, remove):
+            tags = tags_of(scope, name, snapshot)
+            return tags is not None and tags.issuperset(add) and tags.isdisjoint(remove)
+        case RunCommand():
+            return False
+
+
+def is_of_nothing(action: Action | None, snapshot: Snapshot) -> bool:
+    """Whether it was to move an instance that is not there any more: somebody removed it.
+
+    While that goes on Ganeti shows it without disks, as one that could go anywhere.
+    """
+    match action:
+        case MovePrimary(name) | MoveSecondary(name):
+            return name not in snapshot.instances
+        case _:
+            return False
+
+
+def tags_of(scope: Scope, name: str, snapshot: Snapshot) -> frozenset[str] | None:
+    """The tags of one object, None if there is no such object; a group goes by its name."""
+    match scope:
+        case Scope.CLUSTER:
+            return snapshot.tags
+        case Scope.NODE:
+            node = snapshot.nodes.get(name)
+            return None if node is None else node.tags
+        case Scope.INSTANCE:
+            instance = snapshot.instances.get(name)
+            return None if instance is None else instance.tags
+        case Scope.GROUP:
+            return next((g.tags for g in snapshot.groups.values() if g.name == name), None)

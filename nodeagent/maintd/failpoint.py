@@ -1,0 +1,51 @@
+"""Places where a test may end or break maintd, to see that nothing is lost.
+
+`MAINTD_FAILPOINT=<name>:<how>[:<n>]`, how being `kill` (as by kill -9), `raise` or `sleep`
+(a minute), at the nth time the place is reached. Without the variable it costs nothing.
+"""
+
+import os
+import signal
+import time
+
+from nodeagent.errors import Unavailable
+
+NAMES = (
+    "adopted",  # jobs found by their reasons, not yet remembered
+    "observed",  # all is seen, nothing decided
+    "decided",  # decided, not yet remembered
+    "saved",  # the decision is on disk, with all that it forgets
+    "promised",  # intents on disk, nothing submitted
+    "submitted",  # accepted by the cluster, its answer not yet remembered
+    "remembered",  # job ids on disk
+    "ordered",  # an order is with its agent, that it is not yet remembered
+)
+_wanted, _how, _nth = "", "", 1
+_reached = 0
+
+
+def arm(text: str) -> None:
+    """Have it happen as `text` says; nowhere if that is empty."""
+    global _wanted, _how, _nth, _reached
+    _wanted, _, rest = text.partition(":")
+    _how, _, nth = rest.partition(":")
+    _nth, _reached = int(nth or 1), 0
+
+
+def reach(name: str) -> None:
+    """Be at the place called `name`."""
+    if name != _wanted:
+        return
+    global _reached
+    _reached += 1
+    if _reached != _nth:
+        return
+    if _how == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif _how == "raise":
+        raise Unavailable(f"failpoint {name}")
+    else:
+        time.sleep(60)
+
+
+arm(os.environ.get("MAINTD_FAILPOINT", ""))

@@ -1,0 +1,70 @@
+"""How long it takes to empty nodes: how long moves took, and what is to be expected. Pure."""
+
+from collections.abc import Iterator, Sequence
+
+from nodeagent.model.action import MovePrimary, MoveSecondary
+from nodeagent.model.ledger import Ledger, Outcome
+from nodeagent.model.snapshot import Node, Observed, Snapshot
+from nodeagent.model.window import Pace
+
+PACES = 100  # moves that are remembered for how long they took
+_ENOUGH = 4  # of them to go by
+_MARGIN = 600_000  # ms that a node is to be empty before its window begins
+_SAFETY = 1.5  # times as long as is expected
+_EACH = 30_000  # ms that any move takes beside its copying
+_DISK, _MEMORY = 0.03, 0.05  # MiB a millisecond where nothing was measured: DRBD's 30 MiB/s; 50
+_SLOWEST = 0.1  # of these, for what took longer than that has waited for something else
+
+
+def measured(ledger: Ledger, observed: Observed, now: int) -> Iterator[Pace]:
+    """How long the moves took that have ended now.
+
+    Of moves that were side by side each has its share of the time.
+    """
+    moving = [i for i in ledger.intents if isinstance(i.action, MovePrimary | MoveSecondary)]
+    for intent in moving:
+        result = observed.results.get(intent.id)
+        if result is None or result.outcome is not Outcome.SUCCESS or intent.ended:
+            continue
+        action = intent.action
+        assert isinstance(action, MovePrimary | MoveSecondary)
+        instance = observed.snapshot.instances.get(action.instance)
+        disk = isinstance(action, MoveSecondary)
+        stopped = isinstance(action, MovePrimary) and not action.live
+        if instance is None or stopped:
+            continue
+        beside = sum(other.node == intent.node for other in moving)
+        took = max(1, now - intent.promised) // beside
+        yield Pace(disk, instance.disk if disk else instance.memory, max(1, took))
+
+
+class Leads:
+    """How long before its window each node must be begun with: all instances looked at once."""
+
+    def __init__(self, snapshot: Snapshot, paces: Sequence[Pace]) -> None:
+        self._takes: dict[str, float] = {}
+        disk, memory = _speed(paces, disk=True), _speed(paces, disk=False)
+        for one in snapshot.instances.values():
+            mirror = _EACH + one.disk / disk if one.secondary is not None else 0.0
+            runs = _EACH + (one.memory / memory if one.running else 0)
+            self._add(one.primary, runs + mirror)
+            if one.secondary is not None:
+                self._add(one.secondary, mirror)
+
+    def _add(self, node: str, ms: float) -> None:
+        self._takes[node] = self._takes.get(node, 0.0) + ms
+
+    def of(self, node: Node) -> int:
+        """The ms that it takes to be empty in time."""
+        return _MARGIN + round(_SAFETY * self._takes.get(node.name, 0.0))
+
+
+def _speed(paces: Sequence[Pace], *, disk: bool) -> float:
+    """MiB a millisecond: what three in four moves were faster than.
+
+    A move may have waited in Ganeti's queue for days, or the clock was set meanwhile: nodes would
+    be emptied weeks before their windows.
+    """
+    known = sorted(pace.mib / pace.ms for pace in paces if pace.disk is disk and pace.mib)
+    usual = _DISK if disk else _MEMORY
+    return max(known[len(known) // 4], _SLOWEST * usual) if len(known) >= _ENOUGH else usual

@@ -1,0 +1,63 @@
+"""Where maintd listens: the admin socket, and the port of the reporting protocol."""
+
+import asyncio
+import logging
+import os
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+from nodeagent.errors import ConfigError, Unavailable
+from nodeagent.maintd.api import Api
+from nodeagent.maintd.settings import HttpSettings
+from nodeagent.web.tls import fingerprint, make_certificate, server_tls
+
+log = logging.getLogger(__name__)
+SOCKET_MODE = 0o660
+
+
+@asynccontextmanager
+async def listening(api: Api, path: str, address: str, http: HttpSettings) -> AsyncIterator[int]:
+    """Serve at a unix socket and a numeric address; gives the port, once both are open.
+
+    The socket's own folder is made where there is none.
+    Unavailable: somebody listens there already, or the address is not ours. ConfigError: the
+    certificate cannot be used.
+    """
+    tls, shown = (None, "") if http.plain else await asyncio.to_thread(_tls, http.tls)
+    admin, public = api.server(), api.server()
+    try:
+        try:
+            with suppress(FileExistsError):
+                os.mkdir(os.path.dirname(path), 0o750)
+            await admin.start_unix(path, SOCKET_MODE)
+        except OSError as error:
+            raise Unavailable(f"maintd.socket {path}: {error.strerror or error}") from None
+        try:
+            port = await public.start(address, http.port, tls)
+        except OSError as error:
+            where = f"http.address {address}, port {http.port}"
+            raise Unavailable(f"{where}: {error.strerror or error}") from None
+        host = f"[{address}]" if ":" in address else address
+        url = f"{'https' if tls else 'http'}://{host}:{port}"
+        log.info("listening url=%s certificate=%s socket=%s", url, shown or "-", path)
+        yield port
+    finally:
+        await public.close()
+        await admin.close()
+        api.close()
+
+
+def _tls(path: str) -> tuple[ssl.SSLContext, str]:
+    """With the key and certificate of a file, or with new ones for this one life."""
+    if not path:
+        made = make_certificate()
+        return server_tls(made), fingerprint(made)
+    try:
+        with open(path, "rb") as file:
+            pem = file.read(1024 * 1024)
+        return server_tls(pem), fingerprint(pem)
+    except (ssl.SSLError, ValueError):
+        raise ConfigError(f"http.tls {path}: holds no key and certificate that fit") from None
+    except OSError as error:
+        raise ConfigError(f"http.tls {path}: {error.strerror}") from None

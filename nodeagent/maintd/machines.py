@@ -1,0 +1,52 @@
+"""Which machine somebody means: a node by its name, or any machine by its address. Pure."""
+
+from collections.abc import Container
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv6Address, ip_address
+
+from nodeagent.errors import MessageError
+from nodeagent.model.snapshot import Node, Snapshot
+
+
+def node_of(address: str, snapshot: Snapshot) -> Node | None:
+    """The node that has this address, or this name; None for a machine outside of the cluster."""
+    named = snapshot.nodes.get(address)
+    return named or next((n for n in snapshot.nodes.values() if n.address == address), None)
+
+
+def address_of(text: str, snapshot: Snapshot, known: Container[str]) -> str:
+    """The address of a machine, in its one form. `known` are those of the nodes.
+
+    MessageError: it is none, or nobody's: what repairs "127.0.0.1" would repair the master.
+    """
+    node = snapshot.nodes.get(text)
+    if node is not None:
+        return node.address
+    try:
+        address, nobodys = _read(text)
+    except ValueError:
+        raise MessageError(f"{text!r} is neither an address nor a node") from None
+    if nobodys and address not in known:
+        raise MessageError(f"{text!r} is no address of a machine")
+    return address
+
+
+@lru_cache(maxsize=16_384)  # thousands may be reported, and are the same ones in every round
+def _read(text: str) -> tuple[str, bool]:
+    """An address in its one form, and whether it is nobody's. ValueError: it is none."""
+    address = _one_form(text)
+    return str(address), _is_nobodys(address)
+
+
+def _one_form(text: str) -> IPv4Address | IPv6Address:
+    address = ip_address(text)
+    if isinstance(address, IPv4Address):
+        return address
+    if address.scope_id is not None:
+        raise ValueError("it means something only here, and its scope may be any text")
+    return address.ipv4_mapped or address
+
+
+def _is_nobodys(address: IPv4Address | IPv6Address) -> bool:
+    special = address.is_loopback or address.is_unspecified or address.is_multicast
+    return special or address.is_reserved

@@ -1,0 +1,61 @@
+"""Promises and the jobs they become; which are orders, and which were given before. Pure."""
+
+from dataclasses import replace
+
+from nodeagent.model.action import RunCommand
+from nodeagent.model.incident import Incident, Status
+from nodeagent.model.ledger import Intent, Ledger
+from nodeagent.model.snapshot import Snapshot
+
+
+def is_order(intent: Intent) -> bool:
+    """Whether it is for an agent to carry out, and no job of the cluster."""
+    return isinstance(intent.action, RunCommand)
+
+
+def with_job(ledger: Ledger, intent: Intent, job: str) -> Ledger:
+    """The ledger once it is known which job the promise has become."""
+    noted = replace(intent, job=job)
+    return replace(ledger, intents=tuple(noted if i.id == intent.id else i for i in ledger.intents))
+
+
+def marked(ledger: Ledger, snapshot: Snapshot) -> list[Incident]:
+    """Those for which an order may have been given, by the marks on their nodes.
+
+    What is promised is found by other means, and what has reported success is known.
+    """
+    working = {intent.incident for intent in ledger.intents}
+    return [
+        i
+        for i in ledger.incidents
+        if i.status is Status.PENDING
+        and not i.repaired
+        and i.id not in working
+        and (node := snapshot.nodes.get(i.name)) is not None
+        and node.uuid == i.node
+        and i.mark in node.tags
+    ]
+
+
+def next_order(incident: Incident) -> Intent:
+    """The order that would be given for it now; it is promised to nobody."""
+    command = incident.diagnosis.command or "its repair command"  # a rebuilt one does not tell
+    action = RunCommand(incident.name, command, incident.diagnosis.text, incident.attempt)
+    return Intent("", incident.id, incident.name, action)
+
+
+def one_more(order: Intent) -> Intent:
+    """The order that would follow this one, had it asked for another time."""
+    assert isinstance(order.action, RunCommand)
+    return replace(order, action=replace(order.action, attempt=order.action.attempt + 1))
+
+
+def with_order(ledger: Ledger, order: Intent, job: str, now: int) -> Ledger:
+    """The ledger once it is known that an order was given which it knows nothing of."""
+    assert isinstance(order.action, RunCommand)
+    ledger = ledger.promise(order.incident, order.node, order.action, now)
+    attempt = order.action.attempt
+    incidents = tuple(
+        replace(i, attempt=attempt) if i.id == order.incident else i for i in ledger.incidents
+    )
+    return with_job(replace(ledger, incidents=incidents), ledger.intents[-1], job)

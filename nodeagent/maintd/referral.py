@@ -1,0 +1,66 @@
+"""Which of maintd's own incidents are left to the repair queue, and as what. Pure.
+
+A referred incident is never worked on itself: its node's machine is reported to the guards, as by
+any other source. One that was begun before it was referred goes on, and is not reported.
+"""
+
+from nodeagent.model.incident import UNKNOWN, Incident, Status
+from nodeagent.model.ledger import Policy
+from nodeagent.model.queue import EntryStatus, Queue, Referral
+from nodeagent.model.sick import Sick
+from nodeagent.model.snapshot import Node, Snapshot
+
+INCIDENTS = "incidents"
+_WORDS = {
+    EntryStatus.QUEUED: "is queued",
+    EntryStatus.PROCESSING: "is being worked on",
+    EntryStatus.SUCCEEDED: "has succeeded, and the node says so still: delete it for another",
+    EntryStatus.FAILED: "has failed: delete it for another",
+}
+
+
+def referral_of(incident: Incident, snapshot: Snapshot, policy: Policy) -> Referral | None:
+    """As what an incident that was not begun is left to the queue; None if it is not."""
+    node = snapshot.nodes.get(incident.name)
+    if incident.status is not Status.NOTED or incident.diagnosis == UNKNOWN or node is None:
+        return None
+    for referral in policy.procedures.incidents:
+        if (
+            incident.diagnosis.need in referral.needs
+            and (not referral.commands or incident.diagnosis.command in referral.commands)
+            and (not referral.groups or _group(node, snapshot) in referral.groups)
+        ):
+            return referral
+    return None
+
+
+def report(incident: Incident, referral: Referral, snapshot: Snapshot) -> Sick:
+    """A referred incident as the guards know a machine that is broken."""
+    node = snapshot.nodes[incident.name]
+    return Sick(
+        INCIDENTS,
+        node.address,
+        referral.machine_type,
+        referral.operation,
+        state=incident.diagnosis.need.wire,
+        domain=f"group {_group(node, snapshot)}",
+        priority=referral.priority,
+        since=incident.noted_at,
+        why=f"incident {incident.id} on {node.name}",
+    )
+
+
+def _group(node: Node, snapshot: Snapshot) -> str:
+    group = snapshot.groups.get(node.group)
+    return group.name if group is not None else node.group
+
+
+def told(referral: Referral, node: Node, queue: Queue) -> str:
+    """Why nothing is done for a referred incident itself, and what is instead."""
+    what = f"left to the repair queue as {referral.operation} of {referral.machine_type}: "
+    mine = [entry for entry in queue.entries if entry.address == node.address]
+    if mine:
+        return f"{what}entry {mine[-1].index} {_WORDS[mine[-1].status]}"
+    if not queue.auto_repair:
+        return f"{what}automatic repair is disabled"
+    return f"{what}there is no entry yet"

@@ -1,0 +1,75 @@
+"""What is refused of what sources report, and how that is told: by few reasons. Pure."""
+
+from collections.abc import Iterator, Sequence
+
+from nodeagent.model.ledger import Held
+from nodeagent.model.queue import Refusal
+from nodeagent.model.snapshot import Node
+
+# Why something is refused; of each that lasts it is remembered since when.
+KINDS = (
+    "source",  # it cannot be believed
+    "disabled",  # automatic repair is switched off
+    "inert",  # no constraint says how many there may be
+    "limit",  # there are too many
+    "domain-limit",  # enough of its failure domain are being repaired
+    "domain-failure",  # its failure domain is believed to have failed as a whole
+    "address",  # it has none, or one that is none
+    "contradiction",  # the reports about it, or it itself, say something else
+    "procedure",  # none is configured for it
+    "window",  # it is being maintained
+    "waiting",  # it has not been so for long enough
+    "attempts",  # it was repaired too often
+    "cool-down",  # it was repaired just now
+)
+TOLD = 20  # reasons of one kind that are told one by one
+
+
+class Refusals:
+    """Those of one round."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, list[tuple[str, str, str]]] = {}  # kind: machine, node, why
+        self._why: dict[str, str] = {}  # kind: why, whether there are machines or not
+
+    def add(self, kind: str, machine: str, why: str, node: Node | None = None) -> None:
+        """One machine more is refused."""
+        self._rows.setdefault(kind, []).append((machine, node.name if node else "", why))
+
+    def all(self, kind: str, why: str, machines: Sequence[str]) -> None:
+        """All of these are, for one reason; there it is even where there are none."""
+        self._why[kind] = why
+        self._rows[kind] = [(machine, "", why) for machine in machines]
+
+    def remembered(self, before: Sequence[Refusal], now: int) -> tuple[Refusal, ...]:
+        """Each kind, with since when (unix ms) there were such `before`."""
+        since = {refusal.reason: refusal.since for refusal in before}
+        return tuple(
+            Refusal(kind, len(rows), since.get(kind, now), rows[0][2] if rows else self._why[kind])
+            for kind in KINDS
+            if (rows := self._rows.get(kind)) is not None
+        )
+
+    def held(self) -> Iterator[Held]:
+        """A line for each reason, whatever machines it is the reason for."""
+        for kind in KINDS:
+            rows = self._rows.get(kind)
+            if rows is not None:
+                yield from self._told(kind, rows)
+
+    def _told(self, kind: str, rows: list[tuple[str, str, str]]) -> Iterator[Held]:
+        by_why: dict[str, list[tuple[str, str, str]]] = {} if rows else {self._why[kind]: []}
+        for row in rows:
+            by_why.setdefault(row[2], []).append(row)
+        told = 0
+        for number, (why, these) in enumerate(by_why.items()):
+            if number == TOLD:  # an inventory gone mad does not fill the history
+                rest = f"auto-repair of {len(rows) - told} machines: {kind}, as of others"
+                yield Held("", "", rest)
+                return
+            told += len(these)
+            of, node = f" of {len(these)} machines", ""
+            if len(these) == 1:
+                of, node = f" of {these[0][0]}", these[0][1]
+            of = of if these and kind != "source" else ""
+            yield Held(node, "", f"auto-repair{of}: {why}")

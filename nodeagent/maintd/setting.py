@@ -1,0 +1,165 @@
+"""Settings that stand in Ganeti's tags, `maintd:<key>:<value>`; the nearest wins. Pure.
+
+They can be set by whoever may write tags, and are the cluster's own: files give the defaults.
+A tag that cannot be read, or means nothing where it stands, stops new work there, and says so.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from nodeagent.errors import ConfigError
+from nodeagent.model.action import Scope
+from nodeagent.model.ledger import Policy
+from nodeagent.model.snapshot import Group, Node, Snapshot
+from nodeagent.section import Section
+
+# Tags that tell of incidents and holds, and those of other parts, are no settings.
+NO_SETTINGS = frozenset(
+    {
+        "repairready",
+        "repairfailed",
+        "repairing",
+        "canceled",
+        "hold",
+        "pause",
+        "balancefailed",
+        "brake",
+        "owner",
+    }
+)
+# What may stand on a node too, and what on a group; the others are about the cluster as a whole.
+_NODE = frozenset({"moves", "offline", "fallback", "ignore-consistency", "spare", "balance"})
+_GROUP = _NODE | {
+    "balance-threshold",
+    "balance-moves",
+    "balance-disks",
+    "balance-load",
+    "balance-settle",
+    "balance-cooldown",
+}
+_HERE = {Scope.NODE: _NODE, Scope.GROUP: _GROUP}
+_MODES = "off|compatible|safe"
+_FLAGS = {"yes": True, "no": False}
+_PREFIX = "maintd:"
+
+
+def policy_of(section: Section, default: Policy) -> Policy:
+    """Read what a policy says in a table of settings, or raise ConfigError naming the key."""
+
+    def ms(key: str, standard: int) -> int:
+        return round(section.duration(key, standard / 1000, 0, 30 * 86400) * 1000)
+
+    storm = section.count("storm", round(default.storm * 100), 0, 100)
+    return Policy(
+        settle=ms("settle", default.settle),
+        withdraw=ms("withdraw", default.withdraw),
+        nodes_in_work=section.count("nodes-in-work", default.nodes_in_work, 0, 10_000),
+        group_in_work=section.count("group-in-work", default.group_in_work, 0, 10_000),
+        moves=section.count("moves", default.moves, 1, 1000),
+        storm=storm / 100,
+        burst=section.count("burst", default.burst, 1, 100_000),
+        burst_within=ms("burst-within", default.burst_within),
+        cooldown=ms("cooldown", default.cooldown),
+        attempts=section.count("attempts", default.attempts, 1, 1000),
+        attempts_within=ms("attempts-within", default.attempts_within),
+        offline=section.flag("offline", default=default.offline),
+        fallback=section.flag("fallback", default=default.fallback),
+        unchecked=section.flag("ignore-consistency", default=default.unchecked),
+        spare=section.flag("spare", default=default.spare),
+        autorepair=section.text(
+            "autorepair", default.autorepair, "off|compatible|safe", "off, compatible or safe"
+        ),
+        repairs=section.count("repairs", default.repairs, 0, 10_000),
+        balance=section.flag("balance", default=default.balance),
+        balance_threshold=section.decimal(
+            "balance-threshold", default.balance_threshold, 0.000001, 1000
+        ),
+        balance_moves=section.count("balance-moves", default.balance_moves, 1, 1000),
+        balance_disks=section.flag("balance-disks", default=default.balance_disks),
+        balance_load=section.flag("balance-load", default=default.balance_load),
+        balance_settle=ms("balance-settle", default.balance_settle),
+        balance_cooldown=ms("balance-cooldown", default.balance_cooldown),
+        procedures=default.procedures,
+        constraints=default.constraints,
+        window_ahead=ms("window-ahead", default.window_ahead),
+        announcing=default.announcing,
+    )
+
+
+def with_tags(policy: Policy, snapshot: Snapshot, node: Node | None = None) -> Policy:
+    """The policy for a node, or for the whole cluster; tags that cannot be read are left out."""
+    for tags, scope in _from_far_to_near(snapshot, node):
+        try:
+            policy = _over(policy, tags, scope)
+        except ConfigError:
+            continue  # `faults` tells, and admission holds
+    return policy
+
+
+def nearer(policy: Policy, thing: Group | Node) -> Policy:
+    """The policy with what its own tags say; as it is where they are wrong."""
+    try:
+        return _over(policy, thing.tags, Scope.NODE if isinstance(thing, Node) else Scope.GROUP)
+    except ConfigError:
+        return policy
+
+
+def _from_far_to_near(
+    snapshot: Snapshot, node: Node | None
+) -> Iterable[tuple[frozenset[str], Scope]]:
+    yield snapshot.tags, Scope.CLUSTER
+    if node is not None:
+        if (group := snapshot.groups.get(node.group)) is not None:
+            yield group.tags, Scope.GROUP
+        yield node.tags, Scope.NODE
+
+
+def _over(policy: Policy, tags: frozenset[str], scope: Scope) -> Policy:
+    values: dict[str, Any] = {}
+    for tag in sorted(tags):
+        if not tag.startswith(_PREFIX):
+            continue
+        key, _, text = tag.removeprefix(_PREFIX).partition(":")
+        if key in NO_SETTINGS:
+            continue
+        if key in values:
+            raise ConfigError(f"tag {tag}: {key!r} is set by another tag too")
+        values[key] = int(text) if text.isdecimal() else _FLAGS.get(text, text)
+    if not values:
+        return policy
+    section = Section("tag maintd", values)
+    changed = policy_of(section, policy)
+    section.done()
+    if scope in _HERE and (wrong := sorted(values.keys() - _HERE[scope])):
+        where = "the cluster or a group" if wrong[0] in _GROUP else "the cluster"
+        raise ConfigError(f"{wrong[0]!r} can only be set on {where}")
+    return changed
+
+
+def faults(snapshot: Snapshot) -> Mapping[str, str]:
+    """What is wrong with the tags that concern a node, by node name."""
+    whole = _fault(snapshot.tags, "the cluster", Scope.CLUSTER)
+    groups = {
+        g.uuid: _fault(g.tags, f"group {g.name}", Scope.GROUP) for g in snapshot.groups.values()
+    }
+    found: dict[str, str] = {}
+    for name, node in snapshot.nodes.items():
+        own = _fault(node.tags, f"node {name}", Scope.NODE) if node.tags else None
+        if why := own or groups.get(node.group) or whole:
+            found[name] = why
+    return found
+
+
+def _fault(tags: frozenset[str], where: str, scope: Scope) -> str | None:
+    try:
+        _over(Policy(), tags, scope)
+    except ConfigError as error:
+        return f"a tag of {where} is wrong: {error}"
+    return None
+
+
+def described(policy: Policy) -> Mapping[str, object]:
+    """The policy by the names of its settings, for people and JSON."""
+    own_tables = ("procedures", "constraints", "announcing")
+    names = [name for name in policy.__slots__ if name not in own_tables]
+    return {name.replace("_", "-"): getattr(policy, name) for name in names}

@@ -1,0 +1,39 @@
+"""Who the nodes say is the master: each agent seals what its own node believes. Pure.
+
+Ganeti's own rule: more than half of all nodes must name us. A master that was cut off from
+the others and does not know it yet hears only itself.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from nodeagent.model.snapshot import Snapshot
+from nodeagent.protocol.look import Look, Seen
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """`won` and `lost` may both be false: then it is undecided, and nothing is done."""
+
+    won: bool
+    lost: bool
+    words: str
+
+
+def count(looks: Mapping[str, Look], snapshot: Snapshot, me: str) -> Vote:
+    """Count the nodes that are not offline; nobody who is silent or distrusted has voted."""
+    voters = [name for name, node in snapshot.nodes.items() if not node.offline]
+    named = {
+        name: look.report.master
+        for name in voters
+        if isinstance(look := looks.get(name), Seen) and look.report.master
+    }
+    ayes = sum(1 for master in named.values() if master == me)
+    noes = len(named) - ayes
+    words = f"{ayes} of {len(voters)} nodes say that {me} is the master"
+    if noes:
+        others = ", ".join(sorted({master for master in named.values() if master != me}))
+        words += f", {noes} say {others}"
+    if silent := len(voters) - len(named):
+        words += f", {silent} say nothing"
+    return Vote(2 * ayes > len(voters), 2 * noes >= len(voters) and noes > 0, words)

@@ -1,0 +1,224 @@
+"""Tells owners' programs of what they are asked, beside the rounds: none of them waits for it.
+
+Each webhook has its own thread while there is something to send, so that who hangs keeps nobody
+else waiting. What cannot be sent is tried again, with ever more time between, for an hour; and not
+any more once the offer is answered, asked anew or rescinded. After a restart all open offers are
+sent again: the same bytes, by the same ids.
+"""
+
+import hashlib
+import hmac
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from nodeagent.errors import NodeAgentError, Unavailable
+from nodeagent.web.post import post, read_secret
+
+log = logging.getLogger(__name__)
+
+FIRST, MOST = 1.0, 300.0  # seconds between two tries, doubled each time
+GIVE_UP = 3600.0  # seconds after the first try
+ANY = "*"
+_ANSWER = 64 * 1024  # bytes of an answer that are read
+
+
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    """Where an owner (`*`: each that has none of its own) is told; seconds.
+
+    `secret` is a file whose first line signs what is sent, `ca` one with the certificates to trust
+    instead of the system's.
+    """
+
+    owner: str
+    url: str
+    secret: str = ""
+    ca: str = ""
+    seconds: float = 10.0
+
+    @property
+    def place(self) -> str:
+        """What of it may be in a journal: many have a secret in the path."""
+        return "/".join(self.url.split("/")[:3])
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """What is sent of one offer."""
+
+    offer: str
+    owner: str
+    body: bytes
+
+
+@dataclass(slots=True)
+class _Due:
+    letter: Letter
+    at: float
+    since: float = 0.0
+    tries: int = 0
+
+
+def in_thread(work: Callable[[], None]) -> None:
+    """Have it done beside everything else."""
+    threading.Thread(target=work, name="webhook", daemon=True).start()
+
+
+class Webhooks:
+    """Tells of offers as long as they are open, each once.
+
+    `now` is unix ms, `steady` seconds of a clock that nobody sets; `start` has work done.
+    """
+
+    def __init__(
+        self,
+        hooks: Sequence[Webhook],
+        now: Callable[[], int],
+        steady: Callable[[], float] = time.monotonic,
+        start: Callable[[Callable[[], None]], None] = in_thread,
+    ) -> None:
+        self._lines = [_Line(hook, now, steady, start) for hook in hooks]
+
+    def __bool__(self) -> bool:
+        return bool(self._lines)
+
+    def tell(self, letters: Sequence[Letter]) -> None:
+        """These are the offers that are open now."""
+        known = {line.hook.owner for line in self._lines}
+        for line in self._lines:
+            owner = line.hook.owner
+            others = owner == ANY
+            line.tell(
+                [
+                    one
+                    for one in letters
+                    if one.owner == owner or (others and one.owner not in known)
+                ]
+            )
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How often it was told, failed, and was given up."""
+        names = ("told", "failed", "given-up")
+        return {name: sum(line.counts[name] for line in self._lines) for name in names}
+
+    @property
+    def waiting(self) -> int:
+        """The offers that are still to be told of."""
+        return sum(line.waiting for line in self._lines)
+
+
+class _Line:
+    """What is to be sent to one webhook, one after the other."""
+
+    def __init__(
+        self,
+        hook: Webhook,
+        now: Callable[[], int],
+        steady: Callable[[], float],
+        start: Callable[[Callable[[], None]], None],
+    ) -> None:
+        self.hook = hook
+        self.counts = {"told": 0, "failed": 0, "given-up": 0}
+        self._now = now
+        self._steady = steady
+        self._start = start
+        self._due: dict[str, _Due] = {}
+        self._over: set[str] = set()
+        self._changed = threading.Condition()
+        self._busy = False
+        self._why = ""
+
+    @property
+    def waiting(self) -> int:
+        return len(self._due)
+
+    def tell(self, letters: Sequence[Letter]) -> None:
+        with self._changed:
+            there, at = {letter.offer for letter in letters}, self._steady()
+            self._over &= there
+            self._due = {offer: due for offer, due in self._due.items() if offer in there}
+            for letter in letters:
+                if letter.offer not in self._due and letter.offer not in self._over:
+                    self._due[letter.offer] = _Due(letter, at)
+            self._changed.notify()
+            begin = bool(self._due) and not self._busy
+            self._busy = self._busy or begin
+        if begin:
+            self._start(self._work)
+
+    def _work(self) -> None:
+        """Send what is due, until there is nothing left."""
+        try:
+            while (due := self._next()) is not None:
+                self._send(due)
+        except Exception:  # it must not end the thread unseen; the next round begins anew
+            log.exception("webhook-broken at=%s", self.hook.place)
+            with self._changed:
+                self._busy = False
+
+    def _next(self) -> _Due | None:
+        """What is due next, once it is; None if there is nothing any more."""
+        with self._changed:
+            while True:
+                first = min(self._due.values(), key=lambda due: due.at, default=None)
+                if first is None:
+                    self._busy = False
+                    return None
+                left = first.at - self._steady()
+                if left <= 0:
+                    return first
+                self._changed.wait(left)
+
+    def _send(self, due: _Due) -> None:
+        if not due.tries:  # many may have been before it
+            due.since = self._steady()
+        try:
+            self._post(due.letter.body)
+            why = ""
+        except NodeAgentError as error:
+            why = str(error)
+        with self._changed:
+            self._after(due, why)
+
+    def _after(self, due: _Due, why: str) -> None:
+        offer, owner = due.letter.offer, due.letter.owner
+        if not why:
+            self.counts["told"] += 1
+            self._over.add(offer)
+            self._due.pop(offer, None)
+            log.info("offer-told owner=%s offer=%s at=%s", owner, offer, self.hook.place)
+            self._why = ""
+            return
+        self.counts["failed"] += 1
+        if why != self._why:  # said when it begins
+            log.warning("offer-not-told owner=%s at=%s why=%r", owner, self.hook.place, why)
+        self._why = why
+        at = self._steady()
+        due.at, due.tries = at + min(MOST, FIRST * 2**due.tries), due.tries + 1
+        if at - due.since >= GIVE_UP:
+            self.counts["given-up"] += 1
+            self._over.add(offer)
+            self._due.pop(offer, None)
+            log.warning("offer-given-up owner=%s offer=%s at=%s", owner, offer, self.hook.place)
+
+    def _post(self, body: bytes) -> None:
+        hook = self.hook
+        at = f"{self._now() // 1000}"
+        headers = [("X-Maintd-Timestamp", at)]
+        if hook.secret:
+            headers.append(("X-Maintd-Signature", sign(read_secret(hook.secret), at, body)))
+        answer = post(
+            hook.url, body, seconds=hook.seconds, ca=hook.ca, headers=headers, most=_ANSWER
+        )
+        if not 200 <= answer.status < 300:
+            raise Unavailable(f"it answered with HTTP status {answer.status}")
+
+
+def sign(secret: str, at: str, body: bytes) -> str:
+    """`sha256=` and the HMAC-SHA256, in hex, of the time (unix seconds), a dot and the body."""
+    text = at.encode() + b"." + body
+    return "sha256=" + hmac.new(secret.encode("latin-1"), text, hashlib.sha256).hexdigest()

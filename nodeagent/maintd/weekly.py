@@ -1,0 +1,143 @@
+"""The days of a weekly rule, and the moments at which they begin. Pure."""
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta, timezone
+
+from nodeagent.errors import MessageError
+from nodeagent.model.series import Weekly
+from nodeagent.model.zone import Zone
+from nodeagent.protocol.canonical import printable
+
+WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+EPOCH = date(1970, 1, 1).toordinal()
+LAST_DAY = date(9999, 12, 31).toordinal()
+_DAY = 86_400
+_WHEN = re.compile(r"([a-z]{3}(?:,[a-z]{3})*) ([01][0-9]|2[0-3]):([0-5][0-9])")
+
+
+def read_weekly(text: str) -> tuple[tuple[int, ...], int]:
+    """The weekdays and the minute of `sun 02:00` or `mon,thu 22:30`, or MessageError."""
+    match = _WHEN.fullmatch(text.strip().lower())
+    names = match[1].split(",") if match else []
+    if match is None or not set(names) <= set(WEEKDAYS) or len(set(names)) < len(names):
+        why = "is no time of a week: write 'sun 02:00' or 'mon,thu 22:30'"
+        raise MessageError(f"{printable(text[:60])} {why}")
+    days = tuple(sorted(WEEKDAYS.index(name) for name in names))
+    return days, int(match[2]) * 60 + int(match[3])
+
+
+def weekly_text(rule: Weekly) -> str:
+    """As `read_weekly` reads it."""
+    names = ",".join(WEEKDAYS[day] for day in rule.weekdays)
+    return f"{names} {rule.minute // 60:02}:{rule.minute % 60:02}"
+
+
+def day_text(day: int) -> str:
+    """A day as people write it: 2026-11-22."""
+    return date.fromordinal(day).isoformat()
+
+
+def read_day(text: str) -> int:
+    """A day that `day_text` writes, or MessageError."""
+    if re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", text):
+        try:
+            return date.fromisoformat(text).toordinal()
+        except ValueError:
+            pass
+    raise MessageError(f"{printable(text[:60])} is no day: write 2026-11-22")
+
+
+# Days. The rule's own number of each counts from 0, those skipped too.
+
+
+def _monday(rule: Weekly) -> int:
+    return rule.first - _weekday(rule.first)
+
+
+def _weekday(day: int) -> int:
+    return (day - 1) % 7  # the first of January of the year 1 is a Monday
+
+
+def _before_first(rule: Weekly) -> int:
+    """How many of its weekdays are before the first day in that week."""
+    return sum(day < _weekday(rule.first) for day in rule.weekdays)
+
+
+def _numbered(rule: Weekly, number: int) -> int:
+    week, place = divmod(number + _before_first(rule), len(rule.weekdays))
+    return _monday(rule) + 7 * rule.every * week + rule.weekdays[place]
+
+
+def count(rule: Weekly) -> int:
+    """How many days it has in all, those skipped too; 0 if they never end."""
+    if not rule.until:
+        return rule.times
+    weeks, rest = divmod(rule.until - _monday(rule), 7 * rule.every)
+    found = weeks * len(rule.weekdays) + sum(day <= rest for day in rule.weekdays)
+    found = max(0, found - _before_first(rule))
+    return min(found, rule.times) if rule.times else found
+
+
+def days(rule: Weekly, after: int = 0) -> Iterator[int]:
+    """Its days after one, in order, but those skipped."""
+    skipped = set(rule.skipped)
+    return (day for day in all_days(rule, after) if day not in skipped)
+
+
+def all_days(rule: Weekly, after: int = 0) -> Iterator[int]:
+    """Its days after one, in order."""
+    weeks = max(0, after - _monday(rule)) // (7 * rule.every)
+    number = max(0, weeks * len(rule.weekdays) - _before_first(rule))
+    most = count(rule)
+    while not (rule.until or rule.times) or number < most:
+        day = _numbered(rule, number)
+        if day > LAST_DAY:
+            return
+        if day > after:
+            yield day
+        number += 1
+
+
+def is_day(rule: Weekly, day: int) -> bool:
+    """Whether it is one of its days, skipped or not."""
+    return day == next(all_days(rule, day - 1), None)
+
+
+def shortest(rule: Weekly) -> int:
+    """The fewest days from one to the next."""
+    ends = (*rule.weekdays[1:], rule.weekdays[0] + 7 * rule.every)
+    return min(later - day for day, later in zip(rule.weekdays, ends, strict=True))
+
+
+# Moments.
+
+
+def start(rule: Weekly, zone: Zone, day: int) -> int:
+    """When the occurrence of a day begins, unix seconds."""
+    return zone.moment((day - EPOCH) * _DAY + rule.minute * 60)
+
+
+def coming(rule: Weekly, zone: Zone, now: int, after: int = 0) -> Iterator[tuple[int, int]]:
+    """The days after one that begin later than now, with when, as far as the zone is known.
+
+    `now` is in unix seconds.
+    """
+    # Where midnight is differs by less than a day, and a change of it may leave out a day.
+    for day in days(rule, max(after, min(LAST_DAY, now // _DAY + EPOCH) - 3)):
+        at = start(rule, zone, day)
+        if at >= zone.until:
+            return
+        if at > now:
+            yield day, at
+
+
+def today(zone: Zone, now: int) -> int:
+    """What day it is there; `now` is in unix seconds."""
+    return (now + zone.offset(now)) // _DAY + EPOCH
+
+
+def moment_text(zone: Zone, at: int) -> str:
+    """A moment as clocks there show it, with how far they are ahead: 2026-11-22T02:00:00+01:00."""
+    there = timezone(timedelta(seconds=zone.offset(at)))
+    return (datetime.fromtimestamp(0, UTC) + timedelta(seconds=at)).astimezone(there).isoformat()

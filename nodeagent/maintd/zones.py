@@ -1,0 +1,80 @@
+"""The rules of time zones, from the system's own database (Debian's package tzdata)."""
+
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+from nodeagent.model.zone import Change, Zone
+
+_DAY = 86_400
+_AGAIN = 3_600_000  # ms after which the database is read again: the package may have been renewed
+_PAST, _FUTURE = 1, 6  # years around the present one
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*")
+# Not places: what this host has, and the same places with leap seconds, or without.
+_NO_PLACE = re.compile(r"(localtime|posixrules|Factory|(posix|right)/.*)")
+
+
+class Zones:
+    """Reads zones, and remembers them for an hour."""
+
+    def __init__(self) -> None:
+        self._read_at = 0
+        self._known: dict[str, Zone | None] = {}
+
+    def read(self, names: Iterable[str], now: int) -> dict[str, Zone]:
+        """These zones around now (unix ms), by name; what is none is left out."""
+        if not self._read_at <= now < self._read_at + _AGAIN:
+            self._read_at, self._known = now, {}
+        found: dict[str, Zone] = {}
+        for name in names:
+            if name not in self._known:
+                self._known[name] = read_zone(name, now)
+            if (zone := self._known[name]) is not None:
+                found[name] = zone
+        return found
+
+
+def read_zone(name: str, now: int, past: int = _PAST, future: int = _FUTURE) -> Zone | None:
+    """A zone from some years before the present one (of unix ms) until some after; None if none."""
+    if not _NAME.fullmatch(name) or _NO_PLACE.fullmatch(name):
+        return None
+    try:
+        info = ZoneInfo.no_cache(name)
+    except (KeyError, ValueError, OSError):  # such as a folder of them
+        return None
+    year = datetime.fromtimestamp(now / 1000, UTC).year
+    first, last = (
+        int(datetime(at, 1, 1, tzinfo=UTC).timestamp()) for at in (year - past, year + future + 1)
+    )
+    changes = [_at(info, first)]
+    for before in range(first, last, _DAY):
+        after = _at(info, min(before + _DAY, last))
+        if _same(changes[-1], after):
+            continue
+        changes.append(_first_of(info, before, after))
+    return Zone(name, tuple(changes), last)
+
+
+def _at(info: ZoneInfo, at: int) -> Change:
+    there = datetime.fromtimestamp(at, info)
+    offset, saving = there.utcoffset(), there.dst()
+    assert offset is not None
+    summer = saving is not None and saving.total_seconds() > 0
+    return Change(at, round(offset.total_seconds()), there.tzname() or "", summer)
+
+
+def _same(one: Change, other: Change) -> bool:
+    return (one.offset, one.name, one.summer) == (other.offset, other.name, other.summer)
+
+
+def _first_of(info: ZoneInfo, before: int, after: Change) -> Change:
+    """The second since which it is so: before it was not."""
+    until = after.at
+    while until - before > 1:
+        middle = (before + until) // 2
+        if _same(_at(info, middle), after):
+            until = middle
+        else:
+            before = middle
+    return _at(info, until)

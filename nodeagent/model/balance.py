@@ -1,0 +1,114 @@
+"""Balancing, as values: where instances are better off, and what came of it. Pure."""
+
+from dataclasses import dataclass, field
+
+FAILED_TAG = "maintd:balancefailed:"
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """The nodes an instance is on, by name; `secondary` is None unless its disks are mirrored."""
+
+    primary: str
+    secondary: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """Bringing one instance from where it is to where it is better off, by one move of hbal's.
+
+    `gain` is by how much the group's score gets lower, the shifts before it done; 0 if unknown.
+    """
+
+    instance: str
+    at: Spot
+    to: Spot
+    gain: float = 0.0
+
+    @property
+    def nodes(self) -> frozenset[str]:
+        """The names of the nodes that take part in it."""
+        places = (self.at.primary, self.at.secondary, self.to.primary, self.to.secondary)
+        return frozenset(name for name in places if name is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What the search has found for a group (its UUID) as it was at `at`, unix ms.
+
+    The shifts, one after the other, bring the score from `score` to `final`. With `why` there is
+    none, and that is why. `doubt` says why load is taken to be the same for all instances though
+    it was to be measured.
+    """
+
+    group: str
+    at: int
+    score: float = 0.0
+    final: float = 0.0
+    shifts: tuple[Shift, ...] = ()
+    why: str = ""
+    doubt: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What the search is asked: a group's (UUID) best shifts among `nodes`, by name.
+
+    `never` are the instances that stay, `left` those that may move and the nodes, as pairs, to
+    which they may not go back. At most `moves` shifts; one that brings less than `share` is none.
+    """
+
+    group: str
+    nodes: frozenset[str]
+    moves: int
+    share: float
+    disks: bool = True
+    load: bool = False
+    never: frozenset[str] = frozenset()
+    left: frozenset[tuple[str, ...]] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Lopsided:
+    """Since when (unix ms) a group (its UUID) has been worth balancing, without a break.
+
+    `seen` is when that was last so, `doubted` whether load was to be measured and could not be.
+    """
+
+    group: str
+    since: int
+    seen: int = field(default=0, metadata={"later": True})
+    doubted: bool = field(default=False, metadata={"later": True})
+
+
+@dataclass(frozen=True, slots=True)
+class Agenda:
+    """What an administrator has asked for in a group (its UUID), and is not done yet.
+
+    These shifts, in this order; or, without any, whatever is advised until nothing is.
+    """
+
+    group: str
+    who: str
+    at: int
+    shifts: tuple[Shift, ...] = ()
+    listed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Halt:
+    """A job that has failed (at `at`, unix ms) ends the balancing of its group (a UUID).
+
+    Until somebody takes the tag off the group; `tag_seen`: it has been seen there.
+    """
+
+    group: str
+    job: str
+    why: str
+    at: int
+    tag_seen: bool = False
+
+    @property
+    def tag(self) -> str:
+        """The tag that tells of it, and to acknowledge it by."""
+        return f"{FAILED_TAG}{self.job}"

@@ -1,0 +1,54 @@
+"""Limits on what is repaired because a source has reported it; the first two are CKE's. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+
+MOST = 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class Constraints:
+    """Whole numbers, each by the name of its field with hyphens; 0 switches off all but the first.
+
+    `maximum_repair_queue_entries` is of all entries there are and all new reports together: of more
+    none is admitted, or with `partial_admission` (0 or 1) the most urgent. What became unreachable
+    less than `wait_seconds_to_repair_rebooting` ago is left alone if it is being repaired or no
+    node, and anything that was reported less than `wait_seconds_to_repair` ago.
+    `maximum_repairs_per_domain` are repaired at once of one failure domain; of as many reports as
+    `domain_failure_machines` it is believed that the domain has failed, and none is repaired.
+    A machine is repaired at most `maximum_repairs_per_machine` times within
+    `repairs_counted_seconds`, and not within `cool_down_seconds` of the last time. Finished entries
+    are forgotten after `finished_entry_ttl_seconds`.
+    """
+
+    maximum_repair_queue_entries: int = 0
+    wait_seconds_to_repair_rebooting: int = 0
+    wait_seconds_to_repair: int = 0
+    partial_admission: int = 0
+    maximum_repairs_per_domain: int = 0
+    domain_failure_machines: int = 0
+    maximum_repairs_per_machine: int = 0
+    repairs_counted_seconds: int = 604_800
+    cool_down_seconds: int = 0
+    finished_entry_ttl_seconds: int = 0
+
+    def named(self) -> dict[str, int]:
+        """The numbers by their names."""
+        return {f.name.replace("_", "-"): getattr(self, f.name) for f in fields(self)}
+
+    def over(self, changed: Mapping[str, int]) -> "Constraints":
+        """These with others by name in their stead; of an unknown name nothing is made."""
+        known = {f.name for f in fields(self)}
+        found = {name.replace("-", "_"): value for name, value in changed.items()}
+        return replace(self, **{name: found[name] for name in sorted(found.keys() & known)})
+
+
+def wrong(name: str, value: int) -> str:
+    """Why there is no such constraint; "" if there is."""
+    names = Constraints().named()
+    if name not in names:
+        return f"there is no constraint {name!r}; there are {', '.join(names)}"
+    most = 1 if name == "partial-admission" else MOST
+    if not 0 <= value <= most:
+        return f"{name} is {value}; it must be a whole number from 0 to {most}"
+    return ""

@@ -1,0 +1,61 @@
+"""Windows that come again every week: their rule, and how far each machine has come. Pure."""
+
+from dataclasses import dataclass, field
+
+from nodeagent.model.window import Consent, Machine
+
+
+@dataclass(frozen=True, slots=True)
+class Weekly:
+    """On which days, and when.
+
+    `weekdays` are 0 (Monday) to 6, in order; `minute` is of the day on the clocks of `zone`, for
+    `seconds` that pass. Days are proleptic Gregorian ordinals: from `first`, a day of it, in
+    every `every`th week (they begin on Monday), until `until` (0: for ever) and at most `times`
+    (0: any number) of them, those `skipped` counted.
+    """
+
+    weekdays: tuple[int, ...]
+    minute: int
+    zone: str
+    seconds: int
+    first: int
+    every: int = 1
+    until: int = 0
+    times: int = 0
+    skipped: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A machine of a series.
+
+    `day` is the newest occurrence that is dealt with, and it is `placed` while the machine is in
+    the schedule for it. `late` is the newest one that could not be placed, and `why`.
+    """
+
+    machine: Machine
+    day: int = 0
+    placed: bool = False
+    late: int = 0
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Some machines and when they will not be there, week after week; `uid` is never reused.
+
+    `consent` is what the answers of owners weigh in the windows to come.
+    """
+
+    number: int
+    uid: str
+    who: str
+    rule: Weekly
+    members: tuple[Member, ...] = field(default=())
+    consent: Consent = field(default=Consent(), metadata={"later": True})
+
+    @property
+    def name(self) -> str:
+        """What it is called; no machine can be."""
+        return f"series/{self.number}"

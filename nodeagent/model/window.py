@@ -1,0 +1,140 @@
+"""Planned unavailability: machines, their windows and the one schedule, in Mesos' words. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import cached_property
+
+NANOSECONDS = 1_000_000  # in a millisecond
+
+
+class Mode(Enum):
+    """How far maintenance of a machine has come; only an operator changes it."""
+
+    UP = "up"
+    DRAINING = "draining"
+    DOWN = "down"
+
+
+class Standing(Enum):
+    """What Ganeti puts on a node, or does not."""
+
+    SERVING = "in service"
+    DRAINED = "drained"
+    OFFLINE = "offline"
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A machine by its host name, its IPv4 address, or both; what is not given is empty."""
+
+    hostname: str = ""
+    ip: str = ""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What tells it from others: the case of a host name does not."""
+        return self.hostname.lower(), self.ip
+
+    def __str__(self) -> str:
+        return " ".join(filter(None, (self.hostname, self.ip))) or "without hostname and ip"
+
+
+@dataclass(frozen=True, slots=True)
+class Unavailability:
+    """From when (nanoseconds since the epoch) and for how many; without a duration for ever."""
+
+    start: int
+    duration: int | None = None
+
+    @property
+    def start_ms(self) -> int:
+        """When it begins, unix ms."""
+        return self.start // NANOSECONDS
+
+    @property
+    def end_ms(self) -> int | None:
+        """When it is to be over, unix ms."""
+        return None if self.duration is None else (self.start + self.duration) // NANOSECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Some machines and when they will not be there."""
+
+    machines: tuple[Machine, ...]
+    unavailability: Unavailability
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """All windows; a machine is in one of them at most."""
+
+    windows: tuple[Window, ...] = ()
+
+    def of(self, machine: Machine) -> Unavailability | None:
+        """When a machine will not be there."""
+        return self._when.get(machine.key)
+
+    @cached_property
+    def _when(self) -> Mapping[tuple[str, str], Unavailability]:
+        return {one.key: each.unavailability for each in self.windows for one in each.machines}
+
+
+class Weight(Enum):
+    """What the answers of owners weigh who have instances on a machine."""
+
+    ADVISORY = "advisory"
+    VETO = "veto"
+    REQUIRED = "require-accept"
+
+
+@dataclass(frozen=True, slots=True)
+class Consent:
+    """How far a window waits for the owners of instances.
+
+    Whoever vetoes, or has not accepted where that is required, holds it until `before` ms before
+    its start; then it `proceeds` all the same, or where accepting is required may wait on.
+    """
+
+    weight: Weight = Weight.ADVISORY
+    before: int = 0
+    proceeds: bool = False
+
+    @property
+    def ends(self) -> bool:
+        """Whether nobody holds it any more once the deadline has passed."""
+        return self.weight is Weight.VETO or self.proceeds
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduled:
+    """How a machine stands: in the schedule, or (up) taken from it and to be put back.
+
+    `since` is when its mode began (unix ms). `found` is how the node (a UUID) stood before
+    anything was done for the window; None as long as nothing was. `drained`: it was seen out of
+    service since. `stopped` is the failure that ends the work until an operator changes its
+    window or mode, `not_before` when what was refused may be tried again (unix ms), and `why`.
+    `consent` is what the answers of owners weigh. `was_down`: it is up, and was not only canceled.
+    """
+
+    machine: Machine
+    mode: Mode
+    since: int
+    node: str = ""
+    found: Standing | None = None
+    drained: bool = False
+    stopped: str = ""
+    not_before: int = 0
+    why: str = ""
+    consent: Consent = field(default=Consent(), metadata={"later": True})
+    was_down: bool = field(default=False, metadata={"later": True})
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How long (ms) a move of so many MiB took, from its promise to its end."""
+
+    disk: bool
+    mib: int
+    ms: int

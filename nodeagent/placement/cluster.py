@@ -1,0 +1,183 @@
+"""A cluster as the htools see it: groups, nodes and instances with their sizes, policies. Pure.
+
+Memory and disk are in MiB. Nothing here is computed: what follows from it is `layout`'s.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class Allocation(StrEnum):
+    """Whether new instances may go to a group."""
+
+    PREFERRED = "preferred"
+    LAST_RESORT = "last_resort"
+    UNALLOCABLE = "unallocable"
+
+
+class Status(StrEnum):
+    """An instance's status, as Ganeti names it."""
+
+    RUNNING = "running"
+    ADMIN_DOWN = "ADMIN_down"
+    ADMIN_OFFLINE = "ADMIN_offline"
+    USER_DOWN = "USER_down"
+    ERROR_DOWN = "ERROR_down"
+    ERROR_UP = "ERROR_up"
+    ERROR_NODE_DOWN = "ERROR_nodedown"
+    ERROR_NODE_OFFLINE = "ERROR_nodeoffline"
+    ERROR_WRONG_NODE = "ERROR_wrongnode"
+
+
+class Template(StrEnum):
+    """Where an instance's disks are."""
+
+    DISKLESS = "diskless"
+    FILE = "file"
+    SHARED_FILE = "sharedfile"
+    PLAIN = "plain"
+    BLOCK_DEVICE = "blockdev"
+    DRBD = "drbd"
+    RBD = "rbd"
+    EXT = "ext"
+    GLUSTER = "gluster"
+
+
+UP = frozenset({Status.RUNNING, Status.ERROR_UP})
+TAKES_MEMORY = UP | {
+    Status.ERROR_NODE_DOWN,
+    Status.ERROR_NODE_OFFLINE,
+    Status.ERROR_WRONG_NODE,
+}
+LOCAL = frozenset({Template.DRBD, Template.PLAIN})
+SHARED = frozenset(
+    {Template.SHARED_FILE, Template.BLOCK_DEVICE, Template.RBD, Template.EXT, Template.GLUSTER}
+)
+
+
+class Load(NamedTuple):
+    """What an instance uses, in units of the observer's choice, the same for all instances."""
+
+    cpu: float = 1.0
+    memory: float = 1.0
+    disk: float = 1.0
+    net: float = 1.0
+
+
+IDLE = Load(0.0, 0.0, 0.0, 0.0)
+
+
+class Spec(NamedTuple):
+    """An instance's size in a policy."""
+
+    memory: int
+    vcpus: int
+    disk: int
+    disks: int
+    nics: int
+    spindles: int
+
+
+_LEAST = Spec(128, 1, 1024, 1, 1, 1)
+_MOST = Spec(32768, 8, 1048576, 16, 8, 12)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What instances may be like; `ranges` are pairs of least and most.
+
+    The ratios are virtual by physical CPUs of a node, and spindles used by a node's spindles.
+    """
+
+    standard: Spec = _LEAST
+    ranges: tuple[tuple[Spec, Spec], ...] = ((_LEAST, _MOST),)
+    templates: tuple[Template, ...] = tuple(Template)
+    vcpu_ratio: float = 4.0
+    spindle_ratio: float = 32.0
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A node group; `policy` is its own, nothing is inherited from the cluster's."""
+
+    name: str
+    uuid: str
+    allocation: Allocation = Allocation.PREFERRED
+    tags: tuple[str, ...] = ()
+    networks: tuple[str, ...] = ()
+    policy: Policy = field(default_factory=Policy)
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node as it reports itself; `group` is a UUID.
+
+    `own_memory` and `own_cpus` are the node's operating system's. `spindles` are those it has,
+    or with `exclusive` storage the physical disks of which `free_spindles` are not taken.
+    """
+
+    name: str
+    group: str
+    memory: float
+    own_memory: int
+    free_memory: int
+    disk: float
+    free_disk: int
+    cpus: float
+    offline: bool = False
+    master: bool = False
+    spindles: int = 1
+    tags: tuple[str, ...] = ()
+    exclusive: bool = False
+    free_spindles: int = 0
+    own_cpus: int = 1
+    speed: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """An instance; `disk` is what it takes on each node that holds it.
+
+    `spindle_use` is its pressure on disks, `spindles` the physical disks it has for itself
+    (None: unknown). A `forthcoming` one is promised its place and does not exist yet.
+    """
+
+    name: str
+    memory: int
+    disk: int
+    vcpus: int
+    primary: str
+    secondary: str | None = None
+    template: Template = Template.DRBD
+    status: Status = Status.RUNNING
+    auto_balance: bool = True
+    tags: tuple[str, ...] = ()
+    spindle_use: int = 1
+    spindles: int | None = None
+    forthcoming: bool = False
+
+    @property
+    def takes_memory(self) -> bool:
+        """Whether its memory is in use on its primary node."""
+        return self.status in TAKES_MEMORY and not self.forthcoming
+
+    @property
+    def movable(self) -> bool:
+        """Whether there are moves for disks like its."""
+        return self.template is Template.DRBD or self.template in SHARED
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """All of it, in the order of its source: that order decides between equals."""
+
+    groups: tuple[Group, ...]
+    nodes: tuple[Node, ...]
+    instances: tuple[Instance, ...]
+    tags: tuple[str, ...] = ()
+    policy: Policy = field(default_factory=Policy)
+
+
+Loads = Mapping[str, Load]

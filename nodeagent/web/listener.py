@@ -1,0 +1,117 @@
+"""Where a server listens: an address, or a unix socket; and who is let in, a few at a time."""
+
+import asyncio
+import logging
+import os
+import socket
+import stat
+import struct
+from collections.abc import Callable
+from contextlib import suppress
+
+log = logging.getLogger(__name__)
+_AT_ONCE = 64  # newcomers let in before those who are in are heard again
+_PAUSE = 0.5  # seconds without letting anybody in, when the system has no room
+
+Admit = Callable[[socket.socket, str], None]
+
+
+class Listener:
+    """Gives each new connection to `admit`, with its peer: a numeric address, or `uid:` and a user.
+
+    On the running event loop, until closed.
+    """
+
+    def __init__(self, admit: Admit) -> None:
+        self._admit = admit
+        self._socket: socket.socket | None = None
+        self._path: tuple[str, int] | None = None  # of a unix socket, with its inode
+
+    def listen(self, address: str, port: int) -> int:
+        """Listen; return the port. OSError if the address is not ours or the port is taken."""
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        listener = socket.create_server((address, port), family=family, backlog=1024)
+        self._begin(listener)
+        return int(listener.getsockname()[1])
+
+    def listen_unix(self, path: str, mode: int) -> None:
+        """Listen at a path, for whomever the mode lets connect.
+
+        OSError if somebody listens there already; what the dead have left there is replaced.
+        """
+        _make_way(path)
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+        fresh = f"{path}.{os.getpid()}"
+        try:
+            with suppress(FileNotFoundError):
+                os.unlink(fresh)
+            listener.bind(fresh)
+            # Nobody can connect before it listens, so nobody does before the mode is right.
+            os.chmod(fresh, mode)
+            listener.listen(128)
+            self._path = path, os.stat(fresh).st_ino
+            os.rename(fresh, path)
+        except OSError:
+            listener.close()
+            raise
+        self._begin(listener)
+
+    def close(self) -> None:
+        """Let nobody in any more."""
+        if self._socket:
+            asyncio.get_running_loop().remove_reader(self._socket.fileno())
+            self._socket.close()
+        if self._path:
+            path, inode = self._path
+            with suppress(OSError):
+                if os.stat(path).st_ino == inode:  # else it is another one's by now
+                    os.unlink(path)
+
+    def _begin(self, listener: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        self._socket = listener
+        listener.setblocking(False)
+        loop.add_reader(listener.fileno(), self._accept, loop, listener)
+
+    def _accept(self, loop: asyncio.AbstractEventLoop, listener: socket.socket) -> None:
+        for _ in range(_AT_ONCE):
+            try:
+                sock, address = listener.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:  # out of descriptors or memory: those who wait, wait
+                log.error("cannot-accept why=%r", str(error))  # noqa: TRY400
+                loop.remove_reader(listener.fileno())
+                loop.call_later(_PAUSE, self._accept_again, loop, listener)
+                return
+            sock.setblocking(False)
+            if sock.family == socket.AF_UNIX:
+                peer = f"uid:{_user_of(sock)}"
+            else:
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                peer = str(address[0])
+            self._admit(sock, peer)
+
+    def _accept_again(self, loop: asyncio.AbstractEventLoop, listener: socket.socket) -> None:
+        if listener.fileno() >= 0:
+            loop.add_reader(listener.fileno(), self._accept, loop, listener)
+
+
+def _make_way(path: str) -> None:
+    """See to it that a socket may be put there."""
+    with suppress(FileNotFoundError):
+        if not stat.S_ISSOCK(os.lstat(path).st_mode):
+            raise FileExistsError(f"{path} is there, and is no socket")
+        with socket.socket(socket.AF_UNIX) as probe:
+            try:
+                probe.connect(path)
+            except ConnectionRefusedError:
+                return
+        raise OSError(f"somebody listens at {path} already")
+
+
+def _user_of(sock: socket.socket) -> int:
+    """The user who connected, by the kernel's own word (SO_PEERCRED)."""
+    size = struct.calcsize("3i")
+    _, uid, _ = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
+    return int(uid)

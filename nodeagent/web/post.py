@@ -1,0 +1,81 @@
+"""One POST to a URL, blocking, for a thread that may wait: a deadline over all of its addresses."""
+
+import asyncio
+import os
+import re
+import socket
+import stat
+import time
+from collections.abc import Sequence
+
+from nodeagent.errors import ConfigError, Unavailable
+from nodeagent.web.client import MAX_BODY, Answered, fetch, trusting_tls
+
+URL = r"(https?)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::([0-9]{1,5}))?(/[^\s#\x00-\x1f\x7f-\uffff]*)"
+_PORTS = {"http": 80, "https": 443}
+_SECRET = re.compile(r"[\x21-\x7e]{1,4096}")
+_ADDRESSES = 4  # of one name that are tried
+
+
+def post(
+    url: str,
+    body: bytes,
+    *,
+    seconds: float,
+    ca: str = "",
+    headers: Sequence[tuple[str, str]] = (),
+    most: int = MAX_BODY,
+) -> Answered:
+    """Send it, or raise Unavailable; each address of its name has its share of the time.
+
+    `ca` is a file with the certificates to trust instead of the system's.
+    """
+    match = re.fullmatch(URL, url)
+    assert match is not None
+    scheme, host, port, target = match.groups()
+    place = host.strip("[]"), int(port or _PORTS[scheme])
+    tls = trusting_tls(ca) if scheme == "https" else None
+    end, why = time.monotonic() + seconds, f"{host} has no address"
+    addresses = _addresses(*place)
+    for n, address in enumerate(addresses):
+        share = round((end - time.monotonic()) / (len(addresses) - n), 1)
+        if share <= 0:
+            break
+        try:
+            return asyncio.run(
+                fetch(
+                    *(address, place[1], target),
+                    seconds=share,
+                    method="POST",
+                    body=body,
+                    tls=tls,
+                    most=most,
+                    host=place[0],
+                    headers=headers,
+                )
+            )
+        except Unavailable as error:
+            why = str(error)
+    raise Unavailable(why)
+
+
+def _addresses(host: str, port: int) -> list[str]:
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise Unavailable(f"{host}: {getattr(error, 'strerror', None) or error}") from None
+    return list(dict.fromkeys(str(row[4][0]) for row in found))[:_ADDRESSES]
+
+
+def read_secret(path: str) -> str:
+    """The first line of a file that not everybody may read, or ConfigError."""
+    try:
+        with open(path, "rb") as file:
+            if os.fstat(file.fileno()).st_mode & stat.S_IROTH:
+                raise ConfigError(f"{path}: everybody may read it: chmod o-r {path}")
+            line = file.read(8192).decode("latin-1").partition("\n")[0].strip()
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from None
+    if not _SECRET.fullmatch(line):
+        raise ConfigError(f"{path}: its first line is no token of printable characters")
+    return line

@@ -1,0 +1,68 @@
+"""What is refused of a request before anybody answers it. Pure."""
+
+import re
+from dataclasses import dataclass
+
+import h11
+
+# h11 unites equal lengths ("5, 5", or the header twice); another parser may not.
+_LENGTH = re.compile(rb"\r\ncontent-length[ \t]*:([^\r]*)(?=\r)", re.IGNORECASE)
+_WHOLE = re.compile(rb"[ \t]*[0-9]{1,9}[ \t]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a client may cost. Times in seconds, counted from the connection's start."""
+
+    head_bytes: int = 8 * 1024
+    target_bytes: int = 2 * 1024
+    headers: int = 32
+    body_bytes: int = 256 * 1024
+    request_seconds: float = 5.0
+    total_seconds: float = 20.0
+    connections: int = 512
+    per_peer: int = 128
+
+
+def fault_of(head: bytes) -> str | None:
+    """What is wrong with the bytes of a head, be it complete or not, that h11 lets pass."""
+    lines = head.count(b"\r\n")
+    if head.count(b"\n") != lines or head.count(b"\r") != lines:
+        return "a line does not end in CR LF"
+    if b"\0" in head:
+        return "a NUL character in the head"
+    if b"\r\n " in head or b"\r\n\t" in head:
+        return "a header is folded over lines"
+    lengths = _LENGTH.findall(head)
+    if len(lengths) > 1 or (lengths and not _WHOLE.fullmatch(lengths[0])):
+        return "Content-Length is not one whole number"
+    return None
+
+
+def refusal_of(request: h11.Request, limits: Limits) -> tuple[int, str] | None:
+    """What our server asks beyond the protocol's own grammar."""
+    headers = request.headers
+    names = [name for name, _ in headers]
+    if request.http_version not in (b"1.0", b"1.1"):
+        return 400, "not HTTP/1.0 or HTTP/1.1"
+    if len(request.target) > limits.target_bytes:
+        return 414, "the target is too long"
+    if not request.target.startswith(b"/"):
+        return 400, "the target is not a path"
+    if len(names) > limits.headers:
+        return 431, "too many headers"
+    if b"transfer-encoding" in names:
+        return 501, "a body is accepted with Content-Length only"
+    if names.count(b"host") > 1:
+        return 400, "a header that stands once stands twice"
+    if b"expect" in names or b"upgrade" in names:
+        return 501, "neither Expect nor Upgrade is spoken here"
+    if b"content-length" not in names:
+        body = request.method in (b"POST", b"PUT", b"PATCH")
+        return (411, "Content-Length is needed") if body else None
+    length = int(next(v for k, v in headers if k == b"content-length"))
+    if length > limits.body_bytes:
+        return 413, "the body is too large"
+    if request.method in (b"GET", b"HEAD") and length > 0:
+        return 400, "a GET carries no body"
+    return None

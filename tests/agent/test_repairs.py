@@ -1,0 +1,419 @@
+"""Carrying out orders when something breaks: refused or failed, and the next one is served."""
+
+import asyncio
+import base64
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+from nodeagent.agent import repairs as module
+from nodeagent.agent.command import Commands
+from nodeagent.agent.receipts import Receipts
+from nodeagent.agent.repairs import Repairs
+from nodeagent.agent.ssconf import Ssconf
+from nodeagent.model.diagnosis import Diagnosis, Need, Verdict
+from nodeagent.protocol import signature
+from nodeagent.protocol.messages import Progress, Receipt
+from nodeagent.web import selfsigned
+from tests.agent.place import ME, SICK_TEXT, Place, client_pem, safe_folder, sealed_order
+
+SICK = Verdict(Diagnosis(Need.LIVE_REPAIR, "fix", SICK_TEXT), 1, 1)
+
+
+@pytest.fixture
+def place() -> Iterator[Place]:
+    with safe_folder() as folder:
+        found = Place(folder)
+        found.command("repair", "fix", f"#!/bin/sh\necho ran >> {folder}/ran\n")
+        yield found
+
+
+def ran(place: Place) -> int:
+    """How often the command has run."""
+    file = place.folder / "ran"
+    return len(file.read_text().splitlines()) if file.exists() else 0
+
+
+def story(place: Place, tell: Callable[[Repairs, Commands], Awaitable[None]]) -> None:
+    async def main() -> None:
+        commands, settings = Commands(spare=0), place.load()
+        state = str(place.folder / "receipts")
+        repairs = Repairs(
+            state, Ssconf(settings.agent), commands, lambda: settings.repair, lambda: SICK, ME
+        )
+        repairs.close_interrupted()
+        try:
+            await tell(repairs, commands)
+        finally:
+            await commands.close()
+
+    asyncio.run(main())
+
+
+async def ended(repairs: Repairs, order: str) -> Receipt:
+    async with asyncio.timeout(10):
+        while (found := repairs.receipt(order)) is None or found.progress is Progress.STARTED:
+            await asyncio.sleep(0.02)
+    return found
+
+
+async def served(place: Place, repairs: Repairs) -> None:
+    """An order is carried out as if nothing had been."""
+    before, order = ran(place), str(uuid4())
+    assert await repairs.order(sealed_order(place, id=order)) is not None
+    assert (await ended(repairs, order)).progress is Progress.DONE
+    assert ran(place) == before + 1
+
+
+# Who signed is found out by another process, and that may fail.
+
+GENUINE = 'print(\'{"digest": "%s"}\')'
+
+
+def test_a_checker_that_cannot_be_started_refuses(
+    place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def tell(repairs: Repairs, _: Commands) -> None:
+        with monkeypatch.context() as patched:
+            patched.setattr(sys, "executable", "/nonexistent/python")
+            assert await repairs.order(sealed_order(place)) is None
+        assert "the signature cannot be checked: [Errno 2]" in caplog.text
+        assert (ran(place), repairs.refused) == (0, 1)
+        await served(place, repairs)
+
+    story(place, tell)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        pytest.param(GENUINE + "; exit(3)", "exit code 3", id="exit code"),
+        pytest.param(GENUINE + "; import os; os.abort()", "exit code -6", id="signal"),
+        pytest.param("", "empty", id="silent"),
+        pytest.param("print('nonsense')", "not JSON", id="nonsense"),
+        pytest.param(GENUINE + "; " + GENUINE, "not JSON", id="two answers"),
+        pytest.param("print(repr('\\xff'))", "not JSON", id="text"),
+        pytest.param("import sys; sys.stdout.buffer.write(b'\\xff')", "not UTF-8", id="bytes"),
+        pytest.param("print('[]')", "not signed: ", id="no object"),
+        pytest.param("print('{\"digest\": 5}')", "not signed: ", id="no text"),
+        pytest.param('print(\'{"why": "odd"}\')', "odd", id="no"),
+        pytest.param('print(\'{"digest": "AA"}\')', "signed by AA", id="another than claimed"),
+    ],
+)
+def test_a_checker_that_breaks_refuses(
+    place: Place,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    text: str,
+    why: str,
+) -> None:
+    checker = place.folder / "checker.py"
+    checker.write_text(text.replace("%s", place.master_digest))
+
+    async def tell(repairs: Repairs, _: Commands) -> None:
+        with monkeypatch.context() as patched:
+            patched.setattr(module, "_SIGNATURE", str(checker))
+            assert await repairs.order(sealed_order(place)) is None
+        [record] = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
+        assert record.startswith("order-refused")
+        assert why in record
+        assert (ran(place), repairs.refused) == (0, 1)
+        await served(place, repairs)
+
+    story(place, tell)
+
+
+def test_the_answer_of_that_process_is_what_counts(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the tests above might be refused for another reason."""
+    checker = place.folder / "checker.py"
+    checker.write_text(GENUINE % place.master_digest)
+    monkeypatch.setattr(module, "_SIGNATURE", str(checker))
+    story(place, lambda repairs, _: served(place, repairs))
+
+
+STRANGER, STRANGER_DIGEST = client_pem()
+
+
+def from_a_stranger(place: Place) -> bytes:
+    own, place.master_pem = place.master_pem, STRANGER
+    try:
+        return sealed_order(place)
+    finally:
+        place.master_pem = own
+
+
+def without_a_certificate(place: Place) -> bytes:
+    return json.dumps(json.loads(sealed_order(place)) | {"certificate": "x"}).encode()
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        pytest.param(from_a_stranger, f"signed by {STRANGER_DIGEST}", id="stranger"),
+        pytest.param(without_a_certificate, "not a certificate", id="no certificate"),
+        pytest.param(lambda p: sealed_order(p, cluster="other"), "for cluster", id="cluster"),
+        pytest.param(lambda p: sealed_order(p, name="node2"), "for node", id="name"),
+        pytest.param(lambda p: sealed_order(p, node=str(uuid4())), "the node with UUID", id="UUID"),
+        pytest.param(lambda p: sealed_order(p, issued=1, expires=2), "expired", id="expired"),
+        pytest.param(lambda p: sealed_order(p, text="{}"), "another diagnosis", id="diagnosis"),
+        pytest.param(lambda p: sealed_order(p, command="x"), "asks for fix", id="command"),
+    ],
+)
+def test_no_process_is_started_for_what_would_not_run_whoever_signed(
+    place: Place,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    make: Callable[[Place], bytes],
+    why: str,
+) -> None:
+    checker = place.folder / "checker.py"
+    checker.write_text(f"open({str(place.folder / 'asked')!r}, 'w'); " + GENUINE)
+    checker.write_text(checker.read_text().replace("%s", place.master_digest))
+    monkeypatch.setattr(module, "_SIGNATURE", str(checker))
+
+    async def tell(repairs: Repairs, _: Commands) -> None:
+        assert await repairs.order(make(place)) is None
+        assert why in caplog.text
+        assert not (place.folder / "asked").exists()
+        order = str(uuid4())
+        assert await repairs.order(sealed_order(place, id=order)) is not None
+        assert (place.folder / "asked").exists()
+        await ended(repairs, order)
+        (place.folder / "asked").unlink()
+        assert await repairs.order(sealed_order(place, id=order)) is not None, "the receipt again"
+        assert not (place.folder / "asked").exists()
+
+    story(place, tell)
+
+
+def test_one_order_sent_often_at_once_is_checked_once_and_runs_once(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checker = place.folder / "checker.py"
+    asked = place.folder / "asked"
+    checker.write_text(f"open({str(asked)!r}, 'a').write('x'); " + GENUINE % place.master_digest)
+    monkeypatch.setattr(module, "_SIGNATURE", str(checker))
+
+    async def tell(repairs: Repairs, _: Commands) -> None:
+        order = str(uuid4())
+        raw = sealed_order(place, id=order)
+        receipts = await asyncio.gather(*(repairs.order(raw) for _ in range(20)))
+        assert {receipt.order for receipt in receipts if receipt} == {order}
+        assert None not in receipts
+        await ended(repairs, order)
+        assert (ran(place), asked.read_text()) == (1, "x")
+
+    story(place, tell)
+
+
+def test_what_expires_while_it_waits_is_refused(
+    place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    checker = place.folder / "checker.py"
+    checker.write_text("import time; time.sleep(0.5); " + GENUINE % place.master_digest)
+    monkeypatch.setattr(module, "_SIGNATURE", str(checker))
+
+    async def tell(repairs: Repairs, _: Commands) -> None:
+        at = time.time_ns() // 1_000_000
+        assert await repairs.order(sealed_order(place, issued=at, expires=at + 250)) is None
+        assert "expired" in caplog.text
+        assert ran(place) == 0
+
+    story(place, tell)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root has privileges to drop")
+def test_the_checker_is_nobody_before_it_reads() -> None:
+    checker = subprocess.Popen(
+        [sys.executable, "-I", signature.__file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    status = Path(f"/proc/{checker.pid}/status")
+    try:
+        deadline = time.monotonic() + 10
+        while True:
+            found = dict(re.findall(r"(\w+):[ \t]*(.*)", status.read_text()))
+            if found["Uid"][0] != "0":
+                break
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        assert set(found["Uid"].split() + found["Gid"].split()) == {"65534"}
+        assert (found["Groups"], found["CapEff"], found["CapPrm"]) == ("", "0" * 16, "0" * 16)
+        owner = os.stat(f"/proc/{checker.pid}/mem").st_uid
+        assert owner == 0, "no other process of nobody may look into it"
+    finally:
+        out, _ = checker.communicate(b"{}")
+    assert b"why" in out
+
+
+LATE = """
+import sys
+from nodeagent.protocol import signature
+early = set()
+signature._become_nobody = lambda: early.update(sys.modules)
+signature.main()
+print(*set(sys.modules) - early, file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize("kind", ["EC", "RSA"])
+def test_nobody_imports_nothing(kind: str) -> None:
+    """A checkout in root's home, its libraries with it, is closed to nobody."""
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048) if kind == "RSA" else None
+    certificate, made = signature.sign(selfsigned.make(key), b"text")
+    asked = {
+        "certificate": certificate,
+        "signature": base64.b64encode(made).decode(),
+        "signed": base64.b64encode(b"text").decode(),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", LATE], input=json.dumps(asked), capture_output=True, text=True
+    )
+    assert "digest" in json.loads(done.stdout)
+    assert done.stderr.split() == []
+
+
+# Running it.
+
+
+def test_a_bug_while_it_runs_is_a_failed_repair_and_the_next_order_is_served(
+    place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def bug(*_: Any) -> None:
+        raise ZeroDivisionError
+
+    async def tell(repairs: Repairs, commands: Commands) -> None:
+        order = str(uuid4())
+        with monkeypatch.context() as patched:
+            patched.setattr(commands, "run", bug)
+            assert await repairs.order(sealed_order(place, id=order)) is not None
+            found = await ended(repairs, order)
+        assert (found.progress, found.code, found.why) == (Progress.FAILED, None, "was lost")
+        assert "ZeroDivisionError" in caplog.text
+        await served(place, repairs)
+        assert Receipts(str(place.folder / "receipts")).get(order) == found
+
+    story(place, tell)
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_what_it_says_on_standard_error_is_logged(
+    place: Place, caplog: pytest.LogCaptureFixture, code: int
+) -> None:
+    text = f"#!/bin/sh\nprintf 'no \\033[1mdisk\\n\\nin bay 7\\n' >&2\nexit {code}\n"
+    place.command("repair", "fix", text)
+    caplog.set_level("INFO")
+
+    async def tell(repairs: Repairs, _: Commands) -> None:
+        order = str(uuid4())
+        assert await repairs.order(sealed_order(place, id=order)) is not None
+        assert (await ended(repairs, order)).output == ""
+        wanted = f'order-stderr id={order} text="no \\u001b[1mdisk\\n\\nin bay 7"'
+        assert wanted in [record.getMessage() for record in caplog.records]
+
+    story(place, tell)
+
+
+def test_one_that_says_nothing_is_not_logged_for_it_and_a_long_text_is_cut(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+
+    async def tell(repairs: Repairs, _: Commands) -> None:
+        await served(place, repairs)
+        assert "order-stderr" not in caplog.text
+        place.command("repair", "fix", "#!/bin/sh\nhead -c 60000 /dev/zero | tr '\\0' x >&2\n")
+        order = str(uuid4())
+        assert await repairs.order(sealed_order(place, id=order)) is not None
+        await ended(repairs, order)
+        [said] = [r.getMessage() for r in caplog.records if "order-stderr" in r.getMessage()]
+        assert 4000 < len(said) < 4200
+
+    story(place, tell)
+
+
+# The disk is full.
+
+
+def full(_: int) -> None:
+    raise OSError(28, "No space left on device")
+
+
+def test_on_a_full_disk_an_agent_starts_tells_of_the_interrupted_and_starts_nothing(
+    place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder, order = place.folder / "receipts", str(uuid4())
+    interrupted = Receipt(order, order, "fix", Progress.STARTED, 5, None, None, "", "")
+    Receipts(str(folder)).keep(interrupted)
+
+    async def with_a_full_disk(repairs: Repairs, _: Commands) -> None:
+        found = repairs.receipt(order)
+        assert found is not None
+        assert found.progress is Progress.FAILED
+        assert f"receipt-unsaved id={order}" in caplog.text
+        assert await repairs.order(sealed_order(place)) is None
+        assert "no receipt can be kept" in caplog.text
+        monkeypatch.undo()
+        await served(place, repairs)
+
+    async def after(repairs: Repairs, _: Commands) -> None:
+        found = repairs.receipt(order)
+        assert found is not None
+        assert found.progress is Progress.FAILED
+        await served(place, repairs)
+
+    monkeypatch.setattr(os, "fsync", full)
+    story(place, with_a_full_disk)
+    assert Receipts(str(folder)).running == interrupted, "so it is closed again"
+    story(place, after)
+    assert Receipts(str(folder)).running is None
+    assert all(path.name.endswith(".json") for path in folder.iterdir())
+
+
+def test_an_order_of_the_queue_feeds_its_entry_to_what_is_listed_for_it(place: Place) -> None:
+    place.command("repair", "heal", f"#!/bin/sh\ncat > {place.folder}/stdin\necho true\n")
+    entry, listed, other = '{"index":"3"}', str(uuid4()), str(uuid4())
+
+    async def tell(repairs: Repairs, _: Commands) -> None:
+        sent = sealed_order(place, id=listed, command="heal", entry=entry, seconds=5)
+        assert await repairs.order(sent)
+        await repairs.finish()
+        assert await repairs.order(sealed_order(place, id=other, entry=entry, seconds=5)) is None
+
+    story(place, tell)
+    assert (place.folder / "stdin").read_text() == entry
+    kept = Receipts(str(place.folder / "receipts"))
+    receipt = kept.get(listed)
+    assert receipt is not None
+    assert (receipt.progress, receipt.output) == (Progress.DONE, "true\n")
+    assert (kept.get(other), ran(place)) == (None, 0), "fix is not listed for the queue"
+
+
+def test_a_command_of_the_queue_is_ended_when_its_time_is_up(place: Place) -> None:
+    """And all it has started: what sleeps behind a shell does not outlive it."""
+    place.command("repair", "heal", f"#!/bin/sh\nsh -c 'sleep 3; echo ran >> {place.folder}/ran'\n")
+    order = str(uuid4())
+
+    async def tell(repairs: Repairs, _: Commands) -> None:
+        assert await repairs.order(
+            sealed_order(place, id=order, command="heal", entry="{}", seconds=1)
+        )
+        await repairs.finish()
+        await asyncio.sleep(3)
+
+    story(place, tell)
+    receipt = Receipts(str(place.folder / "receipts")).get(order)
+    assert receipt is not None
+    assert (receipt.progress, receipt.code) == (Progress.FAILED, None)
+    assert ran(place) == 0

@@ -1,0 +1,321 @@
+"""A Ganeti of which only the LUXI socket is there: what harep, and we, ask of it.
+
+Tag jobs end at once, other jobs stay queued until somebody says how they have ended. Tags are
+answered sorted, as Ganeti does.
+"""
+
+import json
+import os
+import socket
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+END = b"\3"
+_SPEC = {
+    "memory-size": 128,
+    "cpu-count": 1,
+    "disk-count": 1,
+    "disk-size": 1024,
+    "nic-count": 1,
+    "spindle-use": 1,
+}
+_TEMPLATES = "drbd plain diskless file sharedfile rbd ext gluster blockdev".split()
+_IPOLICY = {
+    "minmax": [{"min": _SPEC, "max": {key: value * 1024 for key, value in _SPEC.items()}}],
+    "std": _SPEC,
+    "disk-templates": _TEMPLATES,
+    "vcpu-ratio": 4.0,
+    "spindle-ratio": 32.0,
+}
+
+
+@dataclass
+class Node:
+    """A node, as far as anybody asks. `memory` and `disk` are what it has free."""
+
+    group: str = "g1"
+    offline: bool = False
+    drained: bool = False
+    vm_capable: bool = True
+    memory: int = 65536
+    disk: int = 1_000_000
+
+    def row(self, name: str) -> dict[str, Any]:
+        return {
+            "name": name,
+            "uuid": f"uuid-of-{name}",
+            "pip": "127.0.0.1",
+            "master_candidate": True,
+            "offline": self.offline,
+            "drained": self.drained,
+            "vm_capable": self.vm_capable,
+            "group.uuid": self.group,
+            "tags": [],
+            "mtotal": 131072,
+            "mnode": 0,
+            "mfree": self.memory,
+            "dtotal": 2_000_000,
+            "dfree": self.disk,
+            "ctotal": 8,
+            "cnos": 1,
+            "ndp/spindle_count": 1,
+            "ndp/exclusive_storage": False,
+            "sptotal": 1,
+            "spfree": 1,
+            "ndp/cpu_speed": 1.0,
+        }
+
+
+@dataclass
+class Instance:
+    """An instance, as far as anybody asks."""
+
+    primary: str
+    secondary: str | None = None
+    template: str = "drbd"
+    tags: set[str] = field(default_factory=set)
+    status: str = "running"
+    up: bool = True
+    forthcoming: bool = False
+    always_failover: bool = False
+
+    def row(self, name: str) -> dict[str, Any]:
+        return {
+            "name": name,
+            "pnode": self.primary,
+            "snodes": [self.secondary] if self.secondary else [],
+            "disk_template": self.template,
+            "tags": sorted(self.tags),
+            "status": self.status,
+            "oper_ram": 128,
+            "admin_state": "up" if self.up else "down",
+            "be/memory": 128,
+            "be/maxmem": 128,
+            "be/vcpus": 1,
+            "be/auto_balance": True,
+            "be/always_failover": self.always_failover,
+            "hypervisor": "kvm",
+            "be/spindle_use": 1,
+            "disk_usage": 1152,
+            "disk.sizes": [1024],
+            "disk.spindles": [None],
+            "forthcoming": self.forthcoming,
+        }
+
+
+@dataclass
+class Job:
+    """A job: how it stands, its opcodes, and whether it is in the archive."""
+
+    status: str
+    ops: list[dict[str, Any]] = field(default_factory=list)
+    archived: bool = False
+    result: str = "it failed"
+    looks: int = 0
+
+    def row(self, number: int) -> dict[str, Any]:
+        over = self.status in ("success", "error", "canceled")
+        return {
+            "id": number,
+            "status": self.status,
+            "archived": self.archived,
+            "ops": self.ops,
+            "opstatus": [self.status] * len(self.ops),
+            "opresult": [["OpExecError", [self.result]]] * len(self.ops),
+            "received_ts": [1000, 0],
+            "start_ts": [1000, 0],
+            "end_ts": [1001, 0] if over else None,
+        }
+
+
+@dataclass
+class World:
+    """A cluster. `calls` are the requests in order; the n-th tag job of `spoiled` ends so.
+
+    `refuses` is the number of the submission that is not taken, counted from 1; a tag job is
+    seen running `slow` times before it is over.
+    """
+
+    nodes: dict[str, Node]
+    instances: dict[str, Instance]
+    groups: dict[str, list[str]] = field(default_factory=lambda: {"g1": []})
+    tags: list[str] = field(default_factory=list)
+    jobs: dict[int, Job] = field(default_factory=dict)
+    spoiled: Mapping[int, str] = field(default_factory=dict)
+    refuses: int = 0
+    slow: int = 0
+    calls: list[tuple[str, Any]] = field(default_factory=list)
+    next: int = 1000
+    tagged: int = 0
+    submitted: int = 0
+
+    def answer(self, method: str, args: list[Any]) -> Any:
+        """What luxid would answer; a world has one conversation that changes it."""
+        self.calls.append((method, args))
+        match method, args:
+            case "Query", [what, fields, condition]:
+                rows = [row for row in self._rows(what, fields) if _meets(row, condition)]
+                data = [[[0, row[name]] for name in fields] for row in rows]
+                return {"fields": [_field(name) for name in fields], "data": data}
+            case "QueryClusterInfo", []:
+                master = next(iter(self.nodes))
+                return {
+                    "name": "cluster.example",
+                    "master": master,
+                    "tags": sorted(self.tags),
+                    "ipolicy": _IPOLICY,
+                    "default_hypervisor": "kvm",
+                }
+            case "QueryConfigValues", [["master_node"]]:
+                return [next(iter(self.nodes))]
+            case "QueryJobs", [[], ["status"]]:
+                return [[job.status] for job in self.jobs.values() if not job.archived]
+            case "QueryJobs", [numbers, ["status"]]:
+                return [[self._status(number)] for number in dict.fromkeys(numbers)]
+            case "SubmitManyJobs", [jobs]:
+                return [self._submit(ops) for ops in jobs]
+        raise KeyError(method)
+
+    def _status(self, number: int) -> str | None:
+        if (job := self.jobs.get(number)) is None:
+            return None
+        job.looks += 1
+        return "running" if number >= 1000 and job.looks <= self.slow else job.status
+
+    def said(self, request: bytes) -> bytes:
+        """The bytes that luxid would answer to these."""
+        asked = json.loads(request)
+        try:
+            answer = {"success": True, "result": self.answer(asked["method"], asked["args"])}
+        except (KeyError, TypeError) as error:
+            answer = {"success": False, "result": ["GenericError", [repr(error)]]}
+        return json.dumps(answer).encode()
+
+    def _rows(self, what: str, fields: list[str]) -> list[dict[str, Any]]:
+        match what:
+            case "node":
+                return [node.row(name) for name, node in self.nodes.items()]
+            case "instance":
+                return [instance.row(name) for name, instance in self.instances.items()]
+            case "group":
+                return [
+                    {
+                        "uuid": uuid,
+                        "name": f"name-of-{uuid}",
+                        "alloc_policy": "preferred",
+                        "ipolicy": _IPOLICY,
+                        "tags": sorted(tags),
+                    }
+                    for uuid, tags in self.groups.items()
+                ]
+            case "job":
+                seen = "archived" in fields
+                return [j.row(n) for n, j in self.jobs.items() if seen or not j.archived]
+        raise KeyError(what)
+
+    def _submit(self, ops: list[dict[str, Any]]) -> list[Any]:
+        self.submitted += 1
+        if self.submitted == self.refuses:
+            return [False, "the queue is full"]
+        number, self.next = self.next, self.next + 1
+        why = ""
+        for op in ops:
+            if op["OP_ID"] in ("OP_TAGS_SET", "OP_TAGS_DEL") and not why:
+                why = self._retag(op)
+        only_tags = all(op["OP_ID"] in ("OP_TAGS_SET", "OP_TAGS_DEL") for op in ops)
+        status = "error" if why else "success" if only_tags else "queued"
+        if only_tags:
+            self.tagged += 1
+            status = self.spoiled.get(self.tagged, status)
+        self.jobs[number] = Job(status, ops, result=why)
+        return [True, number]
+
+    def _retag(self, op: dict[str, Any]) -> str:
+        match op["kind"]:
+            case "instance":
+                tags: set[str] = self.instances[op["name"]].tags
+            case "nodegroup":
+                uuid = op["name"].removeprefix("name-of-")
+                tags = set(self.groups[uuid])
+            case _:
+                tags = set(self.tags)
+        if op["OP_ID"] == "OP_TAGS_SET":
+            tags |= set(op["tags"])
+        elif absent := sorted(set(op["tags"]) - tags):
+            return f"Tag(s) {', '.join(map(repr, absent))} not found"
+        else:
+            tags -= set(op["tags"])
+        if op["kind"] == "nodegroup":
+            self.groups[uuid] = sorted(tags)
+        elif op["kind"] == "cluster":
+            self.tags = sorted(tags)
+        return ""
+
+
+def _field(name: str) -> dict[str, str]:
+    return {"name": name, "title": name, "kind": "other", "doc": name}
+
+
+def _meets(row: dict[str, Any], condition: Any) -> bool:
+    match condition:
+        case None:
+            return True
+        case ["&", *parts]:
+            return all(_meets(row, part) for part in parts)
+        case ["|", *parts]:
+            return any(_meets(row, part) for part in parts)
+        case ["=", name, value]:
+            return bool(row[name] == value)
+        case [">=", name, value]:
+            return bool(row[name] >= value)
+        case ["<", name, value]:
+            return bool(row[name] < value)
+    raise KeyError(str(condition))
+
+
+@contextmanager
+def serving(world: World, path: str) -> Iterator[str]:
+    """The world's socket, for as long as somebody is in there."""
+    with suppress(FileNotFoundError):
+        os.unlink(path)
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(path)
+    listener.listen(8)
+    accepting = threading.Thread(target=_accept, args=(world, listener), daemon=True)
+    accepting.start()
+    try:
+        yield path
+    finally:
+        with suppress(OSError):
+            listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+        accepting.join()
+
+
+def _accept(world: World, listener: socket.socket) -> None:
+    while True:
+        try:
+            connection, _ = listener.accept()
+        except OSError:
+            return
+        threading.Thread(target=_talk, args=(world, connection), daemon=True).start()
+
+
+def _talk(world: World, connection: socket.socket) -> None:
+    """One conversation."""
+    taken = b""
+    with connection:
+        while True:
+            with suppress(OSError):
+                part = connection.recv(1 << 20)
+                if not part:
+                    return
+                taken += part
+                while END in taken:
+                    request, _, taken = taken.partition(END)
+                    connection.sendall(world.said(request) + END)
+                continue
+            return

@@ -1,0 +1,407 @@
+"""The compatible mode: harep's decision table, its recorded answers, and harep itself."""
+
+import json
+import re
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nodeagent.autorepair import compatible
+from nodeagent.autorepair.compatible import Options, shown
+from nodeagent.autorepair.tags import PREFIX, Ending
+from tests.autorepair import luxi
+from tests.autorepair.worlds import Case, Outcome, case, differences, ours
+
+OFF = luxi.Node(offline=True)
+HEALTH = {
+    "ok": (luxi.Node(), luxi.Node()),
+    "S": (luxi.Node(), OFF),
+    "P": (OFF, luxi.Node()),
+    "B": (OFF, OFF),
+    "P drained": (luxi.Node(drained=True), luxi.Node()),
+    "S not capable": (luxi.Node(), luxi.Node(vm_capable=False)),
+    "B drained": (luxi.Node(drained=True), luxi.Node(drained=True)),
+}
+ONE, TWO = "11111111-1111-1111-1111-111111111111", "22222222-2222-2222-2222-222222222222"
+
+
+def world(
+    tags: Iterable[str],
+    health: str,
+    jobs: Iterable[str] = (),
+    template: str = "drbd",
+    group: Iterable[str] = (),
+    cluster: Iterable[str] = (),
+) -> luxi.World:
+    """One instance; jobs 1, 2, … stand so."""
+    primary, secondary = HEALTH[health]
+    named = {PREFIX + tag for tag in tags}
+    other = "ns" if template == "drbd" else None
+    return luxi.World(
+        {"n0": luxi.Node(), "np": primary, "ns": secondary},
+        {"i1": luxi.Instance("np", other, template, named)},
+        {"g1": [PREFIX + tag for tag in group]},
+        [PREFIX + tag for tag in cluster],
+        {n: luxi.Job(status) for n, status in enumerate(jobs, 1)},
+    )
+
+
+SHORT = {
+    "OP_TEST_DELAY": "delay",
+    "OP_INSTANCE_FAILOVER": "failover",
+    "OP_INSTANCE_REPLACE_DISKS": "replace",
+    "OP_INSTANCE_RECREATE_DISKS": "recreate",
+    "OP_INSTANCE_REINSTALL": "reinstall",
+}
+
+
+def did(outcome: Outcome) -> list[str]:
+    """The jobs in short: `recreate reinstall`, `+pending:…`, `-result:… -result:…`."""
+    said = []
+    for call in map(json.loads, outcome.calls):
+        if call[0] != "QueryJobs":
+            said.append(" ".join(word for op in call for word in _short(op)))
+    return said
+
+
+def _short(op: dict[str, Any]) -> list[str]:
+    sign = {"OP_TAGS_SET": "+", "OP_TAGS_DEL": "-"}.get(op["OP_ID"])
+    if sign is None:
+        return [SHORT[op["OP_ID"]]]
+    return [sign + tag.removeprefix(PREFIX) for tag in op["tags"]]
+
+
+def after(it: luxi.World) -> Outcome:
+    return ours(Case(it, (), Options(delay=0)))
+
+
+NEED = {"S": "fix-storage", "P": "failover", "B": "reinstall"}
+JOB = {"S": "replace", "P": "failover", "B": "recreate reinstall"}
+ORDER = ("fix-storage", "migrate", "failover", "reinstall")
+FUTURE = 4_000_000_000
+NEW = "+pending:failover:<id 4>:<now>:1000"
+
+
+def expected(policy: str, health: str, old: str = "") -> list[str]:
+    """4.1: what is done to an instance that no repair is pending for."""
+    if policy not in ORDER or health == "ok":
+        return []
+    need = NEED[health]
+    gone = [f"-{old}"] if old else []
+    if ORDER.index(need) > ORDER.index(policy):
+        return [f"+result:{need}:<id 4>:<now>:enoperm:", *gone]
+    return [JOB[health], f"+pending:{need}:<id 4>:<now>:1000", *gone]
+
+
+STATES = {True: "Healthy", False: "Pending repair"}
+
+
+@pytest.mark.parametrize("health", ["ok", "S", "P", "B"])
+@pytest.mark.parametrize("policy", ["", "suspend", f"suspend:{FUTURE}", *ORDER])
+@pytest.mark.parametrize("old", ["", "success", "enoperm"])
+def test_no_repair_is_pending(policy: str, health: str, old: str) -> None:
+    """4.1 and the first two rows of 4.3."""
+    result = f"result:failover:{ONE}:1:{old}:" if old else ""
+    outcome = after(world([tag for tag in (policy, result) if tag], health))
+    assert outcome.code == 0
+    assert did(outcome) == expected(policy, health, result)
+    acted = did(outcome)
+    state = (
+        "Healthy" if not acted else "Needs repair" if "enoperm" in acted[0] else "Pending repair"
+    )
+    assert outcome.lines[-1] == f"{state}: 1"
+
+
+@pytest.mark.parametrize("health", ["ok", "S", "P", "B"])
+@pytest.mark.parametrize("policy", ["", "suspend", *ORDER])
+def test_a_failure_blocks_everything(policy: str, health: str) -> None:
+    """4.3, last row."""
+    tags = [tag for tag in (policy, f"result:fix-storage:{ONE}:1:failure:5") if tag]
+    outcome = after(world(tags, health))
+    assert (did(outcome), outcome.lines[-1]) == ([], "Failure: 1")
+
+
+@pytest.mark.parametrize("health", ["ok", "S", "P", "B"])
+@pytest.mark.parametrize("policy", ["", "suspend", *ORDER])
+@pytest.mark.parametrize(
+    ("jobs", "ending"),
+    [
+        (["queued"], None),
+        (["waiting"], None),
+        (["canceling"], None),
+        (["running"], None),
+        (["error", "running"], None),
+        (["success"], "success"),
+        (["success", "success"], "success"),
+        (["error"], "failure"),
+        (["canceled"], "failure"),
+        (["success", "error"], "failure"),
+    ],
+)
+def test_a_repair_is_pending(health: str, policy: str, jobs: list[str], ending: str | None) -> None:
+    """4.2: judged by its jobs, whatever the policy; after a success as if none had been."""
+    listed = "+".join(str(n) for n, _ in enumerate(jobs, 1))
+    pending = f"pending:migrate:{ONE}:1:{listed}"
+    outcome = after(world([tag for tag in (policy, pending) if tag], health, jobs))
+    result = f"result:migrate:{ONE}:<now>:{ending}:{listed}"
+    done = [] if ending is None else [f"+{result}", f"-{pending}"]
+    more = [] if ending != "success" else expected(policy, health, result)
+    # Numbers of jobs begin at 1000, and the two tag jobs have taken the first.
+    assert did(outcome) == done + [line.replace(":1000", ":1002") for line in more]
+    if ending is None:
+        assert outcome.lines[-1] == "Pending repair: 1"
+
+
+@pytest.mark.parametrize(
+    ("queue", "ending"),
+    [([], "success"), (["running"], None), (["error"], "failure"), (["success"], "success")],
+)
+def test_without_jobs_of_its_own_all_of_the_cluster_s_judge_it(
+    queue: list[str], ending: str | None
+) -> None:
+    """4.2, last row."""
+    pending = f"pending:failover:{ONE}:1:"
+    result = f"+result:failover:{ONE}:<now>:{ending}:"
+    outcome = after(world([pending], "ok", queue))
+    assert did(outcome) == ([] if ending is None else [result, f"-{pending}"])
+
+
+def test_a_job_that_is_gone_ends_the_run() -> None:
+    """4.2: the instance after it is not looked at any more."""
+    it = world(["failover", f"pending:failover:{ONE}:1:7"], "P")
+    it.instances["i2"] = luxi.Instance("np", "ns", tags={PREFIX + "failover"})
+    outcome = after(it)
+    assert (outcome.code, did(outcome), outcome.lines) == (1, [], ())
+
+
+@pytest.mark.parametrize(
+    ("tags", "jobs", "done", "state"),
+    [
+        pytest.param(
+            [f"pending:failover:{ONE}:1:1", f"result:failover:{ONE}:2:success:1"],
+            ["success"],
+            ["failover", NEW, f"-result:failover:{ONE}:2:success:1"],
+            "Pending repair",
+            id="pending + success of one repair: the pending tag is left behind",
+        ),
+        pytest.param(
+            [f"pending:failover:{ONE}:1:1", f"result:failover:{ONE}:2:failure:1"],
+            ["success"],
+            [],
+            "Failure",
+            id="pending + failure of one repair",
+        ),
+        pytest.param(
+            [f"result:failover:{ONE}:1:success:1", f"pending:failover:{TWO}:2:2"],
+            ["success", "error"],
+            [
+                f"+result:failover:{TWO}:<now>:failure:2",
+                f"-pending:failover:{TWO}:2:2 -result:failover:{ONE}:1:success:1",
+            ],
+            "Failure",
+            id="an older success goes with the pending tag",
+        ),
+        pytest.param(
+            [f"pending:failover:{ONE}:1:1", f"pending:failover:{ONE}:2:2"],
+            ["success", "running"],
+            [],
+            "Pending repair",
+            id="two pending tags of one repair: the later one's jobs",
+        ),
+        pytest.param(
+            [f"result:failover:{ONE}:1:failure:1", f"pending:failover:{TWO}:2:2"],
+            ["error", "success"],
+            [],
+            "Failure",
+            id="failure, then pending: ignored",
+        ),
+        pytest.param(
+            [f"result:failover:{ONE}:1:success:1", f"result:failover:{TWO}:2:success:2"],
+            [],
+            [
+                "failover",
+                NEW,
+                f"-result:failover:{TWO}:2:success:2 -result:failover:{ONE}:1:success:1",
+            ],
+            "Pending repair",
+            id="two successes go in one",
+        ),
+        pytest.param(
+            [f"result:failover:{ONE}:1:success:1", f"result:failover:{ONE}:2:enoperm:"],
+            [],
+            [
+                "failover",
+                NEW,
+                f"-result:failover:{ONE}:1:success:1",
+            ],
+            "Pending repair",
+            id="success beats a later enoperm, which is left behind",
+        ),
+        pytest.param(
+            [f"result:failover:{ONE}:1:failure:1", f"result:failover:{TWO}:2:failure:2"],
+            [],
+            [],
+            "Failure",
+            id="two failures",
+        ),
+        pytest.param(
+            [f"pending:failover:{ONE}:1"],
+            [],
+            ["failover", NEW],
+            "Pending repair",
+            id="malformed: as if it were not there",
+        ),
+    ],
+)
+def test_several_tags(tags: list[str], jobs: list[str], done: list[str], state: str) -> None:
+    """4.4, the instance's primary node being offline and failover allowed."""
+    outcome = after(world(["failover", *tags], "P", jobs))
+    assert (outcome.code, did(outcome), outcome.lines[-1]) == (0, done, f"{state}: 1")
+
+
+@pytest.mark.parametrize(
+    "other",
+    ["pending:failover:{}:2:", *(f"result:failover:{{}}:2:{e.word}:" for e in Ending)],
+)
+def test_any_repair_beside_an_older_pending_one_is_fatal(other: str) -> None:
+    """4.4: even to the instances before it."""
+    it = world([f"pending:failover:{ONE}:1:1", other.format(TWO)], "P", ["success"])
+    it.instances = {"i0": luxi.Instance("np", "ns", tags={PREFIX + "failover"}), **it.instances}
+    outcome = after(it)
+    assert (outcome.code, did(outcome), outcome.lines) == (1, [], ())
+
+
+@pytest.mark.parametrize(
+    ("where", "done"),
+    [
+        ((["failover", "fix-storage"], [], []), "enoperm"),
+        (([], ["failover"], []), "failover"),
+        (([], [], ["failover"]), "failover"),
+        ((["fix-storage"], [], ["reinstall"]), "enoperm"),
+        ((["reinstall"], ["fix-storage"], []), "failover"),
+        (([], ["fix-storage"], ["reinstall"]), "enoperm"),
+        ((["failover", "suspend"], [], []), ""),
+        ((["failover", "suspend:"], [], []), ""),
+        ((["failover", f"suspend:{FUTURE}"], [], []), ""),
+        ((["failover", "suspend:1"], [], []), "failover"),
+        ((["failover", f"suspend:{FUTURE}", f"suspend:{FUTURE + 1}"], [], []), ""),
+        ((["failover", "suspend:1", f"suspend:{FUTURE}"], [], []), ""),
+        ((["failover", "suspend", f"suspend:{FUTURE}"], [], []), ""),
+        ((["failover", "suspend:tomorrow"], [], []), "failover"),
+        ((["failover", f"suspend:{FUTURE}.5"], [], []), "failover"),
+        ((["failover", f"suspend:{FUTURE}:x"], [], []), "failover"),
+        ((["failover", "suspend:0x7fffffff"], [], []), ""),
+        ((["failover", "suspend:-5"], [], []), "failover"),
+        ((["failover"], [], ["suspend"]), "failover"),
+        (([], ["failover"], ["suspend"]), "failover"),
+        (([], ["suspend"], ["failover"]), ""),
+        ((["suspend:1"], [], ["failover"]), "failover"),
+        ((["sometimes"], [], []), ""),
+        (([""], [], []), ""),
+        ((["failover:"], [], []), ""),
+    ],
+)
+def test_policies(where: tuple[list[str], list[str], list[str]], done: str) -> None:
+    """4.5, of an instance that needs a failover."""
+    tags, group, cluster = where
+    acted = did(after(world(tags, "P", group=group, cluster=cluster)))
+    assert done in acted[0] if done else acted == []
+
+
+@pytest.mark.parametrize(
+    ("template", "health", "done"),
+    [
+        ("drbd", "P drained", "failover"),
+        ("drbd", "S not capable", "replace"),
+        ("drbd", "B drained", "recreate reinstall"),
+        ("plain", "P", "recreate reinstall"),
+        ("plain", "P drained", "recreate reinstall"),
+        ("plain", "S", ""),
+        *[(t, "P", "") for t in "diskless file sharedfile blockdev rbd ext gluster".split()],
+    ],
+)
+def test_every_template(template: str, health: str, done: str) -> None:
+    """3.1: drained, offline and not vm-capable are one to harep."""
+    acted = did(after(world(["reinstall"], health, template=template)))
+    assert acted[:1] == ([done] if done else [])
+
+
+def test_a_mirrored_instance_without_a_mirror_ends_the_run_where_it_stands() -> None:
+    it = world(["failover"], "P")
+    it.instances["i2"] = luxi.Instance("n0", None, "drbd")
+    it.instances["i3"] = luxi.Instance("np", "ns", tags={PREFIX + "failover"})
+    outcome = after(it)
+    assert outcome.code == 1
+    assert did(outcome) == ["failover", NEW]
+
+
+# The real one.
+
+SHARED = Path(__file__).parents[3] / "shared" / "harep-oracle"
+needs_recorded = pytest.mark.skipif(
+    not (SHARED / "golden1.json").exists(), reason="harep's recorded answers are not here"
+)
+needs_harep = pytest.mark.skipif(not shutil.which("harep"), reason="harep is not installed")
+
+
+def recorded() -> list[dict[str, Any]]:
+    path = SHARED / "golden1.json"
+    rows: list[dict[str, Any]] = json.loads(path.read_text()) if path.exists() else []
+    return rows
+
+
+@needs_recorded
+@pytest.mark.parametrize("row", recorded(), ids=[row["name"] for row in recorded()])
+def test_it_answers_as_was_recorded(row: dict[str, Any]) -> None:
+    names = {"healthy": "ok", "pri-off": "P", "sec-off": "S", "both-off": "B"}
+    template, health, policy = re.fullmatch(r"(\S+) (\S+) policy=(\S+)", row["name"]).groups()  # type: ignore[union-attr]
+    tags = [] if policy == "none" else [policy]
+    outcome = ours(Case(world(tags, names[health], template=template), (), Options()))
+    said = [line for line in map(_as_recorded, outcome.lines) if _tells(line)]
+    assert (outcome.code, said) == (row["rc"], row["stdout"])
+    jobs = [[op["OP_ID"], *op.get("tags", [])] for c in outcome.calls for op in json.loads(c)]
+    theirs = [words.split(" ") for c in row["calls"] if isinstance(c, list) for words in c]
+    assert [[_as_recorded(w.removeprefix(PREFIX)) for w in job] for job in jobs] == theirs
+    ((_, left),) = outcome.tags
+    assert sorted(_as_recorded(tag.removeprefix(PREFIX)) for tag in left) == sorted(
+        row["tags_after"]
+    )
+
+
+def _as_recorded(text: str) -> str:
+    return text.replace("<id 4>", "<NEW-UUID>").replace("<now>", "<NOW>")
+
+
+def _tells(line: str) -> bool:
+    return not line.startswith("----") and line != "Instance status count"
+
+
+@needs_harep
+def test_the_real_one_does_the_same_to_three_hundred_clusters() -> None:
+    """A sample of what `make oracle` asks. The worlds are always the same ones."""
+    cases = [case(seed) for seed in range(300)]
+    for number, theirs, our in differences(cases, at_once=48):
+        pytest.fail(f"world {number}\nharep: {theirs}\nours:  {our}")
+
+
+@needs_harep
+def test_the_comparison_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compatible, "repair_needed", lambda *_: None)
+    assert len(list(differences([case(seed) for seed in range(30)], at_once=30))) > 5
+
+
+@pytest.mark.parametrize(
+    ("tag", "text"),
+    [
+        ("a:b", '"a:b"'),
+        ('say "a\\b"', '"say \\"a\\\\b\\""'),
+        ("café1x", '"caf\\233\\&1x"'),
+        ("é1é", '"\\233\\&1\\233"'),
+        ("日本", '"\\26085\\26412"'),
+    ],
+)
+def test_tags_are_shown_as_harep_shows_them(tag: str, text: str) -> None:
+    assert shown(tag) == text

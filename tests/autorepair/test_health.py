@@ -1,0 +1,171 @@
+"""What is broken, and the least that mends it: every template on every kind of node."""
+
+import itertools
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from nodeagent.autorepair.health import Broken, Healthy, Stuck, as_harep, check
+from nodeagent.autorepair.tags import RepairType
+from nodeagent.model.snapshot import SHARED_TEMPLATES, Instance, Node
+
+STATES = {
+    "ok": Node("", "", ""),
+    "drained": Node("", "", "", drained=True),
+    "offline": Node("", "", "", offline=True),
+    "not capable": Node("", "", "", vm_capable=False),
+    "offline, drained": Node("", "", "", offline=True, drained=True),
+}
+
+
+def told(primary: str, secondary: str | None, template: str) -> str:
+    """The steps in a row, or that it is healthy or stuck."""
+    nodes = {"p": STATES[primary], "s": STATES[secondary or "ok"]}
+    match check(Instance("i", "p", "s" if secondary else None, template), nodes):
+        case Healthy():
+            return "healthy"
+        case Stuck(why):
+            assert why
+            return "stuck"
+        case Broken(steps, why):
+            assert why
+            return ", ".join(step.word for step in steps)
+
+
+DRBD = {
+    ("ok", "ok"): "healthy",
+    ("ok", "drained"): "fix-storage",
+    ("ok", "offline"): "fix-storage",
+    ("drained", "ok"): "migrate, fix-storage",
+    ("drained", "drained"): "fix-storage, migrate, fix-storage",
+    ("drained", "offline"): "fix-storage, migrate, fix-storage",
+    ("offline", "ok"): "failover, fix-storage",
+    ("offline", "drained"): "stuck",  # nothing can be failed over to a drained node
+    ("offline", "offline"): "reinstall",
+}
+
+
+@pytest.mark.parametrize(("primary", "secondary"), itertools.product(STATES, STATES))
+def test_mirrored(primary: str, secondary: str) -> None:
+    """What is not vm-capable counts as drained, what is offline as that, drained or not."""
+    same = {"not capable": "drained", "offline, drained": "offline"}
+    row = same.get(primary, primary), same.get(secondary, secondary)
+    assert told(primary, secondary, "drbd") == DRBD[row]
+
+
+@pytest.mark.parametrize("never", [{"always_failover": True}, {"hypervisor": "lxc"}])
+@pytest.mark.parametrize(
+    ("primary", "secondary", "template", "steps"),
+    [
+        ("drained", "ok", "drbd", "failover, fix-storage"),
+        ("drained", "drained", "drbd", "fix-storage, failover, fix-storage"),
+        ("drained", None, "rbd", "failover"),
+        ("ok", "drained", "drbd", "fix-storage"),
+    ],
+)
+def test_what_ganeti_never_migrates_is_interrupted(
+    primary: str, secondary: str | None, template: str, steps: str, never: dict[str, Any]
+) -> None:
+    """Told to migrate it, Ganeti fails it over whatever may be done to it; or cannot."""
+    nodes = {"p": STATES[primary], "s": STATES[secondary or "ok"]}
+    one = Instance("i", "p", "s" if secondary else None, template, **never)
+    found = check(one, nodes)
+    assert isinstance(found, Broken)
+    assert ", ".join(step.word for step in found.steps) == steps
+    assert RepairType.FAILOVER not in check(replace(one, running=False), nodes).steps  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("template", sorted(SHARED_TEMPLATES))
+@pytest.mark.parametrize(
+    ("primary", "what"),
+    [
+        ("ok", "healthy"),
+        ("drained", "migrate"),
+        ("not capable", "migrate"),
+        ("offline", "failover"),
+        ("offline, drained", "failover"),
+    ],
+)
+def test_disks_that_can_be_reached_from_elsewhere(template: str, primary: str, what: str) -> None:
+    assert told(primary, None, template) == what
+
+
+@pytest.mark.parametrize("template", ["plain", "file"])
+@pytest.mark.parametrize(
+    ("primary", "what"),
+    [
+        ("ok", "healthy"),
+        ("drained", "stuck"),
+        ("not capable", "stuck"),
+        ("offline", "reinstall"),
+        ("offline, drained", "reinstall"),
+    ],
+)
+def test_disks_on_one_node_alone(template: str, primary: str, what: str) -> None:
+    assert told(primary, None, template) == what
+
+
+@pytest.mark.parametrize("primary", ["drained", "offline"])
+def test_a_template_that_is_not_known_is_left_alone(primary: str) -> None:
+    assert told(primary, None, "quantum") == "stuck"
+    assert told("ok", None, "quantum") == "healthy"
+
+
+@pytest.mark.parametrize(("primary", "secondary"), itertools.product(STATES, STATES))
+def test_disks_are_only_made_anew_where_no_node_has_them_any_more(
+    primary: str, secondary: str
+) -> None:
+    offline = {name for name, node in STATES.items() if node.offline}
+    if not {primary, secondary} <= offline:
+        assert "reinstall" not in told(primary, secondary, "drbd")
+
+
+def test_all_is_to_be_allowed_that_is_to_be_done() -> None:
+    assert Broken((RepairType.FIX_STORAGE, RepairType.MIGRATE), "").need is RepairType.MIGRATE
+
+
+@pytest.mark.parametrize(
+    ("nodes", "template", "kind"),
+    [
+        (("drained", "ok"), "drbd", RepairType.FAILOVER),
+        (("ok", "not capable"), "drbd", RepairType.FIX_STORAGE),
+        (("drained", "drained"), "drbd", RepairType.REINSTALL),
+        (("ok", "ok"), "drbd", None),
+        (("drained", None), "plain", RepairType.REINSTALL),
+        (("offline", None), "file", None),
+        (("offline", None), "rbd", None),
+    ],
+)
+def test_to_harep_what_is_drained_is_gone(
+    nodes: tuple[str, str | None], template: str, kind: RepairType | None
+) -> None:
+    primary, secondary = nodes
+    by_name = {"p": STATES[primary], "s": STATES[secondary or "ok"]}
+    instance = Instance("i", "p", "s" if secondary else None, template)
+    assert as_harep(instance, by_name) is kind
+
+
+@pytest.mark.parametrize("primary", ["drained", "offline"])
+def test_what_has_lost_its_mirror_is_for_a_person(primary: str) -> None:
+    assert told(primary, None, "drbd") == "stuck"
+    assert told("ok", None, "drbd") == "healthy"
+
+
+@pytest.mark.parametrize(
+    ("template", "secondary", "what"),
+    [
+        ("plain", None, Stuck),
+        ("file", None, Stuck),
+        ("drbd", "s", Stuck),
+        ("rbd", None, Broken),
+    ],
+)
+def test_what_is_marked_offline_itself_keeps_its_disks(
+    template: str, secondary: str | None, what: type
+) -> None:
+    """Ganeti would make new ones, and then refuse to install: cmdlib/instance_operation.py."""
+    nodes = {"p": STATES["offline"], "s": STATES["offline"]}
+    it = Instance("i", "p", secondary, template, running=False)
+    assert isinstance(check(it, nodes), Broken)
+    assert isinstance(check(replace(it, offline=True), nodes), what)

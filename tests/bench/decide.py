@@ -1,0 +1,197 @@
+"""What deciding costs on a large cluster, and what moving all instances at once is worth.
+
+The peer of the second is the old daemon's way: one instance a round, a round being a delay of
+300 s and the slowest job; both on the simulated cluster, with the same durations of jobs.
+
+    python -m tests.bench.decide [--quick]
+"""
+
+import resource
+import time
+from dataclasses import replace
+from typing import Any
+
+from nodeagent.cluster.backend import Accepted, Submission
+from nodeagent.cluster.simulated import SimulatedCluster
+from nodeagent.maintd.decide import decide
+from nodeagent.model.action import Action, Drain, MovePrimary, MoveSecondary
+from nodeagent.model.balance import Advice, Shift, Spot
+from nodeagent.model.diagnosis import Diagnosis
+from nodeagent.model.ledger import Ledger, Outcome, Policy
+from nodeagent.model.snapshot import Capacity, Instance, Node, Observed, Size
+from tests.bench.table import row, run
+from tests.maintd.rig import Rig, fleet
+from tests.maintd.world import EVACUATE, NOW, OK, need
+
+OLD_DELAY = 300.0  # the old daemon's maint_round_delay
+ROOMY = Capacity(1_000_000, 10_000_000, Size(1_100_000, 4096, 11_000_000, 128))
+EVERY = 60.0  # ours by default
+TAKES = {Drain: 2.0, MovePrimary: 30.0, MoveSecondary: 120.0}
+
+
+def rows(*, quick: bool = False) -> list[dict[str, Any]]:
+    """Measure everything."""
+    scale = 10 if quick else 1
+    return [*_deciding(10_000 // scale, 100_000 // scale, 500 // scale), *_evacuating(40)]
+
+
+def _deciding(nodes: int, instances: int, incidents: int) -> list[dict[str, Any]]:
+    observed = _large(nodes, instances, incidents)
+    policy = Policy(
+        settle=0, cooldown=0, nodes_in_work=incidents, group_in_work=100, storm=1.0, burst=10**6
+    )
+    first, noting = _timed(Ledger(), observed, policy)
+    drained = replace(
+        observed,
+        snapshot=replace(
+            observed.snapshot,
+            nodes={
+                name: replace(node, drained=observed.diagnoses[name] != OK)
+                for name, node in observed.snapshot.nodes.items()
+            },
+        ),
+    )
+    second, moving = _timed(replace(first, intents=()), drained, policy)
+    moves = len(second.intents)
+    balanced, balancing = _timed(
+        Ledger(), _advised(nodes, instances), Policy(balance=True, balance_settle=0)
+    )
+    shifts = len(balanced.intents)
+    what = f"{nodes:,} nodes, {instances:,} instances, {incidents} incidents"
+    return [
+        row(f"decide, s: {what}, all noted", noting, 1.0, goal="<= 1 s", met=noting <= 1),
+        row(
+            f"decide, s: {what}, {moves:,} moves planned",
+            moving,
+            1.0,
+            goal="<= 1 s",
+            met=moving <= 1,
+        ),
+        row(
+            f"decide, s: {nodes:,} nodes, {instances:,} instances, {shifts:,} moves for balance",
+            balancing,
+            1.0,
+            goal="<= 1 s",
+            met=balancing <= 1,
+        ),
+        row("decide, MB of memory", _megabytes(), None),
+    ]
+
+
+def _timed(ledger: Ledger, observed: Observed, policy: Policy) -> tuple[Ledger, float]:
+    best = float("inf")
+    for _ in range(3):
+        began = time.process_time()
+        decided = decide(ledger, observed, policy, NOW)
+        best = min(best, time.process_time() - began)
+    return decided.ledger, best
+
+
+def _large(nodes: int, instances: int, incidents: int) -> Observed:
+    """Groups of a hundred nodes; every twentieth of the first ones is sick."""
+    names = [f"node{n}.example.com" for n in range(nodes)]
+    fleet_ = {
+        name: Node(name, f"{n:08x}-0000-4000-8000-000000000000", "127.0.0.1", f"g{n // 100}")
+        for n, name in enumerate(names)
+    }
+    every = nodes // max(incidents, 1)
+    sick = {names[n * every]: _sick(n) for n in range(incidents)}
+    placed = {}
+    for n in range(instances):
+        first = n % nodes
+        other = first // 100 * 100 + (first + 1 + n // nodes) % 100
+        instance = Instance(f"i{n}", names[first], names[other % nodes], memory=1024, disk=4096)
+        placed[instance.name] = instance
+    cluster = SimulatedCluster.of(lambda: 0.0, fleet_.values(), placed.values(), master=names[-1])
+    return Observed(
+        cluster.snapshot(),
+        {name: sick.get(name, OK) for name in names},
+        capacity=dict.fromkeys(names, ROOMY),
+    )
+
+
+def _advised(nodes: int, instances: int) -> Observed:
+    """Every group is told ten moves that have no node in common."""
+    observed = _large(nodes, instances, 0)
+    found: dict[str, list[Shift]] = {}
+    for instance in observed.snapshot.instances.values():
+        there = found.setdefault(observed.snapshot.nodes[instance.primary].group, [])
+        used = {name for shift in there for name in shift.nodes}
+        if len(there) < 10 and used.isdisjoint((instance.primary, instance.secondary)):
+            at = Spot(instance.primary, instance.secondary)
+            there.append(Shift(instance.name, at, Spot(str(at.secondary), at.primary), 1.0))
+    advice = {g: Advice(g, NOW, 20.0, 10.0, tuple(shifts)) for g, shifts in found.items()}
+    return replace(observed, advice=advice)
+
+
+def _sick(number: int) -> Diagnosis:
+    return need("evacuate", details=number)
+
+
+def _megabytes() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def _evacuating(instances: int) -> list[dict[str, Any]]:
+    """One node with so many mirrored instances, of a group of eleven."""
+    ours, rounds = _ours(instances)
+    old, old_rounds = _old(instances)
+    what = f"empty a node of {instances} instances"
+    return [
+        row(f"{what}, simulated s", ours, old, goal="< old", met=ours < old),
+        row(
+            f"{what}, rounds that submitted",
+            rounds,
+            old_rounds,
+            goal="< old",
+            met=rounds < old_rounds,
+        ),
+    ]
+
+
+def _instances(count: int) -> list[Instance]:
+    others = [f"n{i}" for i in range(2, 12)]
+    return [Instance(f"i{n}", "n2", others[1 + n % 9], memory=64, disk=64) for n in range(count)]
+
+
+def _ours(count: int) -> tuple[float, int]:
+    rig = Rig(fleet(11), _instances(count))
+    rig.cluster.takes = _takes
+    rig.agents.says["n2"] = EVACUATE
+    began, rounds = rig.time, 0
+    while not rig.cluster.nodes["n2"].tags:
+        before = len(rig.cluster.jobs)
+        rig.tick(EVERY)
+        rounds += len(rig.cluster.jobs) > before
+    return rig.time - began, rounds
+
+
+def _old(count: int) -> tuple[float, int]:
+    """Drain; each primary in turn; each mirror in turn; tag: one job a round."""
+    now = 0.0
+    cluster = SimulatedCluster.of(lambda: now, fleet(11), _instances(count), master="n1")
+    cluster.takes = _takes
+    rounds = 0
+    steps: list[Action] = [Drain("n2")]
+    steps += [MovePrimary(i.name, "n2", live=True) for i in _instances(count)]
+    free = [f"n{i}" for i in range(3, 12)]
+    steps += [
+        MoveSecondary(i.name, "n2", next(n for n in free if n != i.secondary))
+        for i in _instances(count)
+    ]
+    for number, action in enumerate(steps):
+        now += OLD_DELAY
+        (answer,) = cluster.submit([Submission(action, f"old:{number}")])
+        assert isinstance(answer, Accepted)
+        while cluster.results([answer.job])[answer.job].outcome is Outcome.RUNNING:
+            now += 1.0
+        rounds += 1
+    return now + OLD_DELAY, rounds + 1
+
+
+def _takes(action: Action) -> float:
+    return TAKES.get(type(action), 1.0)
+
+
+if __name__ == "__main__":
+    run(rows, __doc__)

@@ -1,0 +1,142 @@
+"""One poll in a process of its own, measured; `tests.bench.poll` starts it.
+
+python -m tests.bench.poller '["ours", {"1": 1000}, 1817, 5.0, false]'
+"""
+
+import asyncio
+import importlib
+import json
+import resource
+import secrets
+import sys
+import time
+from collections import Counter
+from typing import Any
+
+from nodeagent.maintd.decide import decide
+from nodeagent.maintd.poll import PollSettings, poll, remember, understand
+from nodeagent.model.ledger import Ledger, Policy
+from nodeagent.model.snapshot import Node, Observed, Snapshot
+from nodeagent.protocol.envelope import Key
+from nodeagent.protocol.look import Expected, Look, Seen, Silent, judge_answer
+
+CLUSTER = "bench.example"
+SECRET = b"0123456789abcdef0123456789abcdef01234567\n"
+TARGET = "/1/report/node/diagnose?salt="
+SEALING, HOLES, DRIPPING = 1, 2, 3
+NAMES = {SEALING: "node{:05}.bench.example", HOLES: "hole{:05}", DRIPPING: "drip{:05}"}
+
+
+def address(octet: int, number: int) -> str:
+    """Where `poll.c` has the agent of that number."""
+    place = number + 1
+    return f"127.{octet}.{place >> 8}.{place & 255}"
+
+
+def cluster(kinds: dict[int, int]) -> Snapshot:
+    """So many nodes of each kind."""
+    nodes = [
+        Node(NAMES[octet].format(n), f"uuid-{n:05}", address(octet, n))
+        for octet, count in kinds.items()
+        for n in range(count)
+    ]
+    return Snapshot(CLUSTER, {node.name: node for node in nodes})
+
+
+class Poller:
+    """Polls as told and notes what it costs."""
+
+    def __init__(self, how: str, settings: PollSettings) -> None:
+        self._how = how
+        self._settings = settings
+        self._key = Key(SECRET)
+        self.previous: dict[str, Seen] = {}
+        self.judged = 0.0  # when the last answer was
+
+    def now(self) -> int:
+        self.judged = time.monotonic()
+        return time.time_ns() // 1_000_000
+
+    async def look(self, snapshot: Snapshot) -> dict[str, Look]:
+        if self._how != "aiohttp":
+            return await poll(snapshot, self._key, self._settings, self.now, self.previous)
+        return await self._with_aiohttp(snapshot)
+
+    async def _with_aiohttp(self, snapshot: Snapshot) -> dict[str, Look]:
+        """As one would write it: a session, so many connections, a time limit for each."""
+        aiohttp: Any = importlib.import_module("aiohttp")
+        looks: dict[str, Look] = {}
+        gate = asyncio.Semaphore(256)  # its own limit gets slower with those who wait for it
+
+        async def one(session: Any, node: Node) -> None:
+            salt = secrets.token_hex(16)
+            try:
+                url = f"http://{node.address}:{self._settings.port}{TARGET}{salt}"
+                async with gate, session.get(url, allow_redirects=False) as answer:
+                    body = await answer.read()
+            except (aiohttp.ClientError, TimeoutError) as error:
+                looks[node.name] = Silent(str(error))
+                return
+            expected = Expected(snapshot.cluster, node.name, node.uuid, salt)
+            looks[node.name] = judge_answer(answer.status, body, self._key, expected, self.now())
+
+        async with aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, force_close=True),
+            timeout=aiohttp.ClientTimeout(total=None, sock_read=self._settings.seconds),
+        ) as session:
+            await asyncio.gather(*(one(session, node) for node in snapshot.nodes.values()))
+        return looks
+
+    async def measure(self, kinds: dict[int, int]) -> dict[str, float]:
+        """The well ones once, as a minute ago; then the poll that counts, and its decision."""
+        well, began = cluster({SEALING: kinds[SEALING]}), time.monotonic()
+        self.previous = remember({}, await self.look(well), well)
+        alone = time.monotonic() - began
+        snapshot = cluster(kinds)
+        if self._how == "newly":  # those who hang answered a minute ago, and are asked last
+            last = max(self.previous.values(), key=lambda look: look.report.time)
+            self.previous = {name: self.previous.get(name, last) for name in snapshot.nodes}
+        before, began = _used(), time.monotonic()
+        looks = await self.look(snapshot)
+        polled, cpu, judged = time.monotonic(), _used() - before, self.judged
+        diagnoses, doubts = understand(looks, self.now(), self._settings.oldest)
+        observed = Observed(snapshot, diagnoses, doubts)
+        decision = decide(Ledger(), observed, Policy(), self.now())
+        decided = time.monotonic()
+        kind = Counter(type(look).__name__ for look in looks.values())
+        assert not decision.ledger.intents
+        return {
+            "cpu_us": cpu / len(looks) * 1e6,
+            "alone": alone,
+            "wall": polled - began,
+            "last": judged - began,
+            "decide": decided - polled,
+            "peak": _peak_memory(),
+            "seen": kind["Seen"],
+            "silent": kind["Silent"],
+            "distrusted": kind["Distrusted"],
+        }
+
+
+def _used() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def _peak_memory() -> float:
+    """Bytes resident at the most; getrusage would count our parent's before we were executed."""
+    with open("/proc/self/status") as file:
+        line = next(line for line in file if line.startswith("VmHWM:"))
+    return int(line.split()[1]) * 1024
+
+
+def main() -> None:
+    """Measure what the first argument says; print it as JSON."""
+    how, kinds, port, seconds, tls = json.loads(sys.argv[1])
+    poller = Poller(how, PollSettings(port=port, seconds=seconds, tls=tls))
+    kinds = {int(octet): count for octet, count in kinds.items()}
+    print(json.dumps(asyncio.run(poller.measure(kinds))))
+
+
+if __name__ == "__main__":
+    main()

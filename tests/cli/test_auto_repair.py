@@ -1,0 +1,167 @@
+"""gnt-maint auto-repair, at the real socket of a whole coordinator; and what is served of it."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from nodeagent.cli import gnt_maint
+from nodeagent.maintd.inventory import InventorySettings
+from nodeagent.model.queue import RepairStep
+from tests.agent.place import safe_folder
+from tests.cli.live import Live
+from tests.cli.test_queue import ask, samples
+from tests.maintd.answering import serving
+from tests.maintd.test_entries import Mender, policy
+from tests.maintd.test_sabakan import answer, machine
+
+PLACE = "/1/queue/auto-repair"
+
+
+class Inventory:
+    """What the inventory says, and what it was asked with."""
+
+    def __init__(self) -> None:
+        self.says: tuple[int, bytes] = 200, answer(machine())
+        self.asked: list[Any] = []
+
+    def answer(self, _: object, body: bytes) -> tuple[int, bytes]:
+        self.asked.append(json.loads(body)["variables"])
+        return self.says
+
+
+@pytest.fixture
+def inventory() -> Inventory:
+    return Inventory()
+
+
+@pytest.fixture
+def live(inventory: Inventory) -> Iterator[Live]:
+    with safe_folder() as folder, serving(inventory.answer) as port:
+        rig = Mender(policy(RepairStep("try-1", watch_seconds=600)), heals="nothing")
+        rig.asks = InventorySettings(f"http://127.0.0.1:{port}/graphql")
+        rig.crash()
+        found = Live(rig, folder)
+        yield found
+        found.close()
+
+
+def run(live: Live, *words: str, code: int = 0, stdin: str = "") -> str:
+    """What it prints, or why it refuses."""
+    line = ["--socket", live.socket, "auto-repair", *words]
+    done = CliRunner().invoke(gnt_maint.cli, line, standalone_mode=False, input=stdin)
+    if isinstance(done.exception, click.ClickException):
+        assert done.exception.exit_code == code
+        return done.exception.format_message()
+    assert (done.exception, done.return_value) == (None, code)
+    return done.output
+
+
+def test_it_is_enabled_until_somebody_disables_it_and_that_survives(live: Live) -> None:
+    assert run(live, "is-enabled") == "true\n"
+    assert run(live, "disable") == "Automatic repair is disabled.\n"
+    live.rig.crash()
+    assert not live.rig.store.load().queue.auto_repair
+    assert run(live, "is-enabled", "--json") == "false\n"
+    assert json.loads(run(live, "enable", "--json")) == {"granted": True, "why": ""}
+    assert run(live, "is-enabled") == "true\n"
+
+
+def test_variables_are_kept_to_the_byte(live: Live, inventory: Inventory, tmp_path: Path) -> None:
+    assert "none have been set; these are used: {" in run(live, "get-variables", code=1)
+    text = '\r\n{ "having" :{"states":[ "UNREACHABLE"], "roles":["s\\u00e4", "sä"]}}\n\n'
+    file = tmp_path / "variables"
+    file.write_bytes(text.encode())
+    run(live, "set-variables", str(file))
+    live.tick(60)
+    assert inventory.asked[-1] == {"having": {"states": ["UNREACHABLE"], "roles": ["sä", "sä"]}}
+    assert live.rig.store.load().queue.variables == text
+    assert ask(live, "GET", f"{PLACE}/variables") == (200, text)
+    line = ["--socket", live.socket, "auto-repair", "get-variables"]
+    assert CliRunner().invoke(gnt_maint.cli, line).stdout_bytes == file.read_bytes()
+    run(live, "set-variables", "-", stdin='{"having":{"states":["UPDATING"]}}')
+    assert run(live, "get-variables") == '{"having":{"states":["UPDATING"]}}'
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("{}", "the variables: having.states must name states: healthy machines would"),
+        ('{"having":{"states":["SICK"]}}', 'the variables: having.states is ["SICK"]'),
+        ('{"having":{"states":["UNHEALTHY"]},"nothaving":{}}', 'unknown key "nothaving"'),
+        ("", "the variables: empty"),
+        ("{", "the variables: not JSON at line 1 column 2"),
+    ],
+)
+def test_variables_that_are_refused_change_nothing(live: Live, text: str, why: str) -> None:
+    assert why in run(live, "set-variables", "-", stdin=text, code=1)
+    assert live.rig.ledger.queue.variables == ""
+
+
+def test_a_file_that_cannot_be_read_is_named(live: Live, tmp_path: Path) -> None:
+    missing = str(tmp_path / "none")
+    assert run(live, "set-variables", missing, code=1) == f"{missing}: No such file or directory"
+
+
+@pytest.mark.parametrize("verb", ["enable", "disable"])
+def test_what_is_no_request(live: Live, verb: str) -> None:
+    status, text = ask(live, "POST", f"{PLACE}/{verb}", {"x": "y"})
+    assert (status, "unknown key" in text) == (400, True)
+
+
+def test_what_is_reported_is_shown_with_its_age(live: Live) -> None:
+    live.tick(60)
+    live.tick(20)
+    (source,) = json.loads(run(live, "show", "--json"))["sources"]
+    assert (source["name"], source["believed"], source["age"]) == ("sabakan", True, 20)
+    assert [(m["address"], m["operation"]) for m in source["machines"]] == [
+        ("10.0.0.9", "unreachable")
+    ]
+    shown = run(live, "show")
+    assert "The newest answer that was believed is 20 s old." in shown
+    assert "10.0.0.9  S1      r640  unreachable  rack 7" in shown
+
+
+def test_a_source_in_doubt_says_why(live: Live, inventory: Inventory) -> None:
+    live.tick(60)
+    inventory.says = 502, b"bad gateway"
+    live.tick(60, times=2)
+    (source,) = json.loads(run(live, "show", "--json"))["sources"]
+    why = 'it answers with HTTP status 502: "bad gateway"'
+    assert (source["believed"], source["why"], source["machines"]) == (False, why, None)
+    assert (source["age"], source["failures"]) == (120, 2)
+    assert f"no machine is reported: {why}" in run(live, "show")
+
+
+def test_disabled_nobody_is_asked(live: Live, inventory: Inventory) -> None:
+    run(live, "disable")
+    before = len(inventory.asked)
+    live.tick(60, times=3)
+    assert len(inventory.asked) == before
+    assert "no machine is reported: automatic repair is disabled" in run(live, "show")
+
+
+def test_metrics(live: Live, inventory: Inventory) -> None:
+    def told(name: str, label: str = '{source="sabakan"}') -> float | None:
+        value = samples(live).get(f"gnt_maint_{name}{label}")
+        return None if value is None else float(value)
+
+    live.tick(60)
+    live.tick(20)
+    assert told("auto_repair_enabled", "") == 1
+    assert (told("repair_source_up"), told("repair_source_machines")) == (1, 1)
+    assert (told("repair_source_age_seconds"), told("repair_source_failures_total")) == (20, 0)
+    assert told("repair_source_failed_timestamp_seconds") is None
+    inventory.says = 200, b""
+    live.tick(60, times=2)
+    assert (told("repair_source_up"), told("repair_source_machines")) == (0, None)
+    assert (told("repair_source_age_seconds"), told("repair_source_failures_total")) == (140, 2)
+    failed = told("repair_source_failed_timestamp_seconds")
+    assert failed == pytest.approx(live.rig.now() / 1000, abs=61)
+    run(live, "disable")
+    live.tick(60)
+    assert (told("auto_repair_enabled", ""), told("repair_source_up")) == (0, None)

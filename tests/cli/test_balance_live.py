@@ -1,0 +1,228 @@
+"""gnt-maint balance on a cluster that is there: asked through LUXI, and moved by maintd."""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.shell_completion import ShellComplete
+from click.testing import CliRunner
+
+from nodeagent.cli import gnt_maint
+from nodeagent.cli.maint import handover, options
+from nodeagent.cli.maint.reach import Where
+from nodeagent.cluster.simulated import SimulatedCluster
+from nodeagent.placement.textfile import parse
+from tests.cli.live import Live
+from tests.cli.test_balance import ALL, TWO, Done, hbal, ours, real
+from tests.maintd.rig import Rig, fleet, mirrored
+from tests.placement.luxid import Luxid, serving
+from tests.placement.test_live import told as as_told
+
+
+@real
+@pytest.mark.parametrize("seed", range(12))
+def test_what_hbal_makes_of_the_same_answers(seed: int, tmp_path: Path) -> None:
+    cluster = as_told(seed)
+    off = [node.name for node in cluster.nodes if node.offline]
+    luxid = Luxid(cluster, frozenset(off[::2]), hypervisor=("xen-pvm", "kvm")[seed % 2])
+    group = next(node.group for node in cluster.nodes)
+    with serving(luxid, str(tmp_path / "luxi")) as socket:
+        words = ["-G", group, *ALL]
+        theirs, mine = hbal(f"-L{socket}", *words), ours("--search", "exact", f"-L{socket}", *words)
+    assert theirs.code == 0 or "key " in theirs.err, theirs.err
+    assert mine.code == 0, mine.err
+    if theirs.code == 0:
+        assert mine == theirs
+
+
+def test_a_node_that_says_nothing_is_named_and_left_alone(tmp_path: Path) -> None:
+    luxid = Luxid(parse(TWO), silent=frozenset(["a.example"]))
+    with serving(luxid, str(tmp_path / "luxi")) as socket:
+        done = ours(f"-L{socket}")
+        found = json.loads(ours(f"-L{socket}", "--json").out)
+    assert done.err.startswith("gnt-maint: a.example does not say what it has free: what is on it")
+    assert "No solution found" in done.out
+    assert found["doubts"] == {"a.example": "a.example does not say what it has free"}
+
+
+def test_a_cluster_that_does_not_answer(tmp_path: Path) -> None:
+    done = ours(f"-L{tmp_path}/luxi")
+    assert done.code == 1
+    assert f"{tmp_path}/luxi" in done.err
+
+
+# --exec: a whole maintd over a simulated cluster, at a real socket.
+
+
+class Here:
+    """A simulated cluster in the place of the one at a LUXI socket."""
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._cluster = cluster
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._cluster, name)
+
+    def close(self) -> None:
+        """It goes on."""
+
+
+Run = Callable[..., Done]
+
+
+@pytest.fixture
+def live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Live]:
+    """Six nodes, of which two have all instances; rounds follow each other."""
+    places = (("n1", "n2"), ("n1", "n2"), ("n2", "n1"), ("n1", "n2"), ("n2", "n1"), ("n1", "n3"))
+    rig = Rig(fleet(), mirrored(*places))
+    monkeypatch.setattr(options, "ganeti", lambda path: Here(rig.cluster))
+    monkeypatch.setattr(handover, "EVERY", 0.02)
+    live = Live(rig, tmp_path)
+    ended = threading.Event()
+
+    def rounds() -> None:
+        while not ended.wait(0.02):
+            live.tick(1.0)
+
+    passing = threading.Thread(target=rounds)
+    passing.start()
+    yield live
+    ended.set()
+    passing.join()
+    live.close()
+
+
+@pytest.fixture
+def run(live: Live) -> Run:
+    return lambda *words: ours(*words, before=("--socket", live.socket))
+
+
+def places(live: Live) -> dict[str, tuple[str, str | None]]:
+    instances = live.rig.cluster.snapshot().instances.values()
+    return {one.name: (one.primary, one.secondary) for one in instances}
+
+
+def test_maintd_moves_what_was_found(live: Live, run: Run) -> None:
+    before = places(live)
+    done = run("--exec", "-l", "3")
+    assert done.code == 0, done
+    assert done.out.endswith("Done: 3 moves\n")
+    assert "of 3 moves begun" in done.err
+    moved = {name for name, place in places(live).items() if place != before[name]}
+    told_of = {line.split()[1] for line in done.out.splitlines() if " a=" in line}
+    assert moved == told_of
+    assert "Cluster score improved" in done.out
+
+
+def test_nothing_to_gain_is_nothing_to_do(live: Live, run: Run) -> None:
+    before = places(live)
+    assert "Nothing to do" in run("--exec", "-e", "100").out
+    assert places(live) == before
+
+
+def test_a_job_that_fails_ends_it_with_the_tag_to_remove(live: Live, run: Run) -> None:
+    live.rig.cluster.fails = lambda action: "no disk"
+    done = run("--exec", "-l", "2")
+    assert done.code == 1
+    assert "to go on, remove the tag maintd:balancefailed:" in done.err
+
+
+def test_what_is_not_where_it_should_be_is_told(
+    live: Live, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody has moved it back when maintd says that it is done."""
+    before = live.rig.cluster.snapshot()
+    monkeypatch.setattr(options.Options, "here", lambda self, where: before)
+    done = run("--exec", "-l", "1")
+    assert done.code == 1
+    assert "1 of 1 instances are not where they were to be: i" in done.err
+
+
+def test_another_cluster_s_maintd_is_asked_nothing(
+    live: Live, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = replace(live.rig.cluster.snapshot(), cluster="other.example")
+    monkeypatch.setattr(options.Options, "here", lambda self, where: other)
+    done = run("--exec", "-l", "1")
+    assert (done.code, done.out) == (1, "")
+    assert done.err.endswith(", and here is other.example")
+
+
+def test_a_dry_run_is_asked_nothing(live: Live, run: Run) -> None:
+    live.rig.engine.conduct = replace(live.rig.engine.conduct, dry=True)
+    assert run("--exec", "-l", "1").err == "maintd is on a dry run, and moves nothing"
+
+
+def test_without_maintd_nothing_is_searched(tmp_path: Path) -> None:
+    done = ours("--exec", before=("--socket", str(tmp_path / "none")))
+    assert done.code == 1
+    assert "maintd does not answer" in done.err
+
+
+def test_what_waits_says_for_what(live: Live, run: Run) -> None:
+    reach = Where(socket=live.socket).reach()
+    reach.change("POST", "/1/pause", {"scope": "cluster", "why": "the floor is wet"})
+    later = threading.Timer(1.0, reach.change, ["POST", "/1/resume", {"scope": "cluster"}])
+    later.start()
+    done = run("--exec", "-l", "1")
+    later.join()
+    assert done.code == 0, done
+    assert "0 of 1 moves begun, 0 jobs under way, " in done.err
+    assert "the floor is wet" in done.err
+
+
+def test_stop(live: Live, run: Run) -> None:
+    assert "nothing was asked for in group default" in run("--stop").err
+    assert "there is no group other" in run("--stop", "-G", "other").err
+    live.rig.cluster.takes = lambda action: 1000.0
+    one, other = (
+        {"instance": name, "from": ["n1", "n2"], "to": ["n2", "n1"]} for name in ("i1", "i2")
+    )
+    reach = Where(socket=live.socket).reach()
+    reach.change("POST", "/1/balance", {"group": "default", "moves": [one, other]})
+    assert run("--stop").out == "No more is begun in group default; jobs under way go on.\n"
+    assert reach.get("/1/balance")[0]["asked"] is None
+    assert places(live)["i2"] == ("n1", "n2")
+
+
+def test_the_groups_and_what_is_done_about_them(live: Live) -> None:
+    def looked(*words: str) -> str:
+        line = ["--socket", live.socket, "groups", *words]
+        return CliRunner().invoke(gnt_maint.cli, line, catch_exceptions=False).stdout
+
+    heads, row = looked().splitlines()
+    assert heads.split() == ["GROUP", "BALANCING", "SCORE", "MOVES", "JOBS", "WHAT"]
+    assert row.split() == ["default", "off", "-", "0", "0", "-"]
+    live.rig.cluster.fails = lambda action: "no disk"
+    moves = [{"instance": "i1", "from": ["n1", "n2"], "to": ["n2", "n1"]}]
+    reach = Where(socket=live.socket).reach()
+    reach.change("POST", "/1/balance", {"group": "default", "moves": moves})
+    while "remove the tag" not in (said := looked()):
+        time.sleep(0.02)
+    assert "remove the tag maintd:balancefailed:" in said
+    assert [one["group"] for one in json.loads(looked("--json"))] == ["default"]
+
+
+def test_exec_and_a_file_do_not_go_together(tmp_path: Path) -> None:
+    (tmp_path / "c").write_text(TWO)
+    assert "--exec moves what is here" in ours("-t", tmp_path / "c", "--exec").err
+    assert "opposites" in ours("--stop", "--exec").err
+    elsewhere = ours("--exec", before=("--url", "https://192.0.2.1"))
+    assert "--url is elsewhere, and the cluster that is asked is here" in elsewhere.err
+
+
+def test_a_shell_is_offered_groups_and_nodes(live: Live) -> None:
+    completing = ShellComplete(gnt_maint.cli, {}, "gnt-maint", "_X")
+    before = ["--socket", live.socket, "balance"]
+
+    def offered(option: str, text: str) -> list[str]:
+        return [item.value for item in completing.get_completions([*before, option], text)]
+
+    assert offered("-G", "") == ["default"]
+    assert offered("-O", "n") == [f"n{n}" for n in range(1, 7)]
+    assert offered("-O", "x") == []

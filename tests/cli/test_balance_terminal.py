@@ -1,0 +1,81 @@
+"""gnt-maint balance where somebody looks on: how far it is, and Ctrl-C."""
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.test_balance import FULL, NODE, TWO
+
+COMMAND = [sys.executable, "-m", "nodeagent.cli.gnt_maint", "balance"]
+
+
+@pytest.fixture
+def large(tmp_path: Path) -> Path:
+    """Sixty nodes, a quarter of which have all of 600 instances: seconds of work."""
+    file = tmp_path / "large"
+    nodes = "".join(NODE.format(f"n{n:02}", 9000 + n, 400_000 - 7 * n) for n in range(60))
+    instances = "".join(
+        f"i{n}|{64 + n % 37}|{100 + n % 91}|1|running|Y|n{n % 15:02}|n{(n * 7 + 1) % 15:02}|drbd|\n"
+        for n in range(600)
+        if n % 15 != (n * 7 + 1) % 15
+    )
+    file.write_text(f"{FULL}{nodes}\n{instances}\n")
+    return file
+
+
+def watched(*words: object, until: bytes = b"") -> tuple[int, str]:
+    """Run on a terminal, and press Ctrl-C once it has said so: its end, and all it said."""
+    master, slave = pty.openpty()
+    process = subprocess.Popen(
+        [*COMMAND, *map(str, words)],
+        stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
+        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "120"},
+    )  # fmt: skip
+    os.close(slave)
+    said, pressed = b"", not until
+    while True:
+        try:
+            part = os.read(master, 65536)
+        except OSError:
+            break
+        said += part
+        if not pressed and until in said:
+            pressed = True
+            os.killpg(process.pid, signal.SIGINT)
+    os.close(master)
+    assert pressed
+    return process.wait(30), said.decode().replace("\r\n", "\n")
+
+
+def test_a_line_tells_how_long_it_looks_yet(large: Path) -> None:
+    code, said = watched("-t", large, "--time", "2s")
+    assert code == 0
+    assert "looking for a better balance, 0 of 2 s" in said
+    assert "Cluster score improved from " in said
+
+
+def test_ctrl_c_takes_what_is_found_so_far(large: Path) -> None:
+    code, said = watched("-t", large, "--time", "10m", until=b"looking for a better balance, 1 of")
+    assert code == 0
+    assert "Cluster score improved from " in said
+    assert "Solution length=" in said
+    assert "s; more time may find more" in said
+
+
+def test_moves_that_are_printed_as_they_are_found_are_progress_enough(tmp_path: Path) -> None:
+    (tmp_path / "small").write_text(TWO)
+    code, said = watched("-t", tmp_path / "small", "--search", "exact")
+    assert code == 0
+    assert "\x1b" not in said
+    assert "  1. i" in said
+
+
+def test_without_a_terminal_nothing_is_said_of_progress(large: Path) -> None:
+    words = [*COMMAND, "-q", "-t", str(large), "--time", "1s"]
+    ran = subprocess.run(words, capture_output=True, text=True, timeout=100)
+    assert (ran.returncode, ran.stderr) == (0, "")

@@ -1,0 +1,140 @@
+"""The allocator as Ganeti runs it: a file, options after it, an answer or a line and exit 1."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from nodeagent import __version__
+from tests.placement.hail import HAIL, WHY_NOT
+from tests.placement.hbal import DATA
+
+TOP = Path(__file__).resolve().parents[2]
+ALONE = "from nodeagent.cli.iallocator import main; main()"
+ASKED = DATA / "hail-alloc-drbd.json"
+shared = pytest.mark.skipif(not DATA.exists(), reason="needs ../shared/htools beside the checkout")
+real = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
+
+
+def run(*words: object, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", ALONE, *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, input=stdin, cwd=TOP)
+
+
+@shared
+def test_ganetis_way_to_run_it() -> None:
+    """The options come after the file."""
+    done = run(ASKED, "--ignore-soft-errors")
+    assert done.returncode == 0
+    assert done.stderr == ""
+    told = json.loads(done.stdout)
+    assert list(told) == ["success", "info", "result"]
+    assert told["result"] == ["node2", "node1"]
+
+
+@shared
+def test_standard_input() -> None:
+    assert run("-", stdin=ASKED.read_text()).stdout == run(ASKED).stdout
+
+
+@shared
+@real
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["hail-alloc-drbd.json"],
+        ["hail-alloc-invalid-network.json"],
+        ["hail-alloc-twodisks.json", "--no-capacity-checks"],
+        ["hail-alloc-plain-tags.json", "--ignore-soft-errors"],
+        ["hail-alloc-dedicated-1.json", "--static-kvm-node-memory=0"],
+        ["hail-alloc-ext.json", "-t", "shared-n1-restriction.data"],
+        ["hail-alloc-ext.json", "-t", "shared-n1-restriction.data", "--no-capacity-checks"],
+        ["hail-alloc-drbd.json", "--text-data=partly-used.data"],
+        ["hail-alloc-drbd-restricted.json", "-t", "partly-used.data"],
+        [
+            "hail-alloc-drbd.json", "-t", "partly-used.data",
+            "--restrict-allocation-to=node-01,node-02,node-03",
+        ],
+        [
+            "hail-alloc-drbd-restricted.json", "-t", "partly-used.data",
+            "--restrict-allocation-to", "node-03,node-04",
+        ],
+        ["hail-alloc-drbd.json", "--ignore-dynu", "--mond=no"],
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_the_same_bytes_as_hail(options: list[str]) -> None:
+    ours = run(*(DATA / w if (DATA / w).exists() else _data(w) for w in options), "--as-hail")
+    words = [str(DATA / w) if (DATA / w).exists() else _data(w) for w in options]
+    theirs = subprocess.run([HAIL, *words], capture_output=True, text=True, timeout=60)
+    assert ours.returncode == theirs.returncode == 0, ours.stderr
+    assert ours.stdout == theirs.stdout
+
+
+def _data(word: str) -> str:
+    return word.replace("--text-data=", f"--text-data={DATA}/")
+
+
+@shared
+def test_bad_input_is_one_line_and_exit_1(tmp_path: Path) -> None:
+    file = tmp_path / "request"
+    for text, said in (
+        ("{", f"nodeagent-iallocator: {file}: is no JSON: Expecting property name"),
+        ("[" * 100_000, f"nodeagent-iallocator: {file}: is no JSON: "),
+        ("[]", f"nodeagent-iallocator: {file}: the request: is no object"),
+        ("{}", f"nodeagent-iallocator: {file}: request: is missing"),
+    ):
+        file.write_text(text)
+        done = run(file)
+        assert done.returncode == 1
+        assert done.stdout == ""
+        assert done.stderr.startswith(said)
+        assert done.stderr.count("\n") == 1
+    file.write_bytes(b"\xff{}")
+    assert run(file).stderr == f"nodeagent-iallocator: {file}: is not UTF-8 at byte 0\n"
+    missing = run(tmp_path / "none")
+    assert (missing.returncode, missing.stdout) == (1, "")
+    said = f"nodeagent-iallocator: {tmp_path}/none: No such file or directory\n"
+    assert missing.stderr == said
+    assert run(DATA / "hail-invalid-reloc.json").returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "one file is to be named, not 0"),
+        (["a", "b"], "one file is to be named, not 2"),
+        (["a", "--dance"], "there is no option --dance"),
+        (["a", "--ignore-soft-errors=yes"], "--ignore-soft-errors takes no value"),
+        (["a", "--mond=yes"], "--mond: load is not asked for"),
+        (["a", "--static-kvm-node-memory=much"], "--static-kvm-node-memory: 'much' is no whole"),
+        (["a", "--restrict-allocation-to="], "--restrict-allocation-to: '' names a node without"),
+        (["a", "-t"], "-t needs a value"),
+    ],
+)
+def test_usage(words: list[str], said: str) -> None:
+    done = run(*words)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"nodeagent-iallocator: {said}")
+
+
+def test_help_and_version() -> None:
+    assert run("--version").stdout == f"nodeagent-iallocator {__version__}\n"
+    told = run("-h").stdout
+    assert told.startswith("usage: nodeagent-iallocator FILE")
+    assert all(len(line) <= 100 for line in told.splitlines())
+
+
+def test_it_loads_little() -> None:
+    """Every question waits for it; arrays and command-line libraries are for others."""
+    script = "import sys, nodeagent.cli.iallocator; print(*sys.modules)"
+    command = [
+        sys.executable,
+        "-IS",
+        "-c",
+        f"import sys; sys.path.insert(0, {str(TOP)!r}); {script}",
+    ]
+    loaded = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+    assert not {"numpy", "click", "asyncio", "rich", "logging"} & set(loaded.split())

@@ -1,0 +1,139 @@
+"""What the manual pages of the master's half say, held against the commands and the settings."""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from nodeagent.cli import gnt_maint, maintd
+from nodeagent.maintd import daemon
+from nodeagent.maintd.settings import Settings, parse
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+# The daemon's own names for two settings of the policy.
+NAMES = {"unchecked": "ignore-consistency"}
+
+
+def plain(page: str) -> str:
+    """A manual page's text without what only marks it."""
+    words = re.sub(r"\\f[A-Z]|^\.[A-Z]+ ?", "", (DOCS / "man" / page).read_text(), flags=re.M)
+    bare = words.replace('" "', "").replace('"', "").replace("\\", "")
+    return re.sub(r" +(?=[ ,.])", "", bare)
+
+
+def commands() -> Iterator[tuple[str, click.Command]]:
+    yield from (("gnt-maint.8", command) for command in gnt_maint.cli.commands.values())
+    yield from (("maintd.8", command) for command in maintd.cli.commands.values())
+
+
+@pytest.mark.parametrize(("page", "command"), commands(), ids=lambda x: getattr(x, "name", ""))
+def test_every_command_with_every_option(page: str, command: click.Command) -> None:
+    chapter = plain(page).partition("\nCOMMANDS\n")[2].partition("\nEXIT STATUS\n")[0]
+    entry = re.search(rf"^{command.name}\b.*(\n(?!\n).*)*?(?=\n\n|\Z)", chapter, re.M)
+    assert entry, command.name
+    for parameter in command.params:
+        if isinstance(parameter, click.Option):
+            assert parameter.opts[0] in re.findall(r"--[a-z-]+", entry[0]), parameter.opts
+
+
+@pytest.mark.parametrize(
+    ("page", "group"), [("gnt-maint.8", gnt_maint.cli), ("maintd.8", maintd.cli)]
+)
+def test_every_option_of_all_commands(page: str, group: click.Group) -> None:
+    told = plain(page).partition("\nOPTIONS\n")[2].partition("\nCOMMANDS\n")[0]
+    for parameter in group.params:
+        assert parameter.opts[-1] in re.findall(r"--[a-z-]+", told)
+
+
+def test_every_exit_code_is_told() -> None:
+    told = plain("gnt-maint.8").partition("\nEXIT STATUS\n")[2].partition("\nEXAMPLES\n")[0]
+    codes = [int(code) for code in re.findall(r"^(\d+)$", told, re.M)]
+    assert codes == [0, 1, 2, 3, 4, 5, 64, 69, 70, 75, 78, 130]
+
+
+def keys() -> Iterator[tuple[str, str, Any]]:
+    settings = Settings()
+    for table in fields(settings):
+        values = getattr(settings, table.name)
+        if table.name == "webhooks":
+            continue  # a list of tables in [owners]
+        assert is_dataclass(values)
+        for field in fields(values):
+            if field.name in ("procedures", "constraints", "announcing", "priorities"):
+                continue  # a table of its own
+            name = NAMES.get(field.name, field.name.replace("_", "-"))
+            yield table.name, name, getattr(values, field.name)
+    for field in fields(settings.policy.procedures):
+        if field.name not in ("repair_procedures", "incidents"):
+            yield "queue", field.name, getattr(settings.policy.procedures, field.name)
+    for field in fields(settings.policy.announcing):
+        yield "owners", field.name, getattr(settings.policy.announcing, field.name)
+    for name, value in settings.policy.constraints.named().items():
+        yield "constraints", name, value
+
+
+SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+@pytest.mark.parametrize(("table", "key", "default"), keys())
+def test_every_setting_with_its_default(table: str, key: str, default: Any) -> None:
+    chapter = plain("maintd.toml.5").partition(f"\n[{table}]\n")[2].partition("\n[")[0]
+    entry = re.search(rf"^{key} \(([^)]*)[,;] ([^,;)]*)\)$", chapter, re.M)
+    assert entry, key
+    kind, told = entry[1], entry[2]
+    document: Any = {"true": True, "false": False, "empty": ""}.get(told, told)
+    if isinstance(document, str) and document.isdecimal():
+        document = int(document)
+    # Said in the file, the default changes nothing.
+    assert default == "" or parse({table: {key: document}}) == Settings(), (kind, told)
+
+
+def test_the_guide_tells_every_setting_of_the_policy() -> None:
+    guide = (DOCS / "maintaining.md").read_text().partition("\n## Settings\n")[2]
+    rows = set(re.findall(r"`([a-z-]+)`", "".join(re.findall(r"^\| (`.*?) \|", guide, re.M))))
+    assert rows == {key for table, key, _ in keys() if table == "policy"}
+
+
+def test_the_guide_to_http_has_every_resource() -> None:
+    told = (DOCS / "maintd-http.md").read_text().partition("\n| `GET /`")[2].partition("\n\n")[0]
+    resources = json.loads((Path(daemon.__file__).parent / "openapi.json").read_text())["paths"]
+    for path in resources:
+        words = path.replace("series/{name}", "series/NUMBER")
+        words = words.replace("{uuid}", "UUID").replace("{name}", "INSTANCE")
+        if words not in (
+            "/",
+            "/1",
+            "/1/",
+        ):  # the reporting protocol's own, of which there is no more
+            assert re.search(rf"`(GET |POST |DELETE )?{re.escape(words)}[`?]", told), path
+
+
+def test_the_guide_names_every_reason_to_hold() -> None:
+    """Each begins with, or has, words that stand in the guide's table."""
+    guide = (DOCS / "maintaining.md").read_text()
+    for words in (
+        "settling for", "storm brake:", "while in doubt: silent", "distrusted", "cooling down for",
+        "nodes in work:", "nodes of its group in work", "the node was worked on", "not again for",
+        "an earlier repair failed", "is the master node", "back into service", "too little room",
+        "cannot move: its disks", "cannot be found any more and its effect is not seen",
+        "waiting for job", "rebuilt from Ganeti", "names no command", "the vote is undecided",
+        "a dry run", "to be tried again in", "stands by no diagnosis yet", "waiting for it to last",
+        "is taking part in another repair", "can only be failed over", "paused by",
+        "is not balanced:", "from the group to go on", "has not answered since",
+    ):  # fmt: skip
+        assert words in guide, words
+        sources = Path(gnt_maint.__file__).parents[1] / "maintd"
+        assert any(_has(words, file) for file in sources.glob("*.py")), (
+            f"{words}: not said any more"
+        )
+
+
+def _has(words: str, file: Path) -> bool:
+    """Whether the source says it, in one text or in two that follow one another."""
+    text = re.sub(r'"\s*\n\s*f?"', "", file.read_text())
+    return words.partition(": ")[0] in text and words.rpartition(": ")[2] in text

@@ -1,0 +1,113 @@
+"""Command lines: what is wrong with one is one line, and the help is whole."""
+
+import ssl
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypeGuard
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from nodeagent.cli import gnt_maint, maintd, nodeagent
+
+COMMANDS = {"gnt-maint": gnt_maint.cli, "maintd": maintd.cli, "nodeagent": nodeagent.cli}
+MODULES = {name: f"nodeagent.cli.{name.replace('-', '_')}" for name in COMMANDS}
+USAGE = {"gnt-maint": 64, "maintd": 2, "nodeagent": 2}
+
+
+def run(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", MODULES[name], *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "said"),
+    [
+        ("nodeagent", ("frob",), "No such command 'frob'"),
+        ("nodeagent", ("--frob",), "No such option"),
+        ("nodeagent", ("report",), "Missing argument 'HOST' (see nodeagent report --help)"),
+        ("nodeagent", ("report", "--port", "0", "n1"), "Invalid value for '--port': 0 is not"),
+        ("nodeagent", ("commands", "more"), "Got unexpected extra argument (more)"),
+        ("maintd", ("frob",), "No such command 'frob' (see maintd --help)"),
+        ("maintd", ("run", "a\nb"), "Got unexpected extra argument (a b) (see maintd run --help)"),
+        ("maintd", ("run", "--no-voting"), "--no-voting lets two masters act at once: add"),
+        ("gnt-maint", ("frob",), "No such command 'frob' (see gnt-maint --help)"),
+    ],
+)
+def test_a_wrong_command_line_is_one_line(name: str, arguments: tuple[str, ...], said: str) -> None:
+    done = run(name, *arguments)
+    assert (done.returncode, done.stdout) == (USAGE[name], "")
+    assert done.stderr.startswith(f"{name}: {said}"), done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_without_a_command_the_help_is_shown(name: str) -> None:
+    done = run(name)
+    assert (done.returncode, done.stderr) == (USAGE[name], "")
+    assert done.stdout.startswith(f"Usage: {name} [OPTIONS] COMMAND [ARGS]...\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "verb"), [("nodeagent", "commands"), ("maintd", "check-config"), ("gnt-maint", "held")]
+)
+def test_settings_asked_for_by_name_must_be_there(name: str, verb: str, tmp_path: Path) -> None:
+    """A mistyped name would else stand for the defaults, and be called right."""
+    done = run(name, "-c", f"{tmp_path}/maintd.tmol", verb)
+    assert (done.returncode, done.stdout) == (78, "")
+    assert done.stderr == f"{name}: {tmp_path}/maintd.tmol: No such file or directory\n"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_no_line_of_the_list_of_commands_is_cut_off(name: str) -> None:
+    told = CliRunner().invoke(COMMANDS[name], ["--help"], terminal_width=80).output
+    listed = told.partition("\nCommands:\n")[2].partition("\n\n")[0].splitlines()
+    assert len(listed) >= len(COMMANDS[name].commands)
+    assert [line for line in listed if line.endswith("...")] == []
+
+
+def options() -> Iterator[tuple[str, click.Option]]:
+    for name, group in COMMANDS.items():
+        for command in group.commands.values():
+            yield from ((f"{name} {command.name}", p) for p in command.params if is_option(p))
+
+
+def is_option(parameter: click.Parameter) -> TypeGuard[click.Option]:
+    return isinstance(parameter, click.Option)
+
+
+@pytest.mark.parametrize(("command", "option"), options(), ids=lambda x: getattr(x, "name", str(x)))
+def test_every_option_says_what_it_does_and_what_it_takes(
+    command: str, option: click.Option
+) -> None:
+    """In words of the field: click's own would be TEXT and INTEGER RANGE."""
+    assert option.help, command
+    alone = option.is_flag or option.count
+    assert alone or option.metavar or isinstance(option.type, click.Choice), command
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_shell_completes_the_names_of_files(name: str) -> None:
+    group = COMMANDS[name]
+    given = [
+        *filter(is_option, group.params),
+        *(o for c, o in options() if c.startswith(f"{name} ")),
+    ]
+    files = [o for o in given if o.metavar in ("FILE", "PATH", "SOCKET")]
+    assert files
+    for option in files:
+        offered = option.type.shell_complete(click.Context(group), option, "a")
+        assert [item.type for item in offered] == ["file"], option.name
+
+
+def test_what_is_no_certificate_is_told_without_openssl_s_words(tmp_path: Path) -> None:
+    file = tmp_path / "pem"
+    file.write_text("none\n")
+    with pytest.raises(ssl.SSLError):
+        ssl.create_default_context(cafile=str(file))
+    done = run("gnt-maint", "--url", "https://127.0.0.1:1", "--ca", str(file), "held")
+    assert done.returncode == 78
+    assert done.stderr == f"gnt-maint: {file}: no certificate can be read: it holds none\n"

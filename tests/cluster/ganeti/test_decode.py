@@ -1,0 +1,454 @@
+"""Query answers as values; whatever is not as it should be is named."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nodeagent.cluster.ganeti import decode, jobqueue
+from nodeagent.cluster.ganeti.luxi import Refusal, one_line, refused
+from nodeagent.cluster.ganeti.opcodes import SOURCE
+from nodeagent.errors import MessageError
+from nodeagent.model.action import Drain
+from nodeagent.model.ledger import Intent, Ledger, Outcome, Result, Trail
+from nodeagent.model.snapshot import Capacity, Group, Instance, Node, Running, Size
+
+# As the real luxid 3.0.2 gives them.
+NODE = ["n1", "u1", "10.0.0.1", "g1", False, False, True, True, ["a:b"], 1, False, 1]
+DRBD = ["i1", "n1", ["n2"], "drbd", 128, 384, "up", [], False, 1, True, 1, [None], False, "kvm"]
+PLAIN = ["i2", "n1", [], "plain", 128, 256, "down", ["t"], False, 2, False, 3, [1, 2], True, "lxc"]
+GROUP = ["g1", "default", [], "preferred", {"vcpu-ratio": 4}]
+INFO = {"name": "c", "master": "n1", "tags": ["x"], "ipolicy": {"std": {}}, "more": 1}
+
+
+def answer(*rows: list[Any]) -> dict[str, Any]:
+    return {"fields": [], "data": [[[0, value] for value in row] for row in rows]}
+
+
+def nodes(*rows: list[Any]) -> list[decode.Row]:
+    return decode.table("node", decode.NODE, answer(*rows))
+
+
+def instances(*rows: list[Any]) -> list[decode.Row]:
+    return decode.table("instance", decode.INSTANCE, answer(*rows))
+
+
+def groups(*rows: list[Any]) -> list[decode.Row]:
+    return decode.table("group", decode.GROUP, answer(*rows))
+
+
+def put(row: list[Any], index: int, value: object) -> list[Any]:
+    return [*row[:index], value, *row[index + 1 :]]
+
+
+def test_rows_of_a_real_cluster() -> None:
+    (node,) = map(decode.node, nodes(NODE))
+    assert node == Node(
+        "n1", "u1", "10.0.0.1", "g1", tags=frozenset({"a:b"}), candidate=True, vm_capable=True
+    )
+    first, second = map(decode.instance, instances(DRBD, PLAIN))
+    assert first == Instance("i1", "n1", "n2", "drbd", 128, 384, hypervisor="kvm")
+    assert second == Instance(
+        "i2", "n1", None, "plain", 128, 256, running=False, tags=frozenset({"t"}),
+        vcpus=2, auto_balance=False, spindle_use=3, spindles=3, always_failover=True,
+        hypervisor="lxc",
+    )  # fmt: skip
+    group = Group("g1", "default", allocation="preferred", policy='{"vcpu-ratio":4}')
+    assert [decode.group(row) for row in groups(GROUP)] == [group]
+
+
+def test_a_nodes_disks_and_processors() -> None:
+    (node,) = map(decode.node, nodes([*NODE[:9], 4, True, 1.25]))
+    assert (node.spindles, node.exclusive, node.speed) == (4, True, 1.25)
+
+
+def test_a_forthcoming_instance_is_not_there_yet() -> None:
+    unplaced = ["i3", "", None, "plain", *[None] * 4, True, *[None] * 6]
+    placed = put(put(PLAIN, 0, "i4"), 8, True)
+    rows = instances(PLAIN, unplaced, placed)
+    seen = decode.snapshot(INFO, nodes(NODE), rows, groups(GROUP))
+    assert (set(seen.instances), set(seen.forthcoming)) == ({"i2"}, {"i4"})
+
+
+@pytest.mark.parametrize(
+    ("said", "spindles"), [([], 0), ([2], 2), ([1, None], None), (None, None), ([True], None)]
+)
+def test_an_instances_own_disks(said: object, spindles: int | None) -> None:
+    (row,) = instances(put(PLAIN, 12, said))
+    assert decode.instance(row).spindles == spindles
+
+
+@pytest.mark.parametrize(
+    ("row", "fault"),
+    [
+        (put(NODE, 0, None), 'node field name is "None"; it must be a text'),
+        (put(NODE, 1, ""), 'node field uuid of "n1" is ""; it must be a text'),
+        (put(NODE, 4, "N"), 'node field drained of "n1" is "N"; it must be true or false'),
+        (put(NODE, 5, 1), 'node field offline of "n1" is "1"; it must be true or false'),
+        (put(NODE, 8, "a"), 'node field tags of "n1" is "a"; it must be a list of texts'),
+        (put(NODE, 8, [1]), 'node field tags of "n1" is "[1]"; it must be a list of texts'),
+        (put(NODE, 11, "1"), 'node field ndp/cpu_speed of "n1" is "1"; it must be a number'),
+    ],
+)
+def test_a_bad_node_row_names_its_field(row: list[Any], fault: str) -> None:
+    with pytest.raises(MessageError) as caught:
+        decode.node(nodes(row)[0])
+    assert str(caught.value) == fault
+
+
+@pytest.mark.parametrize("others", [[], ["n2", "n3"]])
+def test_one_that_is_mirrored_nowhere_does_not_hide_the_others(others: list[str]) -> None:
+    (row,) = instances(put(DRBD, 2, others))
+    found = decode.instance(row)
+    assert (found.secondary, found.shared) == (None, False)
+
+
+@pytest.mark.parametrize(
+    ("row", "fault"),
+    [
+        (put(DRBD, 4, -1), "be/maxmem"),
+        (put(DRBD, 4, True), "be/maxmem"),
+        (put(DRBD, 5, 1.5), "disk_usage"),
+        (put(DRBD, 8, None), "forthcoming"),
+        (put(DRBD, 9, None), "be/vcpus"),
+        (put(DRBD, 10, 1), "be/auto_balance"),
+        (put(DRBD, 13, None), "be/always_failover"),
+        (put(DRBD, 14, 1), "hypervisor"),
+    ],
+)
+def test_a_bad_instance_row_names_its_field(row: list[Any], fault: str) -> None:
+    with pytest.raises(MessageError, match=fault):
+        decode.snapshot(INFO, nodes(NODE), instances(row), groups(GROUP))
+
+
+@pytest.mark.parametrize(
+    ("state", "running", "offline"),
+    [("up", True, False), ("down", False, False), ("offline", False, True)],
+)
+def test_what_an_instances_administrator_wants_of_it(
+    state: str, running: bool, offline: bool
+) -> None:
+    found = decode.instance(instances(put(DRBD, 6, state))[0])
+    assert (found.running, found.offline) == (running, offline)
+
+
+@pytest.mark.parametrize("status", [1, 2, 3, 4, 9])
+def test_a_field_without_a_value_is_named(status: int) -> None:
+    said = answer(NODE)
+    said["data"][0][1] = [status, None]
+    (row,) = decode.table("node", decode.NODE, said)
+    with pytest.raises(MessageError, match=rf"field uuid of \"n1\" is missing \(status {status}\)"):
+        decode.node(row)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        None,
+        [],
+        "data",
+        {},
+        {"data": None},
+        {"data": [None]},
+        {"data": [[[0, "n1"]]]},
+        {"data": [["n1"] * len(NODE)]},
+        {"data": [[[0]] * len(NODE)]},
+    ],
+)
+def test_no_table_is_said(said: object) -> None:
+    with pytest.raises(MessageError):
+        decode.table("node", decode.NODE, said)
+
+
+json = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=6,
+)
+
+
+def rows_of(fields: Sequence[str]) -> st.SearchStrategy[list[list[Any]]]:
+    return st.lists(st.lists(json, min_size=len(fields), max_size=len(fields)), max_size=2)
+
+
+@given(rows_of(decode.NODE), rows_of(decode.INSTANCE), rows_of(decode.GROUP), json)
+def test_whatever_is_answered_is_read_or_named(
+    some: list[list[Any]], others: list[list[Any]], more: list[list[Any]], info: object
+) -> None:
+    with suppress(MessageError):
+        decode.snapshot(info, nodes(*some), instances(), groups())
+    with suppress(MessageError):
+        decode.snapshot(INFO, nodes(NODE), instances(*others), groups(GROUP))
+    with suppress(MessageError):
+        decode.snapshot(INFO, nodes(NODE), instances(), groups(GROUP, *more))
+
+
+@given(rows_of(decode.CAPACITY), rows_of(decode.RUNNING))
+def test_whatever_nodes_say_is_read_or_named(
+    some: list[list[Any]], others: list[list[Any]]
+) -> None:
+    with suppress(MessageError):
+        decode.capacity(decode.table("node", decode.CAPACITY, answer(*some)))
+    with suppress(MessageError):
+        decode.running(decode.table("instance", decode.RUNNING, answer(*others)))
+
+
+@given(json, json, json, json)
+def test_whatever_a_job_is_it_is_read_or_named(
+    ops: object, status: object, statuses: object, said: object
+) -> None:
+    (row,) = decode.table(
+        "job", jobqueue.TRAIL, answer([7, status, False, statuses, said, ops, [1, 2], None])
+    )
+    try:
+        jobqueue.trail(row)
+        jobqueue.result(row)
+    except MessageError:
+        assert status not in ("success", "error")
+    jobqueue.reasons(row)
+    jobqueue.unread([row])
+
+
+def test_a_whole_snapshot() -> None:
+    two = put(put(NODE, 0, "n2"), 1, "u2")
+    seen = decode.snapshot(INFO, nodes(NODE, two), instances(DRBD, PLAIN), groups(GROUP))
+    assert (seen.cluster, seen.master, seen.tags) == ("c", "n1", frozenset({"x"}))
+    assert (set(seen.nodes), set(seen.instances), set(seen.groups)) == (
+        {"n1", "n2"},
+        {"i1", "i2"},
+        {"g1"},
+    )
+
+
+@pytest.mark.parametrize(
+    ("info", "instance", "group", "fault"),
+    [
+        (INFO, DRBD, GROUP, "instance i1 is on node n2, which is not among the nodes"),
+        (INFO, PLAIN, put(GROUP, 0, "g2"), "node n1 is in group g1"),
+        ({**INFO, "master": "n9"}, PLAIN, GROUP, "the master 'n9' is not among the nodes"),
+        ({**INFO, "tags": [1]}, PLAIN, GROUP, "cluster field tags"),
+        ({"name": "c"}, PLAIN, GROUP, "cluster fields"),
+    ],
+)
+def test_parts_that_do_not_fit_are_no_snapshot(
+    info: object, instance: list[Any], group: list[Any], fault: str
+) -> None:
+    with pytest.raises(MessageError, match=fault):
+        decode.snapshot(info, nodes(NODE), instances(instance), groups(group))
+
+
+def test_capacity_without_those_that_do_not_say() -> None:
+    size = [[0, 1000], [0, 50], [0, 2000], [0, 8], [0, 1], [0, 2], [0, 1]]
+    silent, offline = [[2, None]] * 9, [[4, None]] * 9
+    nowhere = [[0, 100], [2, None], [0, 1000], [0, 50], [2, None], [0, 8], [0, 1]]
+    said = {
+        "data": [
+            [[0, "n1"], [0, 100], [0, 200], *size],
+            [[0, "n2"], *silent],
+            [[0, "n3"], *offline],
+            [[0, "n4"], *nowhere, [2, None], [2, None]],
+            [[0, "n5"], [0, 100], [0, 200], *silent[2:]],
+            [[0, "n6"], [0, 100], [0, 200], [0, 1000], [0, -50], *size[2:]],
+        ]
+    }
+    rows = decode.table("node", decode.CAPACITY, said)
+    assert decode.capacity(rows) == {
+        "n1": Capacity(100, 200, Size(1000, 50, 2000, 8, 1, 2, 1)),
+        "n4": Capacity(100, 0, Size(1000, 50, 0, 8)),
+        "n5": Capacity(100, 200),
+        "n6": Capacity(100, 200),
+    }
+
+
+def test_what_runs_and_what_may() -> None:
+    said = {
+        "data": [
+            [[0, "i1"], [0, "running"], [0, 100]],
+            [[0, "i2"], [0, "ADMIN_down"], [3, None]],
+            [[0, "i3"], [0, "ERROR_nodedown"], [2, None]],
+        ]
+    }
+    assert decode.running(decode.table("instance", decode.RUNNING, said)) == {
+        "i1": Running("running", 100),
+        "i2": Running("ADMIN_down"),
+        "i3": Running("ERROR_nodedown"),
+    }
+
+
+FAILED = ["OpPrereqError", ["Tag(s) 'gone' not found", "unknown_entity"]]
+SKIPPED = ["OpExecError", ["Preceding opcode failed"]]
+NO_MEMORY = (
+    "Not enough memory on node n2 for starting instance i: needed {} MiB, available 8000 MiB"
+)
+
+
+@pytest.mark.parametrize(
+    ("status", "statuses", "said", "result"),
+    [
+        ("queued", ["queued"], [None], Result(Outcome.RUNNING, "queued")),
+        ("waiting", ["waiting"], [None], Result(Outcome.RUNNING, "waiting")),
+        ("running", ["running"], [None], Result(Outcome.RUNNING, "running")),
+        ("canceling", ["canceling"], [None], Result(Outcome.RUNNING, "canceling")),
+        ("success", ["success"], [None], Result(Outcome.SUCCESS)),
+        ("error", ["error"], [FAILED], Result(Outcome.ERROR, "Tag(s) 'gone' not found")),
+        (
+            "error",
+            ["success", "error", "error"],
+            [None, FAILED, SKIPPED],
+            Result(Outcome.ERROR, "Tag(s) 'gone' not found"),
+        ),
+        (
+            "error",
+            ["success", "error", "error"],
+            [None, ["OpPrereqError", [NO_MEMORY.format(2**40), "insufficient_resources"]], SKIPPED],
+            Result(Outcome.ERROR, "its primary node is not offline any more: nothing was done"),
+        ),
+        (
+            "error",
+            ["error"],
+            [["OpPrereqError", [NO_MEMORY.format(9000), "insufficient_resources"]]],
+            Result(Outcome.ERROR, NO_MEMORY.format(9000)),
+        ),
+        ("error", ["error"], [["JobLost", []]], Result(Outcome.ERROR, "JobLost")),
+        ("error", ["error"], ["a\n  b\x1b"], Result(Outcome.ERROR, "a b?")),
+        ("error", None, None, Result(Outcome.ERROR, "the job failed and does not say why")),
+        (
+            "canceled",
+            ["canceled"],
+            [None],
+            Result(Outcome.ERROR, "the job was canceled, by hand or by a job filter"),
+        ),
+    ],
+)
+def test_how_a_job_stands(status: str, statuses: object, said: object, result: Result) -> None:
+    rows = decode.table("job", jobqueue.RESULT, answer([7, status, True, statuses, said]))
+    assert jobqueue.results(["7"], rows) == {"7": result}
+
+
+def test_what_others_are_at_work_on() -> None:
+    ops = [
+        (1, [{"OP_ID": "OP_INSTANCE_FAILOVER", "instance_name": "web", "reason": []}]),
+        (2, [{"OP_ID": "OP_INSTANCE_MIGRATE", "instance_name": "ours", "reason": [OURS]}]),
+        (3, [{"OP_ID": "OP_TAGS_SET", "kind": "instance", "name": "tagged"}]),
+        (4, [{"OP_ID": "OP_NODE_MIGRATE", "node_name": "n1"}]),
+        (5, [{"OP_ID": "OP_NODE_SET_PARAMS", "node_name": "n2"}]),
+        (6, [{"OP_ID": "OP_INSTANCE_QUERY_DATA", "instance_name": "seen"}]),
+        (7, [{"OP_ID": "OP_TEST_DELAY"}, {"OP_ID": "OP_INSTANCE_REBOOT", "instance_name": "web"}]),
+        (8, None),
+        (9, [None, {"OP_ID": "OP_BACKUP_EXPORT", "instance_name": "db"}]),
+    ]
+    rows = decode.table("job", jobqueue.BUSY, {"data": [[[0, n], [0, said]] for n, said in ops]})
+    assert jobqueue.busy(rows) == {"web": "1", "n1": "4", "db": "9"}
+
+
+OURS = [SOURCE, "maintd:7", 1]
+
+
+def test_vanished_jobs_are_lost() -> None:
+    gone = {"data": [[[0, 7], [3, None], [3, None], [3, None], [3, None]]]}
+    rows = decode.table("job", jobqueue.RESULT, gone)
+    lost = jobqueue.results(["7", "8"], rows)
+    assert {job: result.outcome for job, result in lost.items()} == {
+        "7": Outcome.LOST,
+        "8": Outcome.LOST,
+    }
+
+
+def job(*entries: object, op: str = "OP_NODE_SET_PARAMS") -> decode.Row:
+    ops = [{"OP_ID": op, "node_name": "n1", "drained": True, "reason": list(entries)}]
+    row = [
+        7,
+        "success",
+        False,
+        ["success"],
+        [None],
+        ops,
+        [1_795_193_205, 444_267],
+        [1_795_193_206, 1000],
+    ]
+    return decode.table("job", jobqueue.TRAIL, answer(row))[0]
+
+
+OWN = "7b1cb7c2-0c8e-5b8e-9d55-0d4a5f6a1b2c:1.2"
+
+
+@pytest.mark.parametrize(
+    ("source", "text", "ours"),
+    [
+        ("gnt:daemon:maintd", OWN, True),
+        ("gnt:daemon:maintd", "maintd:1.2", True),
+        ("gnt:daemon:maintd", f"autorepair:{OWN}", True),
+        ("gnt:user", f"autorepair:{OWN}", True),
+        ("gnt:user", OWN, True),
+        ("gnt:user", "maintd:1.2", True),
+        ("gnt:user", "because I say so", False),
+        ("gnt:user", "maintd: because", False),
+        ("gnt:client:gnt-node", OWN, False),
+    ],
+)
+def test_whose_job_it_is(source: str, text: str, ours: bool) -> None:
+    found = jobqueue.trail(job(["gnt:opcode:x", "job=7;index=0", 1], [source, text, 2]))
+    times = 1_795_193_205_444, 1_795_193_206_001
+    expected = Trail("7", text, Drain("n1"), Result(Outcome.SUCCESS), *times)
+    assert found == (expected if ours else None)
+
+
+def test_a_job_of_ours_that_we_cannot_order_has_no_action() -> None:
+    found = jobqueue.trail(job(["gnt:daemon:maintd", OWN, 1], op="OP_NODE_POWERCYCLE"))
+    assert found is not None
+    assert found.action is None
+
+
+@pytest.mark.parametrize(
+    ("said", "refusal"),
+    [
+        (
+            ["OpPrereqError", ["no\nsuch node", "wrong_input"]],
+            Refusal("OpPrereqError", "no such node"),
+        ),
+        (["GenericError", ["Queue drained"]], Refusal("GenericError", "Queue drained")),
+        (["JobLost", ["Can't load job file"]], Refusal("JobLost", "Can't load job file")),
+        (["JobLost", []], Refusal("JobLost", "JobLost")),
+        (["JobLost"], Refusal("JobLost", "JobLost")),
+        ("Failed to parse request: x", Refusal("", "Failed to parse request: x")),
+        (None, Refusal("", "null")),
+        ([7], Refusal("", "[7]")),
+    ],
+)
+def test_how_luxid_refuses(said: object, refusal: Refusal) -> None:
+    assert refused(said) == refusal
+
+
+@given(json)
+def test_somebody_elses_words_are_one_printable_line(said: object) -> None:
+    line = one_line(said)
+    assert line.isprintable()
+    assert len(line) <= 400
+
+
+UUID = "00000003-0000-4000-8000-000000000000"
+
+
+@pytest.mark.parametrize(
+    "owned",
+    [
+        {"incident": UUID},
+        {"repair": UUID},
+        {"group": UUID},
+        {"entry": "queue:3:empty"},
+        {"window": UUID},
+        {},
+    ],
+    ids=lambda owned: next(iter(owned), "nobody"),
+)
+def test_a_job_is_known_as_ours_whomever_it_was_for_through_rapi_too(
+    owned: dict[str, str],
+) -> None:
+    ledger = Ledger().promise(owned.pop("incident", ""), "n1", Drain("n1"), 1, **owned)
+    intent: Intent = ledger.intents[-1]
+    ops = [{"reason": [["gnt:user", intent.reason, 1], ["gnt:opcode:node_set_params", "x", 2]]}]
+    (row,) = decode.table("job", ("ops",), answer([ops]))
+    assert jobqueue.reasons(row) == [intent.reason]

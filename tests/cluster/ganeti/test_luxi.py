@@ -1,0 +1,387 @@
+"""The LUXI client and its backend against a server that misbehaves."""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+
+from nodeagent.cluster.backend import Accepted, NotTaken, Submission
+from nodeagent.cluster.ganeti.backend import GanetiCluster
+from nodeagent.cluster.ganeti.deadline import Late, Unsent
+from nodeagent.cluster.ganeti.luxi import Luxi, Refusal
+from nodeagent.errors import Unavailable
+from nodeagent.model.action import Drain, Retag, RunCommand, Scope
+from nodeagent.model.snapshot import Capacity, Running, Size
+from tests.cluster.ganeti.scripted import (
+    Behave,
+    Scripted,
+    drip,
+    half,
+    hang_up,
+    luxid,
+    never,
+    raw,
+    reset,
+    says,
+)
+
+Serve: TypeAlias = Callable[..., AbstractContextManager[Scripted]]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    return str(tmp_path / "q")
+
+
+@pytest.fixture
+def luxi(path: str) -> Iterator[Luxi]:
+    client = Luxi(path, connect=0.5, seconds=0.5, most=10_000)
+    yield client
+    client.close()
+
+
+def test_one_connection_serves_many_calls(path: str, luxi: Luxi) -> None:
+    with luxid(path, says(1), says(["ü\3", None]), says({})) as server:
+        assert [luxi.call("A", []), luxi.call("B", ["ü\3"]), luxi.call("C", [])] == [
+            1,
+            ["ü\3", None],
+            {},
+        ]
+        assert server.connections == 1
+        assert server.requests[1] == {"method": "B", "args": ["ü\3"]}
+
+
+def test_an_answer_garbled_by_somebodys_tag_is_read(path: str) -> None:
+    """luxid 3.0.2 writes the letter of a tag as one byte, and every answer holds all tags."""
+    with luxid(path, raw(b'{"success":true,"result":["caf\xe9"]}\3')):
+        assert Luxi(path).ask("QueryTags", []) == ["café"]
+
+
+ANSWER = b'{"success":true,"result":7}\3'
+
+
+@pytest.mark.parametrize(
+    ("behave", "why"),
+    [
+        pytest.param(hang_up, "closed before the answer", id="accept, then drop"),
+        pytest.param(reset, "lost|closed before", id="reset"),
+        pytest.param(half(ANSWER[:-1]), "closed before the answer", id="no end"),
+        pytest.param(half(b""), "closed before the answer", id="empty"),
+        pytest.param(raw(b"\3"), "not JSON", id="nothing but the end"),
+        pytest.param(raw(b"garbage\3"), "not JSON", id="garbage"),
+        pytest.param(raw(b"\xff\xfe\3"), "not JSON", id="not UTF-8"),
+        pytest.param(raw(b"[" * 5000 + b"\3"), "not JSON", id="deep"),
+        pytest.param(raw(b"[]\3"), "does not say whether", id="no object"),
+        pytest.param(raw(b'{"success":1,"result":1}\3'), "does not say whether", id="success 1"),
+        pytest.param(raw(b'{"success":true}\3'), "no result", id="no result"),
+        pytest.param(raw(ANSWER + ANSWER), "more than one answer", id="two answers"),
+        pytest.param(raw(ANSWER + b" "), "more than one answer", id="one and a bit"),
+        pytest.param(raw(b"x" * 10_001), "larger than 10000 bytes", id="huge"),
+        pytest.param(never, "within 0.5 s", id="never"),
+        pytest.param(drip(ANSWER, 0.1), "within 0.5 s", id="drips past the deadline"),
+    ],
+)
+def test_an_answer_that_is_none_is_in_doubt_and_the_next_call_is_sound(
+    path: str, luxi: Luxi, behave: Behave, why: str
+) -> None:
+    with luxid(path, behave, says("sound")) as server:
+        began = time.monotonic()
+        with pytest.raises(Unavailable, match=why) as caught:
+            luxi.call("A", [])
+        assert time.monotonic() - began < 2
+        assert not isinstance(caught.value, Unsent)
+        assert "\n" not in str(caught.value)
+        assert luxi.call("B", []) == "sound"
+        assert server.connections == 2, "no late answer is taken for another's"
+
+
+def test_an_answer_in_pieces(path: str, luxi: Luxi) -> None:
+    with luxid(path, drip(ANSWER, 0.001)):
+        assert luxi.call("A", []) == 7
+
+
+@pytest.mark.parametrize(
+    ("result", "refusal"),
+    [
+        (["OpPrereqError", ["text", "wrong_input"]], Refusal("OpPrereqError", "text")),
+        (["GenericError", ["Queue drained"]], Refusal("GenericError", "Queue drained")),
+        (["JobLost", ["Can't load job file"]], Refusal("JobLost", "Can't load job file")),
+        ("Failed to parse request: no", Refusal("", "Failed to parse request: no")),
+    ],
+)
+def test_refusals_are_values_and_to_a_question_unavailable(
+    path: str, luxi: Luxi, result: object, refusal: Refusal
+) -> None:
+    with luxid(path, says(result, success=False)):
+        assert luxi.call("A", []) == refusal
+        with pytest.raises(Unavailable, match=f"is refused: {refusal.why}"):
+            luxi.ask("A", [])
+
+
+def test_after_an_error_of_its_own_luxid_is_not_asked_on_the_same_connection(
+    path: str, luxi: Luxi
+) -> None:
+    def refuse(connection: object, _: object) -> bool:
+        says("Failed to parse request: no", success=False)(connection, _)  # type: ignore[arg-type]
+        return True
+
+    with luxid(path, refuse, says(1)) as server:
+        assert isinstance(luxi.call("A", []), Refusal)
+        assert luxi.call("B", []) == 1
+        assert server.connections == 2
+
+
+def test_nobody_there_is_unsent(path: str, luxi: Luxi) -> None:
+    with pytest.raises(Unsent, match="No such file"):
+        luxi.call("A", [])
+    with luxid(path, says(1)):
+        pass
+    with pytest.raises(Unsent, match="refused"):
+        luxi.call("A", [])
+
+
+def test_a_server_that_takes_nothing_is_unsent(path: str) -> None:
+    """A request too large for the socket's buffer, and nobody reads it."""
+    import socket
+
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen(1)
+        luxi = Luxi(path, seconds=0.3)
+        with pytest.raises(Unsent, match=r"takes no request within 0\.3 s"):
+            luxi.call("A", ["x" * 2_000_000])
+        luxi.close()
+
+
+def test_what_is_no_json_is_never_sent(path: str, luxi: Luxi) -> None:
+    with luxid(path, says(1)) as server:
+        with pytest.raises(Unsent):
+            luxi.call("A", [float("nan")])
+        assert not server.requests
+
+
+def test_a_connection_closed_meanwhile_is_opened_anew(path: str, luxi: Luxi) -> None:
+    def answer_and_close(connection: object, _: object) -> bool:
+        says(1)(connection, _)  # type: ignore[arg-type]
+        return True
+
+    with luxid(path, answer_and_close, says(2)) as server:
+        assert luxi.call("A", []) == 1
+        time.sleep(0.05)
+        assert luxi.call("B", []) == 2
+        assert [request["method"] for request in server.requests] == ["A", "B"]
+
+
+def test_words_nobody_asked_for_are_not_the_next_answer(path: str, luxi: Luxi) -> None:
+    def answer_twice_slowly(connection: object, _: object) -> None:
+        says("first")(connection, _)  # type: ignore[arg-type]
+        time.sleep(0.05)
+        says("stray")(connection, _)  # type: ignore[arg-type]
+
+    with luxid(path, answer_twice_slowly, says("second")):
+        assert luxi.call("A", []) == "first"
+        time.sleep(0.15)
+        assert luxi.call("B", []) == "second"
+
+
+def test_calls_of_several_threads_do_not_mix(path: str, luxi: Luxi) -> None:
+    def echo(connection: object, request: dict[str, object]) -> None:
+        says(request["args"])(connection, request)  # type: ignore[arg-type]
+
+    wrong: list[object] = []
+
+    def ask(number: int) -> None:
+        for i in range(20):
+            if luxi.call("A", [number, i]) != [number, i]:
+                wrong.append((number, i))
+
+    with luxid(path, echo):
+        threads = [threading.Thread(target=ask, args=[n]) for n in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert not wrong
+
+
+# The backend.
+
+
+@pytest.fixture
+def cluster(path: str) -> Iterator[GanetiCluster]:
+    found = GanetiCluster(path, seconds=0.5, asking=1.0, clock=lambda: 5)
+    yield found
+    found.close()
+
+
+BATCH = [Submission(Drain("n1"), "maintd:1"), Submission(Drain("n2"), "maintd:2", after="7")]
+
+
+def test_a_batch_is_one_request(path: str, cluster: GanetiCluster) -> None:
+    with luxid(path, says([[True, 8], [False, "no\nroom"]])) as server:
+        assert cluster.submit(BATCH) == [Accepted("8"), NotTaken("no room")]
+        (request,) = server.requests
+        assert request["method"] == "SubmitManyJobs"
+        (jobs,) = request["args"]
+        assert [job[0]["reason"] for job in jobs] == [
+            [["gnt:daemon:maintd", "maintd:1", 5]],
+            [["gnt:daemon:maintd", "maintd:2", 5]],
+        ]
+        assert [job[0].get("depends") for job in jobs] == [None, [[7, ["success"]]]]
+
+
+def test_what_is_no_job_is_not_sent_and_the_answers_keep_their_places(
+    path: str, cluster: GanetiCluster
+) -> None:
+    batch = [
+        Submission(RunCommand("n1", "fix", ""), "a"),
+        BATCH[0],
+        Submission(Retag(Scope.NODE, "n"), "b"),
+    ]
+    with luxid(path, says([[True, 8]])) as server:
+        first, second, third = cluster.submit(batch)
+        assert (type(first), second, type(third)) == (NotTaken, Accepted("8"), NotTaken)
+        assert cluster.submit(batch[:1])[0] == first
+        assert cluster.submit([]) == []
+        assert len(server.requests) == 1
+
+
+def test_a_refused_batch_is_not_taken(path: str, cluster: GanetiCluster) -> None:
+    with luxid(path, says(["GenericError", ["Queue drained"]], success=False)) as server:
+        assert cluster.submit(BATCH) == [NotTaken("Queue drained")] * 2
+        assert len(server.requests) == 1
+
+
+def test_one_job_that_luxid_cannot_read_condemns_no_other(
+    path: str, cluster: GanetiCluster
+) -> None:
+    unread = says("Failed to parse request: n1", success=False)
+    with luxid(path, unread, unread, says([[True, 9]])):
+        assert cluster.submit(BATCH) == [NotTaken("Failed to parse request: n1"), Accepted("9")]
+
+
+@pytest.mark.parametrize(
+    "behave",
+    [
+        hang_up,
+        raw(b"garbage\3"),
+        says(None),
+        says([[True, 8]]),
+        says([[True, 8], [True, 0]]),
+        says([[True, 8], [True, "9"]]),
+        says([[True, 8], None]),
+        says({"8": True}),
+    ],
+)
+def test_an_answer_to_a_submission_that_is_none_is_in_doubt(
+    path: str, cluster: GanetiCluster, behave: Behave
+) -> None:
+    with luxid(path, behave) as server:
+        with pytest.raises(Unavailable) as caught:
+            cluster.submit(BATCH)
+        assert not isinstance(caught.value, Unsent)
+        assert len(server.requests) == 1, "never repeated by itself"
+
+
+def test_nobody_there_means_not_taken(cluster: GanetiCluster) -> None:
+    answers = cluster.submit(BATCH)
+    assert [type(answer) for answer in answers] == [NotTaken, NotTaken]
+
+
+def test_a_submission_is_given_time_for_each_job(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nodeagent.cluster.ganeti.backend._EACH_JOB", 2.0)
+
+    def answer(connection: object, request: object) -> None:
+        time.sleep(0.4)
+        says([[True, 8], [True, 9]])(connection, request)  # type: ignore[arg-type]
+
+    with luxid(path, answer):
+        impatient = GanetiCluster(path, seconds=0.1)
+        assert impatient.submit(BATCH) == [Accepted("8"), Accepted("9")]
+        impatient.close()
+
+
+def test_answers_that_make_no_sense_are_no_answers(path: str, cluster: GanetiCluster) -> None:
+    with luxid(path, says({"data": [[[0, 7]]]})):
+        for ask in (
+            lambda: cluster.snapshot(),
+            lambda: cluster.results(["7"]),
+            lambda: cluster.find(["x"]),
+            lambda: cluster.trails(),
+            lambda: cluster.capacity(["n1"]),
+            lambda: cluster.running(["n1"]),
+            lambda: cluster.master(),
+        ):
+            with pytest.raises(Unavailable):
+                ask()
+
+
+_SAYS: dict[str, list[object]] = {
+    "node": [100, 200, 300, 10, 400, 8, 1, 2, 1],
+    "instance": ["running", 128],
+}
+
+
+def test_a_hanging_node_hides_no_other(path: str, cluster: GanetiCluster) -> None:
+    def ask(connection: object, request: dict[str, list[Any]]) -> None:
+        asked = json.dumps(request["args"])
+        says_of_each = _SAYS[request["args"][0]]
+        rows = [
+            [[0, name], *([0, value] for value in says_of_each)]
+            for name in ("n1", "n2")
+            if f'"{name}"' in asked
+        ]
+        if '"hung"' not in asked:
+            says({"data": rows})(connection, request)  # type: ignore[arg-type]
+
+    with luxid(path, ask) as server:
+        began = time.monotonic()
+        told = cluster.capacity(["n1", "hung", "n2"])
+        assert time.monotonic() - began < 1.5
+        (_, _, condition) = server.requests[0]["args"]
+        assert condition[0] == "&", "else one unknown name fails the question"
+        running = cluster.running(["n1", "hung", "n2"])
+        alone = [["&", ["|", ["=", "pnode", name]]] for name in ("n1", "n2")]
+        asked = [request["args"][2] for request in server.requests]
+        assert all(one in asked for one in alone), "each by itself, in no order"
+    assert told == dict.fromkeys(("n1", "n2"), Capacity(100, 200, Size(300, 10, 400, 8, 1, 2, 1)))
+    assert running == dict.fromkeys(("n1", "n2"), Running("running", 128))
+
+
+def test_a_snapshot_torn_between_its_queries_is_asked_again(
+    path: str, cluster: GanetiCluster
+) -> None:
+    node: list[object] = ["n1", "u1", "10.0.0.1", "g1", False, False, True, True, [], 1, False, 1]
+    instance: list[object] = [
+        "i1", "n2", [], "plain", 1, 1, "up", [], False, 1, True, 1, [], False, "kvm",
+    ]  # fmt: skip
+    group: list[object] = ["g1", "default", [], "preferred", {}]
+    info = says({"name": "c", "master": "n1", "tags": []})
+
+    def rows(*values: list[object]) -> Behave:
+        return says({"data": [[[0, value] for value in row] for row in values]})
+
+    torn = [info, rows(node), rows(instance), rows(group)]
+    two = [*node]
+    two[0] = "n2"
+    whole = [info, rows(node, two), rows(instance), rows(group)]
+    with luxid(path, *torn, *whole):
+        assert set(cluster.snapshot().nodes) == {"n1", "n2"}
+    Path(path).unlink()
+    with (
+        luxid(path, *torn, *torn, *torn),
+        pytest.raises(Unavailable, match="i1 is on node n2, which is not among the nodes"),
+    ):
+        cluster.snapshot()
+
+
+def test_lateness_is_told_from_other_trouble(path: str, luxi: Luxi) -> None:
+    with luxid(path, never), pytest.raises(Late):
+        luxi.call("A", [])

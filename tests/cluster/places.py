@@ -1,0 +1,279 @@
+"""Clusters for the conformance suite: a backend, and an administrator's hand on what it shows."""
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from math import inf
+from socket import AF_UNIX, socket
+
+from nodeagent.cluster.backend import Accepted, Answer, Cluster, Submission
+from nodeagent.cluster.ganeti.luxi import Luxi
+from nodeagent.cluster.simulated import SimulatedCluster
+from nodeagent.model.action import Action, MovePrimary, Retag, Scope
+from nodeagent.model.ledger import Outcome, Result
+from nodeagent.model.snapshot import Group, Instance, Node
+from tests.real import lab
+
+
+class Place(ABC):
+    """A cluster of three nodes, the first of them its master, and two instances.
+
+    `mirrored` has its disks on the second and third node, `local` on the second alone.
+    `swaps` is whether one job can both take tags off and put tags on.
+    """
+
+    cluster: Cluster
+    swaps = True
+    nodes: tuple[str, str, str]
+    mirrored: str
+    local: str
+
+    def submit(self, action: Action, reason: str, after: str | None = None) -> str:
+        """Submit one job that is taken; its number."""
+        return self.taken(self.cluster.submit([Submission(action, reason, after)]))[0]
+
+    @staticmethod
+    def taken(answers: Sequence[Answer]) -> list[str]:
+        """The jobs of answers, all of which must be Accepted."""
+        jobs = [answer.job for answer in answers if isinstance(answer, Accepted)]
+        assert len(jobs) == len(answers), answers
+        return jobs
+
+    def result(self, job: str) -> Result:
+        """How a job stands."""
+        return self.cluster.results([job])[job]
+
+    def end(self, job: str) -> Result:
+        """Wait until a job is over."""
+        for _ in range(2000):
+            if (result := self.result(job)).outcome is not Outcome.RUNNING:
+                return result
+            self.sleep()
+        raise AssertionError(f"job {job} does not end")
+
+    def do(self, action: Action, reason: str, after: str | None = None) -> Result:
+        """Submit one job and wait for its end."""
+        return self.end(self.submit(action, reason, after))
+
+    def pause(self) -> None:
+        """Give what can happen the time to happen."""
+        for _ in range(12):
+            self.sleep()
+
+    @abstractmethod
+    def sleep(self) -> None:
+        """Let a little time pass."""
+
+    @contextmanager
+    def busy(self, node: str) -> Iterator[str]:
+        """A job of somebody else's that runs there meanwhile."""
+        job = self.occupy(node)
+        try:
+            yield job
+        finally:
+            self.release(job)
+        assert self.end(job).outcome is Outcome.SUCCESS
+
+    @abstractmethod
+    def occupy(self, node: str) -> str:
+        """Have a job of somebody else's hold a node."""
+
+    @abstractmethod
+    def release(self, job: str) -> None:
+        """Have that job end."""
+
+    @abstractmethod
+    def migrate(self, instance: str) -> str:
+        """Have somebody else migrate what is mirrored; the job's number."""
+
+    @abstractmethod
+    def cancel(self, job: str) -> None:
+        """Cancel a job that waits."""
+
+    @abstractmethod
+    def archive(self, job: str) -> None:
+        """Have a finished job archived."""
+
+    @abstractmethod
+    def drain_queue(self, *, drained: bool) -> None:
+        """Close or open the job queue."""
+
+    @abstractmethod
+    def power(self, node: str, *, on: bool) -> None:
+        """Switch a node off or on; when it returns the node is ready."""
+
+    @abstractmethod
+    def run(self, instance: str, *, running: bool) -> None:
+        """Start or stop an instance."""
+
+    @abstractmethod
+    def restore(self) -> None:
+        """Nodes in service, untagged, instances where they belong and running, queue open."""
+
+
+class Simulated(Place):
+    """In memory; its clock is moved by waiting."""
+
+    nodes = ("n1", "n2", "n3")
+    mirrored, local = "mirrored", "local"
+
+    def __init__(self) -> None:
+        self.time = 0.0
+        self.cluster: SimulatedCluster = SimulatedCluster.of(
+            lambda: self.time,
+            [
+                Node(name, f"uuid-{name}", f"10.0.0.{name[1]}", "uuid-group", candidate=True)
+                for name in self.nodes
+            ],
+            [
+                Instance("mirrored", "n2", "n3", memory=128, disk=1024),
+                Instance("local", "n2", template="plain", memory=128, disk=1024),
+            ],
+            [Group("uuid-group", "default")],
+            master="n1",
+        )
+
+    def sleep(self) -> None:
+        self.time += 0.25
+
+    def occupy(self, node: str) -> str:
+        takes, self.cluster.takes = self.cluster.takes, lambda _: inf
+        job = self.cluster.submit_foreign(Retag(Scope.NODE, node, ("busy",)))
+        self.cluster.takes = takes
+        return job
+
+    def release(self, job: str) -> None:
+        self.cluster.jobs[job].ends = self.time
+
+    def migrate(self, instance: str) -> str:
+        node = self.cluster.instances[instance].primary
+        return self.cluster.submit_foreign(MovePrimary(instance, node, live=True))
+
+    def cancel(self, job: str) -> None:
+        assert self.cluster.cancel(job)
+
+    def archive(self, job: str) -> None:
+        self.time += 6 * 3600
+
+    def drain_queue(self, *, drained: bool) -> None:
+        self.cluster.queue_drained = drained
+
+    def power(self, node: str, *, on: bool) -> None:
+        (self.cluster.power_on if on else self.cluster.power_off)(node)
+
+    def run(self, instance: str, *, running: bool) -> None:
+        self.cluster.put(replace(self.cluster.instances[instance], running=running))
+
+    def restore(self) -> None:
+        """Each test has its own."""
+
+
+class Real(Place):
+    """The laboratory of three nodes; whatever a test leaves there, `restore` sets right."""
+
+    nodes = lab.NODES
+    mirrored, local = "inst41.gnt.test", "inst42.gnt.test"
+
+    def __init__(self, cluster: Cluster, *, swaps: bool = True) -> None:
+        self.cluster = cluster
+        self.swaps = swaps
+
+    def sleep(self) -> None:
+        time.sleep(0.25)
+
+    def occupy(self, node: str) -> str:
+        op = {"OP_ID": "OP_TEST_DELAY", "duration": 120, "interruptible": True, "reason": []}
+        job = str(_ask("SubmitJob", [[{**op, "on_master": False, "on_nodes": [node]}]]))
+        for _ in range(200):
+            if _socket(job):
+                return job
+            self.sleep()
+        raise AssertionError(f"job {job} does not begin")
+
+    def release(self, job: str) -> None:
+        with socket(AF_UNIX) as there:
+            there.connect(_socket(job))
+            there.send(b"x")
+
+    def migrate(self, instance: str) -> str:
+        op = {"OP_ID": "OP_INSTANCE_MIGRATE", "instance_name": instance, "reason": []}
+        return str(_ask("SubmitJob", [[op]]))
+
+    def cancel(self, job: str) -> None:
+        for _ in range(40):
+            lab.node("master", "gnt-job", "cancel", job)
+            if _status(job) == "canceled":
+                return
+            self.sleep()
+        raise AssertionError(f"job {job} cannot be canceled")
+
+    def archive(self, job: str) -> None:
+        lab.gnt("gnt-job", "archive", job)
+
+    def drain_queue(self, *, drained: bool) -> None:
+        lab.gnt("gnt-cluster", "queue", "drain" if drained else "undrain")
+
+    def power(self, node: str, *, on: bool) -> None:
+        lab.power(node, "on" if on else "off")
+
+    def run(self, instance: str, *, running: bool) -> None:
+        lab.gnt("gnt-instance", "startup" if running else "shutdown", instance)
+
+    def restore(self) -> None:
+        for name in self.nodes:
+            if not (lab.STATE / "nodes" / name.partition(".")[0] / "init.pid").exists():
+                self.power(name, on=True)
+        seen = self.cluster.snapshot()
+        for name, node in seen.nodes.items():
+            _untag(node.tags, "gnt-node", name)
+            if node.drained or node.offline:
+                flag = "offline" if node.offline else "drained"
+                lab.gnt("gnt-node", "modify", "-f", f"--{flag}=no", name)
+            elif not node.candidate:
+                lab.gnt("gnt-node", "modify", "-f", "--master-candidate=yes", name)
+        _untag(seen.tags, "gnt-cluster")
+        for group in seen.groups.values():
+            _untag(group.tags, "gnt-group", group.name)
+        for name, template, places in (
+            (self.mirrored, "drbd", self.nodes[1:]),
+            (self.local, "plain", (self.nodes[1], None)),
+        ):
+            found = seen.instances.get(name)
+            if found and (found.primary, found.secondary, found.running) == (*places, True):
+                _untag(found.tags, "gnt-instance", name)
+            else:
+                lab.create(name, template, *places)
+
+    def leave(self) -> None:
+        """Nothing of ours is left in the laboratory."""
+        self.restore()
+        for name in (self.mirrored, self.local):
+            lab.remove(name)
+
+
+def _ask(method: str, arguments: list[object]) -> object:
+    with closing(Luxi(lab.socket_path())) as luxi:
+        return luxi.ask(method, arguments)
+
+
+def _status(job: str) -> object:
+    match _ask("QueryJobs", [[int(job)], ["status"]]):
+        case [[status]]:
+            return status
+    return None
+
+
+def _socket(job: str) -> str:
+    """Where a delay that runs can be interrupted; the nodes' /tmp is the machine's."""
+    match _ask("QueryJobs", [[int(job)], ["oplog"]]):
+        case [[[[[_, _, "delay-test", [str(path)]]]]]]:
+            return path
+    return ""
+
+
+def _untag(tags: Collection[str], *command: str) -> None:
+    if tags:
+        tool, *name = command
+        lab.gnt(tool, "remove-tags", *name, *tags)

@@ -1,0 +1,140 @@
+"""A coordinator as a process, beside a cluster that outlives it.
+
+`one_life` holds rounds until all is done or it is killed; what the cluster and the agents know
+is on disk before each call returns. `python -m tests.maintd.driver FOLDER` serves as the daemon
+does, with signals and watchdog.
+"""
+
+import asyncio
+import os
+import pickle
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nodeagent import service
+from nodeagent.cluster.backend import Answer, Submission
+from nodeagent.cluster.simulated import SimulatedCluster
+from nodeagent.maintd.daemon import Maintd
+from nodeagent.maintd.failpoint import arm
+from nodeagent.model.diagnosis import Diagnosis
+from nodeagent.model.incident import Status
+from nodeagent.model.ledger import Intent
+from nodeagent.model.snapshot import Snapshot
+from tests.maintd.rig import Agents, Between, Rig, fleet, mirrored
+from tests.maintd.world import OK
+
+CLUSTER = (
+    *("world", "jobs", "_newest", "_time"),
+    *("_queue", "_active", "_dependents", "_late", "_reasons"),
+)
+PLACES = (("n3", "n4"), ("n3", "n5"), ("n2", "n3"))
+SICK = "n3"
+
+
+@dataclass
+class Saving(Between):
+    """A cluster that is on disk whenever it has answered."""
+
+    save: Callable[[], None] = field(default=lambda: None)
+
+    def submit(self, batch: Sequence[Submission]) -> Sequence[Answer]:
+        answers = super().submit(batch)
+        self.save()
+        return answers
+
+
+class SavingAgents(Agents):
+    """Agents whose memory is on disk whenever they have answered."""
+
+    save: Callable[[], None]
+
+    async def submit(self, intent: Intent, snapshot: Snapshot) -> Answer:
+        answer = await super().submit(intent, snapshot)
+        self.save()
+        return answer
+
+
+class Lasting:
+    """A rig whose cluster and agents stay in `folder`, as does its ledger."""
+
+    def __init__(self, folder: Path, says: Diagnosis = OK) -> None:
+        self.folder = folder
+        self.mended = False
+        self.rig = Rig(
+            fleet(), mirrored(*PLACES), path=str(folder / "ledger.sqlite"), through=self._through
+        )
+        agents = SavingAgents(self.rig.now, {SICK: says})
+        agents.save = self.save
+        self.rig.agents = agents
+        self.rig.cluster.takes = lambda _: 15.0
+        self.rig.crash()
+        if (folder / "cluster").exists():
+            self.load()
+
+    def _through(self, cluster: SimulatedCluster) -> Saving:
+        return Saving(cluster, self.save)
+
+    def save(self) -> None:
+        rig = self.rig
+        kept = {name: getattr(rig.cluster, name) for name in CLUSTER}
+        # Outcomes are decided when an order comes: no callable need be kept.
+        state = (rig.time, self.mended, kept, rig.agents.ran, rig.agents.asked, rig.agents.says)
+        new = self.folder / "cluster.new"
+        new.write_bytes(pickle.dumps(state))
+        new.replace(self.folder / "cluster")
+
+    def load(self) -> None:
+        rig = self.rig
+        state = pickle.loads((self.folder / "cluster").read_bytes())
+        rig.time, self.mended, kept, rig.agents.ran, rig.agents.asked, rig.agents.says = state
+        for name, value in kept.items():
+            setattr(rig.cluster, name, value)
+
+    def until_forgotten(self, rounds: int = 80) -> None:
+        """Hold rounds until the node was repaired, then mended and acknowledged, and is over."""
+        for _ in range(rounds):
+            self.rig.tick()
+            self.save()
+            incidents = self.rig.ledger.incidents
+            if self.mended and not incidents:
+                return
+            if incidents and incidents[-1].status is Status.COMPLETED and incidents[-1].tag_seen:
+                self.rig.cluster.untag(SICK, incidents[-1].tag)
+                self.rig.cluster.undrain(SICK)
+                self.rig.agents.says[SICK] = OK
+                self.mended = True
+                self.save()
+        raise AssertionError(f"never over: {self.rig.ledger}")
+
+
+def one_life(folder: Path, failpoint: str) -> None:
+    """One process's life."""
+    arm(failpoint)
+    Lasting(folder).until_forgotten()
+
+
+async def serve(folder: Path) -> None:
+    """As the daemon serves; its time is a second a round."""
+    rig = Lasting(folder).rig
+
+    def watch(_: object) -> None:
+        rig.time += 1.0
+        print(f"round incidents={len(rig.ledger.incidents)}", flush=True)
+
+    stop = asyncio.Event()
+    maintd = Maintd(rig.engine, rig.store, 0.05, rig.now, watch)
+    service.on_signals(stop, lambda: print("reloaded", flush=True))
+    beat = asyncio.create_task(service.keep_alive(maintd.alive))
+    service.notify("READY=1")
+    await maintd.run(stop)
+    service.notify("STOPPING=1")
+    beat.cancel()
+
+
+if __name__ == "__main__":
+    service.log_to_stderr("warning")
+    asyncio.run(serve(Path(sys.argv[1])))
+    sys.stdout.flush()
+    os._exit(0)

@@ -1,0 +1,304 @@
+"""A whole coordinator over a simulated cluster and agents that are told what to say."""
+
+import asyncio
+import re
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nodeagent.cluster.backend import Accepted, Answer, Cluster, NotTaken, Submission
+from nodeagent.cluster.simulated import SimulatedCluster
+from nodeagent.errors import NotMaster, Unavailable
+from nodeagent.maintd.adviser import Adviser, Measure, nothing_measured
+from nodeagent.maintd.engine import Conduct, Engine, Round
+from nodeagent.maintd.incidents import BACK_OFF
+from nodeagent.maintd.inventory import Inventory, InventorySettings
+from nodeagent.maintd.stock import stock_of
+from nodeagent.model.action import RunCommand
+from nodeagent.model.balance import Question
+from nodeagent.model.diagnosis import Diagnosis
+from nodeagent.model.incident import Incident, Status
+from nodeagent.model.ledger import Intent, Ledger, Outcome, Policy, Result, Trail
+from nodeagent.model.snapshot import Capacity, Instance, Node, Running, Snapshot
+from nodeagent.model.wish import Asked, Wish
+from nodeagent.placement.live import Known
+from nodeagent.protocol.look import Look, Seen, Silent
+from nodeagent.protocol.messages import Report
+from nodeagent.store.sqlite import MEMORY, SqliteStore
+from tests.maintd.world import NOW, OK
+
+QUICK = Policy(
+    settle=0, cooldown=0, attempts=1000, nodes_in_work=10, group_in_work=10, storm=1.0, burst=10**6
+)
+
+
+def fleet(count: int = 6) -> list[Node]:
+    """n1 to nN, all of them master candidates; n1 is to be the master."""
+    return [
+        Node(f"n{i}", f"{i:08x}-0000-4000-8000-000000000000", f"127.0.0.{i}", candidate=True)
+        for i in range(1, count + 1)
+    ]
+
+
+def mirrored(*places: tuple[str, str]) -> list[Instance]:
+    return [
+        Instance(f"i{n}", primary, secondary, memory=100, disk=100)
+        for n, (primary, secondary) in enumerate(places, 1)
+    ]
+
+
+@dataclass
+class Agents:
+    """What every agent says; an order is carried out once ever, whoever asks how often."""
+
+    now: Callable[[], int]
+    says: dict[str, Diagnosis | None] = field(default_factory=dict)  # None: silent
+    masters: dict[str, str] = field(default_factory=dict)
+    takes: int = 1000  # ms a command runs
+    ends: Callable[[Intent], Outcome] = lambda _: Outcome.SUCCESS
+    refuses: Callable[[Intent], bool] = lambda _: False
+    loses: Callable[[Intent], bool] = lambda _: False
+    forgets: bool = False
+    ran: dict[str, tuple[int, Outcome, Intent]] = field(default_factory=dict)
+    asked: dict[str, int] = field(default_factory=dict)  # how often each order has come
+    master: str = "n1"
+    # For the repair queue: how a command ends, and what it says.
+    tells: Callable[[Intent], Result] = lambda _: Result(Outcome.SUCCESS, code=0, said="true")
+    told: dict[str, Result] = field(default_factory=dict)
+
+    async def look(self, snapshot: Snapshot) -> Mapping[str, Look]:
+        """As `poll`: nodes that are not offline."""
+        return {
+            name: self._look(node, snapshot)
+            for name, node in snapshot.nodes.items()
+            if not node.offline
+        }
+
+    def _look(self, node: Node, snapshot: Snapshot) -> Look:
+        said = self.says.get(node.name, OK)
+        if said is None:
+            return Silent("timed out")
+        now = self.now()
+        master = self.masters.get(node.name, self.master)
+        report = Report(
+            snapshot.cluster,
+            node.uuid,
+            node.name,
+            "epoch",
+            1,
+            now,
+            said.text,
+            now,
+            now,
+            {},
+            firm=True,
+            master=master,
+            tls="",
+            software="",
+        )
+        return Seen(report, said)
+
+    def job(self, intent: Intent) -> str:
+        assert isinstance(intent.action, RunCommand)
+        if intent.entry:
+            return f"order-{intent.reason}"
+        return f"order-{intent.incident}-{intent.action.attempt}"
+
+    async def submit(self, intent: Intent, snapshot: Snapshot) -> Answer:
+        assert isinstance(intent.action, RunCommand)
+        if self.refuses(intent):
+            return NotTaken("refused")
+        if self.says.get(intent.action.node, OK) is None:
+            raise Unavailable("silent")
+        self.asked[self.job(intent)] = self.asked.get(self.job(intent), 0) + 1
+        if self.job(intent) not in self.ran and intent.entry:
+            self.told[self.job(intent)] = self.tells(intent)
+        self.ran.setdefault(self.job(intent), (self.now(), self.ends(intent), intent))
+        if self.loses(intent):
+            raise Unavailable("the answer was lost")
+        return Accepted(self.job(intent))
+
+    async def outcome(self, job: str, node: Node) -> Result:
+        if self.says.get(node.name, OK) is None:
+            raise Unavailable("silent")
+        if job not in self.ran or self.forgets:
+            return Result(Outcome.LOST)
+        began, end, _ = self.ran[job]
+        if job in self.told and self.now() >= began + self.takes:
+            return self.told[job]
+        return Result(end if self.now() >= began + self.takes else Outcome.RUNNING)
+
+
+@dataclass
+class Between:
+    """What passes everything on to a cluster; what a test is about overrides a part of it."""
+
+    cluster: SimulatedCluster
+
+    @property
+    def grace(self) -> float:
+        return self.cluster.grace
+
+    @property
+    def at_once(self) -> int:
+        return self.cluster.at_once
+
+    def master(self) -> str:
+        return self.cluster.master()
+
+    def snapshot(self) -> Snapshot:
+        return self.cluster.snapshot()
+
+    def capacity(self, nodes: Collection[str]) -> Mapping[str, Capacity]:
+        return self.cluster.capacity(nodes)
+
+    def running(self, nodes: Collection[str]) -> Mapping[str, Running]:
+        return self.cluster.running(nodes)
+
+    def submit(self, batch: Sequence[Submission]) -> Sequence[Answer]:
+        return self.cluster.submit(batch)
+
+    def find(self, reasons: Collection[str]) -> Mapping[str, str]:
+        return self.cluster.find(reasons)
+
+    def results(self, jobs: Collection[str]) -> Mapping[str, Result]:
+        return self.cluster.results(jobs)
+
+    def busy(self) -> Mapping[str, str]:
+        return self.cluster.busy()
+
+    def trails(self) -> Sequence[Trail]:
+        return self.cluster.trails()
+
+
+def elsewhere(work: Callable[[], None]) -> None:
+    """Done at once, but by another thread: what is done has an event loop of its own."""
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+
+
+class Rig:
+    """Time moves only by `tick`; `crash` forgets everything but what is on disk.
+
+    `skew` is by how many seconds somebody has set our clock wrong. With a `path` the ledger is
+    a file there, which `lose_ledger` removes. `through` is what stands between us and the cluster.
+    """
+
+    def __init__(
+        self,
+        nodes: list[Node],
+        instances: list[Instance] | None = None,
+        policy: Policy = QUICK,
+        *,
+        me: str = "n1",
+        path: str = MEMORY,
+        through: Callable[[SimulatedCluster], Cluster] = lambda cluster: cluster,
+    ) -> None:
+        self.time = NOW / 1000
+        self.skew = 0.0
+        self.oldest = 10**9
+        self.me = me
+        self.policy = policy
+        self.path = path
+        self.cluster = SimulatedCluster.of(
+            lambda: self.time, nodes, instances or [], master=nodes[0].name
+        )
+        self.agents = Agents(self.now)
+        self.measure: Measure = nothing_measured
+        self.asks = InventorySettings()
+        self._through = through
+        self.store = SqliteStore(path)
+        self.engine = self._engine()
+        self.wishes = 0
+
+    def now(self) -> int:
+        return round((self.time + self.skew) * 1000)
+
+    def _engine(self) -> Engine:
+        return Engine(
+            self.store,
+            self._through(self.cluster),
+            self.agents,
+            self.agents.look,
+            self.policy,
+            self.now,
+            Conduct(self.me, self._check_master, oldest=self.oldest),
+            lambda: self.time,
+            Adviser(self.stock, self.measure, lambda work: work(), lambda: self.time),
+            Inventory(self.asks, self.now, lambda: self.time, elsewhere),
+        )
+
+    def stock(self, snapshot: Snapshot, questions: Sequence[Question]) -> Known:
+        """What the nodes have."""
+        return stock_of(self._through(self.cluster), snapshot, {q.group for q in questions})
+
+    def _check_master(self) -> None:
+        if (master := self.cluster.master()) != self.me:
+            raise NotMaster(f"the master is {master}")
+
+    def crash(self) -> None:
+        self.engine = self._engine()
+
+    def lose_ledger(self) -> None:
+        self.store.close()
+        if self.path != MEMORY:
+            for log in ("", "-wal", "-shm"):
+                Path(self.path + log).unlink(missing_ok=True)
+        self.store = SqliteStore(self.path)
+        self.crash()
+
+    def round(self) -> Round:
+        return asyncio.run(self.engine.one_round())
+
+    def tick(self, seconds: float = 10.0) -> Round:
+        """Let time pass, and hold a round."""
+        self.time += seconds
+        return self.round()
+
+    def tick_quietly(self, seconds: float = 10.0) -> None:
+        """A round that may not be held."""
+        with suppress(Unavailable):
+            self.tick(seconds)
+
+    def settle(self, rounds: int = 120, seconds: float = 10.0) -> Round:
+        """Hold rounds until nothing changes any more."""
+        done, calm = self.tick(seconds), 0
+        for _ in range(rounds):
+            before, done = done, self.tick(seconds)
+            same = before.decision.ledger.intents == done.decision.ledger.intents == ()
+            same = same and _shape(before.decision.ledger) == _shape(done.decision.ledger)
+            calm = calm + 1 if same else 0
+            if calm * seconds > 2 * BACK_OFF / 1000:
+                return done
+        raise AssertionError(f"never settles: {done.decision}")
+
+    def wish(self, asked: Asked, who: str = "root") -> str:
+        self.wishes += 1
+        identity = f"w{self.wishes}"
+        self.store.wish(Wish(identity, who, self.now(), asked))
+        return identity
+
+    @property
+    def ledger(self) -> Ledger:
+        return self.engine.ledger or self.store.load()
+
+    def incident(self, node: str) -> Incident:
+        """The newest incident of the node."""
+        return [i for i in self.ledger.incidents if i.name == node][-1]
+
+    def status(self, node: str) -> Status:
+        return self.incident(node).status
+
+    def jobs(self) -> list[str]:
+        """What Ganeti was asked to do, in order; an incident's id is none of it."""
+        return [ID.sub("<id>", str(job.action)) for job in self.cluster.jobs.values() if job.ours]
+
+
+ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+def _shape(ledger: Ledger) -> list[tuple[str, Status]]:
+    return [(i.id, i.status) for i in ledger.incidents]

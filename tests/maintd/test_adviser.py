@@ -1,0 +1,169 @@
+"""The search beside the rounds: one at a time, none in vain, and no end of the daemon."""
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from nodeagent.errors import Unavailable
+from nodeagent.maintd.adviser import Adviser, in_thread, nothing_measured
+from nodeagent.model.balance import Question
+from nodeagent.model.snapshot import Snapshot
+from nodeagent.placement.cluster import Cluster, Load, Loads
+from nodeagent.placement.live import Known
+from nodeagent.placement.textfile import parse
+from tests.maintd.test_advise import LOPSIDED
+
+SEEN = Snapshot("c", {})
+KNOWN = Known(parse(LOPSIDED), {})
+ASKED = Question("g", frozenset({"n1", "n2"}), 10, 0.01)
+
+
+class Desk:
+    """An adviser whose searches are begun by hand, at a time set by hand."""
+
+    def __init__(self, known: Known | Exception = KNOWN) -> None:
+        self.known = known
+        self.work: list[Callable[[], None]] = []
+        self.looked = 0
+        self.seconds = 0.0
+        self.loads: Loads = {}
+        self.doubts: Mapping[str, str] = {}
+        self.adviser = Adviser(self._look, self._measure, self.work.append, lambda: self.seconds)
+
+    def _look(self, _: Snapshot, __: Sequence[Question]) -> Known:
+        self.looked += 1
+        if isinstance(self.known, Exception):
+            raise self.known
+        return self.known
+
+    def _measure(self, _: Snapshot, __: Sequence[Question]) -> tuple[Loads, Mapping[str, str]]:
+        return self.loads, self.doubts
+
+    def ask(self, *questions: Question, now: int = 7) -> None:
+        self.adviser.ask(questions, SEEN, now)
+        while self.work:
+            self.work.pop()()
+
+
+def test_what_is_asked_is_known_later() -> None:
+    desk = Desk()
+    assert desk.adviser.advice() == {}
+    desk.ask(ASKED, now=9)
+    advice = desk.adviser.advice()["g"]
+    assert advice.at == 9
+    assert advice.shifts
+    assert advice.final < advice.score
+
+
+def test_one_search_at_a_time() -> None:
+    desk = Desk()
+    desk.adviser.ask([ASKED], SEEN, 1)
+    desk.adviser.ask([ASKED], SEEN, 2)
+    assert len(desk.work) == 1
+    desk.work.pop()()
+    desk.adviser.ask([ASKED], SEEN, 3)
+    assert len(desk.work) == 1
+
+
+def test_a_group_that_nobody_asks_about_any_more_is_forgotten() -> None:
+    desk = Desk()
+    desk.ask(ASKED)
+    other = replace(ASKED, group="h")
+    desk.known = Known(parse(LOPSIDED.replace("|g|", "|h|").replace("|g\n", "|h\n")), {})
+    desk.ask(other)
+    assert set(desk.adviser.advice()) == {"h"}
+
+
+def test_what_was_even_a_moment_ago_is_not_searched_again() -> None:
+    even = replace(ASKED, share=100.0)
+    desk = Desk()
+    desk.ask(even)
+    desk.ask(even)
+    assert desk.looked == 1
+    desk.ask(replace(even, never=frozenset({"a"})))
+    assert desk.looked == 2, "another question"
+    desk.ask(replace(even, never=frozenset({"a"}), load=True))
+    desk.ask(replace(even, never=frozenset({"a"}), load=True))
+    assert desk.looked == 4, "load changes all the time"
+    desk.seconds += 1000
+    desk.ask(replace(even, never=frozenset({"a"})))
+    assert desk.looked == 5
+
+
+def test_who_cannot_be_asked_is_told_and_asked_again() -> None:
+    desk = Desk(Unavailable("luxid does not answer"))
+    desk.ask(ASKED)
+    assert desk.adviser.advice()["g"].why == "luxid does not answer"
+    desk.known = KNOWN
+    desk.ask(ASKED)
+    assert desk.adviser.advice()["g"].shifts
+
+
+def test_a_bug_of_the_search_ends_nothing() -> None:
+    desk = Desk(ZeroDivisionError("a bug"))
+    desk.ask(ASKED)
+    assert "ZeroDivisionError" in desk.adviser.advice()["g"].why
+    desk.known = KNOWN
+    desk.ask(ASKED)
+    assert desk.adviser.advice()["g"].shifts
+
+
+def test_load_that_is_in_doubt_is_not_counted_and_said() -> None:
+    desk = Desk()
+    desk.loads = {"a": Load(0.0, 0.0, 0.0, 0.0), "b": Load(0.0, 0.0, 0.0, 0.0)}
+    idle = replace(ASKED, load=True, share=5.0)
+    desk.ask(idle)
+    assert not desk.adviser.advice()["g"].shifts, "nobody works"
+    desk.doubts = {"g": "n2 has not been measured"}
+    desk.ask(replace(idle, share=1.0))
+    advice = desk.adviser.advice()["g"]
+    assert advice.doubt == "n2 has not been measured"
+    assert advice.shifts, "all count the same"
+
+
+def test_in_a_thread() -> None:
+    begun, go = threading.Event(), threading.Event()
+
+    def look(_: Snapshot, __: Sequence[Question]) -> Known:
+        begun.set()
+        go.wait(10)
+        return KNOWN
+
+    adviser = Adviser(look, nothing_measured, in_thread)
+    adviser.ask([ASKED], SEEN, 1)
+    assert begun.wait(10)
+    assert adviser.advice() == {}, "nobody waits for it"
+    (thread,) = (t for t in threading.enumerate() if t.name == "adviser")
+    go.set()
+    thread.join(10)
+    assert adviser.advice()["g"].shifts
+
+
+def test_whoever_waits_longest_is_searched_first_where_there_is_no_time_for_all() -> None:
+    clusters = [_of(group) for group in "ghi"]
+    whole = replace(
+        clusters[0],
+        groups=tuple(g for c in clusters for g in c.groups),
+        nodes=tuple(n for c in clusters for n in c.nodes),
+        instances=tuple(i for c in clusters for i in c.instances),
+    )
+    asked = [replace(ASKED, group=g, nodes=frozenset({f"{g}1", f"{g}2"})) for g in "ghi"]
+    desk = Desk(Known(whole, {}))
+
+    def steady() -> float:
+        desk.seconds += 25.0
+        return desk.seconds
+
+    desk.adviser = Adviser(desk._look, desk._measure, desk.work.append, steady)
+    known = []
+    for now in range(1, 4):
+        desk.ask(*asked, now=now)
+        known.append({g: advice.at for g, advice in desk.adviser.advice().items()})
+    assert known == [{"g": 1}, {"g": 1, "h": 2}, {"g": 1, "h": 2, "i": 3}]
+
+
+def _of(group: str) -> Cluster:
+    """The group under another name, with nodes of its own."""
+    text = LOPSIDED.replace("|g|", f"|{group}|").replace("|g\n", f"|{group}\n")
+    text = text.replace("n1|", f"{group}1|").replace("n2|", f"{group}2|")
+    return parse(text.replace("\na|", f"\na{group}|").replace("\nb|", f"\nb{group}|"))

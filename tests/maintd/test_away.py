@@ -1,0 +1,205 @@
+"""Where another node was the master meanwhile, what is planned waits until somebody looks."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from nodeagent.maintd import away
+from nodeagent.maintd.metrics import kind_of
+from nodeagent.model.balance import Agenda, Shift, Spot
+from nodeagent.model.incident import Status
+from nodeagent.model.ledger import Held, Ledger
+from nodeagent.model.queue import StepStatus
+from nodeagent.model.window import Machine, Mode
+from nodeagent.model.wish import BringUp, TrustLedger
+from tests.maintd.test_owners import HOUR, TWO, WATCHES, Shared, policy
+from tests.maintd.test_recur import AHEAD, SUNDAYS, add, at
+from tests.maintd.test_recur import rig as weekly
+from tests.maintd.world import EVACUATE
+
+WHY = "another node was the master: windows, repair queue and lists of moves may be out of date"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "ledger.sqlite").touch()
+    return tmp_path
+
+
+def come_back(rig: Shared, folder: Path) -> None:
+    """Be the master again after another was, as maintd is started then."""
+    away.mark(str(folder))
+    again(rig, folder)
+
+
+def again(rig: Shared, folder: Path) -> None:
+    rig.crash()
+    rig.engine.conduct = replace(
+        rig.engine.conduct,
+        away=lambda: away.marked(str(folder)),
+        back=lambda: away.unmark(str(folder)),
+    )
+
+
+def test_a_window_waits_until_somebody_has_looked(folder: Path) -> None:
+    rig = Shared(policy(WATCHES))
+    rig.plan("n3", ahead=2 * HOUR)
+    come_back(rig, folder)
+    rig.time += 2 * HOUR - 60
+    assert WHY in rig.held()
+    for _ in range(5):
+        rig.tick()
+    assert rig.jobs() == []
+    assert rig.ask(TrustLedger()) == ""
+    rig.until_true(lambda: not rig.in_service())
+    assert WHY not in rig.held()
+
+
+def test_one_that_was_down_is_not_taken_down_again(folder: Path) -> None:
+    """Elsewhere somebody has put it back since: here nobody has said so."""
+    rig = Shared(policy(WATCHES))
+    rig.plan("n3")
+    rig.down()
+    rig.until_true(lambda: rig.node().offline)
+    rig.cluster.undrain("n3")
+    come_back(rig, folder)
+    before = rig.jobs()
+    for _ in range(5):
+        rig.tick()
+    assert rig.jobs() == before
+    assert rig.ledger.scheduled[0].mode is Mode.DOWN
+    assert rig.ask(BringUp((Machine("n3"),))) == "", "what he wants done with it he may say"
+    assert rig.ask(TrustLedger()) == ""
+    rig.until_true(lambda: not rig.ledger.scheduled)
+    assert rig.in_service()
+
+
+def test_an_entry_goes_no_step_further_and_keeps_its_node(folder: Path) -> None:
+    rig = Shared(policy(WATCHES, TWO), heals="nothing")
+    rig.add()
+    rig.until_true(lambda: rig.at(StepStatus.WATCHING) and rig.resting)
+    come_back(rig, folder)
+    rig.tick()
+    rig.tick()  # what its health was asked before is answered
+    before = len(rig.agents.ran), rig.entry
+    rig.agents.says["n3"] = EVACUATE
+    for _ in range(30):
+        rig.tick(60)
+    assert (len(rig.agents.ran), rig.entry) == before
+    assert "n3 is taking part in another repair" in rig.held()
+    assert rig.status("n3") is Status.NOTED
+    del rig.agents.says["n3"]
+    assert rig.ask(TrustLedger()) == ""
+    rig.until_true(lambda: rig.commands()[-1:] == ["try-2"])
+
+
+def test_weekly_windows_are_not_planned_and_no_owner_is_asked(folder: Path) -> None:
+    one = weekly()
+    assert add(one, "n3") == ""
+    away.mark(str(folder))
+    again(one, folder)  # type: ignore[arg-type]
+    at(one, SUNDAYS[0] - AHEAD + 7200)
+    assert one.ledger.schedule.windows == ()
+    assert one.ledger.offers == ()
+    one.wish(TrustLedger())
+    one.tick(60)
+    one.tick(60)
+    assert len(one.ledger.schedule.windows) == 1
+
+
+def test_incidents_and_what_runs_go_on(folder: Path) -> None:
+    rig = Shared(policy(WATCHES))
+    rig.plan("n3")
+    come_back(rig, folder)
+    rig.agents.says["n5"] = EVACUATE
+    rig.until_true(lambda: rig.status("n5") is Status.COMPLETED)
+
+
+def test_a_list_of_moves_waits(folder: Path) -> None:
+    rig = Shared(policy(WATCHES))
+    rig.tick()
+    snapshot = rig.cluster.snapshot()
+    one = next(iter(snapshot.instances.values()))
+    assert one.secondary is not None
+    here, there = Spot(one.primary, one.secondary), Spot(one.secondary, one.primary)
+    group = next(iter(snapshot.groups.values()))
+    asked = Agenda(group.uuid, "root", rig.now(), (Shift(one.name, here, there),), listed=True)
+    rig.store.save(replace(rig.ledger, agenda=(asked,)))
+    come_back(rig, folder)
+    for _ in range(5):
+        rig.tick()
+    assert rig.jobs() == []
+    assert rig.ledger.agenda == (asked,)
+    assert rig.ask(TrustLedger()) == ""
+    rig.until_true(lambda: not rig.ledger.agenda)
+    assert rig.cluster.snapshot().instances[one.name].primary == one.secondary
+
+
+def test_without_plans_nothing_waits(folder: Path) -> None:
+    rig = Shared(policy(WATCHES))
+    rig.agents.says["n5"] = EVACUATE
+    rig.tick()
+    come_back(rig, folder)
+    rig.tick()
+    assert (rig.ledger.away, away.marked(str(folder))) == (0, 0)
+    assert rig.ask(TrustLedger()) == "nothing of what is planned waits for that"
+
+
+def test_jobs_that_are_newer_than_the_ledger_tell_it_too(folder: Path) -> None:
+    """As after a node that had died while it was the master, or with a ledger from a backup."""
+    rig = Shared(policy(WATCHES))
+    rig.plan("n3", ahead=2 * HOUR)
+    old = rig.ledger
+    rig.agents.says["n5"] = EVACUATE
+    rig.until_true(lambda: rig.status("n5") is Status.COMPLETED)
+    again(rig, folder)
+    rig.tick()
+    assert not rig.ledger.away, "its own jobs are no other's"
+    rig.store.save(old)
+    again(rig, folder)
+    rig.tick()
+    assert rig.ledger.away
+    assert WHY in rig.held()
+
+
+def test_the_mark_is_taken_off_when_the_ledger_has_it(folder: Path) -> None:
+    rig = Shared(policy(WATCHES))
+    rig.plan("n3", ahead=2 * HOUR)
+    away.mark(str(folder))
+    since = away.marked(str(folder))
+    assert since > 0
+    away.mark(str(folder))
+    assert away.marked(str(folder)) == since, "the first time counts"
+    again(rig, folder)
+    rig.engine.conduct = replace(rig.engine.conduct, back=lambda: None)  # killed before it
+    rig.tick()
+    assert rig.ledger.away == since
+    again(rig, folder)
+    rig.tick()
+    assert (rig.ledger.away, away.marked(str(folder))) == (since, 0)
+    again(rig, folder)
+    rig.tick()
+    assert rig.ledger.away == since, "until somebody says that it holds"
+
+
+def test_a_dry_run_leaves_the_mark(folder: Path) -> None:
+    rig = Shared(policy(WATCHES))
+    rig.plan("n3", ahead=2 * HOUR)
+    come_back(rig, folder)
+    rig.engine.conduct = replace(rig.engine.conduct, dry=True)
+    rig.tick()
+    assert away.marked(str(folder))
+
+
+def test_without_a_ledger_there_is_nothing_to_mark(tmp_path: Path) -> None:
+    away.mark(str(tmp_path))
+    assert os.listdir(tmp_path) == []
+
+
+def test_the_reason_has_a_kind_of_its_own() -> None:
+    told = away.doubt(replace(Ledger(), away=1_000_000))
+    assert told is not None
+    assert kind_of(Held("", "", told)) == "outdated"
+    assert away.doubt(Ledger()) is None

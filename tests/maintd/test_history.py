@@ -1,0 +1,539 @@
+import re
+from dataclasses import replace
+
+import pytest
+
+from nodeagent.maintd import history
+from nodeagent.maintd.decide import decide
+from nodeagent.maintd.history import Event, tell
+from nodeagent.model.action import Drain, MovePrimary, Retag, Scope
+from nodeagent.model.balance import Halt, Shift, Spot
+from nodeagent.model.diagnosis import Diagnosis, Need
+from nodeagent.model.incident import UNKNOWN, Status
+from nodeagent.model.ledger import Decision, Held, Hold, Intent, Ledger, Outcome, Policy, Storm
+from nodeagent.model.offer import Answer, AnswerOffers, Offer, Reply
+from nodeagent.model.queue import Entry, EntryStatus, Queue
+from nodeagent.model.series import Member, Series, Weekly
+from nodeagent.model.snapshot import Observed
+from nodeagent.model.window import Machine, Unavailability
+from nodeagent.model.wish import (
+    AddSeries,
+    Asked,
+    Balance,
+    Cancel,
+    EditSeries,
+    EndSeries,
+    Pause,
+    ResetStorm,
+    Resume,
+    Retry,
+    StopBalancing,
+    Wish,
+)
+from tests.maintd.world import EVACUATE, FAILOVER, NOW, OK, REPAIR, incident, node, seen, six
+
+ONE = incident()
+ID = ONE.id
+TAG = f"maintd:repairready:{ID}"
+DRAIN = Intent("5", ID, "n1", Drain("n1"), "77")
+MOVE = Intent("6", ID, "n1", MovePrimary("web", "n1", live=True), None, "5")
+PAUSE = Hold(Scope.NODE, "n2", "ada", NOW, "new disks")
+HALT = Halt("default", "7", "job 7 failed: no", NOW)
+BROKEN = Entry(3, "10.0.0.9", "r640", "dead", why="so")
+WHEN = Unavailability(0)
+OFFER = Offer("a", "db", "uuid-n1", ("i1",), WHEN, NOW, NOW)
+AGREED = replace(OFFER, open=False, answer=Answer(Reply.ACCEPT, "ada", NOW, ("i1",), NOW))
+REFUSED = replace(
+    OFFER, open=False, answer=Answer(Reply.DECLINE, "ada", NOW, ("i1",), NOW, "no replica")
+)
+EMPTY = Ledger()
+
+
+def one(
+    status: Status = Status.NOTED, diagnosis: Diagnosis = EVACUATE, **members: object
+) -> Ledger:
+    return Ledger(incidents=(incident("n1", diagnosis, status, **members),))
+
+
+def working(*intents: Intent, jobs: tuple[str, ...] = ()) -> Ledger:
+    return replace(one(Status.PENDING, jobs=jobs), intents=intents)
+
+
+def told(before: Ledger, after: Ledger, observed: Observed | None = None) -> list[tuple[str, ...]]:
+    events = tell(before, after, Decision(after), None, NOW, observed)
+    assert all(event.at == NOW for event in events)
+    return [(e.kind, e.incident, e.node, e.text, e.job) for e in events]
+
+
+RULE = Weekly((6,), 120, "UTC", 7200, 739942)
+
+
+def weekly(*members: Member) -> Ledger:
+    return Ledger(series=(Series(1, "uid", "ada", RULE, members),))
+
+
+PLACED = (Member(Machine("n1"), 739942, placed=True), Member(Machine("n2"), 739942, placed=True))
+TABLE: list[tuple[str, Ledger, Ledger, Observed | None, list[tuple[str, ...]]]] = [
+    ("nothing", one(), one(), seen(six()), []),
+    (
+        "an owner is asked",
+        EMPTY,
+        Ledger(offers=(OFFER,)),
+        seen(six()),
+        [("offered", "", "n1", "owner db: i1", "")],
+    ),
+    (
+        "an owner is asked about another interval",
+        Ledger(offers=(REFUSED,)),
+        Ledger(offers=(replace(OFFER, generation=2),)),
+        seen(six()),
+        [("offered", "", "n1", "owner db: i1", "")],
+    ),
+    (
+        "an owner is asked again",
+        Ledger(offers=(REFUSED,)),
+        Ledger(offers=(replace(REFUSED, id="b", open=True),)),
+        seen(six()),
+        [],
+    ),
+    (
+        "an owner accepts",
+        Ledger(offers=(OFFER,)),
+        Ledger(offers=(AGREED,)),
+        seen(six()),
+        [("accepted", "", "n1", "owner db by ada", "")],
+    ),
+    (
+        "an owner declines",
+        Ledger(offers=(AGREED,)),
+        Ledger(offers=(REFUSED,)),
+        seen(six()),
+        [("declined", "", "n1", "owner db by ada: no replica", "")],
+    ),
+    (
+        "an owner need not answer any more",
+        Ledger(offers=(OFFER,)),
+        EMPTY,
+        seen(six()),
+        [("rescinded", "", "n1", "owner db", "")],
+    ),
+    (
+        "noted",
+        EMPTY,
+        one(),
+        None,
+        [("noted", ID, "n1", 'evacuate: {"status":"evacuate"}', "")],
+    ),
+    (
+        "rebuilt",
+        EMPTY,
+        one(Status.PENDING, diagnosis=UNKNOWN),
+        None,
+        [
+            (
+                "recovered",
+                incident(diagnosis=UNKNOWN).id,
+                "n1",
+                "rebuilt from Ganeti: it is pending",
+                "",
+            )
+        ],
+    ),
+    (
+        "known again",
+        Ledger(incidents=(replace(ONE, diagnosis=UNKNOWN, status=Status.PENDING),)),
+        one(Status.PENDING),
+        None,
+        [("known-again", ID, "n1", 'evacuate: {"status":"evacuate"}', "")],
+    ),
+    (
+        "begun, and its first action promised",
+        one(),
+        working(replace(DRAIN, job=None)),
+        None,
+        [("begun", ID, "n1", "evacuate", ""), ("promised", ID, "n1", "drain n1", "")],
+    ),
+    (
+        "submitted",
+        working(DRAIN),
+        working(DRAIN, jobs=("77",)),
+        None,
+        [("submitted", ID, "n1", "drain n1", "77")],
+    ),
+    ("submitted, told once", working(DRAIN, jobs=("77",)), working(DRAIN, jobs=("77",)), None, []),
+    (
+        "submitted and done within one round, the next one promised",
+        working(DRAIN),
+        working(replace(MOVE, after=None), jobs=("77",)),
+        seen(six(), results={"5": Outcome.SUCCESS}),
+        [
+            ("submitted", ID, "n1", "drain n1", "77"),
+            ("job-done", ID, "n1", "drain n1", "77"),
+            ("promised", ID, "n1", "migrate web off n1", ""),
+        ],
+    ),
+    (
+        "failed, and what was to follow is dropped",
+        working(DRAIN, MOVE, jobs=("77",)),
+        one(Status.FAILED, why="job 77 (drain n1) failed: told so", jobs=("77",)),
+        seen(six(), results={"5": Outcome.ERROR}),
+        [
+            ("job-failed", ID, "n1", "drain n1: told so", "77"),
+            ("dropped", ID, "n1", "migrate web off n1: what it was to follow did not succeed", ""),
+            ("failed", ID, "n1", "job 77 (drain n1) failed: told so", ""),
+        ],
+    ),
+    (
+        "later",
+        working(DRAIN, jobs=("77",)),
+        working(jobs=("77",)),
+        seen(six(), results={"5": Outcome.LATER}),
+        [("job-later", ID, "n1", "drain n1: told so", "77")],
+    ),
+    (
+        "lost",
+        working(DRAIN, jobs=("77",)),
+        working(jobs=("77",)),
+        seen(six(), results={"5": Outcome.LOST}),
+        [("job-lost", ID, "n1", "drain n1: the job cannot be found any more", "77")],
+    ),
+    (
+        "never submitted",
+        working(replace(DRAIN, job=None)),
+        working(),
+        seen(six(), absent={"5": "the queue is drained"}),
+        [("dropped", ID, "n1", "drain n1: the queue is drained", "")],
+    ),
+    (
+        "nobody can say how it ended",
+        working(DRAIN, jobs=("77",)),
+        working(jobs=("77",)),
+        None,
+        [("dropped", ID, "n1", "drain n1: it is not waited for any more", "77")],
+    ),
+    (
+        "a group's balancing ends with a failed job",
+        EMPTY,
+        Ledger(halts=(HALT,)),
+        None,
+        [("halted", "", "", "balancing: job 7 failed: no", "7")],
+    ),
+    (
+        "and goes on",
+        Ledger(halts=(HALT,)),
+        EMPTY,
+        None,
+        [("released", "", "", "balancing: maintd:balancefailed:7 was removed", "")],
+    ),
+    (
+        "an entry whose node cannot be emptied",
+        Ledger(queue=Queue((BROKEN,))),
+        Ledger(queue=Queue((replace(BROKEN, backoffs=1),))),
+        None,
+        [("entry-put-off", "", "", "queue entry 3: 10.0.0.9 (r640) dead: so", "")],
+    ),
+    (
+        "an entry is forgotten",
+        Ledger(queue=Queue((BROKEN,))),
+        EMPTY,
+        None,
+        [("entry-deleted", "", "", "queue entry 3: 10.0.0.9 (r640) dead: so", "")],
+    ),
+    (
+        "completed",
+        working(),
+        one(Status.COMPLETED),
+        None,
+        [("completed", ID, "n1", f"{TAG} is set", "")],
+    ),
+    (
+        "canceled",
+        one(),
+        one(Status.CANCELED, why="canceled by ada"),
+        None,
+        [("canceled", ID, "n1", "canceled by ada", "")],
+    ),
+    (
+        "superseded",
+        working(),
+        Ledger(
+            incidents=(
+                incident(status=Status.CANCELED, why="superseded by another"),
+                incident("n1", FAILOVER, Status.PENDING),
+            )
+        ),
+        None,
+        [
+            ("superseded", ID, "n1", "superseded by another", ""),
+            (
+                "noted",
+                incident("n1", FAILOVER).id,
+                "n1",
+                'evacuate-failover: {"status":"evacuate-failover"}',
+                "",
+            ),
+            ("begun", incident("n1", FAILOVER).id, "n1", "evacuate-failover", ""),
+        ],
+    ),
+    (
+        "it went away",
+        one(),
+        EMPTY,
+        seen(six()),
+        [("forgotten", ID, "n1", "it is no longer observed", "")],
+    ),
+    (
+        "acknowledged",
+        one(Status.COMPLETED),
+        EMPTY,
+        seen(six()),
+        [("forgotten", ID, "n1", f"{TAG} was removed, and it is no longer observed", "")],
+    ),
+    (
+        "a failure is acknowledged, and the fault noted anew",
+        one(Status.FAILED),
+        Ledger(incidents=(replace(ONE, id="anew"),)),
+        seen(six(), {"n1": EVACUATE}),
+        [
+            ("forgotten", ID, "n1", f"maintd:repairfailed:{ID} was removed", ""),
+            ("noted", "anew", "n1", 'evacuate: {"status":"evacuate"}', ""),
+        ],
+    ),
+    (
+        "a cancel is taken back",
+        one(Status.CANCELED),
+        EMPTY,
+        seen(six(), {"n1": EVACUATE}),
+        [("forgotten", ID, "n1", f"maintd:canceled:{ID} was removed", "")],
+    ),
+    (
+        "a cancel is over",
+        one(Status.CANCELED),
+        EMPTY,
+        seen(six()),
+        [("forgotten", ID, "n1", "it is no longer observed", "")],
+    ),
+    (
+        "the node is gone",
+        working(DRAIN, jobs=("77",)),
+        EMPTY,
+        seen(replace(six(), nodes={})),
+        [
+            ("dropped", ID, "n1", "drain n1: it is not waited for any more", "77"),
+            ("forgotten", ID, "n1", "its node has left the cluster", ""),
+        ],
+    ),
+    (
+        "paused",
+        EMPTY,
+        Ledger(holds=(PAUSE, Hold(Scope.GROUP, "east", "bob", NOW))),
+        None,
+        [
+            ("paused", "", "n2", "node n2 paused by ada: new disks", ""),
+            ("paused", "", "", "group east paused by bob", ""),
+        ],
+    ),
+    (
+        "its tag is seen",
+        Ledger(holds=(PAUSE,)),
+        Ledger(holds=(replace(PAUSE, tag_seen=True),)),
+        None,
+        [],
+    ),
+    (
+        "resumed",
+        Ledger(
+            holds=(Hold(Scope.CLUSTER, "", "ada", 1), Hold(Scope.NODE, "n1", "a", 1, incident=ID))
+        ),
+        EMPTY,
+        None,
+        [
+            ("resumed", "", "", "the cluster resumed", ""),
+            ("resumed", ID, "n1", f"incident {ID} resumed", ""),
+        ],
+    ),
+    (
+        "a pause's tag is set",
+        Ledger(intents=(Intent("8", "", "n2", Retag(Scope.NODE, "n2", ("t",)), "9"),)),
+        EMPTY,
+        seen(six(), results={"8": Outcome.SUCCESS}),
+        [("job-done", "", "n2", "tag n2 +t", "9")],
+    ),
+    (
+        "a time of a series has become a window",
+        weekly(Member(Machine("n1")), Member(Machine("n2"))),
+        weekly(*PLACED),
+        None,
+        [("occurrence-planned", "", "", "series/1 of 2026-11-22: n1, n2", "")],
+    ),
+    (
+        "one machine of a series is up",
+        weekly(*PLACED),
+        weekly(replace(PLACED[0], placed=False), PLACED[1]),
+        None,
+        [("occurrence-over", "", "", "series/1 of 2026-11-22: n1", "")],
+    ),
+    (
+        "a series is ended",
+        weekly(*PLACED),
+        EMPTY,
+        None,
+        [("occurrence-over", "", "", "series/1 of 2026-11-22: n1, n2", "")],
+    ),
+    (
+        "storm",
+        EMPTY,
+        Ledger(storm=Storm(NOW, "3 of 6 nodes are sick")),
+        None,
+        [("storm-tripped", "", "", "3 of 6 nodes are sick", "")],
+    ),
+    (
+        "storm over",
+        Ledger(storm=Storm(1, "3 of 6 nodes are sick")),
+        Ledger(calm=NOW),
+        None,
+        [("storm-reset", "", "", "it had tripped: 3 of 6 nodes are sick", "")],
+    ),
+]
+TABLE.extend(
+    (
+        f"an entry of the repair queue is {status.value}",
+        EMPTY if status is EntryStatus.QUEUED else Ledger(queue=Queue((BROKEN,))),
+        Ledger(queue=Queue((replace(BROKEN, status=status),))),
+        None,
+        [(f"entry-{status.value}", "", "", "queue entry 3: 10.0.0.9 (r640) dead: so", "")],
+    )
+    for status in EntryStatus
+)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "observed", "wanted"),
+    [row[1:] for row in TABLE],
+    ids=[row[0] for row in TABLE],
+)
+def test_what_is_told(
+    before: Ledger,
+    after: Ledger,
+    observed: Observed | None,
+    wanted: list[tuple[str, ...]],
+) -> None:
+    assert told(before, after, observed) == wanted
+
+
+SHIFT = Shift("web", Spot("n1", "n2"), Spot("n2", "n1"))
+WISHES = [
+    (Cancel(ID), ID, "", f"ada asked to cancel incident {ID}"),
+    (Retry(ID), ID, "", f"ada asked to retry incident {ID}"),
+    (Pause(Scope.CLUSTER, ""), "", "", "ada asked to pause the cluster"),
+    (Pause(Scope.GROUP, "east", "heat"), "", "", "ada asked to pause group east (heat)"),
+    (Pause(Scope.NODE, "", incident=ID), ID, "", f"ada asked to pause incident {ID}"),
+    (Resume(Scope.NODE, "n1"), "", "n1", "ada asked to resume node n1"),
+    (ResetStorm(), "", "", "ada asked to reset the storm brake"),
+    (Balance("east"), "", "", "ada asked to balance group east"),
+    (Balance("east", (SHIFT,)), "", "", "ada asked to balance group east by 1 moves"),
+    (AnswerOffers(("a",), Reply.DECLINE, 0), "", "", "ada asked to decline 1 offers"),
+    (StopBalancing("east"), "", "", "ada asked to stop balancing group east"),
+    (
+        AddSeries((Machine("n1"),), (6,), 120, "UTC", 7200),
+        *("", "", "ada asked to plan maintenance of 1 machines every week"),
+    ),
+    (EditSeries(3), "", "", "ada asked to change series/3"),
+    (EndSeries(3), "", "", "ada asked to end series/3"),
+]
+
+
+@pytest.mark.parametrize(("asked", "identity", "name", "text"), WISHES)
+@pytest.mark.parametrize("why", [None, "there is no such thing"])
+def test_who_asked_what_is_told(
+    asked: Asked,
+    identity: str,
+    name: str,
+    text: str,
+    why: str | None,
+) -> None:
+    observed = seen(six(), wishes=(Wish("w", "ada", NOW, asked),))
+    decision = Decision(EMPTY, refused={} if why is None else {"w": why})
+    (event,) = tell(EMPTY, EMPTY, decision, None, NOW, observed)
+    if why is None:
+        assert event == Event(NOW, "wish-granted", identity, name, text)
+    else:
+        assert event == Event(NOW, "wish-refused", identity, name, f"{text}: {why}")
+        (less,) = tell(EMPTY, EMPTY, decision, None, NOW)
+        assert less == Event(NOW, "wish-refused", "", "", why)
+
+
+@pytest.mark.parametrize(
+    ("last", "reason", "is_told"),
+    [
+        (None, "n2 paused", True),
+        ("n2 paused", "n2 paused", False),
+        ("n2 paused", "n3 paused", True),
+        ("settling for 57 s more", "settling for 47 s more", False),
+        ("cooling down for 11 min more", "cooling down for 590 s more", False),
+        ("to be tried again in 9.5 s", "settling for 9 s more", True),
+        ("n2 has 900 MiB of memory left", "n2 has 100 MiB of memory left", False),
+        ("brings 1.50000000 by 3 moves", "brings 1.25000000 by 4 moves", False),
+        ("waiting for job 12 there to end", "waiting for job 13 there to end", True),
+    ],
+)
+def test_a_standing_hold_is_told_once(last: str | None, reason: str, is_told: bool) -> None:
+    before = None if last is None else Decision(EMPTY, (Held("n1", ID, last),))
+    decision = Decision(EMPTY, (Held("n1", ID, reason),) * 2)
+    wanted = (Event(NOW, "held", ID, "n1", reason),) if is_told else ()
+    assert tell(EMPTY, EMPTY, decision, before, NOW) == wanted
+    other = Decision(EMPTY, (Held("n1", "another", reason),))
+    assert len(tell(EMPTY, EMPTY, other, before, NOW)) == 1
+
+
+def test_a_book_is_cut() -> None:
+    long = Diagnosis(Need.EVACUATE, None, "x" * 1_000_000)
+    (event,) = tell(EMPTY, one(diagnosis=long), Decision(EMPTY), None, NOW)
+    assert len(event.text) == history.MOST + 1
+
+
+def test_every_kind_is_in_the_table_and_is_told_somewhere() -> None:
+    listed = re.findall(r"^\| `([a-z-]+)`", history.__doc__ or "", re.MULTILINE)
+    found = {line[0] for row in TABLE for line in row[4]}
+    assert found | {"wish-granted", "wish-refused", "held"} == set(listed)
+    assert len(listed) == len(set(listed))
+
+
+def test_a_live_repair_from_beginning_to_end() -> None:
+    """Whole rounds; a job is submitted between two of them and has ended by the next."""
+    ledger, tags = EMPTY, frozenset[str]()
+    last: Decision | None = None
+    events: list[Event] = []
+    for number in range(30):
+        given = tuple(replace(intent, job=f"j{intent.id}") for intent in ledger.intents)
+        for intent in given:
+            if isinstance(intent.action, Retag):
+                tags = (tags - set(intent.action.remove)) | set(intent.action.add)
+        healed = number > 20
+        if number == 25:
+            tags = frozenset()
+        observed = seen(
+            six(node("n1", tags=tags)),
+            {"n1": OK if healed else REPAIR},
+            results={intent.id: Outcome.SUCCESS for intent in given},
+        )
+        before, now = replace(ledger, intents=given), NOW + number * 20_000
+        decision = decide(before, observed, Policy(), now)
+        events += tell(before, decision.ledger, decision, last, now, observed)
+        ledger, last = decision.ledger, decision
+    order = "order n1 to run fix-nic"
+    assert [(e.kind, e.text) for e in events if not e.text.startswith("tag n1 ")] == [
+        ("noted", 'live-repair: {"command":"fix-nic","status":"live-repair"}'),
+        ("held", "settling for 60 s more"),
+        ("begun", "live-repair"),
+        ("promised", order),
+        ("submitted", order),
+        ("job-done", order),
+        ("completed", f"maintd:repairready:{incident('n1', REPAIR).id} is set"),
+        ("forgotten", events[-1].text),
+    ]
+    for event in events:
+        if event.kind == "submitted":
+            steps = [e.kind for e in events if e.text == event.text and e.job in ("", event.job)]
+            assert steps == ["promised", "submitted", "job-done"]
+    assert ledger.incidents == ()

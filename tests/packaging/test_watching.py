@@ -1,0 +1,115 @@
+"""Alert rules and the dashboard ask for metrics there are, with labels that they can have."""
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from nodeagent.agent.metrics import write
+from nodeagent.maintd.inventory import InventorySettings
+from nodeagent.web.server import Server
+from tests.maintd.rig import Rig, fleet
+from tests.maintd.served import Served
+
+TOP = Path(__file__).resolve().parents[2]
+HERE = Path(__file__).resolve().parent
+RULES = TOP / "packaging/alerts/nodeagent.yml"
+DASHBOARD = json.loads((TOP / "packaging/dashboards/nodeagent.json").read_text())
+SELECTOR = re.compile(r"\b(gnt_\w+)(?:\{([^}]*)\})?")
+LABEL = re.compile(r'(\w+)(=~|=|!=)"([^"]*)"')
+
+
+def samples(text: str) -> Iterator[tuple[str, dict[str, str]]]:
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            yield sample.name, dict(sample.labels)
+
+
+@pytest.fixture(scope="module")
+def known(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, dict[str, str]]]:
+    """Every sample that an agent and maintd serve."""
+    rig = Rig(fleet())
+    rig.asks = InventorySettings("http://127.0.0.1:1/graphql")  # where nobody answers
+    rig.crash()
+    served = Served(rig, tmp_path_factory.mktemp("maintd"))
+    served.tick()
+    served.api.server().answered[200] += 1
+    maintd = served.ask("GET", "/metrics").body.decode()
+    served.close()
+    health = {"runs": {"ok": 1}, "need": "Ok", "ready": True}
+    server = SimpleNamespace(answered={200: 1}, shed=0)
+    return [*samples(maintd), *samples(write(health, cast(Server, server)).decode())]
+
+
+def expressions() -> list[str]:
+    rules = re.findall(r"^        expr: (.*)$", RULES.read_text(), re.MULTILINE)
+    panels = [target["expr"] for panel in DASHBOARD["panels"] for target in panel["targets"]]
+    assert len(rules) > 10
+    assert len(panels) > 10
+    return [*rules, *panels]
+
+
+@pytest.mark.parametrize("expression", expressions())
+def test_every_metric_is_served(expression: str, known: list[tuple[str, dict[str, str]]]) -> None:
+    selectors = SELECTOR.findall(expression)
+    assert selectors
+    for name, labels in selectors:
+        values = [labels for found, labels in known if found == name]
+        assert values, name
+        for label, how, value in LABEL.findall(labels):
+            said = {labels[label] for labels in values}
+            # Each alternative of a pattern, too, must be a value there is.
+            wanted = set(value.split("|")) if how == "=~" else {value}
+            assert wanted <= said, (name, label)
+    for grouped in re.findall(r"by \(([^)]*)\)", expression):
+        names = {label for found, labels in known for label in labels if found in expression}
+        assert set(re.split(r", *", grouped)) - {"instance"} <= names
+
+
+def test_every_alert_says_how_bad_it_is_and_what_it_is() -> None:
+    text = RULES.read_text()
+    for alert in text.split("      - alert: ")[1:]:
+        name = alert.partition("\n")[0]
+        assert re.search(r"^        labels: \{severity: (critical|warning|info)\}$", alert, re.M), (
+            name
+        )
+        assert re.search(r'^          summary: ".{20,}"$', alert, re.M), name
+    names = re.findall(r"- alert: (\w+)", text)
+    assert len(names) == len(set(names))
+
+
+def test_the_dashboard_is_one_that_grafana_imports() -> None:
+    panels: list[dict[str, Any]] = DASHBOARD["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    assert {panel["type"] for panel in panels} <= {"stat", "timeseries"}
+    taken: set[tuple[int, int]] = set()
+    for panel in panels:
+        place = panel["gridPos"]
+        assert place["x"] + place["w"] <= 24
+        cells = {
+            (x, y)
+            for x in range(place["x"], place["x"] + place["w"])
+            for y in range(place["y"], place["y"] + place["h"])
+        }
+        assert not cells & taken, panel["title"]
+        taken |= cells
+        assert panel["datasource"] == {"type": "prometheus", "uid": "${source}"}
+    assert [one["name"] for one in DASHBOARD["templating"]["list"]] == ["source"]
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="needs promtool")
+@pytest.mark.parametrize(
+    "command", [("check", "rules", RULES), ("test", "rules", HERE / "alerts.yml")]
+)
+def test_prometheus_takes_the_rules_and_they_ring(command: tuple[str, ...]) -> None:
+    done = subprocess.run(
+        ["promtool", *command], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,46 @@
+"""hbal's command line as our values, for tests that need no command line of ours."""
+
+from nodeagent.placement.layout import Layout, group_of, lay_out
+from nodeagent.placement.rules import Enough, Rules
+from nodeagent.placement.textfile import parse, parse_loads
+from tests.placement.clusters import Case
+from tests.placement.referee import Options
+
+
+def laid_out(case: Case) -> Layout:
+    """The case's layout, under its options."""
+    asked = Options.of(case.options)
+    rules = Rules(
+        offline=frozenset(asked.off),
+        cpu_ratio=asked.max_cpu,
+        free_disk=asked.min_disk,
+        disk_moves=asked.disk_moves,
+        instance_moves=asked.instance_moves,
+        evacuate=asked.evac,
+        restricted=asked.restricted,
+        ignore_soft=asked.force,
+        loads=parse_loads(case.loads or ""),
+        idle=asked.idle,
+        exclusion=tuple(asked.ext),
+        only=frozenset(asked.only),
+        never=frozenset(asked.never),
+    )
+    cluster = parse(case.text)
+    return lay_out(cluster, group_of(cluster, asked.group), rules)
+
+
+def enough(options: list[str]) -> Enough:
+    """When to stop."""
+    found = {"-l": None, "-e": 1e-9, "-g": 1e-2, "--min-gain-limit": 1e-1}
+    rest = list(options)
+    while rest:
+        name, _, value = rest.pop(0).partition("=")
+        if name in found:
+            found[name] = float(value or rest.pop(0))
+    moves = found["-l"]
+    return Enough(
+        excess=found["-e"] or 0.0,
+        gain=found["-g"] or 0.0,
+        gain_from=found["--min-gain-limit"] or 0.0,
+        moves=None if moves is None else int(moves),
+    )

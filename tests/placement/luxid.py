@@ -1,0 +1,194 @@
+"""A Ganeti whose configuration and nodes are a cluster of the text format, behind a LUXI socket."""
+
+import json
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+from nodeagent.placement.cluster import Cluster, Group, Instance, Node, Policy, Spec, Status
+
+END = b"\3"
+_NORMAL, _NO_DATA, _UNAVAILABLE, _OFFLINE = 0, 2, 3, 4
+_LIVE = ("mtotal", "mnode", "mfree", "dtotal", "dfree", "ctotal", "cnos", "sptotal", "spfree")
+_WANTED = {Status.ADMIN_DOWN: "down", Status.ADMIN_OFFLINE: "offline"}
+
+
+@dataclass
+class Luxid:
+    """`drained` and `silent` are nodes; what the cluster has as offline is `drained` or offline."""
+
+    cluster: Cluster
+    drained: frozenset[str] = frozenset()
+    silent: frozenset[str] = frozenset()
+    hypervisor: str = "xen-pvm"
+
+    def answer(self, method: str, args: list[Any]) -> Any:
+        """What luxid would answer."""
+        match method, args:
+            case "Query", [what, fields, condition]:
+                rows = [row for row in self._rows(what) if _meets(row, condition)]
+                data = [[row[name] for name in fields] for row in rows]
+                return {"fields": [_field(name) for name in fields], "data": data}
+            case "QueryClusterInfo", []:
+                masters = [node.name for node in self.cluster.nodes if node.master]
+                return {
+                    "name": "cluster.example",
+                    "master": masters[0] if masters else self.cluster.nodes[0].name,
+                    "tags": list(self.cluster.tags),
+                    "ipolicy": policy(self.cluster.policy),
+                    "default_hypervisor": self.hypervisor,
+                }
+        raise KeyError(method)
+
+    def _rows(self, what: str) -> list[dict[str, tuple[int, Any]]]:
+        match what:
+            case "node":
+                return [self._node(node) for node in self.cluster.nodes]
+            case "instance":
+                return [_instance(instance) for instance in self.cluster.instances]
+            case "group":
+                return [_group(group) for group in self.cluster.groups]
+        raise KeyError(what)
+
+    def _node(self, node: Node) -> dict[str, tuple[int, Any]]:
+        offline = node.offline and node.name not in self.drained
+        known = {
+            "name": node.name,
+            "uuid": f"uuid-of-{node.name}",
+            "pip": "127.0.0.1",
+            "master_candidate": True,
+            "offline": offline,
+            "drained": node.offline and not offline,
+            "vm_capable": True,
+            "group.uuid": node.group,
+            "tags": list(node.tags),
+            "ndp/spindle_count": 1 if node.exclusive else node.spindles,
+            "ndp/exclusive_storage": node.exclusive,
+            "ndp/cpu_speed": node.speed,
+        }
+        says = (
+            int(node.memory), node.own_memory, node.free_memory, int(node.disk), node.free_disk,
+            int(node.cpus), node.own_cpus, node.spindles, node.free_spindles,
+        )  # fmt: skip
+        status = _OFFLINE if offline else _NO_DATA if node.name in self.silent else _NORMAL
+        values = says if status == _NORMAL else (None,) * len(says)
+        live = {field: (status, value) for field, value in zip(_LIVE, values, strict=True)}
+        return {name: (_NORMAL, value) for name, value in known.items()} | live
+
+
+def _instance(instance: Instance) -> dict[str, tuple[int, Any]]:
+    runs = instance.takes_memory
+    known = {
+        "name": instance.name,
+        "disk_usage": instance.disk,
+        "be/memory": instance.memory,
+        "be/maxmem": instance.memory,
+        "be/vcpus": instance.vcpus,
+        "status": instance.status,
+        "admin_state": _WANTED.get(instance.status, "up"),
+        "pnode": instance.primary,
+        "snodes": [instance.secondary] if instance.secondary else [],
+        "tags": list(instance.tags),
+        "be/auto_balance": instance.auto_balance,
+        "be/always_failover": False,
+        "hypervisor": "kvm",
+        "disk_template": instance.template,
+        "be/spindle_use": instance.spindle_use,
+        "disk.sizes": [instance.disk],
+        "disk.spindles": [instance.spindles],
+        "forthcoming": instance.forthcoming,
+    }
+    row = {name: (_NORMAL, value) for name, value in known.items()}
+    return row | {"oper_ram": (_NORMAL, instance.memory) if runs else (_UNAVAILABLE, None)}
+
+
+def _group(group: Group) -> dict[str, tuple[int, Any]]:
+    known = {
+        "uuid": group.uuid,
+        "name": group.name,
+        "alloc_policy": group.allocation,
+        "ipolicy": policy(group.policy),
+        "tags": list(group.tags),
+    }
+    return {name: (_NORMAL, value) for name, value in known.items()}
+
+
+def policy(of: Policy) -> dict[str, Any]:
+    """An instance policy in Ganeti's words."""
+    return {
+        "std": _spec(of.standard),
+        "minmax": [{"min": _spec(least), "max": _spec(most)} for least, most in of.ranges],
+        "disk-templates": list(of.templates),
+        "vcpu-ratio": of.vcpu_ratio,
+        "spindle-ratio": of.spindle_ratio,
+    }
+
+
+def _spec(spec: Spec) -> dict[str, int]:
+    return {
+        "memory-size": spec.memory,
+        "cpu-count": spec.vcpus,
+        "disk-size": spec.disk,
+        "disk-count": spec.disks,
+        "nic-count": spec.nics,
+        "spindle-use": spec.spindles,
+    }
+
+
+def _field(name: str) -> dict[str, str]:
+    return {"name": name, "title": name, "kind": "other", "doc": name}
+
+
+def _meets(row: dict[str, tuple[int, Any]], condition: Any) -> bool:
+    match condition:
+        case None:
+            return True
+        case ["&", *parts]:
+            return all(_meets(row, part) for part in parts)
+        case ["|", *parts]:
+            return any(_meets(row, part) for part in parts)
+        case ["=", name, value]:
+            return bool(row[name][1] == value)
+    raise KeyError(str(condition))
+
+
+@contextmanager
+def serving(luxid: Luxid, path: str) -> Iterator[str]:
+    """Its socket, for as long as somebody is in there."""
+    with suppress(FileNotFoundError):
+        os.unlink(path)
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(path)
+    listener.listen(8)
+    accepting = threading.Thread(target=_accept, args=(luxid, listener), daemon=True)
+    accepting.start()
+    try:
+        yield path
+    finally:
+        with suppress(OSError):
+            listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+        accepting.join()
+
+
+def _accept(luxid: Luxid, listener: socket.socket) -> None:
+    with suppress(OSError):
+        while True:
+            connection, _ = listener.accept()
+            threading.Thread(target=_talk, args=(luxid, connection), daemon=True).start()
+
+
+def _talk(luxid: Luxid, connection: socket.socket) -> None:
+    taken = b""
+    with connection, suppress(OSError):
+        while part := connection.recv(1 << 20):
+            taken += part
+            while END in taken:
+                request, _, taken = taken.partition(END)
+                asked = json.loads(request)
+                said = luxid.answer(asked["method"], asked["args"])
+                connection.sendall(json.dumps({"success": True, "result": said}).encode() + END)

@@ -1,0 +1,450 @@
+"""Emptying nodes: each move replayed by the referee, and hail asked where it answers."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nodeagent.errors import MessageError
+from nodeagent.placement.arrivals import Arrivals
+from nodeagent.placement.cluster import (
+    SHARED,
+    Cluster,
+    Group,
+    Instance,
+    Node,
+    Status,
+    Template,
+)
+from nodeagent.placement.evacuate import Emptier, Evacuation, evacuate, failing
+from nodeagent.placement.exits import Plain
+from nodeagent.placement.layout import Layout
+from nodeagent.placement.moves import Kind, Move, Moved
+from nodeagent.placement.request import read_request
+from nodeagent.placement.rules import Rules
+from nodeagent.placement.standing import Standing
+from nodeagent.placement.textfile import parse, write
+from tests.placement.clusters import case
+from tests.placement.hail import WHY_NOT as NO_HAIL
+from tests.placement.hail import Asked, hail
+from tests.placement.referee import NOWHERE, Foul, Referee
+from tests.placement.referee import Instance as Refereed
+from tests.placement.requests import request
+
+SEEDS = range(80)
+
+
+class Anybody(Referee):
+    """Who empties a node asks no instance whether it wants to be balanced."""
+
+    def _may(self, i: Refereed, shape: str, t: int) -> None:
+        if t != NOWHERE and (self.nodes[t].off or t in (i.p, i.s)):
+            raise Foul("no target")
+        if t != NOWHERE and self.nodes[t].group != self.nodes[i.p].group:
+            raise Foul("another group's")
+
+
+def leaving(cluster: Cluster, seed: int) -> list[str]:
+    """One to three nodes that answer."""
+    alive = [node.name for node in cluster.nodes if node.memory]
+    return alive[seed % 3 :: 3][: 1 + seed % 3] if len(alive) > 2 else alive[:1]
+
+
+def online(cluster: Cluster, names: Iterable[str]) -> Cluster:
+    """So that nothing is forced on the way off."""
+    some = set(names)
+    nodes = [replace(node, offline=False) if node.name in some else node for node in cluster.nodes]
+    return replace(cluster, nodes=tuple(nodes))
+
+
+def written(layout: Layout, move: Move) -> str:
+    target = layout.nodes[move.target].host.name if move.target >= 0 else ""
+    return move.kind.value.format(target)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_move_is_allowed_and_what_is_not_left_is_gone(seed: int) -> None:
+    cluster = parse(case(seed).text)
+    names = leaving(cluster, seed)
+    found = evacuate(cluster, names, Rules())
+    referee = Anybody(write(online(cluster, names)), ["-G", cluster.groups[0].name])
+    places = {node.name: index for index, node in enumerate(cluster.nodes)}
+    away = {places[name] for name in names}
+    for way in found.ways:
+        name = cluster.instances[way.instance].name
+        for move in way.moves:
+            referee.play(name, written(found.before, move))
+        (there,) = [one for one in referee.instances if one.name == name]
+        assert (there.p, there.s) == way.after[:2]
+    for index, (known, there) in enumerate(zip(cluster.instances, referee.instances, strict=True)):
+        assert found.after.places[index][:2] == (there.p, there.s), known.name
+        if index not in found.left:
+            assert not away & {there.p, there.s}, f"{known.name} is still there, and nobody says so"
+        else:
+            assert away & {there.p, there.s}, f"{known.name} has gone: {found.left[index]}"
+    assert found.complete == (not found.left)
+    staying = found.staying()
+    assert set(failing(found.after, staying)) <= set(failing(found.before, staying)), "N+1"
+    assert not away.intersection(staying)
+    assert evacuate(cluster, names, Rules()) == found
+
+
+def test_the_clusters_have_all_of_it() -> None:
+    kinds: set[tuple[Kind, ...]] = set()
+    complete = partial = 0
+    for seed in SEEDS:
+        cluster = parse(case(seed).text)
+        found = evacuate(cluster, leaving(cluster, seed), Rules())
+        kinds |= {tuple(move.kind for move in way.moves) for way in found.ways}
+        complete += found.complete and bool(found.ways)
+        partial += bool(found.left) and bool(found.ways)
+    assert kinds == {
+        (Kind.FAILOVER_REPLACE,),
+        (Kind.FAILOVER,),
+        (Kind.REPLACE,),
+        (Kind.FAILOVER_ANY,),
+        (Kind.REPLACE_FAILOVER, Kind.REPLACE),
+    }
+    assert complete > 10
+    assert partial > 10
+
+
+def only(asked: Asked, kept: Iterable[str], mode: str, name: str) -> Asked:
+    """The cluster with these instances alone; asked for what is on the node."""
+    some = set(kept)
+    instances = {one: known for one, known in asked["instances"].items() if one in some}
+    here = [one for one, known in instances.items() if name in known["nodes"]]
+    wanted = {"type": "node-evacuate", "instances": here, "evac_mode": mode}
+    return {**asked, "instances": instances, "request": wanted}
+
+
+@pytest.mark.skipif(bool(NO_HAIL), reason=NO_HAIL)
+def test_no_more_is_left_than_where_hail_empties_a_node(tmp_path: Path) -> None:
+    """A node that mirrors alone, and one with instances on shared storage alone."""
+    moved, ours, theirs = 0, 0, 0
+    for seed in range(120):
+        asked, _ = request(seed, "node-evacuate")
+        name = next((n for n, of in asked["nodes"].items() if "total_memory" in of), "")
+        if not name:
+            continue
+        asked["nodes"][name]["drained"] = False
+        nodes = {one: known["nodes"] for one, known in asked["instances"].items()}
+        shared = [
+            one
+            for one, known in asked["instances"].items()
+            if name not in known["nodes"]
+            or (known["nodes"][0] == name and known["disk_template"] in SHARED)
+        ]
+        mirrors = [one for one in nodes if nodes[one][0] != name]
+        for kept, mode in ((mirrors, "secondary-only"), (shared, "primary-only")):
+            some = only(asked, kept, mode, name)
+            here = some["request"]["instances"]
+            if not here:
+                continue
+            left = evacuate(read_request(some).cluster, [name], Rules()).left
+            told = hail(tmp_path, some, [])
+            assert told["success"], told
+            failed = told["result"][1]
+            if len(here) == 1:
+                assert bool(left) == bool(failed), (seed, mode)
+            moved, ours, theirs = moved + len(here), ours + len(left), theirs + len(failed)
+            assert len(left) <= len(failed), (seed, mode, failed)
+    assert moved > 100
+    assert 0 < ours <= theirs
+
+
+def node(name: str, free: int = 4000, group: str = "u1", **changes: Any) -> Node:
+    return replace(
+        Node(name, group, 8000.0, 0, free, 100_000.0, 50_000, 16.0, spindles=4), **changes
+    )
+
+
+def gone(name: str) -> Node:
+    """Nobody knows what it has."""
+    return Node(name, "u1", 0.0, 0, 0, 0.0, 0, 0.0, offline=True, own_cpus=0)
+
+
+def instance(name: str, where: str, memory: int = 100, **changes: Any) -> Instance:
+    primary, _, secondary = where.partition(":")
+    template = Template.DRBD if secondary else Template.EXT
+    known = Instance(name, memory, 1000, 1, primary, secondary or None, template)
+    return replace(known, **changes)
+
+
+def cluster_of(nodes: list[Node], *instances: Instance, tags: tuple[str, ...] = ()) -> Cluster:
+    groups = (Group("first", "u1"), Group("second", "u2"))
+    return Cluster(groups, tuple(nodes), instances, tags)
+
+
+def places(found: Evacuation) -> dict[str, str]:
+    """Where each instance that goes is then."""
+    names = [one.host.name for one in found.after.nodes]
+    known = found.before.cluster.instances
+    return {
+        known[way.instance].name: ":".join(names[at] for at in way.after[:2] if at >= 0)
+        for way in found.ways
+    }
+
+
+def reasons(found: Evacuation) -> dict[str, str]:
+    return {found.before.cluster.instances[one].name: why for one, why in found.left.items()}
+
+
+THREE = [node("n1"), node("n2"), node("n3")]
+
+
+@pytest.mark.parametrize("drained", [False, True])
+def test_each_kind_of_instance(drained: bool) -> None:
+    found = evacuate(
+        cluster_of(
+            [replace(THREE[0], offline=drained), *THREE[1:]],
+            instance("primary", "n1:n2"),
+            instance("mirror", "n2:n1"),
+            instance("shared", "n1"),
+            instance("diskless", "n1", template=Template.DISKLESS),
+            instance("elsewhere", "n2:n3"),
+        ),
+        ["n1"],
+        Rules(),
+    )
+    assert found.complete
+    after = places(found)
+    assert (after["primary"], after["mirror"]) == ("n2:n3", "n2:n3")
+    assert {after["shared"], after["diskless"]} <= {"n2", "n3"}
+    assert "elsewhere" not in after
+    assert found.staying() == [1, 2]
+
+
+def test_several_nodes_at_once_are_no_place_for_each_other() -> None:
+    nodes = [*THREE, node("n4"), node("other", group="u2")]
+    two = instance("two", "n1:n2")
+    shared = instance("shared", "n2")
+    found = evacuate(cluster_of(nodes, two, shared), ["n1", "n2"], Rules())
+    assert found.complete
+    assert sorted(places(found)["two"].split(":")) == ["n3", "n4"]
+    assert places(found)["shared"] in ("n3", "n4")
+    assert not evacuate(cluster_of(nodes[:3], two, shared), ["n1", "n2"], Rules()).complete
+
+
+@pytest.mark.parametrize(
+    ("nodes", "one", "why"),
+    [
+        (THREE, {"template": Template.PLAIN}, "its disks (plain) are on n1 alone"),
+        (THREE, {"template": Template.FILE}, "its disks (file) are on n1 alone"),
+        ([node("n1"), node("x", group="u2")], {}, "no other node of its group is online and stays"),
+        (
+            [node("n1"), node("n2", 100)],
+            {},
+            "the only other node does not take it: too little memory, or none left should another"
+            " node fail",
+        ),
+        (
+            [node("n1"), node("n2", 100), node("n3", free_memory=50), node("n4", cpus=0.1)],
+            {},
+            "none of the 3 other nodes takes it: too little memory, or none left should another"
+            " node fail (2); too many virtual CPUs (1)",
+        ),
+        ([node("n1"), gone("n2"), node("n3")], {"secondary": "n2"}, "its mirror, n2, is offline"),
+        (
+            [node("n1"), node("n2", offline=True), node("n3")],
+            {"secondary": "n2"},
+            "its mirror, n2, is drained",
+        ),
+        (
+            [node("n1"), node("n2", 100), node("n3")],
+            {"secondary": "n2"},
+            "its mirror, n2, cannot run it: too little memory, or none left should another node"
+            " fail",
+        ),
+        (
+            [node("n1"), node("n2"), node("n3", free_disk=900)],
+            {"secondary": "n2"},
+            "its mirror finds no other place: the only other node does not take it: too little"
+            " disk, or too much pressure on its disks",
+        ),
+        (
+            [node("n1"), node("n2"), node("n3", free_disk=900)],
+            {"primary": "n2", "secondary": "n1"},
+            "its mirror cannot move: the only other node does not take it: too little disk, or too"
+            " much pressure on its disks",
+        ),
+        (
+            [node("n1"), gone("n2"), node("n3")],
+            {"primary": "n2", "secondary": "n1"},
+            "it cannot be mirrored anew: n2 is offline",
+        ),
+    ],
+)
+def test_whatever_stays_is_named_with_the_reason(
+    nodes: list[Node], one: dict[str, Any], why: str
+) -> None:
+    template = Template.DRBD if "secondary" in one else Template.EXT
+    known = instance("i", "n1", **{"template": template, **one})
+    found = evacuate(cluster_of(nodes, known), ["n1"], Rules())
+    assert reasons(found) == {"i": why}
+    assert not found.complete
+
+
+def test_a_node_in_doubt_is_no_target_and_no_mirror_to_run_at() -> None:
+    nodes = [node("n1"), node("n2", offline=True), node("n3")]
+    known = cluster_of(nodes, instance("i", "n1:n2"), instance("j", "n1"))
+    found = evacuate(known, ["n1"], Rules(), {"n2": "n2 is silent"})
+    assert reasons(found) == {"i": "its mirror, n2, is in doubt (n2 is silent)"}
+    assert places(found) == {"j": "n3"}
+
+
+def test_what_runs_elsewhere_while_its_mirror_stays_is_both() -> None:
+    nodes = [node("n1"), node("n2"), node("n3", free_disk=900)]
+    found = evacuate(cluster_of(nodes, instance("i", "n1:n2")), ["n1"], Rules())
+    assert places(found) == {"i": "n2:n1"}
+    assert set(reasons(found)) == {"i"}
+
+
+def test_a_node_of_which_nothing_is_known_is_emptied_all_the_same() -> None:
+    nodes = [gone("n1"), node("n2"), node("n3")]
+    found = evacuate(
+        cluster_of(nodes, instance("i", "n1:n2"), instance("j", "n1")), ["n1"], Rules()
+    )
+    assert found.complete
+    assert places(found)["i"] == "n2:n3"
+
+
+def test_the_large_one_goes_first() -> None:
+    """By name, or each to the node with the most room, the small one would be in its way."""
+    nodes = [node("n1"), node("n2", 1000), node("n3", 600)]
+    known = cluster_of(nodes, instance("a", "n1", 500), instance("b", "n1", 900))
+    assert places(evacuate(known, ["n1"], Rules())) == {"a": "n3", "b": "n2"}
+
+
+def test_what_is_mirrored_goes_before_what_is_not() -> None:
+    """It can run at its mirror alone, and the larger one anywhere."""
+    known = cluster_of(THREE, instance("a", "n1", 800), instance("b", "n1:n2", 700))
+    assert list(places(evacuate(known, ["n1"], Rules()))) == ["b", "a"]
+
+
+def test_of_mirrors_the_one_with_the_largest_disk_goes_first() -> None:
+    nodes = [
+        node("n1"), node("n2", free_disk=60), node("n3", free_disk=2500),
+        node("n4", free_disk=1500),
+    ]  # fmt: skip
+    known = cluster_of(nodes, instance("a", "n2:n1", 10), instance("b", "n2:n1", 10, disk=2000))
+    assert places(evacuate(known, ["n1"], Rules(), tries=1)) == {"b": "n2:n3", "a": "n2:n4"}
+
+
+def test_an_unwise_mirror_runs_it_where_that_is_allowed() -> None:
+    nodes = [node("n1"), node("n2", cpus=0.1), node("n3")]
+    known = cluster_of(nodes, instance("i", "n1:n2"))
+    assert reasons(evacuate(known, ["n1"], Rules())) == {
+        "i": "its mirror, n2, cannot run it: too many virtual CPUs"
+    }
+    assert places(evacuate(known, ["n1"], Rules(ignore_soft=True))) == {"i": "n2:n3"}
+
+
+def test_of_tries_that_leave_as_much_the_first_counts() -> None:
+    nodes = [node("n1"), node("n2", 1000)]
+    known = cluster_of(nodes, instance("a", "n1", 900), instance("b", "n1", 800))
+    assert set(reasons(evacuate(known, ["n1"], Rules()))) == {"b"}
+
+
+def test_who_finds_no_place_is_first_in_another_try() -> None:
+    """The small one can go to n2 alone, for n3 has one of its kind; the large one to both."""
+    kind = {"tags": ("svc:a",)}
+    nodes = [node("n1"), node("n2", 1000), node("n3", 950)]
+    known = cluster_of(
+        nodes,
+        instance("large", "n1", 900),
+        instance("small", "n1", 200, **kind),
+        instance("there", "n3", 10, **kind, status=Status.ADMIN_DOWN),
+        tags=("htools:iextags:svc",),
+    )
+    assert places(evacuate(known, ["n1"], Rules())) == {"small": "n2", "large": "n3"}
+
+
+def test_room_that_another_failure_would_need_is_left() -> None:
+    """n2 would run b, 3000, were n4 to fail: it has no room for another 2000 (N+1)."""
+    nodes = [node("n1"), node("n2", 4000), node("n3", 1900), node("n4")]
+    known = cluster_of(nodes, instance("a", "n1", 2000), instance("b", "n4:n2", 3000))
+    assert places(evacuate(known, ["n1"], Rules())) == {"a": "n4"}
+    without = cluster_of([*nodes[:3], node("n4", 1900)], *known.instances)
+    found = evacuate(without, ["n1"], Rules())
+    assert not found.ways
+    assert "none left should another node fail (3)" in reasons(found)["a"]
+
+
+def test_there_is_no_such_node() -> None:
+    with pytest.raises(MessageError, match=r"^there is no node n7$"):
+        evacuate(cluster_of(THREE), ["n1", "n7"], Rules())
+
+
+OFFERED: set[Kind] = set()
+
+
+class Both:
+    """Goes by `Plain`, and sees that `Arrivals` would offer the same places in the same order."""
+
+    def __init__(self, members: Mapping[str, Sequence[int]]) -> None:
+        self.members, self.plain, self.arrays = members, Plain(members), Arrivals(members)
+
+    def best_first(
+        self, layout: Layout, instance: int, kind: Kind, targets: Sequence[int]
+    ) -> Iterator[tuple[Move, Moved]]:
+        found = list(self.plain.best_first(layout, instance, kind, targets))
+        other = list(self.arrays.best_first(layout, instance, kind, targets))
+        assert sorted(other, key=at) == sorted(found, key=at)
+        group = layout.cluster.nodes[layout.places[instance].primary].group
+        standing = Standing([layout.nodes[index] for index in self.members.get(group, ())])
+        scores = [round(standing.score(after.nodes), 8) for _, after in other]
+        assert scores == sorted(scores), kind
+        if len(set(scores)) > 1:
+            OFFERED.add(kind)
+        return iter(found)
+
+
+def at(way: tuple[Move, Moved]) -> int:
+    return way[0].target
+
+
+@pytest.mark.parametrize("features", [(), ("exclusive", "forthcoming"), ("located", "excluded")])
+def test_the_arrays_offer_the_same_places_in_the_same_order(features: tuple[str, ...]) -> None:
+    OFFERED.clear()
+    for seed in range(8):
+        cluster = parse(case(seed, *features).text)
+        for soft in (False, True):
+            rules = Rules(ignore_soft=soft)
+            Emptier(cluster, rules, ranking=Both).empty(leaving(cluster, seed), 2)
+    assert {Kind.FAILOVER_REPLACE, Kind.REPLACE, Kind.FAILOVER_ANY} <= OFFERED
+
+
+def test_of_equal_places_the_arrays_offer_the_first_node_first() -> None:
+    nodes = [node("n1"), *(node(f"n{n}") for n in range(2, 9))]
+    emptier = Emptier(cluster_of(nodes, instance("i", "n1", 300)), Rules(), ranking=Arrivals)
+    assert places(emptier.empty(["n1"])) == {"i": "n2"}
+
+
+@pytest.mark.parametrize("ranking", [Plain, Arrivals])
+def test_whether_nodes_can_be_emptied_is_known_from_the_first_that_stays(ranking: Any) -> None:
+    nodes = [node("n1"), node("n2", 1500), node("n3", 900)]
+    known = cluster_of(nodes, instance("a", "n1", 1000), instance("b", "n2", 500))
+    emptier = Emptier(known, Rules(), ranking=ranking)
+    whole = emptier.fits(["n1"])
+    assert whole is not None
+    assert places(whole) == {"a": "n2"}
+    assert whole == emptier.empty(["n1"], 1)
+    assert emptier.fits(["n1", "n2"]) is None
+    beside = emptier.fits(["n2"], ["n1"])
+    assert beside is not None, "what is left on n1 does not matter"
+    assert (places(beside), set(reasons(beside))) == ({"b": "n3"}, {"a"})
+    plain = cluster_of(nodes, instance("p", "n1", template=Template.PLAIN))
+    emptier = Emptier(plain, Rules(), ranking=ranking)
+    assert emptier.fits(["n1"]) is None
+    assert emptier.fits(["n2"], ["n1"]) is not None
+
+
+def test_a_drained_node_is_emptied_as_any_other_and_the_next_time_it_is_no_place() -> None:
+    nodes = [node("n1", offline=True), node("n2"), node("n3")]
+    emptier = Emptier(cluster_of(nodes, instance("i", "n1"), instance("j", "n2")), Rules())
+    assert emptier.empty(["n1"]).complete
+    assert not emptier.empty(["n1"]).before.nodes[0].host.offline
+    assert places(emptier.empty(["n2"])) == {"j": "n3"}

@@ -1,0 +1,121 @@
+"""The exact search beside the real hbal: the same moves in the same order, with the same scores."""
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+from nodeagent.placement.greedy import greedy, well_balanced
+from nodeagent.placement.score import shown
+from nodeagent.placement.textfile import parse
+from tests.placement.asked import enough, laid_out
+from tests.placement.clusters import Case, case
+from tests.placement.hbal import DATA, FILES, WHY_NOT, hbal
+from tests.placement.referee import replay
+
+real = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
+OPTIONS: tuple[list[str], ...] = (
+    [],
+    ["--ignore-soft-errors"],
+    ["--no-disk-moves"],
+    ["--no-instance-moves"],
+    ["--restricted-migration"],
+    ["--evac-mode", "-O", "FIRST"],
+    ["-O", "LAST"],
+    ["--ignore-dynu"],
+    ["--exclusion-tags=test,service", "--min-disk=0.1"],
+    ["--max-cpu=0.4", "-l", "2"],
+    ["-e", "1", "-g", "0.5", "--min-gain-limit=100"],
+    ["--select-instances=SOME"],
+)
+
+
+def agree(asked: Case, folder: Path) -> int:
+    """Our moves are hbal's, and the referee has nothing to say; how many they are."""
+    theirs = hbal(folder, asked.text, asked.options, asked.loads)
+    assert theirs.code == 0, theirs.err
+    if "Cluster is empty" in theirs.out:
+        return 0
+    layout = laid_out(asked)
+    assert ("already well balanced" in theirs.out) == well_balanced(layout, enough(asked.options))
+
+    def name(words: str) -> str:
+        return words.removesuffix(theirs.domain)
+
+    ours = []
+    for move, _, _, after in greedy(layout, enough(asked.options)):
+        target = name(layout.nodes[move.target].host.name) if move.target >= 0 else ""
+        instance = name(layout.cluster.instances[move.instance].name)
+        ours.append((instance, move.kind.value.format(target), shown(after)))
+    assert tuple(ours) == theirs.moves
+    names = [instance.name for instance in layout.cluster.instances]
+    if len(set(names)) == len(names):  # one shipped file has two of a name
+        assert not replay(asked.text, asked.options, asked.loads, ours, theirs.domain)
+    return len(ours)
+
+
+@real
+@pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
+def test_shipped_files_with_all_options(file: Path, tmp_path: Path) -> None:
+    text = file.read_text()
+    if file.stem == "invalid-node":
+        pytest.skip("is no cluster")
+    cluster = parse(text)
+    for group in cluster.groups:
+        names = [node.name for node in cluster.nodes if node.group == group.uuid]
+        some = [instance.name for instance in cluster.instances][::2]
+        if not names or not some:
+            continue
+        words = {"FIRST": names[0], "LAST": names[-1]}
+        for options in OPTIONS:
+            asked = [words.get(word, word.replace("SOME", ",".join(some))) for word in options]
+            agree(Case(text, ["-G", group.name, *asked], _loads(file)), tmp_path)
+
+
+def _loads(file: Path) -> str | None:
+    """The shipped tests use one with loads."""
+    names = [line.split("|")[0] for line in file.read_text().splitlines() if line.count("|") > 8]
+    if file.stem != "hbal-dyn":
+        return None
+    return "".join(f"{name} {n % 3}.0 1.0 0.5 0.25\n" for n, name in enumerate(names))
+
+
+@real
+@pytest.mark.parametrize("seed", range(60))
+def test_generated_clusters(seed: int, tmp_path: Path) -> None:
+    agree(case(seed), tmp_path)
+
+
+@real
+@pytest.mark.oracle
+@pytest.mark.parametrize("seed", range(60, 1000))
+def test_more_generated_clusters(seed: int, tmp_path: Path) -> None:
+    agree(case(seed), tmp_path)
+
+
+KINDS: dict[str, dict[str, object]] = {
+    "plain": {},
+    "off": {"offline": 2},
+    "tags": {"excl_tags": 6, "location": 3},
+    "desired": {"location": 4, "desired": 1, "excl_tags": 12},
+    "migration": {"migration": 1},
+    "loads": {"dynu": True},
+    "speeds": {"speeds": True, "forthcoming": 0.1},
+    "alike": {"homogeneous": True, "only_drbd": True, "noise": False},
+    "full": {"fill": 0.8, "skew": 0.9},
+    "all": {
+        "offline": 1, "excl_tags": 8, "location": 3, "desired": 1, "migration": 1, "dynu": True,
+        "speeds": True, "forthcoming": 0.05,
+    },
+}  # fmt: skip
+
+
+@real
+@pytest.mark.oracle
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("nodes", "instances"), [(8, 60), (14, 120)])
+def test_larger_generated_clusters(kind: str, nodes: int, instances: int, tmp_path: Path) -> None:
+    generate = runpy.run_path(str(DATA.parent / "gen_cluster.py"))["generate"]
+    for seed in range(1, 4):
+        text, loads, _ = generate(nodes, instances, seed, **KINDS[kind])
+        assert agree(Case(text, [], loads or None), tmp_path)

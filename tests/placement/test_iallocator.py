@@ -1,0 +1,330 @@
+"""Answers to Ganeti's requests, beside the real hail's; and where they differ on purpose."""
+
+import copy
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nodeagent.errors import MessageError
+from nodeagent.placement.request import read_request
+from tests.placement.hail import FILES, WHY_NOT, hail, mistaken, ours, same
+from tests.placement.requests import TYPES, request
+
+real = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
+Asked = dict[str, Any]
+
+
+def agree(seed: int, folder: Path, kind: str | None = None) -> None:
+    asked, options = request(seed, kind)
+    if not mistaken(asked, options):
+        same(ours(asked, options), hail(folder, asked, options))
+
+
+@real
+@pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
+@pytest.mark.parametrize(
+    "options", [[], ["--no-capacity-checks"], ["--ignore-soft-errors"]], ids=" ".join
+)
+def test_shipped_requests(file: Path, options: list[str], tmp_path: Path) -> None:
+    if file.stem == "hail-invalid-reloc":
+        pytest.skip("is no request")
+    asked = json.loads(file.read_text())
+    same(ours(asked, options), hail(tmp_path, asked, options))
+
+
+@real
+@pytest.mark.parametrize("seed", range(320))
+def test_generated_requests(seed: int, tmp_path: Path) -> None:
+    agree(seed, tmp_path)
+
+
+@real
+@pytest.mark.oracle
+@pytest.mark.parametrize("kind", sorted(set(TYPES)))
+@pytest.mark.parametrize("seed", range(400, 900))
+def test_more_generated_requests(seed: int, kind: str, tmp_path: Path) -> None:
+    agree(seed, tmp_path, kind)
+
+
+def test_most_requests_are_compared() -> None:
+    passed_over = sum(mistaken(*request(seed)) for seed in range(320))
+    assert passed_over < 10
+
+
+# Four nodes in two groups, whole ones to be shared out in quarters.
+SPEC = {"memory-size": 1000, "cpu-count": 1, "disk-size": 10000, "disk-count": 1, "nic-count": 0,
+        "spindle-use": 1}  # fmt: skip
+
+
+def size(quarters: int) -> dict[str, int]:
+    return {
+        **SPEC,
+        "memory-size": 1000 * quarters,
+        "cpu-count": quarters,
+        "disk-size": 10000 * quarters,
+        "spindle-use": quarters,
+    }
+
+
+def cluster(
+    nodes: dict[str, int], *, exclusive: bool = True, sizes: tuple[int, ...] = (1, 2, 4)
+) -> Asked:
+    """Nodes by the number of their quarters that are free; the group is the name's first letter."""
+    policy = {
+        "std": size(1),
+        "minmax": [{"min": size(n), "max": size(n)} for n in sizes],
+        "disk-templates": ["plain", "drbd"],
+        "vcpu-ratio": 1.0,
+        "spindle-ratio": 32.0,
+    }
+    return {
+        "cluster_tags": [],
+        "enabled_hypervisors": ["xen-pvm"],
+        "instances": {},
+        "nodegroups": {
+            f"uuid-{letter}": {
+                "name": letter,
+                "alloc_policy": "preferred",
+                "networks": [],
+                "tags": [],
+                "ipolicy": policy,
+            }
+            for letter in sorted({name[0] for name in nodes})
+        },
+        "nodes": {
+            name: {
+                "group": f"uuid-{name[0]}",
+                "tags": [],
+                "offline": False,
+                "drained": False,
+                "vm_capable": True,
+                "ndparams": {"exclusive_storage": exclusive, "spindle_count": 4},
+                "total_memory": 8100,
+                "reserved_memory": 0,
+                "free_memory": 1000 * free + 100,
+                "total_disk": 80100,
+                "free_disk": 10000 * free + 100,
+                "total_spindles": 8,
+                "free_spindles": free,
+                "total_cpus": 8,
+                "reserved_cpus": 8 - free,
+            }
+            for name, free in nodes.items()
+        },
+    }
+
+
+def new(name: str, quarters: int) -> Asked:
+    return {
+        "name": name,
+        "memory": 1000 * quarters,
+        "vcpus": quarters,
+        "disks": [{"size": 10000 * quarters, "spindles": quarters}],
+        "disk_space_total": 10000 * quarters,
+        "disk_template": "plain",
+        "spindle_use": 1,
+        "tags": [],
+        "nics": [],
+        "required_nodes": 1,
+    }
+
+
+def several(
+    nodes: dict[str, int],
+    *quarters: int,
+    group: str | None = None,
+    sizes: tuple[int, ...] = (1, 2, 4),
+) -> Asked:
+    asked = cluster(nodes, sizes=sizes)
+    instances = [new(f"new{n}", size) for n, size in enumerate(quarters)]
+    asked["request"] = {"type": "multi-allocate", "instances": instances}
+    if group:
+        asked["request"]["group_name"] = group
+    return asked
+
+
+def test_a_the_first_ones_group_does_not_bind_the_others() -> None:
+    asked = several({"a1": 1, "b1": 4}, 4, 1)
+    theirs, own = ours(asked, []), ours(asked, [], as_hail=False)
+    assert theirs["success"] is False
+    assert own["result"] == [[["new0", ["b1"]], ["new1", ["a1"]]], []]
+
+
+def test_b_later_instances_see_the_earlier_ones() -> None:
+    asked = several({"a1": 2, "a2": 4}, 1, 1, 1, group="a")
+    assert ours(asked, [])["result"][0] == [[f"new{n}", ["a1"]] for n in range(3)]
+    own = ours(asked, [], as_hail=False)
+    assert own["result"] == [[["new0", ["a1"]], ["new1", ["a1"]], ["new2", ["a2"]]], []]
+
+
+def test_c_one_that_has_no_place_does_not_fail_the_others() -> None:
+    asked = several({"a1": 2}, 4, 1)
+    assert ours(asked, [])["success"] is False
+    own = ours(asked, [], as_hail=False)
+    assert own["success"] is True
+    # Ganeti wants names alone here; the reasons are in the log.
+    assert own["result"] == [[["new1", ["a1"]]], ["new0"]]
+    assert "1 instances failed to allocate and 1 were" in own["info"]
+    assert "new0: Group a (preferred): No valid allocation solutions" in own["info"]
+
+
+def test_d_the_largest_first_if_that_saves_a_slot() -> None:
+    """In the order asked for the first two leave no place for the third."""
+    asked = several({"a1": 3, "a2": 4}, 2, 2, 3, group="a", sizes=(2, 3))
+    theirs = ours({**asked, "request": {**asked["request"], "group_name": None}}, [])
+    assert theirs["success"] is False
+    own = ours(asked, [], as_hail=False)
+    assert own["result"] == [[["new0", ["a2"]], ["new1", ["a2"]], ["new2", ["a1"]]], []]
+
+
+def test_d_otherwise_in_the_order_asked_for() -> None:
+    asked = several({"a1": 4}, 1, 4)
+    assert ours(asked, [], as_hail=False)["result"] == [[["new0", ["a1"]]], ["new1"]]
+
+
+def by_uuid() -> Asked:
+    asked = cluster({"a1": 2, "a2": 4}, exclusive=False)
+    asked["request"] = {"type": "allocate", **new("new", 1), "group_name": "uuid-a"}
+    return asked
+
+
+def test_e_a_group_may_be_given_by_its_uuid() -> None:
+    asked = by_uuid()
+    assert "score: ([" in ours(asked, ["--no-capacity-checks"])["info"]
+    own = ours(asked, ["--no-capacity-checks"], as_hail=False)
+    assert "score: 2." in own["info"]
+    asked["request"]["group_name"] = "a"
+    assert own == ours(asked, ["--no-capacity-checks"])
+
+
+@real
+def test_these_differences_are_hails(tmp_path: Path) -> None:
+    for asked in (
+        several({"a1": 1, "b1": 4}, 4, 1),
+        several({"a1": 2, "a2": 4}, 1, 1, 1, group="a"),
+        several({"a1": 2}, 4, 1),
+        several({"a1": 3, "a2": 4}, 2, 2, 3, sizes=(2, 3)),
+        by_uuid(),
+    ):
+        assert ours(asked, []) == hail(tmp_path, asked, [])
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "said"),
+    [
+        ("nodes.a1.free_memory", "many", "nodes.a1.free_memory: is no whole number"),
+        ("nodes.a1.free_memory", ..., "nodes.a1.free_memory: is missing"),
+        ("nodes.a1.free_disk", 10**18, "nodes.a1.free_disk: 1000000000000000000 is too much"),
+        ("nodes.a1.total_memory", float("inf"), "nodes.a1.total_memory: is too much"),
+        ("nodes.a1.total_memory", -1, "nodes.a1.total_memory: -1 is less than nothing"),
+        ("nodes.a1.total_disk", None, "nodes.a1.total_disk: is no number"),
+        ("nodes.a1.offline", 1, "nodes.a1.offline: is no true or false"),
+        ("nodes.a1.group", "uuid-c", "nodes.a1.group: there is no group uuid-c"),
+        ("nodes.a1.ndparams", [], "nodes.a1.ndparams: is no object"),
+        ("nodes.a1.tags", ["x", 3], "nodes.a1.tags[1]: is no text"),
+        ("nodes", ..., "nodes: is missing"),
+        ("nodegroups.uuid-a.alloc_policy", "maybe", "alloc_policy: 'maybe' is none of preferred,"),
+        ("nodegroups.uuid-a.ipolicy.minmax", [3], "uuid-a.ipolicy.minmax[0]: is no object"),
+        ("nodegroups.uuid-a.ipolicy.disk-templates", ["tape"], "disk-templates: 'tape' is none of"),
+        ("nodegroups.uuid-a.ipolicy.std.disk-size", -3, "std.disk-size: -3 is less than nothing"),
+        ("request.type", "dance", "request.type: 'dance' is none of allocate,"),
+        ("request.disks", [{"size": "1"}], "request.disks[0].size: is no whole number"),
+        ("request.disk_template", "tape", "request.disk_template: 'tape' is none of diskless"),
+        ("request.admin_state", "ill", "request.admin_state: 'ill' is none of up, down, offline"),
+        ("request.restrict-to-nodes", "a1", "request.restrict-to-nodes: is no list"),
+        ("request", ..., "request: is missing"),
+        ("instances.i1.nodes", [], "instances.i1.nodes: there is none"),
+        ("instances.i1.nodes", ["a7"], "instances.i1.nodes: there is no node a7"),
+        ("instances.i1.disk_template", "drbd", "instances.i1.nodes: drbd needs two"),
+        ("cluster_tags", {}, "cluster_tags: is no list"),
+    ],
+)
+def test_bad_requests_are_refused_with_the_place(place: str, value: object, said: str) -> None:
+    asked = cluster({"a1": 1, "a2": 4})
+    asked["request"] = {"type": "allocate", **new("new", 1)}
+    asked["instances"]["i1"] = {**new("", 1), "nodes": ["a1"]}
+    read_request(copy.deepcopy(asked))
+    *path, last = place.split(".")
+    inner = asked
+    for key in path:
+        inner = inner[key]
+    if value is ...:
+        del inner[last]
+    else:
+        inner[last] = value
+    with pytest.raises(MessageError) as refused:
+        read_request(asked)
+    assert said in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("request_", "said"),
+    [
+        ({"type": "relocate", "name": "i7"}, "request.name: there is no instance i7"),
+        (
+            {"type": "relocate", "name": "i1", "required_nodes": 1, "relocate_from": ["a9"]},
+            "request.relocate_from: there is no node a9",
+        ),
+        ({"type": "node-evacuate", "instances": ["i9"]}, "instances: there is no instance i9"),
+        (
+            {"type": "node-evacuate", "instances": ["i1"], "evac_mode": "some"},
+            "request.evac_mode: 'some' is none of primary-only, secondary-only, all",
+        ),
+        (
+            {"type": "change-group", "instances": ["i1"], "target_groups": ["c"]},
+            "request.target_groups: there is no group c",
+        ),
+    ],
+)
+def test_what_a_request_names_must_be_there(request_: Asked, said: str) -> None:
+    asked = cluster({"a1": 1, "a2": 4})
+    asked["instances"]["i1"] = {**new("", 1), "nodes": ["a1"]}
+    with pytest.raises(MessageError) as refused:
+        read_request({**asked, "request": {"relocate_from": ["a1"], **request_}})
+    assert said in str(refused.value)
+
+
+@pytest.mark.parametrize("found", [None, [], 3, "x"])
+def test_what_is_no_object_is_no_request(found: object) -> None:
+    with pytest.raises(MessageError, match="the request: is no object"):
+        read_request(found)
+
+
+ODD: tuple[Any, ...] = (
+    None, 0, -1, 10**20, "x", "", [], {}, True, 1.5, float("nan"), float("inf"), ["a"], [1],
+)  # fmt: skip
+
+
+def places(found: object, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Every value's, from the top."""
+    inner = enumerate(found) if isinstance(found, list) else ()
+    for key, value in found.items() if isinstance(found, dict) else inner:
+        yield (*path, key)
+        yield from places(value, (*path, key))
+
+
+def test_whatever_is_spoilt_is_answered_or_refused() -> None:
+    answered = 0
+    refused: list[str] = []
+    for seed in range(600):
+        rng = random.Random(seed)
+        asked, options = request(seed % 100)
+        *path, last = rng.choice(list(places(asked)))
+        inner: Any = asked
+        for key in path:
+            inner = inner[key]
+        if rng.random() < 0.3:
+            del inner[last]
+        else:
+            inner[last] = rng.choice(ODD)
+        try:
+            assert set(ours(asked, options, as_hail=False)) == {"success", "info", "result"}
+            answered += 1
+        except MessageError as error:
+            refused.append(str(error))
+    assert min(answered, len(refused)) > 100
+    assert not [why for why in refused if "\n" in why]

@@ -1,0 +1,169 @@
+"""Many moves at once, beside the same moves one by one; and bounds, beside what they bound."""
+
+import random
+from collections.abc import Iterator
+from math import isnan
+
+import numpy as np
+import pytest
+
+from nodeagent.placement import score
+from nodeagent.placement.bound import Bound
+from nodeagent.placement.grid import Grid
+from nodeagent.placement.layout import Layout
+from nodeagent.placement.leaving import KINDS
+from nodeagent.placement.look import _Look
+from nodeagent.placement.moves import Kind, Move, Moved, attempt, candidates, tried
+from nodeagent.placement.outcome import Outcomes
+from nodeagent.placement.tally import Tally
+from tests.placement.asked import laid_out
+from tests.placement.clusters import case
+
+SEEDS = range(300, 345)
+
+
+def arrays_serve(layout: Layout) -> bool:
+    """Not with exclusive storage, nor where there is nothing to move or to score."""
+    nodes = layout.group_nodes()
+    some = any(not node.host.offline for node in nodes) and bool(layout.movable)
+    return some and not any(n.host.exclusive for n in nodes) and not isnan(score.score(layout))
+
+
+def walk(layout: Layout, seed: int, steps: int) -> Iterator[tuple[Layout, Move, set[int]]]:
+    """Some random allowed moves, and the nodes each changes."""
+    rng = random.Random(seed)
+    for _ in range(steps):
+        moves = [move for i in tried(layout) for move in candidates(layout, i)]
+        rng.shuffle(moves)
+        for move in moves:
+            after = attempt(layout, move)
+            if isinstance(after, Moved):
+                layout = layout.with_changes(after.nodes, {move.instance: after.place})
+                yield layout, move, set(after.nodes)
+                break
+        else:
+            return
+
+
+def take(outcomes: Outcomes, layout: Layout, move: Move, nodes: set[int]) -> np.ndarray:
+    grid = outcomes.grid
+    columns = sorted(grid.column[node] for node in nodes)
+    grid.take(layout, columns, [grid.row[move.instance]])
+    return outcomes.read(np.array(columns))
+
+
+def all_alike(layout: Layout, outcomes: Outcomes, rows: int) -> int:
+    """Every move of the first rows is allowed, and changes the score, as `attempt` says."""
+    grid, leavings = outcomes.grid, outcomes.leavings
+    now, movers, allowed = score.score(layout), set(tried(layout)), 0
+    for row in range(min(rows, len(grid.rows))):
+        index = grid.rows[row]
+        offered = set(candidates(layout, index)) if index in movers else set()
+        for kind in KINDS:
+            if (kind is Kind.FAILOVER_ANY) == bool(grid.mirrored[row]):
+                continue
+            entry = leavings.entries(kind, np.array([row]))
+            if kind is Kind.FAILOVER:
+                targets, changes = [-1], outcomes.failovers(entry)
+            else:
+                targets = list(range(grid.count))
+                changes = outcomes.change(np.repeat(entry, grid.count), np.array(targets))
+            for target, change in zip(targets, changes, strict=True):
+                move = Move(index, kind, grid.members[target] if target >= 0 else -1)
+                after = attempt(layout, move) if move in offered else None
+                if isinstance(after, Moved):
+                    then = layout.with_changes(after.nodes, {index: after.place})
+                    assert abs(score.score(then) - now - change) < 1e-7, move
+                    allowed += 1
+                else:
+                    assert change == np.inf, (move, after)
+    return allowed
+
+
+def test_as_one_by_one_also_after_moves() -> None:
+    allowed = 0
+    for seed in SEEDS:
+        layout = laid_out(case(seed))
+        if not arrays_serve(layout):
+            continue
+        outcomes = Outcomes(Grid(layout))
+        allowed += all_alike(layout, outcomes, 12)
+        for moved, move, nodes in walk(layout, seed, 4):
+            take(outcomes, moved, move, nodes)
+            layout = moved
+        allowed += all_alike(layout, outcomes, 6)
+    assert allowed > 2000
+
+
+def test_a_tag_counts_at_all_nodes_of_a_location() -> None:
+    """So a move changes what moves between other nodes are worth."""
+    seen = 0
+    for seed in range(60):
+        layout = laid_out(case(seed, "excluded", "located"))
+        if not arrays_serve(layout) or len(layout.members) < 6:
+            continue
+        outcomes = Outcomes(Grid(layout))
+        for moved, move, nodes in walk(layout, seed, 2):
+            if layout.demands[move.instance].exclusion:
+                take(outcomes, moved, move, nodes)
+                seen += all_alike(moved, outcomes, 99)
+            break
+    assert seen > 300
+
+
+def test_bounds_bound() -> None:
+    """No move changes the score by less than its entry's bound, nor by less than its own."""
+    close, many = 0, 0
+    for seed in SEEDS:
+        layout = laid_out(case(seed))
+        if not arrays_serve(layout):
+            continue
+        bound = Bound(Outcomes(Grid(layout)))
+        if not len(bound.entries):
+            continue
+        for moved, move, nodes in walk(layout, seed, 3):
+            bound.read(take(bound.o, moved, move, nodes))
+        for gain in (1.0, 1e-3):  # the less there is to gain, the more parts there are
+            bound.gain = gain
+            count = bound.o.grid.count
+            look = _Look(bound, 0.0)
+            least, each = look._coarse(), look._fine(np.arange(len(bound.entries)))
+            targets = np.tile(np.arange(count), len(bound.entries))
+            changes = bound.o.change(np.repeat(bound.entries, count), targets)
+            changes = changes.reshape(-1, count)
+            assert (changes >= least[:, None] - 1e-8).all(), seed
+            assert (changes >= each - 1e-8).all(), seed
+            allowed = np.isfinite(changes)
+            many += allowed.sum()
+            close += (changes[allowed] - each[allowed] < 0.1).sum()
+    assert many > 3000
+    assert close > 0.6 * many
+
+
+def test_the_tally_is_the_score_to_the_last_bit() -> None:
+    for seed in SEEDS:
+        layout = laid_out(case(seed))
+        tally = Tally(layout)
+        for moved, _, nodes in walk(layout, seed, 5):
+            changed = {node: moved.nodes[node] for node in nodes}
+            now = score.score(moved)
+            assert tally.score(changed) == now or isnan(now)
+            tally.take(changed)
+            assert tally.score({}) == now or isnan(now)
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        (7.133419375, "7.13341938"),  # binary it is a little less than the half
+        (0.5, "0.50000000"),
+        (1e-9, "0.00000000"),
+        (2.5e-8, "0.00000002"),  # a true half goes to the even digit
+        (3.5e-8, "0.00000004"),
+        (123456.123456785, "123456.12345678"),
+        (float("nan"), "NaN"),
+        (float("inf"), "Infinity"),
+    ],
+)
+def test_shown_as_the_htools_show_it(value: float, written: str) -> None:
+    assert score.shown(value) == written

@@ -1,0 +1,341 @@
+"""Rolling maintenance beside the real hroller, and by a slow judge that knows nothing of graphs."""
+
+import random
+import runpy
+import shutil
+import subprocess
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from nodeagent.cli.maint.hroller import lines
+from nodeagent.errors import MessageError
+from nodeagent.placement.cluster import Group
+from nodeagent.placement.colouring import WAYS, Graph
+from nodeagent.placement.layout import lay_out
+from nodeagent.placement.rolling import Rolling, Wanted, roll
+from nodeagent.placement.rules import Rules
+from nodeagent.placement.textfile import parse
+from tests.placement.clusters import case
+from tests.placement.hbal import DATA, FILES
+
+HROLLER = shutil.which("hroller")
+real = pytest.mark.skipif(HROLLER is None, reason="no hroller here (Debian's package ganeti)")
+shared = pytest.mark.skipif(not DATA.exists(), reason="needs ../shared/htools beside the checkout")
+SETS: tuple[tuple[str, ...], ...] = (
+    (),
+    ("--offline-maintenance",),
+    ("--ignore-non-redundant",),
+    ("--skip-non-redundant",),
+    ("-O", "SOME"),
+    ("-G", "GROUP"),
+    ("--node-tags=rack:r1,other",),
+    ("-G", "GROUP", "--node-tags=rack:r0,rack:r2", "-O", "SOME", "--offline-maintenance"),
+)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """hroller's options, and the same as our values."""
+
+    options: tuple[str, ...]
+    off: frozenset[str]
+    wanted: Wanted
+
+    @classmethod
+    def of(cls, text: str, some: tuple[str, ...], seed: int = 0) -> "Asked":
+        """With the names of this cluster."""
+        cluster, rng = parse(text), random.Random(seed)
+        words = {
+            "SOME": rng.choice(cluster.nodes).name if cluster.nodes else "",
+            "GROUP": rng.choice(cluster.groups).name,
+        }
+        options = tuple(words.get(word, word) for word in some)
+        pairs = dict(pairwise(options))
+        tags = next((o.partition("=")[2] for o in options if o.startswith("--node-tags")), None)
+        wanted = Wanted(
+            pairs.get("-G"),
+            None if tags is None else frozenset(tags.split(",")),
+            "--offline-maintenance" in options,
+            "--skip-non-redundant" in options,
+            "--ignore-non-redundant" in options,
+        )
+        return cls(options, frozenset([pairs["-O"]] if "-O" in pairs else ()), wanted)
+
+
+def ours(text: str, asked: Asked) -> tuple[Rolling, list[str]] | None:
+    """What we find, and the lines that are printed; None where there is no answer."""
+    cluster = parse(text)
+    try:
+        found = roll(lay_out(cluster, Group("", ""), Rules(offline=asked.off)), asked.wanted)
+    except MessageError:
+        return None
+    return found, list(lines(cluster, found, 3, moves=True))
+
+
+def agree(text: str, asked: Asked, folder: Path) -> int:
+    """Every line is hroller's, and the judge has nothing to say; how many groups there are."""
+    assert HROLLER
+    file = folder / "cluster.data"
+    file.write_text(text)
+    words = [HROLLER, "-t", str(file), "-f", "-v", "-v", "--print-moves", *asked.options]
+    theirs = subprocess.run(words, capture_output=True, text=True, timeout=100)
+    mine = ours(text, asked)
+    if mine is None:
+        assert theirs.returncode == 1
+        assert "Not enough capacity" in theirs.stderr or "Cannot create" in theirs.stderr
+        return 0
+    assert theirs.returncode == 0, theirs.stderr
+    assert mine[1] == theirs.stdout.split("\n")[:-1]
+    judge(text, asked, [line for line in mine[1] if not line.startswith(("Node ", "'", "D", "L"))])
+    return sum(bool(batch.nodes) for batch in mine[0].batches)
+
+
+@real
+@pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
+def test_shipped_files(file: Path, tmp_path: Path) -> None:
+    text = file.read_text()
+    if file.stem in ("invalid-node", "multiple-master"):
+        pytest.skip("is no cluster that hroller takes")
+    for some in SETS:
+        if parse(text).nodes or "SOME" not in some:
+            agree(text, Asked.of(text, some), tmp_path)
+
+
+@real
+@pytest.mark.parametrize("seed", range(40))
+def test_generated_clusters(seed: int, tmp_path: Path) -> None:
+    text = case(seed).text
+    for some in (SETS[0], SETS[1 + seed % (len(SETS) - 1)]):
+        agree(text, Asked.of(text, some, seed), tmp_path)
+
+
+@real
+@pytest.mark.oracle
+@pytest.mark.parametrize("seed", range(40, 440))
+def test_more_generated_clusters(seed: int, tmp_path: Path) -> None:
+    text = case(seed).text
+    for some in SETS:
+        agree(text, Asked.of(text, some, seed), tmp_path)
+
+
+def dense(nodes: int, instances: int, seed: int, **more: object) -> str:
+    """A larger cluster, where a graph takes colours."""
+    generate = runpy.run_path(str(DATA.parent / "gen_cluster.py"))["generate"]
+    return str(generate(nodes, instances, seed, **more)[0])
+
+
+SIZES = [(12, 40), (30, 40), (30, 120), (60, 90)]
+
+
+@real
+@shared
+@pytest.mark.parametrize(("nodes", "instances"), SIZES[:2])
+def test_larger_generated_clusters(nodes: int, instances: int, tmp_path: Path) -> None:
+    text = dense(nodes, instances, 1, only_drbd=True)
+    assert agree(text, Asked.of(text, ("--offline-maintenance",)), tmp_path) > 2
+    assert agree(text, Asked.of(text, ()), tmp_path) > 3
+
+
+@real
+@shared
+@pytest.mark.oracle
+@pytest.mark.parametrize(("nodes", "instances"), SIZES)
+@pytest.mark.parametrize("seed", range(2, 12))
+def test_more_larger_generated_clusters(
+    nodes: int, instances: int, seed: int, tmp_path: Path
+) -> None:
+    for more in ({"only_drbd": True}, {"offline": 2}, {"forthcoming": 0.2}):
+        text = dense(nodes, instances, seed, **more)
+        for some in SETS[:5]:
+            agree(text, Asked.of(text, some, seed), tmp_path)
+
+
+# By the file's own words.
+
+
+RUNS = {"running", "ERROR_up", "ERROR_nodedown", "ERROR_nodeoffline", "ERROR_wrongnode"}
+
+
+class Foul(AssertionError):
+    """What must not be."""
+
+
+def judge(text: str, asked: Asked, told: list[str]) -> None:
+    """Foul, if these lines do not say what they promise."""
+    sections = [part.splitlines() for part in text.replace("\n\n", "\n\f\n").split("\f\n")]
+    node_rows = [row.split("|") for row in sections[1] if row]
+    nodes = {row[0]: row for row in node_rows}
+    instances = [row.split("|") for row in sections[2] if row]
+    there = [row for row in instances if len(row) < 13 or row[12] == "N"]
+    off = {name for name, row in nodes.items() if "?" in row[1:7] or row[7] == "Y"} | asked.off
+    groups, places = _read(told)
+    everyone = [name for group in groups for name in group]
+    if len(set(everyone)) != len(everyone) or off.intersection(everyone):
+        raise Foul(f"twice, or offline: {everyone}")
+    for group, moved in zip(groups, places, strict=True):
+        inside = set(group)
+        if any(row[8] == "drbd" and {row[6], row[7]} <= inside for row in instances):
+            raise Foul(f"an instance has both its nodes in {group}")
+        come = _arrivals(there, inside, {} if asked.wanted.ignore else moved)
+        for name, rows in come.single.items():
+            same = {nodes[row[6]][8] for row in rows} == {nodes[name][8]}
+            if not same or name in off or name in inside:
+                raise Foul(f"{rows} go to {name}")
+            memory, disk = _room(nodes[name], there)
+            if memory - sum(_used(row) for row in rows) <= 0 and rows:
+                raise Foul(f"no memory on {name} for {rows}")
+            if any(row[8] == "plain" for row in rows) and disk <= _disk(rows):
+                raise Foul(f"no disk on {name} for {rows}")
+        if asked.wanted.shut_down:
+            continue
+        for name, rows in come.mirrored.items():
+            if len({row[6] for row in rows}) > 1:
+                raise Foul(f"{name} would have to take over from several of {group}")
+            if _takes_over(nodes[name], there) and _reserved(rows) > _room(nodes[name], there)[0]:
+                raise Foul(f"{name} has no room for {rows}")
+        if not asked.wanted.ignore:
+            stay = {row[0] for row in there if row[6] in inside and row[8] != "drbd"} - set(moved)
+            if stay:
+                raise Foul(f"{stay} are nowhere then")
+
+
+def _read(told: list[str]) -> tuple[list[list[str]], list[dict[str, str]]]:
+    groups: list[list[str]] = []
+    places: list[dict[str, str]] = []
+    for line in told:
+        if line.startswith("  "):
+            instance, target = line.split()
+            places[-1][instance] = target
+        else:
+            groups.append(line.split(",") if line else [])
+            places.append({})
+    return groups, places
+
+
+@dataclass(frozen=True)
+class _Come:
+    single: dict[str, list[list[str]]]
+    mirrored: dict[str, list[list[str]]]
+
+
+def _arrivals(there: list[list[str]], inside: set[str], moved: dict[str, str]) -> _Come:
+    single, mirrored = defaultdict(list), defaultdict(list)
+    for row in there:
+        if row[8] != "drbd" and row[0] in moved:
+            single[moved[row[0]]].append(row)
+        if row[8] == "drbd" and row[6] in inside:
+            mirrored[row[7]].append(row)
+    return _Come(single, mirrored)
+
+
+def _used(row: list[str]) -> int:
+    return int(row[1]) if row[4] in RUNS else 0
+
+
+def _reserved(rows: list[list[str]]) -> int:
+    return sum(_used(row) for row in rows if row[5] == "Y")
+
+
+def _disk(rows: list[list[str]]) -> int:
+    return sum(int(row[2]) for row in rows if row[8] == "plain")
+
+
+def _room(node: list[str], there: list[list[str]]) -> tuple[float, int]:
+    recorded = float(node[1]) - int(node[2]) - sum(_used(row) for row in there if row[6] == node[0])
+    return min(recorded, int(node[3])), int(node[5])
+
+
+def _takes_over(node: list[str], there: list[list[str]]) -> bool:
+    """Whether it survives any one failure as things are (N+1)."""
+    peers: Counter[str] = Counter()
+    for row in there:
+        if row[8] == "drbd" and row[7] == node[0]:
+            peers[row[6]] += int(row[1]) if row[5] == "Y" and row[4] != "ADMIN_offline" else 0
+    return "?" not in node and all(amount <= _room(node, there)[0] for amount in peers.values())
+
+
+RING = """g|u|preferred|
+
+a|9000|0|8000|9000|5000|4|M|u|1
+b|9000|0|8000|9000|5000|4|N|u|1
+c|9000|0|8000|9000|5000|4|N|u|1
+d|9000|0|8000|9000|5000|4|N|u|1
+
+i|1000|1000|1|running|Y|a|c|drbd||1
+j|1000|1000|1|running|Y|b|d|drbd||1
+k|1000|1000|1|running|Y|d||plain||1
+
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("told", "why"),
+    [
+        (["b,c", "  k a", "a,d"], "nowhere"),
+        (["b,d", "  k a"], "both its nodes"),
+        (["b", "b"], "twice"),
+        (["d", "  k d"], "go to d"),
+    ],
+)
+def test_the_judge_sees_what_is_wrong(told: list[str], why: str) -> None:
+    judge(RING, Asked.of(RING, ()), ["d,c", "  k a", "b,a"])
+    with pytest.raises(Foul, match=why):
+        judge(RING, Asked.of(RING, ()), told)
+    crowded = RING.replace("j|1000|1000|1|running|Y|b|d", "j|1000|1000|1|running|Y|b|c")
+    with pytest.raises(Foul, match="take over from several"):
+        judge(crowded, Asked.of(crowded, ()), ["b,a"])
+    full = RING.replace("a|9000|0|8000", "a|9000|0|1000")
+    with pytest.raises(Foul, match="no memory on a"):
+        judge(full, Asked.of(full, ()), ["d", "  k a"])
+
+
+# Colouring by itself.
+
+
+def graphs() -> Iterator[Graph]:
+    for seed in range(60):
+        rng = random.Random(seed)
+        count, chance = rng.randint(1, 12), rng.random()
+        graph: dict[int, list[int]] = {vertex: [] for vertex in range(5, 5 + count)}
+        for one in graph:
+            for other in graph:
+                if one <= other and rng.random() < chance:
+                    for _ in range(rng.randint(1, 3)):
+                        graph[one].append(other)
+                        if one != other:
+                            graph[other].append(one)
+        yield graph
+
+
+def needed(graph: Graph) -> int:
+    """How many colours there must be, by trying."""
+
+    def possible(rest: list[int], colours: dict[int, int], most: int) -> bool:
+        if not rest:
+            return True
+        taken = {colours.get(other) for other in graph[rest[0]]}
+        return any(
+            possible(rest[1:], {**colours, rest[0]: colour}, most)
+            for colour in range(min(most, len(colours) + 1))
+            if colour not in taken
+        )
+
+    return next(most for most in range(1, 20) if possible(list(graph), {}, most))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_neighbours_differ_and_few_colours_are_enough(way: str) -> None:
+    more = 0
+    for graph in graphs():
+        classes = WAYS[way](graph)
+        assert sorted(vertex for one in classes for vertex in one) == list(graph)
+        for one in classes:
+            assert not any(set(graph[vertex]) & set(one) - {vertex} for vertex in one)
+        more += len(classes) - needed(graph)
+    assert more <= 5, "in all of them together"

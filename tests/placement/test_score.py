@@ -1,0 +1,104 @@
+"""The score and its parts, beside the real hbal's."""
+
+from dataclasses import replace
+from math import isnan
+from pathlib import Path
+
+import pytest
+
+from nodeagent.placement import score
+from nodeagent.placement.layout import lay_out
+from nodeagent.placement.rules import Rules
+from nodeagent.placement.textfile import parse
+from tests.placement.asked import laid_out
+from tests.placement.clusters import Case, case
+from tests.placement.hbal import FILES, WHY_NOT, hbal
+from tests.placement.referee import WEIGHTS, Referee
+
+real = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
+EMPTY = "Cluster is empty"
+
+
+def agree(asked: Case, folder: Path) -> None:
+    """The score and all components are hbal's, to its eight digits."""
+    theirs = hbal(folder, asked.text, [*asked.options, "-l", "0"], asked.loads)
+    assert theirs.code == 0, theirs.err
+    if EMPTY in theirs.out:
+        return
+    layout = laid_out(asked)
+    values = score.components(layout.group_nodes())
+    names = [part.name for part in score.COMPONENTS]
+    ours = tuple((name, score.shown(value)) for name, value in zip(names, values, strict=False))
+    assert ours == theirs.components
+    assert score.shown(score.score(layout)) == theirs.initial
+
+
+@real
+@pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
+def test_shipped_files(file: Path, tmp_path: Path) -> None:
+    text = file.read_text()
+    if file.stem == "invalid-node":
+        pytest.skip("is no cluster")
+    for group in parse(text).groups:
+        agree(Case(text, ["-G", group.name]), tmp_path)
+
+
+@real
+@pytest.mark.parametrize("seed", range(80))
+def test_generated_clusters(seed: int, tmp_path: Path) -> None:
+    agree(case(seed), tmp_path)
+
+
+@real
+@pytest.mark.oracle
+@pytest.mark.parametrize("seed", range(80, 1000))
+def test_more_generated_clusters(seed: int, tmp_path: Path) -> None:
+    agree(case(seed), tmp_path)
+
+
+@pytest.mark.parametrize("seed", range(100, 140))
+def test_as_the_referee_has_it(seed: int) -> None:
+    asked = case(seed)
+    ours = score.components(laid_out(asked).group_nodes())
+    theirs = Referee(asked.text, asked.options, asked.loads).components()
+    assert [score.shown(value) for value in ours] == [score.shown(value) for value in theirs]
+
+
+def test_the_weights_are_the_referees() -> None:
+    assert tuple(part.weight for part in score.COMPONENTS) == WEIGHTS
+
+
+TWO = """\
+g|u|preferred|
+
+n1|1000|0|600|1000|1000|4|{}|u|1
+n2|1000|0|1000|1000|1000|4|{}|u|{}
+
+i|400|0|1|running|Y|n1||ext|
+
+"""
+
+
+def test_a_group_that_is_off_scores_nothing() -> None:
+    cluster = parse(TWO.format("Y", "Y", 1))
+    layout = lay_out(cluster, cluster.groups[0], Rules())
+    assert score.components(layout.group_nodes()) == []
+    assert score.score(layout) == 0
+
+
+@real
+def test_a_node_without_spindles_scores_no_number(tmp_path: Path) -> None:
+    asked = Case(TWO.format("N", "N", 0))
+    assert isnan(score.score(laid_out(asked)))
+    agree(asked, tmp_path)
+
+
+def test_least_is_what_memory_must_be_reserved() -> None:
+    """1 GiB on three nodes of 16: 1/32 of the memory once one node has failed, not 1/48."""
+    text = "g|u|preferred|\n\n"
+    text += "".join(f"n{n}|16384|0|15360|99999|99999|4|N|u|1\n" for n in range(3))
+    cluster = parse(f"{text}\ni|1024|10|1|running|Y|n0|n1|drbd|\n\n")
+    layout = lay_out(cluster, cluster.groups[0], Rules())
+    assert score.least(layout) == pytest.approx(0.25 * (1 / 32 - 1 / 48))
+    alone = replace(layout, members=(0,))
+    assert score.least(alone) == 0

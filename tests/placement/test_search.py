@@ -1,0 +1,166 @@
+"""The better search: its moves are allowed, and lead nowhere worse than hbal's own."""
+
+import runpy
+from math import isfinite
+
+import pytest
+
+from nodeagent.placement.board import Step
+from nodeagent.placement.layout import Layout
+from nodeagent.placement.moves import copied
+from nodeagent.placement.rules import Enough
+from nodeagent.placement.score import score, shown
+from nodeagent.placement.search import Plan, best, exact
+from tests.placement.asked import enough, laid_out
+from tests.placement.clusters import Case, case
+from tests.placement.hbal import DATA
+from tests.placement.referee import replay
+
+material = pytest.mark.skipif(not DATA.exists(), reason="no ../shared/htools here")
+
+
+def generated(nodes: int, instances: int, seed: int, **features: object) -> Case:
+    """A larger cluster."""
+    generate = runpy.run_path(str(DATA.parent / "gen_cluster.py"))["generate"]
+    text, loads, _ = generate(nodes, instances, seed, **features)
+    return Case(text, [], loads or None)
+
+
+def told(layout: Layout, steps: tuple[Step, ...]) -> list[tuple[str, str, str]]:
+    """Steps as hbal prints them."""
+    found = []
+    for step in steps:
+        target = layout.nodes[step.move.target].host.name if step.move.target >= 0 else ""
+        name = layout.cluster.instances[step.move.instance].name
+        found.append((name, step.move.kind.value.format(target), shown(step.score)))
+    return found
+
+
+def played(asked: Case, plan: Plan) -> Plan:
+    """The referee lets all its moves pass, and each score is what it says."""
+    wrong = replay(asked.text, asked.options, asked.loads, told(plan.layout, plan.steps))
+    assert not wrong, wrong[:3]
+    assert plan.initial == score(plan.layout)
+    if plan.steps:
+        assert plan.final == score(plan.end())
+    return plan
+
+
+def by_exact(layout: Layout, wanted: Enough) -> Plan:
+    return Plan(layout, score(layout), tuple(exact(layout, wanted)))
+
+
+@pytest.mark.parametrize("seed", range(400, 416))
+def test_never_worse_than_exact(seed: int) -> None:
+    asked = case(seed)
+    layout, wanted = laid_out(asked), enough(asked.options)
+    theirs = by_exact(layout, wanted)
+    if not isfinite(theirs.initial):
+        assert not best(layout, wanted).steps
+        return
+    ours = played(asked, best(layout, wanted))
+    assert ours.final <= theirs.final
+    assert wanted.moves is None or len(ours.steps) <= wanted.moves
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("seed", range(416, 600))
+def test_never_worse_than_exact_on_many(seed: int) -> None:
+    test_never_worse_than_exact(seed)
+
+
+FEATURES: dict[str, dict[str, object]] = {
+    "plain": {},
+    "off": {"offline": 2},
+    "tags": {"excl_tags": 6, "location": 3, "desired": 1},
+    "migration": {"migration": 1},
+    "loads": {"dynu": True, "forthcoming": 0.1},
+    "alike": {"homogeneous": True, "only_drbd": True, "noise": False},
+    "full": {"fill": 0.8, "skew": 0.9},
+}
+
+
+@material
+@pytest.mark.parametrize("kind", FEATURES)
+def test_larger_clusters_end_lower_with_few_more_moves(kind: str) -> None:
+    asked = generated(16, 120, 1, **FEATURES[kind])
+    layout = laid_out(asked)
+    theirs = by_exact(layout, Enough())
+    ours = played(asked, best(layout, Enough()))
+    assert ours.final <= theirs.final
+    assert len(ours.steps) <= max(1.15 * len(theirs.steps), len(theirs.steps) + 4)
+
+
+@material
+@pytest.mark.parametrize("moves", [1, 3, 10, 25])
+def test_with_few_moves_the_best_so_many_lead_to(moves: int) -> None:
+    asked = generated(12, 90, 2)
+    layout, wanted = laid_out(asked), Enough(moves=moves)
+    ours = played(asked, best(layout, wanted))
+    assert 0 < len(ours.steps) <= moves
+    assert ours.final <= by_exact(layout, wanted).final
+
+
+@material
+def test_the_same_for_the_same_seed() -> None:
+    layout = laid_out(generated(10, 80, 3))
+    one, again, other = (best(layout, Enough(), seed=seed) for seed in (5, 5, 6))
+    assert one.steps == again.steps
+    assert one.steps != other.steps
+
+
+@material
+def test_data_that_costs_more_is_copied_less() -> None:
+    """What a GiB costs is weighed against what is gained, whatever is given for it."""
+    asked = generated(10, 80, 1)
+    layout, before = laid_out(asked), None
+    for price in (0.0, 0.001, 0.01, 0.1, 10.0):
+        plan = played(asked, best(layout, Enough(), price=price))
+        sent = sum(copied(layout.demands[s.move.instance], s.move.kind) for s in plan.steps)
+        assert plan.copied == sent
+        assert plan.final + price * plan.copied <= plan.initial
+        greedily = by_exact(layout, Enough())
+        assert plan.final + price * sent <= greedily.final + price * greedily.copied
+        assert before is None or plan.copied < before.copied
+        before = plan
+
+
+@material
+@pytest.mark.parametrize("after", [0, 1, 10, 100, 400])
+def test_when_time_is_up_there_is_a_plan(after: int) -> None:
+    """Whenever that is."""
+    asked = generated(10, 80, 4)
+    calls = iter(range(10**9))
+    plan = best(laid_out(asked), Enough(), spent=lambda: next(calls) / (after + 1e-9))
+    assert played(asked, plan).final < plan.initial
+
+
+def test_nothing_to_do() -> None:
+    """Well balanced, or without anything that may move."""
+    asked = case(1)
+    assert not best(laid_out(asked), Enough(excess=1e9)).steps
+    assert not best(laid_out(asked), Enough(moves=0)).steps
+    names = [line.partition("|")[0] for line in asked.text.splitlines() if line.count("|") > 8]
+    still = Case(asked.text, [*asked.options, "--exclude-instances=" + ",".join(names)])
+    assert not best(laid_out(still), Enough()).steps
+
+
+def test_what_only_a_pair_of_moves_leads_to() -> None:
+    """Nodes have as many instances each, so for hbal no single move is good: but some are large."""
+    sizes = {1: 4096, 2: 1024, 3: 2560, 4: 2560}
+    mirrors = {1: 3, 2: 4, 3: 1, 4: 2}
+    nodes = [
+        f"n{n}|65536|0|{65536 - 4 * size}|999999|900000|16|N|u|4\n" for n, size in sizes.items()
+    ]
+    instances = [
+        f"i{n}{k}|{size}|1024|1|running|Y|n{n}|n{mirrors[n]}|drbd|\n"
+        for n, size in sizes.items()
+        for k in range(4)
+    ]
+    asked = Case("g|u|preferred|\n\n" + "".join(nodes) + "\n" + "".join(instances) + "\n")
+    layout = laid_out(asked)
+    theirs, ours = by_exact(layout, Enough()), played(asked, best(layout, Enough()))
+    assert len(theirs.steps) == 0
+    assert ours.final < 0.8 * theirs.final
+    at = [place.primary for place in ours.end().places]
+    assert [at.count(n) for n in range(4)] == [4, 4, 4, 4]

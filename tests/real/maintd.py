@@ -1,0 +1,307 @@
+"""Agents and maintd as processes on the laboratory's nodes, told what is broken."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click import ClickException
+
+from nodeagent.cli.maint.reach import Reach
+from nodeagent.cluster.ganeti.backend import GanetiCluster
+from nodeagent.web.caller import at_socket
+from tests.real.lab import (
+    LAB,
+    NODES,
+    ROOT,
+    STATE,
+    gnt,
+    listed,
+    node,
+    power,
+    running,
+    socket_path,
+    why_not,
+)
+
+EVACUATE: Mapping[str, object] = {"status": "evacuate", "details": {"part": "mainboard"}}
+FAILOVER: Mapping[str, object] = {"status": "evacuate-failover", "details": {"part": "memory"}}
+REPAIR: Mapping[str, object] = {"status": "live-repair", "command": "fix", "details": {"bay": 7}}
+SETTINGS = """
+[maintd]
+every = "3s"
+[cluster]
+grace = "15s"
+[poll]
+seconds = "3s"
+[http]
+address = "127.0.0.1"
+plain = true
+[policy]
+settle = "0s"
+cooldown = "0s"
+attempts = 1000
+withdraw = "30s"
+storm = 100
+burst = 1000
+"""
+AGENT = """
+[diagnose]
+commands = ["check"]
+every = "3s"
+confirm = 1
+"""
+PREPARE = """
+mkdir -p /etc/nodeagent /var/lib/maintd /run/maintd
+mkdir -p /etc/ganeti/node-diagnose-commands /etc/ganeti/node-repair-commands
+printf '#!/bin/sh\\ncat /etc/ganeti/hardware.json\\n' > /etc/ganeti/node-diagnose-commands/check
+printf '#!/bin/sh\\ncat >> /run/fed; echo >> /run/fed\\n' > /etc/ganeti/node-repair-commands/fix
+chmod 755 /etc/ganeti/node-*-commands/*
+echo '{"status": "Ok"}' > /etc/ganeti/hardware.json
+"""
+
+
+@contextmanager
+def maintained() -> "Iterator[Maintenance]":
+    """A fresh laboratory with agents on its nodes, and no maintd yet; skips where there is none."""
+    if reason := why_not():
+        pytest.skip(reason)
+    with running(fresh=True):
+        system = Maintenance()
+        try:
+            system.start()
+            yield system
+        finally:
+            system.stop()
+
+
+class Maintenance:
+    """The whole system on three nodes; maintd on the master of the moment."""
+
+    def __init__(self) -> None:
+        self.agents: dict[str, subprocess.Popen[bytes]] = {}
+        self.maintd: subprocess.Popen[bytes] | None = None
+        self.where = "node1"
+        self.log = STATE / "maintd.log"
+
+    def start(self) -> None:
+        for name in NODES:
+            short = name.partition(".")[0]
+            self.shell(short, PREPARE)
+            self.write(short, "/etc/nodeagent/agent.toml", AGENT)
+            self.write(short, "/etc/nodeagent/maintd.toml", SETTINGS)
+            self.agents[short] = self.spawn(short, "nodeagent.cli.nodeagent", "run")
+
+    def stop(self) -> None:
+        self.stop_maintd()
+        for name in self.agents:
+            node(name, "pkill", "-TERM", "-f", "nodeagent.cli.nodeagent")
+        for process in self.agents.values():
+            process.wait(20)
+
+    def reboot(self, name: str) -> None:
+        """Switch a node off and on again, its agent with it: of what ran there nothing is left."""
+        power(name, "join")
+        power(name, "off")
+        self.agents[name].wait(20)
+        power(name, "on")
+        until(lambda: node(name, "true").returncode == 0, 60, lambda: f"{name} is not back")
+        self.shell(name, PREPARE)
+        self.agents[name] = self.spawn(name, "nodeagent.cli.nodeagent", "run")
+
+    def restart_agent(self, name: str) -> None:
+        """As after its settings have changed."""
+        node(name, "pkill", "-TERM", "-f", "nodeagent.cli.nodeagent")
+        self.agents[name].wait(20)
+        self.agents[name] = self.spawn(name, "nodeagent.cli.nodeagent", "run")
+
+    def spawn(
+        self, name: str, module: str, *arguments: str, env: str = ""
+    ) -> subprocess.Popen[bytes]:
+        log = (STATE / f"{name}.{module.rpartition('.')[2]}.log").open("ab")
+        command = ["env", *([env] if env else []), sys.executable, "-m", module, *arguments]
+        with log:
+            return subprocess.Popen([str(LAB / "node"), name, *command], cwd=ROOT, stderr=log)
+
+    def start_maintd(self, name: str = "node1", failpoint: str = "") -> None:
+        env = f"MAINTD_FAILPOINT={failpoint}" if failpoint else ""
+        self.where = name
+        self.maintd = self.spawn(name, "nodeagent.cli.maintd", "run", env=env)
+
+    def until_it_answers(self) -> None:
+        """Wait for maintd, which was just started."""
+        until(lambda: self.ask("status").returncode == 0, 60, self.tail)
+
+    def stop_maintd(self, number: str = "TERM") -> int | None:
+        """Signal it where it runs: what we have started only waits for it."""
+        if self.maintd is None:
+            return None
+        node(self.where, "pkill", f"-{number}", "-f", "nodeagent.cli.maintd")
+        code = self.maintd.wait(90)  # as long as its unit gives it
+        self.maintd = None
+        return code
+
+    def shell(self, name: str, script: str) -> str:
+        done = node(name, "sh", "-ec", script)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def write(self, name: str, path: str, text: str) -> None:
+        self.shell(name, f"cat > {path}.new <<'END'\n{text}\nEND\nmv {path}.new {path}")
+
+    def breaks(self, name: str, diagnosis: Mapping[str, object]) -> None:
+        """What the node's diagnose command prints from now on."""
+        self.write(name, "/etc/ganeti/hardware.json", json.dumps(diagnosis))
+
+    def mended(self, name: str) -> None:
+        self.breaks(name, {"status": "Ok"})
+
+    def ask(self, *arguments: str, master: str = "node1") -> subprocess.CompletedProcess[str]:
+        """gnt-maint on the master."""
+        return node(master, sys.executable, "-m", "nodeagent.cli.gnt_maint", *arguments)
+
+    def get(self, target: str, master: str = "node1") -> Any:
+        """What maintd tells at its socket, where gnt-maint asks too; ClickException if nothing."""
+        path = STATE / "nodes" / master / "run/maintd/admin.sock"
+        return Reach(at_socket(str(path)), local=True).get(target)
+
+    def incidents(self, master: str = "node1") -> list[dict[str, object]]:
+        """What `gnt-maint incidents --json` lists; nothing while nobody answers."""
+        try:
+            found: list[dict[str, object]] = self.get("/1/status", master)
+        except ClickException:
+            return []
+        return found
+
+    def until_status(self, name: str, status: str, seconds: float = 120) -> dict[str, object]:
+        """Wait for the newest incident of the node to come that far."""
+        found: list[dict[str, object]] = []
+
+        def come() -> bool:
+            found[:] = [i for i in self.incidents() if str(i["node-name"]).startswith(name)]
+            return bool(found) and found[-1]["repair-status"] == status
+
+        until(come, seconds, lambda: f"{found} {self.tail()}")
+        return found[-1]
+
+    def tail(self) -> str:
+        """The end of maintd's log, for a test that fails."""
+        logs = sorted(STATE.glob("*.maintd.log"))
+        return "\n".join(Path(log).read_text()[-2000:] for log in logs)
+
+    def heal(self) -> None:
+        """All nodes well, in service, without tags of ours; all incidents forgotten."""
+        for name in self.agents:
+            self.mended(name)
+        for name in self.agents:
+            ((tags,),) = listed("node", "tags", name=name)
+            for tag in (tag for tag in tags if tag.startswith("maintd:")):
+                # One that maintd takes off in the same moment is no fault.
+                node("master", "gnt-node", "remove-tags", name, tag)
+        for name, role in listed("node", "name", "role"):
+            if role == "O":
+                gnt("gnt-node", "modify", "-f", "--offline=no", name)
+            if role == "D":
+                gnt("gnt-node", "modify", "-f", "--drained=no", name)
+        if self.maintd is not None:
+            until(lambda: self.incidents() == [], 60, self.tail)
+
+
+def until(condition: Callable[[], bool], seconds: float, told: Callable[[], str]) -> None:
+    """Wait, or fail with what is told. Asking takes a third of the time, or less."""
+    deadline = time.monotonic() + seconds
+    while True:
+        asked = time.monotonic()
+        if condition():
+            return
+        now = time.monotonic()
+        assert now < deadline, told()
+        time.sleep(max(0.3, 2 * (now - asked)))
+
+
+def flags(name: str) -> dict[str, str]:
+    """What Ganeti's own list says of a node, in the words of `gnt-node list`."""
+    fields = ("drained", "offline", "role", "tags", "pinst_cnt", "sinst_cnt")
+    (row,) = listed("node", *fields, name=name)
+    return {field: _word(value) for field, value in zip(fields, row, strict=True)}
+
+
+def _word(value: object) -> str:
+    match value:
+        case bool():
+            return "Y" if value else "N"
+        case list():
+            return ",".join(value)
+        case _:
+            return str(value)
+
+
+def placed(name: str) -> tuple[str, str]:
+    """Primary and secondary of an instance, by Ganeti's own list."""
+    ((primary, secondaries),) = listed("instance", "pnode", "snodes", name=name)
+    return primary.partition(".")[0], ",".join(s.partition(".")[0] for s in secondaries)
+
+
+def service(name: str) -> dict[str, str]:
+    """How Ganeti has the node, whatever is on it."""
+    return {key: what for key, what in flags(name).items() if not key.endswith("_cnt")}
+
+
+def is_empty(name: str) -> bool:
+    """Whether it is drained, and nothing is on it."""
+    found = flags(name)
+    return (found["drained"], found["pinst_cnt"], found["sinst_cnt"]) == ("Y", "0", "0")
+
+
+def job_list(since: int = 0) -> list[tuple[int, str, str]]:
+    """Number, status and summary of the jobs after `since`, by Ganeti's own list."""
+    rows = listed("job", "id", "status", "summary")
+    return [(number, status, ",".join(kinds)) for number, status, kinds in rows if number > since]
+
+
+def job_times() -> list[tuple[int, float, float, str]]:
+    """Number, when received, when ended (unix s, inf if it has not) and summary of all jobs."""
+    rows = listed("job", "id", "received_ts", "end_ts", "summary")
+    return [(n, _seconds(at), _seconds(ended), ",".join(kinds)) for n, at, ended, kinds in rows]
+
+
+def _seconds(when: list[int] | None) -> float:
+    """A time as Ganeti's jobs have it: seconds and microseconds."""
+    return inf if when is None else when[0] + when[1] / 1e6
+
+
+def last_job() -> int:
+    """The newest job's number."""
+    return max((number for number, _, _ in job_list()), default=0)
+
+
+def kinds(since: int) -> list[str]:
+    """The jobs after that one, all of which must succeed."""
+    under_way = {"queued", "waiting", "running"}
+    until(lambda: not under_way & {job[1] for job in job_list(since)}, 60, lambda: "no end")
+    jobs = job_list(since)
+    assert {status for _, status, _ in jobs} <= {"success"}, jobs
+    return [summary.partition("(")[0] for _, _, summary in jobs]
+
+
+def rests(seconds: float) -> None:
+    """No job is submitted for so long."""
+    before = last_job()
+    time.sleep(seconds)
+    assert last_job() == before, job_list(before)
+
+
+def ours(incident: str) -> list[str]:
+    """The jobs of one incident, in order, as their kinds; told by their reason trails."""
+    cluster = GanetiCluster(socket_path())
+    try:
+        trails = [t for t in cluster.trails() if t.reason.startswith(f"{incident}:")]
+    finally:
+        cluster.close()
+    return [type(trail.action).__name__ for trail in trails]

@@ -1,0 +1,311 @@
+"""Instances that repair themselves on a real Ganeti cluster, with its own lists as the witness.
+
+Uses the multi-node laboratory beside the checkout; skipped by name where that is absent.
+`make test-real` runs it.
+"""
+
+import re
+import time
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from nodeagent.cluster.backend import Accepted, Submission
+from nodeagent.cluster.ganeti.backend import GanetiCluster
+from nodeagent.model.action import Reinstall
+from nodeagent.model.ledger import Outcome, Result, Trail
+from tests.real.lab import create, gnt, listed, node, power, remove, socket_path
+from tests.real.maintd import Maintenance, job_list, last_job, maintained, placed, until
+
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.timeout(600),
+]
+
+
+OS = "/usr/share/ganeti/os/noop"
+RULES = "ganeti:watcher:autorepair:"
+RESULT = re.compile(
+    f"{RULES}result:(?P<kind>[a-z-]+):(?P<id>[^:]+):[0-9]+:(?P<end>[a-z]+):(?P<jobs>[0-9+]*)"
+)
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Maintenance]:
+    with maintained() as system:
+        yield system
+
+
+@pytest.fixture
+def system(lab: Maintenance) -> Iterator[Maintenance]:
+    """maintd by the safe rules, and a cluster that allows everything."""
+    lab.heal()
+    gnt("gnt-cluster", "add-tags", "maintd:autorepair:safe", f"{RULES}reinstall")
+    lab.start_maintd()
+    lab.until_it_answers()
+    yield lab
+    lab.stop_maintd()
+    gnt("gnt-cluster", "remove-tags", "maintd:autorepair:safe", f"{RULES}reinstall")
+    if service_of("node2") == "O":
+        lab.reboot("node2")  # else the other side of what was mirrored there is still in use
+    lab.heal()
+    for name in gnt("gnt-instance", "list", "--no-headers", "-o", "name").split():
+        remove(name)  # with all nodes there, so that nothing of it stays behind
+
+
+def service(name: str, **flags: bool) -> None:
+    """Put a node out of service or back, as an administrator does."""
+    options = [f"--{flag}={'yes' if on else 'no'}" for flag, on in flags.items()]
+    gnt("gnt-node", "modify", "-f", "--auto-promote", *options, name)
+
+
+def service_of(name: str) -> str:
+    ((role,),) = listed("node", "role", name=name)
+    return str(role)
+
+
+def dies(name: str) -> None:
+    """A node is gone, and an administrator has seen it. (Its disks would be in use otherwise.)"""
+    power(name, "cut")
+    service(name, offline=True)
+
+
+def tags(instance: str) -> list[str]:
+    """An instance's tags about repairs, without their prefix."""
+    ((lines,),) = listed("instance", "tags", name=instance)
+    return sorted(line.removeprefix(RULES) for line in lines if line.startswith(RULES))
+
+
+def ended(system: Maintenance, instance: str, seconds: float = 120) -> dict[str, str]:
+    """Wait for the one result tag of an instance, with nothing pending beside it."""
+    found: list[dict[str, str]] = []
+
+    def come() -> bool:
+        ((lines,),) = listed("instance", "tags", name=instance)
+        found[:] = [m.groupdict() for line in lines if (m := RESULT.fullmatch(line))]
+        return bool(found) and not any(f"{RULES}pending" in line for line in lines)
+
+    until(come, seconds, lambda: f"{tags(instance)} {system.tail()}")
+    (result,) = found
+    for trail in jobs_of(result["id"]):  # shown where the test fails
+        print(trail.job, trail.action, trail.result)
+    return result
+
+
+def jobs_of(repair: str) -> list[Trail]:
+    """The jobs of one repair that the queue knows, in order."""
+    cluster = GanetiCluster(socket_path())
+    try:
+        return [trail for trail in cluster.trails() if trail.repair == repair]
+    finally:
+        cluster.close()
+
+
+def status(instance: str) -> str:
+    return gnt("gnt-instance", "list", "--no-headers", "-o", "status", instance).strip()
+
+
+def opcodes(since: int) -> list[str]:
+    """What Ganeti has done since, tags apart, by its own list."""
+    done = [summary for _, status, summary in job_list(since) if status == "success"]
+    kinds = [kind.partition("(")[0] for summary in done for kind in summary.split(",")]
+    return [kind for kind in kinds if not kind.startswith("TAGS_")]
+
+
+def test_a_shared_instance_is_failed_over_from_an_offline_node(system: Maintenance) -> None:
+    create("inst1", "sharedfile", "node2.gnt.test")
+    dies("node2")
+    result = ended(system, "inst1")
+    assert (result["kind"], result["end"]) == ("failover", "success")
+    assert placed("inst1")[0] in ("node1", "node3")
+    assert status("inst1") == "running"
+    moves = [trail for trail in jobs_of(result["id"]) if trail.job in result["jobs"].split("+")]
+    assert [type(trail.action).__name__ for trail in moves] == ["Guarded"]
+
+
+def test_a_shared_instance_is_migrated_from_a_drained_node(system: Maintenance) -> None:
+    create("inst1", "sharedfile", "node2.gnt.test")
+    service("node2", drained=True)
+    result = ended(system, "inst1")
+    assert (result["kind"], result["end"]) == ("migrate", "success")
+    assert placed("inst1")[0] in ("node1", "node3")
+    assert status("inst1") == "running"
+
+
+def test_a_mirrored_instance_gets_a_new_mirror_in_the_same_repair(system: Maintenance) -> None:
+    create("inst1", "drbd", "node2.gnt.test", "node3.gnt.test")
+    dies("node2")
+    result = ended(system, "inst1", 180)
+    assert result["end"] == "success"
+    assert placed("inst1") == ("node3", "node1")
+    assert len(result["jobs"].split("+")) == 2, "failed over, then mirrored anew: one repair"
+    assert status("inst1") == "running"
+
+
+def test_a_local_instance_is_installed_anew_where_all_its_nodes_are_offline(
+    system: Maintenance,
+) -> None:
+    create("inst1", "file", "node2.gnt.test")
+    service("node2", drained=True)
+    until(lambda: "cannot leave it" in explained(system, "inst1"), 60, system.tail)
+    assert placed("inst1")[0] == "node2", "its disks are alive"
+    before = last_job()
+    dies("node2")
+    result = ended(system, "inst1", 180)
+    assert (result["kind"], result["end"]) == ("reinstall", "success")
+    assert placed("inst1")[0] in ("node1", "node3")
+    assert status("inst1") == "running"
+    assert any("INSTANCE_REINSTALL" in summary for _, _, summary in job_list(before))
+
+
+def test_of_what_is_stopped_as_well(system: Maintenance) -> None:
+    create("inst1", "file", "node2.gnt.test")
+    gnt("gnt-instance", "stop", "inst1")
+    dies("node2")
+    result = ended(system, "inst1", 180)
+    assert (result["kind"], result["end"]) == ("reinstall", "success")
+    assert placed("inst1")[0] in ("node1", "node3")
+    assert status("inst1") == "ADMIN_down"
+
+
+def test_but_not_where_its_node_is_back_when_the_job_begins(system: Maintenance) -> None:
+    create("inst1", "file", "node2.gnt.test")
+    gnt("gnt-instance", "stop", "inst1")
+    late = Reinstall("inst1", "node2.gnt.test", "node3.gnt.test", running=False)
+    with closing(GanetiCluster(socket_path())) as cluster:
+        (answer,) = cluster.submit([Submission(late, "maintd:1")])
+        assert isinstance(answer, Accepted)
+        job = answer.job
+        until(lambda: result_of(cluster, job).outcome is not Outcome.RUNNING, 60, system.tail)
+        assert "not offline any more" in result_of(cluster, job).why
+    assert placed("inst1")[0] == "node2"
+    assert status("inst1") == "ADMIN_down"
+
+
+def result_of(cluster: GanetiCluster, job: str) -> Result:
+    return cluster.results([job])[job]
+
+
+def explained(system: Maintenance, instance: str) -> str:
+    """What `gnt-maint explain` says of it."""
+    done = system.ask("explain", instance)
+    return done.stdout + done.stderr
+
+
+def test_a_suspended_instance_is_left_alone(system: Maintenance) -> None:
+    create("inst1", "sharedfile", "node2.gnt.test")
+    gnt("gnt-instance", "add-tags", "inst1", f"{RULES}suspend")
+    dies("node2")
+    until(lambda: "suspend" in explained(system, "inst1"), 60, lambda: explained(system, "inst1"))
+    time.sleep(5)
+    assert placed("inst1")[0] == "node2"
+    assert tags("inst1") == ["suspend"]
+    gnt("gnt-instance", "remove-tags", "inst1", f"{RULES}suspend")
+    assert ended(system, "inst1")["end"] == "success"
+
+
+def test_what_is_not_allowed_is_said_once(system: Maintenance) -> None:
+    create("inst1", "sharedfile", "node2.gnt.test")
+    gnt("gnt-instance", "add-tags", "inst1", f"{RULES}fix-storage")
+    dies("node2")
+    result = ended(system, "inst1")
+    assert (result["kind"], result["end"], result["jobs"]) == ("failover", "enoperm", "")
+    before = last_job()
+    time.sleep(8)  # harep writes it anew in each run
+    assert last_job() == before
+    assert placed("inst1")[0] == "node2"
+    gnt("gnt-instance", "add-tags", "inst1", f"{RULES}suspend")
+    gnt("gnt-instance", "remove-tags", "inst1", f"{RULES}suspend", f"{RULES}fix-storage")
+    until(lambda: placed("inst1")[0] != "node2", 120, system.tail)
+    assert ended(system, "inst1")["end"] == "success"
+
+
+def test_a_failed_installation_is_not_tried_again(system: Maintenance) -> None:
+    create("inst1", "file", "node2.gnt.test")
+    for name in ("node1", "node3"):
+        system.shell(name, f"mv {OS}/create {OS}/create.away")
+    try:
+        dies("node2")
+        result = ended(system, "inst1", 180)
+    finally:
+        for name in ("node1", "node3"):
+            system.shell(name, f"mv {OS}/create.away {OS}/create")
+    assert (result["kind"], result["end"]) == ("reinstall", "failure")
+    before = last_job()
+    time.sleep(5)
+    assert last_job() == before
+
+
+def test_a_failure_blocks_until_its_tag_is_removed(system: Maintenance) -> None:
+    create("inst1", "sharedfile", "node2.gnt.test")
+    failed = f"{RULES}result:failover:6f3b1d5e-0002-4000-8000-000000000001:1700000000:failure:1"
+    gnt("gnt-instance", "add-tags", "inst1", failed)
+    dies("node2")
+    until(lambda: "has failed" in explained(system, "inst1"), 60, system.tail)
+    time.sleep(5)
+    assert placed("inst1")[0] == "node2"
+    gnt("gnt-instance", "remove-tags", "inst1", failed)
+    assert ended(system, "inst1")["end"] == "success"
+    assert placed("inst1")[0] in ("node1", "node3")
+
+
+@pytest.mark.parametrize("failpoint", ["promised", "submitted", "remembered"])
+def test_nothing_is_done_twice_by_a_maintd_that_was_killed(
+    system: Maintenance, failpoint: str
+) -> None:
+    create("inst1", "drbd", "node2.gnt.test", "node3.gnt.test")
+    system.stop_maintd()
+    system.start_maintd(failpoint=f"{failpoint}:kill")
+    before = last_job()
+    dies("node2")
+    assert system.maintd is not None
+    system.maintd.wait(60)
+    system.start_maintd()
+    assert ended(system, "inst1", 180)["end"] == "success"
+    moves = [kind for kind in opcodes(before) if kind.startswith("INSTANCE_")]
+    assert moves == ["INSTANCE_FAILOVER", "INSTANCE_REPLACE_DISKS"]
+
+
+def test_without_a_ledger_a_repair_goes_on(system: Maintenance) -> None:
+    create("inst1", "drbd", "node2.gnt.test", "node3.gnt.test")
+    before = last_job()
+    dies("node2")
+    until(lambda: placed("inst1")[0] == "node3", 120, system.tail)
+    system.stop_maintd("KILL")
+    system.shell("node1", "rm -f /var/lib/maintd/*")
+    system.start_maintd()
+    result = ended(system, "inst1", 180)
+    assert result["end"] == "success"
+    assert placed("inst1") == ("node3", "node1")
+    moves = [kind for kind in opcodes(before) if kind.startswith("INSTANCE_")]
+    assert moves == ["INSTANCE_FAILOVER", "INSTANCE_REPLACE_DISKS"]
+
+
+def test_a_pass_from_cron_beside_harep(system: Maintenance) -> None:
+    """What harep itself would do, and then the same by a pass of ours, with no daemon."""
+    system.stop_maintd()
+    gnt("gnt-cluster", "remove-tags", "maintd:autorepair:safe")
+    try:
+        create("inst1", "drbd", "node2.gnt.test", "node3.gnt.test")
+        dies("node2")
+        theirs = node("node1", "harep", "--dry-run")
+        ours = system.ask("autorepair", "--mode", "compatible", "--dry-run")
+        assert theirs.returncode == ours.returncode == 0
+        assert plain(ours.stdout) == plain(theirs.stdout)
+        for _ in range(60):
+            done = system.ask("autorepair")
+            assert done.returncode == 0, done.stderr
+            if any(tag.startswith("result:") for tag in tags("inst1")):
+                break
+            time.sleep(1)
+        assert ended(system, "inst1")["end"] == "success"
+        assert placed("inst1") == ("node3", "node1")
+    finally:
+        gnt("gnt-cluster", "add-tags", "maintd:autorepair:safe")
+
+
+def plain(text: str) -> list[str]:
+    """Lines without what is different each time: ids and times."""
+    text = re.sub(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "ID", text)
+    return re.sub(r"\b1[0-9]{9}\b", "NOW", text).splitlines()

@@ -1,0 +1,158 @@
+"""maintd balances a real Ganeti cluster, with Ganeti's own lists as the witness.
+
+Uses the multi-node laboratory beside the checkout; skipped by name where that is absent.
+"""
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.real.lab import LAB, create, gnt, node, remove
+from tests.real.maintd import (
+    EVACUATE,
+    Maintenance,
+    job_list,
+    job_times,
+    last_job,
+    maintained,
+    placed,
+    rests,
+    until,
+)
+
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.timeout(900),
+]
+
+
+NAMES = ("inst1", "inst2", "inst3")
+# No rest: what one test has moved is made anew under its name in the next.
+ON = ("maintd:balance:yes", "maintd:balance-settle:0s", "maintd:balance-cooldown:0s")
+MOVES = {"INSTANCE_MIGRATE", "INSTANCE_REPLACE_DISKS"}
+SOCKET = "/run/maintd/admin.sock"
+ASK = f"""
+import http.client, json, socket, sys
+connection = http.client.HTTPConnection("x")
+connection.sock = socket.socket(socket.AF_UNIX)
+connection.sock.connect("{SOCKET}")
+method, target, body = sys.argv[1:]
+headers = {{"Content-Type": "application/json"}} if body else {{}}
+connection.request(method, target, body or None, headers)
+print(connection.getresponse().read().decode())
+"""
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Maintenance]:
+    with maintained() as system:
+        yield system
+
+
+@pytest.fixture
+def lopsided(lab: Maintenance) -> Iterator[Maintenance]:
+    """Everything runs on node2, mirrored to node3."""
+    for name in NAMES:
+        create(name, "drbd", "node2.gnt.test", "node3.gnt.test")
+    lab.start_maintd()
+    lab.until_it_answers()
+    lab.heal()
+    yield lab
+    gone = gnt("gnt-group", "list-tags", "default").split()
+    for tag in gone:
+        node("master", "gnt-group", "remove-tags", "default", tag)
+    lab.heal()
+    lab.stop_maintd()
+    for name in NAMES:
+        remove(name)
+
+
+def ask(method: str, target: str, body: str = "") -> Any:
+    """What maintd says at its own socket."""
+    done = node("node1", sys.executable, "-c", ASK, method, target, body)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def primaries() -> Counter[str]:
+    return Counter(placed(name)[0] for name in NAMES)
+
+
+def test_a_lopsided_group_is_balanced_and_then_left_alone(lopsided: Maintenance) -> None:
+    rests(5)  # it is off by default
+    before = last_job()
+    gnt("gnt-group", "add-tags", "default", *ON)
+    until(lambda: max(primaries().values()) == 1, 300, lopsided.tail)
+
+    def even() -> bool:
+        (group,) = lopsided.get("/1/balance")
+        return group["score"] is not None and not group["moves"] and not group["under-way"]
+
+    until(even, 120, lopsided.tail)
+    jobs = job_list(before)
+    assert {status for _, status, _ in jobs} == {"success"}
+    kinds = {summary.partition("(")[0] for _, _, summary in jobs}
+    assert kinds <= MOVES | {"TAGS_SET"}, "nothing is failed over"
+    assert kinds & MOVES
+    rests(15)
+
+
+def test_it_gives_way_to_an_evacuation(lopsided: Maintenance) -> None:
+    lopsided.breaks("node3", EVACUATE)
+    incident = lopsided.until_status("node3", "pending", 60)
+    gnt("gnt-group", "add-tags", "default", *ON)
+    before = last_job()
+    incident = lopsided.until_status("node3", "completed", 240)
+    mine = {str(job) for job in incident["jobs"]}  # type: ignore[attr-defined]
+    since = [row for row in job_times() if row[0] > before]
+    emptied = max(ended for number, _, ended, _ in since if str(number) in mine)
+    early = [row for row in since if str(row[0]) not in mine and row[1] < emptied]
+    assert not any("INSTANCE" in summary for _, _, _, summary in early), (emptied, early)
+
+
+def test_a_failed_move_ends_it_until_its_tag_is_removed(lopsided: Maintenance) -> None:
+    for name in NAMES:
+        command = [str(LAB / "disk"), "node3", "break", name]
+        subprocess.run(command, check=True, capture_output=True, timeout=60)
+    gnt("gnt-group", "add-tags", "default", *ON)
+
+    def told() -> list[str]:
+        tags = gnt("gnt-group", "list-tags", "default").split()
+        return [tag for tag in tags if tag.startswith("maintd:balancefailed:")]
+
+    until(lambda: bool(told()), 600, lopsided.tail)
+    (group,) = ask("GET", "/1/balance")
+    assert group["halted"]["tag"] in told()
+    assert "failed" in lopsided.ask("held").stdout
+    rests(15)
+
+
+def test_an_administrators_moves_are_made(lopsided: Maintenance) -> None:
+    places = placed("inst1")
+    names = [f"{place}.gnt.test" for place in places]
+    move = {"instance": "inst1", "from": names, "to": names[::-1]}
+    said = ask("POST", "/1/balance", json.dumps({"group": "default", "moves": [move]}))
+    assert said.get("granted"), said
+    until(lambda: placed("inst1") == places[::-1], 120, lopsided.tail)
+    rests(10)
+
+
+def test_what_gnt_maint_balance_finds_is_carried_out(lopsided: Maintenance) -> None:
+    """Found in what the cluster itself tells, and moved by maintd while the command waits."""
+    gnt("gnt-group", "add-tags", "default", "maintd:balance-cooldown:0s")
+    before = last_job()
+    command = ("-m", "nodeagent.cli.gnt_maint", "balance", "--exec")
+    done = node("node1", sys.executable, *command, seconds=400)
+    assert done.returncode == 0, (done, lopsided.tail())
+    assert "Cluster score improved" in done.stdout
+    moved = {line.split()[1] for line in done.stdout.splitlines() if " a=" in line}
+    assert moved <= set(NAMES)
+    assert max(primaries().values()) == 1
+    jobs = job_list(before)
+    assert {status for _, status, _ in jobs} == {"success"}
+    assert done.stdout.endswith(f"Done: {len(moved)} moves\n")

@@ -1,0 +1,303 @@
+"""maintd on a real Ganeti cluster, with Ganeti's own lists as the witness.
+
+Uses the multi-node laboratory beside the checkout; skipped by name where that is absent.
+`make test-real` runs it.
+"""
+
+import json
+import subprocess
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from nodeagent.maintd.failpoint import NAMES
+from tests.real.lab import LAB, create, gnt, node, power, remove
+from tests.real.maintd import (
+    EVACUATE,
+    FAILOVER,
+    REPAIR,
+    Maintenance,
+    flags,
+    job_list,
+    last_job,
+    maintained,
+    ours,
+    placed,
+    until,
+)
+
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.timeout(600),
+]
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Maintenance]:
+    with maintained() as system:
+        yield system
+
+
+@pytest.fixture
+def system(lab: Maintenance) -> Iterator[Maintenance]:
+    lab.start_maintd()
+    lab.until_it_answers()
+    lab.heal()
+    yield lab
+    lab.heal()
+    lab.stop_maintd()
+
+
+def test_a_broken_node_is_emptied_taken_offline_and_tagged(system: Maintenance) -> None:
+    create("inst1", "drbd", "node2.gnt.test", "node3.gnt.test")
+    create("inst2", "drbd", "node1.gnt.test", "node2.gnt.test")
+    create("inst3", "sharedfile", "node2.gnt.test")
+    before = last_job()
+    system.breaks("node2", EVACUATE)
+    incident = system.until_status("node2", "completed", 180)
+    node2 = flags("node2")
+    assert (node2["offline"], node2["pinst_cnt"], node2["sinst_cnt"]) == ("Y", "0", "0")
+    assert node2["tags"] == f"maintd:repairready:{incident['uuid']}" == incident["tag"]
+    assert placed("inst1") == ("node3", "node1")
+    assert placed("inst2") == ("node1", "node3")
+    assert placed("inst3")[0] in ("node1", "node3")
+    jobs = job_list(before)
+    assert {status for _, status, _ in jobs} == {"success"}
+    kinds = [summary.partition("(")[0] for _, _, summary in jobs]
+    assert kinds[0] == "NODE_SET_PARAMS"
+    assert sorted(kinds[1:-2]) == ["INSTANCE_MIGRATE"] * 2 + ["INSTANCE_REPLACE_DISKS"] * 2
+    assert kinds[-2:] == ["NODE_SET_PARAMS", "TAGS_SET"]
+    assert incident["jobs"] == [number for number, _, _ in jobs]
+    status = gnt("gnt-instance", "list", "--no-headers", "-o", "status")
+    assert set(status.split()) == {"running"}
+    for name in ("inst1", "inst2", "inst3"):
+        remove(name)
+
+
+def test_what_cannot_move_is_named_and_the_rest_moves_on(system: Maintenance) -> None:
+    create("inst4", "plain", "node2.gnt.test")
+    create("inst3", "sharedfile", "node2.gnt.test")
+    try:
+        system.breaks("node2", EVACUATE)
+
+        def told() -> bool:
+            said = system.ask("incidents", "--json").stdout
+            return "instance inst4 cannot move: its disks (plain)" in said
+
+        until(told, 60, system.tail)
+        until(lambda: placed("inst3")[0] != "node2", 60, system.tail)
+        assert (flags("node2")["drained"], flags("node2")["offline"]) == ("Y", "N")
+        remove("inst4")  # the administrator has had a look
+        system.until_status("node2", "completed")
+    finally:
+        remove("inst4")
+        remove("inst3")
+
+
+def test_evacuate_failover_does_not_migrate(system: Maintenance) -> None:
+    create("inst3", "sharedfile", "node2.gnt.test")
+    before = last_job()
+    system.breaks("node2", FAILOVER)
+    system.until_status("node2", "completed")
+    kinds = [summary.partition("(")[0] for _, _, summary in job_list(before)]
+    assert "INSTANCE_FAILOVER" in kinds
+    assert "INSTANCE_MIGRATE" not in kinds
+    remove("inst3")
+
+
+def test_a_live_repair_is_fed_the_diagnosis_and_tagged(system: Maintenance) -> None:
+    system.shell("node2", "rm -f /run/fed")
+    system.breaks("node2", REPAIR)
+    incident = system.until_status("node2", "completed")
+    fed = system.shell("node2", "cat /run/fed").splitlines()
+    assert [json.loads(line) for line in fed] == [REPAIR]
+    tags = {f"maintd:{kind}:{incident['uuid']}" for kind in ("repairing", "repairready")}
+    assert set(flags("node2")["tags"].split(",")) == tags
+    assert flags("node2")["drained"] == "N"
+    gnt("gnt-node", "remove-tags", "node2", str(incident["tag"]))
+    time.sleep(5)
+    assert len(system.shell("node2", "cat /run/fed").splitlines()) == 1, "it loops never"
+    system.mended("node2")
+    until(lambda: system.incidents() == [], 30, system.tail)
+    until(lambda: flags("node2")["tags"] == "", 30, system.tail)
+
+
+def test_a_job_that_fails_ends_it_with_a_tag_and_nothing_further(system: Maintenance) -> None:
+    create("inst1", "drbd", "node2.gnt.test", "node3.gnt.test")
+    subprocess.run([str(LAB / "disk"), "node3", "break", "inst1"], check=True, timeout=60)
+    system.breaks("node2", EVACUATE)
+    incident = system.until_status("node2", "failed", 180)
+    until(lambda: "repairfailed" in flags("node2")["tags"], 60, system.tail)
+    assert str(incident["why"]).startswith("job ")
+    count = last_job()
+    time.sleep(5)
+    assert last_job() == count
+    assert (flags("node2")["drained"], flags("node2")["offline"]) == ("Y", "N")
+    assert placed("inst1")[0] == "node2"
+    remove("inst1")
+    gnt("gnt-node", "remove-tags", "node2", f"maintd:repairfailed:{incident['uuid']}")
+    again = system.until_status("node2", "completed", 180)
+    assert again["uuid"] != incident["uuid"], "removing the tag restarts the flow"
+
+
+def test_a_node_that_is_asked_in_vain_what_it_has_free_is_given_nothing(
+    system: Maintenance,
+) -> None:
+    create("inst1", "drbd", "node2.gnt.test", "node3.gnt.test")
+    power("node3", "noded-off")
+    try:
+        system.breaks("node2", EVACUATE)
+
+        def told() -> bool:
+            said = system.ask("incidents", "--json").stdout
+            return "it is not known what" in said
+
+        until(told, 90, system.tail)
+        assert placed("inst1")[0] == "node2"
+    finally:
+        power("node3", "noded-on")
+    system.until_status("node2", "completed", 180)
+    remove("inst1")
+
+
+def test_a_cancel_in_mid_way(system: Maintenance) -> None:
+    create("inst3", "sharedfile", "node2.gnt.test")
+    gnt("gnt-cluster", "add-tags", "maintd:moves:1")
+    gnt("gnt-filter", "add", "--predicates", '[["opcode", ["=", "OP_ID", "OP_INSTANCE_MIGRATE"]]]',
+        "--action", "PAUSE")  # fmt: skip
+    try:
+        system.breaks("node2", EVACUATE)
+        until(
+            lambda: any(s == "queued" and "MIGRATE" in what for _, s, what in job_list()),
+            60,
+            system.tail,
+        )
+        incident = system.until_status("node2", "pending")
+        done = system.ask("cancel", str(incident["uuid"]))
+        assert done.returncode == 0, done.stderr
+        until(lambda: "maintd:canceled:" in flags("node2")["tags"], 60, system.tail)
+    finally:
+        for line in gnt("gnt-filter", "list", "--no-headers", "-o", "uuid").split():
+            gnt("gnt-filter", "delete", line)
+        gnt("gnt-cluster", "remove-tags", "maintd:moves:1")
+    time.sleep(6)
+    assert (flags("node2")["drained"], flags("node2")["offline"]) == ("Y", "N"), "nothing undone"
+    assert ours(str(incident["uuid"])) == ["Drain", "MovePrimary", "Retag"]
+    system.mended("node2")
+    until(lambda: system.incidents() == [], 30, system.tail)
+    until(lambda: "maintd:" not in flags("node2")["tags"], 30, system.tail)
+    remove("inst3")
+
+
+def test_of_a_master_candidate_another_is_promoted(system: Maintenance) -> None:
+    gnt("gnt-cluster", "modify", "--candidate-pool-size=2")
+    gnt("gnt-node", "modify", "--master-candidate=no", "--force", "node3")
+    try:
+        assert (flags("node2")["role"], flags("node3")["role"]) == ("C", "R")
+        system.breaks("node2", EVACUATE)
+        system.until_status("node2", "completed")
+        assert (flags("node2")["role"], flags("node3")["role"]) == ("O", "C")
+    finally:
+        gnt("gnt-cluster", "modify", "--candidate-pool-size=10")
+
+
+def test_the_master_node_is_held_with_advice(system: Maintenance) -> None:
+    system.breaks("node1", EVACUATE)
+    incident = system.until_status("node1", "noted")
+    until(lambda: "master-failover" in system.ask("show", str(incident["uuid"])).stdout, 30,
+          system.tail)  # fmt: skip
+    assert flags("node1")["drained"] == "N"
+
+
+def test_an_escalation(system: Maintenance) -> None:
+    create("inst3", "sharedfile", "node2.gnt.test")
+    system.shell("node2", "printf '#!/bin/sh\\nsleep 4\\n' > /etc/ganeti/node-repair-commands/fix")
+    system.breaks("node2", REPAIR)
+    system.until_status("node2", "pending")
+    system.breaks("node2", FAILOVER)
+    until(lambda: flags("node2")["offline"] == "Y", 90, system.tail)
+    last = system.until_status("node2", "completed")
+    assert last["original"] == FAILOVER
+    remove("inst3")
+
+
+def test_a_job_filter_on_the_reason_pauses_us(system: Maintenance) -> None:
+    gnt("gnt-filter", "add", "--predicates",
+        '[["reason", ["=", "source", "gnt:daemon:maintd"]]]', "--action", "PAUSE")  # fmt: skip
+    try:
+        before = last_job()
+        system.breaks("node2", EVACUATE)
+        until(lambda: bool(job_list(before)), 60, system.tail)
+        time.sleep(5)
+        assert {(status) for _, status, _ in job_list(before)} == {"queued"}
+        assert flags("node2")["drained"] == "N"
+    finally:
+        for line in gnt("gnt-filter", "list", "--no-headers", "-o", "uuid").split():
+            gnt("gnt-filter", "delete", line)
+    system.until_status("node2", "completed")
+
+
+def test_the_ledger_deleted_in_mid_incident_is_rebuilt(system: Maintenance) -> None:
+    create("inst1", "drbd", "node2.gnt.test", "node3.gnt.test")
+    system.breaks("node2", EVACUATE)
+    until(lambda: flags("node2")["drained"] == "Y", 60, system.tail)
+    incident = system.until_status("node2", "pending")
+    system.stop_maintd("KILL")
+    system.shell("node1", "rm -f /var/lib/maintd/ledger*")
+    system.start_maintd()
+    again = system.until_status("node2", "completed", 180)
+    assert again["uuid"] == incident["uuid"]
+    kinds = ours(str(incident["uuid"]))
+    assert kinds == ["Drain", "MovePrimary", "MoveSecondary", "SetOffline", "Retag"]
+    remove("inst1")
+
+
+@pytest.mark.parametrize("nth", [1, 2])
+@pytest.mark.parametrize("name", [n for n in NAMES if n not in ("ordered", "adopted")])
+def test_killed_at_every_effect(system: Maintenance, name: str, nth: int) -> None:
+    create("inst3", "sharedfile", "node2.gnt.test")
+    system.stop_maintd()
+    system.start_maintd(failpoint=f"{name}:kill:{nth}")
+    if name != "observed":
+        system.breaks("node2", EVACUATE)
+    assert system.maintd is not None
+    system.maintd.wait(60)
+    system.breaks("node2", EVACUATE)
+    system.start_maintd()
+    incident = system.until_status("node2", "completed", 180)
+    kinds = ours(str(incident["uuid"]))
+    assert kinds == ["Drain", "MovePrimary", "SetOffline", "Retag"]
+    remove("inst3")
+
+
+def test_a_master_failover_in_mid_evacuation(system: Maintenance) -> None:
+    create("inst1", "drbd", "node2.gnt.test", "node1.gnt.test")
+    system.breaks("node2", EVACUATE)
+    until(lambda: flags("node2")["drained"] == "Y", 60, system.tail)
+    incident = system.until_status("node2", "pending")
+    done = node("node3", "gnt-cluster", "master-failover", seconds=180)
+    assert done.returncode == 0, done.stderr
+    assert system.maintd is not None
+    assert system.maintd.wait(90) == 11, "the old master's maintd leaves"
+    system.start_maintd("node3")
+    try:
+        ends: list[dict[str, object]] = []
+
+        def over() -> bool:
+            found = [i for i in system.incidents("node3") if i["uuid"] == incident["uuid"]]
+            ends[:] = [i for i in found if i["repair-status"] in ("completed", "failed")]
+            return bool(ends)
+
+        until(over, 180, system.tail)
+        if ends[0]["repair-status"] == "failed":  # what ran in that moment has ended with luxid
+            failed = [job for job in job_list() if job[1] in ("error", "canceled")]
+            assert str(ends[0]["why"]).startswith(tuple(f"job {job[0]} " for job in failed)), ends
+        else:
+            assert flags("node2")["offline"] == "Y"
+    finally:
+        system.stop_maintd()
+        back = node("node1", "gnt-cluster", "master-failover", seconds=180)
+        assert back.returncode == 0, back.stderr
+        system.start_maintd()
+    remove("inst1")

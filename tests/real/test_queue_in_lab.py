@@ -1,0 +1,257 @@
+"""The repair queue on a real Ganeti cluster, with Ganeti's own lists as the witness.
+
+Uses the multi-node laboratory beside the checkout; skipped by name where that is absent.
+`make test-real` runs it.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.real.lab import create, gnt, remove
+from tests.real.maintd import (
+    Maintenance,
+    flags,
+    is_empty,
+    kinds,
+    last_job,
+    maintained,
+    placed,
+    rests,
+    service,
+    until,
+)
+
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.timeout(600),
+]
+
+
+AGENT = """
+[repair]
+queue-commands = ["is-healthy", "power-cycle", "reinstall", "tell-inventory"]
+"""
+PROCEDURES = """
+[[queue.repair_procedures]]
+machine_types = ["r640"]
+
+[[queue.repair_procedures.repair_operations]]
+operation = "unreachable"
+health_check_command = "is-healthy"
+success_command = "tell-inventory"
+[[queue.repair_procedures.repair_operations.repair_steps]]
+repair_command = "power-cycle"
+watch_seconds = 2
+[[queue.repair_procedures.repair_operations.repair_steps]]
+repair_command = "reinstall"
+command_timeout_seconds = 120
+need_drain = true
+watch_seconds = 2
+
+[[queue.repair_procedures.repair_operations]]
+operation = "hopeless"
+health_check_command = "is-healthy"
+[[queue.repair_procedures.repair_operations.repair_steps]]
+repair_command = "power-cycle"
+need_drain = true
+"""
+# Each notes what it was given; the first step heals nothing, the second when it is let go on.
+COMMANDS = """
+ran() { printf '%s\\n' "$(cat)" >> /run/ran-$NODEAGENT_COMMAND; }
+"""
+SCRIPTS = {
+    "is-healthy": "ran; cat /run/healthy",
+    "power-cycle": "ran",
+    "reinstall": "ran; until [ -e /run/go ]; do sleep 0.2; done; echo true > /run/healthy",
+    "tell-inventory": "ran",
+}
+FOLDER = "/etc/ganeti/node-repair-commands"
+ADDRESS = "10.77.0.12"
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Maintenance]:
+    with maintained() as system:
+        system.shell("node1", "mkdir -p /etc/nodeagent/conf.d /etc/nodeagent/maintd.conf.d")
+        system.write("node1", "/etc/nodeagent/conf.d/queue.toml", AGENT)
+        system.write("node1", "/etc/nodeagent/maintd.conf.d/queue.toml", PROCEDURES)
+        for name, script in SCRIPTS.items():
+            system.write("node1", f"{FOLDER}/{name}", f"#!/bin/sh -e\n{COMMANDS}\n{script}")
+        system.shell("node1", f"chmod 755 {FOLDER}/*")
+        system.restart_agent("node1")
+        yield system
+
+
+@pytest.fixture
+def system(lab: Maintenance) -> Iterator[Maintenance]:
+    lab.heal()
+    lab.shell("node1", "rm -f /run/ran-* /run/go; echo false > /run/healthy")
+    lab.start_maintd()
+    lab.until_it_answers()
+    yield lab
+    lab.shell("node1", "touch /run/go")
+    lab.stop_maintd("KILL")
+    lab.shell("node1", "rm -f /var/lib/maintd/ledger*")  # and the queue with it
+    lab.heal()
+    for name in gnt("gnt-instance", "list", "--no-headers", "-o", "name").split():
+        remove(name)
+
+
+def queue(system: Maintenance, *words: str) -> str:
+    """What gnt-maint queue says, which must be well."""
+    done = system.ask("queue", *words)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def entry(system: Maintenance) -> dict[str, Any]:
+    """The one entry that there is."""
+    (found,) = system.get("/1/queue")["entries"]
+    assert isinstance(found, dict)
+    return found
+
+
+def standing(system: Maintenance) -> tuple[str, int, str]:
+    one = entry(system)
+    return one["status"], one["step"], one["step_status"]
+
+
+def ran(system: Maintenance, command: str) -> list[dict[str, Any]]:
+    """What the command was given on standard input, each time it ran."""
+    text = system.shell("node1", f"cat /run/ran-{command} 2>/dev/null || :")
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_the_first_step_heals_nothing_and_the_second_does(system: Maintenance) -> None:
+    create("inst1", "drbd", "node2.gnt.test", "node3.gnt.test")
+    create("inst3", "sharedfile", "node2.gnt.test")
+    before, was = last_job(), service("node2")
+    queue(system, "add", "unreachable", "r640", "node2.gnt.test", "S2X9")
+    first = entry(system)
+    seen = [(first["status"], first["step"], first["step_status"])]
+
+    def comes_to(status: str, step: int, step_status: str) -> None:
+        def come() -> bool:
+            now = standing(system)
+            if now != seen[-1]:
+                seen.append(now)
+            return now == (status, step, step_status)
+
+        until(come, 180, lambda: f"{seen} {system.tail()}")
+
+    comes_to("processing", 0, "watching")
+    assert (service("node2"), kinds(before)) == (was, []), "the first step wants no drain"
+    comes_to("processing", 1, "draining")
+    comes_to("processing", 1, "watching")
+    assert is_empty("node2")
+    assert flags("node2")["offline"] == "N"
+    until(lambda: len(ran(system, "reinstall")) == 1, 30, system.tail)
+    rests(3)
+    assert standing(system) == ("processing", 1, "watching")
+    assert is_empty("node2"), "as long as it is repaired"
+    system.shell("node1", "touch /run/go")
+    comes_to("succeeded", 1, "watching")
+    until(lambda: service("node2") == was, 60, system.tail)
+    drained, *moves, restored = kinds(before)
+    assert (drained, restored) == ("NODE_SET_PARAMS", "NODE_SET_PARAMS")
+    assert sorted(moves) == ["INSTANCE_MIGRATE"] * 2 + ["INSTANCE_REPLACE_DISKS"]
+    assert placed("inst1") == ("node3", "node1")
+    assert set(gnt("gnt-instance", "list", "--no-headers", "-o", "status").split()) == {"running"}
+    whole = [
+        ("queued", 0, "waiting"),
+        ("processing", 0, "watching"),
+        ("processing", 1, "draining"),
+        ("processing", 1, "watching"),
+        ("succeeded", 1, "watching"),
+    ]
+    assert seen == sorted(seen, key=whole.index), "and never back"
+
+    for command, step in (("power-cycle", 0), ("reinstall", 1), ("tell-inventory", 1)):
+        (given,) = ran(system, command)
+        about = {key: given[key] for key in ("index", "address", "nodename", "serial")}
+        name = "node2.gnt.test"
+        assert about == {"index": "0", "address": ADDRESS, "nodename": name, "serial": "S2X9"}
+        assert (given["machine_type"], given["operation"]) == ("r640", "unreachable")
+        when = (given["status"], given["step"], given["step_status"])
+        assert when == ("processing", step, "watching")
+    checks = ran(system, "is-healthy")
+    assert len(checks) >= 3, "before the first step, after it, and after the second"
+    assert checks[0]["status"] == "queued"
+    count = len(checks)
+    rests(3)
+    assert len(ran(system, "is-healthy")) == count, "what is over is not asked for any more"
+    queue(system, "delete-finished")
+    assert json.loads(queue(system, "list", "--json"))["entries"] == []
+
+
+def test_what_has_failed_goes_back_into_service(system: Maintenance) -> None:
+    create("inst3", "sharedfile", "node2.gnt.test")
+    before, was = last_job(), service("node2")
+    queue(system, "add", "hopeless", "r640", ADDRESS)
+    until(lambda: entry(system)["status"] == "failed", 120, system.tail)
+    assert "not healthy after the last step" in entry(system)["why"]
+    until(lambda: service("node2") == was, 60, system.tail)
+    rests(3)
+    assert kinds(before) == ["NODE_SET_PARAMS", "INSTANCE_MIGRATE", "NODE_SET_PARAMS"]
+    assert len(ran(system, "power-cycle")) == 1
+
+
+def test_a_drain_of_the_administrators_outlives_the_repair(system: Maintenance) -> None:
+    gnt("gnt-node", "modify", "--drained=yes", "--auto-promote", "node2")
+    before, was = last_job(), service("node2")
+    queue(system, "add", "hopeless", "r640", "node2.gnt.test")
+    until(lambda: entry(system)["status"] == "failed", 120, system.tail)
+    rests(3)
+    assert (service("node2"), kinds(before)) == (was, [])
+
+
+def test_what_cannot_be_emptied_is_put_off_untouched_and_can_be_deleted(
+    system: Maintenance,
+) -> None:
+    create("inst4", "plain", "node2.gnt.test")
+    before, was = last_job(), service("node2")
+    queue(system, "add", "hopeless", "r640", "node2.gnt.test")
+    why = "instance inst4 cannot move: its disks (plain)"
+    until(lambda: why in entry(system)["why"], 60, system.tail)
+    assert entry(system)["drain_backoff_count"] == 1
+    until(lambda: why in system.ask("held").stdout, 60, system.tail)
+    queue(system, "delete", "0")
+    assert queue(system, "wait", "--timeout", "20s") == "The repair queue is empty.\n"
+    assert (service("node2"), kinds(before)) == (was, [])
+    assert ran(system, "power-cycle") == []
+
+
+def test_killed_during_a_step_it_does_not_run_the_command_twice(system: Maintenance) -> None:
+    """And killed again when it has submitted a job, it doubles that no more."""
+    create("inst3", "sharedfile", "node2.gnt.test")
+    before, was = last_job(), service("node2")
+
+    def start(failpoint: str) -> None:
+        system.stop_maintd("KILL")
+        system.start_maintd(failpoint=failpoint)
+        system.until_it_answers()
+
+    def start_when_it_is_killed() -> None:
+        assert system.maintd is not None
+        system.maintd.wait(60)
+        system.start_maintd()
+        system.until_it_answers()
+
+    # The second order, after a check: its agent has it, and the ledger does not know that.
+    start("ordered:kill:2")
+    queue(system, "add", "unreachable", "r640", "node2.gnt.test")
+    start_when_it_is_killed()
+    until(lambda: len(ran(system, "reinstall")) == 1, 120, system.tail)
+    start("submitted:kill")
+    rests(3)
+    system.shell("node1", "touch /run/go")
+    start_when_it_is_killed()  # it has submitted the node's return
+    until(lambda: entry(system)["status"] == "succeeded", 120, system.tail)
+    until(lambda: service("node2") == was, 60, system.tail)
+    rests(2)
+    assert kinds(before) == ["NODE_SET_PARAMS", "INSTANCE_MIGRATE", "NODE_SET_PARAMS"]
+    counts = [len(ran(system, name)) for name in ("power-cycle", "reinstall", "tell-inventory")]
+    assert counts == [1, 1, 1]

@@ -1,0 +1,411 @@
+import gc
+import json
+import pkgutil
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
+from importlib import import_module
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from nodeagent import model
+from nodeagent.errors import Corrupt
+from nodeagent.model.action import Drain, MovePrimary, MoveSecondary, Retag, Scope
+from nodeagent.model.balance import Advice, Agenda, Halt, Lopsided, Shift, Spot
+from nodeagent.model.diagnosis import Diagnosis, Need
+from nodeagent.model.event import Event
+from nodeagent.model.incident import UNKNOWN, Incident, Status
+from nodeagent.model.ledger import (
+    Begun,
+    Hold,
+    Intent,
+    Ledger,
+    Outcome,
+    Policy,
+    Result,
+    Storm,
+    Trail,
+)
+from nodeagent.model.queue import (
+    AddEntry,
+    Attempt,
+    DeleteEntries,
+    DeleteEntry,
+    Entry,
+    Queue,
+    Refusal,
+    ResetBackOff,
+    SetConstraint,
+    SetQueue,
+)
+from nodeagent.model.sick import Sick
+from nodeagent.model.snapshot import Capacity, Group, Instance, Node, Observed, Size, Snapshot
+from nodeagent.model.wish import (
+    Balance,
+    Cancel,
+    Pause,
+    ResetStorm,
+    Resume,
+    Retry,
+    StopBalancing,
+    Wish,
+)
+from nodeagent.protocol.canonical import canonical
+from nodeagent.store.codec import (
+    decode,
+    decode_event,
+    decode_observation,
+    decode_wish,
+    encode,
+    encode_event,
+    encode_observation,
+    encode_wish,
+)
+from tests.store.values import DIAGNOSES, leaves, of
+
+slow = settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+
+SHIFT = Shift("web", Spot("n1", "n2"), Spot("n3", "n1"), 0.25)
+FULL = Ledger(
+    round=7,
+    incidents=(
+        Incident("i1", "u1", "n1", DIAGNOSES[2], 1, Status.PENDING, ("12", "13"), True, True),
+        Incident("i2", "u2", "n2", UNKNOWN, 2, Status.FAILED, why="job 14 failed: no space"),
+    ),
+    intents=(
+        Intent("5", "i1", "n1", Drain("n1"), "12", promised=1),
+        Intent("6", "i1", "n1", MovePrimary("web", "n1", live=True), None, "5", 1),
+        Intent("7", "", "", Retag(Scope.CLUSTER, "", ("maintd:pause:yes",)), promised=2),
+    ),
+    holds=(Hold(Scope.GROUP, "default", "ada", 3, "moving racks", "", True),),
+    begun=(Begun("u1", 4, "i1", Need.LIVE_REPAIR),),
+    storm=Storm(5, "3 of 4 nodes are sick"),
+    calm=6,
+    shifted=(
+        Trail("9", "balance:g:8", MoveSecondary("web", "n1", "n2"), Result(Outcome.SUCCESS), 8, 9),
+    ),
+    lopsided=(Lopsided("g", 7),),
+    agenda=(Agenda("g", "ada", 8, (SHIFT,), listed=True),),
+    halts=(Halt("g", "9", "job 9 failed", 9),),
+    queue=Queue(
+        (Entry(3, "10.0.0.9", "r640", "unreachable", queued_at=9),),
+        *(4, False),
+        overrides={"cool-down-seconds": 60},
+        attempts=(Attempt(2, "10.0.0.9", "S9", 8),),
+        refusals=(Refusal("limit", 4, 7, "too many"),),
+    ),
+)
+OBSERVED = Observed(
+    Snapshot(
+        "c",
+        {
+            "n1.example": Node(
+                "n1.example", "u1", "10.0.0.1", "g", tags=frozenset({"b", "a"}), speed=1.25
+            )
+        },
+        {"web": Instance("web", "n1.example", tags=frozenset({"t"}))},
+        {"g": Group("g", "default", frozenset(), policy='{"std":{}}')},
+        "n1.example",
+        frozenset({"maintd:storm:50"}),
+        {"soon": Instance("soon", "n1.example", spindles=2)},
+    ),
+    {"n1.example": DIAGNOSES[3]},
+    {"n2": "silent"},
+    {"5": Result(Outcome.ERROR, "no")},
+    {"6": "it was refused"},
+    {"n1.example": Capacity(1024, 2048, Size(4096, 512, 8192, 16)), "n2": Capacity(1, 2)},
+    (
+        Wish("1", "ada", 1, Cancel("i1")),
+        Wish("2", "ada", 2, Retry("i1")),
+        Wish("3", "ada", 3, Pause(Scope.NODE, "n1", "why")),
+        Wish("4", "ada", 4, Resume(Scope.NODE, "n1")),
+        Wish("5", "ada", 5, ResetStorm()),
+        Wish("6", "ada", 6, Balance("default", (SHIFT,))),
+        Wish("7", "ada", 7, StopBalancing("default")),
+        Wish("8", "ada", 8, AddEntry("unreachable", "r640", "10.0.0.9", "S1")),
+        Wish("9", "ada", 9, DeleteEntry(3)),
+        Wish("10", "ada", 9, DeleteEntries(finished=True)),
+        Wish("11", "ada", 9, SetQueue(enabled=False)),
+        Wish("12", "ada", 9, ResetBackOff()),
+        Wish("13", "ada", 9, SetConstraint("cool-down-seconds", 60)),
+    ),
+    advice={"g": Advice("g", 9, 1.5, 1.25, (SHIFT,))},
+    sick={
+        "sabakan": (Sick("sabakan", "10.0.0.9", "r640", "unreachable", domain="rack 4"),),
+        "other": "it does not answer",
+    },
+)
+SAVED = encode_observation(FULL, OBSERVED, Policy(), 9)
+
+
+@given(of(Ledger))
+@slow
+def test_every_ledger_comes_back_as_it_was(ledger: Ledger) -> None:
+    text = encode(ledger)
+    text.encode()  # it is UTF-8
+    assert text == canonical(json.loads(text)).replace("\udcff", "\\udcff")
+    assert decode(text) == ledger
+    assert encode(decode(text)) == text
+
+
+@given(of(Wish))
+@slow
+def test_every_wish_comes_back_as_it_was(wish: Wish) -> None:
+    assert decode_wish(encode_wish(wish)) == wish
+
+
+@given(of(Event))
+@slow
+def test_every_event_comes_back_as_it_was(event: Event) -> None:
+    assert decode_event(encode_event(event)) == event
+
+
+@given(of(Ledger), of(Observed), of(Policy), of(int))
+@settings(slow, max_examples=20)
+def test_every_observation_comes_back_as_it_was(
+    ledger: Ledger, observed: Observed, policy: Policy, now: int
+) -> None:
+    text = encode_observation(ledger, observed, policy, now)
+    assert decode_observation(text) == (ledger, observed, policy, now)
+
+
+def test_what_is_written_is_canonical_and_says_its_version() -> None:
+    text = encode(FULL)
+    assert canonical(json.loads(text)) == text
+    assert json.loads(text)["v"] == 2
+    assert '"need":"live-repair"' in text
+    assert '"action":{"kind":"Drain","node":"n1","promote":false}' in text
+    assert json.loads(SAVED)["observed"]["snapshot"]["nodes"]["n1.example"]["tags"] == ["a", "b"]
+
+
+def all_kinds(value: Any) -> set[type]:
+    found: set[type] = set()
+    if is_dataclass(value):
+        found.add(type(value))
+        members: list[Any] = [getattr(value, f.name) for f in fields(value)]
+    elif isinstance(value, Mapping):
+        members = list(value.values())
+    else:
+        members = list(value) if isinstance(value, tuple | frozenset) else []
+    return found.union(*(all_kinds(member) for member in members))
+
+
+def test_the_example_has_something_of_every_kind() -> None:
+    assert all_kinds(FULL) | all_kinds(OBSERVED) | {Policy} >= {
+        *(Ledger, Incident, Diagnosis, Intent, Hold, Begun, Storm, Result, Observed, Snapshot),
+        *(Node, Instance, Group, Capacity, Wish, Cancel, Retry, Pause, Resume, ResetStorm),
+        *(Balance, StopBalancing, Advice, Shift, Spot, Lopsided, Agenda, Halt, Trail),
+        *(Queue, Sick, Entry, AddEntry, DeleteEntry, DeleteEntries, SetQueue, ResetBackOff),
+        *(SetConstraint, Attempt, Refusal),
+    }
+
+
+MAPPINGS = (
+    "nodes instances groups forthcoming diagnoses doubts results absent capacity jobs advice busy"
+    " sick overrides zones"
+).split()
+
+
+def shown(path: tuple[str | int, ...]) -> str:
+    """A place as faults name it: members of our types by name, keys of mappings in brackets."""
+    text = ""
+    for before, step in zip(("", *path), path, strict=False):
+        if isinstance(step, int):
+            text += f"[{step}]"
+        else:
+            text += f'["{step}"]' if before in MAPPINGS else f".{step}"
+    return text.removeprefix(".")
+
+
+def put(document: Any, path: tuple[str | int, ...], value: object) -> Any:
+    for step in path[:-1]:
+        document = document[step]
+    document[path[-1]] = value
+    return document
+
+
+OTHERS: Mapping[type, list[object]] = {
+    str: [None, 5, True, [], {}, 1.5],
+    bool: [None, 1, 0, "yes", "true", []],
+    int: [None, 1.5, "1", True, [], {}],
+    float: [None, "0.3", True, []],
+    list: [None, {}, "x", 0],
+    dict: [None, [], "x", 0],
+    type(None): [1.5, True, []],
+}
+PLACES = [path for path in leaves(json.loads(SAVED)) if path != ("v",)]
+
+
+@given(st.sampled_from(PLACES), st.data())
+@settings(max_examples=300, deadline=None)
+def test_one_member_of_another_type_is_refused_with_its_place(
+    path: tuple[str | int, ...], data: st.DataObject
+) -> None:
+    document = json.loads(SAVED)
+    old = document
+    for step in path:
+        old = old[step]
+    new = data.draw(st.sampled_from(OTHERS[type(old)]))
+    optional = ("job", "after", "storm", "secondary", "target", "action", "spindles", "size")
+    if (new is None and path[-1] in optional) or "sick" in path[-2:-1]:  # a list or a text
+        new = False
+    put(document, path, new)
+    with pytest.raises(Corrupt) as caught:
+        decode_observation(json.dumps(document))
+    assert f": {shown(path)} is not " in str(caught.value)
+
+
+ADDED = {  # what came later may be absent
+    member.name
+    for module in pkgutil.iter_modules(model.__path__)
+    for kind in vars(import_module(f"{model.__name__}.{module.name}")).values()
+    if isinstance(kind, type) and is_dataclass(kind)
+    for member in fields(kind)
+    if member.metadata.get("later")
+}
+
+
+def test_what_was_written_before_there_was_a_repair_queue_is_read() -> None:
+    old = json.loads(SAVED)
+    del old["ledger"]["queue"], old["policy"]["procedures"], old["policy"]["constraints"]
+    del old["ledger"]["intents"][0]["entry"], old["observed"]["results"]["5"]["code"]
+    del old["observed"]["sick"]
+    read = decode_observation(json.dumps(old))
+    ledger = replace(FULL, queue=Queue())
+    assert read == (ledger, replace(OBSERVED, sick={}), Policy(), 9)
+
+
+@given(st.sampled_from(PLACES))
+@settings(max_examples=100, deadline=None)
+def test_a_member_more_or_less_is_refused_with_its_place(path: tuple[str | int, ...]) -> None:
+    for extra in (True, False):
+        document = json.loads(SAVED)
+        inside = document
+        for step in path:
+            inside = inside[step]
+        if not isinstance(inside, dict) or path[-1] in MAPPINGS:  # of any keys
+            return
+        if extra:
+            inside["future"] = 1
+            wanted = f'{shown(path)} has an unknown member "future"'
+        else:
+            gone = min(inside.keys() - ADDED)
+            del inside[gone]
+            wanted = (
+                f"{shown(path)}.kind is not" if gone == "kind" else f"{shown(path)} lacks {gone}"
+            )
+        with pytest.raises(Corrupt) as caught:
+            decode_observation(json.dumps(document))
+        assert wanted in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "place"),
+    [
+        ('"noted_at":1', '"noted_at":1.0', "incidents[0].noted_at is not a whole number"),
+        ('"status":"failed"', '"status":"lost"', "incidents[1].status is not one of noted, "),
+        ('"need":"live-repair"', '"need":"Live"', "begun[0].need is not one of Ok, live-repair"),
+        ('"need":"live-repair"', '"need":1', "begun[0].need is not one of"),
+        ('"kind":"Drain"', '"kind":"Explode"', "intents[0].action.kind is not one of Drain, "),
+        ('"kind":"Drain",', "", "intents[0].action.kind is not one of"),
+        ('"kind":"Drain"', '"kind":"SetOffline","deep":1', 'has an unknown member "deep"'),
+        ('"v":2', '"v":3', "v is 3: it is of a newer nodeagent; this one reads 2"),
+        ('"v":2', '"v":1', "v is 1, which was never released"),
+        ('"v":2', '"v":"2"', "v is not a version"),
+        (',"v":2', "", "v is not a version"),
+        ('"round":7', '"round":7,"round":8', 'key "round" stands twice'),
+        ('"round":7', '"round":NaN', "NaN is not a number"),
+        ('"round":7', '"round":1e999', "round is not a whole number"),
+        ('"round":7', '"round":' + "9" * 5000, "is not JSON we read"),
+        ('"round":7', '"round":' + "[" * 100_000, "is not JSON"),
+        ('"round":7', '"round":7,"future":1', 'it has an unknown member "future"'),
+        ('"round":7,', "", "it lacks round"),
+        ('"round":7', '"round":', "is not JSON at line 1 column"),
+        ('"live-repair\\"}"', '"fix\\"}"', "incidents[0].diagnosis is not a diagnosis: at $.st"),
+        ('\\"status\\":\\"live', '\\"status\\": \\"live', "diagnosis is not a diagnosis: the dia"),
+    ],
+)
+def test_what_cannot_be_read_is_never_guessed_at(old: str, new: str, place: str) -> None:
+    text = encode(FULL)
+    assert old in text
+    with pytest.raises(Corrupt) as caught:
+        decode(text.replace(old, new, 1))
+    assert str(caught.value).startswith("the ledger cannot be read: ")
+    assert place in str(caught.value)
+    assert len(str(caught.value)) < 300
+
+
+def test_a_ledger_from_before_there_were_windows_is_read() -> None:
+    document = json.loads(encode(FULL))
+    for member in ("schedule", "scheduled", "paces"):
+        del document[member]
+    for intent in document["intents"]:
+        del intent["window"]
+    assert decode(json.dumps(document)) == FULL
+    assert decode(encode(FULL)) == FULL
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", "null", "\ufeff{}", "\0", SAVED])
+def test_what_is_no_ledger_at_all_is_refused(text: str) -> None:
+    with pytest.raises(Corrupt):
+        decode(text)
+
+
+def test_a_tag_twice_is_refused() -> None:
+    twice = SAVED.replace('"tags":["a","b"]', '"tags":["a","a"]')
+    with pytest.raises(Corrupt, match=r'nodes\["n1.example"\].tags has a member twice'):
+        decode_observation(twice)
+
+
+def test_a_policy_of_whole_shares_comes_back() -> None:
+    text = encode_observation(Ledger(), OBSERVED, Policy(storm=1.0), 0)
+    assert decode_observation(text)[2] == Policy(storm=1.0)
+    assert type(decode_observation(text)[2].storm) is float
+
+
+@pytest.mark.parametrize(
+    ("member", "value", "place"),
+    [
+        ("round", 1.5, "round is not a whole number"),
+        ("calm", None, "calm is not a whole number"),
+        ("incidents", [], "incidents is not a tuple"),
+        ("intents", FULL.incidents, "intents[0] is not an Intent"),
+        ("begun", (replace(FULL.begun[0], incident=b"i"),), "begun[0].incident is not a text"),  # type: ignore[arg-type]
+    ],
+)
+def test_what_could_not_be_read_back_is_not_written(member: str, value: object, place: str) -> None:
+    with pytest.raises(TypeError, match=f"^Ledger: {re.escape(place)}"):
+        encode(replace(FULL, **{member: value}))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("number", ["1e999", "1" + "0" * 400])
+def test_a_share_too_large_for_a_number_is_refused(number: str) -> None:
+    with pytest.raises(Corrupt, match=r"policy\.storm is not a number"):
+        decode_observation(SAVED.replace('"storm":0.3', f'"storm":{number}'))
+
+
+def test_a_big_cluster_is_saved_and_read_in_seconds() -> None:
+    nodes = {f"n{i}.example": Node(f"n{i}.example", f"uuid-{i}", "10.0.0.1") for i in range(10_000)}
+    instances = {
+        f"i{i}.example": Instance(
+            f"i{i}.example", f"n{i % 10_000}.example", f"n{(i + 1) % 10_000}.example"
+        )
+        for i in range(100_000)
+    }
+    observed = Observed(
+        Snapshot("c", nodes, instances),
+        dict.fromkeys(nodes, DIAGNOSES[1]),
+        capacity=dict.fromkeys(nodes, Capacity(1, 2)),
+    )
+    gc.collect()
+    began = time.process_time()
+    text = encode_observation(FULL, observed, Policy(), 0)
+    written = time.process_time()
+    assert decode_observation(text) == (FULL, observed, Policy(), 0)
+    read = time.process_time()
+    assert written - began < 2.5
+    assert read - written < 4

@@ -1,0 +1,108 @@
+"""Listening at a path: who connects is known by the kernel, and nobody's socket is taken."""
+
+import asyncio
+import os
+import socket
+import stat
+from pathlib import Path
+
+import pytest
+
+from nodeagent.web.exchange import Request, Response
+from nodeagent.web.server import Server
+
+
+def peer(request: Request) -> Response:
+    return Response.text(f"{request.peer} {request.secure}")
+
+
+async def ask(path: str) -> bytes:
+    reader, writer = await asyncio.open_unix_connection(path)
+    writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+    answer = await reader.read()
+    writer.close()
+    return answer.partition(b"\r\n\r\n")[2]
+
+
+def test_the_peer_is_the_user_who_connected(tmp_path: Path) -> None:
+    path = str(tmp_path / "sock")
+
+    async def run() -> bytes:
+        server = Server(peer)
+        await server.start_unix(path, 0o660)
+        assert stat.S_IMODE(os.stat(path).st_mode) == 0o660
+        answer = await ask(path)
+        await server.close()
+        return answer
+
+    assert asyncio.run(run()) == f"uid:{os.getuid()} False".encode()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can be somebody else")
+def test_another_user_is_told_apart(tmp_path: Path) -> None:
+    path = str(tmp_path / "sock")
+    for folder in (tmp_path, *list(tmp_path.parents)[:2]):
+        folder.chmod(0o755)
+
+    async def run() -> bytes:
+        server = Server(peer)
+        await server.start_unix(path, 0o666)
+        sock = socket.socket(socket.AF_UNIX)
+        os.seteuid(65534)  # the kernel notes who connects as they connect
+        try:
+            sock.connect(path)
+        finally:
+            os.seteuid(0)
+        reader, writer = await asyncio.open_unix_connection(sock=sock)
+        writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        answer = await reader.read()
+        writer.close()
+        await server.close()
+        return answer.partition(b"\r\n\r\n")[2]
+
+    assert asyncio.run(run()) == b"uid:65534 False"
+
+
+def test_what_a_dead_one_left_is_replaced_and_a_living_one_s_is_not(tmp_path: Path) -> None:
+    path = str(tmp_path / "sock")
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(path)
+
+    async def run() -> None:
+        first, second = Server(peer), Server(peer)
+        await first.start_unix(path, 0o600)
+        with pytest.raises(OSError, match="listens at"):
+            await second.start_unix(path, 0o600)
+        await second.close()
+        assert await ask(path)
+        await first.close()
+
+    asyncio.run(run())
+
+
+def test_no_file_of_another_kind_is_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "sock"
+    path.write_text("precious")
+
+    async def run() -> None:
+        with pytest.raises(FileExistsError):
+            await Server(peer).start_unix(str(path), 0o600)
+
+    asyncio.run(run())
+    assert path.read_text() == "precious"
+
+
+def test_the_socket_of_a_successor_is_left_to_it(tmp_path: Path) -> None:
+    path = str(tmp_path / "sock")
+
+    async def run() -> None:
+        old, new = Server(peer), Server(peer)
+        await old.start_unix(path, 0o600)
+        os.unlink(path)
+        await new.start_unix(path, 0o600)
+        await old.close()
+        assert await ask(path)
+        await new.close()
+
+    asyncio.run(run())
