@@ -4,7 +4,7 @@ PYTHON := $(VENV)/bin/python
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check test-real conformance
+.PHONY: help demo test check test-real conformance nightly
 
 help:             ## show these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 18
@@ -36,5 +36,8 @@ conformance: $(READY) ## what every backend must keep, asked of the real cluster
 $(READY): pyproject.toml packaging/setup-venv
 	@packaging/setup-venv $(VENV)
 	@touch $@
+
+nightly:          ## every suite, uncut: hours (root)
+	@$(MAKE) --no-print-directory demo test test-real conformance oracle package-test fresh-test year bench
 
 include $(wildcard packaging/*.mk)
