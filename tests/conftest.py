@@ -1,8 +1,9 @@
 """Tests make their files as root does; of very many alike a part can be asked for.
 
-An ordinary user of Debian 13 has the umask 002. `--every N` keeps one in N of the oracle's tests,
-and of those that are made of one function MANY times or more. In CI hypothesis tries the same
-examples every time: whoever lands a change is not stopped by a fault that was there before.
+An ordinary user of Debian 13 has the umask 002. `--every N` keeps one in N of the tests marked
+`oracle` or `thorough`, and of those that are made of one function MANY times or more; `--part N`
+one in N of all that are left. In CI hypothesis tries the same examples every time: whoever lands a
+change is not stopped by a fault that was there before.
 """
 
 import os
@@ -20,23 +21,27 @@ if os.environ.get("CI"):
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    told = "of tests marked `oracle`, and of very many alike, only one in so many"
+    told = "of tests marked `oracle` or `thorough`, and of very many alike, only one in so many"
     parser.addoption("--every", type=int, default=1, metavar="N", help=told)
+    told = "only one in so many of all tests"
+    parser.addoption("--part", type=int, default=1, metavar="N", help=told)
 
 
+@pytest.hookimpl(trylast=True)  # of what the marks asked for have left
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     alike = Counter(item.nodeid.partition("[")[0] for item in items)
     many = [
         item
         for item in items
-        if item.get_closest_marker("oracle") or alike[item.nodeid.partition("[")[0]] >= MANY
+        if any(map(item.get_closest_marker, ("oracle", "thorough")))
+        or alike[item.nodeid.partition("[")[0]] >= MANY
     ]
-    kept = set(many[:: config.getoption("--every")])
-    left_out = [item for item in many if item not in kept]
+    left_out = set(many) - set(many[:: config.getoption("--every")])
+    rest = [item for item in items if item not in left_out]
+    left_out.update(set(rest) - set(rest[:: config.getoption("--part")]))
     if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        gone = set(left_out)
-        items[:] = [item for item in items if item not in gone]
+        config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+        items[:] = [item for item in items if item not in left_out]
 
 
 @pytest.fixture(autouse=True, scope="session")

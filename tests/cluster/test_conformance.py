@@ -28,7 +28,10 @@ SOON = 30.0  # seconds within which a question is answered, whatever nodes are d
 
 pytest_plugins = ["tests.real.lab"]
 MARKS = [pytest.mark.real, pytest.mark.timeout(400)]
-REAL = [pytest.param(name, marks=MARKS) for name in ("luxi", "rapi")]
+REAL = [
+    pytest.param("luxi", marks=MARKS),
+    pytest.param("rapi", marks=[*MARKS, pytest.mark.thorough]),  # the same behind another door
+]
 
 
 @pytest.fixture(scope="module")

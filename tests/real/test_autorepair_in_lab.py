@@ -250,7 +250,8 @@ def test_a_failure_blocks_until_its_tag_is_removed(system: Maintenance) -> None:
     assert placed("inst1")[0] in ("node1", "node3")
 
 
-@pytest.mark.parametrize("failpoint", ["promised", "submitted", "remembered"])
+@pytest.mark.thorough
+@pytest.mark.parametrize("failpoint", ["submitted", "promised", "remembered"])
 def test_nothing_is_done_twice_by_a_maintd_that_was_killed(
     system: Maintenance, failpoint: str
 ) -> None:

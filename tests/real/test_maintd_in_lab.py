@@ -253,6 +253,7 @@ def test_the_ledger_deleted_in_mid_incident_is_rebuilt(system: Maintenance) -> N
     remove("inst1")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("nth", [1, 2])
 @pytest.mark.parametrize("name", [n for n in NAMES if n not in ("ordered", "adopted")])
 def test_killed_at_every_effect(system: Maintenance, name: str, nth: int) -> None:
