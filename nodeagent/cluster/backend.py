@@ -79,6 +79,10 @@ class Cluster(Protocol):
         """
         ...
 
+    def cancel(self, job: str) -> bool:
+        """Cancel a job that has not begun; whether that was in time. One that has goes on."""
+        ...
+
     def results(self, jobs: Collection[str]) -> Mapping[str, Result]:
         """How these jobs stand, archived or not; LOST where the cluster does not know it."""
         ...

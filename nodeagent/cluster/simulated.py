@@ -231,9 +231,9 @@ class SimulatedCluster:
 
     def cancel(self, job: str) -> bool:
         """What `gnt-job cancel` does: whether it was in time, before the job ran."""
-        self._now()
-        known = self.jobs[job]
-        if known.began is not None or known.outcome is not Outcome.RUNNING:
+        self._live()
+        known = self.jobs.get(job)
+        if known is None or known.began is not None or known.outcome is not Outcome.RUNNING:
             return False
         self._end(known, "canceled")
         return True

@@ -37,6 +37,7 @@ from nodeagent.maintd.submit import Submitter
 from nodeagent.maintd.turns import wants_room as wants_queue
 from nodeagent.maintd.vote import count
 from nodeagent.maintd.webhook import Letter, Webhooks
+from nodeagent.maintd.withdraw import Withdrawals
 from nodeagent.maintd.zones import Zones
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.event import Event
@@ -129,6 +130,7 @@ class Engine:
         self._submitter = Submitter(
             cluster, orders, self._check_master, self._known, self._remember, steady
         )
+        self._withdrawals = Withdrawals(cluster, self._check_master)
         self._zones = Zones()
         self._ledger: Ledger | None = None
         self._last: Decision | None = None
@@ -150,7 +152,7 @@ class Engine:
         # Results first: the snapshot then shows the effect of every job we know to be over.
         # The other way round a job that ends in between would be done a second time. Looks take
         # long: what is decided upon is seen after them, and before them only whom to ask.
-        results = await self._inquiry.results(ledger)
+        results = self._withdrawals.explained(await self._inquiry.results(ledger))
         _unless(stop)
         there = await asyncio.to_thread(self._cluster.snapshot)
         ledger = await self._inquiry.adopt_orders(ledger, there, self._now())
@@ -189,6 +191,8 @@ class Engine:
         zones = await asyncio.to_thread(self._zones.read, zones_of(ledger, observed.wishes), now)
         observed = replace(observed, zones=zones)
         observed = replace(observed, capacity=await self._capacity(ledger, observed, now))
+        if idle is None:
+            await self._withdrawals.withdraw(ledger, observed)
         failpoint.reach("observed")
         decision = decide(ledger, observed, self.policy, now)
         _unless(stop)

@@ -23,6 +23,7 @@ from nodeagent.maintd.autorepair import (
 from nodeagent.maintd.recheck import is_as_it_was, others_job, why_busy
 from nodeagent.maintd.room import Room, open_room
 from nodeagent.maintd.wishes import paused
+from nodeagent.maintd.withdraw import why_withdrawn
 from nodeagent.model.action import (
     Action,
     Drain,
@@ -61,6 +62,7 @@ class Seen:
 class Pass:
     """What was to be done, and what Ganeti answered: None in a dry run.
 
+    `withdrawn` are the jobs to cancel, why, and whether that was in time (None: not tried).
     `expired` are the suspensions to take off. `trouble` are the instances, with the reason, whose
     tags only a person can make sense of.
     """
@@ -69,6 +71,7 @@ class Pass:
     repairs: Sequence[tuple[Proposed, Answer | None]]
     expired: Sequence[tuple[Retag, Answer | None]]
     trouble: Sequence[tuple[str, str]]
+    withdrawn: Sequence[tuple[Ran, str, bool | None]] = ()
 
 
 def observe(cluster: Cluster, now: Callable[[], int]) -> Seen:
@@ -113,6 +116,9 @@ def one_pass(
     `taken` are the nodes, by name with the reason, that are somebody else's to work on.
     """
     seen = observe(cluster, now)
+    withdrawn = [
+        (ran, why, None if dry else cluster.cancel(str(ran.job))) for ran, why in _late(seen)
+    ]
     at = now()
     surveyed = survey(seen.snapshot, seen.jobs, seen.results, at)
     stopped = {**_stops(seen), **taken}
@@ -132,7 +138,15 @@ def one_pass(
         list(zip(plan.proposed, mine, strict=True)),
         list(zip(surveyed.expired, others, strict=True)),
         _trouble(surveyed),
+        withdrawn,
     )
+
+
+def _late(seen: Seen) -> Iterator[tuple[Ran, str]]:
+    """Installations that have not begun, as far as can be seen, and are not to any more."""
+    for ran in (ran for row in seen.jobs.values() for ran in row if ran.live):
+        if why := why_withdrawn(ran.move, seen.snapshot):
+            yield ran, why
 
 
 def _submit(cluster: Cluster, batch: Sequence[Submission], before: Snapshot) -> Sequence[Answer]:

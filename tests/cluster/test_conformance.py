@@ -279,6 +279,17 @@ def test_a_canceled_job_is_one_that_failed(place: Place, reason: Reason) -> None
     assert "never" not in tags(place) | tags(place, 2)
 
 
+def test_only_what_has_not_begun_is_canceled(place: Place, reason: Reason) -> None:
+    done = place.submit(tag(place, "done"), reason())
+    assert place.end(done).outcome is Outcome.SUCCESS
+    with place.busy(place.nodes[1]):
+        job = place.submit(tag(place, "never"), reason())
+        assert place.cluster.cancel(job)
+        assert place.end(job).outcome is Outcome.ERROR
+    assert not any(map(place.cluster.cancel, (done, job, "99999999")))
+    assert tags(place) & {"done", "never"} == {"done"}
+
+
 def test_tags_are_compared_and_swapped(place: Place, reason: Reason) -> None:
     if not place.swaps:
         (answer,) = place.cluster.submit([Submission(tag(place, "a", remove=("b",)), reason())])

@@ -163,6 +163,9 @@ class Between:
     def find(self, reasons: Collection[str]) -> Mapping[str, str]:
         return self.cluster.find(reasons)
 
+    def cancel(self, job: str) -> bool:
+        return self.cluster.cancel(job)
+
     def results(self, jobs: Collection[str]) -> Mapping[str, Result]:
         return self.cluster.results(jobs)
 

@@ -809,3 +809,40 @@ TestEverything.settings = settings(
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
+
+
+@pytest.mark.parametrize("back", ["n2", "n3"])
+def test_an_installation_that_waits_is_canceled_when_a_node_with_the_data_is_back(
+    back: str,
+) -> None:
+    site = Site([instance("i", "n2", "n3")])
+    for node in ("n2", "n3"):
+        site.change(node, offline=True)
+    site.cluster.pauses = lambda action: isinstance(move_of(action), Reinstall)
+    site.go(10)  # its tag
+    assert len(site.go(10).repairs) == 1
+    assert site.go(10).withdrawn == [], "nobody has its data"
+    site.change(back, offline=False, drained=True)
+    ((ran, why, tried),) = site.go(10, dry=True).withdrawn
+    assert (ran.instance, tried) == ("i", None)
+    assert why == f"node {back}, which has the data of i, is not offline any more"
+    ((_, _, in_time),) = site.go(10).withdrawn
+    assert in_time is True
+    site.cluster.pauses = lambda _: False
+    for _ in range(3):
+        assert site.go().withdrawn == []
+    assert site.cluster.world.emptied == set()
+    assert site.cluster.instances["i"].primary == "n2"
+
+
+def test_an_installation_that_has_begun_is_left_to_end() -> None:
+    site = Site([instance("i", "n2", "n3")])
+    for node in ("n2", "n3"):
+        site.change(node, offline=True)
+    site.cluster.takes = lambda action: 1000.0 if isinstance(move_of(action), Reinstall) else 1.0
+    site.go(10)  # its tag
+    site.go(10)
+    site.change("n3", offline=False)
+    ((ran, _, in_time),) = site.go(10).withdrawn
+    assert in_time is False
+    assert site.cluster.jobs[str(ran.job)].outcome is Outcome.RUNNING

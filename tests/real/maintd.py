@@ -179,12 +179,14 @@ class Maintenance:
             return []
         return found
 
-    def until_status(self, name: str, status: str, seconds: float = 120) -> dict[str, object]:
+    def until_status(
+        self, name: str, status: str, seconds: float = 120, master: str = "node1"
+    ) -> dict[str, object]:
         """Wait for the newest incident of the node to come that far."""
         found: list[dict[str, object]] = []
 
         def come() -> bool:
-            found[:] = [i for i in self.incidents() if str(i["node-name"]).startswith(name)]
+            found[:] = [i for i in self.incidents(master) if str(i["node-name"]).startswith(name)]
             return bool(found) and found[-1]["repair-status"] == status
 
         until(come, seconds, lambda: f"{found} {self.tail()}")
@@ -269,6 +271,20 @@ def job_times() -> list[tuple[int, float, float, str]]:
     """Number, when received, when ended (unix s, inf if it has not) and summary of all jobs."""
     rows = listed("job", "id", "received_ts", "end_ts", "summary")
     return [(n, _seconds(at), _seconds(ended), ",".join(kinds)) for n, at, ended, kinds in rows]
+
+
+def agrees_with_ganetis_own_commands() -> None:
+    """What is asked through our own client is what `gnt-* list` shows."""
+    wanted = {
+        "node": ("name", "drained", "offline", "role", "tags", "pinst_cnt", "sinst_cnt"),
+        "instance": ("name", "pnode", "snodes", "tags"),
+        "job": ("id", "status", "summary"),
+    }
+    for what, fields in wanted.items():
+        options = ("--no-headers", "--separator=|", "-o", ",".join(fields))
+        shown = gnt(f"gnt-{what}", "list", *options).splitlines()
+        asked = ["|".join(map(_word, row)) for row in listed(what, *fields)]
+        assert sorted(shown) == sorted(asked)
 
 
 def _seconds(when: list[int] | None) -> float:

@@ -18,6 +18,7 @@ from tests.real.maintd import (
     FAILOVER,
     REPAIR,
     Maintenance,
+    agrees_with_ganetis_own_commands,
     flags,
     job_list,
     last_job,
@@ -71,6 +72,7 @@ def test_a_broken_node_is_emptied_taken_offline_and_tagged(system: Maintenance) 
     assert incident["jobs"] == [number for number, _, _ in jobs]
     status = gnt("gnt-instance", "list", "--no-headers", "-o", "status")
     assert set(status.split()) == {"running"}
+    agrees_with_ganetis_own_commands()
     for name in ("inst1", "inst2", "inst3"):
         remove(name)
 
@@ -253,23 +255,51 @@ def test_the_ledger_deleted_in_mid_incident_is_rebuilt(system: Maintenance) -> N
     remove("inst1")
 
 
+# When the next life is killed: as soon as it has done something; as soon as it would do the next
+# thing (the first it does again); when it knows that what was promised has not been submitted.
+NEXT = {"submitted": 1, "remembered": 1, "promised": 2, "observed": 2, "decided": 2, "saved": 10}
+
+
 @pytest.mark.thorough
-@pytest.mark.parametrize("nth", [1, 2])
 @pytest.mark.parametrize("name", [n for n in NAMES if n not in ("ordered", "adopted")])
-def test_killed_at_every_effect(system: Maintenance, name: str, nth: int) -> None:
-    create("inst3", "sharedfile", "node2.gnt.test")
+def test_killed_at_every_effect(system: Maintenance, name: str) -> None:
+    create("inst1", "drbd", "node2.gnt.test", "node3.gnt.test")
     system.stop_maintd()
-    system.start_maintd(failpoint=f"{name}:kill:{nth}")
-    if name != "observed":
-        system.breaks("node2", EVACUATE)
+    system.breaks("node2", EVACUATE)
+    system.start_maintd(failpoint=f"{name}:kill:1")
+    killed = 0
+    found: list[dict[str, object]] = []
+
+    def completed() -> bool:
+        nonlocal killed
+        assert system.maintd is not None
+        if system.maintd.poll() is not None:
+            killed += 1
+            system.start_maintd(failpoint=f"{name}:kill:{NEXT[name]}")
+        found[:] = [i for i in system.incidents() if i["repair-status"] == "completed"]
+        return bool(found)
+
+    until(completed, 500, system.tail)
+    effects = ["Drain", "MovePrimary", "MoveSecondary", "SetOffline", "Retag"]
+    assert ours(str(found[0]["uuid"])) == effects
+    assert killed >= (2 if name == "saved" else len(effects))
+    system.stop_maintd()
+    system.start_maintd()
+    remove("inst1")
+
+
+def test_killed_when_it_has_ordered_a_repair_it_is_carried_out_once(system: Maintenance) -> None:
+    system.shell("node2", "rm -f /run/fed")
+    system.stop_maintd()
+    system.breaks("node2", REPAIR)
+    system.start_maintd(failpoint="ordered:kill")
     assert system.maintd is not None
     system.maintd.wait(60)
-    system.breaks("node2", EVACUATE)
     system.start_maintd()
-    incident = system.until_status("node2", "completed", 180)
-    kinds = ours(str(incident["uuid"]))
-    assert kinds == ["Drain", "MovePrimary", "SetOffline", "Retag"]
-    remove("inst3")
+    incident = system.until_status("node2", "completed")
+    fed = system.shell("node2", "cat /run/fed").splitlines()
+    assert [json.loads(line) for line in fed] == [REPAIR]
+    assert ours(str(incident["uuid"])) == ["Retag", "Retag"]
 
 
 def test_a_master_failover_in_mid_evacuation(system: Maintenance) -> None:
@@ -294,8 +324,11 @@ def test_a_master_failover_in_mid_evacuation(system: Maintenance) -> None:
         if ends[0]["repair-status"] == "failed":  # what ran in that moment has ended with luxid
             failed = [job for job in job_list() if job[1] in ("error", "canceled")]
             assert str(ends[0]["why"]).startswith(tuple(f"job {job[0]} " for job in failed)), ends
-        else:
-            assert flags("node2")["offline"] == "Y"
+            until(lambda: "repairfailed" in flags("node2")["tags"], 60, system.tail)
+            gnt("gnt-node", "remove-tags", "node2", f"maintd:repairfailed:{incident['uuid']}")
+            system.until_status("node2", "completed", 180, master="node3")
+        assert flags("node2")["offline"] == "Y"
+        assert placed("inst1")[0] in ("node1", "node3")
     finally:
         system.stop_maintd()
         back = node("node1", "gnt-cluster", "master-failover", seconds=180)

@@ -161,6 +161,10 @@ def _told(done: "Pass", *, dry: bool) -> Json:
         "mode": "safe",
         "dry-run": dry,
         "jobs": jobs,
+        "withdrawn": [
+            {"job": str(ran.job), "instance": ran.instance, "why": why, "canceled": canceled}
+            for ran, why, canceled in done.withdrawn
+        ],
         "expired": [{"action": describe(r), **answered(a)} for r, a in done.expired],
         "held": [{"instance": name, "why": why} for name, why in done.plan.held],
         "trouble": [{"instance": name, "why": why} for name, why in done.trouble],
@@ -175,6 +179,9 @@ def _show(told: Json) -> None:
         what = "Executing repair" if job["repairs"] else "Changing tags"
         click.echo(harmless(f"{what} on {job['instance']}: {job['why']}"))
         click.echo(harmless(f">>> {job['action']}{_answered(job)}"))
+    for job in told["withdrawn"]:
+        late = ", but it has begun" if job["canceled"] is False else ""
+        click.echo(harmless(f"Canceling job {job['job']}: {job['why']}{late}"))
     for job in told["expired"]:
         click.echo(harmless(f"Removing an expired suspension: {job['action']}{_answered(job)}"))
     for one in told["held"]:

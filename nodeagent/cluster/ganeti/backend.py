@@ -76,6 +76,15 @@ class GanetiCluster:
     def find(self, reasons: Collection[str]) -> Mapping[str, str]:
         return queries.find(self._query, reasons)
 
+    def cancel(self, job: str) -> bool:
+        match self._luxi.call("CancelJob", [int(job), False]):
+            case [bool(in_time), _]:
+                return in_time
+            case Refusal():
+                return False
+            case said:
+                raise Unavailable(f"no answer to a cancellation: {one_line(said, 80)}")
+
     def results(self, jobs: Collection[str]) -> Mapping[str, Result]:
         return queries.results(self._query, jobs)
 

@@ -267,6 +267,15 @@ class RapiCluster:
     def find(self, reasons: Collection[str]) -> Mapping[str, str]:
         return queries.find(self._query, reasons)
 
+    def cancel(self, job: str) -> bool:
+        match self._rapi.request(Request("DELETE", f"/2/jobs/{int(job)}")):
+            case Reply(200, [bool(in_time), _]):
+                return in_time
+            case Reply(400 | 404):
+                return False
+            case reply:
+                raise Unavailable(reply.why)
+
     def results(self, jobs: Collection[str]) -> Mapping[str, Result]:
         return queries.results(self._query, jobs)
 

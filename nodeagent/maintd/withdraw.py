@@ -1,0 +1,76 @@
+"""Taking back an installation that waits for its turn when a node with the data is back.
+
+When such a job's turn comes Ganeti looks at the primary node alone, and so does the job itself
+(`cluster.ganeti.opcodes`); but the other side of a mirrored instance has all of its data, too. So
+every round looks, and cancels what has not begun.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import replace
+
+from nodeagent.cluster.backend import Cluster
+from nodeagent.errors import Unavailable
+from nodeagent.model.action import Move, Reinstall, move_of
+from nodeagent.model.ledger import Intent, Ledger, Outcome, Result
+from nodeagent.model.snapshot import Observed, Snapshot
+
+log = logging.getLogger(__name__)
+
+
+def why_withdrawn(move: Move | None, snapshot: Snapshot) -> str:
+    """Why this is not to be done any more; empty if it is, or if new disks are there already."""
+    if not isinstance(move, Reinstall):
+        return ""
+    instance = snapshot.instances.get(move.instance)
+    if instance is None or instance.primary != move.node:
+        return ""
+    for place in (instance.primary, instance.secondary):
+        if place is not None and not snapshot.nodes[place].offline:
+            return f"node {place}, which has the data of {move.instance}, is not offline any more"
+    return ""
+
+
+class Withdrawals:
+    """Cancels, and remembers why, as long as this process lives.
+
+    `check_master` raises NotMaster where this is not our place (any more).
+    """
+
+    def __init__(self, cluster: Cluster, check_master: Callable[[], Awaitable[None]]) -> None:
+        self._cluster = cluster
+        self._check_master = check_master
+        self._why: dict[str, str] = {}  # by intent
+
+    async def withdraw(self, ledger: Ledger, observed: Observed) -> None:
+        """Cancel what is late; what cannot be canceled now the next round tries again."""
+        for intent, job, why in _late(ledger, observed):
+            try:
+                await self._check_master()
+                canceled = await asyncio.to_thread(self._cluster.cancel, job)
+            except Unavailable as error:
+                log.warning("cancel-unknown job=%s why=%r", job, str(error))
+                return
+            log.warning("withdrawn job=%s in-time=%s why=%r", job, canceled, why)
+            if canceled:
+                self._why[intent.id] = f"the job was canceled before it began: {why}"
+
+    def explained(self, results: Mapping[str, Result]) -> dict[str, Result]:
+        """The results, by intent, with the reasons of what was withdrawn."""
+        self._why = {key: why for key, why in self._why.items() if key in results}
+        told = dict(results)
+        for key, why in self._why.items():
+            if told[key].outcome is Outcome.ERROR:
+                told[key] = replace(told[key], why=why)
+        return told
+
+
+def _late(ledger: Ledger, observed: Observed) -> Iterator[tuple[Intent, str, str]]:
+    """What is to be canceled: the intents, their jobs, and why."""
+    for intent in ledger.intents:
+        result = observed.results.get(intent.id)
+        if intent.job is None or result is None or result.outcome is not Outcome.RUNNING:
+            continue
+        if why := why_withdrawn(move_of(intent.action), observed.snapshot):
+            yield intent, intent.job, why
