@@ -40,7 +40,11 @@ $(READY): pyproject.toml packaging/setup-venv
 	@packaging/setup-venv $(VENV)
 	@touch $@
 
-nightly:          ## every suite, uncut: hours (root)
+nightly: export FAULTS_REACHES = 100
+nightly: export LIFECYCLE_EXAMPLES = 500
+nightly: export REPAIRS_EXAMPLES = 500
+nightly: export BALANCE_EXAMPLES = 100
+nightly:          ## every suite, uncut, with new random lives each time: hours (root)
 	@$(MAKE) --no-print-directory demo test test-real conformance oracle package-test fresh-test year bench
 
 include $(wildcard packaging/*.mk)
