@@ -159,6 +159,7 @@ def test_a_local_instance_is_installed_anew_where_all_its_nodes_are_offline(
     assert any("INSTANCE_REINSTALL" in summary for _, _, summary in job_list(before))
 
 
+@pytest.mark.thorough
 def test_of_what_is_stopped_as_well(system: Maintenance) -> None:
     create("inst1", "file", "node2.gnt.test")
     gnt("gnt-instance", "stop", "inst1")
@@ -193,6 +194,7 @@ def explained(system: Maintenance, instance: str) -> str:
     return done.stdout + done.stderr
 
 
+@pytest.mark.thorough
 def test_a_suspended_instance_is_left_alone(system: Maintenance) -> None:
     create("inst1", "sharedfile", "node2.gnt.test")
     gnt("gnt-instance", "add-tags", "inst1", f"{RULES}suspend")
@@ -205,6 +207,7 @@ def test_a_suspended_instance_is_left_alone(system: Maintenance) -> None:
     assert ended(system, "inst1")["end"] == "success"
 
 
+@pytest.mark.thorough
 def test_what_is_not_allowed_is_said_once(system: Maintenance) -> None:
     create("inst1", "sharedfile", "node2.gnt.test")
     gnt("gnt-instance", "add-tags", "inst1", f"{RULES}fix-storage")
@@ -237,6 +240,7 @@ def test_a_failed_installation_is_not_tried_again(system: Maintenance) -> None:
     assert last_job() == before
 
 
+@pytest.mark.thorough
 def test_a_failure_blocks_until_its_tag_is_removed(system: Maintenance) -> None:
     create("inst1", "sharedfile", "node2.gnt.test")
     failed = f"{RULES}result:failover:6f3b1d5e-0002-4000-8000-000000000001:1700000000:failure:1"

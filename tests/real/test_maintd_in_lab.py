@@ -97,6 +97,7 @@ def test_what_cannot_move_is_named_and_the_rest_moves_on(system: Maintenance) ->
         remove("inst3")
 
 
+@pytest.mark.thorough
 def test_evacuate_failover_does_not_migrate(system: Maintenance) -> None:
     create("inst3", "sharedfile", "node2.gnt.test")
     before = last_job()
@@ -192,6 +193,7 @@ def test_a_cancel_in_mid_way(system: Maintenance) -> None:
     remove("inst3")
 
 
+@pytest.mark.thorough
 def test_of_a_master_candidate_another_is_promoted(system: Maintenance) -> None:
     gnt("gnt-cluster", "modify", "--candidate-pool-size=2")
     gnt("gnt-node", "modify", "--master-candidate=no", "--force", "node3")
@@ -212,6 +214,7 @@ def test_the_master_node_is_held_with_advice(system: Maintenance) -> None:
     assert flags("node1")["drained"] == "N"
 
 
+@pytest.mark.thorough
 def test_an_escalation(system: Maintenance) -> None:
     create("inst3", "sharedfile", "node2.gnt.test")
     system.shell("node2", "printf '#!/bin/sh\\nsleep 4\\n' > /etc/ganeti/node-repair-commands/fix")
@@ -224,6 +227,7 @@ def test_an_escalation(system: Maintenance) -> None:
     remove("inst3")
 
 
+@pytest.mark.thorough
 def test_a_job_filter_on_the_reason_pauses_us(system: Maintenance) -> None:
     gnt("gnt-filter", "add", "--predicates",
         '[["reason", ["=", "source", "gnt:daemon:maintd"]]]', "--action", "PAUSE")  # fmt: skip
