@@ -37,6 +37,7 @@ KINDS = (
     ("balance", r"^group .* is not balanced: "),
     ("overdue", r"^overdue: "),
     ("owner", r"^the maintenance window of \S+ waits: owner |^owner \S+ is not told "),
+    ("window-stopped", r"^the maintenance window of \S+ has stopped"),
     ("window", r"maintenance window|^series/"),
     ("paused", r"paused by|has the tag maintd:|is on hold"),
     ("storm", r"^storm brake"),

@@ -603,6 +603,8 @@ def test_metrics_are_bounded_however_many_nodes_and_incidents(busy: Served, tmp_
         ("an earlier repair failed: remove its tag x first", "failed-before"),
         ("group default is not balanced: n3 is in doubt (silent)", "balance"),
         ("queue entry 3 (10.0.0.9): waits for what check says", "queue"),
+        ("the maintenance window of n3 has stopped: job 7 failed: change it", "window-stopped"),
+        ("n3 is under repair (u): its maintenance window waits", "window"),
         ("whatever else", "other"),
     ],
 )

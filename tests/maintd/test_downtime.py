@@ -16,7 +16,7 @@ from nodeagent.maintd.view import View
 from nodeagent.maintd.windows import changed
 from nodeagent.model.action import MovePrimary, Scope
 from nodeagent.model.incident import Status
-from nodeagent.model.ledger import Ledger, Policy
+from nodeagent.model.ledger import Held, Ledger, Policy
 from nodeagent.model.queue import Entry, EntryStatus, StepStatus
 from nodeagent.model.snapshot import Group, Instance, Node, Observed, Snapshot
 from nodeagent.model.window import (
@@ -281,6 +281,7 @@ def test_a_failed_move_stops_the_window_until_it_is_changed() -> None:
     moves = sum(job.startswith("MovePrimary") for job in one.jobs())
     assert moves == 1
     assert any("has stopped: job" in why and "disk broken" in why for why in held(one))
+    assert "window-stopped" in {kind_of(Held("n3", "", why)) for why in held(one)}
     one.cluster.fails = lambda _: ""
     plan(one, "n3", ahead=60)
     until(one)
