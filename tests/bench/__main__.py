@@ -8,7 +8,7 @@ from tests.bench.table import run
 
 def rows(*, quick: bool = False) -> list[dict[str, Any]]:
     """All of it; `quick` asks less."""
-    return [*serve.rows(quick=quick), *command.rows()]
+    return [*serve.rows(quick=quick), *command.rows(quick=quick)]
 
 
 if __name__ == "__main__":

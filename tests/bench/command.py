@@ -3,7 +3,7 @@
 In one process and in turn (ours, bare, ours, bare ...), medians, with a supervisor ready: its
 start is paid before the need, and shown in rows of its own.
 
-    python -m tests.bench.command
+    python -m tests.bench.command [--quick]
 """
 
 import asyncio
@@ -21,6 +21,7 @@ from typing import Any
 from nodeagent.agent.command import ENVIRONMENT, Commands
 from nodeagent.agent.run import Finished, Limits
 from tests.attacks.folder import put, trusted_folder, vetted
+from tests.bench.table import row, run
 
 RUNS = 200
 IDLE = 0.08  # seconds between runs: enough for caches to be somebody else's
@@ -28,38 +29,39 @@ FLOOR = Path(__file__).parents[3] / "shared" / "floors" / "spawn_floor.c"
 GOAL = "<= 1.5 * bare + 0.5 ms"
 
 
-def rows() -> list[dict[str, Any]]:
-    """Measure; times are milliseconds."""
+def rows(*, quick: bool = False) -> list[dict[str, Any]]:
+    """Measure; `quick` runs less often and proves less."""
+    runs = RUNS // 5 if quick else RUNS
     with trusted_folder() as folder:
         shutil.copyfile("/bin/true", folder / "program")
         (folder / "program").chmod(0o755)
         put(folder, "script", "#!/bin/sh\necho ok\n")
-        return asyncio.run(_measure(folder)) + _floor(folder / "program")
+        return asyncio.run(_measure(folder, runs)) + _floor(folder / "program", runs)
 
 
-async def _measure(folder: Path) -> list[dict[str, Any]]:
+async def _measure(folder: Path, runs: int) -> list[dict[str, Any]]:
     found = []
     commands = Commands(spare=1)
     commands.warm_up()
     await asyncio.sleep(0.5)
     for name in ("program", "script"):
         for idle in (IDLE, 0.0):
-            looked, ours, bare = await _in_turn(commands, folder, name, idle)
+            looked, ours, bare = await _in_turn(commands, folder, name, idle, runs)
             what = f"{name}, {idle * 1000:.0f} ms idle between" if idle else f"{name}, at once"
             found.append(_row(f"run a vetted {what}", ours, bare, goal=GOAL))
             found.append(_row(f"look up and run a {what}", looked + ours, bare))
     await commands.close()
     found.append(_row("run a program, no supervisor ready", *await _unprepared(folder)))
-    found.append(await _processor(folder))
+    found.append(await _processor(folder, runs))
     return found
 
 
 async def _in_turn(
-    commands: Commands, folder: Path, name: str, idle: float
+    commands: Commands, folder: Path, name: str, idle: float, runs: int
 ) -> tuple[float, float, float]:
     """Medians of looking up, of running what was found, and of the bare way."""
     looked, ours, bare = [], [], []
-    for _ in range(RUNS):
+    for _ in range(runs):
         start = time.perf_counter()
         with vetted(folder, name) as found:
             middle = time.perf_counter()
@@ -98,42 +100,36 @@ async def _unprepared(folder: Path) -> tuple[float, float]:
     return _ms(ours), _ms(bare)
 
 
-async def _processor(folder: Path) -> dict[str, Any]:
+async def _processor(folder: Path, runs: int) -> dict[str, Any]:
     """Processor time of a run, all processes together, with the start of every supervisor."""
     before = _used()
     commands = Commands(spare=1)
     with vetted(folder, "program") as found:
-        for _ in range(RUNS):
+        for _ in range(runs):
             await commands.run(found, b"", Limits())
     await commands.close()
     middle = _used()
-    for _ in range(RUNS):
+    for _ in range(runs):
         bare_once(folder)
-    ours, bare = (middle - before) / RUNS, (_used() - middle) / RUNS
+    ours, bare = (middle - before) / runs, (_used() - middle) / runs
     return _row("processor time of a run, supervisors' starts included", ours, bare)
 
 
-def _floor(program: Path) -> list[dict[str, Any]]:
+def _floor(program: Path, runs: int) -> list[dict[str, Any]]:
     """The same program from C, with a pipe, as fast as it goes; ours likewise is `at once`."""
     if not FLOOR.exists() or shutil.which("gcc") is None:
         return []
     with tempfile.TemporaryDirectory() as place:
         subprocess.run(["gcc", "-O2", "-w", "-o", f"{place}/floor", FLOOR], check=True)
-        words = [f"{place}/floor", "p", str(RUNS * 5), "0", "1", str(program)]
+        words = [f"{place}/floor", "p", str(runs * 5), "0", "1", str(program)]
         said = json.loads(subprocess.run(words, check=True, capture_output=True).stdout)
-    bare = statistics.median(bare_once(program.parent) for _ in range(RUNS))
+    bare = statistics.median(bare_once(program.parent) for _ in range(runs))
     return [_row("bare posix_spawn from Python, against C with a pipe", bare, said["p50"] / 1000)]
 
 
-def _row(name: str, ours: float, peer: float, goal: str = "") -> dict[str, Any]:
-    return {
-        "name": name,
-        "ours": round(ours, 3),
-        "peer": round(peer, 3),
-        "ratio": round(ours / peer, 2),
-        "goal": goal or "for information",
-        "met": not goal or ours <= 1.5 * peer + 0.5,
-    }
+def _row(name: str, ours: float, peer: float, goal: str | None = None) -> dict[str, Any]:
+    met = ours <= 1.5 * peer + 0.5 if goal else None
+    return row(f"{name}, ms", ours, peer, goal=goal, met=met)
 
 
 def _ms(seconds: list[float]) -> float:
@@ -146,9 +142,4 @@ def _used() -> float:
 
 
 if __name__ == "__main__":
-    for row in rows():
-        met = "" if row["goal"] == "for information" else "met" if row["met"] else "MISSED"
-        print(
-            f"{row['name']:58} {row['ours']:7.3f} ms {row['peer']:7.3f} ms"
-            f" {row['ratio']:6.2f} {row['goal']:22} {met}"
-        )
+    run(rows, __doc__)

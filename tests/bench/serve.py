@@ -106,10 +106,10 @@ def rows(*, quick: bool = False) -> list[dict[str, Any]]:
         )
         for name in ("front", "runner")
     ]
-    return [*found, hung(slice_, rounds)]
+    return [*found, *hung(slice_, rounds)]
 
 
-def hung(slice_: int, rounds: int) -> dict[str, Any]:
+def hung(slice_: int, rounds: int) -> list[dict[str, Any]]:
     """Three collectors that never return, beside the same front without them."""
     with tempfile.TemporaryDirectory() as folder, agent() as well, agent() as ill:
         tools = Tools(folder)
@@ -124,16 +124,11 @@ def hung(slice_: int, rounds: int) -> dict[str, Any]:
         for _ in range(rounds):
             seen["mond"].append(tools.offer(well.port, LOAD, slice_))
             seen["ours"].append(tools.offer(ill.port, LOAD, slice_))
-    one, other = _middle(seen["ours"], "p50_ms"), _middle(seen["mond"], "p50_ms")
-    assert one is not None
-    assert other is not None
-    return row(
-        "p50 while three collectors hang, ms (peer: without them)",
-        one,
-        other,
-        goal="<= 1.25",
-        met=one <= 1.25 * other,
-    )
+    said = "while three collectors hang, ms (peer: without them)"
+    return [
+        _latency(f"p50 {said}", seen, "p50_ms", 1.25),
+        _latency(f"p99 {said}", seen, "p99_ms", 1.5),
+    ]
 
 
 def _latency(
