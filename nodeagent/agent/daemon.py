@@ -86,10 +86,14 @@ def run_front(read: Load) -> int:
 
     async def run(settings: Settings) -> None:
         stop = asyncio.Event()
-        service.on_signals(stop, lambda: None)
+        service.on_signals(stop, _say_that_it_needs_a_restart)
         await Front(settings).run(stop)
 
     return _run(read, run)
+
+
+def _say_that_it_needs_a_restart() -> None:
+    log.warning("settings-need-restart the front reads its settings at a start only")
 
 
 def _run(read: Load, run: Callable[[Settings], Coroutine[None, None, None]]) -> int:

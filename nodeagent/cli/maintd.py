@@ -32,7 +32,7 @@ from nodeagent.maintd.listen import listening
 from nodeagent.maintd.measure import Measuring
 from nodeagent.maintd.order import Orders
 from nodeagent.maintd.poll import poll, remember
-from nodeagent.maintd.settings import DEFAULT_FILE, Settings, load
+from nodeagent.maintd.settings import DEFAULT_FILE, Settings, load, needing_restart
 from nodeagent.maintd.stock import stock_of
 from nodeagent.maintd.webhook import Webhooks
 from nodeagent.model.snapshot import Snapshot
@@ -121,9 +121,7 @@ def run(config: str, *, dry_run: bool, no_voting: bool, yes_do_it: bool) -> None
     try:
         settings = load(config, owner=os.geteuid())
         service.log_to_stderr(settings.maintd.log)
-        if no_voting:
-            settings = replace(settings, maintd=replace(settings.maintd, vote=False))
-        asyncio.run(serve(settings, config, dry=dry_run))
+        asyncio.run(serve(settings, config, dry=dry_run, voting=not no_voting))
     except NotMaster as error:
         if not dry_run:
             _not_here(settings)
@@ -147,12 +145,13 @@ def _not_here(settings: Settings) -> None:
             click.echo(f"maintd: maintd.state: {in_words(error)}", err=True)
 
 
-async def serve(settings: Settings, config: str, *, dry: bool) -> None:
+async def serve(settings: Settings, config: str, *, dry: bool, voting: bool = True) -> None:
     """Be the daemon. NotMaster: this is not the place, or not any more."""
     lock = None if dry else _lock(settings.maintd.state)
     stop = asyncio.Event()
-    maintd = assemble(settings, dry=dry)
-    service.on_signals(stop, lambda: _reload(maintd, config))
+    vote = voting and settings.maintd.vote
+    maintd = assemble(replace(settings, maintd=replace(settings.maintd, vote=vote)), dry=dry)
+    service.on_signals(stop, lambda: _reload(maintd, config, settings))
     try:
         await asyncio.to_thread(maintd.engine.conduct.check_master)
     except Unavailable as error:  # luxid may just be starting; every round asks again
@@ -295,8 +294,11 @@ def _lock(folder: str) -> int:
     return handle
 
 
-def _reload(maintd: Maintd, config: str) -> None:
-    """At SIGHUP: policy, rhythm; the old ones stay where the new are wrong."""
+def _reload(maintd: Maintd, config: str, began: Settings) -> None:
+    """At SIGHUP: policy, rhythm; the old ones stay where the new are wrong.
+
+    What differs from `began` with and is read at a start only is said.
+    """
     try:
         settings = load(config, owner=os.geteuid())
     except NodeAgentError as error:
@@ -305,6 +307,8 @@ def _reload(maintd: Maintd, config: str) -> None:
     maintd.engine.policy = settings.policy
     maintd.every = settings.maintd.every
     logging.getLogger().setLevel(settings.maintd.log.upper())
+    for key in needing_restart(began, settings):
+        log.warning("settings-need-restart %s changed; the old one stays", key)
     log.info("settings-reloaded")
 
 

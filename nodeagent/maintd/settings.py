@@ -6,7 +6,7 @@ the file: see `setting`.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from ipaddress import ip_address
 from typing import Any
 
@@ -23,6 +23,7 @@ from nodeagent.settings import read_files
 from nodeagent.web.post import URL
 
 DEFAULT_FILE = "/etc/nodeagent/maintd.toml"
+AT_SIGHUP = ("maintd.every", "maintd.log")  # of all that is no policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,16 @@ class Settings:
     sabakan: InventorySettings = field(default_factory=InventorySettings)
     webhooks: tuple[Webhook, ...] = ()
     policy: Policy = field(default_factory=Policy)
+
+
+def needing_restart(began: Settings, fresh: Settings) -> list[str]:
+    """The keys whose values differ and are read at a start only, as they are called in the file."""
+    found = []
+    for table in ("maintd", "cluster", "poll", "http", "sabakan"):
+        old, new = getattr(began, table), getattr(fresh, table)
+        keys = [one.name for one in fields(old) if getattr(old, one.name) != getattr(new, one.name)]
+        found += [f"{table}.{key}" for key in keys if f"{table}.{key}" not in AT_SIGHUP]
+    return found + ["owners.webhooks"] * (began.webhooks != fresh.webhooks)
 
 
 def load(path: str, *, owner: int | None = 0) -> Settings:

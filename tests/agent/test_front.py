@@ -1,6 +1,8 @@
 """The front in its own process: routes, metrics, readiness, and what the halves load."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -43,6 +45,13 @@ def test_routes(live: Agent, target: str, status: int, body: bytes | None) -> No
     answer = live.get(target)
     assert answer.status == status
     assert body is None or answer.body == body
+
+
+def test_sighup_disturbs_nothing_and_is_answered_in_the_log(live: Agent) -> None:
+    os.kill(live.pid("front"), signal.SIGHUP)
+    said = "settings-need-restart the front reads its settings at a start only"
+    wait_for(lambda: said in live.log("front"), live)
+    assert live.get("/healthz").status == 200
 
 
 def test_what_is_not_got_is_not_allowed(live: Agent) -> None:

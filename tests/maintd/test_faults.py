@@ -43,6 +43,7 @@ from nodeagent.maintd import failpoint
 from nodeagent.maintd.daemon import Maintd
 from nodeagent.maintd.failpoint import NAMES
 from nodeagent.maintd.poll import PollSettings, poll
+from nodeagent.maintd.settings import Settings
 from nodeagent.model.action import Drain, MovePrimary
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.incident import Status
@@ -768,12 +769,12 @@ def test_F17_sighup_with_bad_settings_keeps_the_old_ones(
     with safe_folder() as folder:
         config = folder / "maintd.toml"
         config.write_text("[policy]\nmoves = 'many'\n")
-        reload_settings(maintd, str(config))
+        reload_settings(maintd, str(config), Settings())
         assert rig.engine.policy == QUICK
         assert maintd.every == 5.0
         assert "policy.moves is 'many'" in caplog.text
         config.write_text("[policy]\nmoves = 7\n[maintd]\nevery = '9s'\n")
-        reload_settings(maintd, str(config))
+        reload_settings(maintd, str(config), Settings())
     assert (rig.engine.policy.moves, maintd.every) == (7, 9.0)
 
 

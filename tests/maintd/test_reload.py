@@ -1,0 +1,87 @@
+"""What SIGHUP takes up, and that what it does not is said."""
+
+import logging
+from dataclasses import fields, replace
+
+import pytest
+
+from nodeagent.cli.maintd import _reload as reload_settings
+from nodeagent.maintd.daemon import Maintd
+from nodeagent.maintd.settings import Settings, load, needing_restart
+from tests.agent.place import safe_folder
+from tests.maintd.rig import Rig, fleet
+
+BEGAN = """
+[maintd]
+state = "/tmp/ledger"
+[poll]
+seconds = "5s"
+"""
+LATER = """
+[maintd]
+state = "/tmp/other"
+every = "9s"
+log = "debug"
+[cluster]
+grace = "1m"
+[poll]
+seconds = "7s"
+total = "40s"
+[http]
+port = 1900
+[sabakan]
+url = "http://sabakan:10080/graphql"
+[policy]
+moves = 7
+[[owners.webhooks]]
+url = "https://owners:443/hook"
+"""
+
+
+def test_what_needs_a_restart_is_said_key_by_key(caplog: pytest.LogCaptureFixture) -> None:
+    rig = Rig(fleet())
+    maintd = Maintd(rig.engine, rig.store, 5.0, rig.now)
+    level = logging.getLogger().level
+    said = []
+    with safe_folder() as folder:
+        config = folder / "maintd.toml"
+        config.write_text(BEGAN)
+        began = load(str(config), owner=config.stat().st_uid)
+        try:
+            for text in (LATER, BEGAN, "[policy]\nmoves = 'many'\n"):
+                config.write_text(text)
+                caplog.clear()
+                reload_settings(maintd, str(config), began)
+                said.append([r.getMessage().partition(" changed;")[0] for r in caplog.records])
+        finally:
+            logging.getLogger().setLevel(level)
+    keys = [
+        "maintd.state",
+        "cluster.grace",
+        "poll.seconds",
+        "poll.total",
+        "http.port",
+        "sabakan.url",
+        "owners.webhooks",
+    ]
+    changed, same, wrong = said
+    assert changed == [f"settings-need-restart {key}" for key in keys] + ["settings-reloaded"]
+    assert same == ["settings-reloaded"]
+    assert len(wrong) == 1
+    assert wrong[0].startswith("settings-kept why=")
+
+
+def test_every_setting_is_either_taken_up_or_said_to_need_a_restart() -> None:
+    began, silent = Settings(), []
+    for table in fields(began):
+        old = getattr(began, table.name)
+        if table.name == "webhooks":
+            assert needing_restart(began, replace(began, webhooks=(object(),))) != []
+            continue
+        for one in fields(old):
+            new = replace(began, **{table.name: replace(old, **{one.name: object()})})
+            said = needing_restart(began, new)
+            assert said in ([f"{table.name}.{one.name}"], [])
+            silent += [f"{table.name}.{one.name}"] * (not said)
+    taken = [f"policy.{one.name}" for one in fields(began.policy)]
+    assert sorted(silent) == sorted(["maintd.every", "maintd.log", *taken])
