@@ -13,6 +13,7 @@ import pytest
 from nodeagent.cli import gnt_maint, maintd
 from nodeagent.maintd import daemon
 from nodeagent.maintd.settings import Settings, parse
+from nodeagent.store.sqlite import KEEP_EVENTS
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 # The daemon's own names for two settings of the policy.
@@ -97,6 +98,13 @@ def test_the_guide_tells_every_setting_of_the_policy() -> None:
     guide = (DOCS / "maintaining.md").read_text().partition("\n## Settings\n")[2]
     rows = set(re.findall(r"`([a-z-]+)`", "".join(re.findall(r"^\| (`.*?) \|", guide, re.M))))
     assert rows == {key for table, key, _ in keys() if table == "policy"}
+
+
+@pytest.mark.parametrize(
+    "told", ["maintaining.md", "maintd-http.md", "man/gnt-maint.8", "man/maintd.8"]
+)
+def test_how_much_history_is_kept(told: str) -> None:
+    assert f"the newest {KEEP_EVENTS:,} events" in (DOCS / told).read_text().lower()
 
 
 def test_the_guide_to_http_has_every_resource() -> None:
