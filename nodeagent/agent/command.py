@@ -31,7 +31,7 @@ _ANSWER_WITHIN = supervisor.GRACE + supervisor.PATIENCE + 5
 class Commands:
     """Runs commands, one at a time of each name. Belongs to one event loop.
 
-    `spare` supervisors are kept ready; each takes some 15 ms of a processor to start.
+    `spare` supervisors are kept ready; each takes some 30 ms of a processor to start.
     """
 
     def __init__(self, *, spare: int = 1, cages: Cages | None = None) -> None:
