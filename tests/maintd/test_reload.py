@@ -8,6 +8,7 @@ import pytest
 from nodeagent.cli.maintd import _reload as reload_settings
 from nodeagent.maintd.daemon import Maintd
 from nodeagent.maintd.settings import Settings, load, needing_restart
+from nodeagent.maintd.webhook import Webhook
 from tests.agent.place import safe_folder
 from tests.maintd.rig import Rig, fleet
 
@@ -76,7 +77,8 @@ def test_every_setting_is_either_taken_up_or_said_to_need_a_restart() -> None:
     for table in fields(began):
         old = getattr(began, table.name)
         if table.name == "webhooks":
-            assert needing_restart(began, replace(began, webhooks=(object(),))) != []
+            told = replace(began, webhooks=(Webhook("db", "https://owners:443/hook"),))
+            assert needing_restart(began, told) == ["owners.webhooks"]
             continue
         for one in fields(old):
             new = replace(began, **{table.name: replace(old, **{one.name: object()})})
