@@ -167,7 +167,10 @@ class Farms:
         ]
 
     def beside_hbal(self, count: int, rounds: int) -> list[dict[str, Any]]:
-        """Agents that take 5 ms to answer; hbal asks one after another."""
+        """Agents that take 5 ms to answer; hbal asks one after another, and mostly waits.
+
+        So the machine's other work delays us more than it.
+        """
         if why := why_not(HBAL):
             print(f"bench: no hbal to compare a poll with: {why}", file=sys.stderr)
             return []
