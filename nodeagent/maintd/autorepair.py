@@ -144,13 +144,18 @@ _NOWHERE: Mapping[str, str] = MappingProxyType({})
 
 
 def place(
-    surveyed: Survey, room: Room, stopped: Mapping[str, str] = _NOWHERE, most: int = sys.maxsize
+    surveyed: Survey,
+    room: Room,
+    stopped: Mapping[str, str] = _NOWHERE,
+    most: int = sys.maxsize,
+    no_more: str = "as many instances are being repaired as may be at once",
 ) -> Plan:
     """Give each step its target; those that were begun first, and the longest ago, choose first.
 
     What has no place, or whose nodes others work on, is held with its reason. So is what would
-    be one more than `most`, and all at instances and nodes that are `stopped`, by name with the
-    reason; "" stands for every node. What only changes a repair's tags is done all the same.
+    be one more than `most`, with the reason `no_more`, and all at instances and nodes that are
+    `stopped`, by name with the reason; "" stands for every node. What only changes a repair's tags
+    is done all the same.
     """
     proposed: list[Proposed] = []
     held: list[tuple[str, str]] = []
@@ -159,7 +164,7 @@ def place(
     for row in sorted(surveyed.rows, key=_turn):
         match row.next:
             case Step() as step:
-                why = _stop(row.instance, stopped) or (_NO_MORE if moving >= most else "")
+                why = _stop(row.instance, stopped) or (no_more if moving >= most else "")
                 found = why or _placed(row.instance, step, room)
                 if isinstance(found, str):
                     held.append((row.instance.name, f"{step.why}; {found}"))
@@ -174,9 +179,6 @@ def place(
                 held.append((row.instance.name, why))
         counts[row.word] += 1
     return Plan(proposed, held, dict(counts))
-
-
-_NO_MORE = "as many instances are being repaired as may be at once"
 
 
 def _stop(instance: Instance, stopped: Mapping[str, str]) -> str:

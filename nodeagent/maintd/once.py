@@ -36,9 +36,18 @@ from nodeagent.model.action import (
     move_of,
 )
 from nodeagent.model.diagnosis import Diagnosis, Need
-from nodeagent.model.ledger import AUTOREPAIR, STORM_TAG, Ledger, Outcome, Result, Trail
+from nodeagent.model.ledger import (
+    AUTOREPAIR,
+    STORM_TAG,
+    Ledger,
+    Outcome,
+    Policy,
+    Result,
+    Trail,
+)
 from nodeagent.model.snapshot import Capacity, Instance, Observed, Snapshot
 
+AT_MOST = Policy().repairs  # instances that are being repaired at once, as in maintd
 _WELL = Diagnosis(Need.OK, None, "")
 _NO_NODES: Mapping[str, str] = MappingProxyType({})
 
@@ -110,10 +119,12 @@ def one_pass(
     *,
     dry: bool,
     taken: Mapping[str, str] = _NO_NODES,
+    most: int = AT_MOST,
 ) -> Pass:
     """Repair what can be repaired now. Unavailable: of the rest nothing was submitted.
 
-    `taken` are the nodes, by name with the reason, that are somebody else's to work on.
+    `taken` are the nodes, by name with the reason, that are somebody else's to work on. When the
+    pass is over `most` instances are being repaired, those begun before counted in.
     """
     seen = observe(cluster, now)
     withdrawn = [
@@ -122,16 +133,16 @@ def one_pass(
     at = now()
     surveyed = survey(seen.snapshot, seen.jobs, seen.results, at)
     stopped = {**_stops(seen), **taken}
-    plan = place(surveyed, _room(cluster, seen, surveyed, stopped), stopped)
+    plan = _plan(cluster, seen, surveyed, stopped, most)
     wanted: list[tuple[Action, str]] = [
         (one.action, f"{AUTOREPAIR}:{one.repair}") for one in plan.proposed
     ]
     wanted += [(retag, "maintd") for retag in surveyed.expired]
     batch = [Submission(action, f"{why}:{at + n}") for n, (action, why) in enumerate(wanted)]
     answers: list[Answer | None] = [None] * len(batch) if dry else []
-    most = max(1, cluster.at_once)
-    for start in range(0, 0 if dry else len(batch), most):
-        answers += _submit(cluster, batch[start : start + most], seen.snapshot)
+    together = max(1, cluster.at_once)
+    for start in range(0, 0 if dry else len(batch), together):
+        answers += _submit(cluster, batch[start : start + together], seen.snapshot)
     mine, others = answers[: len(plan.proposed)], answers[len(plan.proposed) :]
     return Pass(
         plan,
@@ -147,6 +158,21 @@ def _late(seen: Seen) -> Iterator[tuple[Ran, str]]:
     for ran in (ran for row in seen.jobs.values() for ran in row if ran.live):
         if why := why_withdrawn(ran.move, seen.snapshot):
             yield ran, why
+
+
+def _plan(
+    cluster: Cluster, seen: Seen, surveyed: Survey, stopped: Mapping[str, str], most: int
+) -> Plan:
+    room = _room(cluster, seen, surveyed, stopped)
+    why = f"left to a later pass: {most} instances may be under repair at once"
+    return place(surveyed, room, stopped, most - _under_way(seen), why)
+
+
+def _under_way(seen: Seen) -> int:
+    """How many jobs of repairs are not over yet, those that harep has begun counted in."""
+    ours = {r.job for jobs in seen.jobs.values() for r in jobs if r.live and not r.only_tags}
+    tagged = {job for job, said in seen.results.items() if said.outcome is Outcome.RUNNING}
+    return len(ours | tagged)
 
 
 def _submit(cluster: Cluster, batch: Sequence[Submission], before: Snapshot) -> Sequence[Answer]:

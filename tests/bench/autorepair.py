@@ -43,7 +43,7 @@ def _passing(instances: int, nodes: int) -> list[dict[str, Any]]:
     best, repairs = float("inf"), 0
     for _ in range(3):
         began = time.process_time()
-        done = one_pass(cluster, lambda: NOW, dry=True)
+        done = one_pass(cluster, lambda: NOW, dry=True, most=instances)
         best = min(best, time.process_time() - began)
         repairs = len(done.plan.proposed)
     what = f"{instances:,} instances, {repairs:,} repairs"
@@ -100,7 +100,10 @@ def beside(instances: int, broken: int) -> list[dict[str, Any]]:
     repairs = broken
     harep = _run(world, ["harep", "-L{}", "--job-delay=0"])
     found = []
-    for mode, more in (("compatible", ("--job-delay", "0")), ("safe", ())):
+    for mode, more in (
+        ("compatible", ("--job-delay", "0")),
+        ("safe", ("--at-most", str(instances))),
+    ):
         command = [*OURS, "--mode", mode, *more, "--luxi", "{}"]
         took = _run(world, command)
         what = f"gnt-maint autorepair --mode {mode}, s: {instances:,} instances, {repairs} repairs"

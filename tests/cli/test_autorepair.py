@@ -149,6 +149,16 @@ def test_json_tells_all_of_it(place: Place) -> None:
     ]
 
 
+def test_what_is_left_to_the_next_pass_is_told(place: Place) -> None:
+    place.world.nodes["n1"].offline = place.world.nodes["n3"].offline = True
+    done = place.repair("--at-most", "1")
+    assert done.returncode == 0
+    left = "left to a later pass: 1 instances may be under repair at once"
+    assert f"Not repairing j: its primary node n3 is offline; {left}\n" in done.stdout
+    assert done.stdout.endswith("Needs repair: 1\nPending repair: 1\n")
+    assert jobs(place.world) == [["OP_TAGS_SET", "OP_INSTANCE_FAILOVER"]]
+
+
 def test_an_instance_in_a_muddle_is_told_by_the_exit_code(place: Place) -> None:
     place.world.nodes["n1"].offline = True
     place.world.instances["j"].tags.add(PREFIX + "pending:failover:x:1")
@@ -322,6 +332,13 @@ def test_what_is_for_the_compatible_mode_is_refused(place: Place, option: tuple[
     done = place.repair(*option)
     assert done.returncode == 64
     assert f"{option[0]} goes with --mode compatible" in done.stderr
+    assert not place.world.calls
+
+
+def test_harep_knows_no_limit(place: Place) -> None:
+    done = place.repair("--mode", "compatible", "--at-most", "5")
+    assert done.returncode == 64
+    assert "--at-most goes with --mode safe" in done.stderr
     assert not place.world.calls
 
 

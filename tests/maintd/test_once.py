@@ -37,7 +37,7 @@ from nodeagent.model.action import (
     describe,
     move_of,
 )
-from nodeagent.model.ledger import PAUSE_TAG, STORM_TAG, Outcome, Trail
+from nodeagent.model.ledger import PAUSE_TAG, STORM_TAG, Outcome, Policy, Trail
 from nodeagent.model.snapshot import Capacity, Group, Instance, Node
 from tests.maintd.rig import Between
 
@@ -61,6 +61,7 @@ class Site:
     instances: Iterable[Instance]
     allowed: str = "reinstall"
     count: int = 5
+    most: int = 1000
     time: float = START
     cluster: SimulatedCluster = field(init=False)
 
@@ -73,7 +74,7 @@ class Site:
 
     def go(self, seconds: float = 400.0, *, dry: bool = False) -> Pass:
         """A pass, and then time."""
-        done = one_pass(self.cluster, lambda: int(self.time * 1000), dry=dry)
+        done = one_pass(self.cluster, lambda: int(self.time * 1000), dry=dry, most=self.most)
         self.time += seconds
         return done
 
@@ -383,6 +384,42 @@ def test_a_pending_repair_without_a_place_stays_pending() -> None:
     site.go()
     site.go()
     assert ":success:" in site.tags("i")[0]
+
+
+def test_no_more_are_repaired_at_once_than_may_be_whoever_has_begun_them() -> None:
+    """A rack that is marked offline by mistake is not failed over as a whole."""
+    site = Site([instance(f"i{n}", "n2") for n in range(8)], most=3)
+    site.cluster.takes = lambda a: 1000.0 if move_of(a) else 1.0
+    site.change("n2", offline=True)
+    done = site.go()
+    assert [move.instance for move in site.moves()] == ["i0", "i1", "i2"]
+    left = dict(done.plan.held)
+    assert list(left) == ["i3", "i4", "i5", "i6", "i7"]
+    why = "; left to a later pass: 3 instances may be under repair at once"
+    assert all(said.endswith(why) for said in left.values())
+    assert done.plan.counts == {"Pending repair": 3, "Needs repair": 5}
+    site.go()  # the three are under way still
+    assert len(site.moves()) == 3
+    site.time += 4000
+    site.go()
+    assert [move.instance for move in site.moves()[3:]] == ["i3", "i4", "i5"]
+
+
+def test_what_harep_has_begun_counts_as_well() -> None:
+    site = Site([instance(f"i{n}", "n2") for n in range(3)], most=2)
+    site.cluster.takes = lambda _: 1000.0
+    site.change("n2", offline=True)
+    job = site.cluster.submit_foreign(MovePrimary("i2", "n2", live=False, target="n4"))
+    site.tag("i2", f"pending:failover:theirs:5:{job}")
+    site.go(10)
+    assert [move.instance for move in site.moves()] == ["i0"]
+
+
+def test_a_pass_takes_no_more_than_maintd_would() -> None:
+    site = Site([instance(f"i{n:02}", "n2") for n in range(12)])
+    site.change("n2", offline=True)
+    done = one_pass(site.cluster, lambda: int(site.time * 1000), dry=True)
+    assert len(done.repairs) == Policy().repairs == 10
 
 
 def test_nodes_that_do_not_say_what_they_have_are_no_target() -> None:

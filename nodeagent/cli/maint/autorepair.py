@@ -64,6 +64,13 @@ def _finite(_: click.Context, option: click.Parameter, value: float | None) -> f
     help="Compatible: what each repair waits first, so that its tag can be set; 10.",
 )
 @click.option("--reason", metavar="TEXT", help="Compatible: what is written into the jobs.")
+@click.option(
+    "--at-most",
+    "most",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Safe: so many instances are repaired at once; 10. The others wait for a later pass.",
+)
 @click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
 @as_json
 @click.pass_obj
@@ -74,6 +81,7 @@ def autorepair(
     luxi: str | None,
     job_delay: float | None,
     reason: str | None,
+    most: int | None,
     dry_run: bool,
     as_json: bool,
 ) -> int:
@@ -89,6 +97,8 @@ def autorepair(
         raise click.UsageError("--reason goes with --mode compatible: a repair's id is the reason")
     if mode == "safe" and job_delay is not None:
         raise click.UsageError("--job-delay goes with --mode compatible: a repair sets its own tag")
+    if mode == "compatible" and most is not None:
+        raise click.UsageError("--at-most goes with --mode safe: harep repairs all there is")
     try:
         taken = _left_by_maintd(where, dry=dry_run)
         with _alone(luxi_path(where, luxi), dry=dry_run) as path:
@@ -96,7 +106,7 @@ def autorepair(
                 told = reason or "gnt-maint autorepair called"
                 delay = DELAY if job_delay is None else job_delay
                 return _compatible(path, delay, told, dry=dry_run, as_json=as_json)
-            return _safe(path, taken, dry=dry_run, as_json=as_json)
+            return _safe(path, taken, most, dry=dry_run, as_json=as_json)
     except NodeAgentError as error:  # whatever it is: as with harep, cron is told 1
         raise Refused(str(error)) from None
 
@@ -120,12 +130,12 @@ def _compatible(path: str, delay: float, reason: str, *, dry: bool, as_json: boo
     return 0
 
 
-def _safe(path: str, taken: dict[str, str], *, dry: bool, as_json: bool) -> int:
+def _safe(path: str, taken: dict[str, str], most: int | None, *, dry: bool, as_json: bool) -> int:
     from nodeagent.cluster.ganeti.backend import GanetiCluster
-    from nodeagent.maintd.once import one_pass
+    from nodeagent.maintd.once import AT_MOST, one_pass
 
     with closing(GanetiCluster(path)) as cluster:
-        done = one_pass(cluster, unix_ms, dry=dry, taken=taken)
+        done = one_pass(cluster, unix_ms, dry=dry, taken=taken, most=most or AT_MOST)
     told = _told(done, dry=dry)
     if as_json:
         emit(told)
