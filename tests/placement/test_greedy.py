@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from nodeagent.placement.greedy import greedy, well_balanced
-from nodeagent.placement.score import shown
+from nodeagent.placement.score import components, score, shown
 from nodeagent.placement.textfile import parse
 from tests.placement.asked import enough, laid_out
 from tests.placement.clusters import Case, case
@@ -31,12 +31,15 @@ OPTIONS: tuple[list[str], ...] = (
 
 
 def agree(asked: Case, folder: Path) -> int:
-    """Our moves are hbal's, and the referee has nothing to say; how many they are."""
+    """Our first scores and moves are hbal's, the referee has nothing to say; how many they are."""
     theirs = hbal(folder, asked.text, asked.options, asked.loads)
     assert theirs.code == 0, theirs.err
     if "Cluster is empty" in theirs.out:
         return 0
     layout = laid_out(asked)
+    assert shown(score(layout)) == theirs.initial
+    before = tuple(map(shown, components(layout.group_nodes())))
+    assert before == tuple(value for _, value in theirs.components)
     assert ("already well balanced" in theirs.out) == well_balanced(layout, enough(asked.options))
 
     def name(words: str) -> str:
