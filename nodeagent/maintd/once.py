@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
+from nodeagent.autorepair.assess import SAFE
 from nodeagent.autorepair.jobs import Ran
 from nodeagent.autorepair.steps import Nothing, Step
 from nodeagent.cluster.backend import Answer, Cluster, NotTaken, Submission
@@ -123,8 +124,8 @@ def one_pass(
 ) -> Pass:
     """Repair what can be repaired now. Unavailable: of the rest nothing was submitted.
 
-    `taken` are the nodes, by name with the reason, that are somebody else's to work on. When the
-    pass is over `most` instances are being repaired, those begun before counted in.
+    `taken` are the nodes, by name with the reason, that are somebody else's to work on. No more
+    than `most` instances are under repair then, those begun before counted in.
     """
     seen = observe(cluster, now)
     withdrawn = [
@@ -200,6 +201,18 @@ def _trouble(surveyed: Survey) -> list[tuple[str, str]]:
         for row in surveyed.rows
         if isinstance(row.next, Nothing) and row.next.trouble
     ]
+
+
+def why_held(cluster: Cluster, seen: Seen, name: str, now: int, mode: str = SAFE) -> list[str]:
+    """Why a pass, with its limit as usual, would not make an instance's next step now.
+
+    The nodes are asked what they have free, if it has one.
+    """
+    surveyed = survey(seen.snapshot, seen.jobs, seen.results, now, mode)
+    if not any(r.instance.name == name and isinstance(r.next, Step) for r in surveyed.rows):
+        return []
+    plan = _plan(cluster, seen, surveyed, _stops(seen), AT_MOST)
+    return [f"instance {name}: {why}" for held, why in plan.held if held == name]
 
 
 def why_stopped(seen: Seen, instance: Instance) -> list[str]:

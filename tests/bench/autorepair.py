@@ -8,6 +8,7 @@ answers are made beforehand; so what is measured is them.
 
 import copy
 import json
+import resource
 import shutil
 import subprocess
 import sys
@@ -31,7 +32,11 @@ OURS = (sys.executable, "-m", "nodeagent.cli.gnt_maint", "--socket", "/nonexiste
 def rows(*, quick: bool = False) -> list[dict[str, Any]]:
     """Measure everything."""
     scale = 10 if quick else 1
-    return [*_passing(100_000 // scale, 1000 // scale), *beside(50_000 // scale, 100 // scale)]
+    return [
+        *_passing(100_000 // scale, 1000 // scale),
+        whole(100_000 // scale, 100 // scale),
+        *beside(50_000 // scale, 100 // scale),
+    ]
 
 
 # A pass of ours alone.
@@ -46,8 +51,9 @@ def _passing(instances: int, nodes: int) -> list[dict[str, Any]]:
         done = one_pass(cluster, lambda: NOW, dry=True, most=instances)
         best = min(best, time.process_time() - began)
         repairs = len(done.plan.proposed)
-    what = f"{instances:,} instances, {repairs:,} repairs"
-    return [row(f"a pass, s: {what}", best, 2.0, goal="<= 2 s", met=best <= 2)]
+    what, goal = f"{instances:,} instances, {repairs:,} repairs", 2.0 * instances / 100_000
+    name = f"a pass once the cluster is read, CPU s: {what}"
+    return [row(name, best, goal, goal=f"<= {goal:g} s", met=best <= goal)]
 
 
 def _large(instances: int, nodes: int) -> SimulatedCluster:
@@ -69,6 +75,24 @@ def _large(instances: int, nodes: int) -> SimulatedCluster:
     ]
     master = fleet[0].name
     return SimulatedCluster.of(lambda: NOW / 1000, fleet, placed, groups, master=master)
+
+
+def whole(instances: int, broken: int) -> dict[str, Any]:
+    """For information: the command as a process, with its start and all that is read.
+
+    Of a fake Ganeti, whose own time is not counted; nothing is submitted.
+    """
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        luxi.serving(_world(instances, broken), f"{folder}/luxi") as path,
+    ):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        command = [*OURS, "--dry-run", "--at-most", str(instances), "--luxi", path]
+        subprocess.run(command, check=True, capture_output=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    took = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+    what = f"{instances:,} instances, {broken:,} repairs"
+    return row(f"gnt-maint autorepair --dry-run, whole process, CPU s: {what}", took, None)
 
 
 # Beside harep.

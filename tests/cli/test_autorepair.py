@@ -186,14 +186,6 @@ def test_without_ganeti_there_is_one_line_and_1(mode: str, tmp_path: Path) -> No
     assert len(done.stderr.splitlines()) == 1
 
 
-@pytest.mark.parametrize("delay", ["nan", "inf"])
-def test_no_delay_is_endless(place: Place, delay: str) -> None:
-    done = place.repair("--mode", "compatible", "--job-delay", delay)
-    assert (done.returncode, done.stdout) == (64, "")
-    assert f"{delay} is no number of seconds" in done.stderr
-    assert len(done.stderr.splitlines()) == 1
-
-
 def test_one_pass_at_a_time(place: Place) -> None:
     folder = os.open(os.path.dirname(place.path), os.O_RDONLY)
     fcntl.flock(folder, fcntl.LOCK_EX)
@@ -411,6 +403,19 @@ def test_explain_shows_the_mode_and_what_is_paused(place: Place) -> None:
         done.stdout
     )
     assert ("Paused", "the cluster has the tag maintd:pause:yes") in rows(done.stdout)
+
+
+def test_explain_asks_for_room_as_a_pass_does(place: Place) -> None:
+    place.world.nodes["n1"].offline = True
+    for node in place.world.nodes.values():
+        node.memory = 64
+    place.world.instances["i"] = luxi.Instance("n1", template="rbd")
+    (held,) = place.json("explain", "i")["held"]
+    why = "there is no place where it could run: no free node of its group has 128 MiB of memory"
+    assert held == f"instance i: its primary node n1 is offline; {why}"
+    assert f"Not repairing {held.removeprefix('instance ')}\n" in place.repair().stdout
+    place.world.nodes["n4"].memory = 128
+    assert place.json("explain", "i")["held"] == []
 
 
 def test_explain_shows_what_maintd_holds(place: Place) -> None:
@@ -646,10 +651,39 @@ def test_difference_7_the_source_stays(place: Place) -> None:
         assert (source, text) == ("harep", "gnt-maint autorepair called")
 
 
+@pytest.mark.parametrize(("said", "why"), [({"mode": "safe"}, "itself"), (None, "is not known")])
+def test_difference_8_it_is_left_to_a_maintd_that_may_do_it(
+    place: Place, said: object, why: str
+) -> None:
+    place.world.nodes["n1"].offline = True
+    with answering(place.maintd, {"/1/autorepair": said}):
+        done = place.repair("--mode", "compatible")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert why in done.stderr
+    assert not place.world.jobs
+
+
+@pytest.mark.parametrize("delay", ["nan", "inf"])
+def test_difference_9_no_delay_is_endless(place: Place, delay: str) -> None:
+    done = place.repair("--mode", "compatible", "--job-delay", delay)
+    assert (done.returncode, done.stdout) == (64, "")
+    assert f"{delay} is no number of seconds" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("option", ["-L", "-V"])
+def test_difference_10_there_are_no_letters(place: Place, option: str) -> None:
+    assert place.run("autorepair", "--mode", "compatible", option).returncode == 64
+
+
 def test_every_difference_is_in_the_guide_and_has_its_test() -> None:
     guide = (Path(__file__).parents[2] / "docs" / "autorepair.md").read_text()
     chapter = guide.partition("\n## The compatible mode\n")[2].partition("\n## ")[0]
-    rows = re.findall(r"^\| (\d+) \|", chapter, re.M)
+    table = [line.strip("|").split("|") for line in re.findall(r"^\| \d+ \|.*$", chapter, re.M)]
+    assert all(len(row) == 4 and all(cell.strip() for cell in row) for row in table), (
+        "a reason each"
+    )
+    rows = [row[0].strip() for row in table]
     tests = re.findall(r"^def test_difference_(\d+)_", Path(__file__).read_text(), re.M)
     assert rows == tests
 
@@ -666,3 +700,11 @@ def test_what_is_measured_beside_harep_can_be_run() -> None:
     from tests.bench.autorepair import beside
 
     assert [bool(row["ours"]) for row in beside(60, 1)] == [True, True]
+
+
+def test_a_whole_pass_is_measured_without_being_made() -> None:
+    from tests.bench.autorepair import whole
+
+    told = whole(60, 2)
+    assert told["ours"] > 0
+    assert told["goal"] is None

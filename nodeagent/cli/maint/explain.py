@@ -66,19 +66,20 @@ def _thought(where: Where, name: str, luxi: str | None) -> Json:
     from nodeagent.autorepair.assess import SAFE
     from nodeagent.autorepair.explain import explain as explained
     from nodeagent.cluster.ganeti.backend import GanetiCluster
-    from nodeagent.maintd.once import observe, why_stopped
+    from nodeagent.maintd.once import observe, why_held, why_stopped
     from nodeagent.maintd.setting import with_tags
 
     with closing(GanetiCluster(luxi_path(where, luxi))) as cluster:
         seen = observe(cluster, unix_ms)
-    found = seen.snapshot.instances.get(name)
-    if found is None:
-        raise NotFound(f"there is no instance {name}")
-    mode = with_tags(_policy(where), seen.snapshot).autorepair
-    rules = SAFE if mode == "off" else mode
+        found = seen.snapshot.instances.get(name)
+        if found is None:
+            raise NotFound(f"there is no instance {name}")
+        mode = with_tags(_policy(where), seen.snapshot).autorepair
+        rules = SAFE if mode == "off" else mode
+        held = why_held(cluster, seen, name, unix_ms(), rules)
     jobs = seen.jobs.get(name, ())
     told = explained(found, seen.snapshot, jobs, seen.results, unix_ms(), rules)
-    return {**told, "mode": mode, "paused": why_stopped(seen, found), "held": []}
+    return {**told, "mode": mode, "paused": why_stopped(seen, found), "held": held}
 
 
 def _policy(where: Where) -> "Policy":
