@@ -1,7 +1,8 @@
 """When the work at the nodes of maintenance windows begins, and when it is late. Pure."""
 
 from nodeagent.maintd import offers
-from nodeagent.maintd.lead import Leads
+from nodeagent.maintd.lead import MARGIN, Leads
+from nodeagent.maintd.machines import known_as
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.snapshot import Node, Snapshot
@@ -10,6 +11,10 @@ from nodeagent.model.window import Mode, Scheduled
 
 def due(one: Scheduled, ledger: Ledger, node: Node, leads: Leads, now: int) -> bool:
     """Whether the work at a node that is draining or down has begun, or is to begin."""
+    return _due(one, ledger, leads.of(node), now)
+
+
+def _due(one: Scheduled, ledger: Ledger, lead: int, now: int) -> bool:
     if one.mode is Mode.UP:
         return False
     when = ledger.schedule.of(one.machine)
@@ -17,7 +22,7 @@ def due(one: Scheduled, ledger: Ledger, node: Node, leads: Leads, now: int) -> b
         return True
     if when.end_ms is not None and when.end_ms <= now:
         return False  # such as one that was done meanwhile, and told to another master's maintd
-    return when.start_ms - leads.of(node) <= now
+    return when.start_ms - lead <= now
 
 
 def overdue(one: Scheduled, ledger: Ledger, now: int) -> int:
@@ -51,6 +56,21 @@ def in_window(ledger: Ledger, snapshot: Snapshot, now: int) -> dict[str, str]:
         for one in ledger.scheduled
         if (node := nodes.get(one.node)) is not None
         and (one.found is not None or begins(one, ledger, node, leads, now, made))
+    }
+
+
+def outside(ledger: Ledger, snapshot: Snapshot, now: int) -> dict[str, str]:
+    """The same of machines that are no nodes, by address, and by host name in lower case.
+
+    There is nothing to empty there: it is to begin some minutes before its window does.
+    """
+    nodes = {node.uuid for node in snapshot.nodes.values()} if ledger.scheduled else set()
+    return {
+        known_as(name): f"{one.machine} is in a maintenance window"
+        for one in ledger.scheduled
+        if one.node not in nodes and _due(one, ledger, MARGIN, now)
+        for name in (one.machine.hostname, one.machine.ip)
+        if name
     }
 
 

@@ -85,6 +85,7 @@ class _Round:
             if attempt.serial:
                 self.repairs.setdefault(("serial", attempt.serial), []).append(attempt)
         self.in_window = due.in_window(self.ledger, snapshot, self.now)
+        self.outside = due.outside(self.ledger, snapshot, self.now)
 
     def all(self) -> None:
         """Every report, and then all of those together that could become entries."""
@@ -135,7 +136,7 @@ class _Round:
         found = (
             self._contradicted(one, node)
             or self._without_procedure(one)
-            or self._maintained(node)
+            or self._maintained(address, one, node)
             or self._too_new(one, node)
             or self._repaired_before(address, one)
         )
@@ -154,9 +155,14 @@ class _Round:
         found = self.procedures.look_up(one.machine_type, one.operation)
         return ("procedure", found) if isinstance(found, str) else None
 
-    def _maintained(self, node: Node | None) -> tuple[str, str] | None:
-        why = self.in_window.get(node.name) if node is not None else None
+    def _maintained(self, address: str, one: Sick, node: Node | None) -> tuple[str, str] | None:
+        why = self._window(address, one.serial, node)
         return ("window", why) if why else None
+
+    def _window(self, address: str, serial: str, node: Node | None) -> str | None:
+        """Why nothing is begun at a machine, if it is in a window by whatever is known of it."""
+        there = self.in_window.get(node.name) if node is not None else None
+        return there or self.outside.get(address) or self.outside.get(serial.lower())
 
     def _too_new(self, one: Sick, node: Node | None) -> tuple[str, str] | None:
         """It proceeds when it has been so for as long as is to be waited, to the millisecond."""
@@ -214,7 +220,11 @@ class _Round:
         What was given up before is no news, and what is being maintained is none.
         """
         over = {entry.address for entry in self.queue.entries if entry.status.finished}
-        planned = {n.address for n in self.by_address.values() if n.name in self.in_window}
+        planned = {
+            address
+            for address, one in machines.items()
+            if self._window(address, one.serial, self.by_address.get(address))
+        }
         silent = unheard(self.queue.failed, self.observed.sick, on=self.queue.auto_repair)
         least = self.limits.domain_failure_machines
         broken = machines.keys() - over - planned
@@ -224,11 +234,11 @@ class _Round:
 
     def _shut(self) -> None:
         """Entries begin nothing in a window, and nothing where a whole domain has failed."""
-        if not (self.queue.failed or self.in_window):
+        if not (self.queue.failed or self.in_window or self.outside):
             return
-        names = {n.address: n.name for n in self.observed.snapshot.nodes.values()}
+        nodes = {n.address: n for n in self.observed.snapshot.nodes.values()}
         for entry in self.queue.entries:
-            maintained = self.in_window.get(names.get(entry.address, ""))
+            maintained = self._window(entry.address, entry.serial, nodes.get(entry.address))
             why = maintained or self.domains.why_failed(self.domains.of_entry(entry))
             if why:
                 self.shut[entry.index] = why

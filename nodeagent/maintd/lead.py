@@ -9,7 +9,7 @@ from nodeagent.model.window import Pace
 
 PACES = 100  # moves that are remembered for how long they took
 _ENOUGH = 4  # of them to go by
-_MARGIN = 600_000  # ms that a node is to be empty before its window begins
+MARGIN = 600_000  # ms that a node is to be empty before its window begins
 _SAFETY = 1.5  # times as long as is expected
 _EACH = 30_000  # ms that any move takes beside its copying
 _DISK, _MEMORY = 0.03, 0.05  # MiB a millisecond where nothing was measured: DRBD's 30 MiB/s; 50
@@ -56,7 +56,7 @@ class Leads:
 
     def of(self, node: Node) -> int:
         """The ms that it takes to be empty in time."""
-        return _MARGIN + round(_SAFETY * self._takes.get(node.name, 0.0))
+        return MARGIN + round(_SAFETY * self._takes.get(node.name, 0.0))
 
 
 def _speed(paces: Sequence[Pace], *, disk: bool) -> float:

@@ -38,6 +38,15 @@ def _read(text: str) -> tuple[str, bool]:
     return str(address), _is_nobodys(address)
 
 
+@lru_cache(maxsize=16_384)
+def known_as(text: str) -> str:
+    """What a machine is called, however it is spelt: an address's one form, or lower case."""
+    try:
+        return str(_one_form(text))
+    except ValueError:
+        return text.lower()
+
+
 def _one_form(text: str) -> IPv4Address | IPv6Address:
     address = ip_address(text)
     if isinstance(address, IPv4Address):

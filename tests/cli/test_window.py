@@ -111,7 +111,15 @@ def test_who_is_no_node_is_told(live: Live) -> None:
     assert re.fullmatch(
         r"Planned: n3, nod4 from 2026-11-2.* until 2026-11-2.*\.", said.splitlines()[0]
     )
-    assert said.splitlines()[1:] == ["nod4 is no node of this cluster: nothing is emptied for it."]
+    assert said.splitlines()[1:] == [
+        "nod4 is no node of this cluster: nothing is emptied for it, and it is repaired all the"
+        " same if it is reported broken: only its address, or its serial number, would tell that"
+        " it is this one."
+    ]
+    said = run(live, "add", "10.9.9.3", "--start", AHEAD)
+    assert said.splitlines()[1:] == [
+        "10.9.9.3 is no node of this cluster: nothing is emptied for it."
+    ]
     assert run(live, "edit", "n3", "--for", "1h") == "Changed: the window of n3.\n"
     said = run(live, "edit", "n3", "--remove", "n3", "--remove", "nod4", code=1)
     assert "no machine would be left: gnt-maint window cancel n3 instead" in said

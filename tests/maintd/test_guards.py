@@ -313,6 +313,57 @@ def test_a_machine_in_a_window_is_no_entry_however_long_it_is_unreachable(mode: 
     assert "n3 is in a maintenance window" in told(done)
 
 
+def outside(machine: Machine, mode: Mode = Mode.DOWN, start: int = NOW) -> Ledger:
+    """A window of a machine that is no node."""
+    when = Unavailability(start * 10**6, 3600 * 10**9)
+    windows = Schedule((Window((machine,), when),))
+    return Ledger(schedule=windows, scheduled=(Scheduled(machine, mode, NOW),))
+
+
+STRANGER = replace(M3, address="10.0.0.77")
+BY = {
+    "its address": Machine(ip="10.0.0.77"),
+    "name and address": Machine("rack3-left", "10.0.0.77"),
+    "an address for a name": Machine("::ffff:10.0.0.77"),
+    "its serial": Machine("s3"),
+}
+
+
+@pytest.mark.parametrize("mode", [Mode.DRAINING, Mode.DOWN])
+@pytest.mark.parametrize("by", BY)
+def test_a_machine_that_is_no_node_is_in_its_window_too(by: str, mode: Mode) -> None:
+    done = round_of(STRANGER, M2, ledger=outside(BY[by], mode))
+    assert (made(done), kinds(done)) == ([2], {"window": 1})
+    assert f"{BY[by]} is in a maintenance window" in told(done)
+    assert made(round_of(STRANGER, ledger=outside(Machine("rack3-left"), mode))) == [77]
+
+
+@pytest.mark.parametrize(
+    ("mode", "start", "expected"),
+    [
+        pytest.param(Mode.DRAINING, NOW + 600_001, [77], id="not yet"),
+        pytest.param(Mode.DRAINING, NOW + 600_000, [], id="in ten minutes"),
+        pytest.param(Mode.DRAINING, NOW - 3_599_999, [], id="still"),
+        pytest.param(Mode.DRAINING, NOW - 3_600_000, [77], id="over, and never taken down"),
+        pytest.param(Mode.DOWN, NOW - 10**9, [], id="down, though overdue"),
+        pytest.param(Mode.DOWN, NOW + 10**9, [], id="down before its time"),
+    ],
+)
+def test_when_a_machine_that_is_no_node_is_in_its_window(
+    mode: Mode, start: int, expected: list[int]
+) -> None:
+    ledger = outside(Machine(ip="10.0.0.77"), mode, start)
+    assert made(round_of(STRANGER, ledger=ledger)) == expected
+
+
+def test_an_entry_of_a_machine_that_is_no_node_begins_nothing_in_its_window() -> None:
+    there = queue(entry(1), entry(77), entry(5, serial="S3"))
+    for machine, shut in ((Machine(ip="10.0.0.77"), [1]), (Machine("s3"), [2])):
+        done = round_of(ledger=replace(outside(machine), queue=there))
+        assert list(done.shut) == shut
+        assert done.shut[shut[0]] == f"{machine} is in a maintenance window"
+
+
 def test_a_window_that_is_far_away_changes_nothing() -> None:
     assert made(round_of(M3, ledger=in_window(Mode.DRAINING, NOW + 10**9))) == [3]
 
@@ -367,8 +418,8 @@ def test_what_was_given_up_or_is_planned_is_no_failure_of_its_domain() -> None:
     limits = replace(CKE, domain_failure_machines=2)
     given_up = entry(1, status=EntryStatus.FAILED, domain="rack 7")
     assert made(round_of(*rack(1, 2), limits=limits, entries=(given_up,)), 1) == [2]
-    done = round_of(*rack(2, 3), limits=limits, ledger=in_window(Mode.DOWN))
-    assert made(done) == [2]
+    for ledger in (in_window(Mode.DOWN), outside(Machine("S3"))):
+        assert made(round_of(*rack(2, 3), limits=limits, ledger=ledger)) == [2]
 
 
 def test_what_is_queued_when_its_domain_fails_waits() -> None:

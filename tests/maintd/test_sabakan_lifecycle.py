@@ -133,6 +133,35 @@ def test_the_entry_is_seen_over_http_from_beginning_to_end(
     assert (source["believed"], source["machines"]) == (True, [])
 
 
+def test_a_machine_that_is_no_node_is_not_repaired_in_its_window(tmp_path: Path) -> None:
+    rig = Rig(fleet(3))
+    with serving(Machine("S9", ["10.9.9.3"], "UNREACHABLE")) as sabakan, safe_folder() as folder:
+        equip(rig, sabakan.url, tmp_path / "repaired")
+        live = Live(rig, folder)
+
+        def ask_for(path: str, body: object) -> None:
+            assert ask(live, "POST", path, body) == (200, "")
+
+        def queue() -> tuple[list[str], list[str]]:
+            said = json.loads(ask(live, "GET", "/1/queue")[1])
+            refused = [row["reason"] for row in said["refused"]]
+            return [entry["address"] for entry in said["entries"]], refused
+
+        machine = {"ip": "10.9.9.3"}
+        start = {"start": {"nanoseconds": rig.now() * 10**6}}
+        window = {"machine_ids": [machine], "unavailability": start}
+        ask_for("/maintenance/schedule", {"windows": [window]})
+        ask_for("/machine/down", [machine])
+        live.tick(30, times=6)
+        assert queue() == ([], ["window"])
+        ask_for("/machine/up", [machine])
+        live.tick(30)
+        assert queue() == (["10.9.9.3"], [])
+        live.tick(30, times=6)
+        live.close()
+    assert (tmp_path / "repaired").exists(), "as soon as it is over"
+
+
 def test_while_sabakan_is_in_doubt_nothing_is_begun_and_it_is_told(
     sabakan: Sabakan, tmp_path: Path
 ) -> None:

@@ -26,6 +26,10 @@ from nodeagent.cli.maint.words import when
 
 Json = dict[str, Any]
 _TRIES = 5  # while others change the schedule too
+_BY_NAME = (
+    ", and it is repaired all the same if it is reported broken:"
+    " only its address, or its serial number, would tell that it is this one"
+)
 
 
 @cli.group()
@@ -75,7 +79,8 @@ def _strangers(before: Json, after: Json) -> Iterator[str]:
     known = [as_scheduled(one) for row in before["windows"] for one in row["machines"]]
     for one in (one for row in after["windows"] for one in row["machines"]):
         if not one["node"] and as_scheduled(one) not in known:
-            yield f"{told_name(one)} is no node of this cluster: nothing is emptied for it."
+            stranger = f"{told_name(one)} is no node of this cluster: nothing is emptied for it"
+            yield f"{stranger}{'' if one['ip'] else _BY_NAME}."
 
 
 def _find(schedule: Json, calendar: Json, name: str) -> tuple[Json, Json]:
