@@ -14,9 +14,8 @@ from typing import NoReturn
 
 import click
 
-from nodeagent import __version__, service
-from nodeagent.cli.usage import FILE, named_file, needs_command
-from nodeagent.cli.usage import run as run_command
+from nodeagent import service
+from nodeagent.cli import usage
 from nodeagent.cluster.backend import Cluster
 from nodeagent.cluster.ganeti.backend import GanetiCluster
 from nodeagent.cluster.ganeti.mastership import Mastership
@@ -41,39 +40,19 @@ from nodeagent.protocol.look import Look, Seen
 from nodeagent.store.sqlite import SqliteStore, set_aside
 
 log = logging.getLogger(__name__)
-EXIT_FAULT = 1
 EXIT_NOT_MASTER = 11  # as all of Ganeti's own master daemons
-EXIT_CONFIG = 78  # EX_CONFIG of sysexits
 
 
-def _die(error: Exception, code: int = EXIT_FAULT) -> NoReturn:
-    click.echo(f"maintd: {in_words(error)}", err=True)
-    sys.exit(EXIT_CONFIG if isinstance(error, ConfigError) else code)
+def _die(error: Exception) -> NoReturn:
+    usage.die("maintd", error)
 
 
-@click.group(
-    context_settings={"help_option_names": ["-h", "--help"]},
-    invoke_without_command=True,
-    subcommand_metavar="COMMAND [ARGS]...",
+cli = usage.head(
+    "maintd",
+    "Turn what the nodes say of themselves into Ganeti jobs. Driven by gnt-maint.",
+    DEFAULT_FILE,
+    "maintd.conf.d",
 )
-@click.version_option(__version__, prog_name="maintd")
-@click.option(
-    "-c",
-    "--config",
-    default=DEFAULT_FILE,
-    show_default=True,
-    metavar="FILE",
-    type=FILE,
-    help="Settings; maintd.conf.d/*.toml beside it is read too.",
-)
-@click.pass_context
-def cli(context: click.Context, config: str) -> None:
-    """Turn what the nodes say of themselves into Ganeti jobs. Driven by gnt-maint."""
-    try:
-        context.obj = named_file(context, config)
-    except ConfigError as error:
-        _die(error)
-    needs_command(context)
 
 
 @cli.command("check-config")
@@ -342,7 +321,7 @@ def _now() -> int:
 
 def main() -> None:
     """The entry point."""
-    run_command(cli, "maintd")
+    usage.run(cli, "maintd")
 
 
 if __name__ == "__main__":

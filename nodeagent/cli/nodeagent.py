@@ -5,41 +5,22 @@ import sys
 
 import click
 
-from nodeagent import __version__
 from nodeagent.cli.check_config import check_config
 from nodeagent.cli.commands import commands
 from nodeagent.cli.diagnose import diagnose
 from nodeagent.cli.report import report
 from nodeagent.cli.terminal import die
-from nodeagent.cli.usage import FILE, named_file, needs_command
+from nodeagent.cli.usage import head
 from nodeagent.cli.usage import run as run_command
-from nodeagent.errors import ConfigError, NodeAgentError
+from nodeagent.errors import NodeAgentError
 from nodeagent.settings import DEFAULT_FILE, load
 
-
-@click.group(
-    context_settings={"help_option_names": ["-h", "--help"]},
-    invoke_without_command=True,
-    subcommand_metavar="COMMAND [ARGS]...",
+cli = head(
+    "nodeagent",
+    "Say how this node is, and repair it when the cluster's master orders so.",
+    DEFAULT_FILE,
+    "conf.d",
 )
-@click.version_option(__version__, prog_name="nodeagent")
-@click.option(
-    "-c",
-    "--config",
-    default=DEFAULT_FILE,
-    show_default=True,
-    metavar="FILE",
-    type=FILE,
-    help="Settings; conf.d/*.toml beside it is read too.",
-)
-@click.pass_context
-def cli(context: click.Context, config: str) -> None:
-    """Say how this node is, and repair it when the cluster's master orders so."""
-    try:
-        context.obj = named_file(context, config)
-    except ConfigError as error:
-        die(error)
-    needs_command(context)
 
 
 @cli.command()

@@ -1,23 +1,21 @@
 """What the verbs of `nodeagent` share: exit codes, reading the settings, saying it in lines."""
 
 import os
-import sys
 from typing import Any, NoReturn
 
 import click
 
+from nodeagent.cli import usage
 from nodeagent.errors import ConfigError
 from nodeagent.settings import Settings, load
 
-EXIT_CONFIG = 78  # EX_CONFIG of sysexits
 EXIT_UNAVAILABLE = 69
-EXIT_FAULT = 1
+EXIT_FAULT = usage.EXIT_FAULT
 
 
 def die(error: Exception) -> NoReturn:
     """Say why in one line, and end."""
-    click.echo(f"nodeagent: {error}", err=True)
-    sys.exit(EXIT_CONFIG if isinstance(error, ConfigError) else EXIT_FAULT)
+    usage.die("nodeagent", error)
 
 
 def read(config: str) -> Settings:

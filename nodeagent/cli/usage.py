@@ -1,4 +1,4 @@
-"""What all our commands do with a wrong command line: one line, and an exit code."""
+"""What our commands share: their head, and that what is wrong is one line and an exit code."""
 
 import os
 import sys
@@ -6,11 +6,53 @@ from typing import NoReturn
 
 import click
 
-from nodeagent.errors import ConfigError
+from nodeagent import __version__
+from nodeagent.errors import ConfigError, in_words
 
 EXIT_FAULT = 1
 EXIT_USAGE = 2
+EXIT_CONFIG = 78  # EX_CONFIG of sysexits
 FILE = click.Path(readable=False)  # for shells to complete; whoever opens it says what is wrong
+
+
+def head(name: str, purpose: str, default: str, drop_ins: str) -> click.Group:
+    """The command `name`, without its verbs; what they are given is the settings' file.
+
+    `default` is where that is, `drop_ins` the folder beside it.
+    """
+
+    @click.group(
+        name,
+        help=purpose,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        invoke_without_command=True,
+        subcommand_metavar="COMMAND [ARGS]...",
+    )
+    @click.version_option(__version__, prog_name=name)
+    @click.option(
+        "-c",
+        "--config",
+        default=default,
+        show_default=True,
+        metavar="FILE",
+        type=FILE,
+        help=f"Settings; {drop_ins}/*.toml beside it is read too.",
+    )
+    @click.pass_context
+    def cli(context: click.Context, config: str) -> None:
+        try:
+            context.obj = named_file(context, config)
+        except ConfigError as error:
+            die(name, error)
+        needs_command(context)
+
+    return cli
+
+
+def die(name: str, error: Exception) -> NoReturn:
+    """Say why in one line of the command `name`, and end."""
+    click.echo(f"{name}: {in_words(error)}", err=True)
+    sys.exit(EXIT_CONFIG if isinstance(error, ConfigError) else EXIT_FAULT)
 
 
 def needs_command(context: click.Context, code: int = EXIT_USAGE) -> None:

@@ -83,7 +83,8 @@ def test_the_units_name_what_the_settings_do() -> None:
 
 
 def test_maintds_unit_names_what_its_settings_do() -> None:
-    from nodeagent.cli.maintd import EXIT_CONFIG, EXIT_NOT_MASTER
+    from nodeagent.cli.maintd import EXIT_NOT_MASTER
+    from nodeagent.cli.usage import EXIT_CONFIG
     from nodeagent.maintd.settings import Settings
 
     settings = Settings()
