@@ -112,7 +112,8 @@ async def _look(
 ) -> Any:
     from nodeagent.errors import Unavailable
     from nodeagent.protocol.look import Expected, Silent, judge_answer
-    from nodeagent.web.client import fetch, untrusting_tls
+    from nodeagent.web.client import fetch
+    from nodeagent.web.tls import untrusting_tls
 
     salt = secrets.token_hex(16)
     target = f"/1/report/node/diagnose?salt={salt}"

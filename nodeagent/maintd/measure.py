@@ -9,7 +9,8 @@ from nodeagent.maintd.poll import PollSettings
 from nodeagent.model.balance import Question
 from nodeagent.model.snapshot import Node, Snapshot
 from nodeagent.placement.cluster import Load, Loads
-from nodeagent.web.client import fetch, untrusting_tls
+from nodeagent.web.client import fetch
+from nodeagent.web.tls import untrusting_tls
 
 MOND = 1815
 AT_ONCE = 64  # nodes that are asked

@@ -17,7 +17,8 @@ from nodeagent.protocol.look import SKEW
 from nodeagent.protocol.messages import Order, Progress, Receipt, digest
 from nodeagent.protocol.order import order_bytes, seal_order
 from nodeagent.protocol.signature import sign
-from nodeagent.web.client import fetch, untrusting_tls
+from nodeagent.web.client import fetch
+from nodeagent.web.tls import untrusting_tls
 
 LIFE = 30_000  # ms an order is valid
 ARRIVES = LIFE + SKEW  # ms after which it is valid by no clock of the cluster any more

@@ -16,7 +16,8 @@ from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.snapshot import Node, Snapshot
 from nodeagent.protocol.envelope import Key
 from nodeagent.protocol.look import Distrusted, Expected, Look, Seen, Silent, judge_answer
-from nodeagent.web.client import Answered, Call, Terms, untrusting_tls
+from nodeagent.web.client import Answered, Call, Terms
+from nodeagent.web.tls import untrusting_tls
 
 AT_ONCE = 256  # new connections; more at once overrun listeners' backlogs and our processor
 MAX_HELD = 64 * 2**20  # bytes of answers not yet judged

@@ -16,6 +16,7 @@ import h11
 
 from nodeagent.errors import ConfigError, Unavailable
 from nodeagent.protocol.canonical import printable
+from nodeagent.web.tls import trusting_tls
 
 MOST = 512 * 1024 * 1024  # all there is to observe of 10,000 nodes is 50 MB
 _URL = re.compile(r"(https?)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::([0-9]{1,5}))?/?")
@@ -142,7 +143,7 @@ def at_url(url: str, ca: str = "", user: str = "", password: str = "") -> Caller
         raise ConfigError(f"--url is {printable(url)}; a password is sent by https only")
     if scheme == "http" and ca:
         raise ConfigError(f"--url is {printable(url)}; there is no certificate without https")
-    tls = _tls(ca) if scheme == "https" else None
+    tls = trusting_tls(ca, named=False) if scheme == "https" else None
 
     def connect(seconds: float) -> socket.socket:
         sock = socket.create_connection((host, port), timeout=seconds)
@@ -157,20 +158,6 @@ def at_url(url: str, ca: str = "", user: str = "", password: str = "") -> Caller
     token = base64.b64encode(f"{user}:{password}".encode()).decode()
     where = f"{scheme}://{match[2]}:{port}"
     return Caller(where, connect, f"{match[2]}:{port}", f"Basic {token}" if user else "")
-
-
-def _tls(ca: str) -> ssl.SSLContext:
-    try:
-        context = ssl.create_default_context(cafile=ca or None)
-    except ssl.SSLError:  # whose own words are OpenSSL's
-        raise ConfigError(f"{ca}: no certificate can be read: it holds none") from None
-    except OSError as error:
-        raise ConfigError(f"{ca}: no certificate can be read: {_told(error)}") from None
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    if ca:
-        context.check_hostname = False
-        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # the server's own is enough
-    return context
 
 
 def _left(end: float) -> float:

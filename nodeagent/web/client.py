@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 import h11
 
-from nodeagent.errors import ConfigError, Unavailable
+from nodeagent.errors import Unavailable
 from nodeagent.protocol.canonical import printable
 from nodeagent.web.stream import Stream
 
@@ -52,36 +52,6 @@ class Terms:
     most: int = MAX_BODY
     host: str = ""
     headers: Sequence[tuple[str, str]] = ()
-
-
-def untrusting_tls() -> ssl.SSLContext:
-    """TLS that encrypts to whoever answers; the certificate is judged by a sealed report.
-
-    Good for any number of connections, and worth keeping for them.
-    """
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    return context
-
-
-def trusting_tls(ca: str = "") -> ssl.SSLContext:
-    """TLS to a server that proves its name by a certificate that this file, or the system, trusts.
-
-    In the file stand the server's own certificate, or those that may have signed it. ConfigError
-    if there is none to be read.
-    """
-    try:
-        context = ssl.create_default_context(cafile=ca or None)
-    except ssl.SSLError:  # whose own words are OpenSSL's
-        raise ConfigError(f"{ca}: it holds no certificate") from None
-    except OSError as error:
-        raise ConfigError(f"{ca}: {_text(error)}") from None
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    if ca:
-        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # the server's own is enough
-    return context
 
 
 async def fetch(

@@ -9,7 +9,8 @@ import time
 from collections.abc import Sequence
 
 from nodeagent.errors import ConfigError, Unavailable
-from nodeagent.web.client import MAX_BODY, Answered, fetch, trusting_tls
+from nodeagent.web.client import MAX_BODY, Answered, fetch
+from nodeagent.web.tls import trusting_tls
 
 URL = r"(https?)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::([0-9]{1,5}))?(/[^\s#\x00-\x1f\x7f-\uffff]*)"
 _PORTS = {"http": 80, "https": 443}

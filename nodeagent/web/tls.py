@@ -1,7 +1,7 @@
-"""The server's side of one TLS connection, from bytes to bytes; no socket is touched.
+"""What a client trusts, and the server's side of one TLS connection, from bytes to bytes.
 
-asyncio's own TLS shows a connection to its protocol only once the handshake is done, and
-keeps a quarter of a megabyte for each: whoever never finishes a handshake would count
+No socket is touched. asyncio's own TLS shows a connection to its protocol only once the handshake
+is done, and keeps a quarter of a megabyte for each: whoever never finishes a handshake would count
 against no limit. Here a connection is ours from its first moment and costs 30 KB.
 """
 
@@ -12,6 +12,8 @@ import ssl
 import subprocess
 import sys
 from contextlib import suppress
+
+from nodeagent.errors import ConfigError
 
 _SELFSIGNED = os.path.join(os.path.dirname(__file__), "selfsigned.py")
 
@@ -40,6 +42,39 @@ def server_tls(pem: bytes) -> ssl.SSLContext:
         context.load_cert_chain(f"/proc/self/fd/{memory}")
     finally:
         os.close(memory)
+    return context
+
+
+def untrusting_tls() -> ssl.SSLContext:
+    """TLS that encrypts to whoever answers; the certificate is judged by a sealed report.
+
+    Good for any number of connections, and worth keeping for them.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def trusting_tls(ca: str = "", *, named: bool = True) -> ssl.SSLContext:
+    """TLS to a server with a certificate that this file, or the system, trusts.
+
+    In the file stand the server's own certificate, or those that may have signed it. ConfigError
+    if there is none to be read. The certificate must bear the server's name, unless it is not to
+    be `named` and there is a file.
+    """
+    try:
+        context = ssl.create_default_context(cafile=ca or None)
+    except ssl.SSLError:  # whose own words are OpenSSL's
+        raise ConfigError(f"{ca}: no certificate can be read: it holds none") from None
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise ConfigError(f"{ca}: no certificate can be read: {why}") from None
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if ca:
+        context.check_hostname = named
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # the server's own is enough
     return context
 
 

@@ -34,7 +34,8 @@ from nodeagent.protocol.look import Distrusted, Expected, Look, Seen, judge_answ
 from nodeagent.protocol.messages import Order, Progress, Receipt, Report, digest
 from nodeagent.protocol.order import order_bytes, seal_order
 from nodeagent.protocol.signature import sign
-from nodeagent.web.client import Answered, fetch, untrusting_tls
+from nodeagent.web.client import Answered, fetch
+from nodeagent.web.tls import untrusting_tls
 from tests.agent.place import CLUSTER, NODE, client_pem
 from tests.web.live import Agent, Raw, agent, wait_for
 

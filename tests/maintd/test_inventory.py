@@ -476,11 +476,12 @@ def test_tokens(tmp_path: Path, text: str | None, mode: int, why: str) -> None:
 def test_a_ca_that_cannot_be_read(tmp_path: Path) -> None:
     one = Desk(url="https://127.0.0.1:1/graphql", ca=str(tmp_path / "none.pem"))
     one.answer()
-    assert one.fault() == f"{tmp_path}/none.pem: No such file or directory"
+    unread = f"{tmp_path}/none.pem: no certificate can be read"
+    assert one.fault() == f"{unread}: No such file or directory"
     (tmp_path / "none.pem").write_text("hello")
     one.seconds += 60
     one.answer()
-    assert one.fault() == f"{tmp_path}/none.pem: it holds no certificate"
+    assert one.fault() == f"{unread}: it holds none"
 
 
 # Settings.

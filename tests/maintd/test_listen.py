@@ -14,8 +14,8 @@ from nodeagent.cli import maintd as command
 from nodeagent.errors import ConfigError, Unavailable
 from nodeagent.maintd.listen import listening
 from nodeagent.maintd.settings import HttpSettings, MaintdSettings, Settings
-from nodeagent.web.client import fetch, untrusting_tls
-from nodeagent.web.tls import fingerprint, make_certificate
+from nodeagent.web.client import fetch
+from nodeagent.web.tls import fingerprint, make_certificate, untrusting_tls
 from tests.maintd.rig import Rig, fleet
 from tests.maintd.served import Served
 
