@@ -4,16 +4,12 @@ Tag jobs end at once, other jobs stay queued until somebody says how they have e
 answered sorted, as Ganeti does.
 """
 
-import json
-import os
-import socket
-import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-END = b"\3"
+from tests.cluster.ganeti.answering import Luxid
+
 _SPEC = {
     "memory-size": 128,
     "cpu-count": 1,
@@ -132,7 +128,7 @@ class Job:
 
 
 @dataclass
-class World:
+class World(Luxid):
     """A cluster. `calls` are the requests in order; the n-th tag job of `spoiled` ends so.
 
     `refuses` is the number of the submission that is not taken, counted from 1; a tag job is
@@ -184,15 +180,6 @@ class World:
             return None
         job.looks += 1
         return "running" if number >= 1000 and job.looks <= self.slow else job.status
-
-    def said(self, request: bytes) -> bytes:
-        """The bytes that luxid would answer to these."""
-        asked = json.loads(request)
-        try:
-            answer = {"success": True, "result": self.answer(asked["method"], asked["args"])}
-        except (KeyError, TypeError) as error:
-            answer = {"success": False, "result": ["GenericError", [repr(error)]]}
-        return json.dumps(answer).encode()
 
     def _rows(self, what: str, fields: list[str]) -> list[dict[str, Any]]:
         match what:
@@ -274,48 +261,3 @@ def _meets(row: dict[str, Any], condition: Any) -> bool:
         case ["<", name, value]:
             return bool(row[name] < value)
     raise KeyError(str(condition))
-
-
-@contextmanager
-def serving(world: World, path: str) -> Iterator[str]:
-    """The world's socket, for as long as somebody is in there."""
-    with suppress(FileNotFoundError):
-        os.unlink(path)
-    listener = socket.socket(socket.AF_UNIX)
-    listener.bind(path)
-    listener.listen(8)
-    accepting = threading.Thread(target=_accept, args=(world, listener), daemon=True)
-    accepting.start()
-    try:
-        yield path
-    finally:
-        with suppress(OSError):
-            listener.shutdown(socket.SHUT_RDWR)
-        listener.close()
-        accepting.join()
-
-
-def _accept(world: World, listener: socket.socket) -> None:
-    while True:
-        try:
-            connection, _ = listener.accept()
-        except OSError:
-            return
-        threading.Thread(target=_talk, args=(world, connection), daemon=True).start()
-
-
-def _talk(world: World, connection: socket.socket) -> None:
-    """One conversation."""
-    taken = b""
-    with connection:
-        while True:
-            with suppress(OSError):
-                part = connection.recv(1 << 20)
-                if not part:
-                    return
-                taken += part
-                while END in taken:
-                    request, _, taken = taken.partition(END)
-                    connection.sendall(world.said(request) + END)
-                continue
-            return

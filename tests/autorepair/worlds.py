@@ -25,6 +25,7 @@ from nodeagent.autorepair.compatible import (
 from nodeagent.autorepair.tags import PREFIX
 from nodeagent.model.snapshot import Group, Instance, Node, Snapshot
 from tests.autorepair import luxi
+from tests.cluster.ganeti.answering import serving
 
 TYPES = ("fix-storage", "migrate", "failover", "reinstall")
 STATUSES = ("queued", "waiting", "canceling", "running", "canceled", "success", "error")
@@ -246,7 +247,7 @@ def _now() -> int:
 def theirs(one: Case, path: str, command: tuple[str, ...] = ("harep", "-L{}")) -> Outcome:
     """A program on a copy of the world, through its socket: the real harep if none is named."""
     world = copy.deepcopy(one.world)
-    with luxi.serving(world, path):
+    with serving(world, path):
         ended = subprocess.run(
             [*(part.format(path) for part in command), *one.arguments],
             capture_output=True,

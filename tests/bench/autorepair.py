@@ -24,6 +24,7 @@ from nodeagent.maintd.once import one_pass
 from nodeagent.model.snapshot import Group, Instance, Node
 from tests.autorepair import luxi
 from tests.bench.table import row, run
+from tests.cluster.ganeti.answering import serving
 
 NOW = 1_700_000_000_000
 OURS = (sys.executable, "-m", "nodeagent.cli.gnt_maint", "--socket", "/nonexistent", "autorepair")
@@ -158,7 +159,7 @@ def _run(world: Rendered, command: Sequence[str]) -> float:
         path = f"{folder}/luxi"
         full = [part.format(path) for part in command]
         own = copy.deepcopy(world)
-        with luxi.serving(own, path):
+        with serving(own, path):
             subprocess.run([*full, "--dry-run"], check=True, capture_output=True)
             began = time.monotonic()
             subprocess.run(full, check=True, capture_output=True)

@@ -21,6 +21,7 @@ from nodeagent.autorepair.tags import PREFIX
 from tests.agent.place import safe_folder
 from tests.autorepair import luxi
 from tests.autorepair.worlds import case, local, ours, theirs
+from tests.cluster.ganeti.answering import serving
 
 COMMAND = (sys.executable, "-m", "nodeagent.cli.gnt_maint")
 needs_harep = pytest.mark.skipif(not shutil.which("harep"), reason="harep is not installed")
@@ -61,7 +62,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
     nodes = {f"n{n}": luxi.Node() for n in range(5)}
     instances = {"i": luxi.Instance("n1", "n2"), "j": luxi.Instance("n3", "n4")}
     world = luxi.World(nodes, instances, tags=[PREFIX + "failover"])
-    with luxi.serving(world, str(tmp_path / "luxi")) as path:
+    with serving(world, str(tmp_path / "luxi")) as path:
         yield Place(world, path, str(tmp_path / "no-maintd"))
 
 

@@ -19,8 +19,9 @@ from nodeagent.cluster.simulated import SimulatedCluster
 from nodeagent.placement.textfile import parse
 from tests.cli.live import Live
 from tests.cli.test_balance import ALL, TWO, Done, hbal, ours, real
+from tests.cluster.ganeti.answering import serving
 from tests.maintd.rig import Rig, fleet, mirrored
-from tests.placement.luxid import Luxid, serving
+from tests.placement.luxid import Luxid
 from tests.placement.test_live import told as as_told
 
 

@@ -12,8 +12,9 @@ from click.testing import CliRunner
 from nodeagent.cli import gnt_maint
 from nodeagent.errors import NodeAgentError
 from nodeagent.placement.textfile import parse
+from tests.cluster.ganeti.answering import serving
 from tests.placement.hbal import DATA
-from tests.placement.luxid import Luxid, serving
+from tests.placement.luxid import Luxid
 from tests.placement.test_live import told as as_told
 from tests.placement.test_rolling import HROLLER, RING, real, shared
 

@@ -10,7 +10,8 @@ import pytest
 
 from nodeagent.placement.cluster import Cluster, Group, Instance, Node, Template
 from nodeagent.placement.textfile import write
-from tests.placement.luxid import Luxid, serving
+from tests.cluster.ganeti.answering import serving
+from tests.placement.luxid import Luxid
 
 
 def node(name: str, free: int = 4000) -> Node:

@@ -18,7 +18,8 @@ from nodeagent.placement.batches import most
 from nodeagent.placement.cluster import Cluster, Group, Instance, Node, Template
 from nodeagent.placement.live import Known
 from nodeagent.placement.textfile import write
-from tests.placement.luxid import Luxid, serving
+from tests.cluster.ganeti.answering import serving
+from tests.placement.luxid import Luxid
 from tests.placement.referee import Foul, Referee
 from tests.placement.test_live import told as as_told
 

@@ -1,24 +1,18 @@
 """A Ganeti whose configuration and nodes are a cluster of the text format, behind a LUXI socket."""
 
-import json
-import os
-import socket
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
 from nodeagent.placement.cluster import Cluster, Group, Instance, Node, Policy, Spec, Status
+from tests.cluster.ganeti import answering
 
-END = b"\3"
 _NORMAL, _NO_DATA, _UNAVAILABLE, _OFFLINE = 0, 2, 3, 4
 _LIVE = ("mtotal", "mnode", "mfree", "dtotal", "dfree", "ctotal", "cnos", "sptotal", "spfree")
 _WANTED = {Status.ADMIN_DOWN: "down", Status.ADMIN_OFFLINE: "offline"}
 
 
 @dataclass
-class Luxid:
+class Luxid(answering.Luxid):
     """`drained` and `silent` are nodes; what the cluster has as offline is `drained` or offline."""
 
     cluster: Cluster
@@ -154,41 +148,3 @@ def _meets(row: dict[str, tuple[int, Any]], condition: Any) -> bool:
         case ["=", name, value]:
             return bool(row[name][1] == value)
     raise KeyError(str(condition))
-
-
-@contextmanager
-def serving(luxid: Luxid, path: str) -> Iterator[str]:
-    """Its socket, for as long as somebody is in there."""
-    with suppress(FileNotFoundError):
-        os.unlink(path)
-    listener = socket.socket(socket.AF_UNIX)
-    listener.bind(path)
-    listener.listen(8)
-    accepting = threading.Thread(target=_accept, args=(luxid, listener), daemon=True)
-    accepting.start()
-    try:
-        yield path
-    finally:
-        with suppress(OSError):
-            listener.shutdown(socket.SHUT_RDWR)
-        listener.close()
-        accepting.join()
-
-
-def _accept(luxid: Luxid, listener: socket.socket) -> None:
-    with suppress(OSError):
-        while True:
-            connection, _ = listener.accept()
-            threading.Thread(target=_talk, args=(luxid, connection), daemon=True).start()
-
-
-def _talk(luxid: Luxid, connection: socket.socket) -> None:
-    taken = b""
-    with connection, suppress(OSError):
-        while part := connection.recv(1 << 20):
-            taken += part
-            while END in taken:
-                request, _, taken = taken.partition(END)
-                asked = json.loads(request)
-                said = luxid.answer(asked["method"], asked["args"])
-                connection.sendall(json.dumps({"success": True, "result": said}).encode() + END)

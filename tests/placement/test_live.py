@@ -20,9 +20,10 @@ from nodeagent.placement.layout import lay_out
 from nodeagent.placement.live import OWN_MEMORY, Known, asked, assess
 from nodeagent.placement.rules import Rules
 from nodeagent.placement.textfile import parse, write
+from tests.cluster.ganeti.answering import serving
 from tests.placement.clusters import case
 from tests.placement.hbal import WHY_NOT, ask
-from tests.placement.luxid import Luxid, serving
+from tests.placement.luxid import Luxid
 from tests.placement.luxid import policy as luxids_policy
 
 SIZE = Size(8192, 1024, 100_000, 8, 2, 4, 3)
