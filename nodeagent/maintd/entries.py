@@ -109,9 +109,8 @@ def grant(
 def _add(
     queue: Queue, asked: AddEntry, who: str, snapshot: Snapshot, procedures: Procedures, now: int
 ) -> Queue | str:
-    operation = procedures.look_up(asked.machine_type, asked.operation)
-    if isinstance(operation, str):
-        return operation
+    if why := procedures.refusal(asked.machine_type, asked.operation):
+        return why
     try:
         address = address_of(asked.address, snapshot, {n.address for n in snapshot.nodes.values()})
     except MessageError as error:

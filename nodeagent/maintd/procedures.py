@@ -33,9 +33,8 @@ def procedures_of(section: Section) -> Procedures:
         incidents=tuple(map(_referral, section.tables("incidents"))),
     )
     for number, referral in enumerate(read.incidents):
-        found = read.look_up(referral.machine_type, referral.operation)
-        if isinstance(found, str):
-            raise ConfigError(f"{section.name}.incidents[{number}]: {found}")
+        if why := read.refusal(referral.machine_type, referral.operation):
+            raise ConfigError(f"{section.name}.incidents[{number}]: {why}")
     if read.most_back_off_seconds < read.back_off_seconds:
         raise ConfigError(f"{section.name}.most_back_off_seconds is less than back_off_seconds")
     types = (name for procedure in read.repair_procedures for name in procedure.machine_types)

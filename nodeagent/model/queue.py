@@ -265,6 +265,17 @@ class Procedures:
                 return next(found, None) or missing
         return f"no repair procedure is configured for machines of {machine_type!r}"
 
+    def refusal(self, machine_type: str, operation: str) -> str:
+        """Why there is nothing for this type and operation, and what there is; "" if there is."""
+        found = self.look_up(machine_type, operation)
+        if isinstance(found, Operation):
+            return ""
+        procedures = self.repair_procedures
+        theirs = [one for one in procedures if machine_type in one.machine_types]
+        there = [o.operation for one in theirs for o in one.repair_operations]
+        there = there or [name for one in procedures for name in one.machine_types]
+        return f"{found}; there may be: {', '.join(there)}" if there else found
+
 
 @dataclass(frozen=True, slots=True)
 class AddEntry:

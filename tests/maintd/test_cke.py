@@ -82,19 +82,27 @@ def test_a_procedure_is_found_by_type_and_operation(cke: Cke) -> None:
 
 
 @pytest.mark.parametrize(
-    ("machine_type", "operation", "why"),
+    ("machine_type", "operation", "why", "there"),
     [
-        ("type4", "unreachable", "no repair procedure is configured for machines of 'type4'"),
-        ("type1", "noop", "no operation 'noop' is configured for machines of 'type1'"),
+        (
+            *("type4", "unreachable"),
+            "no repair procedure is configured for machines of 'type4'",
+            "type1, type2",
+        ),
+        (
+            *("type1", "noop"),
+            "no operation 'noop' is configured for machines of 'type1'",
+            "unreachable, op1",
+        ),
     ],
 )
 def test_a_type_or_operation_that_is_not_found(
-    cke: Cke, machine_type: str, operation: str, why: str
+    cke: Cke, machine_type: str, operation: str, why: str, there: str
 ) -> None:
     """When it is entered, and of an entry whose procedure somebody removes."""
     cke.configure(**TWO_TYPES)
     about = {"operation": operation, "machine_type": machine_type, "address": "n4"}
-    assert cke.why("/1/queue", **about) == why
+    assert cke.why("/1/queue", **about) == f"{why}; there may be: {there}"
     cke.configure(types=(machine_type,), operations=(operation,))
     cke.add("n4", operation, machine_type)
     cke.configure(**TWO_TYPES)

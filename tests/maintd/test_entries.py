@@ -305,8 +305,14 @@ def test_a_deleted_entry_leaves_its_node_as_it_was() -> None:
 @pytest.mark.parametrize(
     ("asked", "why"),
     [
-        (replace(ADD, machine_type="t9"), "no repair procedure is configured for machines of 't9'"),
-        (replace(ADD, operation="x"), "no operation 'x' is configured for machines of 'r640'"),
+        (
+            replace(ADD, machine_type="t9"),
+            "no repair procedure is configured for machines of 't9'; there may be: r640",
+        ),
+        (
+            replace(ADD, operation="x"),
+            "no operation 'x' is configured for machines of 'r640'; there may be: unreachable",
+        ),
         (replace(ADD, address="n9"), "'n9' is neither an address nor a node"),
         (ADD, "queue entry 0 is about 127.0.0.3 already"),
         (replace(ADD, address="n3"), "queue entry 0 is about 127.0.0.3 already"),
@@ -319,6 +325,11 @@ def test_what_is_refused_when_it_is_entered(asked: AddEntry, why: str) -> None:
     rig.add()
     assert rig.ask(asked) == why
     assert len(rig.ledger.queue.entries) == 1
+
+
+def test_without_procedures_there_is_none_to_be_named() -> None:
+    rig = Mender(replace(QUICK, procedures=Procedures()))
+    assert rig.ask(ADD) == "no repair procedure is configured for machines of 'r640'"
 
 
 def test_a_machine_outside_of_the_cluster_is_repaired_without_a_drain() -> None:

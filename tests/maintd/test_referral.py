@@ -250,7 +250,11 @@ def test_all_that_can_be_set() -> None:
     ("change", "why"),
     [
         ({"machine_type": "r650"}, "queue.incidents[0]: no repair procedure is configured for"),
-        ({"operation": "melted"}, "queue.incidents[0]: no operation 'melted' is configured"),
+        (
+            {"operation": "melted"},
+            "queue.incidents[0]: no operation 'melted' is configured for machines of 'r640';"
+            " there may be: unhealthy",
+        ),
         ({"needs": ["Ok"]}, "queue.incidents[0].needs has 'Ok'; there may be: live-repair, ev"),
         ({"needs": ["sick"]}, "queue.incidents[0].needs has 'sick'"),
         ({"needs": []}, "queue.incidents[0].needs is missing or empty"),
