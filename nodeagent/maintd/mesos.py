@@ -33,6 +33,7 @@ _MOST_OFFERS = 10_000  # that are answered by one call
 _REFUSE = "refuse_seconds"
 _YEAR = 365 * 86400
 _LAST = 2**33  # a unix second of the year 2242
+_CONSENT = ("policy", "deadline_seconds", "at_deadline")
 DEFAULT_REFUSE = 5.0
 T = TypeVar("T")
 
@@ -59,8 +60,15 @@ def _consent(row: object, place: str) -> Consent | None:
 
 
 def read_consent(given: object, place: str) -> Consent:
-    """What the answers of owners weigh, or MessageError naming the place of the fault."""
+    """What the answers of owners weigh, or MessageError naming the place of the fault.
+
+    No member of Mesos', so that here unknown keys are refused.
+    """
     members = _object(given, place)
+    for key in members:
+        if key not in _CONSENT:
+            allowed = ", ".join(_CONSENT)
+            raise MessageError(f"{place}: unknown key {printable(key)}; there may be: {allowed}")
     weights = {weight.value: weight for weight in Weight}
     weight = _one_of(members, "policy", weights, Weight.ADVISORY, place)
     veto = weight is Weight.VETO

@@ -500,7 +500,8 @@ def test_the_policy_of_a_window_outlives_mesos_posts_and_is_none_of_theirs(maste
     rows = {m["node"]: m for w in master.get("/1/windows")["windows"] for m in w["machines"]}
     assert (rows["n3"]["policy"], rows["n3"]["deadline_seconds"]) == ("veto", 1800)
     assert (rows["n5"]["policy"], rows["n5"]["at_deadline"]) == ("advisory", "hold")
-    assert master.schedule({**plan, "owners": {"policy": 7}}) == 200, "Mesos does not know that"
+    theirs = {**plan, "owners": {"policy": 7, "x": 1}}
+    assert master.schedule(theirs) == 200, "Mesos does not know that"
     assert master.schedule() == 200
     assert master.schedule(plan) == 200
     (row,) = master.get("/1/windows")["windows"][0]["machines"]
@@ -516,6 +517,10 @@ def test_the_policy_of_a_window_outlives_mesos_posts_and_is_none_of_theirs(maste
         ({"policy": "veto", "deadline_seconds": True}, "must be a number from 0"),
         ({"policy": "require-accept", "at_deadline": "wait"}, "must be one of proceed, hold"),
         ({"policy": "veto", "at_deadline": "hold"}, "a veto ends at its deadline"),
+        (
+            {"policy": "veto", "deadline": 7200},
+            'windows[0].owners: unknown key "deadline"; there may be: policy, deadline_seconds, ',
+        ),
     ],
 )
 def test_a_policy_that_cannot_be_read(master: Owned, owners: object, why: str) -> None:
