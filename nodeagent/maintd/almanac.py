@@ -33,13 +33,14 @@ _WEEKS = 520
 def read_new(request: Request) -> Asked:
     """A series to be, or MessageError naming the place of the fault."""
     said = _Said(request)
+    said.need("machines", "weekly", "zone", "duration")
     weekdays, minute = weekly.read_weekly(said.text("weekly") or "")
     asked = AddSeries(
         said.machines("machines"),
         weekdays,
         minute,
-        said.needed("zone", said.text("zone")),
-        said.needed("duration", said.number("duration", 1, _LASTING)),
+        said.text("zone") or "",
+        said.number("duration", 1, _LASTING) or 0,
         said.number("every", 1, _WEEKS) or 1,
         said.day("from") or 0,
         said.day("until") or 0,
@@ -101,6 +102,12 @@ class _Said:
         self._left = dict(document)
         self._known: list[str] = []
 
+    def need(self, *keys: str) -> None:
+        """MessageError that names those which are not there, or null."""
+        if missing := [key for key in keys if self._left.get(key) is None]:
+            are = "is" if len(missing) == 1 else "are"
+            raise MessageError(f"{', '.join(missing)} {are} missing")
+
     def _take(self, key: str) -> Any:
         self._known.append(key)
         return self._left.pop(key, None)
@@ -160,12 +167,6 @@ class _Said:
             self._take(key)
             return 0
         return read_it(key)
-
-    @staticmethod
-    def needed(key: str, value: Any) -> Any:
-        if value is None:
-            raise MessageError(f"{key} is missing")
-        return value
 
     def done(self) -> None:
         for key in self._left:

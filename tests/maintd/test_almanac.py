@@ -34,6 +34,22 @@ def test_the_least_and_what_owners_weigh() -> None:
 
 
 @pytest.mark.parametrize(
+    ("left_out", "why"),
+    [
+        ((*WHOLE,), "machines, weekly, zone, duration are missing"),
+        (("weekly", "zone"), "weekly, zone are missing"),
+        *(((key,), f"{key} is missing") for key in WHOLE),
+    ],
+)
+def test_all_that_is_missing_is_named(left_out: tuple[str, ...], why: str) -> None:
+    rest = {key: value for key, value in WHOLE.items() if key not in left_out}
+    for body in (rest, WHOLE | dict.fromkeys(left_out)):
+        with pytest.raises(MessageError) as told:
+            read_new(new(**body))
+        assert str(told.value) == why
+
+
+@pytest.mark.parametrize(
     ("more", "why"),
     [
         ({"minutes": 1}, 'unknown key "minutes"; there may be: '),
