@@ -260,6 +260,22 @@ def test_a_series_from_planning_to_its_end(live: Live) -> None:
     assert run(live, "list") == "No maintenance is planned.\n"
 
 
+def test_a_series_that_is_entered_twice_is_told(live: Live) -> None:
+    run(live, *SUNDAYS)
+    here, sundays = ("--zone", "UTC", "--for"), ("--weekly", "sun 01:00")
+    _, told = run(live, "add", "n6", "127.0.0.3", *sundays, *here, "2h").splitlines()
+    assert told == (
+        "series/1 has n3 at the same times: one of them is enough (gnt-maint window cancel"
+        " series/2)."
+    )
+    for words in (
+        ("n4", *sundays, *here, "2h"),
+        ("n5", *sundays, *here, "1h"),
+        ("n5", "--weekly", "sat 01:00", *here, "2h"),
+    ):
+        assert run(live, "add", *words).count("\n") == 1
+
+
 def test_both_ends_of_its_times_are_told_by_the_clocks_of_its_zone(live: Live) -> None:
     """Over a change of the clocks, and wherever one looks from."""
     words = ("--for", "2h", "--zone", "Europe/Zurich", "--from", "2027-03-28")

@@ -1,7 +1,7 @@
 """Weekly series of windows, as gnt-maint window asks for and shows them."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -137,6 +137,21 @@ def going_on(before: Json, after: Json) -> list[str]:
         if new is not None and _planned(old) - _planned(new):
             told.append(f"{new['name']} goes on; {_next(new) or 'there is no next'}.")
     return told
+
+
+def twins(after: Json, name: str) -> Iterator[str]:
+    """Other series that have machines of this one at its times: entered twice, it may be."""
+    new = find(after, name)
+    for old in after["series"]:
+        theirs = [_machine(one) for one in old["machines"]]
+        both = [told for one in new["machines"] if (told := _machine(one)) in theirs]
+        if old is not new and both and _times(old) & _times(new):
+            why = f"{old['name']} has {', '.join(both)} at the same times"
+            yield f"{why}: one of them is enough (gnt-maint window cancel {name})."
+
+
+def _times(row: Json) -> set[tuple[int, int]]:
+    return {(one["start"], one["end"]) for one in row["next"] if not one["skipped"]}
 
 
 def _planned(row: Json) -> set[tuple[str, str]]:

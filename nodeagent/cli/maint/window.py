@@ -1,6 +1,6 @@
 """gnt-maint window: planning when machines will not be there, and telling that they go and come."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import click
@@ -63,12 +63,15 @@ def _change(where: Where, change: Callable[[Json, Json], None], done: str, *, as
     return _told(calendar, reach.get("/1/windows"), done, as_json=as_json)
 
 
-def _told(before: Json | None, after: Json, done: str, *, as_json: bool) -> int:
+def _told(
+    before: Json | None, after: Json, done: str, more: Iterable[str] = (), *, as_json: bool
+) -> int:
     """Whatever a window of a series was changed to, the series is not."""
     if as_json:
         emit(after)
         return 0
-    more = (*series.going_on(before, after), *_strangers(before, after)) if before else ()
+    if before:
+        more = (*more, *series.going_on(before, after), *_strangers(before, after))
     for line in (done, *more):
         screen().line(line)
     return 0
@@ -156,7 +159,7 @@ def _add_series(
     row = after["series"][-1]
     first = row["next"][0]["local"].replace("T", " ") if row["next"] else "never"
     done = f"Planned: {row['name']}, {row['weekly']} ({row['zone']}), first {first}."
-    return _told(None, after, done, as_json=as_json)
+    return _told(None, after, done, series.twins(after, row["name"]), as_json=as_json)
 
 
 @window.command()
