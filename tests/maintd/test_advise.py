@@ -229,3 +229,11 @@ def test_nodes_of_which_nobody_knows_what_they_have_are_named() -> None:
     assert advise(question, doubtful, 7, {}).why == "n2 does not say what it has free"
     off = replace(cluster, nodes=(replace(cluster.nodes[0], offline=True), cluster.nodes[1]))
     assert told(question, off, 7, {}).why == "n1 has been taken out of service"
+
+
+def test_a_score_that_is_no_number_is_told_and_nothing_moves() -> None:
+    for sizes in ("0|0|0|100000|90000|8", "10000|100|7900|100000|90000|0"):
+        cluster = parse(LOPSIDED.replace("10000|100|7900|100000|90000|8", sizes))
+        (question,) = questions(cluster)
+        why = "its score is no number: a node has no size"
+        assert told(question, cluster, 7, {}) == Advice(question.group, 7, why=why)

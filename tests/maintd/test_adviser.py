@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from nodeagent.errors import Unavailable
 from nodeagent.maintd.adviser import Adviser, in_thread, nothing_measured
-from nodeagent.model.balance import Question
+from nodeagent.model.balance import Advice, Question
 from nodeagent.model.snapshot import Snapshot
 from nodeagent.placement.cluster import Cluster, Load, Loads
 from nodeagent.placement.live import Known
@@ -27,6 +27,7 @@ class Desk:
         self.looked = 0
         self.seconds = 0.0
         self.loads: Loads = {}
+        self.measured: list[str] = []
         self.doubts: Mapping[str, str] = {}
         self.adviser = Adviser(self._look, self._measure, self.work.append, lambda: self.seconds)
 
@@ -36,7 +37,8 @@ class Desk:
             raise self.known
         return self.known
 
-    def _measure(self, _: Snapshot, __: Sequence[Question]) -> tuple[Loads, Mapping[str, str]]:
+    def _measure(self, _: Snapshot, asked: Sequence[Question]) -> tuple[Loads, Mapping[str, str]]:
+        self.measured += [question.group for question in asked]
         return self.loads, self.doubts
 
     def ask(self, *questions: Question, now: int = 7) -> None:
@@ -63,6 +65,43 @@ def test_one_search_at_a_time() -> None:
     desk.work.pop()()
     desk.adviser.ask([ASKED], SEEN, 3)
     assert len(desk.work) == 1
+
+
+def test_a_search_that_does_not_end_is_told_and_none_is_begun_beside_it() -> None:
+    desk = Desk()
+    desk.seconds = 50.0
+    desk.adviser.ask([ASKED], SEEN, 1)
+    desk.seconds += 900.0
+    desk.adviser.ask([ASKED], SEEN, 2)
+    assert desk.adviser.advice() == {}
+    desk.seconds += 60.0
+    desk.adviser.ask([ASKED], SEEN, 3)
+    assert desk.adviser.advice()["g"] == Advice("g", 3, why="the search has not ended for 16 min")
+    assert len(desk.work) == 1
+
+
+def test_where_no_thread_is_to_be_had_it_is_told_and_tried_again() -> None:
+    desk = Desk()
+
+    def none(_: Callable[[], None]) -> None:
+        raise RuntimeError("can't start new thread")
+
+    desk.adviser = Adviser(desk._look, desk._measure, none)
+    for now in (1, 2):
+        desk.ask(ASKED, now=now)
+        why = "nothing can be searched: can't start new thread"
+        assert desk.adviser.advice() == {"g": Advice("g", now, why=why)}
+
+
+def test_load_counts_for_those_who_asked_for_it() -> None:
+    clusters = [_of(group) for group in "gh"]
+    desk = Desk(Known(_together(clusters), {}))
+    desk.loads = {name: Load(0.0, 0.0, 0.0, 0.0) for name in ("ag", "bg", "ah", "bh")}
+    two = [replace(ASKED, group=g, nodes=frozenset({f"{g}1", f"{g}2"})) for g in "gh"]
+    desk.ask(*(replace(one, share=1.5, load=one.group == "h") for one in two))
+    assert desk.measured == ["h"]
+    found = desk.adviser.advice()
+    assert (len(found["g"].shifts), len(found["h"].shifts)) == (1, 0)
 
 
 def test_a_group_that_nobody_asks_about_any_more_is_forgotten() -> None:
@@ -140,13 +179,7 @@ def test_in_a_thread() -> None:
 
 
 def test_whoever_waits_longest_is_searched_first_where_there_is_no_time_for_all() -> None:
-    clusters = [_of(group) for group in "ghi"]
-    whole = replace(
-        clusters[0],
-        groups=tuple(g for c in clusters for g in c.groups),
-        nodes=tuple(n for c in clusters for n in c.nodes),
-        instances=tuple(i for c in clusters for i in c.instances),
-    )
+    whole = _together([_of(group) for group in "ghi"])
     asked = [replace(ASKED, group=g, nodes=frozenset({f"{g}1", f"{g}2"})) for g in "ghi"]
     desk = Desk(Known(whole, {}))
 
@@ -160,6 +193,15 @@ def test_whoever_waits_longest_is_searched_first_where_there_is_no_time_for_all(
         desk.ask(*asked, now=now)
         known.append({g: advice.at for g, advice in desk.adviser.advice().items()})
     assert known == [{"g": 1}, {"g": 1, "h": 2}, {"g": 1, "h": 2, "i": 3}]
+
+
+def _together(clusters: Sequence[Cluster]) -> Cluster:
+    return replace(
+        clusters[0],
+        groups=tuple(g for c in clusters for g in c.groups),
+        nodes=tuple(n for c in clusters for n in c.nodes),
+        instances=tuple(i for c in clusters for i in c.instances),
+    )
 
 
 def _of(group: str) -> Cluster:

@@ -9,12 +9,12 @@ import pytest
 
 from nodeagent.cluster.ganeti.backend import GanetiCluster
 from nodeagent.maintd.lead import Leads
-from nodeagent.maintd.propose import Proposal, Wanted, propose
+from nodeagent.maintd.propose import Proposal, Wanted, _unfit, propose
 from nodeagent.maintd.stock import take_stock
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.snapshot import Snapshot
 from nodeagent.model.window import Machine, Mode, Schedule, Scheduled, Unavailability, Window
-from nodeagent.placement.batches import most
+from nodeagent.placement.batches import apart, immovable, most
 from nodeagent.placement.cluster import Cluster, Group, Instance, Node, Template
 from nodeagent.placement.live import Known
 from nodeagent.placement.textfile import write
@@ -183,15 +183,21 @@ def test_the_windows_follow_each_other(tmp_path: Path) -> None:
 
 
 def test_the_next_nodes_are_emptied_in_the_gap(tmp_path: Path) -> None:
-    snapshot, known = seen(Luxid(ring(4)), tmp_path)
+    """Of those that go together the slowest counts."""
+    cluster = ring(6)
+    large = (replace(one, disk=9000) if one.name == "i2" else one for one in cluster.instances)
+    snapshot, known = seen(Luxid(replace(cluster, instances=tuple(large))), tmp_path)
     found = given(snapshot, known)
     assert len(found.windows) > 1
+    longer = 0
     for one, other in zip(found.windows, found.windows[1:], strict=False):
         end = one.unavailability.start + (one.unavailability.duration or 0)
         gap = (other.unavailability.start - end) // 10**6
         least = max(Leads(snapshot, ()).of(snapshot.nodes[m.hostname]) for m in other.machines)
         assert gap % 300_000 == 0
-        assert gap >= least, "and longer, for what has come since"
+        assert gap >= least
+        longer += gap >= least + 300_000
+    assert longer, "for what has come since"
 
 
 def test_so_many_at_most(tmp_path: Path) -> None:
@@ -225,6 +231,18 @@ def test_what_can_have_no_window_is_told(tmp_path: Path) -> None:
     assert "its mirror, n8, is in doubt (n8 does not say what it" in found.left_out["n7"]
 
 
+def test_who_has_no_instances_or_has_gone_needs_no_window(tmp_path: Path) -> None:
+    snapshot, known = seen(Luxid(ring(6)), tmp_path)
+    nodes = dict(snapshot.nodes)
+    del nodes["n2"]
+    nodes["n3"] = replace(nodes["n3"], vm_capable=False)
+    names = tuple(_unfit(snapshot.nodes, known, replace(snapshot, nodes=nodes), Ledger()).items())
+    assert names == (
+        ("n2", "is not there any more"),
+        ("n3", "has no instances (vm_capable is off): nothing is to be moved"),
+    )
+
+
 def test_what_does_not_fit_is_told_and_the_rest_is_planned(tmp_path: Path) -> None:
     cluster = ring(4)
     alone = Instance("alone", 100, 100, 1, "n3", None, Template.PLAIN)
@@ -237,6 +255,15 @@ def test_what_does_not_fit_is_told_and_the_rest_is_planned(tmp_path: Path) -> No
     found = planned(cluster, tmp_path, ignore=True)
     assert found.left_out == {}
     assert found.remarks[-1].startswith("instance alone stays on n3, and keeps it from going down")
+
+
+def test_what_never_moves_has_its_disks_on_its_node_alone() -> None:
+    every = [
+        Instance(one.value, 100, 100, 1, "n1", "n2" if one is Template.DRBD else None, one)
+        for one in Template
+    ]
+    cluster = replace(ring(2), instances=tuple(every))
+    assert immovable(cluster) == {"plain", "file"}
 
 
 def test_fewer_go_together_where_there_is_little_room(tmp_path: Path) -> None:
@@ -253,10 +280,12 @@ def test_instances_are_to_be_spread_anew_where_nothing_fits_otherwise(tmp_path: 
     assert found.remarks[0].startswith("before the window of n3 the instances must be spread anew")
 
 
-def with_window(start: int, *machines: str, duration: int | None = HOUR) -> Ledger:
+def with_window(
+    start: int, *machines: str, duration: int | None = HOUR, mode: Mode = Mode.DRAINING
+) -> Ledger:
     them = tuple(Machine(name) for name in machines)
     window = Window(them, Unavailability(start, duration))
-    scheduled = tuple(Scheduled(one, Mode.DRAINING, NOW) for one in them)
+    scheduled = tuple(Scheduled(one, mode, NOW) for one in them)
     return Ledger(schedule=Schedule((window,)), scheduled=scheduled)
 
 
@@ -278,6 +307,34 @@ def test_nodes_of_other_windows_are_not_counted_on(
     assert (told in found.remarks) == counts
     to = {at for evacuation in found.evacuations for way in evacuation.ways for at in way.after[:2]}
     assert (4 in to) != counts
+
+
+def test_nodes_are_not_counted_on_from_when_they_are_being_emptied(tmp_path: Path) -> None:
+    snapshot, known = seen(Luxid(ring(6)), tmp_path)
+    wanted = ("n1", "n2")
+    last = given(snapshot, known, nodes=wanted).windows[-1].unavailability
+    over = last.start + (last.duration or 0)
+    for minutes, counts in ((5, True), (300, False)):
+        ledger = with_window(over + minutes * 60 * 10**9, "n5")
+        told = given(snapshot, known, ledger, nodes=wanted).remarks
+        assert any("meanwhile: n5" in remark for remark in told) == counts, minutes
+
+
+def test_a_node_that_is_down_still_is_not_counted_on_though_its_window_is_over(
+    tmp_path: Path,
+) -> None:
+    ledger = with_window(START - 50 * HOUR, "n5", mode=Mode.DOWN)
+    found = planned(ring(6), tmp_path, ledger, nodes=("n1", "n2", "n3"))
+    assert "in maintenance windows of their own meanwhile: n5" in found.remarks
+
+
+def test_nodes_whose_instances_one_node_mirrors_are_apart() -> None:
+    cluster = ring(6)
+    there = (replace(one, secondary="n6") for one in cluster.instances[:2])
+    assert apart(replace(cluster, instances=tuple(there)), ["n1", "n2", "n3"]) == [
+        ["n2", "n3"],
+        ["n1"],
+    ]
 
 
 def test_too_late_to_be_empty_in_time(tmp_path: Path) -> None:

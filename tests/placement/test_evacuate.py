@@ -311,6 +311,14 @@ def test_a_node_of_which_nothing_is_known_is_emptied_all_the_same() -> None:
     assert places(found)["i"] == "n2:n3"
 
 
+@pytest.mark.parametrize("second", [gone("n2"), node("n2", offline=True)])
+def test_a_mirror_that_is_left_too_may_be_off(second: Node) -> None:
+    nodes = [node("n1"), second, node("n3"), node("n4")]
+    found = evacuate(cluster_of(nodes, instance("i", "n1:n2")), ["n1", "n2"], Rules())
+    assert found.complete
+    assert sorted(places(found)["i"].split(":")) == ["n3", "n4"]
+
+
 def test_the_large_one_goes_first() -> None:
     """By name, or each to the node with the most room, the small one would be in its way."""
     nodes = [node("n1"), node("n2", 1000), node("n3", 600)]
