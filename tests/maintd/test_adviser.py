@@ -173,6 +173,7 @@ def test_in_a_thread() -> None:
     assert begun.wait(10)
     assert adviser.advice() == {}, "nobody waits for it"
     (thread,) = (t for t in threading.enumerate() if t.name == "adviser")
+    assert thread.daemon, "nobody waits for it at the end either"
     go.set()
     thread.join(10)
     assert adviser.advice()["g"].shifts

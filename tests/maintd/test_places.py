@@ -120,12 +120,6 @@ def test_the_first_node_of_all_is_a_place_for_a_mirror() -> None:
     assert together(seen.nodes["n1"], into, AWAY.id) == {"web": "n4"}
 
 
-def test_what_comes_only_half_the_way_has_no_place() -> None:
-    seen = world(Instance("web", "n1", "n2", memory=1000, disk=1000))
-    small = free(n2=8000) | {"n3": replace(FREE, disk=900)}
-    assert together(seen.nodes["n1"], room(seen, small), AWAY.id) == {}
-
-
 def test_other_groups_and_what_is_promised_there_do_not_matter() -> None:
     """One whose policy is none; and an instance that is to come to it."""
     groups = {
