@@ -93,6 +93,24 @@ def test_where_no_thread_is_to_be_had_it_is_told_and_tried_again() -> None:
         assert desk.adviser.advice() == {"g": Advice("g", now, why=why)}
 
 
+def test_a_search_ends_after_ten_seconds_of_its_own() -> None:
+    more = "".join(f"{name}|1000|1000|1|running|Y|n1|n2|drbd|\n" for name in "cdef")
+    crowded = parse(LOPSIDED.replace("\na|", f"\n{more}a|").replace("7900", "3900"))
+    shifts = []
+    for each in (0.0, 6.0):
+        desk = Desk(Known(crowded, {}))
+        desk.seconds = 10_000.0
+
+        def steady(desk: Desk = desk, each: float = each) -> float:
+            desk.seconds += each
+            return desk.seconds
+
+        desk.adviser = Adviser(desk._look, desk._measure, desk.work.append, steady)
+        desk.ask(ASKED)
+        shifts.append(len(desk.adviser.advice()["g"].shifts))
+    assert shifts == [3, 2]
+
+
 def test_load_counts_for_those_who_asked_for_it() -> None:
     clusters = [_of(group) for group in "gh"]
     desk = Desk(Known(_together(clusters), {}))
@@ -125,14 +143,27 @@ def test_what_was_even_a_moment_ago_is_not_searched_again() -> None:
     desk.ask(replace(even, never=frozenset({"a"}), load=True))
     assert desk.looked == 4, "load changes all the time"
     desk.seconds += 1000
-    desk.ask(replace(even, never=frozenset({"a"})))
+    desk.ask(even)
+    desk.ask(even)
     assert desk.looked == 5
+    desk.seconds += 1000
+    desk.ask(even)
+    assert desk.looked == 6, "it may have changed since"
 
 
 def test_who_cannot_be_asked_is_told_and_asked_again() -> None:
     desk = Desk(Unavailable("luxid does not answer"))
     desk.ask(ASKED)
     assert desk.adviser.advice()["g"].why == "luxid does not answer"
+    desk.known = KNOWN
+    desk.ask(ASKED)
+    assert desk.adviser.advice()["g"].shifts
+
+
+def test_who_had_no_answer_is_asked_again_at_once() -> None:
+    desk = Desk(Known(KNOWN.cluster, {"n2": "n2 does not say what it has free"}))
+    desk.ask(ASKED)
+    assert desk.adviser.advice()["g"].why == "n2 does not say what it has free"
     desk.known = KNOWN
     desk.ask(ASKED)
     assert desk.adviser.advice()["g"].shifts

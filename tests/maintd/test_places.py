@@ -115,7 +115,7 @@ def test_what_is_mirrored_from_a_node_that_does_not_answer_is_not_counted_in(
 
 def test_the_first_node_of_all_is_a_place_for_a_mirror() -> None:
     seen = world(Instance("web", "n1", "n2", memory=1000, disk=1000))
-    seen = replace(seen, nodes=dict(reversed(seen.nodes.items())))
+    seen = replace(seen, nodes={name: seen.nodes[name] for name in ("n4", "n3", "n2", "n1")})
     into = room(seen, free(n2=8000, n4=8000))
     assert together(seen.nodes["n1"], into, AWAY.id) == {"web": "n4"}
 

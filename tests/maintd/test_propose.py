@@ -14,9 +14,11 @@ from nodeagent.maintd.stock import take_stock
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.snapshot import Snapshot
 from nodeagent.model.window import Machine, Mode, Schedule, Scheduled, Unavailability, Window
-from nodeagent.placement.batches import apart, immovable, most
+from nodeagent.placement.batches import afterwards, apart, immovable, most
 from nodeagent.placement.cluster import Cluster, Group, Instance, Node, Template
+from nodeagent.placement.evacuate import evacuate
 from nodeagent.placement.live import Known
+from nodeagent.placement.rules import Rules
 from nodeagent.placement.textfile import write
 from tests.cluster.ganeti.answering import serving
 from tests.placement.luxid import Luxid
@@ -289,6 +291,7 @@ def with_window(
     return Ledger(schedule=Schedule((window,)), scheduled=scheduled)
 
 
+@pytest.mark.parametrize("most", [None, 1])
 @pytest.mark.parametrize(
     ("start", "duration", "counts"),
     [
@@ -299,10 +302,10 @@ def with_window(
     ],
 )
 def test_nodes_of_other_windows_are_not_counted_on(
-    start: int, duration: int | None, counts: bool, tmp_path: Path
+    start: int, duration: int | None, counts: bool, most: int | None, tmp_path: Path
 ) -> None:
     ledger = with_window(start, "n5", duration=duration)
-    found = planned(ring(6), tmp_path, ledger)
+    found = planned(ring(6), tmp_path, ledger, most=most)
     told = "in maintenance windows of their own meanwhile: n5"
     assert (told in found.remarks) == counts
     to = {at for evacuation in found.evacuations for way in evacuation.ways for at in way.after[:2]}
@@ -335,6 +338,19 @@ def test_nodes_whose_instances_one_node_mirrors_are_apart() -> None:
         ["n2", "n3"],
         ["n1"],
     ]
+
+
+def test_physical_disks_that_were_taken_are_taken_afterwards() -> None:
+    cluster = ring(3)
+    nodes = tuple(
+        replace(one, exclusive=True, spindles=10, free_spindles=free)
+        for one, free in zip(cluster.nodes, (8, 8, 10), strict=True)
+    )
+    mirrored = replace(cluster.instances[0], spindles=2)
+    cluster = replace(cluster, nodes=nodes, instances=(mirrored,))
+    found = evacuate(cluster, ["n1"], Rules())
+    assert found.complete
+    assert [one.free_spindles for one in afterwards(cluster, found).nodes] == [10, 8, 8]
 
 
 def test_too_late_to_be_empty_in_time(tmp_path: Path) -> None:

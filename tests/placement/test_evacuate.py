@@ -225,7 +225,16 @@ def test_several_nodes_at_once_are_no_place_for_each_other() -> None:
     assert found.complete
     assert sorted(places(found)["two"].split(":")) == ["n3", "n4"]
     assert places(found)["shared"] in ("n3", "n4")
-    assert not evacuate(cluster_of(nodes[:3], two, shared), ["n1", "n2"], Rules()).complete
+    half = evacuate(cluster_of(nodes[:3], two), ["n1", "n2"], Rules())
+    assert reasons(half) == {"two": "no other node of its group is online and stays"}
+    full = evacuate(cluster_of([*nodes[:2], node("n3", 50)], two), ["n1", "n2"], Rules())
+    assert reasons(full)["two"].startswith("the only other node does not take it: too little mem")
+    assert not full.ways
+
+
+def test_the_first_node_of_all_is_a_place() -> None:
+    found = evacuate(cluster_of(THREE[:2], instance("i", "n2")), ["n2"], Rules())
+    assert places(found) == {"i": "n1"}
 
 
 @pytest.mark.parametrize(
