@@ -256,7 +256,10 @@ def test_what_does_not_fit_is_told_and_the_rest_is_planned(tmp_path: Path) -> No
     assert sorted(name for some in names(found) for name in some) == ["n1", "n2", "n4"]
     found = planned(cluster, tmp_path, ignore=True)
     assert found.left_out == {}
-    assert found.remarks[-1].startswith("instance alone stays on n3, and keeps it from going down")
+    stays = [remark for remark in found.remarks if remark.startswith("instance ")]
+    assert [one[:45] for one in stays] == ["instance alone stays on n3, and keeps it from"]
+    found = planned(cluster, tmp_path, nodes=("n2",), ignore=True)
+    assert (names(found), found.remarks) == ([["n2"]], ())
 
 
 def test_what_never_moves_has_its_disks_on_its_node_alone() -> None:
@@ -326,7 +329,8 @@ def test_nodes_are_not_counted_on_from_when_they_are_being_emptied(tmp_path: Pat
 def test_a_node_that_is_down_still_is_not_counted_on_though_its_window_is_over(
     tmp_path: Path,
 ) -> None:
-    ledger = with_window(START - 50 * HOUR, "n5", mode=Mode.DOWN)
+    """And a machine that is no node is nothing to count on anyway."""
+    ledger = with_window(START - 50 * HOUR, "rack-switch", "n5", mode=Mode.DOWN)
     found = planned(ring(6), tmp_path, ledger, nodes=("n1", "n2", "n3"))
     assert "in maintenance windows of their own meanwhile: n5" in found.remarks
 
@@ -373,7 +377,8 @@ def test_it_tells_how_far_it_is(tmp_path: Path) -> None:
 
 
 def test_none_is_asked_for(tmp_path: Path) -> None:
-    assert planned(ring(3), tmp_path, nodes=()).windows == ()
+    found = planned(ring(3), tmp_path, nodes=(), start=0)
+    assert (found.windows, found.remarks) == ((), ())
 
 
 @pytest.mark.parametrize("limit", range(1, 14))
