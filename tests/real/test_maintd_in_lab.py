@@ -261,7 +261,7 @@ def test_the_ledger_deleted_in_mid_incident_is_rebuilt(system: Maintenance) -> N
 
 # When the next life is killed: as soon as it has done something; as soon as it would do the next
 # thing (the first it does again); when it knows that what was promised has not been submitted.
-NEXT = {"submitted": 1, "remembered": 1, "promised": 2, "observed": 2, "decided": 2, "saved": 10}
+NEXT = {"submitted": 1, "remembered": 1, "promised": 2, "observed": 2, "decided": 2, "saved": 7}
 
 
 @pytest.mark.thorough
@@ -286,7 +286,8 @@ def test_killed_at_every_effect(system: Maintenance, name: str) -> None:
     until(completed, 500, system.tail)
     effects = ["Drain", "MovePrimary", "MoveSecondary", "SetOffline", "Retag"]
     assert ours(str(found[0]["uuid"])) == effects
-    assert killed >= (2 if name == "saved" else len(effects))
+    # Both moves of an instance are submitted together.
+    assert killed >= (1 if name == "saved" else len(effects) - 1)
     system.stop_maintd()
     system.start_maintd()
     remove("inst1")
