@@ -33,12 +33,14 @@ class Owners:
         asker, view = self._api.access.asker(request), self._api.view
         if isinstance(asker, Response):
             return asker
-        if unknown := [name for name in request.query_names() if name != "owner"]:
+        names, wanted = request.query_names(), request.query("owner")
+        if unknown := [name for name in names if name != "owner"]:
             why = f"unknown parameter {printable(unknown[0])}; there may be: owner"
             return Response.error(400, why)
+        if names and wanted is None:
+            return Response.error(400, "parameter owner is given more than once")
         if view is None:
             return Response.error(503, self._api.no_round())
-        wanted = request.query("owner")
         owners = None if asker.may_read else asker.owners
         if wanted is not None:
             owners = frozenset({wanted}) if owners is None else owners & {wanted}

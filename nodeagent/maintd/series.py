@@ -138,9 +138,8 @@ def _edit(
         planned = Planned(ledger, observed.snapshot)
         idle = {m for m in members if m.placed and _is_idle(m, planned)}
         out += idle
-        members = tuple(m if m.placed and m not in idle else Member(m.machine) for m in members)
-    elif asked.keep:
-        members = tuple(_kept(member, asked.keep) for member in members)
+        members = tuple(m if m.placed and m not in idle else _anew(m, rule) for m in members)
+    members = tuple(_kept(member, asked.keep) for member in members)
     new = replace(old, rule=rule, members=members, consent=asked.consent or old.consent)
     series = tuple(new if one is old else one for one in ledger.series)
     return _withdraw(replace(ledger, series=series), out, observed, now)
@@ -199,6 +198,12 @@ def _is_idle(member: Member, planned: Planned) -> bool:
     """Whether nothing has been done yet for the window that it is in."""
     one = planned.of(member.machine)
     return one is not None and one.mode is Mode.DRAINING and one.found is None
+
+
+def _anew(member: Member, rule: Weekly) -> Member:
+    """One for another rule; what it was spared or is done with, it is on the same day still."""
+    dealt = not member.placed and weekly.is_day(rule, member.day)
+    return Member(member.machine, member.day if dealt else 0)
 
 
 def _kept(member: Member, days: tuple[int, ...]) -> Member:

@@ -11,8 +11,9 @@ from nodeagent.maintd.metrics import kind_of
 from nodeagent.model.balance import Agenda, Shift, Spot
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Held, Ledger
-from nodeagent.model.queue import StepStatus
-from nodeagent.model.window import Machine, Mode
+from nodeagent.model.queue import Entry, EntryStatus, Queue, StepStatus
+from nodeagent.model.series import Series, Weekly
+from nodeagent.model.window import Machine, Mode, Schedule, Scheduled, Unavailability, Window
 from nodeagent.model.wish import BringUp, TrustLedger
 from tests.maintd.test_owners import HOUR, TWO, WATCHES, Shared, policy
 from tests.maintd.test_recur import AHEAD, SUNDAYS, add, at
@@ -196,6 +197,25 @@ def test_a_dry_run_leaves_the_mark(folder: Path) -> None:
 def test_without_a_ledger_there_is_nothing_to_mark(tmp_path: Path) -> None:
     away.mark(str(tmp_path))
     assert os.listdir(tmp_path) == []
+
+
+def test_each_kind_of_plan_may_be_out_of_date() -> None:
+    start = Unavailability(0)
+    entry = Entry(0, "192.0.2.3", "r640", "unreachable")
+    over = replace(entry, status=EntryStatus.SUCCEEDED)
+    rule = Weekly((6,), 120, "UTC", 7200, 1)
+    for planned in (
+        Ledger(schedule=Schedule((Window((Machine("n3"),), start),))),
+        Ledger(scheduled=(Scheduled(Machine("n3"), Mode.UP, 0),)),
+        Ledger(series=(Series(1, "u", "root", rule),)),
+        Ledger(queue=Queue((entry,))),
+        Ledger(queue=Queue((replace(over, drained=True),))),
+        Ledger(agenda=(Agenda("g", "root", 0),)),
+    ):
+        assert away.since(planned, 5, 0, 9) == 5, planned
+        assert away.since(planned, 0, 1, 9) == 9
+        assert away.since(planned, 0, 0, 9) == 0, "no job is newer than the ledger"
+    assert away.since(Ledger(queue=Queue((over,))), 5, 1, 9) == 0
 
 
 def test_the_reason_has_a_kind_of_its_own() -> None:

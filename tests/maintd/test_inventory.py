@@ -92,6 +92,8 @@ def test_nothing_lasts_longer_because_the_clock_was_set(ms: int) -> None:
         one.answer()
         one.seconds += 30
         assert one.machines()[0].since == NOW - 90_500, "time goes by"
+        one.ahead = ms // 3_600_000 * 999
+        assert one.machines()[0].since == NOW - 90_500, "clocks differ by a little all the time"
         one.ahead = ms
         assert one.machines()[0].since == NOW - 90_500 + ms
         one.ahead = -(NOW)
@@ -100,7 +102,8 @@ def test_nothing_lasts_longer_because_the_clock_was_set(ms: int) -> None:
 
 def test_without_a_url_nobody_is_asked_and_nothing_told() -> None:
     one = Desk(url="")
-    one.answer()
+    one.inventory.ask(one.queue)
+    assert one.work == []
     assert (one.inventory.sick(one.queue), one.inventory.on) == ({}, False)
 
 
@@ -210,13 +213,18 @@ def test_a_bug_does_not_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_where_no_thread_can_be_had_the_round_goes_on() -> None:
-    def none_left(_: Callable[[], None]) -> None:
+    def none_left(work: Callable[[], None]) -> None:
+        tried.append(work)
         raise RuntimeError("can't start new thread")
 
+    tried, seconds = list[object](), [0.0]
     settings = InventorySettings("http://127.0.0.1:1/x")
-    inventory = Inventory(settings, lambda: NOW, lambda: 0.0, none_left)
+    inventory = Inventory(settings, lambda: NOW, lambda: seconds[0], none_left)
     inventory.ask(Queue())
     assert inventory.sick(Queue()) == {"sabakan": "it is not asked: can't start new thread"}
+    seconds[0] += settings.every
+    inventory.ask(Queue())
+    assert len(tried) == 2, "and tries again"
 
 
 def test_a_round_does_not_wait_for_it() -> None:

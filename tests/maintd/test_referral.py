@@ -7,7 +7,7 @@ import pytest
 
 from nodeagent.errors import ConfigError
 from nodeagent.maintd.procedures import procedures_of
-from nodeagent.maintd.referral import referral_of
+from nodeagent.maintd.referral import referral_of, report, told
 from nodeagent.model.action import Scope
 from nodeagent.model.constraints import Constraints
 from nodeagent.model.diagnosis import Diagnosis, Need
@@ -16,12 +16,15 @@ from nodeagent.model.ledger import Policy
 from nodeagent.model.queue import (
     AddEntry,
     DeleteEntry,
+    Entry,
     EntryStatus,
     Procedures,
+    Queue,
     Referral,
     RepairStep,
     SetAutoRepair,
 )
+from nodeagent.model.sick import Sick as Reported
 from nodeagent.model.snapshot import Group, Node, Snapshot
 from nodeagent.model.wish import Pause, Resume
 from nodeagent.section import Section
@@ -205,6 +208,28 @@ def test_the_first_that_fits_counts() -> None:
     incident = Incident("i", "u3", "n3", EVACUATE, 0)
     policy = Policy(procedures=Procedures(incidents=(first, second)))
     assert referral_of(incident, SEEN, policy) == first
+
+
+def test_the_guards_are_told_what_they_go_by() -> None:
+    incident = Incident("i", "u3", "n3", EVACUATE, 7)
+    given = Referral("t", "o", (Need.EVACUATE,), priority=5)
+    assert report(incident, given, SEEN) == Reported(
+        *("incidents", "10.0.0.3", "t", "o", "", "evacuate", "group rack-1", 5, 7),
+        "incident i on n3",
+    )
+
+
+def test_what_has_become_of_the_newest_entry_is_told() -> None:
+    elsewhere = Entry(2, "10.0.0.4", "t", "o")
+    for status, why in (
+        (EntryStatus.QUEUED, "is queued"),
+        (EntryStatus.PROCESSING, "is being worked on"),
+        (EntryStatus.SUCCEEDED, "has succeeded, and the node says so still: delete it for another"),
+        (EntryStatus.FAILED, "has failed: delete it for another"),
+    ):
+        old = Entry(0, NODE.address, "t", "o", status=EntryStatus.FAILED)
+        queue = Queue((old, Entry(1, NODE.address, "t", "o", status=status), elsewhere))
+        assert told(Referral("t", "o", ()), NODE, queue).endswith(f"o of t: entry 1 {why}")
 
 
 # Settings.

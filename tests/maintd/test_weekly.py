@@ -314,6 +314,8 @@ def test_zones_are_read_again_after_an_hour(monkeypatch: pytest.MonkeyPatch) -> 
     for now in (0, hour - 1, hour, hour + 1):
         assert list(zones.read(["UTC", "Nowhere"], now)) == ["UTC"]
     assert read == ["UTC", "Nowhere"] * 2
+    zones.read(["UTC"], hour - 1)
+    assert read[4:] == ["UTC"], "and when the clock was set back"
 
 
 def test_the_epoch_is_a_thursday() -> None:
