@@ -67,6 +67,8 @@ EXIT_INTERRUPTED = 130
 
 def main() -> NoReturn:
     """The entry point."""
+    if sys.stdout is None:  # closed: what is written is lost, as print() has it
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
     for stream in (sys.stdout, sys.stderr):
         with suppress(AttributeError):
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]

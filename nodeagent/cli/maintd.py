@@ -27,7 +27,7 @@ from nodeagent.maintd.api import Api
 from nodeagent.maintd.daemon import Maintd
 from nodeagent.maintd.engine import Conduct, Engine
 from nodeagent.maintd.inventory import Inventory
-from nodeagent.maintd.listen import listening
+from nodeagent.maintd.listen import listening, public_tls
 from nodeagent.maintd.measure import Measuring
 from nodeagent.maintd.order import Orders
 from nodeagent.maintd.poll import poll, remember
@@ -60,7 +60,9 @@ cli = usage.head(
 def check_config(config: str) -> None:
     """Say what is wrong with the settings, or `ok`."""
     try:
-        load(config, owner=os.geteuid())
+        http = load(config, owner=os.geteuid()).http
+        if http.tls and not http.plain:
+            public_tls(http.tls)
     except NodeAgentError as error:
         _die(error)
     there = "ok" if os.path.exists(config) else "ok: there is none, so the defaults hold"

@@ -1,8 +1,9 @@
 """What our commands share: their head, and that what is wrong is one line and an exit code."""
 
+import errno
 import os
 import sys
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 
@@ -12,7 +13,28 @@ from nodeagent.errors import ConfigError, in_words
 EXIT_FAULT = 1
 EXIT_USAGE = 2
 EXIT_CONFIG = 78  # EX_CONFIG of sysexits
-FILE = click.Path(readable=False)  # for shells to complete; whoever opens it says what is wrong
+
+
+class _Named(click.Path):
+    """A file, for shells to complete; whoever opens it says what is wrong.
+
+    An empty name, as of a variable that is not set, is refused: it would stand for none.
+    """
+
+    def __init__(self, what: str) -> None:
+        super().__init__(readable=False)
+        self._what = what
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str | bytes | os.PathLike[str]:
+        """The name as it was given."""
+        if value == "":
+            self.fail(f"it names no {self._what}", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+FILE, SOCKET = _Named("file"), _Named("socket")
 
 
 def head(name: str, purpose: str, default: str, drop_ins: str) -> click.Group:
@@ -86,6 +108,12 @@ def run(cli: click.Group, name: str) -> NoReturn:
         click.echo(f"{name}: {wrong(error, name)}", err=True)
         sys.exit(EXIT_USAGE)
     except (click.Abort, BrokenPipeError):  # whoever read us has seen enough
+        sys.exit(EXIT_FAULT)
+    except OSError as error:
+        if error.errno != errno.ENOSPC or error.filename is not None:
+            raise
+        click.echo(f"{name}: standard output: {error.strerror}", err=True)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for Python's own flush at the end
         sys.exit(EXIT_FAULT)
     sys.exit(code if isinstance(code, int) else 0)
 

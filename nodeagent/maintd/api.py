@@ -281,7 +281,7 @@ class Api:
                 return who
             kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
             if request.body and kind != "application/json":
-                return Response.error(415, "a body is application/json")
+                return Response.error(415, "the body must have the Content-Type application/json")
             try:
                 asked = read_wish(request)
             except MessageError as error:

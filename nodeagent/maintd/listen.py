@@ -24,7 +24,7 @@ async def listening(api: Api, path: str, address: str, http: HttpSettings) -> As
     Unavailable: somebody listens there already, or the address is not ours. ConfigError: the
     certificate cannot be used.
     """
-    tls, shown = (None, "") if http.plain else await asyncio.to_thread(_tls, http.tls)
+    tls, shown = (None, "") if http.plain else await asyncio.to_thread(public_tls, http.tls)
     admin, public = api.server(), api.server()
     try:
         try:
@@ -48,8 +48,11 @@ async def listening(api: Api, path: str, address: str, http: HttpSettings) -> As
         api.close()
 
 
-def _tls(path: str) -> tuple[ssl.SSLContext, str]:
-    """With the key and certificate of a file, or with new ones for this one life."""
+def public_tls(path: str) -> tuple[ssl.SSLContext, str]:
+    """With the key and certificate of a file, or with new ones for this one life.
+
+    ConfigError if that file cannot be used. Gives the certificate's SHA-256 too.
+    """
     if not path:
         made = make_certificate()
         return server_tls(made), fingerprint(made)

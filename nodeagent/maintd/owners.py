@@ -57,7 +57,7 @@ class Owners:
             return Response.error(403, why)
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if request.body and kind != "application/json":
-            return Response.error(415, "a body is application/json")
+            return Response.error(415, "the body must have the Content-Type application/json")
         try:
             asked = read_answer(request.body)
         except MessageError as error:

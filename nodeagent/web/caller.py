@@ -90,7 +90,9 @@ class Caller:
             except OSError as error:
                 why = f"the answer was lost: {_told(error)}"
             except h11.RemoteProtocolError as error:
+                hung_up = http.trailing_data == (b"", True)
                 why = f"not an HTTP answer: {str(error)[:200]}"
+                why = "the connection was closed before the answer" if hung_up else why
         raise Unavailable(f"{self.where}: {why}")
 
     def _receive(self, http: h11.Connection, connection: socket.socket, end: float) -> Replied:

@@ -639,6 +639,10 @@ def test_plan_s_files_that_cannot_be_used(busy: Live, run: Run, tmp_path: Path) 
     run("plan", "--from", "a", "--save", "b").refused(64)
 
 
+def test_an_instance_whose_name_is_no_text_is_none(run: Run) -> None:
+    assert run("explain", "n\udcff").refused(1) == "there is no instance n\\udcff"
+
+
 # Nobody there.
 
 
@@ -663,7 +667,7 @@ def test_the_socket_is_where_the_settings_say(busy: Live, anywhere: Run, safe: P
     assert done.code == 69
     assert "maintd.soket is not a known setting; trying /run/maintd/admin.sock\n" in done.err
     assert anywhere("-c", "/nowhere", "held").refused(78) == "/nowhere: No such file or directory"
-    assert "--socket names none" in anywhere("--socket", "", "held").refused(64)
+    assert "'--socket': it names no socket" in anywhere("--socket", "", "held").refused(64)
 
 
 ASK_AS_NOBODY = """
@@ -1052,6 +1056,23 @@ def test_nobody_at_the_url(anywhere: Run) -> None:
     said = anywhere("--url", "http://127.0.0.1:1", "held").refused(69)
     assert said == "maintd cannot be reached at http://127.0.0.1:1: Connection refused"
     assert "unknown.invalid" in anywhere("--url", "https://unknown.invalid", "held").refused(69)
+
+
+def test_who_hangs_up_is_told_of_without_the_parser_s_words(anywhere: Run) -> None:
+    """As a server of TLS does, where it is asked by http."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        place = f"http://127.0.0.1:{server.getsockname()[1]}"
+
+        def hang_up() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(4096)
+
+        thread = threading.Thread(target=hang_up)
+        thread.start()
+        said = anywhere("--url", place, "held").refused(69)
+        thread.join()
+    assert said == f"{place}: the connection was closed before the answer"
 
 
 # Words.

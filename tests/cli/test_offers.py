@@ -80,6 +80,7 @@ def test_from_asking_to_answering(live: Live) -> None:
         ("web", "n3"),
         ("db", "n4"),
     ]
+    assert run(live, "offers", "list", "--owner", "dbb") == "None of these is asked anything.\n"
     live.tick(60)
     head, first, *_ = run(live, "offers", "list").splitlines()
     assert head.split() == ["OFFER", "OWNER", "NODE", "FROM", "INSTANCES", "ANSWER"]

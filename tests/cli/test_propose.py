@@ -172,7 +172,8 @@ def test_what_is_left_out_goes_to_standard_error(live: Live, run: Run) -> None:
     [
         (("n9", "--start", AHEAD, "--for", "1h"), 1, "NODE: there is no node n9"),
         (("-G", "attic", "--start", AHEAD, "--for", "1h"), 1, "there is no group attic"),
-        (("--node-tags", "x", "--start", AHEAD, "--for", "1h"), 1, "no window to propose"),
+        (("--node-tags", "x", "--start", AHEAD, "--for", "1h"), 1, "to propose: no node is all"),
+        (("--start", "2026-11-01", "--for", "1h", "--add"), 1, "is over already"),
         (("--for", "1h"), 2, "Missing option '--start'"),
         (("--start", AHEAD), 2, "Missing option '--duration' / '--for'"),
         (("--start", AHEAD, "--for", "0s"), 2, "--for 0 leaves no time"),

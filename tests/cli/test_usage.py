@@ -34,6 +34,7 @@ def run(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         ("maintd", ("frob",), "No such command 'frob' (see maintd --help)"),
         ("maintd", ("run", "a\nb"), "Got unexpected extra argument (a b) (see maintd run --help)"),
         ("maintd", ("run", "--no-voting"), "--no-voting lets two masters act at once: add"),
+        ("maintd", ("-c", "", "run"), "Invalid value for '-c' / '--config': it names no file"),
         ("gnt-maint", ("frob",), "No such command 'frob' (see gnt-maint --help)"),
     ],
 )
@@ -59,6 +60,45 @@ def test_settings_asked_for_by_name_must_be_there(name: str, verb: str, tmp_path
     done = run(name, "-c", f"{tmp_path}/maintd.tmol", verb)
     assert (done.returncode, done.stdout) == (78, "")
     assert done.stderr == f"{name}: {tmp_path}/maintd.tmol: No such file or directory\n"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ("--user", "", "held"),
+        ("explain", ""),
+        ("offers", "list", "--owner", ""),
+        ("what-if", "evacuate", "n1", ""),
+        ("window", "propose", "--start", "+1d", "--for", "1h", ""),
+        ("window", "propose", "--start", "+1d", "--for", "1h", "--node-tags", ""),
+        ("balance", "-t", "-", "-G", ""),
+        ("balance", "-t", "-", "-O", ""),
+        ("balance", "-t", "-", "--select-instances", ""),
+        ("balance", "-t", "-", "--exclusion-tags", "a,"),
+    ],
+    ids=" ".join,
+)
+def test_a_variable_that_is_not_set_does_not_stand_for_all(line: tuple[str, ...]) -> None:
+    done = CliRunner().invoke(gnt_maint.cli, line)
+    assert (done.exit_code, "is empty" in done.output) == (2, True), done.output
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_where_nothing_can_be_written_no_traceback_is_shown(name: str) -> None:
+    full, closed = (
+        subprocess.run(
+            ["sh", "-c", f'exec "$0" -m {MODULES[name]} --help {where}', sys.executable],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        for where in (">/dev/full", ">&-")
+    )
+    assert (full.returncode, full.stderr) == (
+        1,
+        f"{name}: standard output: No space left on device\n",
+    )
+    assert (closed.returncode, closed.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -101,6 +141,8 @@ def test_the_shell_completes_the_names_of_files(name: str) -> None:
     for option in files:
         offered = option.type.shell_complete(click.Context(group), option, "a")
         assert [item.type for item in offered] == ["file"], option.name
+        with pytest.raises(click.BadParameter, match="it names no"):
+            option.type.convert("", option, click.Context(group))
 
 
 def test_what_is_no_certificate_is_told_without_openssl_s_words(tmp_path: Path) -> None:

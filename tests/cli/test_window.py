@@ -125,6 +125,18 @@ def test_who_is_no_node_is_told(live: Live) -> None:
     assert "no machine would be left: gnt-maint window cancel n3 instead" in said
 
 
+def test_what_is_over_already_is_told(live: Live) -> None:
+    said = run(live, "add", "n3", "--start", "2025-11-25", "--for", "2h")
+    assert said.splitlines()[1:] == ["n3's window is over already: nothing is emptied for it."]
+
+
+@pytest.mark.parametrize("name", ["series/1", " ", "a b", ""])
+def test_what_cannot_be_a_machine_s_name(live: Live, name: str) -> None:
+    """A machine that is named as a series is would not be found again."""
+    assert "is no name of a machine" in run(live, "add", name, "--start", AHEAD, code=2)
+    assert machines(live) == []
+
+
 def test_edit_and_cancel(live: Live) -> None:
     run(live, "add", "n3", "n4", "--start", AHEAD, "--duration", "2h")
     run(live, "edit", "n4", "--start", LATER, "--endless", "--remove", "n3", "--add", "n6")

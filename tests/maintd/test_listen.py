@@ -9,6 +9,7 @@ import stat
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from nodeagent.cli import maintd as command
 from nodeagent.errors import ConfigError, Unavailable
@@ -16,6 +17,7 @@ from nodeagent.maintd.listen import listening
 from nodeagent.maintd.settings import HttpSettings, MaintdSettings, Settings
 from nodeagent.web.client import fetch
 from nodeagent.web.tls import fingerprint, make_certificate, untrusting_tls
+from tests.agent.place import safe_folder
 from tests.maintd.rig import Rig, fleet
 from tests.maintd.served import Served
 
@@ -60,6 +62,17 @@ def test_a_certificate_that_is_none(tmp_path: Path, content: bytes | None) -> No
 
     with pytest.raises(ConfigError, match=r"http\.tls"):
         asyncio.run(run())
+
+
+def test_a_certificate_that_is_none_is_found_by_check_config() -> None:
+    with safe_folder() as folder:
+        config, pem = folder / "maintd.toml", folder / "pem"
+        for plain, raw, code in (("false", b"no", 78), ("true", b"no", 0), ("false", PEM, 0)):
+            pem.write_bytes(raw)
+            config.write_text(f'[http]\ntls = "{pem}"\nplain = {plain}\n')
+            done = CliRunner().invoke(command.cli, ["-c", str(config), "check-config"])
+            assert done.exit_code == code, done.output
+            assert (f"http.tls {pem}: " in done.output) == (code != 0)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from nodeagent.cli.maint.reach import Absent, NotFound, Refused, Unreachable, Wh
 from nodeagent.cli.maint.screen import emit
 from nodeagent.cli.maint.verb import as_json, cli
 from nodeagent.cli.maint.words import harmless
-from nodeagent.cli.usage import FILE
+from nodeagent.cli.usage import SOCKET
 from nodeagent.errors import NodeAgentError
 
 if TYPE_CHECKING:
@@ -26,17 +26,10 @@ EXIT_FAULT = 1
 DELAY = 10.0  # seconds, as harep's
 
 
-def _named(_: click.Context, option: click.Parameter, value: str | None) -> str | None:
-    if value == "":
-        raise click.BadParameter("it names no socket", param=option)
-    return value
-
-
 luxi_socket = click.option(
     "--luxi",
     metavar="SOCKET",
-    type=FILE,
-    callback=_named,
+    type=SOCKET,
     help="Ganeti's LUXI socket; by default as it is set.",
 )
 

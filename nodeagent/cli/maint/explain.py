@@ -8,7 +8,7 @@ import click
 from nodeagent.cli.maint.autorepair import luxi_path, luxi_socket, unix_ms
 from nodeagent.cli.maint.reach import NotFound, Unreachable, Where
 from nodeagent.cli.maint.screen import emit, screen
-from nodeagent.cli.maint.verb import as_json, cli
+from nodeagent.cli.maint.verb import as_json, cli, filled
 from nodeagent.cli.maint.words import when
 from nodeagent.errors import Unavailable
 
@@ -19,7 +19,7 @@ Json = dict[str, Any]
 
 
 @cli.command()
-@click.argument("instance")
+@click.argument("instance", callback=filled)
 @luxi_socket
 @as_json
 @click.pass_obj
@@ -45,7 +45,7 @@ def _explained(where: Where, name: str, luxi: str | None) -> Json:
     from urllib.parse import quote
 
     try:
-        said: Json = where.reach().get(f"/1/explain/{quote(name, safe='')}")
+        said: Json = where.reach().get(f"/1/explain/{quote(name, safe='', errors='replace')}")
     except (Unreachable, NotFound) as error:
         if where.url is not None:  # the Ganeti of this machine may be another one
             raise

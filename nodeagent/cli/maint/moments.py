@@ -1,5 +1,6 @@
 """The words of gnt-maint window: moments, machines, and what several of its verbs take."""
 
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -14,6 +15,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 Json = dict[str, Any]
 SECOND = 10**9  # nanoseconds
 _LAST = 2**63 // SECOND  # the schedule's nanoseconds have 64 bits
+_MACHINE = re.compile(r"[^\s/]+")  # with a slash it would be a series, and never be found again
 
 
 def moment(context: click.Context, option: click.Parameter, text: str | None) -> int | None:
@@ -59,7 +61,9 @@ def _no_moment(found: datetime) -> str:
 
 
 def machine(text: str) -> Json:
-    """A machine as the schedule has it."""
+    """A machine as the schedule has it; a usage error if no machine could be called so."""
+    if not _MACHINE.fullmatch(text):
+        raise click.UsageError(f"{harmless(text, 40)!r} is no name of a machine, nor an address")
     parts = text.split(".")
     if len(parts) == 4 and all(part.isdecimal() for part in parts):
         return {"ip": text}

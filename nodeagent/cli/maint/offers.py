@@ -9,7 +9,7 @@ from nodeagent.cli.maint.change import ask
 from nodeagent.cli.maint.moments import SECOND, moment
 from nodeagent.cli.maint.reach import NotFound, Reach, Refused, Where
 from nodeagent.cli.maint.screen import emit, screen
-from nodeagent.cli.maint.verb import as_json, cli, duration
+from nodeagent.cli.maint.verb import as_json, cli, duration, filled
 from nodeagent.cli.maint.words import age, harmless, short, when
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -75,8 +75,8 @@ def _saying(function: F) -> F:
 
 
 @offers.command("list")
-@click.option("--owner", metavar="NAME", help="Only what is asked of this owner.")
-@click.option("--node", metavar="NODE", help="Only what is asked about this node.")
+@click.option("--owner", metavar="NAME", callback=filled, help="Only what is asked of this owner.")
+@click.option("--node", metavar="NODE", callback=filled, help="Only what is asked about this node.")
 @as_json
 @click.pass_obj
 def list_(where: Where, *, owner: str | None, node: str | None, as_json: bool) -> int:
@@ -100,7 +100,8 @@ def list_(where: Where, *, owner: str | None, node: str | None, as_json: bool) -
     if rows:
         screen().table(("offer", "owner", "node", "from", "instances", "answer"), rows)
     else:
-        screen().line("No owner is asked anything.")
+        every = owner is None and node is None
+        screen().line(f"{'No owner' if every else 'None of these'} is asked anything.")
     return 0
 
 

@@ -13,8 +13,9 @@ import click
 
 from nodeagent.cli.maint.autorepair import luxi_path
 from nodeagent.cli.maint.reach import NotFound, Refused, Where
-from nodeagent.cli.maint.verb import as_json, duration
+from nodeagent.cli.maint.verb import as_json, duration, filled
 from nodeagent.cli.maint.words import harmless
+from nodeagent.cli.usage import FILE
 from nodeagent.errors import MessageError
 
 if TYPE_CHECKING:
@@ -34,8 +35,9 @@ def _number(_: click.Context, option: click.Parameter, value: float | None) -> f
     return value
 
 
-def names(_: click.Context, __: click.Parameter, text: str | None) -> tuple[str, ...]:
-    return tuple(text.split(",")) if text else ()
+def names(context: click.Context, option: click.Parameter, text: str | None) -> tuple[str, ...]:
+    """A callback: what is named, with commas between; an empty name would stand for all."""
+    return () if text is None else filled(context, option, tuple(text.split(",")))
 
 
 def _complete(field: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
@@ -62,9 +64,8 @@ def _real(name: str, metavar: str, default: float | None, text: str, *more: str)
     )
 
 
-_FILE = click.Path()
 TEXT_DATA = click.option(
-    "--text-data", "-t", metavar="FILE", type=_FILE, help="The cluster is in FILE; - reads."
+    "--text-data", "-t", metavar="FILE", type=FILE, help="The cluster is in FILE; - reads."
 )
 LUXI = click.option(
     "--luxi",
@@ -79,6 +80,7 @@ GROUP = click.option(
     "--group",
     "-G",
     metavar="ID",
+    callback=filled,
     shell_complete=_complete("group"),
     help="The node group, by name or UUID.",
 )
@@ -87,6 +89,7 @@ OFFLINE = click.option(
     "-O",
     metavar="NODE",
     multiple=True,
+    callback=filled,
     shell_complete=_complete("name"),
     help="Count NODE as offline.",
 )
@@ -123,7 +126,7 @@ _OPTIONS = (
     _flag("--evac-mode", "Move only instances of offline and drained nodes.", "-E"),
     _flag("--ignore-soft-errors", "Allow what is possible though it is unwise."),
     click.option(
-        "--dynu-file", "-U", metavar="FILE", type=_FILE, help="What each instance uses is in FILE."
+        "--dynu-file", "-U", metavar="FILE", type=FILE, help="What each instance uses is in FILE."
     ),
     _flag("--ignore-dynu", "As if no instance used anything."),
     click.option(
@@ -186,10 +189,10 @@ _OPTIONS = (
         "--save",
         "-S",
         metavar="FILE",
-        type=_FILE,
+        type=FILE,
         help="Write the cluster to FILE.original and .balanced.",
     ),
-    click.option("--svg", metavar="FILE", type=_FILE, help="Draw the group before and after."),
+    click.option("--svg", metavar="FILE", type=FILE, help="Draw the group before and after."),
     _flag("--exec", "Have maintd make the moves, and wait until they are done.", "-X"),
     _flag("--stop", "Have maintd begin no more of them."),
     click.option("--verbose", "-v", count=True, help="Say more; twice: the score's parts."),

@@ -11,7 +11,7 @@ from nodeagent.cli.maint.autorepair import luxi_path, luxi_socket
 from nodeagent.cli.maint.moments import SECOND, moment
 from nodeagent.cli.maint.reach import Reach, Refused, Stale, Where
 from nodeagent.cli.maint.screen import Progress, emit, progress, screen
-from nodeagent.cli.maint.verb import as_json, duration
+from nodeagent.cli.maint.verb import as_json, duration, filled
 from nodeagent.cli.maint.window import window
 from nodeagent.cli.maint.words import harmless, when
 
@@ -37,7 +37,7 @@ class _Asked(NamedTuple):
 
 
 @window.command()
-@click.argument("nodes", metavar="[NODE]...", nargs=-1)
+@click.argument("nodes", metavar="[NODE]...", nargs=-1, callback=filled)
 @options.GROUP
 @click.option(
     "--node-tags",
@@ -116,6 +116,10 @@ def propose(
             snapshot, known = cluster.snapshot(), take_stock(cluster)
         for turn in range(1, _TRIES + 1):
             ledger, now = _remembered(reach, snapshot)
+            if start + asked.each <= now * 1_000_000:
+                raise Refused(
+                    f"a window that ends at {when((start / SECOND) + each)} is over already"
+                )
             found = _proposed(asked, known, snapshot, ledger, now, on)
             schedule, version = _merged(ledger, found)
             if not (add and found.windows):
@@ -174,6 +178,9 @@ def _proposed(
         and (group is None or node.group == group)
         and (not asked.tags or not set(asked.tags).isdisjoint(node.tags))
     )
+    if not names:
+        why = "no node is all that NODE, -G and --node-tags say"
+        raise Refused(f"there is no window to propose: {why}")
     wanted = Wanted(names, asked.start, asked.each, asked.gap, asked.most, asked.ignore)
 
     def tell(done: int, of: int) -> None:

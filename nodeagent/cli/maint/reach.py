@@ -67,8 +67,6 @@ class Where:
 
     def reach(self) -> "Reach":
         """Whoever answers there. ConfigError, or a usage error, if that makes no sense."""
-        if self.socket == "":
-            raise click.UsageError("--socket names none")
         if self.url is None:
             if self.user or self.password_file or self.ca:
                 raise click.UsageError("--user, --password-file and --ca go with --url")

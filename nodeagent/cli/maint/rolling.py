@@ -19,6 +19,7 @@ from nodeagent.cli.maint.reach import Refused, Where
 from nodeagent.cli.maint.screen import emit
 from nodeagent.cli.maint.verb import as_json, cli
 from nodeagent.cli.maint.words import harmless
+from nodeagent.cli.usage import FILE
 
 if TYPE_CHECKING:
     from nodeagent.placement.cluster import Cluster
@@ -50,7 +51,7 @@ _ENDLESS = 10**9  # characters
 @click.option("--print-moves", "moves", is_flag=True, help="Where what is not mirrored can go.")
 @click.option("--no-headers", is_flag=True, help="Leave out the line above the groups.")
 @OWN_MEMORY
-@click.option("--save", "-S", metavar="FILE", type=click.Path(), help="Write it to FILE.original.")
+@click.option("--save", "-S", metavar="FILE", type=FILE, help="Write it to FILE.original.")
 @click.option("--force", "-f", is_flag=True, help="Go on without knowing the master node.")
 @click.option("--verbose", "-v", count=True, help="Compare the ways; twice: show the graph.")
 @click.option("--quiet", "-q", count=True, help="Say less.")

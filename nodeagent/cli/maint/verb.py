@@ -10,9 +10,10 @@ from click.shell_completion import CompletionItem
 from nodeagent import __version__
 from nodeagent.cli.maint.reach import NotFound, Reach, Refused, Where
 from nodeagent.cli.maint.words import harmless, seconds_of
-from nodeagent.cli.usage import FILE, named_file, needs_command
+from nodeagent.cli.usage import FILE, SOCKET, named_file, needs_command
 
 F = TypeVar("F", bound=Callable[..., Any])
+Said = TypeVar("Said", str | None, tuple[str, ...])
 CONFIG = "/etc/nodeagent/maintd.toml"
 _UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _PREFIX = re.compile("[0-9a-f-]{1,36}")
@@ -37,6 +38,15 @@ class Whole(click.IntRange):
     name = "whole number"
 
 
+def filled(_: click.Context, option: click.Parameter, said: Said) -> Said:
+    """A callback: a name, or several; a variable of a script that is not set names nothing."""
+    given = (said,) if isinstance(said, str) else said or ()
+    if "" in given:
+        why = "one of them is empty" if any(given) else "it is empty"
+        raise click.BadParameter(why, param=option)
+    return said
+
+
 @click.group(
     cls=Verbs,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -49,7 +59,7 @@ class Whole(click.IntRange):
 @click.option(
     "--socket",
     metavar="PATH",
-    type=FILE,
+    type=SOCKET,
     help="maintd's admin socket; by default as it is set.",
 )
 @click.option(
@@ -62,7 +72,7 @@ class Whole(click.IntRange):
     help="maintd's settings; maintd.conf.d/*.toml beside it is read too.",
 )
 @click.option("--url", metavar="URL", help="Ask over the network: https://HOST:1816.")
-@click.option("--user", metavar="NAME", help="Who asks, with --url.")
+@click.option("--user", metavar="NAME", callback=filled, help="Who asks, with --url.")
 @click.option("--password-file", metavar="FILE", type=FILE, help="The password is its first line.")
 @click.option("--ca", metavar="FILE", type=FILE, help="The server's certificate, or who signed it.")
 @click.pass_context

@@ -10,7 +10,7 @@ from nodeagent.cli.maint.autorepair import luxi_path, luxi_socket
 from nodeagent.cli.maint.options import ganeti, read
 from nodeagent.cli.maint.reach import NotFound, Refused, Where
 from nodeagent.cli.maint.screen import emit, screen
-from nodeagent.cli.maint.verb import as_json, cli
+from nodeagent.cli.maint.verb import as_json, cli, filled
 from nodeagent.cli.usage import FILE
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def what_if() -> None:
 
 
 @what_if.command()
-@click.argument("nodes", metavar="NODE...", nargs=-1, required=True)
+@click.argument("nodes", metavar="NODE...", nargs=-1, required=True, callback=filled)
 @click.option(
     "-t",
     "--text-data",

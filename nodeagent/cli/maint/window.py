@@ -71,19 +71,24 @@ def _told(
         emit(after)
         return 0
     if before:
-        more = (*more, *series.going_on(before, after), *_strangers(before, after))
+        more = (*more, *series.going_on(before, after), *_idle(before, after))
     for line in (done, *more):
         screen().line(line)
     return 0
 
 
-def _strangers(before: Json, after: Json) -> Iterator[str]:
-    """Machines that have come, and are no nodes: somebody has mistyped a name, it may be."""
+def _idle(before: Json, after: Json) -> Iterator[str]:
+    """Machines that have come, and that nothing is done for: somebody has mistyped, it may be."""
     known = [as_scheduled(one) for row in before["windows"] for one in row["machines"]]
-    for one in (one for row in after["windows"] for one in row["machines"]):
-        if not one["node"] and as_scheduled(one) not in known:
+    there = [(row["duration"], one) for row in after["windows"] for one in row["machines"]]
+    for lasting, one in there:
+        if as_scheduled(one) in known:
+            continue
+        if not one["node"]:
             stranger = f"{told_name(one)} is no node of this cluster: nothing is emptied for it"
             yield f"{stranger}{'' if one['ip'] else _BY_NAME}."
+        elif lasting is not None and one["overdue"] >= lasting:
+            yield f"{told_name(one)}'s window is over already: nothing is emptied for it."
 
 
 def _find(schedule: Json, calendar: Json, name: str) -> tuple[Json, Json]:
