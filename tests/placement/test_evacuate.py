@@ -426,7 +426,7 @@ def at(way: tuple[Move, Moved]) -> int:
 @pytest.mark.parametrize("features", [(), ("exclusive", "forthcoming"), ("located", "excluded")])
 def test_the_arrays_offer_the_same_places_in_the_same_order(features: tuple[str, ...]) -> None:
     OFFERED.clear()
-    for seed in range(8):
+    for seed in range(24):
         cluster = parse(case(seed, *features).text)
         for soft in (False, True):
             rules = Rules(ignore_soft=soft)
