@@ -85,7 +85,7 @@ def whole(instances: int, broken: int) -> dict[str, Any]:
     """
     with (
         tempfile.TemporaryDirectory() as folder,
-        luxi.serving(_world(instances, broken), f"{folder}/luxi") as path,
+        serving(_world(instances, broken), f"{folder}/luxi") as path,
     ):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         command = [*OURS, "--dry-run", "--at-most", str(instances), "--luxi", path]
