@@ -1,7 +1,7 @@
 """Mesos' endpoints for maintenance, each also under `/1/`: same JSON, same codes, same order.
 
-401 before all else, then what is wrong with the request, then 403 where it could be done but
-not by this user. On top, an `ETag` on the schedule, and 412 where `If-Match` names another.
+401 before all else, then 405, then what is wrong with the request, then 403 where it could be done
+but not by this user. On top, an `ETag` on the schedule, and 412 where `If-Match` names another.
 Where an occurrence of a weekly series goes, `Maintenance-Series` says that the series does not.
 Unlike the rest of what is told they want credentials, as Mesos' do; who may not even read is
 told of no machine.
@@ -42,10 +42,14 @@ class Maintenance:
             ("POST", ("machine", "up"), self._change(_bring_up)),
         ]
         self.routes = tuple(
-            Route(method, (*before, *path), handler, slash=True)
+            Route(method, (*before, *path), handler, slash=True, before=self._unknown)
             for method, path, handler in rows
             for before in ((), ("1",))
         )
+
+    def _unknown(self, request: Request) -> Response | None:
+        asker = self._api.access.asker(request)
+        return asker if isinstance(asker, Response) else None
 
     def _schedule(self, request: Request) -> Response:
         return self._tell(request, lambda view: mesos.schedule_json(view.ledger.schedule), Schedule)

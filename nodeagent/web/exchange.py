@@ -21,6 +21,7 @@ REASONS = {
     413: "Content Too Large",
     414: "URI Too Long",
     415: "Unsupported Media Type",
+    417: "Expectation Failed",
     429: "Too Many Requests",
     431: "Request Header Fields Too Large",
     500: "Internal Server Error",
@@ -115,7 +116,7 @@ class Route:
     `<uuid>` stands for any UUID, `<name>` for any name of Ganeti's.
 
     With `open_ended` further segments are ignored, as Ganeti's monitoring daemon does; with `slash`
-    one at the end.
+    one at the end. `before` refuses whoever may not even be told which methods there are.
     """
 
     method: str
@@ -123,6 +124,7 @@ class Route:
     handler: Handler
     open_ended: bool = False
     slash: bool = False
+    before: Callable[[Request], Response | None] = lambda _: None
 
     def meets(self, segments: tuple[str, ...]) -> bool:
         if self.slash and segments[-1:] == ("",):
@@ -141,8 +143,10 @@ def route(table: tuple[Route, ...], request: Request) -> Answer:
     for row in table:
         if row.method == request.method and row.meets(segments):
             return row.handler(request)
-    if methods := {row.method for row in table if row.meets(segments)}:
-        allowed = ", ".join(sorted(methods))
+    if there := [row for row in table if row.meets(segments)]:
+        if refused := next(filter(None, (row.before(request) for row in there)), None):
+            return refused
+        allowed = ", ".join(sorted({row.method for row in there}))
         response = Response.error(405, "method not allowed")
         return Response(405, response.body, headers={"Allow": allowed})
     return Response.text("Resource not found", 404)

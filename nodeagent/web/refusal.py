@@ -55,8 +55,10 @@ def refusal_of(request: h11.Request, limits: Limits) -> tuple[int, str] | None:
         return 501, "a body is accepted with Content-Length only"
     if names.count(b"host") > 1:
         return 400, "a header that stands once stands twice"
-    if b"expect" in names or b"upgrade" in names:
-        return 501, "neither Expect nor Upgrade is spoken here"
+    if any(k == b"expect" and v.lower() != b"100-continue" for k, v in headers):
+        return 417, "of Expect only 100-continue is spoken here"
+    if b"upgrade" in names:
+        return 501, "Upgrade is not spoken here"
     if b"content-length" not in names:
         body = request.method in (b"POST", b"PUT", b"PATCH")
         return (411, "Content-Length is needed") if body else None

@@ -26,6 +26,7 @@ _LINGER = 1.0  # seconds in which a refused sender may read our answer
 _SWEEP = 0.25
 _END = b"\r\n\r\n"
 _BODILESS = (b"GET ", b"HEAD ")
+_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
 class Server:
@@ -217,6 +218,8 @@ class _Connection:
         if refusal := refusal_of(request, self._server.limits):
             self.refuse(*refusal)
         elif self._http is not None and b"content-length" in dict(request.headers):
+            if self._http.they_are_waiting_for_100_continue:
+                self._write(_CONTINUE, last=False)
             self._collect_body(self._http)
         else:
             self._answer()
@@ -282,11 +285,11 @@ class _Connection:
         self._stream.shut()
         self.loop.call_later(_LINGER, self.abort)
 
-    def _write(self, plain: bytes) -> None:
+    def _write(self, plain: bytes, *, last: bool = True) -> None:
         if self._tls is None:
             self._stream.write(plain)
         elif self._tls.ready:
-            self._tls.send(plain)
+            self._tls.send(plain, last=last)
             self._flush(self._tls)
 
     def _flush(self, tls: Session) -> None:

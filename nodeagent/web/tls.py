@@ -108,8 +108,10 @@ class Session:
             pass
         return plain
 
-    def send(self, plain: bytes) -> None:
-        """Encrypt our last words, and say that they are the last."""
+    def send(self, plain: bytes, *, last: bool = True) -> None:
+        """Encrypt our words, and say of the last that they are."""
         self._tls.write(plain)
+        if not last:
+            return
         with suppress(ssl.SSLError):  # the other side need not say goodbye as well
             self._tls.unwrap()

@@ -325,8 +325,12 @@ BAD = {
     "H03 TRACE": (b"TRACE / HTTP/1.1\r\n" + GOOD_TAIL, 405),
     "H03 DELETE": (b"DELETE /1/report/all HTTP/1.1\r\n" + GOOD_TAIL, 405),
     "H03 Expect": (
-        b"POST /1/order HTTP/1.1\r\nContent-Length: 1\r\nExpect: 100-continue\r\n" + GOOD_TAIL,
-        501,
+        b"POST /1/order HTTP/1.1\r\nContent-Length: 1\r\nExpect: 200-ok\r\n" + GOOD_TAIL,
+        417,
+    ),
+    "H03 Expect of too much": (
+        b"POST /1/order HTTP/1.1\r\nContent-Length: 263168\r\nExpect: 100-continue\r\n" + GOOD_TAIL,
+        413,
     ),
     "H03 Upgrade": (b"GET / HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n" + GOOD_TAIL, 501),
     "H03 20 query parameters": (b"GET /1?" + b"a=1&" * 20 + b" HTTP/1.1\r\n" + GOOD_TAIL, 200),

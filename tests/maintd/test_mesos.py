@@ -21,6 +21,7 @@ from tests.maintd.mesos import (
     NOW_NS,
     SECOND,
     Master,
+    named,
     schedule,
     window,
 )
@@ -259,6 +260,13 @@ def test_another_method_is_told_which_there_are(master: Master) -> None:
     for path, allowed in ((SCHEDULE, "GET, POST"), (STATUS, "GET"), (DOWN, "POST"), (UP, "POST")):
         status, headers, _ = master.ask("PUT", path, {})
         assert (status, headers["allow"]) == (405, allowed)
+        for nobody in (None, ("alice", "wrong")):
+            status, headers, _ = master.ask("PUT", path, {}, nobody)
+            assert (status, "www-authenticate" in headers, headers.get("allow")) == (
+                401,
+                True,
+                None,
+            )
 
 
 def test_what_is_wrong_comes_before_who_may_not(master: Master) -> None:
@@ -363,15 +371,16 @@ THREE = {
 
 @pytest.mark.skipif(CURL is None, reason="no curl")
 def test_the_lines_of_mesos_own_guide_by_curl(master: Master) -> None:
-    """Nothing is changed in them but the address and `-u`."""
+    """Nothing is changed in them but the address and `-u`; the certificate is looked at."""
+    url, certificate = master.live.over_tls(named())
     folder = master.folder
     (folder / "schedule.json").write_text(json.dumps(THREE))
     (folder / "machines.json").write_text(json.dumps(THREE["windows"][0]["machine_ids"]))
-    (folder / ".curlrc").write_text("insecure\nsilent\nshow-error\nfail\n")
-    environment = {**os.environ, "HOME": str(folder), "CURL_HOME": str(folder)}
+    (folder / ".curlrc").write_text("silent\nshow-error\nfail\n")
+    environment = {"HOME": str(folder), "CURL_HOME": str(folder), "CURL_CA_BUNDLE": certificate}
+    environment = {**os.environ, **environment}
     set_it, take_down, bring_up = (
-        "curl" + " ".join(part.split("\n"))
-        for part in LINES.format(url=master.url).split("curl")[1:]
+        "curl" + " ".join(part.split("\n")) for part in LINES.format(url=url).split("curl")[1:]
     )
 
     def run(line: str) -> str:
@@ -382,11 +391,20 @@ def test_the_lines_of_mesos_own_guide_by_curl(master: Master) -> None:
         return done.stdout
 
     assert run(set_it) == ""
-    assert json.loads(run(f"curl {master.url}/maintenance/schedule -u alice:secret")) == THREE
+    assert json.loads(run(f"curl {url}/maintenance/schedule -u alice:secret")) == THREE
     assert run(take_down) == ""
-    status = json.loads(run(f"curl {master.url}/maintenance/status -u alice:secret"))
+    status = json.loads(run(f"curl {url}/maintenance/status -u alice:secret"))
     assert status["down_machines"] == THREE["windows"][0]["machine_ids"]
     assert run(bring_up) == ""
-    left = json.loads(run(f"curl {master.url}/maintenance/schedule -u alice:secret"))
+    left = json.loads(run(f"curl {url}/maintenance/schedule -u alice:secret"))
     assert left == {"windows": THREE["windows"][1:]}
     assert master.ask("GET", STATUS, user=FIRST)[0] == 200
+
+
+@pytest.mark.skipif(CURL is None, reason="no curl")
+def test_curl_that_asks_before_it_sends_a_body_is_told_to_go_on(master: Master) -> None:
+    line = ["curl", "-qsk", "-u", "alice:secret", "-H", "Expect: 100-continue", "-d", "{}", "-i"]
+    line += ["--expect100-timeout", "60", f"{master.url}{SCHEDULE}"]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=30, check=True)
+    heads = [line for line in done.stdout.splitlines() if line.startswith("HTTP/")]
+    assert heads == ["HTTP/1.1 100 Continue", "HTTP/1.1 200 OK"]
