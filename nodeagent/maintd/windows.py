@@ -71,20 +71,22 @@ def wrong_schedule(schedule: Schedule) -> str:
             return f"window {number} has no machine"
         if (window.unavailability.duration or 0) < 0:
             return f"window {number} ({window.machines[0]}) has a negative duration"
-        if why := _wrong(window.machines, seen, "in the schedule"):
+        if why := _wrong(window.machines, seen, "in the schedule", f"of window {number}"):
             return why
     return ""
 
 
 def wrong_machines(machines: Sequence[Machine]) -> str:
     """What is wrong with a list of machines whatever there is now; "" if nothing."""
-    return _wrong(machines, set(), "in the list") if machines else "there is no machine in the list"
+    if not machines:
+        return "there is no machine in the list"
+    return _wrong(machines, set(), "in the list", "of the list")
 
 
-def _wrong(machines: Iterable[Machine], seen: set[tuple[str, str]], where: str) -> str:
-    for machine in machines:
+def _wrong(machines: Iterable[Machine], seen: set[tuple[str, str]], where: str, whose: str) -> str:
+    for number, machine in enumerate(machines, 1):
         if not (machine.hostname or machine.ip):
-            return "a machine has neither hostname nor ip"
+            return f"machine {number} {whose} has neither hostname nor ip"
         if machine.ip and not _is_ipv4(machine.ip):
             return f"machine {machine}: its ip is no IPv4 address of four numbers"
         if machine.key in seen:

@@ -52,7 +52,11 @@ def test_update_schedule(master: Master) -> None:
             "window 1 (Machine1) has a negative duration",
         ),
         (schedule(window(M1), window(M1)), "machine Machine1 is in the schedule more than once"),
-        (schedule(window({})), "a machine has neither hostname nor ip"),
+        (schedule(window({})), "machine 1 of window 1 has neither hostname nor ip"),
+        (
+            schedule(window(M1), window(M2, {"ip": None})),
+            "machine 2 of window 2 has neither hostname nor ip",
+        ),
     ):
         assert master.why(SCHEDULE, wrong) == why
         assert master.windows == [[M1]], "nothing of it was done"
@@ -74,7 +78,7 @@ def test_fail_to_unschedule_deactivated_machines(master: Master) -> None:
 def test_bring_down_machines(master: Master) -> None:
     assert master.down(M1, M2) == 400
     assert master.down() == 400
-    assert master.down({}) == 400
+    assert master.why(DOWN, [M1, {}]) == "machine 2 of the list has neither hostname nor ip"
     assert master.schedule(window(M1, M2)) == 200
     assert master.down(M1, user=SECOND) == 403
     assert master.down(M1) == 200
