@@ -1,5 +1,6 @@
 """Mesos' endpoints for maintenance, each also under `/1/`: same JSON, same codes, same order.
 
+But for 307: nobody serves them who is not the master.
 401 before all else, then 405, then what is wrong with the request, then 403 where it could be done
 but not by this user. On top, an `ETag` on the schedule, and 412 where `If-Match` names another.
 Where an occurrence of a weekly series goes, `Maintenance-Series` says that the series does not.

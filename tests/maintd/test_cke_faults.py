@@ -108,7 +108,8 @@ def test_a_new_entry_does_not_wait_for_the_next_round(cke: Cke) -> None:
     assert len(cke.agents.ran) == before + 1, "its health is asked for"
 
 
-def test_while_a_command_runs_everything_else_goes_on(cke: Cke) -> None:
+def test_while_a_command_runs_only_other_commands_of_that_agent_wait(cke: Cke) -> None:
+    """An incident is worked off; another entry waits, and its health is not even asked for."""
     cke.agents.slow["try-1"] = 10**7
     cke.add()
     cke.until(*BEGUN)
@@ -117,6 +118,10 @@ def test_while_a_command_runs_everything_else_goes_on(cke: Cke) -> None:
     cke.tick(times=6)
     assert [row["repair-status"] for row in cke.get("/1/status")] == ["completed"]
     assert [entry["status"] for entry in cke.entries] == ["processing", "queued"]
+    why = "its health is not asked for: the agent of n1 runs try-1 now"
+    assert f"queue entry {cke.entry['index']} (127.0.0.5): {why}" in cke.held
+    ran = [order.entry for _, _, order in cke.agents.ran.values()]
+    assert f"queue:{cke.entry['index']}:check" not in ran
 
 
 @pytest.mark.parametrize("enabled", [True, False], ids=["it backs off", "it is disabled"])

@@ -74,7 +74,7 @@ Of inverse offers:
     test_an_unrelated_edit_keeps_answers_and_a_changed_interval_does_not
   so does posting the same again
     test_a_repost_of_the_same_schedule_keeps_answers
-  a failover loses all answers
+  a restart loses all answers (a new master still has none of them)
     test_answers_survive_a_restart
   an unknown id kills the master, MESOS-7119
     test_accept_invalid_inverse_offer
@@ -224,7 +224,10 @@ def test_get_maintenance_status_and_start_and_stop(master: Master, before: str) 
     ],
 )
 def test_authorization(master: Master, action: tuple[str, str, object]) -> None:
-    """AuthorizationTest: one is allowed by name, everybody else is not."""
+    """AuthorizationTest: one is allowed by name, everybody else is not.
+
+    Of what is refused there, `machines=["yoda"]`, nothing is like ours: a user has no machines.
+    """
     method, path, body = action
     assert master.schedule(window(M1, M2)) == 200
     assert master.down(M2) == 200
