@@ -10,7 +10,7 @@ import pytest
 
 from .shipped import DIAGNOSE, ENVIRONMENT, REPAIR, Ran, Shipped, run_file
 
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: sudo make test")
 
 
 def command(*line: object) -> str:

@@ -33,7 +33,7 @@ def why_not(*programs: str) -> str:
     missing = [program for program in programs if not os.access(program, os.X_OK)]
     if missing:
         return f"needs Debian's package ganeti: {', '.join(missing)}"
-    return "" if os.getuid() == 0 else "Ganeti's daemons want root"
+    return "" if os.getuid() == 0 else "Ganeti's daemons need root: sudo make test"
 
 
 def lay_out(folder: str, address: str = CONFD_ADDRESS) -> dict[str, str]:
