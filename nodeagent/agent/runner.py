@@ -180,7 +180,8 @@ class Runner:
         wanted = self.settings.diagnose.commands
         for name in [name for name in self._tasks if name not in wanted]:
             self._tasks.pop(name).cancel()
-            self._told.pop(f"diagnose-unusable command={name}", None)
+            for trouble in ("unusable", "stderr"):
+                self._told.pop(f"diagnose-{trouble} command={name}", None)
         for name in [name for name in wanted if name not in self._tasks]:
             self._tasks[name] = asyncio.create_task(self._diagnose_for_ever(name))
 
@@ -211,7 +212,8 @@ class Runner:
         """Run one diagnose command and fold what it said into what we stand by."""
         wanted = self.settings.diagnose
         command = wanted.command(name)
-        that = await run_diagnose(self._commands, self.settings, name, self._owner)
+        hear = partial(self._hear, name)
+        that = await run_diagnose(self._commands, self.settings, name, self._owner, hear)
         self._runs["unusable" if isinstance(that, Unusable) else "usable"] += 1
         before = self._steadies.get(name, Steady())
         after = diagnose.stabilise(
@@ -229,6 +231,15 @@ class Runner:
             log.info("diagnose-changed command=%s %s=%s", name, word, after.current.need.wire)
         if replace(after, checked=None) != replace(before, checked=None):
             steady.store(self._steady_file, self._steadies)
+
+    def _hear(self, name: str, text: str) -> None:
+        """What a diagnose command has written on standard error; nearly all write nothing."""
+        event = f"diagnose-stderr command={name}"
+        if not text:
+            self._told.pop(event, None)
+        elif self._told.get(event) != text:
+            self._told[event] = text
+            log.info("%s text=%s", event, text)
 
     # The verbs.
 
@@ -334,9 +345,16 @@ class Runner:
 
 
 async def run_diagnose(
-    commands: Commands, settings: Settings, name: str, owner: whitelist.Owner
+    commands: Commands,
+    settings: Settings,
+    name: str,
+    owner: whitelist.Owner,
+    hear: Callable[[str], None] = lambda _: None,
 ) -> diagnose.Interpreted:
-    """Look up, run and interpret one diagnose command."""
+    """Look up, run and interpret one diagnose command.
+
+    `hear` is told what it wrote on standard error: the head, quoted, or "" if it wrote nothing.
+    """
     wanted = settings.diagnose
     command = wanted.command(name)
     found = whitelist.look_up(wanted.folder, name, owner=owner, link_folders=wanted.link_folders)
@@ -344,9 +362,9 @@ async def run_diagnose(
         return Unusable("refused", private=found.why)
     with found:
         ran = await commands.run(found, b"", _limits(command.limits))
-    if isinstance(ran, Finished) and ran.stderr:
+    if isinstance(ran, Finished):
         text = ran.stderr.decode("utf-8", "replace").strip()
-        log.info("diagnose-stderr command=%s text=%s", name, printable(text, 500))
+        hear(printable(text, 500) if text else "")
     reading = diagnose.Reading(command.drop, command.bucket, command.nagios, command.repair)
     return diagnose.interpret(ran, reading)
 

@@ -510,6 +510,28 @@ def test_a_command_whose_output_never_settles_is_said_once(
     story(place, tell)
 
 
+def test_what_a_command_writes_on_standard_error_is_said_once_until_it_changes(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "nodeagent.agent.runner")
+    words = place.folder / "words"
+    words.write_text("no battery\n")
+    place.command("diagnose", "check", f"{OK}cat {words} >&2\n")
+    every(place, "1h")
+
+    async def tell(runner: Runner, link: Link) -> None:
+        while not (await link.ask({"verb": "health"}))["runs"]:
+            await asyncio.sleep(0.05)
+        for written in ("no battery\n", "no fan\n", "no fan\n", "", "no fan\n"):
+            words.write_text(written)
+            await runner.diagnose("check")
+        said = [r.getMessage() for r in caplog.records if "diagnose-stderr" in r.getMessage()]
+        texts = [text.removeprefix("diagnose-stderr command=check text=") for text in said]
+        assert texts == ['"no battery"', '"no fan"', '"no fan"']
+
+    story(place, tell)
+
+
 # Orders.
 
 FIX = """#!/bin/sh
