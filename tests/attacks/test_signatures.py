@@ -21,11 +21,17 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 
 from nodeagent.errors import MessageError
 from nodeagent.protocol import envelope
@@ -33,7 +39,7 @@ from nodeagent.protocol.envelope import Key, Least, Purpose, confd_hmac, seal, u
 from nodeagent.protocol.look import Distrusted, Expected, Look, Seen, judge_answer
 from nodeagent.protocol.messages import Order, Progress, Receipt, Report, digest
 from nodeagent.protocol.order import order_bytes, seal_order
-from nodeagent.protocol.signature import sign
+from nodeagent.protocol.signature import sign, verify
 from nodeagent.web.client import Answered, fetch
 from nodeagent.web.tls import untrusting_tls
 from tests.agent.place import CLUSTER, NODE, client_pem
@@ -546,8 +552,12 @@ def test_s13_a_candidate_just_demoted_orders_nothing_any_more(live: Agent) -> No
     try:
         live.place.ssconf(file, "")
         assert live.post("/1/order", sealed(live, order)).status == 403
-        live.place.ssconf(file, lines.replace(":", "").lower())
-        assert live.post("/1/order", sealed(live, order)).status == 403
+        uuid, _, known = lines.partition("=")
+        for otherwise in (known.lower(), known.replace(":", ""), known.title()):
+            assert otherwise != known
+            live.place.ssconf(file, f"{uuid}={otherwise}")
+            answer = live.post("/1/order", sealed(live, order))
+            assert answer.status == 403, "Ganeti writes digests in one way only"
     finally:
         live.place.ssconf(file, lines)
     carried_out(live, sealed(live, order), order)
@@ -584,6 +594,40 @@ def test_s13_h07_a_version_1_certificate_as_ganeti_makes_them_is_accepted(live: 
     order = order_for(live.place.uuid)
     try:
         carried_out(live, sealed(live, order, Path(key).read_bytes() + made), order)
+    finally:
+        live.place.ssconf("master_candidates_certs", old)
+
+
+def dated_pem(begins: datetime, ends: datetime) -> tuple[bytes, str]:
+    """A key with a certificate for that time, and its digest."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "ganeti.example.com")])
+    builder = x509.CertificateBuilder().subject_name(name).issuer_name(name)
+    builder = builder.public_key(key.public_key()).serial_number(1)
+    made = builder.not_valid_before(begins).not_valid_after(ends).sign(key, hashes.SHA256())
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    pem = private + made.public_bytes(Encoding.PEM)
+    return pem, verify(*sign(pem, b""), b"")
+
+
+@pytest.mark.parametrize("from_now", [(-730, -365), (1, 365)], ids=["expired", "not valid yet"])
+def test_s13_h07_a_listed_certificate_counts_whatever_its_dates(
+    live: Agent, from_now: tuple[int, int]
+) -> None:
+    """Trust is in the list that the master writes: whoever is to order no more is taken off it.
+
+    Ganeti's own nodes verify each other's client certificates by their digests in the same way,
+    and nobody should lose repairs on the day when a certificate runs out.
+    """
+    begins, ends = (datetime.now(UTC) + timedelta(days=days) for days in from_now)
+    pem, known = dated_pem(begins, ends)
+    old = f"{live.place.uuid}={live.place.master_digest}\n"
+    order = order_for(live.place.uuid)
+    raw = sealed(live, order, pem)
+    assert live.post("/1/order", raw).status == 403, "it is not listed"
+    live.place.ssconf("master_candidates_certs", f"{old}{uuid4()}={known}\n")
+    try:
+        carried_out(live, raw, order)
     finally:
         live.place.ssconf("master_candidates_certs", old)
 
