@@ -7,7 +7,7 @@ are shown here in short through the real modules, and at length in tests/attacks
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
@@ -24,12 +24,14 @@ from nodeagent.cluster.backend import Submission
 from nodeagent.cluster.ganeti import opcodes
 from nodeagent.errors import ConfigError, NotMaster, Unavailable
 from nodeagent.maintd import failpoint
+from nodeagent.maintd.adviser import Adviser
 from nodeagent.maintd.daemon import Maintd
 from nodeagent.maintd.incidents import TAG_SHOWS
 from nodeagent.maintd.order import _OUTCOMES
 from nodeagent.maintd.poll import PollSettings, poll, understand
 from nodeagent.maintd.settings import parse
-from nodeagent.model.action import Drain, MovePrimary, MoveSecondary
+from nodeagent.model.action import Drain, MovePrimary, MoveSecondary, Retag, move_of
+from nodeagent.model.balance import Advice, Shift, Spot
 from nodeagent.model.diagnosis import Diagnosis, Unusable
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Outcome, Policy
@@ -252,27 +254,63 @@ def test_fault_10_nothing_is_moved_to_a_node_that_is_no_better(state: str) -> No
     assert "i1 cannot move: its mirror, n4" in held(rig)
 
 
-def test_fault_11_an_instance_that_is_being_migrated_is_not_failed_over_too() -> None:
-    """Auto-repair is not built: until it is, nothing else of ours moves instances."""
-    rig = broken()
-    for name in ("i1", "i2"):
-        tags = frozenset({"ganeti:watcher:autorepair:failover"})
-        rig.cluster.put(replace(rig.cluster.instances[name], tags=tags))
-    rig.settle()
-    moves = [j.action for j in rig.cluster.jobs.values() if isinstance(j.action, MovePrimary)]
+@pytest.mark.parametrize(
+    ("mode", "alone"), [("off", []), ("compatible", [False, False]), ("safe", [True, True])]
+)
+def test_fault_11_what_an_incident_migrates_auto_repair_does_not_fail_over(
+    mode: str, alone: list[bool]
+) -> None:
+    """harep fails over what is on a drained node, and a node that is emptied is drained."""
+
+    def moved(said: Diagnosis) -> tuple[Rig, list[MovePrimary]]:
+        rig = broken(said, replace(QUICK, autorepair=mode, moves=1, settle=30_000))
+        rig.cluster.put(replace(rig.cluster.nodes["n3"], drained=True, candidate=False))
+        rig.cluster.takes = lambda _: 25.0
+        for name in ("i1", "i2"):
+            tags = frozenset({"ganeti:watcher:autorepair:failover"})
+            rig.cluster.put(replace(rig.cluster.instances[name], tags=tags))
+        rig.settle()
+        moves = [move_of(job.action) for job in rig.cluster.jobs.values()]
+        return rig, [move for move in moves if isinstance(move, MovePrimary)]
+
+    _, moves = moved(OK)
+    assert [move.live for move in moves] == alone, "where no incident is, it acts or is off"
+    rig, moves = moved(EVACUATE)
     assert sorted((m.instance, m.live) for m in moves) == [("i1", True), ("i2", True)]
-
-
-def test_fault_12_whatever_is_done_serves_an_incident_of_that_node() -> None:
-    """Balancing is not built: until it is, nothing touches nodes that incidents do not use."""
-    rig = broken()
-    rig.cluster.put(Instance("lonely", "n6", "n1", memory=10_000, disk=1))
-    rig.settle()
     identity = rig.incident("n3").id
-    for job in rig.cluster.jobs.values():
-        assert job.reason.startswith(f"{identity}:")
-        assert "n3" in (getattr(job.action, "node", ""), getattr(job.action, "name", ""))
-    assert rig.cluster.instances["lonely"].primary == "n6"
+    assert all(job.reason.startswith(f"{identity}:") for job in rig.cluster.jobs.values())
+
+
+@pytest.mark.parametrize(
+    ("who", "why"),
+    [("auto-repair", "n3 is claimed by auto-repair"), ("incident", "n2 is to be emptied")],
+)
+def test_fault_12_balancing_waits_for_the_nodes_that_others_have_taken(who: str, why: str) -> None:
+    """i1 is brought from n2 to n3, where balancing would make the mirror of i2."""
+    policy = replace(QUICK, autorepair="safe", balance=True, balance_settle=0)
+    rig = Rig(fleet(), mirrored(("n2", "n3"), ("n4", "n6")), policy)
+    rig.cluster.takes = lambda _: 25.0
+    if who == "incident":
+        rig.agents.says["n2"] = EVACUATE
+    else:
+        tags = frozenset({"ganeti:watcher:autorepair:failover"})
+        rig.cluster.put(replace(rig.cluster.instances["i1"], tags=tags))
+        rig.cluster.put(replace(rig.cluster.nodes["n2"], offline=True, candidate=False))
+    shift = Shift("i2", Spot("n4", "n6"), Spot("n4", "n3"), 1.0)
+
+    def advice(_: Adviser) -> Mapping[str, Advice]:
+        return {"default": Advice("default", rig.now(), 2.0, 1.0, (shift,))}
+
+    with patch.object(Adviser, "advice", advice):
+        done = rig.tick()
+        assert rig.cluster.jobs
+        assert f"group default is not balanced: {why}" in done.decision.held[-1].reason
+        rig.settle()
+    *before, last = rig.cluster.jobs.values()
+    assert last.action == MoveSecondary("i2", "n6", "n3")
+    taking = [job for job in before if not isinstance(job.action, Retag)]
+    assert MovePrimary in {type(move_of(job.action)) for job in taking}
+    assert max(job.ends for job in taking) <= last.born
 
 
 def test_fault_13_what_a_node_does_not_say_of_its_load_kills_no_round() -> None:
