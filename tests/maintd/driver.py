@@ -97,8 +97,8 @@ class Lasting:
         for _ in range(rounds):
             self.rig.tick()
             self.save()
-            incidents = self.rig.ledger.incidents
-            if self.mended and not incidents:
+            incidents, tags = self.rig.ledger.incidents, self.rig.cluster.nodes[SICK].tags
+            if self.mended and not (incidents or tags or self.rig.ledger.intents):
                 return
             if incidents and incidents[-1].status is Status.COMPLETED and incidents[-1].tag_seen:
                 self.rig.cluster.untag(SICK, incidents[-1].tag)
