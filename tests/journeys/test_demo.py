@@ -1,5 +1,6 @@
 """`make demo` is the whole loop with another backend; it must keep its promises."""
 
+import os
 import re
 import shlex
 import signal
@@ -38,7 +39,12 @@ def test_the_demo_closes_the_loop_in_under_thirty_seconds() -> None:
     assert re.findall(r"node5  (noted|pending|completed) ", done.stdout) == story
     assert "node5               order node5.demo.example to run reseat-disk\n" in done.stdout
     assert re.search(r"node3 +offline +- +maintd:repairready:[0-9a-f-]{36}$", done.stdout, re.M)
-    assert seconds(done) < 30 or seconds(demonstrated()) < 30, "one of two on a busy machine"
+    assert seconds(done) < (60 if is_busy() else 30)
+
+
+def is_busy() -> bool:
+    """Whether others have had the processors meanwhile: CI tries much at once."""
+    return os.getloadavg()[0] > (os.cpu_count() or 1)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
