@@ -5,6 +5,10 @@ ledger alone: windows and series, the repair queue, lists of moves. On a node th
 master once more they may long be done, or canceled elsewhere; so nothing is begun for them until
 somebody has looked. That another was at work is known by a mark beside the ledger, made where
 maintd finds that it is not the master, and by jobs that are newer than the ledger.
+
+Of the repair queue the switches, limits and attempts are in the ledger, too: what was switched
+off at night must not begin again by itself on a new master. So where procedures are configured,
+all this holds for a ledger without any plans, and for a new one, as well.
 """
 
 import os
@@ -14,7 +18,9 @@ from datetime import UTC, datetime
 from nodeagent.model.ledger import Ledger
 
 _MARK = "away"
-_LOOK = "look at gnt-maint window list, queue list and balance, then gnt-maint resume --ledger"
+_TRUST = "then gnt-maint resume --ledger"
+_LOOK = f"look at gnt-maint window list, queue list and balance, {_TRUST}"
+_LOOK_AT_SWITCHES = f"look at gnt-maint queue list, auto-repair show and constraints show, {_TRUST}"
 
 
 def mark(folder: str) -> None:
@@ -41,12 +47,13 @@ def unmark(folder: str) -> None:
         os.unlink(f"{folder}/{_MARK}")
 
 
-def since(ledger: Ledger, marked: int, newest: int, now: int) -> int:
+def since(ledger: Ledger, marked: int, newest: int, now: int, *, repairs: bool) -> int:
     """Since when what is planned in the ledger may be out of date, unix ms; 0 if it is not.
 
-    `newest` is the newest number that any of maintd's jobs has.
+    `newest` is the newest number that any of maintd's jobs has; `repairs`: whether there are
+    procedures, so that machines are repaired that nobody has planned to.
     """
-    if ledger.away or not has_plans(ledger):
+    if ledger.away or not (repairs or has_plans(ledger)):
         return ledger.away
     if marked:
         return marked
@@ -69,7 +76,8 @@ def doubt(ledger: Ledger) -> str | None:
     if not ledger.away:
         return None
     at = datetime.fromtimestamp(ledger.away / 1000, UTC)
-    return (
-        f"since {at:%Y-%m-%d %H:%M} UTC another node was the master: windows, repair queue and"
-        f" lists of moves may be out of date: {_LOOK}"
-    )
+    since = f"since {at:%Y-%m-%d %H:%M} UTC another node was the master"
+    if not has_plans(ledger):
+        what = "what was switched off, limited or tried in the repair queue is not known here"
+        return f"{since}, or the ledger was lost: {what}: {_LOOK_AT_SWITCHES}"
+    return f"{since}: windows, repair queue and lists of moves may be out of date: {_LOOK}"

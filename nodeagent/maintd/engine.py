@@ -227,7 +227,8 @@ class Engine:
             snapshot = await asyncio.to_thread(self._cluster.snapshot)
             trails = await asyncio.to_thread(self._cluster.trails)
             marked = self.conduct.away()
-            recovered = recover(loaded, trails, snapshot, self._now(), marked)
+            repairs = bool(self.policy.procedures.repair_procedures)
+            recovered = recover(loaded, trails, snapshot, self._now(), marked, repairs=repairs)
             if recovered != loaded and not self.conduct.dry:
                 self._store.save(recovered)
             if marked and not self.conduct.dry:

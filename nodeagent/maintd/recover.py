@@ -47,7 +47,13 @@ _ENDED = {
 
 
 def recover(
-    ledger: Ledger, trails: Sequence[Trail], snapshot: Snapshot, now: int, marked: int = 0
+    ledger: Ledger,
+    trails: Sequence[Trail],
+    snapshot: Snapshot,
+    now: int,
+    marked: int = 0,
+    *,
+    repairs: bool = False,
 ) -> Ledger:
     """The ledger with everything in it that Ganeti knows better.
 
@@ -57,7 +63,8 @@ def recover(
     not know are taken up: running ones as intents, failed ones as the failure they are. Of an
     incident it does not know, and whose intents it has numbered itself, the ledger has seen the
     end. Intents are never numbered as any that was there before. `marked` is since when (unix ms)
-    this was not the master for a while, 0 if it always was.
+    this was not the master for a while, 0 if it always was; `repairs`, whether machines are
+    repaired by the repair queue.
     """
     incidents = {incident.id: incident for incident in ledger.incidents}
     nodes = {node.name: node for node in snapshot.nodes.values()}
@@ -94,7 +101,7 @@ def recover(
         ran=recalled(ledger, trails, snapshot, now),
         shifted=moved,
         halts=halts,
-        away=away.since(ledger, marked, _newest_of_others(trails), now),
+        away=away.since(ledger, marked, _newest_of_others(trails), now, repairs=repairs),
     )
 
 

@@ -11,10 +11,12 @@ from nodeagent.maintd.metrics import kind_of
 from nodeagent.model.balance import Agenda, Shift, Spot
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Held, Ledger
-from nodeagent.model.queue import Entry, EntryStatus, Queue, StepStatus
+from nodeagent.model.queue import Entry, EntryStatus, Queue, SetQueue, StepStatus
 from nodeagent.model.series import Series, Weekly
 from nodeagent.model.window import Machine, Mode, Schedule, Scheduled, Unavailability, Window
 from nodeagent.model.wish import BringUp, TrustLedger
+from nodeagent.store.sqlite import MEMORY, SqliteStore
+from tests.maintd.rig import QUICK
 from tests.maintd.test_owners import HOUR, TWO, WATCHES, Shared, policy
 from tests.maintd.test_recur import AHEAD, SUNDAYS, add, at
 from tests.maintd.test_recur import rig as weekly
@@ -139,13 +141,42 @@ def test_a_list_of_moves_waits(folder: Path) -> None:
 
 
 def test_without_plans_nothing_waits(folder: Path) -> None:
-    rig = Shared(policy(WATCHES))
+    rig = Shared(QUICK)
     rig.agents.says["n5"] = EVACUATE
     rig.tick()
     come_back(rig, folder)
     rig.tick()
     assert (rig.ledger.away, away.marked(str(folder))) == (0, 0)
     assert rig.ask(TrustLedger()) == "nothing of what is planned waits for that"
+
+
+def test_what_was_switched_off_stays_off_on_a_new_master(folder: Path) -> None:
+    """Its own ledger has the switches as they are at the very first; nothing is begun by them."""
+    rig = Shared(policy(WATCHES))
+    rig.agents.says["n5"] = EVACUATE
+    rig.until_true(lambda: rig.status("n5") is Status.COMPLETED)
+    assert rig.ask(SetQueue(enabled=False)) == ""
+    rig.store = SqliteStore(MEMORY)  # that of another node
+    again(rig, folder)
+    rig.tick()
+    assert (
+        "another node was the master, or the ledger was lost: what was switched off" in rig.held()
+    )
+    rig.add()
+    for _ in range(10):
+        rig.tick(60)
+    assert WHY in rig.held()
+    assert rig.commands() == []
+    assert rig.ask(TrustLedger()) == ""
+    rig.until_true(lambda: rig.commands() != [])
+
+
+def test_the_first_master_of_all_repairs_at_once(folder: Path) -> None:
+    rig = Shared(policy(WATCHES))
+    again(rig, folder)
+    rig.add()
+    rig.until_true(lambda: rig.commands() != [])
+    assert not rig.ledger.away
 
 
 def test_jobs_that_are_newer_than_the_ledger_tell_it_too(folder: Path) -> None:
@@ -212,10 +243,15 @@ def test_each_kind_of_plan_may_be_out_of_date() -> None:
         Ledger(queue=Queue((replace(over, drained=True),))),
         Ledger(agenda=(Agenda("g", "root", 0),)),
     ):
-        assert away.since(planned, 5, 0, 9) == 5, planned
-        assert away.since(planned, 0, 1, 9) == 9
-        assert away.since(planned, 0, 0, 9) == 0, "no job is newer than the ledger"
-    assert away.since(Ledger(queue=Queue((over,))), 5, 1, 9) == 0
+        for repairs in (False, True):
+            assert away.since(planned, 5, 0, 9, repairs=repairs) == 5, planned
+            assert away.since(planned, 0, 1, 9, repairs=repairs) == 9
+            assert away.since(planned, 0, 0, 9, repairs=repairs) == 0, "no job is newer"
+    without = Ledger(queue=Queue((over,)))
+    assert away.since(without, 5, 1, 9, repairs=False) == 0
+    assert away.since(without, 5, 1, 9, repairs=True) == 5
+    assert away.since(without, 0, 1, 9, repairs=True) == 9
+    assert away.since(without, 0, 0, 9, repairs=True) == 0
 
 
 def test_the_reason_has_a_kind_of_its_own() -> None:
