@@ -2,8 +2,9 @@
 
 An ordinary user of Debian 13 has the umask 002. `--every N` keeps one in N of the tests marked
 `oracle` or `thorough`, and of those that are made of one function MANY times or more; `--part N`
-one in N of all that are left. In CI hypothesis tries the same examples every time: whoever lands a
-change is not stopped by a fault that was there before.
+one in N of all that are left, and those marked `user`, which run nowhere else in CI. Hypothesis
+tries the same examples every time there: whoever lands a change is not stopped by a fault that
+was there before.
 """
 
 import os
@@ -38,7 +39,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     ]
     left_out = set(many) - set(many[:: config.getoption("--every")])
     rest = [item for item in items if item not in left_out]
-    left_out.update(set(rest) - set(rest[:: config.getoption("--part")]))
+    anywhere = [item for item in rest if not item.get_closest_marker("user")]
+    left_out.update(set(anywhere) - set(anywhere[:: config.getoption("--part")]))
     if left_out:
         config.hook.pytest_deselected(items=[item for item in items if item in left_out])
         items[:] = [item for item in items if item not in left_out]
