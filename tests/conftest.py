@@ -39,8 +39,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     ]
     left_out = set(many) - set(many[:: config.getoption("--every")])
     rest = [item for item in items if item not in left_out]
-    anywhere = [item for item in rest if not item.get_closest_marker("user")]
-    left_out.update(set(anywhere) - set(anywhere[:: config.getoption("--part")]))
+    others = set(rest) - set(rest[:: config.getoption("--part")])
+    left_out.update(item for item in others if not item.get_closest_marker("user"))
     if left_out:
         config.hook.pytest_deselected(items=[item for item in items if item in left_out])
         items[:] = [item for item in items if item not in left_out]
