@@ -504,7 +504,7 @@ def test_a_runner_killed_in_mid_repair_never_runs_it_again(place: Place) -> None
     try:
         agent.until_reports("live-repair")
         assert post() == 202
-        while not stdin.exists():
+        while not (stdin.exists() and stdin.read_text()):
             time.sleep(0.02)
         spawned = [p for p in by_name(agent.process.pid, "") if p]
         for pid in [agent.process.pid, *children(agent.process.pid)]:
