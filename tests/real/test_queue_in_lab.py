@@ -274,7 +274,7 @@ def test_after_the_ledger_is_lost_nothing_is_repaired_until_somebody_has_looked(
     queue(system, "disable")
     queue(system, "add", "unreachable", "r640", "node2.gnt.test")
     system.stop_maintd("KILL")
-    system.shell("node1", "rm -f /var/lib/maintd/ledger*; touch /run/go")
+    system.shell("node1", "rm -f /var/lib/maintd/ledger* /run/ran-*; touch /run/go")
     system.start_maintd()
     system.until_it_answers()
     assert "or the ledger was lost: what was switched off" in system.ask("held").stdout
