@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,27 @@ def test_a_damaged_baseline_is_named(shipped: Shipped, damage: str) -> None:
     look(shipped)
     baseline(shipped).write_text(damage)
     assert "edac.json is damaged, remove it" in look(shipped).complaint
+
+
+def unwritable(shipped: Shipped) -> None:
+    baseline(shipped).parent.parent.mkdir()
+    baseline(shipped).parent.write_text("a file where the folder would be")
+
+
+def damaged(shipped: Shipped) -> None:
+    baseline(shipped).parent.mkdir(parents=True)
+    baseline(shipped).write_text("{}")
+
+
+@pytest.mark.parametrize("spoil", [unwritable, damaged])
+def test_an_uncorrected_error_needs_no_baseline(
+    shipped: Shipped, spoil: Callable[[Shipped], None]
+) -> None:
+    spoil(shipped)
+    assert look(shipped, ce=5000).complaint.startswith("edac: ")
+    ran = look(shipped, ce=5000, ue=1)
+    assert ran.need == "evacuate"
+    assert ran.faults == [FIRST | {"errors": "uncorrected"}]
 
 
 def test_no_controllers(shipped: Shipped) -> None:

@@ -196,6 +196,8 @@ def test_a_damaged_baseline_is_named(shipped: Shipped, damage: str) -> None:
     baseline(shipped).parent.mkdir(parents=True)
     baseline(shipped).write_text(damage)
     assert "kernel.json is damaged, remove it" in look(shipped, {}).complaint
+    assert "kernel.json is damaged, remove it" in look(shipped, HUNG).complaint
+    assert look(shipped, OOPS).faults == ["oops_count"]  # which cannot have been accepted
 
 
 def test_the_baseline_is_json_an_administrator_can_read(shipped: Shipped) -> None:
