@@ -117,6 +117,38 @@ def test_the_holder_of_a_node_address_counts(shipped: Shipped, which: str) -> No
     assert ran.faults == [{"interface": "eth3", "fault": "cut"}]
 
 
+UP: Files = {"eth3/carrier": "1\n"}
+PRIMARY = "n1.example.com 192.0.2.6\nn2.example.com 192.0.2.7\n"
+
+
+@pytest.mark.parametrize(
+    ("secondary", "absent"),
+    [
+        pytest.param("n2.example.com 198.51.100.7\n", ["198.51.100.7"], id="its card has gone"),
+        pytest.param("n2.example.com 192.0.2.7\n", [], id="it has none of its own"),
+        pytest.param(
+            "n2.example.com FE80:0::1\n", [], id="the same address, written in another way"
+        ),
+        pytest.param("n1.example.com 198.51.100.7\n", [], id="another node's"),
+        pytest.param("n2.example.org 198.51.100.7\n", [], id="two nodes with our name"),
+    ],
+)
+def test_an_address_of_this_node_on_no_interface(
+    shipped: Shipped, secondary: str, absent: list[str]
+) -> None:
+    lists: Files = {"ssconf_node_primary_ips": PRIMARY, "ssconf_node_secondary_ips": secondary}
+    shipped.tree(lists, under="ganeti")
+    ran = look(shipped, UP, NODE="n2")
+    assert ran.need == ("evacuate" if absent else "Ok")
+    assert ran.faults == [{"address": address, "fault": "absent"} for address in absent]
+
+
+@pytest.mark.parametrize("node", ["n3", "n1"], ids=["not in the list", "has no address of it"])
+def test_who_may_be_another_node_has_lost_nothing(shipped: Shipped, node: str) -> None:
+    shipped.tree({"ssconf_node_primary_ips": PRIMARY}, under="ganeti")
+    assert look(shipped, UP, NODE=node).diagnosis == OK
+
+
 def test_an_ignored_interface(shipped: Shipped) -> None:
     assert look(shipped, {"eth2/carrier": "0\n"}, IGNORED=("eth2",)).diagnosis == OK
 
