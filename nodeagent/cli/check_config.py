@@ -3,11 +3,11 @@
 import os
 import pwd
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 import click
 
 from nodeagent.cli.terminal import die
+from nodeagent.cli.usage import as_user
 from nodeagent.errors import ConfigError, NodeAgentError
 from nodeagent.protocol.canonical import printable
 from nodeagent.settings import Settings, load
@@ -50,26 +50,11 @@ def _judge_for_front(config: str, user: str) -> None:
         return
     if os.geteuid() != 0:
         return  # nobody else can try it
-    with _as_user(entry):
+    with as_user(entry):
         try:
             load(config, owner=entry.pw_uid)
         except ConfigError as error:
             raise ConfigError(f"the front, as user {user}, cannot start: {error}") from None
-
-
-@contextmanager
-def _as_user(entry: pwd.struct_passwd) -> Iterator[None]:
-    """Have this process look at files as that user does; it must be root's."""
-    groups, gid = os.getgroups(), os.getegid()
-    os.setgroups(os.getgrouplist(entry.pw_name, entry.pw_gid))
-    os.setegid(entry.pw_gid)
-    os.seteuid(entry.pw_uid)
-    try:
-        yield
-    finally:
-        os.seteuid(0)
-        os.setegid(gid)
-        os.setgroups(groups)
 
 
 def _will_not_run(settings: Settings) -> Iterator[str]:

@@ -16,6 +16,7 @@ import click
 
 from nodeagent import service
 from nodeagent.cli import usage
+from nodeagent.cli.maintd_check import check_config
 from nodeagent.cluster.backend import Cluster
 from nodeagent.cluster.ganeti.backend import GanetiCluster
 from nodeagent.cluster.ganeti.mastership import Mastership
@@ -27,7 +28,7 @@ from nodeagent.maintd.api import Api
 from nodeagent.maintd.daemon import Maintd
 from nodeagent.maintd.engine import Conduct, Engine
 from nodeagent.maintd.inventory import Inventory
-from nodeagent.maintd.listen import listening, public_tls
+from nodeagent.maintd.listen import listening
 from nodeagent.maintd.measure import Measuring
 from nodeagent.maintd.order import Orders
 from nodeagent.maintd.poll import poll, remember
@@ -55,18 +56,7 @@ cli = usage.head(
 )
 
 
-@cli.command("check-config")
-@click.pass_obj
-def check_config(config: str) -> None:
-    """Say what is wrong with the settings, or `ok`."""
-    try:
-        http = load(config, owner=os.geteuid()).http
-        if http.tls and not http.plain:
-            public_tls(http.tls)
-    except NodeAgentError as error:
-        _die(error)
-    there = "ok" if os.path.exists(config) else "ok: there is none, so the defaults hold"
-    click.echo(f"{config}: {there}")
+cli.add_command(check_config)
 
 
 @cli.command("check-master")

@@ -2,7 +2,10 @@
 
 import errno
 import os
+import pwd
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import click
@@ -98,6 +101,21 @@ def named_file(context: click.Context, config: str) -> str:
     except (OSError, ValueError):
         pass
     return config
+
+
+@contextmanager
+def as_user(entry: pwd.struct_passwd) -> Iterator[None]:
+    """Have this process look at files as that user does; it must be root's."""
+    groups, gid = os.getgroups(), os.getegid()
+    os.setgroups(os.getgrouplist(entry.pw_name, entry.pw_gid))
+    os.setegid(entry.pw_gid)
+    os.seteuid(entry.pw_uid)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+        os.setegid(gid)
+        os.setgroups(groups)
 
 
 def run(cli: click.Group, name: str) -> NoReturn:

@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from nodeagent.cli import maintd as command
+from nodeagent.cli import maintd_check
 from nodeagent.errors import ConfigError, Unavailable
 from nodeagent.maintd.listen import listening
 from nodeagent.maintd.settings import HttpSettings, MaintdSettings, Settings
@@ -64,7 +65,10 @@ def test_a_certificate_that_is_none(tmp_path: Path, content: bytes | None) -> No
         asyncio.run(run())
 
 
-def test_a_certificate_that_is_none_is_found_by_check_config() -> None:
+def test_a_certificate_that_is_none_is_found_by_check_config(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(maintd_check, "USER", "nobody.here")
     with safe_folder() as folder:
         config, pem = folder / "maintd.toml", folder / "pem"
         for plain, raw, code in (("false", b"no", 78), ("true", b"no", 0), ("false", PEM, 0)):

@@ -1,0 +1,88 @@
+"""`maintd check-config` by root: what the daemon's user may not read is found before it starts."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from nodeagent.cli import maintd_check
+from nodeagent.cli.maintd import cli
+from nodeagent.web.tls import make_certificate
+from tests.agent.place import safe_folder
+
+pytestmark = pytest.mark.skipif(
+    os.getuid() != 0, reason="only root can try it as another user: sudo make test"
+)
+PEM = make_certificate()
+URL = "https://192.0.2.1/"
+NAMED = {
+    "sabakan.token": f'[sabakan]\nurl = "{URL}"\ntoken = "FILE"\n',
+    "sabakan.ca": f'[sabakan]\nurl = "{URL}"\nca = "FILE"\n',
+    "owners.webhooks[0].secret": f'[[owners.webhooks]]\nurl = "{URL}"\nsecret = "FILE"\n',
+    "owners.webhooks[0].ca": f'[[owners.webhooks]]\nurl = "{URL}"\nca = "FILE"\n',
+    "http.users": '[http]\nusers = "FILE"\n',
+    "http.tls": '[http]\ntls = "FILE"\n',
+    "maintd.key": '[maintd]\nkey = "FILE"\n',
+    "maintd.certificate": '[maintd]\ncertificate = "FILE"\n',
+    "cluster.password": (
+        '[cluster]\nbackend = "rapi"\nuser = "us"\npassword = "FILE"\nca = "/dev/null"\n'
+    ),
+}
+
+
+@pytest.fixture
+def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setattr(maintd_check, "USER", "nobody")
+    with safe_folder() as folder:
+        folder.chmod(0o755)
+        (folder / "maintd.conf.d").mkdir(mode=0o755)
+        for name in ("maintd.toml", "maintd.conf.d/10.toml"):
+            (folder / name).touch(mode=0o644)
+        yield folder
+
+
+def check(folder: Path) -> tuple[int, str]:
+    done = CliRunner().invoke(cli, ["-c", str(folder / "maintd.toml"), "check-config"])
+    assert os.geteuid() == 0
+    return done.exit_code, done.output
+
+
+@pytest.mark.parametrize(
+    ("name", "mode"),
+    [("maintd.toml", 0o600), ("maintd.conf.d", 0o700), ("maintd.conf.d/10.toml", 0o640)],
+)
+def test_settings_that_the_daemon_may_not_read(folder: Path, name: str, mode: int) -> None:
+    assert check(folder) == (0, f"{folder}/maintd.toml: ok\n")
+    (folder / name).chmod(mode)
+    place = f"folder {folder / name}" if (folder / name).is_dir() else f"{folder / name}"
+    said = f"maintd: the daemon, as user nobody, would say: {place}: Permission denied\n"
+    assert check(folder) == (78, said)
+
+
+@pytest.mark.parametrize("key", NAMED)
+def test_what_they_name_and_the_daemon_may_not_read(folder: Path, key: str) -> None:
+    file = folder / "file"
+    file.write_bytes(PEM if key == "http.tls" else b"secret\n")
+    (folder / "maintd.toml").write_text(NAMED[key].replace("FILE", str(file)))
+    file.chmod(0o600)
+    said = f"maintd: the daemon, as user nobody, would say: {key} {file}: Permission denied\n"
+    assert check(folder) == (78, said)
+    file.chmod(0o640)
+    os.chown(file, 0, 65534)
+    assert check(folder) == (0, f"{folder}/maintd.toml: ok\n")
+
+
+def test_what_systemd_reads_for_the_daemon_need_not_be_there(folder: Path) -> None:
+    file = "/run/credentials/maintd.service/nothing-of-ours"
+    (folder / "maintd.toml").write_text(NAMED["cluster.password"].replace("FILE", file))
+    assert check(folder)[0] == 0
+
+
+def test_where_there_is_no_such_user_nobody_is_tried(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(maintd_check, "USER", "nobody.here")
+    (folder / "maintd.toml").chmod(0o600)
+    assert check(folder)[0] == 0
