@@ -6,6 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+TOP = Path(__file__).resolve().parents[2]
+DOCS = TOP / "docs"
+SETTINGS = [TOP / "packaging" / name for name in ("maintd.toml", "maintd.users")]
 WHITELISTS = ("/etc/ganeti/node-diagnose-commands", "/etc/ganeti/node-repair-commands")
 
 
@@ -92,3 +95,16 @@ def test_shipped_commands_may_run(debs: Sequence[Path]) -> None:
     commands = [e for e in in_debs(debs) if re.search(r"/lib/nodeagent/node-\w+-commands/", e.path)]
     assert len(commands) >= 10
     assert {e.mode for e in commands} == {"-rwxr-xr-x"}
+
+
+def test_the_pages_are_there_with_all_that_they_link(
+    debs: Sequence[Path], rpms: Sequence[Path]
+) -> None:
+    pages = "/usr/share/doc/nodeagent"
+    linked = set(re.findall(rf"{pages}/\S+?\.md", "".join(map(Path.read_text, SETTINGS))))
+    for page in DOCS.glob("*.md"):
+        linked |= {
+            f"{pages}/{link}" for link in re.findall(r"\]\(([a-z][a-z0-9/.-]+)", page.read_text())
+        }
+    for entries in (in_debs(debs), in_rpms(rpms)):
+        assert linked - {entry.path for entry in entries} == set()
