@@ -109,10 +109,10 @@ def in_any_group(
     return Settled(best[3], said, best[2])
 
 
-def second_node(site: Site, instance: int, terms: Terms) -> Selection | str:
+def second_node(site: Site, instance: int, terms: Terms, *, hail: bool) -> Selection | str:
     """The best secondary node for an instance that has none and is to be mirrored.
 
-    Those that are offline are not left out: what they say of themselves decides.
+    `hail` leaves in those that are offline: what they say of themselves decides.
     """
     layout = site.layout
     at = layout.places[instance]
@@ -125,8 +125,12 @@ def second_node(site: Site, instance: int, terms: Terms) -> Selection | str:
     others = [
         node
         for node in without.layout.group_nodes()
-        if node is not here and site.cluster.nodes[node.host.index].group == group
+        if node is not here
+        and site.cluster.nodes[node.host.index].group == group
+        and (hail or not node.host.offline)
     ]
+    if not hail and not others:
+        return "Not enough online nodes"
     newcomer = Newcomer(mirrored, site.disks[instance], (), 2)
     policy, exclusive = site.policy(at.primary), here.host.exclusive
     if why := violation(mirrored, newcomer.disks, policy, exclusive=exclusive):

@@ -6,7 +6,8 @@ Where hail is wrong we are not, unless `hail` asks for its very answer:
 - with a group named, later instances see the earlier ones;
 - an instance that has no place is listed as failed, by its name, and the others are placed;
 - several new instances are also tried largest first, if that places more of them or costs less;
-- a group given by its UUID is looked at before the metric is chosen, as if given by its name.
+- a group given by its UUID is looked at before the metric is chosen, as if given by its name;
+- no instance fails over to a node that is drained, nor is mirrored there.
 """
 
 from collections.abc import Callable, Sequence
@@ -52,13 +53,13 @@ def answer(request: Request, terms: Terms, *, hail: bool = False) -> Answer:
     ways: dict[Type, Callable[[], tuple[str, Any]]] = {
         Type.ALLOCATE: lambda: _allocate(site, request, terms, hail=hail),
         Type.MULTI_ALLOCATE: lambda: _allocate_all(site, request, terms, hail=hail),
-        Type.ALLOCATE_SECONDARY: lambda: _second(site, request, terms),
-        Type.RELOCATE: lambda: _relocate(site, request),
+        Type.ALLOCATE_SECONDARY: lambda: _second(site, request, terms, hail=hail),
+        Type.RELOCATE: lambda: _relocate(site, request, hail=hail),
         Type.NODE_EVACUATE: lambda: _relocated(
-            leave_nodes(site, _indices(site, request.instances), request.leaving)
+            leave_nodes(site, _indices(site, request.instances), request.leaving, hail=hail)
         ),
         Type.CHANGE_GROUP: lambda: _relocated(
-            change_group(site, _indices(site, request.instances), request.groups, terms)
+            change_group(site, _indices(site, request.instances), request.groups, terms, hail=hail)
         ),
     }
     try:
@@ -205,9 +206,9 @@ def _as_hail(site: Site, request: Request, terms: Terms, search: Search) -> list
     return done
 
 
-def _second(site: Site, request: Request, terms: Terms) -> tuple[str, Any]:
+def _second(site: Site, request: Request, terms: Terms, *, hail: bool) -> tuple[str, Any]:
     (instance,) = _indices(site, request.instances)
-    found = second_node(site, instance, terms)
+    found = second_node(site, instance, terms, hail=hail)
     if isinstance(found, str):
         raise _NoPlace(found)
     if found.best is None:
@@ -215,7 +216,7 @@ def _second(site: Site, request: Request, terms: Terms) -> tuple[str, Any]:
     return found.told(), found.best.nodes[1].host.name
 
 
-def _relocate(site: Site, request: Request) -> tuple[str, Any]:
+def _relocate(site: Site, request: Request, *, hail: bool) -> tuple[str, Any]:
     """Another secondary node, or for shared storage another primary one."""
     if request.required != 1:
         raise _NoPlace(f"Exchange {request.required} nodes mode is not implemented")
@@ -232,7 +233,7 @@ def _relocate(site: Site, request: Request) -> tuple[str, Any]:
             f"{'secondary' if mirrored else 'primary'} ({site.layout.nodes[old].host.name} "
             f"versus {', '.join(request.away) or 'none'})"
         )
-    found = leave_nodes(site, [index], leaving)
+    found = leave_nodes(site, [index], leaving, hail=hail)
     if found.failed:
         raise _NoPlace(found.failed[0][1])
     return "success", [site.layout.nodes[found.moved[0][2][-1]].host.name]

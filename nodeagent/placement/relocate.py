@@ -43,8 +43,13 @@ class Relocation:
         self.jobs.append([step for move in moves for step in opcodes(self.site, move)])
 
 
-def leave_nodes(site: Site, instances: Sequence[int], leaving: Leaving) -> Relocation:
-    """Take instances off their primary nodes, their secondary nodes, or both."""
+def leave_nodes(
+    site: Site, instances: Sequence[int], leaving: Leaving, *, hail: bool
+) -> Relocation:
+    """Take instances off their primary nodes, their secondary nodes, or both.
+
+    `hail` has one fail over to a node that is drained, which Ganeti refuses to do.
+    """
     found = Relocation(site)
     away = {node.host.index for node in site.layout.nodes if node.host.offline}
     for instance in instances:
@@ -53,14 +58,17 @@ def leave_nodes(site: Site, instances: Sequence[int], leaving: Leaving) -> Reloc
         at = site.layout.places[instance]
         group = _group_at(site, at.primary)
         targets = _members(site, group, away | {at.primary})
-        found.take(instance, _leave(found.site, instance, group, targets, leaving))
+        found.take(instance, _leave(found.site, instance, group, targets, leaving, hail=hail))
     return found
 
 
 def change_group(
-    site: Site, instances: Sequence[int], groups: Collection[str], terms: Terms
+    site: Site, instances: Sequence[int], groups: Collection[str], terms: Terms, *, hail: bool
 ) -> Relocation:
-    """Take instances to the best of these groups (UUIDs), or of all that none of them is in."""
+    """Take instances to the best of these groups (UUIDs), or of all that none of them is in.
+
+    `hail` as for `leave_nodes`.
+    """
     found = Relocation(site)
     old = {_group_at(site, site.layout.places[instance].primary).uuid for instance in instances}
     chosen = [
@@ -70,7 +78,7 @@ def change_group(
     ]
     away = {node.host.index for node in site.layout.nodes if node.host.offline}
     for instance in instances:
-        found.take(instance, _to_group(found.site, instance, chosen, away, terms))
+        found.take(instance, _to_group(found.site, instance, chosen, away, terms, hail=hail))
     return found
 
 
@@ -142,7 +150,13 @@ def _left(site: Site, instance: int, leaving: Leaving) -> set[int]:
 
 
 def _to_group(
-    site: Site, instance: int, groups: Sequence[Group], away: Collection[int], terms: Terms
+    site: Site,
+    instance: int,
+    groups: Sequence[Group],
+    away: Collection[int],
+    terms: Terms,
+    *,
+    hail: bool,
 ) -> tuple[Site, list[Move]] | str:
     if not groups:
         return "no groups for evacuation: none is left that has nodes and is not its own"
@@ -161,12 +175,19 @@ def _to_group(
         settled.group,
         targets,
         Leaving.ALL,
+        hail=hail,
     )
     return after if isinstance(after, str) else (after[0].under(rules), after[1])
 
 
 def _leave(
-    site: Site, instance: int, group: Group, targets: Sequence[int], leaving: Leaving
+    site: Site,
+    instance: int,
+    group: Group,
+    targets: Sequence[int],
+    leaving: Leaving,
+    *,
+    hail: bool,
 ) -> tuple[Site, list[Move]] | str:
     template = site.cluster.instances[instance].template
     if template in _UNMOVABLE:
@@ -179,15 +200,14 @@ def _leave(
         )
     match leaving:
         case Leaving.PRIMARY:
-            moves = [Move(instance, Kind.FAILOVER)]
-            after = _play(site, moves)
-            return after if isinstance(after, str) else (after, moves)
+            after = _fail_over(site, instance, hail=hail)
+            return after if isinstance(after, str) else (after, [Move(instance, Kind.FAILOVER)])
         case Leaving.SECONDARY:
             return _best(
                 site, instance, group, [[Move(instance, Kind.REPLACE, t)] for t in targets]
             )
         case Leaving.ALL:
-            return _both(site, instance, group, targets)
+            return _both(site, instance, group, targets, hail=hail)
 
 
 def _best(
@@ -211,6 +231,7 @@ def _best(
     return site.moved(instance, best[1].nodes, best[1].place), best[2]
 
 
+_FIRST = ("Failing over to the secondary",)
 _STEPS = (
     "Changing secondary to new primary",
     "Failing over to new primary",
@@ -219,14 +240,14 @@ _STEPS = (
 
 
 def _both(
-    site: Site, instance: int, group: Group, targets: Sequence[int]
+    site: Site, instance: int, group: Group, targets: Sequence[int], *, hail: bool
 ) -> tuple[Site, list[Move]] | str:
     """New primary and secondary nodes: replace, fail over, replace; the first by a failover if the
     primary node is off. What comes before the last replacement is tried once for each primary."""
     at = site.layout.places[instance]
     off = site.layout.nodes[at.primary].host.offline
     failover = Move(instance, Kind.FAILOVER)
-    start: Site | str = _play(site, [failover], ["Failing over to the secondary"]) if off else site
+    start = _fail_over(site, instance, _FIRST, hail=hail) if off else site
     first = [failover] if off else []
     best: tuple[float, Site, Moved, list[Move]] | None = None
     said = "no nodes available"
@@ -252,6 +273,14 @@ def _both(
         return f"Can't find any good nodes for relocation: {said}"
     _, there, after, moves = best
     return there.moved(instance, after.nodes, after.place), moves
+
+
+def _fail_over(site: Site, instance: int, steps: Sequence[str] = (), *, hail: bool) -> Site | str:
+    """The site with the instance on its mirror, or why that is not possible."""
+    mirror = site.layout.nodes[site.layout.places[instance].secondary].host
+    if mirror.offline and not hail:
+        return f"its secondary node {mirror.name} is drained or offline"
+    return _play(site, [Move(instance, Kind.FAILOVER)], steps)
 
 
 def _play(site: Site, moves: Sequence[Move], steps: Sequence[str] = ()) -> Site | str:

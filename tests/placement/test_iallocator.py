@@ -201,6 +201,55 @@ def test_e_a_group_may_be_given_by_its_uuid() -> None:
     assert own == ours(asked, ["--no-capacity-checks"])
 
 
+def beside_a_drained_node(kind: str, **more: str) -> Asked:
+    """One instance on a1, mirrored to a2 but where it is to be; a2 is drained, a3 has no disk."""
+    mirrored = kind != "allocate-secondary"
+    asked = cluster({"a1": 2, "a2": 4, "a3": 0, "b1": 4, "b2": 4}, exclusive=False)
+    asked["nodes"]["a2"]["drained"] = True
+    asked["instances"]["db"] = {
+        **new("", 1),
+        "nodes": ["a1", "a2"] if mirrored else ["a1"],
+        "disk_template": "drbd" if mirrored else "plain",
+    }
+    asked["request"] = {"type": kind, "name": "db", "instances": ["db"], **more}
+    return asked
+
+
+@pytest.mark.parametrize("off", ["drained", "offline"])
+def test_g_no_instance_fails_over_to_a_node_that_is_drained(off: str) -> None:
+    asked = beside_a_drained_node("node-evacuate", evac_mode="primary-only")
+    (((_, _, nodes),), failed, jobs) = ours(asked, [])["result"]
+    assert (nodes, failed, len(jobs)) == (["a2", "a1"], [], 1)
+    asked["nodes"]["a2"][off] = True
+    why = "its secondary node a2 is drained or offline"
+    assert ours(asked, [], as_hail=False)["result"] == [[], [["db", why]], []]
+
+
+def emptied() -> Asked:
+    """Both nodes of the instance are drained; in the other group there is room."""
+    asked = beside_a_drained_node("change-group", evac_mode="all", target_groups=["uuid-b"])
+    asked["nodes"]["a1"]["drained"] = True
+    return asked
+
+
+def test_g_nor_on_the_way_to_somewhere_else() -> None:
+    assert ours(emptied(), [])["result"][1] == []
+    moved, ((name, why),), jobs = ours(emptied(), [], as_hail=False)["result"]
+    assert (moved, name, jobs) == ([], "db", [])
+    assert why.endswith(": its secondary node a2 is drained or offline")
+
+
+def test_g_nor_is_it_mirrored_to_one() -> None:
+    asked = beside_a_drained_node("allocate-secondary")
+    assert ours(asked, [])["result"] == "a2"
+    own = ours(asked, [], as_hail=False)
+    assert (own["success"], own["result"]) == (False, [])
+    assert own["info"].endswith("failure reasons: FailDisk: 1")
+    asked["nodes"]["a3"]["drained"] = True
+    own = ours(asked, [], as_hail=False)
+    assert (own["success"], own["info"]) == (False, "Request failed: Not enough online nodes")
+
+
 @real
 def test_these_differences_are_hails(tmp_path: Path) -> None:
     for asked in (
@@ -209,6 +258,9 @@ def test_these_differences_are_hails(tmp_path: Path) -> None:
         several({"a1": 2}, 4, 1),
         several({"a1": 3, "a2": 4}, 2, 2, 3, sizes=(2, 3)),
         by_uuid(),
+        beside_a_drained_node("node-evacuate", evac_mode="primary-only"),
+        beside_a_drained_node("allocate-secondary"),
+        emptied(),
     ):
         assert ours(asked, []) == hail(tmp_path, asked, [])
 
