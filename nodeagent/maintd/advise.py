@@ -61,11 +61,14 @@ def advise(
 def laid_out(question: Question, cluster: Cluster, loads: Loads) -> Layout:
     """The group as if there were only the nodes of the question.
 
-    What is not as its administrator wants it stays where it is: moving it would fail.
+    What is not as its administrator wants it stays where it is, and what is not there yet: moving
+    it would fail.
     """
     cluster = _part(cluster, question.group)
-    broken = frozenset(i.name for i in cluster.instances if i.status not in _AS_IT_SHOULD)
-    rules = Rules(disk_moves=question.disks, loads=loads, never=question.never | broken)
+    stay = frozenset(
+        i.name for i in cluster.instances if i.forthcoming or i.status not in _AS_IT_SHOULD
+    )
+    rules = Rules(disk_moves=question.disks, loads=loads, never=question.never | stay)
     group = next(group for group in cluster.groups if group.uuid == question.group)
     layout = lay_out(cluster, group, rules)
     here = (index for index in layout.members if cluster.nodes[index].name in question.nodes)

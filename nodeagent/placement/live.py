@@ -31,6 +31,7 @@ T = TypeVar("T", Allocation, Template)
 OWN_MEMORY = 4096  # MiB that the htools take a kvm node to keep for itself
 _NOBODY: Mapping[str, str] = MappingProxyType({})
 _NOT_ASKED: Mapping[str, Running] = MappingProxyType({})
+_MOVED = frozenset({Status.RUNNING, Status.ADMIN_DOWN, Status.ADMIN_OFFLINE})
 _STATUS = {str(status): status for status in Status}
 
 
@@ -49,6 +50,18 @@ class Known:
             for instance in self.cluster.instances
             if instance.primary in self.doubts or instance.secondary in self.doubts
         )
+
+    @property
+    def unmoved(self) -> Mapping[str, str]:
+        """The instances of which a move would fail, by name, and why.
+
+        What is to run is migrated, so it must run; what is not there yet has nothing to move.
+        """
+        return {
+            instance.name: "forthcoming" if instance.forthcoming else str(instance.status)
+            for instance in self.cluster.instances
+            if instance.forthcoming or instance.status not in _MOVED
+        }
 
 
 def assess(

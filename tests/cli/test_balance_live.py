@@ -3,7 +3,7 @@
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from nodeagent.cli import gnt_maint
 from nodeagent.cli.maint import handover, options
 from nodeagent.cli.maint.reach import Where
 from nodeagent.cluster.simulated import SimulatedCluster
+from nodeagent.model.snapshot import Instance, Running, Snapshot
 from nodeagent.placement.textfile import parse
 from tests.cli.live import Live
 from tests.cli.test_balance import ALL, TWO, Done, hbal, ours, real
@@ -118,6 +119,34 @@ def test_maintd_moves_what_was_found(live: Live, run: Run) -> None:
     told_of = {line.split()[1] for line in done.out.splitlines() if " a=" in line}
     assert moved == told_of
     assert "Cluster score improved" in done.out
+
+
+def test_what_cannot_be_moved_stays_and_is_named(
+    live: Live, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """hbal would begin with one that has stopped, and move one that is not there yet."""
+    promised = Instance("f1", "n1", "n2", memory=250_000, disk=100, running=False)
+    down = Running("ERROR_down")
+    stopped = {"i1": down, "i2": Running("USER_down"), "i4": down, "i6": down}
+
+    class Odd(Here):
+        def snapshot(self) -> Snapshot:
+            return replace(self._cluster.snapshot(), forthcoming={"f1": promised})
+
+        def running(self, nodes: Collection[str]) -> Mapping[str, Running]:
+            return {**self._cluster.running(nodes), **stopped}
+
+    monkeypatch.setattr(options, "ganeti", lambda path: Odd(live.rig.cluster))
+    plain = run("--json")
+    names = [move["instance"] for move in json.loads(plain.out)["moves"]]
+    assert (names[0], "f1" in names, plain.err) == ("i1", True, "")
+    before, done = places(live), run("--exec")
+    assert done.code == 0, done
+    said = "i1 (ERROR_down), i2 (USER_down), i4 (ERROR_down), i6 (ERROR_down), f1 (forthcoming)"
+    assert done.err.startswith(f"gnt-maint: moving these would fail, so they stay: {said}\n")
+    moved = {name for name, place in places(live).items() if place != before[name]}
+    assert moved
+    assert moved.isdisjoint(stopped)
 
 
 def test_nothing_to_gain_is_nothing_to_do(live: Live, run: Run) -> None:

@@ -178,6 +178,13 @@ def test_what_is_broken_stays(status: str) -> None:
         assert {s.instance for s in told(question, cluster, 7, {}).shifts} == {other}
 
 
+def test_what_is_not_there_yet_stays() -> None:
+    promised = "".join(f"f{n}|1000|1000|1|ADMIN_down|Y|n1|n2|drbd||1|-|Y\n" for n in range(4))
+    cluster = parse(LOPSIDED.replace("\na|", f"\n{promised}a|"))
+    (question,) = questions(cluster)
+    assert [shift.instance for shift in told(question, cluster, 7, {}).shifts] == ["a"]
+
+
 def test_what_would_take_too_long_is_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = parse(LOPSIDED)
     (question,) = questions(cluster)

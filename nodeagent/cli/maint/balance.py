@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _TIME = 60  # seconds
 _HURRIED = 0.45  # part of the time from which on the search leaves things out
 _ENDLESS = 10**9  # characters
+_FEW = 5  # names that are told
 
 
 @cli.command(short_help="Find the moves that spread a group's instances better.")
@@ -86,6 +87,8 @@ class _Balancing:
         if not cluster.instances and not asked.as_json:
             return
         layout = lay_out(cluster, group_of(cluster, asked.group), rules)
+        if asked.exec:
+            self._warn(self._unmoved(layout))
         if words.verbosity >= hbal.CHECKED:
             self._warn(hbal.doubts(layout))
         if words.verbosity >= hbal.CLUSTER:
@@ -176,6 +179,16 @@ class _Balancing:
         with progress(quiet=True) as on:
             on.tell("looking at all moves")
             yield on
+
+    def _unmoved(self, layout: "Layout") -> Iterator[str]:
+        """Who of the group stays because the moves are to be made."""
+        here = {layout.cluster.instances[index].name for index in layout.residents}
+        told = here - self.known.untouchable
+        stay = [f"{name} ({why})" for name, why in self.known.unmoved.items() if name in told]
+        if stay:
+            more = f" and {len(stay) - _FEW} more" if len(stay) > _FEW else ""
+            few = ", ".join(stay[:_FEW])
+            yield f"gnt-maint: moving these would fail, so they stay: {few}{more}"
 
     def _carry_out(self, reach: Reach, plan: "Plan", after: "Layout") -> None:
         """Have maintd do it, and wait."""

@@ -295,7 +295,7 @@ class Options:
             idle=self.ignore_dynu,
             exclusion=self.exclusion_tags,
             only=named("--select-instances", "instance", self.select_instances, instances),
-            never=never | known.untouchable,
+            never=never | known.untouchable | (known.unmoved.keys() if self.exec else frozenset()),
         )
 
     def enough(self) -> "Enough":
