@@ -201,7 +201,7 @@ def test_e_a_group_may_be_given_by_its_uuid() -> None:
     assert own == ours(asked, ["--no-capacity-checks"])
 
 
-def beside_a_drained_node(kind: str, **more: str) -> Asked:
+def beside_a_drained_node(kind: str, **more: Any) -> Asked:
     """One instance on a1, mirrored to a2 but where it is to be; a2 is drained, a3 has no disk."""
     mirrored = kind != "allocate-secondary"
     asked = cluster({"a1": 2, "a2": 4, "a3": 0, "b1": 4, "b2": 4}, exclusive=False)
