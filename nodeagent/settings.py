@@ -107,12 +107,16 @@ class AgentSettings:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Everything an agent can be told."""
+    """Everything an agent can be told.
+
+    `tags_ignored` is why the cluster's tags are not among it; empty where they are.
+    """
 
     agent: AgentSettings = AgentSettings()
     listen: ListenSettings = ListenSettings()
     diagnose: DiagnoseSettings = DiagnoseSettings()
     repair: RepairSettings = RepairSettings()
+    tags_ignored: str = ""
 
 
 def load(path: str, *, owner: int | None = 0, tags: Iterable[str] = ()) -> Settings:

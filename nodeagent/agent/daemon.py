@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nodeagent import service
@@ -35,13 +36,15 @@ def read_settings(path: str) -> Settings:
 
 
 def settings_to_start_with(path: str) -> Settings:
-    """As `read_settings`; but a wrong tag, which anybody far away can set, stops no start."""
+    """As `read_settings`; but a wrong tag, which anybody far away can set, stops no start.
+
+    Then all are left out, and why is in `tags_ignored`.
+    """
     try:
         return read_settings(path)
-    except ConfigError as error:
+    except NodeAgentError as error:
         settings = load(path, owner=os.geteuid())  # a wrong file still stops us here
-        log.error("tags-ignored %s", error)  # noqa: TRY400
-        return settings
+        return replace(settings, tags_ignored=str(error))
 
 
 def main(half: str, path: str) -> int:
@@ -99,6 +102,8 @@ def _say_that_it_needs_a_restart() -> None:
 def _run(read: Load, run: Callable[[Settings], Coroutine[None, None, None]]) -> int:
     service.log_to_stderr("info")  # what reading the settings has to say
     settings = read()
+    if settings.tags_ignored:
+        log.error("tags-ignored %s", settings.tags_ignored)
     service.log_to_stderr(settings.agent.log)
     try:
         asyncio.run(run(settings))

@@ -168,7 +168,9 @@ class Runner:
         service.notify("READY=1")
 
     def verdict(self) -> Verdict:
-        """What this node says now."""
+        """What this node says now; nothing while the tags that may name its commands are unread."""
+        if why := self.settings.tags_ignored:
+            return Verdict(None, None, None, {"settings": why}, firm=False)
         wanted = self.settings.diagnose
         order = [name for name in wanted.commands if not wanted.command(name).audit]
         return diagnose.merge(self._steadies, order, _now())

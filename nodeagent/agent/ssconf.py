@@ -35,23 +35,25 @@ class Ssconf:
         self._settings = settings
         self._key: tuple[tuple[int, ...], Key] | None = None
 
-    def lines(self, name: str) -> list[str]:
-        """The lines of `ssconf_<name>`, or raise Unavailable."""
+    def lines(self, name: str, missing: list[str] | None = None) -> list[str]:
+        """The lines of `ssconf_<name>`, `missing` where there is no such file, or Unavailable."""
         path = f"{self._settings.ganeti}/ssconf_{name}"
         try:
             with open(path, encoding="utf-8") as file:
-                return [line for line in file.read().splitlines() if line]
+                text = file.read()
         except OSError as error:
+            if missing is not None and isinstance(error, FileNotFoundError):
+                return missing
             raise Unavailable(f"{path}: {error.strerror}") from None
         except UnicodeDecodeError:
             raise Unavailable(f"{path}: not UTF-8") from None
+        if "\0" in text:  # as a power cut may leave it
+            raise Unavailable(f"{path}: holds a NUL character")
+        return [line for line in text.splitlines() if line]
 
     def tags(self) -> list[str]:
         """The cluster's tags; none where this node belongs to no cluster yet."""
-        try:
-            return self.lines("cluster_tags")
-        except Unavailable:
-            return []
+        return self.lines("cluster_tags", missing=[])
 
     def master(self) -> str:
         """The node that this node believes to be the master; empty if it does not know."""

@@ -42,8 +42,10 @@ def diagnose(config: str, names: tuple[str, ...], *, as_json: bool) -> None:
     order = [name for name in wanted if name not in audited]
     now = time.time_ns() // 1_000_000
     verdict = merge({name: _steady(one, now) for name, one in said.items()}, order, now)
-    # Of named commands that are all audited there is none; of the configured it is Ok.
-    merged = verdict.diagnosis if order or not names else None
+    # Of named commands that are all audited there is none; of the configured it is Ok. Which
+    # those are is not known while the tags are ignored.
+    unknown = not names and bool(settings.tags_ignored)
+    merged = verdict.diagnosis if (order or not names) and not unknown else None
     faults = verdict.unusable | {
         name: str(one) for name, one in said.items() if isinstance(one, Unusable)
     }
@@ -63,7 +65,7 @@ def diagnose(config: str, names: tuple[str, ...], *, as_json: bool) -> None:
                 click.echo(f"nodeagent: {name} (audit, not reported) says {one.text}", err=True)
         if merged is not None:
             click.echo(merged.text)
-    sys.exit(EXIT_FAULT if faults else 0)
+    sys.exit(EXIT_FAULT if faults or unknown else 0)
 
 
 def _steady(one: "Interpreted", now: int) -> "Steady":

@@ -1,13 +1,11 @@
 """What the verbs of `nodeagent` share: exit codes, reading the settings, saying it in lines."""
 
-import os
 from typing import Any, NoReturn
 
 import click
 
 from nodeagent.cli import usage
-from nodeagent.errors import ConfigError
-from nodeagent.settings import Settings, load
+from nodeagent.settings import Settings
 
 EXIT_UNAVAILABLE = 69
 EXIT_FAULT = usage.EXIT_FAULT
@@ -21,16 +19,14 @@ def die(error: Exception) -> NoReturn:
 def read(config: str) -> Settings:
     """As the runner reads them at a start: the cluster's tags above the files.
 
-    A wrong tag, which anybody far away can set, is said and left out.
+    That they are left out, as one of them is wrong, is said.
     """
-    from nodeagent.agent.daemon import read_settings
+    from nodeagent.agent.daemon import settings_to_start_with
 
-    try:
-        return read_settings(config)
-    except ConfigError as error:
-        settings = load(config, owner=os.geteuid())  # a wrong file still stops us here
-        click.echo(f"nodeagent: tags ignored: {error}", err=True)
-        return settings
+    settings = settings_to_start_with(config)
+    if settings.tags_ignored:
+        click.echo(f"nodeagent: tags ignored: {settings.tags_ignored}", err=True)
+    return settings
 
 
 def table(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> None:

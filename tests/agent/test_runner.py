@@ -8,18 +8,21 @@ import pwd
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
 
+from nodeagent.agent.daemon import read_settings, settings_to_start_with
 from nodeagent.agent.link import Frame, Link
 from nodeagent.agent.runner import Runner
 from nodeagent.errors import Unavailable
 from nodeagent.protocol.canonical import read
 from nodeagent.protocol.envelope import Purpose, unseal
 from nodeagent.protocol.messages import Progress, Receipt, Report
+from nodeagent.settings import Settings
 from tests.agent.place import (
     CLUSTER,
     ME,
@@ -47,8 +50,10 @@ def place() -> Iterator[Place]:
 
 
 @asynccontextmanager
-async def running(place: Place) -> AsyncIterator[tuple[Runner, Link]]:
-    runner = Runner(place.load(), owner=ME, reload=place.load)
+async def running(
+    place: Place, settings: Settings | None = None, reload: Callable[[], Settings] | None = None
+) -> AsyncIterator[tuple[Runner, Link]]:
+    runner = Runner(settings or place.load(), owner=ME, reload=reload or place.load)
     stop = asyncio.Event()
     task = asyncio.create_task(runner.run(stop))
     started = asyncio.create_task(runner.started.wait())
@@ -234,6 +239,44 @@ def test_wrong_new_settings_change_nothing(place: Place) -> None:
         assert runner.settings.diagnose.commands == ()
 
     story(place, tell)
+
+
+TAGS = "nodeagent:diagnose:check\nnodeagent:confirm:1\n"
+
+
+@pytest.mark.parametrize(
+    ("tag", "why"),
+    [
+        (b"nodeagent:evry:5m", "cluster tag nodeagent:evry:5m: unknown setting 'evry'"),
+        (b"nodeagent:confirm:3", "'confirm' is set by another tag too"),
+        (b"caf\xe9", "ssconf_cluster_tags: not UTF-8"),
+        (b"\0\0\0", "ssconf_cluster_tags: holds a NUL character"),
+    ],
+)
+def test_while_the_tags_are_ignored_the_node_says_nothing_not_ok(
+    place: Place, caplog: pytest.LogCaptureFixture, tag: bytes, why: str
+) -> None:
+    """The commands stand in the tags alone, as the manual has it."""
+    place.command("diagnose", "check", SICK)
+    tags = place.folder / "ganeti" / "ssconf_cluster_tags"
+    tags.write_bytes(TAGS.encode() + tag)
+    reload = partial(read_settings, place.config)
+
+    async def main() -> None:
+        settings = settings_to_start_with(place.config)
+        async with running(place, settings, reload) as (runner, link):
+            for _ in range(2):
+                found = await report(place, link)
+                assert (found.diagnosis, found.firm) == (None, False)
+                assert why in found.unusable["settings"]
+                runner.reload()
+                assert "settings-kept" in caplog.text
+            tags.write_text(TAGS)
+            runner.reload()
+            found = await until(place, link, lambda r: r.diagnosis)
+            assert (found.diagnosis, found.unusable, found.firm) == (SICK_TEXT, {}, True)
+
+    asyncio.run(main())
 
 
 def every(place: Place, period: str, more: str = "") -> None:

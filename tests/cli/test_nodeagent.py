@@ -244,6 +244,8 @@ def test_a_wrong_tag_is_said_and_hides_nothing(place: Place) -> None:
     listed = run(place, "commands")
     assert (listed.returncode, listed.stderr) == (0, said)
     assert "check" in listed.stdout
+    merged = run(place, "diagnose")
+    assert (merged.returncode, merged.stdout, merged.stderr) == (1, "", said), "Ok is not known"
 
 
 @root
@@ -391,10 +393,13 @@ def test_a_wrong_tag_from_far_away_stops_no_start(place: Place) -> None:
     place.ssconf("cluster_tags", "nodeagent:evry:5m\n")
     agent = Agent(place)
     try:
-        agent.until_reports("live-repair")
+        agent.until_reports('"diagnosis": null')
         log = agent.log.read_text()
         assert log.count("nodeagent:evry:5m") == 1
         assert " error tags-ignored cluster tag nodeagent:evry:5m: unknown setting" in log
+        shown = shown_row(agent.report().stdout, "unusable")
+        assert shown.startswith("settings:")
+        assert "nodeagent:evry:5m" in shown
     finally:
         assert agent.stop() == 0
 
