@@ -1,6 +1,7 @@
 """What every daemon of ours owes the machine it runs on: notices, signals, one-line logs."""
 
 import asyncio
+import functools
 import logging
 import os
 import signal
@@ -18,11 +19,14 @@ def notify(*lines: str) -> None:
         return
     if address.startswith("@"):
         address = "\0" + address[1:]
-    with (
-        suppress(OSError),
-        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as out,
-    ):
-        out.sendto("\n".join(lines).encode(), address)
+    with suppress(OSError):
+        _outbox().sendto("\n".join(lines).encode(), address)
+
+
+@functools.cache
+def _outbox() -> socket.socket:
+    """Made once: where no descriptor is left any more, systemd must hear that we live."""
+    return socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
 
 
 def watchdog_seconds() -> float | None:

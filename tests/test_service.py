@@ -1,6 +1,7 @@
 import asyncio
 import logging
 import os
+import resource
 import signal
 import socket
 from pathlib import Path
@@ -22,6 +23,22 @@ def inbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> socket.socket:
 def test_systemd_is_told(inbox: socket.socket) -> None:
     service.notify("READY=1", "STATUS=fine")
     assert inbox.recv(1000) == b"READY=1\nSTATUS=fine"
+
+
+def test_systemd_is_told_though_no_descriptor_is_left(inbox: socket.socket) -> None:
+    service.notify("READY=1")
+    held, most = [], resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, most[1]))
+    try:
+        with pytest.raises(OSError, match="Too many"):
+            while True:
+                held.append(os.open("/dev/null", os.O_RDONLY))
+        service.notify("WATCHDOG=1")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, most)
+        for file in held:
+            os.close(file)
+    assert [inbox.recv(1000), inbox.recv(1000)] == [b"READY=1", b"WATCHDOG=1"]
 
 
 def test_an_abstract_address_is_understood(monkeypatch: pytest.MonkeyPatch) -> None:

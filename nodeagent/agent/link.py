@@ -15,20 +15,24 @@ from contextlib import suppress
 from typing import Any, TypeAlias
 
 from nodeagent.errors import MessageError, Unavailable
-from nodeagent.protocol.canonical import read
+from nodeagent.protocol.canonical import MAX_DEPTH, read
 
 MAX_FRAME = 8 * 1024 * 1024  # a quarter megabyte, its quotes escaped thrice and framed
+MAX_QUESTION = 2 * 1024 * 1024  # a quarter megabyte of order, each byte of it escaped once
+CONNECTIONS = 8  # the front has two, and for a moment those that it has just given up
 Frame: TypeAlias = dict[str, Any]
 Handle: TypeAlias = Callable[[Frame], Awaitable[Frame]]
 
 
-async def read_frame(reader: asyncio.StreamReader) -> Frame | None:
-    """Read one frame; None at the end of the stream."""
+async def read_frame(
+    reader: asyncio.StreamReader, most: int = MAX_FRAME, depth: int = MAX_DEPTH
+) -> Frame | None:
+    """Read one frame of at most so many bytes and levels; None at the end of the stream."""
     try:
         size = int.from_bytes(await reader.readexactly(4), "big")
-        if size > MAX_FRAME:
+        if size > most:
             raise MessageError(f"frame of {size} bytes")
-        document = read(await reader.readexactly(size), limit=MAX_FRAME)
+        document = read(await reader.readexactly(size), limit=most, depth=depth)
     except asyncio.IncompleteReadError:
         return None
     if not isinstance(document, dict):
@@ -52,17 +56,28 @@ def peer_uid(writer: asyncio.StreamWriter) -> int:
 async def listen(
     path: str, allowed: frozenset[int], gid: int, begin: Callable[[], Handle]
 ) -> asyncio.Server:
-    """Serve on a unix socket to the users in `allowed` only; `begin` each connection anew."""
+    """Serve on a unix socket to the users in `allowed` only; `begin` each connection anew.
+
+    Whoever has taken over the front costs no more than a few descriptors, frames and turns of
+    the loop: it may stop the reports, not the repair that runs.
+    """
+    served = 0
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal served
+        served += 1
         try:
             with suppress(OSError, MessageError):
-                allowed_peer, handle = peer_uid(writer) in allowed, begin()
-                while allowed_peer and (asked := await read_frame(reader)) is not None:
+                if served > CONNECTIONS or peer_uid(writer) not in allowed:
+                    return
+                handle = begin()
+                while (asked := await read_frame(reader, MAX_QUESTION, depth=1)) is not None:
                     writer.write(frame(await handle(asked)))
                     await writer.drain()
+                    await asyncio.sleep(0)  # neither of these waits if there is more to read
         finally:  # also after a bug in a verb: nobody shall wait for an answer to come
-            writer.close()
+            served -= 1
+            writer.transport.abort()  # not for its unsent answers to be read, which may be never
 
     with suppress(FileNotFoundError):
         os.unlink(path)

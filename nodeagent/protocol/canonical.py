@@ -97,17 +97,24 @@ def _fault_in(value: object, place: str) -> str | None:
     """The first mark in a document, with its place."""
     if isinstance(value, _Fault):
         return f"at {_shown(place)}: {value.why}"
-    return next((why for at, item in _members(value, place) if (why := _fault_in(item, at))), None)
+    held = _members(value, place, _Fault)
+    return next((why for at, item in held if (why := _fault_in(item, at))), None)
 
 
-def _members(value: object, place: str) -> Iterator[tuple[str, object]]:
-    """What an object or a list holds, each with its place, as JSON Schema's reader writes it."""
+def _members(value: object, place: str, kind: type) -> Iterator[tuple[str, object]]:
+    """What of this kind an object or a list holds, and what may hold such.
+
+    Each with its place, as JSON Schema's reader writes it; that takes time, and there are many.
+    """
+    wanted = (kind, dict, list)
     if isinstance(value, dict):
         for key, item in value.items():
-            yield f"{place}.{printable(key, most=40)[1:-1]}", item
+            if isinstance(item, wanted):
+                yield f"{place}.{printable(key, most=40)[1:-1]}", item
     elif isinstance(value, list):
         for index, item in enumerate(value):
-            yield f"{place}[{index}]", item
+            if isinstance(item, wanted):
+                yield f"{place}[{index}]", item
 
 
 def _shown(place: str) -> str:
@@ -175,7 +182,7 @@ def _check_strings(value: object, place: str) -> None:
     if isinstance(value, dict):
         for key in value:
             _check_strings(key, f"{place} (a key)")
-    for at, item in _members(value, place):
+    for at, item in _members(value, place, str):
         _check_strings(item, at)
 
 

@@ -2,16 +2,19 @@
 
 import asyncio
 import os
+import select
+import socket
 import stat
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from nodeagent.agent import link as module
-from nodeagent.agent.link import MAX_FRAME, Frame, Link, frame, listen, read_frame
+from nodeagent.agent.link import CONNECTIONS, MAX_FRAME, Frame, Link, frame, listen, read_frame
 from nodeagent.errors import MessageError, Unavailable
 
 ME = frozenset({os.getuid()})
@@ -145,8 +148,8 @@ def test_an_end_that_is_noticed_late_is_not_the_successor_s(
 ) -> None:
     noticed = asyncio.Event()
 
-    async def late(reader: asyncio.StreamReader) -> Frame | None:
-        found = await read_frame(reader)
+    async def late(reader: asyncio.StreamReader, *limits: Any, **more: Any) -> Frame | None:
+        found = await read_frame(reader, *limits, **more)
         if found is None:
             await noticed.wait()
         return found
@@ -227,6 +230,87 @@ def test_the_socket_is_of_its_group_and_the_kernel_says_who_calls() -> None:
     with tempfile.TemporaryDirectory() as open_to_all:
         os.chmod(open_to_all, 0o755)
         story(Path(open_to_all), tell)
+
+
+def test_the_ninth_at_once_is_not_heard_until_one_of_them_has_gone(tmp_path: Path) -> None:
+    async def tell(path: str) -> None:
+        links = [Link(path) for _ in range(CONNECTIONS)]
+        for link in links:
+            assert await link.ask({}) == {"echo": {}}
+        ninth = Link(path)
+        for _ in range(3):
+            with pytest.raises(Unavailable):
+                await ninth.ask({})
+        links.pop().close()
+        await asyncio.sleep(0.05)
+        assert await ninth.ask({}) == {"echo": {}}
+        for link in (*links, ninth):
+            link.close()
+
+    story(tmp_path, tell)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        pytest.param({"much": "x" * 3 * 2**20}, id="3 MiB, as only an answer may have"),
+        pytest.param({"deep": {}}, id="not flat"),
+    ],
+)
+def test_a_question_that_no_front_asks_ends_the_connection(tmp_path: Path, question: Frame) -> None:
+    async def tell(path: str) -> None:
+        link = Link(path)
+        with pytest.raises(Unavailable):
+            await link.ask(question)
+        assert await link.ask({"order": "\x01" * 256 * 1024}), "the largest there is"
+        link.close()
+
+    story(tmp_path, tell)
+
+
+def test_who_asks_much_in_one_breath_keeps_nobody_waiting(tmp_path: Path) -> None:
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async def tell(path: str) -> None:
+        counting = asyncio.create_task(count())
+        reader, writer = await asyncio.open_unix_connection(path)
+        before = turns
+        writer.write(frame({}) * 500)
+        for _ in range(500):
+            await read_frame(reader)
+        assert turns - before >= 500
+        counting.cancel()
+        writer.close()
+
+    story(tmp_path, tell)
+
+
+def test_an_answer_that_is_not_read_holds_no_descriptor(tmp_path: Path) -> None:
+    """As much of it as the kernel does not take; then the connection is spoilt."""
+    one, other = socket.socketpair()
+    one.setblocking(False)
+    taken = one.send(bytes(10**7))
+    one.close()
+    other.close()
+
+    async def tell(path: str) -> None:
+        with socket.socket(socket.AF_UNIX) as asker:
+            asker.connect(path)
+            asker.setblocking(False)
+            asked = frame({"much": "x" * (taken + 20_000)}) + b"\0\0\0\2[]"
+            await asyncio.get_running_loop().sock_sendall(asker, asked)
+            closed = select.poll()
+            closed.register(asker, select.POLLRDHUP)
+            while not closed.poll(0):
+                await asyncio.sleep(0.01)
+
+    story(tmp_path, tell)
 
 
 @pytest.mark.parametrize(

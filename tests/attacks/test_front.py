@@ -1,0 +1,94 @@
+"""F01: the front was taken over: what its user does to the runner over their socket."""
+
+import asyncio
+import os
+import resource
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from nodeagent.agent.link import MAX_FRAME, Frame, Link
+from nodeagent.protocol.canonical import read
+from tests.agent.place import Place, safe_folder, sealed_order
+from tests.agent.test_runner import SICK
+from tests.web.live import Agent, resident
+
+MOST_FILES = 512  # the runner's here; with systemd it has 1024
+PATIENT = """#!/bin/sh
+until test -e {folder}/go; do sleep 0.05; done
+"""
+
+
+@contextmanager
+def repairing(place: Place) -> Iterator[tuple[Agent, Path]]:
+    """A runner alone, in the middle of a repair; and where its receipt is."""
+    place.command("diagnose", "check", SICK)
+    place.command("repair", "fix", PATIENT.format(folder=place.folder))
+    place.settings(commands='"check"', more="confirm = 1")
+    agent, order = Agent(place, "", 0), str(uuid4())
+
+    async def begin() -> None:
+        link = Link(str(place.folder / "runner.sock"))
+        answer: Frame = {}
+        while "sealed" not in answer:  # until it listens, and stands by its diagnosis
+            await asyncio.sleep(0.02)
+            with suppress(Exception):
+                asked = {"verb": "order", "order": sealed_order(place, id=order).decode()}
+                answer = await link.ask(asked)
+        link.close()
+
+    agent.start("runner")
+    try:
+        asyncio.run(asyncio.wait_for(begin(), 20))
+        yield agent, place.folder / f"state/receipts/{order}.json"
+    finally:
+        (place.folder / "go").touch()
+        agent.stop("runner")
+
+
+def until(true: Callable[[], object], agent: Agent) -> None:
+    deadline = time.monotonic() + 10
+    while not true():
+        assert time.monotonic() < deadline, agent.log("runner")
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def systemd(monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
+    """Where the runner, told to do so ten times a second, says that it lives."""
+    with safe_folder() as folder, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as inbox:
+        inbox.bind(str(folder / "notify"))
+        inbox.settimeout(5)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(folder / "notify"))
+        monkeypatch.setenv("WATCHDOG_USEC", "200000")
+        yield inbox
+
+
+def test_f01_no_number_of_connections_and_half_frames_ends_a_repair(systemd: socket.socket) -> None:
+    half = (MAX_FRAME // 32).to_bytes(4, "big") + bytes(MAX_FRAME // 32 - 1)
+    with safe_folder() as folder, ExitStack() as held, repairing(Place(folder)) as (agent, receipt):
+        pid = agent.pid("runner")
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (MOST_FILES, MOST_FILES))
+        before = resident(pid)
+        for _ in range(MOST_FILES + 100):
+            connection = held.enter_context(socket.socket(socket.AF_UNIX))
+            connection.settimeout(5)
+            connection.connect(str(folder / "runner.sock"))
+            with suppress(BrokenPipeError, ConnectionResetError):
+                connection.sendall(half)
+        systemd.setblocking(False)
+        with suppress(BlockingIOError):
+            while True:
+                systemd.recv(100)
+        systemd.settimeout(5)
+        assert systemd.recv(100) == b"WATCHDOG=1"
+        assert resident(pid) - before < 40 * 2**20
+        assert read(receipt.read_bytes())["progress"] == "started"
+        (folder / "go").touch()
+        until(lambda: read(receipt.read_bytes())["progress"] == "done", agent)
+        assert len(os.listdir(f"/proc/{pid}/fd")) < 100
