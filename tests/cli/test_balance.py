@@ -257,6 +257,7 @@ def test_the_state_after_is_the_one_that_was_promised(seed: int, tmp_path: Path)
         (("-S", "/dev/null/x"), "/dev/null/x.original: Not a directory"),
         (("-C/dev/null/x",), "/dev/null/x: Not a directory"),
         (("--svg", "/dev/null/x"), "/dev/null/x: Not a directory"),
+        (("--svg", "-"), "--svg - would draw between the lines: name a file"),
     ],
 )
 def test_refused(words: tuple[str, ...], why: str, small: Path) -> None:
@@ -299,6 +300,11 @@ def test_a_script_of_the_commands(small: Path, tmp_path: Path) -> None:
     log.unlink()
     subprocess.run([file], env=path, check=True, capture_output=True)
     assert not log.exists()
+
+
+def test_commands_to_standard_output_are_printed(small: Path) -> None:
+    exact = ("-t", small, "--search", "exact")
+    assert ours(*exact, "-C-") == ours(*exact, "-C")
 
 
 def test_a_name_is_one_word_to_a_shell(small: Path, tmp_path: Path) -> None:

@@ -598,6 +598,15 @@ def test_a_saved_observation_is_decided_without_a_daemon(
     assert shown.startswith(f"Decided from {file}, observed 2026-11-18 ")
 
 
+def test_an_observation_goes_through_a_pipe(quiet: Live, run: Run, tmp_path: Path) -> None:
+    done = run("plan", "--save", "-")
+    assert done.err == ""
+    file = tmp_path / "seen.json"
+    run("plan", "--save", str(file))
+    assert done.out == file.read_text()
+    assert "both print" in run("plan", "--save", "-", "--json").refused(64)
+
+
 @pytest.mark.parametrize(
     ("raw", "why"),
     [
@@ -910,7 +919,11 @@ def test_a_wrong_command_line_is_one_line_and_64(anywhere: Run, arguments: tuple
 
 
 def test_help_and_version(anywhere: Run) -> None:
-    assert anywhere("--version").out.startswith("gnt-maint, version ")
+    told = anywhere("--version").out
+    assert told.startswith("gnt-maint, version ")
+    assert {anywhere(*words).out for words in (("balance", "-V"), ("rolling", "--version"))} == {
+        told
+    }
     assert anywhere("--help").code == 0
     assert anywhere().code == 64
     for verb, command in gnt_maint.cli.commands.items():

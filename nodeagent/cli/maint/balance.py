@@ -209,7 +209,7 @@ class _Balancing:
         file = self.asked.commands
         if file is None:
             return
-        if file:
+        if file and file != "-":
             save(file, script(plan, self.words).encode(), 0o777)
             self._say([f"The commands have been written to file '{file}'"])
         else:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from nodeagent import __version__
 from nodeagent.cli.maint.autorepair import luxi_path
 from nodeagent.cli.maint.reach import NotFound, Refused, Where
 from nodeagent.cli.maint.verb import as_json, duration, filled
@@ -93,6 +94,7 @@ OFFLINE = click.option(
     shell_complete=_complete("name"),
     help="Count NODE as offline.",
 )
+VERSION = click.version_option(__version__, "--version", "-V", prog_name="gnt-maint")
 OWN_MEMORY = click.option(
     "--static-kvm-node-memory",
     metavar="MIB",
@@ -195,6 +197,7 @@ _OPTIONS = (
     click.option("--svg", metavar="FILE", type=FILE, help="Draw the group before and after."),
     _flag("--exec", "Have maintd make the moves, and wait until they are done.", "-X"),
     _flag("--stop", "Have maintd begin no more of them."),
+    VERSION,
     click.option("--verbose", "-v", count=True, help="Say more; twice: the score's parts."),
     click.option("--quiet", "-q", count=True, help="Say less."),
     as_json,
@@ -258,6 +261,8 @@ class Options:
             raise click.UsageError("--exec moves what is here: not with -t")
         if self.stop and self.exec:
             raise click.UsageError("--exec and --stop are opposites")
+        if self.svg == "-":
+            raise click.UsageError("--svg - would draw between the lines: name a file")
         if self.time == 0:
             raise click.UsageError("--time 0 leaves no time to look")
         if self.search == "exact" and (self.time, self.seed, self.price) != (None,) * 3:

@@ -28,7 +28,7 @@ _MOST = 1024 * 1024 * 1024
     "--save",
     metavar="FILE",
     type=FILE,
-    help="Save what the daemon observed; show what follows.",
+    help="Save what the daemon observed, and show what follows; - prints it alone.",
 )
 @as_json
 @click.pass_obj
@@ -39,11 +39,16 @@ def plan(where: Where, source: str | None, save: str | None, *, as_json: bool) -
     """
     if source is not None and save is not None:
         raise click.UsageError("--from and --save are not for the same time")
+    if save == "-" and as_json:
+        raise click.UsageError("--save - and --json both print: name a file")
     if source is not None:
         found = decided(files.read(source, _MOST), source)
     elif save is not None:
         raw = where.reach().get_raw("/1/observation")
         found = decided(raw, "maintd's observation")
+        if save == "-":
+            click.echo(raw, nl=False)
+            return 0
         files.save(save, raw, 0o600)  # it has what the nodes said
         click.echo(f"gnt-maint: saved in {harmless(save)}", err=True)
     else:

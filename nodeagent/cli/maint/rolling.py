@@ -11,6 +11,7 @@ from nodeagent.cli.maint.options import (
     OFFLINE,
     OWN_MEMORY,
     TEXT_DATA,
+    VERSION,
     known,
     named,
     names,
@@ -52,6 +53,7 @@ _ENDLESS = 10**9  # characters
 @click.option("--no-headers", is_flag=True, help="Leave out the line above the groups.")
 @OWN_MEMORY
 @click.option("--save", "-S", metavar="FILE", type=FILE, help="Write it to FILE.original.")
+@VERSION
 @click.option("--force", "-f", is_flag=True, help="Go on without knowing the master node.")
 @click.option("--verbose", "-v", count=True, help="Compare the ways; twice: show the graph.")
 @click.option("--quiet", "-q", count=True, help="Say less.")
