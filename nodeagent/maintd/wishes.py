@@ -253,12 +253,23 @@ def _without_lost(ledger: Ledger, observed: Observed) -> Ledger:
 
 
 def release(ledger: Ledger, snapshot: Snapshot) -> Ledger:
-    """Let go of holds whose tag somebody has removed, or that lay on something that is gone."""
+    """Let go of holds whose tag somebody has removed, or that lay on something that is gone.
+
+    A tag that a job is still to take off is of a pause before: nobody has seen that of this one.
+    """
+    going = {
+        (action.scope, action.name, tag)
+        for intent in ledger.intents
+        if isinstance(action := intent.action, Retag)
+        for tag in action.remove
+    }
     holds: list[Hold] = []
     for hold in ledger.holds:
         tags = tags_of(hold.scope, hold.name, snapshot)
-        if tags is not None and (hold.tag in tags or not hold.tag_seen):
-            holds.append(replace(hold, tag_seen=hold.tag in tags))
+        if tags is None or (hold.tag_seen and hold.tag not in tags):
+            continue
+        seen = hold.tag in tags and (hold.scope, hold.name, hold.tag) not in going
+        holds.append(replace(hold, tag_seen=hold.tag_seen or seen))
     return replace(ledger, holds=tuple(holds)) if ledger.holds else ledger
 
 

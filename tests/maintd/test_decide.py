@@ -17,7 +17,7 @@ from nodeagent.model.action import (
 )
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.incident import TRANSITIONS, UNKNOWN, Event, Incident, Status
-from nodeagent.model.ledger import Begun, Decision, Intent, Ledger, Outcome, Policy
+from nodeagent.model.ledger import Begun, Decision, Hold, Intent, Ledger, Outcome, Policy, Result
 from nodeagent.model.snapshot import Capacity, Group, Observed, Snapshot
 from nodeagent.model.wish import Asked, Cancel, Pause, ResetStorm, Resume, Retry, Wish
 from tests.maintd.world import (
@@ -810,6 +810,37 @@ def test_a_pause_whose_tag_an_administrator_removes_is_over() -> None:
     third = decide(second.ledger, seen(six(), {"n1": EVACUATE}), POLICY, NOW + 2)
     assert third.ledger.holds == ()
     assert actions(third.ledger) == [Drain("n1")]
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["asked before", "not asked"])
+def test_a_pause_asked_for_while_its_tag_is_still_to_be_taken_off_stays(before: bool) -> None:
+    """The job waits for the node's lock, for hours perhaps; the tag that goes is an old one."""
+    tagged = six(node("n1", tags=frozenset({"maintd:pause:yes"})))
+    sick, bare = seen(tagged, {"n1": EVACUATE}), seen(six(), {"n1": EVACUATE})
+    holds = (Hold(Scope.NODE, "n1", "root", NOW, tag_seen=True),) if before else ()
+    resume, pause = Resume(Scope.NODE, "n1"), Pause(Scope.NODE, "n1")
+    resumed = decide(Ledger(holds=holds), wishing(sick, resume), POLICY, NOW)
+    (untag,) = submitted(resumed.ledger).intents
+    running = replace(sick, results={untag.id: Result(Outcome.RUNNING)})
+    again = decide(submitted(resumed.ledger), wishing(running, pause), POLICY, NOW + 1)
+    still = decide(again.ledger, running, POLICY, NOW + 2)
+    assert still.ledger.intents == (untag,)
+    done = replace(bare, results={untag.id: Result(Outcome.SUCCESS)})
+    over = decide(still.ledger, done, POLICY, NOW + 3)
+    assert [hold.tag_seen for hold in over.ledger.holds] == [False]
+    assert actions(over.ledger) == [tag(Scope.NODE, "n1", "maintd:pause:yes")]
+
+
+def test_a_pause_of_an_incident_that_is_forgotten_goes_with_its_tag() -> None:
+    hold = Hold(Scope.NODE, "n1", "root", NOW, incident=incident().id, tag_seen=True)
+    held, bare = seen(six(node("n1", tags=frozenset({hold.tag})))), seen(six())
+    first = submitted(decide(Ledger(holds=(hold,)), held, POLICY, NOW).ledger)
+    (untag,) = first.intents
+    running = replace(held, results={untag.id: Result(Outcome.RUNNING)})
+    still = decide(first, running, POLICY, NOW + 1).ledger
+    done = replace(bare, results={untag.id: Result(Outcome.SUCCESS)})
+    over = decide(still, done, POLICY, NOW + 2).ledger
+    assert (over.holds, over.intents) == ((), ())
 
 
 def test_the_nearest_pause_decides() -> None:
