@@ -35,6 +35,7 @@ from nodeagent.maintd.incidents import (
     withdraw,
     worst_per_node,
 )
+from nodeagent.maintd.promise import with_unheard
 from nodeagent.maintd.recheck import others_job
 from nodeagent.maintd.repairs import instance_of, remember, survey_of
 from nodeagent.maintd.room import Room, open_room
@@ -44,13 +45,14 @@ from nodeagent.maintd.wishes import grant, held_incidents, keep_tags, paused, re
 from nodeagent.model.action import Guarded, MovePrimary, MoveSecondary, RunCommand, describe
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.incident import Event, Incident, Status
-from nodeagent.model.ledger import Begun, Decision, Held, Intent, Ledger, Outcome, Policy
+from nodeagent.model.ledger import Begun, Decision, Held, Intent, Ledger, Outcome, Policy, Result
 from nodeagent.model.sick import Sick
 from nodeagent.model.snapshot import Node, Observed
 
 
 def decide(ledger: Ledger, observed: Observed, policy: Policy, now: int) -> Decision:
     """Choose this round's intents. Reads no clock, socket, file or global."""
+    observed = with_unheard(ledger, observed)
     ledger = back_off(_rewound(ledger, now), observed, now)
     ledger = downtime.remember(ledger, observed, now)
     ledger = shifted.remember(remember(ledger, observed, now), observed, now)
@@ -119,6 +121,13 @@ def _pruned(ledger: Ledger, policy: Policy, now: int) -> Ledger:
         b for b in ledger.begun if now - b.at < max(policy.attempts_within, policy.cooldown)
     )
     return ledger if kept == ledger.begun else replace(ledger, begun=kept)
+
+
+def _lost(intent: Intent, result: Result) -> str:
+    what = describe(intent.action)
+    if isinstance(intent.action, RunCommand) and result.why:
+        return f"no word of what became of {what}: {result.why}"
+    return f"job {intent.job} ({what}) cannot be found any more and its effect is not seen"
 
 
 def _let_go(intent: Intent) -> str:
@@ -275,13 +284,8 @@ class _Work:
         for intent in self.ledger.intents:
             result = self.observed.results.get(intent.id)
             if result is not None and result.outcome is Outcome.LOST:
-                what = f"job {intent.job} ({describe(intent.action)})"
-                self._hold(
-                    intent.node,
-                    intent.incident,
-                    f"{what} cannot be found any more and its effect is not seen: look at"
-                    f" {intent.node}, then {_let_go(intent)}",
-                )
+                why = f"{_lost(intent, result)}: look at {intent.node}, then {_let_go(intent)}"
+                self._hold(intent.node, intent.incident, why)
             elif self._unheard(intent):
                 assert isinstance(intent.action, RunCommand)
                 why = self.observed.doubts[intent.action.node]

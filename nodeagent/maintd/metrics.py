@@ -46,7 +46,7 @@ KINDS = (
     ("cooldown", r"^cooling down|^not again for|^to be tried again|times within"),
     ("failed-before", r"^an earlier repair failed"),
     ("limit", r"nodes in work|nodes of its group in work|(part|moved) in another repair"),
-    ("lost-job", r"cannot be found any more"),
+    ("lost-job", r"cannot be found any more|^no word of .* is offline: look at"),
     ("job", r"^waiting for job"),
     ("master", r"is the master node"),
     ("room", r"^not emptied|cannot move"),

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from nodeagent.model.action import RunCommand
 from nodeagent.model.incident import Incident, Status
-from nodeagent.model.ledger import Intent, Ledger
-from nodeagent.model.snapshot import Snapshot
+from nodeagent.model.ledger import Intent, Ledger, Outcome, Result
+from nodeagent.model.snapshot import Observed, Snapshot
 
 
 def is_order(intent: Intent) -> bool:
@@ -17,6 +17,22 @@ def with_job(ledger: Ledger, intent: Intent, job: str) -> Ledger:
     """The ledger once it is known which job the promise has become."""
     noted = replace(intent, job=job)
     return replace(ledger, intents=tuple(noted if i.id == intent.id else i for i in ledger.intents))
+
+
+def with_unheard(ledger: Ledger, observed: Observed) -> Observed:
+    """The same, with those orders as lost of which an offline node tells nothing.
+
+    Somebody has given the node up, and nobody asks it for a report: it is never in doubt.
+    """
+    offline = {name for name, node in observed.snapshot.nodes.items() if node.offline}
+    lost = {
+        intent.id: Result(Outcome.LOST, f"{intent.action.node} is offline")
+        for intent in ledger.intents
+        if isinstance(intent.action, RunCommand)
+        and intent.action.node in offline
+        and intent.id not in observed.results
+    }
+    return replace(observed, results={**observed.results, **lost}) if lost else observed
 
 
 def marked(ledger: Ledger, snapshot: Snapshot) -> list[Incident]:

@@ -597,6 +597,7 @@ def test_metrics_are_bounded_however_many_nodes_and_incidents(busy: Served, tmp_
         ("1 of 1 nodes in work: n3", "limit"),
         ("1 of 1 nodes of its group in work", "limit"),
         ("job 7 (migrate i1 off n3) cannot be found any more and its effect is not", "lost-job"),
+        ("no word of what became of order n3 to run mend: n3 is offline: look at n3,", "lost-job"),
         ("n1 is the master node: run gnt-cluster master-failover on", "master"),
         ("instance i1 cannot move: its disks (plain) are on n3 alone", "room"),
         ("instance i1: its mirror cannot take it: n3 is drained", "autorepair"),

@@ -171,6 +171,25 @@ def order(does: str, command: str) -> Intent:
                   entry=f"queue:0:{does}")  # fmt: skip
 
 
+@pytest.mark.parametrize("does", ["check", "repair"])
+def test_what_was_ordered_of_a_master_that_is_offline_now_is_not_waited_for(does: str) -> None:
+    """The new master's agent is asked about the health; how far a repair came nobody can tell."""
+    rig = Mender(policy())
+    rig.add()
+    while not any(i.entry == f"queue:0:{does}" and i.job for i in rig.ledger.intents):
+        rig.tick(1)
+    rig.agents.says["n1"] = None
+    rig.agents.master = rig.me = "n2"
+    rig.cluster.set_master("n2")
+    rig.cluster.put(replace(rig.node("n1"), offline=True))
+    rig.crash()
+    if does == "check":
+        rig.until(EntryStatus.SUCCEEDED)
+    else:
+        assert "nobody can tell how far it came" in rig.until(EntryStatus.FAILED).why
+        assert rig.commands() == ["try-1"]
+
+
 def test_a_check_that_nobody_makes_keeps_no_other_machine_waiting() -> None:
     """The agent refuses it: a command that is not listed there, say."""
     rig = Mender(policy())

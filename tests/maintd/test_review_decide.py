@@ -17,6 +17,7 @@ from nodeagent.model.action import (
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Decision, Intent, Ledger, Outcome, Policy
 from nodeagent.model.snapshot import Capacity, Instance
+from nodeagent.model.wish import Retry, Wish
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
 from tests.maintd.world import (
     EVACUATE,
@@ -112,15 +113,34 @@ def test_on_a_node_that_somebody_took_offline_nothing_is_done(
     assert any("offline" in why for why in reasons(decision))
 
 
-def test_an_order_nobody_hears_of_is_told_and_keeps_no_other_node_from_being_emptied() -> None:
+@pytest.mark.parametrize("offline", [False, True], ids=["silent", "offline"])
+def test_an_order_nobody_hears_of_is_told_and_keeps_no_other_node_from_being_emptied(
+    offline: bool,
+) -> None:
+    """An offline node is not polled, and in no doubt: of its order nobody will ever hear."""
     one = incident(diagnosis=REPAIR, status=Status.PENDING)
     order = Intent("1", one.id, "n1", RunCommand("n1", "fix-nic", REPAIR.text), "o")
-    silent = seen(six(), {"n2": EVACUATE}, doubts={"n1": "silent: timed out"})
+    world = six(node("n1", offline=offline, tags=frozenset({one.mark})))
+    silent = seen(world, {"n2": EVACUATE}, {} if offline else {"n1": "silent: timed out"})
     decision = decide(ledger(one, intents=(order,)), silent, POLICY, NOW)
     assert new(decision) == [Drain("n2")]
-    assert reasons(decision) == [
-        "no word of what became of order n1 to run fix-nic: silent: timed out"
-    ]
+    gone = "n1 is offline: look at n1, then gnt-maint retry or cancel"
+    why = gone if offline else "silent: timed out"
+    assert reasons(decision) == [f"no word of what became of order n1 to run fix-nic: {why}"]
+    retry = replace(silent, wishes=(Wish("w", "root", NOW, Retry(one.id)),))
+    retried = decide(decision.ledger, retry, POLICY, NOW + 1)
+    assert ("w" in retried.refused) is not offline
+    assert (order in retried.ledger.intents) is not offline
+
+
+@pytest.mark.parametrize("told", [Outcome.RUNNING, Outcome.SUCCESS])
+def test_what_the_agent_of_an_offline_node_says_of_its_order_counts(told: Outcome) -> None:
+    one = incident(diagnosis=REPAIR, status=Status.PENDING)
+    order = Intent("1", one.id, "n1", RunCommand("n1", "fix-nic", REPAIR.text), "o")
+    observed = seen(six(node("n1", offline=True)), results={"1": told})
+    after = decide(ledger(one, intents=(order,)), observed, POLICY, NOW).ledger
+    assert (order in after.intents) is (told is Outcome.RUNNING)
+    assert after.incidents[0].repaired is (told is Outcome.SUCCESS)
 
 
 def test_a_lost_job_keeps_no_other_node_from_being_emptied() -> None:
