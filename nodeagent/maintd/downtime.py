@@ -19,7 +19,7 @@ from nodeagent.maintd.room import Room
 from nodeagent.maintd.setting import with_tags
 from nodeagent.maintd.steps import Next, empty
 from nodeagent.maintd.windows import Names
-from nodeagent.model.action import MovePrimary, MoveSecondary, Restore, SetOffline, describe
+from nodeagent.model.action import Drain, MovePrimary, MoveSecondary, Restore, SetOffline, describe
 from nodeagent.model.diagnosis import Diagnosis, Need
 from nodeagent.model.incident import Incident, Status
 from nodeagent.model.ledger import WINDOW, Held, Intent, Ledger, Outcome, Policy
@@ -48,7 +48,7 @@ def remember(ledger: Ledger, observed: Observed, now: int) -> Ledger:
     paces = [*ledger.paces, *measured(ledger, observed, now)]
     if len(paces) > len(ledger.paces):
         ledger = replace(ledger, paces=tuple(paces[-PACES:]))
-    ledger = _put_back_is_over(ledger, observed, now)
+    ledger = _not_by_us(_put_back_is_over(ledger, observed, now), observed)
     failed: dict[str, tuple[str, bool]] = {}
     for intent in ledger.intents:
         if intent.window and (fault := _fault(intent, observed)) is not None:
@@ -78,6 +78,36 @@ def _put_back_is_over(ledger: Ledger, observed: Observed, now: int) -> Ledger:
         for one in ledger.scheduled
     )
     return replace(ledger, scheduled=scheduled)
+
+
+def _not_by_us(ledger: Ledger, observed: Observed) -> Ledger:
+    """What our own job has not done to a node was done by somebody else, if it is done."""
+    undone = [
+        intent
+        for intent in ledger.intents
+        if intent.window and isinstance(intent.action, Drain | SetOffline)
+        if _is_undone(intent, observed)
+    ]
+    if not undone:
+        return ledger
+    drains = {i.window for i in undone if isinstance(i.action, Drain)}
+    takes = {i.window for i in undone if isinstance(i.action, SetOffline)}
+    scheduled = tuple(
+        replace(
+            one,
+            found=None if one.node in drains else one.found,
+            taken=one.taken and one.node not in takes,
+        )
+        for one in ledger.scheduled
+    )
+    return replace(ledger, scheduled=scheduled)
+
+
+def _is_undone(intent: Intent, observed: Observed) -> bool:
+    """Whether it was never submitted, or its job has failed."""
+    result = observed.results.get(intent.id)
+    failed = result is not None and result.outcome in (Outcome.ERROR, Outcome.LATER)
+    return failed or intent.id in observed.absent
 
 
 def _fault(intent: Intent, observed: Observed) -> tuple[str, bool] | None:
@@ -125,7 +155,8 @@ def _recognised(one: Scheduled, nodes: Mapping[str, Node], names: Names) -> Sche
     node = nodes.get(one.node)
     if node is None or one.found is None:
         node = names.only(one.machine)
-        return replace(one, node=node.uuid if node else "", found=None, drained=False)
+        uuid = node.uuid if node else ""
+        return replace(one, node=uuid, found=None, drained=False, taken=False)
     return replace(one, drained=True) if node.drained or node.offline else one
 
 
@@ -288,7 +319,8 @@ class _Work:
                 "", node.name, step.action, self.now, after, window=node.uuid
             )
             ids.append(self.done.ledger.intents[-1].id)
-        self._note(one, replace(one, found=one.found or _standing(node)))
+        taken = one.taken or any(isinstance(step.action, SetOffline) for step in found.steps)
+        self._note(one, replace(one, found=one.found or _standing(node), taken=taken))
 
     def _put_back(self, one: Scheduled, node: Node) -> None:
         """As it was found, unless it has trouble of its own by now."""
@@ -296,8 +328,8 @@ class _Work:
             return
         drained = one.found is Standing.DRAINED
         back = not (node.offline or (node.drained and not drained))
-        # What was never down somebody else has taken offline.
-        theirs = node.offline and not one.was_down
+        # What was never down, or not by us, somebody else has taken offline.
+        theirs = node.offline and not (one.was_down and one.taken)
         if back or theirs or one.found is Standing.OFFLINE or self._sick(node):
             self._note(one, None)
         elif why := self._obstacle(one, node):

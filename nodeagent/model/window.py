@@ -116,6 +116,7 @@ class Scheduled:
     service since. `stopped` is the failure that ends the work until an operator changes its
     window or mode, `not_before` when what was refused may be tried again (unix ms), and `why`.
     `consent` is what the answers of owners weigh. `was_down`: it is up, and was not only canceled.
+    `taken`: if it is offline, then by us; nobody knows better of a ledger from before.
     """
 
     machine: Machine
@@ -129,6 +130,7 @@ class Scheduled:
     why: str = ""
     consent: Consent = field(default=Consent(), metadata={"later": True})
     was_down: bool = field(default=False, metadata={"later": True})
+    taken: bool = field(default=True, metadata={"later": True})
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,9 @@ from nodeagent.model.queue import (
     StepStatus,
 )
 from nodeagent.model.snapshot import Instance, Observed, Snapshot
+from nodeagent.model.window import Machine as Named
+from nodeagent.model.window import Schedule, Unavailability, Window
+from nodeagent.model.wish import SetSchedule
 from tests.maintd.rig import Between
 from tests.maintd.test_entries import ADD, BROKEN, NO, Mender, policy
 from tests.maintd.test_queue import (
@@ -130,6 +133,23 @@ def test_a_node_that_somebody_drains_just_before_we_do_stays_drained() -> None:
     assert rig.entry.status is EntryStatus.SUCCEEDED
     assert rig.node().drained
     assert not [job for job in rig.jobs() if job.startswith("Restore")]
+
+
+def test_so_does_one_that_a_window_was_to_drain() -> None:
+    there: list[Mender] = []
+    rig = Mender(policy(), through=lambda c: Meddling(c, there))
+    there.append(rig)
+    window = Window((Named("n3"),), Unavailability(round(rig.time * 1e9)))
+    rig.ask(SetSchedule(Schedule((window,))))
+    for _ in range(4):
+        rig.tick(60)
+    assert not [job for job in rig.jobs() if job.startswith("Drain")]
+    rig.ask(SetSchedule(Schedule()))
+    for _ in range(4):
+        rig.tick(60)
+    assert rig.node().drained
+    assert not [job for job in rig.jobs() if job.startswith("Restore")]
+    assert rig.ledger.scheduled == ()
 
 
 def folded(one: object, intent: Intent, **members: object) -> Ledger:

@@ -27,7 +27,7 @@ from nodeagent.maintd.view import View
 from nodeagent.maintd.webhook import Letter, Webhook, Webhooks
 from nodeagent.maintd.windows import Names
 from nodeagent.maintd.zones import read_zone
-from nodeagent.model.action import Drain, MovePrimary, Restore, Retag, Scope
+from nodeagent.model.action import Action, Drain, MovePrimary, Restore, Retag, Scope, SetOffline
 from nodeagent.model.ledger import Intent, Ledger, Outcome, Policy, Result
 from nodeagent.model.offer import Announcing, Answer, AnswerOffers, Offer, Reply, Told
 from nodeagent.model.series import Member, Series, Weekly
@@ -170,6 +170,61 @@ def test_what_was_never_down_and_is_offline_somebody_else_has_taken_there(was_do
     assert node(one).offline is not was_down
     assert jobs(one, "Restore") == was_down
     assert one.ledger.scheduled == ()
+
+
+def until_promised(one: Rig, kind: type[Action]) -> None:
+    while not any(isinstance(i.action, kind) for i in one.ledger.intents):
+        one.tick()
+
+
+@pytest.mark.parametrize("fate", ["refuses", "fails", "unreached"])
+@pytest.mark.parametrize("what", [Drain, SetOffline])
+def test_what_our_own_job_has_not_done_to_a_node_is_somebody_elses(
+    what: type[Drain] | type[SetOffline], fate: str
+) -> None:
+    one = rig()
+    setattr(one.cluster, fate, lambda action: isinstance(action, what))
+    wish(one, 0, N3)
+    if what is SetOffline:
+        one.wish(TakeDown((N3,)))
+    until_promised(one, what)
+    one.cluster.put(replace(node(one), drained=what is Drain, offline=what is SetOffline))
+    until_calm(one)
+    one.wish(SetSchedule(Schedule()) if what is Drain else BringUp((N3,)))
+    until_calm(one)
+    assert (node(one).drained, node(one).offline) == (what is Drain, what is SetOffline)
+    assert jobs(one, "Restore") == 0
+    assert one.ledger.scheduled == ()
+
+
+def test_a_drain_is_ours_at_the_second_try_too() -> None:
+    one = rig()
+    one.cluster.refuses = lambda action: isinstance(action, Drain)
+    wish(one, 0, N3)
+    until_promised(one, Drain)
+    one.tick()
+    assert one.ledger.scheduled[0].found is None
+    one.cluster.refuses = lambda _: False
+    one.tick(70)
+    until_calm(one)
+    assert node(one).drained
+    plan(one)
+    until_calm(one)
+    assert node(one).in_service
+
+
+def test_who_is_taken_offline_by_hand_while_it_is_emptied_stays_so() -> None:
+    one = rig()
+    one.cluster.takes = lambda action: 300 if isinstance(action, MovePrimary) else 1
+    wish(one, 0, N3)
+    one.wish(TakeDown((N3,)))
+    until_promised(one, MovePrimary)
+    one.cluster.put(replace(node(one), drained=False, offline=True))
+    until_calm(one)
+    one.wish(BringUp((N3,)))
+    until_calm(one)
+    assert node(one).offline
+    assert jobs(one, "Restore") == jobs(one, "SetOffline") == 0
 
 
 # Clocks.
