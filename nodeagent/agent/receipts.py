@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from nodeagent.errors import Corrupt, MessageError
 from nodeagent.protocol.canonical import canonical, read
-from nodeagent.protocol.messages import IDENTITY, Progress, Receipt
+from nodeagent.protocol.messages import IDENTITY, INTERRUPTED, Progress, Receipt
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +63,7 @@ class Receipts:
         closed = []
         for receipt in list(self._known.values()):
             if receipt.progress is Progress.STARTED:
-                why = "the agent ended while the command ran; how far it came is not known"
+                why = f"{INTERRUPTED}; how far it came is not known"
                 ended = replace(receipt, progress=Progress.FAILED, ended=now, why=why)
                 self.end(ended)
                 closed.append(ended)

@@ -31,6 +31,7 @@ from nodeagent.model.queue import (
     StepStatus,
 )
 from nodeagent.model.snapshot import Observed, Snapshot
+from nodeagent.protocol.messages import INTERRUPTED
 
 CHECK, REPAIR, SUCCESS, EMPTY, RESTORE = "check", "repair", "success", "empty", "restore"
 
@@ -52,8 +53,12 @@ def entry_json(entry: Entry, snapshot: Snapshot) -> dict[str, Any]:
         "last_transition_time": rfc3339(entry.changed_at),
         "drain_backoff_count": entry.backoffs,
         "drain_backoff_expire": rfc3339(entry.backoff_until),
-        "why": entry.why,
+        "why": entry.why or _unknown(entry),
     }
+
+
+def _unknown(entry: Entry) -> str:
+    return f"its health is not known: {entry.unanswered}" if entry.unanswered else ""
 
 
 def rfc3339(ms: int) -> str:
@@ -175,7 +180,7 @@ def _not_taken(entry: Entry, intent: Intent, policy: Policy, why: str, now: int)
         entry = replace(entry, drained=False)  # if it is by now, that was somebody else
     match purpose(intent):
         case "check":
-            return replace(entry, asked_at=intent.promised, why=why)
+            return _unanswered(entry, intent, why)
         case "repair" if entry.processing:
             return _again(replace(entry, step_status=StepStatus.WAITING), intent, why, now)
         case "success" if entry.processing:
@@ -204,7 +209,7 @@ def _after(entry: Entry, intent: Intent, result: Result, policy: Policy, now: in
     if result.outcome is Outcome.LOST:
         why = "its agent knows nothing of it any more: nobody can tell how far it came"
     if does == CHECK:
-        return _checked(entry, intent, result)
+        return _checked(entry, intent, result, why)
     if does == RESTORE:
         return entry if done else replace(entry, restore_after=now + BACK_OFF, why=why)
     if isinstance(intent.action, Drain) and not done:
@@ -226,13 +231,21 @@ def _after(entry: Entry, intent: Intent, result: Result, policy: Policy, now: in
     return back_off(entry, policy.procedures, now, f"job {intent.job} failed: {why}")
 
 
-def _checked(entry: Entry, intent: Intent, result: Result) -> Entry:
-    """What is lost, and what asks to be made later, has not answered."""
-    entry = replace(entry, asked_at=intent.promised)
-    if result.outcome in (Outcome.LOST, Outcome.LATER):
-        return entry
+def _checked(entry: Entry, intent: Intent, result: Result, why: str) -> Entry:
+    """What is lost or cut off, and what asks to be made later, has not answered."""
+    cut_off = result.code is None and result.why.startswith(INTERRUPTED)
+    if cut_off or result.outcome in (Outcome.LOST, Outcome.LATER):
+        return _unanswered(entry, intent, why)
+    at = intent.promised
     healthy = result.outcome is Outcome.SUCCESS and result.code == 0 and result.said == "true"
-    return replace(entry, checked_at=intent.promised, healthy=healthy)
+    entry = replace(entry, unanswered="", unanswered_since=0)
+    return replace(entry, asked_at=at, checked_at=at, healthy=healthy)
+
+
+def _unanswered(entry: Entry, intent: Intent, why: str) -> Entry:
+    at = intent.promised
+    since = entry.unanswered_since or at
+    return replace(entry, asked_at=at, unanswered=why, unanswered_since=since)
 
 
 def _after_repair(

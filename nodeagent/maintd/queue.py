@@ -135,8 +135,10 @@ class _Round:
             self.known[like] = self.procedures.look_up(*like)
         return self.known[like]
 
-    def _rank(self, entry: Entry) -> tuple[bool, bool, int]:
-        return not entry.processing, not self._machine(entry).candidate, entry.index
+    def _rank(self, entry: Entry) -> tuple[bool, bool, bool, int]:
+        machine = self._machine(entry)
+        at_work = entry.at_work or machine.running
+        return not at_work, not entry.processing, not machine.candidate, entry.index
 
     def _hold(self, entry: Entry, why: str) -> None:
         self.done.held.append((entry, why))
@@ -238,7 +240,7 @@ class _Round:
         return True
 
     def _begin(self, entry: Entry, operation: Operation, machine: Machine) -> bool:
-        step = operation.repair_steps[entry.step]
+        step, since = operation.repair_steps[entry.step], max(entry.changed_at, entry.backoff_until)
         if machine.shut:
             self._hold(entry, machine.shut)
             return False
@@ -248,11 +250,15 @@ class _Round:
         if entry.not_before > self.now:
             left = (entry.not_before - self.now) / 1000
             self._hold(entry, f"{step.repair_command} runs in {left:.0f} s: {entry.why}")
-        elif not self._said_no(entry, max(entry.changed_at, entry.backoff_until)):
-            # What is only queued takes no place with that, or a check that cannot be made would
-            # keep everybody waiting.
-            self._wait_for_check(entry, operation, max(entry.changed_at, entry.backoff_until))
-            return entry.processing
+        elif not self._said_no(entry, since):
+            # What is only queued, or was put off, takes no place with that, or a check that cannot
+            # be made would keep everybody waiting.
+            keeps = entry.processing and not entry.backoffs
+            if keeps and not self._is_patient(entry, max(since, entry.not_before)):
+                self._back_off(entry, _no_answer(entry, operation))
+            else:
+                self._wait_for_check(entry, operation, since)
+            return keeps
         elif step.need_drain and machine.name and not (machine.out and machine.empty):
             begun = replace(
                 entry,
@@ -269,10 +275,17 @@ class _Round:
     def _said_no(self, entry: Entry, since: int) -> bool:
         return entry.checked_at >= max(since, 1) and not entry.healthy
 
+    def _is_patient(self, entry: Entry, since: int) -> bool:
+        """Whether what is begun still waits for a check: others wait for its place."""
+        unanswered = self.now - max(since, entry.unanswered_since)
+        most = self.procedures.eviction_timeout_seconds * 1000
+        return not entry.unanswered_since or unanswered <= most
+
     def _wait_for_check(self, entry: Entry, operation: Operation, since: int) -> None:
         if entry.processing and entry.asked_at < since:
             self.done.urgent.add(entry.index)
-        self._hold(entry, f"waits for what {operation.health_check_command} says")
+        why = f"waits for what {operation.health_check_command} says"
+        self._hold(entry, f"{why}: {entry.unanswered}" if entry.unanswered else why)
 
     def _execute(self, entry: Entry) -> None:
         begun = replace(
@@ -297,7 +310,7 @@ class _Round:
             # It may have recovered while it was emptied, which takes hours.
             self._wait_for_check(entry, operation, entry.changed_at)
         elif done:
-            self._back_off(entry, f"{operation.health_check_command} does not answer")
+            self._back_off(entry, _no_answer(entry, operation))
         elif entry.drained and not (machine.out or machine.moving):
             self._back_off(entry, f"somebody has put {machine.name} back into service")
         elif left < 0:
@@ -311,23 +324,33 @@ class _Round:
 
     def _watch(self, entry: Entry, operation: Operation, machine: Machine) -> None:
         step = operation.repair_steps[entry.step]
-        until = due(entry, step.watch_seconds)
+        until, last = due(entry, step.watch_seconds), entry.step + 1 >= len(operation.repair_steps)
+        after = waiting(entry, entry.step + (not last), until)
         if self.now < until or (step.watch_seconds and self.now == until):
             left = (until - self.now) / 1000
             self._hold(entry, f"step {entry.step + 1} is watched for {left:.0f} s more")
         elif not self._said_no(entry, until):
-            self._wait_for_check(entry, operation, until)
+            if self._is_patient(entry, until):
+                self._wait_for_check(entry, operation, until)
+            elif last and not machine.shut:
+                self._fail(entry, f"the last step is over, and {_no_answer(entry, operation)}")
+            else:
+                self._back_off(after, _no_answer(entry, operation))
         elif machine.shut:
             # It does not fail for what it could not be helped with; meanwhile it is nobody's.
-            last = entry.step + 1 >= len(operation.repair_steps)
-            self._turn(Do.WAIT, waiting(entry, entry.step + (not last), until))
+            self._turn(Do.WAIT, after)
             self._hold(entry, machine.shut)
-        elif entry.step + 1 >= len(operation.repair_steps):
+        elif last:
             self._fail(entry, "the machine is not healthy after the last step")
         elif not self.enabled:
             self._hold(entry, "the repair queue is disabled")
         else:
-            self._begin(waiting(entry, entry.step + 1, until), operation, machine)
+            self._begin(after, operation, machine)
 
     def _fail(self, entry: Entry, why: str) -> None:
         self._turn(Do.FINISH, finished(entry, EntryStatus.FAILED, self.now, why))
+
+
+def _no_answer(entry: Entry, operation: Operation) -> str:
+    why = f"{operation.health_check_command} does not answer"
+    return f"{why}: {entry.unanswered}" if entry.unanswered else why

@@ -43,7 +43,8 @@ def rewind(queue: Queue, procedures: Procedures, now: int) -> Queue:
     again = now + max(procedures.longest_interval * 1000, BACK_OFF)
 
     def at_most(entry: Entry) -> Entry:
-        past = entry.queued_at, entry.begun_at, entry.changed_at, entry.checked_at, entry.asked_at
+        made = entry.queued_at, entry.begun_at, entry.changed_at
+        past = *made, entry.checked_at, entry.asked_at, entry.unanswered_since
         waits = entry.not_before <= again and entry.restore_after <= now + BACK_OFF
         if max(past) <= now and entry.backoff_until <= most and waits:
             return entry
@@ -54,6 +55,7 @@ def rewind(queue: Queue, procedures: Procedures, now: int) -> Queue:
             changed_at=min(entry.changed_at, now),
             checked_at=entry.checked_at if entry.checked_at <= now else 0,
             asked_at=min(entry.asked_at, now),
+            unanswered_since=min(entry.unanswered_since, now),
             backoff_until=min(entry.backoff_until, most),
             not_before=min(entry.not_before, again),
             restore_after=min(entry.restore_after, now + BACK_OFF),

@@ -50,7 +50,8 @@ class Entry:
     `domain` and `priority` are as its source has them, `begun_at` is when its repair began.
     `asked_at` is when the newest health check that is over was ordered, whether it has answered or
     not, `restore_after` when its node may next be put back, `tries` how often in a row a command
-    for it was certainly not run.
+    for it was certainly not run, `unanswered` why the newest health check that is over has not
+    answered, empty if it has, `unanswered_since` when the first of those in a row was ordered.
     """
 
     index: int
@@ -80,6 +81,8 @@ class Entry:
     asked_at: int = field(default=0, metadata=_LATER)
     restore_after: int = field(default=0, metadata=_LATER)
     tries: int = field(default=0, metadata=_LATER)
+    unanswered: str = field(default="", metadata=_LATER)
+    unanswered_since: int = field(default=0, metadata=_LATER)
 
     @property
     def owner(self) -> str:

@@ -16,6 +16,7 @@ COMMAND_DEPTH = MAX_DEPTH - 2  # levels one command may nest: merging puts two a
 MAX_DIAGNOSIS = 6 * MAX_BYTES  # bytes as sent (`sent_size`): what 256 KiB of DEL become
 COMMAND_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 IDENTITY = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+INTERRUPTED = "the agent ended while the command ran"  # so begins why, in what a restart closes
 MOST_STDIN = 16 * 1024  # characters of what an order of the repair queue brings
 BUILT_IN = Diagnosis(Need.OK, None, '{"status":"Ok"}')
 

@@ -11,7 +11,7 @@ import pytest
 from nodeagent.agent import receipts as module
 from nodeagent.agent.receipts import Receipts, replace_file
 from nodeagent.errors import Corrupt
-from nodeagent.protocol.messages import Progress, Receipt
+from nodeagent.protocol.messages import INTERRUPTED, Progress, Receipt
 
 
 def receipt(progress: Progress = Progress.STARTED, started: int = 5) -> Receipt:
@@ -37,7 +37,7 @@ def test_started_and_never_ended_has_failed(tmp_path: Path) -> None:
     after = Receipts(str(tmp_path))
     (closed,) = after.close_interrupted(9)
     assert (closed.order, closed.progress, closed.ended) == (started.order, Progress.FAILED, 9)
-    assert "not known" in closed.why
+    assert closed.why == f"{INTERRUPTED}; how far it came is not known"
     assert after.running is None
     assert Receipts(str(tmp_path)).close_interrupted(10) == []
     assert after.get(done.order) == done
@@ -93,7 +93,7 @@ def test_a_failed_replacement_leaves_the_old_file_and_no_litter(
 WRITER = """
 import sys
 from nodeagent.agent.receipts import Receipts
-from nodeagent.protocol.messages import Progress, Receipt
+from nodeagent.protocol.messages import INTERRUPTED, Progress, Receipt
 kept = Receipts(sys.argv[1])
 for number in range(100000):
     order, started = sys.argv[2], Progress.STARTED

@@ -27,6 +27,7 @@ from nodeagent.model.queue import (
 from nodeagent.model.snapshot import Instance, Node
 from nodeagent.model.window import Machine, Schedule, Unavailability, Window
 from nodeagent.model.wish import Asked, Pause, SetSchedule
+from nodeagent.protocol.messages import INTERRUPTED
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
 from tests.maintd.world import EVACUATE, OK, snapshot
 
@@ -130,6 +131,23 @@ def test_a_machine_that_is_healthy_is_not_repaired() -> None:
     rig.add()
     rig.until(EntryStatus.SUCCEEDED)
     assert rig.commands() == ["tell"]
+
+
+def test_a_check_that_was_cut_off_has_not_said_no() -> None:
+    """The master's own agent was killed; what has run out of time has said no, as in CKE."""
+    rig = Mender(policy())
+    rig.healed = True
+    rig.fates["check"] = [Result(Outcome.ERROR, f"{INTERRUPTED}; how far it came is not known")]
+    rig.add()
+    rig.tick()
+    assert INTERRUPTED in rig.entry.unanswered
+    rig.until(EntryStatus.SUCCEEDED)
+    assert rig.commands() == []
+    rig = Mender(policy())
+    rig.fates["check"] = [Result(Outcome.ERROR, "was stopped: more time than allowed")]
+    rig.add()
+    rig.tick()
+    assert (rig.entry.checked_at > 0, rig.entry.unanswered) == (True, "")
 
 
 def test_a_success_command_that_fails_fails_the_entry() -> None:
@@ -450,3 +468,6 @@ def test_an_entry_is_told_in_ckes_words() -> None:
         "drain_backoff_expire": "0001-01-01T00:00:00Z",
         "why": "",
     }
+    unknown = replace(entry, unanswered="exit code 75")
+    assert entry_json(unknown, snapshot())["why"] == "its health is not known: exit code 75"
+    assert entry_json(replace(unknown, why="failed"), snapshot())["why"] == "failed"

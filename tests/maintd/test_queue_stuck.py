@@ -14,6 +14,7 @@ from nodeagent.model.action import Drain, RunCommand
 from nodeagent.model.ledger import Intent, Ledger, Outcome, Policy, Result
 from nodeagent.model.queue import (
     DeleteEntry,
+    Entry,
     EntryStatus,
     Operation,
     Procedures,
@@ -223,6 +224,87 @@ def test_a_check_that_nobody_makes_keeps_no_other_machine_waiting() -> None:
     assert "waits for what check says" in rig.held()
 
 
+def unanswered(one: Entry, ago: int = DAY) -> Entry:
+    return replace(one, unanswered="exit code 75", unanswered_since=NOW - ago)
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+def test_a_check_that_never_answers_after_a_step_is_told_and_keeps_nobody_waiting(
+    steps: int,
+) -> None:
+    rig = Mender(policy(*[RepairStep("try-1", need_drain=True, watch_seconds=60)] * steps), "none")
+    ended = rig.agents.tells
+    silent = set[str]()
+    rig.agents.tells = lambda i: LATER if i.entry in silent else ended(i)
+    rig.add()
+    rig.add(replace(ADD, address="n4", serial=""))
+    while rig.entry.checked_at == 0 or not rig.commands():
+        rig.tick()
+    silent.add("queue:0:check")
+    while "waits for what check says: exit code 75" not in (held := rig.held()):
+        assert rig.entry.status is EntryStatus.QUEUED
+    assert "no more than 1 are repaired at once" in held
+    rig.tick(14_400)
+    for _ in range(10):
+        rig.tick()
+    first, second = rig.ledger.queue.entries
+    why = "check does not answer: exit code 75"
+    last = (EntryStatus.FAILED, f"the last step is over, and {why}")
+    assert (first.status, first.why) == (last if steps == 1 else (EntryStatus.PROCESSING, why))
+    assert second.at_work
+    assert rig.commands() == ["try-1"] * 2, "one of each"
+    assert not rig.node().drained
+    silent.clear()
+    for _ in range(60):
+        rig.tick(30)
+        first, second = rig.ledger.queue.entries
+        assert (first.at_work, second.at_work) != (True, True)
+    assert rig.commands() == ["try-1"] * 2 * steps
+    assert {first.status, second.status} == {EntryStatus.FAILED}
+
+
+def test_for_a_check_is_waited_as_long_as_nobody_could_make_it() -> None:
+    """Else who was not there for a day would give up at once what he finds."""
+    long = begun(at=WATCHING, ago=DAY, checked_at=0)
+    for one in (long, unanswered(long, 14_400_000)):
+        assert did(turns(one, procedures=WATCHES)) == []
+    (turn,) = turns(unanswered(long), procedures=WATCHES).turns
+    assert (turn.do, turn.entry.step, turn.entry.step_status) == (Do.BACK_OFF, 1, WAITING)
+    recent = unanswered(begun(at=WATCHING, ago=14_459_000, checked_at=0))
+    assert did(turns(recent, procedures=WATCHES)) == [], "it is asked since the watch is over"
+
+
+def test_no_last_step_fails_in_a_window_for_a_check_that_does_not_answer() -> None:
+    last = unanswered(begun(at=WATCHING, ago=DAY, step=1, checked_at=0))
+    shut = replace(HERE, shut="n4 is in a window")
+    (turn,) = turns(last, machine=shut, procedures=WATCHES).turns
+    assert (turn.do, turn.entry.step, turn.entry.step_status) == (Do.BACK_OFF, 1, WAITING)
+
+
+def test_between_two_tries_a_check_is_not_waited_for_for_ever() -> None:
+    """Its node is drained, and its place is kept."""
+    waits = unanswered(begun(0, ago=DAY, attempt=1, not_before=NOW - 14_400_000, checked_at=0))
+    other = entry(1)
+    places = {0: HERE, 1: Machine("n5")}
+    done = turns(waits, other, machines=places)
+    assert (did(done), done.held[0][0]) == ([], waits)
+    (turn,) = turns(replace(waits, not_before=NOW - 14_400_001), other, machines=places).turns
+    assert (turn.do, turn.entry.step) == (Do.BACK_OFF, 0)
+    off = replace(waits, backoffs=1, backoff_until=NOW - 1)
+    assert did(turns(off, other, machines=places)) == [(Do.EXECUTE, 1)]
+
+
+def test_what_is_at_work_keeps_its_place_when_another_need_not_wait_any_more() -> None:
+    waited, works = begun(0, backoffs=1, backoff_until=NOW - 1), begun(1, WATCHING, 30_000)
+    places = {0: Machine("n5", candidate=True), 1: HERE}
+    done = turns(waited, works, machines=places, procedures=WATCHES)
+    assert did(done) == []
+    assert done.held[-1] == (waited, "no more than 1 are repaired at once")
+    ends = replace(works, step_status=WAITING, ending=True)
+    running = {**places, 1: replace(HERE, running=True)}
+    assert did(turns(waited, ends, machines=running, procedures=WATCHES)) == []
+
+
 @pytest.mark.parametrize("outcome", [Outcome.LOST, Outcome.LATER])
 def test_a_check_without_an_answer_says_nothing_and_is_made_after_the_others(
     outcome: Outcome,
@@ -230,6 +312,12 @@ def test_a_check_without_an_answer_says_nothing_and_is_made_after_the_others(
     said = Result(outcome, code=75)
     (after,) = folded(entry(), order("check", "check"), results={"1": said}).queue.entries
     assert (after.checked_at, after.healthy, after.asked_at) == (NOW, False, NOW - 5)
+    assert (bool(after.unanswered), after.unanswered_since) == (True, NOW - 5)
+    earlier = entry(unanswered="refused", unanswered_since=NOW - 7)
+    (after,) = folded(earlier, order("check", "check"), results={"1": said}).queue.entries
+    assert after.unanswered_since == NOW - 7
+    (after,) = folded(earlier, order("check", "check"), results={"1": NO}).queue.entries
+    assert (after.unanswered, after.unanswered_since) == ("", 0)
     done = turns(entry(0, checked_at=3, asked_at=9), entry(1, checked_at=5))
     assert [one.index for one in done.checks] == [1, 0]
 
@@ -347,12 +435,15 @@ def test_what_was_put_off_before_anything_was_done_is_no_repair_that_counts() ->
 
 
 def test_a_clock_put_back_lengthens_no_wait_for_a_retry() -> None:
-    ahead = begun(not_before=NOW + DAY, restore_after=NOW + DAY, asked_at=NOW + DAY)
+    late = NOW + DAY
+    ahead = begun(not_before=late, restore_after=late, asked_at=late, unanswered_since=late)
     (one,) = rewind(Queue((ahead,)), how(HOURLY), NOW).entries
     assert (one.not_before, one.restore_after) == (NOW + 3_600_000, NOW + 60_000)
-    assert one.asked_at == NOW
+    assert (one.asked_at, one.unanswered_since) == (NOW, NOW)
     (one,) = rewind(Queue((ahead,)), how(), NOW).entries
     assert one.not_before == NOW + 60_000
+    (one,) = rewind(Queue((entry(unanswered_since=NOW + 1),)), how(), NOW).entries
+    assert one.unanswered_since == NOW
     (one,) = rewind(Queue((entry(restore_after=NOW + 60_001),)), how(), NOW).entries
     assert one.restore_after == NOW + 60_000
 
