@@ -41,7 +41,14 @@ from nodeagent.maintd.repairs import instance_of, remember, survey_of
 from nodeagent.maintd.room import Room, open_room
 from nodeagent.maintd.setting import faults, with_tags
 from nodeagent.maintd.steps import Next, next_steps
-from nodeagent.maintd.wishes import grant, held_incidents, keep_tags, paused, release
+from nodeagent.maintd.wishes import (
+    grant,
+    held_incidents,
+    keep_tags,
+    paused,
+    release,
+    wholly_paused,
+)
 from nodeagent.model.action import Guarded, MovePrimary, MoveSecondary, RunCommand, describe
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.incident import Event, Incident, Status
@@ -211,17 +218,18 @@ class _Work:
 
     def queue(self, sick: Mapping[str, tuple[Sick, ...] | str]) -> None:
         """Repair the machines that are reported broken, as far as no incident is at work there."""
-        admitted = guards.admit(
-            self.ledger, replace(self.observed, sick=sick), self.policy, self.now
-        )
+        ledger = referral.give_up(self.ledger, self.observed.snapshot)
+        admitted = guards.admit(ledger, replace(self.observed, sick=sick), self.policy, self.now)
         self.ledger, shut = admitted.ledger, admitted.shut
         self.held += admitted.held
         if away.doubt(self.ledger) is not None:
             turns.keep_off(self.ledger, self.observed, self.room, self.busy)
             return
+        outside = wholly_paused(self.ledger, self.observed.snapshot)
+        stopped = turns.Stopped(self.stopped, outside, self.holds)
         done = turns.work_off(
             *(self.ledger, self.observed, self.policy, self.room),
-            *(self.stopped, self.busy, shut, self.now),
+            *(stopped, self.busy, shut, self.now),
         )
         self.ledger = done.ledger
         self.held += done.held

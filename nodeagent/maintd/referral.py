@@ -4,8 +4,10 @@ A referred incident is never worked on itself: its node's machine is reported to
 any other source. One that was begun before it was referred goes on, and is not reported.
 """
 
+from dataclasses import replace
+
 from nodeagent.model.incident import UNKNOWN, Incident, Status
-from nodeagent.model.ledger import Policy
+from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.queue import EntryStatus, Queue, Referral
 from nodeagent.model.sick import Sick
 from nodeagent.model.snapshot import Node, Snapshot
@@ -53,6 +55,24 @@ def report(incident: Incident, referral: Referral, snapshot: Snapshot) -> Sick:
 def _group(node: Node, snapshot: Snapshot) -> str:
     group = snapshot.groups.get(node.group)
     return group.name if group is not None else node.group
+
+
+def give_up(ledger: Ledger, snapshot: Snapshot) -> Ledger:
+    """Delete what was made of incidents, where one was canceled since and none is left to do."""
+    queue = ledger.queue
+    mine = [e for e in queue.entries if e.who == INCIDENTS and not (e.status.finished or e.deleted)]
+    if not mine:
+        return ledger
+    active = {incident.node for incident in ledger.incidents if incident.status.active}
+    canceled: dict[str, int] = {}
+    for incident in ledger.incidents:
+        if incident.status is Status.CANCELED and incident.node not in active:
+            canceled[incident.node] = max(incident.changed_at, canceled.get(incident.node, 0))
+    at = {n.address: canceled[n.uuid] for n in snapshot.nodes.values() if n.uuid in canceled}
+    for entry in mine:
+        if entry.address in at and at[entry.address] >= entry.queued_at:
+            queue = queue.put(replace(entry, deleted=True))
+    return replace(ledger, queue=queue) if queue is not ledger.queue else ledger
 
 
 def told(referral: Referral, node: Node, queue: Queue) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from nodeagent.maintd import admission
 from nodeagent.maintd.entries import CHECK, EMPTY, REPAIR, RESTORE, SUCCESS, entry_json, purpose
 from nodeagent.maintd.queue import OUTSIDE, Do, Machine, Turn, take_turns
+from nodeagent.maintd.referral import INCIDENTS
 from nodeagent.maintd.room import Room
 from nodeagent.maintd.setting import with_tags
 from nodeagent.maintd.standing import back_off
@@ -38,6 +39,19 @@ def wants_room(ledger: Ledger, policy: Policy) -> bool:
     return False
 
 
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """Why nothing is begun.
+
+    `nodes` says it by the nodes' names, "" of every machine, `outside` of machines that are no
+    nodes, `incidents` by the ids of incidents.
+    """
+
+    nodes: Mapping[str, str]
+    outside: str = ""
+    incidents: Mapping[str, str] = field(default_factory=dict)
+
+
 @dataclass
 class Worked:
     """What a round makes of the queue."""
@@ -51,16 +65,15 @@ def work_off(
     observed: Observed,
     policy: Policy,
     room: Room,
-    stopped: Mapping[str, str],
+    stopped: Stopped,
     busy: set[str],
     shut: Mapping[int, str],
     now: int,
 ) -> Worked:
     """Do what may be done for each entry.
 
-    `stopped` says of nodes that are on hold why, "" of all of them. `busy` are the UUIDs of the
-    nodes in work: those that entries work on are added. `shut` says by index of entries whose next
-    step is not begun why.
+    `busy` are the UUIDs of the nodes in work: those that entries work on are added. `shut` says by
+    index of entries whose next step is not begun why.
     """
     work = _Work(Worked(ledger), observed, policy, room, stopped, busy, shut, now)
     if ledger.queue.entries:
@@ -83,7 +96,7 @@ class _Work:
     observed: Observed
     policy: Policy
     room: Room
-    stopped: Mapping[str, str]
+    stopped: Stopped
     busy: set[str]
     shut: Mapping[int, str]
     now: int
@@ -185,16 +198,20 @@ class _Work:
 
     def _taken(self, entry: Entry, node: Node | None) -> str:
         """Who else works on the machine, or why it is to be left alone."""
-        if not entry.at_work and (why := self.stopped.get("")):
+        if not entry.at_work and (why := self.stopped.nodes.get("")):
             return why
         if node is None:
-            return ""
-        if why := self.stopped.get(node.name):
+            return self.stopped.outside
+        if why := self.stopped.nodes.get(node.name):
             return why
         for incident in self.done.ledger.incidents:
-            at_work = incident.status in (Status.PENDING, Status.FAILED)
-            if incident.node == node.uuid and at_work:
+            if incident.node != node.uuid:
+                continue
+            if incident.status in (Status.PENDING, Status.FAILED):
                 return f"incident {incident.id} is being repaired there ({incident.status.value})"
+            theirs = entry.who == INCIDENTS and incident.status.active
+            if theirs and (why := self.stopped.incidents.get(incident.id)):
+                return why
         if why := self.room.why_not_through(node.name, entry.owner):
             claimed = self.room.claims.get(node.name) not in (None, entry.owner)
             if claimed:

@@ -342,10 +342,8 @@ def _untag_forgotten(ledger: Ledger, observed: Observed, under_way: set[str], no
 def paused(ledger: Ledger, snapshot: Snapshot) -> dict[str, str]:
     """Why nothing may be begun, by node name: the nearest of node, group and cluster decides."""
     said = {(hold.scope, hold.name): _words(hold) for hold in ledger.holds if not hold.incident}
-    whole = said.get((Scope.CLUSTER, "")) or (
-        f"the cluster has the tag {PAUSE_TAG}" if PAUSE_TAG in snapshot.tags else None
-    )
-    groups: dict[str, str | None] = {}
+    whole = wholly_paused(ledger, snapshot)
+    groups: dict[str, str] = {}
     for group in snapshot.groups.values():
         here = said.get((Scope.GROUP, group.name)) or _tagged(group.tags, f"group {group.name}")
         groups[group.uuid] = whole if here is None else here
@@ -356,6 +354,14 @@ def paused(ledger: Ledger, snapshot: Snapshot) -> dict[str, str]:
         if why:
             found[name] = why
     return found
+
+
+def wholly_paused(ledger: Ledger, snapshot: Snapshot) -> str:
+    """Why nothing may be begun in the cluster, its own word alone; "" if it may."""
+    for hold in ledger.holds:
+        if hold.scope is Scope.CLUSTER and not hold.incident:
+            return _words(hold)
+    return f"the cluster has the tag {PAUSE_TAG}" if PAUSE_TAG in snapshot.tags else ""
 
 
 def _tagged(tags: frozenset[str], where: str) -> str | None:

@@ -9,7 +9,7 @@ import pytest
 from nodeagent.maintd.entries import entry_json, rfc3339
 from nodeagent.model.action import RunCommand, Scope
 from nodeagent.model.incident import Status
-from nodeagent.model.ledger import Intent, Outcome, Policy, Result
+from nodeagent.model.ledger import PAUSE_TAG, Intent, Outcome, Policy, Result
 from nodeagent.model.queue import (
     AddEntry,
     DeleteEntries,
@@ -26,7 +26,7 @@ from nodeagent.model.queue import (
 )
 from nodeagent.model.snapshot import Instance, Node
 from nodeagent.model.window import Machine, Schedule, Unavailability, Window
-from nodeagent.model.wish import Asked, Pause, SetSchedule
+from nodeagent.model.wish import Asked, Pause, Resume, SetSchedule
 from nodeagent.protocol.messages import INTERRUPTED
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
 from tests.maintd.world import EVACUATE, OK, snapshot
@@ -393,6 +393,24 @@ def test_a_paused_node_is_left_alone() -> None:
     rig.ask(Pause(Scope.NODE, "n3", "ours"))
     rig.add()
     assert "node paused by root: ours" in [rig.held() for _ in range(4)][-1]
+    assert rig.commands() == []
+
+
+def test_a_pause_of_the_cluster_is_one_of_machines_that_are_no_nodes_too() -> None:
+    rig = Mender(policy())
+    rig.ask(Pause(Scope.CLUSTER, "", "night"))
+    rig.add(replace(ADD, address="10.9.9.9"))
+    assert "(10.9.9.9): cluster paused by root: night" in [rig.held() for _ in range(4)][-1]
+    assert rig.commands() == []
+    assert rig.ask(Resume(Scope.CLUSTER, "")) == ""
+    rig.until(EntryStatus.SUCCEEDED)
+
+
+def test_so_is_its_tag() -> None:
+    rig = Mender(policy())
+    rig.cluster.world.tags |= {PAUSE_TAG}
+    rig.add(replace(ADD, address="10.9.9.9"))
+    assert f"the cluster has the tag {PAUSE_TAG}" in [rig.held() for _ in range(4)][-1]
     assert rig.commands() == []
 
 

@@ -1,5 +1,6 @@
 """Incidents that are left to the repair queue: one of the two works on the node, never both."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -7,12 +8,12 @@ import pytest
 
 from nodeagent.errors import ConfigError
 from nodeagent.maintd.procedures import procedures_of
-from nodeagent.maintd.referral import referral_of, report, told
+from nodeagent.maintd.referral import give_up, referral_of, report, told
 from nodeagent.model.action import Scope
 from nodeagent.model.constraints import Constraints
 from nodeagent.model.diagnosis import Diagnosis, Need
 from nodeagent.model.incident import UNKNOWN, Incident, Status
-from nodeagent.model.ledger import Policy
+from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.queue import (
     AddEntry,
     DeleteEntry,
@@ -26,7 +27,7 @@ from nodeagent.model.queue import (
 )
 from nodeagent.model.sick import Sick as Reported
 from nodeagent.model.snapshot import Group, Node, Snapshot
-from nodeagent.model.wish import Pause, Resume
+from nodeagent.model.wish import Asked, Cancel, Pause, Resume
 from nodeagent.section import Section
 from tests.maintd.test_entries import Mender, policy
 from tests.maintd.world import EVACUATE, OK, REPAIR
@@ -168,6 +169,71 @@ def test_what_holds_an_incident_holds_its_entry_back() -> None:
     rig.agents.says["n3"] = None
     rig.ticks(20)
     assert rig.ledger.queue.entries == (), "who is silent says nothing"
+
+
+def canceled(rig: Sick, how: str) -> None:
+    incident = rig.incident("n3")
+    if how == "wish":
+        assert rig.ask(Cancel(incident.id)) == ""
+    else:
+        tags = rig.node().tags | {f"maintd:canceled:{incident.id}"}
+        rig.cluster.put(replace(rig.node(), tags=tags))
+
+
+@pytest.mark.parametrize("how", ["wish", "tag"])
+@pytest.mark.parametrize("after", [1, 3])
+def test_who_cancels_an_incident_cancels_its_entry(how: str, after: int) -> None:
+    rig = Sick()
+    rig.ticks(after)
+    assert (rig.entry.status is EntryStatus.QUEUED) is (after == 1)
+    canceled(rig, how)
+    rig.ticks(20)
+    assert rig.ledger.queue.entries == ()
+    assert rig.commands() == []
+    assert rig.node().in_service
+    assert rig.status("n3") is Status.CANCELED
+    assert any(job.startswith("Drain") for job in rig.jobs()) is (after == 3)
+
+
+def test_who_pauses_an_incident_pauses_its_entry() -> None:
+    rig = Sick()
+    rig.tick()
+    identity = rig.incident("n3").id
+    assert rig.ask(Pause(Scope.NODE, "", incident=identity)) == ""
+    assert "(127.0.0.3): incident paused by root" in [rig.held() for _ in range(20)][-1]
+    assert not any(job.startswith("Drain") for job in rig.jobs())
+    assert rig.ask(Resume(Scope.NODE, "", identity)) == ""
+    rig.until(EntryStatus.SUCCEEDED)
+
+
+@pytest.mark.parametrize("asked", [Cancel, lambda i: Pause(Scope.NODE, "", incident=i)])
+def test_an_entry_of_somebody_else_is_neither_canceled_nor_paused(
+    asked: Callable[[str], Asked],
+) -> None:
+    rig = Sick(heals="nothing")
+    rig.agents.says["n3"] = OK
+    rig.add(AddEntry("unreachable", "r640", "n3"))
+    rig.agents.says["n3"] = EVACUATE
+    rig.tick()
+    assert rig.ask(asked(rig.incident("n3").id)) == ""
+    rig.until(EntryStatus.FAILED)
+
+
+def entries_left(*incidents: Incident, **members: Any) -> int:
+    one = Entry(0, NODE.address, "t", "o", **{"who": "incidents", "queued_at": 5, **members})
+    ledger = give_up(Ledger(queue=Queue((one,)), incidents=incidents), SEEN)
+    return sum(not entry.deleted for entry in ledger.queue.entries)
+
+
+def test_which_cancels_give_up_an_entry() -> None:
+    gone = Incident("i", "u3", "n3", EVACUATE, 0, Status.CANCELED, changed_at=5)
+    assert entries_left(gone) == 0
+    assert entries_left(replace(gone, changed_at=4)) == 1, "it was made of another since"
+    assert entries_left(gone, replace(gone, id="j", changed_at=4)) == 0
+    assert entries_left(gone, replace(gone, id="j", status=Status.NOTED)) == 1, "as is that"
+    assert entries_left(replace(gone, node="u4", name="n4")) == 1
+    assert entries_left(gone, status=EntryStatus.FAILED) == 1, "somebody is to see it"
+    assert entries_left(gone, who="root") == 1
 
 
 def test_what_does_not_fit_is_worked_on_itself() -> None:
