@@ -75,6 +75,7 @@ PURE = (
     "agent/run.py",
     "maintd/incidents",
     "maintd/steps",
+    "maintd/emptying",
     "maintd/admission",
     "maintd/windows",
     "maintd/queue",

@@ -94,8 +94,9 @@ class Ran:
             case MoveSecondary():
                 return kind is RepairType.FIX_STORAGE
             case MovePrimary(live=live):
+                # Where migration tags forbid it a migration is a failover from the beginning.
                 migrates = kind is RepairType.MIGRATE and instance.running
-                return kind in (RepairType.MIGRATE, RepairType.FAILOVER) and live == migrates
+                return migrates or (kind in (RepairType.MIGRATE, RepairType.FAILOVER) and not live)
             case Reinstall():
                 return kind is RepairType.REINSTALL
             case _:

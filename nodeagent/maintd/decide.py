@@ -24,6 +24,7 @@ from nodeagent.maintd import (
 )
 from nodeagent.maintd.autorepair import place
 from nodeagent.maintd.balance import balance
+from nodeagent.maintd.emptying import Next
 from nodeagent.maintd.handover import hand_over
 from nodeagent.maintd.incidents import (
     absorb,
@@ -40,7 +41,7 @@ from nodeagent.maintd.recheck import others_job
 from nodeagent.maintd.repairs import instance_of, remember, survey_of
 from nodeagent.maintd.room import Room, open_room
 from nodeagent.maintd.setting import faults, with_tags
-from nodeagent.maintd.steps import Next, next_steps
+from nodeagent.maintd.steps import next_steps
 from nodeagent.maintd.wishes import (
     grant,
     held_incidents,

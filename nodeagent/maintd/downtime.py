@@ -12,12 +12,13 @@ from functools import cached_property
 from nodeagent.maintd import offers
 from nodeagent.maintd.due import due, overdue, under_repair
 from nodeagent.maintd.effect import is_seen
+from nodeagent.maintd.emptying import Next
 from nodeagent.maintd.entries import rfc3339
 from nodeagent.maintd.incidents import BACK_OFF, by_uuid, first_ended, how_ended
 from nodeagent.maintd.lead import PACES, Leads, measured
 from nodeagent.maintd.room import Room
 from nodeagent.maintd.setting import with_tags
-from nodeagent.maintd.steps import Next, empty
+from nodeagent.maintd.steps import empty
 from nodeagent.maintd.windows import Names
 from nodeagent.model.action import Drain, MovePrimary, MoveSecondary, Restore, SetOffline, describe
 from nodeagent.model.diagnosis import Diagnosis, Need

@@ -164,8 +164,7 @@ class Engine:
         looks = await self._look(there)
         _unless(stop)
         idle = self._idle(looks, there)
-        others = repairs or is_wanted(ledger, there, self.policy)
-        busy = await asyncio.to_thread(self._cluster.busy) if others else {}
+        busy = await self._busy(ledger, looks, there)
         snapshot = await asyncio.to_thread(self._cluster.snapshot)
         looks = _of_the_same(looks, there, snapshot)
         now = self._now()
@@ -238,21 +237,44 @@ class Engine:
                 log.info("recovered incidents=%d", len(self._ledger.incidents))
         return self._ledger
 
+    def _empties(self, ledger: Ledger, observed: Observed, now: int) -> bool:
+        """Whether a node is to be emptied, or may be."""
+        return (
+            any(d.need >= Need.EVACUATE for d in observed.diagnoses.values())
+            or any(i.status.active and i.diagnosis.need >= Need.EVACUATE for i in ledger.incidents)
+            or wants_queue(ledger, self.policy)
+            or wants_maintenance(ledger, observed, now)
+        )
+
+    async def _busy(
+        self, ledger: Ledger, looks: Mapping[str, Look], there: Snapshot
+    ) -> Mapping[str, str]:
+        """Asked for only when something may be moved, of which it is asked again before that."""
+        now = self._now()
+        diagnoses, _ = understand(looks, now, self.conduct.oldest)
+        wanted = (
+            with_tags(self.policy, there).autorepair != "off"
+            or is_wanted(ledger, there, self.policy)
+            or self._empties(ledger, Observed(there, diagnoses), now)
+        )
+        if not wanted:
+            return {}
+        try:
+            return await asyncio.to_thread(self._cluster.busy)
+        except Unavailable as error:
+            log.warning("others-jobs-unknown why=%r", str(error))
+            return {}
+
     async def _capacity(
         self, ledger: Ledger, observed: Observed, now: int
     ) -> Mapping[str, Capacity]:
         """Asked for only when something is to be moved: the nodes themselves must answer."""
-        emptying = any(d.need >= Need.EVACUATE for d in observed.diagnoses.values()) or any(
-            i.status.active and i.diagnosis.need >= Need.EVACUATE for i in ledger.incidents
-        )
         nodes = observed.snapshot.nodes
         names = [n for n in observed.diagnoses if n in nodes and nodes[n].in_service]
         moving = (
-            emptying
+            self._empties(ledger, observed, now)
             or wants_room(ledger, observed, self.policy, now)
             or wants_balance(ledger, observed, self.policy)
-            or wants_queue(ledger, self.policy)
-            or wants_maintenance(ledger, observed, now)
         )
         if not moving or not names:
             return {}

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from nodeagent.autorepair.tags import PREFIX
 from nodeagent.model.action import Move
-from nodeagent.model.snapshot import Node, Snapshot
+from nodeagent.model.snapshot import Instance, Node, Snapshot
 
 
 def is_as_it_was(move: Move, before: Snapshot, now: Snapshot) -> bool:
@@ -25,7 +25,11 @@ def is_as_it_was(move: Move, before: Snapshot, now: Snapshot) -> bool:
 
 def why_busy(move: Move, snapshot: Snapshot, busy: Mapping[str, str]) -> str:
     """Who else works on the instance, or empties a node of it, if anybody; else nothing."""
-    instance = snapshot.instances[move.instance]
+    return at_work_on(snapshot.instances[move.instance], busy)
+
+
+def at_work_on(instance: Instance, busy: Mapping[str, str]) -> str:
+    """Who else works on the instance, or empties a node of it, if anybody; else nothing."""
     places = (instance.name, instance.primary, instance.secondary or "")
     return next((others_job(busy[name]) for name in places if name in busy), "")
 

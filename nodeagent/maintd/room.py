@@ -14,6 +14,9 @@ from nodeagent.model.diagnosis import Need
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import BALANCE, Ledger
 from nodeagent.model.snapshot import Capacity, Instance, Observed, Snapshot
+from nodeagent.placement.tags import rules_of
+
+_NOTHING: frozenset[str] = frozenset()
 
 
 def target_of(action: Action, snapshot: Snapshot) -> str | None:
@@ -36,8 +39,10 @@ class Room:
     for anything else).
     `primaries` and `mirrors` are the instances by the node they run on and are mirrored to;
     `placed` is where the moves under way and planned put them. `fit` are the free nodes by
-    group. `unreachable` says of the nodes through which nothing can be done at all why. `tries` is
-    how many places may still be tried this round, at 0.1 ms each, to place things together.
+    group. `unreachable` says of the nodes through which nothing can be done at all why. `sends` are
+    the migration tags of nodes, by name, that a node must know (`receives`) to which one of theirs
+    migrates. `busy` says by name what somebody else's jobs are at work on. `tries` is how many
+    places may still be tried this round, at 0.1 ms each, to place things together.
     """
 
     snapshot: Snapshot
@@ -49,6 +54,9 @@ class Room:
     capacity: dict[str, Capacity]
     placed: dict[str, tuple[str, str | None]]
     unreachable: Mapping[str, str]
+    sends: Mapping[str, frozenset[str]]
+    receives: Mapping[str, frozenset[str]]
+    busy: Mapping[str, str]
     tries: int = 1000
 
     def trial(self) -> "Room":
@@ -77,6 +85,26 @@ class Room:
         if owner in (None, incident):
             return None
         return f"{node} is claimed by {'balancing' if owner == BALANCE else 'another repair'}"
+
+    def migrates(self, source: str, target: str) -> bool:
+        """Whether migration tags let an instance migrate from one node to the other."""
+        return self.sends.get(source, _NOTHING) <= self.receives.get(target, _NOTHING)
+
+    def ends(self, instance: Instance) -> frozenset[str]:
+        """Where it could run instead: its mirror, or else the group's other nodes in service."""
+        if instance.secondary is not None:
+            return frozenset({instance.secondary})
+        nodes = self.snapshot.nodes
+        group = nodes[instance.primary].group
+        there = (name for name, node in nodes.items() if node.group == group and node.in_service)
+        return frozenset(there) - {instance.primary}
+
+    def barred(self, instance: Instance) -> frozenset[str]:
+        """Those of its ends that it may not migrate to; where Ganeti migrates nothing, none."""
+        if instance.always_failover or not self.sends.get(instance.primary):
+            return _NOTHING
+        ends = self.ends(instance)
+        return frozenset(end for end in ends if not self.migrates(instance.primary, end))
 
     def copied_from(self, node: str) -> str | None:
         """An instance that runs on the node, and is just given a new mirror elsewhere."""
@@ -205,4 +233,22 @@ def _room(observed: Observed, unfit: Mapping[str, str]) -> Room:
         for name, why in unfit.items()
         if observed.snapshot.nodes[name].offline or name not in observed.diagnoses
     }
-    return Room(observed.snapshot, unfit, fit, primaries, mirrors, {}, capacity, {}, unreachable)
+    sends, receives = _migrations(observed.snapshot)
+    return Room(
+        *(observed.snapshot, unfit, fit, primaries, mirrors, {}, capacity, {}),
+        *(unreachable, sends, receives, observed.busy),
+    )
+
+
+def _migrations(
+    snapshot: Snapshot,
+) -> tuple[Mapping[str, frozenset[str]], Mapping[str, frozenset[str]]]:
+    """What each node's tags ask of another, and what they answer; nothing where they mean none."""
+    rules = rules_of(sorted(snapshot.tags))
+    if not rules.migration:
+        return {}, {}
+    nodes = snapshot.nodes
+    return (
+        {name: rules.sends(node.tags) for name, node in nodes.items()},
+        {name: rules.receives(node.tags) for name, node in nodes.items()},
+    )

@@ -10,7 +10,7 @@ from nodeagent.errors import NotMaster, Unavailable
 from nodeagent.maintd import failpoint, recheck
 from nodeagent.maintd.order import ASKING, AT_ONCE, Ordering
 from nodeagent.maintd.promise import is_order, with_job
-from nodeagent.model.action import Drain, Guarded, Move, SetOffline, move_of
+from nodeagent.model.action import Drain, Move, SetOffline, move_of
 from nodeagent.model.ledger import Intent, Ledger
 from nodeagent.model.snapshot import Instance, Node, Snapshot
 
@@ -94,8 +94,8 @@ class Submitter:
     async def _unchanged(self, intents: list[Intent], snapshot: Snapshot) -> list[Intent]:
         """Without what takes a node out of service that is not as it was decided upon.
 
-        Or what repairs or balances an instance that is not: it may be repaired by now, suspended
-        or moved. Nor what somebody else's job is at work on: the other way round, an administrator
+        Or what moves an instance that is not: it may be repaired by now, suspended or elsewhere.
+        Nor what somebody else's job is at work on: the other way round, an administrator
         who moves it by hand would have it moved a second time, by a failover perhaps.
         """
         grave = [i for i in intents if isinstance(i.action, Drain | SetOffline) or _moved(i)]
@@ -165,10 +165,9 @@ class Submitter:
 def _moved(intent: Intent) -> Move | None:
     """What is moved that may be as it was only by nobody else's doing.
 
-    Of several moves for balance, one after the other, that is the first.
+    Of several moves, one after the other, that is the first.
     """
-    balances = intent.group and intent.after is None
-    return move_of(intent.action) if balances or isinstance(intent.action, Guarded) else None
+    return move_of(intent.action) if intent.after is None else None
 
 
 def _is_as_it_was(intent: Intent, before: Snapshot, now: Snapshot) -> bool:

@@ -45,12 +45,19 @@ class _Choice:
         name, primary = self.instance.name, self.instance.primary
         if live and (why := self.room.why_not_through(primary, AUTOREPAIR)):
             return f"it cannot migrate: {why}"
-        target = self.instance.secondary
+        room, target = self.room, self.instance.secondary
+        barred = room.barred(self.instance) if live else frozenset[str]()
+        if barred and barred == room.ends(self.instance):
+            if not fallback:
+                to = target or "any node of its group"
+                return f"it cannot migrate: migration tags forbid it from {primary} to {to}"
+            live, barred = False, frozenset()
         if target is not None:
             if why := self._too_little(target):
                 return f"its mirror cannot take it: {why}"
         else:
-            target, why = self._roomiest({primary}, memory=needs_memory(self.instance))
+            wanted = needs_memory(self.instance)
+            target, why = self._roomiest({primary, *barred}, memory=wanted)
             if target is None:
                 return f"there is no place where it could run: {why}"
         return MovePrimary(name, primary, live, target, fallback=fallback)

@@ -403,6 +403,13 @@ def test_but_not_at_once() -> None:
     assert found == "wait: to be tried again in 1 s: job 7 failed: no luck"
 
 
+def test_a_failover_in_place_of_a_migration_is_a_try_of_it() -> None:
+    """Migration tags forbade it to migrate, and the repair may fail over."""
+    seen = snapshot("drained", "ok", ("failover", pending()))
+    found = told(step(seen, [did(7, FAILOVER, ERROR, ago=RETRY_AFTER - 1000)]))
+    assert found == "wait: to be tried again in 1 s: job 7 failed: no luck"
+
+
 def test_earlier_steps_are_no_tries_of_this_one() -> None:
     seen = snapshot("offline", "ok", ("failover", pending()), MOVED)
     jobs = [did(6, FAILOVER, ERROR), did(7, FAILOVER), did(8, MIRROR, ERROR), did(9, MIRROR, ERROR)]
