@@ -60,7 +60,10 @@ def _end(way: Way) -> int:
 
 
 def _of(room: Room, members: Mapping[str, Node]) -> Snapshot:
-    """One group, as it will be when what is under way and planned is done."""
+    """One group, as it will be when what is under way and planned is done.
+
+    What its nodes have free is without the room of forthcoming instances.
+    """
     whole = room.snapshot
     instances: dict[str, Instance] = {}
     for name in members:

@@ -1,8 +1,8 @@
 """What nodes can still take in, as one round hands it out. Pure.
 
 A node is free if it is in service, says that it is well, and nobody has claimed it; each
-claim and each move planned leaves less. Planners pass one Room on, so that no two of them
-count on the same node or the same memory.
+claim, each move planned and each instance that is forthcoming leaves less. Planners pass one Room
+on, so that no two of them count on the same node or the same memory.
 """
 
 from collections.abc import Iterator, Mapping
@@ -131,7 +131,7 @@ class Room:
         primary, mirror = self.placed.get(instance.name, (instance.primary, instance.secondary))
         if isinstance(move, Reinstall):
             self.placed[instance.name] = (target, move.mirror)
-            self._take(target, needs_memory(instance), instance.disk)
+            self._take(target, needs_memory(instance), instance.disk, instance.spindles or 0)
             if move.mirror is not None:
                 self.claims.setdefault(move.mirror, incident)
                 self._take(move.mirror, 0, instance.disk)
@@ -151,12 +151,19 @@ class Room:
             there._take(to.primary, needs, 0)
         return there
 
-    def _take(self, node: str, memory: int, disk: int) -> None:
+    def keep(self, promised: Instance) -> None:
+        """Leave the room of an instance that does not exist yet: nodes report that as free."""
+        disk = 0 if promised.shared else promised.disk
+        self._take(promised.primary, promised.memory, disk, promised.spindles or 0)
+        if promised.secondary is not None:
+            self._take(promised.secondary, 0, disk)
+
+    def _take(self, node: str, memory: int, disk: int, spindles: int = 0) -> None:
         had = self.capacity.get(node)
         if had is not None:
             # How large it is stays known: else nothing could be placed there with all checks.
-            left = replace(had, memory=had.memory - memory, disk=had.disk - disk)
-            self.capacity[node] = left
+            size = had.size and replace(had.size, free_spindles=had.size.free_spindles - spindles)
+            self.capacity[node] = Capacity(had.memory - memory, had.disk - disk, size)
 
     def overbooked(self, node: str) -> str | None:
         """Why the node could not take in what any single other one would bring by failing.
@@ -234,10 +241,13 @@ def _room(observed: Observed, unfit: Mapping[str, str]) -> Room:
         if observed.snapshot.nodes[name].offline or name not in observed.diagnoses
     }
     sends, receives = _migrations(observed.snapshot)
-    return Room(
+    room = Room(
         *(observed.snapshot, unfit, fit, primaries, mirrors, {}, capacity, {}),
         *(unreachable, sends, receives, observed.busy),
     )
+    for promised in observed.snapshot.forthcoming.values():
+        room.keep(promised)
+    return room
 
 
 def _migrations(

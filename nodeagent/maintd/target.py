@@ -66,12 +66,12 @@ class _Choice:
         """As many other nodes as it had."""
         it = self.instance
         old = {node for node in (it.primary, it.secondary) if node is not None}
-        target, why = self._roomiest(old, memory=needs_memory(it), disk=it.disk)
+        target, why = self._roomiest(old, memory=needs_memory(it), disk=it.disk, whole=True)
         if target is None:
             return f"there is no place to install it anew: {why}"
         mirror: str | None = None
         if it.secondary is not None:
-            mirror, why = self._roomiest({*old, target}, disk=it.disk)
+            mirror, why = self._roomiest({*old, target}, disk=it.disk, whole=True)
             if mirror is None:
                 return f"there is no place for its mirror: {why}"
         return Reinstall(it.name, it.primary, target, mirror, it.running)
@@ -87,9 +87,17 @@ class _Choice:
         return None
 
     def _roomiest(
-        self, not_these: set[str], *, memory: int | None = None, disk: int | None = None
+        self,
+        not_these: set[str],
+        *,
+        memory: int | None = None,
+        disk: int | None = None,
+        whole: bool = False,
     ) -> tuple[str | None, str]:
-        """The free node of its group with the most of the first asked for, and enough of both."""
+        """The free node of its group with the most of the first asked for, and enough of both.
+
+        With `whole` also enough physical disks, where instances have these for themselves.
+        """
         group = self.room.snapshot.nodes[self.instance.primary].group
         names = [name for name in self.room.fit.get(group, ()) if name not in not_these]
         free = [name for name in names if self.room.why_not(name, AUTOREPAIR) is None]
@@ -104,11 +112,25 @@ class _Choice:
             wanted = ((memory, "memory"), (disk, "disk"))
             words = [f"{mib} MiB of {what}" for mib, what in wanted if mib is not None]
             return None, f"no free node of its group has {' and '.join(words)}"
+        if whole:
+            fitting = {name: has for name, has in fitting.items() if self._has_disks(name, has)}
+        if not fitting:
+            spindles = self.instance.spindles
+            if spindles is None:
+                return None, "it is not known how many physical disks it had"
+            return None, f"no free node of its group has {spindles} free physical disks"
 
         def most(name: str) -> tuple[int, str]:
             return -(fitting[name].disk if memory is None else fitting[name].memory), name
 
         return min(fitting, key=most), ""
+
+    def _has_disks(self, node: str, has: Capacity) -> bool:
+        """Ganeti wants to know their number, and looks for them when the old ones are given up."""
+        if not self.room.snapshot.nodes[node].exclusive:
+            return True
+        spindles, size = self.instance.spindles, has.size
+        return spindles is not None and size is not None and size.free_spindles >= spindles
 
 
 def _holds(has: Capacity, memory: int | None, disk: int | None) -> bool:

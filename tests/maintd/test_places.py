@@ -120,6 +120,36 @@ def test_the_first_node_of_all_is_a_place_for_a_mirror() -> None:
     assert together(seen.nodes["n1"], into, AWAY.id) == {"web": "n4"}
 
 
+def test_what_forthcoming_instances_were_promised_is_left_to_them() -> None:
+    """Nodes report it as free; of one that exists and is down they report as much."""
+    seen, has = world(shared("a", 4096)), free(n2=60_000, n3=10_000)
+    assert steps(room(seen, has)) == {"a": "n2"}
+    soon = Instance("soon", "n2", "n3", memory=58_000, disk=450_000, running=False)
+    promised = replace(seen, forthcoming={"soon": soon})
+    into = room(promised, has)
+    assert steps(into) == {"a": "n3"}
+    assert into.capacity["n2"] == Capacity(2000, 50_000, SIZE)
+    assert into.capacity["n3"] == Capacity(10_000 - 4096, 50_000, SIZE)
+    blind = {name: replace(one, size=None) for name, one in has.items()}
+    assert steps(room(promised, blind)) == {"a": "n3"}, "where too little is known"
+    without_disks = replace(promised, forthcoming={"soon": shared("soon", 58_000, "n2")})
+    assert room(without_disks, has).capacity["n2"].disk == FREE.disk
+
+
+def test_no_node_is_begun_that_would_need_what_is_promised() -> None:
+    kept = Instance("kept", "n4", "n2", memory=3000, disk=100)
+    seen = world(Instance("web", "n1", "n2", memory=4000, disk=1000), kept, n1=node("n1"))
+    noted, has = incident("n1", EVACUATE), free(n2=10_000, n3=10_000, n4=10_000)
+
+    def begun(snapshot: Snapshot) -> list[str]:
+        found = next_steps(noted, snapshot.nodes["n1"], room(snapshot, has), Policy(), 0)
+        return found.obstacles or [type(step.action).__name__ for step in found.steps]
+
+    assert begun(seen) == ["Drain"]
+    (why,) = begun(replace(seen, forthcoming={"soon": shared("soon", 6000, "n2")}))
+    assert "n2 would have 0 MiB of memory left, and need 3000 MiB should n4 fail" in why
+
+
 def test_other_groups_and_what_is_promised_there_do_not_matter() -> None:
     """One whose policy is none; and an instance that is to come to it."""
     groups = {
