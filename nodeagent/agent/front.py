@@ -28,6 +28,9 @@ from nodeagent.web.tls import fingerprint, make_certificate, server_tls
 
 log = logging.getLogger(__name__)
 
+ORDERS = 4  # asked of the runner at once: as a frame each may be six times as large as it came
+WAITING = 5.0  # seconds until an order must have its turn
+
 _NO_REPORT = "Unable to produce a report for the requested resource"
 
 
@@ -42,6 +45,7 @@ class Front:
         self._link = Link(settings.agent.socket, on_connect=self._hello)
         # Judging an order takes a process and up to seconds; reports do not queue behind it.
         self._orders = Link(settings.agent.socket, on_connect=self._hello)
+        self._turns = asyncio.Semaphore(ORDERS)
         self._samplers = samplers or [Sampler(c) for c in (CpuAvgLoad(), Diskstats(), KvmInstRss())]
         self._named = {
             (s.collector.category or "default", s.collector.name): s for s in self._samplers
@@ -178,6 +182,17 @@ class Front:
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/json":
             return Response.error(415, "an order is application/json")
+        try:
+            async with asyncio.timeout(WAITING):
+                await self._turns.acquire()
+        except TimeoutError:
+            return Response.error(503, "the orders before this one take too long")
+        try:
+            return await self._give(request)
+        finally:
+            self._turns.release()
+
+    async def _give(self, request: Request) -> Response:
         try:
             text = request.body.decode("utf-8")
         except UnicodeDecodeError:

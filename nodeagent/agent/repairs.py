@@ -14,6 +14,7 @@ from nodeagent import protocol
 from nodeagent.agent import orders, whitelist
 from nodeagent.agent.command import Commands
 from nodeagent.agent.receipts import Receipts
+from nodeagent.agent.refusals import Refusals
 from nodeagent.agent.run import Finished, Limits, Ran
 from nodeagent.agent.ssconf import Ssconf, certificate_digest
 from nodeagent.errors import MessageError
@@ -42,7 +43,7 @@ class Repairs:
         verdict: Callable[[], Verdict],
         owner: whitelist.Owner,
     ) -> None:
-        self.refused = 0
+        self.refusals = Refusals()
         self._receipts = Receipts(folder)
         self._ssconf = ssconf
         self._commands = commands
@@ -65,13 +66,17 @@ class Repairs:
     async def order(self, raw: bytes) -> Receipt | None:
         """Start what is ordered, or find that it was; None if refused, the log says why."""
         try:
-            judged = await self._judge(open_order(self._ssconf.key(), raw))
+            signed = open_order(self._ssconf.key(), raw)
+        except MessageError as error:
+            self.refusals.tell(str(error), sealed=False)
+            return None
+        try:
+            judged = await self._judge(signed)
         except MessageError as error:
             judged = orders.Refused(str(error))
         if isinstance(judged, orders.Known):
             return judged.receipt
-        self.refused += 1
-        log.warning("order-refused why=%r", judged.why)
+        self.refusals.tell(judged.why, sealed=True)
         return None
 
     async def finish(self) -> None:

@@ -334,7 +334,7 @@ class Runner:
             "firm": verdict.firm,
             "unusable": sorted(verdict.unusable),
             "runs": dict(self._runs),
-            "refused": self.repairs.refused,
+            "refused": self.repairs.refusals.count,
             "stuck": self._commands.stuck + self._repair_commands.stuck,
             "busy": sorted(self._commands.busy | self._repair_commands.busy),
         }

@@ -114,7 +114,8 @@ class Orders:
         if status != 200:
             raise Unavailable(f"{node.name} answered with HTTP status {status}")
         try:
-            document = open_outer(self.key, Purpose.RECEIPT, salt, read(body, limit=MAX_RECEIPT))
+            outer = read(body, limit=MAX_RECEIPT, depth=1)
+            document = open_outer(self.key, Purpose.RECEIPT, salt, outer)
             receipt = Receipt.from_body(document)
         except MessageError as error:
             raise Unavailable(f"receipt of {node.name} is not genuine: {error}") from None

@@ -73,7 +73,7 @@ def judge_answer(
 
 def open_report(body: bytes, key: Key, salt: str, *, least: Least = Least.SHA256) -> Report:
     """Open a mond-shaped report whose data is a sealed one, or raise MessageError."""
-    outer: Any = read(body, limit=4 * 1024 * 1024)
+    outer: Any = read(body, limit=4 * 1024 * 1024, depth=2)
     if not isinstance(outer, dict) or outer.get("name") != "diagnose":
         raise MessageError("not a report of the diagnose collector")
     return Report.from_body(open_outer(key, Purpose.REPORT, salt, outer.get(_DATA), least=least))

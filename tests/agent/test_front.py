@@ -1,5 +1,6 @@
 """The front in its own process: routes, metrics, readiness, and what the halves load."""
 
+import asyncio
 import json
 import os
 import signal
@@ -11,7 +12,13 @@ from collections.abc import Iterator
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from nodeagent.agent import front as module
+from nodeagent.agent.front import Front
+from nodeagent.agent.link import Frame, Link
+from nodeagent.errors import Unavailable
 from nodeagent.protocol.envelope import Purpose, unseal
+from nodeagent.settings import Settings
+from nodeagent.web.exchange import Request
 from tests.agent.place import NODE
 from tests.web.live import Agent, agent, wait_for
 
@@ -106,6 +113,42 @@ def test_what_was_never_confirmed_is_very_old_and_not_firm() -> None:
         assert found["gnt_health_diagnosis_checked_timestamp_seconds"] == 0
         assert found["gnt_health_diagnosis_changed_timestamp_seconds"] == 0
         assert found["gnt_health_diagnosis_firm"] == 0
+
+
+def test_an_order_beyond_the_few_asked_at_once_has_its_turn_or_is_told_soon(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[asyncio.Future[Frame]] = []
+
+    class Hangs(Link):
+        async def ask(self, question: Frame, seconds: float = 5.0) -> Frame:
+            asked.append(asyncio.get_running_loop().create_future())
+            return await asked[-1]
+
+    async def main() -> None:
+        monkeypatch.setattr(module, "Link", Hangs)
+        front = Front(Settings())
+        order = Request("POST", "/1/order", {"content-type": "application/json"}, b"{}")
+        first = [asyncio.create_task(front.server.handler(order)) for _ in range(module.ORDERS)]
+        await asyncio.sleep(0)
+        with monkeypatch.context() as patched:
+            patched.setattr(module, "WAITING", 0.05)
+            late = await front.server.handler(order)
+            assert late.status == 503
+            assert b"the orders before this one take too long" in late.body
+        waits = asyncio.create_task(front.server.handler(order))
+        await asyncio.sleep(0)
+        assert len(asked) == module.ORDERS
+        asked[0].set_result({"refused": True})
+        await first[0]
+        await asyncio.sleep(0)
+        asked[-1].set_result({"refused": True})
+        assert (len(asked), (await waits).status) == (module.ORDERS + 1, 403)
+        for question in asked[1:-1]:
+            question.set_exception(Unavailable("gone"))
+        assert [(await one).status for one in first] == [403, 503, 503, 503]
+
+    asyncio.run(main())
 
 
 def _loaded(module: str) -> set[str]:

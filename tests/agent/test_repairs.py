@@ -16,6 +16,7 @@ from uuid import uuid4
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 
+from nodeagent.agent import refusals
 from nodeagent.agent import repairs as module
 from nodeagent.agent.command import Commands
 from nodeagent.agent.receipts import Receipts
@@ -88,7 +89,7 @@ def test_a_checker_that_cannot_be_started_refuses(
             patched.setattr(sys, "executable", "/nonexistent/python")
             assert await repairs.order(sealed_order(place)) is None
         assert "the signature cannot be checked: [Errno 2]" in caplog.text
-        assert (ran(place), repairs.refused) == (0, 1)
+        assert (ran(place), repairs.refusals.count) == (0, 1)
         await served(place, repairs)
 
     story(place, tell)
@@ -127,7 +128,7 @@ def test_a_checker_that_breaks_refuses(
         [record] = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
         assert record.startswith("order-refused")
         assert why in record
-        assert (ran(place), repairs.refused) == (0, 1)
+        assert (ran(place), repairs.refusals.count) == (0, 1)
         await served(place, repairs)
 
     story(place, tell)
@@ -194,6 +195,35 @@ def test_no_process_is_started_for_what_would_not_run_whoever_signed(
         (place.folder / "asked").unlink()
         assert await repairs.order(sealed_order(place, id=order)) is not None, "the receipt again"
         assert not (place.folder / "asked").exists()
+
+    story(place, tell)
+
+
+def test_a_flood_of_refusals_is_a_few_lines_and_hides_nobody_else_s(
+    place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(refusals, "_EVERY", 0.1)
+
+    def said() -> list[str]:
+        found = [r.getMessage() for r in caplog.records if "order-refused" in r.getMessage()]
+        caplog.clear()
+        return found
+
+    async def tell(repairs: Repairs, _: Commands) -> None:
+        for number in range(500):
+            assert await repairs.order(b"{}") is None
+            assert await repairs.order(b'{"a%d":1,"a%d":1}' % (number, number)) is None
+        assert await repairs.order(sealed_order(place, command="x")) is None
+        *unsealed, mine = said()
+        assert unsealed[0] == "order-refused why='not a sealed message'"
+        assert len(unsealed) == refusals.FIRST
+        assert "asks for fix" in mine
+        await asyncio.sleep(0.15)
+        assert said() == [f"order-refused more={1000 - refusals.FIRST} kind=unsealed"]
+        assert repairs.refusals.count == 1001
+        await asyncio.sleep(0.1)
+        assert await repairs.order(b"{}") is None
+        assert len(said()) == 1, "a new one is told in full again"
 
     story(place, tell)
 

@@ -9,6 +9,7 @@
 import asyncio
 import json
 import os
+import signal
 import socket
 import ssl
 import threading
@@ -155,6 +156,26 @@ def test_h01_300_idle_connections_take_no_thread_and_delay_nobody(live: Agent) -
         assert time.monotonic() - began < 1
         assert threads(live.pid("front")) < 10
         assert resident(live.pid("front")) - before < 6 * MIB
+
+
+def test_h01_orders_that_wait_for_the_runner_cost_no_more_than_their_bodies(live: Agent) -> None:
+    """Each control character becomes six in the frame; only a few are ever made."""
+    body = b"\x01" * 262_000
+    head = "POST /1/order HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    whole = f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+    assert live.send(whole).status == 403, "so the front is connected"
+    before = resident(live.pid("front"))
+    os.kill(live.pid("runner"), signal.SIGSTOP)
+    try:
+        with ExitStack() as stack:
+            for _ in range(100):
+                stack.enter_context(live.connect()).sendall(whole)
+            for _ in range(10):
+                assert live.get("/healthz").status == 200
+            assert resident(live.pid("front")) - before < 70 * MIB
+    finally:
+        os.kill(live.pid("runner"), signal.SIGCONT)
+    wait_for(lambda: live.get("/readyz").status == 200, live)
 
 
 def test_h01_beyond_all_limits_the_idle_make_room_for_whoever_asks(live: Agent) -> None:

@@ -22,7 +22,8 @@ from nodeagent.agent.run import Finished
 from nodeagent.errors import MessageError
 from nodeagent.model.diagnosis import Diagnosis, Need, Unusable
 from nodeagent.protocol.canonical import MAX_DEPTH, canonical, printable, read, read_text
-from nodeagent.protocol.look import Expected, Look, Seen, judge_answer
+from nodeagent.protocol.envelope import Key
+from nodeagent.protocol.look import Distrusted, Expected, Look, Seen, judge_answer
 from nodeagent.protocol.messages import COMMAND_DEPTH, diagnosis_of
 from nodeagent.web.client import fetch
 from tests.agent.place import CLUSTER, NODE
@@ -337,6 +338,15 @@ def test_j10_large_details_reach_the_master_or_are_said_to_be_too_large(
         said = look()
         assert isinstance(said, Seen)
         assert (said.diagnosis is not None) is seen, said.report.unusable
+
+
+def test_j04_a_report_deeper_than_any_agent_s_is_not_read_through() -> None:
+    """Four megabytes of lists would cost the master a second; a report lies one level deep."""
+    lie = b'{"name":"diagnose","data":{"msg":[' + b"[]," * 1_300_000 + b"[]]}}"
+    began = time.process_time()
+    look = judge_answer(200, lie, Key(b"0" * 40), Expected("c", "n", "", "salt"), 0)
+    assert look == Distrusted("nested deeper than 2 levels at line 1")
+    assert time.process_time() - began < 0.3
 
 
 def test_diagnosis_of_ok_is_ok() -> None:

@@ -16,6 +16,7 @@ import hashlib
 import hmac
 import json
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -509,11 +510,18 @@ REFUSED: dict[str, Change] = {
 
 @pytest.mark.parametrize("make", REFUSED.values(), ids=REFUSED.keys())
 def test_s13_orders_that_are_refused(live: Agent, make: Change) -> None:
-    before = runs(live)
+    before, refused = runs(live), refusals(live)
     answer = live.post("/1/order", make(live))
     assert (answer.status, answer.body) == (403, b'{"error": "refused"}'), "no reason is told"
-    assert runs(live) == before
-    assert "order-refused why=" in live.log("runner").splitlines()[-1]
+    assert (runs(live), refusals(live)) == (before, refused + 1)
+    assert "order-refused why=" in live.log("runner")
+    assert len(re.findall("order-refused why=", live.log("runner"))) <= 8, "nor the log filled"
+
+
+def refusals(live: Agent) -> int:
+    found = re.search(rb"\ngnt_health_orders_refused_total (\d+)", live.get("/metrics").body)
+    assert found
+    return int(found[1])
 
 
 def receipt_of(live: Agent, order: Order) -> Receipt:

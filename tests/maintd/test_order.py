@@ -96,6 +96,21 @@ def test_an_order_of_the_queue_brings_its_entry_and_is_no_other_order() -> None:
         open_order(KEY, json.dumps(json.loads(other) | {"purpose": "queue"}).encode())
 
 
+@pytest.mark.parametrize(
+    ("raw", "why"),
+    [
+        (b'{"a":{}}', "nested deeper than 1 levels"),
+        (b'{"a":[]}', "nested deeper than 1 levels"),
+        (b"[" * 200_000, "not a sealed message"),
+        (b"[1,NaN]", "not a sealed message"),
+        (b"{}", "not a sealed message"),
+    ],
+)
+def test_what_anybody_may_send_is_not_looked_into(raw: bytes, why: str) -> None:
+    with pytest.raises(MessageError, match=why):
+        open_order(KEY, raw)
+
+
 @pytest.mark.parametrize("status", [200, 302, 400, 404, 413, 415, 429, 500, 503])
 def test_after_any_other_the_order_may_not_have_arrived(status: int) -> None:
     with pytest.raises(Unavailable, match=f"n1 answered the order with HTTP status {status}"):

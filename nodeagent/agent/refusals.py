@@ -1,0 +1,48 @@
+"""Telling of refused orders, which anybody on the network may send, and as many as they like."""
+
+import asyncio
+import logging
+
+log = logging.getLogger(__name__)
+
+FIRST = 4  # reasons of a kind that are told in full
+_EVERY = 60.0  # seconds
+
+
+class Refusals:
+    """Counts them. Logs the first of a reason, then once a minute how many more there were.
+
+    Those without the cluster's seal are a kind by themselves: who has no key may fill the room
+    for those, and what became of an order that is somebody's is told all the same.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._told: dict[str, set[str]] = {"sealed": set(), "unsealed": set()}
+        self._more = dict.fromkeys(self._told, 0)
+        self._timer: asyncio.TimerHandle | None = None
+
+    def tell(self, why: str, *, sealed: bool) -> None:
+        """Another order was refused."""
+        self.count += 1
+        kind = "sealed" if sealed else "unsealed"
+        told = self._told[kind]
+        if why in told or len(told) == FIRST:
+            self._more[kind] += 1
+        else:
+            told.add(why)
+            log.warning("order-refused why=%r", why)
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(_EVERY, self._sum_up)
+
+    def _sum_up(self) -> None:
+        """A kind of which there were no more is forgotten: its next is told in full again."""
+        self._timer = None
+        for kind, told in self._told.items():
+            if self._more[kind]:
+                log.warning("order-refused more=%d kind=%s", self._more[kind], kind)
+                self._more[kind] = 0
+            else:
+                told.clear()
+        if any(self._told.values()):
+            self._timer = asyncio.get_running_loop().call_later(_EVERY, self._sum_up)
