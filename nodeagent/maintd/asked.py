@@ -43,13 +43,17 @@ def wishes(decision: Decision, observed: Observed | None) -> Iterator[Line]:
     """Which were granted, and why others were not."""
     known = {} if observed is None else {wish.id: wish for wish in observed.wishes}
     for wish in known.values():
-        incident, node, what = _asked(wish)
-        why = decision.refused.get(wish.id)
-        text = f"{wish.who} asked to {what}" + ("" if why is None else f": {why}")
-        yield "wish-granted" if why is None else "wish-refused", incident, node, text, ""
+        yield answered(wish, decision.refused.get(wish.id))
     for identity, why in decision.refused.items():
         if identity not in known:
             yield "wish-refused", "", "", why, ""
+
+
+def answered(wish: Wish, why: str | None) -> Line:
+    """That one was granted, or why it was not."""
+    incident, node, what = _asked(wish)
+    text = f"{wish.who} asked to {what}" + ("" if why is None else f": {why}")
+    return "wish-granted" if why is None else "wish-refused", incident, node, text, ""
 
 
 def _asked(wish: Wish) -> tuple[str, str, str]:

@@ -16,20 +16,20 @@ from typing import Protocol
 
 from nodeagent.cluster.backend import Cluster
 from nodeagent.errors import NotMaster, Unavailable
-from nodeagent.maintd import failpoint
+from nodeagent.maintd import away, failpoint
 from nodeagent.maintd.adviser import Adviser, nothing_measured, unanswered
 from nodeagent.maintd.autorepair import in_tags
 from nodeagent.maintd.balance import is_wanted
 from nodeagent.maintd.balance import wants_room as wants_balance
 from nodeagent.maintd.decide import decide
 from nodeagent.maintd.downtime import wants_room as wants_maintenance
-from nodeagent.maintd.history import tell
+from nodeagent.maintd.history import refuse, tell
 from nodeagent.maintd.inquiry import Inquiry
 from nodeagent.maintd.inventory import Inventory, InventorySettings
 from nodeagent.maintd.offers import Book, listed, question_json
 from nodeagent.maintd.order import Ordering
 from nodeagent.maintd.poll import understand
-from nodeagent.maintd.recover import recover
+from nodeagent.maintd.recover import newest_of_others, recover
 from nodeagent.maintd.repairs import wants_room
 from nodeagent.maintd.series import zones_of
 from nodeagent.maintd.setting import with_tags
@@ -228,8 +228,11 @@ class Engine:
             marked = self.conduct.away()
             repairs = bool(self.policy.procedures.repair_procedures)
             recovered = recover(loaded, trails, snapshot, self._now(), marked, repairs=repairs)
-            if recovered != loaded and not self.conduct.dry:
-                self._store.save(recovered)
+            said = away.seen(loaded, marked, newest_of_others(trails))
+            late = [wish for wish in self._store.wishes() if wish.at <= said]
+            if (late or recovered != loaded) and not self.conduct.dry:
+                told = refuse(late, away.SAY_AGAIN, self._now())
+                self._store.save(recovered, told, {wish.id: away.SAY_AGAIN for wish in late})
             if marked and not self.conduct.dry:
                 self.conduct.back()
             self._ledger = recovered

@@ -42,9 +42,9 @@
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from nodeagent.maintd.asked import Line, holds, wishes
+from nodeagent.maintd.asked import Line, answered, holds, wishes
 from nodeagent.maintd.incidents import by_uuid
 from nodeagent.maintd.progress import entries, offers, series
 from nodeagent.model.action import describe
@@ -53,6 +53,7 @@ from nodeagent.model.event import Event
 from nodeagent.model.incident import UNKNOWN, Incident, Status
 from nodeagent.model.ledger import Decision, Held, Intent, Ledger, Outcome
 from nodeagent.model.snapshot import Observed
+from nodeagent.model.wish import Wish
 
 __all__ = ["Event", "tell"]
 
@@ -73,8 +74,8 @@ def tell(
     same reason is not told again. Without `observed` less is known of how jobs ended.
     """
     return tuple(
-        Event(now, kind, incident, node, text if len(text) <= MOST else text[:MOST] + "…", job)
-        for kind, incident, node, text, job in (
+        _event(now, line)
+        for line in (
             *_jobs(before, after, observed),
             *_forgotten(before, after, observed),
             *_incidents(before, after),
@@ -89,6 +90,16 @@ def tell(
             *_held(decision, last),
         )
     )
+
+
+def refuse(wishes: Iterable[Wish], why: str, now: int) -> tuple[Event, ...]:
+    """What there is to tell of wishes that no round is asked to grant."""
+    return tuple(_event(now, answered(wish, why)) for wish in wishes)
+
+
+def _event(now: int, line: Line) -> Event:
+    kind, incident, node, text, job = line
+    return Event(now, kind, incident, node, text if len(text) <= MOST else text[:MOST] + "…", job)
 
 
 def _jobs(before: Ledger, after: Ledger, observed: Observed | None) -> Iterator[Line]:

@@ -27,6 +27,7 @@ from nodeagent.model.incident import UNKNOWN, Event, Incident, Status, is_same, 
 from nodeagent.model.ledger import (
     HOLD_TAG,
     STORM_TAG,
+    USED_TAG,
     Begun,
     Hold,
     Intent,
@@ -90,9 +91,12 @@ def recover(
         _leave_what_was_acknowledged(incidents, nodes)
     intents = _intents(ledger, incidents, trails, now)
     moved, halts = shifted.recalled(ledger, trails, snapshot, now)
+    used = USED_TAG in snapshot.tags
+    others = newest_of_others(trails)
+    since = away.since(ledger, marked, others, now, repairs=repairs, used=used)
     return replace(
         ledger,
-        round=max(ledger.round, newest),
+        round=max(ledger.round, newest) or since,  # it is new no more
         incidents=tuple(incidents.values()),
         intents=intents,
         holds=holds,
@@ -101,11 +105,11 @@ def recover(
         ran=recalled(ledger, trails, snapshot, now),
         shifted=moved,
         halts=halts,
-        away=away.since(ledger, marked, _newest_of_others(trails), now, repairs=repairs),
+        away=since,
     )
 
 
-def _newest_of_others(trails: Sequence[Trail]) -> int:
+def newest_of_others(trails: Sequence[Trail]) -> int:
     """The newest number of a job; repairs of instances may be made from cron beside maintd."""
     numbers = (_number(trail.reason) for trail in trails if not trail.repair)
     return max((number for number in numbers if number is not None), default=0)

@@ -25,6 +25,7 @@ NO_SETTINGS = frozenset(
         "balancefailed",
         "brake",
         "owner",
+        "queue",
     }
 )
 # What may stand on a node too, and what on a group; the others are about the cluster as a whole.

@@ -7,9 +7,10 @@ can be set and taken back with Ganeti's own commands.
 from collections.abc import Callable
 from dataclasses import replace
 
-from nodeagent.maintd import agenda, downtime, entries, offers, series, windows
+from nodeagent.maintd import agenda, away, downtime, entries, offers, series, windows
 from nodeagent.maintd.effect import tags_of
 from nodeagent.maintd.incidents import worst_per_node
+from nodeagent.maintd.late import too_late
 from nodeagent.model.action import Retag, Scope
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.incident import Event, Incident, Status
@@ -17,6 +18,7 @@ from nodeagent.model.ledger import (
     HOLD_TAG,
     PAUSE_TAG,
     STORM_TAG,
+    USED_TAG,
     Hold,
     Intent,
     Ledger,
@@ -54,7 +56,7 @@ def grant(
     """Grant each wish, or say by its id why not."""
     refused: dict[str, str] = {}
     for wish in observed.wishes:
-        answer = _grant_one(wish, wish.asked, ledger, observed, now, policy)
+        answer = too_late(wish, now) or _grant_one(wish, wish.asked, ledger, observed, now, policy)
         if isinstance(answer, str):
             refused[wish.id] = answer
         else:
@@ -201,7 +203,10 @@ def _same(one: Hold, other: Hold) -> bool:
 
 
 def keep_tags(ledger: Ledger, observed: Observed, now: int) -> Ledger:
-    """Promise the tags that are still to be set or taken off for holds and ended incidents."""
+    """Promise the tags that are still to be set or taken off for holds and ended incidents.
+
+    And the one that tells for ever that there is a repair queue.
+    """
     snapshot = observed.snapshot
     ledger = _without_lost(ledger, observed)
     under_way = {
@@ -221,6 +226,9 @@ def keep_tags(ledger: Ledger, observed: Observed, now: int) -> Ledger:
     if may and tripped != (STORM_TAG in snapshot.tags) and STORM_TAG not in under_way:
         add, remove = ((STORM_TAG,), ()) if tripped else ((), (STORM_TAG,))
         ledger = ledger.promise("", "", Retag(Scope.CLUSTER, "", add, remove), now)
+    told = USED_TAG in snapshot.tags or USED_TAG in under_way
+    if may and not told and away.is_used(ledger.queue):
+        ledger = ledger.promise("", "", Retag(Scope.CLUSTER, "", add=(USED_TAG,)), now)
     return _tag_ended(ledger, observed, under_way, now)
 
 

@@ -170,6 +170,7 @@ class Hold:
 PAUSE_TAG = "maintd:pause:yes"
 HOLD_TAG = "maintd:hold:"
 STORM_TAG = "maintd:brake:tripped"
+USED_TAG = "maintd:queue:used"
 
 
 @dataclass(frozen=True, slots=True)

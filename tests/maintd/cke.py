@@ -22,7 +22,7 @@ from nodeagent.model.snapshot import Instance, Node
 from tests.agent.place import safe_folder
 from tests.cli.live import Live
 from tests.cli.test_queue import ask
-from tests.maintd.rig import Agents, Rig, fleet, mirrored
+from tests.maintd.rig import TRACE, Agents, Rig, fleet, mirrored
 
 Json = dict[str, Any]
 Step = Mapping[str, object]
@@ -229,9 +229,9 @@ class Cke:
 
     @property
     def jobs(self) -> list[str]:
-        """What Ganeti was asked to do."""
+        """What Ganeti was asked to do, but for the tag that tells of a repair queue."""
         new = list(self.rig.cluster.jobs.values())[self._jobs :]
-        return [type(job.action).__name__ for job in new]
+        return [type(job.action).__name__ for job in new if job.action != TRACE]
 
     def node(self, name: str = "n4") -> Node:
         return self.rig.cluster.nodes[name]

@@ -16,11 +16,11 @@ from nodeagent.maintd.engine import Conduct, Engine, Round
 from nodeagent.maintd.incidents import BACK_OFF
 from nodeagent.maintd.inventory import Inventory, InventorySettings
 from nodeagent.maintd.stock import stock_of
-from nodeagent.model.action import RunCommand
+from nodeagent.model.action import Retag, RunCommand, Scope
 from nodeagent.model.balance import Question
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.incident import Incident, Status
-from nodeagent.model.ledger import Intent, Ledger, Outcome, Policy, Result, Trail
+from nodeagent.model.ledger import USED_TAG, Intent, Ledger, Outcome, Policy, Result, Trail
 from nodeagent.model.snapshot import Capacity, Instance, Node, Running, Snapshot
 from nodeagent.model.wish import Asked, Wish
 from nodeagent.placement.live import Known
@@ -296,10 +296,15 @@ class Rig:
         return self.incident(node).status
 
     def jobs(self) -> list[str]:
-        """What Ganeti was asked to do, in order; an incident's id is none of it."""
-        return [ID.sub("<id>", str(job.action)) for job in self.cluster.jobs.values() if job.ours]
+        """What Ganeti was asked to do, in order; an incident's id is none of it.
+
+        But for the tag that tells of a repair queue.
+        """
+        ours = [job.action for job in self.cluster.jobs.values() if job.ours]
+        return [ID.sub("<id>", str(action)) for action in ours if action != TRACE]
 
 
+TRACE = Retag(Scope.CLUSTER, "", add=(USED_TAG,))
 ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 

@@ -8,15 +8,17 @@ import pytest
 
 from nodeagent.maintd import away
 from nodeagent.maintd.metrics import kind_of
+from nodeagent.model.action import Action, Scope
 from nodeagent.model.balance import Agenda, Shift, Spot
 from nodeagent.model.incident import Status
-from nodeagent.model.ledger import Held, Ledger
+from nodeagent.model.ledger import USED_TAG, Held, Ledger
 from nodeagent.model.queue import Entry, EntryStatus, Queue, SetQueue, StepStatus
 from nodeagent.model.series import Series, Weekly
 from nodeagent.model.window import Machine, Mode, Schedule, Scheduled, Unavailability, Window
-from nodeagent.model.wish import BringUp, TrustLedger
+from nodeagent.model.wish import BringUp, Pause, TrustLedger
 from nodeagent.store.sqlite import MEMORY, SqliteStore
-from tests.maintd.rig import QUICK
+from tests.maintd.rig import QUICK, TRACE
+from tests.maintd.test_entries import ADD
 from tests.maintd.test_owners import HOUR, TWO, WATCHES, Shared, policy
 from tests.maintd.test_recur import AHEAD, SUNDAYS, add, at
 from tests.maintd.test_recur import rig as weekly
@@ -34,6 +36,13 @@ def folder(tmp_path: Path) -> Path:
 def come_back(rig: Shared, folder: Path) -> None:
     """Be the master again after another was, as maintd is started then."""
     away.mark(str(folder))
+    os.utime(folder / "away", (rig.time, rig.time))
+    again(rig, folder)
+
+
+def another(rig: Shared, folder: Path) -> None:
+    """Let a node be the master that never was."""
+    rig.store = SqliteStore(MEMORY)
     again(rig, folder)
 
 
@@ -58,6 +67,44 @@ def test_a_window_waits_until_somebody_has_looked(folder: Path) -> None:
     assert rig.ask(TrustLedger()) == ""
     rig.until_true(lambda: not rig.in_service())
     assert WHY not in rig.held()
+
+
+def test_what_nobody_had_answered_before_is_to_be_said_again(folder: Path) -> None:
+    """It was noted when no round could be held, and is over or done elsewhere by now."""
+    rig = Shared(policy(WATCHES))
+    rig.plan("n3", ahead=2 * HOUR)
+    before = [rig.wish(TrustLedger()), rig.wish(ADD), rig.wish(Pause(Scope.CLUSTER, ""))]
+    rig.time += 60
+    come_back(rig, folder)
+    rig.time += 2 * HOUR
+    after = rig.wish(SetQueue(enabled=False))
+    for _ in range(5):
+        rig.tick()
+    assert rig.ledger.away
+    assert rig.jobs() == []
+    assert {rig.store.answer(wish) for wish in before} == {away.SAY_AGAIN}
+    told = [event.text for event in rig.store.history() if event.kind == "wish-refused"]
+    assert told[0].endswith(f"before another node was the master: {away.SAY_AGAIN}")
+    assert len(told) == 3
+    assert rig.store.answer(after) == "", "that was said here, to the master of now"
+
+
+def test_what_was_said_before_jobs_of_another_is_to_be_said_again(folder: Path) -> None:
+    rig = Shared(QUICK)
+    rig.tick()
+    old = rig.ledger
+    before = rig.wish(Pause(Scope.CLUSTER, ""))
+    rig.time += 60
+    ours, rig.store = rig.store, SqliteStore(MEMORY)  # that of another node
+    rig.agents.says["n5"] = EVACUATE
+    again(rig, folder)
+    rig.until_true(lambda: rig.status("n5") is Status.COMPLETED)
+    rig.store = ours
+    after = rig.wish(Pause(Scope.NODE, "n2"))
+    again(rig, folder)
+    rig.tick()
+    assert rig.ledger.round > old.round
+    assert (ours.answer(before), ours.answer(after)) == (away.SAY_AGAIN, "")
 
 
 def test_one_that_was_down_is_not_taken_down_again(folder: Path) -> None:
@@ -153,11 +200,9 @@ def test_without_plans_nothing_waits(folder: Path) -> None:
 def test_what_was_switched_off_stays_off_on_a_new_master(folder: Path) -> None:
     """Its own ledger has the switches as they are at the very first; nothing is begun by them."""
     rig = Shared(policy(WATCHES))
-    rig.agents.says["n5"] = EVACUATE
-    rig.until_true(lambda: rig.status("n5") is Status.COMPLETED)
     assert rig.ask(SetQueue(enabled=False)) == ""
-    rig.store = SqliteStore(MEMORY)  # that of another node
-    again(rig, folder)
+    rig.time += 30 * 86_400  # no job is remembered any more
+    another(rig, folder)
     rig.tick()
     assert (
         "another node was the master, or the ledger was lost: what was switched off" in rig.held()
@@ -169,6 +214,50 @@ def test_what_was_switched_off_stays_off_on_a_new_master(folder: Path) -> None:
     assert rig.commands() == []
     assert rig.ask(TrustLedger()) == ""
     rig.until_true(lambda: rig.commands() != [])
+
+
+def test_a_new_ledger_is_doubted_once(folder: Path) -> None:
+    rig = Shared(policy(WATCHES))
+    assert rig.ask(SetQueue(enabled=False)) == ""
+    rig.time += 30 * 86_400
+    another(rig, folder)
+    rig.tick()
+    assert rig.ledger.away
+    assert rig.ask(TrustLedger()) == ""
+    again(rig, folder)
+    rig.tick()
+    assert not rig.ledger.away
+
+
+@pytest.mark.parametrize("repairs", [False, True])
+def test_jobs_of_another_tell_of_its_queue_as_well(folder: Path, repairs: bool) -> None:
+    """As far as there is a queue: else nothing would be begun that nobody has planned."""
+    rig = Shared(policy(WATCHES) if repairs else QUICK)
+    rig.agents.says["n5"] = EVACUATE
+    rig.until_true(lambda: rig.status("n5") is Status.COMPLETED)
+    assert USED_TAG not in rig.cluster.world.tags, "what nobody has used leaves no trace"
+    another(rig, folder)
+    rig.tick()
+    assert bool(rig.ledger.away) is repairs
+
+
+def test_a_queue_goes_on_though_its_trace_cannot_be_left(folder: Path) -> None:
+    rig = Shared(policy(WATCHES))
+    tried: list[Action] = []
+
+    def refuses(action: Action) -> bool:
+        tried.extend([action] if action == TRACE else [])
+        return action == TRACE
+
+    rig.cluster.refuses = refuses
+    rig.add()
+    rig.until_true(lambda: rig.entry.status.finished)
+    since, before = rig.time, len(tried)
+    while rig.time < since + 3600:
+        rig.tick(30)
+    assert len(tried) - before <= 12, "every five minutes, as other tags"
+    rig.cluster.refuses = lambda action: False
+    rig.until_true(lambda: USED_TAG in rig.cluster.world.tags)
 
 
 def test_the_first_master_of_all_repairs_at_once(folder: Path) -> None:

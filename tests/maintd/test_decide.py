@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from nodeagent.maintd.decide import decide
+from nodeagent.maintd.late import PATIENCE
 from nodeagent.model.action import (
     Action,
     Drain,
@@ -18,8 +19,20 @@ from nodeagent.model.action import (
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.incident import TRANSITIONS, UNKNOWN, Event, Incident, Status
 from nodeagent.model.ledger import Begun, Decision, Hold, Intent, Ledger, Outcome, Policy, Result
+from nodeagent.model.queue import AddEntry, SetAutoRepair, SetQueue
 from nodeagent.model.snapshot import Capacity, Group, Observed, Snapshot
-from nodeagent.model.wish import Asked, Cancel, Pause, ResetStorm, Resume, Retry, Wish
+from nodeagent.model.window import Schedule
+from nodeagent.model.wish import (
+    Asked,
+    Cancel,
+    Pause,
+    ResetStorm,
+    Resume,
+    Retry,
+    SetSchedule,
+    TrustLedger,
+    Wish,
+)
 from tests.maintd.world import (
     EVACUATE,
     FAILOVER,
@@ -730,6 +743,9 @@ def test_the_storm_brake_counts_what_nobody_has_canceled() -> None:
 # Wishes.
 
 
+LATE = "no round could be held for 61 minutes: say it again if it still holds"
+
+
 def wishing(observed: Observed, *asked: Asked) -> Observed:
     return replace(
         observed, wishes=tuple(Wish(f"w{n}", "root", NOW, one) for n, one in enumerate(asked))
@@ -777,6 +793,30 @@ def test_a_wish_that_cannot_be_granted_says_why(asked: Asked, why: str) -> None:
     world = six(node("n1", tags=frozenset({before.incidents[0].tag})))
     decided = decide(before, wishing(seen(world), asked), POLICY, NOW)
     assert decided.refused["w0"].startswith(why)
+
+
+@pytest.mark.parametrize(
+    ("asked", "holds"),
+    [
+        (Resume(Scope.CLUSTER, ""), False),
+        (ResetStorm(), False),
+        (TrustLedger(), False),
+        (AddEntry("unreachable", "r640", "192.0.2.1"), False),
+        (SetQueue(enabled=True), False),
+        (SetAutoRepair(enabled=True), False),
+        (SetQueue(enabled=False), True),
+        (SetAutoRepair(enabled=False), True),
+        (Pause(Scope.NODE, "n1"), True),
+        (Cancel(incident().id), True),
+        (SetSchedule(Schedule()), True),
+    ],
+)
+def test_what_is_for_now_is_not_granted_hours_later(asked: Asked, holds: bool) -> None:
+    observed = wishing(seen(six(), {"n1": EVACUATE}), asked)
+    before = ledger(incident())
+    late = decide(before, observed, POLICY, NOW + PATIENCE + 60_000).refused
+    assert late == ({} if holds else {"w0": LATE})
+    assert decide(before, observed, POLICY, NOW + PATIENCE).refused.get("w0") != LATE
 
 
 @pytest.mark.parametrize(
