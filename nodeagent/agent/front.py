@@ -222,6 +222,8 @@ class Front:
             return Response(200, answer["sealed"].encode())
         if "bad" in answer:
             return Response.error(400, str(answer["bad"]))
+        if "unknown" not in answer:
+            return Response.error(503, "this node cannot tell now; its log says why")
         return Response.error(404, "no such order was started here")
 
     async def _ready(self, _: Request) -> Response:

@@ -1,4 +1,7 @@
-"""The node's records of orders: one small file each, on disk before anything is started."""
+"""The node's records of orders: one small file each, on disk before anything is started.
+
+What a sick disk does not give back keeps the node from repairing, never from telling so.
+"""
 
 import logging
 import os
@@ -6,9 +9,9 @@ import re
 from contextlib import suppress
 from dataclasses import replace
 
-from nodeagent.errors import Corrupt, MessageError
+from nodeagent.errors import MessageError, in_words
 from nodeagent.protocol.canonical import canonical, read
-from nodeagent.protocol.messages import IDENTITY, INTERRUPTED, Progress, Receipt
+from nodeagent.protocol.messages import IDENTITY, INTERRUPTED, UNREAD, Progress, Receipt
 
 log = logging.getLogger(__name__)
 
@@ -18,20 +21,29 @@ _FILE = re.compile(rf"({IDENTITY.pattern})\.json")
 
 
 class Receipts:
-    """All receipts of this node, in memory and in one folder."""
+    """All receipts of this node, in memory and in one folder.
+
+    `unread` is why nobody knows what this node has started: its folder cannot be read.
+    """
 
     def __init__(self, folder: str) -> None:
-        os.makedirs(folder, mode=0o700, exist_ok=True)
-        sweep(folder)
+        self.unread = ""
         self._folder = folder
         self._known: dict[str, Receipt] = {}
-        for name in os.listdir(folder):
-            if _FILE.fullmatch(name):
-                receipt = self._read(name)
-                self._known[receipt.order] = receipt
+        try:
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+            names = os.listdir(folder)
+        except OSError as error:
+            self.unread = in_words(error)
+            log.error("receipts-unread why=%r", self.unread)  # noqa: TRY400
+            return
+        sweep(folder)
+        strays = [self._read(match[1]) for name in names if (match := _FILE.fullmatch(name))]
+        for stray in filter(None, strays):
+            self._known.setdefault(stray.order, stray)
 
     def get(self, order: str) -> Receipt | None:
-        """The receipt of an order, or None if this node never started it."""
+        """The receipt of an order, or None if this node, as far as is known, never started it."""
         return self._known.get(order)
 
     @property
@@ -69,16 +81,24 @@ class Receipts:
                 closed.append(ended)
         return closed
 
-    def _read(self, name: str) -> Receipt:
-        path = os.path.join(self._folder, name)
+    def _read(self, order: str) -> Receipt | None:
+        """Know the receipt of an order; as failed if it cannot be read. Return another's if it is.
+
+        Such a one has no end, so that it is never old enough to be removed.
+        """
+        path, stray = self._path(order), None
         try:
             with open(path, "rb") as file:
                 receipt = Receipt.from_body(read(file.read(), limit=1024 * 1024))
+            if receipt.order != order:
+                stray = receipt
+                raise MessageError(f"is the receipt of another order, {receipt.order}")
         except (OSError, MessageError, AttributeError) as error:
-            raise Corrupt(f"{path}: {error}; a receipt must never be lost unread") from None
-        if f"{receipt.order}.json" != name:
-            raise Corrupt(f"{path}: is the receipt of another order, {receipt.order}")
-        return receipt
+            log.error("receipt-unread id=%s why=%r", order, str(error))  # noqa: TRY400
+            why = f"{UNREAD}; how far it came is not known"
+            receipt = Receipt(order, order, "unknown", Progress.FAILED, 0, None, None, why, "")
+        self._known[order] = receipt
+        return stray
 
     def _prune(self) -> None:
         """Orders expire within a minute, so a receipt this old guards against nothing."""
@@ -93,10 +113,11 @@ class Receipts:
 
 
 def sweep(folder: str) -> None:
-    """Remove what a writer left that was killed. No other may be writing there now."""
-    for name in os.listdir(folder):
-        if _HALF.fullmatch(name):
-            os.unlink(os.path.join(folder, name))
+    """Remove what a writer left that was killed, if it can be. No other may be writing there."""
+    with suppress(OSError):
+        for name in os.listdir(folder):
+            if _HALF.fullmatch(name):
+                os.unlink(os.path.join(folder, name))
 
 
 def replace_file(path: str, content: bytes, mode: int = 0o600) -> None:

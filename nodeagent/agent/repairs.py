@@ -17,7 +17,7 @@ from nodeagent.agent.receipts import Receipts
 from nodeagent.agent.refusals import Refusals
 from nodeagent.agent.run import Finished, Limits, Ran
 from nodeagent.agent.ssconf import Ssconf, certificate_digest
-from nodeagent.errors import MessageError
+from nodeagent.errors import MessageError, Unavailable
 from nodeagent.model.diagnosis import Verdict
 from nodeagent.protocol.canonical import printable, read
 from nodeagent.protocol.messages import Order, Progress, Receipt
@@ -60,7 +60,9 @@ class Repairs:
             log.error("order-interrupted id=%s command=%s", receipt.order, receipt.command)
 
     def receipt(self, order: str) -> Receipt | None:
-        """The receipt of an order, or None if this node never started it."""
+        """The receipt of an order, or None if this node never started it. Else Unavailable."""
+        if self._receipts.unread:
+            raise Unavailable(f"no receipt can be read: {self._receipts.unread}")
         return self._receipts.get(order)
 
     async def order(self, raw: bytes) -> Receipt | None:
@@ -91,6 +93,8 @@ class Repairs:
 
         Until then the certificate is a claim, on which much is refused and nothing started.
         """
+        if why := self._receipts.unread:
+            return orders.Refused(f"order {signed.order.id}: no receipt can be read: {why}")
         try:
             claimed = certificate_digest(signed.certificate)
         except ValueError as error:

@@ -110,7 +110,7 @@ class Runner:
     def _alone(self) -> Iterator[None]:
         """Keep a second runner away: it would take the socket, and fail the first's repair."""
         path = os.path.join(self.settings.agent.state, "lock")
-        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        lock = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield
@@ -322,6 +322,7 @@ class Runner:
         verdict = self.verdict()
         try:
             self._ssconf.key()
+            self._ssconf.identity()
             ready, why = True, ""
         except NodeAgentError as error:
             ready, why = False, str(error)

@@ -31,7 +31,7 @@ from nodeagent.model.queue import (
     StepStatus,
 )
 from nodeagent.model.snapshot import Observed, Snapshot
-from nodeagent.protocol.messages import INTERRUPTED
+from nodeagent.protocol.messages import INTERRUPTED, UNREAD
 
 CHECK, REPAIR, SUCCESS, EMPTY, RESTORE = "check", "repair", "success", "empty", "restore"
 
@@ -232,8 +232,8 @@ def _after(entry: Entry, intent: Intent, result: Result, policy: Policy, now: in
 
 
 def _checked(entry: Entry, intent: Intent, result: Result, why: str) -> Entry:
-    """What is lost or cut off, and what asks to be made later, has not answered."""
-    cut_off = result.code is None and result.why.startswith(INTERRUPTED)
+    """What is lost, cut off or unread, and what asks to be made later, has not answered."""
+    cut_off = result.code is None and result.why.startswith((INTERRUPTED, UNREAD))
     if cut_off or result.outcome in (Outcome.LOST, Outcome.LATER):
         return _unanswered(entry, intent, why)
     at = intent.promised

@@ -17,6 +17,7 @@ MAX_DIAGNOSIS = 6 * MAX_BYTES  # bytes as sent (`sent_size`): what 256 KiB of DE
 COMMAND_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 IDENTITY = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 INTERRUPTED = "the agent ended while the command ran"  # so begins why, in what a restart closes
+UNREAD = "its receipt cannot be read"  # so begins why, where the node's disk does not tell
 MOST_STDIN = 16 * 1024  # characters of what an order of the repair queue brings
 BUILT_IN = Diagnosis(Need.OK, None, '{"status":"Ok"}')
 

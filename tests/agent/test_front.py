@@ -54,6 +54,18 @@ def test_routes(live: Agent, target: str, status: int, body: bytes | None) -> No
     assert body is None or answer.body == body
 
 
+def test_a_node_that_cannot_seal_is_not_ready_and_denies_no_order(live: Agent) -> None:
+    addresses = live.place.folder / "ganeti" / "ssconf_node_primary_ips"
+    text = addresses.read_text()
+    addresses.unlink()
+    try:
+        assert live.get("/readyz").status == 503
+        assert live.get("/1/report/node/diagnose").status == 503
+    finally:
+        addresses.write_text(text)
+    assert live.get("/readyz").status == 200
+
+
 def test_sighup_disturbs_nothing_and_is_answered_in_the_log(live: Agent) -> None:
     os.kill(live.pid("front"), signal.SIGHUP)
     said = "settings-need-restart the front reads its settings at a start only"

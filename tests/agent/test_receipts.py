@@ -10,8 +10,8 @@ import pytest
 
 from nodeagent.agent import receipts as module
 from nodeagent.agent.receipts import Receipts, replace_file
-from nodeagent.errors import Corrupt
-from nodeagent.protocol.messages import INTERRUPTED, Progress, Receipt
+from nodeagent.protocol.canonical import canonical
+from nodeagent.protocol.messages import INTERRUPTED, UNREAD, Progress, Receipt
 
 
 def receipt(progress: Progress = Progress.STARTED, started: int = 5) -> Receipt:
@@ -43,20 +43,58 @@ def test_started_and_never_ended_has_failed(tmp_path: Path) -> None:
     assert after.get(done.order) == done
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"v":1}', b"\xff"])
-def test_an_unreadable_receipt_stops_us_with_its_name(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / f"{uuid4()}.json"
-    path.write_bytes(content)
-    with pytest.raises(Corrupt, match=path.name):
-        Receipts(str(tmp_path))
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"v":1}', b"\xff", bytes(512), None])
+def test_an_unreadable_receipt_is_its_order_s_failed_and_stays(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, content: bytes | None
+) -> None:
+    order, done = str(uuid4()), receipt(Progress.DONE)
+    Receipts(str(tmp_path)).keep(done)
+    path = tmp_path / f"{order}.json"
+    if content is None:  # read() fails, as of a lost sector
+        path.mkdir()
+    else:
+        path.write_bytes(content)
+    kept = Receipts(str(tmp_path))
+    found = kept.get(order)
+    assert found is not None
+    assert (found.order, found.progress, found.why.partition(";")[0]) == (
+        order,
+        Progress.FAILED,
+        UNREAD,
+    )
+    assert Receipt.from_body(found.body()) == found, "the master can read it"
+    assert (kept.get(done.order), kept.running, kept.close_interrupted(9)) == (done, None, [])
+    assert caplog.text.count("receipt-unread") == caplog.text.count(f"receipt-unread id={order}")
+    assert path.is_dir() or path.read_bytes() == content
 
 
-def test_a_receipt_under_another_name_stops_us(tmp_path: Path) -> None:
-    Receipts(str(tmp_path)).keep(receipt())
-    (path,) = tmp_path.iterdir()
-    path.rename(tmp_path / f"{uuid4()}.json")
-    with pytest.raises(Corrupt, match="another order"):
-        Receipts(str(tmp_path))
+def test_a_receipt_under_another_name_is_known_by_both(tmp_path: Path) -> None:
+    mine, other, there = receipt(Progress.DONE), str(uuid4()), receipt(Progress.DONE)
+    kept = Receipts(str(tmp_path))
+    for one in (mine, there):
+        kept.keep(one)
+    (tmp_path / f"{mine.order}.json").rename(tmp_path / f"{other}.json")
+    copy = tmp_path / f"{uuid4()}.json"
+    copy.write_bytes(canonical(replace(there, progress=Progress.LATER).body()).encode())
+    after = Receipts(str(tmp_path))
+    assert after.get(mine.order) == mine
+    assert after.get(there.order) == there, "its own file counts more than a copy"
+    for name in (other, copy.stem):
+        found = after.get(name)
+        assert found is not None
+        assert found.progress is Progress.FAILED
+
+
+def test_an_unreadable_receipt_is_never_too_old(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "KEEP", 1)
+    order = str(uuid4())
+    (tmp_path / f"{order}.json").touch()
+    kept = Receipts(str(tmp_path))
+    for number in range(3):
+        kept.keep(receipt(Progress.DONE, number))
+    assert kept.get(order) is not None
 
 
 def test_only_old_finished_receipts_are_ever_removed(
@@ -93,7 +131,7 @@ def test_a_failed_replacement_leaves_the_old_file_and_no_litter(
 WRITER = """
 import sys
 from nodeagent.agent.receipts import Receipts
-from nodeagent.protocol.messages import INTERRUPTED, Progress, Receipt
+from nodeagent.protocol.messages import INTERRUPTED, UNREAD, Progress, Receipt
 kept = Receipts(sys.argv[1])
 for number in range(100000):
     order, started = sys.argv[2], Progress.STARTED

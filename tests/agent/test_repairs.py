@@ -22,6 +22,7 @@ from nodeagent.agent.command import Commands
 from nodeagent.agent.receipts import Receipts
 from nodeagent.agent.repairs import Repairs
 from nodeagent.agent.ssconf import Ssconf
+from nodeagent.errors import Unavailable
 from nodeagent.model.diagnosis import Diagnosis, Need, Verdict
 from nodeagent.protocol import signature
 from nodeagent.protocol.messages import Progress, Receipt
@@ -369,6 +370,25 @@ def test_one_that_says_nothing_is_not_logged_for_it_and_a_long_text_is_cut(
         await ended(repairs, order)
         [said] = [r.getMessage() for r in caplog.records if "order-stderr" in r.getMessage()]
         assert 4000 < len(said) < 4200
+
+    story(place, tell)
+
+
+# The disk is sick.
+
+
+def test_where_no_receipt_can_be_read_nothing_is_run_and_nothing_denied(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    (place.folder / "receipts").write_text("no folder any more")
+
+    async def tell(repairs: Repairs, _: Commands) -> None:
+        assert "receipts-unread" in caplog.text
+        assert await repairs.order(sealed_order(place)) is None
+        assert "no receipt can be read" in caplog.text
+        assert ran(place) == 0
+        with pytest.raises(Unavailable, match="no receipt can be read"):
+            repairs.receipt(str(uuid4()))
 
     story(place, tell)
 

@@ -5,9 +5,11 @@ import grp
 import json
 import os
 import pwd
+import socket
+import subprocess
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -384,6 +386,51 @@ def test_what_another_runner_has_written_since_is_not_forgotten(place: Place) ->
     assert stdin.read_text() == SICK_TEXT, "once"
 
 
+@contextmanager
+def read_only(folder: Path) -> Iterator[None]:
+    """A folder of whose file system the kernel has had enough."""
+    if os.getuid():
+        every = (folder, *folder.rglob("*"))
+        for path in every:
+            path.chmod(0o555)
+        yield
+        for path in every:
+            path.chmod(0o755)
+        return
+    for more in (("--bind", folder), ("-o", "remount,bind,ro")):
+        if subprocess.run(["/usr/bin/mount", *more, folder], stderr=subprocess.DEVNULL).returncode:
+            pytest.skip("this machine lets nobody mount")
+    try:
+        yield
+    finally:
+        subprocess.run(["/usr/bin/umount", folder], check=True)
+
+
+def test_a_runner_starts_and_reports_on_a_disk_that_takes_and_gives_nothing_more(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    stdin, state, lost = prepare(place), place.folder / "state", str(uuid4())
+    place.settings(commands='"check"', more="confirm = 1")
+
+    async def before(runner: Runner, link: Link) -> None:
+        await until(place, link, lambda r: r.diagnosis)
+
+    async def after(runner: Runner, link: Link) -> None:
+        assert (await report(place, link)).diagnosis == SICK_TEXT
+        assert (await receipt(place, link, lost)).progress is Progress.FAILED
+        assert "sealed" in await send(link, sealed_order(place, id=lost)), "as it is known"
+        assert await send(link, sealed_order(place)) == {"refused": True}
+        assert "no receipt can be kept" in caplog.text
+        assert not stdin.exists(), "nothing was run"
+
+    story(place, before)
+    (state / f".new-{'0' * 16}").touch()
+    (state / "receipts" / f".new-{'1' * 16}").touch()
+    (state / "receipts" / f"{lost}.json").write_bytes(os.urandom(500))
+    with read_only(state):
+        story(place, after)
+
+
 def test_a_runner_that_is_kept_away_touches_nothing(place: Place) -> None:
     receipts = place.folder / "state" / "receipts"
 
@@ -470,7 +517,7 @@ def test_a_bad_salt_is_refused(place: Place, asked: Frame) -> None:
     story(place, tell)
 
 
-@pytest.mark.parametrize("asked", [{}, {"verb": "run"}, {"verb": ["report"]}, {"verb": None}])
+@pytest.mark.parametrize("asked", [{}, {"verb": "run"}, {"verb": 5}, {"verb": None}])
 def test_only_five_verbs_are_known(place: Place, asked: Frame) -> None:
     async def tell(runner: Runner, link: Link) -> None:
         assert await link.ask(asked) == {"error": "unknown verb"}
@@ -484,6 +531,25 @@ def test_a_missing_key_is_said_and_not_reported(place: Place) -> None:
         assert await link.ask({"verb": "report", "salt": SALT}) == {"error": "unavailable"}
         health = await link.ask({"verb": "health"})
         assert (health["ready"], "hmac.key" in health["why"]) == (False, True)
+
+    story(place, tell)
+
+
+def test_who_does_not_know_who_it_is_is_not_ready(place: Place) -> None:
+    config = Path(place.config)
+    config.write_text(config.read_text().replace(f'node = "{NODE}"', ""))
+
+    async def tell(runner: Runner, link: Link) -> None:
+        for addresses, ready in (
+            (f"{socket.gethostname()} 127.0.0.1\n", True),
+            ("n9 ::1\n", False),
+        ):
+            place.ssconf("node_primary_ips", addresses)
+            health = await link.ask({"verb": "health"})
+            assert ("sealed" in await link.ask({"verb": "report", "salt": SALT})) is ready
+            assert (health["ready"], "set agent.node" in health["why"]) == (ready, not ready)
+        (place.folder / "ganeti" / "ssconf_node_primary_ips").unlink()
+        assert not (await link.ask({"verb": "health"}))["ready"]
 
     story(place, tell)
 

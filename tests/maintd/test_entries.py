@@ -27,7 +27,7 @@ from nodeagent.model.queue import (
 from nodeagent.model.snapshot import Instance, Node
 from nodeagent.model.window import Machine, Schedule, Unavailability, Window
 from nodeagent.model.wish import Asked, Pause, Resume, SetSchedule
-from nodeagent.protocol.messages import INTERRUPTED
+from nodeagent.protocol.messages import INTERRUPTED, UNREAD
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
 from tests.maintd.world import EVACUATE, OK, snapshot
 
@@ -133,14 +133,15 @@ def test_a_machine_that_is_healthy_is_not_repaired() -> None:
     assert rig.commands() == ["tell"]
 
 
-def test_a_check_that_was_cut_off_has_not_said_no() -> None:
+@pytest.mark.parametrize("why", [INTERRUPTED, UNREAD])
+def test_a_check_that_was_cut_off_has_not_said_no(why: str) -> None:
     """The master's own agent was killed; what has run out of time has said no, as in CKE."""
     rig = Mender(policy())
     rig.healed = True
-    rig.fates["check"] = [Result(Outcome.ERROR, f"{INTERRUPTED}; how far it came is not known")]
+    rig.fates["check"] = [Result(Outcome.ERROR, f"{why}; how far it came is not known")]
     rig.add()
     rig.tick()
-    assert INTERRUPTED in rig.entry.unanswered
+    assert why in rig.entry.unanswered
     rig.until(EntryStatus.SUCCEEDED)
     assert rig.commands() == []
     rig = Mender(policy())
