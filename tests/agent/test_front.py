@@ -18,7 +18,7 @@ from nodeagent.agent.link import Frame, Link
 from nodeagent.errors import Unavailable
 from nodeagent.protocol.envelope import Purpose, unseal
 from nodeagent.settings import Settings
-from nodeagent.web.exchange import Request
+from nodeagent.web.exchange import Request, Response
 from tests.agent.place import NODE
 from tests.web.live import Agent, agent, wait_for
 
@@ -140,15 +140,21 @@ def test_an_order_beyond_the_few_asked_at_once_has_its_turn_or_is_told_soon(
     async def main() -> None:
         monkeypatch.setattr(module, "Link", Hangs)
         front = Front(Settings())
-        order = Request("POST", "/1/order", {"content-type": "application/json"}, b"{}")
-        first = [asyncio.create_task(front.server.handler(order)) for _ in range(module.ORDERS)]
+
+        async def order() -> Response:
+            kind = {"content-type": "application/json"}
+            answer = front.server.handler(Request("POST", "/1/order", kind, b"{}"))
+            assert not isinstance(answer, Response)
+            return await answer
+
+        first = [asyncio.create_task(order()) for _ in range(module.ORDERS)]
         await asyncio.sleep(0)
         with monkeypatch.context() as patched:
             patched.setattr(module, "WAITING", 0.05)
-            late = await front.server.handler(order)
+            late = await order()
             assert late.status == 503
             assert b"the orders before this one take too long" in late.body
-        waits = asyncio.create_task(front.server.handler(order))
+        waits = asyncio.create_task(order())
         await asyncio.sleep(0)
         assert len(asked) == module.ORDERS
         asked[0].set_result({"refused": True})

@@ -87,7 +87,7 @@ def keys(settings: Any, section: str = "") -> Iterator[tuple[str, str]]:
             yield from keys(DiagnoseCommand(settings.limits), f"{section}.command.example")
         elif is_dataclass(value):
             yield from keys(value, f"{section}.{field.name}".lstrip("."))
-        else:
+        elif section:  # above the tables stands nothing that a file may say
             yield section, field.name.replace("_", "-")
 
 
