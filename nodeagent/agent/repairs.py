@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from nodeagent import protocol
+from nodeagent import protocol, service
 from nodeagent.agent import orders, whitelist
 from nodeagent.agent.command import Commands
 from nodeagent.agent.receipts import Receipts
@@ -27,6 +27,8 @@ from nodeagent.settings import RepairSettings
 log = logging.getLogger(__name__)
 
 OUTPUT_KEPT = 32 * 1024  # characters of a repair command's output in its receipt
+_ASK_EVERY = 20.0  # seconds, while systemd waits for a repair
+_MORE_TIME = "EXTEND_TIMEOUT_USEC=60000000"  # a minute from then on
 STDERR_LOGGED = 4000  # characters; an order is rare, and why it failed stands nowhere else
 _SIGNATURE = os.path.join(os.path.dirname(protocol.__file__), "signature.py")
 
@@ -82,11 +84,18 @@ class Repairs:
         return None
 
     async def finish(self) -> None:
-        """Start nothing more, and wait for the running repair, if there is one."""
+        """Start nothing more, and wait for the running repair, if there is one.
+
+        It ends by `repair.timeout` at the latest; until then systemd is asked to wait, too.
+        """
         self._stopping = True
-        if self._running is not None:
-            log.info("runner-stopping waiting for the running repair command")
-            await self._running
+        if (running := self._running) is None:
+            return
+        log.info("runner-stopping waiting for the running repair command")
+        while not running.done():
+            service.notify(_MORE_TIME)
+            await asyncio.wait({running}, timeout=_ASK_EVERY)
+        running.result()
 
     async def _judge(self, signed: Signed) -> orders.Known | orders.Refused:
         """Prove who signed only of what would otherwise run: that takes a process, one at a time.

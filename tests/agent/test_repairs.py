@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -16,6 +17,7 @@ from uuid import uuid4
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 
+from nodeagent import service
 from nodeagent.agent import refusals
 from nodeagent.agent import repairs as module
 from nodeagent.agent.command import Commands
@@ -448,6 +450,50 @@ def test_an_order_of_the_queue_feeds_its_entry_to_what_is_listed_for_it(place: P
     assert receipt is not None
     assert (receipt.progress, receipt.output) == (Progress.DONE, "true\n")
     assert (kept.get(other), ran(place)) == (None, 0), "fix is not listed for the queue"
+
+
+def test_systemd_is_asked_for_time_until_the_repair_has_ended(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipe, said, order = place.folder / "pipe", list[str](), str(uuid4())
+    os.mkfifo(pipe)
+    place.command("repair", "fix", f"#!/bin/sh\nread line <{pipe}\n")
+
+    def heard(*lines: str) -> None:
+        said.extend(lines)
+        if len(said) >= 3:
+            with suppress(OSError):  # it does not read yet
+                os.write(fd := os.open(pipe, os.O_WRONLY | os.O_NONBLOCK), b"on\n")
+                os.close(fd)
+
+    every = module._ASK_EVERY
+    monkeypatch.setattr(module, "_ASK_EVERY", 0.01)
+    monkeypatch.setattr(service, "notify", heard)
+
+    async def tell(repairs: Repairs, _: Commands) -> None:
+        assert await repairs.order(sealed_order(place, id=order))
+        await repairs.finish()
+
+    story(place, tell)
+    assert len(said) >= 3
+    assert set(said) == {"EXTEND_TIMEOUT_USEC=60000000"}
+    assert every <= 60 / 2
+    receipt = Receipts(str(place.folder / "receipts")).get(order)
+    assert receipt is not None
+    assert receipt.progress is Progress.DONE
+
+
+def test_who_repairs_nothing_asks_for_no_time(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(service, "notify", said.append)
+
+    async def tell(repairs: Repairs, _: Commands) -> None:
+        await repairs.finish()
+
+    story(place, tell)
+    assert said == []
 
 
 def test_a_command_of_the_queue_is_ended_when_its_time_is_up(place: Place) -> None:

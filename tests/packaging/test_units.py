@@ -1,5 +1,6 @@
 """The units keep what they promise: how exposed each service is, and that systemd takes it."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -47,7 +48,9 @@ def test_exposure(name: str) -> None:
 
 @pytest.mark.parametrize("name", [path.name for path in UNITS.iterdir()])
 def test_systemd_understands_every_line(name: str, tmp_path: Path) -> None:
-    program = re.compile(r"^(Exec(Start|Condition)=)/usr/(sbin|lib/nodeagent)/\S+", re.MULTILINE)
+    program = re.compile(
+        r"^(Exec(Start|Condition|StopPost)=-?)/usr/(sbin|lib/nodeagent)/\S+", re.MULTILINE
+    )
     for path in UNITS.iterdir():
         (tmp_path / path.name).write_text(program.sub(r"\1/bin/true", path.read_text()))
     said = analyze("verify", "--man=no", tmp_path / name)
@@ -58,13 +61,17 @@ def test_repairs_mount_for_the_whole_node() -> None:
     assert not ISOLATING.search((UNITS / "nodeagent-runner.service").read_text())
 
 
-def test_stopping_outlasts_the_longest_repair() -> None:
+def test_stopping_waits_for_a_repair_and_for_nothing_else() -> None:
+    """After a SIGKILL of other processes (`mixed`) systemd would wait as long for their end."""
     from nodeagent.settings import Settings
 
     text = (UNITS / "nodeagent-runner.service").read_text()
     minutes = re.search(r"^TimeoutStopSec=(\d+)min$", text, re.MULTILINE)
     assert minutes
     assert int(minutes[1]) * 60 > Settings().repair.limits.timeout + 60
+    assert "\nKillMode=process\n" in text
+    assert "\nExecStopPost=-/usr/lib/nodeagent/runner-ended\n" in text
+    assert os.access(UNITS.parent / "runner-ended", os.X_OK)
 
 
 def test_the_units_name_what_the_settings_do() -> None:
