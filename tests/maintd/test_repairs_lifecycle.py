@@ -35,6 +35,7 @@ RULES = "ganeti:watcher:autorepair:"
 TYPES = ("fix-storage", "migrate", "failover", "reinstall")
 SAFE = replace(QUICK, autorepair="safe", repairs=4)
 NODES = ("n2", "n3", "n4")
+PLAINS = "n3"  # what is plain has its data nowhere else
 NAMED = ("mirrored", "shared", "plain", "stopped")
 SECONDS = st.sampled_from([1.0, 10.0, 70.0, 400.0])
 FOREIGN = "6f3b1d5e-0002-4000-8000-000000000"
@@ -46,7 +47,7 @@ def instances() -> list[Instance]:
     return [
         Instance("mirrored", "n2", "n3", **common),  # type: ignore[arg-type]
         Instance("shared", "n2", template="rbd", **common),  # type: ignore[arg-type]
-        Instance("plain", "n3", template="plain", **common),  # type: ignore[arg-type]
+        Instance("plain", PLAINS, template="plain", **common),  # type: ignore[arg-type]
         Instance("stopped", "n4", "n2", running=False, **common),  # type: ignore[arg-type]
     ]
 
@@ -125,8 +126,9 @@ class Repairs(RuleBasedStateMachine):
         takes=st.sampled_from([1.0, 25.0, 150.0]),
         tag=st.sampled_from((*TYPES, "reinstall", "reinstall")),
         out=st.dictionaries(st.sampled_from(NODES), st.booleans(), min_size=1, max_size=2),
+        lost=st.booleans(),
     )
-    def begin(self, takes: float, tag: str, out: dict[str, bool]) -> None:
+    def begin(self, takes: float, tag: str, out: dict[str, bool], lost: bool) -> None:
         self.rig = Rig(fleet(7), instances(), SAFE, through=Watched)
         cluster = self.rig.cluster
         cluster.world.tags = frozenset({RULES + tag})
@@ -137,7 +139,7 @@ class Repairs(RuleBasedStateMachine):
         self.failing: set[type] = set()
         self.lossy, self.late = False, 0.0
         self.asked = 0
-        for node, offline in out.items():
+        for node, offline in (out | {PLAINS: True} if lost else out).items():
             self.take_out(node, offline, 1.0)
 
     # What administrators do.
