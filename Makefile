@@ -44,6 +44,7 @@ nightly: export FAULTS_REACHES = 100
 nightly: export LIFECYCLE_EXAMPLES = 500
 nightly: export REPAIRS_EXAMPLES = 500
 nightly: export BALANCE_EXAMPLES = 100
+nightly: export PYTEST_TIMEOUT = 1200
 nightly:          ## every suite, uncut, with new random lives each time: hours (root)
 	@$(MAKE) --no-print-directory demo test test-real conformance oracle package-test fresh-test year bench
 
