@@ -17,6 +17,7 @@ pytestmark = pytest.mark.skipif(
 )
 PEM = make_certificate()
 URL = "https://192.0.2.1/"
+DROP_IN = "maintd.conf.d/10.toml"
 NAMED = {
     "sabakan.token": f'[sabakan]\nurl = "{URL}"\ntoken = "FILE"\n',
     "sabakan.ca": f'[sabakan]\nurl = "{URL}"\nca = "FILE"\n',
@@ -38,8 +39,9 @@ def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     with safe_folder() as folder:
         folder.chmod(0o755)
         (folder / "maintd.conf.d").mkdir(mode=0o755)
-        for name in ("maintd.toml", "maintd.conf.d/10.toml"):
+        for name in ("maintd.toml", DROP_IN):
             (folder / name).touch(mode=0o644)
+        (folder / DROP_IN).write_text('[http]\nusers = "/none"\n')  # not those of this machine
         yield folder
 
 
@@ -51,7 +53,7 @@ def check(folder: Path) -> tuple[int, str]:
 
 @pytest.mark.parametrize(
     ("name", "mode"),
-    [("maintd.toml", 0o600), ("maintd.conf.d", 0o700), ("maintd.conf.d/10.toml", 0o640)],
+    [("maintd.toml", 0o600), ("maintd.conf.d", 0o700), (DROP_IN, 0o640)],
 )
 def test_settings_that_the_daemon_may_not_read(folder: Path, name: str, mode: int) -> None:
     assert check(folder) == (0, f"{folder}/maintd.toml: ok\n")
@@ -66,6 +68,8 @@ def test_what_they_name_and_the_daemon_may_not_read(folder: Path, key: str) -> N
     file = folder / "file"
     file.write_bytes(PEM if key == "http.tls" else b"secret\n")
     (folder / "maintd.toml").write_text(NAMED[key].replace("FILE", str(file)))
+    if key == "http.users":
+        (folder / DROP_IN).write_text("")
     file.chmod(0o600)
     said = f"maintd: the daemon, as user nobody, would say: {key} {file}: Permission denied\n"
     assert check(folder) == (78, said)

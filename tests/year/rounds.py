@@ -20,7 +20,7 @@ from nodeagent.maintd.entries import CHECK, entry_json, purpose
 from nodeagent.maintd.guards import admit
 from nodeagent.model.action import RunCommand
 from nodeagent.model.diagnosis import Diagnosis, Need
-from nodeagent.model.ledger import Intent, Ledger, Policy, Result
+from nodeagent.model.ledger import USED_TAG, Intent, Ledger, Policy, Result
 from nodeagent.model.queue import Entry, EntryStatus, Operation, Queue
 from nodeagent.model.sick import Sick
 from nodeagent.model.snapshot import Node, Observed, Snapshot
@@ -39,7 +39,7 @@ from tests.year import world as worlds
 from tests.year.world import World, ms
 
 MASTER = Node("master", "uuid-master", "10.255.0.1", candidate=True)
-SNAPSHOT = Snapshot("year", {MASTER.name: MASTER}, master=MASTER.name)
+SNAPSHOT = Snapshot("year", {MASTER.name: MASTER}, master=MASTER.name, tags=frozenset({USED_TAG}))
 WELL = {MASTER.name: Diagnosis(Need.OK, None, '{"status":"Ok"}')}
 
 
