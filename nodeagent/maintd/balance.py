@@ -151,6 +151,8 @@ class _Group:
         uuid = self.group.uuid
         if any(intent.group == uuid for intent in self.done.ledger.intents):
             self._still_lopsided()
+            if halted := self._halted():
+                self._hold(halted)
             return  # one round after the other
         nodes = [node for node in self.seen.nodes.get(uuid, ()) if node.vm_capable]
         if len(nodes) < 2:
@@ -177,9 +179,8 @@ class _Group:
     def _free(self, nodes: Sequence[Node]) -> frozenset[str] | str:
         """The nodes among which it is balanced, or why it is not now."""
         ledger, stopped = self.done.ledger, self.seen.stopped
-        halt = next((h for h in ledger.halts if h.group == self.group.uuid), None)
-        if halt is not None:
-            return f"{halt.why}: remove the tag {halt.tag} from the group to go on"
+        if halted := self._halted():
+            return halted
         if why := stopped.get(""):
             return why
         if ledger.balance_after > self.now:
@@ -194,6 +195,14 @@ class _Group:
             whys = [unfit[node.name] for node in nodes if node.name in unfit]
             return "fewer than two of its nodes are free" + (f": {whys[0]}" if whys else "")
         return frozenset(free)
+
+    def _halted(self) -> str | None:
+        """What failed, and how to go on; said also while other moves of the group end."""
+        halts = self.done.ledger.halts
+        halt = next((halt for halt in halts if halt.group == self.group.uuid), None)
+        if halt is None:
+            return None
+        return f"{halt.why}: remove the tag {halt.tag} from the group to go on"
 
     def _takes_part(self, node: Node) -> bool:
         return nearer(replace(self.policy, balance=True), node).balance

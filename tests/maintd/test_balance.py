@@ -399,6 +399,14 @@ def test_whatever_fails_ends_it_until_somebody_acknowledges(result: Outcome) -> 
     assert begun(free), "and goes on"
 
 
+def test_a_halt_is_told_while_other_moves_of_its_group_end() -> None:
+    first = done(seen(world(), advice=advised(OVER)))
+    halted = replace(first.ledger, halts=(replace(HALT, tag_seen=True),))
+    decision = done(seen(world(tags=[HALT.tag])), halted, now=NOW + 1)
+    assert begun(decision) == begun(first)
+    assert "job 7 failed: remove the tag maintd:balancefailed:7 from the group" in why(decision)
+
+
 def test_a_halt_that_only_its_tag_tells_of_is_heeded() -> None:
     decision = done(seen(world(tags=["maintd:balancefailed:9"]), advice=advised(OVER)))
     assert not begun(decision)
