@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from nodeagent.model.action import Action
-from nodeagent.model.ledger import Result, Trail
+from nodeagent.model.ledger import Removal, Result, Trail
 from nodeagent.model.snapshot import Capacity, Running, Snapshot
 
 
@@ -96,4 +96,8 @@ class Cluster(Protocol):
 
     def trails(self) -> Sequence[Trail]:
         """All jobs of ours that can still be found, in order of submission."""
+        ...
+
+    def removals(self) -> Sequence[Removal]:
+        """What successful jobs, ours or not, took off or away, in order of submission."""
         ...

@@ -27,7 +27,7 @@ from nodeagent.model.action import (
     Scope,
     move_of,
 )
-from nodeagent.model.ledger import Outcome, Result, Trail
+from nodeagent.model.ledger import Outcome, Removal, Result, Trail
 from nodeagent.model.snapshot import Capacity, Group, Instance, Node, Running, Snapshot
 
 _RUNNING = Result(Outcome.RUNNING)
@@ -91,6 +91,7 @@ class SimulatedCluster:
     _active: dict[str, Job] = field(default_factory=dict)
     _dependents: dict[str, list[Job]] = field(default_factory=dict)
     _late: list[tuple[float, Submission]] = field(default_factory=list)
+    _by_hand: list[tuple[float, Removal]] = field(default_factory=list)
     _reasons: dict[str, list[Job]] = field(default_factory=dict)
     _guard: RLock = field(default_factory=RLock)
 
@@ -158,6 +159,17 @@ class SimulatedCluster:
         self._live()
         return [_trail(job) for job in self.jobs.values() if job.ours and self._kept(job)]
 
+    def removals(self) -> Sequence[Removal]:
+        self._live()
+        done = (j for j in self.jobs.values() if j.result is _SUCCESS and self._kept(j))
+        by_jobs = [
+            Removal(job.number, tags.scope, tags.name, frozenset(tags.remove))
+            for job in done
+            if isinstance(tags := getattr(job.action, "swap", job.action), Retag) and tags.remove
+        ]
+        by_hand = [gone for at, gone in self._by_hand if self.clock() <= at + self.forgets_after]
+        return sorted((*by_jobs, *by_hand), key=lambda removal: int(removal.job))
+
     # What others do to the cluster, at the clock's time.
 
     @property
@@ -172,7 +184,13 @@ class SimulatedCluster:
 
     def put(self, thing: Node | Instance | Group) -> None:
         """Add it, or have it in place of the one of its name."""
-        self._now().put(thing)
+        world = self._now()
+        match thing:
+            case Node(name=name, tags=tags) if before := world.nodes.get(name):
+                self._took_off(Scope.NODE, name, before.tags - tags)
+            case Group(uuid=uuid, name=name, tags=tags) if was := world.groups.get(uuid):
+                self._took_off(Scope.GROUP, name, was.tags - tags)
+        world.put(thing)
 
     def remove_instance(self, name: str) -> None:
         """Remove an instance with its disks."""
@@ -181,6 +199,7 @@ class SimulatedCluster:
     def remove_node(self, name: str) -> None:
         """Remove a node; added again it is another one, with another UUID."""
         del self._now().nodes[name]
+        self._took_off(Scope.NODE, name, None)
 
     def tag(self, node: str, *tags: str) -> None:
         """Tag a node by hand."""
@@ -217,9 +236,17 @@ class SimulatedCluster:
         """Power is back."""
         self._now().off.discard(node)
 
-    def set_master(self, node: str) -> None:
-        """A master failover: what ran under the old master is over, what waited starts anew."""
-        self._now().master = node
+    def set_master(self, node: str, overwritten: Snapshot | None = None) -> None:
+        """A master failover: what ran under the old master is over, what waited starts anew.
+
+        The new master has read its configuration when it was as `overwritten`: what jobs have
+        changed since is lost, though they say success. Of instances nothing is.
+        """
+        world = self._now()
+        if overwritten is not None:
+            world.nodes, world.groups = dict(overwritten.nodes), dict(overwritten.groups)
+            world.tags = overwritten.tags
+        world.master = node
         for job in list(self._active.values()):
             if job.began is not None:
                 self._end(job, "Unclean master daemon shutdown")
@@ -242,6 +269,11 @@ class SimulatedCluster:
         """What `gnt-job cancel --kill` does to a running job."""
         self._now()
         self._end(self.jobs[job], f"detected death of job {job}")
+
+    def _took_off(self, scope: Scope, name: str, tags: frozenset[str] | None) -> None:
+        """What is done by hand is a job, too; it goes by the number of the newest of the others."""
+        if tags is None or tags:
+            self._by_hand.append((self._time, Removal(str(self._newest), scope, name, tags)))
 
     # How time passes.
 

@@ -16,7 +16,7 @@ from typing import Protocol
 
 from nodeagent.cluster.backend import Cluster
 from nodeagent.errors import NotMaster, Unavailable
-from nodeagent.maintd import away, failpoint
+from nodeagent.maintd import away, failpoint, lost
 from nodeagent.maintd.adviser import Adviser, nothing_measured, unanswered
 from nodeagent.maintd.autorepair import in_tags
 from nodeagent.maintd.balance import is_wanted
@@ -42,7 +42,7 @@ from nodeagent.maintd.zones import Zones
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.event import Event
 from nodeagent.model.incident import Status
-from nodeagent.model.ledger import Decision, Ledger, Policy
+from nodeagent.model.ledger import Decision, Ledger, Policy, Trail
 from nodeagent.model.snapshot import Capacity, Observed, Snapshot
 from nodeagent.model.wish import Wish
 from nodeagent.protocol.canonical import canonical
@@ -223,11 +223,13 @@ class Engine:
     async def _remembered(self) -> Ledger:
         if self._ledger is None:
             loaded = self._store.load()
-            snapshot = await asyncio.to_thread(self._cluster.snapshot)
             trails = await asyncio.to_thread(self._cluster.trails)
+            snapshot = await asyncio.to_thread(self._cluster.snapshot)  # it shows what they did
+            gone = await self._lost(trails, snapshot)
             marked = self.conduct.away()
             repairs = bool(self.policy.procedures.repair_procedures)
-            recovered = recover(loaded, trails, snapshot, self._now(), marked, repairs=repairs)
+            now = self._now()
+            recovered = recover(loaded, trails, snapshot, now, marked, gone, repairs=repairs)
             said = away.seen(loaded, marked, newest_of_others(trails))
             late = [wish for wish in self._store.wishes() if wish.at <= said]
             if (late or recovered != loaded) and not self.conduct.dry:
@@ -239,6 +241,18 @@ class Engine:
             if recovered != loaded:
                 log.info("recovered incidents=%d", len(self._ledger.incidents))
         return self._ledger
+
+    async def _lost(self, trails: Sequence[Trail], snapshot: Snapshot) -> frozenset[lost.Place]:
+        """Whether somebody took off what is missing is asked only if anything is."""
+        missing = lost.missing(trails, snapshot)
+        if not missing:
+            return frozenset()
+        gone = lost.lost(missing, await asyncio.to_thread(self._cluster.removals))
+        for place in sorted(gone, key=lambda place: (place.tag, place.name)):
+            log.warning(
+                "tag-lost tag=%s scope=%s name=%r", place.tag, place.scope.value, place.name
+            )
+        return gone
 
     def _empties(self, ledger: Ledger, observed: Observed, now: int) -> bool:
         """Whether a node is to be emptied, or may be."""

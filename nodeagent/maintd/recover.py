@@ -5,11 +5,11 @@ promised; the id of an incident says when it was noted, and lets its diagnosis b
 """
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from uuid import UUID
 
-from nodeagent.maintd import away, shifted
+from nodeagent.maintd import away, lost, shifted
 from nodeagent.maintd.incidents import TAG_SHOWS, renamed
 from nodeagent.maintd.repairs import recalled
 from nodeagent.model.action import (
@@ -53,6 +53,7 @@ def recover(
     snapshot: Snapshot,
     now: int,
     marked: int = 0,
+    gone: Collection[lost.Place] = (),
     *,
     repairs: bool = False,
 ) -> Ledger:
@@ -64,8 +65,8 @@ def recover(
     not know are taken up: running ones as intents, failed ones as the failure they are. Of an
     incident it does not know, and whose intents it has numbered itself, the ledger has seen the
     end. Intents are never numbered as any that was there before. `marked` is since when (unix ms)
-    this was not the master for a while, 0 if it always was; `repairs`, whether machines are
-    repaired by the repair queue.
+    this was not the master for a while, 0 if it always was; `gone` are the tags that were lost
+    then; `repairs`, whether machines are repaired by the repair queue.
     """
     incidents = {incident.id: incident for incident in ledger.incidents}
     nodes = {node.name: node for node in snapshot.nodes.values()}
@@ -83,30 +84,38 @@ def recover(
     for node in nodes.values():
         for tag in sorted(node.tags):
             _take_hold(incidents, tag, node, now)
+    tags = {place.tag for place in gone}
+    for one in list(incidents.values()):
+        incidents[one.id] = lost.incident(one, tags, now)
     holds = _join(incidents, ledger, newest_of)
     _leave_what_was_superseded(incidents, ledger, newest_of, snapshot)
     begun = _begun(ledger, incidents, trails)
     newest = max((number for t in trails if (number := _number(t.reason)) is not None), default=0)
     if newest > ledger.round:
         _leave_what_was_acknowledged(incidents, nodes)
-    intents = _intents(ledger, incidents, trails, now)
-    moved, halts = shifted.recalled(ledger, trails, snapshot, now)
-    used = USED_TAG in snapshot.tags
+    intents = tuple(
+        intent
+        for intent in _intents(ledger, incidents, trails, now)
+        if not lost.is_waited_for(intent, gone)
+    )
+    moved, halts = shifted.recalled(ledger, trails, snapshot, now, gone)
+    used = USED_TAG in snapshot.tags or USED_TAG in tags
     others = newest_of_others(trails)
     since = away.since(ledger, marked, others, now, repairs=repairs, used=used)
-    return replace(
+    recovered = replace(
         ledger,
         round=max(ledger.round, newest) or since,  # it is new no more
         incidents=tuple(incidents.values()),
         intents=intents,
         holds=holds,
         begun=begun,
-        storm=ledger.storm or _storm(snapshot, now),
+        storm=ledger.storm or _storm(snapshot, now) or lost.storm(gone, now),
         ran=recalled(ledger, trails, snapshot, now),
         shifted=moved,
         halts=halts,
         away=since,
     )
+    return replace(recovered, holds=lost.holds(recovered, gone, now)) if gone else recovered
 
 
 def newest_of_others(trails: Sequence[Trail]) -> int:

@@ -4,11 +4,12 @@ Whatever fails ends the balancing of its group, until somebody takes the tag off
 tags and the jobs' reason trails are enough to know all of it again without a ledger.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from nodeagent.maintd.effect import is_of_nothing
 from nodeagent.maintd.incidents import BACK_OFF, first_ended
+from nodeagent.maintd.lost import Place
 from nodeagent.model.action import Action, MovePrimary, MoveSecondary, Retag, Scope, describe
 from nodeagent.model.balance import FAILED_TAG, Halt
 from nodeagent.model.ledger import SHOWS, Intent, Ledger, Outcome, Trail
@@ -114,11 +115,16 @@ def keep_tags(ledger: Ledger, snapshot: Snapshot, now: int) -> Ledger:
 
 
 def recalled(
-    ledger: Ledger, trails: Sequence[Trail], snapshot: Snapshot, now: int
+    ledger: Ledger,
+    trails: Sequence[Trail],
+    snapshot: Snapshot,
+    now: int,
+    gone: Collection[Place] = (),
 ) -> tuple[tuple[Trail, ...], tuple[Halt, ...]]:
     """What was done and what is halted, by the ledger and what only the queue knows.
 
-    A failure whose tag was set, and is there no more, was acknowledged.
+    A failure whose tag was set, and is there no more, was acknowledged; not if the tag is one of
+    `gone`, which were lost.
     """
     ours = {t.reason for t in ledger.shifted} | {intent.reason for intent in ledger.intents}
     new = [
@@ -129,7 +135,8 @@ def recalled(
         and trail.result.outcome is not Outcome.RUNNING
         and now - trail.ended < NO_WAY_BACK
     ]
-    pardoned = dict(_pardoned(trails, snapshot))
+    tags = {place.tag for place in gone}
+    pardoned = dict(_pardoned(trails, snapshot, tags))
     failed = [
         trail
         for trail in new
@@ -138,10 +145,13 @@ def recalled(
         and not is_of_nothing(trail.action, snapshot)
     ]
     shifted = sorted((*ledger.shifted, *new), key=lambda trail: int(trail.job))
-    return tuple(shifted), _with_new(ledger.halts, failed)
+    known = tuple(replace(h, tag_seen=h.tag_seen and h.tag not in tags) for h in ledger.halts)
+    return tuple(shifted), _with_new(known, failed)
 
 
-def _pardoned(trails: Sequence[Trail], snapshot: Snapshot) -> Iterator[tuple[str, int]]:
+def _pardoned(
+    trails: Sequence[Trail], snapshot: Snapshot, lost: Collection[str]
+) -> Iterator[tuple[str, int]]:
     """Up to when (unix ms) the failures of a group are acknowledged."""
     uuids = {group.name: group for group in snapshot.groups.values()}
     for trail in trails:
@@ -149,5 +159,5 @@ def _pardoned(trails: Sequence[Trail], snapshot: Snapshot) -> Iterator[tuple[str
         match trail.action:
             case Retag(Scope.GROUP, name, [*add]) if done and name in uuids:
                 tags = {tag for tag in add if tag.startswith(FAILED_TAG)}
-                if tags and tags.isdisjoint(uuids[name].tags):
+                if tags.isdisjoint(lost) and tags and tags.isdisjoint(uuids[name].tags):
                     yield uuids[name].uuid, trail.at

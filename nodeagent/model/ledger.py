@@ -150,6 +150,20 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
+class Removal:
+    """A job, anybody's, that took tags off something, or the thing itself away.
+
+    `name` is as its owner wrote it, so perhaps a node's without its domain, and empty for the
+    cluster; `tags` is None where the thing is gone.
+    """
+
+    job: str
+    scope: Scope
+    name: str
+    tags: frozenset[str] | None
+
+
+@dataclass(frozen=True, slots=True)
 class Hold:
     """A pause somebody asked for; `tag_seen` as with incidents: its absence now means resume."""
 

@@ -799,7 +799,7 @@ def _need_namespaces() -> None:
 
 
 def _wait_gone(pid: int) -> None:
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 30
     while os.path.exists(f"/proc/{pid}"):
         assert time.monotonic() < deadline, "a supervisor outlives its runner"
         time.sleep(0.02)

@@ -89,6 +89,10 @@ class Place(ABC):
         """Have somebody else migrate what is mirrored; the job's number."""
 
     @abstractmethod
+    def untag(self, node: str, tag: str) -> str:
+        """Have somebody else take a tag off a node; the number that this goes by."""
+
+    @abstractmethod
     def cancel(self, job: str) -> None:
         """Cancel a job that waits."""
 
@@ -151,6 +155,10 @@ class Simulated(Place):
         node = self.cluster.instances[instance].primary
         return self.cluster.submit_foreign(MovePrimary(instance, node, live=True))
 
+    def untag(self, node: str, tag: str) -> str:
+        self.cluster.untag(node, tag)
+        return max(self.cluster.jobs, key=int)
+
     def cancel(self, job: str) -> None:
         assert self.cluster.cancel(job)
 
@@ -200,6 +208,10 @@ class Real(Place):
     def migrate(self, instance: str) -> str:
         op = {"OP_ID": "OP_INSTANCE_MIGRATE", "instance_name": instance, "reason": []}
         return str(_ask("SubmitJob", [[op]]))
+
+    def untag(self, node: str, tag: str) -> str:
+        lab.gnt("gnt-node", "remove-tags", node, tag)
+        return str(max(number for (number,) in lab.listed("job", "id")))
 
     def cancel(self, job: str) -> None:
         for _ in range(40):

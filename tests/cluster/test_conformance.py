@@ -19,7 +19,7 @@ from nodeagent.model.action import (
     Scope,
     SetOffline,
 )
-from nodeagent.model.ledger import Outcome
+from nodeagent.model.ledger import Outcome, Removal
 from tests.cluster.places import Place, Real, Simulated
 
 Reason = Callable[[], str]
@@ -252,6 +252,21 @@ def test_the_trails_tell_what_was_ordered(place: Place, reason: Reason) -> None:
     found = {trail.job: trail.result.outcome for trail in place.cluster.trails()}
     assert busy not in found
     assert [found[job] for job in jobs] == [Outcome.ERROR] * len(jobs)
+
+
+def test_what_was_taken_off_is_told_and_by_which_job(place: Place, reason: Reason) -> None:
+    assert not place.do(tag(place, "mine", "other"), reason()).why
+    first = place.submit(tag(place, remove=("mine",)), reason())
+    refused = place.submit(tag(place, remove=("mine",)), reason())
+    for job in (first, refused):
+        place.end(job)
+    theirs = place.untag(place.nodes[1], "other")
+    found = [r for r in place.cluster.removals() if int(r.job) >= int(first)]
+    told = [
+        Removal(job, Scope.NODE, place.nodes[1], frozenset(what))
+        for job, what in ((first, ["mine"]), (theirs, ["other"]))
+    ]
+    assert found == told
 
 
 def test_what_somebody_else_moves_is_known(place: Place, reason: Reason) -> None:

@@ -529,6 +529,18 @@ class TestOthers:
         assert cluster.end(Drain("m", promote=True)) == ""
         assert cluster.end(Drain("n4"))
 
+    def test_what_the_new_master_has_not_read_is_lost_and_was_a_success(
+        self, cluster: Cluster
+    ) -> None:
+        before = cluster.snapshot()
+        drain, tag = cluster.do(Drain("n5")), cluster.do(Retag(Scope.NODE, "n1", ("t",)))
+        cluster.at(3).set_master("n4", before)
+        for job in (drain, tag):
+            assert cluster.outcome(job) is Outcome.SUCCESS
+        assert not cluster.nodes["n5"].drained
+        assert not cluster.nodes["n1"].tags
+        assert not cluster.removals(), "nobody took it off"
+
     def test_a_node_may_go_in_mid_job_and_come_back_as_another(self, cluster: Cluster) -> None:
         job = cluster.do(Drain("n5"))
         cluster.at(0.5).remove_node("n5")

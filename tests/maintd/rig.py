@@ -20,7 +20,7 @@ from nodeagent.model.action import Retag, RunCommand, Scope
 from nodeagent.model.balance import Question
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.incident import Incident, Status
-from nodeagent.model.ledger import USED_TAG, Intent, Ledger, Outcome, Policy, Result, Trail
+from nodeagent.model.ledger import USED_TAG, Intent, Ledger, Outcome, Policy, Removal, Result, Trail
 from nodeagent.model.snapshot import Capacity, Instance, Node, Running, Snapshot
 from nodeagent.model.wish import Asked, Wish
 from nodeagent.placement.live import Known
@@ -174,6 +174,9 @@ class Between:
 
     def trails(self) -> Sequence[Trail]:
         return self.cluster.trails()
+
+    def removals(self) -> Sequence[Removal]:
+        return self.cluster.removals()
 
 
 def elsewhere(work: Callable[[], None]) -> None:

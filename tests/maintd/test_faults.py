@@ -48,7 +48,7 @@ from nodeagent.maintd.settings import Settings
 from nodeagent.model.action import Drain, MovePrimary
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.incident import Status
-from nodeagent.model.ledger import Outcome, Result, Trail
+from nodeagent.model.ledger import Outcome, Removal, Result, Trail
 from nodeagent.model.snapshot import Capacity, Snapshot
 from nodeagent.model.wish import Cancel, ResetStorm
 from nodeagent.protocol.envelope import Key, Purpose, seal
@@ -277,6 +277,10 @@ class OnMaster(Between):
     def trails(self) -> Sequence[Trail]:
         self._here()
         return super().trails()
+
+    def removals(self) -> Sequence[Removal]:
+        self._here()
+        return super().removals()
 
 
 class Two:

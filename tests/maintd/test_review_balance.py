@@ -10,6 +10,7 @@ from nodeagent.cluster.backend import Answer, Submission
 from nodeagent.maintd import shifted
 from nodeagent.maintd.adviser import Adviser
 from nodeagent.maintd.balance import DOUBTED, FRESH
+from nodeagent.maintd.lost import Place
 from nodeagent.maintd.room import open_room
 from nodeagent.model.action import MovePrimary, MoveSecondary, Retag, RunCommand, Scope
 from nodeagent.model.balance import Agenda, Lopsided
@@ -314,6 +315,19 @@ def test_a_failure_halts_until_it_is_acknowledged_also_without_a_ledger() -> Non
     assert remembered(world(), tagging("maintd:balance:yes")).halts
     assert not remembered(world(c=("n4", "n5"))).halts, "its instance is gone"
     assert remembered(world()).shifted
+
+
+def test_a_failure_whose_tag_was_lost_halts_and_is_told_again() -> None:
+    tag = "maintd:balancefailed:5"
+    gone = [Place(Scope.GROUP, "default", tag)]
+    action = MovePrimary("a", "n1", True, "n2", fallback=False)
+    failed = Trail("5", "balance:default:5", action, Result(Outcome.ERROR), NOW - 900, NOW - 800)
+    trails = [failed, tagging(tag)]
+    _, halts = shifted.recalled(Ledger(), trails, world(), NOW, gone)
+    assert [halt.job for halt in halts] == ["5"]
+    known = Ledger(shifted=(failed,), halts=(replace(halts[0], tag_seen=True),))
+    _, halts = shifted.recalled(known, trails, world(), NOW, gone)
+    assert [(halt.job, halt.tag_seen) for halt in halts] == [("5", False)]
 
 
 def test_what_is_a_day_old_is_over_also_without_a_ledger() -> None:

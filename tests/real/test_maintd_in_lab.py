@@ -8,11 +8,17 @@ import json
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
+from nodeagent.cluster.backend import Accepted, Submission
+from nodeagent.cluster.ganeti.backend import GanetiCluster
 from nodeagent.maintd.failpoint import NAMES
-from tests.real.lab import LAB, create, gnt, node, power, remove
+from nodeagent.model.action import Retag, Scope
+from nodeagent.model.ledger import PAUSE_TAG
+from tests.real.lab import LAB, create, gnt, node, power, remove, socket_path
 from tests.real.maintd import (
     EVACUATE,
     FAILOVER,
@@ -305,6 +311,41 @@ def test_killed_when_it_has_ordered_a_repair_it_is_carried_out_once(system: Main
     fed = system.shell("node2", "cat /run/fed").splitlines()
     assert [json.loads(line) for line in fed] == [REPAIR]
     assert ours(str(incident["uuid"])) == ["Retag", "Retag"]
+
+
+def test_a_pause_that_is_lost_as_the_master_changes_holds(system: Maintenance) -> None:
+    """Ganeti calls its tag's job a success, and what it has done is overwritten.
+
+    So it is if the job comes between the new master's reading and the old one's end.
+    """
+    system.stop_maintd()
+    change = subprocess.Popen([str(LAB / "node"), "node3", "gnt-cluster", "master-failover"])
+    time.sleep(0.4)
+    with closing(GanetiCluster(socket_path())) as cluster:
+        pause = Submission(Retag(Scope.CLUSTER, "", (PAUSE_TAG,)), "maintd:1")
+        (answer,) = cluster.submit([pause])
+    assert isinstance(answer, Accepted)
+    assert change.wait(180) in (0, 1), "with 1 the master's address was in use for long"
+    try:
+        until(lambda: Path(socket_path("node3")).exists(), 60, lambda: "node3 is no master")
+        until(lambda: (int(answer.job), "success") in [job[:2] for job in job_list()], 60, str)
+        tags = gnt("gnt-cluster", "list-tags")
+        print(f"the tag was {'kept' if PAUSE_TAG in tags else 'lost'}")
+        system.breaks("node2", {**EVACUATE, "details": {"part": "seen by no other master"}})
+        system.start_maintd("node3")
+        system.until_status("node2", "noted", master="node3")
+        until(lambda: PAUSE_TAG in gnt("gnt-cluster", "list-tags"), 60, system.tail)
+        time.sleep(10)
+        assert flags("node2")["drained"] == "N"
+        resumed = system.ask("resume", "--cluster", master="node3")
+        assert resumed.returncode == 0, resumed.stderr
+        system.until_status("node2", "completed", 180, master="node3")
+        assert PAUSE_TAG not in gnt("gnt-cluster", "list-tags")
+    finally:
+        system.stop_maintd()
+        back = node("node1", "gnt-cluster", "master-failover", seconds=180)
+        assert back.returncode == 0, back.stderr
+        system.start_maintd()
 
 
 def test_a_master_failover_in_mid_evacuation(system: Maintenance) -> None:

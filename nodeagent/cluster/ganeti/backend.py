@@ -10,7 +10,7 @@ from nodeagent.cluster.ganeti import opcodes, queries
 from nodeagent.cluster.ganeti.deadline import Unsent
 from nodeagent.cluster.ganeti.luxi import SOCKET, Json, Luxi, Refusal, one_line
 from nodeagent.errors import Unavailable
-from nodeagent.model.ledger import Result, Trail
+from nodeagent.model.ledger import Removal, Result, Trail
 from nodeagent.model.snapshot import Capacity, Running, Snapshot
 
 # Measured: luxid copies each job to every master candidate before it answers, one job after the
@@ -93,6 +93,9 @@ class GanetiCluster:
 
     def trails(self) -> Sequence[Trail]:
         return queries.trails(self._query)
+
+    def removals(self) -> Sequence[Removal]:
+        return queries.removals(self._query)
 
     def close(self) -> None:
         """Hang up."""

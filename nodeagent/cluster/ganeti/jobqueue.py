@@ -5,9 +5,9 @@ from collections.abc import Collection, Sequence
 
 from nodeagent.cluster.ganeti.decode import Row
 from nodeagent.cluster.ganeti.luxi import one_line
-from nodeagent.cluster.ganeti.opcodes import BEYOND, SOURCE, action
+from nodeagent.cluster.ganeti.opcodes import BEYOND, SOURCE, action, removed
 from nodeagent.errors import MessageError
-from nodeagent.model.ledger import AUTOREPAIR, BALANCE, WINDOW, Outcome, Result, Trail
+from nodeagent.model.ledger import AUTOREPAIR, BALANCE, WINDOW, Outcome, Removal, Result, Trail
 from nodeagent.model.queue import QUEUE
 from nodeagent.protocol.canonical import printable
 
@@ -103,6 +103,16 @@ def busy(rows: Sequence[Row]) -> dict[str, str]:
                 case {"OP_ID": str(kind), "node_name": str(name)} if kind in _EMPTYING:
                     found.setdefault(name, str(row.number("id")))
     return found
+
+
+def removals(row: Row) -> list[Removal]:
+    """What its opcodes that succeeded took off or away, by a row of the fields TRAIL."""
+    ops, ends = row.any("ops"), row.any("opstatus")
+    if not (isinstance(ops, list) and isinstance(ends, list)):
+        return []
+    job = str(row.number("id"))
+    done = (op for op, end in zip(ops, ends, strict=False) if end == "success")
+    return [Removal(job, *what) for op in done if (what := removed(op)) is not None]
 
 
 def trail(row: Row) -> Trail | None:

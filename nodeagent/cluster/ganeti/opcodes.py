@@ -205,6 +205,20 @@ def action(ops: Any) -> Action | None:
 _TAGGING = ("OP_TAGS_DEL", "OP_TAGS_SET")
 
 
+def removed(op: Any) -> tuple[Scope, str, frozenset[str] | None] | None:
+    """What an opcode takes off what, or away (None for its tags); None if it is no such one."""
+    match op:
+        case {"OP_ID": "OP_TAGS_DEL"}:
+            swap = _retagging([op])
+            return None if swap is None else (swap.scope, swap.name, frozenset(swap.remove))
+        case {"OP_ID": "OP_NODE_REMOVE", "node_name": str(name)}:
+            return Scope.NODE, name, None
+        case {"OP_ID": "OP_GROUP_REMOVE", "group_name": str(name)}:
+            return Scope.GROUP, name, None
+        case _:
+            return None
+
+
 def _guarded(ops: Any) -> Guarded | None:
     """A job whose tags come first: one or two opcodes, and then what else we order."""
     tags = [op for op in ops if isinstance(op, dict) and op.get("OP_ID") in _TAGGING]

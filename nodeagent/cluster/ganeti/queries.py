@@ -10,7 +10,7 @@ from nodeagent.cluster.ganeti.deadline import Deadline, Late
 from nodeagent.cluster.ganeti.decode import Row
 from nodeagent.cluster.ganeti.opcodes import is_job
 from nodeagent.errors import MessageError, Unavailable
-from nodeagent.model.ledger import Result, Trail
+from nodeagent.model.ledger import Removal, Result, Trail
 from nodeagent.model.snapshot import Capacity, Running, Snapshot
 
 T = TypeVar("T")
@@ -129,6 +129,12 @@ def trails(ask: Ask) -> Sequence[Trail]:
     """All jobs of ours that the queue and its archive still have, oldest first."""
     with _sense():
         return [trail for row in _jobs(ask) if (trail := jobqueue.trail(row)) is not None]
+
+
+def removals(ask: Ask) -> Sequence[Removal]:
+    """What was taken off or away by jobs that the queue and its archive still have."""
+    with _sense():
+        return [removal for row in _jobs(ask) for removal in jobqueue.removals(row)]
 
 
 def _jobs(ask: Ask) -> Iterator[Row]:

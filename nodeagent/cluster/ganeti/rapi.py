@@ -24,7 +24,7 @@ from nodeagent.cluster.ganeti import opcodes, queries
 from nodeagent.cluster.ganeti.deadline import Deadline, Late, Unsent
 from nodeagent.cluster.ganeti.luxi import MOST, one_line
 from nodeagent.errors import ConfigError, Unavailable
-from nodeagent.model.ledger import Result, Trail
+from nodeagent.model.ledger import Removal, Result, Trail
 from nodeagent.model.snapshot import Capacity, Running, Snapshot
 
 CANNOT = (
@@ -284,6 +284,9 @@ class RapiCluster:
 
     def trails(self) -> Sequence[Trail]:
         return queries.trails(self._query)
+
+    def removals(self) -> Sequence[Removal]:
+        return queries.removals(self._query)
 
     def _submit(self, submission: Submission) -> Answer:
         job = opcodes.job(submission, self._clock())

@@ -12,8 +12,8 @@ from nodeagent.cluster.ganeti import decode, jobqueue
 from nodeagent.cluster.ganeti.luxi import Refusal, one_line, refused
 from nodeagent.cluster.ganeti.opcodes import SOURCE
 from nodeagent.errors import MessageError
-from nodeagent.model.action import Drain
-from nodeagent.model.ledger import Intent, Ledger, Outcome, Result, Trail
+from nodeagent.model.action import Drain, Scope
+from nodeagent.model.ledger import Intent, Ledger, Outcome, Removal, Result, Trail
 from nodeagent.model.snapshot import Capacity, Group, Instance, Node, Running, Size
 
 # As the real luxid 3.0.2 gives them.
@@ -209,6 +209,7 @@ def test_whatever_a_job_is_it_is_read_or_named(
     except MessageError:
         assert status not in ("success", "error")
     jobqueue.reasons(row)
+    jobqueue.removals(row)
     jobqueue.unread([row])
 
 
@@ -452,3 +453,23 @@ def test_a_job_is_known_as_ours_whomever_it_was_for_through_rapi_too(
     ops = [{"reason": [["gnt:user", intent.reason, 1], ["gnt:opcode:node_set_params", "x", 2]]}]
     (row,) = decode.table("job", ("ops",), answer([ops]))
     assert jobqueue.reasons(row) == [intent.reason]
+
+
+def test_what_was_taken_off_or_away() -> None:
+    untag = {"OP_ID": "OP_TAGS_DEL", "kind": "node", "name": "n1", "tags": ["a", "b"]}
+    away = {"OP_ID": "OP_NODE_REMOVE", "node_name": "n2"}
+    group = {"OP_ID": "OP_GROUP_REMOVE", "group_name": "g"}
+    of_all = {"OP_ID": "OP_TAGS_DEL", "kind": "cluster", "name": None, "tags": ["a"]}
+    network = {**untag, "kind": "network"}
+    tag = {**untag, "OP_ID": "OP_TAGS_SET"}
+    ops = [untag, tag, away, group, of_all, network, None, {**untag, "name": "n3"}]
+    ends = ["success"] * 7 + ["error"]
+    (row,) = decode.table(
+        "job", jobqueue.TRAIL, answer([7, "error", False, ends, [], ops, [1, 2], None])
+    )
+    assert jobqueue.removals(row) == [
+        Removal("7", Scope.NODE, "n1", frozenset("ab")),
+        Removal("7", Scope.NODE, "n2", None),
+        Removal("7", Scope.GROUP, "g", None),
+        Removal("7", Scope.CLUSTER, "", frozenset("a")),
+    ]
