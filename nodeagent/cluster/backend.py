@@ -99,5 +99,8 @@ class Cluster(Protocol):
         ...
 
     def removals(self) -> Sequence[Removal]:
-        """What successful jobs, ours or not, took off or away, in order of submission."""
+        """What jobs, ours or not, took off or away, in order of submission.
+
+        Those under way are among them: what they do shows before they are over.
+        """
         ...

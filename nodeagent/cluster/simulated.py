@@ -161,11 +161,13 @@ class SimulatedCluster:
 
     def removals(self) -> Sequence[Removal]:
         self._live()
-        done = (j for j in self.jobs.values() if j.result is _SUCCESS and self._kept(j))
+        kept = (job for job in self.jobs.values() if self._kept(job))
         by_jobs = [
             Removal(job.number, tags.scope, tags.name, frozenset(tags.remove))
-            for job in done
-            if isinstance(tags := getattr(job.action, "swap", job.action), Retag) and tags.remove
+            for job in kept
+            if job.outcome is not Outcome.ERROR
+            and isinstance(tags := getattr(job.action, "swap", job.action), Retag)
+            and tags.remove
         ]
         by_hand = [gone for at, gone in self._by_hand if self.clock() <= at + self.forgets_after]
         return sorted((*by_jobs, *by_hand), key=lambda removal: int(removal.job))

@@ -106,12 +106,12 @@ def busy(rows: Sequence[Row]) -> dict[str, str]:
 
 
 def removals(row: Row) -> list[Removal]:
-    """What its opcodes that succeeded took off or away, by a row of the fields TRAIL."""
+    """What its opcodes took off or away, or are about to, by a row of the fields TRAIL."""
     ops, ends = row.any("ops"), row.any("opstatus")
     if not (isinstance(ops, list) and isinstance(ends, list)):
         return []
     job = str(row.number("id"))
-    done = (op for op, end in zip(ops, ends, strict=False) if end == "success")
+    done = (op for op, end in zip(ops, ends, strict=False) if end not in ("error", "canceled"))
     return [Removal(job, *what) for op in done if (what := removed(op)) is not None]
 
 

@@ -463,9 +463,9 @@ def test_what_was_taken_off_or_away() -> None:
     network = {**untag, "kind": "network"}
     tag = {**untag, "OP_ID": "OP_TAGS_SET"}
     ops = [untag, tag, away, group, of_all, network, None, {**untag, "name": "n3"}]
-    ends = ["success"] * 7 + ["error"]
+    ends = ["success"] * 4 + ["running"] * 3 + ["error"]
     (row,) = decode.table(
-        "job", jobqueue.TRAIL, answer([7, "error", False, ends, [], ops, [1, 2], None])
+        "job", jobqueue.TRAIL, answer([7, "running", False, ends, [], ops, [1, 2], None])
     )
     assert jobqueue.removals(row) == [
         Removal("7", Scope.NODE, "n1", frozenset("ab")),
