@@ -10,7 +10,7 @@ Safe to be killed between any two lines.
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -24,6 +24,7 @@ from nodeagent.maintd.balance import wants_room as wants_balance
 from nodeagent.maintd.decide import decide
 from nodeagent.maintd.downtime import wants_room as wants_maintenance
 from nodeagent.maintd.history import refuse, tell
+from nodeagent.maintd.incidents import TAG_SHOWS
 from nodeagent.maintd.inquiry import Inquiry
 from nodeagent.maintd.inventory import Inventory, InventorySettings
 from nodeagent.maintd.offers import Book, listed, question_json
@@ -126,6 +127,8 @@ class Engine:
         self._cluster = cluster
         self._look = look
         self._now = now
+        self._steady = steady
+        self._missed: float | None = None
         self._inquiry = Inquiry(cluster, orders, steady)
         self._submitter = Submitter(
             cluster, orders, self._check_master, self._known, self._remember, steady
@@ -224,11 +227,11 @@ class Engine:
         if self._ledger is None:
             loaded = self._store.load()
             trails = await asyncio.to_thread(self._cluster.trails)
-            snapshot = await asyncio.to_thread(self._cluster.snapshot)  # it shows what they did
-            gone = await self._lost(trails, snapshot)
+            snapshot = await asyncio.to_thread(self._cluster.snapshot)
+            now = self._now()
+            gone = await self._lost(trails, snapshot, now)
             marked = self.conduct.away()
             repairs = bool(self.policy.procedures.repair_procedures)
-            now = self._now()
             recovered = recover(loaded, trails, snapshot, now, marked, gone, repairs=repairs)
             said = away.seen(loaded, marked, newest_of_others(trails))
             late = [wish for wish in self._store.wishes() if wish.at <= said]
@@ -242,17 +245,27 @@ class Engine:
                 log.info("recovered incidents=%d", len(self._ledger.incidents))
         return self._ledger
 
-    async def _lost(self, trails: Sequence[Trail], snapshot: Snapshot) -> frozenset[lost.Place]:
-        """Whether somebody took off what is missing is asked only if anything is."""
-        missing = lost.missing(trails, snapshot)
+    async def _lost(
+        self, trails: Sequence[Trail], snapshot: Snapshot, now: int
+    ) -> Collection[lost.Place]:
+        """Whether somebody took off what is missing is asked only if anything is.
+
+        Unavailable: it may be that the answer is old, for as long as answers may be.
+        """
+        missing = lost.missing(trails, snapshot, now)
         if not missing:
-            return frozenset()
-        gone = lost.lost(missing, await asyncio.to_thread(self._cluster.removals))
-        for place in sorted(gone, key=lambda place: (place.tag, place.name)):
+            return ()
+        removals = await asyncio.to_thread(self._cluster.removals)
+        gone = lost.lost(missing, removals, snapshot)
+        if job := lost.may_show_yet(gone.values(), now):
+            self._missed = self._steady() if self._missed is None else self._missed
+            if self._steady() - self._missed < TAG_SHOWS / 1000:
+                raise Unavailable(f"the cluster does not show yet what job {job} has done")
+        for place in gone:
             log.warning(
                 "tag-lost tag=%s scope=%s name=%r", place.tag, place.scope.value, place.name
             )
-        return gone
+        return gone.keys()
 
     def _empties(self, ledger: Ledger, observed: Observed, now: int) -> bool:
         """Whether a node is to be emptied, or may be."""

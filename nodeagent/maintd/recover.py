@@ -82,11 +82,12 @@ def recover(
             if kind != _MARK or identity not in over:  # else it is about to be taken off
                 _take_tag(incidents, tag, node, now)
     for node in nodes.values():
-        for tag in sorted(node.tags):
+        for tag in sorted(node.tags | {place.tag for place in gone if place.name == node.name}):
             _take_hold(incidents, tag, node, now)
     tags = {place.tag for place in gone}
     for one in list(incidents.values()):
-        incidents[one.id] = lost.incident(one, tags, now)
+        marks = nodes[one.name].tags if one.name in nodes else ()
+        incidents[one.id] = lost.incident(one, tags, marks, now)
     holds = _join(incidents, ledger, newest_of)
     _leave_what_was_superseded(incidents, ledger, newest_of, snapshot)
     begun = _begun(ledger, incidents, trails)

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from nodeagent.errors import Unavailable
 from nodeagent.maintd.lost import Place, lost, missing
 from nodeagent.model.action import MovePrimary, Retag, Scope
 from nodeagent.model.incident import Status
@@ -17,11 +18,11 @@ from nodeagent.model.ledger import (
     Result,
     Trail,
 )
-from nodeagent.model.snapshot import Snapshot
+from nodeagent.model.snapshot import Group, Snapshot
 from nodeagent.model.wish import Cancel, Pause, Resume
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
 from tests.maintd.test_review import broken, moved, ticks
-from tests.maintd.world import EVACUATE, OK, node, snapshot
+from tests.maintd.world import EVACUATE, OK, REPAIR, node, snapshot
 
 NODE = snapshot(node("n1.example"))
 READY = "maintd:repairready:x"
@@ -41,10 +42,19 @@ def before(rig: Rig, happens: Callable[[], bool]) -> Snapshot:
 def change_master(rig: Rig, overwritten: Snapshot, *, ledger: bool) -> None:
     """The master changes to a node with that configuration, and perhaps comes back."""
     rig.cluster.set_master("n1", overwritten)
+    begin_anew(rig, ledger=ledger)
+
+
+def begin_anew(rig: Rig, *, ledger: bool) -> None:
+    """Nothing is decided while what is seen may be old."""
     if ledger:
         rig.crash()
     else:
         rig.lose_ledger()
+    with pytest.raises(Unavailable, match=r"the cluster does not show yet what job \d+ has done"):
+        rig.round()
+    for _ in range(12):
+        rig.tick_quietly(5)
 
 
 def tagged(rig: Rig, kind: str) -> bool:
@@ -134,6 +144,62 @@ def test_a_pause_whose_tag_is_lost_holds_and_is_told_again(ledger: bool) -> None
     assert not rig.ledger.holds, "what was resumed is not paused again"
 
 
+def test_a_pause_of_an_incident_whose_tag_is_lost_holds() -> None:
+    rig = broken(settle=60_000)
+    held = rig.incident("n3").id
+    rig.wish(Pause(Scope.NODE, "", "technician at work", held))
+    was = before(rig, lambda: tagged(rig, "hold"))
+    change_master(rig, was, ledger=False)
+    ticks(rig, 60)
+    assert not moved(rig)
+    assert rig.cluster.nodes["n3"].tags == {f"maintd:hold:{held}"}
+    rig.wish(Resume(Scope.NODE, "", held))
+    rig.settle()
+    assert rig.status("n3") is Status.COMPLETED
+
+
+def test_a_live_repair_whose_ready_tag_is_lost_is_not_run_again() -> None:
+    rig = Rig(fleet(), [], QUICK)
+    rig.agents.says["n3"] = REPAIR
+    was = before(rig, lambda: tagged(rig, "repairready"))
+    asked = dict(rig.agents.asked)
+    rig.agents.ran.clear()  # the agent has forgotten it
+    change_master(rig, was, ledger=False)
+    ticks(rig, 60)
+    assert rig.agents.asked == asked
+    assert (rig.status("n3"), tagged(rig, "repairready")) == (Status.COMPLETED, True)
+
+
+def test_an_old_answer_is_no_loss() -> None:
+    rig = broken()
+    was = before(rig, lambda: tagged(rig, "repairready"))
+    done, jobs = rig.incident("n3").id, len(rig.cluster.jobs)
+    fresh, shows = rig.cluster.snapshot, rig.time + 40
+    rig.cluster.snapshot = lambda: fresh() if rig.time > shows else was  # type: ignore[method-assign]
+    begin_anew(rig, ledger=False)
+    ticks(rig, 30)
+    assert (rig.incident("n3").id, rig.status("n3")) == (done, Status.COMPLETED)
+    assert len(rig.cluster.jobs) == jobs
+
+
+def test_what_was_lost_once_is_not_believed_for_weeks() -> None:
+    """The fault went away, so nothing was tagged anew; days later the master changes again."""
+    rig = broken()
+    ticks(rig, 1)
+    rig.wish(Cancel(rig.incident("n3").id))
+    was = before(rig, lambda: tagged(rig, "canceled"))
+    rig.agents.says["n3"] = OK
+    rig.cluster.set_master("n1", was)
+    rig.cluster.undrain("n3")
+    ticks(rig, 30)
+    assert not rig.ledger.incidents
+    rig.time += 7 * 86_400
+    rig.agents.says["n3"] = EVACUATE
+    rig.lose_ledger()
+    rig.settle()
+    assert rig.status("n3") is Status.COMPLETED
+
+
 def test_a_storm_brake_whose_tag_is_lost_brakes() -> None:
     rig = Rig(fleet(8), mirrored(("n3", "n4")), replace(QUICK, storm=0.2))
     rig.agents.says.update(dict.fromkeys(("n3", "n4", "n5"), EVACUATE))
@@ -173,18 +239,20 @@ def off(number: int, *tags: str, name: str = "n1.example") -> Removal:
 
 
 PLACE = Place(Scope.NODE, "n1.example", READY)
+SET = job(5, (READY,))
 
 
-def test_only_what_we_have_set_and_not_taken_off_is_missing() -> None:
-    assert missing([job(5, (READY,))], NODE) == {PLACE: 5}
-    assert not missing([job(5, (READY,)), job(6, (), (READY,))], NODE)
-    assert missing([job(5, (), (READY,)), job(6, (READY,))], NODE) == {PLACE: 6}
-    assert not missing([job(5, ("maintd:repairing:x", "theirs"))], NODE)
-    failed = replace(job(5, (READY,)), result=Result(Outcome.ERROR, "told so"))
-    assert not missing([failed], NODE)
-    assert not missing([job(5, (READY,))], snapshot(node("n2")))
+def test_only_what_we_have_set_lately_and_not_taken_off_is_missing() -> None:
+    assert missing([SET], NODE, 2) == {PLACE: SET}
+    assert missing([SET], NODE, 3_600_000) == {PLACE: SET}
+    assert not missing([SET], NODE, 3_600_001)
+    assert not missing([SET, job(6, (), (READY,))], NODE, 2)
+    assert missing([job(5, (), (READY,)), job(6, (READY,))], NODE, 2) == {PLACE: job(6, (READY,))}
+    assert not missing([job(5, ("maintd:repairing:x", "theirs"))], NODE, 2)
+    assert not missing([replace(SET, result=Result(Outcome.ERROR, "told so"))], NODE, 2)
+    assert not missing([SET], snapshot(node("n2")), 2)
     there = snapshot(node("n1.example", tags=frozenset([READY])))
-    assert not missing([job(5, (READY,))], there)
+    assert not missing([SET], there, 2)
 
 
 @pytest.mark.parametrize(
@@ -193,13 +261,14 @@ def test_only_what_we_have_set_and_not_taken_off_is_missing() -> None:
         [off(6, READY)],
         [off(6, "theirs", READY)],
         [off(6, READY, name="n1")],
+        [off(6, READY, name="N1")],
         [off(6)],
         [off(6, name="n1")],
         [off(3, "theirs"), off(5, READY)],
     ],
 )
 def test_what_somebody_took_off_is_not_lost(removals: list[Removal]) -> None:
-    assert not lost({PLACE: 5}, removals)
+    assert not lost({PLACE: SET}, removals, NODE)
 
 
 @pytest.mark.parametrize(
@@ -215,12 +284,18 @@ def test_what_somebody_took_off_is_not_lost(removals: list[Removal]) -> None:
     ],
 )
 def test_what_nobody_took_off_is_lost(removals: list[Removal]) -> None:
-    assert lost({PLACE: 5}, removals) == {PLACE}
+    assert lost({PLACE: SET}, removals, NODE) == {PLACE: SET}
 
 
-def test_of_the_cluster_itself() -> None:
+def test_of_the_cluster_and_of_groups() -> None:
     place = Place(Scope.CLUSTER, "", USED_TAG)
     gone = Removal("6", Scope.CLUSTER, "", frozenset([USED_TAG]))
-    assert not lost({place: 5}, [gone])
-    assert lost({place: 5}, [replace(gone, tags=frozenset([PAUSE_TAG]))])
-    assert lost({place: 5}, [off(6, USED_TAG)])
+    assert not lost({place: SET}, [gone], NODE)
+    assert lost({place: SET}, [replace(gone, tags=frozenset([PAUSE_TAG]))], NODE)
+    assert lost({place: SET}, [off(6, USED_TAG)], NODE)
+    place = Place(Scope.GROUP, "racks", PAUSE_TAG)
+    racks = replace(NODE, groups={"the-uuid": Group("the-uuid", "racks")})
+    gone = Removal("6", Scope.GROUP, "the-uuid", frozenset([PAUSE_TAG]))
+    assert not lost({place: SET}, [gone], racks)
+    assert lost({place: SET}, [replace(gone, name="another")], racks)
+    assert not lost({place: SET}, [replace(gone, name="racks", tags=None)], racks)

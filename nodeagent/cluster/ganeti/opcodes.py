@@ -206,14 +206,17 @@ _TAGGING = ("OP_TAGS_DEL", "OP_TAGS_SET")
 
 
 def removed(op: Any) -> tuple[Scope, str, frozenset[str] | None] | None:
-    """What an opcode takes off what, or away (None for its tags); None if it is no such one."""
+    """What an opcode takes off what, or away (None for its tags); None if it is no such one.
+
+    What is called something else is not found by its name any more.
+    """
     match op:
         case {"OP_ID": "OP_TAGS_DEL"}:
             swap = _retagging([op])
             return None if swap is None else (swap.scope, swap.name, frozenset(swap.remove))
         case {"OP_ID": "OP_NODE_REMOVE", "node_name": str(name)}:
             return Scope.NODE, name, None
-        case {"OP_ID": "OP_GROUP_REMOVE", "group_name": str(name)}:
+        case {"OP_ID": "OP_GROUP_REMOVE" | "OP_GROUP_RENAME", "group_name": str(name)}:
             return Scope.GROUP, name, None
         case _:
             return None

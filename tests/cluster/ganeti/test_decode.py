@@ -459,11 +459,12 @@ def test_what_was_taken_off_or_away() -> None:
     untag = {"OP_ID": "OP_TAGS_DEL", "kind": "node", "name": "n1", "tags": ["a", "b"]}
     away = {"OP_ID": "OP_NODE_REMOVE", "node_name": "n2"}
     group = {"OP_ID": "OP_GROUP_REMOVE", "group_name": "g"}
+    renamed = {"OP_ID": "OP_GROUP_RENAME", "group_name": "old", "new_name": "new"}
     of_all = {"OP_ID": "OP_TAGS_DEL", "kind": "cluster", "name": None, "tags": ["a"]}
     network = {**untag, "kind": "network"}
     tag = {**untag, "OP_ID": "OP_TAGS_SET"}
-    ops = [untag, tag, away, group, of_all, network, None, {**untag, "name": "n3"}]
-    ends = ["success"] * 4 + ["running"] * 3 + ["error"]
+    ops = [untag, tag, away, group, renamed, of_all, network, None, {**untag, "name": "n3"}]
+    ends = ["success"] * 5 + ["running"] * 3 + ["error"]
     (row,) = decode.table(
         "job", jobqueue.TRAIL, answer([7, "running", False, ends, [], ops, [1, 2], None])
     )
@@ -471,5 +472,6 @@ def test_what_was_taken_off_or_away() -> None:
         Removal("7", Scope.NODE, "n1", frozenset("ab")),
         Removal("7", Scope.NODE, "n2", None),
         Removal("7", Scope.GROUP, "g", None),
+        Removal("7", Scope.GROUP, "old", None),
         Removal("7", Scope.CLUSTER, "", frozenset("a")),
     ]
