@@ -27,7 +27,7 @@ from tests.maintd.world import OK
 
 CLUSTER = (
     *("world", "jobs", "_newest", "_time"),
-    *("_queue", "_active", "_dependents", "_late", "_reasons"),
+    *("_queue", "_active", "_dependents", "_late", "_reasons", "_by_hand"),
 )
 PLACES = (("n3", "n4"), ("n3", "n5"), ("n2", "n3"))
 SICK = "n3"
