@@ -26,11 +26,11 @@ from nodeagent.cli.demo_nodes import CLUSTER, NODES, POWER_CYCLE, POWERED, Nodes
 from nodeagent.cluster.simulated import SimulatedCluster
 from nodeagent.maintd.api import Api
 from nodeagent.maintd.daemon import Maintd
-from nodeagent.maintd.engine import Conduct, Engine, Round
-from nodeagent.maintd.listen import listening
-from nodeagent.maintd.offers import OWNER_TAG
-from nodeagent.maintd.order import Orders
-from nodeagent.maintd.poll import PollSettings, poll, remember
+from nodeagent.maintd.engine.orders import Orders
+from nodeagent.maintd.engine.poll import PollSettings, poll, remember
+from nodeagent.maintd.engine.round import Conduct, Engine, Round
+from nodeagent.maintd.http.listen import listening
+from nodeagent.maintd.owners.offers import OWNER_TAG
 from nodeagent.maintd.settings import HttpSettings
 from nodeagent.model.action import MovePrimary, MoveSecondary, describe
 from nodeagent.model.incident import Incident, Status

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from nodeagent.cluster.backend import Cluster
 from nodeagent.maintd.api import Api
-from nodeagent.maintd.stock import take_stock
-from nodeagent.placement.textfile import write
+from nodeagent.maintd.balancing.inputs import take_stock
+from nodeagent.placement.cluster.textfile import write
 from nodeagent.web.tls import make_certificate, server_tls
 
 ADMIN, OWNER = "demo", "db"  # users; the second answers for the owner of the same name

@@ -12,26 +12,26 @@ from typing import NoReturn
 import click
 
 from nodeagent.cli.maint import (
-    auto_repair,
-    autorepair,
     balance,
-    change,
     constraints,
     explain,
     groups,
-    look,
     offers,
     plan,
-    planned,
-    propose,
     queue,
     rolling,
     wait,
     what_if,
     window,
 )
-from nodeagent.cli.maint.verb import cli
-from nodeagent.cli.maint.words import harmless
+from nodeagent.cli.maint import control as change
+from nodeagent.cli.maint import repair as autorepair
+from nodeagent.cli.maint import show as look
+from nodeagent.cli.maint import sources as auto_repair
+from nodeagent.cli.maint import window_list as planned
+from nodeagent.cli.maint import window_propose as propose
+from nodeagent.cli.maint.console.options import cli
+from nodeagent.cli.maint.console.text import harmless
 from nodeagent.cli.usage import wrong
 from nodeagent.errors import ConfigError, NodeAgentError, Unavailable
 

@@ -11,9 +11,9 @@ from typing import NoReturn
 
 from nodeagent import __version__
 from nodeagent.errors import ConfigError, MessageError, NodeAgentError, in_words
-from nodeagent.placement.iallocator import answer
-from nodeagent.placement.request import read_request
-from nodeagent.placement.selection import Terms
+from nodeagent.placement.allocate.candidates import Terms
+from nodeagent.placement.allocate.iallocator import answer
+from nodeagent.placement.allocate.request import read_request
 
 EXIT_FAULT = 1
 USAGE = """\
@@ -128,7 +128,7 @@ def run(order: Order) -> str:
     """The answer to the request of a command line, as JSON."""
     cluster = None
     if order.text is not None:
-        from nodeagent.placement.textfile import parse
+        from nodeagent.placement.cluster.textfile import parse
 
         cluster = parse(_contents(order.text), order.text)
     try:

@@ -22,19 +22,19 @@ from nodeagent.cluster.ganeti.backend import GanetiCluster
 from nodeagent.cluster.ganeti.mastership import Mastership
 from nodeagent.cluster.ganeti.rapi import Rapi, RapiCluster
 from nodeagent.errors import ConfigError, Corrupt, NodeAgentError, NotMaster, Unavailable, in_words
-from nodeagent.maintd import away
-from nodeagent.maintd.adviser import Adviser
 from nodeagent.maintd.api import Api
+from nodeagent.maintd.balancing.inputs import stock_of
+from nodeagent.maintd.balancing.search_thread import Adviser
 from nodeagent.maintd.daemon import Maintd
-from nodeagent.maintd.engine import Conduct, Engine
-from nodeagent.maintd.inventory import Inventory
-from nodeagent.maintd.listen import listening
-from nodeagent.maintd.measure import Measuring
-from nodeagent.maintd.order import Orders
-from nodeagent.maintd.poll import poll, remember
+from nodeagent.maintd.engine.measure import Measuring
+from nodeagent.maintd.engine.orders import Orders
+from nodeagent.maintd.engine.poll import poll, remember
+from nodeagent.maintd.engine.round import Conduct, Engine
+from nodeagent.maintd.http.listen import listening
+from nodeagent.maintd.ledger import other_master as away
+from nodeagent.maintd.owners.webhook import Webhooks
+from nodeagent.maintd.queue.inventory import Inventory
 from nodeagent.maintd.settings import DEFAULT_FILE, Settings, load, needing_restart
-from nodeagent.maintd.stock import stock_of
-from nodeagent.maintd.webhook import Webhooks
 from nodeagent.model.snapshot import Snapshot
 from nodeagent.protocol.envelope import Key
 from nodeagent.protocol.look import Look, Seen

@@ -8,7 +8,7 @@ import click
 
 from nodeagent.cli import usage
 from nodeagent.errors import ConfigError, NodeAgentError
-from nodeagent.maintd.listen import public_tls
+from nodeagent.maintd.http.listen import public_tls
 from nodeagent.maintd.settings import Settings, load
 from nodeagent.web.post import read_secret
 

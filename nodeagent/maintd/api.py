@@ -14,23 +14,26 @@ from dataclasses import replace
 from typing import Any
 
 from nodeagent.errors import MessageError, NodeAgentError, Unavailable
-from nodeagent.maintd import almanac, away, form, ics
-from nodeagent.maintd import view as show
-from nodeagent.maintd.access import Access
-from nodeagent.maintd.calendar import calendar
-from nodeagent.maintd.cases import Cases
 from nodeagent.maintd.daemon import Maintd
 from nodeagent.maintd.decide import decide
-from nodeagent.maintd.explain import explained, repairs
-from nodeagent.maintd.groups import balances
 from nodeagent.maintd.history import tell
-from nodeagent.maintd.maintenance import Maintenance
-from nodeagent.maintd.metrics import Metrics
-from nodeagent.maintd.owners import Owners
-from nodeagent.maintd.page import Page
-from nodeagent.maintd.queueing import Queueing
-from nodeagent.maintd.setting import described
-from nodeagent.maintd.view import View
+from nodeagent.maintd.http import ical as ics
+from nodeagent.maintd.http import parse as form
+from nodeagent.maintd.http import series as almanac
+from nodeagent.maintd.http import status as show
+from nodeagent.maintd.http.access import Access
+from nodeagent.maintd.http.autorepair import explained, repairs
+from nodeagent.maintd.http.balance import balances
+from nodeagent.maintd.http.calendar import calendar
+from nodeagent.maintd.http.incidents import Cases
+from nodeagent.maintd.http.metrics import Metrics
+from nodeagent.maintd.http.offers import Owners
+from nodeagent.maintd.http.page.page import Page
+from nodeagent.maintd.http.queue import Queueing
+from nodeagent.maintd.http.status import View
+from nodeagent.maintd.http.windows import Maintenance
+from nodeagent.maintd.ledger import other_master as away
+from nodeagent.maintd.planning.tag_settings import described
 from nodeagent.model.action import Scope
 from nodeagent.model.event import Event
 from nodeagent.model.ledger import PAUSE_TAG
@@ -64,7 +67,7 @@ class Api:
         # Not the loop's own pool: whoever only looks never keeps a round waiting.
         self._pool = ThreadPoolExecutor(2, "api")
         self._shared: dict[str, tuple[float, asyncio.Future[Response]]] = {}
-        with open(os.path.join(_HERE, "openapi.json"), "rb") as file:
+        with open(os.path.join(_HERE, "http", "openapi.json"), "rb") as file:
             self._openapi = Response(200, file.read())
         self.table = (
             Route("GET", ("",), lambda _: Response.json([1])),

@@ -13,7 +13,7 @@ from typing import Protocol
 from uuid import uuid4
 
 from nodeagent.errors import Unavailable
-from nodeagent.maintd.engine import Engine, Round
+from nodeagent.maintd.engine.round import Engine, Round
 from nodeagent.model.event import Event
 from nodeagent.model.ledger import Held
 from nodeagent.model.wish import Asked, Wish

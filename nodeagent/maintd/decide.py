@@ -8,25 +8,12 @@ and hands on what it leaves; a node claimed by an unfinished intent is not free.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from nodeagent.maintd import (
-    admission,
-    announce,
-    away,
-    downtime,
-    due,
-    entries,
-    guards,
-    offers,
-    recur,
-    referral,
-    shifted,
-    turns,
-)
-from nodeagent.maintd.autorepair import place
-from nodeagent.maintd.balance import balance
-from nodeagent.maintd.emptying import Next
-from nodeagent.maintd.handover import hand_over
-from nodeagent.maintd.incidents import (
+from nodeagent.maintd import admission
+from nodeagent.maintd.autorepair.jobs import instance_of, remember, survey_of
+from nodeagent.maintd.autorepair.survey import place
+from nodeagent.maintd.balancing import past_moves as shifted
+from nodeagent.maintd.balancing.plan import balance
+from nodeagent.maintd.incidents.lifecycle import (
     absorb,
     back_off,
     by_uuid,
@@ -36,12 +23,21 @@ from nodeagent.maintd.incidents import (
     withdraw,
     worst_per_node,
 )
-from nodeagent.maintd.promise import with_unheard
-from nodeagent.maintd.recheck import others_job
-from nodeagent.maintd.repairs import instance_of, remember, survey_of
-from nodeagent.maintd.room import Room, open_room
-from nodeagent.maintd.setting import faults, with_tags
+from nodeagent.maintd.ledger import other_master as away
+from nodeagent.maintd.owners import notify as announce
+from nodeagent.maintd.owners import offers
+from nodeagent.maintd.planning.evacuation_moves import Next
+from nodeagent.maintd.planning.intents import with_unheard
+from nodeagent.maintd.planning.preconditions import others_job
+from nodeagent.maintd.planning.resources import Room, open_room
+from nodeagent.maintd.planning.tag_settings import faults, with_tags
+from nodeagent.maintd.queue import entries, guards, referral
+from nodeagent.maintd.queue import plan as turns
+from nodeagent.maintd.queue.handover import hand_over
 from nodeagent.maintd.steps import next_steps
+from nodeagent.maintd.windows import occurrences as recur
+from nodeagent.maintd.windows import plan as downtime
+from nodeagent.maintd.windows import timing as due
 from nodeagent.maintd.wishes import (
     grant,
     held_incidents,

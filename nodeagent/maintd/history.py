@@ -45,8 +45,8 @@ import re
 from collections.abc import Iterable, Iterator
 
 from nodeagent.maintd.asked import Line, answered, holds, wishes
-from nodeagent.maintd.incidents import by_uuid
-from nodeagent.maintd.progress import entries, offers, series
+from nodeagent.maintd.incidents.lifecycle import by_uuid
+from nodeagent.maintd.ledger.domain_events import entries, offers, series
 from nodeagent.model.action import describe
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.event import Event

@@ -11,11 +11,11 @@ from ipaddress import ip_address
 from typing import Any
 
 from nodeagent.errors import ConfigError
-from nodeagent.maintd.inventory import InventorySettings
-from nodeagent.maintd.poll import PollSettings
-from nodeagent.maintd.procedures import constraints_of, procedures_of
-from nodeagent.maintd.setting import policy_of
-from nodeagent.maintd.webhook import ANY, Webhook
+from nodeagent.maintd.engine.poll import PollSettings
+from nodeagent.maintd.owners.webhook import ANY, Webhook
+from nodeagent.maintd.planning.tag_settings import policy_of
+from nodeagent.maintd.queue.inventory import InventorySettings
+from nodeagent.maintd.queue.settings import constraints_of, procedures_of
 from nodeagent.model.ledger import Policy
 from nodeagent.model.offer import Announcing
 from nodeagent.section import NAME, Section

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from nodeagent.maintd.emptying import Emptying, Next
-from nodeagent.maintd.places import together
-from nodeagent.maintd.recheck import at_work_on
-from nodeagent.maintd.room import Room
+from nodeagent.maintd.planning.evacuation_moves import Emptying, Next
+from nodeagent.maintd.planning.evacuation_targets import together
+from nodeagent.maintd.planning.preconditions import at_work_on
+from nodeagent.maintd.planning.resources import Room
 from nodeagent.model.action import (
     Action,
     Drain,

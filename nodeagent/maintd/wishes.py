@@ -7,10 +7,16 @@ can be set and taken back with Ganeti's own commands.
 from collections.abc import Callable
 from dataclasses import replace
 
-from nodeagent.maintd import agenda, away, downtime, entries, offers, series, windows
-from nodeagent.maintd.effect import tags_of
-from nodeagent.maintd.incidents import worst_per_node
+from nodeagent.maintd.balancing import requests as agenda
+from nodeagent.maintd.incidents.lifecycle import worst_per_node
 from nodeagent.maintd.late import too_late
+from nodeagent.maintd.ledger import other_master as away
+from nodeagent.maintd.owners import offers
+from nodeagent.maintd.planning.effects import tags_of
+from nodeagent.maintd.queue import entries
+from nodeagent.maintd.windows import plan as downtime
+from nodeagent.maintd.windows import schedule as windows
+from nodeagent.maintd.windows import series
 from nodeagent.model.action import Retag, Scope
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.incident import Event, Incident, Status

@@ -20,7 +20,7 @@ from typing import Any
 
 from nodeagent.autorepair.tags import PREFIX
 from nodeagent.cluster.simulated import SimulatedCluster
-from nodeagent.maintd.once import one_pass
+from nodeagent.maintd.autorepair.one_pass import one_pass
 from nodeagent.model.snapshot import Group, Instance, Node
 from tests.autorepair import luxi
 from tests.bench.table import row, run

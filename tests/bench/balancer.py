@@ -12,11 +12,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from nodeagent.placement.layout import group_of, lay_out
-from nodeagent.placement.rules import Enough, Rules
-from nodeagent.placement.score import score, shown
-from nodeagent.placement.search import best, exact
-from nodeagent.placement.textfile import parse
+from nodeagent.placement.balance.search import best, exact
+from nodeagent.placement.cluster.textfile import parse
+from nodeagent.placement.layout.layout import group_of, lay_out
+from nodeagent.placement.layout.rules import Enough, Rules
+from nodeagent.placement.layout.score import score, shown
 
 
 def main() -> None:

@@ -20,7 +20,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from nodeagent.maintd.poll import PollSettings
+from nodeagent.maintd.engine.poll import PollSettings
 from nodeagent.protocol.canonical import canonical
 from nodeagent.protocol.messages import Report
 from tests.bench.poller import CLUSTER, DRIPPING, HOLES, SEALING, SECRET, TARGET, address

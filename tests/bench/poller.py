@@ -14,7 +14,7 @@ from collections import Counter
 from typing import Any
 
 from nodeagent.maintd.decide import decide
-from nodeagent.maintd.poll import PollSettings, poll, remember, understand
+from nodeagent.maintd.engine.poll import PollSettings, poll, remember, understand
 from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.snapshot import Node, Observed, Snapshot
 from nodeagent.protocol.envelope import Key

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from nodeagent.cli import gnt_maint
-from nodeagent.maintd.inventory import InventorySettings
+from nodeagent.maintd.queue.inventory import InventorySettings
 from nodeagent.model.queue import RepairStep
 from tests.agent.place import safe_folder
 from tests.cli.live import Live

@@ -447,7 +447,7 @@ def test_explain_asks_no_other_cluster_than_the_one_named(place: Place) -> None:
 
 def test_explain_says_that_neither_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from nodeagent.cli.maint import explain
-    from nodeagent.cli.maint.reach import Unreachable, Where
+    from nodeagent.cli.maint.console.client import Unreachable, Where
     from nodeagent.cluster.ganeti import luxi as ganeti
 
     monkeypatch.setattr(ganeti, "SOCKET", str(tmp_path / "luxi"))
@@ -690,7 +690,7 @@ def test_every_difference_is_in_the_guide_and_has_its_test() -> None:
 
 
 def test_a_time_that_no_clock_knows_is_shown_all_the_same() -> None:
-    from nodeagent.cli.maint import harep
+    from nodeagent.cli.maint import harep_run as harep
 
     assert harep._local(10**30) == f"{10**30} s"
     assert harep._local(0) == local(0)

@@ -13,7 +13,7 @@ import pytest
 
 from nodeagent.cli import gnt_maint
 from nodeagent.errors import NodeAgentError
-from nodeagent.placement.textfile import parse
+from nodeagent.placement.cluster.textfile import parse
 from tests.placement.clusters import Case, case
 from tests.placement.hbal import DATA, FILES, HBAL, WHY_NOT
 from tests.placement.test_greedy import OPTIONS

@@ -13,11 +13,11 @@ from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
 from nodeagent.cli import gnt_maint
-from nodeagent.cli.maint import handover, options
-from nodeagent.cli.maint.reach import Where
+from nodeagent.cli.maint.console.client import Where
+from nodeagent.cli.maint.hbal import handover, options
 from nodeagent.cluster.simulated import SimulatedCluster
 from nodeagent.model.snapshot import Instance, Running, Snapshot
-from nodeagent.placement.textfile import parse
+from nodeagent.placement.cluster.textfile import parse
 from tests.cli.live import Live
 from tests.cli.test_balance import ALL, TWO, Done, hbal, ours, real
 from tests.cluster.ganeti.answering import serving

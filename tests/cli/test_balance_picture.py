@@ -9,13 +9,13 @@ import pytest
 from click.testing import CliRunner
 
 from nodeagent.cli import gnt_maint
-from nodeagent.cli.maint.picture import draw
-from nodeagent.placement.board import after
-from nodeagent.placement.layout import group_of, lay_out
-from nodeagent.placement.rules import Enough, Rules
-from nodeagent.placement.score import score
-from nodeagent.placement.search import Plan, exact
-from nodeagent.placement.textfile import parse
+from nodeagent.cli.maint.hbal.picture import draw
+from nodeagent.placement.balance.search import Plan, exact
+from nodeagent.placement.balance.state import after
+from nodeagent.placement.cluster.textfile import parse
+from nodeagent.placement.layout.layout import group_of, lay_out
+from nodeagent.placement.layout.rules import Enough, Rules
+from nodeagent.placement.layout.score import score
 from tests.cli.test_balance import TWO
 from tests.placement.clusters import case
 from tests.placement.hbal import DATA, FILES

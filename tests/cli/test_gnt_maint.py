@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 from nodeagent.cli import gnt_maint
 from nodeagent.cli.maint import wait
-from nodeagent.cli.maint.words import age, harmless, seconds_of, short
+from nodeagent.cli.maint.console.text import age, harmless, seconds_of, short
 from nodeagent.model.action import MovePrimary
 from nodeagent.web.exchange import Request, Response
 from nodeagent.web.server import Server

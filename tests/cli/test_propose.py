@@ -13,9 +13,9 @@ import pytest
 from click.testing import CliRunner
 
 from nodeagent.cli import gnt_maint
-from nodeagent.cli.maint import options
-from nodeagent.cli.maint import propose as verb
-from nodeagent.cli.maint.reach import Where
+from nodeagent.cli.maint import window_propose as verb
+from nodeagent.cli.maint.console.client import Where
+from nodeagent.cli.maint.hbal import options
 from nodeagent.errors import NodeAgentError
 from tests.cli.live import Live
 from tests.cli.test_balance_live import Here

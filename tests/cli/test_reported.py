@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from nodeagent.cli import gnt_maint
-from nodeagent.maintd.inventory import InventorySettings
+from nodeagent.maintd.queue.inventory import InventorySettings
 from nodeagent.model.constraints import Constraints
 from nodeagent.model.ledger import Policy
 from nodeagent.model.queue import Operation, Procedure, Procedures, RepairStep

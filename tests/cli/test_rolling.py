@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from nodeagent.cli import gnt_maint
 from nodeagent.errors import NodeAgentError
-from nodeagent.placement.textfile import parse
+from nodeagent.placement.cluster.textfile import parse
 from tests.cluster.ganeti.answering import serving
 from tests.placement.hbal import DATA
 from tests.placement.luxid import Luxid

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from nodeagent.placement.cluster import Cluster, Group, Instance, Node, Template
-from nodeagent.placement.textfile import write
+from nodeagent.placement.cluster.cluster import Cluster, Group, Instance, Node, Template
+from nodeagent.placement.cluster.textfile import write
 from tests.cluster.ganeti.answering import serving
 from tests.placement.luxid import Luxid
 

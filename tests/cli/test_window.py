@@ -13,8 +13,9 @@ import pytest
 from click.testing import CliRunner
 
 from nodeagent.cli.gnt_maint import cli
-from nodeagent.cli.maint import moments, window
-from nodeagent.cli.maint.reach import Where
+from nodeagent.cli.maint import window
+from nodeagent.cli.maint.console import arguments as moments
+from nodeagent.cli.maint.console.client import Where
 from tests.cli.live import Live
 from tests.maintd.rig import Rig, fleet, mirrored
 

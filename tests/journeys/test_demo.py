@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from nodeagent.cli.demo import POLICY
-from nodeagent.placement.textfile import parse
+from nodeagent.placement.cluster.textfile import parse
 
 COMMAND = [sys.executable, "-m", "nodeagent.cli.demo"]
 

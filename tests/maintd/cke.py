@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from nodeagent.cli.maintd import _reload
-from nodeagent.maintd.inventory import InventorySettings
+from nodeagent.maintd.queue.inventory import InventorySettings
 from nodeagent.maintd.settings import Settings
 from nodeagent.model.action import RunCommand
 from nodeagent.model.diagnosis import Diagnosis

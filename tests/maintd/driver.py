@@ -17,7 +17,7 @@ from nodeagent import service
 from nodeagent.cluster.backend import Answer, Submission
 from nodeagent.cluster.simulated import SimulatedCluster
 from nodeagent.maintd.daemon import Maintd
-from nodeagent.maintd.failpoint import arm
+from nodeagent.maintd.engine.failpoint import arm
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Intent

@@ -11,11 +11,11 @@ from pathlib import Path
 from nodeagent.cluster.backend import Accepted, Answer, Cluster, NotTaken, Submission
 from nodeagent.cluster.simulated import SimulatedCluster
 from nodeagent.errors import NotMaster, Unavailable
-from nodeagent.maintd.adviser import Adviser, Measure, nothing_measured
-from nodeagent.maintd.engine import Conduct, Engine, Round
-from nodeagent.maintd.incidents import BACK_OFF
-from nodeagent.maintd.inventory import Inventory, InventorySettings
-from nodeagent.maintd.stock import stock_of
+from nodeagent.maintd.balancing.inputs import stock_of
+from nodeagent.maintd.balancing.search_thread import Adviser, Measure, nothing_measured
+from nodeagent.maintd.engine.round import Conduct, Engine, Round
+from nodeagent.maintd.incidents.lifecycle import BACK_OFF
+from nodeagent.maintd.queue.inventory import Inventory, InventorySettings
 from nodeagent.model.action import Retag, RunCommand, Scope
 from nodeagent.model.balance import Question
 from nodeagent.model.diagnosis import Diagnosis
@@ -23,7 +23,7 @@ from nodeagent.model.incident import Incident, Status
 from nodeagent.model.ledger import USED_TAG, Intent, Ledger, Outcome, Policy, Removal, Result, Trail
 from nodeagent.model.snapshot import Capacity, Instance, Node, Running, Snapshot
 from nodeagent.model.wish import Asked, Wish
-from nodeagent.placement.live import Known
+from nodeagent.placement.cluster.from_ganeti import Known
 from nodeagent.protocol.look import Look, Seen, Silent
 from nodeagent.protocol.messages import Report
 from nodeagent.store.sqlite import MEMORY, SqliteStore

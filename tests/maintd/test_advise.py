@@ -5,17 +5,17 @@ from typing import Any
 
 import pytest
 
-from nodeagent.maintd.advise import advise, laid_out
-from nodeagent.maintd.course import fault
+from nodeagent.maintd.balancing.moves import fault
+from nodeagent.maintd.balancing.search import advise, laid_out
 from nodeagent.model.balance import Advice, Question, Shift, Spot
 from nodeagent.model.snapshot import Instance
-from nodeagent.placement.cluster import Cluster, Load
-from nodeagent.placement.layout import Place, lay_out
-from nodeagent.placement.live import Known
-from nodeagent.placement.moves import Moved, attempt, candidates
-from nodeagent.placement.rules import Rules
-from nodeagent.placement.score import score
-from nodeagent.placement.textfile import parse
+from nodeagent.placement.cluster.cluster import Cluster, Load
+from nodeagent.placement.cluster.from_ganeti import Known
+from nodeagent.placement.cluster.textfile import parse
+from nodeagent.placement.layout.layout import Place, lay_out
+from nodeagent.placement.layout.moves import Moved, attempt, candidates
+from nodeagent.placement.layout.rules import Rules
+from nodeagent.placement.layout.score import score
 from tests.placement.clusters import case
 
 SEEDS = range(60)
@@ -188,9 +188,9 @@ def test_what_is_not_there_yet_stays() -> None:
 def test_what_would_take_too_long_is_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = parse(LOPSIDED)
     (question,) = questions(cluster)
-    monkeypatch.setattr("nodeagent.maintd.advise.MOST", 4)
+    monkeypatch.setattr("nodeagent.maintd.balancing.search.MOST", 4)
     assert told(question, cluster, 7, {}).shifts
-    monkeypatch.setattr("nodeagent.maintd.advise.MOST", 3)
+    monkeypatch.setattr("nodeagent.maintd.balancing.search.MOST", 3)
     found = told(question, cluster, 7, {})
     assert not found.shifts
     assert found.why == "2 nodes and 2 instances that may move are too many to be searched"
@@ -200,7 +200,7 @@ def test_where_there_is_always_a_way_back_only_what_comes_before_it_is_advised(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As many looks as there are do not find another way."""
-    monkeypatch.setattr("nodeagent.maintd.advise._TIMES", 0)
+    monkeypatch.setattr("nodeagent.maintd.balancing.search._TIMES", 0)
     cut = 0
     for seed in SEEDS:
         cluster = parse(case(seed).text)

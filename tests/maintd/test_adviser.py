@@ -5,12 +5,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from nodeagent.errors import Unavailable
-from nodeagent.maintd.adviser import Adviser, in_thread, nothing_measured
+from nodeagent.maintd.balancing.search_thread import Adviser, in_thread, nothing_measured
 from nodeagent.model.balance import Advice, Question
 from nodeagent.model.snapshot import Snapshot
-from nodeagent.placement.cluster import Cluster, Load, Loads
-from nodeagent.placement.live import Known
-from nodeagent.placement.textfile import parse
+from nodeagent.placement.cluster.cluster import Cluster, Load, Loads
+from nodeagent.placement.cluster.from_ganeti import Known
+from nodeagent.placement.cluster.textfile import parse
 from tests.maintd.test_advise import LOPSIDED
 
 SEEN = Snapshot("c", {})

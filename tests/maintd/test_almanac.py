@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from nodeagent.errors import MessageError
-from nodeagent.maintd.almanac import read_change, read_new
+from nodeagent.maintd.http.series import read_change, read_new
 from nodeagent.model.window import Consent, Machine, Weight
 from nodeagent.model.wish import AddSeries, EditSeries
 from nodeagent.web.exchange import Request

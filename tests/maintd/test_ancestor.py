@@ -23,12 +23,12 @@ from nodeagent.cli import maintd as command
 from nodeagent.cluster.backend import Submission
 from nodeagent.cluster.ganeti import opcodes
 from nodeagent.errors import ConfigError, NotMaster, Unavailable
-from nodeagent.maintd import failpoint
-from nodeagent.maintd.adviser import Adviser
+from nodeagent.maintd.balancing.search_thread import Adviser
 from nodeagent.maintd.daemon import Maintd
-from nodeagent.maintd.incidents import TAG_SHOWS
-from nodeagent.maintd.order import _OUTCOMES
-from nodeagent.maintd.poll import PollSettings, poll, understand
+from nodeagent.maintd.engine import failpoint
+from nodeagent.maintd.engine.orders import _OUTCOMES
+from nodeagent.maintd.engine.poll import PollSettings, poll, understand
+from nodeagent.maintd.incidents.lifecycle import TAG_SHOWS
 from nodeagent.maintd.settings import parse
 from nodeagent.model.action import Drain, MovePrimary, MoveSecondary, Retag, move_of
 from nodeagent.model.balance import Advice, Shift, Spot

@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from nodeagent.maintd.announce import fitting
+from nodeagent.maintd.owners.notify import fitting
 from nodeagent.model.action import RunCommand
 from nodeagent.model.ledger import Ledger, Outcome, Result
 from nodeagent.model.offer import Announcing, AnswerOffers, Reply

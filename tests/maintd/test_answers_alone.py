@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from nodeagent.maintd import offers
-from nodeagent.maintd.access import Asker
-from nodeagent.maintd.owners import Owners
+from nodeagent.maintd.http.access import Asker
+from nodeagent.maintd.http.offers import Owners
+from nodeagent.maintd.owners import offers
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.offer import AnswerOffers, Offer, Reply
 from nodeagent.model.window import Unavailability

@@ -15,8 +15,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from nodeagent.errors import Unavailable
 from nodeagent.maintd import daemon
-from nodeagent.maintd.metrics import kind_of
-from nodeagent.maintd.view import evacuated
+from nodeagent.maintd.http.metrics import kind_of
+from nodeagent.maintd.http.status import evacuated
 from nodeagent.model.action import MovePrimary, MoveSecondary, describe
 from nodeagent.model.event import Event
 from nodeagent.model.ledger import Held, Storm
@@ -28,7 +28,7 @@ from tests.maintd.rig import QUICK, Rig, fleet, mirrored
 from tests.maintd.served import NOBODY, REMOTE, ROOT, Served, basic, error, me
 from tests.maintd.world import EVACUATE, OK, REPAIR, need
 
-DOCUMENT = json.loads((Path(daemon.__file__).parent / "openapi.json").read_text())
+DOCUMENT = json.loads((Path(daemon.__file__).parent / "http" / "openapi.json").read_text())
 NOT_THERE = "6f3b1d5e-0002-8000-8000-00000000abcd"
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from nodeagent.maintd import away
-from nodeagent.maintd.metrics import kind_of
+from nodeagent.maintd.http.metrics import kind_of
+from nodeagent.maintd.ledger import other_master as away
 from nodeagent.model.action import Action, Scope
 from nodeagent.model.balance import Agenda, Shift, Spot
 from nodeagent.model.incident import Status

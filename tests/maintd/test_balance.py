@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from nodeagent.maintd.course import course, fault
+from nodeagent.maintd.balancing.moves import course, fault
 from nodeagent.maintd.decide import decide
 from nodeagent.model.action import MovePrimary, MoveSecondary, Retag, Scope
 from nodeagent.model.balance import Advice, Agenda, Halt, Lopsided, Shift, Spot

@@ -23,13 +23,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from nodeagent.cluster.backend import Answer, Submission
 from nodeagent.cluster.world import World
 from nodeagent.errors import Unavailable
-from nodeagent.maintd.room import needs_memory, target_of
+from nodeagent.maintd.planning.resources import needs_memory, target_of
 from nodeagent.model.action import MovePrimary, MoveSecondary, RunCommand, move_of
 from nodeagent.model.balance import FAILED_TAG, Shift, Spot
 from nodeagent.model.ledger import Outcome
 from nodeagent.model.snapshot import Capacity, Group, Instance
 from nodeagent.model.wish import Balance, StopBalancing
-from nodeagent.placement.cluster import Load
+from nodeagent.placement.cluster.cluster import Load
 from tests.maintd.rig import QUICK, Between, Rig, fleet
 from tests.maintd.world import EVACUATE, OK, REPAIR
 

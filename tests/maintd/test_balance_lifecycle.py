@@ -21,13 +21,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from nodeagent.cluster.backend import Answer, Submission
 from nodeagent.cluster.simulated import Job
 from nodeagent.errors import Unavailable
-from nodeagent.maintd.failpoint import NAMES, arm
-from nodeagent.maintd.room import target_of
+from nodeagent.maintd.engine.failpoint import NAMES, arm
+from nodeagent.maintd.planning.resources import target_of
 from nodeagent.model.action import MovePrimary, MoveSecondary, Retag, move_of
 from nodeagent.model.balance import FAILED_TAG
 from nodeagent.model.ledger import Outcome
 from nodeagent.model.snapshot import Snapshot
-from nodeagent.placement.cluster import Load
+from nodeagent.placement.cluster.cluster import Load
 from tests.maintd.rig import QUICK, Between, Rig, fleet, mirrored
 from tests.maintd.world import EVACUATE, OK, REPAIR
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from nodeagent.maintd.inventory import InventorySettings
+from nodeagent.maintd.queue.inventory import InventorySettings
 from tests.maintd.cke import Cke, opened
 from tests.maintd.sabakan import Machine, serving
 

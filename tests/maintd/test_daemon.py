@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 import pytest
 
 from nodeagent.maintd.daemon import Maintd
-from nodeagent.maintd.engine import Round
+from nodeagent.maintd.engine.round import Round
 from nodeagent.model.snapshot import Capacity, Snapshot
 from nodeagent.protocol.look import Look
 from tests.maintd.rig import Rig, fleet

@@ -6,14 +6,14 @@ from time import process_time
 
 import pytest
 
-from nodeagent.maintd.calendar import calendar
 from nodeagent.maintd.decide import decide
-from nodeagent.maintd.downtime import wants_room
-from nodeagent.maintd.due import closed
-from nodeagent.maintd.lead import Leads
-from nodeagent.maintd.metrics import kind_of
-from nodeagent.maintd.view import View
-from nodeagent.maintd.windows import changed
+from nodeagent.maintd.http.calendar import calendar
+from nodeagent.maintd.http.metrics import kind_of
+from nodeagent.maintd.http.status import View
+from nodeagent.maintd.planning.evacuation_time import Leads
+from nodeagent.maintd.windows.plan import wants_room
+from nodeagent.maintd.windows.schedule import changed
+from nodeagent.maintd.windows.timing import closed
 from nodeagent.model.action import MovePrimary, Scope
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Held, Ledger, Policy

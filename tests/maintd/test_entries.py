@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from nodeagent.maintd.entries import entry_json, rfc3339
+from nodeagent.maintd.queue.entries import entry_json, rfc3339
 from nodeagent.model.action import RunCommand, Scope
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import PAUSE_TAG, Intent, Outcome, Policy, Result

@@ -40,10 +40,10 @@ from nodeagent.cli.maintd import _reload as reload_settings
 from nodeagent.cli.maintd import cli
 from nodeagent.cluster.backend import Answer, Submission
 from nodeagent.errors import NotMaster, Unavailable
-from nodeagent.maintd import failpoint
 from nodeagent.maintd.daemon import Maintd
-from nodeagent.maintd.failpoint import NAMES
-from nodeagent.maintd.poll import PollSettings, poll
+from nodeagent.maintd.engine import failpoint
+from nodeagent.maintd.engine.failpoint import NAMES
+from nodeagent.maintd.engine.poll import PollSettings, poll
 from nodeagent.maintd.settings import Settings
 from nodeagent.model.action import Drain, MovePrimary
 from nodeagent.model.diagnosis import Diagnosis

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from nodeagent.errors import ConfigError
-from nodeagent.maintd.guards import Admitted, admit
-from nodeagent.maintd.metrics import kind_of
-from nodeagent.maintd.procedures import constraints_of
-from nodeagent.maintd.refusals import KINDS
+from nodeagent.maintd.http.metrics import kind_of
+from nodeagent.maintd.queue.guards import Admitted, admit
+from nodeagent.maintd.queue.refusals import KINDS
+from nodeagent.maintd.queue.settings import constraints_of
 from nodeagent.model.action import RunCommand
 from nodeagent.model.constraints import Constraints, wrong
 from nodeagent.model.incident import Status

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nodeagent.maintd import ics
-from nodeagent.maintd.view import View
-from nodeagent.maintd.weekly import coming, days
-from nodeagent.maintd.zones import read_zone
+from nodeagent.maintd.http import ical as ics
+from nodeagent.maintd.http.status import View
+from nodeagent.maintd.windows.recurrence import coming, days
+from nodeagent.maintd.windows.timezones import read_zone
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.series import Member, Series, Weekly
 from nodeagent.model.snapshot import Node, Observed, Snapshot

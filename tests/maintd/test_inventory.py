@@ -19,8 +19,8 @@ from cryptography.x509.oid import NameOID
 
 from nodeagent.cli.maintd import assemble
 from nodeagent.errors import ConfigError, Unavailable
-from nodeagent.maintd.inventory import Inventory, InventorySettings, ask, in_thread
-from nodeagent.maintd.sabakan import MOST_BYTES
+from nodeagent.maintd.queue.inventory import Inventory, InventorySettings, ask, in_thread
+from nodeagent.maintd.queue.sabakan import MOST_BYTES
 from nodeagent.maintd.settings import Settings, parse
 from nodeagent.model.queue import Queue
 from nodeagent.model.sick import Sick
@@ -203,7 +203,7 @@ def test_a_bug_does_not_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
         raise ZeroDivisionError
 
     with desk() as one:
-        monkeypatch.setattr("nodeagent.maintd.inventory.machines", bug)
+        monkeypatch.setattr("nodeagent.maintd.queue.inventory.machines", bug)
         one.answer()
         assert one.fault() == "asking it has failed: ZeroDivisionError; the journal has it"
         monkeypatch.undo()

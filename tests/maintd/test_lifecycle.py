@@ -25,9 +25,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from nodeagent.cluster.simulated import Job
 from nodeagent.errors import Unavailable
-from nodeagent.maintd.engine import Round
-from nodeagent.maintd.failpoint import NAMES, arm
-from nodeagent.maintd.room import target_of
+from nodeagent.maintd.engine.failpoint import NAMES, arm
+from nodeagent.maintd.engine.round import Round
+from nodeagent.maintd.planning.resources import target_of
 from nodeagent.model.action import (
     Action,
     Drain,

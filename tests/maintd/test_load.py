@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nodeagent.errors import MessageError
-from nodeagent.maintd.load import (
+from nodeagent.maintd.balancing.load import (
     GAP,
     LONG_ENOUGH,
     Meter,
@@ -21,7 +21,7 @@ from nodeagent.maintd.load import (
     read_resident,
 )
 from nodeagent.model.snapshot import Snapshot
-from nodeagent.placement.cluster import Load
+from nodeagent.placement.cluster.cluster import Load
 from tests.maintd.world import NOW, instance, node, snapshot
 
 NODES = ("n1", "n2")

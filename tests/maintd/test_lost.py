@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from nodeagent.errors import Unavailable
-from nodeagent.maintd.lost import Place, lost, missing
+from nodeagent.maintd.ledger.lost_tags import Place, lost, missing
 from nodeagent.model.action import MovePrimary, Retag, Scope
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import (

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from nodeagent.maintd.load import LONG_ENOUGH, Meter, Smooth
-from nodeagent.maintd.measure import Measuring
-from nodeagent.maintd.poll import PollSettings
+from nodeagent.maintd.balancing.load import LONG_ENOUGH, Meter, Smooth
+from nodeagent.maintd.engine.measure import Measuring
+from nodeagent.maintd.engine.poll import PollSettings
 from nodeagent.model.balance import Question
 from nodeagent.model.snapshot import Instance, Node, Snapshot
 from nodeagent.web.exchange import Request, Response

@@ -6,9 +6,9 @@ import pytest
 
 from nodeagent.autorepair.steps import Step
 from nodeagent.autorepair.tags import RepairType
+from nodeagent.maintd.autorepair.targets import move
 from nodeagent.maintd.decide import decide
-from nodeagent.maintd.room import open_room
-from nodeagent.maintd.target import move
+from nodeagent.maintd.planning.resources import open_room
 from nodeagent.model.action import MovePrimary, MoveSecondary, Retag, Scope
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.incident import Status

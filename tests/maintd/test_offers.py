@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nodeagent.errors import MessageError
-from nodeagent.maintd import offers
-from nodeagent.maintd.mesos import read_answer
+from nodeagent.maintd.owners import offers
+from nodeagent.maintd.windows.mesos import read_answer
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.offer import Answer, AnswerOffers, Reply
 from nodeagent.model.snapshot import Snapshot

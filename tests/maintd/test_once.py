@@ -27,7 +27,7 @@ from nodeagent.autorepair.tags import PREFIX, RepairType
 from nodeagent.cluster.backend import Accepted, Answer, NotTaken, Submission
 from nodeagent.cluster.simulated import SimulatedCluster
 from nodeagent.errors import Unavailable
-from nodeagent.maintd.once import Pass, one_pass
+from nodeagent.maintd.autorepair.one_pass import Pass, one_pass
 from nodeagent.model.action import (
     Guarded,
     Move,

@@ -12,7 +12,7 @@ import pytest
 from nodeagent.agent.repairs import OUTPUT_KEPT
 from nodeagent.cluster.backend import Accepted, NotTaken
 from nodeagent.errors import MessageError, Unavailable
-from nodeagent.maintd.order import MAX_RECEIPT, Orders
+from nodeagent.maintd.engine.orders import MAX_RECEIPT, Orders
 from nodeagent.model.action import RunCommand
 from nodeagent.model.ledger import Intent, Outcome, Result
 from nodeagent.protocol.canonical import MAX_BYTES

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from nodeagent.maintd.page import clean
-from nodeagent.maintd.picture import MOST, STATES, draw, state_of
-from nodeagent.maintd.view import nodes
+from nodeagent.maintd.http.page.cluster_map import MOST, STATES, draw, state_of
+from nodeagent.maintd.http.page.page import clean
+from nodeagent.maintd.http.status import nodes
 from nodeagent.model.action import Drain, MovePrimary, MoveSecondary, Scope
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.snapshot import Node

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from nodeagent.maintd.weeks import KINDS, stages, weeks
+from nodeagent.maintd.http.page.weeks import KINDS, stages, weeks
 from nodeagent.model.action import MovePrimary, MoveSecondary
 from nodeagent.model.ledger import Outcome, Result
 from nodeagent.model.offer import AnswerOffers, Reply
@@ -313,7 +313,13 @@ def test_how_far_a_machine_has_come(
 
 def test_every_kind_of_entry_has_a_style_of_its_own() -> None:
     style = (
-        Path(__file__).parents[2] / "nodeagent" / "maintd" / "templates" / "status.css"
+        Path(__file__).parents[2]
+        / "nodeagent"
+        / "maintd"
+        / "http"
+        / "page"
+        / "templates"
+        / "status.css"
     ).read_text()
     assert all(re.search(rf"\.entry\.{kind}[{{,]", style) for kind in KINDS if kind != "window")
 

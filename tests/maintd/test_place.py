@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from nodeagent.cli import maintd as command
 from nodeagent.cli.maintd import _certificate, _key, _lock
 from nodeagent.errors import ConfigError
-from nodeagent.maintd import away
+from nodeagent.maintd.ledger import other_master as away
 from nodeagent.maintd.settings import Settings, parse
 
 

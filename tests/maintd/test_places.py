@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nodeagent.maintd.places import together
-from nodeagent.maintd.room import Room, open_room
+from nodeagent.maintd.planning.evacuation_targets import together
+from nodeagent.maintd.planning.resources import Room, open_room
 from nodeagent.maintd.steps import next_steps
 from nodeagent.model.action import MovePrimary, MoveSecondary
 from nodeagent.model.diagnosis import Diagnosis

@@ -15,8 +15,8 @@ from typing import Any
 import psutil
 import pytest
 
-from nodeagent.maintd import poll as module
-from nodeagent.maintd.poll import PollSettings, poll, remember, understand
+from nodeagent.maintd.engine import poll as module
+from nodeagent.maintd.engine.poll import PollSettings, poll, remember, understand
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.snapshot import Node, Snapshot
 from nodeagent.protocol.envelope import Key, Purpose, seal

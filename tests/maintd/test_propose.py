@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 
 from nodeagent.cluster.ganeti.backend import GanetiCluster
-from nodeagent.maintd.lead import Leads
-from nodeagent.maintd.propose import Proposal, Wanted, _unfit, propose
-from nodeagent.maintd.stock import take_stock
+from nodeagent.maintd.balancing.inputs import take_stock
+from nodeagent.maintd.planning.evacuation_time import Leads
+from nodeagent.maintd.windows.propose import Proposal, Wanted, _unfit, propose
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.snapshot import Snapshot
 from nodeagent.model.window import Machine, Mode, Schedule, Scheduled, Unavailability, Window
-from nodeagent.placement.batches import afterwards, apart, immovable, most
-from nodeagent.placement.cluster import Cluster, Group, Instance, Node, Template
-from nodeagent.placement.evacuate import evacuate
-from nodeagent.placement.live import Known
-from nodeagent.placement.rules import Rules
-from nodeagent.placement.textfile import write
+from nodeagent.placement.cluster.cluster import Cluster, Group, Instance, Node, Template
+from nodeagent.placement.cluster.from_ganeti import Known
+from nodeagent.placement.cluster.textfile import write
+from nodeagent.placement.evacuate.batches import afterwards, apart, immovable, most
+from nodeagent.placement.evacuate.evacuate import evacuate
+from nodeagent.placement.layout.rules import Rules
 from tests.cluster.ganeti.answering import serving
 from tests.placement.luxid import Luxid
 from tests.placement.referee import Foul, Referee

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from nodeagent.errors import ConfigError
-from nodeagent.maintd.procedures import procedures_of
-from nodeagent.maintd.queue import Do, Machine, Turns, take_turns
-from nodeagent.maintd.standing import counts, matrix, rewind
+from nodeagent.maintd.queue.settings import procedures_of
+from nodeagent.maintd.queue.state import counts, matrix, rewind
+from nodeagent.maintd.queue.strategy import Do, Machine, Turns, take_turns
 from nodeagent.model.queue import (
     Entry,
     EntryStatus,

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from nodeagent.maintd.entries import remember
-from nodeagent.maintd.queue import Do, Machine
-from nodeagent.maintd.standing import rewind
+from nodeagent.maintd.queue.entries import remember
+from nodeagent.maintd.queue.state import rewind
+from nodeagent.maintd.queue.strategy import Do, Machine
 from nodeagent.model.action import Drain, RunCommand
 from nodeagent.model.ledger import Intent, Ledger, Outcome, Policy, Result
 from nodeagent.model.queue import (

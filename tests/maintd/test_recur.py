@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from nodeagent.maintd.engine import Round
+from nodeagent.maintd.engine.round import Round
 from nodeagent.maintd.history import tell
-from nodeagent.maintd.metrics import kind_of
+from nodeagent.maintd.http.metrics import kind_of
 from nodeagent.model.ledger import Held, Ledger
 from nodeagent.model.series import Member
 from nodeagent.model.snapshot import Instance, Node

@@ -8,10 +8,11 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nodeagent.maintd import series, windows
-from nodeagent.maintd.recur import advance
-from nodeagent.maintd.weekly import is_day, start
-from nodeagent.maintd.zones import read_zone
+from nodeagent.maintd.windows import schedule as windows
+from nodeagent.maintd.windows import series
+from nodeagent.maintd.windows.occurrences import advance
+from nodeagent.maintd.windows.recurrence import is_day, start
+from nodeagent.maintd.windows.timezones import read_zone
 from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.snapshot import Node, Observed, Snapshot
 from nodeagent.model.window import Machine, Mode, Schedule, Scheduled, Standing

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from nodeagent.errors import ConfigError
-from nodeagent.maintd.procedures import procedures_of
-from nodeagent.maintd.referral import give_up, referral_of, report, told
+from nodeagent.maintd.queue.referral import give_up, referral_of, report, told
+from nodeagent.maintd.queue.settings import procedures_of
 from nodeagent.model.action import Scope
 from nodeagent.model.constraints import Constraints
 from nodeagent.model.diagnosis import Diagnosis, Need

@@ -7,8 +7,8 @@ import pytest
 
 from nodeagent.cli.maintd import _reload as reload_settings
 from nodeagent.maintd.daemon import Maintd
+from nodeagent.maintd.owners.webhook import Webhook
 from nodeagent.maintd.settings import Settings, load, needing_restart
-from nodeagent.maintd.webhook import Webhook
 from tests.agent.place import safe_folder
 from tests.maintd.rig import Rig, fleet
 

@@ -10,11 +10,11 @@ import pytest
 
 from nodeagent.cluster.simulated import Job
 from nodeagent.errors import Unavailable
-from nodeagent.maintd.engine import Round
-from nodeagent.maintd.explain import explained
-from nodeagent.maintd.failpoint import arm
-from nodeagent.maintd.repairs import remember
-from nodeagent.maintd.view import View
+from nodeagent.maintd.autorepair.jobs import remember
+from nodeagent.maintd.engine.failpoint import arm
+from nodeagent.maintd.engine.round import Round
+from nodeagent.maintd.http.autorepair import explained
+from nodeagent.maintd.http.status import View
 from nodeagent.model.action import (
     Guarded,
     MovePrimary,

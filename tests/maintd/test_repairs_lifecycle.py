@@ -24,8 +24,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from nodeagent.cluster.backend import Answer, Submission
 from nodeagent.cluster.simulated import SimulatedCluster
 from nodeagent.errors import Unavailable
-from nodeagent.maintd.failpoint import NAMES, arm
-from nodeagent.maintd.room import target_of
+from nodeagent.maintd.engine.failpoint import NAMES, arm
+from nodeagent.maintd.planning.resources import target_of
 from nodeagent.model.action import Guarded, MovePrimary, MoveSecondary, Reinstall, move_of
 from nodeagent.model.ledger import Outcome
 from nodeagent.model.snapshot import Instance, Snapshot

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from nodeagent.maintd.engine import Round
+from nodeagent.maintd.engine.round import Round
 from nodeagent.model.action import MovePrimary, Retag, Scope, SetOffline, describe
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Outcome

@@ -7,18 +7,18 @@ from typing import Any
 import pytest
 
 from nodeagent.cluster.backend import Answer, Submission
-from nodeagent.maintd import shifted
-from nodeagent.maintd.adviser import Adviser
-from nodeagent.maintd.balance import DOUBTED, FRESH
-from nodeagent.maintd.lost import Place
-from nodeagent.maintd.room import open_room
+from nodeagent.maintd.balancing import past_moves as shifted
+from nodeagent.maintd.balancing.plan import DOUBTED, FRESH
+from nodeagent.maintd.balancing.search_thread import Adviser
+from nodeagent.maintd.ledger.lost_tags import Place
+from nodeagent.maintd.planning.resources import open_room
 from nodeagent.model.action import MovePrimary, MoveSecondary, Retag, RunCommand, Scope
 from nodeagent.model.balance import Agenda, Lopsided
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Intent, Ledger, Outcome, Policy, Result, Trail
 from nodeagent.model.snapshot import Capacity, Group, Snapshot
 from nodeagent.model.wish import Balance, Wish
-from nodeagent.placement.live import Known
+from nodeagent.placement.cluster.from_ganeti import Known
 from tests.maintd.rig import QUICK, Between, Rig, fleet, mirrored
 from tests.maintd.test_adviser import ASKED, KNOWN, SEEN
 from tests.maintd.test_balance import ON, OVER, advised, begun, done, shift, why, world

@@ -17,8 +17,8 @@ from nodeagent.cluster.backend import Answer, Submission
 from nodeagent.cluster.ganeti.backend import GanetiCluster
 from nodeagent.errors import Corrupt, NotMaster, Unavailable
 from nodeagent.maintd.daemon import Maintd
-from nodeagent.maintd.order import ARRIVES, LIFE
-from nodeagent.maintd.setting import described, faults, with_tags
+from nodeagent.maintd.engine.orders import ARRIVES, LIFE
+from nodeagent.maintd.planning.tag_settings import described, faults, with_tags
 from nodeagent.maintd.settings import MaintdSettings, Settings
 from nodeagent.model.action import MovePrimary, SetOffline
 from nodeagent.model.incident import Status
@@ -222,7 +222,7 @@ def test_no_order_is_given_after_mastership_is_lost_among_them() -> None:
         return await submit(intent, snapshot)
 
     rig.agents.submit = lost  # type: ignore[method-assign]
-    with patch("nodeagent.maintd.submit.AT_ONCE", 1), pytest.raises(NotMaster):
+    with patch("nodeagent.maintd.engine.submit.AT_ONCE", 1), pytest.raises(NotMaster):
         rig.tick()
     assert len(rig.agents.ran) == 1
 
@@ -299,7 +299,7 @@ def test_orders_and_questions_do_not_keep_a_round_for_long() -> None:
         return await submit(intent, snapshot)
 
     rig.agents.submit = slow  # type: ignore[method-assign]
-    with patch("nodeagent.maintd.submit.AT_ONCE", 1):
+    with patch("nodeagent.maintd.engine.submit.AT_ONCE", 1):
         begun = rig.time
         rig.tick(10.0)
         assert rig.time - begun == 10 + 30

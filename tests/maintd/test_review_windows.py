@@ -9,24 +9,21 @@ from typing import Any
 import pytest
 
 from nodeagent.errors import Unavailable
-from nodeagent.maintd import (
-    almanac,
-    announce,
-    calendar,
-    due,
-    ics,
-    offers,
-    recur,
-    series,
-    webhook,
-    weeks,
-    windows,
-)
-from nodeagent.maintd.lead import Leads
-from nodeagent.maintd.view import View
-from nodeagent.maintd.webhook import Letter, Webhook, Webhooks
-from nodeagent.maintd.windows import Names
-from nodeagent.maintd.zones import read_zone
+from nodeagent.maintd.http import calendar
+from nodeagent.maintd.http import ical as ics
+from nodeagent.maintd.http import series as almanac
+from nodeagent.maintd.http.page import weeks
+from nodeagent.maintd.http.status import View
+from nodeagent.maintd.owners import notify as announce
+from nodeagent.maintd.owners import offers, webhook
+from nodeagent.maintd.owners.webhook import Letter, Webhook, Webhooks
+from nodeagent.maintd.planning.evacuation_time import Leads
+from nodeagent.maintd.windows import occurrences as recur
+from nodeagent.maintd.windows import schedule as windows
+from nodeagent.maintd.windows import series
+from nodeagent.maintd.windows import timing as due
+from nodeagent.maintd.windows.schedule import Names
+from nodeagent.maintd.windows.timezones import read_zone
 from nodeagent.model.action import Action, Drain, MovePrimary, Restore, Retag, Scope, SetOffline
 from nodeagent.model.ledger import Intent, Ledger, Outcome, Policy, Result
 from nodeagent.model.offer import Announcing, Answer, AnswerOffers, Offer, Reply, Told
@@ -384,7 +381,7 @@ def test_many_offers_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None
         raise AssertionError("all of them for each machine")
 
     monkeypatch.setattr(offers, "about", never)
-    monkeypatch.setattr("nodeagent.maintd.engine.question_json", never)
+    monkeypatch.setattr("nodeagent.maintd.engine.round.question_json", never)
     assert due.closed(ledger, world, NOW) == {}
     assert offers.offer_json(ledger.offers[0], offers.Book(ledger, world, NOW))["holds"] is None
     other = owned()

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nodeagent.errors import MessageError
-from nodeagent.maintd.sabakan import DEFAULT, machines, question, variables
+from nodeagent.maintd.queue.sabakan import DEFAULT, machines, question, variables
 from nodeagent.model.sick import Sick
 
 NOW = 1_800_000_000_000

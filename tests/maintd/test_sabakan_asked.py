@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from nodeagent.maintd.inventory import InventorySettings, ask
-from nodeagent.maintd.sabakan import question
+from nodeagent.maintd.queue.inventory import InventorySettings, ask
+from nodeagent.maintd.queue.sabakan import question
 from nodeagent.model.sick import Sick
 from tests.maintd.sabakan import Machine, Sabakan, graphql, serving
 from tests.maintd.test_inventory import NOW, Desk

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from nodeagent.maintd.failpoint import NAMES, arm
-from nodeagent.maintd.inventory import InventorySettings
+from nodeagent.maintd.engine.failpoint import NAMES, arm
+from nodeagent.maintd.queue.inventory import InventorySettings
 from nodeagent.model.action import RunCommand
 from nodeagent.model.constraints import Constraints
 from nodeagent.model.ledger import Intent, Outcome, Policy, Result

@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
-from nodeagent.maintd import recur, series, weekly, windows
-from nodeagent.maintd.zones import read_zone
+from nodeagent.maintd.windows import occurrences as recur
+from nodeagent.maintd.windows import recurrence as weekly
+from nodeagent.maintd.windows import schedule as windows
+from nodeagent.maintd.windows import series
+from nodeagent.maintd.windows.timezones import read_zone
 from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.series import Member, Series, Weekly
 from nodeagent.model.snapshot import Node, Observed, Snapshot

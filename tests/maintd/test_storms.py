@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from nodeagent.errors import MessageError
-from nodeagent.maintd.guards import Admitted
-from nodeagent.maintd.machines import address_of
-from nodeagent.maintd.refusals import TOLD
+from nodeagent.maintd.planning.machines import address_of
+from nodeagent.maintd.queue.guards import Admitted
+from nodeagent.maintd.queue.refusals import TOLD
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.queue import AddEntry, EntryStatus, FailedDomain
 from nodeagent.model.sick import Sick

@@ -6,8 +6,8 @@ import pytest
 
 from nodeagent.autorepair.steps import Step
 from nodeagent.autorepair.tags import RepairType
-from nodeagent.maintd.room import Room, open_room
-from nodeagent.maintd.target import move
+from nodeagent.maintd.autorepair.targets import move
+from nodeagent.maintd.planning.resources import Room, open_room
 from nodeagent.model.action import Reinstall, Retag, Scope
 from nodeagent.model.ledger import AUTOREPAIR, Ledger
 from nodeagent.model.snapshot import Capacity, Instance, Size

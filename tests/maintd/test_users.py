@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from nodeagent.errors import ConfigError
-from nodeagent.maintd import users
-from nodeagent.maintd.users import REALM, Throttle, Users, parse_users
+from nodeagent.maintd.http import users
+from nodeagent.maintd.http.users import REALM, Throttle, Users, parse_users
 from tests.maintd.served import basic
 
 

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from nodeagent.errors import ConfigError
-from nodeagent.maintd import webhook
+from nodeagent.maintd.owners import webhook
+from nodeagent.maintd.owners.webhook import Letter, Webhook, Webhooks
 from nodeagent.maintd.settings import parse
-from nodeagent.maintd.webhook import Letter, Webhook, Webhooks
 from tests.maintd.answering import serving, speaking
 from tests.maintd.mesos import NOW_NS, window
 from tests.maintd.owned import Owned

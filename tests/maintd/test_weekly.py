@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nodeagent.errors import MessageError
-from nodeagent.maintd.weekly import (
+from nodeagent.maintd.windows.recurrence import (
     EPOCH,
     LAST_DAY,
     all_days,
@@ -29,7 +29,7 @@ from nodeagent.maintd.weekly import (
     today,
     weekly_text,
 )
-from nodeagent.maintd.zones import Zones, read_zone
+from nodeagent.maintd.windows.timezones import Zones, read_zone
 from nodeagent.model.series import Weekly
 from nodeagent.model.zone import Zone
 
@@ -309,7 +309,7 @@ def test_zones_are_read_again_after_an_hour(monkeypatch: pytest.MonkeyPatch) -> 
         read.append(name)
         return read_zone(name, now)
 
-    monkeypatch.setattr("nodeagent.maintd.zones.read_zone", reading)
+    monkeypatch.setattr("nodeagent.maintd.windows.timezones.read_zone", reading)
     zones, hour = Zones(), 3_600_000
     for now in (0, hour - 1, hour, hour + 1):
         assert list(zones.read(["UTC", "Nowhere"], now)) == ["UTC"]

@@ -8,7 +8,7 @@ import pytest
 
 from nodeagent.cluster.simulated import SimulatedCluster
 from nodeagent.errors import NotMaster, Unavailable
-from nodeagent.maintd.withdraw import Withdrawals, why_withdrawn
+from nodeagent.maintd.autorepair.withdraw import Withdrawals, why_withdrawn
 from nodeagent.model.action import Move, MovePrimary, Reinstall
 from nodeagent.model.ledger import Intent, Ledger, Outcome, Result
 from nodeagent.model.snapshot import Instance, Node, Observed, Snapshot

@@ -15,7 +15,7 @@ from nodeagent import __version__
 from nodeagent.cli import iallocator
 from nodeagent.cli.nodeagent import cli
 from nodeagent.maintd import settings as maintd_settings
-from nodeagent.maintd.users import parse_users
+from nodeagent.maintd.http.users import parse_users
 from nodeagent.model.queue import Procedures
 from nodeagent.settings import DiagnoseCommand, Settings, load, parse
 

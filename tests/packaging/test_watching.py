@@ -13,7 +13,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from nodeagent.agent.metrics import write
-from nodeagent.maintd.inventory import InventorySettings
+from nodeagent.maintd.queue.inventory import InventorySettings
 from nodeagent.web.server import Server
 from tests.maintd.rig import Rig, fleet
 from tests.maintd.served import Served

@@ -1,8 +1,8 @@
 """hbal's command line as our values, for tests that need no command line of ours."""
 
-from nodeagent.placement.layout import Layout, group_of, lay_out
-from nodeagent.placement.rules import Enough, Rules
-from nodeagent.placement.textfile import parse, parse_loads
+from nodeagent.placement.cluster.textfile import parse, parse_loads
+from nodeagent.placement.layout.layout import Layout, group_of, lay_out
+from nodeagent.placement.layout.rules import Enough, Rules
 from tests.placement.clusters import Case
 from tests.placement.referee import Options
 

@@ -7,9 +7,9 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from nodeagent.placement.iallocator import answer
-from nodeagent.placement.request import read_request
-from nodeagent.placement.selection import Terms
+from nodeagent.placement.allocate.candidates import Terms
+from nodeagent.placement.allocate.iallocator import answer
+from nodeagent.placement.allocate.request import read_request
 from tests.placement.hbal import DATA
 
 HAIL = Path("/usr/lib/ganeti/iallocators/hail")

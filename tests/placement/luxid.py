@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from nodeagent.placement.cluster import Cluster, Group, Instance, Node, Policy, Spec, Status
+from nodeagent.placement.cluster.cluster import Cluster, Group, Instance, Node, Policy, Spec, Status
 from tests.cluster.ganeti import answering
 
 _NORMAL, _NO_DATA, _UNAVAILABLE, _OFFLINE = 0, 2, 3, 4

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from nodeagent.errors import MessageError
-from nodeagent.placement.cluster import Load, Policy, Spec, Template
-from nodeagent.placement.dedicated import Judge, Loss, choose_one, choose_pair, room, sizes
-from nodeagent.placement.node import Demand, Filled, Host, Refused, add_primary
+from nodeagent.placement.allocate.dedicated import Judge, Loss, choose_one, choose_pair, room, sizes
+from nodeagent.placement.cluster.cluster import Load, Policy, Spec, Template
+from nodeagent.placement.layout.node import Demand, Filled, Host, Refused, add_primary
 from tests.placement.hail import WHY_NOT, dedicated, hail, ours
 
 real = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from nodeagent.errors import MessageError
-from nodeagent.placement.arrivals import Arrivals
-from nodeagent.placement.cluster import (
+from nodeagent.placement.allocate.request import read_request
+from nodeagent.placement.cluster.cluster import (
     SHARED,
     Cluster,
     Group,
@@ -18,14 +18,14 @@ from nodeagent.placement.cluster import (
     Status,
     Template,
 )
-from nodeagent.placement.evacuate import Emptier, Evacuation, evacuate, failing
-from nodeagent.placement.exits import Plain
-from nodeagent.placement.layout import Layout
-from nodeagent.placement.moves import Kind, Move, Moved
-from nodeagent.placement.request import read_request
-from nodeagent.placement.rules import Rules
-from nodeagent.placement.standing import Standing
-from nodeagent.placement.textfile import parse, write
+from nodeagent.placement.cluster.textfile import parse, write
+from nodeagent.placement.evacuate.evacuate import Emptier, Evacuation, evacuate, failing
+from nodeagent.placement.evacuate.moves_off import Plain
+from nodeagent.placement.evacuate.targets import Arrivals
+from nodeagent.placement.layout.layout import Layout
+from nodeagent.placement.layout.moves import Kind, Move, Moved
+from nodeagent.placement.layout.rescore import Standing
+from nodeagent.placement.layout.rules import Rules
 from tests.placement.clusters import case
 from tests.placement.hail import WHY_NOT as NO_HAIL
 from tests.placement.hail import Asked, hail

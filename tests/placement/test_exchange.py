@@ -5,14 +5,14 @@ from math import isnan
 
 import numpy as np
 
-from nodeagent.placement.board import Board
-from nodeagent.placement.exchange import Exchanges, exchange
-from nodeagent.placement.grid import Grid
-from nodeagent.placement.layout import Layout
-from nodeagent.placement.moves import Moved, attempt, distance
-from nodeagent.placement.order import arrange
-from nodeagent.placement.pairs import Pairs
-from nodeagent.placement.score import score
+from nodeagent.placement.balance.sequence import arrange
+from nodeagent.placement.balance.state import Board
+from nodeagent.placement.balance.swap import Exchanges, exchange
+from nodeagent.placement.balance.swap_pairs import Pairs
+from nodeagent.placement.layout.arrays import Grid
+from nodeagent.placement.layout.layout import Layout
+from nodeagent.placement.layout.moves import Moved, attempt, distance
+from nodeagent.placement.layout.score import score
 from tests.placement.asked import laid_out
 from tests.placement.clusters import case
 

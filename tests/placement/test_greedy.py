@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from nodeagent.placement.greedy import greedy, well_balanced
-from nodeagent.placement.score import components, score, shown
-from nodeagent.placement.textfile import parse
+from nodeagent.placement.balance.greedy import greedy, well_balanced
+from nodeagent.placement.cluster.textfile import parse
+from nodeagent.placement.layout.score import components, score, shown
 from tests.placement.asked import enough, laid_out
 from tests.placement.clusters import Case, case
 from tests.placement.hbal import DATA, FILES, WHY_NOT, hbal

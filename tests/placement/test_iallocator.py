@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from nodeagent.errors import MessageError
-from nodeagent.placement.request import read_request
+from nodeagent.placement.allocate.request import read_request
 from tests.placement.hail import FILES, WHY_NOT, hail, mistaken, ours, same
 from tests.placement.requests import TYPES, request
 

@@ -11,15 +11,15 @@ import pytest
 from nodeagent.cluster.ganeti.backend import GanetiCluster
 from nodeagent.cluster.simulated import SimulatedCluster
 from nodeagent.errors import MessageError
-from nodeagent.maintd.stock import take_stock
+from nodeagent.maintd.balancing.inputs import take_stock
 from nodeagent.model.snapshot import Capacity, Group, Instance, Node, Running, Size, Snapshot
-from nodeagent.placement import score
-from nodeagent.placement.cluster import Allocation, Cluster, Policy, Status, Template
-from nodeagent.placement.cluster import Node as PlacedNode
-from nodeagent.placement.layout import lay_out
-from nodeagent.placement.live import OWN_MEMORY, Known, asked, assess
-from nodeagent.placement.rules import Rules
-from nodeagent.placement.textfile import parse, write
+from nodeagent.placement.cluster.cluster import Allocation, Cluster, Policy, Status, Template
+from nodeagent.placement.cluster.cluster import Node as PlacedNode
+from nodeagent.placement.cluster.from_ganeti import OWN_MEMORY, Known, asked, assess
+from nodeagent.placement.cluster.textfile import parse, write
+from nodeagent.placement.layout import score
+from nodeagent.placement.layout.layout import lay_out
+from nodeagent.placement.layout.rules import Rules
 from tests.cluster.ganeti.answering import serving
 from tests.placement.clusters import case
 from tests.placement.hbal import WHY_NOT, ask

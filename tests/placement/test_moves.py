@@ -6,9 +6,9 @@ from copy import deepcopy
 
 import pytest
 
-from nodeagent.placement import score
-from nodeagent.placement.layout import Layout
-from nodeagent.placement.moves import (
+from nodeagent.placement.layout import score
+from nodeagent.placement.layout.layout import Layout
+from nodeagent.placement.layout.moves import (
     Kind,
     Move,
     Moved,
@@ -18,7 +18,7 @@ from nodeagent.placement.moves import (
     commands,
     tried,
 )
-from nodeagent.placement.node import Refused
+from nodeagent.placement.layout.node import Refused
 from tests.placement.asked import laid_out
 from tests.placement.clusters import Case, case
 from tests.placement.referee import Foul, Referee, replay

@@ -7,15 +7,15 @@ from math import isnan
 import numpy as np
 import pytest
 
-from nodeagent.placement import score
-from nodeagent.placement.bound import Bound
-from nodeagent.placement.grid import Grid
-from nodeagent.placement.layout import Layout
-from nodeagent.placement.leaving import KINDS
-from nodeagent.placement.look import _Look
-from nodeagent.placement.moves import Kind, Move, Moved, attempt, candidates, tried
-from nodeagent.placement.outcome import Outcomes
-from nodeagent.placement.tally import Tally
+from nodeagent.placement.balance.best_move import _Look
+from nodeagent.placement.balance.bound import Bound
+from nodeagent.placement.balance.departures import KINDS
+from nodeagent.placement.balance.move_outcomes import Outcomes
+from nodeagent.placement.layout import score
+from nodeagent.placement.layout.arrays import Grid
+from nodeagent.placement.layout.layout import Layout
+from nodeagent.placement.layout.moves import Kind, Move, Moved, attempt, candidates, tried
+from nodeagent.placement.layout.tally import Tally
 from tests.placement.asked import laid_out
 from tests.placement.clusters import case
 

@@ -4,9 +4,9 @@ from collections import Counter
 
 import pytest
 
-from nodeagent.placement.redundancy import Redundancy
-from nodeagent.placement.request import read_request
-from nodeagent.placement.site import Site, open_site
+from nodeagent.placement.allocate.groups import Site, open_site
+from nodeagent.placement.allocate.redundancy import Redundancy
+from nodeagent.placement.allocate.request import read_request
 from tests.placement.requests import request
 from tests.placement.test_iallocator import cluster, new
 

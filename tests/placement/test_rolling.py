@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from nodeagent.cli.maint.hroller import lines
+from nodeagent.cli.maint.hbal.hroller_lines import lines
 from nodeagent.errors import MessageError
-from nodeagent.placement.cluster import Group
-from nodeagent.placement.colouring import WAYS, Graph
-from nodeagent.placement.layout import lay_out
-from nodeagent.placement.rolling import Rolling, Wanted, roll
-from nodeagent.placement.rules import Rules
-from nodeagent.placement.textfile import parse
+from nodeagent.placement.cluster.cluster import Group
+from nodeagent.placement.cluster.textfile import parse
+from nodeagent.placement.evacuate.colouring import WAYS, Graph
+from nodeagent.placement.evacuate.rolling import Rolling, Wanted, roll
+from nodeagent.placement.layout.layout import lay_out
+from nodeagent.placement.layout.rules import Rules
 from tests.placement.clusters import case
 from tests.placement.hbal import DATA, FILES
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from nodeagent.placement import score
-from nodeagent.placement.layout import lay_out
-from nodeagent.placement.rules import Rules
-from nodeagent.placement.textfile import parse
+from nodeagent.placement.cluster.textfile import parse
+from nodeagent.placement.layout import score
+from nodeagent.placement.layout.layout import lay_out
+from nodeagent.placement.layout.rules import Rules
 from tests.placement.asked import laid_out
 from tests.placement.clusters import Case, case
 from tests.placement.hbal import FILES, WHY_NOT, hbal

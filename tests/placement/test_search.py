@@ -5,12 +5,12 @@ from math import isfinite
 
 import pytest
 
-from nodeagent.placement.board import Step
-from nodeagent.placement.layout import Layout
-from nodeagent.placement.moves import copied
-from nodeagent.placement.rules import Enough
-from nodeagent.placement.score import score, shown
-from nodeagent.placement.search import Plan, best, exact
+from nodeagent.placement.balance.search import Plan, best, exact
+from nodeagent.placement.balance.state import Step
+from nodeagent.placement.layout.layout import Layout
+from nodeagent.placement.layout.moves import copied
+from nodeagent.placement.layout.rules import Enough
+from nodeagent.placement.layout.score import score, shown
 from tests.placement.asked import enough, laid_out
 from tests.placement.clusters import Case, case
 from tests.placement.hbal import DATA

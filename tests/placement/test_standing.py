@@ -5,11 +5,11 @@ from math import isnan
 
 import pytest
 
-from nodeagent.placement import score
-from nodeagent.placement.node import Filled, Refused, add_primary, add_secondary
-from nodeagent.placement.request import read_request
-from nodeagent.placement.site import open_site
-from nodeagent.placement.standing import Standing
+from nodeagent.placement.allocate.groups import open_site
+from nodeagent.placement.allocate.request import read_request
+from nodeagent.placement.layout import score
+from nodeagent.placement.layout.node import Filled, Refused, add_primary, add_secondary
+from nodeagent.placement.layout.rescore import Standing
 from tests.placement.requests import request
 
 

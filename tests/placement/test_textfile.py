@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from nodeagent.errors import MessageError
-from nodeagent.placement.cluster import Load, Node, Policy, Status, Template
-from nodeagent.placement.textfile import parse, parse_loads, write
+from nodeagent.placement.cluster.cluster import Load, Node, Policy, Status, Template
+from nodeagent.placement.cluster.textfile import parse, parse_loads, write
 from tests.placement.clusters import case
 from tests.placement.hbal import FILES, WHY_NOT, hbal
 

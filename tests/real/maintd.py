@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from click import ClickException
 
-from nodeagent.cli.maint.reach import Reach
+from nodeagent.cli.maint.console.client import Reach
 from nodeagent.cluster.ganeti.backend import GanetiCluster
 from nodeagent.web.caller import at_socket
 from tests.real.lab import (

@@ -15,7 +15,7 @@ from nodeagent.cluster.ganeti.backend import GanetiCluster
 from nodeagent.cluster.ganeti.luxi import Luxi
 from nodeagent.cluster.ganeti.mastership import Mastership
 from nodeagent.cluster.ganeti.rapi import RapiCluster
-from nodeagent.maintd.stock import take_stock
+from nodeagent.maintd.balancing.inputs import take_stock
 from nodeagent.model.action import (
     Action,
     Drain,
@@ -28,10 +28,10 @@ from nodeagent.model.action import (
 )
 from nodeagent.model.ledger import Outcome, Result
 from nodeagent.model.snapshot import Instance
-from nodeagent.placement import score
-from nodeagent.placement.layout import group_of, lay_out
-from nodeagent.placement.rules import Rules
-from nodeagent.placement.textfile import parse, write
+from nodeagent.placement.cluster.textfile import parse, write
+from nodeagent.placement.layout import score
+from nodeagent.placement.layout.layout import group_of, lay_out
+from nodeagent.placement.layout.rules import Rules
 from tests.placement.hbal import WHY_NOT as NO_HBAL
 from tests.placement.hbal import ask as hbal
 from tests.real.lab import (

@@ -14,7 +14,7 @@ import pytest
 
 from nodeagent.cluster.backend import Accepted, Submission
 from nodeagent.cluster.ganeti.backend import GanetiCluster
-from nodeagent.maintd.failpoint import NAMES
+from nodeagent.maintd.engine.failpoint import NAMES
 from nodeagent.model.action import Retag, Scope
 from nodeagent.model.ledger import PAUSE_TAG, Outcome
 from tests.real.lab import LAB, create, gnt, node, power, remove, socket_path

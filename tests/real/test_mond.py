@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from nodeagent.maintd.load import read_busy
+from nodeagent.maintd.balancing.load import read_busy
 from tests.real.vcluster import CONFD, LOAD, MOND, confd, lay_out, mond, why_not
 from tests.web.live import agent, free_port, wait_for
 

@@ -16,8 +16,8 @@ from dataclasses import fields, replace
 from operator import attrgetter
 
 from nodeagent.maintd.decide import decide
-from nodeagent.maintd.entries import CHECK, entry_json, purpose
-from nodeagent.maintd.guards import admit
+from nodeagent.maintd.queue.entries import CHECK, entry_json, purpose
+from nodeagent.maintd.queue.guards import admit
 from nodeagent.model.action import RunCommand
 from nodeagent.model.diagnosis import Diagnosis, Need
 from nodeagent.model.ledger import USED_TAG, Intent, Ledger, Policy, Result

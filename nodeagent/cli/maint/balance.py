@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nodeagent.cli.maint.files import save
-from nodeagent.cli.maint.options import Options, options
-from nodeagent.cli.maint.reach import Reach, Refused, Where
-from nodeagent.cli.maint.screen import Progress, emit, progress
-from nodeagent.cli.maint.verb import cli
-from nodeagent.cli.maint.words import harmless
+from nodeagent.cli.maint.console.client import Reach, Refused, Where
+from nodeagent.cli.maint.console.files import save
+from nodeagent.cli.maint.console.options import cli
+from nodeagent.cli.maint.console.screen import Progress, emit, progress
+from nodeagent.cli.maint.console.text import harmless
+from nodeagent.cli.maint.hbal.options import Options, options
 
 if TYPE_CHECKING:
-    from nodeagent.placement.layout import Layout
-    from nodeagent.placement.search import Plan
+    from nodeagent.placement.balance.search import Plan
+    from nodeagent.placement.layout.layout import Layout
 
 _TIME = 60  # seconds
 _HURRIED = 0.45  # part of the time from which on the search leaves things out
@@ -37,7 +37,7 @@ def balance(where: Where, /, **given: Any) -> int:
     asked = Options(**given)
     asked.check(where)
     if asked.stop:
-        from nodeagent.cli.maint.handover import stop
+        from nodeagent.cli.maint.hbal.handover import stop
 
         group = stop(where.reach(), asked.group)
         if asked.as_json:
@@ -53,8 +53,8 @@ class _Balancing:
     """One run, told as it goes on."""
 
     def __init__(self, asked: Options, where: Where) -> None:
-        from nodeagent.cli.maint import tables
-        from nodeagent.cli.maint.hbal import Words
+        from nodeagent.cli.maint.hbal import tables
+        from nodeagent.cli.maint.hbal.lines import Words
 
         fields = tables.fields(asked.nodes or "")
         if isinstance(fields, str):
@@ -64,7 +64,7 @@ class _Balancing:
         self.where = where
         self.reach = where.reach() if asked.exec else None
         if self.reach is not None:
-            from nodeagent.cli.maint.handover import ready
+            from nodeagent.cli.maint.hbal.handover import ready
 
             ready(self.reach, lambda: asked.here(where))
         self.known = asked.known(where)
@@ -74,11 +74,11 @@ class _Balancing:
 
     def run(self) -> None:
         """Everything that was asked for."""
-        from nodeagent.cli.maint import hbal
-        from nodeagent.placement.layout import group_of, lay_out
-        from nodeagent.placement.score import least, score
-        from nodeagent.placement.search import Plan
-        from nodeagent.placement.textfile import write
+        from nodeagent.cli.maint.hbal import lines as hbal
+        from nodeagent.placement.balance.search import Plan
+        from nodeagent.placement.cluster.textfile import write
+        from nodeagent.placement.layout.layout import group_of, lay_out
+        from nodeagent.placement.layout.score import least, score
 
         asked, words, cluster = self.asked, self.words, self.known.cluster
         rules = asked.rules(self.known)
@@ -115,13 +115,13 @@ class _Balancing:
             self._tables("Final", plan, after)
             self._say(words.sums(layout, after))
         if asked.svg:
-            from nodeagent.cli.maint.picture import draw
+            from nodeagent.cli.maint.hbal.picture import draw
 
             save(asked.svg, draw(plan, after).encode())
         if self.reach is not None and plan.steps:
             self._carry_out(self.reach, plan, after)
         if asked.as_json:
-            from nodeagent.cli.maint.document import told
+            from nodeagent.cli.maint.hbal.document import told
 
             search = {
                 "search": asked.search,
@@ -135,8 +135,8 @@ class _Balancing:
 
     def _search(self, layout: "Layout") -> "Plan":
         """The moves, which are printed as soon as they are known."""
-        from nodeagent.placement.score import score, shown
-        from nodeagent.placement.search import Plan, best, exact
+        from nodeagent.placement.balance.search import Plan, best, exact
+        from nodeagent.placement.layout.score import score, shown
 
         line = self.words.mover(layout)
         began = time.monotonic()
@@ -192,7 +192,7 @@ class _Balancing:
 
     def _carry_out(self, reach: Reach, plan: "Plan", after: "Layout") -> None:
         """Have maintd do it, and wait."""
-        from nodeagent.cli.maint.handover import hand_over
+        from nodeagent.cli.maint.hbal.handover import hand_over
 
         try:
             with progress() as on:
@@ -204,7 +204,7 @@ class _Balancing:
         self._say([f"Done: {len(plan.steps)} moves"])
 
     def _commands(self, plan: "Plan") -> None:
-        from nodeagent.cli.maint.script import script
+        from nodeagent.cli.maint.hbal.script import script
 
         file = self.asked.commands
         if file is None:
@@ -216,7 +216,7 @@ class _Balancing:
             self._say(self.words.commands(plan.layout, plan.steps))
 
     def _tables(self, when: str, plan: "Plan", layout: "Layout") -> None:
-        from nodeagent.cli.maint import tables
+        from nodeagent.cli.maint.hbal import tables
 
         if self.asked.as_json:
             return

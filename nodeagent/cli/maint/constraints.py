@@ -2,10 +2,10 @@
 
 import click
 
-from nodeagent.cli.maint.change import ask
-from nodeagent.cli.maint.reach import Where
-from nodeagent.cli.maint.screen import emit, screen
-from nodeagent.cli.maint.verb import as_json, cli
+from nodeagent.cli.maint.console.client import Where
+from nodeagent.cli.maint.console.options import as_json, cli
+from nodeagent.cli.maint.console.screen import emit, screen
+from nodeagent.cli.maint.control import ask
 
 
 @cli.group("constraints")

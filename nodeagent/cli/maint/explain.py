@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nodeagent.cli.maint.autorepair import luxi_path, luxi_socket, unix_ms
-from nodeagent.cli.maint.reach import NotFound, Unreachable, Where
-from nodeagent.cli.maint.screen import emit, screen
-from nodeagent.cli.maint.verb import as_json, cli, filled
-from nodeagent.cli.maint.words import when
+from nodeagent.cli.maint.console.client import NotFound, Unreachable, Where
+from nodeagent.cli.maint.console.options import as_json, cli, filled
+from nodeagent.cli.maint.console.screen import emit, screen
+from nodeagent.cli.maint.console.text import when
+from nodeagent.cli.maint.repair import luxi_path, luxi_socket, unix_ms
 from nodeagent.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -66,8 +66,8 @@ def _thought(where: Where, name: str, luxi: str | None) -> Json:
     from nodeagent.autorepair.assess import SAFE
     from nodeagent.autorepair.explain import explain as explained
     from nodeagent.cluster.ganeti.backend import GanetiCluster
-    from nodeagent.maintd.once import observe, why_held, why_stopped
-    from nodeagent.maintd.setting import with_tags
+    from nodeagent.maintd.autorepair.one_pass import observe, why_held, why_stopped
+    from nodeagent.maintd.planning.tag_settings import with_tags
 
     with closing(GanetiCluster(luxi_path(where, luxi))) as cluster:
         seen = observe(cluster, unix_ms)

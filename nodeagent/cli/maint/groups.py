@@ -5,10 +5,10 @@ from typing import Any
 
 import click
 
-from nodeagent.cli.maint.reach import Where
-from nodeagent.cli.maint.screen import emit, screen
-from nodeagent.cli.maint.verb import as_json, cli
-from nodeagent.cli.maint.words import age
+from nodeagent.cli.maint.console.client import Where
+from nodeagent.cli.maint.console.options import as_json, cli
+from nodeagent.cli.maint.console.screen import emit, screen
+from nodeagent.cli.maint.console.text import age
 
 Json = dict[str, Any]
 

@@ -5,12 +5,12 @@ from typing import Any, TypeVar
 
 import click
 
-from nodeagent.cli.maint.change import ask
-from nodeagent.cli.maint.moments import SECOND, moment
-from nodeagent.cli.maint.reach import NotFound, Reach, Refused, Where
-from nodeagent.cli.maint.screen import emit, screen
-from nodeagent.cli.maint.verb import as_json, cli, duration, filled
-from nodeagent.cli.maint.words import age, harmless, short, when
+from nodeagent.cli.maint.console.arguments import SECOND, moment
+from nodeagent.cli.maint.console.client import NotFound, Reach, Refused, Where
+from nodeagent.cli.maint.console.options import as_json, cli, duration, filled
+from nodeagent.cli.maint.console.screen import emit, screen
+from nodeagent.cli.maint.console.text import age, harmless, short, when
+from nodeagent.cli.maint.control import ask
 
 F = TypeVar("F", bound=Callable[..., Any])
 Json = dict[str, Any]

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from nodeagent.cli.maint.words import age, counted
+from nodeagent.cli.maint.console.text import age, counted
 
 Json = dict[str, Any]
 

@@ -4,12 +4,12 @@ from typing import Any
 
 import click
 
-from nodeagent.cli.maint import files
-from nodeagent.cli.maint.look import held_table
-from nodeagent.cli.maint.reach import Refused, Where
-from nodeagent.cli.maint.screen import emit, screen
-from nodeagent.cli.maint.verb import as_json, cli
-from nodeagent.cli.maint.words import age, harmless, short, when
+from nodeagent.cli.maint.console import files
+from nodeagent.cli.maint.console.client import Refused, Where
+from nodeagent.cli.maint.console.options import as_json, cli
+from nodeagent.cli.maint.console.screen import emit, screen
+from nodeagent.cli.maint.console.text import age, harmless, short, when
+from nodeagent.cli.maint.show import held_table
 from nodeagent.cli.usage import FILE
 
 Json = dict[str, Any]
@@ -63,9 +63,9 @@ def plan(where: Where, source: str | None, save: str | None, *, as_json: bool) -
 def decided(raw: bytes, name: str) -> Json:
     """What `decide` makes of an observation, as the daemon would tell it."""
     from nodeagent.errors import Corrupt
-    from nodeagent.maintd import view
     from nodeagent.maintd.decide import decide
     from nodeagent.maintd.history import tell
+    from nodeagent.maintd.http import status as view
     from nodeagent.model.ledger import Decision
     from nodeagent.store.codec import decode_observation
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import click
 
-from nodeagent.cli.maint.change import ask, full_name
-from nodeagent.cli.maint.reach import Where
-from nodeagent.cli.maint.screen import emit, progress, screen
-from nodeagent.cli.maint.verb import Whole, as_json, cli, duration
-from nodeagent.cli.maint.words import counted
+from nodeagent.cli.maint.console.client import Where
+from nodeagent.cli.maint.console.options import Whole, as_json, cli, duration
+from nodeagent.cli.maint.console.screen import emit, progress, screen
+from nodeagent.cli.maint.console.text import counted
+from nodeagent.cli.maint.control import ask, full_name
 
 EXIT_TIMEOUT = 4
 _EMPTY = "The repair queue is empty."

@@ -4,8 +4,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nodeagent.cli.maint.files import save as write_file
-from nodeagent.cli.maint.options import (
+from nodeagent.cli.maint.console.client import Refused, Where
+from nodeagent.cli.maint.console.files import save as write_file
+from nodeagent.cli.maint.console.options import as_json, cli
+from nodeagent.cli.maint.console.screen import emit
+from nodeagent.cli.maint.console.text import harmless
+from nodeagent.cli.maint.hbal.options import (
     GROUP,
     LUXI,
     OFFLINE,
@@ -16,16 +20,12 @@ from nodeagent.cli.maint.options import (
     named,
     names,
 )
-from nodeagent.cli.maint.reach import Refused, Where
-from nodeagent.cli.maint.screen import emit
-from nodeagent.cli.maint.verb import as_json, cli
-from nodeagent.cli.maint.words import harmless
 from nodeagent.cli.usage import FILE
 
 if TYPE_CHECKING:
-    from nodeagent.placement.cluster import Cluster
-    from nodeagent.placement.live import Known
-    from nodeagent.placement.rolling import Batch, Rolling
+    from nodeagent.placement.cluster.cluster import Cluster
+    from nodeagent.placement.cluster.from_ganeti import Known
+    from nodeagent.placement.evacuate.rolling import Batch, Rolling
 
 Json = dict[str, Any]
 _ENDLESS = 10**9  # characters
@@ -85,12 +85,12 @@ def rolling(
     What runs on a group can be migrated off it all at once. Nothing is done. For a schedule of
     windows see gnt-maint window propose.
     """
-    from nodeagent.cli.maint import hroller
-    from nodeagent.placement.cluster import Group
-    from nodeagent.placement.layout import lay_out
-    from nodeagent.placement.rolling import Wanted, roll
-    from nodeagent.placement.rules import Rules
-    from nodeagent.placement.textfile import write
+    from nodeagent.cli.maint.hbal import hroller_lines as hroller
+    from nodeagent.placement.cluster.cluster import Group
+    from nodeagent.placement.cluster.textfile import write
+    from nodeagent.placement.evacuate.rolling import Wanted, roll
+    from nodeagent.placement.layout.layout import lay_out
+    from nodeagent.placement.layout.rules import Rules
 
     if where.url is not None and text_data is None:
         raise click.UsageError("--url is elsewhere, and the cluster that is asked is here")

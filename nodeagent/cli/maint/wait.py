@@ -5,10 +5,10 @@ from typing import Any
 
 import click
 
-from nodeagent.cli.maint.reach import NotFound, Reach, Unreachable, Where
-from nodeagent.cli.maint.screen import emit, progress, screen
-from nodeagent.cli.maint.verb import UUID, as_json, cli, duration, find
-from nodeagent.cli.maint.words import age
+from nodeagent.cli.maint.console.client import NotFound, Reach, Unreachable, Where
+from nodeagent.cli.maint.console.options import UUID, as_json, cli, duration, find
+from nodeagent.cli.maint.console.screen import emit, progress, screen
+from nodeagent.cli.maint.console.text import age
 
 EXIT_OTHERWISE = 1
 EXIT_FAILED = 2

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nodeagent.cli.maint.autorepair import luxi_path, luxi_socket
-from nodeagent.cli.maint.options import ganeti, read
-from nodeagent.cli.maint.reach import NotFound, Refused, Where
-from nodeagent.cli.maint.screen import emit, screen
-from nodeagent.cli.maint.verb import as_json, cli, filled
+from nodeagent.cli.maint.console.client import NotFound, Refused, Where
+from nodeagent.cli.maint.console.options import as_json, cli, filled
+from nodeagent.cli.maint.console.screen import emit, screen
+from nodeagent.cli.maint.hbal.options import ganeti, read
+from nodeagent.cli.maint.repair import luxi_path, luxi_socket
 from nodeagent.cli.usage import FILE
 
 if TYPE_CHECKING:
-    from nodeagent.placement.evacuate import Evacuation, Way
-    from nodeagent.placement.live import Known
+    from nodeagent.placement.cluster.from_ganeti import Known
+    from nodeagent.placement.evacuate.evacuate import Evacuation, Way
 
 Json = dict[str, Any]
 EXIT_NO_ROOM = 2
@@ -56,8 +56,8 @@ def evacuate(
     Without a FILE Ganeti and its nodes are asked, on the master node. It ends with 2 if anything
     would be left behind.
     """
-    from nodeagent.placement import evacuate as placement
-    from nodeagent.placement.rules import Rules
+    from nodeagent.placement.evacuate import evacuate as placement
+    from nodeagent.placement.layout.rules import Rules
 
     if where.url is not None:
         raise click.UsageError("--url is another machine: ask on the master node itself")
@@ -75,12 +75,12 @@ def evacuate(
 
 
 def _known(where: Where, source: str | None, luxi: str | None) -> "Known":
-    from nodeagent.placement.live import Known
-    from nodeagent.placement.textfile import parse
+    from nodeagent.placement.cluster.from_ganeti import Known
+    from nodeagent.placement.cluster.textfile import parse
 
     if source is not None:
         return Known(parse(read(source), "standard input" if source == "-" else source), {})
-    from nodeagent.maintd.stock import take_stock
+    from nodeagent.maintd.balancing.inputs import take_stock
 
     with closing(ganeti(luxi_path(where, luxi))) as cluster:
         return take_stock(cluster)
@@ -100,7 +100,7 @@ def _named(wanted: Sequence[str], names: Sequence[str]) -> list[str]:
 
 
 def _told(found: "Evacuation", names: Sequence[str], known: "Known") -> Json:
-    from nodeagent.placement.evacuate import failing
+    from nodeagent.placement.evacuate.evacuate import failing
 
     staying, instances = found.staying(), found.before.cluster.instances
     nodes = [one.host.name for one in found.before.nodes]
@@ -135,7 +135,7 @@ def _told(found: "Evacuation", names: Sequence[str], known: "Known") -> Json:
 
 
 def _way(found: "Evacuation", way: "Way") -> Json:
-    from nodeagent.placement.moves import commands
+    from nodeagent.placement.layout.moves import commands
 
     layout = found.before
     steps = [step for move in way.moves for step in commands(layout, move)]

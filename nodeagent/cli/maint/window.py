@@ -5,8 +5,8 @@ from typing import Any
 
 import click
 
-from nodeagent.cli.maint import series
-from nodeagent.cli.maint.moments import (
+from nodeagent.cli.maint import window_series as series
+from nodeagent.cli.maint.console.arguments import (
     LASTING,
     MACHINE,
     MACHINES,
@@ -19,10 +19,10 @@ from nodeagent.cli.maint.moments import (
     owners_options,
     told_name,
 )
-from nodeagent.cli.maint.reach import NotFound, Refused, Stale, Where
-from nodeagent.cli.maint.screen import emit, progress, screen
-from nodeagent.cli.maint.verb import as_json, cli
-from nodeagent.cli.maint.words import when
+from nodeagent.cli.maint.console.client import NotFound, Refused, Stale, Where
+from nodeagent.cli.maint.console.options import as_json, cli
+from nodeagent.cli.maint.console.screen import emit, progress, screen
+from nodeagent.cli.maint.console.text import when
 
 Json = dict[str, Any]
 _TRIES = 5  # while others change the schedule too

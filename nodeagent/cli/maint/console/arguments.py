@@ -1,0 +1,144 @@
+"""The words of gnt-maint window: moments, machines, and what several of its verbs take."""
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+import click
+
+from nodeagent.cli.maint.console.client import NotFound, Refused
+from nodeagent.cli.maint.console.options import duration
+from nodeagent.cli.maint.console.text import harmless, seconds_of
+
+F = TypeVar("F", bound=Callable[..., Any])
+Json = dict[str, Any]
+SECOND = 10**9  # nanoseconds
+_LAST = 2**63 // SECOND  # the schedule's nanoseconds have 64 bits
+_MACHINE = re.compile(r"[^\s/]+")  # with a slash it would be a series, and never be found again
+
+
+def moment(context: click.Context, option: click.Parameter, text: str | None) -> int | None:
+    """A callback: nanoseconds since the epoch."""
+    if text is None:
+        return None
+    now = datetime.now(UTC)
+    if text == "now":
+        return round(now.timestamp() * SECOND)
+    if text.startswith("+"):
+        seconds = seconds_of(text[1:])
+        if seconds is not None and now.timestamp() + seconds < _LAST:
+            return round((now.timestamp() + seconds) * SECOND)
+    else:
+        try:
+            found = datetime.fromisoformat(text)
+            why, seconds = _no_moment(found), round(found.timestamp())
+        except (ValueError, OverflowError):  # no date, or in a year that no clock shows
+            pass
+        else:
+            if why:
+                raise click.BadParameter(f"{text}: {why}", context, option)
+            if 0 < seconds < _LAST:
+                return seconds * SECOND
+            why = f"{harmless(text, 40)!r} is no time between 1970 and 2262"
+            raise click.BadParameter(why, context, option)
+    why = (
+        f"{harmless(text, 40)!r} is no time: write now, +2h, 2026-11-22T22:00 or 2026-11-22T22:00Z"
+    )
+    raise click.BadParameter(why, context, option)
+
+
+def _no_moment(found: datetime) -> str:
+    """Why a local time without a zone is no one moment: clocks are changed once a summer."""
+    if found.tzinfo is not None:
+        return ""
+    first, second = (found.replace(fold=fold).timestamp() for fold in (0, 1))
+    if first == second:
+        return ""
+    there = datetime.fromtimestamp(first, UTC).astimezone().replace(tzinfo=None) == found
+    why = "the clock shows it twice" if there else "the clock never shows it"
+    return f"{why}: add the zone, as in +01:00"
+
+
+def machine(text: str) -> Json:
+    """A machine as the schedule has it; a usage error if no machine could be called so."""
+    if not _MACHINE.fullmatch(text):
+        raise click.UsageError(f"{harmless(text, 40)!r} is no name of a machine, nor an address")
+    parts = text.split(".")
+    if len(parts) == 4 and all(part.isdecimal() for part in parts):
+        return {"ip": text}
+    return {"hostname": text}
+
+
+def machine_of(calendar: Json, name: str) -> Json:
+    """The machine in a window that is meant by that name, as `/1/windows` tells of it.
+
+    By its host name, its address or its node's name; or by what is before the first dot of one of
+    these names. NotFound; Refused: so are several.
+    """
+    if not name:  # an empty variable of a script is nobody
+        raise click.UsageError("the name of a machine is empty")
+    rows: list[Json] = [one for row in calendar["windows"] for one in row["machines"]]
+    found = [one for one in rows if name.lower() in (*_hosts(one), one["ip"])]
+    if not found:
+        short = [one for one in rows if name.lower() in (h.partition(".")[0] for h in _hosts(one))]
+        found = short
+    if not found:
+        raise NotFound(f"{name} is in no window")
+    if len(found) > 1:
+        raise Refused(f"{name} is short for {' and '.join(map(told_name, found))}")
+    return found[0]
+
+
+def _hosts(one: Json) -> tuple[str, ...]:
+    return one["hostname"].lower(), (one["node"] or "").lower()
+
+
+def told_name(one: Json) -> str:
+    """A machine by its node's name, where it is one."""
+    return str(one["node"] or one["hostname"] or one["ip"])
+
+
+def as_scheduled(one: Json) -> Json:
+    """A machine that is told of, as the schedule has it."""
+    return {key: one[key] for key in ("hostname", "ip") if one[key]}
+
+
+START = click.option(
+    "--start", metavar="TIME", callback=moment, help="When it begins: now, +2h, 2026-11-22T22:00."
+)
+LASTING = click.option(
+    "--duration", "--for", "lasting", metavar="DURATION", callback=duration, help="For how long."
+)
+MACHINES = click.argument("machines", nargs=-1, required=True, metavar="MACHINE...")
+MACHINE = click.argument("name", metavar="MACHINE|SERIES")
+
+
+def owners_options(function: F) -> F:
+    """What may be said of the owners of instances."""
+    for option in (
+        click.option(
+            "--at-deadline",
+            type=click.Choice(["hold", "proceed"]),
+            help="With require-accept: wait on after the deadline, as is the default, or go on.",
+        ),
+        click.option(
+            "--deadline",
+            metavar="DURATION",
+            callback=duration,
+            help="How long before the start owners are waited for no longer; by default 0s.",
+        ),
+        click.option(
+            "--policy",
+            type=click.Choice(["advisory", "veto", "require-accept"]),
+            help="What the answers of instances' owners weigh; by default nothing.",
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+def owners_of(policy: str | None, deadline: int | None, at_deadline: str | None) -> Json:
+    """What is said of the owners, as the schedule has it under `/1/`."""
+    said = {"policy": policy, "deadline_seconds": deadline, "at_deadline": at_deadline}
+    return {key: value for key, value in said.items() if value is not None}

@@ -1,0 +1,213 @@
+"""How gnt-maint reaches maintd, and what its answers mean for whoever called it."""
+
+import json
+import os
+import stat
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import click
+
+from nodeagent.cli.maint.console.text import harmless
+from nodeagent.errors import ConfigError, Unavailable
+from nodeagent.web import caller
+from nodeagent.web.caller import Caller, Replied, at_socket, at_url
+
+if TYPE_CHECKING:
+    from nodeagent.maintd.settings import Settings
+
+Body: TypeAlias = dict[str, Any] | bytes | None
+
+SOCKET = "/run/maintd/admin.sock"
+LOOKING = 120.0  # seconds an answer may take to come
+CHANGING = 150.0  # the round that answers may take a minute to begin, and then some to end
+
+
+class Refused(click.ClickException):
+    """It is not done, or cannot be."""
+
+    exit_code = 1
+
+
+class NotFound(Refused):
+    """There is no such thing."""
+
+
+class Stale(Refused):
+    """It is not as it was seen any more."""
+
+
+class Unreachable(click.ClickException):
+    """maintd does not answer, or has nothing to tell yet."""
+
+    exit_code = 69  # EX_UNAVAILABLE of sysexits
+
+
+class Absent(Unreachable):
+    """Nobody serves there."""
+
+
+class Noted(click.ClickException):
+    """What was asked for is not forgotten, and no round has answered it yet."""
+
+    exit_code = 75  # EX_TEMPFAIL
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Where maintd is to be reached, as the command line says."""
+
+    socket: str | None = None
+    config: str = ""
+    url: str | None = None
+    user: str | None = None
+    password_file: str | None = None
+    ca: str | None = None
+
+    def reach(self) -> "Reach":
+        """Whoever answers there. ConfigError, or a usage error, if that makes no sense."""
+        if self.url is None:
+            if self.user or self.password_file or self.ca:
+                raise click.UsageError("--user, --password-file and --ca go with --url")
+            return Reach(at_socket(self.socket or self._socket()), local=True)
+        if self.socket is not None:
+            raise click.UsageError("--socket and --url are two places: name one")
+        if bool(self.user) != bool(self.password_file):
+            raise click.UsageError("--user and --password-file go together")
+        if self.user and (":" in self.user or not self.user.isprintable()):
+            raise click.UsageError("--user is no name that could be sent")
+        password = _password(self.password_file) if self.password_file else ""
+        return Reach(at_url(self.url, self.ca or "", self.user or "", password), local=False)
+
+    def settings(self) -> "Settings | None":
+        """The daemon's, where there are any; ConfigError where they cannot be read."""
+        if not os.path.exists(self.config) and not os.path.exists(_drops(self.config)):
+            return None
+        from nodeagent.maintd.settings import load
+
+        return load(self.config, owner=os.geteuid())
+
+    def _socket(self) -> str:
+        """As the daemon's settings say, where we may read them."""
+        try:
+            settings = self.settings()
+        except ConfigError as error:
+            told = f"gnt-maint: {harmless(error)}; trying {SOCKET}"
+            click.echo(told, err=True)
+            return SOCKET
+        return SOCKET if settings is None else settings.maintd.socket
+
+
+def _drops(config: str) -> str:
+    return os.path.join(os.path.dirname(config), "maintd.conf.d")
+
+
+def _password(path: str) -> str:
+    """The first line of a file that nobody else may read."""
+    try:
+        with open(path, "rb") as file:
+            found = os.fstat(file.fileno())
+            if stat.S_ISREG(found.st_mode) and found.st_mode & 0o077:
+                raise ConfigError(f"{path}: others may read it: chmod 600 {path}")
+            lines = file.read(4096).decode().splitlines()
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: not UTF-8") from None
+    if not lines or not lines[0]:
+        raise ConfigError(f"{path}: there is no password in its first line")
+    return lines[0]
+
+
+class Reach:
+    """Asks maintd, and turns what is no answer into an error with its exit code."""
+
+    def __init__(self, caller: Caller, *, local: bool) -> None:
+        self._caller = caller
+        self._local = local
+
+    def get(self, target: str, seconds: float = LOOKING) -> Any:
+        """What is told there."""
+        return _parsed(self._ask("GET", target, seconds))
+
+    def get_raw(self, target: str) -> bytes:
+        """What is told there, to the byte."""
+        return self._ask("GET", target, LOOKING).body
+
+    def change(self, method: str, target: str, body: Body = None) -> Any:
+        """Ask for something; return once a round has granted it. Bytes are JSON already."""
+        text = b"" if body is None else body
+        if not isinstance(text, bytes):
+            text = json.dumps(text).encode()
+        return _parsed(self._ask(method, target, CHANGING, text))
+
+    def put(self, target: str, body: Any, version: str = "") -> None:
+        """Have this there; with a version if what is there is of it, else Stale."""
+        text = json.dumps(body).encode()
+        match = [("If-Match", f'"{version}"')] if version else []
+        self._ask("POST", target, CHANGING, text, match)
+
+    def _ask(
+        self,
+        method: str,
+        target: str,
+        seconds: float,
+        body: bytes = b"",
+        more: Sequence[tuple[str, str]] = (),
+    ) -> Replied:
+        try:
+            replied = self._caller.request(method, target, seconds, body, more)
+        except PermissionError:
+            raise Refused(f"{self._caller.where}: permission denied: ask as root") from None
+        except caller.Absent as error:
+            raise Absent(self._absent(str(error))) from None
+        except Unavailable as error:
+            raise Unreachable(str(error)) from None
+        if replied.status == 200:
+            return replied
+        raise self._no(replied)
+
+    def _no(self, replied: Replied) -> click.ClickException:
+        try:
+            said = json.loads(replied.body)
+            why = str(said["error"])
+        except (ValueError, KeyError, TypeError, RecursionError):
+            said, why = {}, replied.body[:200].decode("utf-8", "replace").strip()
+        why = why or "no reason given"
+        if replied.status == 503:
+            return Noted(why) if said.get("wish") else Unreachable(why)
+        if replied.status == 404:
+            return NotFound(why)
+        if replied.status in (401, 403) and not self._local:
+            return Refused(f"{self._caller.where}: {why} (--user, --password-file)")
+        if replied.status == 412:
+            return Stale(why)
+        if replied.status in (400, 403, 409) and said:
+            return Refused(why)
+        return Refused(f"{self._caller.where} answers {replied.status}: {why}")
+
+    def _absent(self, why: str) -> str:
+        if not self._local:
+            return f"maintd cannot be reached at {why}"
+        master = _master()
+        told = f", which is {master}" if master else ""
+        return (
+            f"maintd does not answer at {why}; it runs on the master node{told}:"
+            " see systemctl status maintd"
+        )
+
+
+def _master(path: str = "/var/lib/ganeti/ssconf_master_node") -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.readline(256).strip()
+    except OSError:
+        return ""
+
+
+def _parsed(replied: Replied) -> Any:
+    try:
+        return json.loads(replied.body)
+    except (ValueError, RecursionError):
+        raise Unreachable("maintd's answer is not JSON") from None

@@ -1,0 +1,118 @@
+"""The same for a terminal: colours, tables that wrap, a line that moves. Needs rich."""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.status import Status
+from rich.table import Table
+from rich.text import Text
+
+from nodeagent.cli.maint.console.screen import Rows
+from nodeagent.cli.maint.console.text import harmless
+
+STYLES = {
+    "noted": "cyan",
+    "pending": "yellow",
+    "completed": "green",
+    "failed": "bold red",
+    "canceled": "dim",
+    "live-repair": "yellow",
+    "evacuate": "red",
+    "evacuate-failover": "bold red",
+    "drained": "yellow",
+    "offline": "dim",
+    "silent": "yellow",
+    "distrusted": "bold red",
+    "job-failed": "red",
+    "job-lost": "red",
+    "job-done": "green",
+    "held": "yellow",
+    "storm-tripped": "bold red",
+}
+_NARROW = 32  # columns that a text needs to be readable
+_LOUD = ("Storm", "Plans", "Trouble", "Nothing done", "Pauses")
+
+
+class ColourScreen:
+    """A terminal. Text is never markup: what others chose can neither colour nor move anything."""
+
+    def __init__(self) -> None:
+        self._console = _console(stderr=False)
+
+    def heading(self, text: str) -> None:
+        self._print(Text(f"\n{harmless(text)}", "bold"))
+
+    def line(self, text: str) -> None:
+        self._print(Text(harmless(text)))
+
+    def facts(self, rows: Sequence[tuple[str, object]]) -> None:
+        table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+        table.add_column(style="bold", no_wrap=True)
+        table.add_column(overflow="fold")
+        for label, value in rows:
+            words = harmless(value)
+            style = "yellow" if label in _LOUD and words != "none" else STYLES.get(words, "")
+            table.add_row(Text(label), Text(words, style))
+        self._print(table)
+
+    def table(self, columns: Sequence[str], rows: Rows) -> None:
+        head = [name.upper() for name in columns]
+        cells = [[harmless(cell) for cell in row] for row in rows]
+        widths = [max(len(row[i]) for row in (head, *cells)) for i in range(len(head) - 1)]
+        if self._console.width - sum(widths) - 2 * len(widths) < _NARROW:
+            self._two_lines(head, cells, widths)
+            return
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold dim")
+        for name in head[:-1]:
+            table.add_column(Text(name), no_wrap=True)
+        table.add_column(Text(head[-1]), overflow="fold")
+        for row in cells:
+            table.add_row(*(Text(cell, STYLES.get(cell, "")) for cell in row))
+        self._print(table)
+
+    def _two_lines(self, head: list[str], cells: list[list[str]], widths: list[int]) -> None:
+        """Where little room is left for the last column, it stands below the others."""
+        self._print(Text("  ".join(map(str.ljust, head, widths)).rstrip(), "bold dim"))
+        self._print(Text(f"    {head[-1]}", "bold dim"))
+        for *first, last in cells:
+            line = Text()
+            for cell, width in zip(first, widths, strict=True):
+                line.append(cell.ljust(width), STYLES.get(cell, "")).append("  ")
+            line.rstrip()
+            self._print(line)
+            if last:
+                self._print(Padding(Text(last, overflow="fold"), (0, 0, 0, 4)))
+
+    def _print(self, what: Text | Table | Padding) -> None:
+        self._console.print(what, soft_wrap=isinstance(what, Text))
+
+
+class _Spinner:
+    def __init__(self, status: Status, width: int) -> None:
+        self._status = status
+        self._width = width
+
+    def tell(self, text: str) -> None:
+        self._status.update(Text(harmless(text, self._width)))
+
+
+@contextmanager
+def spinning() -> Iterator[_Spinner]:
+    """A line on standard error that moves, and is gone in the end."""
+    console = _console(stderr=True)
+    with console.status("") as status:
+        yield _Spinner(status, max(20, console.width - 4))
+
+
+def _console(*, stderr: bool) -> Console:
+    plain = bool(os.environ.get("NO_COLOR"))
+    return Console(
+        stderr=stderr,
+        markup=False,
+        emoji=False,
+        highlight=False,
+        color_system=None if plain else "auto",
+    )

@@ -1,0 +1,129 @@
+"""Moves that are handed over to maintd, and followed until they are done.
+
+maintd makes them in their order, as many at once as have no node in common, gives way to whatever
+is more urgent, and ends at the first that fails.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from nodeagent.cli.maint.console.client import Reach, Refused, Unreachable
+from nodeagent.cli.maint.console.screen import Progress
+from nodeagent.maintd.http.parse import MOST_MOVES
+from nodeagent.model.snapshot import Snapshot
+from nodeagent.placement.balance.search import Plan
+from nodeagent.placement.layout.layout import Layout, Place
+
+Json = dict[str, Any]
+EVERY = 1.0  # seconds between two looks
+_PATIENCE = 120.0  # seconds without maintd; it may be starting anew
+_FEW = 5  # names that are told
+
+
+def ready(reach: Reach, seen: Callable[[], Snapshot]) -> None:
+    """Refused if the maintd there does nothing, or not with this cluster."""
+    this, here = reach.get("/1/round"), seen().cluster
+    if this["cluster"] != here:
+        raise Refused(f"maintd looks after cluster {this['cluster']}, and here is {here}")
+    if this["dry-run"]:
+        raise Refused("maintd is on a dry run, and moves nothing")
+
+
+def hand_over(
+    reach: Reach, plan: Plan, after: Layout, seen: Callable[[], Snapshot], on: Progress
+) -> None:
+    """Return once every instance is where it was to be; Refused, with the reason, if it will not.
+
+    `seen` tells what is where then.
+    """
+    if len(plan.steps) > MOST_MOVES:
+        raise Refused(f"maintd takes {MOST_MOVES} moves at once: -l {MOST_MOVES}")
+    group = plan.layout.group.name
+    on.tell("waiting for the round that takes the moves up")
+    reach.change("POST", "/1/balance", {"group": group, "moves": [*_moves(plan)]})
+    _follow(reach, group, len(plan.steps), on)
+    _check(plan, after, seen())
+
+
+def stop(reach: Reach, group: str | None) -> str:
+    """Have no more of it begun; the group's name, which may be left out if there is one only."""
+    if group is None:
+        names = [one["group"] for one in reach.get("/1/balance")]
+        if len(names) != 1:
+            raise Refused(f"name one group of {', '.join(names)}: -G")
+        group = str(names[0])
+    reach.change("POST", "/1/balance/stop", {"group": group})
+    return group
+
+
+def _moves(plan: Plan) -> list[Json]:
+    layout = plan.layout
+    return [
+        {
+            "instance": layout.cluster.instances[step.move.instance].name,
+            "from": _spot(layout, step.before),
+            "to": _spot(layout, step.after),
+        }
+        for step in plan.steps
+    ]
+
+
+def _spot(layout: Layout, place: Place) -> list[str]:
+    return [layout.nodes[index].host.name for index in place[:2] if index >= 0]
+
+
+def _follow(reach: Reach, group: str, count: int, on: Progress) -> None:
+    heard = time.monotonic()
+    while True:
+        try:
+            groups = reach.get("/1/balance")
+            heard = time.monotonic()
+        except Unreachable as error:
+            if time.monotonic() - heard > _PATIENCE:
+                raise
+            on.tell(error.format_message())
+            time.sleep(EVERY)
+            continue
+        found = next((one for one in groups if one["group"] == group), None)
+        if found is None:
+            raise Refused(f"group {group} is gone")
+        if halted := found["halted"]:
+            raise Refused(f"{halted['why']}: to go on, remove the tag {halted['tag']} from {group}")
+        asked, under_way = found["asked"], found["under-way"]
+        if asked is None and not under_way:
+            if ended := [why for why in found["held"] if "is given up" in why]:
+                raise Refused(ended[0])
+            return
+        left = len(asked["left"] or ()) if asked else 0
+        waits = "" if under_way else _waits(reach, found["held"])
+        on.tell(f"{count - left} of {count} moves begun, {under_way} jobs under way{waits}")
+        time.sleep(EVERY)
+
+
+def _waits(reach: Reach, held: list[str]) -> str:
+    """For what it waits, if that is known."""
+    why = held[0] if held else reach.get("/1/round")["idle"]
+    return f", {why}" if why else ""
+
+
+def _check(plan: Plan, after: Layout, there: Snapshot) -> None:
+    """Whether all are where they were to be: somebody may have ended it, or moved them on."""
+    moved = sorted({step.move.instance for step in plan.steps})
+    instances = plan.layout.cluster.instances
+    elsewhere = [
+        instances[index].name
+        for index in moved
+        if _nodes(there, instances[index].name) != _spot(after, after.places[index])
+    ]
+    if elsewhere:
+        few = ", ".join(elsewhere[:_FEW]) + (" and others" if len(elsewhere) > _FEW else "")
+        count = f"{len(elsewhere)} of {len(moved)} instances"
+        raise Refused(f"{count} are not where they were to be: {few}")
+
+
+def _nodes(there: Snapshot, name: str) -> list[str | None]:
+    found = there.instances.get(name)
+    if found is None:
+        return []
+    return [found.primary] if found.secondary is None else [found.primary, found.secondary]

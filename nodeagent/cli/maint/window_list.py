@@ -1,0 +1,125 @@
+"""gnt-maint window list, show and export: what is planned, and how it stands."""
+
+from typing import Any
+
+import click
+
+from nodeagent.cli.maint import window_series as series
+from nodeagent.cli.maint.console.arguments import MACHINE, machine_of, told_name
+from nodeagent.cli.maint.console.client import Where
+from nodeagent.cli.maint.console.options import as_json
+from nodeagent.cli.maint.console.screen import Screen, emit, screen
+from nodeagent.cli.maint.console.text import age, when
+from nodeagent.cli.maint.offers import answered
+from nodeagent.cli.maint.window import window
+
+Json = dict[str, Any]
+
+
+@window.command("list")
+@as_json
+@click.pass_obj
+def list_(where: Where, *, as_json: bool) -> int:
+    """List the windows and how their machines stand, and the series."""
+    told = where.reach().get("/1/windows")
+    if as_json:
+        emit(told)
+        return 0
+    on = screen()
+    rows = [
+        (*_span(row), told_name(one), one["mode"], one["left"], _remark(one))
+        for row in told["windows"]
+        for one in row["machines"]
+    ]
+    rows += [
+        ("", "", told_name(one), one["mode"], one["left"], _remark(one))
+        for one in told["returning"]
+    ]
+    if rows:
+        on.table(("from", "until", "machine", "mode", "left", "remark"), rows)
+    elif not told["series"]:
+        on.line("No maintenance is planned.")
+    if told["series"]:
+        if rows:
+            on.heading("Every week")
+        on.table(series.COLUMNS, [series.listed(row) for row in told["series"]])
+    return 0
+
+
+@window.command()
+@MACHINE
+@as_json
+@click.pass_obj
+def show(where: Where, name: str, *, as_json: bool) -> int:
+    """Show a series, or the window that a machine is in."""
+    told = where.reach().get("/1/windows")
+    if series.is_series(name):
+        one = series.find(told, name)
+        emit(one) if as_json else series.show(screen(), one)
+        return 0
+    found = machine_of(told, name)
+    row = next(row for row in told["windows"] if found in row["machines"])
+    if as_json:
+        emit(row)
+        return 0
+    on = screen()
+    start, end = _span(row)
+    facts: list[tuple[str, object]] = [("from", start), ("until", end or "no end")]
+    if row["series"]:
+        facts.append(("of", f"{row['series']}, {row['occurrence']}"))
+    on.facts(facts)
+    for one in row["machines"]:
+        _show(on, one)
+    return 0
+
+
+def _show(on: Screen, one: Json) -> None:
+    on.heading(told_name(one))
+    facts: list[tuple[str, object]] = [
+        ("mode", one["mode"]),
+        ("node", one["node"] or "none of this cluster"),
+    ]
+    if one["mode"] == "draining" and one["begins"] is not None and not one["begun"]:
+        facts.append(("begun", f"at {when(one['begins'])}"))
+    if one["begun"]:
+        facts += [("found", one["found"]), ("left", one["left"])]
+    if one["overdue"]:
+        facts.append(("overdue", f"for {age(one['overdue'])}"))
+    if one["policy"] != "advisory":
+        then = "then it goes on" if one["at_deadline"] == "proceed" else "and it waits on"
+        before = age(one["deadline_seconds"])
+        facts.append(("policy", f"{one['policy']} until {before} before it begins, {then}"))
+    facts += [(f"owner {offer['owner']}", answered(offer)) for offer in one["owners"]]
+    facts += [("held", why) for why in one["held"]]
+    on.facts(facts)
+
+
+def _span(row: Json) -> tuple[str, str]:
+    end = "" if row["duration"] is None else when(row["start"] + row["duration"])
+    return when(row["start"]), end
+
+
+def _remark(one: Json) -> str:
+    if one["held"]:
+        return str(one["held"][0])
+    if one["node"] is None:
+        return "no node of this cluster"
+    if one["mode"] == "draining" and not one["begun"]:
+        return f"emptied from {when(one['begins'])} on"
+    return ""
+
+
+@window.command()
+@click.option("--ics", "as_ics", is_flag=True, help="As iCalendar, for calendars of people.")
+@as_json
+@click.pass_obj
+def export(where: Where, *, as_ics: bool, as_json: bool) -> int:
+    """Print everything that is planned, for other programs."""
+    if as_ics == as_json:
+        raise click.UsageError("--ics or --json must be given, and one of them alone")
+    reach = where.reach()
+    if as_json:
+        emit(reach.get("/1/windows"))
+    else:
+        click.echo(reach.get_raw("/1/maintenance.ics"), nl=False)
+    return 0

@@ -1,0 +1,230 @@
+"""gnt-maint window propose: windows for many nodes, a few at a time."""
+
+from collections.abc import Sequence
+from contextlib import closing
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from nodeagent.cli.maint.console.arguments import SECOND, moment
+from nodeagent.cli.maint.console.client import Reach, Refused, Stale, Where
+from nodeagent.cli.maint.console.options import as_json, duration, filled
+from nodeagent.cli.maint.console.screen import Progress, emit, progress, screen
+from nodeagent.cli.maint.console.text import harmless, when
+from nodeagent.cli.maint.hbal import options
+from nodeagent.cli.maint.repair import luxi_path, luxi_socket
+from nodeagent.cli.maint.window import window
+
+if TYPE_CHECKING:
+    from nodeagent.maintd.windows.propose import Proposal
+    from nodeagent.model.ledger import Ledger
+    from nodeagent.model.snapshot import Snapshot
+    from nodeagent.placement.cluster.from_ganeti import Known
+
+Json = dict[str, Any]
+_TRIES = 5  # while others change the schedule too
+
+
+class _Asked(NamedTuple):
+    nodes: tuple[str, ...]
+    group: str | None
+    tags: tuple[str, ...]
+    start: int
+    each: int
+    gap: int | None
+    most: int | None
+    ignore: bool
+
+
+@window.command()
+@click.argument("nodes", metavar="[NODE]...", nargs=-1, callback=filled)
+@options.GROUP
+@click.option(
+    "--node-tags",
+    "tags",
+    metavar="TAG,...",
+    callback=options.names,
+    help="Only nodes with one of these tags.",
+)
+@click.option(
+    "--start",
+    metavar="TIME",
+    callback=moment,
+    required=True,
+    help="When the first window begins: +1d, 2026-11-22T22:00.",
+)
+@click.option(
+    "--duration",
+    "--for",
+    "each",
+    metavar="DURATION",
+    callback=duration,
+    required=True,
+    help="For how long each of them.",
+)
+@click.option(
+    "--gap",
+    metavar="DURATION",
+    callback=duration,
+    help="Between two windows; else as long as the next nodes take to be emptied.",
+)
+@click.option(
+    "--at-most", "most", metavar="N", type=click.IntRange(min=1), help="So many nodes together."
+)
+@click.option(
+    "--ignore-non-redundant",
+    "ignore",
+    is_flag=True,
+    help="Also nodes with instances that cannot move at all.",
+)
+@click.option("--add", is_flag=True, help="Have maintd plan them.")
+@luxi_socket
+@as_json
+@click.pass_obj
+def propose(
+    where: Where,
+    nodes: tuple[str, ...],
+    *,
+    group: str | None,
+    tags: tuple[str, ...],
+    start: int,
+    each: int,
+    gap: int | None,
+    most: int | None,
+    ignore: bool,
+    add: bool,
+    luxi: str | None,
+    as_json: bool,
+) -> int:
+    """Propose windows for these nodes, or all, so that each is emptied and nothing is lost.
+
+    Nodes are together in a window that can be emptied at once; the windows follow each other. With
+    --json it prints the schedule with the new windows in it, as it can be posted. Nothing is
+    changed without --add.
+    """
+    if where.url is not None:
+        raise click.UsageError("--url is another machine: ask on the master node itself")
+    if each == 0:
+        raise click.UsageError("--for 0 leaves no time")
+    asked = _Asked(nodes, group, tags, start, each * SECOND, _ns(gap), most, ignore)
+    reach = where.reach()
+    with progress(quiet=True) as on:
+        on.tell("asking Ganeti and all nodes")
+        with closing(options.ganeti(luxi_path(where, luxi))) as cluster:
+            from nodeagent.maintd.balancing.inputs import take_stock
+
+            snapshot, known = cluster.snapshot(), take_stock(cluster)
+        for turn in range(1, _TRIES + 1):
+            ledger, now = _remembered(reach, snapshot)
+            if start + asked.each <= now * 1_000_000:
+                raise Refused(
+                    f"a window that ends at {when((start / SECOND) + each)} is over already"
+                )
+            found = _proposed(asked, known, snapshot, ledger, now, on)
+            schedule, version = _merged(ledger, found)
+            if not (add and found.windows):
+                break
+            try:
+                on.tell("waiting for the round that answers")
+                reach.put("/maintenance/schedule", schedule, version)
+                break
+            except Stale:
+                if turn == _TRIES:
+                    raise
+    _tell(reach, found, schedule, added=add, as_json=as_json)
+    if not found.windows:
+        raise Refused("there is no window to propose")
+    return 0
+
+
+def _ns(seconds: int | None) -> int | None:
+    return None if seconds is None else seconds * SECOND
+
+
+def _remembered(reach: Reach, snapshot: "Snapshot") -> "tuple[Ledger, int]":
+    """What maintd remembers now, and its time (unix ms)."""
+    from nodeagent.errors import Corrupt
+    from nodeagent.store.codec import decode_observation
+
+    try:
+        raw = reach.get_raw("/1/observation").decode()
+        ledger, observed, _, now = decode_observation(raw)
+    except (UnicodeDecodeError, Corrupt) as error:
+        raise Refused(f"maintd's observation cannot be read: {error}") from None
+    if observed.snapshot.cluster != snapshot.cluster:
+        theirs = observed.snapshot.cluster
+        raise Refused(f"maintd looks after cluster {theirs}, and here is {snapshot.cluster}")
+    return ledger, now
+
+
+def _proposed(
+    asked: _Asked,
+    known: "Known",
+    snapshot: "Snapshot",
+    ledger: "Ledger",
+    now: int,
+    on: Progress,
+) -> "Proposal":
+    from nodeagent.maintd.windows.propose import Wanted, propose
+    from nodeagent.placement.layout.layout import group_of
+
+    cluster = known.cluster
+    whole = options.named("NODE", "node", asked.nodes, [node.name for node in cluster.nodes])
+    group = None if asked.group is None else group_of(cluster, asked.group).uuid
+    names = tuple(
+        node.name
+        for node in cluster.nodes
+        if (not whole or node.name in whole)
+        and (group is None or node.group == group)
+        and (not asked.tags or not set(asked.tags).isdisjoint(node.tags))
+    )
+    if not names:
+        why = "no node is all that NODE, -G and --node-tags say"
+        raise Refused(f"there is no window to propose: {why}")
+    wanted = Wanted(names, asked.start, asked.each, asked.gap, asked.most, asked.ignore)
+
+    def tell(done: int, of: int) -> None:
+        on.tell(f"looking which nodes can be emptied together: {done} of {of}")
+
+    return propose(wanted, known, snapshot, ledger, now, tell)
+
+
+def _merged(ledger: "Ledger", found: "Proposal") -> tuple[Json, str]:
+    """The schedule with the new windows, and the version it is made of."""
+    from nodeagent.maintd.windows.mesos import schedule_json
+    from nodeagent.maintd.windows.schedule import version
+    from nodeagent.model.window import Schedule
+
+    both = Schedule((*ledger.schedule.windows, *found.windows))
+    return schedule_json(both), version(ledger.schedule)
+
+
+def _tell(reach: Reach, found: "Proposal", schedule: Json, *, added: bool, as_json: bool) -> None:
+    remarks = [*found.remarks, *(f"{name} {why}" for name, why in found.left_out.items())]
+    if as_json:
+        for remark in remarks:
+            click.echo(f"gnt-maint: {harmless(remark)}", err=True)
+        if found.windows:
+            emit(reach.get("/1/windows") if added else schedule)
+        return
+    on = screen()
+    if found.windows:
+        on.table(("from", "until", "nodes"), [_row(found, n) for n in range(len(found.windows))])
+    if found.left_out:
+        on.heading("In none of them")
+        on.table(("node", "why"), list(found.left_out.items()))
+    if found.remarks:
+        on.line("")
+        for remark in found.remarks:
+            on.line(f"{remark}.")
+    if found.windows:
+        on.line("")
+        on.line("Planned." if added else "Nothing is planned yet: --add does, --json to post it.")
+
+
+def _row(found: "Proposal", number: int) -> Sequence[str]:
+    one = found.windows[number]
+    span = one.unavailability
+    end = span.start + (span.duration or 0)
+    names = ", ".join(machine.hostname for machine in one.machines)
+    return when(span.start / SECOND), when(end / SECOND), names

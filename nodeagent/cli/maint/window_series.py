@@ -1,0 +1,239 @@
+"""Weekly series of windows, as gnt-maint window asks for and shows them."""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import click
+
+from nodeagent.cli.maint.console.client import NotFound, Reach
+from nodeagent.cli.maint.console.options import Whole
+from nodeagent.cli.maint.console.screen import Screen, progress
+from nodeagent.cli.maint.console.text import age, harmless
+from nodeagent.errors import MessageError
+from nodeagent.maintd.windows.recurrence import read_day, read_weekly
+
+Json = dict[str, Any]
+F = TypeVar("F", bound=Callable[..., Any])
+_PREFIX = "series/"
+_ZONES = "/zoneinfo/"
+COLUMNS = ("series", "when", "zone", "for", "next", "machines", "remark")
+
+
+# Options.
+
+
+def _weekly(context: click.Context, option: click.Parameter, text: str | None) -> str | None:
+    if text is not None:
+        try:
+            read_weekly(text)
+        except MessageError as error:
+            raise click.BadParameter(harmless(error), context, option) from None
+    return text
+
+
+def a_day(context: click.Context, option: click.Parameter, text: str | None) -> str | None:
+    """A callback: a day, or `never` where an option may take that back."""
+    if text is not None and not (text == "never" and option.name == "until"):
+        try:
+            read_day(text)
+        except MessageError as error:
+            raise click.BadParameter(harmless(error), context, option) from None
+    return text
+
+
+def _a_number(context: click.Context, option: click.Parameter, text: str | None) -> Any:
+    if text is None or text == "never":
+        return text
+    if not (text.isascii() and text.isdecimal() and len(text) < 7 and int(text) > 0):
+        why = f"{harmless(text, 40)!r} is no number of times"
+        raise click.BadParameter(why, context, option)
+    return int(text)
+
+
+def days(context: click.Context, option: click.Parameter, texts: Sequence[str]) -> Sequence[str]:
+    """A callback: any number of days."""
+    for text in texts:
+        a_day(context, option, text)
+    return texts
+
+
+_OPTIONS = (
+    click.option("--weekly", metavar="'DAY,... HH:MM'", callback=_weekly,
+                 help="Every week, as in 'sun 02:00' or 'mon,thu 22:30'."),
+    click.option("--zone", metavar="ZONE", help="Whose clocks those are: Europe/Zurich."),
+    click.option("--every", metavar="N", type=Whole(1, 520), help="Every Nth week only."),
+    click.option("--from", "begins", metavar="DAY", callback=a_day, help="No earlier than that."),
+    click.option("--until", metavar="DAY", callback=a_day, help="The last day; never: none."),
+    click.option("--times", metavar="N", callback=_a_number, help="How many; never: any number."),
+)  # fmt: skip
+
+
+def rule_options(function: F) -> F:
+    """What says when a series takes place."""
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return function
+
+
+def rule(**said: Any) -> Json:
+    """What was said of it, as maintd reads it."""
+    names = {"begins": "from", "lasting": "duration"}
+    return {names.get(key, key): value for key, value in said.items() if value not in (None, ())}
+
+
+def zone_here() -> str:
+    """The name of this place's time zone; a usage error where nobody says."""
+    name = os.environ.get("TZ", "").removeprefix(":")
+    if not name:
+        try:
+            name = os.path.realpath("/etc/localtime").partition(_ZONES)[2]
+        except OSError:
+            name = ""
+    if not name or name.startswith("/"):
+        raise click.UsageError("--zone is missing, as in --zone Europe/Zurich")
+    return "UTC" if name in ("Etc/UTC", "UCT") else name
+
+
+# Asking.
+
+
+def is_series(name: str) -> bool:
+    """Whether it is a series that is named so; no machine is."""
+    return name.startswith(_PREFIX)
+
+
+def target(name: str) -> str:
+    """Where a series is to be changed."""
+    number = name.removeprefix(_PREFIX)
+    if not (number.isascii() and number.isdecimal() and len(number) < 10):
+        raise NotFound(f"there is no {name}")
+    return f"/1/series/{int(number)}"
+
+
+def change(reach: Reach, method: str, where: str, body: Json | None = None) -> Json:
+    """Have it so; the windows and series there are then."""
+    with progress(quiet=True) as told:
+        told.tell("waiting for the round that answers")
+        reach.change(method, where, body)
+    found: Json = reach.get("/1/windows")
+    return found
+
+
+def find(calendar: Json, name: str) -> Json:
+    """The series of that name."""
+    rows: list[Json] = calendar["series"]
+    for row in rows:
+        if row["name"] == name:
+            return row
+    raise NotFound(f"there is no {name}")
+
+
+def going_on(before: Json, after: Json) -> list[str]:
+    """Which series have lost an occurrence, and live."""
+    told: list[str] = []
+    for old in before["series"]:
+        new = next((row for row in after["series"] if row["uid"] == old["uid"]), None)
+        if new is not None and _planned(old) - _planned(new):
+            told.append(f"{new['name']} goes on; {_next(new) or 'there is no next'}.")
+    return told
+
+
+def twins(after: Json, name: str) -> Iterator[str]:
+    """Other series that have machines of this one at its times: entered twice, it may be."""
+    new = find(after, name)
+    for old in after["series"]:
+        theirs = [_machine(one) for one in old["machines"]]
+        both = [told for one in new["machines"] if (told := _machine(one)) in theirs]
+        if old is not new and both and _times(old) & _times(new):
+            why = f"{old['name']} has {', '.join(both)} at the same times"
+            yield f"{why}: one of them is enough (gnt-maint window cancel {name})."
+
+
+def _times(row: Json) -> set[tuple[int, int]]:
+    return {(one["start"], one["end"]) for one in row["next"] if not one["skipped"]}
+
+
+def _planned(row: Json) -> set[tuple[str, str]]:
+    return {(_machine(one), one["planned"]) for one in row["machines"] if one["planned"]}
+
+
+def _next(row: Json) -> str:
+    coming = next((one for one in row["next"] if not one["skipped"]), None)
+    return f"next: {_local(coming)}" if coming else ""
+
+
+# Showing.
+
+
+def listed(row: Json) -> tuple[object, ...]:
+    """A line of the list."""
+    coming = next((one for one in row["next"] if not one["skipped"]), None)
+    return (
+        row["name"],
+        _when(row),
+        row["zone"],
+        age(row["duration"]),
+        _local(coming) if coming else "",
+        ", ".join(_machine(one) for one in row["machines"]),
+        _remark(row),
+    )
+
+
+def _remark(row: Json) -> str:
+    if row["trouble"]:
+        return str(row["trouble"])
+    late = [one["late"] for one in row["machines"] if one["late"]]
+    waits = [one for one in late if not one["missed"]]
+    if waits:
+        return f"{waits[0]['day']} waits: {waits[0]['why']}"
+    return "" if row["next"] else "over"
+
+
+def show(on: Screen, row: Json) -> None:
+    """All there is to say of one."""
+    on.facts(
+        [
+            ("when", f"{_when(row)} ({row['zone']})"),
+            ("for", age(row["duration"])),
+            ("from", row["from"]),
+            *([("until", row["until"])] if row["until"] else []),
+            *([("times", row["times"])] if row["times"] else []),
+            ("asked by", row["who"]),
+            *([("trouble", row["trouble"])] if row["trouble"] else []),
+        ]
+    )
+    on.heading("Next")
+    on.table(
+        ("day", "from", "until", ""),
+        [(one["day"], _local(one), _local(one, "local_end"), _state(one)) for one in row["next"]],
+    )
+    on.heading("Machines")
+    on.table(
+        ("machine", "planned", "remark"),
+        [(_machine(one), one["planned"] or "", _late(one["late"])) for one in row["machines"]],
+    )
+
+
+def _when(row: Json) -> str:
+    weeks = "" if row["every"] == 1 else f", every {row['every']} weeks"
+    return f"{row['weekly']}{weeks}"
+
+
+def _local(one: Json, key: str = "local") -> str:
+    """A time of the clocks of the series' own zone."""
+    return str(one[key]).replace("T", " ")
+
+
+def _state(one: Json) -> str:
+    return "skipped" if one["skipped"] else "planned" if one["planned"] else ""
+
+
+def _late(late: Json | None) -> str:
+    if late is None:
+        return ""
+    return f"{late['day']} {'missed' if late['missed'] else 'waits'}: {late['why']}"
+
+
+def _machine(one: Json) -> str:
+    return str(one["node"] or one["hostname"] or one["ip"])

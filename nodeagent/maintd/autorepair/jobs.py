@@ -1,0 +1,123 @@
+"""What is remembered of the jobs of auto-repairs, for as long as their tags are there. Pure.
+
+The tags tell of a repair, and name the jobs that had ended when they were set; of the job that
+is under way, and of the last one, only the ledger and the jobs' reason trails do.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+from nodeagent.autorepair.steps import Step, Wait
+from nodeagent.maintd.autorepair.survey import Survey, jobs_of, pending, survey
+from nodeagent.maintd.incidents.lifecycle import BACK_OFF, TAG_SHOWS, shows_within
+from nodeagent.maintd.planning.effects import is_seen
+from nodeagent.maintd.planning.tag_settings import with_tags
+from nodeagent.model.action import Guarded
+from nodeagent.model.ledger import Intent, Ledger, Outcome, Policy, Result, Trail
+from nodeagent.model.snapshot import Observed, Snapshot
+
+_DAY = 86_400_000
+_RUNNING = Result(Outcome.RUNNING)
+
+
+def recalled(
+    ledger: Ledger, trails: Sequence[Trail], snapshot: Snapshot, now: int
+) -> tuple[Trail, ...]:
+    """What the ledger knows of the repairs' jobs, and what only the queue does.
+
+    Those that run are taken up as intents.
+    """
+    ours = {r.reason for r in ledger.ran} | {intent.reason for intent in ledger.intents}
+    ids = {record.id for record in pending(snapshot)}
+    over = (trail for trail in trails if trail.result.outcome is not Outcome.RUNNING)
+    more = [t for t in _that_matter(list(over), ids, now) if t.reason not in ours]
+    return tuple(sorted((*ledger.ran, *more), key=lambda trail: int(trail.job)))
+
+
+def remember(ledger: Ledger, observed: Observed, now: int) -> Ledger:
+    """Move the repairs' jobs that have ended from what is promised to what ran.
+
+    One that has succeeded is waited for until its effect shows, as with incidents. What was not
+    submitted is planned anew in a while. What says nothing any more is forgotten.
+    """
+    if not (ledger.ran or any(intent.repair for intent in ledger.intents)):
+        return ledger
+    ended = [t for i in ledger.intents if i.repair and (t := _ended(i, observed, now))]
+    over = {trail.job for trail in ended}
+    refused = any(i.repair and i.id in observed.absent for i in ledger.intents)
+    ids = {record.id for record in pending(observed.snapshot)}
+    kept = _that_matter((*ledger.ran, *ended), ids, now)
+    return replace(
+        ledger,
+        intents=tuple(i for i in ledger.intents if not (i.repair and i.job in over)),
+        repairs_after=now + BACK_OFF if refused else ledger.repairs_after,
+        ran=tuple(kept),
+    )
+
+
+def _that_matter(trails: Sequence[Trail], ids: Collection[str], now: int) -> list[Trail]:
+    """Those of repairs that go on, of which one has just ended, or that have failed within a day.
+
+    One that failed before it could set its tag would be submitted again at once, for ever; and
+    that it did is told by its being all that is known of the repair.
+    """
+    alive = {
+        trail.repair
+        for trail in trails
+        if trail.repair in ids
+        or now - trail.ended < (_DAY if trail.result.outcome is Outcome.ERROR else TAG_SHOWS)
+    }
+    return [trail for trail in trails if trail.repair and trail.repair in alive]
+
+
+def _ended(intent: Intent, observed: Observed, now: int) -> Trail | None:
+    result = observed.results.get(intent.id)
+    if result is None or intent.job is None or result.outcome is Outcome.RUNNING:
+        return None
+    fresh = now - (intent.ended or now) < shows_within(intent)
+    done = result.outcome is Outcome.SUCCESS
+    if done and fresh and not is_seen(intent.action, observed.snapshot):
+        return None
+    return Trail(intent.job, intent.reason, intent.action, result, intent.promised, now)
+
+
+def known(ledger: Ledger) -> Sequence[Trail]:
+    """The jobs of repairs, oldest first; those under way are running."""
+    running = [
+        Trail(i.job, i.reason, i.action, _RUNNING, i.promised)
+        for i in ledger.intents
+        if i.repair and i.job is not None
+    ]
+    return (*ledger.ran, *running)
+
+
+def results_of(observed: Observed) -> Mapping[int, Result]:
+    """By number, how the jobs stand that tags name."""
+    return {int(job): result for job, result in observed.jobs.items()}
+
+
+def survey_of(ledger: Ledger, observed: Observed, policy: Policy, now: int) -> Survey:
+    """What every instance needs, by all that is remembered and seen of its repairs' jobs."""
+    jobs, results = jobs_of(known(ledger)), results_of(observed)
+    surveyed = survey(observed.snapshot, jobs, results, now, policy.autorepair)
+    unsure = {instance_of(i) for i in ledger.intents if i.repair and i.job is None}
+    if not unsure:
+        return surveyed
+    wait = Wait("whether a job for it was submitted is not known yet")
+    rows = [replace(r, next=wait) if r.instance.name in unsure else r for r in surveyed.rows]
+    return replace(surveyed, rows=rows)
+
+
+def instance_of(intent: Intent) -> str:
+    """The name of the instance that a repair's job is for."""
+    action = intent.action
+    return action.then.instance if isinstance(action, Guarded) else getattr(action, "name", "")
+
+
+def wants_room(ledger: Ledger, observed: Observed, policy: Policy, now: int) -> bool:
+    """Whether an instance is to be brought anywhere: only then the nodes are asked."""
+    policy = with_tags(policy, observed.snapshot)
+    if policy.autorepair == "off":
+        return False
+    surveyed = survey_of(remember(ledger, observed, now), observed, policy, now)
+    return any(isinstance(row.next, Step) for row in surveyed.rows)

@@ -1,0 +1,274 @@
+"""One pass of auto-repair in the safe mode, without a daemon: look, decide, submit.
+
+It waits for no repair: the next pass judges what has become of it by tags, jobs and instances.
+Nothing is remembered in between.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+from nodeagent.autorepair.assess import SAFE
+from nodeagent.autorepair.jobs import Ran
+from nodeagent.autorepair.steps import Nothing, Step
+from nodeagent.cluster.backend import Answer, Cluster, NotTaken, Submission
+from nodeagent.maintd.autorepair.survey import (
+    Plan,
+    Proposed,
+    Survey,
+    in_tags,
+    jobs_of,
+    place,
+    survey,
+)
+from nodeagent.maintd.autorepair.withdraw import why_withdrawn
+from nodeagent.maintd.planning.preconditions import is_as_it_was, others_job, why_busy
+from nodeagent.maintd.planning.resources import Room, open_room
+from nodeagent.maintd.wishes import paused
+from nodeagent.model.action import (
+    Action,
+    Drain,
+    Move,
+    MovePrimary,
+    MoveSecondary,
+    Retag,
+    SetOffline,
+    describe,
+    move_of,
+)
+from nodeagent.model.diagnosis import Diagnosis, Need
+from nodeagent.model.ledger import (
+    AUTOREPAIR,
+    STORM_TAG,
+    Ledger,
+    Outcome,
+    Policy,
+    Result,
+    Trail,
+)
+from nodeagent.model.snapshot import Capacity, Instance, Observed, Snapshot
+
+AT_MOST = Policy().repairs  # instances that are being repaired at once, as in maintd
+_WELL = Diagnosis(Need.OK, None, "")
+_NO_NODES: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The cluster, with the jobs of repairs by instance and the results of those in tags.
+
+    `others` are the jobs of maintd's incidents that are not over, `busy` says by name what those
+    of anybody else are about.
+    """
+
+    snapshot: Snapshot
+    jobs: Mapping[str, Sequence[Ran]]
+    results: Mapping[int, Result]
+    others: Sequence[Trail] = ()
+    busy: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """What was to be done, and what Ganeti answered: None in a dry run.
+
+    `withdrawn` are the jobs to cancel, why, and whether that was in time (None: not tried).
+    `expired` are the suspensions to take off. `trouble` are the instances, with the reason, whose
+    tags only a person can make sense of.
+    """
+
+    plan: Plan
+    repairs: Sequence[tuple[Proposed, Answer | None]]
+    expired: Sequence[tuple[Retag, Answer | None]]
+    trouble: Sequence[tuple[str, str]]
+    withdrawn: Sequence[tuple[Ran, str, bool | None]] = ()
+
+
+def observe(cluster: Cluster, now: Callable[[], int]) -> Seen:
+    """Look at everything. The queue is read only if anything is to be repaired or judged.
+
+    Jobs first: the snapshot then shows the effect of each that is known to be over. The other
+    way round what a job has done in between would be done a second time.
+    """
+    snapshot = cluster.snapshot()
+    if not survey(snapshot, {}, {}, now()).rows:
+        return Seen(snapshot, {}, {})
+    trails = cluster.trails()
+    jobs = jobs_of(_not_to_come(trails, now()))
+    others = [t for t in trails if not t.repair and t.result.outcome is Outcome.RUNNING]
+    # Ours as well: what an instance was called before it was renamed, only its old jobs know.
+    asked = sorted(in_tags(snapshot))
+    results = cluster.results([str(job) for job in asked]) if asked else {}
+    found = {int(job): said for job, said in results.items()}
+    busy = cluster.busy()
+    return Seen(cluster.snapshot(), jobs, found, others, busy)
+
+
+def _not_to_come(trails: Sequence[Trail], now: int) -> Iterator[Trail]:
+    """What has ended in the future was ended by a clock that was put back since.
+
+    Nobody knows how long ago, so nothing is waited for on its account: else a day's error of the
+    clock would make every wait a day longer.
+    """
+    for trail in trails:
+        yield trail if trail.ended <= now else replace(trail, ended=0)
+
+
+def one_pass(
+    cluster: Cluster,
+    now: Callable[[], int],
+    *,
+    dry: bool,
+    taken: Mapping[str, str] = _NO_NODES,
+    most: int = AT_MOST,
+) -> Pass:
+    """Repair what can be repaired now. Unavailable: of the rest nothing was submitted.
+
+    `taken` are the nodes, by name with the reason, that are somebody else's to work on. No more
+    than `most` instances are under repair then, those begun before counted in.
+    """
+    seen = observe(cluster, now)
+    withdrawn = [
+        (ran, why, None if dry else cluster.cancel(str(ran.job))) for ran, why in _late(seen)
+    ]
+    at = now()
+    surveyed = survey(seen.snapshot, seen.jobs, seen.results, at)
+    stopped = {**_stops(seen), **taken}
+    plan = _plan(cluster, seen, surveyed, stopped, most)
+    wanted: list[tuple[Action, str]] = [
+        (one.action, f"{AUTOREPAIR}:{one.repair}") for one in plan.proposed
+    ]
+    wanted += [(retag, "maintd") for retag in surveyed.expired]
+    batch = [Submission(action, f"{why}:{at + n}") for n, (action, why) in enumerate(wanted)]
+    answers: list[Answer | None] = [None] * len(batch) if dry else []
+    together = max(1, cluster.at_once)
+    for start in range(0, 0 if dry else len(batch), together):
+        answers += _submit(cluster, batch[start : start + together], seen.snapshot)
+    mine, others = answers[: len(plan.proposed)], answers[len(plan.proposed) :]
+    return Pass(
+        plan,
+        list(zip(plan.proposed, mine, strict=True)),
+        list(zip(surveyed.expired, others, strict=True)),
+        _trouble(surveyed),
+        withdrawn,
+    )
+
+
+def _late(seen: Seen) -> Iterator[tuple[Ran, str]]:
+    """Installations that have not begun, as far as can be seen, and are not to any more."""
+    for ran in (ran for row in seen.jobs.values() for ran in row if ran.live):
+        if why := why_withdrawn(ran.move, seen.snapshot):
+            yield ran, why
+
+
+def _plan(
+    cluster: Cluster, seen: Seen, surveyed: Survey, stopped: Mapping[str, str], most: int
+) -> Plan:
+    room = _room(cluster, seen, surveyed, stopped)
+    why = f"left to a later pass: {most} instances may be under repair at once"
+    return place(surveyed, room, stopped, most - _under_way(seen), why)
+
+
+def _under_way(seen: Seen) -> int:
+    """How many jobs of repairs are not over yet, those that harep has begun counted in."""
+    ours = {r.job for jobs in seen.jobs.values() for r in jobs if r.live and not r.only_tags}
+    tagged = {job for job, said in seen.results.items() if said.outcome is Outcome.RUNNING}
+    return len(ours | tagged)
+
+
+def _submit(cluster: Cluster, batch: Sequence[Submission], before: Snapshot) -> Sequence[Answer]:
+    """Submit these, but nothing for an instance that is not as it was decided upon any more."""
+    if not any(move_of(one.action) for one in batch):
+        return cluster.submit(batch)
+    busy, now = cluster.busy(), cluster.snapshot()
+    whys = [_why_not(move_of(one.action), before, now, busy) for one in batch]
+    good = [one for one, why in zip(batch, whys, strict=True) if not why]
+    answers = iter(cluster.submit(good) if good else ())
+    return [NotTaken(why) if why else next(answers) for why in whys]
+
+
+def _why_not(move: Move | None, before: Snapshot, now: Snapshot, busy: Mapping[str, str]) -> str:
+    if move is None:
+        return ""
+    if not is_as_it_was(move, before, now):
+        return "the instance or a node of it has changed meanwhile"
+    return why_busy(move, now, busy)
+
+
+def _trouble(surveyed: Survey) -> list[tuple[str, str]]:
+    return [
+        (row.instance.name, row.next.why)
+        for row in surveyed.rows
+        if isinstance(row.next, Nothing) and row.next.trouble
+    ]
+
+
+def why_held(cluster: Cluster, seen: Seen, name: str, now: int, mode: str = SAFE) -> list[str]:
+    """Why a pass, with its limit as usual, would not make an instance's next step now.
+
+    The nodes are asked what they have free, if it has one.
+    """
+    surveyed = survey(seen.snapshot, seen.jobs, seen.results, now, mode)
+    if not any(r.instance.name == name and isinstance(r.next, Step) for r in surveyed.rows):
+        return []
+    plan = _plan(cluster, seen, surveyed, _stops(seen), AT_MOST)
+    return [f"instance {name}: {why}" for held, why in plan.held if held == name]
+
+
+def why_stopped(seen: Seen, instance: Instance) -> list[str]:
+    """Why nothing is begun with an instance, as far as Ganeti knows."""
+    stopped = _stops(seen)
+    places = ("", instance.name, instance.primary, instance.secondary)
+    return list(dict.fromkeys(stopped[name] for name in places if name in stopped))
+
+
+def _stops(seen: Seen) -> dict[str, str]:
+    """Where nothing is to be begun, by name of an instance or a node; "" stands for every node."""
+    theirs = {name: others_job(job) for name, job in seen.busy.items()}
+    return {**theirs, **_stopped(seen.snapshot), **_worked_on(seen.others)}
+
+
+def _stopped(snapshot: Snapshot) -> dict[str, str]:
+    """Where nothing is to be begun by what maintd, or somebody for it, has left in tags."""
+    found = paused(Ledger(), snapshot)
+    for name, node in snapshot.nodes.items():
+        for tag in sorted(node.tags):
+            if tag.startswith(_BUSY):
+                found[name] = f"node {name} has the tag {tag}"
+    if STORM_TAG in snapshot.tags:
+        found[""] = f"the cluster has the tag {STORM_TAG}"
+    return found
+
+
+_BUSY = ("maintd:repairing:", "maintd:repairfailed:")
+
+
+def _worked_on(others: Sequence[Trail]) -> dict[str, str]:
+    """The nodes that jobs of incidents are about: they go on where maintd itself has stopped."""
+    found: dict[str, str] = {}
+    for trail in others:
+        match trail.action:
+            case (
+                (
+                    Drain(node) | SetOffline(node) | MovePrimary(_, node) | MoveSecondary(_, node)
+                ) as action
+            ):
+                found[node] = f"maintd's job {trail.job} ({describe(action)}) is under way"
+    return found
+
+
+def _room(cluster: Cluster, seen: Seen, surveyed: Survey, stopped: Mapping[str, str]) -> Room:
+    """Every other node in service will do; what is being moved is where it will be."""
+    nodes = seen.snapshot.nodes
+    steps = any(isinstance(row.next, Step) for row in surveyed.rows)
+    fit = [name for name, node in nodes.items() if node.in_service] if steps else []
+    free: Mapping[str, Capacity] = cluster.capacity(fit) if fit else {}
+    answering = {name: _WELL for name, node in nodes.items() if not node.offline}
+    room = open_room(Ledger(), Observed(seen.snapshot, answering, capacity=free), stopped)
+    for ran in (ran for row in seen.jobs.values() for ran in row):
+        if ran.live and ran.action is not None:
+            room.plan(ran.action, AUTOREPAIR)
+    for trail in seen.others:
+        if trail.action is not None:
+            room.plan(trail.action, trail.reason)
+    return room

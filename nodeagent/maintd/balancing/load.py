@@ -1,0 +1,190 @@
+"""What instances use, from what nodes report: read, shared out and smoothed. Pure.
+
+The reports are those of Ganeti's monitoring daemon, which our agents serve too: `cpu-avg-load`,
+`xen-cpu-avg-load` and `kvm-inst-rss`.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from math import exp, isfinite
+from typing import Any
+
+from nodeagent.errors import MessageError
+from nodeagent.model.snapshot import Instance, Snapshot
+from nodeagent.placement.cluster.cluster import Load, Loads
+
+OVER = 600_000  # ms over which load is smoothed; mond's own averages are over as long
+LONG_ENOUGH = 300_000  # ms for which a node must have been measured
+GAP = 300_000  # ms without a measurement after which it begins anew
+OLD = 180_000  # ms by which a report may be older or younger than we think it is
+MOST = 100_000  # busy processors, of a node that is believed
+_PAGE = 4  # KiB
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What one node says: its busy processors, its instances' own if it knows these, and MiB."""
+
+    busy: float
+    own: Mapping[str, float] = field(default_factory=dict)
+    resident: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Smooth:
+    """A value smoothed over time, and when it was last measured (unix ms)."""
+
+    value: float
+    at: int
+
+    def after(self, value: float, at: int) -> "Smooth":
+        """With one more measurement: the longer since the last, the more it counts."""
+        past = exp(-max(0, at - self.at) / OVER)
+        return Smooth(self.value * past + value * (1 - past), max(at, self.at))
+
+
+@dataclass(frozen=True, slots=True)
+class Meter:
+    """All that was measured: by instance busy processors and MiB in use; by node since when."""
+
+    cpu: Mapping[str, Smooth] = field(default_factory=dict)
+    resident: Mapping[str, Smooth] = field(default_factory=dict)
+    since: Mapping[str, int] = field(default_factory=dict)
+    last: Mapping[str, int] = field(default_factory=dict)
+    why: Mapping[str, str] = field(default_factory=dict)
+
+    def take(self, said: Mapping[str, Sample | str], snapshot: Snapshot, now: int) -> "Meter":
+        """With what these nodes said, or why they did not; what is gone is forgotten."""
+        cpu, resident = dict(self.cpu), dict(self.resident)
+        since, last, why = dict(self.since), dict(self.last), dict(self.why)
+        here: dict[str, list[Instance]] = {}
+        for instance in snapshot.instances.values():
+            here.setdefault(instance.primary, []).append(instance)
+        for name, sample in said.items():
+            if isinstance(sample, str):
+                why[name] = sample
+                continue
+            why.pop(name, None)
+            if name not in last or not 0 <= now - last[name] <= GAP:
+                since[name] = now
+            last[name] = now
+            for whose, busy in _shares(sample, here.get(name, ())).items():
+                cpu[whose] = _after(cpu.get(whose), busy, now)
+            for instance in here.get(name, ()):
+                used = sample.resident.get(instance.name)
+                if used is not None:
+                    resident[instance.name] = _after(resident.get(instance.name), used, now)
+        there, nodes = snapshot.instances, snapshot.nodes
+        return replace(
+            self,
+            cpu={name: one for name, one in cpu.items() if name in there},
+            resident={name: one for name, one in resident.items() if name in there},
+            since={name: at for name, at in since.items() if name in nodes},
+            last={name: at for name, at in last.items() if name in nodes},
+            why={name: what for name, what in why.items() if name in nodes},
+        )
+
+    def loads(self, nodes: Iterable[str], snapshot: Snapshot, now: int) -> Loads | str:
+        """What the instances on these nodes use, or why nobody knows.
+
+        Disks and network count the same for all, as with `hbal --mond`; so does memory unless it is
+        known of all that run. What does not run uses no processor.
+        """
+        group = set(nodes)
+        for name in sorted(group):
+            if why := self._doubt(name, now):
+                return why
+        here = [i for i in snapshot.instances.values() if i.primary in group]
+        running = [instance for instance in here if instance.running]
+        whole = sum(instance.memory for instance in running) / max(1, len(group))  # of one node
+        known = whole > 0 and all(self._fresh(self.resident, i.name, now) for i in running)
+        return {
+            instance.name: Load(
+                self.cpu[instance.name].value
+                if instance.running and instance.name in self.cpu
+                else 0.0,
+                (self.resident[instance.name].value / whole if instance.running else 0.0)
+                if known
+                else 1.0,
+            )
+            for instance in here
+        }
+
+    def _doubt(self, name: str, now: int) -> str:
+        if name in self.why:
+            return f"the load of {name} is not known: {self.why[name]}"
+        if name not in self.last or now - self.last[name] > GAP:
+            return f"the load of {name} is not known"
+        left = self.since[name] + LONG_ENOUGH - now
+        return f"the load of {name} is measured for {left / 1000:.0f} s more" if left > 0 else ""
+
+    def _fresh(self, values: Mapping[str, Smooth], name: str, now: int) -> bool:
+        return name in values and now - values[name].at <= GAP
+
+
+def _after(before: Smooth | None, value: float, now: int) -> Smooth:
+    if before is None or not 0 <= now - before.at <= GAP:
+        return Smooth(value, now)
+    return before.after(value, now)
+
+
+def _shares(sample: Sample, instances: Iterable[Instance]) -> dict[str, float]:
+    """Each one's own where that is known; of the rest as much as it has of their processors."""
+    running = [instance for instance in instances if instance.running]
+    others = [instance for instance in running if instance.name not in sample.own]
+    found = {i.name: sample.own[i.name] for i in running if i.name in sample.own}
+    left = max(0.0, sample.busy - sum(found.values())) if sample.own else sample.busy
+    vcpus = sum(instance.vcpus for instance in others)
+    return found | {i.name: left * i.vcpus / vcpus for i in others if vcpus}
+
+
+# Reports. Numbers that cannot be are no reason to move anything.
+
+
+def read_busy(body: bytes, now: int) -> float:
+    """A node's busy processors, by its `cpu-avg-load`; MessageError where it does not say."""
+    data = _data(body, "cpu-avg-load", now)
+    if isinstance(data, dict) and "cpu_total" not in data and isinstance(data.get("error"), str):
+        raise MessageError(f"it says: {data['error'][:80]}")
+    return _amount(data.get("cpu_total") if isinstance(data, dict) else None)
+
+
+def read_own(body: bytes, now: int) -> Mapping[str, float]:
+    """The instances' busy processors, by `xen-cpu-avg-load`."""
+    return _amounts(_data(body, "xen-cpu-avg-load", now))
+
+
+def read_resident(body: bytes, now: int) -> Mapping[str, float]:
+    """The MiB that instances have in memory, by `kvm-inst-rss`."""
+    pages = _amounts(_data(body, "kvm-inst-rss", now), 2.0**40)
+    return {name: number * _PAGE / 1024 for name, number in pages.items()}
+
+
+def _data(body: bytes, name: str, now: int) -> Any:
+    """mond's text may have broken characters in names; `now` is unix ms."""
+    try:
+        document = json.loads(body.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        raise MessageError("its report is not JSON") from None
+    if not isinstance(document, dict) or document.get("name") != name:
+        raise MessageError(f"its report is none of {name}")
+    stamp = document.get("timestamp")
+    if type(stamp) is not int:
+        raise MessageError("its report has no time")
+    age = now - stamp // 1_000_000
+    if abs(age) > OLD:
+        raise MessageError(f"its report is {age / 1000:.0f} s old")
+    return document.get("data")
+
+
+def _amounts(data: Any, most: float = MOST) -> Mapping[str, float]:
+    if not isinstance(data, dict):
+        raise MessageError("its report has no instances")
+    return {str(name): _amount(value, most) for name, value in data.items()}
+
+
+def _amount(value: Any, most: float = MOST) -> float:
+    if type(value) not in (int, float) or not isfinite(value) or not 0 <= value <= most:
+        raise MessageError("its report has a number that cannot be")
+    return float(value)

@@ -1,0 +1,62 @@
+"""What administrators ask of balancing: granted whole, or refused with the reason. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from nodeagent.maintd.balancing.moves import described, fault, spot
+from nodeagent.model.balance import Agenda, Shift, Spot
+from nodeagent.model.ledger import Ledger
+from nodeagent.model.snapshot import Group, Observed, Snapshot
+from nodeagent.model.wish import Balance
+
+
+def grant(ledger: Ledger, asked: Balance, who: str, observed: Observed, now: int) -> Ledger | str:
+    """Take up what somebody asks for, or why not."""
+    snapshot = observed.snapshot
+    group = _named(snapshot, asked.group)
+    if group is None:
+        return f"there is no group {asked.group}"
+    if (halt := next((h for h in ledger.halts if h.group == group.uuid), None)) is not None:
+        return f"{halt.why}: remove the tag {halt.tag} from group {group.name} first"
+    if (old := next((a for a in ledger.agenda if a.group == group.uuid), None)) is not None:
+        return f"what {old.who} asked for is not done yet: stop that first"
+    if why := _wrong(asked.shifts, snapshot, group):
+        return why
+    new = Agenda(group.uuid, who, now, asked.shifts, listed=bool(asked.shifts))
+    return replace(ledger, agenda=(*ledger.agenda, new))
+
+
+def stop(ledger: Ledger, name: str, snapshot: Snapshot) -> Ledger | str:
+    """Begin no more of what was asked for; what is under way goes on."""
+    group = _named(snapshot, name)
+    if group is None:
+        return f"there is no group {name}"
+    kept = tuple(agenda for agenda in ledger.agenda if agenda.group != group.uuid)
+    if kept == ledger.agenda:
+        return f"nothing was asked for in group {name}, or it is done"
+    return replace(ledger, agenda=kept)
+
+
+def _named(snapshot: Snapshot, name: str) -> Group | None:
+    return next((group for group in snapshot.groups.values() if group.name == name), None)
+
+
+def _wrong(shifts: Sequence[Shift], snapshot: Snapshot, group: Group) -> str:
+    """What is wrong with the first of these that cannot be done after those before it."""
+    places: dict[str, Spot] = {}
+    for number, shift in enumerate(shifts, 1):
+        instance = snapshot.instances.get(shift.instance)
+        if instance is None:
+            return f"move {number}: there is no instance {shift.instance}"
+        for name in sorted(shift.nodes):
+            node = snapshot.nodes.get(name)
+            if node is None or node.group != group.uuid:
+                return f"move {number}: {name} is no node of group {group.name}"
+        here = places.get(shift.instance, spot(instance))
+        if here != shift.at:
+            there = described(replace(shift, at=here))
+            return f"move {number}: {described(shift)}: it is on {there.split()[1]}"
+        if why := fault(shift, instance):
+            return f"move {number}: {described(shift)}: {why}"
+        places[shift.instance] = shift.to
+    return ""

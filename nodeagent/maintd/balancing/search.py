@@ -1,0 +1,143 @@
+"""What the search makes of a question: where a group's instances are better off. Pure; NumPy."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from math import inf, isfinite
+from typing import NamedTuple
+
+from nodeagent.model.balance import Advice, Question, Shift, Spot
+from nodeagent.placement.balance.greedy import greedy
+from nodeagent.placement.cluster.cluster import Cluster, Loads, Status
+from nodeagent.placement.cluster.from_ganeti import Known
+from nodeagent.placement.layout.layout import Layout, Place, lay_out
+from nodeagent.placement.layout.rules import Enough, Rules
+from nodeagent.placement.layout.score import score
+
+MOST = 30_000_000  # nodes times instances of a group that are searched: 5 s for a step
+_AS_IT_SHOULD = frozenset({Status.RUNNING, Status.ADMIN_DOWN})
+_TIMES = 5  # that a way back is looked around
+
+
+class Found(NamedTuple):
+    """The shifts, and the score before them all."""
+
+    score: float
+    shifts: tuple[Shift, ...]
+
+    @property
+    def final(self) -> float:
+        """The score after them all."""
+        return self.score - sum(shift.gain for shift in self.shifts)
+
+
+def advise(
+    question: Question,
+    known: Known,
+    at: int,
+    loads: Loads,
+    doubt: str = "",
+    spent: Callable[[], float] = lambda: 0.0,
+) -> Advice:
+    """The answer for the cluster as it was at `at` (unix ms).
+
+    `loads` may be of some instances only: the others count 1. `spent` tells which part of the time
+    there is has gone; what was found by then is advised.
+    """
+    if doubts := question.nodes & known.doubts.keys():
+        return Advice(question.group, at, why=known.doubts[min(doubts)])
+    layout = laid_out(question, known.cluster, loads)
+    size = len(layout.members) * len(layout.movable)
+    if size > MOST:
+        what = f"{len(layout.members)} nodes and {len(layout.movable)} instances that may move"
+        return Advice(question.group, at, why=f"{what} are too many to be searched")
+    if missing := question.nodes - {node.host.name for node in layout.group_nodes()}:
+        return Advice(question.group, at, why=f"{min(missing)} has been taken out of service")
+    found = _search(question, layout, spent)
+    if not isfinite(found.score):
+        return Advice(question.group, at, why="its score is no number: a node has no size")
+    return Advice(question.group, at, found.score, found.final, found.shifts, doubt=doubt)
+
+
+def laid_out(question: Question, cluster: Cluster, loads: Loads) -> Layout:
+    """The group as if there were only the nodes of the question.
+
+    What is not as its administrator wants it stays where it is, and what is not there yet: moving
+    it would fail.
+    """
+    cluster = _part(cluster, question.group)
+    stay = frozenset(
+        i.name for i in cluster.instances if i.forthcoming or i.status not in _AS_IT_SHOULD
+    )
+    rules = Rules(disk_moves=question.disks, loads=loads, never=question.never | stay)
+    group = next(group for group in cluster.groups if group.uuid == question.group)
+    layout = lay_out(cluster, group, rules)
+    here = (index for index in layout.members if cluster.nodes[index].name in question.nodes)
+    members = tuple(index for index in here if not layout.nodes[index].host.offline)
+    inside = {*members, -1}
+    return replace(
+        layout,
+        members=members,
+        residents=tuple(i for i in layout.residents if layout.places[i].primary in inside),
+        movable=tuple(i for i in layout.movable if inside.issuperset(layout.places[i][:2])),
+    )
+
+
+def _part(cluster: Cluster, group: str) -> Cluster:
+    """What the group's state depends on: its nodes, what is on them, and where else that is."""
+    mine = {node.name for node in cluster.nodes if node.group == group}
+    here = tuple(i for i in cluster.instances if i.primary in mine or i.secondary in mine)
+    names = mine.union(*((i.primary, i.secondary) for i in here))
+    nodes = tuple(node for node in cluster.nodes if node.name in names)
+    return replace(cluster, nodes=nodes, instances=here)
+
+
+def _search(question: Question, layout: Layout, spent: Callable[[], float]) -> Found:
+    """The best that brings nothing back: who would go back stays, and the search begins anew."""
+    left: dict[str, set[tuple[str, str]]] = {}
+    for name, node, part in question.left:
+        left.setdefault(name, set()).add((node, part))
+    found = Found(score(layout), tuple(_shifts(question, layout, spent)))
+    for _ in range(_TIMES):
+        back = {s.instance for s in found.shifts if left.get(s.instance, set()) & _comes(s)}
+        if not back:
+            return found
+        names = layout.cluster.instances
+        movable = tuple(i for i in layout.movable if names[i].name not in back)
+        layout = replace(layout, movable=movable)
+        found = Found(found.score, tuple(_shifts(question, layout, spent)))
+    return _before_a_way_back(found, left)
+
+
+def _before_a_way_back(found: Found, left: dict[str, set[tuple[str, str]]]) -> Found:
+    """Only what comes before the first that would go back."""
+    kept = []
+    for shift in found.shifts:
+        if left.get(shift.instance, set()) & _comes(shift):
+            break
+        kept.append(shift)
+    return Found(found.score, tuple(kept))
+
+
+def _comes(shift: Shift) -> set[tuple[str, str]]:
+    """Where an instance is after a shift and was not before, in this part."""
+    at = {(shift.at.primary, "primary"), (shift.at.secondary or "", "secondary")}
+    return {(shift.to.primary, "primary"), (shift.to.secondary or "", "secondary")} - at
+
+
+def _shifts(question: Question, layout: Layout, spent: Callable[[], float]) -> Iterator[Shift]:
+    """Step by step the best, each worth its share."""
+    now = score(layout)
+    if not isfinite(now):
+        return
+    enough = Enough(gain=question.share, gain_from=inf, moves=question.moves)
+    for step in greedy(layout, enough):
+        name = layout.cluster.instances[step.move.instance].name
+        yield Shift(name, _spot(layout, step.before), _spot(layout, step.after), now - step.score)
+        now = step.score
+        if spent() >= 1.0:
+            return
+
+
+def _spot(layout: Layout, place: Place) -> Spot:
+    names = [layout.cluster.nodes[index].name for index in place[:2] if index >= 0]
+    return Spot(*names)

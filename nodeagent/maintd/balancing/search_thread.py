@@ -1,0 +1,141 @@
+"""Has a thread search for what balancing asks, beside the rounds: none of them waits for it."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+
+from nodeagent.errors import NodeAgentError, Unavailable
+from nodeagent.model.balance import Advice, Question
+from nodeagent.model.snapshot import Snapshot
+from nodeagent.placement.cluster.cluster import Loads
+from nodeagent.placement.cluster.from_ganeti import Known
+
+log = logging.getLogger(__name__)
+
+SECONDS = 10.0  # that one group is searched for
+ALL = 60.0  # seconds after which the groups that are left wait for another time
+_EVEN = 300.0  # seconds for which a group that was even is taken to be so
+_LATE = 900.0  # seconds after which a search that has not ended is told of
+
+
+# What the nodes that are asked about have, as the htools see it; Unavailable.
+Look: TypeAlias = Callable[[Snapshot, Sequence[Question]], Known]
+# What the instances use; and, by group, why that is not known.
+Measure: TypeAlias = Callable[[Snapshot, Sequence[Question]], tuple[Loads, Mapping[str, str]]]
+
+
+def in_thread(work: Callable[[], None]) -> None:
+    """Have it done beside everything else."""
+    threading.Thread(target=work, name="adviser", daemon=True).start()
+
+
+class Adviser:
+    """Answers the newest questions, one search at a time.
+
+    `measure` gives the loads, and by group why they are not known. `start` has work done; `steady`
+    are seconds of a clock that nobody sets.
+    """
+
+    def __init__(
+        self,
+        look: Look,
+        measure: Measure,
+        start: Callable[[Callable[[], None]], None] = in_thread,
+        steady: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._look = look
+        self._measure = measure
+        self._start = start
+        self._steady = steady
+        self._advice: dict[str, Advice] = {}
+        self._answered: dict[str, tuple[Question, float]] = {}
+        self._busy = False
+        self._began = 0.0
+
+    def advice(self) -> Mapping[str, Advice]:
+        """What is known, by group."""
+        return dict(self._advice)
+
+    def ask(self, questions: Sequence[Question], snapshot: Snapshot, now: int) -> None:
+        """Search for these as the cluster is at `now`, unless a search is under way."""
+        asked = {question.group for question in questions}
+        if self._busy:
+            late = self._steady() - self._began
+            if late > _LATE:
+                self._refuse(questions, now, f"the search has not ended for {late / 60:.0f} min")
+            return
+        if not questions:
+            return
+        for group in self._advice.keys() - asked:
+            self._advice.pop(group, None)
+        due = [q for q in questions if q.load or not self._still_even(q)]
+        if not due:
+            return
+        self._busy, self._began = True, self._steady()
+        try:
+            self._start(lambda: self._answer(due, snapshot, now))
+        except RuntimeError as error:  # no thread is to be had
+            self._busy = False
+            log.warning("not-advised why=%r", str(error))
+            self._refuse(due, now, f"nothing can be searched: {error}")
+
+    def _refuse(self, questions: Sequence[Question], now: int, why: str) -> None:
+        for question in questions:
+            self._advice[question.group] = Advice(question.group, now, why=why)
+
+    def _still_even(self, question: Question) -> bool:
+        """Whether the very same was asked lately, and nothing was to be gained."""
+        advice = self._advice.get(question.group)
+        before, when = self._answered.get(question.group, (None, 0.0))
+        even = advice is not None and not advice.shifts and not advice.why
+        return even and before == question and self._steady() - when < _EVEN
+
+    def _answer(self, questions: Sequence[Question], snapshot: Snapshot, now: int) -> None:
+        try:
+            self._search(questions, snapshot, now)
+        except NodeAgentError as error:
+            log.warning("not-advised why=%r", str(error))
+            self._refuse(questions, now, str(error))
+        except Exception as bug:  # it must not end the thread unseen; balancing is but a luxury
+            log.exception("not-advised")
+            why = f"the search has failed: {type(bug).__name__}; the journal has it"
+            self._refuse(questions, now, why)
+        finally:
+            self._busy = False
+
+    def _search(self, questions: Sequence[Question], snapshot: Snapshot, now: int) -> None:
+        from nodeagent.maintd.balancing.search import (
+            advise,  # and with it NumPy, which only this needs
+        )
+
+        measured = [question for question in questions if question.load]
+        loads, doubts = self._measure(snapshot, measured) if measured else ({}, {})
+        known = self._look(snapshot, questions)
+        end = self._steady() + ALL
+        # Who was answered longest ago comes first.
+        order = sorted(questions, key=lambda q: self._answered.get(q.group, (q, 0.0))[1])
+        for question in order:
+            began = self._steady()
+            if began > end:
+                break
+            doubt = doubts.get(question.group, "") if question.load else ""
+            used = loads if question.load and not doubt else {}
+
+            def spent(since: float = began) -> float:
+                return (self._steady() - since) / SECONDS
+
+            found = advise(question, known, now, used, doubt, spent)
+            self._advice[question.group] = found
+            self._answered[question.group] = question, self._steady()
+
+
+def nothing_measured(_: Snapshot, questions: Sequence[Question]) -> tuple[Loads, Mapping[str, str]]:
+    """Where nobody measures anything."""
+    return {}, dict.fromkeys((q.group for q in questions), "load is not measured here")
+
+
+def unanswered(_: Snapshot, __: Sequence[Question]) -> Known:
+    """Where there is nobody to look."""
+    raise Unavailable("what the nodes have is not looked at here")

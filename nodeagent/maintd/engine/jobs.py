@@ -1,0 +1,146 @@
+"""What has become of what was promised: asked of the cluster, and of the agents.
+
+Nobody who does not answer holds up the others; of what they would have told nothing is known.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from nodeagent.cluster.backend import Cluster
+from nodeagent.errors import Unavailable
+from nodeagent.maintd.engine import failpoint
+from nodeagent.maintd.engine.orders import ARRIVES, ASKING, AT_ONCE, Ordering
+from nodeagent.maintd.incidents.lifecycle import TRIES
+from nodeagent.maintd.planning.intents import (
+    is_order,
+    marked,
+    next_order,
+    one_more,
+    with_job,
+    with_order,
+)
+from nodeagent.model.action import RunCommand
+from nodeagent.model.ledger import Intent, Ledger, Outcome, Result
+from nodeagent.model.snapshot import Snapshot
+
+log = logging.getLogger(__name__)
+
+
+class Inquiry:
+    """Asks; changes nothing but the ledger it is given. `steady` is seconds of a steady clock."""
+
+    def __init__(self, cluster: Cluster, orders: Ordering, steady: Callable[[], float]) -> None:
+        self._cluster = cluster
+        self._orders = orders
+        self._steady = steady
+        self._open: dict[str, float] = {}
+        self._untold: set[str] = set()  # orders of which nobody tells anything
+
+    async def adopt(
+        self, ledger: Ledger, not_taken: Mapping[str, str]
+    ) -> tuple[Ledger, dict[str, str]]:
+        """Adopt the jobs of intents that have none; tell which certainly never will, and why.
+
+        `not_taken` says so of those that the cluster or an agent has refused.
+        """
+        open_ones = [i for i in ledger.intents if i.job is None]
+        absent = {i.id: not_taken[i.id] for i in open_ones if i.id in not_taken}
+        open_ones = [i for i in open_ones if i.id not in absent]
+        if not open_ones:
+            return ledger, absent
+        reasons = [i.reason for i in open_ones if not is_order(i)]
+        found = dict(await asyncio.to_thread(self._cluster.find, reasons)) if reasons else {}
+        unsure = await self._find_orders(open_ones, found)
+        # Waited for by a clock that nobody sets, from when we first missed it: a clock put
+        # forward would otherwise declare absent what is still on its way.
+        now = self._steady()
+        self._open = {intent.id: self._open.get(intent.id, now) for intent in open_ones}
+        for intent in open_ones:
+            job = found.get(intent.reason)
+            patience = ARRIVES / 1000 if is_order(intent) else self._cluster.grace
+            if job is not None:
+                ledger = with_job(ledger, intent, job)
+            elif now - self._open[intent.id] > patience and intent.id not in unsure:
+                absent[intent.id] = "it was not known to be submitted, and it certainly was not"
+        failpoint.reach("adopted")
+        return ledger, absent
+
+    async def _find_orders(self, intents: list[Intent], found: dict[str, str]) -> set[str]:
+        """Add to `found` the orders that their agents know; return those nobody can tell of."""
+        orders = [intent for intent in intents if is_order(intent)]
+        if not orders:
+            return set()
+        snapshot = await asyncio.to_thread(self._cluster.snapshot)
+        unsure: set[str] = set()
+        asked = [(intent, self._orders.job(intent)) for intent in orders]
+        told = await self._ask(asked, snapshot)
+        for (intent, job), receipt in zip(asked, told, strict=True):
+            if receipt is None:
+                unsure.add(intent.id)
+            elif receipt.outcome is not Outcome.LOST:
+                found[intent.reason] = job
+        return unsure
+
+    async def adopt_orders(self, ledger: Ledger, snapshot: Snapshot, now: int) -> Ledger:
+        """Adopt orders that were given and are not in the ledger, for it was lost, or is old.
+
+        Of each incident the newest that its agent knows; the ones before asked for another time.
+        """
+        asked = [next_order(incident) for incident in marked(ledger, snapshot)]
+        adopted: dict[str, tuple[Intent, str]] = {}
+        for _ in range(TRIES):
+            jobs = [(intent, self._orders.job(intent)) for intent in asked]
+            told = zip(jobs, await self._ask(jobs, snapshot), strict=True)
+            known = [j for j, receipt in told if receipt and receipt.outcome is not Outcome.LOST]
+            adopted |= {intent.incident: (intent, job) for intent, job in known}
+            asked = [one_more(intent) for intent, _ in known]
+        for intent, job in adopted.values():
+            ledger = with_order(ledger, intent, job, now)
+        return ledger
+
+    async def results(self, ledger: Ledger) -> dict[str, Result]:
+        """How the jobs stand, by intent; an unknown one is LOST."""
+        jobs = {i.id: i.job for i in ledger.intents if i.job and not is_order(i)}
+        known = await asyncio.to_thread(self._cluster.results, list(jobs.values())) if jobs else {}
+        return {i: known.get(job, Result(Outcome.LOST)) for i, job in jobs.items()}
+
+    async def of(self, jobs: Iterable[str]) -> Mapping[str, Result]:
+        """How these jobs stand, whoever has submitted them."""
+        wanted = list(jobs)
+        return await asyncio.to_thread(self._cluster.results, wanted) if wanted else {}
+
+    async def receipts(self, ledger: Ledger, snapshot: Snapshot) -> dict[str, Result]:
+        """How the orders stand, by intent; nothing of those whose agents do not tell."""
+        orders = [(i, i.job) for i in ledger.intents if i.job and is_order(i)]
+        told = zip(orders, await self._ask(orders, snapshot), strict=True)
+        return {i.id: receipt for (i, _), receipt in told if receipt is not None}
+
+    async def _ask(
+        self, orders: Sequence[tuple[Intent, str]], snapshot: Snapshot
+    ) -> Sequence[Result | None]:
+        """The receipts of these, some at once; None where nobody has told within a while."""
+        turns, until = asyncio.Semaphore(AT_ONCE), self._steady() + ASKING
+
+        async def one(intent: Intent, job: str) -> Result | None:
+            async with turns:
+                late = self._steady() > until
+                return None if late else await self._receipt(intent, job, snapshot)
+
+        return await asyncio.gather(*(one(intent, job) for intent, job in orders))
+
+    async def _receipt(self, intent: Intent, job: str, snapshot: Snapshot) -> Result | None:
+        """What the node's agent says of an order: LOST if it knows none, None if nothing."""
+        assert isinstance(intent.action, RunCommand)
+        node = snapshot.nodes.get(intent.action.node)
+        if node is None:
+            return Result(Outcome.LOST)
+        try:
+            told = await self._orders.outcome(job, node)
+        except Unavailable as error:
+            if job not in self._untold:  # said when it begins; the node is in doubt meanwhile
+                log.warning("receipt-unknown order=%s why=%r", job, str(error))
+            self._untold.add(job)
+            return None
+        self._untold.discard(job)
+        return told

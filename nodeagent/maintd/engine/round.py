@@ -1,0 +1,388 @@
+"""Look, decide, remember, act, remember: one round. It takes no decision.
+
+Intents are on disk before anything happens, and each is submitted once, in the round that
+promised it (`submit`, which alone changes the world). Of one that was promised and whose job is
+not known it is found out (`inquiry`) by its id in the jobs' reason trails whether there is a
+job; if there certainly is none, the promise is void and `decide` plans anew from what it sees.
+Safe to be killed between any two lines.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from nodeagent.cluster.backend import Cluster
+from nodeagent.errors import NotMaster, Unavailable
+from nodeagent.maintd.autorepair.jobs import wants_room
+from nodeagent.maintd.autorepair.survey import in_tags
+from nodeagent.maintd.autorepair.withdraw import Withdrawals
+from nodeagent.maintd.balancing.plan import is_wanted
+from nodeagent.maintd.balancing.plan import wants_room as wants_balance
+from nodeagent.maintd.balancing.search_thread import Adviser, nothing_measured, unanswered
+from nodeagent.maintd.decide import decide
+from nodeagent.maintd.engine import failpoint
+from nodeagent.maintd.engine.jobs import Inquiry
+from nodeagent.maintd.engine.orders import Ordering
+from nodeagent.maintd.engine.poll import understand
+from nodeagent.maintd.engine.submit import Submitter
+from nodeagent.maintd.engine.vote import count
+from nodeagent.maintd.history import refuse, tell
+from nodeagent.maintd.incidents.lifecycle import TAG_SHOWS
+from nodeagent.maintd.ledger import lost_tags as lost
+from nodeagent.maintd.ledger import other_master as away
+from nodeagent.maintd.ledger.recover import newest_of_others, recover
+from nodeagent.maintd.owners.offers import Book, listed, question_json
+from nodeagent.maintd.owners.webhook import Letter, Webhooks
+from nodeagent.maintd.planning.tag_settings import with_tags
+from nodeagent.maintd.queue.inventory import Inventory, InventorySettings
+from nodeagent.maintd.queue.plan import wants_room as wants_queue
+from nodeagent.maintd.windows.plan import wants_room as wants_maintenance
+from nodeagent.maintd.windows.series import zones_of
+from nodeagent.maintd.windows.timezones import Zones
+from nodeagent.model.diagnosis import Need
+from nodeagent.model.event import Event
+from nodeagent.model.incident import Status
+from nodeagent.model.ledger import Decision, Ledger, Policy, Trail
+from nodeagent.model.snapshot import Capacity, Observed, Snapshot
+from nodeagent.model.wish import Wish
+from nodeagent.protocol.canonical import canonical
+from nodeagent.protocol.look import Look
+
+log = logging.getLogger(__name__)
+
+
+class Store(Protocol):
+    """Where everything that must not be forgotten is kept."""
+
+    def load(self) -> Ledger: ...
+
+    def save(
+        self, ledger: Ledger, events: Sequence[Event] = (), answers: Mapping[str, str] = ...
+    ) -> None: ...
+
+    def wishes(self) -> tuple[Wish, ...]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Conduct:
+    """How the engine is to go about it.
+
+    `check_master` raises NotMaster where this is not our place (any more), and Unavailable where
+    nobody can tell. `me` is the name of the node that must be the master; with `vote` the
+    majority of the nodes must say that it is. `oldest` is how old a diagnosis may be, in ms.
+    With `dry` nothing is remembered and nothing is done. `away` tells since when (unix ms) this
+    was not the master for a while, 0 if it always was; `back` is called once that is remembered.
+    """
+
+    me: str
+    check_master: Callable[[], None]
+    vote: bool = True
+    oldest: int = 600_000
+    dry: bool = False
+    away: Callable[[], int] = lambda: 0
+    back: Callable[[], None] = lambda: None
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What one round has seen and decided. `idle` says why nothing of it was done."""
+
+    at: int
+    observed: Observed
+    decision: Decision
+    policy: Policy
+    looks: Mapping[str, Look] = field(default_factory=dict)
+    idle: str | None = None
+
+
+class Engine:
+    """One coordinator's rounds.
+
+    `look` polls the agents; `now` is unix milliseconds, `steady` seconds of a clock that nobody
+    sets. Between the rounds the `adviser` searches for what balancing would know, and the
+    `inventory` is asked which machines are broken; the `webhooks` tell owners what they are asked.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        cluster: Cluster,
+        orders: Ordering,
+        look: Callable[[Snapshot], Awaitable[Mapping[str, Look]]],
+        policy: Policy,
+        now: Callable[[], int],
+        conduct: Conduct,
+        steady: Callable[[], float] = time.monotonic,
+        adviser: Adviser | None = None,
+        inventory: Inventory | None = None,
+        webhooks: Webhooks | None = None,
+    ) -> None:
+        self.policy = policy
+        self.conduct = conduct
+        self.inventory = inventory or Inventory(InventorySettings(), now, steady)
+        self.webhooks = webhooks if webhooks is not None else Webhooks((), now)
+        self._adviser = adviser or Adviser(unanswered, nothing_measured)
+        self._store = store
+        self._cluster = cluster
+        self._look = look
+        self._now = now
+        self._steady = steady
+        self._missed: float | None = None
+        self._inquiry = Inquiry(cluster, orders, steady)
+        self._submitter = Submitter(
+            cluster, orders, self._check_master, self._known, self._remember, steady
+        )
+        self._withdrawals = Withdrawals(cluster, self._check_master)
+        self._zones = Zones()
+        self._ledger: Ledger | None = None
+        self._last: Decision | None = None
+
+    @property
+    def ledger(self) -> Ledger | None:
+        """What is remembered; None before the first round."""
+        return self._ledger
+
+    async def one_round(self, stop: Callable[[], bool] = lambda: False) -> Round:
+        """Observe, decide and act once; when `stop` says so, no more is asked, and nothing done.
+
+        Unavailable: nothing was decided, try again later. NotMaster: this is not our place.
+        """
+        await self._check_master()
+        ledger = await self._remembered()
+        ledger, absent = await self._inquiry.adopt(ledger, self._submitter.not_taken)
+        self._remember(ledger)
+        # Results first: the snapshot then shows the effect of every job we know to be over.
+        # The other way round a job that ends in between would be done a second time. Looks take
+        # long: what is decided upon is seen after them, and before them only whom to ask.
+        results = self._withdrawals.explained(await self._inquiry.results(ledger))
+        _unless(stop)
+        there = await asyncio.to_thread(self._cluster.snapshot)
+        ledger = await self._inquiry.adopt_orders(ledger, there, self._now())
+        self._remember(ledger)
+        results |= await self._inquiry.receipts(ledger, there)
+        repairs = with_tags(self.policy, there).autorepair != "off"
+        jobs = await self._inquiry.of(map(str, in_tags(there))) if repairs else {}
+        _unless(stop)
+        looks = await self._look(there)
+        _unless(stop)
+        idle = self._idle(looks, there)
+        busy = await self._busy(ledger, looks, there)
+        snapshot = await asyncio.to_thread(self._cluster.snapshot)
+        looks = _of_the_same(looks, there, snapshot)
+        now = self._now()
+        diagnoses, doubts = understand(looks, now, self.conduct.oldest)
+        doubts |= {
+            name: "not asked yet"
+            for name, node in snapshot.nodes.items()
+            if name not in looks and not node.offline
+        }
+        observed = Observed(
+            snapshot,
+            diagnoses,
+            doubts,
+            results,
+            absent,
+            wishes=self._store.wishes(),
+            jobs=jobs,
+            advice=self._adviser.advice(),
+            busy=busy,
+            sick=self.inventory.sick(ledger.queue),
+        )
+        _unless(stop)
+        zones = await asyncio.to_thread(self._zones.read, zones_of(ledger, observed.wishes), now)
+        observed = replace(observed, zones=zones)
+        observed = replace(observed, capacity=await self._capacity(ledger, observed, now))
+        if idle is None:
+            await self._withdrawals.withdraw(ledger, observed)
+        failpoint.reach("observed")
+        decision = decide(ledger, observed, self.policy, now)
+        _unless(stop)
+        if idle is None:
+            decision = await self._carry_out(ledger, decision, observed, now)
+            self._announce(decision.ledger, snapshot, now)
+        elif self.conduct.dry:
+            self._ledger = _as_if_nothing_was_begun(ledger, decision.ledger)
+        self._last = decision
+        self._adviser.ask(decision.questions, snapshot, now)
+        self.inventory.ask(decision.ledger.queue)
+        return Round(now, observed, decision, self.policy, looks, idle)
+
+    # Looking.
+
+    async def _check_master(self) -> None:
+        await asyncio.to_thread(self.conduct.check_master)
+
+    def _idle(self, looks: Mapping[str, Look], snapshot: Snapshot) -> str | None:
+        if self.conduct.dry:
+            return "a dry run: nothing is remembered and nothing done"
+        if not self.conduct.vote:
+            return None
+        vote = count(looks, snapshot, self.conduct.me)
+        if vote.lost:
+            raise NotMaster(vote.words)
+        return None if vote.won else f"the vote is undecided: {vote.words}"
+
+    async def _remembered(self) -> Ledger:
+        if self._ledger is None:
+            loaded = self._store.load()
+            trails = await asyncio.to_thread(self._cluster.trails)
+            snapshot = await asyncio.to_thread(self._cluster.snapshot)
+            now = self._now()
+            gone = await self._lost(trails, snapshot, now)
+            marked = self.conduct.away()
+            repairs = bool(self.policy.procedures.repair_procedures)
+            recovered = recover(loaded, trails, snapshot, now, marked, gone, repairs=repairs)
+            said = away.seen(loaded, marked, newest_of_others(trails))
+            late = [wish for wish in self._store.wishes() if wish.at <= said]
+            if (late or recovered != loaded) and not self.conduct.dry:
+                told = refuse(late, away.SAY_AGAIN, self._now())
+                self._store.save(recovered, told, {wish.id: away.SAY_AGAIN for wish in late})
+            if marked and not self.conduct.dry:
+                self.conduct.back()
+            self._ledger = recovered
+            if recovered != loaded:
+                log.info("recovered incidents=%d", len(self._ledger.incidents))
+        return self._ledger
+
+    async def _lost(
+        self, trails: Sequence[Trail], snapshot: Snapshot, now: int
+    ) -> Collection[lost.Place]:
+        """Whether somebody took off what is missing is asked only if anything is.
+
+        Unavailable: it may be that the answer is old, for as long as answers may be.
+        """
+        missing = lost.missing(trails, snapshot, now)
+        if not missing:
+            return ()
+        removals = await asyncio.to_thread(self._cluster.removals)
+        gone = lost.lost(missing, removals, snapshot)
+        if job := lost.may_show_yet(gone.values(), now):
+            self._missed = self._steady() if self._missed is None else self._missed
+            if self._steady() - self._missed < TAG_SHOWS / 1000:
+                raise Unavailable(f"the cluster does not show yet what job {job} has done")
+        for place in gone:
+            log.warning(
+                "tag-lost tag=%s scope=%s name=%r", place.tag, place.scope.value, place.name
+            )
+        return gone.keys()
+
+    def _empties(self, ledger: Ledger, observed: Observed, now: int) -> bool:
+        """Whether a node is to be emptied, or may be."""
+        return (
+            any(d.need >= Need.EVACUATE for d in observed.diagnoses.values())
+            or any(i.status.active and i.diagnosis.need >= Need.EVACUATE for i in ledger.incidents)
+            or wants_queue(ledger, self.policy)
+            or wants_maintenance(ledger, observed, now)
+        )
+
+    async def _busy(
+        self, ledger: Ledger, looks: Mapping[str, Look], there: Snapshot
+    ) -> Mapping[str, str]:
+        """Asked for only when something may be moved, of which it is asked again before that."""
+        now = self._now()
+        diagnoses, _ = understand(looks, now, self.conduct.oldest)
+        wanted = (
+            with_tags(self.policy, there).autorepair != "off"
+            or is_wanted(ledger, there, self.policy)
+            or self._empties(ledger, Observed(there, diagnoses), now)
+        )
+        if not wanted:
+            return {}
+        try:
+            return await asyncio.to_thread(self._cluster.busy)
+        except Unavailable as error:
+            log.warning("others-jobs-unknown why=%r", str(error))
+            return {}
+
+    async def _capacity(
+        self, ledger: Ledger, observed: Observed, now: int
+    ) -> Mapping[str, Capacity]:
+        """Asked for only when something is to be moved: the nodes themselves must answer."""
+        nodes = observed.snapshot.nodes
+        names = [n for n in observed.diagnoses if n in nodes and nodes[n].in_service]
+        moving = (
+            self._empties(ledger, observed, now)
+            or wants_room(ledger, observed, self.policy, now)
+            or wants_balance(ledger, observed, self.policy)
+        )
+        if not moving or not names:
+            return {}
+        try:
+            return await asyncio.to_thread(self._cluster.capacity, names)
+        except Unavailable as error:
+            log.warning("capacity-unknown why=%r", str(error))
+            return {}
+
+    # Remembering and acting.
+
+    async def _carry_out(
+        self, before: Ledger, decision: Decision, observed: Observed, now: int
+    ) -> Decision:
+        events = tell(before, decision.ledger, decision, self._last, now, observed)
+        answers = {w.id: decision.refused.get(w.id, "") for w in observed.wishes}
+        failpoint.reach("decided")
+        if decision.ledger != before or events or answers:
+            self._store.save(decision.ledger, events, answers)
+        self._ledger = decision.ledger
+        self._submitter.not_taken.clear()
+        failpoint.reach("saved")
+        known = {intent.id for intent in before.intents}
+        fresh = [i for i in decision.ledger.intents if i.id not in known]
+        if fresh:
+            failpoint.reach("promised")
+            await self._submitter.submit(fresh, observed.snapshot)
+        return replace(decision, ledger=self._ledger)
+
+    def _announce(self, ledger: Ledger, snapshot: Snapshot, now: int) -> None:
+        """Only of what is on disk owners are told."""
+        if not self.webhooks:
+            return
+        book = Book(ledger, snapshot, now)
+        self.webhooks.tell(
+            [
+                Letter(o.id, o.owner, canonical(question_json(o, book)).encode())
+                for o in listed(ledger)
+                if o.open and o.instances
+            ]
+        )
+
+    def _known(self) -> Ledger:
+        assert self._ledger is not None
+        return self._ledger
+
+    def _remember(self, ledger: Ledger) -> None:
+        if ledger is self._ledger:
+            return
+        if not self.conduct.dry:
+            self._store.save(ledger)
+        self._ledger = ledger
+
+
+def _unless(stop: Callable[[], bool]) -> None:
+    """Questions to Ganeti may take minutes in all: whoever is to stop asks no further one."""
+    if stop():
+        raise Unavailable("maintd is being stopped")
+
+
+def _of_the_same(
+    looks: Mapping[str, Look], before: Snapshot, after: Snapshot
+) -> Mapping[str, Look]:
+    """The looks at what still goes by that name: a node may go, and another come in its place."""
+    return {
+        name: look
+        for name, look in looks.items()
+        if (node := after.nodes.get(name)) is not None and node.uuid == before.nodes[name].uuid
+    }
+
+
+def _as_if_nothing_was_begun(before: Ledger, after: Ledger) -> Ledger:
+    """What a dry run remembers: what it has noted since when, and nothing that it would do."""
+    begun = {i.id for i in before.incidents if i.status is not Status.NOTED}
+    incidents = tuple(
+        i if i.id in begun or i.status is not Status.PENDING else replace(i, status=Status.NOTED)
+        for i in after.incidents
+    )
+    return replace(before, incidents=incidents, lopsided=after.lopsided)

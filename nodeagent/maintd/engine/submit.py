@@ -1,0 +1,210 @@
+"""Doing what was promised, each promise once, and only as long as this is the master."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+
+from nodeagent.cluster.backend import Accepted, Cluster, NotTaken, Submission
+from nodeagent.errors import NotMaster, Unavailable
+from nodeagent.maintd.engine import failpoint
+from nodeagent.maintd.engine.orders import ASKING, AT_ONCE, Ordering
+from nodeagent.maintd.planning import preconditions as recheck
+from nodeagent.maintd.planning.intents import is_order, with_job
+from nodeagent.model.action import Drain, Move, SetOffline, move_of
+from nodeagent.model.ledger import Intent, Ledger
+from nodeagent.model.snapshot import Instance, Node, Snapshot
+
+log = logging.getLogger(__name__)
+
+
+class Submitter:
+    """Submits jobs and gives orders. `not_taken` are the promises that certainly became neither.
+
+    `known` is what is remembered now; `remember` has the ledger on disk when it returns.
+    `check_master` raises NotMaster, which ends the submitting, or Unavailable.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        orders: Ordering,
+        check_master: Callable[[], Awaitable[None]],
+        known: Callable[[], Ledger],
+        remember: Callable[[Ledger], None],
+        steady: Callable[[], float],
+    ) -> None:
+        self.not_taken: dict[str, str] = {}
+        self._cluster = cluster
+        self._orders = orders
+        self._check_master = check_master
+        self._known = known
+        self._remember = remember
+        self._steady = steady
+
+    async def submit(self, fresh: list[Intent], snapshot: Snapshot) -> None:
+        """First what waits for nothing, then what waits for that, and so on; then orders.
+
+        In requests that have arrived within the grace or never will. What comes after one whose
+        answer was lost, or long after it was decided, is left to be planned anew.
+        """
+        jobs = [i for i in fresh if not is_order(i)]
+        most, until = max(1, self._cluster.at_once), self._steady() + self._cluster.grace
+        chunks = [chunk for wave in _waves(jobs) for chunk in _in_chunks(wave, most)]
+        for number, chunk in enumerate(chunks):
+            if not await self._submit_jobs(chunk, snapshot):
+                why = "the answer to what was submitted before it was lost"
+            elif self._steady() > until:
+                why = "what was submitted before it took too long"
+            else:
+                continue
+            self._void([intent for later in chunks[number + 1 :] for intent in later], why)
+            break
+        await self._give([i for i in fresh if is_order(i)], snapshot)
+
+    async def _submit_jobs(self, intents: list[Intent], snapshot: Snapshot) -> bool:
+        """Submit these with one request; whether it is known what has become of them."""
+        jobs = {i.id: i.job for i in self._known().intents}
+        batch: list[tuple[Intent, Submission]] = []
+        intents = await self._unchanged(intents, snapshot)
+        for intent in intents:
+            if intent.after is not None and jobs.get(intent.after) is None:
+                self.not_taken[intent.id] = "what it was to follow was not submitted"
+                continue
+            after = None if intent.after is None else jobs[intent.after]
+            batch.append((intent, Submission(intent.action, intent.reason, after)))
+        if not batch or not await self._may_act([intent for intent, _ in batch]):
+            return True
+        try:
+            answers = await asyncio.to_thread(self._cluster.submit, [s for _, s in batch])
+        except Unavailable as error:
+            log.warning("submission-unknown jobs=%d why=%r", len(batch), str(error))
+            return False
+        failpoint.reach("submitted")
+        ledger = self._known()
+        for (intent, _), answer in zip(batch, answers, strict=True):
+            match answer:
+                case Accepted(job):
+                    ledger = with_job(ledger, intent, job)
+                case NotTaken(why):
+                    self._void([intent], why)
+        self._remember(ledger)
+        failpoint.reach("remembered")
+        return True
+
+    async def _unchanged(self, intents: list[Intent], snapshot: Snapshot) -> list[Intent]:
+        """Without what takes a node out of service that is not as it was decided upon.
+
+        Or what moves an instance that is not: it may be repaired by now, suspended or elsewhere.
+        Nor what somebody else's job is at work on: the other way round, an administrator
+        who moves it by hand would have it moved a second time, by a failover perhaps.
+        """
+        grave = [i for i in intents if isinstance(i.action, Drain | SetOffline) or _moved(i)]
+        if not grave:
+            return intents
+        try:
+            moves = any(_moved(i) for i in grave)
+            busy = await asyncio.to_thread(self._cluster.busy) if moves else {}
+            fresh = await asyncio.to_thread(self._cluster.snapshot)
+        except Unavailable as error:
+            self._void(grave, f"the node cannot be looked at again: {error}")
+        else:
+            changed = [i for i in grave if not _is_as_it_was(i, snapshot, fresh)]
+            self._void(changed, "what it is about has changed meanwhile")
+            for intent in [i for i in grave if i not in changed]:
+                if why := _why_busy(intent, fresh, busy):
+                    self._void([intent], why)
+        return [i for i in intents if i.id not in self.not_taken]
+
+    async def _may_act(self, intents: Sequence[Intent]) -> bool:
+        """Whether this is the master still; where nobody can tell these are not submitted."""
+        try:
+            await self._check_master()
+        except Unavailable as error:
+            self._void(intents, f"it cannot be told whether this is the master: {error}")
+            return False
+        return True
+
+    def _void(self, intents: Sequence[Intent], why: str) -> None:
+        """Of these there certainly is no job; the next round is told."""
+        for intent in intents:
+            log.warning("not-taken intent=%s why=%r", intent.id, why)
+            self.not_taken[intent.id] = why
+
+    async def _give(self, orders: Sequence[Intent], snapshot: Snapshot) -> None:
+        """Some at once, each only as long as this is the master."""
+        turns, until = asyncio.Semaphore(AT_ONCE), self._steady() + ASKING
+
+        async def one(intent: Intent) -> None:
+            async with turns:
+                if self._steady() > until:
+                    self._void([intent], "the orders before it took too long")
+                elif await self._may_act([intent]):
+                    await self._order(intent, snapshot)
+
+        ends = await asyncio.gather(*map(one, orders), return_exceptions=True)
+        faults = [end for end in ends if end is not None]
+        for fault in sorted(faults, key=lambda fault: not isinstance(fault, NotMaster)):
+            raise fault
+
+    async def _order(self, intent: Intent, snapshot: Snapshot) -> None:
+        try:
+            answer = await self._orders.submit(intent, snapshot)
+        except Unavailable as error:
+            # The agent knows an order by its id: whether it has come is asked in the next round.
+            log.warning("order-unknown intent=%s why=%r", intent.id, str(error))
+            return
+        failpoint.reach("ordered")
+        match answer:
+            case Accepted(job):
+                self._remember(with_job(self._known(), intent, job))
+                failpoint.reach("remembered")
+            case NotTaken(why):
+                self._void([intent], why)
+
+
+def _moved(intent: Intent) -> Move | None:
+    """What is moved that may be as it was only by nobody else's doing.
+
+    Of several moves, one after the other, that is the first.
+    """
+    return move_of(intent.action) if intent.after is None else None
+
+
+def _is_as_it_was(intent: Intent, before: Snapshot, now: Snapshot) -> bool:
+    if (move := _moved(intent)) is not None:
+        return recheck.is_as_it_was(move, before, now)
+    assert isinstance(intent.action, Drain | SetOffline)
+    if not intent.action.promote:
+        node = now.nodes.get(intent.node)
+        if node is not None and node.candidate:
+            return False  # it has become one: another is to be promoted for it
+    return _as_it_is(intent.node, before) == _as_it_is(intent.node, now)
+
+
+def _why_busy(intent: Intent, snapshot: Snapshot, busy: Mapping[str, str]) -> str:
+    move = _moved(intent)
+    return "" if move is None else recheck.why_busy(move, snapshot, busy)
+
+
+def _as_it_is(name: str, snapshot: Snapshot) -> tuple[Node | None, set[Instance]]:
+    """A node with what is on it or mirrored to it, but for what the cluster changes by itself."""
+    node = snapshot.nodes.get(name)
+    here = (i for i in snapshot.instances.values() if name in (i.primary, i.secondary))
+    return node and replace(node, candidate=False), {replace(i, tags=frozenset()) for i in here}
+
+
+def _waves(intents: list[Intent]) -> list[list[Intent]]:
+    """Each in the wave after the one that it is to follow."""
+    waves: list[list[Intent]] = []
+    known: dict[str, int] = {}
+    for intent in intents:  # in order of their promises: what is followed comes first
+        at = known.get(intent.after or "", -1) + 1
+        known[intent.id] = at
+        waves += [[]] if at == len(waves) else []
+        waves[at].append(intent)
+    return waves
+
+
+def _in_chunks(intents: list[Intent], most: int) -> list[list[Intent]]:
+    return [intents[at : at + most] for at in range(0, len(intents), most)]

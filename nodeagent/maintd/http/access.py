@@ -1,0 +1,73 @@
+"""Who may change something: root at the admin socket, or a user of the users file, over TLS."""
+
+import logging
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from nodeagent.maintd.http.users import REALM, Throttle, Users
+from nodeagent.web.exchange import Request, Response
+
+log = logging.getLogger(__name__)
+_WRONG = "the name or the password is wrong"
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """Somebody known, and what that somebody may do; `owners` are those it may answer for.
+
+    Whoever may write may answer for any.
+    """
+
+    name: str
+    may_read: bool = True
+    may_write: bool = True
+    owners: frozenset[str] = frozenset()
+
+
+class Access:
+    """Knows them by a file `users`. `clock` gives seconds that only pass."""
+
+    def __init__(self, users: str, clock: Callable[[], float]) -> None:
+        self.throttle = Throttle(clock)
+        self._users = Users(users)
+
+    def who(self, request: Request) -> str | Response:
+        """Who may change something by this request, or why it may not."""
+        asker = self.asker(request)
+        if isinstance(asker, Response):
+            return asker
+        return asker.name if asker.may_write else lacks_write(asker)
+
+    def asker(self, request: Request) -> Asker | Response:
+        """Whose request this is, or why nobody is to know."""
+        if request.peer.startswith("uid:"):
+            uid = int(request.peer.removeprefix("uid:"))
+            if uid == 0:
+                return Asker("root")
+            mine = uid == os.geteuid()
+            return (
+                Asker(f"user {uid}") if mine else Response.error(403, "only root may do this here")
+            )
+        if "origin" in request.headers:  # credentials a browser adds by itself prove nothing
+            return Response.error(403, "not from a web page")
+        if not request.secure:
+            return Response.error(403, "only over TLS, or at the admin socket")
+        if wait := self.throttle.wait(request.peer):
+            said = Response.error(429, f"too many failed logins: wait {wait:.0f} s")
+            return replace(said, headers={"Retry-After": f"{wait:.0f}"})
+        given = request.headers.get("authorization")
+        user = self._users.check(given) if given is not None else None
+        if user is None:
+            if given is not None:
+                self.throttle.failed(request.peer)
+                log.warning("login-failed peer=%s", request.peer)
+            why = "a name and a password are needed" if given is None else _WRONG
+            said = Response.error(401, why)
+            return replace(said, headers={"WWW-Authenticate": f'Basic realm="{REALM}"'})
+        return Asker(user.name, user.may_read, user.may_write, user.owners)
+
+
+def lacks_write(asker: Asker) -> Response:
+    """To a user who may look and no more."""
+    return Response.error(403, f"user {asker.name} lacks the option write")

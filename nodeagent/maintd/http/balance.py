@@ -1,0 +1,57 @@
+"""What balancing thinks of the groups, as JSON. Pure."""
+
+from typing import Any
+
+from nodeagent.maintd.http.status import View
+from nodeagent.maintd.planning.tag_settings import nearer, with_tags
+from nodeagent.model.balance import Agenda, Shift, Spot
+from nodeagent.model.ledger import Policy
+from nodeagent.model.snapshot import Group
+
+Json = dict[str, Any]
+
+
+def balances(view: View, policy: Policy) -> list[Json]:
+    """Every group: whether it is balanced, what the search has found, what ends or holds it."""
+    snapshot = view.observed.snapshot
+    policy = with_tags(policy, snapshot)
+    groups = sorted(snapshot.groups.values(), key=lambda group: group.name)
+    return [_balance(view, group, nearer(policy, group)) for group in groups]
+
+
+def _balance(view: View, group: Group, policy: Policy) -> Json:
+    ledger, advice = view.ledger, view.observed.advice.get(group.uuid)
+    halt = next((h for h in ledger.halts if h.group == group.uuid), None)
+    since = next((one.since for one in ledger.lopsided if one.group == group.uuid), None)
+    agenda = next((a for a in ledger.agenda if a.group == group.uuid), None)
+    about = f"group {group.name} is not balanced: "
+    held = [h.reason.removeprefix(about) for h in view.held if h.reason.startswith(about)]
+    return {
+        "group": group.name,
+        "uuid": group.uuid,
+        "on": policy.balance,
+        "threshold": policy.balance_threshold,
+        "at": None if advice is None else advice.at / 1000,
+        "score": None if advice is None or advice.why else advice.score,
+        "final": None if advice is None or advice.why else advice.final,
+        "moves": [] if advice is None else [_shift(shift) for shift in advice.shifts],
+        "since": None if since is None else since / 1000,
+        "doubt": (advice.doubt or None) if advice else None,
+        "under-way": sum(intent.group == group.uuid for intent in ledger.intents),
+        "asked": None if agenda is None else _agenda(agenda),
+        "halted": None if halt is None else {"job": halt.job, "why": halt.why, "tag": halt.tag},
+        "held": held,
+    }
+
+
+def _agenda(agenda: Agenda) -> Json:
+    left = [_shift(shift) for shift in agenda.shifts] if agenda.listed else None
+    return {"who": agenda.who, "at": agenda.at / 1000, "left": left}
+
+
+def _shift(shift: Shift) -> Json:
+    return {"instance": shift.instance, "from": _spot(shift.at), "to": _spot(shift.to)}
+
+
+def _spot(spot: Spot) -> list[str]:
+    return [spot.primary] if spot.secondary is None else [spot.primary, spot.secondary]

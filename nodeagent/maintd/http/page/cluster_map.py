@@ -1,0 +1,363 @@
+"""The cluster as a picture: where each node stands, what colour it has, what moves where. Pure.
+
+Few nodes are cards with names; many are small squares; of very many only those that are not
+well are drawn, and the others counted.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import ceil, hypot, inf
+
+from nodeagent.maintd.http.status import Json, View
+from nodeagent.maintd.planning.resources import target_of
+from nodeagent.model.action import MoveSecondary, move_of
+
+WIDTH = 1000.0
+BIG = 40  # nodes drawn as cards
+_SQUARES = 300  # nodes drawn as squares with marks
+MOST = 1000  # nodes drawn at all
+_CLIP = 15  # characters of a name on a card
+
+STATES = {
+    "well": "well",
+    "sick": "sick",
+    "failed": "repair failed",
+    "ready": "emptied or repaired, to be acknowledged",
+    "silent": "silent",
+    "distrusted": "distrusted",
+    "doubt": "in doubt",
+    "out": "offline",
+}
+MARKS = {"sick": "!", "failed": "✕", "ready": "✓", "silent": "?", "distrusted": "≠", "doubt": "~"}
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How large things are, in the picture's own units.
+
+    `gap` is at least between two nodes, `head` the room above them for the group's name, `foot`
+    that below, `bow` how far the longest arrow leaves its row.
+    """
+
+    width: float
+    height: float
+    gap: float
+    pad: float
+    head: float
+    foot: float
+    bow: float
+
+
+CARDS = Shape(124, 62, 40, 16, 60, 38, 50)
+CALM = Shape(124, 62, 16, 16, 36, 16, 50)
+SQUARES = Shape(26, 26, 10, 14, 34, 14, 0)
+DOTS = Shape(16, 16, 5, 12, 30, 12, 0)
+_APART = 14.0  # between groups
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """One node: its upper left corner, what it is, and what there is to say of it."""
+
+    name: str
+    label: str
+    x: float
+    y: float
+    state: str
+    service: str
+    mark: str
+    master: bool
+    paused: bool
+    load: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """One group. `left_out` counts its nodes that are well and not drawn."""
+
+    name: str
+    x: float
+    y: float
+    width: float
+    height: float
+    spots: tuple[Spot, ...]
+    count: int
+    left_out: int
+
+
+@dataclass(frozen=True, slots=True)
+class Arrow:
+    """What is on its way from one node to another."""
+
+    path: str
+    kind: str
+    label: str
+    x: float
+    y: float
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """All of it; `counts` tells how many nodes are in each state, those left out too."""
+
+    width: float
+    height: float
+    shape: Shape
+    big: bool
+    boxes: tuple[Box, ...] = ()
+    arrows: tuple[Arrow, ...] = ()
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+
+def draw(view: View, rows: list[Json]) -> Picture:
+    """Draw the nodes (`rows` as the view tells them) and what the view's intents move."""
+    states = {row["name"]: state_of(row) for row in rows}
+    moves = _moves(view)
+    at_work = {name for pair in moves for name in pair[:2]}
+    few = len(rows) <= MOST
+    drawn = [r for r in rows if few or states[r["name"]] != "well" or r["name"] in at_work]
+    drawn = drawn[:MOST]
+    big = len(drawn) <= BIG
+    cards = CARDS if moves else CALM
+    shape = cards if big else SQUARES if len(drawn) <= _SQUARES else DOTS
+    groups: dict[str, list[Json]] = {row["group"]: [] for row in rows}
+    for row in drawn:
+        groups[row["group"]].append(row)
+    totals: dict[str, int] = {}
+    for row in rows:
+        totals[row["group"]] = totals.get(row["group"], 0) + 1
+    boxes, height = _lay_out(groups, totals, states, shape)
+    spots = {spot.name: spot for box in boxes for spot in box.spots}
+    counts = {s: n for s in STATES if (n := sum(1 for state in states.values() if state == s))}
+    arrows = _arcs(moves, spots) if big else _bows(moves, spots, shape)
+    return Picture(WIDTH, height, shape, big, tuple(boxes), tuple(arrows), counts)
+
+
+def state_of(row: Json) -> str:
+    """A node's one word; of several the one that most wants to be looked at."""
+    status, need = row["repair-status"], row["need"]
+    if row["look"] == "distrusted":
+        return "distrusted"
+    if status in ("failed", "completed"):
+        return "failed" if status == "failed" else "ready"
+    if row["look"] == "silent":
+        return "silent"
+    if status in ("noted", "pending") or need not in (None, "Ok"):
+        return "sick"
+    if row["look"] == "not-asked":
+        return "out"
+    return "well" if need == "Ok" else "doubt"
+
+
+def _lay_out(
+    groups: Mapping[str, list[Json]],
+    totals: Mapping[str, int],
+    states: Mapping[str, str],
+    shape: Shape,
+) -> tuple[list[Box], float]:
+    """The groups in equal boxes, as many beside one another as make the picture lowest.
+
+    Of cards first as few lines in a box as can be: arrows have their room between them.
+    """
+    sizes = [len(rows) for rows in groups.values()]
+    abreast = min(range(1, len(groups) + 1), key=lambda k: _cost(sizes, k, shape), default=1)
+    columns = _columns(abreast, shape)
+    width = (WIDTH - (abreast - 1) * _APART) / abreast
+    if len(groups) == 1:
+        width = max(_inner(min(columns, sizes[0]), shape) + 2 * shape.pad, 300)
+        columns = min(columns, sizes[0])
+    gap = (width - 2 * shape.pad - columns * shape.width) / max(1, columns - 1)
+    gap = shape.gap if len(groups) == 1 else min(gap, 2.5 * shape.gap)
+    boxes: list[Box] = []
+    y = 0.0
+    named = list(groups.items())
+    for first in range(0, len(named), abreast):
+        line = named[first : first + abreast]
+        height = max(_box_height(len(rows), columns, shape) for _, rows in line)
+        for place, (name, rows) in enumerate(line):
+            x = place * (width + _APART)
+            spots = tuple(
+                _spot(
+                    row,
+                    states[row["name"]],
+                    x + shape.pad + n % columns * (shape.width + gap),
+                    y + shape.head + n // columns * (shape.height + shape.gap),
+                )
+                for n, row in enumerate(rows)
+            )
+            left_out = totals[name] - len(rows)
+            boxes.append(Box(name, x, y, width, height, spots, totals[name], left_out))
+        y += height + _APART
+    return boxes, max(0.0, y - _APART)
+
+
+def _columns(abreast: int, shape: Shape) -> int:
+    """How many nodes stand beside one another in one of so many boxes."""
+    width = (WIDTH - (abreast - 1) * _APART) / abreast - 2 * shape.pad
+    return max(1, int((width + shape.gap) // (shape.width + shape.gap)))
+
+
+def _inner(columns: int, shape: Shape) -> float:
+    return columns * (shape.width + shape.gap) - shape.gap
+
+
+def _box_height(count: int, columns: int, shape: Shape) -> float:
+    lines = ceil(count / columns)
+    nodes = lines * (shape.height + shape.gap) - shape.gap if lines else 0.0
+    return shape.head + nodes + shape.foot
+
+
+def _cost(sizes: Sequence[int], abreast: int, shape: Shape) -> tuple[float, float]:
+    """The lines of the fullest box, of cards, and how high the picture is; to be small."""
+    if (WIDTH - (abreast - 1) * _APART) / abreast < max(150, shape.width + 2 * shape.pad):
+        return inf, inf
+    columns = _columns(abreast, shape)
+    heights = [_box_height(size, columns, shape) for size in sizes]
+    lines = (heights[first : first + abreast] for first in range(0, len(heights), abreast))
+    most = max(ceil(size / columns) for size in sizes) if shape.bow else 0
+    return most, sum(max(line) + _APART for line in lines)
+
+
+def _spot(row: Json, state: str, x: float, y: float) -> Spot:
+    name = str(row["name"])
+    short = name.partition(".")[0] or name
+    return Spot(
+        name,
+        short if len(short) <= _CLIP else short[: _CLIP - 1] + "…",
+        x,
+        y,
+        state,
+        row["state"],
+        MARKS.get(state, ""),
+        row["master"],
+        row["paused"] is not None,
+        f"{row['instances']} run, {row['mirrors']} mirrored",
+        "\n".join(_words(row, state)),
+    )
+
+
+def _words(row: Json, state: str) -> Iterable[str]:
+    service = "" if row["state"] == "online" or state == "out" else f", {row['state']}"
+    master = " (master)" if row["master"] else ""
+    yield f"{row['name']}{master}: {STATES[state]}{service}"
+    if row["need"] not in (None, "Ok"):
+        yield f"says {row['need']}"
+    yield f"{row['instances']} instances run, {row['mirrors']} are mirrored to it"
+    for words in (row["look-why"] or row["doubt"], row["paused"]):
+        if words:
+            yield words
+    yield from (claim["action"] for claim in row["claims"][:10])
+
+
+# From, to, kind.
+Move = tuple[str, str, str]
+
+
+def _moves(view: View) -> dict[Move, list[str]]:
+    """What is under way, the instances by where from, where to and how."""
+    found: dict[Move, list[str]] = {}
+    for intent in view.ledger.intents:
+        action = move_of(intent.action)
+        target = target_of(intent.action, view.observed.snapshot)
+        if action is None or target is None or target == intent.node:
+            continue
+        kind = "mirror" if isinstance(action, MoveSecondary) else "move"
+        found.setdefault((action.node, target, kind), []).append(action.instance)
+    return found
+
+
+def _arcs(moves: Mapping[Move, list[str]], spots: Mapping[str, Spot]) -> Iterable[Arrow]:
+    """Between cards: through the room above or below their rows, side by side on each edge."""
+    shape = CARDS
+    known = [move for move in sorted(moves) if move[0] in spots and move[1] in spots]
+    edges: dict[tuple[str, bool], list[tuple[bool, float, Move, str]]] = {}
+    for move in known:
+        one, other = spots[move[0]], spots[move[1]]
+        above, below = _sides(one, other, move[2])
+        # In one row the shorter of two arrows lies within the longer one, so that none cross.
+        nested = -1 if one.y == other.y else 1
+        edges.setdefault((one.name, above), []).append(
+            (other.x > one.x, nested * other.x, move, "from")
+        )
+        edges.setdefault((other.name, below), []).append(
+            (one.x > other.x, nested * one.x, move, "to")
+        )
+    place: dict[tuple[Move, str], float] = {}
+    for (name, _), ends in edges.items():
+        for n, (*_, move, end) in enumerate(sorted(ends), 1):
+            place[move, end] = spots[name].x + shape.width * n / (len(ends) + 1)
+    for move in known:
+        one, other = spots[move[0]], spots[move[1]]
+        leaves_above, comes_above = _sides(one, other, move[2])
+        ax, bx = place[move, "from"], place[move, "to"]
+        ay = one.y - 2 if leaves_above else one.y + shape.height + 2
+        by = other.y - 4 if comes_above else other.y + shape.height + 4
+        far = abs(bx - ax) / WIDTH
+        bow = shape.bow * (0.35 + far) if one.y == other.y else max(22, abs(by - ay) / 2)
+        acy = ay - bow if leaves_above else ay + bow
+        bcy = by - bow if comes_above else by + bow
+        path = f"M{ax:.1f} {ay:.1f}C{ax:.1f} {acy:.1f} {bx:.1f} {bcy:.1f} {bx:.1f} {by:.1f}"
+        x, y = _at(0.7, ax, ax, bx, bx), _at(0.7, ay, acy, bcy, by)
+        count = str(len(moves[move])) if len(moves[move]) > 1 else ""
+        yield Arrow(path, move[2], count, round(x, 1), round(y, 1), _told(move, moves[move]))
+
+
+def _at(t: float, a: float, b: float, c: float, d: float) -> float:
+    """A Bézier curve's coordinate."""
+    u = 1 - t
+    return u * u * u * a + 3 * u * u * t * b + 3 * u * t * t * c + t * t * t * d
+
+
+def _sides(one: Spot, other: Spot, kind: str) -> tuple[bool, bool]:
+    """Whether an arrow leaves at the upper edge, and whether it comes to the upper edge."""
+    if one.y == other.y:
+        above = kind == "move"
+        return above, above
+    return one.y > other.y, one.y < other.y
+
+
+def _told(move: Move, instances: list[str]) -> str:
+    verb = "instance" if move[2] == "move" else "mirror"
+    plural = "" if len(instances) == 1 else "s"
+    names = ", ".join(instances[:20]) + ("…" if len(instances) > 20 else "")
+    return f"{len(instances)} {verb}{plural} from {move[0]} to {move[1]}: {names}"
+
+
+def _bows(
+    moves: Mapping[Move, list[str]], spots: Mapping[str, Spot], shape: Shape
+) -> Iterable[Arrow]:
+    """Between squares, which hold no text that could be covered."""
+    for move, instances in sorted(moves.items()):
+        one, other = spots.get(move[0]), spots.get(move[1])
+        if one is None or other is None:
+            continue
+        side = 1 if move[2] == "move" else -1
+        yield Arrow(_bow(one, other, shape, side), move[2], "", 0, 0, _told(move, instances))
+
+
+def _bow(one: Spot, other: Spot, shape: Shape, side: int) -> str:
+    """From one square's edge to another's."""
+    ax, ay = one.x + shape.width / 2, one.y + shape.height / 2
+    bx, by = other.x + shape.width / 2, other.y + shape.height / 2
+    dx, dy = bx - ax, by - ay
+    distance = hypot(dx, dy) or 1.0
+    bend = side * min(0.25 * distance, 60)
+    cx, cy = (ax + bx) / 2 - dy / distance * bend, (ay + by) / 2 + dx / distance * bend
+    sx, sy = _edge(ax, ay, cx, cy, shape, 1)
+    ex, ey = _edge(bx, by, cx, cy, shape, 3)
+    return f"M{sx:.1f} {sy:.1f}Q{cx:.1f} {cy:.1f} {ex:.1f} {ey:.1f}"
+
+
+def _edge(
+    x: float, y: float, towards_x: float, towards_y: float, shape: Shape, away: float
+) -> tuple[float, float]:
+    """Where a line from a square's middle leaves it, and a little further."""
+    dx, dy = towards_x - x, towards_y - y
+    length = hypot(dx, dy) or 1.0
+    across = min(
+        shape.width / 2 / abs(dx) if dx else inf, shape.height / 2 / abs(dy) if dy else inf
+    )
+    part = min(1.0, across + away / length)
+    return x + dx * part, y + dy * part

@@ -1,0 +1,130 @@
+"""What the status page says of windows, of the repair queue and of balancing. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from nodeagent.maintd.http.calendar import calendar
+from nodeagent.maintd.http.page.weeks import KINDS, WEEKS, kind_of, machine_name, stages, weeks
+from nodeagent.maintd.http.status import View
+from nodeagent.maintd.queue.entries import entry_json
+from nodeagent.model.queue import Entry
+
+Json = dict[str, Any]
+_MOST_WINDOWS = 20
+_MOST_MACHINES = 12  # of one window
+_MOST_ENTRIES = 30
+_MOST_MOVES = 50
+_TIMES = 7 * WEEKS + 2  # of a series: one a day, and what is under way
+_STEPS = {"waiting": "waits", "draining": "is being emptied", "watching": "is watched"}
+
+
+def windows(view: View, rows: Iterable[Json]) -> Json | None:
+    """The four weeks, the windows one by one, the series; None where nothing is planned.
+
+    `rows` are the nodes, as the view tells them.
+    """
+    told = calendar(view, _TIMES)
+    if not (told["windows"] or told["returning"] or told["series"]):
+        return None
+    states = {row["name"]: row["state"] for row in rows}
+    shown = sorted(told["windows"], key=lambda row: (not _is_urgent(row), row["start"]))
+    return {
+        "weeks": weeks(told, view.at / 1000),
+        "kinds": KINDS,
+        "windows": [_window(row, states, view.at / 1000) for row in shown[:_MOST_WINDOWS]],
+        "more": max(0, len(shown) - _MOST_WINDOWS),
+        "returning": [_machine(one, states, begun=True) for one in told["returning"]],
+        "series": [_series(row) for row in told["series"]],
+        "machines": sum(len(row["machines"]) for row in told["windows"]),
+        "late": sum(bool(one["overdue"]) for row in told["windows"] for one in row["machines"]),
+    }
+
+
+def _is_urgent(row: Json) -> bool:
+    return any(one["overdue"] or one["begun"] or one["mode"] == "down" for one in row["machines"])
+
+
+def _window(row: Json, states: Mapping[str, str], at: float) -> Json:
+    machines = sorted(row["machines"], key=lambda one: -one["overdue"])
+    begun = row["start"] <= at
+    kind = kind_of(row)
+    return {
+        **row,
+        "kind": kind,
+        "word": KINDS[kind],
+        "names": [machine_name(one) for one in row["machines"]][:_MOST_MACHINES],
+        "end": None if row["duration"] is None else row["start"] + row["duration"],
+        "machines": [_machine(one, states, begun=begun) for one in machines[:_MOST_MACHINES]],
+        "more": max(0, len(machines) - _MOST_MACHINES),
+    }
+
+
+def _machine(one: Json, states: Mapping[str, str], *, begun: bool) -> Json:
+    return {
+        **one,
+        "name": machine_name(one),
+        "stages": stages(one, states.get(one["node"], ""), begun=begun),
+        "asked": [_owner(offer) for offer in one["owners"] if offer["status"] != "ACCEPT"],
+    }
+
+
+def _owner(offer: Json) -> Json:
+    """What an owner has not agreed to."""
+    answer = offer["answer"] or {}
+    return {
+        "owner": offer["owner"],
+        "declines": offer["status"] == "DECLINE",
+        "age": offer["age"],
+        "reason": answer.get("reason", ""),
+        "eta": answer.get("eta"),
+        "holds": offer["holds"] is not None,
+    }
+
+
+def _series(row: Json) -> Json:
+    coming = next((one for one in row["next"] if not one["skipped"]), None)
+    late = [(machine_name(one), one["late"]) for one in row["machines"] if one["late"]]
+    return {
+        **row,
+        "names": [machine_name(one) for one in row["machines"]][:_MOST_MACHINES],
+        "coming": coming,
+        "waits": [{"name": name, **told} for name, told in late[:_MOST_MACHINES]],
+    }
+
+
+def queue(view: View) -> Json | None:
+    """The repair queue; None where there is nothing in it, nor anything to be said of it."""
+    found = view.ledger.queue
+    if not found.entries and found.enabled and found.auto_repair and not found.refusals:
+        return None
+    entries = sorted(found.entries, key=lambda entry: (entry.status.finished, -entry.index))
+    return {
+        "enabled": found.enabled,
+        "auto_repair": found.auto_repair,
+        "entries": [_entry(entry, view) for entry in entries[:_MOST_ENTRIES]],
+        "more": max(0, len(entries) - _MOST_ENTRIES),
+        "refused": [
+            {"why": one.why, "since": one.since / 1000, "machines": one.machines}
+            for one in found.refusals
+        ],
+    }
+
+
+def _entry(entry: Entry, view: View) -> Json:
+    """An entry, with what holds it this round; else what it says itself."""
+    row = entry_json(entry, view.observed.snapshot)
+    about = f"queue entry {entry.index} "
+    held = [h.reason.partition("): ")[2] for h in view.held if h.reason.startswith(about)]
+    return {
+        **row,
+        "name": row["nodename"] or row["address"],
+        "since": entry.changed_at / 1000,
+        "doing": _STEPS[row["step_status"]] if entry.processing else "",
+        "told": next(filter(None, (*held, entry.why)), ""),
+    }
+
+
+def balancing(groups: Sequence[Json]) -> list[Json]:
+    """The groups that are balanced, or that somebody has asked to be; none where nobody cares."""
+    shown = [g for g in groups if g["on"] or g["asked"] or g["halted"] or g["under-way"]]
+    return [{**g, "shown": g["moves"][:_MOST_MOVES]} for g in shown]

@@ -1,0 +1,199 @@
+"""Four weeks of maintenance, day by day in UTC, as the status page shows them. Pure."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+from nodeagent.maintd.windows.recurrence import EPOCH
+
+Json = dict[str, Any]
+WEEKS = 4
+MOST = 4  # entries of a day
+_DAY = 86_400
+_NAMES = 2  # machines in an entry
+_TOLD = 20  # in what there is to say of it
+KINDS = {
+    "planned": "of a series, no window yet",
+    "window": "planned",
+    "begun": "being emptied",
+    "down": "down",
+    "late": "overdue",
+    "skipped": "canceled",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A window or an occurrence on one day: what is written there, and all there is to say."""
+
+    kind: str
+    time: str
+    machines: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """One day; `label` says which beside others, `alone` without. `more` entries are not shown."""
+
+    iso: str
+    label: str
+    alone: str
+    is_today: bool
+    is_past: bool
+    entries: tuple[Entry, ...]
+    more: int
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """From when until when (unix seconds; None: without an end) something takes place."""
+
+    start: float
+    end: float | None
+    kind: str
+    machines: tuple[str, ...]
+    about: str
+
+
+def weeks(calendar: Json, at: float) -> list[list[Day]]:
+    """The weeks from Monday of the present one on; `at` is in unix seconds."""
+    today = int(at // _DAY) + EPOCH
+    monday = today - (today - 1) % 7
+    spans = sorted(
+        (span for span in spans_of(calendar) if span.start < (monday - EPOCH + 7 * WEEKS) * _DAY),
+        key=lambda span: (span.start, span.machines),
+    )
+    return [
+        [_day(monday + 7 * week + place, today, spans) for place in range(7)]
+        for week in range(WEEKS)
+    ]
+
+
+def spans_of(calendar: Json) -> Iterator[Span]:
+    """The windows, and the times of series that are none yet."""
+    for row in calendar["windows"]:
+        end = None if row["duration"] is None else row["start"] + row["duration"]
+        names = tuple(machine_name(one) for one in row["machines"])
+        about = f", {row['series']}" if row["series"] else ""
+        yield Span(row["start"], end, kind_of(row), names, about)
+    for row in calendar["series"]:
+        names = tuple(machine_name(one) for one in row["machines"])
+        for one in row["next"]:
+            if not one["planned"]:
+                kind = "skipped" if one["skipped"] else "planned"
+                yield Span(one["start"], one["end"], kind, names, f", {row['name']}")
+
+
+def kind_of(row: Json) -> str:
+    """How a window stands: as that of its machines which most wants to be looked at."""
+    machines = row["machines"]
+    if any(one["overdue"] for one in machines):
+        return "late"
+    if any(one["mode"] == "down" for one in machines):
+        return "down"
+    return "begun" if any(one["begun"] for one in machines) else "window"
+
+
+def machine_name(one: Json) -> str:
+    """A machine by its node's name, where it is one."""
+    return str(one["node"] or one["hostname"] or one["ip"])
+
+
+def _day(day: int, today: int, spans: Sequence[Span]) -> Day:
+    begin = (day - EPOCH) * _DAY
+    there = [span for span in spans if _is_on(span, begin)]
+    shown = tuple(_entry(span, begin) for span in there[:MOST])
+    when = date.fromordinal(day)
+    label = f"{when.day}"
+    if when.day == 1 or day in (today, today - (today - 1) % 7):
+        label += f" {_MONTHS[when.month - 1]}"
+    alone = f"{_DAYS[when.weekday()]} {when.day} {_MONTHS[when.month - 1]}"
+    more = len(there) - len(shown)
+    return Day(when.isoformat(), label, alone, day == today, day < today, shown, more)
+
+
+# As the rest of the page, whatever the locale of the daemon.
+_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+
+def _is_on(span: Span, begin: float) -> bool:
+    if span.start >= begin + _DAY:
+        return False
+    end = span.start + 1 if span.end == span.start else span.end
+    return end is None or end > begin
+
+
+def _entry(span: Span, begin: float) -> Entry:
+    names = [name.partition(".")[0] or name for name in span.machines]
+    if any(name.replace(".", "").isdecimal() for name in span.machines):
+        names = list(span.machines)  # addresses
+    shown = ", ".join(names[:_NAMES])
+    if len(names) > _NAMES:
+        shown += f" +{len(names) - _NAMES}"
+    until = "without an end" if span.end is None else f"until {_stamp(span.end)}"
+    told = ", ".join(span.machines[:_TOLD])
+    if len(span.machines) > _TOLD:
+        told += f" and {len(span.machines) - _TOLD} more"
+    title = f"{told}: {_stamp(span.start)} {until} UTC, {KINDS[span.kind]}"
+    return Entry(span.kind, _time(span, begin), shown, title + span.about)
+
+
+def _time(span: Span, begin: float) -> str:
+    """When on that day: a window may have begun before it, and go on after it."""
+    from_before = span.start < begin
+    goes_on = span.end is None or span.end > begin + _DAY
+    if from_before and goes_on:
+        return "all day"
+    if from_before:
+        assert span.end is not None
+        return f"to {_clock(span.end)}"
+    return f"from {_clock(span.start)}" if goes_on else _clock(span.start)
+
+
+def _moment(seconds: float) -> datetime:
+    return datetime.fromtimestamp(0, UTC) + timedelta(seconds=seconds)
+
+
+def _clock(seconds: float) -> str:
+    return _moment(seconds).strftime("%H:%M")
+
+
+def _stamp(seconds: float) -> str:
+    return _moment(seconds).replace(microsecond=0, tzinfo=None).isoformat(" ", "minutes")
+
+
+# What is shown below.
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A step of a machine's maintenance: `done`, `now`, `todo` or `stopped`."""
+
+    name: str
+    state: str
+
+
+def stages(one: Json, state: str, *, begun: bool) -> list[Stage]:
+    """How far a machine of a window has come; `state` is its node's, `begun` whether it has."""
+    out = state in ("drained", "offline")
+    down, empty = one["mode"] == "down", one["begun"] and not one["left"]
+    left = f" ({one['left']} to move)" if one["left"] else ""
+    rows = [
+        ("drained", "drain", one["begun"] and out),
+        ("emptied", f"empty{left}", empty),
+        ("down", "take down", down and state == "offline"),
+    ]
+    found: list[Stage] = []
+    due = one["begun"] or down
+    for done_name, doing, done in rows:
+        if done:
+            found.append(Stage(done_name, "done"))
+        elif due and all(stage.state == "done" for stage in found):
+            waits = done_name == "down" and not down and not begun
+            found.append(Stage(doing, "todo" if waits else "stopped" if one["held"] else "now"))
+        else:
+            found.append(Stage(doing, "todo"))
+    return [*found, Stage("up", "todo")]

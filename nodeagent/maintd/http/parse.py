@@ -1,0 +1,246 @@
+"""What a request to maintd may say in its query or body; all else is named and refused. Pure."""
+
+import json
+import re
+from typing import Any
+
+from nodeagent.errors import MessageError
+from nodeagent.maintd.queue.sabakan import variables
+from nodeagent.model.action import Scope
+from nodeagent.model.balance import Shift, Spot
+from nodeagent.model.constraints import wrong
+from nodeagent.model.queue import (
+    AddEntry,
+    DeleteEntries,
+    DeleteEntry,
+    ResetBackOff,
+    SetAutoRepair,
+    SetConstraint,
+    SetQueue,
+    SetVariables,
+)
+from nodeagent.model.wish import (
+    Asked,
+    Balance,
+    Pause,
+    ResetStorm,
+    Resume,
+    StopBalancing,
+    TrustLedger,
+)
+from nodeagent.protocol.canonical import printable, read
+from nodeagent.web.exchange import UUID, Request
+
+MOST_BYTES = 16 * 1024
+MOST_EVENTS = 1000
+MOST_MOVES = 2000
+MOST_BYTES_OF_MOVES = 512 * 1024
+_LONGEST = 500  # characters of a reason
+_SECONDS = re.compile(r"[0-9]{1,12}(\.[0-9]{1,6})?")
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,255}")
+_INDEX = re.compile(r"[0-9]{1,15}")
+_WHOLE = re.compile(r"[0-9]{1,6}")
+
+
+def which_events(request: Request) -> tuple[str | None, int | None, int]:
+    known, given = ("incident", "since", "limit"), request.query_names()
+    for place, name in enumerate(given):
+        if name not in known:  # whoever mistypes a filter would be told everything
+            why = f"unknown parameter {printable(name)}; there may be: {', '.join(known)}"
+            raise MessageError(why)
+        if name in given[:place]:
+            raise MessageError(f"{name} is given twice")
+    incident, since, limit = map(request.query, known)
+    if incident is not None and not UUID.fullmatch(incident):
+        raise MessageError(f"incident is {printable(incident)}; it must be a UUID")
+    if since is not None and not _SECONDS.fullmatch(since):
+        raise MessageError(f"since is {printable(since)}; it must be unix seconds")
+    if limit is not None and not (_WHOLE.fullmatch(limit) and 1 <= int(limit) <= MOST_EVENTS):
+        raise MessageError(f"limit is {printable(limit)}; it must be 1 to {MOST_EVENTS}")
+    ms = None if since is None else round(float(since) * 1000)
+    return incident, ms, 100 if limit is None else int(limit)
+
+
+_SCOPES = {"cluster": Scope.CLUSTER, "group": Scope.GROUP, "node": Scope.NODE, "incident": None}
+
+
+def body(request: Request, keys: dict[str, bool]) -> dict[str, str]:
+    """The members of a JSON object, texts all; `keys` says of each whether there must be one."""
+    return _texts(_object(request, MOST_BYTES), keys)
+
+
+def _object(request: Request, limit: int) -> dict[str, Any]:
+    document = read(request.body, limit=limit) if request.body else {}
+    if not isinstance(document, dict):
+        raise MessageError("the body must be a JSON object")
+    return document
+
+
+def _texts(document: dict[str, Any], keys: dict[str, bool]) -> dict[str, str]:
+    for key, value in document.items():
+        if key not in keys:
+            allowed = ", ".join(keys) or "none"
+            raise MessageError(f"unknown key {printable(key)}; there may be: {allowed}")
+        if not isinstance(value, str):
+            raise MessageError(f"{key} is {_shown(value)}; it must be a text")
+        if len(value) > _LONGEST or not value.isprintable():
+            raise MessageError(f"{key} must be one printable line of at most {_LONGEST} characters")
+    for key, needed in keys.items():
+        if needed and not document.get(key):
+            raise MessageError(f"{key} is missing")
+    return document
+
+
+def _shown(value: object) -> str:
+    """A JSON value as it was written, without the quotes of a text."""
+    text = json.dumps(value)
+    return text if len(text) <= 60 else f"{text[:60]}…"
+
+
+def _place(request: Request, more: dict[str, bool]) -> tuple[Scope, str, str, str]:
+    """Scope, name, incident and reason, as Pause and Resume want them."""
+    loose = dict.fromkeys(("scope", "group", "node", "incident", *more), False)
+    scope = body(request, loose).get("scope")
+    if scope is None:
+        raise MessageError("scope is missing")
+    if scope not in _SCOPES:
+        raise MessageError(f"scope is {printable(scope)}; it must be one of {', '.join(_SCOPES)}")
+    exact = {"scope": True, **({} if scope == "cluster" else {scope: True}), **more}
+    said = body(request, exact)
+    why = said.get("why", "")
+    if scope == "incident":
+        if not UUID.fullmatch(said["incident"]):
+            raise MessageError(f"incident is {printable(said['incident'])}; it must be a UUID")
+        return Scope.NODE, "", said["incident"], why
+    return Scope(_SCOPES[scope]), said.get(scope, ""), "", why
+
+
+def pause(request: Request) -> Asked:
+    scope, name, incident, why = _place(request, {"why": False})
+    return Pause(scope, name, why, incident)
+
+
+def resume(request: Request) -> Asked:
+    scope, name, incident, _ = _place(request, {})
+    return Resume(scope, name, incident)
+
+
+def reset(request: Request) -> Asked:
+    body(request, {})
+    return ResetStorm()
+
+
+def trust(request: Request) -> Asked:
+    body(request, {})
+    return TrustLedger()
+
+
+def balance(request: Request) -> Asked:
+    """A group, by name, and perhaps the moves, in their order."""
+    document = _object(request, MOST_BYTES_OF_MOVES)
+    moves = document.pop("moves", [])
+    if not isinstance(moves, list) or len(moves) > MOST_MOVES:
+        raise MessageError(f"moves must be a list of at most {MOST_MOVES}")
+    said = _texts(document, {"group": True})
+    return Balance(said["group"], tuple(_shift(n, move) for n, move in enumerate(moves, 1)))
+
+
+def stop_balancing(request: Request) -> Asked:
+    """A group, by name."""
+    return StopBalancing(body(request, {"group": True})["group"])
+
+
+def add_entry(request: Request) -> Asked:
+    """A machine to be repaired."""
+    needed = dict.fromkeys(("operation", "machine_type", "address"), True)
+    return AddEntry(**body(request, {**needed, "serial": False}))
+
+
+def delete_entries(request: Request) -> Asked:
+    """One entry by its index, or all that are finished, or all that are not."""
+    said = body(request, {"index": False, "which": False})
+    index, which = said.get("index"), said.get("which")
+    if (index is None) == (which is None):
+        raise MessageError("index or which must be given, and one of them alone")
+    if index is not None:
+        if not _INDEX.fullmatch(index):
+            why = "it must be a whole number of 15 digits at most"
+            raise MessageError(f"index is {printable(index)}; {why}")
+        return DeleteEntry(int(index))
+    if which not in ("finished", "unfinished"):
+        raise MessageError(f"which is {printable(str(which))}; it must be finished or unfinished")
+    return DeleteEntries(which == "finished")
+
+
+def enable_queue(request: Request) -> Asked:
+    body(request, {})
+    return SetQueue(enabled=True)
+
+
+def disable_queue(request: Request) -> Asked:
+    body(request, {})
+    return SetQueue(enabled=False)
+
+
+def reset_back_off(request: Request) -> Asked:
+    body(request, {})
+    return ResetBackOff()
+
+
+def enable_auto_repair(request: Request) -> Asked:
+    body(request, {})
+    return SetAutoRepair(enabled=True)
+
+
+def disable_auto_repair(request: Request) -> Asked:
+    body(request, {})
+    return SetAutoRepair(enabled=False)
+
+
+def set_variables(request: Request) -> Asked:
+    """The whole body, to the byte."""
+    try:
+        text = request.body.decode()
+    except UnicodeDecodeError as error:
+        raise MessageError(f"the variables: not UTF-8 at byte {error.start}") from None
+    try:
+        variables(text)
+    except MessageError as error:
+        raise MessageError(f"the variables: {error}") from None
+    return SetVariables(text)
+
+
+def set_constraint(request: Request) -> Asked:
+    """A constraint by its name, and its value in digits."""
+    said = body(request, {"name": True, "value": True})
+    name, value = said["name"], said["value"]
+    if not _INDEX.fullmatch(value):
+        why = "it must be a whole number, and not negative, of 15 digits at most"
+        raise MessageError(f"{printable(name)[1:-1]} is {printable(value)}; {why}")
+    if why := wrong(name, int(value)):
+        raise MessageError(why)
+    return SetConstraint(name, int(value))
+
+
+def _shift(number: int, move: object) -> Shift:
+    match move:
+        case {"instance": str(instance), "from": [*at], "to": [*to], **others} if not others:
+            return Shift(_name(number, instance), _spot(number, at), _spot(number, to))
+    raise MessageError(f"move {number} must have an instance, and from and to, its nodes; no more")
+
+
+def _spot(number: int, names: list[object]) -> Spot:
+    match names:
+        case [str(primary)]:
+            return Spot(_name(number, primary))
+        case [str(primary), str(secondary)]:
+            return Spot(_name(number, primary), _name(number, secondary))
+    raise MessageError(
+        f"move {number}: from and to are lists of one or two nodes, the primary first"
+    )
+
+
+def _name(number: int, text: str) -> str:
+    if not _NAME.fullmatch(text):
+        raise MessageError(f"move {number}: {printable(text[:80])} is no name of Ganeti's")
+    return text

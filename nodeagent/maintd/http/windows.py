@@ -1,0 +1,175 @@
+"""Mesos' endpoints for maintenance, each also under `/1/`: same JSON, same codes, same order.
+
+But for 307: nobody serves them who is not the master.
+401 before all else, then 405, then what is wrong with the request, then 403 where it could be done
+but not by this user. On top, an `ETag` on the schedule, and 412 where `If-Match` names another.
+Where an occurrence of a weekly series goes, `Maintenance-Series` says that the series does not.
+Unlike the rest of what is told they want credentials, as Mesos' do; who may not even read is
+told of no machine.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from nodeagent.errors import MessageError
+from nodeagent.maintd.http.access import lacks_write
+from nodeagent.maintd.windows import mesos
+from nodeagent.maintd.windows import recurrence as weekly
+from nodeagent.maintd.windows import schedule as windows
+from nodeagent.model.series import Series
+from nodeagent.model.window import Schedule
+from nodeagent.model.wish import BringUp, SetSchedule, TakeDown
+from nodeagent.web.exchange import Answer, Request, Response, Route
+
+if TYPE_CHECKING:
+    from nodeagent.maintd.api import Api
+    from nodeagent.maintd.http.status import View
+
+_ETAG = re.compile(r'\s*"([\x21\x23-\x7e]*)"\s*(?:,|$)')
+_Asked: TypeAlias = SetSchedule | TakeDown | BringUp
+
+
+class Maintenance:
+    """Answers for one Api."""
+
+    def __init__(self, api: "Api") -> None:
+        self._api = api
+        schedule, status = ("maintenance", "schedule"), ("maintenance", "status")
+        rows: list[tuple[str, tuple[str, ...], Callable[[Request], Answer]]] = [
+            ("GET", schedule, self._schedule),
+            ("POST", schedule, self._change(_set_schedule)),
+            ("GET", status, self._status),
+            ("POST", ("machine", "down"), self._change(_take_down)),
+            ("POST", ("machine", "up"), self._change(_bring_up)),
+        ]
+        self.routes = tuple(
+            Route(method, (*before, *path), handler, slash=True, before=self._unknown)
+            for method, path, handler in rows
+            for before in ((), ("1",))
+        )
+
+    def _unknown(self, request: Request) -> Response | None:
+        asker = self._api.access.asker(request)
+        return asker if isinstance(asker, Response) else None
+
+    def _schedule(self, request: Request) -> Response:
+        return self._tell(request, lambda view: mesos.schedule_json(view.ledger.schedule), Schedule)
+
+    def _status(self, request: Request) -> Response:
+        def words(view: "View") -> Any:
+            return mesos.status_json(view.ledger.scheduled, view.ledger.offers)
+
+        return self._tell(request, words, None)
+
+    def _tell(
+        self, request: Request, words: "Callable[[View], Any]", tagged: type[Schedule] | None
+    ) -> Response:
+        asker, view = self._api.access.asker(request), self._api.view
+        if isinstance(asker, Response):
+            return asker
+        if view is None:
+            return Response.error(503, self._api.no_round())
+        if not asker.may_read:
+            return Response.json({})
+        answer = Response.json(words(view))
+        return replace(answer, headers=_etag(view.ledger.schedule)) if tagged else answer
+
+    def _change(self, read: Callable[[Request], _Asked]) -> Callable[[Request], Answer]:
+        async def answer(request: Request) -> Response:
+            asker = self._api.access.asker(request)
+            if isinstance(asker, Response):
+                return asker
+            try:
+                asked = read(request)
+            except MessageError as error:
+                return Response.error(400, str(error))
+            if not asker.may_write:
+                why = self._would_be_refused(asked)
+                return Response.error(400, why) if why else lacks_write(asker)
+            before = self._api.view
+            said = await self._api.put(asked, asker.name)
+            if said.status == 409:
+                return replace(said, status=412 if self._is_stale(asked) else 400)
+            if said.status != 200:
+                return said
+            view = self._api.view
+            headers = {} if view is None else _etag(view.ledger.schedule)
+            if view is not None and before is not None:
+                headers |= _still_planned(before, view)
+            return replace(Response.text(""), headers=headers)
+
+        return answer
+
+    def _would_be_refused(self, asked: _Asked) -> str:
+        """Mesos looks at the machines of a list in turn, and asks of each first who may."""
+        view = self._api.view
+        if view is None:
+            return self._api.no_round()
+        if not isinstance(asked, SetSchedule):
+            if why := windows.wrong_machines(asked.machines):
+                return why
+            asked = replace(asked, machines=asked.machines[:1])
+        after = windows.changed(view.ledger, asked, view.observed.snapshot, view.at)
+        return after if isinstance(after, str) else ""
+
+    def _is_stale(self, asked: _Asked) -> bool:
+        view = self._api.view
+        now = "" if view is None else windows.version(view.ledger.schedule)
+        return bool(asked.versions) and now not in asked.versions
+
+
+def _etag(schedule: Schedule) -> dict[str, str]:
+    return {"ETag": f'"{windows.version(schedule)}"'}
+
+
+def _still_planned(before: "View", view: "View") -> dict[str, str]:
+    """Which series go on, of those an occurrence was canceled or ended of."""
+    told: list[str] = []
+    now = view.at // 1000
+    for old in before.ledger.series:
+        one = next((new for new in view.ledger.series if new.uid == old.uid), None)
+        if one is None or not _left(old, one):
+            continue
+        zone = view.observed.zones.get(one.rule.zone)
+        coming = next(weekly.coming(one.rule, zone, now), None) if zone else None
+        then = f", next on {weekly.day_text(coming[0])}" if coming else ""
+        told.append(f"{one.name} goes on{then}")
+    return {"Maintenance-Series": "; ".join(told)} if told else {}
+
+
+def _left(old: Series, new: Series) -> bool:
+    was = {(member.machine, member.day) for member in old.members if member.placed}
+    return bool(was - {(member.machine, member.day) for member in new.members if member.placed})
+
+
+def _versions(request: Request) -> tuple[str, ...]:
+    """The versions that `If-Match` names (RFC 9110); none if any will do."""
+    text = request.headers.get("if-match", "*").strip()
+    if text == "*":
+        return ()
+    found, at = [], 0
+    while at < len(text):
+        match = _ETAG.match(text, at)
+        if match is None:
+            raise MessageError("If-Match must be *, or entity tags as the ETag was given")
+        found.append(match[1])
+        at = match.end()
+    return tuple(found) or ("",)
+
+
+def _set_schedule(request: Request) -> _Asked:
+    """Only under `/1/` what owners have to say is read: elsewhere it is a member Mesos ignores."""
+    schedule = mesos.read_schedule(request.body)
+    ours = request.segments[0] == "1"
+    consents = mesos.read_consents(request.body) if ours else ()
+    return SetSchedule(schedule, _versions(request), consents)
+
+
+def _take_down(request: Request) -> _Asked:
+    return TakeDown(mesos.read_machines(request.body), _versions(request))
+
+
+def _bring_up(request: Request) -> _Asked:
+    return BringUp(mesos.read_machines(request.body), _versions(request))

@@ -1,0 +1,370 @@
+"""What becomes of incidents when the world is looked at. Pure."""
+
+from dataclasses import replace
+
+from nodeagent.maintd.planning.effects import is_of_nothing, is_seen
+from nodeagent.model.action import (
+    Drain,
+    Retag,
+    RunCommand,
+    Scope,
+    describe,
+)
+from nodeagent.model.diagnosis import Diagnosis, Need
+from nodeagent.model.incident import UNKNOWN, Event, Incident, Status, incident_id, is_same
+from nodeagent.model.ledger import HOLD_TAG, SHOWS, Hold, Intent, Ledger, Outcome, Policy, Result
+from nodeagent.model.snapshot import Node, Observed
+
+TAG_SHOWS = 60_000  # ms within which a tag that was set is in every answer of the cluster
+TRIES = 5  # times in a row that something may be refused or postponed
+TAGS_BACK_OFF = 300_000  # ms before tags that serve no incident are set again after a refusal
+BACK_OFF = 60_000  # ms before what was refused or postponed is tried again
+
+
+def rewind(ledger: Ledger, now: int) -> Ledger:
+    """Where the clock was put back, nothing remembered lies in the future: no wait gets longer."""
+    incidents = tuple(
+        replace(
+            i,
+            noted_at=min(i.noted_at, now),
+            seen_at=min(i.seen_at, now),
+            missed_at=min(i.missed_at, now),
+            changed_at=min(i.changed_at, now),
+            not_before=min(i.not_before, now + BACK_OFF),
+        )
+        for i in ledger.incidents
+    )
+    begun = tuple(replace(b, at=min(b.at, now)) for b in ledger.begun)
+    intents = tuple(
+        replace(i, promised=min(i.promised, now), ended=min(i.ended, now)) for i in ledger.intents
+    )
+    return replace(
+        ledger,
+        incidents=incidents,
+        begun=begun,
+        intents=intents,
+        calm=min(ledger.calm, now),
+        tags_after=min(ledger.tags_after, now + TAGS_BACK_OFF),
+        repairs_after=min(ledger.repairs_after, now + BACK_OFF),
+        ran=tuple(replace(r, at=min(r.at, now), ended=min(r.ended, now)) for r in ledger.ran),
+        shifted=tuple(
+            replace(s, at=min(s.at, now), ended=min(s.ended, now)) for s in ledger.shifted
+        ),
+        lopsided=tuple(
+            replace(one, since=min(one.since, now), seen=min(one.seen, now))
+            for one in ledger.lopsided
+        ),
+        balance_after=min(ledger.balance_after, now + BACK_OFF),
+    )
+
+
+def back_off(ledger: Ledger, observed: Observed, now: int) -> Ledger:
+    """What serves no incident and was refused is not tried again at once, for ever."""
+    for intent in ledger.intents:
+        result = observed.results.get(intent.id)
+        refused = result is not None and result.outcome in (Outcome.ERROR, Outcome.LATER)
+        serves = intent.incident or intent.repair or intent.group or intent.entry or intent.window
+        serves_none = not serves
+        if serves_none and (refused or intent.id in observed.absent):
+            return replace(ledger, tags_after=now + TAGS_BACK_OFF)
+    return ledger
+
+
+def settle(ledger: Ledger, observed: Observed, now: int) -> Ledger:
+    """Fold the jobs that have ended into their incidents; their intents are kept promises.
+
+    A lost job counts as done if its effect is seen; else its intent stays, and holds its node.
+    One that has succeeded is waited for until its effect shows: Ganeti's answers may be some
+    seconds old, and what does not show would be done a second time.
+    """
+    if not (ledger.incidents or ledger.intents):
+        return ledger
+    intents = tuple(first_ended(intent, observed, now) for intent in ledger.intents)
+    ledger = replace(ledger, intents=intents)
+    ended = {
+        i.id: r
+        for i in ledger.intents
+        if not i.group and (r := how_ended(i, observed, now)) is not None
+    }
+    incidents = {incident.id: incident for incident in ledger.incidents}
+    for intent in ledger.intents:
+        incident = incidents.get(intent.incident)
+        if incident is None:
+            continue
+        if intent.job is not None and intent.job not in incident.jobs:
+            incident = replace(incident, jobs=(*incident.jobs, intent.job))
+        if intent.id in ended:
+            incident = _after_job(incident, intent, ended[intent.id], now)
+        elif intent.id in observed.absent:
+            incident = _not_submitted(incident, intent, observed.absent[intent.id], now)
+        incidents[incident.id] = incident
+    gone = ended.keys() | observed.absent.keys()
+    # Whoever waits for a job that did not succeed will never be submitted. Whoever waits for one
+    # that did may have been, and its answer lost.
+    failed = {i for i, result in ended.items() if result.outcome is not Outcome.SUCCESS}
+    void = failed | observed.absent.keys()
+    return replace(
+        ledger,
+        incidents=tuple(incidents.values()),
+        intents=tuple(
+            i
+            for i in ledger.intents
+            if i.id not in gone and not (i.job is None and i.after in void)
+        ),
+    )
+
+
+def first_ended(intent: Intent, observed: Observed, now: int) -> Intent:
+    """The intent once its job is known to have succeeded, for the first time now or before."""
+    result = observed.results.get(intent.id)
+    done = result is not None and result.outcome is Outcome.SUCCESS
+    return replace(intent, ended=now) if done and not intent.ended else intent
+
+
+def how_ended(intent: Intent, observed: Observed, now: int) -> Result | None:
+    """How an intent's job has ended, by its effect too; None while it has not, or nobody knows."""
+    result = observed.results.get(intent.id)
+    if result is None or result.outcome is Outcome.RUNNING:
+        return None
+    if isinstance(intent.action, RunCommand):
+        return result if result.outcome is not Outcome.LOST else None
+    shows = is_seen(intent.action, observed.snapshot)
+    match result.outcome:
+        case Outcome.LOST:
+            return Result(Outcome.SUCCESS) if shows else None
+        case Outcome.SUCCESS if not shows and now - intent.ended < shows_within(intent):
+            return None
+        case Outcome.ERROR if is_of_nothing(intent.action, observed.snapshot):
+            return Result(Outcome.SUCCESS)
+        case _:
+            return result
+
+
+def shows_within(intent: Intent) -> int:
+    """The ms within which what its job has done is in every answer of the cluster."""
+    return TAG_SHOWS if isinstance(intent.action, Retag) else SHOWS
+
+
+def _after_job(incident: Incident, intent: Intent, result: Result, now: int) -> Incident:
+    match result.outcome:
+        case Outcome.LATER if incident.status.active:
+            # The only thing that makes another order of it: an order that may still be on its
+            # way is repeated under its own id, so that its agent runs it once.
+            incident = replace(incident, attempt=incident.attempt + 1)
+            return _put_off(incident, f"{describe(intent.action)}: {result.why}", now)
+        case Outcome.ERROR if incident.status.active:
+            what = f"job {intent.job} ({describe(intent.action)}) failed: {result.why}"
+            return incident.after(Event.JOB_FAILED, now, what)
+        case Outcome.ERROR | Outcome.LATER:
+            again = isinstance(intent.action, Retag)  # the tag is all that is still to be set
+            return replace(incident, not_before=now + BACK_OFF) if again else incident
+    if incident.status.active:
+        incident = replace(incident, tries=0, why="")
+    match intent.action:
+        case Drain():
+            return replace(incident, drained=True)
+        case RunCommand():
+            return replace(incident, repaired=True)
+        case Retag(Scope.NODE, _, add) if incident.tag in add and incident.status.active:
+            return incident.after(Event.ALL_DONE, now)
+        case Retag(Scope.NODE, _, add) if incident.tag in add:
+            # It was there: if it does not show by now, somebody has removed it already.
+            return replace(incident, tag_seen=True)
+        case _:
+            return incident
+
+
+def _not_submitted(incident: Incident, intent: Intent, why: str, now: int) -> Incident:
+    """An agent that refuses an order is asked again a few times; a full job queue for ever."""
+    if not incident.status.active:
+        return replace(incident, not_before=now + BACK_OFF)
+    if isinstance(intent.action, RunCommand):
+        return _put_off(incident, why, now)
+    return replace(incident, not_before=now + BACK_OFF, why=why)
+
+
+def _put_off(incident: Incident, why: str, now: int) -> Incident:
+    """Nothing was done: try again in a while, but not for ever."""
+    tries = incident.tries + 1
+    if tries >= TRIES:
+        return incident.after(Event.JOB_FAILED, now, f"given up after {tries} tries: {why}")
+    return replace(incident, tries=tries, not_before=now + BACK_OFF, why=why)
+
+
+def forget(ledger: Ledger, observed: Observed, now: int) -> Ledger:
+    """Drop what is over: the node is gone, or the tag was removed by an administrator.
+
+    A removed ready tag forgets once the diagnosis is no longer observed, a removed failed tag
+    at once, and with it what counts against the node; a canceled incident is forgotten once no
+    longer observed. A silent node has not said that it is well.
+    """
+    working = {intent.incident for intent in ledger.intents}
+    if not (ledger.incidents or any(working)):
+        return ledger
+    nodes = by_uuid(observed)
+    kept: list[Incident] = []
+    pardoned: set[str] = set()
+    for incident in ledger.incidents:
+        node = nodes.get(incident.node)
+        if node is None:
+            continue
+        said = observed.diagnoses.get(node.name)
+        incident = _looked_at(incident, node, said, now)
+        gone = said is not None and said != incident.diagnosis
+        acknowledged = _acknowledged(incident, node, now)
+        match incident.status:
+            case Status.FAILED if acknowledged:
+                pardoned.add(incident.node)
+            case Status.COMPLETED if acknowledged and gone:
+                pass
+            case Status.CANCELED if (acknowledged or gone) and incident.id not in working:
+                pass
+            case Status.NOTED if gone:
+                pass  # it went away before anything was done
+            case _:
+                kept.append(incident)
+    known = {incident.id for incident in kept} | {""}
+    return replace(
+        ledger,
+        incidents=tuple(kept),
+        # A promise to a node that is gone binds nobody.
+        intents=tuple(i for i in ledger.intents if i.incident in known),
+        begun=tuple(b for b in ledger.begun if b.node not in pardoned),
+    )
+
+
+def _looked_at(incident: Incident, node: Node, said: Diagnosis | None, now: int) -> Incident:
+    rebuilt = incident.diagnosis == UNKNOWN
+    if rebuilt and said is not None and is_same(incident.id, incident.node, said):
+        incident = replace(incident, diagnosis=said)
+    observed = said is None or said == incident.diagnosis
+    if incident.status.active and f"maintd:canceled:{incident.id}" in node.tags:
+        incident = incident.after(Event.CANCELED, now, "canceled by its tag")
+    missed = incident.status is Status.PENDING and not observed
+    return replace(
+        incident,
+        name=node.name,
+        tag_seen=incident.tag_seen or incident.tag in node.tags,
+        seen_at=now if observed else incident.seen_at,
+        # Not by how long ago it was seen: a clock put forward would make that long.
+        missed_at=incident.missed_at or now if missed else 0,
+    )
+
+
+def _acknowledged(incident: Incident, node: Node, now: int) -> bool:
+    """Whether the tag was there and is not any more.
+
+    The cluster may answer for a moment with what was before our own tagging: a tag that
+    nobody has seen yet was not removed.
+    """
+    if incident.tag in node.tags:
+        return False
+    late = incident.status is Status.COMPLETED and now - incident.changed_at > TAG_SHOWS
+    return incident.tag_seen or late
+
+
+def absorb(ledger: Ledger, observed: Observed, now: int) -> Ledger:
+    """Turn each diagnosis that nobody has noted yet into an incident."""
+    known = {(incident.node, incident.diagnosis) for incident in ledger.incidents}
+    new: list[Incident] = []
+    for name, diagnosis in sorted(observed.diagnoses.items()):
+        node = observed.snapshot.nodes.get(name)
+        if node is None or diagnosis.need is Need.OK or (node.uuid, diagnosis) in known:
+            continue
+        identity = incident_id(node.uuid, diagnosis, now)
+        new.append(Incident(identity, node.uuid, name, diagnosis, now, seen_at=now, changed_at=now))
+    return replace(ledger, incidents=(*ledger.incidents, *new)) if new else ledger
+
+
+def withdraw(ledger: Ledger, observed: Observed, policy: Policy, now: int) -> Ledger:
+    """Give up begun incidents that are no longer observed.
+
+    At once if the node needs as much or more for another reason, whose incident goes on from
+    where this one stands; else only after a while, for a fault that comes and goes is a fault.
+    What jobs it has run to their end first.
+    """
+    if not ledger.incidents:
+        return _with_holds_passed_on(ledger, observed, now)
+    working = {intent.incident for intent in ledger.intents}
+    incidents = {incident.id: incident for incident in ledger.incidents}
+    heirs = {(i.node, i.diagnosis): i for i in ledger.incidents if i.status.active}
+    for incident in ledger.incidents:
+        said = observed.diagnoses.get(incident.name)
+        if incident.status is not Status.PENDING or said is None or said == incident.diagnosis:
+            continue
+        if incident.repaired or incident.id in working:
+            continue
+        heir = heirs.get((incident.node, said))
+        if heir is not None and said.need >= _need_of(incident):
+            why = f"superseded by {heir.id}"
+            incidents[incident.id] = incident.after(Event.CANCELED, now, why)
+            incidents[heir.id] = _inherits(incidents[heir.id], incident, now)
+        elif now - incident.missed_at >= policy.withdraw:
+            why = f"no longer observed for {policy.withdraw / 60_000:g} min"
+            canceled = incident.after(Event.CANCELED, now, why)
+            # What has left jobs behind would be taken up by them without a ledger: it is told.
+            told = replace(canceled, seen_at=now) if incident.jobs else canceled
+            incidents[incident.id] = told
+            if heir is not None and incident.drained and said.need >= Need.EVACUATE:
+                # Milder, but the same emptying: who has put the node back has done so for both.
+                incidents[heir.id] = replace(incidents[heir.id], drained=True)
+    ledger = replace(ledger, incidents=tuple(incidents.values()))
+    return _with_holds_passed_on(ledger, observed, now)
+
+
+def _with_holds_passed_on(ledger: Ledger, observed: Observed, now: int) -> Ledger:
+    """What was paused stays so under whatever name its node's fault goes on."""
+    at_work = {i.id: i for i in ledger.incidents if i.status.active}
+    heirs = {i.name: i for i in at_work.values() if observed.diagnoses.get(i.name) == i.diagnosis}
+    for hold in ledger.holds:
+        heir = heirs.get(hold.name) if hold.incident else None
+        if heir is not None and hold.incident not in at_work:
+            renewed = [renamed(h, hold.incident, heir.id) for h in ledger.holds]
+            ledger = replace(ledger, holds=tuple({(h.name, h.tag): h for h in renewed}.values()))
+    moving = {tag for i in ledger.intents if isinstance(i.action, Retag) for tag in i.action.remove}
+    for name, heir in sorted(heirs.items()):
+        tags = observed.snapshot.nodes[name].tags
+        for tag in sorted(tags - moving):
+            if not tag.startswith(HOLD_TAG) or tag.removeprefix(HOLD_TAG) in at_work:
+                continue
+            hold = Hold(Scope.NODE, name, f"the tag {tag}", now, incident=heir.id)
+            if not any(h.incident == heir.id for h in ledger.holds):
+                ledger = replace(ledger, holds=(*ledger.holds, hold))
+            add = () if hold.tag in tags else (hold.tag,)
+            if ledger.tags_after <= now:
+                ledger = ledger.promise("", name, Retag(Scope.NODE, name, add, (tag,)), now)
+    return ledger
+
+
+def renamed(hold: Hold, old: str, new: str) -> Hold:
+    """The hold, on the new incident if it was on the old one; nobody has seen that tag yet."""
+    return replace(hold, incident=new, tag_seen=False) if hold.incident == old else hold
+
+
+def _inherits(heir: Incident, old: Incident, now: int) -> Incident:
+    """An emptying goes on under its new name; after a live repair it is for admission to say."""
+    if _need_of(old) < Need.EVACUATE or heir.status is not Status.NOTED:
+        return heir
+    return replace(heir.after(Event.STARTED, now), drained=old.drained)
+
+
+def _need_of(incident: Incident) -> Need:
+    """What its node needs; where nobody knows that any more, what was done tells."""
+    rebuilt = incident.diagnosis == UNKNOWN and incident.drained
+    return Need.EVACUATE if rebuilt else incident.diagnosis.need
+
+
+def by_uuid(observed: Observed) -> dict[str, Node]:
+    """The nodes by UUID: a name may be given anew, a UUID never is."""
+    return {node.uuid: node for node in observed.snapshot.nodes.values()}
+
+
+def worst_per_node(ledger: Ledger) -> dict[str, Incident]:
+    """The active incident with the most invasive need, by node UUID; the older one of equals."""
+    worst: dict[str, Incident] = {}
+    for incident in sorted(ledger.incidents, key=lambda i: (i.noted_at, i.id)):
+        if incident.status.active:
+            other = worst.get(incident.node)
+            if other is None or _need_of(incident) > _need_of(other):
+                worst[incident.node] = incident
+    return worst

@@ -1,0 +1,140 @@
+"""Tags that were set and are gone though nobody took them off: lost as the master changed. Pure.
+
+Measured with Ganeti 3.0.2: while `gnt-cluster master-failover` runs the new master has read its
+configuration already and the old one still works. A job that ends in that moment says success,
+and what it has changed is overwritten a moment later (in three of three tries). So the tag of a
+failure, or of a pause, may vanish. To be without it counts as acknowledged, which is a person's
+word: it is not believed unless a job is found that took the tag off, or its owner away.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from nodeagent.maintd.incidents.lifecycle import TAG_SHOWS
+from nodeagent.maintd.planning.effects import tags_of
+from nodeagent.model.action import Retag, Scope
+from nodeagent.model.balance import FAILED_TAG
+from nodeagent.model.incident import Incident, Status
+from nodeagent.model.ledger import (
+    HOLD_TAG,
+    PAUSE_TAG,
+    STORM_TAG,
+    USED_TAG,
+    Hold,
+    Intent,
+    Ledger,
+    Outcome,
+    Removal,
+    Storm,
+    Trail,
+)
+from nodeagent.model.snapshot import Snapshot
+
+WITHIN = 3_600_000  # ms after a job within which its tag may be found to be lost
+_WHY = "its tag was lost as the master changed"
+_MATTER = (
+    *("maintd:repairready:", "maintd:repairfailed:", "maintd:canceled:"),
+    *(FAILED_TAG, HOLD_TAG, PAUSE_TAG, STORM_TAG, USED_TAG),
+)
+
+
+class Place(NamedTuple):
+    """Where which tag is: on a node or group by its name, or on the cluster."""
+
+    scope: Scope
+    name: str
+    tag: str
+
+
+def missing(trails: Sequence[Trail], snapshot: Snapshot, now: int) -> Mapping[Place, Trail]:
+    """Where tags of ours should be by our own jobs of the last hour, and are not, with the job.
+
+    A loss shows when the next master begins; what it makes of it is told by other jobs. Those
+    older than that prove nothing: a tag that is not there was not needed any more.
+    """
+    last: dict[Place, Trail | None] = {}
+    for trail in trails:
+        action = trail.action
+        if isinstance(action, Retag) and trail.result.outcome is Outcome.SUCCESS:
+            last |= {Place(action.scope, action.name, tag): None for tag in action.remove}
+            set_ = (tag for tag in action.add if tag.startswith(_MATTER))
+            last |= {Place(action.scope, action.name, tag): trail for tag in set_}
+    return {
+        place: trail
+        for place, trail in last.items()
+        if trail is not None
+        and now - trail.ended < WITHIN
+        and (tags := tags_of(place.scope, place.name, snapshot)) is not None
+        and place.tag not in tags
+    }
+
+
+def lost(
+    gone: Mapping[Place, Trail], removals: Sequence[Removal], snapshot: Snapshot
+) -> Mapping[Place, Trail]:
+    """Of what is missing that which no later job took off."""
+    return {
+        place: trail
+        for place, trail in gone.items()
+        if not any(int(r.job) >= int(trail.job) and _concerns(r, place, snapshot) for r in removals)
+    }
+
+
+def _concerns(removal: Removal, place: Place, snapshot: Snapshot) -> bool:
+    """As Ganeti reads names: nodes' without a domain or in capitals, groups' also as UUIDs."""
+    if removal.scope is not place.scope:
+        return False
+    group = snapshot.groups.get(removal.name)
+    ours, theirs = place.name.casefold(), (group.name if group else removal.name).casefold()
+    named = not ours or ours == theirs or ours.startswith(f"{theirs}.")
+    return named and (removal.tags is None or place.tag in removal.tags)
+
+
+def may_show_yet(trails: Iterable[Trail], now: int) -> str | None:
+    """The job that has ended so lately that not every answer of the cluster need show it."""
+    return next((trail.job for trail in trails if now - trail.ended < TAG_SHOWS), None)
+
+
+def incident(one: Incident, places: Collection[str], marks: Collection[str], now: int) -> Incident:
+    """An incident of whose tags these are lost.
+
+    A failure or cancelation is told anew. What was done as a node was called ready may be lost as
+    well: it is looked at again. What was repaired live was so, as the mark among its node's
+    `marks` tells: nothing of that is in the configuration.
+    """
+    if one.tag not in places or one.status.active:
+        return one
+    if one.status is not Status.COMPLETED:
+        return replace(one, tag_seen=False)
+    again = replace(one, status=Status.PENDING, tag_seen=False, changed_at=now, why=_WHY)
+    return replace(again, repaired=one.repaired or one.mark in marks)
+
+
+def is_waited_for(intent: Intent, places: Collection[Place]) -> bool:
+    """Whether its job was to set a tag that is lost, so that waiting for it is in vain."""
+    action = intent.action
+    return isinstance(action, Retag) and any(
+        Place(action.scope, action.name, tag) in places for tag in action.add
+    )
+
+
+def holds(ledger: Ledger, places: Collection[Place], now: int) -> tuple[Hold, ...]:
+    """The pauses, and those whose tags are lost; that these are to be set again is told by them."""
+    kept = {(h.scope, h.name, h.incident): h for h in ledger.holds}
+    active = {incident.id for incident in ledger.incidents if incident.status.active}
+    resumed = {(h.scope, h.name, h.incident) for h in ledger.resumed}
+    for scope, name, tag in sorted(places, key=lambda place: (place.tag, place.name)):
+        identity = tag.removeprefix(HOLD_TAG) if tag.startswith(HOLD_TAG) else ""
+        key = scope, name, identity
+        if (tag != PAUSE_TAG and identity not in active) or key in resumed:
+            continue
+        hold = kept.get(key) or Hold(scope, name, "somebody", now, _WHY, identity)
+        kept[key] = replace(hold, tag_seen=False)
+    return tuple(kept.values())
+
+
+def storm(places: Collection[Place], now: int) -> Storm | None:
+    """The storm brake, if its tag is lost."""
+    tripped = any(place.tag == STORM_TAG for place in places)
+    return Storm(now, f"cluster tag {STORM_TAG}: {_WHY}") if tripped else None

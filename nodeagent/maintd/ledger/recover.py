@@ -1,0 +1,388 @@
+"""What a maintd that has lost its memory, or whose memory is old, learns from Ganeti. Pure.
+
+Tags say how incidents have ended, the jobs' reason trails which ones were begun and what was
+promised; the id of an incident says when it was noted, and lets its diagnosis be known again.
+"""
+
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from uuid import UUID
+
+from nodeagent.maintd.autorepair.jobs import recalled
+from nodeagent.maintd.balancing import past_moves as shifted
+from nodeagent.maintd.incidents.lifecycle import TAG_SHOWS, renamed
+from nodeagent.maintd.ledger import lost_tags as lost
+from nodeagent.maintd.ledger import other_master as away
+from nodeagent.model.action import (
+    Action,
+    Drain,
+    Guarded,
+    Retag,
+    RunCommand,
+    Scope,
+    SetOffline,
+    describe,
+)
+from nodeagent.model.diagnosis import Need
+from nodeagent.model.incident import UNKNOWN, Event, Incident, Status, is_same, noted_when
+from nodeagent.model.ledger import (
+    HOLD_TAG,
+    STORM_TAG,
+    USED_TAG,
+    Begun,
+    Hold,
+    Intent,
+    Ledger,
+    Outcome,
+    Storm,
+    Trail,
+)
+from nodeagent.model.snapshot import Node, Snapshot
+
+_MARK = "maintd:repairing"
+_ENDED = {
+    "maintd:repairready": Status.COMPLETED,
+    "maintd:repairfailed": Status.FAILED,
+    "maintd:canceled": Status.CANCELED,
+    _MARK: Status.PENDING,
+}
+
+
+def recover(
+    ledger: Ledger,
+    trails: Sequence[Trail],
+    snapshot: Snapshot,
+    now: int,
+    marked: int = 0,
+    gone: Collection[lost.Place] = (),
+    *,
+    repairs: bool = False,
+) -> Ledger:
+    """The ledger with everything in it that Ganeti knows better.
+
+    An incident whose tag is set has ended as the tag says; one whose tag was set, and is there
+    no more, was acknowledged: if it was completed then nobody knows whether its fault was gone
+    since, and what the node says now is taken for a new one. Jobs of ours that the ledger does
+    not know are taken up: running ones as intents, failed ones as the failure they are. Of an
+    incident it does not know, and whose intents it has numbered itself, the ledger has seen the
+    end. Intents are never numbered as any that was there before. `marked` is since when (unix ms)
+    this was not the master for a while, 0 if it always was; `gone` are the tags that were lost
+    then; `repairs`, whether machines are repaired by the repair queue.
+    """
+    incidents = {incident.id: incident for incident in ledger.incidents}
+    nodes = {node.name: node for node in snapshot.nodes.values()}
+    newest_of = _newest_of(trails)
+    for trail in trails:
+        identity = _incident_of(trail.reason)
+        if identity in incidents or newest_of.get(identity, 0) > ledger.round:
+            _take_up(incidents, trail, nodes, now)
+    over = {i for i, newest in newest_of.items() if i not in incidents and newest <= ledger.round}
+    for node in nodes.values():
+        for tag in sorted(node.tags):
+            kind, _, identity = tag.rpartition(":")
+            if kind != _MARK or identity not in over:  # else it is about to be taken off
+                _take_tag(incidents, tag, node, now)
+    for node in nodes.values():
+        for tag in sorted(node.tags | {place.tag for place in gone if place.name == node.name}):
+            _take_hold(incidents, tag, node, now)
+    tags = {place.tag for place in gone}
+    for one in list(incidents.values()):
+        marks = nodes[one.name].tags if one.name in nodes else ()
+        incidents[one.id] = lost.incident(one, tags, marks, now)
+    holds = _join(incidents, ledger, newest_of)
+    _leave_what_was_superseded(incidents, ledger, newest_of, snapshot)
+    begun = _begun(ledger, incidents, trails)
+    newest = max((number for t in trails if (number := _number(t.reason)) is not None), default=0)
+    if newest > ledger.round:
+        _leave_what_was_acknowledged(incidents, nodes)
+    intents = tuple(
+        intent
+        for intent in _intents(ledger, incidents, trails, now)
+        if not lost.is_waited_for(intent, gone)
+    )
+    moved, halts = shifted.recalled(ledger, trails, snapshot, now, gone)
+    used = USED_TAG in snapshot.tags or USED_TAG in tags
+    others = newest_of_others(trails)
+    since = away.since(ledger, marked, others, now, repairs=repairs, used=used)
+    recovered = replace(
+        ledger,
+        round=max(ledger.round, newest) or since,  # it is new no more
+        incidents=tuple(incidents.values()),
+        intents=intents,
+        holds=holds,
+        begun=begun,
+        storm=ledger.storm or _storm(snapshot, now) or lost.storm(gone, now),
+        ran=recalled(ledger, trails, snapshot, now),
+        shifted=moved,
+        halts=halts,
+        away=since,
+    )
+    return replace(recovered, holds=lost.holds(recovered, gone, now)) if gone else recovered
+
+
+def newest_of_others(trails: Sequence[Trail]) -> int:
+    """The newest number of a job; repairs of instances may be made from cron beside maintd."""
+    numbers = (_number(trail.reason) for trail in trails if not trail.repair)
+    return max((number for number in numbers if number is not None), default=0)
+
+
+def _newest_of(trails: Sequence[Trail]) -> dict[str | None, int]:
+    """The newest number given for each incident; what still runs is newer than any ledger."""
+    newest: dict[str | None, int] = {}
+    for trail in trails:
+        running = trail.result.outcome is Outcome.RUNNING
+        number = sys.maxsize if running else _number(trail.reason) or 0
+        identity = _incident_of(trail.reason)
+        newest[identity] = max(number, newest.get(identity, 0))
+    return newest
+
+
+def _take_up(
+    incidents: dict[str, Incident], trail: Trail, nodes: dict[str, Node], now: int
+) -> None:
+    identity = _incident_of(trail.reason)
+    if identity is None:
+        return
+    incident = incidents.get(identity)
+    if incident is None:
+        name = _node_of(trail)
+        node = nodes.get(name) if name else None
+        if node is None:
+            return  # of what happened to a node that is gone nothing is left to do
+        incident = _rebuilt(identity, node, Status.PENDING, now)
+    if trail.job not in incident.jobs:
+        incident = replace(incident, jobs=(*incident.jobs, trail.job))
+        if incident.status is Status.NOTED:
+            incident = incident.after(Event.STARTED, now)
+        failed = trail.result.outcome is Outcome.ERROR
+        if incident.status.active and (end := _meant(trail.action, identity)) is not None:
+            incident = replace(incident, status=end, changed_at=now, why="as it was to be tagged")
+        elif failed and incident.status is Status.PENDING:
+            what = describe(trail.action) if trail.action else "what it was cannot be read"
+            why = f"job {trail.job} ({what}) failed: {trail.result.why}"
+            incident = incident.after(Event.JOB_FAILED, now, why)
+        if trail.result.outcome is Outcome.SUCCESS:
+            incident = _done(incident, trail, now)
+    incidents[identity] = incident
+
+
+def _meant(action: Action | None, identity: str) -> Status | None:
+    """How the incident had ended for whoever promised this, whatever became of the job.
+
+    A ready tag ends it itself, once it is set.
+    """
+    ends = [_end_of(tag, identity) for tag in action.add] if isinstance(action, Retag) else []
+    return next((end for end in ends if end in (Status.CANCELED, Status.FAILED)), None)
+
+
+def _done(incident: Incident, trail: Trail, now: int) -> Incident:
+    match trail.action:
+        case Drain() | SetOffline():
+            return replace(incident, drained=True)
+        case Retag(Scope.NODE, _, add):
+            ends = {tag: status for tag in add if (status := _end_of(tag, incident.id))}
+            for status in ends.values():
+                if incident.status.active:
+                    why = "as it was tagged"
+                    incident = replace(incident, status=status, changed_at=now, why=why)
+            # What was just set need not be in every answer of the cluster yet.
+            shows = incident.tag in ends and now - trail.at > TAG_SHOWS
+            return replace(incident, tag_seen=incident.tag_seen or shows)
+        case _:
+            return incident
+
+
+def _end_of(tag: str, incident: str) -> Status | None:
+    """How the incident has ended by its tag; None if the tag tells no end of it."""
+    kind, _, identity = tag.rpartition(":")
+    status = _ENDED.get(kind) if identity == incident else None
+    return None if status is Status.PENDING else status
+
+
+def _take_tag(incidents: dict[str, Incident], tag: str, node: Node, now: int) -> None:
+    kind, _, identity = tag.rpartition(":")
+    status = _ENDED.get(kind)
+    if status is None or not _is_identity(identity):
+        return
+    incident = incidents.get(identity) or _rebuilt(identity, node, status, now)
+    if incident.node != node.uuid:
+        return  # of another node's incident it tells nothing
+    if status is Status.PENDING:
+        incidents[identity] = incident
+        return
+    if incident.status is not status:
+        incident = replace(incident, status=status, changed_at=now, why="as its tag says")
+    incidents[identity] = replace(incident, tag_seen=True)
+
+
+def _take_hold(incidents: dict[str, Incident], tag: str, node: Node, now: int) -> None:
+    """Of what was paused when it was only noted, nothing else tells."""
+    identity = tag.removeprefix(HOLD_TAG)
+    if tag.startswith(HOLD_TAG) and _is_identity(identity) and identity not in incidents:
+        incidents[identity] = _rebuilt(identity, node, Status.NOTED, now)
+
+
+def _join(
+    incidents: dict[str, Incident], ledger: Ledger, newest_of: Mapping[str | None, int]
+) -> tuple[Hold, ...]:
+    """Of two incidents for one diagnosis that stands which another master has worked on.
+
+    Ours is one of which Ganeti knows nothing: noted, perhaps promised something, and no more.
+    What was paused stays so under the other's name: these are the holds.
+    """
+    holds = ledger.holds
+    for ours in ledger.incidents:
+        if not ours.status.active or ours.id in newest_of or incidents[ours.id] != ours:
+            continue
+        for other in list(incidents.values()):
+            rebuilt = other.diagnosis == UNKNOWN and other.node == ours.node
+            if rebuilt and is_same(other.id, other.node, ours.diagnosis):
+                incidents[other.id] = replace(other, diagnosis=ours.diagnosis)
+                incidents.pop(ours.id, None)
+                holds = tuple(renamed(h, ours.id, other.id) for h in holds)
+    return holds
+
+
+def _leave_what_was_superseded(
+    incidents: dict[str, Incident],
+    ledger: Ledger,
+    newest_of: Mapping[str | None, int],
+    snapshot: Snapshot,
+) -> None:
+    """A node is worked on for one incident at a time: a newer one has taken its place.
+
+    But a mark that is there tells of an order: its incident is not to be taken for a new one.
+    """
+    known = {incident.id for incident in ledger.incidents}
+    marks = {tag for node in snapshot.nodes.values() for tag in node.tags}
+    newest: dict[str, int] = {}
+    for identity, incident in incidents.items():
+        newest[incident.node] = max(newest_of.get(identity, 0), newest.get(incident.node, 0))
+    for old in list(incidents.values()):
+        rebuilt = old.id not in known and old.status is Status.PENDING and old.mark not in marks
+        if not rebuilt or newest_of.get(old.id, 0) == newest[old.node]:
+            continue
+        del incidents[old.id]
+        for heir in list(incidents.values()):
+            if heir.node == old.node and heir.status is Status.PENDING and heir.id not in known:
+                incidents[heir.id] = replace(heir, drained=heir.drained or old.drained)
+
+
+def _leave_what_was_acknowledged(incidents: dict[str, Incident], nodes: dict[str, Node]) -> None:
+    """While another master was at work, or the ledger lost: else `forget` knows better.
+
+    So it does where the mark of a repair is still there: whoever forgets it takes that off.
+    """
+    for old in list(incidents.values()):
+        node = nodes.get(old.name)
+        told = node is not None and not node.tags.isdisjoint((old.tag, old.mark))
+        if old.status is Status.COMPLETED and old.tag_seen and not told:
+            del incidents[old.id]
+
+
+def _rebuilt(identity: str, node: Node, status: Status, now: int) -> Incident:
+    return Incident(
+        identity,
+        node.uuid,
+        node.name,
+        UNKNOWN,
+        noted_when(identity),
+        status=status,
+        seen_at=now,
+        changed_at=now,
+    )
+
+
+def _intents(
+    ledger: Ledger, incidents: dict[str, Incident], trails: Sequence[Trail], now: int
+) -> tuple[Intent, ...]:
+    """Those of the ledger, and what runs without being known to it, or does not show yet."""
+    kept = list(ledger.intents)
+    known = {intent.reason for intent in kept}
+    for trail in trails:
+        number, identity = _number(trail.reason), _incident_of(trail.reason) or ""
+        if number is None or trail.action is None or trail.reason in known:
+            continue
+        just = number > ledger.round and _is_just_tagged(trail, now)
+        if (just or trail.result.outcome is Outcome.RUNNING) and (
+            not identity or identity in incidents
+        ):
+            node = _node_of(trail) or ""
+            action = trail.action
+            kept.append(
+                Intent(
+                    str(number),
+                    identity,
+                    node,
+                    action,
+                    trail.job,
+                    promised=trail.at,
+                    repair=trail.repair,
+                    group=trail.group,
+                    window=trail.window,
+                )
+            )
+    return tuple(kept)
+
+
+def _is_just_tagged(trail: Trail, now: int) -> bool:
+    done = trail.result.outcome is Outcome.SUCCESS and isinstance(trail.action, Retag)
+    return done and not trail.repair and now - trail.at <= TAG_SHOWS
+
+
+def _begun(
+    ledger: Ledger, incidents: dict[str, Incident], trails: Sequence[Trail]
+) -> tuple[Begun, ...]:
+    """What was begun since its first job; where nobody knows what for, for the worst."""
+    known = {begun.incident for begun in ledger.begun}
+    first: dict[str, int] = {}
+    for trail in trails:
+        identity = _incident_of(trail.reason)
+        if identity is not None and not _only_cancels(trail):
+            first[identity] = min(trail.at, first.get(identity, trail.at))
+    new = [
+        Begun(i.node, first[i.id], i.id, i.diagnosis.need if i.diagnosis != UNKNOWN else max(Need))
+        for i in incidents.values()
+        if i.id not in known and i.status is not Status.NOTED and i.jobs and i.id in first
+    ]
+    return (*ledger.begun, *new)
+
+
+def _only_cancels(trail: Trail) -> bool:
+    action = trail.action
+    told = action.add if isinstance(action, Retag) else ()
+    return bool(told) and all(tag.startswith("maintd:canceled:") for tag in told)
+
+
+def _storm(snapshot: Snapshot, now: int) -> Storm | None:
+    return Storm(now, f"cluster tag {STORM_TAG}") if STORM_TAG in snapshot.tags else None
+
+
+def _node_of(trail: Trail) -> str | None:
+    action = trail.action
+    if action is None:
+        return None
+    if isinstance(action, RunCommand):
+        return action.node
+    if isinstance(action, Guarded):
+        return action.then.node
+    return getattr(action, "node", None) or getattr(action, "name", None)
+
+
+def _incident_of(reason: str) -> str | None:
+    identity, _, _ = reason.partition(":")
+    return identity if _is_identity(identity) else None
+
+
+def _is_identity(text: str) -> bool:
+    """Whether it is an incident's id, as we write them."""
+    try:
+        return str(UUID(text)) == text
+    except ValueError:
+        return False
+
+
+def _number(reason: str) -> int | None:
+    _, _, number = reason.rpartition(":")
+    return int(number) if number.isdecimal() else None

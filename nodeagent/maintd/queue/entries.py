@@ -1,0 +1,271 @@
+"""Entries of the repair queue: shown, asked for, and once what was done for them ended. Pure."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from nodeagent.errors import MessageError
+from nodeagent.maintd.incidents.lifecycle import BACK_OFF, TRIES, first_ended, how_ended
+from nodeagent.maintd.planning.machines import address_of, node_of
+from nodeagent.maintd.queue.sabakan import variables
+from nodeagent.maintd.queue.state import back_off, finished, rewind
+from nodeagent.model.action import Drain, RunCommand
+from nodeagent.model.constraints import wrong
+from nodeagent.model.ledger import Intent, Ledger, Outcome, Policy, Result
+from nodeagent.model.queue import (
+    QUEUE,
+    AddEntry,
+    DeleteEntries,
+    DeleteEntry,
+    Entry,
+    EntryStatus,
+    Operation,
+    Procedures,
+    Queue,
+    QueueWish,
+    ResetBackOff,
+    SetAutoRepair,
+    SetConstraint,
+    SetQueue,
+    SetVariables,
+    StepStatus,
+)
+from nodeagent.model.snapshot import Observed, Snapshot
+from nodeagent.protocol.messages import INTERRUPTED, UNREAD
+
+CHECK, REPAIR, SUCCESS, EMPTY, RESTORE = "check", "repair", "success", "empty", "restore"
+
+
+def entry_json(entry: Entry, snapshot: Snapshot) -> dict[str, Any]:
+    """An entry in CKE's words: what its commands get on stdin, and what is listed."""
+    node = node_of(entry.address, snapshot)
+    return {
+        "index": str(entry.index),
+        "address": entry.address,
+        "nodename": node.name if node else "",
+        "serial": entry.serial,
+        "machine_type": entry.machine_type,
+        "operation": entry.operation,
+        "status": entry.status.value,
+        "step": entry.step,
+        "step_status": entry.step_status.value,
+        "deleted": entry.deleted,
+        "last_transition_time": rfc3339(entry.changed_at),
+        "drain_backoff_count": entry.backoffs,
+        "drain_backoff_expire": rfc3339(entry.backoff_until),
+        "why": entry.why or _unknown(entry),
+    }
+
+
+def _unknown(entry: Entry) -> str:
+    return f"its health is not known: {entry.unanswered}" if entry.unanswered else ""
+
+
+def rfc3339(ms: int) -> str:
+    """Unix ms as UTC in whole seconds; without any, the zero of CKE's clock."""
+    if not ms:
+        return "0001-01-01T00:00:00Z"
+    return f"{datetime.fromtimestamp(ms // 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+# What is asked for.
+
+
+def grant(
+    ledger: Ledger, asked: QueueWish, who: str, observed: Observed, policy: Policy, now: int
+) -> Ledger | str:
+    """Take up what somebody asks for, or why not."""
+    queue = ledger.queue
+    match asked:
+        case AddEntry():
+            added = _add(queue, asked, who, observed.snapshot, policy.procedures, now)
+            if isinstance(added, str):
+                return added
+            queue = added
+        case DeleteEntry(index):
+            entry = queue.entry(index)
+            if entry is None:
+                return f"there is no queue entry {index}"
+            queue = queue.put(replace(entry, deleted=True))
+        case DeleteEntries(over):
+            for entry in queue.entries:
+                if entry.status.finished == over:
+                    queue = queue.put(replace(entry, deleted=True))
+        case SetQueue(enabled):
+            queue = replace(queue, enabled=enabled)
+        case SetConstraint(name, value):
+            if why := wrong(name, value):
+                return why
+            queue = replace(queue, overrides={**queue.overrides, name: value})
+        case SetAutoRepair(enabled):
+            queue = replace(queue, auto_repair=enabled)
+        case SetVariables(text):
+            try:
+                variables(text)
+            except MessageError as error:
+                return str(error)
+            queue = replace(queue, variables=text)
+        case ResetBackOff():
+            for entry in queue.entries:
+                queue = queue.put(replace(entry, backoffs=0, backoff_until=0))
+    return replace(ledger, queue=queue)
+
+
+def _add(
+    queue: Queue, asked: AddEntry, who: str, snapshot: Snapshot, procedures: Procedures, now: int
+) -> Queue | str:
+    if why := procedures.refusal(asked.machine_type, asked.operation):
+        return why
+    try:
+        address = address_of(asked.address, snapshot, {n.address for n in snapshot.nodes.values()})
+    except MessageError as error:
+        return str(error)
+    for entry in queue.entries:
+        same = entry.address == address or (asked.serial and entry.serial == asked.serial)
+        if same and not (entry.status.finished or entry.deleted):
+            what = address if entry.address == address else asked.serial
+            return f"queue entry {entry.index} is about {what} already"
+    new = Entry(0, address, asked.machine_type, asked.operation, asked.serial, who, now)
+    return queue.add(replace(new, changed_at=now))
+
+
+# What has ended.
+
+
+def remember(ledger: Ledger, observed: Observed, policy: Policy, now: int) -> Ledger:
+    """Fold what has ended into the entries it was for. A command is never run again blindly."""
+    queue, kept = rewind(ledger.queue, policy.procedures, now), list[Intent]()
+    void: set[str] = set()
+    for intent in ledger.intents:
+        if not intent.owner.startswith(f"{QUEUE}:"):
+            kept.append(intent)
+            continue
+        entry = queue.entry(int(intent.owner.rpartition(":")[2]))
+        told = observed.results.get(intent.id)
+        lost = told is not None and told.outcome is Outcome.LOST
+        if intent.id in observed.absent:
+            void.add(intent.id)
+            why = observed.absent[intent.id]
+            if entry is not None:
+                queue = queue.put(_not_taken(entry, intent, policy, why, now))
+            continue
+        if intent.job is None and intent.after in void:
+            void.add(intent.id)
+            continue
+        is_command = isinstance(intent.action, RunCommand)
+        result = (
+            told
+            if lost and is_command
+            else how_ended(first_ended(intent, observed, now), observed, now)
+        )
+        if result is None:
+            if not (lost and (entry is None or entry.deleted)):
+                kept.append(intent)
+            continue
+        if result.outcome is not Outcome.SUCCESS:
+            void.add(intent.id)
+        if entry is not None:
+            queue = queue.put(_after(entry, intent, result, policy, now))
+    return replace(ledger, queue=queue, intents=tuple(kept))
+
+
+def purpose(intent: Intent) -> str:
+    """What an intent of an entry does: one of the words above."""
+    return intent.entry.rpartition(":")[2]
+
+
+def _not_taken(entry: Entry, intent: Intent, policy: Policy, why: str, now: int) -> Entry:
+    """It was certainly not begun, and may be tried again."""
+    if isinstance(intent.action, Drain):
+        entry = replace(entry, drained=False)  # if it is by now, that was somebody else
+    match purpose(intent):
+        case "check":
+            return _unanswered(entry, intent, why)
+        case "repair" if entry.processing:
+            return _again(replace(entry, step_status=StepStatus.WAITING), intent, why, now)
+        case "success" if entry.processing:
+            return _again(entry, intent, why, now)
+        case "empty" if entry.processing and entry.step_status is StepStatus.DRAINING:
+            return back_off(entry, policy.procedures, now, why)
+        case "restore":
+            return replace(entry, restore_after=now + BACK_OFF, why=why)
+        case _:
+            return entry
+
+
+def _again(entry: Entry, intent: Intent, why: str, now: int) -> Entry:
+    """A command that did nothing is tried again, but not for ever: others wait for its place."""
+    assert isinstance(intent.action, RunCommand)
+    tries = entry.tries + 1
+    if tries >= TRIES:
+        why = f"{intent.action.command} was given up after {tries} tries: {why}"
+        return finished(entry, EntryStatus.FAILED, now, why)
+    return replace(entry, tries=tries, not_before=now + BACK_OFF, why=why)
+
+
+def _after(entry: Entry, intent: Intent, result: Result, policy: Policy, now: int) -> Entry:
+    does, why = purpose(intent), result.why or result.outcome.value
+    done = result.outcome is Outcome.SUCCESS
+    if result.outcome is Outcome.LOST:
+        why = "its agent knows nothing of it any more: nobody can tell how far it came"
+    if does == CHECK:
+        return _checked(entry, intent, result, why)
+    if does == RESTORE:
+        return entry if done else replace(entry, restore_after=now + BACK_OFF, why=why)
+    if isinstance(intent.action, Drain) and not done:
+        entry = replace(entry, drained=False)  # if it is by now, that was somebody else
+    if not entry.processing:
+        return entry
+    assert does in (REPAIR, SUCCESS, EMPTY)
+    if does != EMPTY and result.outcome is Outcome.LATER:  # by its own word it did nothing
+        waits = replace(entry, step_status=StepStatus.WAITING) if does == REPAIR else entry
+        return _again(waits, intent, why, now)
+    if does == REPAIR:
+        return _after_repair(entry, intent, result, why, policy, now)
+    if does == SUCCESS:
+        if done:
+            return finished(entry, EntryStatus.SUCCEEDED, now, "the machine is healthy")
+        return finished(entry, EntryStatus.FAILED, now, f"its success command failed: {why}")
+    if done or entry.step_status is not StepStatus.DRAINING:
+        return entry
+    return back_off(entry, policy.procedures, now, f"job {intent.job} failed: {why}")
+
+
+def _checked(entry: Entry, intent: Intent, result: Result, why: str) -> Entry:
+    """What is lost, cut off or unread, and what asks to be made later, has not answered."""
+    cut_off = result.code is None and result.why.startswith((INTERRUPTED, UNREAD))
+    if cut_off or result.outcome in (Outcome.LOST, Outcome.LATER):
+        return _unanswered(entry, intent, why)
+    at = intent.promised
+    healthy = result.outcome is Outcome.SUCCESS and result.code == 0 and result.said == "true"
+    entry = replace(entry, unanswered="", unanswered_since=0)
+    return replace(entry, asked_at=at, checked_at=at, healthy=healthy)
+
+
+def _unanswered(entry: Entry, intent: Intent, why: str) -> Entry:
+    at = intent.promised
+    since = entry.unanswered_since or at
+    return replace(entry, asked_at=at, unanswered=why, unanswered_since=since)
+
+
+def _after_repair(
+    entry: Entry, intent: Intent, result: Result, why: str, policy: Policy, now: int
+) -> Entry:
+    """What ended by itself may be tried again as configured; of what was cut off nobody knows."""
+    assert isinstance(intent.action, RunCommand)
+    if result.outcome is Outcome.SUCCESS:
+        return replace(entry, changed_at=now, attempt=0, not_before=0, tries=0, why="")
+    operation = policy.procedures.look_up(entry.machine_type, entry.operation)
+    steps = operation.repair_steps if isinstance(operation, Operation) else ()
+    step = steps[entry.step] if entry.step < len(steps) else None
+    if step is None or result.code is None or entry.attempt >= step.command_retries:
+        why = f"{intent.action.command} failed: {why}"
+        return finished(entry, EntryStatus.FAILED, now, why)
+    return replace(
+        entry,
+        step_status=StepStatus.WAITING,
+        attempt=entry.attempt + 1,
+        tries=0,
+        not_before=now + step.command_interval * 1000,
+        why=f"{intent.action.command} failed: {why}",
+    )

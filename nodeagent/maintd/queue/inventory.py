@@ -1,0 +1,182 @@
+"""Has a thread ask sabakan, beside the rounds: none of them waits for it."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from nodeagent.errors import MessageError, NodeAgentError
+from nodeagent.maintd.queue.sabakan import MOST_BYTES, SABAKAN, machines, question
+from nodeagent.model.queue import Queue
+from nodeagent.model.sick import Sick
+from nodeagent.web.client import Answered
+from nodeagent.web.post import post, read_secret
+
+log = logging.getLogger(__name__)
+
+_SET = 1000  # ms by which our clock goes astray before anybody has set it
+_SLACK = 0.9  # of the time between two questions: they are asked at the ends of rounds
+
+Sicks: TypeAlias = tuple[Sick, ...] | str
+
+
+@dataclass(frozen=True, slots=True)
+class InventorySettings:
+    """Where sabakan is, and how it is asked; seconds.
+
+    Without a `url` it is not. An answer counts until it is `oldest`. `ca` is a file with the
+    certificates to trust instead of the system's, `token` one whose first line is sent as a
+    bearer token. `priorities` are by role those of its machines.
+    """
+
+    url: str = ""
+    every: float = 60.0
+    seconds: float = 10.0
+    oldest: float = 300.0
+    ca: str = ""
+    token: str = ""
+    priorities: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What came of asking with some variables: the machines, or why there is none to be believed.
+
+    `at` is when the answer had come, `believed` when the newest that was believed had; seconds of
+    the steady clock. `failures` are all so far, `failed` when the newest was (unix ms; 0: never).
+    `ahead` is by how much our clock, in ms, was ahead of the steady one.
+    """
+
+    variables: str = ""
+    at: float = 0.0
+    sick: Sicks = "it has not answered yet"
+    believed: float | None = None
+    failures: int = 0
+    failed: int = 0
+    ahead: int = 0
+
+
+def in_thread(work: Callable[[], None]) -> None:
+    """Have it done beside everything else."""
+    threading.Thread(target=work, name="inventory", daemon=True).start()
+
+
+class Inventory:
+    """Asks one question at a time, and says what came of the newest.
+
+    `now` is unix ms, `steady` seconds of a clock that nobody sets; `start` has work done.
+    """
+
+    def __init__(
+        self,
+        settings: InventorySettings,
+        now: Callable[[], int],
+        steady: Callable[[], float] = time.monotonic,
+        start: Callable[[Callable[[], None]], None] = in_thread,
+    ) -> None:
+        self.settings = settings
+        self._now = now
+        self._steady = steady
+        self._start = start
+        self._busy = False
+        self._began: tuple[str, float] | None = None
+        self.heard = Heard()
+
+    @property
+    def on(self) -> bool:
+        """Whether there is anybody to ask."""
+        return bool(self.settings.url)
+
+    @property
+    def age(self) -> float | None:
+        """How many seconds ago an answer came that was believed; None if there was none."""
+        believed = self.heard.believed
+        return None if believed is None else max(0.0, self._steady() - believed)
+
+    def sick(self, queue: Queue) -> dict[str, Sicks]:
+        """What it reports now: nothing while nobody wants to know."""
+        return {SABAKAN: self._sick(queue.variables)} if self.on and queue.auto_repair else {}
+
+    def _sick(self, variables: str) -> Sicks:
+        heard, oldest = self.heard, self.settings.oldest
+        if isinstance(heard.sick, str) and not heard.failures:
+            return heard.sick
+        if heard.variables != variables:
+            return "it has not answered to the variables that are set now"
+        if not isinstance(heard.sick, str) and self._steady() - heard.at > oldest:
+            return f"its newest answer is older than {oldest:g} s"
+        set_by = self._ahead() - heard.ahead
+        return heard.sick if abs(set_by) < _SET else _moved(heard.sick, set_by)
+
+    def _ahead(self) -> int:
+        return self._now() - round(self._steady() * 1000)
+
+    def ask(self, queue: Queue) -> None:
+        """Ask, if that is due, and somebody wants to know; a round has just ended."""
+        if not (self.on and queue.auto_repair) or self._busy:
+            return
+        variables, now = queue.variables, self._steady()
+        before, when = self._began or (None, 0.0)
+        if before == variables and now - when < _SLACK * self.settings.every:
+            return
+        self._busy, self._began = True, (variables, now)
+        try:
+            self._start(lambda: self._hear(variables))
+        except RuntimeError as error:  # there are too many threads; no round ends for it
+            self._busy = False
+            self._take(variables, f"it is not asked: {error}")
+
+    def _hear(self, variables: str) -> None:
+        try:
+            self._take(variables, self._asked(variables))
+        except NodeAgentError as error:
+            self._take(variables, str(error))
+        except Exception as bug:  # it must not end the thread unseen
+            log.exception("inventory-not-asked")
+            why = f"asking it has failed: {type(bug).__name__}; the journal has it"
+            self._take(variables, why)
+        finally:
+            self._busy = False
+
+    def _take(self, variables: str, sick: Sicks) -> None:
+        before, at = self.heard, self._steady()
+        if not isinstance(sick, str):
+            if isinstance(before.sick, str):
+                log.info("inventory source=%s machines=%d", SABAKAN, len(sick))
+            told = before.failures, before.failed, self._ahead()
+            self.heard = Heard(variables, at, sick, at, *told)
+            return
+        if sick != before.sick:  # said when it begins
+            log.warning("inventory-doubted source=%s why=%r", SABAKAN, sick)
+        self.heard = Heard(variables, at, sick, before.believed, before.failures + 1, self._now())
+
+    def _asked(self, variables: str) -> tuple[Sick, ...]:
+        try:
+            body = question(variables)
+        except MessageError as error:
+            raise MessageError(f"it is not asked: the variables that are set: {error}") from None
+        answer = ask(self.settings, body)
+        priorities = self.settings.priorities
+        return machines(answer.status, answer.body, variables, self._now(), priorities)
+
+
+def _moved(sick: Sicks, ms: int) -> Sicks:
+    """What was said before our clock was set: nothing lasts longer, or shorter, for that."""
+    if isinstance(sick, str):
+        return sick
+    return tuple(replace(one, since=max(1, one.since + ms)) for one in sick)
+
+
+def ask(settings: InventorySettings, body: bytes) -> Answered:
+    """Put a question, or raise Unavailable."""
+    token = read_secret(settings.token) if settings.token else ""
+    headers = (("Authorization", f"Bearer {token}"),) if token else ()
+    return post(
+        *(settings.url, body),
+        seconds=settings.seconds,
+        ca=settings.ca,
+        headers=headers,
+        most=MOST_BYTES,
+    )

@@ -1,0 +1,116 @@
+"""How entries of the repair queue stand, and as what they are remembered from then on. Pure."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from nodeagent.maintd.incidents.lifecycle import BACK_OFF
+from nodeagent.model.constraints import Constraints
+from nodeagent.model.queue import Attempt, Entry, EntryStatus, Procedures, Queue, StepStatus
+
+ATTEMPTS = 10_000  # that are remembered at most
+
+
+def due(entry: Entry, seconds: int) -> int:
+    """When (unix ms) the watch of an entry's step is over."""
+    return entry.changed_at + seconds * 1000
+
+
+def back_off(entry: Entry, procedures: Procedures, now: int, why: str) -> Entry:
+    """The entry once its node could not be emptied: longer each time, up to a limit."""
+    doubled = procedures.back_off_seconds * 2 ** min(entry.backoffs, 20)
+    seconds = min(doubled, procedures.most_back_off_seconds)
+    return replace(
+        entry,
+        step_status=StepStatus.WAITING,
+        changed_at=now,
+        backoffs=entry.backoffs + 1,
+        backoff_until=now + seconds * 1000,
+        why=why,
+    )
+
+
+def finished(entry: Entry, status: EntryStatus, now: int, why: str) -> Entry:
+    """The entry at its end."""
+    return replace(entry, status=status, changed_at=now, ending=False, why=why)
+
+
+def rewind(queue: Queue, procedures: Procedures, now: int) -> Queue:
+    """Where the clock was put back, nothing remembered lies in the future: no wait gets longer.
+
+    Nor is a health check newer than what it is to be newer than: it is made again.
+    """
+    most = now + procedures.most_back_off_seconds * 1000
+    again = now + max(procedures.longest_interval * 1000, BACK_OFF)
+
+    def at_most(entry: Entry) -> Entry:
+        made = entry.queued_at, entry.begun_at, entry.changed_at
+        past = *made, entry.checked_at, entry.asked_at, entry.unanswered_since
+        waits = entry.not_before <= again and entry.restore_after <= now + BACK_OFF
+        if max(past) <= now and entry.backoff_until <= most and waits:
+            return entry
+        return replace(
+            entry,
+            queued_at=min(entry.queued_at, now),
+            begun_at=min(entry.begun_at, now),
+            changed_at=min(entry.changed_at, now),
+            checked_at=entry.checked_at if entry.checked_at <= now else 0,
+            asked_at=min(entry.asked_at, now),
+            unanswered_since=min(entry.unanswered_since, now),
+            backoff_until=min(entry.backoff_until, most),
+            not_before=min(entry.not_before, again),
+            restore_after=min(entry.restore_after, now + BACK_OFF),
+        )
+
+    rewound = replace(
+        queue,
+        entries=tuple(map(at_most, queue.entries)),
+        attempts=tuple(a if a.at <= now else replace(a, at=now) for a in queue.attempts),
+        refusals=tuple(replace(one, since=min(one.since, now)) for one in queue.refusals),
+    )
+    return queue if rewound == queue else rewound
+
+
+def waiting(entry: Entry, step: int, since: int) -> Entry:
+    """The entry before a step that is not begun yet."""
+    before = replace(entry, step=step, step_status=StepStatus.WAITING, changed_at=since)
+    return replace(before, attempt=0, not_before=0)
+
+
+def aged(queue: Queue, limits: Constraints, now: int) -> Queue:
+    """What was finished so long ago is forgotten, as if somebody had deleted it."""
+    lasts = limits.finished_entry_ttl_seconds * 1000
+    if not lasts:
+        return queue
+    for entry in queue.entries:
+        if entry.status.finished and not entry.deleted and entry.changed_at + lasts <= now:
+            queue = queue.put(replace(entry, deleted=True))
+    return queue
+
+
+def counted(queue: Queue, limits: Constraints, now: int) -> Queue:
+    """Note the repairs that are over, for they count when their entries are gone."""
+    lasts = max(limits.repairs_counted_seconds, limits.cool_down_seconds) * 1000
+    known = {attempt.index for attempt in queue.attempts}
+    new = [
+        Attempt(entry.index, entry.address, entry.serial, now)
+        for entry in queue.entries
+        if (entry.status.finished or entry.deleted) and entry.begun_at and entry.index not in known
+    ]
+    there = {entry.index for entry in queue.entries}
+    kept = [a for a in queue.attempts if a.at + lasts > now or a.index in there]
+    if not new and len(kept) == len(queue.attempts):
+        return queue
+    return replace(queue, attempts=(*kept, *new)[-ATTEMPTS:])
+
+
+def counts(queue: Queue) -> Mapping[EntryStatus, int]:
+    """How many entries there are of each status, those without any too."""
+    return {s: sum(entry.status is s for entry in queue.entries) for s in EntryStatus}
+
+
+def matrix(queue: Queue, addresses: Sequence[str]) -> Iterator[tuple[str, EntryStatus, bool]]:
+    """For each address, of nodes and entries, which statuses the entries about it have."""
+    known = {(entry.address, entry.status) for entry in queue.entries}
+    for address in sorted({*addresses, *(entry.address for entry in queue.entries)}):
+        for status in EntryStatus:
+            yield address, status, (address, status) in known

@@ -1,0 +1,356 @@
+"""What each entry of the repair queue needs next: CKE's rules, in their order. Pure.
+
+1. What was deleted is put in order and forgotten, whatever its status.
+2. What has finished is left alone, but that its node goes back into service.
+3. A machine that is found healthy has succeeded, though it was only queued.
+4. What backs off waits, and keeps nobody else waiting.
+5. Those begun come first, master candidates before others, and then the oldest.
+6. At most `max_concurrent_repairs` at once, one of them a master candidate, and none of these
+   beside one that an incident works on; one entry a machine.
+7. Nothing is repaired, nor the next step taken, but after a health check that has said no.
+
+A queue that is disabled begins no drain and no repair command, and gives up the drains under
+way; health checks still end entries, a watch that is over still fails one at its last step, and
+what is deleted goes.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+
+from nodeagent.maintd.queue.state import back_off, due, finished, waiting
+from nodeagent.model.queue import Entry, EntryStatus, Operation, Procedures, Queue, StepStatus
+
+
+class Do(Enum):
+    """What is to be done for an entry."""
+
+    DRAIN = "drain"
+    BACK_OFF = "back off"
+    EXECUTE = "execute"
+    WAIT = "wait"
+    SUCCEED = "succeed"
+    FINISH = "finish"
+    UNDRAIN = "undrain"
+    DEQUEUE = "dequeue"
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What a round sees of an entry's machine.
+
+    `name` is its node's, "" for a machine outside of the cluster; `out`: that is drained or
+    offline; `empty`: nothing runs there or is mirrored to it. `running`: a command for the entry
+    is under way, `moving`: a job of the cluster is. `taken` says who else works on it, or why it
+    is to be left alone, `theirs` who else has jobs there, `shut` why no step is begun there.
+    """
+
+    name: str = ""
+    candidate: bool = False
+    out: bool = False
+    empty: bool = False
+    running: bool = False
+    moving: bool = False
+    taken: str = ""
+    theirs: str = ""
+    shut: str = ""
+
+
+OUTSIDE = Machine()
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Something to be done for an entry, and the entry as it is then to be remembered."""
+
+    do: Do
+    entry: Entry
+
+
+@dataclass
+class Turns:
+    """What one round does with the queue; of everything else it says why not.
+
+    `checks` are the entries whose health is to be asked for, the most urgent first: `urgent` are
+    the indices of those that only wait for that, and then who was asked for longest ago.
+    """
+
+    turns: list[Turn] = field(default_factory=list)
+    held: list[tuple[Entry, str]] = field(default_factory=list)
+    checks: list[Entry] = field(default_factory=list)
+    urgent: set[int] = field(default_factory=set)
+
+
+def take_turns(
+    queue: Queue, machines: Mapping[int, Machine], procedures: Procedures, now: int
+) -> Turns:
+    """Decide what is done for each entry. `machines` is by index."""
+    return _Round(queue.enabled, machines, procedures, now).all(queue.entries)
+
+
+@dataclass
+class _Round:
+    enabled: bool
+    machines: Mapping[int, Machine]
+    procedures: Procedures
+    now: int
+    done: Turns = field(default_factory=Turns)
+    returning: dict[str, int] = field(default_factory=dict)  # machines, and who is not done there
+    known: dict[tuple[str, str], Operation | str] = field(default_factory=dict)
+
+    def all(self, entries: Sequence[Entry]) -> Turns:
+        # Thousands may only be remembered: they are passed over before anything is asked of them.
+        waiting = [entry for entry in entries if not (entry.at_rest or self._over(entry))]
+        slots, candidates, taken = self.procedures.max_concurrent_repairs, 1, set[str]()
+        for entry in sorted(waiting, key=self._rank):
+            machine = self._machine(entry)
+            place = machine.name or entry.address
+            if place in taken or self.returning.get(place, entry.index) != entry.index:
+                self._hold(entry, "another entry is about the same machine")
+            elif not slots:
+                most = self.procedures.max_concurrent_repairs
+                self._hold(entry, f"no more than {most} are repaired at once")
+            elif machine.candidate and not candidates:
+                self._hold(entry, "another master candidate is being repaired")
+            elif self._go_on(entry, machine):
+                taken.add(place)
+                slots -= 1
+                candidates -= machine.candidate
+        self.done.checks.sort(key=self._urgency)
+        return self.done
+
+    def _urgency(self, entry: Entry) -> tuple[bool, int, int]:
+        # By when it was asked for, and not by when it has answered: one that never does would
+        # have the only check of every round.
+        waits = entry.index in self.done.urgent
+        return not waits, max(entry.asked_at, entry.checked_at), entry.index
+
+    def _machine(self, entry: Entry) -> Machine:
+        return self.machines.get(entry.index, OUTSIDE)
+
+    def _look_up(self, entry: Entry) -> Operation | str:
+        """What is done for it, or why nothing is; looked up once for thousands of its like."""
+        like = entry.machine_type, entry.operation
+        if like not in self.known:
+            self.known[like] = self.procedures.look_up(*like)
+        return self.known[like]
+
+    def _rank(self, entry: Entry) -> tuple[bool, bool, bool, int]:
+        machine = self._machine(entry)
+        at_work = entry.at_work or machine.running
+        return not at_work, not entry.processing, not machine.candidate, entry.index
+
+    def _hold(self, entry: Entry, why: str) -> None:
+        self.done.held.append((entry, why))
+
+    def _turn(self, do: Do, entry: Entry) -> None:
+        self.done.turns.append(Turn(do, entry))
+
+    def _over(self, entry: Entry) -> bool:
+        """Rules 1 to 4: whether it takes part in nothing that is limited."""
+        machine = self._machine(entry)
+        if entry.deleted or entry.status.finished:
+            self._put_in_order(entry, machine)
+            return True
+        operation = self._look_up(entry)
+        if isinstance(operation, str):
+            self._cannot_go_on(entry, machine, operation)
+            return True
+        if machine.running:
+            return False
+        if entry.ending or entry.healthy:
+            self._succeed(entry, operation, machine)
+            return True
+        self.done.checks.append(entry)
+        if entry.processing and entry.step_status is StepStatus.WAITING:
+            left = entry.backoff_until - self.now
+            if left > 0 or machine.shut or not self.enabled:
+                self._back_into_service(entry, machine)
+            if left > 0:
+                why = (
+                    f"backs off for {left / 1000:.0f} s more ({entry.backoffs} times): {entry.why}"
+                )
+                self._hold(entry, why)
+                return True
+        return False
+
+    def _cannot_go_on(self, entry: Entry, machine: Machine, why: str) -> None:
+        """What was begun and has no procedure any more has failed, and gives back its node."""
+        if entry.processing and not machine.running:
+            self._fail(entry, f"{why} (any more)")
+        else:
+            self._hold(entry, why)
+
+    def _put_in_order(self, entry: Entry, machine: Machine) -> None:
+        if entry.deleted and (machine.running or machine.moving):
+            self.returning[machine.name or entry.address] = entry.index
+            self._hold(entry, "is deleted; what is under way for it ends first")
+        elif not self._back_into_service(entry, machine) and entry.deleted:
+            self._turn(Do.DEQUEUE, entry)
+
+    def _back_into_service(self, entry: Entry, machine: Machine) -> bool:
+        """Undo our drain, and nobody else's, once nothing moves there; whether that is to do."""
+        if not (entry.drained and machine.out):
+            return False
+        self.returning[machine.name] = entry.index
+        if machine.moving or machine.running:
+            self._hold(entry, f"{machine.name} goes back into service when what moves has arrived")
+        elif machine.theirs:
+            self._hold(entry, f"{machine.name} goes back into service later: {machine.theirs}")
+        elif entry.restore_after > self.now:
+            left = (entry.restore_after - self.now) / 1000
+            self._hold(entry, f"{machine.name} goes back into service in {left:.0f} s: {entry.why}")
+        else:
+            self._turn(Do.UNDRAIN, entry)
+        return True
+
+    def _succeed(self, entry: Entry, operation: Operation, machine: Machine) -> None:
+        if not operation.success_command:
+            over = finished(entry, EntryStatus.SUCCEEDED, self.now, "the machine is healthy")
+            self._turn(Do.FINISH, over)
+        elif machine.theirs:
+            self._hold(entry, f"{operation.success_command} runs later: {machine.theirs}")
+        elif entry.ending and entry.not_before > self.now:
+            left = (entry.not_before - self.now) / 1000
+            self._hold(entry, f"{operation.success_command} runs in {left:.0f} s: {entry.why}")
+        else:
+            tries = entry.tries if entry.ending else 0  # those of a repair are over
+            ending = replace(entry, status=EntryStatus.PROCESSING, ending=True, tries=tries)
+            self._turn(Do.SUCCEED, ending)
+
+    def _go_on(self, entry: Entry, machine: Machine) -> bool:
+        """Rules 6 and 7, for one that may; whether it takes a place."""
+        if machine.running:
+            return True
+        operation = self._look_up(entry)
+        assert isinstance(operation, Operation)
+        if entry.step >= len(operation.repair_steps):
+            self._fail(entry, f"there is no step {entry.step + 1} in its procedure (any more)")
+            return True
+        if machine.taken:
+            self._hold(entry, machine.taken)
+            return entry.at_work
+        match entry.step_status:
+            case StepStatus.WAITING:
+                return self._begin(entry, operation, machine)
+            case StepStatus.DRAINING:
+                self._drain(entry, operation, machine)
+            case StepStatus.WATCHING:
+                self._watch(entry, operation, machine)
+        return True
+
+    def _begin(self, entry: Entry, operation: Operation, machine: Machine) -> bool:
+        step, since = operation.repair_steps[entry.step], max(entry.changed_at, entry.backoff_until)
+        if machine.shut:
+            self._hold(entry, machine.shut)
+            return False
+        if not self.enabled:
+            self._hold(entry, "the repair queue is disabled")
+            return entry.processing
+        if entry.not_before > self.now:
+            left = (entry.not_before - self.now) / 1000
+            self._hold(entry, f"{step.repair_command} runs in {left:.0f} s: {entry.why}")
+        elif not self._said_no(entry, since):
+            # What is only queued, or was put off, takes no place with that, or a check that cannot
+            # be made would keep everybody waiting.
+            keeps = entry.processing and not entry.backoffs
+            if keeps and not self._is_patient(entry, max(since, entry.not_before)):
+                self._back_off(entry, _no_answer(entry, operation))
+            else:
+                self._wait_for_check(entry, operation, since)
+            return keeps
+        elif step.need_drain and machine.name and not (machine.out and machine.empty):
+            begun = replace(
+                entry,
+                status=EntryStatus.PROCESSING,
+                step_status=StepStatus.DRAINING,
+                changed_at=self.now,
+                begun_at=entry.begun_at or self.now,
+            )
+            self._turn(Do.DRAIN, begun)
+        else:
+            self._execute(entry)
+        return True
+
+    def _said_no(self, entry: Entry, since: int) -> bool:
+        return entry.checked_at >= max(since, 1) and not entry.healthy
+
+    def _is_patient(self, entry: Entry, since: int) -> bool:
+        """Whether what is begun still waits for a check: others wait for its place."""
+        unanswered = self.now - max(since, entry.unanswered_since)
+        most = self.procedures.eviction_timeout_seconds * 1000
+        return not entry.unanswered_since or unanswered <= most
+
+    def _wait_for_check(self, entry: Entry, operation: Operation, since: int) -> None:
+        if entry.processing and entry.asked_at < since:
+            self.done.urgent.add(entry.index)
+        why = f"waits for what {operation.health_check_command} says"
+        self._hold(entry, f"{why}: {entry.unanswered}" if entry.unanswered else why)
+
+    def _execute(self, entry: Entry) -> None:
+        begun = replace(
+            entry,
+            status=EntryStatus.PROCESSING,
+            step_status=StepStatus.WATCHING,
+            changed_at=self.now,
+            backoffs=0,
+            backoff_until=0,
+            begun_at=entry.begun_at or self.now,
+        )
+        self._turn(Do.EXECUTE, begun)
+
+    def _drain(self, entry: Entry, operation: Operation, machine: Machine) -> None:
+        left = due(entry, self.procedures.eviction_timeout_seconds) - self.now
+        done = not machine.name or (machine.out and machine.empty and not machine.moving)
+        if not self.enabled:
+            self._back_off(entry, "the repair queue was disabled")
+        elif done and self._said_no(entry, entry.changed_at):
+            self._execute(entry)
+        elif done and left >= 0:
+            # It may have recovered while it was emptied, which takes hours.
+            self._wait_for_check(entry, operation, entry.changed_at)
+        elif done:
+            self._back_off(entry, _no_answer(entry, operation))
+        elif entry.drained and not (machine.out or machine.moving):
+            self._back_off(entry, f"somebody has put {machine.name} back into service")
+        elif left < 0:
+            seconds = self.procedures.eviction_timeout_seconds
+            self._back_off(entry, f"{machine.name} was not empty after {seconds} s")
+        else:
+            self._turn(Do.DRAIN, entry)
+
+    def _back_off(self, entry: Entry, why: str) -> None:
+        self._turn(Do.BACK_OFF, back_off(entry, self.procedures, self.now, why))
+
+    def _watch(self, entry: Entry, operation: Operation, machine: Machine) -> None:
+        step = operation.repair_steps[entry.step]
+        until, last = due(entry, step.watch_seconds), entry.step + 1 >= len(operation.repair_steps)
+        after = waiting(entry, entry.step + (not last), until)
+        if self.now < until or (step.watch_seconds and self.now == until):
+            left = (until - self.now) / 1000
+            self._hold(entry, f"step {entry.step + 1} is watched for {left:.0f} s more")
+        elif not self._said_no(entry, until):
+            if self._is_patient(entry, until):
+                self._wait_for_check(entry, operation, until)
+            elif last and not machine.shut:
+                self._fail(entry, f"the last step is over, and {_no_answer(entry, operation)}")
+            else:
+                self._back_off(after, _no_answer(entry, operation))
+        elif machine.shut:
+            # It does not fail for what it could not be helped with; meanwhile it is nobody's.
+            self._turn(Do.WAIT, after)
+            self._hold(entry, machine.shut)
+        elif last:
+            self._fail(entry, "the machine is not healthy after the last step")
+        elif not self.enabled:
+            self._hold(entry, "the repair queue is disabled")
+        else:
+            self._begin(after, operation, machine)
+
+    def _fail(self, entry: Entry, why: str) -> None:
+        self._turn(Do.FINISH, finished(entry, EntryStatus.FAILED, self.now, why))
+
+
+def _no_answer(entry: Entry, operation: Operation) -> str:
+    why = f"{operation.health_check_command} does not answer"
+    return f"{why}: {entry.unanswered}" if entry.unanswered else why

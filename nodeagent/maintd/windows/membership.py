@@ -1,0 +1,67 @@
+"""Which machines of a schedule are which nodes, and how they stand there. Pure."""
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from nodeagent.maintd.windows import schedule as windows
+from nodeagent.maintd.windows.schedule import Identity, Names
+from nodeagent.model.ledger import Ledger
+from nodeagent.model.snapshot import Observed, Snapshot
+from nodeagent.model.window import Machine, Mode, Schedule, Scheduled, Unavailability
+from nodeagent.model.wish import SetSchedule
+
+
+class Planned:
+    """The machines that are draining or down, however they are spelt.
+
+    Those `returning` are up again, and not put back yet.
+    """
+
+    def __init__(self, ledger: Ledger, snapshot: Snapshot) -> None:
+        self._schedule = ledger.schedule
+        self.names = Names(snapshot)
+        self._known = {
+            self.names.identity(one.machine): one
+            for one in ledger.scheduled
+            if one.mode is not Mode.UP
+        }
+        self.returning = {
+            self.names.identity(one.machine) for one in ledger.scheduled if one.mode is Mode.UP
+        }
+
+    def identity(self, machine: Machine) -> Identity:
+        """What all names of one machine have in common."""
+        return self.names.identity(machine)
+
+    def identities(self) -> Collection[Identity]:
+        """Those of all of them."""
+        return self._known.keys()
+
+    def of(self, machine: Machine) -> Scheduled | None:
+        """How it stands."""
+        return self._known.get(self.identity(machine))
+
+    def when(self, machine: Machine) -> Unavailability | None:
+        """When it will not be there."""
+        one = self.of(machine)
+        return None if one is None else self._schedule.of(one.machine)
+
+
+def without(
+    ledger: Ledger, machines: Collection[Machine], observed: Observed, now: int
+) -> Ledger | str:
+    """The ledger with a schedule that has none of these; who is down there stays in it."""
+    planned = Planned(ledger, observed.snapshot)
+    out = {
+        planned.identity(machine)
+        for machine in machines
+        if (one := planned.of(machine)) is not None and one.mode is Mode.DRAINING
+    }
+    if not out:
+        return ledger
+    left = [
+        replace(w, machines=tuple(m for m in w.machines if planned.identity(m) not in out))
+        for w in ledger.schedule.windows
+    ]
+    schedule = Schedule(tuple(window for window in left if window.machines))
+    return windows.grant(ledger, SetSchedule(schedule), observed, now)

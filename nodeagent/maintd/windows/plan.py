@@ -1,0 +1,366 @@
+"""What the nodes of maintenance windows need next: emptied in time, offline, put back. Pure.
+
+Draining nodes are drained and emptied before their window begins, those that are down are taken
+offline once they are empty, and what is up again is put back as it was found. From draining to
+down, and to up, only an operator brings a machine; what is late is held and told.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from nodeagent.maintd.incidents.lifecycle import BACK_OFF, by_uuid, first_ended, how_ended
+from nodeagent.maintd.owners import offers
+from nodeagent.maintd.planning.effects import is_seen
+from nodeagent.maintd.planning.evacuation_moves import Next
+from nodeagent.maintd.planning.evacuation_time import PACES, Leads, measured
+from nodeagent.maintd.planning.resources import Room
+from nodeagent.maintd.planning.tag_settings import with_tags
+from nodeagent.maintd.queue.entries import rfc3339
+from nodeagent.maintd.steps import empty
+from nodeagent.maintd.windows.schedule import Names
+from nodeagent.maintd.windows.timing import due, overdue, under_repair
+from nodeagent.model.action import Drain, MovePrimary, MoveSecondary, Restore, SetOffline, describe
+from nodeagent.model.diagnosis import Diagnosis, Need
+from nodeagent.model.incident import Incident, Status
+from nodeagent.model.ledger import WINDOW, Held, Intent, Ledger, Outcome, Policy
+from nodeagent.model.snapshot import Node, Observed, Snapshot
+from nodeagent.model.window import Mode, Scheduled, Standing
+
+_PLANNED = Diagnosis(Need.EVACUATE, None, "")
+
+
+@dataclass
+class Maintained:
+    """What a round makes of the windows: the ledger, and what is held."""
+
+    ledger: Ledger
+    held: list[Held] = field(default_factory=list)
+
+
+# What is remembered.
+
+
+def remember(ledger: Ledger, observed: Observed, now: int) -> Ledger:
+    """Note how long moves took, and what has failed, before the jobs are settled.
+
+    A move that has failed stops the work at its node; what changes a node's role is tried again.
+    """
+    paces = [*ledger.paces, *measured(ledger, observed, now)]
+    if len(paces) > len(ledger.paces):
+        ledger = replace(ledger, paces=tuple(paces[-PACES:]))
+    ledger = _not_by_us(_put_back_is_over(ledger, observed, now), observed)
+    failed: dict[str, tuple[str, bool]] = {}
+    for intent in ledger.intents:
+        if intent.window and (fault := _fault(intent, observed)) is not None:
+            failed.setdefault(intent.window, fault)  # what was to follow it fails after it
+    if not failed:
+        return ledger
+    scheduled = tuple(
+        _failed(one, fault[0], now, ends=fault[1]) if (fault := failed.get(one.node)) else one
+        for one in ledger.scheduled
+    )
+    return replace(ledger, scheduled=scheduled)
+
+
+def _put_back_is_over(ledger: Ledger, observed: Observed, now: int) -> Ledger:
+    """Whoever was put back is as it was found: a window that it is in by now begins anew."""
+    back = {
+        intent.window
+        for intent in ledger.intents
+        if intent.window and isinstance(intent.action, Restore)
+        if (end := how_ended(first_ended(intent, observed, now), observed, now)) is not None
+        and end.outcome is Outcome.SUCCESS
+    }
+    if not back:
+        return ledger
+    scheduled = tuple(
+        replace(one, found=None, drained=False, was_down=False) if one.node in back else one
+        for one in ledger.scheduled
+    )
+    return replace(ledger, scheduled=scheduled)
+
+
+def _not_by_us(ledger: Ledger, observed: Observed) -> Ledger:
+    """What our own job has not done to a node was done by somebody else, if it is done."""
+    undone = [
+        intent
+        for intent in ledger.intents
+        if intent.window and isinstance(intent.action, Drain | SetOffline)
+        if _is_undone(intent, observed)
+    ]
+    if not undone:
+        return ledger
+    drains = {i.window for i in undone if isinstance(i.action, Drain)}
+    takes = {i.window for i in undone if isinstance(i.action, SetOffline)}
+    scheduled = tuple(
+        replace(
+            one,
+            found=None if one.node in drains else one.found,
+            taken=one.taken and one.node not in takes,
+        )
+        for one in ledger.scheduled
+    )
+    return replace(ledger, scheduled=scheduled)
+
+
+def _is_undone(intent: Intent, observed: Observed) -> bool:
+    """Whether it was never submitted, or its job has failed."""
+    result = observed.results.get(intent.id)
+    failed = result is not None and result.outcome in (Outcome.ERROR, Outcome.LATER)
+    return failed or intent.id in observed.absent
+
+
+def _fault(intent: Intent, observed: Observed) -> tuple[str, bool] | None:
+    """Why it was not done, and whether that ends the work."""
+    if intent.id in observed.absent:
+        return f"{describe(intent.action)}: {observed.absent[intent.id]}", False
+    result = observed.results.get(intent.id)
+    if result is None or result.outcome not in (Outcome.ERROR, Outcome.LATER):
+        return None
+    if is_seen(intent.action, observed.snapshot):
+        return None  # such as a move of an instance that somebody has removed
+    moves = isinstance(intent.action, MovePrimary | MoveSecondary)
+    return f"job {intent.job} ({describe(intent.action)}) failed: {result.why}", moves
+
+
+def _failed(one: Scheduled, why: str, now: int, *, ends: bool) -> Scheduled:
+    if ends:  # but who is up only waits for its moves to be over, however they end
+        return one if one.mode is Mode.UP else replace(one, stopped=why)
+    return replace(one, not_before=now + BACK_OFF, why=why)
+
+
+def rewind(ledger: Ledger, now: int) -> Ledger:
+    """Where the clock was put back, nobody waits longer for what is to be tried again."""
+    latest = now + BACK_OFF
+    if all(one.not_before <= latest and one.since <= now for one in ledger.scheduled):
+        return ledger
+    scheduled = tuple(
+        replace(one, since=min(one.since, now), not_before=min(one.not_before, latest))
+        for one in ledger.scheduled
+    )
+    return replace(ledger, scheduled=scheduled)
+
+
+def recognise(ledger: Ledger, snapshot: Snapshot) -> Ledger:
+    """Note which nodes the machines are, and whether they were seen out of service."""
+    if not ledger.scheduled:
+        return ledger
+    nodes, names = {node.uuid: node for node in snapshot.nodes.values()}, Names(snapshot)
+    seen = tuple(_recognised(one, nodes, names) for one in ledger.scheduled)
+    kept = tuple(one for one in seen if one.mode is not Mode.UP or one.found is not None)
+    return replace(ledger, scheduled=kept)
+
+
+def _recognised(one: Scheduled, nodes: Mapping[str, Node], names: Names) -> Scheduled:
+    node = nodes.get(one.node)
+    if node is None or one.found is None:
+        node = names.only(one.machine)
+        uuid = node.uuid if node else ""
+        return replace(one, node=uuid, found=None, drained=False, taken=False)
+    return replace(one, drained=True) if node.drained or node.offline else one
+
+
+def wants_room(ledger: Ledger, observed: Observed, now: int) -> bool:
+    """Whether a node may have to be emptied: only then the nodes are asked what they have free."""
+    if not ledger.scheduled:
+        return False
+    known, leads = recognise(ledger, observed.snapshot), Leads(observed.snapshot, ledger.paces)
+    nodes = by_uuid(observed)
+    return any(
+        node is not None and not node.offline and due(one, known, node, leads, now)
+        for one in known.scheduled
+        for node in (nodes.get(one.node),)
+    )
+
+
+# What is done.
+
+
+def maintain(
+    ledger: Ledger,
+    observed: Observed,
+    policy: Policy,
+    room: Room,
+    stopped: Mapping[str, str],
+    now: int,
+) -> Maintained:
+    """Take the next steps at every node; `stopped` says where nothing is begun, "" everywhere."""
+    if not ledger.scheduled:
+        return Maintained(ledger)
+    work = _Work(Maintained(ledger), observed, policy, room, stopped, now)
+    for one in sorted(ledger.scheduled, key=work.turn):
+        work.look_at(one)
+    return work.done
+
+
+@dataclass
+class _Work:
+    done: Maintained
+    observed: Observed
+    policy: Policy
+    room: Room
+    stopped: Mapping[str, str]
+    now: int
+
+    def __post_init__(self) -> None:
+        self.nodes = by_uuid(self.observed)
+        self.leads = Leads(self.observed.snapshot, self.done.ledger.paces)
+        self.made = offers.by_node(self.done.ledger)
+        self.repaired = under_repair(self.done.ledger, self.observed.snapshot)
+
+    @cached_property
+    def names(self) -> Names:
+        """The nodes by what they may be called: wanted only where that may be wrong."""
+        return Names(self.observed.snapshot)
+
+    def turn(self, one: Scheduled) -> tuple[int, tuple[str, str]]:
+        """Those whose windows begin first choose first."""
+        when = self.done.ledger.schedule.of(one.machine)
+        return when.start if when else 0, one.machine.key
+
+    def look_at(self, one: Scheduled) -> None:
+        """One machine, whose node may not be known."""
+        node = self.nodes.get(one.node)
+        self._tell_overdue(one, node)
+        if node is None:
+            if isinstance(why := self.names.node(one.machine), str):
+                self._hold(str(one.machine), why)
+            return
+        if one.mode is Mode.UP:
+            self._put_back(one, node)
+        elif due(one, self.done.ledger, node, self.leads, self.now):
+            self._go_on(one, node)
+
+    def _tell_overdue(self, one: Scheduled, node: Node | None) -> None:
+        late = overdue(one, self.done.ledger, self.now)
+        if not late:
+            return
+        name = node.name if node else str(one.machine)
+        # Not for how long: that would be another reason in each round, and a line of the journal.
+        at = rfc3339(self.now - late)
+        if one.mode is Mode.DRAINING:
+            why = f"{name} is draining still, and its window began at {at}"
+            self._hold(name, f"overdue: {why}: gnt-maint window down {name}, or edit or cancel it")
+        else:
+            why = f"{name} is down still, and its window ended at {at}"
+            self._hold(name, f"overdue: {why}: gnt-maint window up {name}")
+
+    def _hold(self, name: str, why: str) -> None:
+        self.done.held.append(Held(name, "", why))
+
+    def _mine(self, node: Node) -> list[Intent]:
+        return [i for i in self.done.ledger.intents if i.window == node.uuid]
+
+    def _obstacle(self, one: Scheduled, node: Node) -> str | None:
+        """Why nothing may be done there now."""
+        if repair := self.repaired.get(node.uuid):
+            return f"{node.name} is under repair ({repair}): its maintenance window waits"
+        if one.stopped:
+            return f"the maintenance window of {node.name} has stopped: {one.stopped}: change it"
+        if one.not_before > self.now:
+            seconds = (one.not_before - self.now) / 1000
+            return f"to be tried again in {seconds:.0f} s: {one.why}"
+        if why := self.stopped.get(node.name) or self.stopped.get(""):
+            return why
+        owner = self.room.claims.get(node.name)
+        if owner not in (None, _owner(node)):
+            return f"{node.name} is taking part in another repair"
+        return None
+
+    def _go_on(self, one: Scheduled, node: Node) -> None:
+        mine = self._mine(node)
+        if any(not isinstance(i.action, MovePrimary | MoveSecondary) for i in mine):
+            return
+        owners = [why for _, why in offers.holds(one, self.done.ledger, self.now, self.made)]
+        for theirs in owners:
+            self._hold(node.name, f"the maintenance window of {node.name} waits: {theirs}")
+        if owners:
+            return
+        if node.offline and not mine:
+            self._note(one, replace(one, found=one.found or Standing.OFFLINE))
+            return
+        if why := self._obstacle(one, node):
+            self._hold(node.name, why)
+            return
+        if why := self.observed.doubts.get(node.name):
+            self._hold(node.name, f"nothing is done while in doubt: {why}")
+            return
+        found = self._next(one, node, len(mine))
+        for why in found.obstacles:
+            self._hold(node.name, why)
+        if found.steps:
+            self._promise(one, node, found)
+        elif not (found.obstacles or mine):
+            self._emptied(one, node)
+
+    def _next(self, one: Scheduled, node: Node, under_way: int) -> Next:
+        """As the node of an incident is emptied that leaves time to migrate."""
+        status = Status.NOTED if one.found is None else Status.PENDING
+        incident = Incident(
+            _owner(node), node.uuid, node.name, _PLANNED, one.since, status, drained=one.drained
+        )
+        policy = with_tags(self.policy, self.observed.snapshot, node)
+        return empty(incident, node, self.room, policy, under_way)
+
+    def _emptied(self, one: Scheduled, node: Node) -> None:
+        if one.mode is Mode.DOWN:
+            found = Next()
+            found.add(SetOffline(node.name, promote=node.candidate))
+            self._promise(one, node, found)
+        else:
+            self._note(one, replace(one, found=one.found or _standing(node)))
+
+    def _promise(self, one: Scheduled, node: Node, found: Next) -> None:
+        self.room.claim(node.name, _owner(node))
+        ids: list[str] = []
+        for step in found.steps:
+            after = None if step.after is None else ids[step.after]
+            self.done.ledger = self.done.ledger.promise(
+                "", node.name, step.action, self.now, after, window=node.uuid
+            )
+            ids.append(self.done.ledger.intents[-1].id)
+        taken = one.taken or any(isinstance(step.action, SetOffline) for step in found.steps)
+        self._note(one, replace(one, found=one.found or _standing(node), taken=taken))
+
+    def _put_back(self, one: Scheduled, node: Node) -> None:
+        """As it was found, unless it has trouble of its own by now."""
+        if self._mine(node):
+            return
+        drained = one.found is Standing.DRAINED
+        back = not (node.offline or (node.drained and not drained))
+        # What was never down, or not by us, somebody else has taken offline.
+        theirs = node.offline and not (one.was_down and one.taken)
+        if back or theirs or one.found is Standing.OFFLINE or self._sick(node):
+            self._note(one, None)
+        elif why := self._obstacle(one, node):
+            self._hold(node.name, why)
+        else:
+            found = Next()
+            found.add(Restore(node.name, drained=drained))
+            self._promise(one, node, found)
+
+    def _sick(self, node: Node) -> bool:
+        return any(
+            i.node == node.uuid
+            and i.status is not Status.CANCELED
+            and i.diagnosis.need >= Need.EVACUATE
+            for i in self.done.ledger.incidents
+        )
+
+    def _note(self, old: Scheduled, new: Scheduled | None) -> None:
+        kept = self.done.ledger.scheduled
+        if old != new:
+            changed = (new if one is old else one for one in kept)
+            rest = tuple(one for one in changed if one is not None)
+            self.done.ledger = replace(self.done.ledger, scheduled=rest)
+
+
+def _owner(node: Node) -> str:
+    return f"{WINDOW}:{node.uuid}"
+
+
+def _standing(node: Node) -> Standing:
+    if node.offline:
+        return Standing.OFFLINE
+    return Standing.DRAINED if node.drained else Standing.SERVING

@@ -1,0 +1,298 @@
+"""A proposal of windows for many nodes: a few at a time, until all have had theirs. Pure.
+
+Together go nodes that hroller would reboot together, as many of them as can be emptied at once,
+mirrors and all, so that everything finds a place where the cluster still survives one failure more.
+That is asked of each group as things will be then: those before it are back, and empty, for nobody
+moves anything back. Where nothing fits for that, the instances are to be spread anew before; this
+is taken to bring them about where they are now. Nodes of other windows then are not counted on.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from nodeagent.maintd.planning.evacuation_time import Leads
+from nodeagent.maintd.windows.schedule import Names, node_of
+from nodeagent.model.ledger import Ledger
+from nodeagent.model.snapshot import Instance, Node, Snapshot
+from nodeagent.model.window import NANOSECONDS, Machine, Mode, Unavailability, Window
+from nodeagent.placement.cluster.cluster import Cluster
+from nodeagent.placement.cluster.from_ganeti import Known
+from nodeagent.placement.evacuate import batches
+from nodeagent.placement.evacuate.batches import afterwards, apart, left_behind, most, obstacle
+from nodeagent.placement.evacuate.evacuate import Emptier, Evacuation
+from nodeagent.placement.evacuate.targets import Arrivals
+from nodeagent.placement.layout.rules import Rules
+
+_GRAIN = 5 * 60_000  # ms; what is expected is not known to the minute
+_TRIES = 2  # of ways to empty a node; of several one, if that is not enough they are made fewer
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is asked for: `nodes` by whole name, the first window's start, how long each lasts.
+
+    `gap` is the time between two windows, None: as long as the next nodes take to be emptied. Times
+    are in nanoseconds. At most so many nodes go together; `ignore` what cannot move at all.
+    """
+
+    nodes: tuple[str, ...]
+    start: int
+    each: int
+    gap: int | None = None
+    most: int | None = None
+    ignore: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """The new windows, by node why it is in none of them, and what else is to be known.
+
+    `evacuations` say where everything would go, window by window; `balanced` are the numbers of
+    those before which everything is where it is now.
+    """
+
+    windows: tuple[Window, ...]
+    left_out: Mapping[str, str]
+    remarks: tuple[str, ...] = ()
+    evacuations: tuple[Evacuation, ...] = ()
+    balanced: frozenset[int] = frozenset()
+
+
+def propose(
+    wanted: Wanted,
+    known: Known,
+    snapshot: Snapshot,
+    ledger: Ledger,
+    now: int,
+    tell: Callable[[int, int], None] = lambda done, of: None,
+) -> Proposal:
+    """Plan windows for the nodes that can have one; `snapshot` and `known` are of one moment.
+
+    `tell` is told of how many nodes it is known when they go, of how many.
+    """
+    left_out = _unfit(wanted.nodes, known, snapshot, ledger)
+    names = [name for name in wanted.nodes if name not in left_out]
+    stays = batches.immovable(known.cluster) if wanted.ignore else frozenset()
+    planned = _Planned(
+        wanted,
+        replace(known, cluster=batches.without(known.cluster, stays)),
+        snapshot,
+        ledger,
+        frozenset(),
+    )
+    while True:
+        planned.plan(names, tell)
+        busy = _busy(ledger, snapshot, names, planned.begins, planned.until)
+        if busy <= planned.busy:
+            break
+        planned = replace(planned, busy=busy | planned.busy).afresh()
+    remarks = planned.remarks(now)
+    if wanted.ignore:
+        remarks += _staying(known.cluster, stays, planned)
+    left_out |= planned.stuck
+    told = {name: left_out[name] for name in wanted.nodes if name in left_out}
+    return Proposal(
+        tuple(planned.windows),
+        told,
+        tuple(remarks),
+        tuple(planned.evacuations),
+        frozenset(planned.balanced),
+    )
+
+
+# Who is asked for, and can have a window.
+
+
+def _unfit(
+    names: Iterable[str], known: Known, snapshot: Snapshot, ledger: Ledger
+) -> dict[str, str]:
+    """Of each node that is not to be planned for, why."""
+    windows = _windows(ledger, snapshot)
+    found = {}
+    for name in names:
+        why = windows.get(name) or _out(snapshot.nodes.get(name)) or known.doubts.get(name)
+        if why:
+            found[name] = why
+    return found
+
+
+def _windows(ledger: Ledger, snapshot: Snapshot) -> dict[str, str]:
+    nodes = {node.uuid: node.name for node in snapshot.nodes.values()}
+    found = {}
+    for one in ledger.scheduled:
+        node = node_of(one.machine, snapshot)
+        name = nodes.get(one.node) or (node.name if node else "")
+        match one.mode:
+            case Mode.DOWN:
+                found[name] = "is down for its maintenance window"
+            case Mode.DRAINING:
+                found[name] = "is in a maintenance window already"
+            case Mode.UP:
+                found[name] = "is on its way back from its maintenance window"
+    return found
+
+
+def _out(node: Node | None) -> str:
+    if node is None:
+        return "is not there any more"
+    if node.offline:
+        return "is offline"
+    if node.drained:
+        return "is drained"
+    return "" if node.vm_capable else "has no instances (vm_capable is off): nothing is to be moved"
+
+
+def _busy(
+    ledger: Ledger, snapshot: Snapshot, names: Collection[str], begins: int, until: int
+) -> frozenset[str]:
+    """The nodes that other windows may have then, from when they are being emptied (unix ms)."""
+    found: set[str] = set()
+    called, leads = Names(snapshot), Leads(snapshot, ledger.paces)
+    for one in ledger.scheduled:
+        node, when = called.only(one.machine), ledger.schedule.of(one.machine)
+        if node is None or when is None or node.name in names:
+            continue
+        starts = when.start_ms - leads.of(node)
+        over = one.mode is Mode.DRAINING and when.end_ms is not None and when.end_ms <= begins
+        if not over and starts < until:
+            found.add(node.name)
+    return frozenset(found)
+
+
+def _staying(cluster: Cluster, names: Collection[str], planned: "_Planned") -> list[str]:
+    inside = {machine.hostname for window in planned.windows for machine in window.machines}
+    return [
+        f"instance {one.name} stays on {one.primary}, and keeps it from going down until somebody"
+        " has moved or removed it"
+        for one in cluster.instances
+        if one.name in names and one.primary in inside
+    ]
+
+
+# When.
+
+
+@dataclass
+class _Planned:
+    """Windows as far as they are planned; `busy` nodes are not counted on."""
+
+    wanted: Wanted
+    known: Known
+    snapshot: Snapshot
+    ledger: Ledger
+    busy: frozenset[str]
+    windows: list[Window] = field(default_factory=list)
+    stuck: dict[str, str] = field(default_factory=dict)
+    evacuations: list[Evacuation] = field(default_factory=list)
+    leads: list[int] = field(default_factory=list)  # ms
+    balanced: set[int] = field(default_factory=set)
+
+    def afresh(self) -> "_Planned":
+        """The same with nothing planned."""
+        return _Planned(self.wanted, self.known, self.snapshot, self.ledger, self.busy)
+
+    @property
+    def begins(self) -> int:
+        """When the first node is begun to be emptied, unix ms."""
+        return self.wanted.start // NANOSECONDS - (self.leads[0] if self.leads else 0)
+
+    @property
+    def until(self) -> int:
+        """When the last window is over, unix ms."""
+        ends = (window.unavailability.end_ms or 0 for window in self.windows)
+        return max(ends, default=self.begins)
+
+    def plan(self, names: Sequence[str], tell: Callable[[int, int], None]) -> None:
+        """Plan the windows one after the other."""
+        today = Emptier(self.known.cluster, Rules(), self.known.doubts, Arrivals)
+        cluster, emptier, snapshot = self.known.cluster, today, self.snapshot
+        for group in apart(cluster, names):
+            rest = list(group)
+            while rest:
+                planned = sum(len(window.machines) for window in self.windows)
+                tell(planned + len(self.stuck), len(names))
+                count, found = self._most(emptier, rest)
+                if not count and emptier is not today:
+                    count, found = self._most(today, rest)
+                    if count:
+                        cluster, snapshot = self.known.cluster, self.snapshot
+                        self.balanced.add(len(self.windows))
+                if not count:
+                    name = rest.pop(0)
+                    self.stuck[name] = obstacle(found, name)
+                    continue
+                self._add(rest[:count], snapshot, found)
+                cluster = afterwards(cluster, found)
+                emptier, snapshot = emptier.moved(cluster), _moved(snapshot, found)
+                rest = rest[count:]
+
+    def _add(self, names: Sequence[str], snapshot: Snapshot, found: Evacuation) -> None:
+        start, lead = self.wanted.start, _lead(names, snapshot, self.ledger)
+        if self.windows:
+            gap = lead * NANOSECONDS if self.wanted.gap is None else self.wanted.gap
+            start = self.windows[-1].unavailability.start + self.wanted.each + gap
+        machines = tuple(Machine(name) for name in names)
+        self.windows.append(Window(machines, Unavailability(start, self.wanted.each)))
+        self.evacuations.append(found)
+        self.leads.append(lead)
+
+    def _most(self, emptier: Emptier, names: Sequence[str]) -> tuple[int, Evacuation]:
+        """How many of these, from the first on, can be emptied together, and how."""
+        limit = min(len(names), self.wanted.most or len(names))
+        first = emptier.empty([names[0], *(n for n in self.busy if n != names[0])], _TRIES)
+        tried = {1: first}
+
+        def fits(count: int) -> bool:
+            if count == 1:
+                return not left_behind(first, names[:1])
+            found = emptier.fits(names[:count], self.busy.difference(names[:count]))
+            if found is not None:
+                tried[count] = found
+            return found is not None
+
+        good = most(limit, fits)
+        return good, tried[good or 1]
+
+    def remarks(self, now: int) -> list[str]:
+        """What whoever plans should know."""
+        found = []
+        if self.windows and self.begins < now:
+            minutes = (now - self.begins) / 60_000
+            names = ", ".join(one.hostname for one in self.windows[0].machines)
+            found.append(
+                f"to be empty in time {names} would have had to be begun with {minutes:.0f} min ago"
+            )
+        for number in sorted(self.balanced):
+            name = self.windows[number].machines[0].hostname
+            found.append(
+                f"before the window of {name} the instances must be spread anew, for the nodes that"
+                " come before have been emptied by then: gnt-maint balance"
+            )
+        if self.busy:
+            names = ", ".join(sorted(self.busy))
+            found.append(f"in maintenance windows of their own meanwhile: {names}")
+        if any(one.hostname == self.snapshot.master for w in self.windows for one in w.machines):
+            found.append(
+                f"{self.snapshot.master} is the master node, and comes last: run gnt-cluster"
+                " master-failover on another master candidate before"
+            )
+        return found
+
+
+def _lead(names: Iterable[str], snapshot: Snapshot, ledger: Ledger) -> int:
+    """How long (ms) these nodes, which are emptied side by side, take for it."""
+    leads = Leads(snapshot, ledger.paces)
+    longest = max(leads.of(snapshot.nodes[name]) for name in names)
+    return -(-longest // _GRAIN) * _GRAIN
+
+
+def _moved(snapshot: Snapshot, found: Evacuation) -> Snapshot:
+    instances: dict[str, Instance] = dict(snapshot.instances)
+    nodes = [node.name for node in found.before.cluster.nodes]
+    for way in found.ways:
+        name, at = found.before.cluster.instances[way.instance].name, way.after
+        if name in instances:
+            mirror = None if at.secondary == -1 else nodes[at.secondary]
+            there = replace(instances[name], primary=nodes[at.primary], secondary=mirror)
+            instances[name] = there
+    return replace(snapshot, instances=instances)

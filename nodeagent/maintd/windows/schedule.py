@@ -1,0 +1,276 @@
+"""The schedule of maintenance and the modes of its machines: what may become of them. Pure.
+
+The rules and the order of the checks are those of Mesos' master (`maintenance.cpp`): all of a
+change or nothing of it. On top, what names a node of this cluster is that node however it is
+spelt, and a change may be bound to the version of the schedule that its author has seen.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from ipaddress import AddressValueError, IPv4Address
+from typing import TypeAlias
+
+from nodeagent.maintd.owners import offers
+from nodeagent.maintd.windows.mesos import schedule_json
+from nodeagent.model.ledger import Ledger, Outcome
+from nodeagent.model.snapshot import Node, Observed, Snapshot
+from nodeagent.model.window import Consent, Machine, Mode, Schedule, Scheduled
+from nodeagent.model.wish import BringUp, SetSchedule, TakeDown
+from nodeagent.protocol.canonical import canonical
+
+Identity: TypeAlias = str | tuple[str, str]
+"""What all names of one machine have in common: its node's UUID, or else the name itself."""
+STALE = "the schedule has changed since: read it again, and change that"
+
+
+def version(schedule: Schedule) -> str:
+    """What tells one schedule from another."""
+    return hashlib.sha256(canonical(schedule_json(schedule)).encode()).hexdigest()[:32]
+
+
+def node_of(machine: Machine, snapshot: Snapshot) -> Node | None:
+    """The node that this is; None if it is none, or two."""
+    return Names(snapshot).only(machine)
+
+
+def grant(
+    ledger: Ledger, asked: SetSchedule | TakeDown | BringUp, observed: Observed, now: int
+) -> Ledger | str:
+    """The ledger after what an operator asks for, or why that cannot be."""
+    if asked.versions and version(ledger.schedule) not in asked.versions:
+        return STALE
+    after = changed(ledger, asked, observed.snapshot, now)
+    return after if isinstance(after, str) else _let_go(ledger, after, observed)
+
+
+def changed(
+    ledger: Ledger, asked: SetSchedule | TakeDown | BringUp, snapshot: Snapshot, now: int
+) -> Ledger | str:
+    """The ledger with another schedule and other modes, or why that cannot be."""
+    names = Names(snapshot)
+    match asked:
+        case SetSchedule(schedule, consents=consents):
+            return wrong_schedule(schedule) or _replaced(ledger, schedule, consents, names, now)
+        case TakeDown(machines):
+            return wrong_machines(machines) or _changed(
+                ledger, machines, names, Mode.DRAINING, lambda one: _down(one, ledger, now)
+            )
+        case BringUp(machines):
+            told = wrong_machines(machines) or _changed(
+                ledger, machines, names, Mode.DOWN, lambda one: _up(one, now)
+            )
+            return told if isinstance(told, str) else _without_the_up(told)
+
+
+def wrong_schedule(schedule: Schedule) -> str:
+    """What is wrong with a schedule whatever there is now; "" if nothing."""
+    seen: set[tuple[str, str]] = set()
+    for number, window in enumerate(schedule.windows, 1):
+        if not window.machines:
+            return f"window {number} has no machine"
+        if (window.unavailability.duration or 0) < 0:
+            return f"window {number} ({window.machines[0]}) has a negative duration"
+        if why := _wrong(window.machines, seen, "in the schedule", f"of window {number}"):
+            return why
+    return ""
+
+
+def wrong_machines(machines: Sequence[Machine]) -> str:
+    """What is wrong with a list of machines whatever there is now; "" if nothing."""
+    if not machines:
+        return "there is no machine in the list"
+    return _wrong(machines, set(), "in the list", "of the list")
+
+
+def _wrong(machines: Iterable[Machine], seen: set[tuple[str, str]], where: str, whose: str) -> str:
+    for number, machine in enumerate(machines, 1):
+        if not (machine.hostname or machine.ip):
+            return f"machine {number} {whose} has neither hostname nor ip"
+        if machine.ip and not _is_ipv4(machine.ip):
+            return f"machine {machine}: its ip is no IPv4 address of four numbers"
+        if machine.key in seen:
+            return f"machine {machine} is {where} more than once"
+        seen.add(machine.key)
+    return ""
+
+
+def _is_ipv4(text: str) -> bool:
+    try:
+        return str(IPv4Address(text)) == text
+    except AddressValueError:
+        return False
+
+
+class Names:
+    """The nodes by what they may be called."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._by_name: dict[str, list[Node]] = {}
+        self._by_address: dict[str, list[Node]] = {}
+        for node in snapshot.nodes.values():
+            name = node.name.lower()
+            for called in {name, name.partition(".")[0]}:
+                self._by_name.setdefault(called, []).append(node)
+            self._by_address.setdefault(node.address, []).append(node)
+
+    def node(self, machine: Machine) -> Node | str | None:
+        """The node, None if it is none of this cluster, or why it cannot be told."""
+        named = self._one(self._by_name, machine.hostname.lower())
+        at = self._one(self._by_address, machine.ip)
+        if isinstance(named, str) or isinstance(at, str):
+            return f"machine {machine}: several nodes are called so"
+        if not (machine.hostname and machine.ip) or named == at:
+            return named or at
+        if named is None:
+            assert at is not None
+            return f"machine {machine}: {machine.ip} is the node {at.name}"
+        return f"machine {machine}: the node {named.name} has the address {named.address}"
+
+    def only(self, machine: Machine) -> Node | None:
+        """The node; None if it is none, or two."""
+        found = self.node(machine)
+        return found if isinstance(found, Node) else None
+
+    def identity(self, machine: Machine) -> Identity:
+        """What all names of one machine have in common."""
+        node = self.node(machine)
+        return node.uuid if isinstance(node, Node) else machine.key
+
+    @staticmethod
+    def _one(nodes: dict[str, list[Node]], name: str) -> Node | str | None:
+        found = nodes.get(name, []) if name else []
+        exact = [node for node in found if node.name.lower() == name] or found
+        return "several" if len(exact) > 1 else exact[0] if exact else None
+
+
+def _replaced(
+    ledger: Ledger,
+    schedule: Schedule,
+    consents: Sequence[Consent | None],
+    names: Names,
+    now: int,
+) -> Ledger | str:
+    new: dict[Identity, Machine] = {}
+    old = {one.machine.key for one in ledger.scheduled if one.mode is not Mode.UP}
+    said: dict[Machine, Consent | None] = {}
+    for number, window in enumerate(schedule.windows):
+        for machine in window.machines:
+            said[machine] = consents[number] if number < len(consents) else None
+            # Of what is in the schedule already nodes that came since keep nobody from another.
+            if isinstance(why := names.node(machine), str) and machine.key not in old:
+                return why
+            identity = names.identity(machine)
+            if identity in new:
+                return f"machine {machine} is in the schedule as {new[identity]} already"
+            new[identity] = machine
+    kept: list[Scheduled] = []
+    for one in ledger.scheduled:
+        identity = names.identity(one.machine)
+        if identity in new:
+            machine = new.pop(identity)
+            kept.append(_kept(one, machine, said[machine], ledger.schedule, schedule, now))
+        elif one.mode is Mode.DOWN:
+            return f"machine {one.machine} is down, and must be in the schedule until it is up"
+        elif one.found is not None:
+            kept.append(one if one.mode is Mode.UP else _mode(one, Mode.UP, now))
+    kept += [
+        Scheduled(machine, Mode.DRAINING, now, consent=said[machine] or Consent())
+        for machine in new.values()
+    ]
+    return replace(ledger, schedule=schedule, scheduled=tuple(kept))
+
+
+def _kept(
+    one: Scheduled,
+    machine: Machine,
+    consent: Consent | None,
+    old: Schedule,
+    new: Schedule,
+    now: int,
+) -> Scheduled:
+    """What was known of a machine is known still, and its work goes on if its window changed."""
+    if one.mode is Mode.UP:
+        one = replace(_mode(one, Mode.DRAINING, now), consent=Consent())
+    if consent is not None:
+        one = replace(one, consent=consent)
+    if old.of(one.machine) != new.of(machine):
+        one = replace(one, stopped="", not_before=0, why="")
+    return replace(one, machine=machine)
+
+
+def _mode(one: Scheduled, mode: Mode, now: int) -> Scheduled:
+    return replace(one, mode=mode, since=now, stopped="", not_before=0, why="")
+
+
+def _down(one: Scheduled, ledger: Ledger, now: int) -> Scheduled | str:
+    """Down, unless it is held by owners whose answers the operator has said do count."""
+    if why := offers.hold(one, ledger, now):
+        name = one.machine.hostname or one.machine.ip
+        return f"machine {one.machine}: {why} (gnt-maint window edit {name} --policy advisory)"
+    return _mode(one, Mode.DOWN, now)
+
+
+def _up(one: Scheduled, now: int) -> Scheduled:
+    return replace(_mode(one, Mode.UP, now), was_down=True)
+
+
+def _changed(
+    ledger: Ledger,
+    machines: Sequence[Machine],
+    names: Names,
+    must_be: Mode,
+    change: Callable[[Scheduled], Scheduled | str],
+) -> Ledger | str:
+    """All of these machines changed, which are in the schedule, and in this mode."""
+    known = {
+        names.identity(one.machine): one for one in ledger.scheduled if one.mode is not Mode.UP
+    }
+    changed: dict[Machine, Scheduled] = {}
+    for machine in machines:
+        one = known.get(names.identity(machine))
+        if one is None:
+            return f"machine {machine} is not in the schedule"
+        if one.mode is not must_be:
+            return f"machine {machine} is {one.mode.value}, and must be {must_be.value} for that"
+        if one.machine in changed:
+            return f"machine {machine} is in the list more than once"
+        after = change(one)
+        if isinstance(after, str):
+            return after
+        changed[one.machine] = after
+    scheduled = tuple(changed.get(one.machine, one) for one in ledger.scheduled)
+    return replace(ledger, scheduled=scheduled)
+
+
+def _without_the_up(ledger: Ledger) -> Ledger:
+    """What is up is in no window any more; a window without machines is none."""
+    up = {one.machine.key for one in ledger.scheduled if one.mode is Mode.UP}
+    windows = [
+        replace(window, machines=tuple(m for m in window.machines if m.key not in up))
+        for window in ledger.schedule.windows
+    ]
+    return replace(
+        ledger,
+        schedule=Schedule(tuple(window for window in windows if window.machines)),
+        scheduled=tuple(
+            one for one in ledger.scheduled if one.mode is not Mode.UP or one.found is not None
+        ),
+    )
+
+
+def _let_go(before: Ledger, after: Ledger, observed: Observed) -> Ledger:
+    """Whoever changes how a machine stands lets go of its jobs that nobody can find any more."""
+    then = {one.node: one for one in before.scheduled if one.node}
+    touched = {
+        one.node
+        for one in after.scheduled
+        if (old := then.get(one.node)) is not None
+        and (
+            (old.mode, old.stopped) != (one.mode, one.stopped)
+            or before.schedule.of(old.machine) != after.schedule.of(one.machine)
+        )
+    }
+    lost = {name for name, said in observed.results.items() if said.outcome is Outcome.LOST}
+    kept = tuple(i for i in after.intents if not (i.id in lost and i.window in touched))
+    return replace(after, intents=kept)

@@ -1,0 +1,222 @@
+"""What operators may ask of weekly series of windows, and what becomes of them then. Pure."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from nodeagent.maintd.windows import recurrence as weekly
+from nodeagent.maintd.windows import schedule as windows
+from nodeagent.maintd.windows.membership import Planned, without
+from nodeagent.maintd.windows.schedule import Identity, Names
+from nodeagent.model.ledger import Ledger
+from nodeagent.model.series import Member, Series, Weekly
+from nodeagent.model.snapshot import Node, Observed, Snapshot
+from nodeagent.model.window import Machine, Mode
+from nodeagent.model.wish import AddSeries, EditSeries, EndSeries, Wish
+from nodeagent.model.zone import Zone
+
+MOST = 200  # series
+MOST_MACHINES = 1000  # of one
+MOST_TIMES = 10_000
+MOST_SKIPPED = 1000  # days of one
+_SHORTEST = 60  # seconds that a window lasts
+_APART = 7200  # seconds from its end to the next: the clocks may be changed in between
+
+
+def zones_of(ledger: Ledger, wishes: Iterable[Wish]) -> set[str]:
+    """The names of the time zones that a round has to know."""
+    asked = (wish.asked for wish in wishes)
+    wanted = {one.zone for one in asked if isinstance(one, AddSeries | EditSeries) and one.zone}
+    return wanted | {one.rule.zone for one in ledger.series}
+
+
+def grant(
+    ledger: Ledger,
+    asked: AddSeries | EditSeries | EndSeries,
+    who: tuple[str, str],
+    observed: Observed,
+    now: int,
+) -> Ledger | str:
+    """The ledger after that, or why it cannot be; `who` are the id of the wish and its author."""
+    if isinstance(asked, AddSeries):
+        return _add(ledger, asked, who, observed, now)
+    old = next((one for one in ledger.series if one.number == asked.number), None)
+    if old is None:
+        return f"there is no series/{asked.number}"
+    if isinstance(asked, EndSeries):
+        left = tuple(one for one in ledger.series if one is not old)
+        return _withdraw(replace(ledger, series=left), old.members, observed, now)
+    return _edit(ledger, old, asked, observed, now)
+
+
+def _add(
+    ledger: Ledger, asked: AddSeries, who: tuple[str, str], observed: Observed, now: int
+) -> Ledger | str:
+    if len(ledger.series) >= MOST:
+        return f"there are {MOST} series already"
+    if why := _wrong_machines(asked.machines, observed.snapshot):
+        return why
+    rule = Weekly(asked.weekdays, asked.minute, asked.zone, asked.seconds, 0, asked.every)
+    rule = replace(rule, until=asked.until, times=asked.times)
+    begun = _begin(rule, asked.begins, observed.zones.get(rule.zone), now)
+    if why := (begun if isinstance(begun, str) else _wrong_rule(begun)):
+        return why
+    assert not isinstance(begun, str)
+    number = ledger.last_series + 1
+    members = tuple(Member(machine) for machine in asked.machines)
+    one = Series(number, who[0], who[1], begun, members, asked.consent)
+    return replace(ledger, series=(*ledger.series, one), last_series=number)
+
+
+def _begin(rule: Weekly, begins: int, zone: Zone | None, now: int) -> Weekly | str:
+    """The rule with its first day: the first to come, from a day (0: from now) on."""
+    if zone is None:
+        return f"there is no time zone {rule.zone} here"
+    begins = max(begins, weekly.today(zone, now // 1000))
+    loose = replace(rule, first=begins - 7, every=1, until=0, times=0, skipped=())
+    first = next(weekly.coming(loose, zone, now // 1000, begins - 1), None)
+    if first is None:
+        return "it would begin too far in the future"
+    kept = tuple(day for day in rule.skipped if day >= first[0])
+    return replace(rule, first=first[0], skipped=kept)
+
+
+def _wrong_rule(rule: Weekly) -> str:
+    if rule.seconds < _SHORTEST:
+        return f"a window lasts {_SHORTEST} s at least"
+    if rule.seconds > weekly.shortest(rule) * 86_400 - _APART:
+        hours = _APART // 3600
+        return f"from the end of one to the beginning of the next there must be {hours} h at least"
+    if rule.times > MOST_TIMES:
+        return f"a series ends after {MOST_TIMES} times at most"
+    if rule.until and rule.until < rule.first:
+        return f"it ends before its first time, on {weekly.day_text(rule.first)}"
+    return ""
+
+
+def _wrong_machines(machines: tuple[Machine, ...], snapshot: Snapshot) -> str:
+    """Whoever plans for every week means nodes that there are."""
+    if why := windows.wrong_machines(machines):
+        return why
+    if len(machines) > MOST_MACHINES:
+        return f"a series has {MOST_MACHINES} machines at most"
+    names, seen = Names(snapshot), dict[Identity, Machine]()
+    for machine in machines:
+        node = names.node(machine)
+        if not isinstance(node, Node):
+            return node or f"machine {machine} is no node of this cluster"
+        if node.uuid in seen:
+            return f"machine {machine} is in the list as {seen[node.uuid]} already"
+        seen[node.uuid] = machine
+    return ""
+
+
+def _edit(
+    ledger: Ledger, old: Series, asked: EditSeries, observed: Observed, now: int
+) -> Ledger | str:
+    rule = _other_rule(old.rule, asked)
+    if _when(rule) != _when(old.rule) or asked.begins:
+        begins = asked.begins or _later(old.rule, observed.zones.get(old.rule.zone), now)
+        begun = _begin(rule, begins, observed.zones.get(rule.zone), now)
+        if isinstance(begun, str):
+            return begun
+        rule = begun
+    for day in (*asked.skip, *asked.keep):
+        if not weekly.is_day(rule, day):
+            return f"{old.name} has no occurrence on {weekly.day_text(day)}"
+    skipped = ({*rule.skipped} | {*asked.skip}) - {*asked.keep}
+    if len(skipped) > MOST_SKIPPED:
+        return f"of a series {MOST_SKIPPED} days are skipped at most"
+    rule = replace(rule, skipped=tuple(sorted(skipped)))
+    members = _other_members(old, asked, observed.snapshot)
+    if why := (members if isinstance(members, str) else _wrong_rule(rule)):
+        return why
+    assert not isinstance(members, str)
+    kept = {member.machine for member in members}
+    out = [member for member in old.members if member.machine not in kept]
+    out += [member for member in members if member.placed and member.day in asked.skip]
+    if _but_skipped(rule) != _but_skipped(old.rule):
+        # What has not begun yet is planned anew, by the rule as it is now.
+        planned = Planned(ledger, observed.snapshot)
+        idle = {m for m in members if m.placed and _is_idle(m, planned)}
+        out += idle
+        members = tuple(m if m.placed and m not in idle else _anew(m, rule) for m in members)
+    members = tuple(_kept(member, asked.keep) for member in members)
+    new = replace(old, rule=rule, members=members, consent=asked.consent or old.consent)
+    series = tuple(new if one is old else one for one in ledger.series)
+    return _withdraw(replace(ledger, series=series), out, observed, now)
+
+
+def _later(rule: Weekly, zone: Zone | None, now: int) -> int:
+    """The first day of a series that is not to begin yet, whatever its time; 0 if it may."""
+    soon = _begin(rule, 0, zone, now)
+    return 0 if isinstance(soon, str) or rule.first <= soon.first else rule.first
+
+
+def _other_rule(rule: Weekly, asked: EditSeries) -> Weekly:
+    return replace(
+        rule,
+        weekdays=asked.weekdays or rule.weekdays,
+        minute=rule.minute if asked.minute is None else asked.minute,
+        zone=asked.zone or rule.zone,
+        seconds=asked.seconds or rule.seconds,
+        every=asked.every or rule.every,
+        until=rule.until if asked.until is None else asked.until,
+        times=rule.times if asked.times is None else asked.times,
+    )
+
+
+def _when(rule: Weekly) -> tuple[object, ...]:
+    """What says when its windows begin, but not when it does itself, or ends."""
+    return rule.weekdays, rule.minute, rule.zone, rule.every
+
+
+def _but_skipped(rule: Weekly) -> Weekly:
+    return replace(rule, skipped=())
+
+
+def _other_members(old: Series, asked: EditSeries, snapshot: Snapshot) -> tuple[Member, ...] | str:
+    names = Names(snapshot)
+    known = {names.identity(member.machine) for member in old.members}
+    less = {names.identity(machine): machine for machine in asked.remove}
+    for identity, machine in less.items():
+        if identity not in known:
+            return f"machine {machine} is not in {old.name}"
+    for machine in asked.add:
+        if names.identity(machine) in known - less.keys():
+            return f"machine {machine} is in {old.name} already"
+    kept = tuple(m for m in old.members if names.identity(m.machine) not in less)
+    if asked.add and (why := _wrong_machines(asked.add, snapshot)):
+        return why
+    members = (*kept, *(Member(machine) for machine in asked.add))
+    if not members:
+        return f"no machine would be left: cancel {old.name} instead"
+    if len(members) > MOST_MACHINES:
+        return f"a series has {MOST_MACHINES} machines at most"
+    return members
+
+
+def _is_idle(member: Member, planned: Planned) -> bool:
+    """Whether nothing has been done yet for the window that it is in."""
+    one = planned.of(member.machine)
+    return one is not None and one.mode is Mode.DRAINING and one.found is None
+
+
+def _anew(member: Member, rule: Weekly) -> Member:
+    """One for another rule; what it was spared or is done with, it is on the same day still."""
+    dealt = not member.placed and weekly.is_day(rule, member.day)
+    return Member(member.machine, member.day if dealt else 0)
+
+
+def _kept(member: Member, days: tuple[int, ...]) -> Member:
+    """One that may be placed again on a day on which it was not to be."""
+    if member.placed or member.day not in days:
+        return member
+    return replace(member, day=member.day - 1)
+
+
+def _withdraw(
+    ledger: Ledger, members: Iterable[Member], observed: Observed, now: int
+) -> Ledger | str:
+    """Without the occurrences of these; who is down stays in the schedule until it is up."""
+    machines = [member.machine for member in members if member.placed]
+    return without(ledger, machines, observed, now)

@@ -1,0 +1,177 @@
+"""A place for a new instance: one group's best, and the best group. Pure.
+
+Where storage is shared out (`dedicated`) the least loss decides, elsewhere the score after it,
+among the places after which any one node may still fail (`redundancy`): hail's choices, by its
+rules.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from nodeagent.placement.allocate.candidates import Pick, Selection, Terms
+from nodeagent.placement.allocate.compliance import violation
+from nodeagent.placement.allocate.dedicated import Judge, choose_one, choose_pair
+from nodeagent.placement.allocate.groups import Site, online
+from nodeagent.placement.allocate.request import Newcomer
+from nodeagent.placement.allocate.scored_places import ScoredPlaces
+from nodeagent.placement.cluster.cluster import Allocation, Group, Template
+from nodeagent.placement.layout.node import Filled, remove_primary
+
+_RANK = list(Allocation)
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Where it goes, with what was found of each group; without a best there is no place."""
+
+    selection: Selection
+    log: tuple[str, ...]
+    group: Group | None = None
+
+
+Search = Callable[[Site, Group, Newcomer, Terms], Selection | str]
+"""What a group has; a text is why it has no places at all."""
+
+
+def dedicated_in_group(
+    site: Site, group: Group, newcomer: Newcomer, terms: Terms
+) -> Selection | str:
+    """The place in a group that costs least of what could still be placed."""
+    if why := _disconnected(group, newcomer):
+        return why
+    nodes = online(site.of(group), terms.only)
+    if why := _too_few(nodes, newcomer):
+        return why
+    allowed, found = _allowed(site, nodes, newcomer)
+    judge = Judge(site.demand(newcomer.instance), group.policy, force=terms.ignore_soft)
+    if newcomer.nodes == 1:
+        found.add(choose_one(allowed, judge))
+    else:
+        found.add(choose_pair(allowed, nodes, judge))
+    return found
+
+
+def scored_in_group(site: Site, group: Group, newcomer: Newcomer, terms: Terms) -> Selection | str:
+    """The place in a group after which the score of the site is least."""
+    nodes = online(site.of(group), terms.only)
+    if why := _too_few(nodes, newcomer):
+        return why
+    allowed, found = _allowed(site, nodes, newcomer)
+    if allowed:
+        choice = ScoredPlaces(site, newcomer, terms)
+        found.add(choice.one(allowed) if newcomer.nodes == 1 else choice.pair(allowed, nodes))
+    return found
+
+
+def in_group(
+    site: Site, group: Group, newcomer: Newcomer, terms: Terms, search: Search
+) -> Settled | str:
+    """A place in this group, whether or not new instances may go there; a text is why not."""
+    if why := _disconnected(group, newcomer):
+        return why
+    selection = search(site.of(group), group, newcomer, terms)
+    if isinstance(selection, str):
+        return selection
+    return Settled(selection, (f"{_title(group)}: {selection.told()}",), group)
+
+
+def in_any_group(
+    site: Site,
+    newcomer: Newcomer,
+    terms: Terms,
+    search: Search,
+    groups: Sequence[Group] | None = None,
+) -> Settled:
+    """The best place of these groups, or of all: by their allocation policy, then by the metric."""
+    log: list[str] = []
+    apart: list[str] = []
+    best: tuple[int, Pick, Group, Selection] | None = None
+    for group in site.groups() if groups is None else groups:
+        why = _disconnected(group, newcomer)
+        if why and search is scored_in_group:
+            apart.append(why.removeprefix("The "))
+            continue
+        selection = search(site, group, newcomer, terms)
+        if isinstance(selection, str):
+            log.append(f"Group {group.name}: error {selection}")
+            continue
+        log.append(f"{_title(group)}: {selection.told()}")
+        pick = selection.best
+        if pick is None or group.allocation is Allocation.UNALLOCABLE:
+            continue
+        rank = _RANK.index(group.allocation)
+        # Of equals the later group.
+        if best is None or not (best[0], best[1].metric) < (rank, pick.metric):
+            best = rank, pick, group, selection
+    said = (*apart, *log)
+    if best is None:
+        return Settled(Selection(), said)
+    return Settled(best[3], said, best[2])
+
+
+def second_node(site: Site, instance: int, terms: Terms, *, hail: bool) -> Selection | str:
+    """The best secondary node for an instance that has none and is to be mirrored.
+
+    `hail` leaves in those that are offline: what they say of themselves decides.
+    """
+    layout = site.layout
+    at = layout.places[instance]
+    if at.secondary != -1:
+        return "Instance already has a secondary"
+    here = remove_primary(layout.nodes[at.primary], layout.demands[instance], at.shared)
+    without = replace(site, layout=layout.with_changes({at.primary: here}, {}))
+    mirrored = replace(site.cluster.instances[instance], template=Template.DRBD)
+    group = site.cluster.nodes[at.primary].group
+    others = [
+        node
+        for node in without.layout.group_nodes()
+        if node is not here
+        and site.cluster.nodes[node.host.index].group == group
+        and (hail or not node.host.offline)
+    ]
+    if not hail and not others:
+        return "Not enough online nodes"
+    newcomer = Newcomer(mirrored, site.disks[instance], (), 2)
+    policy, exclusive = site.policy(at.primary), here.host.exclusive
+    if why := violation(mirrored, newcomer.disks, policy, exclusive=exclusive):
+        found = Selection()
+        found.refuse(why, len(others))
+        return found
+    return ScoredPlaces(without, newcomer, terms, resident=True).pair([here], others)
+
+
+def _title(group: Group) -> str:
+    return f"Group {group.name} ({group.allocation})"
+
+
+def _disconnected(group: Group, newcomer: Newcomer) -> str | None:
+    if set(newcomer.networks) <= set(group.networks):
+        return None
+    return (
+        f"The group {group.name} is not connected to a network required by instance "
+        f"{newcomer.instance.name}"
+    )
+
+
+def _too_few(nodes: Sequence[Filled], newcomer: Newcomer) -> str | None:
+    if newcomer.nodes not in (1, 2):
+        return "Unsupported number of nodes, only one or two  supported"
+    if len(nodes) < newcomer.nodes:
+        return "No online nodes" if newcomer.nodes == 1 else "Not enough online nodes"
+    return None
+
+
+def _allowed(
+    site: Site, nodes: Sequence[Filled], newcomer: Newcomer
+) -> tuple[list[Filled], Selection]:
+    """The nodes whose policy allows it as their primary instance, and what is said of the rest."""
+    found = Selection()
+    allowed = []
+    for node in nodes:
+        index, exclusive = node.host.index, node.host.exclusive
+        why = violation(newcomer.instance, newcomer.disks, site.policy(index), exclusive=exclusive)
+        if why is None:
+            allowed.append(node)
+        else:
+            found.refuse(why, 1 if newcomer.nodes == 1 else len(nodes) - 1)
+    return allowed, found

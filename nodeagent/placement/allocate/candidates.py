@@ -1,0 +1,94 @@
+"""What a search for an instance's place goes by, and what it has found so far. Pure.
+
+Among equals the one offered last is taken, as the htools do.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from nodeagent.placement.layout.layout import Place
+from nodeagent.placement.layout.node import Filled
+
+Metric = float | tuple[tuple[int, ...], int]
+"""What is to be least: the score, or lost allocations and the disk left over."""
+
+NOT_REDUNDANT = "FailN1"
+DISK_COUNT = "FailDiskCount"
+# Reasons in hail's order.
+_REASONS = (
+    "FailMem", "FailDisk", "FailCPU", NOT_REDUNDANT, "FailTags", "FailMig", DISK_COUNT,
+    "FailSpindles", "FailInternal",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """How places are chosen: hail's options.
+
+    `capacity`: only places after which the cluster is redundant. `only`: names of the nodes that
+    may be used, if not None. `leaves_from` is where an instance is that only changes its
+    group: hail lets it leave its new node from there.
+    """
+
+    ignore_soft: bool = False
+    capacity: bool = True
+    only: frozenset[str] | None = None
+    leaves_from: Place | None = None
+
+
+class Pick(NamedTuple):
+    """A place: the primary node and perhaps the secondary, as they would be."""
+
+    nodes: tuple[Filled, ...]
+    metric: Metric
+
+
+@dataclass(slots=True)
+class Selection:
+    """The best place, how many were possible, and how often each reason forbade one."""
+
+    best: Pick | None = None
+    successes: int = 0
+    failures: Counter[str] = field(default_factory=Counter)
+
+    def offer(self, pick: Pick) -> None:
+        """This place is possible."""
+        self.successes += 1
+        self.prefer(pick)
+
+    def prefer(self, pick: Pick) -> None:
+        """Take a place that is already counted, unless there is a better one."""
+        if self.best is None or not self.best.metric < pick.metric:  # type: ignore[operator]
+            self.best = pick
+
+    def refuse(self, why: str, times: int = 1) -> None:
+        """So many places are not possible."""
+        self.failures[why] += times
+
+    def add(self, other: "Selection") -> None:
+        """Count in what was found elsewhere, later."""
+        self.successes += other.successes
+        self.failures.update(other.failures)
+        if other.best is not None:
+            self.prefer(other.best)
+
+    def told(self) -> str:
+        """For the log, in hail's words."""
+        counted = [f"{why}: {self.failures[why]}" for why in _REASONS if self.failures[why]]
+        reasons = ", ".join(counted)
+        if self.best is None:
+            return f"No valid allocation solutions, failure reasons: {reasons or 'unknown reasons'}"
+        names = "/".join(node.host.name for node in self.best.nodes)
+        return (
+            f"score: {told(self.best.metric)}, successes {self.successes}, "
+            f"failures {self.failures.total()} ({reasons}) for node(s) {names}"
+        )
+
+
+def told(metric: Metric) -> str:
+    """A metric as hail writes it."""
+    if isinstance(metric, tuple):
+        lost, left = metric
+        return f"([{','.join(map(str, lost))}],{left})"
+    return "NaN" if metric != metric else f"{metric:.8f}"

@@ -1,0 +1,101 @@
+"""A cluster as an allocator fills it: all groups' layout, with what policies ask about. Pure."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from nodeagent.placement.allocate.request import Newcomer, Request
+from nodeagent.placement.cluster.cluster import Cluster, Group, Instance, Policy
+from nodeagent.placement.cluster.tags import TagRules, rules_of
+from nodeagent.placement.layout.layout import Layout, Place, demand_of, lay_out
+from nodeagent.placement.layout.node import Demand, Filled
+from nodeagent.placement.layout.rules import Rules
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Never changed in place. `disks` and `networks` go with the layout's instances."""
+
+    layout: Layout
+    disks: tuple[tuple[int, ...], ...]
+    networks: tuple[tuple[str, ...], ...]
+    tags: TagRules
+    policies: Mapping[str, Policy]
+
+    @property
+    def cluster(self) -> Cluster:
+        return self.layout.cluster
+
+    def policy(self, index: int) -> Policy:
+        """The policy of a node's group."""
+        return self.policies[self.cluster.nodes[index].group]
+
+    def demand(self, instance: Instance) -> Demand:
+        """What it would take of a node."""
+        return demand_of(instance, self.layout.rules, self.tags)
+
+    def under(self, rules: Rules) -> "Site":
+        """The same under other rules."""
+        return replace(self, layout=replace(self.layout, rules=rules))
+
+    def of(self, group: Group) -> "Site":
+        """The site of which one group's nodes alone are seen."""
+        nodes = self.cluster.nodes
+        members = tuple(n for n, node in enumerate(nodes) if node.group == group.uuid)
+        return replace(self, layout=replace(self.layout, members=members, group=group))
+
+    def groups(self) -> list[Group]:
+        """Those with nodes, in their order."""
+        used = {self.cluster.nodes[index].group for index in self.layout.members}
+        return [group for group in self.cluster.groups if group.uuid in used]
+
+    def placed(self, newcomer: Newcomer, nodes: Sequence[Filled]) -> "Site":
+        """The site when a new instance is on these nodes, which are given with it."""
+        primary, *rest = (node.host for node in nodes)
+        secondary = rest[0] if rest else None
+        instance = replace(
+            newcomer.instance,
+            primary=primary.name,
+            secondary=secondary.name if secondary else None,
+        )
+        shared = len(primary.locations & secondary.locations) if secondary else 0
+        at = Place(primary.index, secondary.index if secondary else -1, shared)
+        layout = self.layout.with_changes({node.host.index: node for node in nodes}, {})
+        cluster = replace(self.cluster, instances=(*self.cluster.instances, instance))
+        return replace(
+            self,
+            layout=replace(
+                layout,
+                cluster=cluster,
+                demands=(*layout.demands, self.demand(instance)),
+                places=(*layout.places, at),
+            ),
+            disks=(*self.disks, newcomer.disks),
+            networks=(*self.networks, newcomer.networks),
+        )
+
+    def moved(self, instance: int, nodes: Mapping[int, Filled], at: Place) -> "Site":
+        """The site when an instance is elsewhere, and these nodes are so."""
+        return replace(self, layout=self.layout.with_changes(nodes, {instance: at}))
+
+
+def open_site(request: Request, *, ignore_soft: bool) -> Site:
+    """The request's cluster as it is."""
+    cluster = request.cluster
+    rules = Rules(ignore_soft=ignore_soft)
+    nobody = Group("", "")
+    layout = lay_out(cluster, nobody, rules)
+    return Site(
+        replace(layout, members=tuple(range(len(cluster.nodes)))),
+        request.disks,
+        request.networks,
+        rules_of(cluster.tags),
+        {group.uuid: group.policy for group in cluster.groups},
+    )
+
+
+def online(site: Site, only: Collection[str] | None = None) -> list[Filled]:
+    """The nodes something may be placed on, in their order."""
+    nodes = site.layout.group_nodes()
+    return [
+        node for node in nodes if not node.host.offline and (only is None or node.host.name in only)
+    ]

@@ -1,0 +1,247 @@
+"""Whether any one node may fail: all its instances can then be elsewhere in its group. Pure.
+
+Mirrored instances fail over to their secondary nodes; shared ones and those that would have to be
+made anew go where the score is least, one after another. Only what is impossible counts, not what
+is unwise; nodes that are offline count as targets (hail's global N+1).
+
+That each finds a place is mostly plain from the sums; only where it is not the moves are tried.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import inf
+from typing import NamedTuple
+
+from nodeagent.placement.allocate.compliance import violation
+from nodeagent.placement.allocate.groups import Site
+from nodeagent.placement.cluster.cluster import SHARED, Instance, Template
+from nodeagent.placement.layout.layout import Layout, Place
+from nodeagent.placement.layout.moves import Kind, Move, Moved, attempt
+from nodeagent.placement.layout.node import Demand, Filled, Refused, add_primary, migrates
+from nodeagent.placement.layout.rescore import Standing
+
+# Those that move without a mirror; hail has block devices made anew.
+_MOVING = (SHARED | {Template.DISKLESS}) - {Template.BLOCK_DEVICE}
+
+
+class Arrival(NamedTuple):
+    """An instance more on node `primary`, which would leave it from `place`."""
+
+    primary: int
+    instance: Instance
+    demand: Demand
+    disks: tuple[int, ...]
+    place: Place
+
+
+class _Resident(NamedTuple):
+    """An instance that is there, not only promised."""
+
+    instance: Instance
+    demand: Demand
+    disks: tuple[int, ...]
+    place: Place
+
+
+@dataclass(slots=True)
+class _Failovers:
+    """What one node's mirrored instances take of each secondary node."""
+
+    used: dict[int, int]
+    unknown: set[int]  # of some instance there it is not said how many physical disks it has
+
+
+class Redundancy:
+    """A site and its residents, asked about small changes of it."""
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+        layout = site.layout
+        self._residents: dict[int, list[_Resident]] = {index: [] for index in layout.members}
+        everyone = zip(
+            layout.cluster.instances, layout.demands, site.disks, layout.places, strict=True
+        )
+        for resident in map(_Resident._make, everyone):
+            if resident.place.primary in self._residents and not resident.demand.forthcoming:
+                self._residents[resident.place.primary].append(resident)
+        for residents in self._residents.values():
+            residents.reverse()  # the last to come is the first to go
+        self._failovers = {index: _failovers(of) for index, of in self._residents.items()}
+        self._groups: dict[str, list[int]] = {}
+        for index in layout.members:
+            self._groups.setdefault(layout.cluster.nodes[index].group, []).append(index)
+        # Failovers only get harder when something comes: what fails now fails then.
+        self._never = not all(
+            self._fail_over(index, of, layout.nodes) for index, of in self._failovers.items()
+        )
+
+    def holds(self, changed: Mapping[int, Filled], arrival: Arrival | None = None) -> bool:
+        """Whether it is redundant with these nodes so, which have taken the arrival."""
+        if self._never:
+            return False
+        nodes = list(self.site.layout.nodes)
+        for index, node in changed.items():
+            nodes[index] = node
+        return all(
+            self._empties(index, residents, nodes, arrival)
+            for index, residents in self._residents.items()
+        )
+
+    def _empties(
+        self, index: int, residents: list[_Resident], nodes: list[Filled], arrival: Arrival | None
+    ) -> bool:
+        failovers = self._failovers[index]
+        if arrival and arrival.primary == index and not arrival.demand.forthcoming:
+            residents = [_Resident(*arrival[1:]), *residents]
+            failovers = _failovers(residents)
+        if not self._fail_over(index, failovers, nodes):
+            return False
+        others = [one for one in residents if one.instance.template is not Template.DRBD]
+        if not others:
+            return True
+        free = {
+            target: nodes[target].free_memory - failovers.used.get(target, 0)
+            for target in self._targets(index)
+        }
+        plain = self._plain(index, others, nodes, free)
+        return self._tried(index, residents, nodes) if plain is None else plain
+
+    def _targets(self, index: int) -> list[int]:
+        group = self.site.cluster.nodes[index].group
+        return [target for target in self._groups[group] if target != index]
+
+    def _fail_over(self, index: int, failovers: _Failovers, nodes: Sequence[Filled]) -> bool:
+        """Whether all its mirrored instances can change sides."""
+        if not failovers.used:
+            return True
+        node = nodes[index]
+        if not node.host.offline and node.free_disk <= 0:
+            return False
+        if node.host.exclusive and (failovers.unknown or node.free_spindles < 0):
+            return False
+        for secondary, used in failovers.used.items():
+            other = nodes[secondary]
+            if other.free_memory - used <= 0 or other.free_disk <= 0:
+                return False
+            if other.host.exclusive and (secondary in failovers.unknown or other.free_spindles < 0):
+                return False
+            if not migrates(node.host, other.host):
+                return False
+        return True
+
+    def _plain(
+        self,
+        index: int,
+        others: Sequence[_Resident],
+        nodes: Sequence[Filled],
+        free: Mapping[int, int],
+    ) -> bool | None:
+        """Whether the others find a place wherever the first of them go; None: it depends.
+
+        A target is closed to the largest of them only once much has come to it. If all that comes
+        is too little to close every target, none is ever turned away.
+        """
+        if any(nodes[target].host.exclusive for target in free):
+            return None
+        if any(
+            one.instance.template not in _MOVING
+            and violation(one.instance, one.disks, self.site.policy(index), exclusive=False)
+            for one in others
+        ):
+            return None
+        here = nodes[index].host
+        shared = any(one.instance.template in _MOVING for one in others)
+        reached = [t for t in free if not shared or migrates(here, nodes[t].host)]
+        memory = [one.demand.used for one in others]
+        disk = [one.demand.disk for one in others if one.demand.local]
+        if not reached or max(free.values()) - max(memory) <= 0:
+            return None
+        closed = sum(
+            min(
+                _share(free[target] - max(memory), sum(memory)),
+                _share(nodes[target].free_disk - max(disk), sum(disk)) if disk else inf,
+            )
+            for target in reached
+        )
+        return True if closed > (2 if disk else 1) else None
+
+    def _tried(self, index: int, residents: list[_Resident], nodes: Sequence[Filled]) -> bool:
+        """Whether it works out if done as hail does it."""
+        layout = self._alone(residents, nodes)
+        leaving = list(enumerate(residents))
+        targets = self._targets(index)
+        for number, one in leaving:
+            if one.instance.template is Template.DRBD:
+                after = attempt(layout, Move(number, Kind.FAILOVER))
+                if not isinstance(after, Moved):
+                    return False
+                layout = layout.with_changes(after.nodes, {number: after.place})
+        group = self._groups[self.site.cluster.nodes[index].group]
+        for number, one in leaving:
+            if one.instance.template in _MOVING:
+                standing = Standing([layout.nodes[member] for member in group])
+                best: tuple[float, Moved] | None = None
+                for target in targets:
+                    moved = attempt(layout, Move(number, Kind.FAILOVER_ANY, target))
+                    if isinstance(moved, Moved):
+                        score = standing.score(moved.nodes)
+                        if best is None or not best[0] < score:
+                            best = score, moved
+                if best is None:
+                    return False
+                layout = layout.with_changes(best[1].nodes, {number: best[1].place})
+        stuck = [one for one in residents if one.instance.template not in {Template.DRBD, *_MOVING}]
+        return self._made_anew(sorted(stuck, key=lambda one: -one.instance.memory), targets, layout)
+
+    def _alone(self, residents: Sequence[_Resident], nodes: Sequence[Filled]) -> Layout:
+        """The layout with these instances only, and no regard to what is unwise."""
+        layout = self.site.layout
+        return replace(
+            layout,
+            nodes=tuple(nodes),
+            rules=replace(layout.rules, ignore_soft=True),
+            cluster=replace(layout.cluster, instances=tuple(one.instance for one in residents)),
+            demands=tuple(one.demand for one in residents),
+            places=tuple(one.place for one in residents),
+        )
+
+    def _made_anew(
+        self, stuck: Sequence[_Resident], targets: Sequence[int], layout: Layout
+    ) -> bool:
+        for one in stuck:
+            standing = Standing([layout.nodes[member] for member in self.site.layout.members])
+            best: tuple[float, Filled] | None = None
+            for target in targets:
+                node = layout.nodes[target]
+                exclusive = node.host.exclusive
+                if violation(
+                    one.instance, one.disks, self.site.policy(target), exclusive=exclusive
+                ):
+                    continue
+                after = add_primary(node, one.demand, force=True)
+                if not isinstance(after, Refused):
+                    score = standing.score({target: after})
+                    if best is None or not best[0] < score:
+                        best = score, after
+            if best is None:
+                return False
+            layout = layout.with_changes({best[1].host.index: best[1]}, {})
+        return True
+
+
+def _failovers(residents: Sequence[_Resident]) -> _Failovers:
+    found = _Failovers({}, set())
+    for one in residents:
+        if one.instance.template is Template.DRBD:
+            secondary = one.place.secondary
+            found.used[secondary] = found.used.get(secondary, 0) + one.demand.used
+            if one.demand.spindles is None:
+                found.unknown.add(secondary)
+    return found
+
+
+def _share(room: float, whole: int) -> float:
+    """What part of the whole must have come before there is no room."""
+    if room <= 0:
+        return 0.0
+    return room / whole if whole else inf

@@ -1,0 +1,254 @@
+"""Ganeti's question to an instance allocator, read from its JSON (iallocator protocol 2). Pure.
+
+What cannot be what it should is refused with its place, as `nodes.node1.free_memory`. Names that
+nothing here needs are left alone.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, cast
+
+from nodeagent.placement.cluster.cluster import (
+    Allocation,
+    Cluster,
+    Group,
+    Instance,
+    Node,
+    Status,
+    Template,
+)
+from nodeagent.placement.cluster.json_reader import Object
+from nodeagent.placement.cluster.policy import read_policy
+
+_STATUS = {
+    "up": Status.RUNNING,
+    "down": Status.ADMIN_DOWN,
+    "offline": Status.ADMIN_OFFLINE,
+}
+
+
+class Type(StrEnum):
+    """What is asked for."""
+
+    ALLOCATE = "allocate"
+    ALLOCATE_SECONDARY = "allocate-secondary"
+    MULTI_ALLOCATE = "multi-allocate"
+    RELOCATE = "relocate"
+    NODE_EVACUATE = "node-evacuate"
+    CHANGE_GROUP = "change-group"
+
+
+class Leaving(StrEnum):
+    """Which of their nodes instances are to leave."""
+
+    PRIMARY = "primary-only"
+    SECONDARY = "secondary-only"
+    ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class Newcomer:
+    """An instance to place; its nodes are not set. `disks` are sizes, `nodes` how many it needs."""
+
+    instance: Instance
+    disks: tuple[int, ...]
+    networks: tuple[str, ...]
+    nodes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request and the cluster it is about; `disks` and `networks` go with its instances.
+
+    Of the rest only what the type needs is set. `group` is a name or UUID, `instances` and `away`
+    (nodes to leave) are names, `groups` UUIDs.
+    """
+
+    type: Type
+    cluster: Cluster
+    disks: tuple[tuple[int, ...], ...]
+    networks: tuple[tuple[str, ...], ...]
+    newcomers: tuple[Newcomer, ...] = ()
+    group: str | None = None
+    only: frozenset[str] | None = None
+    instances: tuple[str, ...] = ()
+    required: int = 1
+    away: tuple[str, ...] = ()
+    leaving: Leaving = Leaving.ALL
+    groups: tuple[str, ...] = ()
+
+
+def read_request(found: object, own_memory: int = 4096, instead: Cluster | None = None) -> Request:
+    """Read a request, or raise MessageError; it may be about another cluster `instead`.
+
+    On clusters whose first hypervisor is kvm the nodes' own memory, which they report badly, is
+    taken to be `own_memory` MiB, unless that is 0.
+    """
+    whole = Object(found, "")
+    asked = whole.object("request")
+    kind = asked.word("type", Type)
+    if instead is not None:
+        # Of instances in the text format no more is known than how much disk they have.
+        disks: tuple[tuple[int, ...], ...] = tuple((one.disk,) for one in instead.instances)
+        nowhere: tuple[tuple[str, ...], ...] = ((),) * len(instead.instances)
+        return Request(kind, instead, disks, nowhere, **_asked(kind, asked, instead))
+    hypervisors = whole.texts("enabled_hypervisors")
+    static = own_memory if hypervisors[:1] == ("kvm",) else 0
+    groups = [_group(uuid, of) for uuid, of in whole.objects("nodegroups")]
+    uuids = frozenset(group.uuid for group in groups)
+    nodes = [_node(name, of, uuids, static) for name, of in whole.objects("nodes")]
+    names = frozenset(node.name for node in nodes)
+    known = [_placed(name, of, names) for name, of in whole.objects("instances")]
+    cluster = Cluster(
+        tuple(groups),
+        tuple(nodes),
+        tuple(one.instance for one in known),
+        whole.texts("cluster_tags"),
+    )
+    disks = tuple(one.disks for one in known)
+    networks = tuple(one.networks for one in known)
+    return Request(kind, cluster, disks, networks, **_asked(kind, asked, cluster))
+
+
+def _asked(kind: Type, asked: Object, cluster: Cluster) -> dict[str, Any]:
+    """What the type needs."""
+    match kind:
+        case Type.ALLOCATE:
+            only = None if asked.lacks("restrict-to-nodes") else asked.texts("restrict-to-nodes")
+            return {
+                "newcomers": (_newcomer(asked),),
+                "group": asked.text_or_none("group_name"),
+                "only": None if only is None else frozenset(only),
+            }
+        case Type.MULTI_ALLOCATE:
+            newcomers = tuple(_newcomer(one) for one in asked.sequence("instances"))
+            return {"newcomers": newcomers, "group": asked.text_or_none("group_name")}
+        case Type.ALLOCATE_SECONDARY:
+            return {"instances": (_known(asked, asked.text("name"), "name", cluster),)}
+        case Type.RELOCATE:
+            away = asked.texts("relocate_from")
+            nodes = {node.name for node in cluster.nodes}
+            for name in away:
+                if name not in nodes:
+                    asked.wrong("relocate_from", f"there is no node {name}")
+            return {
+                "instances": (_known(asked, asked.text("name"), "name", cluster),),
+                "required": asked.whole("required_nodes"),
+                "away": away,
+            }
+        case Type.NODE_EVACUATE | Type.CHANGE_GROUP:
+            names = asked.texts("instances")
+            known = {instance.name for instance in cluster.instances}
+            for name in names:
+                if name not in known:
+                    asked.wrong("instances", f"there is no instance {name}")
+            if kind is Type.NODE_EVACUATE:
+                return {"instances": names, "leaving": asked.word("evac_mode", Leaving)}
+            groups = {key: group.uuid for group in cluster.groups for key in _keys(group)}
+            for name in asked.texts("target_groups"):
+                if name not in groups:
+                    asked.wrong("target_groups", f"there is no group {name}")
+            uuids = tuple(groups[name] for name in asked.texts("target_groups"))
+            return {"instances": names, "groups": uuids}
+
+
+def _keys(group: Group) -> tuple[str, str]:
+    return group.name, group.uuid
+
+
+def _known(asked: Object, name: str, key: str, cluster: Cluster) -> str:
+    if all(instance.name != name for instance in cluster.instances):
+        asked.wrong(key, f"there is no instance {name}")
+    return name
+
+
+def _group(uuid: str, of: Object) -> Group:
+    return Group(
+        of.text("name"),
+        uuid,
+        of.word("alloc_policy", Allocation),
+        of.texts("tags"),
+        of.texts("networks"),
+        read_policy(of.object("ipolicy")),
+    )
+
+
+def _node(name: str, of: Object, groups: frozenset[str], own_memory: int) -> Node:
+    offline, drained = of.flag("offline"), of.flag("drained")
+    live = of.flag("vm_capable", default=True) and not offline
+    group = of.text("group")
+    if group not in groups:
+        of.wrong("group", f"there is no group {group}")
+    parameters = of.object("ndparams")
+    exclusive = parameters.flag("exclusive_storage")
+    tags = () if of.lacks("tags") else of.texts("tags")
+    spindles = 0 if exclusive else parameters.count("spindle_count")
+    if not live:
+        return Node(
+            name, group, 0.0, own_memory, 0, 0.0, 0, 0.0, offline=True, spindles=spindles,
+            tags=tags, exclusive=exclusive, own_cpus=0,
+        )  # fmt: skip
+    return Node(
+        name=name,
+        group=group,
+        memory=of.amount("total_memory"),
+        own_memory=own_memory or of.whole("reserved_memory"),
+        free_memory=of.whole("free_memory"),
+        disk=of.amount("total_disk"),
+        free_disk=of.whole("free_disk"),
+        cpus=of.amount("total_cpus"),
+        offline=drained,
+        spindles=of.count("total_spindles") if exclusive else spindles,
+        tags=tags,
+        exclusive=exclusive,
+        free_spindles=of.whole("free_spindles"),
+        own_cpus=of.count("reserved_cpus"),
+    )
+
+
+def _newcomer(of: Object) -> Newcomer:
+    return _instance(of.text("name"), of, "", None, of.whole("required_nodes"))
+
+
+def _placed(name: str, of: Object, nodes: frozenset[str]) -> Newcomer:
+    """An instance that is there."""
+    at = of.texts("nodes")
+    if not at:
+        of.wrong("nodes", "there is none")
+    for place in at[:2]:
+        if place not in nodes:
+            of.wrong("nodes", f"there is no node {place}")
+    secondary = at[1] if len(at) > 1 else None
+    found = _instance(name, of, at[0], secondary, len(at))
+    if found.instance.template is Template.DRBD and secondary in (None, at[0]):
+        of.wrong("nodes", "drbd needs two")
+    return found
+
+
+def _instance(name: str, of: Object, primary: str, secondary: str | None, nodes: int) -> Newcomer:
+    disks, spindles = [], cast(int | None, 0)
+    for disk in of.sequence("disks"):
+        disks.append(disk.count("size"))
+        if disk.lacks("spindles"):
+            spindles = None
+        elif spindles is not None:
+            spindles += disk.count("spindles")
+    networks = [nic.text_or_none("network") for nic in of.sequence("nics")]
+    state = "up" if of.lacks("admin_state") else of.text("admin_state")
+    if state not in _STATUS:
+        of.wrong("admin_state", f"{state!r} is none of {', '.join(_STATUS)}")
+    instance = Instance(
+        name=name,
+        memory=of.count("memory"),
+        disk=of.count("disk_space_total"),
+        vcpus=of.count("vcpus"),
+        primary=primary,
+        secondary=secondary,
+        template=of.word("disk_template", Template),
+        status=_STATUS[state],
+        tags=of.texts("tags"),
+        spindle_use=of.count("spindle_use"),
+        spindles=spindles,
+        forthcoming=of.flag("forthcoming", default=False),
+    )
+    return Newcomer(instance, tuple(disks), tuple(filter(None, networks)), nodes)

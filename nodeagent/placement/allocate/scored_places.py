@@ -1,0 +1,129 @@
+"""Where a new instance leaves the least score: one node or a pair. Pure.
+
+Of the places those count after which any one node may still fail. A pair's score is counted by
+correcting the sums, as the htools do; so which of two nearly equal ones is taken is theirs, too.
+"""
+
+from collections.abc import Sequence
+
+from nodeagent.placement.allocate.candidates import NOT_REDUNDANT, Pick, Selection, Terms
+from nodeagent.placement.allocate.groups import Site
+from nodeagent.placement.allocate.redundancy import Arrival, Redundancy
+from nodeagent.placement.allocate.request import Newcomer
+from nodeagent.placement.layout.layout import Place
+from nodeagent.placement.layout.node import Filled, Refused, add_primary, add_secondary
+from nodeagent.placement.layout.rescore import Change, Shifted, Standing
+
+_NOBODY = -1  # the index of no node
+_Offer = tuple[float, int, tuple[Filled, ...]]
+
+
+class ScoredPlaces:
+    """Places for one instance by the score of the whole site."""
+
+    def __init__(
+        self, site: Site, newcomer: Newcomer, terms: Terms, *, resident: bool = False
+    ) -> None:
+        self.site, self.newcomer, self.terms = site, newcomer, terms
+        self.resident = resident  # it is among the site's instances already
+        self.demand = site.demand(newcomer.instance)
+        self.standing = Standing(site.layout.group_nodes())
+        self.redundancy = Redundancy(site) if terms.capacity else None
+
+    def one(self, nodes: Sequence[Filled]) -> Selection:
+        """The best of these nodes."""
+        found = Selection()
+        offers: list[_Offer] = []
+        for place, node in enumerate(nodes):
+            after = add_primary(node, self.demand, force=self.terms.ignore_soft)
+            if isinstance(after, Refused):
+                found.refuse(after)
+            else:
+                score = self.standing.score({node.host.index: after})
+                offers.append((score, -place, (after,)))
+        self._take(offers, found)
+        return found
+
+    def pair(self, primaries: Sequence[Filled], nodes: Sequence[Filled]) -> Selection:
+        """The best of these primary nodes, and the best secondary one of all."""
+        found = Selection()
+        # What a node becomes as a secondary one mostly does not depend on the primary.
+        strangers = [add_secondary(node, self.demand, _NOBODY) for node in nodes]
+        changes = [
+            () if isinstance(after, Refused) else self.standing.changes(node, after)
+            for node, after in zip(nodes, strangers, strict=True)
+        ]
+        base = self.standing.shifted()
+        for node in primaries:
+            found.add(self._with_primary(node, nodes, strangers, changes, base))
+        return found
+
+    def _with_primary(
+        self,
+        node: Filled,
+        nodes: Sequence[Filled],
+        strangers: Sequence[Filled | Refused],
+        changes: Sequence[Sequence[Change]],
+        base: Shifted,
+    ) -> Selection:
+        found = Selection()
+        after = add_primary(node, self.demand, force=self.terms.ignore_soft)
+        if isinstance(after, Refused):
+            found.refuse(after, sum(other is not node for other in nodes))
+            return found
+        index = node.host.index
+        clashing = None
+        if self.standing.placing and self.demand.exclusion:
+            clashing = self.standing.clashing({index: after})
+        # By how many locations are shared with the secondary node.
+        sharing = {0: (after, base.by(self.standing.changes(node, after), clashing))}
+        offers: list[_Offer] = []
+        for place, other in enumerate(nodes):
+            if other is node:
+                continue
+            mirror, change = strangers[place], changes[place]
+            if index in other.reserved_for:
+                mirror = add_secondary(other, self.demand, index)
+                if not isinstance(mirror, Refused):
+                    change = self.standing.changes(other, mirror)
+            if isinstance(mirror, Refused):
+                found.refuse(mirror)
+                continue
+            if _NOBODY in mirror.reserved_for:
+                reserved_for = {**other.reserved_for, index: mirror.reserved_for[_NOBODY]}
+                mirror = mirror._replace(reserved_for=reserved_for)
+            shared = len(node.host.locations & other.host.locations)
+            if shared not in sharing:
+                more = 0 if self.demand.forthcoming else shared
+                apart = after._replace(misplaced=after.misplaced + more)
+                sharing[shared] = apart, base.by(self.standing.changes(node, apart), clashing)
+            primary, before = sharing[shared]
+            offers.append((before.score(change), -place, (primary, mirror)))
+        self._take(offers, found)
+        return found
+
+    def _take(self, offers: list[_Offer], found: Selection) -> None:
+        """Offer the best that is redundant; those better than it count as failures."""
+        offers.sort(key=lambda offer: offer[:2])
+        for rejected, (score, _, nodes) in enumerate(offers):
+            if self.redundancy is None or self._holds(nodes):
+                found.successes += len(offers) - rejected
+                found.prefer(Pick(nodes, score))
+                return
+            found.refuse(NOT_REDUNDANT)
+
+    def _holds(self, nodes: tuple[Filled, ...]) -> bool:
+        assert self.redundancy is not None
+        changed = {node.host.index: node for node in nodes}
+        if self.resident:
+            return self.redundancy.holds(changed)
+        at = [node.host.index for node in nodes]
+        instance = self.newcomer.instance
+        arrival = Arrival(
+            at[0],
+            instance,
+            self.demand,
+            self.newcomer.disks,
+            self.terms.leaves_from or Place(at[0], at[1] if len(at) > 1 else -1),
+        )
+        return self.redundancy.holds(changed, arrival)

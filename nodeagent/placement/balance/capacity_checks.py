@@ -1,0 +1,77 @@
+"""What `node` asks before a node takes an instance, for many of both at once. Pure; needs NumPy.
+
+`after` are amounts as they would be, one row for each as in `grid`, of any shape that goes with
+the other arrays. Exclusive storage is not known here.
+"""
+
+import numpy as np
+
+from nodeagent.placement.layout import arrays as at
+from nodeagent.placement.layout.arrays import Bools, Floats, Grid, Ints, Sizes
+
+
+def takes_primary(
+    grid: Grid,
+    columns: Ints,
+    after: Floats,
+    sizes: Sizes,
+    which: Ints,
+    *,
+    breaks: Bools,
+    forced: Bools,
+    clash: Bools | None = None,
+) -> Bools:
+    """Whether nodes become primaries of instances; `breaks`: N+1 holds before and not after."""
+    local, forthcoming = sizes.local[which], sizes.forthcoming[which]
+    possible = is_possible(after, local)
+    soft = ~breaks & _within(grid, columns, after[at.CPUS])
+    soft &= ~local | _roomy(grid, columns, after[at.DISK], after[at.PRESSURE])
+    if clash is not None:
+        soft &= ~clash
+    promised = (after[at.P_MEMORY] > 0) & _within(grid, columns, after[at.P_CPUS])
+    disks = (after[at.P_DISK] > 0) & _roomy(grid, columns, after[at.P_DISK], after[at.P_PRESSURE])
+    promised &= ~local | disks
+    passes = possible & (forced | (soft & promised))
+    found: Bools = np.where(forthcoming, forced | promised, passes)
+    return found
+
+
+def takes_secondary(
+    grid: Grid,
+    columns: Ints,
+    after: Floats,
+    sizes: Sizes,
+    which: Ints,
+    *,
+    breaks: Bools,
+    forced: Bools,
+    has_disks: Bools | bool = False,
+) -> Bools:
+    """Whether nodes mirror instances."""
+    kept = sizes.kept[which]
+    possible = (after[at.DISK] > 0) | has_disks
+    soft = ~breaks & (kept < after[at.FREE])
+    soft &= _roomy(grid, columns, after[at.DISK], after[at.PRESSURE])
+    promised = (after[at.P_DISK] > 0) & (kept < after[at.P_MEMORY])
+    promised &= _roomy(grid, columns, after[at.P_DISK], after[at.P_PRESSURE])
+    passes = possible & (forced | (soft & promised))
+    found: Bools = np.where(sizes.forthcoming[which], forced | promised, passes)
+    return found
+
+
+def is_possible(after: Floats, local: Bools) -> Bools:
+    """What is asked of a primary node even by force."""
+    found: Bools = (after[at.FREE] > 0) & (~local | (after[at.DISK] > 0))
+    return found
+
+
+def _roomy(grid: Grid, columns: Ints, disk: Floats, pressure: Floats) -> Bools:
+    roomy: Bools = disk >= grid.low_disk[columns]
+    return roomy & (pressure <= grid.pressure_limit[columns])
+
+
+def _within(grid: Grid, columns: Ints, cpus: Floats) -> Bools:
+    ratio = grid.cpu_ratio[columns]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found: Bools = (ratio < 0) | ~(cpus / grid.cpus[columns] > ratio)
+    return found

@@ -1,0 +1,66 @@
+"""hbal's own search: step by step the move that lowers the score most. Pure; needs NumPy.
+
+The sequence of moves is hbal's, move for move: among moves that are equal to the last bit the first
+wins, by the instances' order and then by that of `moves.candidates`.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from nodeagent.placement.balance.best_move import best
+from nodeagent.placement.balance.state import Board, Step
+from nodeagent.placement.layout.layout import Layout
+from nodeagent.placement.layout.moves import Move, Moved, candidates, tried
+from nodeagent.placement.layout.rules import Enough
+from nodeagent.placement.layout.score import least, score
+
+# Scores found by sums of changes may be wrong by so much: a variance of 0 by rounding is one of
+# 1e-16, and its root 1e-8.
+_UNSURE = 3e-7
+
+
+def well_balanced(layout: Layout, enough: Enough) -> bool:
+    """Whether there is nothing to gain."""
+    return score(layout) - least(layout) < enough.excess
+
+
+def greedy(layout: Layout, enough: Enough) -> Iterator[Step]:
+    """The steps, each as soon as it is found; none if the cluster is well balanced."""
+    if well_balanced(layout, enough):
+        return
+    goal, taken = least(layout) + enough.excess, 0
+    board = Board(layout)
+    while board.score > goal and (enough.moves is None or taken < enough.moves):
+        found = _best(board)
+        if found is None:
+            return
+        step, moved = found
+        if board.score <= enough.gain_from and board.score - step.score < enough.gain:
+            return
+        board.take(moved.nodes, {step.move.instance: moved.place})
+        taken += 1
+        yield step
+
+
+def _best(board: Board) -> tuple[Step, Moved] | None:
+    """The best of all moves that lower the score."""
+    found: tuple[Step, Moved] | None = None
+    limit = board.score
+    for move in _promising(board):
+        tried_ = board.step(move)
+        if tried_ is not None and tried_[0].score < limit:
+            found, limit = tried_, tried_[0].score
+    return found
+
+
+def _promising(board: Board) -> Iterator[Move]:
+    """All moves that can be the best one, in the order that decides between equals."""
+    if board.bound is None:
+        for instance in tried(board.layout):
+            yield from candidates(board.layout, instance)
+        return
+    found = best(board.bound, _UNSURE)
+    leavings, rows = board.bound.o.leavings, board.bound.o.leavings.row[found.entries]
+    for n in np.lexsort((leavings.kind[found.entries], found.targets, rows)):
+        yield board.bound.move(int(found.entries[n]), int(found.targets[n]))

@@ -1,0 +1,191 @@
+"""Better balance: hbal's own search, and one that finds more. Pure; needs NumPy.
+
+`exact` is hbal's. `best` takes several ways down, which round off what makes hbal's search stop;
+then exchanges instances as long as that leads nearer; and puts the moves in an order in which each
+is allowed. It is never worse than `exact` where it has the time to do that, too.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from math import isfinite
+
+import numpy as np
+
+from nodeagent.placement.balance.descent import descend
+from nodeagent.placement.balance.greedy import greedy, well_balanced
+from nodeagent.placement.balance.sequence import arrange
+from nodeagent.placement.balance.state import Board, Step, after, has_arrays
+from nodeagent.placement.balance.swap import exchange
+from nodeagent.placement.layout.layout import Layout
+from nodeagent.placement.layout.moves import copied
+from nodeagent.placement.layout.rules import Enough
+from nodeagent.placement.layout.score import least, score
+
+# Widths of spreads on one way down after another; after these with noise.
+_WAYS = (
+    (7.0, 2.0, 0.0),
+    (14.0, 4.0, 0.0),
+    (4.0, 1.0, 0.0),
+    (10.0, 3.0, 0.0),
+    (20.0, 5.0, 1.0, 0.0),
+    (2.0, 0.5, 0.0),
+)
+_WORSE, _WORSE_LIMITED = 0.3, 0.05
+# How many ways: so much by the cluster's size, its instances that may move times its nodes.
+_WORK, _FEWEST, _MOST = 4_000_000, 2, 8
+# Moves beyond those of `exact`; or of the shortest way, which mostly has some more than that.
+_EXTRA, _EXTRA_UNKNOWN, _FEW = 0.15, 0.11, 4
+_ASIDE = 32  # one of so many moves
+_JUDGED = 20  # of its steps tell how long `exact` will take
+_EXACT, _DOWN, _POLISHED, _LATE = 0.5, 0.45, 0.75, 1.0  # until which part of the time
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Steps from a layout, and its score before them."""
+
+    layout: Layout
+    initial: float
+    steps: tuple[Step, ...] = ()
+
+    @property
+    def final(self) -> float:
+        """The score after all steps."""
+        return self.steps[-1].score if self.steps else self.initial
+
+    @property
+    def copied(self) -> float:
+        """The GiB that the steps copy."""
+        return sum(copied(self.layout.demands[s.move.instance], s.move.kind) for s in self.steps)
+
+    def end(self) -> Layout:
+        """The layout after all steps."""
+        return after(self.layout, self.steps)
+
+
+def exact(layout: Layout, enough: Enough) -> Iterator[Step]:
+    """hbal's steps, each as soon as it is found."""
+    return greedy(layout, enough)
+
+
+def best(
+    layout: Layout,
+    enough: Enough,
+    *,
+    seed: int = 0,
+    price: float = 0.0,
+    spent: Callable[[], float] = lambda: 0.0,
+) -> Plan:
+    """The best plan found; the same for the same seed, unless its time runs out.
+
+    `price` is how much lower the score must get for a GiB copied. `spent` tells which part of the
+    time there is has gone.
+    """
+    start = Plan(layout, score(layout))
+    if well_balanced(layout, enough) or not isfinite(start.initial):
+        return start
+    return _Search(start, enough, seed, price, spent).plan()
+
+
+class _Search:
+    """Plans are compared by the score they end with and what they copy."""
+
+    def __init__(
+        self, start: Plan, enough: Enough, seed: int, price: float, spent: Callable[[], float]
+    ) -> None:
+        self.start, self.enough, self.price, self.spent = start, enough, price, spent
+        self.layout = start.layout
+        self.goal = least(self.layout) + enough.excess
+        # Those who cannot go all the way fear no hollows, and have no steps to waste.
+        limited = enough.moves is not None
+        self.ways = ((0.0,), *_WAYS) if limited else _WAYS
+        self.worse = _WORSE_LIMITED if limited else _WORSE
+        self.random = np.random.default_rng(seed)
+        self.size = len(self.layout.movable) * len(self.layout.members)
+
+    def plan(self) -> Plan:
+        """Everything, as far as time allows."""
+        most = self.enough.moves
+        first, whole = self._exactly()
+        ways = list(self._ways())
+        if most is None:
+            fewest = min(len(plan.steps) for plan in ([first] if whole else ways))
+            extra = _EXTRA if whole else _EXTRA_UNKNOWN
+            most = fewest + max(int(fewest * extra), _FEW)
+        plans = sorted((self._cut(plan, most) for plan in [first, *ways]), key=self._value)
+        polished = [self._polish(plan, most) for plan in plans[: 2 if whole else 1]]
+        plans += [self._cut(plan, most) for plan in polished]
+        return min(plans, key=self._value)
+
+    def _exactly(self) -> tuple[Plan, bool]:
+        """hbal's plan, and whether it is whole; it is begun only, if it would take too long."""
+        begun, steps = self.spent(), list[Step]()
+        expected = self.enough.moves or len(self.layout.movable) / 3
+        until = _EXACT if has_arrays(self.layout) else 1.0
+        whole = True
+        for step in greedy(self.layout, self.enough):
+            steps.append(step)
+            now = self.spent()
+            each = (now - begun) / len(steps)
+            if now >= until or (len(steps) >= _JUDGED and begun + each * expected > until):
+                whole = False
+                break
+        plan = self._planned(steps)
+        return self._cut(plan, len(steps)) if self.price else plan, whole
+
+    def _ways(self) -> Iterator[Plan]:
+        """One at least."""
+        for way in range(min(max(_WORK // max(self.size, 1), _FEWEST), _MOST)):
+            before = self.spent()
+            yield self._down(way)
+            now = self.spent()
+            if now + (now - before) > _DOWN:  # the next one would take as long
+                return
+
+    def _down(self, way: int) -> Plan:
+        board = Board(self.layout, self.price)
+        noise = self.random if way >= len(self.ways) else None
+        widths = self.ways[way % len(self.ways)]
+        steps = []
+        for step in descend(board, widths, self.worse, noise, self._before(_POLISHED)):
+            steps.append(step)
+            if step.score <= self.goal or len(steps) == self.enough.moves:
+                break
+        return self._planned(steps)
+
+    def _polish(self, plan: Plan, most: int) -> Plan:
+        """Exchange instances at its end, and find the moves that lead there."""
+        if not has_arrays(self.layout):
+            return plan
+        board = Board(self.layout)
+        # Some may have to step aside. And where data has its price, what has not been moved stays.
+        allowance = len(plan.steps) if self.price else most - most // _ASIDE
+        found = exchange(
+            plan.end(), self.layout.places, allowance, self.random, self._before(_POLISHED)
+        )
+        goal = {index: found.layout.places[index] for index in self.layout.movable}
+        steps = list(arrange(board, goal, self._before(_LATE)))
+        # Where not all could go there, there is something left to gain.
+        steps += descend(board, (0.0,), self.worse, None, self._before(_LATE))
+        return self._planned(steps)
+
+    def _before(self, part: float) -> Callable[[], bool]:
+        return lambda: self.spent() < part
+
+    def _planned(self, steps: Iterable[Step]) -> Plan:
+        return Plan(self.layout, self.start.initial, tuple(steps))
+
+    def _cut(self, plan: Plan, most: int) -> Plan:
+        """So many of its first steps at most as are worth most."""
+        fee, now = 0.0, plan.initial
+        costs = [now]
+        for step in plan.steps[:most]:
+            fee += self.enough.gain if now <= self.enough.gain_from else 0.0
+            fee += self.price * copied(self.layout.demands[step.move.instance], step.move.kind)
+            now = step.score
+            costs.append(now + fee)
+        count = min(range(len(costs)), key=lambda steps: (costs[steps], -steps))
+        return self._planned(plan.steps[:count])
+
+    def _value(self, plan: Plan) -> float:
+        return plan.final + self.price * plan.copied

@@ -1,0 +1,137 @@
+"""The moves from one layout to another, each allowed when its turn comes. Pure; needs NumPy.
+
+Always the moves that lower the score most, of those that are allowed; ones that touch different
+nodes together. Where none of those left is, one steps aside first. What is never allowed is left
+out.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+
+import numpy as np
+
+from nodeagent.placement.balance.departures import KINDS
+from nodeagent.placement.balance.state import Board, Step
+from nodeagent.placement.layout.arrays import Floats, Ints
+from nodeagent.placement.layout.layout import Layout, Place
+from nodeagent.placement.layout.moves import Kind, Move, Moved, attempt, towards
+from nodeagent.placement.layout.node import Filled
+
+_PART = 0.5  # moves are made together that gain this part of the best one's gain
+_ASIDE = 24  # steps aside at most
+_TRIED = 40  # ways to step aside, for one instance
+
+
+def arrange(board: Board, goal: Mapping[int, Place], go_on: Callable[[], bool]) -> Iterator[Step]:
+    """The steps that bring these instances to their places."""
+    left = {i: place for i, place in goal.items() if place[:2] != board.layout.places[i][:2]}
+    aside: set[int] = set()
+    while left and go_on():
+        steps = list(_round(board, left))
+        if not steps and len(aside) < _ASIDE:
+            steps = list(_step_aside(board, left, aside))
+        if not steps:
+            return
+        for step in steps:
+            if step.after[:2] == left[step.move.instance][:2]:
+                del left[step.move.instance]
+        yield from steps
+
+
+def _round(board: Board, left: Mapping[int, Place]) -> Iterator[Step]:
+    assert board.bound is not None
+    grid, leavings = board.bound.o.grid, board.bound.o.leavings
+    entries, targets = [], []
+    for index, place in left.items():
+        row = grid.row[index]
+        ways = towards(board.layout.places[index], place, mirrored=bool(grid.mirrored[row]))
+        for kind, target in ways:
+            entries.append(leavings.first[kind] + int(leavings.place[row]))
+            targets.append(grid.column[target] if target >= 0 else -1)
+    changes = _changes(board, np.array(entries, np.intp), np.array(targets, np.intp))
+    order = np.argsort(changes, kind="stable")
+    order = order[np.isfinite(changes[order])]
+    if not len(order):
+        return
+    best = float(changes[order[0]])
+    together = order[changes[order] <= _PART * best] if best < 0 else order[:1]
+    used = np.zeros(grid.count + 1, bool)
+    nodes: dict[int, Filled] = {}
+    places: dict[int, Place] = {}
+    for n in together:
+        row = leavings.row[entries[n]]
+        touched = [grid.primary[row], grid.secondary[row], targets[n]]
+        used[-1] = False  # none
+        if used[touched].any():
+            continue
+        tried = board.step(board.bound.move(entries[n], targets[n]))
+        if tried is None:
+            continue
+        used[touched] = True
+        step, moved = tried
+        nodes.update(moved.nodes)
+        places[step.move.instance] = step.after
+        yield step._replace(score=board.score_with(nodes))
+    if nodes:
+        board.take(nodes, places)
+
+
+def _step_aside(board: Board, left: Mapping[int, Place], aside: set[int]) -> Iterator[Step]:
+    """A move of one that waits, after which it, or another, can go where it belongs.
+
+    So its way is in two moves, for example, where its secondary node has no room to run it, as
+    the one move would need for a moment.
+    """
+    layout = board.layout
+    for index in left:
+        if index in aside:
+            continue
+        for move in _ways_out(board, index):
+            moved = attempt(layout, move)
+            if not isinstance(moved, Moved):
+                continue
+            then = layout.with_changes(moved.nodes, {index: moved.place})
+            if any(_can_go(then, other, left[other]) for other in left):
+                tried = board.step(move)
+                assert tried is not None
+                board.take(tried[1].nodes, {index: tried[0].after})
+                aside.add(index)
+                yield tried[0]
+                return
+
+
+def _ways_out(board: Board, index: int) -> list[Move]:
+    """Some moves of an instance, those that cost least first."""
+    assert board.bound is not None
+    grid, leavings, outcomes = board.bound.o.grid, board.bound.o.leavings, board.bound.o
+    row = np.array([grid.row[index]])
+    found: list[tuple[float, Move]] = []
+    for kind in KINDS:
+        if (kind is Kind.FAILOVER_ANY) == bool(grid.mirrored[row[0]]):
+            continue
+        entry = leavings.entries(kind, row)
+        if kind is Kind.FAILOVER:
+            found.append((float(outcomes.failovers(entry)[0]), board.bound.move(int(entry[0]), -1)))
+            continue
+        targets = np.arange(grid.count)
+        changes = outcomes.change(np.repeat(entry, grid.count), targets)
+        for target in np.argsort(changes, kind="stable")[:_TRIED]:
+            found.append((float(changes[target]), board.bound.move(int(entry[0]), int(target))))
+    found = sorted((pair for pair in found if np.isfinite(pair[0])), key=lambda pair: pair[0])
+    return [move for _, move in found[:_TRIED]]
+
+
+def _can_go(layout: Layout, index: int, goal: Place) -> bool:
+    mirrored = layout.demands[index].mirrored
+    ways = towards(layout.places[index], goal, mirrored=mirrored)
+    moves = (Move(index, kind, target) for kind, target in ways)
+    return any(isinstance(attempt(layout, move), Moved) for move in moves)
+
+
+def _changes(board: Board, entries: Ints, targets: Ints) -> Floats:
+    assert board.bound is not None
+    outcomes = board.bound.o
+    changes = np.empty(len(entries))
+    without = targets < 0
+    changes[without] = outcomes.failovers(entries[without])
+    changes[~without] = outcomes.change(entries[~without], targets[~without])
+    return changes

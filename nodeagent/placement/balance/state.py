@@ -1,0 +1,99 @@
+"""A layout that changes, with its score and its arrays. Pure; needs NumPy.
+
+The one thing in this package that is changed in place; the searches share it.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from nodeagent.placement.balance.bound import Bound
+from nodeagent.placement.balance.move_outcomes import Outcomes
+from nodeagent.placement.layout.arrays import Floats, Grid
+from nodeagent.placement.layout.layout import Layout, Place
+from nodeagent.placement.layout.moves import Move, Moved, attempt
+from nodeagent.placement.layout.node import Filled
+from nodeagent.placement.layout.score import score
+from nodeagent.placement.layout.tally import Tally
+
+_AFRESH = 128  # changes after which sums and ranges are worked out anew
+
+
+class Step(NamedTuple):
+    """A move, where its instance was and is then, and the score after it."""
+
+    move: Move
+    before: Place
+    after: Place
+    score: float
+
+
+class Board:
+    """`bound` is None where there are no arrays: with exclusive storage, or nothing to move.
+
+    Moves are bounded as if each GiB they copy cost `price`.
+    """
+
+    def __init__(self, layout: Layout, price: float = 0.0) -> None:
+        self.layout = layout
+        self.price = price
+        self._soft: Floats | None = None
+        self.score = score(layout)
+        self._tally = Tally(layout)
+        self._changes = 0
+        self.bound = self._bound(Grid(layout)) if has_arrays(layout) else None
+
+    def _bound(self, grid: Grid) -> Bound:
+        return Bound(Outcomes(grid, self._soft, self.price))
+
+    def soften(self, soft: Floats | None) -> None:
+        """Widen every spread by so much: equalising what is nearly equal gains little then."""
+        self._soft = soft
+        if self.bound is not None:
+            self.bound = self._bound(self.bound.o.grid)
+
+    def score_with(self, nodes: Mapping[int, Filled]) -> float:
+        """The score if these nodes were so."""
+        return self._tally.score(nodes)
+
+    def step(self, move: Move) -> tuple[Step, Moved] | None:
+        """What a move leads to, if it is allowed."""
+        moved = attempt(self.layout, move)
+        if not isinstance(moved, Moved):
+            return None
+        before = self.layout.places[move.instance]
+        return Step(move, before, moved.place, self.score_with(moved.nodes)), moved
+
+    def take(self, nodes: Mapping[int, Filled], places: Mapping[int, Place]) -> None:
+        """These nodes and instances are so from now on."""
+        self._tally.take(nodes)
+        self.score = self._tally.score({})
+        self.layout = self.layout.with_changes(nodes, places)
+        if self.bound is None:
+            return
+        self._changes += 1
+        if self._changes >= _AFRESH:
+            self._changes = 0
+            self.bound = self._bound(Grid(self.layout))
+            return
+        outcomes = self.bound.o
+        grid = outcomes.grid
+        columns = np.array(sorted(grid.column[index] for index in nodes), np.intp)
+        grid.take(self.layout, columns.tolist(), [grid.row[index] for index in places])
+        self.bound.read(outcomes.read(columns))
+
+
+def has_arrays(layout: Layout) -> bool:
+    """Whether its moves can be looked at all at once."""
+    exclusive = any(node.host.exclusive for node in layout.group_nodes())
+    return bool(layout.movable) and not exclusive
+
+
+def after(layout: Layout, steps: Iterable[Step]) -> Layout:
+    """The layout after these steps."""
+    for step in steps:
+        moved = attempt(layout, step.move)
+        assert isinstance(moved, Moved), (step.move, moved)
+        layout = layout.with_changes(moved.nodes, {step.move.instance: moved.place})
+    return layout

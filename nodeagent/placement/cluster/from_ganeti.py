@@ -1,0 +1,212 @@
+"""A cluster as it stands: by Ganeti's configuration, and by what its nodes and instances say. Pure.
+
+The same that the htools take through LUXI, but for a node that should say what it has and does not:
+there they refuse the whole cluster. Here such a node has nothing, takes nothing, and is named; so
+that nobody takes it for an empty one, what is on it is not to be moved.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import TypeVar
+
+from nodeagent.errors import MessageError
+from nodeagent.model import snapshot as seen
+from nodeagent.model.snapshot import Capacity, Running, Snapshot
+from nodeagent.placement.cluster.cluster import (
+    Allocation,
+    Cluster,
+    Group,
+    Instance,
+    Node,
+    Policy,
+    Status,
+    Template,
+)
+from nodeagent.placement.cluster.json_reader import Object
+from nodeagent.placement.cluster.policy import read_policy
+
+T = TypeVar("T", Allocation, Template)
+OWN_MEMORY = 4096  # MiB that the htools take a kvm node to keep for itself
+_NOBODY: Mapping[str, str] = MappingProxyType({})
+_NOT_ASKED: Mapping[str, Running] = MappingProxyType({})
+_MOVED = frozenset({Status.RUNNING, Status.ADMIN_DOWN, Status.ADMIN_OFFLINE})
+_STATUS = {str(status): status for status in Status}
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A cluster, and of each node in doubt why; it is offline in the cluster."""
+
+    cluster: Cluster
+    doubts: Mapping[str, str]
+
+    @property
+    def untouchable(self) -> frozenset[str]:
+        """The instances with a part on a node in doubt: nobody knows what moving them would do."""
+        return frozenset(
+            instance.name
+            for instance in self.cluster.instances
+            if instance.primary in self.doubts or instance.secondary in self.doubts
+        )
+
+    @property
+    def unmoved(self) -> Mapping[str, str]:
+        """The instances of which a move would fail, by name, and why.
+
+        What is to run is migrated, so it must run; what is not there yet has nothing to move.
+        """
+        return {
+            instance.name: "forthcoming" if instance.forthcoming else str(instance.status)
+            for instance in self.cluster.instances
+            if instance.forthcoming or instance.status not in _MOVED
+        }
+
+
+def assess(
+    snapshot: Snapshot,
+    capacity: Mapping[str, Capacity],
+    running: Mapping[str, Running] = _NOT_ASKED,
+    doubts: Mapping[str, str] = _NOBODY,
+    own_memory: int = OWN_MEMORY,
+) -> Known:
+    """Put together what is known; MessageError where it cannot be what it should.
+
+    `capacity` is of the nodes that were asked and said it. Instances that are not in `running`
+    are taken to be as their administrator wants them. `doubts` are of the caller's own. On clusters
+    of kvm the nodes' own memory, which they report badly, is `own_memory` MiB, unless that is 0.
+    """
+    static = own_memory if snapshot.hypervisor == "kvm" else 0
+    policies: dict[str, Policy] = {}
+
+    def policy(text: str, whose: str) -> Policy:
+        if text not in policies:
+            policies[text] = _policy(text, whose)
+        return policies[text]
+
+    found = {**doubts, **_silent(snapshot, capacity)}
+    groups = [
+        _group(one, policy(one.policy, f"group {one.name}")) for one in snapshot.groups.values()
+    ]
+    nodes = [
+        _node(
+            one,
+            capacity.get(one.name),
+            static,
+            master=one.name == snapshot.master,
+            doubted=one.name in found,
+        )
+        for one in snapshot.nodes.values()
+    ]
+    there = [_instance(one, running.get(one.name)) for one in snapshot.instances.values()]
+    promised = [
+        replace(_instance(one, running.get(one.name)), forthcoming=True)
+        for one in snapshot.forthcoming.values()
+    ]
+    cluster = Cluster(
+        tuple(groups),
+        tuple(nodes),
+        (*there, *promised),
+        tuple(sorted(snapshot.tags)),
+        policy(snapshot.policy, "the cluster"),
+    )
+    return Known(cluster, {name: why for name, why in found.items() if name in snapshot.nodes})
+
+
+def asked(snapshot: Snapshot) -> list[str]:
+    """The nodes that should say what they have."""
+    return [node.name for node in snapshot.nodes.values() if _lives(node)]
+
+
+def _lives(node: seen.Node) -> bool:
+    return node.vm_capable and not node.offline
+
+
+def _silent(snapshot: Snapshot, capacity: Mapping[str, Capacity]) -> dict[str, str]:
+    found = {}
+    for name in asked(snapshot):
+        if name not in capacity:
+            found[name] = f"{name} does not say what it has free"
+        elif capacity[name].size is None:
+            found[name] = f"{name} does not say how large it is"
+    return found
+
+
+def _policy(text: str, whose: str) -> Policy:
+    """The htools' own where nobody has said."""
+    if not text:
+        return Policy()
+    try:
+        found = json.loads(text)
+    except ValueError:
+        raise MessageError(f"{whose}: its instance policy is not JSON") from None
+    return read_policy(Object(found, f"{whose}: ipolicy"))
+
+
+def _group(group: seen.Group, policy: Policy) -> Group:
+    allocation = _word(Allocation, group.allocation, f"group {group.name}: allocation policy")
+    return Group(group.name, group.uuid, allocation, tuple(sorted(group.tags)), (), policy)
+
+
+def _node(
+    node: seen.Node, free: Capacity | None, static: int, *, master: bool, doubted: bool
+) -> Node:
+    tags = tuple(sorted(node.tags))
+    spindles = 0 if node.exclusive else node.spindles
+    if not _lives(node) or free is None or (size := free.size) is None:
+        return Node(
+            node.name, node.group, 0.0, static, 0, 0.0, 0, 0.0, offline=True, master=master,
+            spindles=spindles, tags=tags, exclusive=node.exclusive, own_cpus=0, speed=node.speed,
+        )  # fmt: skip
+    return Node(
+        name=node.name,
+        group=node.group,
+        memory=float(size.memory),
+        own_memory=static or size.own_memory,
+        free_memory=free.memory,
+        disk=float(size.disk),
+        free_disk=free.disk,
+        cpus=float(size.cpus),
+        offline=node.drained or doubted,
+        master=master,
+        spindles=size.spindles if node.exclusive else spindles,
+        tags=tags,
+        exclusive=node.exclusive,
+        free_spindles=size.free_spindles,
+        own_cpus=size.own_cpus,
+        speed=node.speed,
+    )
+
+
+def _instance(instance: seen.Instance, now: Running | None) -> Instance:
+    template = _word(Template, instance.template, f"instance {instance.name}: disk template")
+    if template is Template.DRBD and instance.secondary is None:
+        template = Template.PLAIN  # mirrored nowhere, its disks are on one node, and stay
+    return Instance(
+        name=instance.name,
+        memory=instance.memory if now is None or now.memory is None else now.memory,
+        disk=instance.disk,
+        vcpus=instance.vcpus,
+        primary=instance.primary,
+        secondary=instance.secondary,
+        template=template,
+        status=_wanted(instance) if now is None else _STATUS.get(now.status, _wanted(instance)),
+        auto_balance=instance.auto_balance,
+        tags=tuple(sorted(instance.tags)),
+        spindle_use=instance.spindle_use,
+        spindles=instance.spindles,
+    )
+
+
+def _wanted(instance: seen.Instance) -> Status:
+    if instance.running:
+        return Status.RUNNING
+    return Status.ADMIN_OFFLINE if instance.offline else Status.ADMIN_DOWN
+
+
+def _word(words: type[T], text: str, what: str) -> T:
+    try:
+        return words(text)
+    except ValueError:
+        raise MessageError(f"{what}: {text!r} is none of {', '.join(words)}") from None

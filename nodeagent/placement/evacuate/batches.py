@@ -1,0 +1,97 @@
+"""Nodes that are emptied together, and come back empty: a batch after the other. Pure.
+
+No two nodes of a batch exclude each other (see `rolling`); everything on them finds a place where
+all of the htools' checks allow it (see `evacuate`).
+"""
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import replace
+
+from nodeagent.placement.cluster.cluster import LOCAL, Cluster, Group, Template
+from nodeagent.placement.evacuate.colouring import WAYS, best
+from nodeagent.placement.evacuate.evacuate import Evacuation
+from nodeagent.placement.evacuate.rolling import Batch, conflicts, in_turn
+from nodeagent.placement.layout.layout import lay_out
+from nodeagent.placement.layout.rules import Rules
+
+
+def apart(cluster: Cluster, names: Collection[str]) -> list[list[str]]:
+    """Nodes of which no two exclude each other, the largest group first, the master last."""
+    layout = lay_out(cluster, Group("", ""), Rules())
+    wanted = set(names)
+    chosen = [n for n, node in enumerate(cluster.nodes) if node.name in wanted]
+    if not chosen:
+        return []
+    graph = conflicts(layout, chosen, chosen, shut_down=False)
+    classes = best([way(graph) for way in WAYS.values()])
+    batches = in_turn(cluster, [Batch(tuple(one)) for one in classes])
+    return [[cluster.nodes[index].name for index in batch.nodes] for batch in batches]
+
+
+def most(limit: int, fits: Callable[[int], bool]) -> int:
+    """The largest count up to the limit that fits, if what fits fits in part as well; else 0."""
+    if not fits(1):  # what keeps a node from being emptied is asked of it alone
+        return 0
+    if limit == 1 or fits(limit):
+        return limit
+    good, step = 1, 1
+    while good + step < limit and fits(good + step):
+        good += step
+        step *= 2
+    bad = min(good + step, limit)
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        if fits(middle):
+            good = middle
+        else:
+            bad = middle
+    return good
+
+
+def left_behind(found: Evacuation, names: Iterable[str]) -> list[int]:
+    """What would be left behind on these nodes."""
+    wanted = set(names)
+    inside = {n for n, node in enumerate(found.before.cluster.nodes) if node.name in wanted}
+    return [one for one in found.left if inside.intersection(found.before.places[one][:2])]
+
+
+def obstacle(found: Evacuation, name: str) -> str:
+    """Why a node cannot be emptied."""
+    left = left_behind(found, [name])
+    one = found.before.cluster.instances[left[0]].name
+    more = f" (and {len(left) - 1} more)" if len(left) > 1 else ""
+    return f"cannot be emptied: instance {one} stays{more}: {found.left[left[0]]}"
+
+
+def afterwards(cluster: Cluster, found: Evacuation) -> Cluster:
+    """The cluster once these nodes are back, and nothing else has been moved."""
+    after = found.after
+    names = [node.name for node in cluster.nodes]
+    nodes = [
+        replace(
+            node,
+            free_memory=new.free_memory - min(0, new.host.missing),
+            free_disk=new.free_disk,
+            free_spindles=new.free_spindles,
+        )
+        for node, new in zip(cluster.nodes, after.nodes, strict=True)
+    ]
+    instances = list(cluster.instances)
+    for way in found.ways:
+        at = after.places[way.instance]
+        mirror = None if at.secondary == -1 else names[at.secondary]
+        there = replace(instances[way.instance], primary=names[at.primary], secondary=mirror)
+        instances[way.instance] = there
+    return replace(cluster, nodes=tuple(nodes), instances=tuple(instances))
+
+
+def immovable(cluster: Cluster) -> frozenset[str]:
+    """The instances whose disks are on their node alone."""
+    local = (LOCAL | {Template.FILE}) - {Template.DRBD}
+    return frozenset(one.name for one in cluster.instances if one.template in local)
+
+
+def without(cluster: Cluster, names: Collection[str]) -> Cluster:
+    """The cluster as if these instances asked for nothing; what they take stays taken."""
+    gone = tuple(one for one in cluster.instances if one.name not in names)
+    return replace(cluster, instances=gone)

@@ -1,0 +1,222 @@
+"""Emptying nodes: where everything that is on them goes, all of it together. Pure.
+
+Each instance goes where its group's score is least then, of the places where no node that stays
+becomes unable to take over what another one's failure would bring (N+1); see `exits`. The largest
+go first. Where something finds no place it is all begun anew with that in front, as long as this
+leaves less behind.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from nodeagent.errors import MessageError
+from nodeagent.placement.cluster.cluster import Cluster, Group
+from nodeagent.placement.evacuate.moves_off import Exits, Plain, Ranking, Why
+from nodeagent.placement.layout.layout import Layout, Place, lay_out
+from nodeagent.placement.layout.moves import Move
+from nodeagent.placement.layout.node import Demand
+from nodeagent.placement.layout.rules import Rules
+
+_TRIES = 8
+_EVERYBODY = Group("", "")
+_SURE: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """What is done with one instance, in this order."""
+
+    instance: int
+    moves: tuple[Move, ...]
+    before: Place
+    after: Place
+
+
+class Reasons(Mapping[int, str]):
+    """Why instances are left; each reason is worked out when it is asked for."""
+
+    def __init__(self, reasons: Mapping[int, Why]) -> None:
+        self._reasons = reasons
+
+    def __getitem__(self, instance: int) -> str:
+        return self._reasons[instance]()
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._reasons)
+
+    def __len__(self) -> int:
+        return len(self._reasons)
+
+
+@dataclass(frozen=True, slots=True)
+class Evacuation:
+    """The layout before and after; who goes where; who is left on the nodes, and why.
+
+    An instance may be in both: it runs elsewhere then, and its mirror is left.
+    """
+
+    before: Layout
+    after: Layout
+    leaving: frozenset[int]
+    ways: tuple[Way, ...]
+    left: Mapping[int, str]
+
+    @property
+    def complete(self) -> bool:
+        """Whether the nodes are empty then."""
+        return not self.left
+
+    def staying(self) -> list[int]:
+        """The nodes that may take something, in the groups of those that are emptied."""
+        nodes = self.before.cluster.nodes
+        groups = {nodes[index].group for index in self.leaving}
+        return [n for n, node in enumerate(nodes) if node.group in groups and _stays(self, n)]
+
+
+def _stays(found: Evacuation, index: int) -> bool:
+    return index not in found.leaving and not found.before.nodes[index].host.offline
+
+
+def evacuate(
+    cluster: Cluster,
+    names: Iterable[str],
+    rules: Rules,
+    doubts: Mapping[str, str] = _SURE,
+    tries: int = _TRIES,
+) -> Evacuation:
+    """Empty the nodes of these names. MessageError if there is no such node.
+
+    `doubts` say of nodes that are offline in the cluster why, if that is but a lack of knowledge.
+    At most so many `tries` are made, at least one.
+    """
+    return Emptier(cluster, rules, doubts).empty(names, tries)
+
+
+class Emptier:
+    """A cluster of which any nodes are to be emptied; laid out once.
+
+    Arguments as `evacuate`'s; `ranking` is made for the nodes that stay, by group; `demands` are
+    the instances', if known.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        rules: Rules,
+        doubts: Mapping[str, str] = _SURE,
+        ranking: Callable[[Mapping[str, Sequence[int]]], Ranking] = Plain,
+        demands: tuple[Demand, ...] | None = None,
+    ) -> None:
+        self._layout = lay_out(cluster, _EVERYBODY, rules, demands)
+        self._doubts, self._ranking = doubts, ranking
+        self._at = {node.name: index for index, node in enumerate(cluster.nodes)}
+        self._gone = frozenset(
+            index for index, node in enumerate(cluster.nodes) if node.offline and not node.memory
+        )
+
+    def moved(self, cluster: Cluster) -> "Emptier":
+        """The same for a cluster with the same nodes and instances, of which some are elsewhere."""
+        layout = self._layout
+        return Emptier(cluster, layout.rules, self._doubts, self._ranking, layout.demands)
+
+    def empty(self, names: Iterable[str], tries: int = _TRIES) -> Evacuation:
+        """Empty these nodes: the try that leaves the least behind. MessageError as `evacuate`."""
+        return self._emptying(names).best(tries)
+
+    def fits(self, names: Collection[str], beside: Collection[str] = ()) -> Evacuation | None:
+        """Empty these nodes and others beside them, in one try; None if it leaves aught on these.
+
+        That is known as soon as the first of what is on them finds no place.
+        """
+        return self._emptying([*names, *beside]).whole(frozenset(self._at[n] for n in names))
+
+    def _emptying(self, names: Iterable[str]) -> "_Emptying":
+        names = list(names)
+        for name in names:
+            if name not in self._at:
+                raise MessageError(f"there is no node {name}")
+        leaving = frozenset(self._at[name] for name in names)
+        layout = _online(self._layout, leaving)
+        exits = Exits(layout, leaving, self._gone, self._doubts, self._ranking)
+        return _Emptying(layout, leaving, exits)
+
+
+def _online(layout: Layout, leaving: Iterable[int]) -> Layout:
+    """Drained or not these nodes are to be left with all checks, not as what has failed is."""
+    nodes, filled = list(layout.cluster.nodes), list(layout.nodes)
+    for index in leaving:
+        if nodes[index].offline:
+            host = filled[index].host
+            offline = host.name in layout.rules.offline
+            nodes[index] = replace(nodes[index], offline=False)
+            filled[index] = filled[index]._replace(host=replace(host, offline=offline))
+    cluster = replace(layout.cluster, nodes=tuple(nodes))
+    return replace(layout, cluster=cluster, nodes=tuple(filled))
+
+
+class _Emptying:
+    def __init__(self, layout: Layout, leaving: frozenset[int], exits: Exits) -> None:
+        self._layout, self._leaving, self._exits = layout, leaving, exits
+        here = [i for i, at in enumerate(layout.places) if at[0] in leaving or at[1] in leaving]
+        unmovable = ((instance, exits.unmovable(instance)) for instance in here)
+        self._never = {instance: _said(why) for instance, why in unmovable if why}
+        self._order = sorted((i for i in here if i not in self._never), key=self._rank)
+
+    def _rank(self, instance: int) -> tuple[int, int, int]:
+        """Where it can run is decided first, and there is the least choice for what is mirrored."""
+        demand, at = self._layout.demands[instance], self._layout.places[instance]
+        if at.primary not in self._leaving:
+            return 2, -demand.disk, instance
+        return (0 if demand.mirrored else 1), -demand.memory, instance
+
+    def best(self, tries: int) -> Evacuation:
+        """The try that leaves the least behind."""
+        order = self._order
+        found: Evacuation | None = None
+        first: list[int] = []
+        for _ in range(tries):
+            tried = self._try([*first, *(i for i in order if i not in first)])
+            if found is None or len(tried.left) < len(found.left):
+                found = tried
+            failed = [i for i in order if i in tried.left]
+            if not failed or failed == first[: len(failed)]:
+                break
+            first = [*failed, *(i for i in first if i not in failed)]
+        assert found is not None
+        return found
+
+    def whole(self, nodes: frozenset[int]) -> Evacuation | None:
+        """One try, if it leaves nothing on these nodes."""
+        if any(self._concerns(instance, nodes) for instance in self._never):
+            return None
+        tried = self._try(self._order, nodes)
+        return None if any(self._concerns(instance, nodes) for instance in tried.left) else tried
+
+    def _concerns(self, instance: int, nodes: Collection[int]) -> bool:
+        at = self._layout.places[instance]
+        return at.primary in nodes or at.secondary in nodes
+
+    def _try(self, order: Sequence[int], vital: Collection[int] = ()) -> Evacuation:
+        """One after another; no further than the first that is left on a vital node."""
+        layout, ways, left = self._layout, [], dict(self._never)
+        for instance in order:
+            before = layout.places[instance]
+            ahead, why = self._exits.best(layout, instance)
+            if why is not None:
+                left[instance] = why
+                if self._concerns(instance, vital):
+                    break
+            if ahead is not None:
+                layout, moves = ahead
+                ways.append(Way(instance, moves, before, layout.places[instance]))
+        return Evacuation(self._layout, layout, self._leaving, tuple(ways), Reasons(left))
+
+
+def _said(why: str) -> Why:
+    return lambda: why
+
+
+def failing(layout: Layout, nodes: Collection[int]) -> list[str]:
+    """Which of these could not take over what the failure of one other node would bring."""
+    return [layout.nodes[index].host.name for index in nodes if layout.nodes[index].failing]

@@ -1,0 +1,196 @@
+"""The ways of one instance off nodes that are to be empty. Pure.
+
+Targets are nodes of the same group that are online and stay; a place is taken only where all of
+the htools' checks allow it. Which of the places allowed is the best a *ranking* says: `Plain` asks
+the group's score of all of them.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol, TypeAlias
+
+from nodeagent.placement.cluster.cluster import SHARED, Template
+from nodeagent.placement.layout.layout import Layout
+from nodeagent.placement.layout.moves import Kind, Move, Moved, attempt
+from nodeagent.placement.layout.node import Refused, add_primary, migrates, remove_secondary
+from nodeagent.placement.layout.rescore import Standing
+
+_ANYWHERE = SHARED | {Template.DISKLESS}  # they have no disks that are on a node
+Ahead: TypeAlias = tuple[Layout, tuple[Move, ...]]
+Why: TypeAlias = Callable[[], str]
+"""Asked only if somebody wants to know: then every place is looked at for what it lacks."""
+
+
+class Found(NamedTuple):
+    """How far an instance comes, if anywhere, and why no further."""
+
+    ahead: Ahead | None = None
+    why: Why | None = None
+
+
+class Ranking(Protocol):
+    """Puts places in order."""
+
+    def best_first(
+        self, layout: Layout, instance: int, kind: Kind, targets: Sequence[int]
+    ) -> Iterator[tuple[Move, Moved]]:
+        """The moves allowed, the best first; of equals that to the first node."""
+
+
+class Plain:
+    """The group's score after each of them, summed up as the htools do.
+
+    `members` are the nodes that count for it, by group.
+    """
+
+    def __init__(self, members: Mapping[str, Sequence[int]]) -> None:
+        self._members = members
+
+    def best_first(
+        self, layout: Layout, instance: int, kind: Kind, targets: Sequence[int]
+    ) -> Iterator[tuple[Move, Moved]]:
+        """All are looked at, whoever takes but the first."""
+        group = layout.cluster.nodes[layout.places[instance].primary].group
+        standing = Standing([layout.nodes[index] for index in self._members.get(group, ())])
+        found = []
+        for target in targets:
+            move = Move(instance, kind, target)
+            after = attempt(layout, move)
+            if isinstance(after, Moved):
+                found.append((standing.score(after.nodes), target, move, after))
+        for _, _, move, after in sorted(found, key=lambda each: each[:2]):
+            yield move, after
+
+
+class Exits:
+    """`leaving` are the nodes, `gone` those of which nothing is known but that they are there.
+
+    `doubts` say of nodes that are offline in the cluster why, if that is but a lack of knowledge.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        leaving: frozenset[int],
+        gone: frozenset[int],
+        doubts: Mapping[str, str],
+        ranking: Callable[[Mapping[str, Sequence[int]]], Ranking],
+    ) -> None:
+        self._layout, self._leaving, self._gone, self._doubts = layout, leaving, gone, doubts
+        self._targets: dict[str, list[int]] = {}
+        members: dict[str, list[int]] = {}
+        for index, node in enumerate(layout.cluster.nodes):
+            if index not in leaving:
+                members.setdefault(node.group, []).append(index)
+                if not layout.nodes[index].host.offline:
+                    self._targets.setdefault(node.group, []).append(index)
+        self._ranking = ranking(members)
+
+    def unmovable(self, instance: int) -> str:
+        """Why it stays whatever room there is; empty if it need not."""
+        known, at = self._layout.cluster.instances[instance], self._layout.places[instance]
+        if known.template in _ANYWHERE:
+            return ""
+        name = self._name(at.primary)
+        if known.template is not Template.DRBD:
+            return f"its disks ({known.template}) are on {name} alone"
+        if at.secondary not in self._leaving and (why := self._out(at.secondary)):
+            return f"its mirror, {self._name(at.secondary)}, {why}"
+        if at.secondary in self._leaving and at.primary in self._gone:
+            return f"it cannot be mirrored anew: {name} {self._out(at.primary)}"
+        return ""
+
+    def best(self, layout: Layout, instance: int) -> Found:
+        """Its best way off the nodes, or as far as it comes; `layout` is that of the moment."""
+        at = layout.places[instance]
+        if not layout.demands[instance].mirrored:
+            return self._first(layout, instance, Kind.FAILOVER_ANY)
+        if at.primary not in self._leaving:
+            ahead, why = self._first(layout, instance, Kind.REPLACE)
+            return Found(ahead, why and _because("its mirror cannot move", why))
+        if at.secondary in self._leaving:
+            return self._both(layout, instance)
+        if refused := _runs_at_mirror(layout, instance):
+            name = self._name(at.secondary)
+            return Found(None, lambda: f"its mirror, {name}, cannot run it: {refused.words}")
+        ahead, why = self._first(layout, instance, Kind.FAILOVER_REPLACE)
+        if why is None:
+            return Found(ahead)
+        alone = Move(instance, Kind.FAILOVER)
+        after = attempt(layout, alone)
+        moved = (_with(layout, instance, after), (alone,)) if isinstance(after, Moved) else None
+        return Found(moved, _because("its mirror finds no other place", why))
+
+    def _both(self, layout: Layout, instance: int) -> Found:
+        """Both of its nodes are to be left: mirrored to a new one, run there, mirrored anew."""
+        said: Why | None = None
+        for there, moves in self._ways(layout, instance, Kind.REPLACE_FAILOVER):
+            ahead, why = self._first(there, instance, Kind.REPLACE)
+            if ahead is not None:
+                return Found((ahead[0], (*moves, *ahead[1])))
+            said = said or why
+        return Found(None, said or self._nowhere(layout, instance, Kind.REPLACE_FAILOVER))
+
+    def _first(self, layout: Layout, instance: int, kind: Kind) -> Found:
+        for ahead in self._ways(layout, instance, kind):
+            return Found(ahead)
+        return Found(None, self._nowhere(layout, instance, kind))
+
+    def _ways(self, layout: Layout, instance: int, kind: Kind) -> Iterator[Ahead]:
+        targets = self._places(layout, instance)
+        for move, after in self._ranking.best_first(layout, instance, kind, targets):
+            yield _with(layout, instance, after), (move,)
+
+    def _places(self, layout: Layout, instance: int) -> list[int]:
+        at = layout.places[instance]
+        group = layout.cluster.nodes[at.primary].group
+        return [target for target in self._targets.get(group, ()) if target not in at[:2]]
+
+    def _nowhere(self, layout: Layout, instance: int, kind: Kind) -> Why:
+        """Why no node takes it."""
+
+        def why() -> str:
+            refused = Counter(
+                after
+                for target in self._places(layout, instance)
+                if isinstance(after := attempt(layout, Move(instance, kind, target)), Refused)
+            )
+            if not refused:
+                return "no other node of its group is online and stays"
+            if refused.total() == 1:
+                return f"the only other node does not take it: {next(iter(refused)).words}"
+            each = "; ".join(f"{why.words} ({count})" for why, count in refused.most_common())
+            return f"none of the {refused.total()} other nodes takes it: {each}"
+
+        return why
+
+    def _out(self, index: int) -> str:
+        """Why nothing comes to the node; empty if something may."""
+        name = self._name(index)
+        if name in self._doubts:
+            return f"is in doubt ({self._doubts[name]})"
+        if index in self._gone:
+            return "is offline"
+        return "is drained" if self._layout.nodes[index].host.offline else ""
+
+    def _name(self, index: int) -> str:
+        return self._layout.nodes[index].host.name
+
+
+def _because(what: str, why: Why) -> Why:
+    return lambda: f"{what}: {why()}"
+
+
+def _runs_at_mirror(layout: Layout, instance: int) -> Refused | None:
+    """Why its secondary node cannot become its primary one, if so."""
+    p, s, shared = layout.places[instance]
+    demand = layout.demands[instance]
+    if not migrates(layout.nodes[p].host, layout.nodes[s].host):
+        return Refused.MIGRATION
+    without = remove_secondary(layout.nodes[s], demand, p)
+    after = add_primary(without, demand, shared, force=layout.rules.ignore_soft)
+    return after if isinstance(after, Refused) else None
+
+
+def _with(layout: Layout, instance: int, moved: Moved) -> Layout:
+    return layout.with_changes(moved.nodes, {instance: moved.place})

@@ -1,0 +1,271 @@
+"""Which node is the best place for one more instance, all at once: a ranking. Pure; needs NumPy.
+
+It differs from `exits.Plain` only in how it decides between places whose scores are equal to nine
+digits: there it takes the first node, where sums of other roundings have the word in `Plain`. The
+checks are those of `moves`, made one after another in the order of the scores; here is known only
+what cannot pass them.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from nodeagent.placement.layout.arrays import SPREADS, WEIGHT, Bools, Floats
+from nodeagent.placement.layout.layout import Layout
+from nodeagent.placement.layout.moves import Kind, Move, Moved, attempt
+from nodeagent.placement.layout.node import (
+    Demand,
+    Filled,
+    Refused,
+    add_primary,
+    remove_primary,
+    remove_secondary,
+)
+from nodeagent.placement.layout.score import COMPONENTS, measure
+
+_DIGITS = 9
+_ROW = {part.name: n for n, part in enumerate(COMPONENTS)}
+_WEIGHTS = np.array([COMPONENTS[n].weight for n in SPREADS])
+# The instance runs at the target; with the others it is mirrored there.
+_RUNS = (Kind.FAILOVER_ANY, Kind.REPLACE_FAILOVER)
+
+
+class Arrivals:
+    """`members` are the nodes that count for the score, by group."""
+
+    def __init__(self, members: Mapping[str, Sequence[int]]) -> None:
+        self._members = members
+        self._of: dict[str, _Columns] = {}
+
+    def best_first(
+        self, layout: Layout, instance: int, kind: Kind, targets: Sequence[int]
+    ) -> Iterator[tuple[Move, Moved]]:
+        """They are tried only as far as somebody takes them."""
+        group = layout.cluster.nodes[layout.places[instance].primary].group
+        if not targets:
+            return
+        if group not in self._of:
+            self._of[group] = _Columns([layout.nodes[n] for n in self._members[group]])
+        columns = self._of[group]
+        changed = _left(layout, instance, kind)
+        if changed is None:
+            return
+        columns.read(layout.nodes, changed)
+        demand, at = layout.demands[instance], layout.places[instance]
+        if kind in _RUNS:
+            peer = at.primary if kind is Kind.REPLACE_FAILOVER else -1
+            ranked = columns.as_primary(demand, layout.nodes[peer] if peer >= 0 else None)
+            hopeless = columns.no_primary(demand, lenient=layout.rules.ignore_soft)
+        else:
+            peer = at.primary if kind is Kind.REPLACE else at.secondary
+            ranked = columns.as_secondary(demand, changed[peer])
+            hopeless = columns.no_secondary(demand, peer, lenient=layout.rules.ignore_soft)
+        ranked[hopeless] = np.inf
+        places = np.array([columns.place[target] for target in targets])
+        scores = np.round(ranked[places], _DIGITS)
+        for n in np.argsort(scores, kind="stable"):
+            if hopeless[places[n]]:
+                continue
+            move = Move(instance, kind, targets[n])
+            after = attempt(layout, move)
+            if isinstance(after, Moved):
+                yield move, after
+
+
+def _left(layout: Layout, instance: int, kind: Kind) -> Mapping[int, Filled] | None:
+    """What becomes of the nodes that stay before the target has its part; None: it cannot.
+
+    The places that it and its mirror have in common then are another matter.
+    """
+    demand, (p, s, shared) = layout.demands[instance], layout.places[instance]
+    if kind in _RUNS:
+        return {}
+    if kind is Kind.REPLACE:
+        node = add_primary(remove_primary(layout.nodes[p], demand, shared), demand, force=True)
+        return None if isinstance(node, Refused) else {p: node}
+    without = remove_secondary(layout.nodes[s], demand, p)
+    node = add_primary(without, demand, force=layout.rules.ignore_soft)
+    return None if isinstance(node, Refused) else {s: node}
+
+
+class _Columns:
+    """A group's nodes as arrays, one column each; read again where a node is another."""
+
+    def __init__(self, nodes: Sequence[Filled]) -> None:
+        hosts = [node.host for node in nodes]
+        self.place = {host.index: n for n, host in enumerate(hosts)}
+        self._nodes: list[Filled | None] = [None] * len(nodes)
+        self._online = np.array([not host.offline for host in hosts], bool)
+        self._count = int(self._online.sum())
+        self._exclusive = np.array([host.exclusive for host in hosts], bool)
+        self._locations = [host.locations for host in hosts]
+        self._placing = any(self._locations)
+        self._memory = _parts([host.memory for host in hosts])
+        self._disk = _parts([h.spindles if h.exclusive else h.disk for h in hosts])
+        self._cpus = _parts([host.cpus * host.speed for host in hosts])
+        self._pressure = _parts([host.spindle_limit for host in hosts])
+        count = len(nodes)
+        self._values = np.zeros((len(COMPONENTS), count))
+        self._free, self._room, self._reserved = (np.zeros(count) for _ in range(3))
+        self._failing = np.zeros(count, bool)
+
+    def read(self, nodes: Sequence[Filled], changed: Mapping[int, Filled]) -> None:
+        """The nodes are these now, the changed ones so."""
+        for index, n in self.place.items():
+            node = changed.get(index) or nodes[index]
+            if node is not self._nodes[n]:
+                self._nodes[n] = node
+                self._values[:, n] = measure(node)
+                self._free[n], self._room[n] = node.free_memory, node.free_disk
+                self._reserved[n], self._failing[n] = node.reserved, node.failing
+
+    def no_primary(self, demand: Demand, *, lenient: bool) -> Bools:
+        """Who cannot run it, as far as is plain from memory and disk."""
+        if demand.forthcoming:
+            return np.zeros(len(self._free), bool)
+        free = self._free - demand.used
+        no: Bools = free <= 0
+        if demand.local:
+            no |= self._room - demand.disk <= 0
+        if not lenient:
+            no |= (free <= self._reserved) & ~self._failing
+        return no
+
+    def no_secondary(self, demand: Demand, peer: int, *, lenient: bool) -> Bools:
+        """Who cannot mirror it."""
+        if demand.forthcoming:
+            return np.zeros(len(self._free), bool)
+        no: Bools = self._room - demand.disk <= 0
+        if not lenient:
+            reserved = self._then_reserved(demand, peer)
+            no |= (demand.reserved >= self._free) | ((self._free <= reserved) & ~self._failing)
+        return no
+
+    def as_primary(self, demand: Demand, mirror: Filled | None) -> Floats:
+        """By how much the score would differ if each node ran it; `mirror` is its other node."""
+        change = self._promised(demand)
+        change[_ROW["free_mem_cv_forth"]] = -demand.memory * self._memory
+        change[_ROW["vcpu_ratio_cv_forth"]] = demand.vcpus * self._cpus
+        steps = self._crowded(demand)
+        if not demand.forthcoming:
+            self._here(change, demand)
+            change[_ROW["free_mem_cv"]] = -demand.used * self._memory
+            change[_ROW["vcpu_ratio_cv"]] = demand.vcpus * self._cpus
+            change[_ROW["cpu_load_cv"]] = demand.load.cpu
+            change[_ROW["mem_load_cv"]] = demand.load.memory
+            change[_ROW["net_load_cv"]] = demand.load.net
+            steps += self._misplaced(demand, mirror)
+            steps += self._failed(self._free - demand.used <= self._reserved)
+        return self._scored(change) + steps
+
+    def as_secondary(self, demand: Demand, primary: Filled) -> Floats:
+        """The same if each node mirrored what that other one runs."""
+        change = self._promised(demand)
+        steps = np.zeros(len(self._free))
+        if not demand.forthcoming:
+            self._here(change, demand)
+            reserved = self._then_reserved(demand, primary.host.index)
+            more = (reserved - self._reserved) * self._memory
+            change[_ROW["reserved_mem_cv"]] = more
+            steps += more * WEIGHT["reserved_mem_rtotal"]
+            steps += self._failed(self._free <= reserved)
+            at = self.place.get(primary.host.index)
+            if at is not None and self._online[at]:
+                steps += self._common(primary) * WEIGHT["location_score"]
+        return self._scored(change) + steps
+
+    def _then_reserved(self, demand: Demand, peer: int) -> Floats:
+        had = [node.reserved_for.get(peer, 0) for node in self._nodes if node is not None]
+        found: Floats = np.maximum(self._reserved, np.array(had, float) + demand.reserved)
+        return found
+
+    def _promised(self, demand: Demand) -> Floats:
+        change = np.zeros_like(self._values)
+        change[_ROW["free_disk_cv_forth"]] = self._disks(demand, "free_disk_cv_forth")
+        change[_ROW["spindles_cv_forth"]] = self._pressed(demand)
+        return change
+
+    def _here(self, change: Floats, demand: Demand) -> None:
+        change[_ROW["free_disk_cv"]] = self._disks(demand, "free_disk_cv")
+        change[_ROW["spindles_cv"]] = self._pressed(demand)
+        change[_ROW["disk_load_cv"]] = demand.load.disk
+
+    def _disks(self, demand: Demand, component: str) -> Floats:
+        """What it takes of each node's disk, as a part of it; with exclusive storage of spindles.
+
+        Of an instance that does not say how many of these it has they all are taken, and one more.
+        """
+        taken = -(demand.disk if demand.local else 0) * self._disk
+        if not self._exclusive.any():
+            return taken
+        if demand.spindles is None:
+            there = self._values[_ROW[component]]
+            own = np.where(self._disk > 0, -(there + self._disk), 0.0)
+        else:
+            own = -demand.spindles * self._disk
+        return np.where(self._exclusive, own, taken)
+
+    def _pressed(self, demand: Demand) -> Floats:
+        pressure = demand.spindle_use if demand.local else 0
+        return np.where(self._exclusive, 0, pressure) * self._pressure
+
+    def _failed(self, fails: Bools) -> Floats:
+        """The instances on a node that fails N+1 then, less those on one that does now."""
+        instances, failed = self._values[_ROW["offline_all_cnt"]], self._values[_ROW["n1_cnt"]]
+        found: Floats = (fails * (instances + 1) - failed) * WEIGHT["n1_cnt"]
+        return found
+
+    def _misplaced(self, demand: Demand, mirror: Filled | None) -> Floats:
+        steps = np.zeros(len(self._free))
+        if demand.desired:
+            steps += [len(demand.desired - locations) for locations in self._locations]
+        if mirror is not None:
+            steps += self._common(mirror)
+        return steps * WEIGHT["location_score"]
+
+    def _common(self, peer: Filled) -> Floats:
+        if not self._placing:
+            return np.zeros(len(self._free))
+        there = peer.host.locations
+        return np.array([len(locations & there) for locations in self._locations], float)
+
+    def _crowded(self, demand: Demand) -> Floats:
+        """Exclusion tags that are at the node already, and at its locations."""
+        steps = np.zeros(len(self._free))
+        if not demand.exclusion:
+            return steps
+        tags = {tag: demand.exclusion.count(tag) for tag in demand.exclusion}
+        there = {} if demand.forthcoming else self._clashing()
+        for n, node in enumerate(self._nodes):
+            assert node is not None
+            for tag, times in tags.items():
+                steps[n] += (times - (tag not in node.exclusion)) * WEIGHT["pri_tags_score"]
+                if not demand.forthcoming:
+                    clashes = sum(times - ((at, tag) not in there) for at in self._locations[n])
+                    steps[n] += clashes * WEIGHT["location_exclusion_score"]
+        return steps
+
+    def _clashing(self) -> set[tuple[str, str]]:
+        """Which tags are at which locations."""
+        return {
+            (location, tag)
+            for n, node in enumerate(self._nodes)
+            if node is not None and self._online[n]
+            for location in self._locations[n]
+            for tag in node.settled
+        }
+
+    def _scored(self, change: Floats) -> Floats:
+        """What the spreads would be, weighed; each of the columns changed by itself."""
+        values, change = self._values[SPREADS], change[SPREADS]
+        mean = values[:, self._online].mean(axis=1)
+        above = np.where(self._online, values - mean[:, None], 0.0)
+        n = self._count
+        squares = (above * above).sum(axis=1)[:, None] + change * (2.0 * above + change)
+        shift = (above.sum(axis=1)[:, None] + change) / n
+        found: Floats = _WEIGHTS @ np.sqrt(np.maximum(squares / n - shift * shift, 0.0))
+        return found
+
+
+def _parts(wholes: Sequence[float]) -> Floats:
+    return np.array([1.0 / whole if whole else 0.0 for whole in wholes])

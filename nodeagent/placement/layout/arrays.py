@@ -1,0 +1,274 @@
+"""A layout as arrays: what every search looks at, many moves at once. Pure; needs NumPy.
+
+A node has a column, by its place among the group's members; an instance that may move has a row.
+What a node's sums are made of are *amounts*: an instance adds one vector of them to its primary
+node and another to its secondary. Only memory reserved for peers is no sum.
+
+The layout stays the truth: after a move the columns it touched are read from it again.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nodeagent.placement.layout.layout import Layout
+from nodeagent.placement.layout.node import Demand, Filled, migrates
+from nodeagent.placement.layout.score import COMPONENTS, Sort, measure
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.intp]
+Bools = NDArray[np.bool_]
+
+# Amounts, the rows of `state`.
+FREE, DISK, CPUS, LOAD_CPU, LOAD_MEMORY, LOAD_DISK, LOAD_NET, PRESSURE = range(8)
+P_MEMORY, P_DISK, P_CPUS, P_PRESSURE, PRIMARIES, SECONDARIES = range(8, 14)
+AMOUNTS = 14
+# Components that are spreads of amounts, and the amount of each; reserved memory is apart.
+_SPREAD_OF = {
+    "free_mem_cv": FREE,
+    "free_disk_cv": DISK,
+    "vcpu_ratio_cv": CPUS,
+    "cpu_load_cv": LOAD_CPU,
+    "mem_load_cv": LOAD_MEMORY,
+    "disk_load_cv": LOAD_DISK,
+    "net_load_cv": LOAD_NET,
+    "spindles_cv": PRESSURE,
+    "free_mem_cv_forth": P_MEMORY,
+    "free_disk_cv_forth": P_DISK,
+    "vcpu_ratio_cv_forth": P_CPUS,
+    "spindles_cv_forth": P_PRESSURE,
+}
+WEIGHT = {part.name: part.weight for part in COMPONENTS}
+SPREADS = [n for n, part in enumerate(COMPONENTS) if part.sort is Sort.SPREAD]
+_ROUNDING = 1e-12
+
+
+class Sizes(NamedTuple):
+    """What instances take, one entry for each different demand."""
+
+    primary: Floats  # (amounts, sizes): what it adds to its primary node
+    secondary: Floats
+    used: Floats
+    reserved: Floats  # 0 for one that is forthcoming: nothing is booked for it
+    kept: Floats  # as `reserved`, but whatever it is
+    local: Bools
+    forthcoming: Bools
+
+
+class Grid:
+    """The arrays. `online` masks columns; nodes that are off have no weight in any spread."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self.members = layout.members
+        self.column = {index: place for place, index in enumerate(layout.members)}
+        self.count = len(layout.members)
+        nodes = layout.group_nodes()
+        hosts = [node.host for node in nodes]
+        self.online = np.array([not host.offline for host in hosts], bool)
+        self.online_count = int(self.online.sum())
+        self.low_disk = _floats(host.low_disk for host in hosts)
+        self.cpu_ratio = _floats(host.cpu_ratio for host in hosts)
+        self.cpus = _floats(host.cpus for host in hosts)
+        self.pressure_limit = _floats(host.spindle_limit for host in hosts)
+        self.memory_part = np.where(self.online, _parts(host.memory for host in hosts), 0.0)
+        self.can_migrate = np.ones((self.count, self.count), bool)
+        for place, host in enumerate(hosts):
+            if host.sends:
+                self.can_migrate[place] = [migrates(host, other) for other in hosts]
+        self._read_instances()
+        self.state = np.empty((AMOUNTS, self.count))
+        self.reserved = np.empty(self.count)
+        self.failing = np.empty(self.count, bool)
+        self.peers = np.zeros((self.count, self.count))
+        self.most, self.second = np.zeros(self.count), np.zeros(self.count)
+        self.most_by = np.zeros(self.count, np.intp)
+        self.foreign = np.zeros(self.count)
+        self.measured = np.empty((len(COMPONENTS), self.count))
+        self._read_nodes(range(self.count))
+        self._choose_terms(nodes)
+
+    def _read_instances(self) -> None:
+        layout = self.layout
+        self.rows = layout.movable
+        self.row = {index: place for place, index in enumerate(self.rows)}
+        demands = [layout.demands[index] for index in self.rows]
+        self.size, sizes = _distinct([_amounts_key(demand) for demand in demands], demands)
+        self.sizes = _sizes(sizes)
+        # What decides whether a node takes it is the same for many that differ in their load.
+        self.fit, fits = _distinct([_fit_key(demand) for demand in demands], demands)
+        self.fits = _sizes(fits)
+        self.fit_of_size = np.zeros(len(sizes), np.intp)
+        self.fit_of_size[self.size] = self.fit
+        self.mirrored = np.array([demand.mirrored for demand in demands], bool)
+        self.primary = np.empty(len(self.rows), np.intp)
+        self.secondary = np.empty(len(self.rows), np.intp)
+        self.shared = np.empty(len(self.rows))
+        for row in range(len(self.rows)):
+            self._read_row(row)
+
+    def take(self, layout: Layout, columns: Iterable[int], rows: Iterable[int]) -> None:
+        """The layout is this now; other than before are these nodes, and where these rows are."""
+        self.layout = layout
+        self._read_nodes(columns)
+        for row in rows:
+            self._read_row(row)
+
+    def _read_row(self, row: int) -> None:
+        place = self.layout.places[self.rows[row]]
+        self.primary[row] = self.column[place.primary]
+        self.secondary[row] = self.column[place.secondary] if place.secondary >= 0 else -1
+        self.shared[row] = place.shared
+
+    def _read_nodes(self, columns: Iterable[int]) -> None:
+        for column in columns:
+            node = self.layout.nodes[self.members[column]]
+            self.state[:, column] = _amounts(node)
+            self.reserved[column] = node.reserved
+            self.failing[column] = node.failing
+            self.measured[:, column] = measure(node)
+            row = self.peers[column]
+            row[:] = 0.0
+            foreign = 0.0  # the primaries are another group's, and stay where they are
+            for primary, memory in node.reserved_for.items():
+                if primary in self.column:
+                    row[self.column[primary]] = memory
+                else:
+                    foreign = max(foreign, memory)
+            self.foreign[column] = foreign
+            self._rank(column, row, foreign)
+
+    def _rank(self, column: int, row: Floats, foreign: float) -> None:
+        """The most that one peer needs, whose it is, and the most that any other does."""
+        by = int(row.argmax())
+        most, row[by] = float(row[by]), -1.0
+        second, row[by] = max(float(row.max()), foreign), most
+        if foreign >= most:
+            most, by, second = foreign, -1, foreign
+        self.most[column], self.most_by[column], self.second[column] = most, by, second
+
+    def _choose_terms(self, nodes: Sequence[Filled]) -> None:
+        """Spreads that are and stay alike count once, with the sum of their weights."""
+        online = self.online
+        places = {part.name: n for n, part in enumerate(COMPONENTS)}
+        chosen: list[tuple[Floats, Floats, Floats, int, float]] = []
+        for name, amount in _SPREAD_OF.items():
+            values = self.measured[places[name]]
+            centred = np.where(online, values - values[online].mean(), 0.0)
+            part = np.where(online, _part_of(name, nodes), 0.0)
+            added = np.stack([self.sizes.primary[amount], self.sizes.secondary[amount]])
+            for n, (other, other_part, other_added, first, weight) in enumerate(chosen):
+                if (
+                    np.abs(other - centred).max() <= _ROUNDING
+                    and np.array_equal(other_part, part)
+                    and np.array_equal(other_added, added)
+                ):
+                    chosen[n] = (other, other_part, other_added, first, weight + WEIGHT[name])
+                    break
+            else:
+                chosen.append((centred, part, added, amount, WEIGHT[name]))
+        by_amount = {amount: places[name] for name, amount in _SPREAD_OF.items()}
+        self.term_amounts = [first for *_, first, _ in chosen]
+        self.term_components = [by_amount[first] for first in self.term_amounts]
+        self.term_components.append(places["reserved_mem_cv"])
+        self.weights = np.array([*(weight for *_, weight in chosen), WEIGHT["reserved_mem_cv"]])
+        self.part = np.stack([*(part for _, part, *_ in chosen), self.memory_part])
+        values = self.measured[self.term_components]
+        self.centre = values[:, online].mean(axis=1)
+
+    @property
+    def values(self) -> Floats:
+        """(terms, columns): the spreads' values less a constant; 0 for nodes that are off."""
+        values = self.measured[self.term_components] - self.centre[:, None]
+        return np.where(self.online, values, 0.0)
+
+    def added(self, *, primary: bool) -> Floats:
+        """(terms, sizes): what an instance adds to the terms' amounts; to reserved memory 0."""
+        amounts = self.sizes.primary if primary else self.sizes.secondary
+        nothing = np.zeros((1, amounts.shape[1]))
+        return np.concatenate([amounts[self.term_amounts], nothing])
+
+
+def _amounts(node: Filled) -> list[float]:
+    return [
+        node.free_memory,
+        node.free_disk,
+        node.used_cpus,
+        *node.load,
+        node.used_spindles,
+        node.promised_memory,
+        node.promised_disk,
+        node.promised_cpus,
+        node.promised_spindles,
+        node.primaries,
+        node.secondaries,
+    ]
+
+
+def _sizes(demands: Sequence[Demand]) -> Sizes:
+    primary, secondary = [], []
+    for demand in demands:
+        real = not demand.forthcoming
+        disk = demand.disk if demand.local else 0
+        pressure = demand.spindle_use if demand.local else 0
+        promised = [-demand.memory, -disk, demand.vcpus, pressure]
+        there = [-demand.used, -disk, demand.vcpus, *demand.load, pressure]
+        primary.append([*(there if real else [0] * 8), *promised, real, 0])
+        promised = [0, -disk, 0, pressure]
+        there = [0, -disk, 0, 0, 0, demand.load.disk, 0, pressure]
+        secondary.append([*(there if real else [0] * 8), *promised, 0, real])
+    return Sizes(
+        np.array(primary, float).reshape(-1, AMOUNTS).T.copy(),
+        np.array(secondary, float).reshape(-1, AMOUNTS).T.copy(),
+        _floats(demand.used for demand in demands),
+        _floats(0 if demand.forthcoming else demand.reserved for demand in demands),
+        _floats(demand.reserved for demand in demands),
+        np.array([demand.local for demand in demands], bool),
+        np.array([demand.forthcoming for demand in demands], bool),
+    )
+
+
+def _part_of(name: str, nodes: Sequence[Filled]) -> Floats:
+    """By how much a node's value for a component grows with one more of its amount."""
+    if "mem" in name and "load" not in name:
+        return _parts(node.host.memory for node in nodes)
+    if "disk" in name and "load" not in name:
+        return _parts(node.host.disk for node in nodes)
+    if name.startswith("vcpu"):
+        return _parts(node.host.cpus * node.host.speed for node in nodes)
+    if name.startswith("spindles"):
+        return _parts(node.host.spindle_limit for node in nodes)
+    return np.ones(len(nodes))
+
+
+def _amounts_key(demand: Demand) -> tuple[Any, ...]:
+    return (*_fit_key(demand), demand.load)
+
+
+def _fit_key(demand: Demand) -> tuple[Any, ...]:
+    d = demand
+    return (
+        d.memory, d.used, d.reserved, d.disk, d.vcpus, d.local, d.mirrored, d.spindle_use,
+        d.forthcoming,
+    )  # fmt: skip
+
+
+def _distinct(keys: Sequence[Any], things: Sequence[Demand]) -> tuple[Ints, list[Demand]]:
+    """For each thing its place among those that differ, and these."""
+    places: dict[Any, int] = {}
+    found: list[Demand] = []
+    for key, thing in zip(keys, things, strict=True):
+        if key not in places:
+            places[key] = len(found)
+            found.append(thing)
+    return np.array([places[key] for key in keys], np.intp), found
+
+
+def _floats(values: Iterable[float]) -> Floats:
+    return np.array(list(values), float)
+
+
+def _parts(wholes: Iterable[float]) -> Floats:
+    return np.array([1.0 / whole if whole else 0.0 for whole in wholes])

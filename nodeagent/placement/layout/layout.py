@@ -1,0 +1,287 @@
+"""One group's nodes with what is on them, as a balancing begins. Pure.
+
+The state is derived from what the nodes report and what the records say (htools: "state of
+world" and "state of record"), once; from then on it changes by moves only.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import floor
+from typing import NamedTuple, TypeVar
+
+from nodeagent.errors import MessageError
+from nodeagent.placement.cluster.cluster import (
+    IDLE,
+    LOCAL,
+    Cluster,
+    Group,
+    Instance,
+    Load,
+    Node,
+    Status,
+    Template,
+)
+from nodeagent.placement.cluster.tags import TagRules, rules_of
+from nodeagent.placement.layout.node import Demand, Filled, Host
+from nodeagent.placement.layout.rules import Rules
+
+T = TypeVar("T")
+
+
+class Place(NamedTuple):
+    """Where an instance is: indices of nodes, -1 for no secondary.
+
+    `shared` counts the locations its two nodes had in common when the pair came about.
+    """
+
+    primary: int
+    secondary: int
+    shared: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Nodes and instances by their index in the cluster's order; never changed in place.
+
+    `members` are the group's nodes, which alone count for the score and are moved to, `residents`
+    the instances whose primary node is one, `movable` those of them that may move at all.
+    """
+
+    cluster: Cluster
+    group: Group
+    rules: Rules
+    nodes: tuple[Filled, ...]
+    members: tuple[int, ...]
+    demands: tuple[Demand, ...]
+    places: tuple[Place, ...]
+    residents: tuple[int, ...]
+    movable: tuple[int, ...]
+
+    def group_nodes(self) -> list[Filled]:
+        """The nodes that count, in their order."""
+        return [self.nodes[index] for index in self.members]
+
+    def with_changes(self, nodes: Mapping[int, Filled], places: Mapping[int, Place]) -> "Layout":
+        """The layout in which these nodes and instances are so."""
+        return replace(
+            self, nodes=_changed(self.nodes, nodes), places=_changed(self.places, places)
+        )
+
+
+def group_of(cluster: Cluster, wanted: str | None = None) -> Group:
+    """The group of this name or UUID; without, the only one that has nodes."""
+    if wanted is not None:
+        for group in cluster.groups:
+            if wanted in (group.name, group.uuid):
+                return group
+        raise MessageError(f"there is no group {wanted}; there are {_listed(cluster.groups)}")
+    used = {node.group for node in cluster.nodes}
+    found = [group for group in cluster.groups if group.uuid in used]
+    if len(found) != 1:
+        raise MessageError(f"name one group of {_listed(found)}" if found else "there are no nodes")
+    return found[0]
+
+
+def lay_out(
+    cluster: Cluster, group: Group, rules: Rules, demands: tuple[Demand, ...] | None = None
+) -> Layout:
+    """Work out each node's state from what it reports and from the instances on it.
+
+    `demands` are what they take, if that is known already.
+    """
+    tags = rules_of(cluster.tags, rules.exclusion)
+    at = {node.name: index for index, node in enumerate(cluster.nodes)}
+    if demands is None:
+        demands = tuple(demand_of(instance, rules, tags) for instance in cluster.instances)
+    hosts = _hosts(cluster, rules, tags, at)
+    places = tuple(
+        _place(at[i.primary], -1 if i.secondary is None else at[i.secondary], hosts)
+        for i in cluster.instances
+    )
+    members = tuple(n for n, node in enumerate(cluster.nodes) if node.group == group.uuid)
+    inside = set(members)
+    residents = tuple(i for i, place in enumerate(places) if place.primary in inside)
+    movable = tuple(
+        i
+        for i in residents
+        if (places[i].secondary == -1 or places[i].secondary in inside)
+        and _may_move(cluster.instances[i], rules)
+    )
+    nodes = _fill(cluster, hosts, demands, places)
+    return Layout(cluster, group, rules, nodes, members, demands, places, residents, movable)
+
+
+def demand_of(instance: Instance, rules: Rules, tags: TagRules) -> Demand:
+    """What an instance takes of a node."""
+    offline = instance.status is Status.ADMIN_OFFLINE
+    load = IDLE if rules.idle else rules.loads.get(instance.name, Load())
+    return Demand(
+        memory=instance.memory,
+        used=instance.memory if instance.takes_memory else 0,
+        reserved=instance.memory if instance.auto_balance and not offline else 0,
+        disk=instance.disk,
+        vcpus=0 if offline else instance.vcpus,
+        load=load,
+        local=instance.template in LOCAL,
+        mirrored=instance.template is Template.DRBD,
+        spindle_use=instance.spindle_use,
+        spindles=instance.spindles,
+        forthcoming=instance.forthcoming,
+        exclusion=tags.excluding(instance.tags),
+        desired=tags.wanted(instance.tags),
+    )
+
+
+def _may_move(instance: Instance, rules: Rules) -> bool:
+    chosen = not rules.only or instance.name in rules.only
+    return (
+        instance.movable and instance.auto_balance and chosen and instance.name not in rules.never
+    )
+
+
+def _place(primary: int, secondary: int, hosts: Sequence[Host]) -> Place:
+    if secondary == -1:
+        return Place(primary, secondary)
+    return Place(primary, secondary, len(hosts[primary].locations & hosts[secondary].locations))
+
+
+def _hosts(
+    cluster: Cluster, rules: Rules, tags: TagRules, at: Mapping[str, int]
+) -> tuple[Host, ...]:
+    policies = {group.uuid: group.policy for group in cluster.groups}
+    used = [0] * len(cluster.nodes)
+    for instance in cluster.instances:
+        if instance.takes_memory:
+            used[at[instance.primary]] += instance.memory
+    found = []
+    for index, node in enumerate(cluster.nodes):
+        policy = policies[node.group]
+        recorded = int(node.memory) - node.own_memory - used[index]
+        found.append(
+            Host(
+                index=index,
+                name=node.name,
+                memory=node.memory,
+                own_memory=node.own_memory,
+                reported_memory=node.free_memory,
+                missing=recorded - node.free_memory,
+                disk=node.disk,
+                cpus=node.cpus,
+                speed=node.speed,
+                exclusive=node.exclusive,
+                spindles=node.spindles,
+                low_disk=floor(rules.free_disk * node.disk),
+                cpu_ratio=policy.vcpu_ratio if rules.cpu_ratio is None else rules.cpu_ratio,
+                spindle_limit=policy.spindle_ratio * node.spindles,
+                offline=node.offline or node.name in rules.offline,
+                locations=tags.places(node.tags),
+                sends=tags.sends(node.tags),
+                receives=tags.receives(node.tags),
+            )
+        )
+    return tuple(found)
+
+
+class _Sums:
+    """What is on one node, added up in the instances' order."""
+
+    def __init__(self, node: Node) -> None:
+        self.used = 0
+        self.cpus = self.promised_cpus = node.own_cpus
+        self.spindles = self.promised_spindles = 0
+        self.load = [0.0, 0.0, 0.0, 0.0]
+        self.primaries = self.secondaries = 0
+        self.reserved_for: dict[int, int] = {}
+        self.exclusion: dict[str, int] = {}
+        self.settled: dict[str, int] = {}
+        self.misplaced = 0
+        self.promised_memory = node.free_memory
+        self.promised_disk = node.free_disk
+        self.free_spindles = node.free_spindles
+
+    def primary(self, host: Host, demand: Demand, shared: int) -> None:
+        pressure = demand.spindle_use if demand.local and not host.exclusive else 0
+        self.promised_cpus += demand.vcpus
+        self.promised_spindles += pressure
+        self.promised_memory -= demand.memory - demand.used
+        for tag in demand.exclusion:
+            self.exclusion[tag] = self.exclusion.get(tag, 0) + 1
+        if demand.forthcoming:
+            self._promise(host, demand)
+            return
+        self.used += demand.used
+        self.cpus += demand.vcpus
+        self.spindles += pressure
+        for place, amount in enumerate(demand.load):
+            self.load[place] += amount
+        self.primaries += 1
+        self.misplaced += shared + len(demand.desired - host.locations)
+        for tag in demand.exclusion:
+            self.settled[tag] = self.settled.get(tag, 0) + 1
+
+    def secondary(self, host: Host, demand: Demand, primary: int) -> None:
+        pressure = demand.spindle_use if demand.local and not host.exclusive else 0
+        self.promised_spindles += pressure
+        if demand.forthcoming:
+            self._promise(host, demand)
+            return
+        self.spindles += pressure
+        self.load[2] += demand.load.disk
+        self.secondaries += 1
+        self.reserved_for[primary] = self.reserved_for.get(primary, 0) + demand.reserved
+
+    def _promise(self, host: Host, demand: Demand) -> None:
+        """What is there is in the reported free amounts already, what is promised is not."""
+        self.promised_disk -= demand.disk if demand.local else 0
+        if host.exclusive:
+            unknown = demand.spindles is None
+            self.free_spindles = -1 if unknown else self.free_spindles - (demand.spindles or 0)
+
+
+def _fill(
+    cluster: Cluster, hosts: Sequence[Host], demands: Sequence[Demand], places: Sequence[Place]
+) -> tuple[Filled, ...]:
+    sums = [_Sums(node) for node in cluster.nodes]
+    for demand, place in zip(demands, places, strict=True):
+        sums[place.primary].primary(hosts[place.primary], demand, place.shared)
+        if place.secondary != -1:
+            sums[place.secondary].secondary(hosts[place.secondary], demand, place.primary)
+    return tuple(map(_filled, cluster.nodes, hosts, sums))
+
+
+def _filled(node: Node, host: Host, on: _Sums) -> Filled:
+    reserved = max(on.reserved_for.values(), default=0)
+    recorded = int(node.memory) - node.own_memory - on.used
+    return Filled(
+        host=host,
+        free_memory=recorded - max(0, host.missing),
+        free_disk=node.free_disk,
+        free_spindles=node.free_spindles,
+        used_cpus=on.cpus,
+        used_spindles=on.spindles,
+        load=Load(*on.load),
+        primaries=on.primaries,
+        secondaries=on.secondaries,
+        reserved_for=on.reserved_for,
+        reserved=reserved,
+        failing=node.free_memory < reserved,
+        exclusion=on.exclusion,
+        settled=on.settled,
+        misplaced=on.misplaced,
+        promised_memory=on.promised_memory,
+        promised_disk=on.promised_disk,
+        promised_free_spindles=on.free_spindles,
+        promised_cpus=on.promised_cpus,
+        promised_spindles=on.promised_spindles,
+    )
+
+
+def _changed(things: tuple[T, ...], by: Mapping[int, T]) -> tuple[T, ...]:
+    changed = list(things)
+    for index, thing in by.items():
+        changed[index] = thing
+    return tuple(changed)
+
+
+def _listed(groups: Iterable[Group]) -> str:
+    return ", ".join(group.name for group in groups)
