@@ -68,7 +68,7 @@ class Nodes:
             self._lay_out(node, candidate)
 
     def _lay_out(self, node: Node, candidate: str) -> None:
-        """What a node has: Ganeti's files, a command in each white-list folder, settings."""
+        """Create a node's files: Ganeti's, a command in each white-list folder, settings."""
         home = self.folder / node.name
         ganeti = home / "ganeti"
         for place in (ganeti, home / "diagnose", home / "repair", home / "state"):
@@ -91,7 +91,7 @@ class Nodes:
         folder = str(self.folder)
         _command(home / "repair" / POWERED, _IS_POWERED.format(folder=folder))
         _command(home / "repair" / POWER_CYCLE, _POWER_CYCLE.format(folder=folder))
-        mdraid = Path(__file__).parents[2] / "etc" / "node-diagnose-commands" / "mdraid"
+        mdraid = Path(__file__).parents[1] / "etc" / "node-diagnose-commands" / "mdraid"
         also = ""
         if mdraid.exists():  # a shipped command, run for real but only watched
             _command(home / "diagnose" / "mdraid", mdraid.read_text())
@@ -116,7 +116,8 @@ every = "1s"
 audit = true
 [repair]
 folder = "{home}/repair"
-queue-commands = ["{POWERED}", "{POWER_CYCLE}"]
+queue-commands = ["{POWER_CYCLE}"]
+queue-checks = ["{POWERED}"]
 timeout = "20s"
 """
         )

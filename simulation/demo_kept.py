@@ -1,4 +1,4 @@
-"""What a demo that stays up has beside: HTTPS with users, and the cluster as htools' text."""
+"""Extras of a demo that stays up: HTTPS with users, and the cluster as htools' text."""
 
 import secrets
 from collections.abc import AsyncIterator, Callable
@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from nodeagent.cluster.backend import Cluster
-from nodeagent.maintd.api import Api
 from nodeagent.maintd.balancing.inputs import take_stock
+from nodeagent.maintd.http.routes import Api
 from nodeagent.placement.cluster.textfile import write
 from nodeagent.web.tls import make_certificate, server_tls
 

@@ -10,7 +10,6 @@ import grp
 import json
 import os
 import pwd
-import re
 import signal
 import sys
 import time
@@ -21,15 +20,13 @@ from types import FrameType
 
 import click
 
-from nodeagent.cli.demo_kept import ADMIN, OWNER, save, secured
-from nodeagent.cli.demo_nodes import CLUSTER, NODES, POWER_CYCLE, POWERED, Nodes, trusted_folder
-from nodeagent.cluster.simulated import SimulatedCluster
-from nodeagent.maintd.api import Api
 from nodeagent.maintd.daemon import Maintd
 from nodeagent.maintd.engine.orders import Orders
 from nodeagent.maintd.engine.poll import PollSettings, poll, remember
 from nodeagent.maintd.engine.round import Conduct, Engine, Round
 from nodeagent.maintd.http.listen import listening
+from nodeagent.maintd.http.readers import Readers
+from nodeagent.maintd.http.routes import Api
 from nodeagent.maintd.owners.offers import OWNER_TAG
 from nodeagent.maintd.settings import HttpSettings
 from nodeagent.model.action import MovePrimary, MoveSecondary, describe
@@ -37,14 +34,21 @@ from nodeagent.model.incident import Incident, Status
 from nodeagent.model.ledger import Policy
 from nodeagent.model.queue import Operation, Procedure, Procedures, RepairStep
 from nodeagent.model.snapshot import Instance, Snapshot
+from nodeagent.model.units import Ms, Seconds
 from nodeagent.protocol.envelope import Key
 from nodeagent.protocol.look import Look, Seen
+from nodeagent.protocol.node_key import TAG as KEY_TAG
 from nodeagent.store.sqlite import SqliteStore
+from simulation.cluster import SimulatedCluster
+from simulation.demo_kept import ADMIN, OWNER, save, secured
+from simulation.demo_nodes import CLUSTER, NODES, POWER_CYCLE, POWERED, Nodes, trusted_folder
 
 PATIENCE = 120.0  # seconds for the whole demo; it takes 15, and a busy machine more
 
 # For whoever looks around: what the repair queue does with an unreachable machine.
-_UNREACHABLE = Operation("unreachable", (RepairStep(POWER_CYCLE, watch_seconds=10),), POWERED)
+_UNREACHABLE = Operation(
+    "unreachable", (RepairStep(POWER_CYCLE, watch_seconds=Seconds(10)),), POWERED
+)
 POLICY = Policy(
     settle=300,
     cooldown=0,
@@ -69,7 +73,7 @@ class Demo:
         self.looks: dict[str, Look] = {}
         self.seen: dict[str, Incident] = {}
         self._genuine: dict[str, Seen] = {}
-        self._shown: set[str] = set()
+        self._shown: set[object] = set()
 
     async def run(self, *, keep: bool) -> bool:
         """The whole story; True if everything went as it should."""
@@ -105,7 +109,7 @@ class Demo:
     async def _serve(self, maintd: Maintd, open_: AsyncExitStack, *, keep: bool) -> None:
         """maintd's page, JSON and admin socket, as long as the demo lasts; to keep, more."""
         users, saved = self.nodes.folder / "maintd.users", self.nodes.folder / "cluster.data"
-        api = Api(maintd, str(users))
+        api = Api(maintd, str(users), readers=Readers(everything=True))
         http = HttpSettings(port=0, plain=True)
         port = await open_.enter_async_context(listening(api, self._socket, "127.0.0.1", http))
         self._say("", "page", f"http://127.0.0.1:{port}/status")
@@ -168,16 +172,15 @@ class Demo:
             self.seen[incident.id] = incident
         for intent in ledger.intents:
             known = (
-                intent.entry or intent.id
+                intent.purpose.entry or intent.id
             )  # the queue asks for a machine's health again and again
             if intent.job is not None and known not in self._shown:
                 self._shown.add(known)
                 job = f"job {intent.job}: " if intent.job.isdecimal() else ""
                 self._say(intent.node, "", f"  {job}{describe(intent.action)}")
         for held in done.decision.held:
-            told = f"{held.node} {re.sub('[0-9]+', '', held.reason)}"  # not every second it lasts
-            if told not in self._shown:
-                self._shown.add(told)
+            if held.key not in self._shown:  # not every second it lasts
+                self._shown.add(held.key)
                 self._say(held.node, "held", held.reason)
 
     def _status(self, node: str) -> Status | None:
@@ -202,13 +205,13 @@ class Demo:
         click.echo(line)
 
     def summary(self) -> None:
-        """The cluster as it is in the end."""
         snapshot = self.cluster.snapshot()
         click.echo(f"\n{'NODE':8}{'STATE':12}{'INSTANCES':28}TAGS")
         for name, node in snapshot.nodes.items():
             state = "offline" if node.offline else "drained" if node.drained else "in service"
             here = [i.name for i in snapshot.instances.values() if i.primary == name]
-            tags = ", ".join(sorted(node.tags)) or "-"
+            told = sorted(tag for tag in node.tags if not tag.startswith(KEY_TAG))
+            tags = ", ".join(told) or "-"
             click.echo(f"{name.partition('.')[0]:8}{state:12}{', '.join(here) or '-':28}{tags}")
 
 
@@ -237,8 +240,8 @@ def _cluster() -> SimulatedCluster:
     return cluster
 
 
-def _now() -> int:
-    return time.time_ns() // 1_000_000
+def _now() -> Ms:
+    return Ms(time.time_ns() // 1_000_000)
 
 
 def _on_signals(handler: Callable[[int, FrameType | None], None] | signal.Handlers) -> None:
@@ -249,7 +252,7 @@ def _on_signals(handler: Callable[[int, FrameType | None], None] | signal.Handle
 @click.command()
 @click.option("--keep", is_flag=True, help="Stay up until Ctrl-C, to look around.")
 def main(*, keep: bool) -> None:
-    """Break two nodes of six and watch the loop close, in under 30 seconds."""
+    """Break two of six nodes and watch maintd evacuate them, in under 30 seconds."""
     os.umask(0o022)
     _on_signals(signal.default_int_handler)  # a closed terminal leaves no agents behind either
     user = pwd.getpwuid(os.getuid()).pw_name

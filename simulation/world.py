@@ -1,4 +1,4 @@
-"""What a simulated cluster consists of, and what each job does to it. Pure.
+"""The parts of a simulated cluster, and the effect of each job on it. Pure.
 
 The refusals are those of Ganeti 3.0.2's logical units, in their order; also those it lacks.
 """
@@ -39,7 +39,7 @@ class World:
 
     `off` are the nodes without power, `degraded` the instances whose mirror is not consistent,
     `emptied` those that have lost their data, `sizes` what a node has free when it is empty,
-    where that is not `size`.
+    where that is not `size`. `ganeti` is the version that it behaves like.
     """
 
     cluster: str
@@ -48,6 +48,7 @@ class World:
     groups: dict[str, Group]
     master: str = ""
     tags: frozenset[str] = frozenset()
+    ganeti: str = "3.1.0"
     off: set[str] = field(default_factory=set)
     degraded: set[str] = field(default_factory=set)
     emptied: set[str] = field(default_factory=set)
@@ -60,7 +61,6 @@ class World:
             self._count(instance, 1)
 
     def snapshot(self) -> Snapshot:
-        """The configuration as it is now."""
         return Snapshot(
             self.cluster,
             self.nodes.copy(),
@@ -68,6 +68,7 @@ class World:
             self.groups.copy(),
             self.master,
             self.tags,
+            ganeti=self.ganeti,
         )
 
     def put(self, thing: Node | Instance | Group) -> None:
@@ -89,7 +90,7 @@ class World:
             self._count(old, -1)
 
     def free(self, names: Collection[str]) -> Mapping[str, Capacity]:
-        """What these nodes have free; without those that cannot say."""
+        """These nodes' free capacity, without those not answering."""
         return {name: self._free(name) for name in names if self._answers(name)}
 
     def running(self, nodes: Collection[str]) -> Mapping[str, Running]:
@@ -97,7 +98,7 @@ class World:
         return {i.name: self._running(i) for i in self.instances.values() if i.primary in nodes}
 
     def locks(self, action: Action) -> frozenset[Lock]:
-        """What a job holds while it runs; Ganeti runs no two jobs that share one."""
+        """Locks of a running job; Ganeti runs no two jobs that share one."""
         match action:
             case Drain(node, promote) | SetOffline(node, promote):
                 return frozenset({ALL_NODES if promote else (Scope.NODE, node)})
@@ -120,7 +121,6 @@ class World:
                 return frozenset()
 
     def apply(self, action: Action) -> str:
-        """Have the effect of a job; else why Ganeti would refuse it."""
         match action:
             case Drain(name, promote):
                 return self._role(name, promote=promote, drained=True)
@@ -193,6 +193,8 @@ class World:
                 candidate = self._lacks_candidates()
                 self.nodes[name] = replace(node, drained=False, offline=False, candidate=candidate)
             return ""
+        if (node.drained, node.offline) == (drained, offline):
+            return ""  # Ganeti then changes nothing
         if node.candidate and not promote and self._too_few_candidates(name):
             return "Not enough master candidates, please pass auto promote option"
         self.nodes[name] = replace(node, drained=drained, offline=offline, candidate=False)

@@ -13,22 +13,25 @@ from threading import RLock
 from typing import Self
 
 from nodeagent.cluster.backend import Accepted, Answer, NotTaken, Submission
-from nodeagent.cluster.world import ALL_NODES, Lock, World
 from nodeagent.errors import Unavailable
 from nodeagent.model import tag
 from nodeagent.model.action import (
     Action,
+    Drain,
     Guarded,
     MovePrimary,
     MoveSecondary,
     Reinstall,
+    Restore,
     Retag,
     RunCommand,
     Scope,
+    SetOffline,
     move_of,
 )
-from nodeagent.model.ledger import Outcome, Removal, Result, Trail
+from nodeagent.model.ledger import Outcome, Removal, Result, RoleChange, Trail
 from nodeagent.model.snapshot import Capacity, Group, Instance, Node, Running, Snapshot
+from simulation.world import ALL_NODES, Lock, World
 
 _RUNNING = Result(Outcome.RUNNING)
 _SUCCESS = Result(Outcome.SUCCESS)
@@ -50,10 +53,10 @@ class Job:
     locks: frozenset[Lock] = frozenset()
     doom: str = ""
     result: Result = _RUNNING
+    changed: bool = False  # whether it has changed anything
 
     @property
     def outcome(self) -> Outcome:
-        """How it stands."""
         return self.result.outcome
 
 
@@ -83,6 +86,7 @@ class SimulatedCluster:
     forgets_after: float = 21 * 86400.0  # ganeti-cleaner deletes archived jobs after 21 days
     most_at_once: int = 20  # Ganeti's max_running_jobs; jobs waiting for locks are among them
     queue_drained: bool = False
+    watcher_until: float = 0.0  # seconds; what `gnt-cluster watcher pause` has set
     down: bool = False
     jobs: dict[str, Job] = field(default_factory=dict)
     _time: float = -inf
@@ -91,7 +95,6 @@ class SimulatedCluster:
     _active: dict[str, Job] = field(default_factory=dict)
     _dependents: dict[str, list[Job]] = field(default_factory=dict)
     _late: list[tuple[float, Submission]] = field(default_factory=list)
-    _by_hand: list[tuple[float, Removal]] = field(default_factory=list)
     _reasons: dict[str, list[Job]] = field(default_factory=dict)
     _guard: RLock = field(default_factory=RLock)
 
@@ -144,6 +147,14 @@ class SimulatedCluster:
         kept = {r: [j for j in self._reasons.get(r, ()) if self._kept(j)] for r in reasons}
         return {reason: jobs[0].number for reason, jobs in kept.items() if jobs}
 
+    def cancel(self, job: str) -> bool:
+        self._live()
+        known = self.jobs.get(job)
+        if known is None or known.began is not None or known.outcome is not Outcome.RUNNING:
+            return False
+        self._end(known, "canceled")
+        return True
+
     def results(self, jobs: Collection[str]) -> Mapping[str, Result]:
         self._live()
         known = {number: self.jobs.get(number) for number in jobs}
@@ -155,6 +166,10 @@ class SimulatedCluster:
         moves = ((move_of(job.action), job.number) for job in theirs)
         return {move.instance: number for move, number in moves if move is not None}
 
+    def watcher_paused(self) -> int:
+        self._live()
+        return round(self.watcher_until * 1000) if self.watcher_until > self.clock() else 0
+
     def trails(self) -> Sequence[Trail]:
         self._live()
         return [_trail(job) for job in self.jobs.values() if job.ours and self._kept(job)]
@@ -162,120 +177,23 @@ class SimulatedCluster:
     def removals(self) -> Sequence[Removal]:
         self._live()
         kept = (job for job in self.jobs.values() if self._kept(job))
-        by_jobs = [
+        return [
             Removal(job.number, tags.scope, tags.name, frozenset(tags.remove))
             for job in kept
             if job.outcome is not Outcome.ERROR
             and isinstance(tags := getattr(job.action, "swap", job.action), Retag)
             and tags.remove
         ]
-        by_hand = [gone for at, gone in self._by_hand if self.clock() <= at + self.forgets_after]
-        return sorted((*by_jobs, *by_hand), key=lambda removal: int(removal.job))
 
-    # What others do to the cluster, at the clock's time.
-
-    @property
-    def nodes(self) -> Mapping[str, Node]:
-        """The nodes as they are now, by name."""
-        return self._now().nodes
-
-    @property
-    def instances(self) -> Mapping[str, Instance]:
-        """The instances as they are now, by name."""
-        return self._now().instances
-
-    def put(self, thing: Node | Instance | Group) -> None:
-        """Add it, or have it in place of the one of its name."""
-        world = self._now()
-        match thing:
-            case Node(name=name, tags=tags) if before := world.nodes.get(name):
-                self._took_off(Scope.NODE, name, before.tags - tags)
-            case Group(uuid=uuid, name=name, tags=tags) if was := world.groups.get(uuid):
-                self._took_off(Scope.GROUP, name, was.tags - tags)
-        world.put(thing)
-
-    def remove_instance(self, name: str) -> None:
-        """Remove an instance with its disks."""
-        self._now().drop(name)
-
-    def remove_node(self, name: str) -> None:
-        """Remove a node; added again it is another one, with another UUID."""
-        del self._now().nodes[name]
-        self._took_off(Scope.NODE, name, None)
-
-    def tag(self, node: str, *tags: str) -> None:
-        """Tag a node by hand."""
-        self.put(replace(self.nodes[node], tags=self.nodes[node].tags | set(tags)))
-
-    def untag(self, node: str, *tags: str) -> None:
-        """What an administrator does to acknowledge."""
-        self.put(replace(self.nodes[node], tags=self.nodes[node].tags - set(tags)))
-
-    def undrain(self, node: str) -> None:
-        """Take a node back into service, drained or offline."""
-        self.put(replace(self.nodes[node], drained=False, offline=False))
-
-    def rename_node(self, old: str, new: str) -> None:
-        """Call a node by another name; its UUID stays."""
-        world = self._now()
-        world.nodes = {new if n == old else n: node for n, node in world.nodes.items()}
-        self.put(replace(world.nodes[new], name=new))
-        for instance in list(world.instances.values()):
-            if instance.primary == old:
-                self.put(replace(instance, primary=new))
-            elif instance.secondary == old:
-                self.put(replace(instance, secondary=new))
-        world.master = new if world.master == old else world.master
-
-    def power_off(self, node: str) -> None:
-        """A power failure: what runs there or with it fails, at its end."""
-        self._now().off.add(node)
-        for job in self._active.values():
-            if job.began is not None and node in self.world.needs(job.action):
-                job.doom = f"Node {node} does not answer"
-
-    def power_on(self, node: str) -> None:
-        """Power is back."""
-        self._now().off.discard(node)
-
-    def set_master(self, node: str, overwritten: Snapshot | None = None) -> None:
-        """A master failover: what ran under the old master is over, what waited starts anew.
-
-        The new master has read its configuration when it was as `overwritten`: what jobs have
-        changed since is lost, though they say success. Of instances nothing is.
-        """
-        world = self._now()
-        if overwritten is not None:
-            world.nodes, world.groups = dict(overwritten.nodes), dict(overwritten.groups)
-            world.tags = overwritten.tags
-        world.master = node
-        for job in list(self._active.values()):
-            if job.began is not None:
-                self._end(job, "Unclean master daemon shutdown")
-
-    def submit_foreign(self, action: Action) -> str:
-        """A job of somebody else; its number."""
-        self._now()
-        return self._enqueue(Submission(action, ""), ours=False).number
-
-    def cancel(self, job: str) -> bool:
-        """What `gnt-job cancel` does: whether it was in time, before the job ran."""
+    def roles(self, since: str) -> Sequence[RoleChange]:
         self._live()
-        known = self.jobs.get(job)
-        if known is None or known.began is not None or known.outcome is not Outcome.RUNNING:
-            return False
-        self._end(known, "canceled")
-        return True
-
-    def kill(self, job: str) -> None:
-        """What `gnt-job cancel --kill` does to a running job."""
-        self._now()
-        self._end(self.jobs[job], f"detected death of job {job}")
-
-    def _took_off(self, scope: Scope, name: str, tags: frozenset[str] | None) -> None:
-        """What is done by hand is a job, too; it goes by the number of the newest of the others."""
-        if tags is None or tags:
-            self._by_hand.append((self._time, Removal(str(self._newest), scope, name, tags)))
+        return [
+            RoleChange(job.number, job.action.node, job.ours, job.changed)
+            for job in self.jobs.values()
+            if self._kept(job) and job.outcome in (Outcome.RUNNING, Outcome.SUCCESS)
+            if isinstance(job.action, Drain | SetOffline | Restore)
+            if int(job.number) >= int(since)
+        ]
 
     # How time passes.
 
@@ -347,7 +265,7 @@ class SimulatedCluster:
             elif first.outcome is Outcome.RUNNING:
                 self._dependents.setdefault(first.number, []).append(job)
             else:
-                self._end(job, _unmet(first))
+                self._end(job, *_unmet(first))
             self._start()
             return job
 
@@ -376,12 +294,14 @@ class SimulatedCluster:
         if told and not job.doom and isinstance(job.action, Guarded):
             told = self.world.apply(job.action.swap) or told  # the first opcodes are done
         why = job.doom or (told if isinstance(told, str) else "this job fails" if told else "")
+        before = self.world.nodes.get(getattr(job.action, "node", ""))
         why = why or self.world.apply(job.action)
+        job.changed = before is not self.world.nodes.get(getattr(job.action, "node", ""))
         self._end(job, why or ("this job fails late" if self.fails_late(job.action) else ""))
 
-    def _end(self, job: Job, why: str = "") -> None:
+    def _end(self, job: Job, why: str = "", failed: Outcome = Outcome.ERROR) -> None:
         """A job is over, and with it those that depend on its success."""
-        job.result = Result(Outcome.ERROR, why) if why else _SUCCESS
+        job.result = Result(failed, why) if why else _SUCCESS
         job.ends, job.locks = self._time, frozenset()
         self._active.pop(job.number, None)
         if int(job.number) in self._queue:
@@ -390,7 +310,7 @@ class SimulatedCluster:
             if dependent.outcome is not Outcome.RUNNING:
                 continue
             if why:
-                self._end(dependent, _unmet(job))
+                self._end(dependent, *_unmet(job))
             else:
                 insort(self._queue, int(dependent.number))
 
@@ -406,7 +326,7 @@ def _trail(job: Job) -> Trail:
 
 
 def _read_back(action: Action) -> Action:
-    """What can be told from Ganeti's opcodes: each kind of move has one of these only."""
+    """The action as Ganeti's opcodes show it: each kind of move has one flag only."""
     if isinstance(action, Guarded):
         then = _read_back(action.then)
         assert isinstance(then, MovePrimary | MoveSecondary | Reinstall)
@@ -418,12 +338,15 @@ def _read_back(action: Action) -> Action:
     return action
 
 
-def _unmet(first: Job) -> str:
-    how = "canceled" if first.result.why == "canceled" else "error"
-    return (
-        f"Dependency job {first.number} finished with status '{how}', "
+def _unmet(first: Job) -> tuple[str, Outcome]:
+    """Why a job that depends on this one fails; it may be wanted again unless that was canceled."""
+    canceled = first.result.why == "canceled"
+    how = "canceled" if canceled else "error"
+    why = (
+        f"OpExecError: Dependency job {first.number} finished with status '{how}', "
         "not one of 'success' as required"
     )
+    return why, Outcome.ERROR if canceled else Outcome.LATER
 
 
 def _collide(held: set[Lock], wanted: frozenset[Lock]) -> bool:
