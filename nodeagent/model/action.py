@@ -1,12 +1,14 @@
-"""What can be done to a cluster, as values. Pure."""
+"""Actions on a cluster, as values. Pure."""
 
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias
 
+from nodeagent.model.units import Seconds
+
 
 class Scope(Enum):
-    """What can carry a tag, and what a hold can be laid on; the words are Ganeti's."""
+    """The objects that can carry a tag or a hold; the words are Ganeti's."""
 
     CLUSTER = "cluster"
     GROUP = "nodegroup"
@@ -81,7 +83,7 @@ class RunCommand:
     command: str
     stdin: str
     attempt: int = 0
-    seconds: int = field(default=0, metadata={"later": True})
+    seconds: Seconds = field(default=Seconds(0), metadata={"later": True})
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +141,7 @@ Move: TypeAlias = MovePrimary | MoveSecondary | Reinstall
 
 
 def move_of(action: Action) -> Move | None:
-    """What an action does to an instance's nodes, guarded or not."""
+    """Return what an action does to an instance's nodes, guarded or not."""
     if isinstance(action, Guarded):
         return action.then
     return action if isinstance(action, MovePrimary | MoveSecondary | Reinstall) else None

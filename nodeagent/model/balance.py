@@ -1,4 +1,4 @@
-"""Balancing, as values: where instances are better off, and what came of it. Pure."""
+"""Balancing as values: moves, gains and results. Pure."""
 
 from dataclasses import dataclass, field
 
@@ -34,11 +34,11 @@ class Shift:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What the search has found for a group (its UUID) as it was at `at`, unix ms.
+    """The search's result for a group (its UUID) as it was at `at`, unix ms.
 
-    The shifts, one after the other, bring the score from `score` to `final`. With `why` there is
-    none, and that is why. `doubt` says why load is taken to be the same for all instances though
-    it was to be measured.
+    The shifts, one after the other, bring the score from `score` to `final`; `why` says why there
+    are none. `doubt` says why the search took all instances' load to be the same though it was to
+    measure it.
     """
 
     group: str
@@ -52,10 +52,10 @@ class Advice:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What the search is asked: a group's (UUID) best shifts among `nodes`, by name.
+    """The search's task: a group's (UUID) best shifts among `nodes`, by name.
 
-    `never` are the instances that stay, `left` those that may move and the nodes, as pairs, to
-    which they may not go back. At most `moves` shifts; one that brings less than `share` is none.
+    `never` are the instances that stay; `left` are (instance, node, part): parts that an instance
+    may not take again. At most `moves` shifts; one that brings less than `share` does not count.
     """
 
     group: str
@@ -83,9 +83,9 @@ class Lopsided:
 
 @dataclass(frozen=True, slots=True)
 class Agenda:
-    """What an administrator has asked for in a group (its UUID), and is not done yet.
+    """An administrator's unfinished request for a group (its UUID).
 
-    These shifts, in this order; or, without any, whatever is advised until nothing is.
+    Do these shifts, in this order; or, without any, follow the advice until there is none.
     """
 
     group: str

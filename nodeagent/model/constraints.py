@@ -1,7 +1,10 @@
-"""Limits on what is repaired because a source has reported it; the first two are CKE's. Pure."""
+"""Limits on repairs of machines that a source reports; the first two are CKE's. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from nodeagent.model.units import Seconds
 
 MOST = 10**9
 
@@ -22,24 +25,23 @@ class Constraints:
     """
 
     maximum_repair_queue_entries: int = 0
-    wait_seconds_to_repair_rebooting: int = 0
-    wait_seconds_to_repair: int = 0
+    wait_seconds_to_repair_rebooting: Seconds = Seconds(0)
+    wait_seconds_to_repair: Seconds = Seconds(0)
     partial_admission: int = 0
     maximum_repairs_per_domain: int = 0
     domain_failure_machines: int = 0
     maximum_repairs_per_machine: int = 0
-    repairs_counted_seconds: int = 604_800
-    cool_down_seconds: int = 0
-    finished_entry_ttl_seconds: int = 0
+    repairs_counted_seconds: Seconds = Seconds(604_800)
+    cool_down_seconds: Seconds = Seconds(0)
+    finished_entry_ttl_seconds: Seconds = Seconds(0)
 
     def named(self) -> dict[str, int]:
-        """The numbers by their names."""
         return {f.name.replace("_", "-"): getattr(self, f.name) for f in fields(self)}
 
     def over(self, changed: Mapping[str, int]) -> "Constraints":
         """These with others by name in their stead; of an unknown name nothing is made."""
         known = {f.name for f in fields(self)}
-        found = {name.replace("-", "_"): value for name, value in changed.items()}
+        found: dict[str, Any] = {name.replace("-", "_"): value for name, value in changed.items()}
         return replace(self, **{name: found[name] for name in sorted(found.keys() & known)})
 
 

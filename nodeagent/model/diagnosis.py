@@ -1,11 +1,11 @@
-"""What a node says is wrong with it, and how a run of its commands can end. Pure."""
+"""A node's diagnosis of itself, and the possible results of its commands. Pure."""
 
 from dataclasses import dataclass, field
 from enum import IntEnum
 
 
 class Need(IntEnum):
-    """What a node needs done to it; a larger value is more invasive.
+    """The action that a node requests; a larger value is more invasive.
 
     The four words are those of Ganeti's maintenance daemon design.
     """
@@ -37,10 +37,10 @@ _NEED = {text: need for need, text in _WIRE.items()}
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What a node needs, and the canonical JSON text in which it said so.
+    """A node's requested action, and the canonical JSON text that requests it.
 
     Two diagnoses are the same exactly when their texts are equal; the very text is
-    what is signed, stored and fed to a repair command.
+    signed, stored and fed to a repair command.
     """
 
     need: Need
@@ -64,12 +64,12 @@ class Unusable:
 
 @dataclass(frozen=True, slots=True)
 class Steady:
-    """What we stand by for one command: the confirmed diagnosis, and a challenger.
+    """The settled state of one command: the confirmed diagnosis, and a challenger.
 
     `times` counts how often in a row the challenger has been seen, `unequal` how often it
     was another one since anything was settled. Times are unix milliseconds: `checked` is the
-    last usable run, `changed` when `current` was taken up. `why` is the reason the last run
-    was unusable, or that nothing settles, or None.
+    last usable run, `changed` when `current` was taken up. `why` says why the last run
+    was unusable, or that nothing settles; else it is None.
     """
 
     current: Diagnosis | None = None
@@ -83,10 +83,10 @@ class Steady:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the node as a whole says, merged from all its commands.
+    """The verdict of the whole node, merged from all its commands.
 
-    `diagnosis` is None until every command has been confirmed once or some command needs
-    something. `unusable` names the commands that could not be believed in their last run.
+    `diagnosis` is None until every command is confirmed once or some command requests an
+    action. `unusable` names the commands whose last run gave no usable diagnosis.
     `firm` is whether the diagnosis rests on none of these: doubt never acts.
     """
 

@@ -1,19 +1,79 @@
-"""One line of the history: what happened, in words that stay. Pure."""
+"""One line of the history: what happened, as values and in a sentence. Pure."""
 
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
+from typing import Any, TypeAlias
+
+from nodeagent.model.action import Action, MovePrimary, RunCommand, describe
+from nodeagent.model.event_kinds import SENTENCES
+from nodeagent.model.sentence import filled
+from nodeagent.model.units import Ms
+
+# Kinds that only those who may write cause: they are kept apart, so nobody else evicts them.
+AUDIT = ("wish-granted", "wish-refused")
+MOST = 1000  # characters of a sentence, and of a detail; a job's log and a diagnosis may be a book
+
+Detail: TypeAlias = str | tuple[str, ...]
+_MOVED = re.compile(r"(migrate|fail over) (\S+) off (\S+)(?: to (\S+))?")
+
+
+def _action_before(members: Mapping[str, Any]) -> MovePrimary | None:
+    """The move that an event of an earlier release tells in words alone."""
+    found = _MOVED.fullmatch(members["text"]) if members["kind"] == "job-done" else None
+    return MovePrimary(found[2], found[3], found[1] == "migrate", found[4]) if found else None
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What happened at `at` (unix ms).
+    """An event at `at` (unix ms), whose text is its sentence.
 
-    `kind` is one of the words listed in maintd.history; `incident`, `node` (a name) and `job`
-    are empty where it concerns none. `text` is for people.
+    `kind` is one of the words of `event_kinds`; `incident`, `node` (a name) and `job` are empty
+    where it concerns none. `action` is what was planned or done, without a command's stdin. `text`
+    is the sentence that an earlier release has kept, and empty since.
     """
 
     at: int
     kind: str
-    incident: str
-    node: str
-    text: str
+    incident: str = ""
+    node: str = ""
+    text: str = ""
     job: str = ""
+    action: Action | None = field(default=None, metadata={"later": _action_before})
+    details: Mapping[str, Detail] = field(default_factory=dict, metadata={"later": True})
+
+    def __str__(self) -> str:
+        """Say it in a sentence."""
+        return _cut(self.text or filled(SENTENCES.get(self.kind, ""), self._value))
+
+    def about(self, action: Action) -> "Event":
+        """The same event, about this action."""
+        short = replace(action, stdin="") if isinstance(action, RunCommand) else action
+        return replace(self, action=short)
+
+    def _value(self, name: str) -> Detail | None:
+        if name == "action" and self.action is not None:
+            return describe(self.action)
+        return self.details.get(name)
+
+
+def happened(
+    now: Ms, kind: str, incident: str = "", node: str = "", job: str = "", **details: Detail
+) -> Event:
+    """An event of now; details that are empty are none."""
+    assert kind in SENTENCES, kind
+    kept = {name: _bounded(value) for name, value in details.items() if value}
+    return Event(now, kind, incident, node, "", job, details=kept)
+
+
+def _bounded(value: Detail) -> Detail:
+    if isinstance(value, str):
+        return _cut(value)
+    ends = accumulate(map(len, value))
+    kept = tuple(one for one, end in zip(value, ends, strict=True) if end <= MOST)
+    return kept if kept == value else (*kept, "…")
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MOST else text[:MOST] + "…"

@@ -1,4 +1,4 @@
-"""All that is remembered between rounds, and what a round decides. Pure."""
+"""The memory between rounds, and the decision of a round. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -9,11 +9,15 @@ from nodeagent.model.balance import Agenda, Halt, Lopsided, Question
 from nodeagent.model.constraints import Constraints
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.incident import Incident
-from nodeagent.model.offer import Announcing, Offer
+from nodeagent.model.notice import Notices, Sink
+from nodeagent.model.offer import Announcing, Ending, Offer
+from nodeagent.model.purpose import Purpose, parse, reason
 from nodeagent.model.queue import Procedures, Queue
+from nodeagent.model.reason import Held
 from nodeagent.model.series import Series
 from nodeagent.model.sick import Sick
-from nodeagent.model.window import Pace, Schedule, Scheduled
+from nodeagent.model.units import Ms
+from nodeagent.model.window import Pace, Schedule, Scheduled, Standing
 
 LATER: Mapping[str, bool] = {"later": True}
 """Of a field that came later: a ledger from before has its default."""
@@ -22,8 +26,9 @@ LATER: Mapping[str, bool] = {"later": True}
 class Outcome(Enum):
     """How a job stands.
 
-    LATER: it did nothing and asks to be tried again. LOST: it cannot be found any more, and
-    nobody knows how it ended.
+    LATER: it is to be tried again: an order did nothing and asks for it, or a job never began
+    or was cut off as the master changed, perhaps after its effect. LOST: it cannot be found any
+    more, and nobody knows how it ended.
     """
 
     RUNNING = "running"
@@ -46,9 +51,6 @@ class Result:
     said: str = field(default="", metadata=LATER)
 
 
-AUTOREPAIR = "autorepair"
-BALANCE = "balance"
-WINDOW = "window"
 SHOWS = 30_000  # ms within which what a job has done is in every answer of the cluster
 
 
@@ -57,50 +59,34 @@ class Intent:
     """An action promised on disk at `promised` (unix ms).
 
     `job` is None until we know that it was submitted. `after` is the id of an intent whose
-    job must succeed first. `incident` is empty for what serves no incident, `repair` the id of
-    the auto-repair it serves, `group` the UUID of the group whose balance, `entry` for which
-    entry of the repair queue it is and what for (`queue:INDEX:PURPOSE`, or `offers::told`; `node`
-    is then the machine's, or empty), `window` the UUID of the node whose maintenance. `ended` is
-    when its job was first known to have succeeded (unix ms), while its effect does not show yet.
+    job must succeed first. `node` is the machine's for an entry of the repair queue, or empty.
+    `ended` is when its job was first known to have succeeded (unix ms), while its effect does not
+    show yet.
     """
 
     id: str
-    incident: str
+    purpose: Purpose
     node: str
     action: Action
     job: str | None = None
     after: str | None = None
     promised: int = 0
     ended: int = 0
-    repair: str = ""
-    group: str = ""
-    entry: str = field(default="", metadata=LATER)
-    window: str = field(default="", metadata=LATER)
 
     @property
     def reason(self) -> str:
-        """What is written into the job's reason trail, and found there after a crash."""
-        if self.repair:
-            return f"{AUTOREPAIR}:{self.repair}:{self.id}"
-        if self.group:
-            return f"{BALANCE}:{self.group}:{self.id}"
-        if self.entry:
-            return f"{self.entry}:{self.id}"
-        if self.window:
-            return f"{WINDOW}:{self.window}:{self.id}"
-        return f"{self.incident or 'maintd'}:{self.id}"
+        """The text that we write into the job's reason trail, and find there after a crash."""
+        return reason(self.purpose, self.id)
 
     @property
     def owner(self) -> str:
-        """For whom its nodes are claimed.
+        """For whom its nodes are claimed."""
+        return self.purpose.owner
 
-        An incident, all auto-repairs, balancing, an entry of the repair queue, a window, or nobody.
-        """
-        if self.entry:
-            return self.entry.rpartition(":")[0]
-        if self.window:
-            return f"{WINDOW}:{self.window}"
-        return AUTOREPAIR if self.repair else BALANCE if self.group else self.incident
+    @property
+    def incident(self) -> str:
+        """The incident it serves, or nothing."""
+        return self.purpose.incident
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,33 +106,9 @@ class Trail:
     ended: int = 0
 
     @property
-    def repair(self) -> str:
-        """The auto-repair it serves, or nothing."""
-        return self._serves(AUTOREPAIR)
-
-    @property
-    def group(self) -> str:
-        """The UUID of the group whose balance it serves, or nothing."""
-        return self._serves(BALANCE)
-
-    @property
-    def window(self) -> str:
-        """The UUID of the node whose maintenance it serves, or nothing."""
-        return self._serves(WINDOW)
-
-    def _serves(self, wanted: str) -> str:
-        kind, _, rest = self.reason.partition(":")
-        identity, _, number = rest.rpartition(":")
-        return identity if kind == wanted and number.isdecimal() else ""
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """Something wanted, and the reason it is not done this round. `node` is a name."""
-
-    node: str
-    incident: str
-    reason: str
+    def purpose(self) -> Purpose:
+        """The purpose of its intent, by its reason."""
+        return parse(self.reason)[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +123,76 @@ class Removal:
     scope: Scope
     name: str
     tags: frozenset[str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class RoleChange:
+    """A job, anybody's, about whether a node is drained or offline.
+
+    `node` is as its owner wrote it, so perhaps without its domain. `changed` tells that the job has
+    succeeded, and that the node was otherwise before.
+    """
+
+    job: str
+    node: str
+    ours: bool
+    changed: bool
+
+    def is_of(self, name: str) -> bool:
+        """Whether it is about this node, as Ganeti reads names."""
+        ours, theirs = name.casefold(), self.node.casefold()
+        return ours == theirs or ours.startswith(f"{theirs}.")
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """A node (its UUID) that our `job` drained for an incident, and perhaps took `offline` later.
+
+    `back` says why it is to be put back into service, or nothing; how often that has failed,
+    when it may next be tried (unix ms), and why it failed, or is not to be. `ended` tells that its
+    incident was completed or failed, which whoever acknowledges that has seen.
+    """
+
+    node: str
+    incident: str
+    job: str
+    offline: bool = False
+    back: str = ""
+    tries: int = 0
+    not_before: int = 0
+    why: str = ""
+    ended: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Returning:
+    """A node (its UUID) that is as it was before its incidents once it has proved to be healthy.
+
+    `who` said so at `at`, and is told to be `forced` if no proof is wanted; `to` is how the node is
+    left. `online` tells that it is polled, `well` since when it has said Ok without a break (0: it
+    does not), `checked` that the command has succeeded meanwhile which is to prove it. How often a
+    job has failed, when the next may be tried, and why it failed. Times are unix ms.
+    """
+
+    node: str
+    who: str
+    at: Ms
+    to: Standing = Standing.SERVING
+    forced: bool = False
+    online: bool = False
+    well: Ms = Ms(0)
+    checked: bool = False
+    tries: int = 0
+    not_before: Ms = Ms(0)
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Unreachable:
+    """A node (its UUID) out of reach since the first failed poll in a row, at `since` (unix ms)."""
+
+    node: str
+    since: Ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +250,10 @@ class Ledger:
     what owners are asked and have answered. `series` are the weekly windows,
     `last_series` is the newest number given to one. `away` is since when (unix ms) another node's
     maintd may have worked by another ledger: what is planned in this one waits. `resumed` are the
-    pauses that were taken back while a job was to set their tag.
+    pauses that were taken back while a job was to set their tag. `drained` are the nodes that are
+    out of service by our own jobs for incidents, `unreachable` those whose agent does not answer,
+    `returning` those that somebody has said are repaired, `notices` the notifications to be
+    delivered, `endings` the ends that owners who were asked are told of.
     """
 
     round: int = 0
@@ -245,37 +280,21 @@ class Ledger:
     last_series: int = field(default=0, metadata=LATER)
     away: int = field(default=0, metadata=LATER)
     resumed: tuple[Hold, ...] = field(default=(), metadata=LATER)
+    drained: tuple[Drained, ...] = field(default=(), metadata=LATER)
+    notices: Notices = field(default=Notices(), metadata=LATER)
+    endings: tuple[Ending, ...] = field(default=(), metadata=LATER)
+    unreachable: tuple[Unreachable, ...] = field(default=(), metadata=LATER)
+    returning: tuple[Returning, ...] = field(default=(), metadata=LATER)
 
     def promise(
-        self,
-        incident: str,
-        node: str,
-        action: Action,
-        now: int,
-        after: str | None = None,
-        repair: str = "",
-        group: str = "",
-        entry: str = "",
-        window: str = "",
+        self, purpose: Purpose, node: str, action: Action, now: Ms, after: str | None = None
     ) -> "Ledger":
         """The ledger with one more intent, its id newer than any there ever was."""
         number = max(self.round + 1, now)
-        intent = Intent(
-            str(number),
-            incident,
-            node,
-            action,
-            after=after,
-            promised=now,
-            repair=repair,
-            group=group,
-            entry=entry,
-            window=window,
-        )
+        intent = Intent(str(number), purpose, node, action, after=after, promised=now)
         return replace(self, round=number, intents=(*self.intents, intent))
 
     def incident(self, identity: str) -> Incident | None:
-        """The incident of this id."""
         return next((i for i in self.incidents if i.id == identity), None)
 
 
@@ -300,6 +319,13 @@ class Policy:
     `procedures` is how the repair queue is worked off, `constraints` what may become its entry,
     `announcing` how owners are told what they are asked. `window_ahead` is how long before its
     beginning an occurrence of a weekly series becomes a window, if its nodes need no longer.
+    `return_withdrawn` is whether a node that we drained is put back when its incident is withdrawn,
+    `degraded` whether a node counts as empty with secondaries on it that have nowhere to go.
+    `notify` are the sinks of notifications.
+    `unreachable_after` is for how long an agent may not answer before its node is called so.
+    `return_after` is for how long a repaired node must say Ok before it takes instances, and
+    `return_check` the command that must succeed there then, if any. `close_live_repairs` is for how
+    long a node repaired live must have said Ok until its incident is closed; None: a person does.
     """
 
     settle: int = 60_000
@@ -330,15 +356,22 @@ class Policy:
     constraints: Constraints = field(default=Constraints(), metadata=LATER)
     announcing: Announcing = field(default=Announcing(), metadata=LATER)
     window_ahead: int = field(default=259_200_000, metadata=LATER)
+    return_withdrawn: bool = field(default=True, metadata=LATER)
+    degraded: bool = field(default=False, metadata=LATER)
+    notify: tuple[Sink, ...] = field(default=(), metadata=LATER)
+    unreachable_after: int = field(default=180_000, metadata=LATER)
+    return_after: int = field(default=600_000, metadata=LATER)
+    return_check: str = field(default="", metadata=LATER)
+    close_live_repairs: int | None = field(default=None, metadata=LATER)
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What to remember and what was held; the new intents without a job are what to do.
+    """The ledger to remember and what was blocked; its new intents without a job are what to do.
 
-    `refused` are the wishes that cannot be granted, with the reason, by wish id. `questions` are
-    what balancing would know in the rounds to come. `sick` is all that sources have reported, our
-    own incidents among them.
+    `refused` are the refused requests, with the reason, by wish id. `questions` are what balancing
+    wants to know in the rounds to come. `sick` is all that sources have reported, our own incidents
+    among them.
     """
 
     ledger: Ledger

@@ -1,15 +1,16 @@
-"""Asking owners to give up what they have on a machine: Mesos' inverse offers. Pure."""
+"""Offers to owners to give up instances on a machine: Mesos' inverse offers. Pure."""
 
 from dataclasses import dataclass
 from enum import Enum
 
+from nodeagent.model.units import Ms, Seconds
 from nodeagent.model.window import Unavailability
 
 UNKNOWN = "UNKNOWN"
 
 
 class Reply(Enum):
-    """What an owner may answer, in Mesos' words."""
+    """An owner's possible answers, in Mesos' words."""
 
     ACCEPT = "ACCEPT"
     DECLINE = "DECLINE"
@@ -17,10 +18,10 @@ class Reply(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What `who` has answered at `at` for an owner; times are unix ms.
+    """The answer that `who` gave at `at` for an owner; times are unix ms.
 
-    `about` are the instances that were asked about, `until` when it may be asked again. Of its
-    own account: why, when it will be done (`eta`), and the earliest time that would suit.
+    `about` are the instances in question, `until` is when we may ask the owner again. Optional:
+    `reason`, when it will be done (`eta`), and the `earliest` time that would suit.
     """
 
     reply: Reply
@@ -38,7 +39,7 @@ class Announcing:
     """By which command of the master's own agent owners are told, if any; `seconds` it may take."""
 
     command: str = ""
-    seconds: int = 30
+    seconds: Seconds = Seconds(30)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,31 @@ class Told:
     tries: int = 0
     after: int = 0
     why: str = ""
+
+
+class End(Enum):
+    """How the question to an owner ended, or the maintenance after it."""
+
+    RESCINDED = "rescinded"
+    DOWN = "down"
+    UP = "up"
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """An owner that was asked is told the end: about which node (a UUID), and when (unix ms).
+
+    One that is `down` is remembered until the machine is up again, whose end is told, too.
+    """
+
+    id: str
+    owner: str
+    node: str
+    end: End
+    instances: tuple[str, ...]
+    unavailability: Unavailability
+    at: Ms
+    told: Told = Told()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,19 +115,3 @@ class Offer:
             and said.reply is Reply.ACCEPT
             and set(self.instances) <= set(said.about)
         )
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerOffers:
-    """Answer these offers, all or none, as one who may answer for these owners; None: for any.
-
-    `refuse` is for how many ms none of them is to be asked again.
-    """
-
-    ids: tuple[str, ...]
-    reply: Reply
-    refuse: int
-    owners: tuple[str, ...] | None = None
-    reason: str = ""
-    eta: int | None = None
-    earliest: int | None = None

@@ -1,4 +1,4 @@
-"""The repair queue: entries for machines that are reported broken, and how each is repaired. Pure.
+"""The repair queue: entries for reported machines, and their procedures. Pure.
 
 Words and figures are CKE's, so that its operators' procedures can be carried over.
 """
@@ -7,11 +7,12 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import TypeAlias
 
+from nodeagent.model.address import one_form
 from nodeagent.model.diagnosis import Need
+from nodeagent.model.purpose import OfEntry
+from nodeagent.model.units import Seconds
 
-QUEUE = "queue"
 _LATER = {"later": True}  # a ledger from before has the default
 
 
@@ -30,7 +31,7 @@ class EntryStatus(Enum):
 
 
 class StepStatus(Enum):
-    """What an entry's current step is at."""
+    """The state of an entry's current step."""
 
     WAITING = "waiting"
     DRAINING = "draining"
@@ -87,7 +88,7 @@ class Entry:
     @property
     def owner(self) -> str:
         """For whom its node is claimed, and its jobs' reason."""
-        return f"{QUEUE}:{self.index}"
+        return OfEntry(self.index, "").owner
 
     @property
     def processing(self) -> bool:
@@ -156,7 +157,6 @@ class Queue:
     failed: tuple[FailedDomain, ...] = field(default=(), metadata=_LATER)
 
     def entry(self, index: int) -> Entry | None:
-        """The entry of this index."""
         place = self._place(index)
         return None if place is None else self.entries[place]
 
@@ -166,12 +166,16 @@ class Queue:
         return replace(self, entries=(*self.entries, entry), next=self.next + 1)
 
     def put(self, changed: Entry) -> "Queue":
-        """The queue with an entry as it is now."""
         return self._with(changed.index, changed)
 
     def drop(self, index: int) -> "Queue":
-        """The queue without an entry."""
         return self._with(index)
+
+    def in_one_form(self) -> "Queue":
+        """The queue with addresses as nodes' are read; older ledgers have them as spelt then."""
+        return replace(
+            self, entries=tuple(replace(e, address=one_form(e.address)) for e in self.entries)
+        )
 
     def _place(self, index: int) -> int | None:
         place = bisect_left(self.entries, index, key=lambda entry: entry.index)
@@ -191,23 +195,23 @@ class RepairStep:
     """One thing to try, and for how long it is then watched whether it has helped; seconds."""
 
     repair_command: str
-    command_timeout_seconds: int = 30
+    command_timeout_seconds: Seconds = Seconds(30)
     command_retries: int = 0
-    command_interval: int = 0
+    command_interval: Seconds = Seconds(0)
     need_drain: bool = False
-    watch_seconds: int = 0
+    watch_seconds: Seconds = Seconds(0)
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """What is done for one kind of trouble, step by step until the machine is healthy."""
+    """The repair of one kind of fault, step by step until the machine is healthy."""
 
     operation: str
     repair_steps: tuple[RepairStep, ...]
     health_check_command: str
-    command_timeout_seconds: int = 30
+    command_timeout_seconds: Seconds = Seconds(30)
     success_command: str = ""
-    success_command_timeout: int = 30
+    success_command_timeout: Seconds = Seconds(30)
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,9 +250,9 @@ class Procedures:
 
     repair_procedures: tuple[Procedure, ...] = ()
     max_concurrent_repairs: int = 1
-    eviction_timeout_seconds: int = 14_400
-    back_off_seconds: int = 300
-    most_back_off_seconds: int = 3_600
+    eviction_timeout_seconds: Seconds = Seconds(14_400)
+    back_off_seconds: Seconds = Seconds(300)
+    most_back_off_seconds: Seconds = Seconds(3_600)
     incidents: tuple[Referral, ...] = field(default=(), metadata=_LATER)
 
     @property
@@ -278,73 +282,3 @@ class Procedures:
         there = [o.operation for one in theirs for o in one.repair_operations]
         there = there or [name for one in procedures for name in one.machine_types]
         return f"{found}; there may be: {', '.join(there)}" if there else found
-
-
-@dataclass(frozen=True, slots=True)
-class AddEntry:
-    """Repair a machine."""
-
-    operation: str
-    machine_type: str
-    address: str
-    serial: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class DeleteEntry:
-    """Forget an entry: it is canceled if it is not over."""
-
-    index: int
-
-
-@dataclass(frozen=True, slots=True)
-class DeleteEntries:
-    """Forget all that are finished, or all that are not."""
-
-    finished: bool
-
-
-@dataclass(frozen=True, slots=True)
-class SetQueue:
-    """Work the queue off, or do not."""
-
-    enabled: bool
-
-
-@dataclass(frozen=True, slots=True)
-class ResetBackOff:
-    """Try at once again what was put off because a node could not be emptied."""
-
-
-@dataclass(frozen=True, slots=True)
-class SetConstraint:
-    """Have a constraint, by its name."""
-
-    name: str
-    value: int
-
-
-@dataclass(frozen=True, slots=True)
-class SetAutoRepair:
-    """Make entries of what sources report, or do not."""
-
-    enabled: bool
-
-
-@dataclass(frozen=True, slots=True)
-class SetVariables:
-    """Ask sabakan with these variables, the text of a JSON document, from now on."""
-
-    text: str
-
-
-QueueWish: TypeAlias = (
-    AddEntry
-    | DeleteEntry
-    | DeleteEntries
-    | SetQueue
-    | ResetBackOff
-    | SetConstraint
-    | SetAutoRepair
-    | SetVariables
-)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from nodeagent.model.units import Seconds
 from nodeagent.model.window import Consent, Machine
 
 
@@ -18,7 +19,7 @@ class Weekly:
     weekdays: tuple[int, ...]
     minute: int
     zone: str
-    seconds: int
+    seconds: Seconds
     first: int
     every: int = 1
     until: int = 0
@@ -57,5 +58,5 @@ class Series:
 
     @property
     def name(self) -> str:
-        """What it is called; no machine can be."""
+        """The series' name; no machine can have it."""
         return f"series/{self.number}"

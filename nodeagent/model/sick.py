@@ -1,4 +1,4 @@
-"""What sources outside of maintd report broken, such as an inventory of machines. Pure."""
+"""Machines that sources outside of maintd report broken, such as an inventory. Pure."""
 
 from dataclasses import dataclass
 

@@ -1,11 +1,11 @@
-"""All that is seen of a cluster at once. Pure."""
+"""One observation of the whole cluster. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from nodeagent.model.balance import Advice
 from nodeagent.model.diagnosis import Diagnosis
-from nodeagent.model.ledger import LATER, Result
+from nodeagent.model.ledger import LATER, Result, RoleChange
 from nodeagent.model.sick import Sick
 from nodeagent.model.wish import Wish
 from nodeagent.model.zone import Zone
@@ -103,7 +103,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """What a node has in all, in MiB and processors, as it said when asked.
+    """A node's total resources in MiB and processors, as the node reported them.
 
     `own_…` is its operating system's. `spindles` are its physical disks.
     """
@@ -119,7 +119,7 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """What a node has free for instances, in MiB, as it said when asked; `size`: and in all."""
+    """A node's free resources for instances in MiB, as it reported them; `size` is the total."""
 
     memory: int
     disk: int
@@ -139,7 +139,8 @@ class Snapshot:
     """The cluster at one moment: nodes and instances by name, groups by UUID.
 
     `master` is the master node's name; `tags` and `policy` are the cluster's own. `forthcoming`
-    instances have been promised their places, and do not exist yet. `hypervisor` is the default.
+    instances have been promised their places, and do not exist yet. `hypervisor` is the default,
+    `ganeti` the version that Ganeti says it has.
     """
 
     cluster: str
@@ -151,20 +152,35 @@ class Snapshot:
     forthcoming: Mapping[str, Instance] = field(default_factory=dict)
     policy: str = ""
     hypervisor: str = ""
+    ganeti: str = field(default="", metadata=LATER)
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """The commands that an agent says only look, and how many orders of them it takes at once."""
+
+    commands: tuple[str, ...] = ()
+    most: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What one round sees.
+    """The observation of one round.
 
     `diagnoses` has, by name, only the nodes that answered genuinely and stand by what they say
     now; `doubts` says of every other node why it has none. `results` is by intent id, for the
     intents whose job is known; `absent` are the intents of which we know that no job was ever
-    submitted, and why. `capacity` lacks the nodes that did not say. `wishes` are the
-    administrators'. `jobs` has by number how the jobs stand that repairs' tags name, `advice` by
-    group what the newest search has found for its balance, `busy` by name what somebody else's
-    jobs are at work on. `sick` has by source the machines that it reports broken, or why it is not
-    to be believed. `zones` are the time zones of series, by name, that are known here.
+    submitted, and why. `capacity` lacks the nodes that did not report it. `wishes` are the
+    administrators' requests. `jobs` has by number the state of the jobs that repairs' tags name,
+    `advice` by group the newest search result for its balance, `busy` by name what the jobs
+    of others are at work on. `sick` has by source the machines that it reports broken, or why we do
+    not believe it. `beside` has by node name the commands that its agent runs side by side.
+    `zones` are the time zones of series, by name, that are known here.
+    `watcher_paused` is until when (unix ms) Ganeti's watcher is paused, None if unknown; we ask
+    for it where auto-repair is on. `roles` are the jobs about nodes' roles since our own drains,
+    None if we have not asked. `keys` has by node name the fingerprint of the key that its agent
+    signs with. `unanswered` are the nodes whose agent was asked and does not answer, or is not to
+    be believed; `doubts` says of each why.
     """
 
     snapshot: Snapshot
@@ -179,3 +195,8 @@ class Observed:
     busy: Mapping[str, str] = field(default_factory=dict)
     sick: Mapping[str, tuple[Sick, ...] | str] = field(default_factory=dict, metadata=LATER)
     zones: Mapping[str, Zone] = field(default_factory=dict, metadata=LATER)
+    watcher_paused: int | None = field(default=0, metadata=LATER)
+    roles: tuple[RoleChange, ...] | None = field(default=None, metadata=LATER)
+    beside: Mapping[str, Beside] = field(default_factory=dict, metadata=LATER)
+    keys: Mapping[str, str] = field(default_factory=dict, metadata=LATER)
+    unanswered: frozenset[str] = field(default=frozenset(), metadata=LATER)

@@ -1,4 +1,4 @@
-"""What Ganeti takes for a tag. Pure."""
+"""Ganeti's rules for tags. Pure."""
 
 import re
 from collections.abc import Iterable

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 
+from nodeagent.model.units import Ms, Nanoseconds
+
 NANOSECONDS = 1_000_000  # in a millisecond
 
 
@@ -17,7 +19,7 @@ class Mode(Enum):
 
 
 class Standing(Enum):
-    """What Ganeti puts on a node, or does not."""
+    """A node's state in Ganeti: its flag, or none."""
 
     SERVING = "in service"
     DRAINED = "drained"
@@ -26,14 +28,14 @@ class Standing(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A machine by its host name, its IPv4 address, or both; what is not given is empty."""
+    """A machine by its host name, its IP address, or both; what is not given is empty."""
 
     hostname: str = ""
     ip: str = ""
 
     @property
     def key(self) -> tuple[str, str]:
-        """What tells it from others: the case of a host name does not."""
+        """The machine's identity; the case of a host name does not count."""
         return self.hostname.lower(), self.ip
 
     def __str__(self) -> str:
@@ -44,24 +46,22 @@ class Machine:
 class Unavailability:
     """From when (nanoseconds since the epoch) and for how many; without a duration for ever."""
 
-    start: int
-    duration: int | None = None
+    start: Nanoseconds
+    duration: Nanoseconds | None = None
 
     @property
-    def start_ms(self) -> int:
+    def start_ms(self) -> Ms:
         """When it begins, unix ms."""
-        return self.start // NANOSECONDS
+        return Ms(self.start // NANOSECONDS)
 
     @property
-    def end_ms(self) -> int | None:
+    def end_ms(self) -> Ms | None:
         """When it is to be over, unix ms."""
-        return None if self.duration is None else (self.start + self.duration) // NANOSECONDS
+        return None if self.duration is None else Ms((self.start + self.duration) // NANOSECONDS)
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Some machines and when they will not be there."""
-
     machines: tuple[Machine, ...]
     unavailability: Unavailability
 
@@ -73,7 +73,6 @@ class Schedule:
     windows: tuple[Window, ...] = ()
 
     def of(self, machine: Machine) -> Unavailability | None:
-        """When a machine will not be there."""
         return self._when.get(machine.key)
 
     @cached_property
@@ -82,7 +81,7 @@ class Schedule:
 
 
 class Weight(Enum):
-    """What the answers of owners weigh who have instances on a machine."""
+    """The weight of answers from owners with instances on a machine."""
 
     ADVISORY = "advisory"
     VETO = "veto"

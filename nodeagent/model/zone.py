@@ -1,6 +1,8 @@
-"""A time zone as a table of its changes, for those who may not read the zone database. Pure."""
+"""A time zone as a table of its changes, for code that may not read the zone database. Pure."""
 
 from dataclasses import dataclass
+
+from nodeagent.model.units import Seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -10,7 +12,7 @@ class Change:
     That is called `name`, and `summer` is whether it is daylight saving time.
     """
 
-    at: int
+    at: Seconds
     offset: int
     name: str
     summer: bool = False
@@ -18,21 +20,21 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Zone:
-    """What the clocks of a place show from the first change until `until` (unix seconds).
+    """The clock of a place from the first change until `until` (unix seconds).
 
     There is at least one change; what the first one says holds before it too.
     """
 
     name: str
     changes: tuple[Change, ...]
-    until: int
+    until: Seconds
 
-    def offset(self, at: int) -> int:
+    def offset(self, at: Seconds) -> int:
         """How many seconds clocks are ahead of UTC at a moment (unix seconds)."""
         past = [change for change in self.changes if change.at <= at]
         return (past or self.changes)[-1 if past else 0].offset
 
-    def moment(self, local: int) -> int:
+    def moment(self, local: Seconds) -> Seconds:
         """When clocks show a local time (seconds since 1970-01-01 there), in unix seconds.
 
         As RFC 5545 (3.3.5) has it: of a time that is shown twice the first, and for one that is

@@ -1,0 +1,194 @@
+"""The purpose of an intent: its text in a job's reason trail, and back. Pure.
+
+Each class knows by which of MEMBERS a ledger keeps it; all others are empty.
+"""
+
+import re
+from dataclasses import dataclass
+from uuid import UUID
+
+AUTOREPAIR = "autorepair"
+BALANCE = "balance"
+QUEUE = "queue"
+NOTIFY = "notify"
+WINDOW = "window"
+RETURN = "return"
+MEMBERS = ("incident", "repair", "group", "entry", "window", "back")
+LATER_MEMBERS = ("entry", "window", "back")  # a ledger from before has none
+
+_OWNERS = "|".join(("maintd", AUTOREPAIR, BALANCE, QUEUE, WINDOW, RETURN))
+_OURS = re.compile(rf"(?:[0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}|{_OWNERS}):\S+")
+
+
+class Purpose:
+    """One of the classes below.
+
+    `text` is how the reason begins, and `owner` for whom its nodes are claimed.
+    """
+
+    __slots__ = ()
+    kind = incident = repair = group = entry = window = back = ""
+
+    @property
+    def text(self) -> str:
+        """Its kind, and whom it serves by name."""
+        return f"{self.kind}:{self.repair or self.group or self.window or self.back}"
+
+    @property
+    def owner(self) -> str:
+        """The text, unless several purposes share their nodes."""
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class OfIncident(Purpose):
+    """An incident, by its id."""
+
+    incident: str
+
+    @property
+    def text(self) -> str:
+        return self.incident
+
+
+@dataclass(frozen=True, slots=True)
+class OfRepair(Purpose):
+    """An auto-repair, by its id; all of them share their nodes."""
+
+    repair: str
+    kind = AUTOREPAIR
+    owner = AUTOREPAIR
+
+
+@dataclass(frozen=True, slots=True)
+class OfBalance(Purpose):
+    """The balance of a group, by its UUID."""
+
+    group: str
+    kind = BALANCE
+    owner = BALANCE
+
+
+@dataclass(frozen=True, slots=True)
+class OfEntry(Purpose):
+    """An entry of the repair queue, and `does` what for."""
+
+    index: int
+    does: str
+
+    @property
+    def entry(self) -> str:  # type: ignore[override]
+        return self.text
+
+    @property
+    def text(self) -> str:
+        return f"{QUEUE}:{self.index}:{self.does}"
+
+    @property
+    def owner(self) -> str:
+        return f"{QUEUE}:{self.index}"
+
+
+@dataclass(frozen=True, slots=True)
+class OfWindow(Purpose):
+    """The maintenance of a node, by its UUID."""
+
+    window: str
+    kind = WINDOW
+
+
+@dataclass(frozen=True, slots=True)
+class OfReturn(Purpose):
+    """The way back into service of a repaired node, by its UUID."""
+
+    back: str
+    kind = RETURN
+
+
+@dataclass(frozen=True, slots=True)
+class OfOwners(Purpose):
+    """Telling owners of instances what they are asked."""
+
+    entry = text = "offers::told"
+    owner = "offers:"
+
+
+@dataclass(frozen=True, slots=True)
+class OfNotices(Purpose):
+    """Delivering notifications to a sink, by its name."""
+
+    sink: str
+    owner = "notify:"
+
+    @property
+    def entry(self) -> str:  # type: ignore[override]
+        return self.text
+
+    @property
+    def text(self) -> str:
+        return f"{NOTIFY}:{self.sink}"
+
+
+@dataclass(frozen=True, slots=True)
+class OfTags(Purpose):
+    """Tags that serve none of these, and all that we cannot read: no node is claimed."""
+
+    text = "maintd"
+    owner = ""
+
+
+_NAMED = {AUTOREPAIR: OfRepair, BALANCE: OfBalance, WINDOW: OfWindow, RETURN: OfReturn}
+
+
+def purpose_of(text: str) -> Purpose:
+    """Read the purpose that has this text."""
+    kind, _, rest = text.partition(":")
+    index, _, does = rest.partition(":")
+    if (named := _NAMED.get(kind)) and rest:
+        return named(rest)
+    if kind == QUEUE and index.isdecimal():
+        return OfEntry(int(index), does)
+    if kind == NOTIFY and rest:
+        return OfNotices(rest)
+    if text == OfOwners.text:
+        return OfOwners()
+    return OfIncident(text) if is_identity(text) else OfTags()
+
+
+def reason(purpose: Purpose, number: str) -> str:
+    """The text in the reason trail of the job of this intent."""
+    return f"{purpose.text}:{number}"
+
+
+def parse(text: str) -> tuple[Purpose, int | None]:
+    """Read a purpose and the number of its intent from a reason; the number is None in others'."""
+    head, _, number = text.rpartition(":")
+    return (purpose_of(head), int(number)) if number.isdecimal() else (OfTags(), None)
+
+
+def is_ours(text: str) -> bool:
+    """Whether a reason reads as ours; anybody may write one that begins with maintd:."""
+    return _OURS.fullmatch(text) is not None
+
+
+def is_identity(text: str) -> bool:
+    """Whether it is an incident's id, as we write them."""
+    try:
+        return str(UUID(text)) == text
+    except ValueError:
+        return False
+
+
+def kept(
+    incident: str, repair: str, group: str, entry: str = "", window: str = "", back: str = ""
+) -> Purpose:
+    """The purpose that a ledger keeps as these members."""
+    if repair:
+        return OfRepair(repair)
+    if group:
+        return OfBalance(group)
+    if entry:
+        return purpose_of(entry)
+    if window or back:
+        return OfWindow(window) if window else OfReturn(back)
+    return OfIncident(incident) if incident else OfTags()

@@ -1,0 +1,96 @@
+"""Reasons why work is blocked: a kind, a subject and details. Pure.
+
+A reason may have others among its details. Its kind has the sentence and the command that helps.
+"""
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias, Union
+
+from nodeagent.model.reason_kinds import Kind, Of
+from nodeagent.model.sentence import filled
+
+__all__ = ["Detail", "Held", "Kind", "Of", "Reason", "Subject", "because"]
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """Something that a reason is about; the cluster has no name."""
+
+    of: Of
+    name: str = ""
+
+
+Detail: TypeAlias = Union[str, int, float, None, "Reason", tuple[str, ...], tuple["Reason", ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """A kind of reason, about whom, and its details by name."""
+
+    kind: Kind
+    subject: Subject
+    details: tuple[tuple[str, Detail], ...] = ()
+
+    def __str__(self) -> str:
+        """Say it in a sentence."""
+        return filled(self.kind.sentence, self._value)
+
+    @property
+    def help(self) -> str:
+        """The command that helps, or nothing where there is only to wait."""
+        mine = filled(self.kind.command, self._value)
+        return mine or next((why.help for why in self.parts if why.help), "")
+
+    @property
+    def parts(self) -> tuple["Reason", ...]:
+        """The reasons among its details."""
+        lists = (value if isinstance(value, tuple) else (value,) for _, value in self.details)
+        return tuple(one for several in lists for one in several if isinstance(one, Reason))
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """The same for a reason that goes on: passing numbers and doubts make no new one."""
+        lasting = ((n, v) for n, v in self.details if not isinstance(v, int | float))
+        return self.kind, self.subject, *((n, _key(v)) for n, v in lasting if n != "doubt")
+
+    def _value(self, name: str) -> Detail:
+        match name:
+            case "it":
+                return self.subject.name
+            case "help":
+                return self.help
+            case "what" if name not in dict(self.details):
+                name, of = self.subject.name, self.subject.of
+                return f"{of.value} {name}" if name else "the cluster"
+            case _:
+                return dict(self.details).get(name)
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Something wanted that is not done this round, and why; at a node, for an incident, or not."""
+
+    why: Reason
+    node: str = ""
+    incident: str = ""
+
+    @property
+    def reason(self) -> str:
+        """The reason in a sentence."""
+        return str(self.why)
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """The same as long as it is held for the same reason, whatever passes meanwhile."""
+        return self.node, self.incident, self.why.key
+
+
+def because(kind: Kind, name: str = "", of: Of | None = None, /, **details: Detail) -> Reason:
+    """A reason about what is called so, by default of the kind's usual sort."""
+    return Reason(kind, Subject(of or kind.of, name), tuple(details.items()))
+
+
+def _key(value: Detail) -> Any:
+    if isinstance(value, tuple):
+        return tuple(map(_key, value))
+    return value.key if isinstance(value, Reason) else value

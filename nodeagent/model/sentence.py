@@ -1,0 +1,40 @@
+"""Sentences of reasons and events, with their details filled in. Pure.
+
+A colon in braces is followed by how a detail is written: `s` and `wait` are for milliseconds, `;`
+and `&` join several, `+ (%)` is written in this form if the detail is there.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from string import Formatter
+from typing import Any
+
+
+def filled(sentence: str, value: Callable[[str], Any]) -> str:
+    """The sentence; `value` gives the detail that has a name, or None."""
+    return "".join(
+        text + (_written(value(name), how) if name else "") for text, name, how in _parsed(sentence)
+    )
+
+
+@cache
+def _parsed(sentence: str) -> tuple[tuple[str, str | None, str], ...]:
+    parts = Formatter().parse(sentence)
+    return tuple((text, name, how or "") for text, name, how, _ in parts)
+
+
+def _written(value: Any, how: str) -> str:
+    if how.startswith("+"):
+        told = _written(value, "")
+        return how[1:].replace("%", told) if told else ""
+    match how:
+        case "s":
+            return f"{-(-value // 1000)} s"
+        case "wait":
+            return f"{-(-value // 1000)} s" if value < 600_000 else f"{-(-value // 60_000)} min"
+        case ";" | "&" | "":
+            several = value if isinstance(value, tuple) else (value,)
+            join = {";": "; ", "&": " and ", "": ", "}[how]
+            return join.join("" if one is None else str(one) for one in several)
+        case _:
+            return format(value, how)

@@ -1,0 +1,20 @@
+"""Units of time, as types of their own that mypy tells apart. Pure.
+
+At run time each of them is int: `units.pyi` says what mypy knows. A sum or a difference with a bare
+number keeps its unit; with another unit, and as a product or a quotient, it has none.
+"""
+
+Ms = Seconds = Nanoseconds = int
+
+
+def in_seconds(ms: Ms) -> Seconds:
+    """As whole seconds, rounded down."""
+    return ms // 1000
+
+
+def in_ms(seconds: Seconds) -> Ms:
+    return seconds * 1000
+
+
+def in_ns(seconds: Seconds) -> Nanoseconds:
+    return seconds * 1_000_000_000

@@ -1,0 +1,204 @@
+"""Reasons are values: their sentences, the commands that help, and what tells one from another."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from string import Formatter
+
+import pytest
+
+from nodeagent.model.reason import Kind, Of, Reason, Subject, because
+
+TOP = Path(__file__).parent.parent.parent
+FULL = because(Kind.NO_FREE_NODE, "default", wanted=("4096 MiB of memory",))
+OFF = because(Kind.OUT_OF_SERVICE, "n5", state="offline")
+TAG = "maintd:repairready:01a1"
+
+
+@pytest.mark.parametrize(
+    ("reason", "sentence", "help"),
+    [
+        (because(Kind.SETTLING, "n3", left=39_001), "settling for 40 s more", ""),
+        (because(Kind.SETTLING, "n3", left=600_001), "settling for 11 min more", ""),
+        (
+            because(Kind.TRY_AGAIN, "n3", left=1_800_000, why="full"),
+            "to be tried again in 1800 s: full",
+            "",
+        ),
+        (
+            because(Kind.PAUSED, "n3", what="node", who="ada", why="", place=" --node n3"),
+            "node paused by ada",
+            "gnt-maint resume --node n3",
+        ),
+        (
+            because(Kind.PAUSED, what="cluster", who="ada", why="night", place=" --cluster"),
+            "cluster paused by ada: night",
+            "gnt-maint resume --cluster",
+        ),
+        (
+            because(Kind.TAGGED, command="gnt-cluster", tag="maintd:pause:yes"),
+            "the cluster has the tag maintd:pause:yes",
+            "gnt-cluster remove-tags maintd:pause:yes",
+        ),
+        (
+            because(Kind.TAGGED, "n3", command="gnt-node", tag="maintd:hold:x"),
+            "node n3 has the tag maintd:hold:x",
+            "gnt-node remove-tags n3 maintd:hold:x",
+        ),
+        (
+            because(Kind.STORM, why="4 of 6 nodes are sick"),
+            "storm brake: 4 of 6 nodes are sick; gnt-maint resume --storm resets it",
+            "gnt-maint resume --storm",
+        ),
+        (
+            because(Kind.NODES_IN_WORK, count=2, most=2, nodes=("n1", "n2")),
+            "2 of 2 nodes in work: n1, n2",
+            "",
+        ),
+        (
+            because(Kind.CANNOT_MOVE, "web", why=FULL),
+            "instance web cannot move: no free node of its group has 4096 MiB of memory",
+            "",
+        ),
+        (
+            because(Kind.NO_FREE_NODE, "g", wanted=("1 MiB of memory", "2 MiB of disk")),
+            "no free node of its group has 1 MiB of memory and 2 MiB of disk",
+            "",
+        ),
+        (
+            because(Kind.ALL_TAKEN, "g", whys=(OFF, OFF), more="3"),
+            "no other node of its group is free: n5 is offline, n5 is offline, and 3 more",
+            "",
+        ),
+        (because(Kind.ALL_TAKEN, "g", whys=None), "no other node of its group is free", ""),
+        (
+            because(Kind.MIRROR_CANNOT_MOVE, "web", why=because(Kind.ALONE, "default"), alone="n1"),
+            "the mirror of instance web cannot move: it is alone in its group; gnt-node add-tags"
+            " n1 maintd:degraded:yes lets it stay",
+            "gnt-node add-tags n1 maintd:degraded:yes",
+        ),
+        (
+            because(Kind.WAITS_FOR_REPAIR, "n3", state="offline", left=("web", "db")),
+            "evacuated and offline: repair n3, then run gnt-maint done n3; meanwhile these have no"
+            " mirror but there: web, db",
+            "gnt-maint done n3",
+        ),
+        (
+            because(
+                Kind.STAYS_CANCELED,
+                "n3",
+                state="drained",
+                did="drained it",
+                incident="01a1",
+                why="",
+            ),
+            "n3 stays drained: maintd drained it for incident 01a1, which was canceled; gnt-maint"
+            " cancel --undrain 01a1 puts it back",
+            "gnt-maint cancel --undrain 01a1",
+        ),
+        (
+            because(Kind.NOT_LASTING, "g", moves=3, score=1.5, final=0.25, doubt="", left=9500),
+            "3 moves would bring its score from 1.50000000 to 0.25000000: begun if that is so for"
+            " 10 s more",
+            "",
+        ),
+        (
+            because(Kind.LATE_DOWN, "n3", at="2026-11-23T02:00:00Z"),
+            "overdue: n3 is down still, and its window ended at 2026-11-23T02:00:00Z: gnt-maint"
+            " window up n3",
+            "gnt-maint window up n3",
+        ),
+        (
+            because(Kind.ENTRY_WAITS, "3", address="10.0.0.9", why=because(Kind.QUEUE_DISABLED)),
+            "queue entry 3 (10.0.0.9): the repair queue is disabled",
+            "gnt-maint queue enable",
+        ),
+        (
+            because(
+                Kind.WRONG_TAG, "g", Of.GROUP, fault="x", command="gnt-group", tag="t", then="stop"
+            ),
+            "a tag of group g is wrong: x: run gnt-group remove-tags g t; stop",
+            "gnt-group remove-tags g t",
+        ),
+    ],
+    ids=lambda one: one.kind.word if isinstance(one, Reason) else "",
+)
+def test_sentences_and_help(reason: Reason, sentence: str, help: str) -> None:
+    assert str(reason) == sentence
+    assert reason.help == help
+
+
+def test_a_subject_is_of_the_kinds_usual_sort_or_of_another() -> None:
+    assert because(Kind.NOT_BALANCED, "default").subject == Subject(Of.GROUP, "default")
+    assert because(Kind.TAGGED, "default", Of.GROUP).subject == Subject(Of.GROUP, "default")
+
+
+# The kinds.
+
+
+def _rows() -> Iterator[tuple[list[str], list[str]]]:
+    """The kinds of each item of the list of reasons, and what it says that they say."""
+    text = (TOP / "docs" / "maintaining.md").read_text()
+    chapter = text.partition("\n## Why is nothing happening?\n")[2].partition("\n## ")[0]
+    for item in re.findall(r"^- (.*?)(?=^- |^#|\Z)", chapter, re.M | re.S):
+        head = re.match(r"(.*?) \(((?:`[a-z-]+`(?:, )?)+)\): ", " ".join(item.split()))
+        if head:  # others say the rest
+            yield re.findall("`([a-z-]+)`", head[2]), re.findall("`([^`]+)`", head[1])
+
+
+def test_the_list_of_reasons_is_the_enumeration() -> None:
+    assert {word for kinds, _ in _rows() for word in kinds} == {kind.word for kind in Kind}
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """Words that stand between what varies."""
+    yield from (part.strip(" :") for part in re.split(r"…|: |\{[^}]*\}|\([^)]*\)", text))
+
+
+def test_each_item_of_the_list_has_words_of_its_kinds() -> None:
+    said = {kind.word: kind.sentence for kind in Kind}
+    for kinds, texts in _rows():
+        of_kinds = {piece for kind in kinds for piece in _pieces(said[kind]) if len(piece) > 3}
+        shown = {piece for text in texts for piece in _pieces(text) if len(piece) > 3}
+        if of_kinds:  # else others say it
+            assert any(one in other or other in one for one in of_kinds for other in shown), kinds
+
+
+def test_alerts_ask_for_kinds_that_there_are() -> None:
+    for name in ("packaging/alerts/nodeagent.yml", "docs/maintd-http.md"):
+        asked = re.findall(r'gnt_maint_held\{kind=~?"([^"]*)"', (TOP / name).read_text())
+        assert asked
+        assert {one for some in asked for one in some.split("|")} <= {k.metric for k in Kind}
+
+
+def _fields(sentence: str) -> set[str]:
+    return {name for _, name, _, _ in Formatter().parse(sentence) if name}
+
+
+def _calls() -> Iterator[tuple[str, ast.Call]]:
+    for path in sorted((TOP / "nodeagent").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "because":
+                yield f"{path.name}:{node.lineno}", node
+
+
+def test_every_reason_has_the_details_that_its_sentence_tells() -> None:
+    """A detail that is missing would be left out of the sentence, one too many is never told."""
+    for place, call in _calls():
+        kinds = [n.attr for n in ast.walk(call.args[0]) if isinstance(n, ast.Attribute)]
+        given = {word.arg for word in call.keywords}
+        if None in given or not kinds:
+            continue  # passed on in one
+        told = set[str]()
+        for kind in kinds:
+            told |= _fields(Kind[kind].sentence) | _fields(Kind[kind].command)
+        optional = {"it", "help", "what", "alone", "whys", "more", "then", "off", "wanted"}
+        optional |= {"status", "there", "why"} if len(kinds) > 1 else {"status", "there"}
+        assert told - optional <= given, f"{place}: {kinds}"
+        assert given <= told, f"{place}: {kinds}"
+
+
+def test_every_kind_is_a_reason_somewhere() -> None:
+    code = "".join(path.read_text() for path in (TOP / "nodeagent").rglob("*.py"))
+    assert {kind.name for kind in Kind} <= set(re.findall(r"\bKind\.([A-Z_]+)\b", code))
