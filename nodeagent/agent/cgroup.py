@@ -32,7 +32,7 @@ class Cages:
 
     @property
     def kind(self) -> str:
-        """What is available, for the log: e.g. `v2`, `v1 pids`, `none`."""
+        """The available kinds, for the log: e.g. `v2`, `v1 pids`, `none`."""
         return ", ".join(sorted(kind for kind, _, _ in self._homes)) or "none"
 
     def make(self) -> dict[str, str]:
@@ -56,7 +56,6 @@ class Cages:
         self.tidy()
 
     def tidy(self) -> None:
-        """Remove what can be removed by now."""
         self._litter = [group for group in self._litter if not _removed(group)]
 
 
@@ -81,13 +80,9 @@ def _abandoned(base: str) -> list[str]:
         return [
             f"{base}/{name}"
             for name in os.listdir(base)
-            if (match := _OURS.fullmatch(name)) and not _alive(int(match[1]))
+            if (match := _OURS.fullmatch(name)) and not os.path.exists(f"/proc/{match[1]}")
         ]
     return []
-
-
-def _alive(pid: int) -> bool:
-    return os.path.exists(f"/proc/{pid}")
 
 
 def _removed(group: str) -> bool:

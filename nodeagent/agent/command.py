@@ -17,12 +17,11 @@ from typing import Any
 
 from nodeagent.agent import cgroup, supervisor
 from nodeagent.agent.cgroup import Cages
-from nodeagent.agent.run import Finished, Limits, Ran, StillRunning
+from nodeagent.agent.run import ENVIRONMENT, Finished, Limits, Ran, StillRunning
 from nodeagent.agent.whitelist import Vetted
 
 log = logging.getLogger(__name__)
 
-ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8", "HOME": "/"}
 STDERR_KEPT = 64 * 1024
 STDERR_MOST = 16 * 1024 * 1024  # what nobody keeps is still work for the runner to throw away
 _ANSWER_WITHIN = supervisor.GRACE + supervisor.PATIENCE + 5
@@ -43,7 +42,6 @@ class Commands:
 
     @property
     def busy(self) -> frozenset[str]:
-        """Names of the commands whose last run has not ended."""
         return frozenset(self._busy)
 
     @property
@@ -52,19 +50,19 @@ class Commands:
         return sum(keeper.answered for keeper in self._busy.values())
 
     def warm_up(self) -> None:
-        """Start spare supervisors, so that a command need not wait for one."""
         try:
             while len(self._idle) < self._spare:
                 self._idle.append(self._new())
         except OSError as error:
             log.warning("no-spare-supervisor why=%r", error.strerror)
 
-    async def run(self, vetted: Vetted, stdin: bytes, limits: Limits) -> Ran:
+    async def run(self, vetted: Vetted, stdin: bytes, limits: Limits, *, alias: str = "") -> Ran:
         """Run to the end or to a limit, and leave no descendant behind.
 
-        Returns by the time limit plus a few seconds, whatever the command does.
+        Returns by the time limit plus a few seconds, whatever the command does. With an `alias`
+        it runs beside others of its name.
         """
-        name = vetted.name
+        name = alias or vetted.name
         if name in self._busy:
             return StillRunning(name)
         try:
@@ -119,8 +117,6 @@ class Commands:
 
 
 class _Supervisor:
-    """Our end of one supervisor process."""
-
     def __init__(self, cages: Cages, on_end: Callable[["_Supervisor"], None]) -> None:
         self.answered = False
         self.clean = True  # nothing is left of its last run
@@ -188,6 +184,7 @@ class _Supervisor:
             stopped="output" if stdout.over or stderr.over else answer.get("stopped"),
             stuck=tuple(answer.get("stuck", ())),
             unstarted=answer.get("unstarted"),
+            limits=limits,
         )
 
     def _hear(self) -> None:

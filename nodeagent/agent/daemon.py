@@ -84,19 +84,15 @@ def run_runner(read: Load, owner: "Owner | None" = None, reload: Load | None = N
 
 
 def run_front(read: Load) -> int:
-    """Be the front until SIGTERM."""
     from nodeagent.agent.front import Front
 
     async def run(settings: Settings) -> None:
         stop = asyncio.Event()
-        service.on_signals(stop, _say_that_it_needs_a_restart)
+        told = "settings-need-restart the front reads its settings at a start only"
+        service.on_signals(stop, lambda: log.warning(told))
         await Front(settings).run(stop)
 
     return _run(read, run)
-
-
-def _say_that_it_needs_a_restart() -> None:
-    log.warning("settings-need-restart the front reads its settings at a start only")
 
 
 def _run(read: Load, run: Callable[[Settings], Coroutine[None, None, None]]) -> int:

@@ -1,4 +1,4 @@
-"""From what commands printed to what the node says: interpret, stabilise, merge. Pure."""
+"""Turn outputs of commands into the node's diagnosis: interpret, stabilise, merge. Pure."""
 
 import math
 import re
@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 from nodeagent.agent.run import Ran, StillRunning
 from nodeagent.errors import MessageError
 from nodeagent.model.diagnosis import Diagnosis, Need, Steady, Unusable, Verdict
+from nodeagent.model.units import Ms
 from nodeagent.protocol.canonical import DROP, canonical, each_path, printable, read, read_text
 from nodeagent.protocol.messages import (
     BUILT_IN,
@@ -22,6 +23,9 @@ from nodeagent.protocol.messages import (
 Interpreted: TypeAlias = Diagnosis | Unusable
 
 UNSETTLED = 5  # runs that each said something else than the one before, and it is a trouble
+
+_NAGIOS = {1: "WARNING", 2: "CRITICAL", 3: "UNKNOWN"}
+_PERHAPS_NAGIOS = " (for a Nagios plug-in, map its exit codes by the setting `nagios`)"
 
 _PERFDATA = re.compile(r"\|.*", re.DOTALL)
 
@@ -50,7 +54,7 @@ def interpret(ran: Ran, reading: Reading) -> Interpreted:
     if reading.nagios is not None and ended and ran.code is not None and ran.code >= 0:
         return _interpret_plugin(reading.nagios, ran.code, ran.stdout, reading)
     if ran.fault is not None:
-        return Unusable(ran.fault)
+        return Unusable(ran.fault + (_PERHAPS_NAGIOS if ended and ran.code in _NAGIOS else ""))
     try:
         return _as_read(read(ran.stdout, depth=COMMAND_DEPTH), reading)
     except MessageError as error:
@@ -85,7 +89,8 @@ def _interpret_plugin(
 ) -> Interpreted:
     """Read a Nagios plug-in: exit code 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN; first line."""
     if code not in needs:
-        return Unusable(f"plug-in ended with {code}, which is mapped to no need")
+        state = f"{code} ({_NAGIOS[code]})" if code in _NAGIOS else str(code)
+        return Unusable(f"plug-in returned {state}: no verdict, the last diagnosis is kept")
     need = needs[code]
     line = _PERFDATA.sub("", stdout.decode("utf-8", "replace").partition("\n")[0])
     document: dict[str, Any] = {"status": need.wire}
@@ -100,7 +105,7 @@ _PRINTABLE = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 
 
 def stabilise(
-    steady: Steady, that: Interpreted, now: int, *, confirm: int, confirm_worse: int | None = None
+    steady: Steady, that: Interpreted, now: Ms, *, confirm: int, confirm_worse: int | None = None
 ) -> Steady:
     """Fold one run into what we stand by for this command. `now` is unix milliseconds.
 
@@ -152,7 +157,7 @@ def _short(value: Any) -> str:
     return printable(canonical(value))[1:-1].replace('\\"', '"')
 
 
-def merge(steadies: Mapping[str, Steady], order: Sequence[str], now: int) -> Verdict:
+def merge(steadies: Mapping[str, Steady], order: Sequence[str], now: Ms) -> Verdict:
     """Merge the commands into one verdict: the worst need wins, details by command name.
 
     No command configured is the built-in diagnose, which always says Ok. Those that need
@@ -191,5 +196,7 @@ def _merged(worst: Need, speaking: Sequence[tuple[str, Steady, Diagnosis]]) -> D
         "details": {name: read_text(said.text) for name, _, said in speaking},
     }
     if worst is Need.LIVE_REPAIR:
-        document["command"] = next(s.command for _, _, s in speaking if s.need is worst)
+        named = (s.command for _, _, s in speaking if s.need is worst and s.command)
+        if command := next(named, None):
+            document["command"] = command
     return Diagnosis(worst, document.get("command"), canonical(document))

@@ -1,4 +1,4 @@
-"""The front: the half of the agent that is on the network, unprivileged and without keys.
+"""The front: the half of the agent that serves the network, unprivileged and without keys.
 
 It parses HTTP, keeps the limits, serves the plain load collectors and passes sealed reports
 and orders between the network and the runner without reading them.
@@ -35,8 +35,6 @@ _NO_REPORT = "Unable to produce a report for the requested resource"
 
 
 class Front:
-    """One node's front, from start to stop."""
-
     def __init__(self, settings: Settings, *, samplers: list[Sampler] | None = None) -> None:
         self.settings = settings
         self.port = 0
@@ -68,7 +66,6 @@ class Front:
         self.server = Server(self._handle, limits)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Serve until `stop`."""
         listen = self.settings.listen
         tls = self._own_tls() if listen.tls else None
         # Ready before it serves: the runner may be busy with a repair for an hour, and what

@@ -41,7 +41,6 @@ async def read_frame(
 
 
 def frame(document: Frame) -> bytes:
-    """Encode one frame."""
     body = json.dumps(document).encode()
     return len(body).to_bytes(4, "big") + body
 
@@ -123,7 +122,6 @@ class Link:
             raise Unavailable(f"the runner cannot be reached at {self._path}: {why}") from None
 
     def close(self) -> None:
-        """Hang up."""
         self._break(Unavailable("closed"))
 
     async def _connect(self) -> None:

@@ -1,4 +1,4 @@
-"""What the front tells Prometheus."""
+"""The front's metrics for Prometheus."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -40,7 +40,9 @@ class _Metrics(Collector):
         for code, count in sorted(server.answered.items()):
             answered.add_metric([str(code)], count)
         yield answered
-        shed = CounterMetricFamily("gnt_health_http_shed", "Connections closed to make room.")
+        shed = CounterMetricFamily(
+            "gnt_health_http_shed", "Connections closed to make room, or for reading too slowly."
+        )
         shed.add_metric([], server.shed)
         yield shed
         runs = CounterMetricFamily(

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from nodeagent.errors import MessageError, in_words
+from nodeagent.model.units import Ms
 from nodeagent.protocol.canonical import canonical, read
 from nodeagent.protocol.messages import IDENTITY, INTERRUPTED, UNREAD, Progress, Receipt
 
@@ -23,11 +24,13 @@ _FILE = re.compile(rf"({IDENTITY.pattern})\.json")
 class Receipts:
     """All receipts of this node, in memory and in one folder.
 
-    `unread` is why nobody knows what this node has started: its folder cannot be read.
+    `unread` is why nobody knows what this node has started: its folder cannot be read. `keep` is
+    how many there may be.
     """
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, keep: int | None = None) -> None:
         self.unread = ""
+        self._keep = keep
         self._folder = folder
         self._known: dict[str, Receipt] = {}
         try:
@@ -48,7 +51,6 @@ class Receipts:
 
     @property
     def running(self) -> Receipt | None:
-        """The order that runs now, if any."""
         started = (r for r in self._known.values() if r.progress is Progress.STARTED)
         return next(started, None)
 
@@ -70,7 +72,7 @@ class Receipts:
             log.error("receipt-unsaved id=%s why=%r", receipt.order, str(error))  # noqa: TRY400
             self._known[receipt.order] = receipt
 
-    def close_interrupted(self, now: int) -> list[Receipt]:
+    def close_interrupted(self, now: Ms) -> list[Receipt]:
         """After a restart: what was started and never ended has failed; nothing runs twice."""
         closed = []
         for receipt in list(self._known.values()):
@@ -102,8 +104,10 @@ class Receipts:
 
     def _prune(self) -> None:
         """Orders expire within a minute, so a receipt this old guards against nothing."""
+        if (excess := len(self._known) - (self._keep or KEEP)) <= 0:
+            return
         ended = [r for r in self._known.values() if r.ended is not None]
-        for receipt in sorted(ended, key=lambda r: r.started)[: max(0, len(self._known) - KEEP)]:
+        for receipt in sorted(ended, key=lambda r: r.started)[:excess]:
             with suppress(OSError):
                 os.unlink(self._path(receipt.order))
             del self._known[receipt.order]

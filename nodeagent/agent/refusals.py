@@ -23,7 +23,6 @@ class Refusals:
         self._timer: asyncio.TimerHandle | None = None
 
     def tell(self, why: str, *, sealed: bool) -> None:
-        """Another order was refused."""
         self.count += 1
         kind = "sealed" if sealed else "unsealed"
         told = self._told[kind]

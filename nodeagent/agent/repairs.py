@@ -1,4 +1,7 @@
-"""Carrying out orders: judged, recorded, run once, recorded again."""
+"""Carrying out orders: judged, recorded, run once, recorded again.
+
+A repair runs alone. Commands that only look run beside each other: `checks`.
+"""
 
 import asyncio
 import base64
@@ -8,33 +11,41 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
 
 from nodeagent import protocol, service
 from nodeagent.agent import orders, whitelist
+from nodeagent.agent.checks import Checks
 from nodeagent.agent.command import Commands
+from nodeagent.agent.execute import execute, limits_of, milliseconds, receipt_of
 from nodeagent.agent.receipts import Receipts
 from nodeagent.agent.refusals import Refusals
-from nodeagent.agent.run import Finished, Limits, Ran
 from nodeagent.agent.ssconf import Ssconf, certificate_digest
 from nodeagent.errors import MessageError, Unavailable
 from nodeagent.model.diagnosis import Verdict
+from nodeagent.model.units import Ms
 from nodeagent.protocol.canonical import printable, read
-from nodeagent.protocol.messages import Order, Progress, Receipt
+from nodeagent.protocol.messages import Order, Receipt
 from nodeagent.protocol.order import Signed, open_order
 from nodeagent.settings import RepairSettings
 
 log = logging.getLogger(__name__)
 
-OUTPUT_KEPT = 32 * 1024  # characters of a repair command's output in its receipt
 _ASK_EVERY = 20.0  # seconds, while systemd waits for a repair
 _MORE_TIME = "EXTEND_TIMEOUT_USEC=60000000"  # a minute from then on
-STDERR_LOGGED = 4000  # characters; an order is rare, and why it failed stands nowhere else
 _SIGNATURE = os.path.join(os.path.dirname(protocol.__file__), "signature.py")
 
 
+def _steady() -> Ms:
+    """It goes on while the node sleeps."""
+    return Ms(time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000)
+
+
 class Repairs:
-    """One node's repairs. `settings` and `verdict` are asked anew for every order."""
+    """One node's repairs. `settings` and `verdict` are asked anew for every order.
+
+    `now` is unix ms, `steady` ms of a clock that nobody sets: with both, the moment at which we
+    began is known by today's clock, also when that was wrong then.
+    """
 
     def __init__(
         self,
@@ -44,28 +55,44 @@ class Repairs:
         settings: Callable[[], RepairSettings],
         verdict: Callable[[], Verdict],
         owner: whitelist.Owner,
+        looking: Commands,
+        now: Callable[[], Ms] = milliseconds,
+        steady: Callable[[], Ms] = _steady,
     ) -> None:
         self.refusals = Refusals()
+        self._now = now
+        self._steady = steady
+        self._began = steady()
         self._receipts = Receipts(folder)
         self._ssconf = ssconf
         self._commands = commands
         self._settings = settings
         self._verdict = verdict
         self._owner = owner
+        beside = os.path.join(os.path.dirname(folder), "checks")
+        self.checks = Checks(beside, looking, settings, self._look_up)
         self._judging = asyncio.Lock()
         self._stopping = False
         self._running: asyncio.Task[None] | None = None
 
     def close_interrupted(self) -> None:
         """After a restart: what was started and never ended has failed."""
-        for receipt in self._receipts.close_interrupted(_now()):
-            log.error("order-interrupted id=%s command=%s", receipt.order, receipt.command)
+        for receipts in (self._receipts, self.checks.receipts):
+            for receipt in receipts.close_interrupted(milliseconds()):
+                log.error("order-interrupted id=%s command=%s", receipt.order, receipt.command)
 
     def receipt(self, order: str) -> Receipt | None:
         """The receipt of an order, or None if this node never started it. Else Unavailable."""
-        if self._receipts.unread:
-            raise Unavailable(f"no receipt can be read: {self._receipts.unread}")
-        return self._receipts.get(order)
+        if why := self._unread:
+            raise Unavailable(f"no receipt can be read: {why}")
+        return self._known(order)
+
+    @property
+    def _unread(self) -> str:
+        return self._receipts.unread or self.checks.receipts.unread
+
+    def _known(self, order: str) -> Receipt | None:
+        return self._receipts.get(order) or self.checks.receipts.get(order)
 
     async def order(self, raw: bytes) -> Receipt | None:
         """Start what is ordered, or find that it was; None if refused, the log says why."""
@@ -84,25 +111,29 @@ class Repairs:
         return None
 
     async def finish(self) -> None:
-        """Start nothing more, and wait for the running repair, if there is one.
+        """Start nothing more, and wait for the running repair or checks, if there are any.
 
-        It ends by `repair.timeout` at the latest; until then systemd is asked to wait, too.
+        They end by `repair.timeout` at the latest; until then systemd is asked to wait, too.
         """
         self._stopping = True
-        if (running := self._running) is None:
+        if self._running is None and not self.checks.open:
             return
-        log.info("runner-stopping waiting for the running repair command")
-        while not running.done():
+        log.info("runner-stopping waiting for the running commands")
+        running = {asyncio.create_task(self.checks.finish())}
+        if self._running is not None:
+            running.add(self._running)
+        while not all(task.done() for task in running):
             service.notify(_MORE_TIME)
-            await asyncio.wait({running}, timeout=_ASK_EVERY)
-        running.result()
+            await asyncio.wait(running, timeout=_ASK_EVERY)
+        for task in running:
+            task.result()
 
     async def _judge(self, signed: Signed) -> orders.Known | orders.Refused:
         """Prove who signed only of what would otherwise run: that takes a process, one at a time.
 
         Until then the certificate is a claim, on which much is refused and nothing started.
         """
-        if why := self._receipts.unread:
+        if why := self._unread:
             return orders.Refused(f"order {signed.order.id}: no receipt can be read: {why}")
         try:
             claimed = certificate_digest(signed.certificate)
@@ -115,50 +146,54 @@ class Repairs:
             judged = self._weigh(signed.order, claimed)  # it may have waited
             if isinstance(judged, orders.Run):
                 judged = self._weigh(signed.order, await _signer(signed))
-            return self._start(judged.order) if isinstance(judged, orders.Run) else judged
+            return self._start(judged) if isinstance(judged, orders.Run) else judged
 
     def _weigh(self, order: Order, signer: str) -> orders.Judgement:
-        identity, verdict = self._ssconf.identity(), self._verdict()
+        identity, verdict, now = self._ssconf.identity(), self._verdict(), self._now()
+        settings = self._settings()
         view = orders.View(
             cluster=identity.cluster,
             name=identity.name,
             uuid=identity.uuid,
             diagnosis=verdict.diagnosis,
             doubtful=not verdict.firm,
-            enabled=self._settings().enabled,
-            now=_now(),
-            queue=self._settings().queue_commands,
+            enabled=settings.enabled,
+            now=now,
+            queue=settings.queue_commands,
+            checks=settings.queue_checks,
+            looking=self.checks.open,
+            most=self.checks.most,
+            began=now - (self._steady() - self._began) - 1,  # of a ms only the whole is known
         )
-        receipt = self._receipts.get(order.id)
+        receipt = self._known(order.id)
         candidates = self._ssconf.candidates()
         return orders.judge(order, signer, candidates, view, receipt, self._receipts.running)
 
-    def _start(self, order: Order) -> orders.Known | orders.Refused:
-        if self._stopping:
-            return orders.Refused(f"order {order.id}: the agent is stopping")
+    def _look_up(self, order: Order) -> whitelist.Found:
         settings = self._settings()
-        if order.command in self._commands.busy:
-            return orders.Refused(f"order {order.id}: the command's last run has not ended")
-        found = whitelist.look_up(
+        return whitelist.look_up(
             settings.folder, order.command, owner=self._owner, link_folders=settings.link_folders
         )
+
+    def _start(self, run: orders.Run) -> orders.Known | orders.Refused:
+        order = run.order
+        if self._stopping:
+            return orders.Refused(f"order {order.id}: the agent is stopping")
+        if run.looks:
+            started = self.checks.start(order)
+            if isinstance(started, str):
+                return orders.Refused(f"order {order.id}: {started}")
+            return orders.Known(started)
+        if order.command in self._commands.busy:
+            return orders.Refused(f"order {order.id}: the command's last run has not ended")
+        found = self._look_up(order)
         if isinstance(found, whitelist.Refused):
             return orders.Refused(f"order {order.id}: {found}")
         text, diagnosis = order.text, self._verdict().diagnosis
         if text is None:
             assert diagnosis is not None, "judged a moment ago, and nothing was awaited since"
             text = diagnosis.text
-        receipt = Receipt(
-            order=order.id,
-            incident=order.incident,
-            command=order.command,
-            progress=Progress.STARTED,
-            started=_now(),
-            ended=None,
-            code=None,
-            why="",
-            output="",
-        )
+        receipt = receipt_of(order)
         try:
             self._receipts.keep(receipt)  # on disk before anything is started
         except OSError as error:
@@ -173,31 +208,8 @@ class Repairs:
     async def _carry_out(
         self, vetted: whitelist.Vetted, text: str, seconds: int, receipt: Receipt
     ) -> None:
-        given = self._settings().limits
-        timeout = min(given.timeout, seconds or given.timeout)  # ours is the most there may be
-        limits = Limits(timeout, given.output, given.memory, given.processes)
-        ran: Ran
-        try:
-            with vetted:
-                ran = await self._commands.run(vetted, text.encode(), limits)
-        except Exception:
-            log.exception("order-broken id=%s", receipt.order)
-            ran = Finished(None, b"", b"")
-        clean = isinstance(ran, Finished) and ran.stopped is None and not ran.stuck
-        code = ran.code if isinstance(ran, Finished) and clean else None
-        output = ran.stdout.decode("utf-8", "replace") if isinstance(ran, Finished) else ""
-        ended = replace(
-            receipt,
-            progress=Progress.from_exit(code) if code is not None else Progress.FAILED,
-            ended=_now(),
-            code=code,
-            why=(ran.fault or "")[:1000],
-            output=output.replace("\0", "\N{REPLACEMENT CHARACTER}")[:OUTPUT_KEPT],
-        )
-        if isinstance(ran, Finished) and (text := ran.stderr.decode("utf-8", "replace").strip()):
-            log.info("order-stderr id=%s text=%s", receipt.order, printable(text, STDERR_LOGGED))
-        log.info("order-ended id=%s progress=%s code=%s", ended.order, ended.progress.value, code)
-        self._receipts.end(ended)
+        limits = limits_of(self._settings().limits, "repair", seconds)
+        self._receipts.end(await execute(self._commands, vetted, text, limits, receipt))
         self._running = None
 
 
@@ -231,7 +243,3 @@ async def _signer(signed: Signed) -> str:
     if not isinstance(answer, dict) or not isinstance(answer.get("digest"), str):
         raise MessageError(f"not signed: {printable(str(answer))}")
     return str(answer["digest"])
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000

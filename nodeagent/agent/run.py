@@ -1,20 +1,37 @@
-"""One run of a command as values: what it may use, and how it ended. Pure."""
+"""One run of a command as values: its limits, and how it ended. Pure."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from nodeagent.protocol.canonical import printable
 
+# All that a command finds in its environment, beside its own name.
+ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8", "HOME": "/"}
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one run may use. `memory` is address space, and the group's memory where limited."""
+    """Limits of one run; `memory` is address space, and the group's memory where limited.
+
+    `table` is the table of agent.toml that sets them.
+    """
 
     seconds: float = 30.0
     output_bytes: int = 256 * 1024
     memory: int = 512 * 1024 * 1024
     processes: int = 64
     files: int = 256
+    table: str = ""
+
+    def reached(self, which: str) -> str:
+        """Say which limit a run has met, as `Finished.stopped` names it, and where it is set."""
+        key, text = {
+            "time": ("timeout", f"timed out after {self.seconds:g} s"),
+            "output": ("output", f"printed more than {self.output_bytes / 1024:g} KiB"),
+            "memory": ("memory", f"used more than {self.memory / 2**20:g} MiB of memory"),
+            "processes": ("processes", f"started more than {self.processes} processes"),
+        }.get(which, ("", "was stopped with the agent"))
+        return f"{text} ([{self.table}] {key})" if self.table and key else text
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +40,8 @@ class Finished:
 
     `code` is the exit code, or the negative number of the signal, or None if the command
     was never seen to end. `stopped` says what limit it met: `time`, `output`, `processes`,
-    `memory`, or None. `stuck` are descendants that even SIGKILL did not end.
-    `unstarted` is the reason it could not be started.
+    `memory`, or None, and `limits` how high it was. `stuck` are descendants that even SIGKILL
+    did not end. `unstarted` is the reason it could not be started.
     """
 
     code: int | None
@@ -33,6 +50,7 @@ class Finished:
     stopped: str | None = None
     stuck: tuple[int, ...] = ()
     unstarted: str | None = None
+    limits: Limits = field(default=Limits(), compare=False)
 
     @property
     def fault(self) -> str | None:
@@ -43,7 +61,7 @@ class Finished:
             pids = ", ".join(map(str, self.stuck))
             return f"cannot be ended: process {pids} does not even heed SIGKILL"
         if self.stopped is not None:
-            return f"was stopped: more {self.stopped} than allowed"
+            return self.limits.reached(self.stopped)
         if self.code is None:
             return "was lost"
         if self.code < 0:
@@ -62,7 +80,6 @@ class StillRunning:
 
     @property
     def fault(self) -> str:
-        """The reason in one line."""
         return "its last run has not ended yet"
 
 

@@ -22,17 +22,19 @@ from nodeagent import __version__, service
 from nodeagent.agent import diagnose, steady, whitelist
 from nodeagent.agent.cgroup import Cages
 from nodeagent.agent.command import Commands
+from nodeagent.agent.execute import limits_of, milliseconds
 from nodeagent.agent.link import Frame, Handle, listen
+from nodeagent.agent.node_key import NodeKey
 from nodeagent.agent.receipts import sweep
 from nodeagent.agent.repairs import Repairs
-from nodeagent.agent.run import Finished, Limits
+from nodeagent.agent.run import Finished
 from nodeagent.agent.ssconf import Ssconf
 from nodeagent.errors import NodeAgentError, Unavailable
 from nodeagent.model.diagnosis import Steady, Unusable, Verdict
 from nodeagent.protocol.canonical import printable
-from nodeagent.protocol.envelope import SALT, Purpose, seal
+from nodeagent.protocol.envelope import SALT, Purpose
 from nodeagent.protocol.messages import Receipt, Report
-from nodeagent.settings import RunLimits, Settings
+from nodeagent.settings import Settings
 
 log = logging.getLogger(__name__)
 
@@ -42,14 +44,12 @@ _SET_CHILD_SUBREAPER = 36
 
 @dataclass(slots=True)
 class Caller:
-    """Who asks over one connection: the certificate it serves with, once it has said hello."""
+    """The peer of one connection: the certificate it serves with, once it has said hello."""
 
     tls: str = ""
 
 
 class Runner:
-    """One node's runner, from start to stop."""
-
     def __init__(
         self,
         settings: Settings,
@@ -67,8 +67,10 @@ class Runner:
         self._commands = Commands(spare=1, cages=cages)
         # Repairs apart: a diagnose command of the same name is another command.
         self._repair_commands = Commands(spare=0, cages=cages)
+        self._check_commands = Commands(spare=0, cages=cages)
         self._at_once = asyncio.Semaphore(AT_ONCE)
         os.makedirs(settings.agent.state, mode=0o700, exist_ok=True)
+        self._node_key = NodeKey(settings.agent.state)
         self.repairs: Repairs
         self._steady_file = os.path.join(settings.agent.state, "steady.json")
         self._steadies: dict[str, Steady] = {}
@@ -103,8 +105,10 @@ class Runner:
             lambda: self.settings.repair,
             self.verdict,
             self._owner,
+            self._check_commands,
         )
         self.repairs.close_interrupted()
+        self._node_key.tell(partial(self._say_once, "cannot-answer verb=report"))
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -141,6 +145,7 @@ class Runner:
         for task in self._tasks.values():
             task.cancel()
         await self._repair_commands.close()
+        await self._check_commands.close()
         await self._commands.close()
         with suppress(FileNotFoundError):
             os.unlink(self.settings.agent.socket)
@@ -168,12 +173,12 @@ class Runner:
         service.notify("READY=1")
 
     def verdict(self) -> Verdict:
-        """What this node says now; nothing while the tags that may name its commands are unread."""
+        """Return the node's verdict; empty while the tags that may name its commands are unread."""
         if why := self.settings.tags_ignored:
             return Verdict(None, None, None, {"settings": why}, firm=False)
         wanted = self.settings.diagnose
         order = [name for name in wanted.commands if not wanted.command(name).audit]
-        return diagnose.merge(self._steadies, order, _now())
+        return diagnose.merge(self._steadies, order, milliseconds())
 
     # Diagnosing.
 
@@ -219,7 +224,7 @@ class Runner:
         self._runs["unusable" if isinstance(that, Unusable) else "usable"] += 1
         before = self._steadies.get(name, Steady())
         after = diagnose.stabilise(
-            before, that, _now(), confirm=wanted.confirm, confirm_worse=wanted.confirm_worse
+            before, that, milliseconds(), confirm=wanted.confirm, confirm_worse=wanted.confirm_worse
         )
         self._steadies[name] = after
         if isinstance(that, Unusable):
@@ -235,7 +240,7 @@ class Runner:
             steady.store(self._steady_file, self._steadies)
 
     def _hear(self, name: str, text: str) -> None:
-        """What a diagnose command has written on standard error; nearly all write nothing."""
+        """Log a diagnose command's standard error when it changes; nearly all write nothing."""
         event = f"diagnose-stderr command={name}"
         if not text:
             self._told.pop(event, None)
@@ -283,7 +288,7 @@ class Runner:
             name=identity.name,
             epoch=self._epoch,
             seq=self._seq,
-            time=_now(),
+            time=milliseconds(),
             diagnosis=verdict.diagnosis.text if verdict.diagnosis else None,
             checked=verdict.checked,
             changed=verdict.changed,
@@ -292,9 +297,10 @@ class Runner:
             master=self._ssconf.master(),
             tls=caller.tls,
             software=__version__,
+            checks=self.settings.repair.queue_checks if self.settings.repair.enabled else (),
+            checks_taken=self.repairs.checks.most,
         )
-        sealed = seal(self._ssconf.key(), Purpose.REPORT, salt, report.body())
-        return {"sealed": sealed.decode()}
+        return self._sealed(Purpose.REPORT, salt, report.body())
 
     async def _order(self, asked: Frame, _: Caller) -> Frame:
         raw = asked.get("order")
@@ -315,15 +321,19 @@ class Runner:
     def _sealed_receipt(self, receipt: Receipt, salt: str) -> Frame:
         identity = self._ssconf.identity()
         body = receipt.body() | {"name": identity.name, "cluster": identity.cluster}
-        sealed = seal(self._ssconf.key(), Purpose.RECEIPT, salt, body)
-        return {"sealed": sealed.decode()}
+        return self._sealed(Purpose.RECEIPT, salt, body)
+
+    def _sealed(self, purpose: Purpose, salt: str, body: dict[str, object]) -> Frame:
+        """Sealed with the cluster's key, and signed with this node's own."""
+        return {"sealed": self._node_key.seal(self._ssconf.key(), purpose, salt, body).decode()}
 
     async def _health(self, asked: Frame, _: Caller) -> Frame:
         verdict = self.verdict()
+        ran = (self._commands, self._repair_commands, self._check_commands)
         try:
             self._ssconf.key()
             self._ssconf.identity()
-            ready, why = True, ""
+            ready, why = bool(self._node_key.public), ""
         except NodeAgentError as error:
             ready, why = False, str(error)
         return {
@@ -336,8 +346,8 @@ class Runner:
             "unusable": sorted(verdict.unusable),
             "runs": dict(self._runs),
             "refused": self.repairs.refusals.count,
-            "stuck": self._commands.stuck + self._repair_commands.stuck,
-            "busy": sorted(self._commands.busy | self._repair_commands.busy),
+            "stuck": sum(commands.stuck for commands in ran),
+            "busy": sorted({name for commands in ran for name in commands.busy}),
         }
 
     def _say_once(self, event: str, why: str) -> None:
@@ -364,7 +374,8 @@ async def run_diagnose(
     if isinstance(found, whitelist.Refused):
         return Unusable("refused", private=found.why)
     with found:
-        ran = await commands.run(found, b"", _limits(command.limits))
+        limits = limits_of(command.limits, f"diagnose.command.{name}")
+        ran = await commands.run(found, b"", limits)
     if isinstance(ran, Finished):
         text = ran.stderr.decode("utf-8", "replace").strip()
         hear(printable(text, 500) if text else "")
@@ -372,18 +383,10 @@ async def run_diagnose(
     return diagnose.interpret(ran, reading)
 
 
-def _limits(given: RunLimits) -> Limits:
-    return Limits(given.timeout, given.output, given.memory, given.processes)
-
-
 def _front_user(name: str, owner: whitelist.Owner) -> tuple[frozenset[int], int]:
-    """Who may talk to the runner: its own user, and the front's where that exists."""
+    """The users that may talk to the runner: its own, and the front's where that exists."""
     try:
         user = pwd.getpwnam(name)
     except KeyError:
         return frozenset({owner.uid, os.geteuid()}), -1
     return frozenset({owner.uid, os.geteuid(), user.pw_uid}), user.pw_gid
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000

@@ -1,6 +1,6 @@
-"""What this node knows of its cluster without asking anybody: Ganeti's ssconf files.
+"""The cluster as this node knows it without asking others: Ganeti's ssconf files.
 
-Ganeti's master writes them to every node. All are read again whenever they are needed: a
+Ganeti's master writes them to every node. We read all of them again whenever we need them: a
 demoted master candidate must not order anything from the moment the file says so.
 """
 
@@ -20,8 +20,6 @@ _DIGEST = re.compile(r"[0-9A-F]{2}(:[0-9A-F]{2}){19}")
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who this node is. `uuid` is empty while it cannot be known."""
-
     cluster: str
     name: str
     uuid: str
@@ -63,7 +61,6 @@ class Ssconf:
             return ""
 
     def addresses(self) -> dict[str, str]:
-        """The nodes' primary addresses by name."""
         lines = self.lines("node_primary_ips")
         if bad := [line for line in lines if len(line.split(" ")) != 2]:
             raise Unavailable(f"ssconf_node_primary_ips: {bad[0]!r} is not a name and an address")
@@ -109,7 +106,9 @@ class Ssconf:
                 if self._key and self._key[0] == version:
                     return self._key[1]
                 if info.st_mode & 0o027:
-                    raise ConfigError(f"{path}: mode {info.st_mode & 0o7777:04o} is too open")
+                    raise ConfigError(
+                        f"{path}: mode {info.st_mode & 0o7777:04o} is too open: chmod 640 {path}"
+                    )
                 whole = file.read(4096)
         except OSError as error:
             raise Unavailable(f"{path}: {error.strerror}") from None

@@ -1,4 +1,4 @@
-"""What we stood by before a restart: one small file."""
+"""The diagnoses confirmed before a restart: one small file."""
 
 import json
 import logging

@@ -4,7 +4,7 @@ A command is a file in one of two folders that only root can write. Nothing is d
 path twice: every folder from `/` on is opened and judged by descriptor, the file is judged
 by descriptor, and what is later executed is a sealed copy of those very bytes. So neither
 a swapped file nor one edited meanwhile changes what runs, and one that is just being
-written does not run at all.
+written does not run at all. The interpreter of its `#!` line is judged as well.
 
 The rules are those of Ganeti's restricted commands (root:root, mode within 0755, a plain
 name) closed up where they leak: the whole chain of folders, links, FIFOs, hard links,
@@ -21,6 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from nodeagent.agent.interpreter import HEAD, judge_interpreter
 from nodeagent.folder import Unfit, opened_folder
 from nodeagent.protocol.canonical import printable
 from nodeagent.protocol.messages import COMMAND_NAME
@@ -34,7 +35,7 @@ _MFD_EXEC = 0x10  # Linux 6.3; older kernels refuse the flag and need none
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Who must own a command and its folders. Root on a node; the caller in the demo."""
+    """The required owner of a command and its folders: root on a node, the caller in the demo."""
 
     uid: int = 0
     gid: int = 0
@@ -174,10 +175,15 @@ def _vet_file(parent: int, folder: str, file: str, name: str, owner: Owner) -> V
     except BaseException:
         os.close(fd)
         raise
-    if copy is None:
-        return Vetted(name, path, fd, sealed=False)
-    os.close(fd)
-    return Vetted(name, path, copy, sealed=True)
+    if copy is not None:
+        os.close(fd)
+    vetted = Vetted(name, path, fd if copy is None else copy, sealed=copy is not None)
+    try:
+        judge_interpreter(os.pread(vetted.fd, HEAD, 0), owner.uid, _who(owner))
+    except BaseException:
+        vetted.close()
+        raise
+    return vetted
 
 
 def _open(path: str, flags: int, parent: int | None) -> int:

@@ -24,13 +24,14 @@ from nodeagent.autorepair.state import (
 from nodeagent.autorepair.steps import Mark, Next, Wait
 from nodeagent.model.ledger import Result
 from nodeagent.model.snapshot import Instance, Node, Snapshot
+from nodeagent.model.units import Ms
 
 SAFE, COMPATIBLE = "safe", "compatible"
 
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
-    """What may be done to an instance, what is wrong with it, how far it is, and what is next."""
+    """An instance's policy, its health, the state of its repairs, and the next step."""
 
     policy: Policy
     health: Health
@@ -48,19 +49,17 @@ class Judge:
     snapshot: Snapshot
     jobs: Mapping[str, Sequence[Ran]]
     results: Mapping[int, Result]
-    now: int
+    now: Ms
     mode: str = SAFE
 
     def __post_init__(self) -> None:
         self._policies = Policies(self.snapshot, self.now, strict=self.mode == SAFE)
 
     def health(self, instance: Instance) -> Health:
-        """What is wrong with an instance by this mode's rules."""
         nodes = self.snapshot.nodes
         return check(instance, nodes) if self.mode == SAFE else _as_harep(instance, nodes)
 
     def assess(self, instance: Instance) -> Assessment:
-        """All of it."""
         policy, health = self._policies.of(instance), self.health(instance)
         jobs, nodes = self.jobs.get(instance.name, ()), self.snapshot.nodes
         if self.mode == SAFE:
@@ -83,7 +82,6 @@ def _as_harep(instance: Instance, nodes: Mapping[str, Node]) -> Health:
 
 
 def _state(loaded: Loaded | Conflict) -> State:
-    """The same in our words."""
     if isinstance(loaded, Conflict):
         return Unclear(f"tag {loaded.found.tag} beside the older {loaded.older.tag}")
     record = loaded.record

@@ -7,7 +7,7 @@ goes wrong with one instance ends the run: that is what compatible means.
 
 import json
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 from uuid import UUID, uuid5
@@ -18,13 +18,14 @@ from nodeagent.autorepair.state import FAILED, NEEDS, PENDING, WELL, Conflict, L
 from nodeagent.autorepair.state import as_harep as load
 from nodeagent.autorepair.tags import Ending, Record, RepairType, compose
 from nodeagent.model.snapshot import Instance, Snapshot
+from nodeagent.model.units import Ms
 
 Opcode: TypeAlias = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What harep can be told: the delay put before each repair, in seconds, and no job at all."""
+    """Options of harep: the delay before each repair, in seconds, and `dry`: no job at all."""
 
     delay: float = 10.0
     dry: bool = False
@@ -39,7 +40,7 @@ class Say:
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """What time is it? Wants unix milliseconds."""
+    """Ask the time. Wants unix milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +83,7 @@ class _Stop(Exception):
     """Ends the run from wherever it is."""
 
 
-def run(snapshot: Snapshot, now: int, options: Options, local: Callable[[int], str]) -> Run:
-    """All of it. `now` is when the cluster was read, unix ms; `local` shows unix seconds."""
+def run(snapshot: Snapshot, now: Ms, options: Options, local: Callable[[int], str]) -> Run:
     try:
         yield from _Harep(snapshot, Policies(snapshot, now, strict=False), options, local).all()
     except _Stop as stop:
@@ -119,7 +119,8 @@ class _Harep:
             need = repair_needed(instance, self.snapshot.nodes)
             if need is not None and states[place].state == WELL:
                 states[place] = yield from self._repair(instance, states[place], need)
-        yield from self._count(states)
+        for line in summary(Counter(loaded.state for loaded in states)):
+            yield Say(line)
 
     def _judge(self, instance: Instance, loaded: Loaded) -> Generator[Effect, Any, Loaded]:
         """A pending repair has ended when its jobs have, and as they have."""
@@ -217,10 +218,6 @@ class _Harep:
                 assert isinstance(policy, NotEnabled)
                 return "ArNotEnabled"
 
-    def _count(self, states: Sequence[Loaded]) -> Generator[Effect, Any, None]:
-        for line in summary(Counter(loaded.state for loaded in states)):
-            yield Say(line)
-
 
 def summary(counts: Mapping[str, int]) -> list[str]:
     """How many instances are in each state, as harep tells in the end."""
@@ -238,7 +235,7 @@ def _next(loaded: Loaded, state: str, record: Record) -> Loaded:
 _SPACE = UUID("4b2b6a0e-6a0c-5a5b-9d8e-3d3f0a1c7f10")
 
 
-def _id(instance: Instance, kind: RepairType, now: int) -> str:
+def _id(instance: Instance, kind: RepairType, now: Ms) -> str:
     return str(uuid5(_SPACE, f"{instance.name} {kind.word} {now}"))
 
 

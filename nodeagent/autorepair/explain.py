@@ -1,4 +1,4 @@
-"""What is being thought about an instance, in full: for people, JSON and the HTTP port. Pure."""
+"""The reasoning about an instance, in full: for people, JSON and the HTTP port. Pure."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -14,6 +14,7 @@ from nodeagent.autorepair.tags import PREFIX, Malformed, Record, read
 from nodeagent.model.action import Scope, describe
 from nodeagent.model.ledger import Result
 from nodeagent.model.snapshot import Instance, Snapshot
+from nodeagent.model.units import Ms
 
 Json = dict[str, Any]
 
@@ -23,7 +24,7 @@ def explain(
     snapshot: Snapshot,
     jobs: Sequence[Ran],
     results: Mapping[int, Result],
-    now: int,
+    now: Ms,
     mode: str = SAFE,
 ) -> Json:
     """Policy with the tag that it comes from, health, state, and what would be done and why not.
@@ -125,7 +126,7 @@ def _next(step: Next) -> Json:
     return {**told, "add": list(swap.add), "remove": list(swap.remove)}
 
 
-def _compatible(instance: Instance, snapshot: Snapshot, now: int) -> Json:
+def _compatible(instance: Instance, snapshot: Snapshot, now: Ms) -> Json:
     policy = Policies(snapshot, now, strict=False).of(instance)
     loaded = load(instance.tags)
     need = as_harep(instance, snapshot.nodes)

@@ -11,14 +11,7 @@ from dataclasses import dataclass
 
 from nodeagent.autorepair.health import as_harep as needed
 from nodeagent.autorepair.health import fault_of
-from nodeagent.autorepair.jobs import (
-    Ran,
-    backing_off,
-    noted,
-    ran_for,
-    repair_id,
-    with_jobs,
-)
+from nodeagent.autorepair.jobs import Ran, backing_off, noted, ran_for, repair_id, with_jobs
 from nodeagent.autorepair.policy import Enabled, Policy, said
 from nodeagent.autorepair.state import FAILED, PENDING, Conflict, Loaded
 from nodeagent.autorepair.steps import Mark, Next, Nothing, Step, Wait
@@ -26,6 +19,7 @@ from nodeagent.autorepair.tags import Ending, Record, RepairType, compose, fit
 from nodeagent.model.action import Retag, Scope
 from nodeagent.model.ledger import SHOWS, Outcome, Result
 from nodeagent.model.snapshot import Instance, Node
+from nodeagent.model.units import Ms
 
 
 def next_step(
@@ -35,9 +29,9 @@ def next_step(
     loaded: Loaded | Conflict,
     jobs: Sequence[Ran],
     results: Mapping[int, Result],
-    now: int,
+    now: Ms,
 ) -> Next:
-    """What to do now (unix ms) about an instance; arguments as those of `steps.next_step`."""
+    """Decide at `now` (unix ms) about an instance; arguments as in `steps.next_step`."""
     if isinstance(loaded, Conflict):
         why = f"an unfinished repair, {loaded.older.tag}, beside a newer one, {loaded.found.tag}"
         return Nothing(f"somebody has to look at its tags: {why}", trouble=True)
@@ -56,7 +50,7 @@ class _Work:
     loaded: Loaded
     jobs: Sequence[Ran]
     results: Mapping[int, Result]
-    now: int
+    now: Ms
 
     def judge(self) -> Next:
         """All jobs a success: so is the repair; a job that failed or has gone: a failure."""

@@ -20,14 +20,14 @@ class Healthy:
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """What mends it, step by step, and in a few words what is wrong."""
+    """Its repair, step by step, and in a few words what is wrong."""
 
     steps: tuple[RepairType, ...]
     why: str
 
     @property
     def need(self) -> RepairType:
-        """What must be allowed for all of it to be done."""
+        """The type that must be allowed for all steps."""
         return max(self.steps)
 
 
@@ -47,7 +47,6 @@ HEALTHY = Healthy()
 
 
 def check(instance: Instance, nodes: Mapping[str, Node]) -> Health:
-    """The health of an instance. A node that is not vm-capable counts as drained."""
     primary = nodes[instance.primary]
     mirror = nodes[instance.secondary] if instance.secondary is not None else None
     if primary.in_service and (mirror is None or mirror.in_service):
@@ -90,7 +89,7 @@ def _mirrored(instance: Instance, primary: Node, mirror: Node) -> Health:
 
 
 def _off(instance: Instance, primary: Node) -> RepairType:
-    """What brings it off its node; Ganeti does not migrate everything."""
+    """The move off its node; Ganeti does not migrate everything."""
     return _FAILOVER if primary.offline or instance.interrupted else _MIGRATE
 
 

@@ -1,4 +1,4 @@
-"""The jobs of a repair, and how one knows whose they are. Pure."""
+"""The jobs of a repair, and how to recognise them. Pure."""
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,8 +18,10 @@ from nodeagent.model.action import (
     Scope,
     move_of,
 )
-from nodeagent.model.ledger import AUTOREPAIR, Outcome, Result
+from nodeagent.model.ledger import Outcome, Result
+from nodeagent.model.purpose import AUTOREPAIR
 from nodeagent.model.snapshot import Instance
+from nodeagent.model.units import Ms
 
 RETRY_AFTER = 300_000  # ms before what has failed is tried again
 _DAY = 86_400_000
@@ -46,12 +48,11 @@ class Ran:
 
     @property
     def move(self) -> Move | None:
-        """What it was to do to the instance's nodes; None also where that cannot be told."""
+        """Its intended change of the instance's nodes; None also where that is unknown."""
         return None if self.action is None else move_of(self.action)
 
     @property
     def live(self) -> bool:
-        """Whether it is not over yet."""
         return self.result.outcome is Outcome.RUNNING
 
     @property
@@ -61,7 +62,6 @@ class Ran:
 
     @property
     def only_tags(self) -> bool:
-        """Whether it changed tags, and nothing else."""
         return isinstance(self.action, Retag)
 
     @property
@@ -134,7 +134,7 @@ def noted(record: Record, ran: Sequence[Ran], jobs: Sequence[Ran]) -> Record | N
     return longer if is_its_own and longer.tag != record.tag else None
 
 
-def backing_off(jobs: Sequence[Ran], now: int) -> str | None:
+def backing_off(jobs: Sequence[Ran], now: Ms) -> str | None:
     """Why a repair is not begun yet: what ends before it can set its tag is tried ever less often.
 
     A job filter rejects it, say. Of such a repair there is but one job.
@@ -152,7 +152,7 @@ def backing_off(jobs: Sequence[Ran], now: int) -> str | None:
     return f"to be tried again in {left // 1000} s: {told}" if left > 0 else None
 
 
-def tags_refused(jobs: Sequence[Ran], now: int) -> str | None:
+def tags_refused(jobs: Sequence[Ran], now: Ms) -> str | None:
     """Why an instance's tags are not changed yet: two such jobs in a row have failed.
 
     One fails where somebody else has changed them; more where a job filter rejects them, say.
@@ -166,7 +166,7 @@ def tags_refused(jobs: Sequence[Ran], now: int) -> str | None:
     return f"to be tried again in {left // 1000} s: {failed[0].told}" if left > 0 else None
 
 
-def repair_id(instance: str, now: int) -> str:
+def repair_id(instance: str, now: Ms) -> str:
     """The id of a repair begun `now` (unix ms): derived, and to be known again as ours.
 
     A UUID of version 8 (RFC 9562): 48 bits of the time, 74 of a digest of the instance's name.
@@ -180,6 +180,6 @@ def repair_id(instance: str, now: int) -> str:
 def is_ours(identity: str, instance: str) -> bool:
     """Whether we have begun the repair of this id."""
     try:
-        return repair_id(instance, UUID(identity).int >> 80) == identity
+        return repair_id(instance, Ms(UUID(identity).int >> 80)) == identity
     except ValueError:
         return False

@@ -1,25 +1,19 @@
-"""What the tags allow to be done to an instance, and which tag on which object says so. Pure.
+"""Repairs that tags allow for an instance, and which tag on which object says so. Pure.
 
 The nearest object that says anything decides alone: the instance, the node group of its
-primary node, the cluster. Within one object a suspension stands above everything, the longest
-above shorter ones, and of several types the least destructive is meant.
+primary node, the cluster. Within one object a suspension overrides everything, the longest
+overrides shorter ones, and of several types the least destructive counts.
 """
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
+from math import inf
 from typing import TypeAlias
 
-from nodeagent.autorepair.tags import (
-    PREFIX,
-    Enable,
-    Malformed,
-    Part,
-    RepairType,
-    Suspend,
-    read,
-)
+from nodeagent.autorepair.tags import PREFIX, Enable, Malformed, Part, RepairType, Suspend, read
 from nodeagent.model.action import Retag, Scope
 from nodeagent.model.snapshot import Instance, Snapshot
+from nodeagent.model.units import Ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +31,6 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Enabled:
-    """Repairs up to this type are allowed."""
-
     kind: RepairType
     source: Source
 
@@ -72,7 +64,6 @@ Policy: TypeAlias = Enabled | Suspended | Unreadable | NotEnabled
 
 
 def said(policy: Policy) -> str:
-    """A policy in a few words."""
     match policy:
         case Enabled(kind, source):
             return f"repairs up to {kind.word} are allowed by {source}"
@@ -97,7 +88,7 @@ class Policies:
     """
 
     snapshot: Snapshot
-    now: int
+    now: Ms
     strict: bool = True
     _cluster: Policy = field(init=False)
     _groups: dict[str, Policy] = field(init=False)
@@ -110,12 +101,11 @@ class Policies:
         }
 
     def of(self, instance: Instance) -> Policy:
-        """What holds for an instance."""
         said = self._said(instance.tags, Scope.INSTANCE, instance.name) if instance.tags else None
         return said or self._groups[self.snapshot.nodes[instance.primary].group]
 
     def _said(self, tags: Collection[str], scope: Scope, name: str) -> Policy | None:
-        """What one object says by itself, if anything."""
+        """The policy of one object by itself, if any."""
         if not (mine := _ours(tags)):
             return None
         kinds: list[Enable] = []
@@ -133,7 +123,7 @@ class Policies:
             if fault.part is Part.SUSPEND:
                 return Suspended(None, Source(fault.tag, scope, name), fault.why)
         if ends:
-            longest = max(ends, key=_end)
+            longest = max(ends, key=lambda one: inf if one.until is None else one.until)
             return Suspended(longest.until, Source(longest.tag, scope, name))
         if faults:
             return Unreadable(faults[0].why, Source(faults[0].tag, scope, name))
@@ -143,8 +133,8 @@ class Policies:
         return None
 
 
-def expired(snapshot: Snapshot, now: int) -> Iterable[Retag]:
-    """What takes off the suspensions whose time has passed, one change for each object."""
+def expired(snapshot: Snapshot, now: Ms) -> Iterable[Retag]:
+    """Tag changes that remove expired suspensions, one for each object."""
     for group in snapshot.groups.values():
         yield from _cleared(group.tags, Scope.GROUP, group.name, now)
     yield from _cleared(snapshot.tags, Scope.CLUSTER, "", now)
@@ -153,7 +143,7 @@ def expired(snapshot: Snapshot, now: int) -> Iterable[Retag]:
             yield from _cleared(instance.tags, Scope.INSTANCE, instance.name, now)
 
 
-def _cleared(tags: Collection[str], scope: Scope, name: str, now: int) -> Iterable[Retag]:
+def _cleared(tags: Collection[str], scope: Scope, name: str, now: Ms) -> Iterable[Retag]:
     old = tuple(
         tag for tag in _ours(tags) if isinstance(said := read(tag), Suspend) and _expired(said, now)
     )
@@ -165,10 +155,6 @@ def _ours(tags: Collection[str]) -> list[str]:
     return sorted(tag for tag in tags if tag.startswith(PREFIX[:-1]))
 
 
-def _expired(suspend: Suspend, now: int) -> bool:
+def _expired(suspend: Suspend, now: Ms) -> bool:
     """A suspension ends with the very second that it names."""
     return suspend.until is not None and suspend.until * 1000 <= now
-
-
-def _end(suspend: Suspend) -> float:
-    return float("inf") if suspend.until is None else suspend.until

@@ -35,10 +35,10 @@ class Conflict:
 
 
 def as_harep(tags: Collection[str]) -> Loaded | Conflict:
-    """What harep makes of the tags.
+    """Read the tags as harep does.
 
-    Of one repair's tags the largest (ending, time) counts, a pending one being the least; repairs
-    are taken by their oldest tag. The earliest failure stays. Only what counted is removed.
+    The largest (ending, time) of a repair's tags counts, a pending one being the least; repairs
+    come in order of oldest tag. The earliest failure stays. Only counted tags are removed.
     """
     loaded = _UNTOLD
     for group in _repairs(telling(tags)):
@@ -124,7 +124,7 @@ State: TypeAlias = Clear | Pending | Failed | Unclear
 
 
 def state_of(tags: Collection[str]) -> State:
-    """What the tags say. A result settles the repair whose id it has, whatever else has it."""
+    """Read the tags; a result settles the repair whose id it has, whatever else has it."""
     records: list[Record] = []
     for tag in telling(tags):
         match read(tag):

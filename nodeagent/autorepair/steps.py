@@ -32,6 +32,7 @@ from nodeagent.autorepair.tags import Ending, Record, RepairType, compose, fit
 from nodeagent.model.action import Reinstall, Retag, Scope
 from nodeagent.model.ledger import SHOWS, Outcome, Result
 from nodeagent.model.snapshot import Instance
+from nodeagent.model.units import Ms
 
 TRIES = 3  # times that one step is tried
 MOST = 12  # jobs of one repair: more would mend nothing either
@@ -89,12 +90,12 @@ def next_step(
     state: State,
     jobs: Sequence[Ran],
     results: Mapping[int, Result],
-    now: int,
+    now: Ms,
 ) -> Next:
-    """What to do now (unix ms) about an instance.
+    """Decide at `now` (unix ms) about an instance.
 
-    `jobs` are those of ours for it that are still known, in order; `results` has, by number,
-    those in its tags which are not ours.
+    `jobs` are our jobs for it that are still known, in order; `results` has, by number,
+    those of the other jobs in its tags.
     """
     match state:
         case Unclear(why):
@@ -105,13 +106,10 @@ def next_step(
                 f" {record.tag}"
             )
     if isinstance(policy, Suspended | Unreadable):
-        return Nothing("" if _is_well(health, state) else said(policy))
+        well = isinstance(health, Healthy) and isinstance(state, Clear)
+        return Nothing("" if well else said(policy))
     work = _Work(instance, policy, health, state, jobs, results, now)
     return work.go_on(state) if isinstance(state, Pending) else work.begin(state)
-
-
-def _is_well(health: Health, state: State) -> bool:
-    return isinstance(health, Healthy) and isinstance(state, Clear)
 
 
 @dataclass
@@ -124,7 +122,7 @@ class _Work:
     state: State
     jobs: Sequence[Ran]
     results: Mapping[int, Result]
-    now: int
+    now: Ms
 
     # Where no repair is pending.
 
@@ -185,7 +183,9 @@ class _Work:
         if allowed is None or first > allowed:
             most = "nothing" if allowed is None else f"no more than {allowed.word}"
             why = f"{self.health.why}: that needs {first.word}, and {most} is allowed"
-            return self._close(pending, ran, Ending.ENOPERM, why, first)
+            # A result of a once-off is looked for by the type that was asked for.
+            kind = record.kind if self._asked_for(record) else first
+            return self._close(pending, ran, Ending.ENOPERM, why, kind)
         return self._step(with_jobs(record, ran), pending, self.health)
 
     def _mended(self, pending: Pending, ran: Sequence[Ran]) -> Next:
@@ -205,7 +205,7 @@ class _Work:
         return self._close(pending, ran, Ending.SUCCESS, "all its nodes are in service")
 
     def _judge(self, pending: Pending, ran: Sequence[Ran]) -> Next | None:
-        """What the last job means for the repair; None to go on."""
+        """Judge the repair by its last job; None to go on."""
         if not ran:
             return None
         last, failure = ran[-1], Ending.FAILURE
@@ -276,11 +276,14 @@ class _Work:
         What somebody else asks for by a pending tag is allowed by this tag, once. A repair that
         was begun because of a policy goes on no farther than the policy now allows.
         """
-        known = {one.job for one in self.jobs if one.repair == record.id}
-        asked_for = not is_ours(record.id, self.instance.name) and known.issuperset(record.jobs)
-        if asked_for:
+        if self._asked_for(record):
             return record.kind
         return min(record.kind, self.policy.kind) if isinstance(self.policy, Enabled) else None
+
+    def _asked_for(self, record: Record) -> bool:
+        """Whether somebody else asked for this repair, once, by setting its pending tag."""
+        known = {one.job for one in self.jobs if one.repair == record.id}
+        return not is_ours(record.id, self.instance.name) and known.issuperset(record.jobs)
 
     def _step(self, record: Record, state: Clear | Pending, broken: Broken) -> Step:
         """By what is lost in a failover a migration is replaced only if the repair is one."""
@@ -308,6 +311,6 @@ class _Work:
 
 
 def _tags_of(state: Clear | Pending) -> tuple[str, ...]:
-    """What goes with the next change: of the repair itself, and of those before it."""
+    """Tags the next change removes: of the repair itself, and of those before it."""
     own = (state.record,) if isinstance(state, Pending) else ()
     return tuple(record.tag for record in (*own, *state.stale, *state.ended))

@@ -1,4 +1,4 @@
-"""harep's tags, read and written: what may be done, what is being done, how it ended. Pure.
+"""Read and write harep's tags: permissions, running repairs, results. Pure.
 
     enable   ganeti:watcher:autorepair:<type>
     suspend  ganeti:watcher:autorepair:suspend[:<timestamp>]
@@ -22,7 +22,7 @@ PREFIX = "ganeti:watcher:autorepair:"
 
 
 class RepairType(IntEnum):
-    """What a repair does to an instance; a larger value is more destructive.
+    """Types of repair of an instance; a larger value is more destructive.
 
     Each includes those before it.
     """
@@ -34,7 +34,6 @@ class RepairType(IntEnum):
 
     @property
     def word(self) -> str:
-        """As it stands in tags."""
         return _WORD[self]
 
 
@@ -47,7 +46,6 @@ class Ending(IntEnum):
 
     @property
     def word(self) -> str:
-        """As it stands in tags."""
         return self.name.lower()
 
 
@@ -112,7 +110,7 @@ Meaning: TypeAlias = Enable | Suspend | Record | Malformed
 
 
 def read(tag: str, *, strict: bool = True) -> Meaning | None:
-    """What a tag means; None if it is not about repairs.
+    """Read a tag; None if it is not about repairs.
 
     Not `strict`: numbers as harep reads them, hexadecimal, octal and negative ones too.
     """
@@ -222,7 +220,7 @@ _READS = re.compile("(-?)(?:(0[xX][0-9a-fA-F]+)|(0[oO][0-7]+)|([0-9]+))")
 def _number(text: str, *, strict: bool) -> int | None:
     if strict:
         return int(text) if _DECIMAL.fullmatch(text) else None
-    if not (match := _READS.fullmatch(text)):
+    if len(text) > LENGTH or not (match := _READS.fullmatch(text)):
         return None
     minus, hexadecimal, octal, decimal = match.groups()
     digits, base = (hexadecimal, 16) if hexadecimal else (octal, 8) if octal else (decimal, 10)

@@ -1,4 +1,4 @@
-"""One text per JSON value, and the only JSON reader for what others wrote. Pure.
+"""One text per JSON value, and the only JSON reader for others' texts. Pure.
 
 The standard reader takes the last of two equal keys, NaN, 1e999, UTF-16 and any depth;
 each of them lets two readers disagree about one signed text. This one refuses them.
@@ -18,7 +18,9 @@ MAX_DIGITS = 309  # as many as the largest float has; a WWN has 16 to 32
 
 _EXACT = 2**53  # beyond it a float no longer tells neighbouring integers apart
 # Possessive, and content with a string that never ends: each character is looked at once.
-_BRACKETS = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
+_STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)'
+_STRINGS = re.compile(_STRING, re.DOTALL)
+_BRACKETS = re.compile(_STRING + r"|[\[\]{}]", re.DOTALL)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _Hook: TypeAlias = Callable[[Any], Any]
 
@@ -53,24 +55,18 @@ def read_text(text: str, *, depth: int = MAX_DEPTH) -> Any:
         raise MessageError("empty")
     _check_depth(text, depth)
     try:
-        value = _parse(text, lambda hook: hook)
+        value = _parse(text, _STRICT)
     except MessageError:
-        value = _parse(text, _marking)  # a second time, for the place; the reader tells none
+        value = _parse(text, _FINDING)  # a second time, for the place; the reader tells none
         raise MessageError(_fault_in(value, "$") or "not JSON") from None
     if "\\u" in text or _SURROGATE.search(text):  # else no string can hold what is looked for
         _check_strings(value, "$")
     return value
 
 
-def _parse(text: str, each: Callable[[_Hook], _Hook]) -> Any:
+def _parse(text: str, decoder: json.JSONDecoder) -> Any:
     try:
-        return json.loads(
-            text,
-            object_pairs_hook=each(_unique),
-            parse_constant=each(_no_constant),
-            parse_int=each(_integer),
-            parse_float=each(_number),
-        )
+        return decoder.decode(text)
     except json.JSONDecodeError as error:
         place = f"line {error.lineno} column {error.colno}"
         raise MessageError(f"not JSON at {place}: {error.msg}") from None
@@ -102,9 +98,9 @@ def _fault_in(value: object, place: str) -> str | None:
 
 
 def _members(value: object, place: str, kind: type) -> Iterator[tuple[str, object]]:
-    """What of this kind an object or a list holds, and what may hold such.
+    """Yield an object's or a list's members of this kind, and those that may hold such.
 
-    Each with its place, as JSON Schema's reader writes it; that takes time, and there are many.
+    Each comes with its place, as JSON Schema's reader writes it; that is slow, and there are many.
     """
     wanted = (kind, dict, list)
     if isinstance(value, dict):
@@ -134,6 +130,9 @@ def _normal(value: object) -> object:
 def _check_depth(text: str, most: int) -> None:
     if text.count("{") + text.count("[") <= most:
         return  # what has not so many brackets is not nested so deeply
+    bare = _STRINGS.sub("", text)
+    if bare.count("{") + bare.count("[") <= most:
+        return
     level = 0
     for match in _BRACKETS.finditer(text):
         mark = match[0]
@@ -170,6 +169,19 @@ def _number(text: str) -> float:
     if not math.isfinite(value):
         raise MessageError(f"number {text[:40]} is too large")
     return value
+
+
+def _decoder(each: Callable[[_Hook], _Hook]) -> json.JSONDecoder:
+    return json.JSONDecoder(
+        object_pairs_hook=each(_unique),
+        parse_constant=each(_no_constant),
+        parse_int=each(_integer),
+        parse_float=each(_number),
+    )
+
+
+_STRICT = _decoder(lambda hook: hook)
+_FINDING = _decoder(_marking)
 
 
 def _check_strings(value: object, place: str) -> None:

@@ -4,19 +4,20 @@ The outer object is `{"msg", "salt", "hmac", "hmac_sha256"}`. `hmac` is confd's
 (HMAC-SHA1 of salt + msg under the whole key file, its newline included; Ganeti 2.1
 design), so that any confd tool can verify us. `hmac_sha256` is under a key derived for
 the purpose, over length-prefixed parts, so that neither a moved boundary nor a message
-of another purpose verifies. The verifier's own `least` says which one it insists on.
+of another purpose verifies. Both must hold.
 """
 
-import hashlib
 import hmac
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from enum import Enum, IntEnum
+from enum import Enum
+from functools import lru_cache
 from typing import Any
 
 from nodeagent.errors import MessageError
-from nodeagent.protocol.canonical import MAX_BYTES, canonical, read, read_text
+from nodeagent.protocol.canonical import canonical, read_text
 
 SALT = re.compile(r"[0-9A-Za-z._:-]{1,64}")  # no brace: a message begins with one
 _HEX = {"hmac": re.compile(r"[0-9a-f]{40}"), "hmac_sha256": re.compile(r"[0-9a-f]{64}")}
@@ -24,26 +25,14 @@ _LABEL = b"nodeagent-v1\0"
 
 
 class Purpose(Enum):
-    """What a sealed message is for; a message of one purpose never opens as another."""
-
     REPORT = "report"
     ORDER = "order"
     QUEUE = "queue"  # an order of the repair queue, which brings its own stdin
     RECEIPT = "receipt"
-    CONFD = "confd"
-
-
-class Least(IntEnum):
-    """The weakest signature a verifier accepts. Chosen by it, never by the message."""
-
-    SHA1 = 1
-    SHA256 = 2
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Key:
-    """The cluster's HMAC key: the file's bytes, all of them."""
-
     whole: bytes
 
     def __post_init__(self) -> None:
@@ -55,17 +44,22 @@ class Key:
 
     def for_purpose(self, purpose: Purpose) -> bytes:
         """Derive the SHA-256 sub-key of a purpose."""
-        return hmac.digest(self.whole, _LABEL + purpose.value.encode(), "sha256")
+        return _derived(self.whole, purpose)
+
+
+@lru_cache(maxsize=16)
+def _derived(whole: bytes, purpose: Purpose) -> bytes:
+    return hmac.digest(whole, _LABEL + purpose.value.encode(), "sha256")
 
 
 def confd_hmac(key: Key, salt: str, msg: str) -> str:
     """confd's signature: lower-case hex HMAC-SHA1 of salt and message run together."""
-    return hmac.new(key.whole, (salt + msg).encode(), hashlib.sha1).hexdigest()
+    return hmac.digest(key.whole, (salt + msg).encode(), "sha1").hex()
 
 
 def strong_hmac(key: Key, purpose: Purpose, salt: str, msg: str) -> str:
     """Our signature: hex HMAC-SHA256 over label, salt with its length, message."""
-    return hmac.new(key.for_purpose(purpose), signed_bytes(salt, msg), hashlib.sha256).hexdigest()
+    return hmac.digest(key.for_purpose(purpose), signed_bytes(salt, msg), "sha256").hex()
 
 
 def signed_bytes(salt: str, msg: str) -> bytes:
@@ -74,8 +68,17 @@ def signed_bytes(salt: str, msg: str) -> bytes:
     return _LABEL + len(head).to_bytes(4, "big") + head + msg.encode()
 
 
-def seal(key: Key, purpose: Purpose, salt: str, body: dict[str, Any]) -> bytes:
-    """Seal `body` for whoever asked with `salt`; purpose and salt are written inside too."""
+def seal(
+    key: Key,
+    purpose: Purpose,
+    salt: str,
+    body: dict[str, Any],
+    sign: Callable[[bytes], bytes] | None = None,
+) -> bytes:
+    """Seal `body` for whoever asked with `salt`; purpose and salt are written inside too.
+
+    `sign` signs the text with the node's own key, which `body` names as `key`.
+    """
     if not SALT.fullmatch(salt):
         raise MessageError("a salt is 1 to 64 of 0-9 A-Z a-z . _ : -")
     msg = canonical({**body, "purpose": purpose.value, "salt": salt})
@@ -85,30 +88,17 @@ def seal(key: Key, purpose: Purpose, salt: str, body: dict[str, Any]) -> bytes:
         "hmac": confd_hmac(key, salt, msg),
         "hmac_sha256": strong_hmac(key, purpose, salt, msg),
     }
+    if sign is not None:
+        outer["signature"] = sign(signed_bytes(salt, msg)).hex()
     return json.dumps(outer).encode()
 
 
-def unseal(
-    key: Key,
-    purpose: Purpose,
-    salt: str,
-    raw: bytes,
-    *,
-    least: Least = Least.SHA256,
-    limit: int = 2 * MAX_BYTES,
-) -> dict[str, Any]:
+def open_outer(key: Key, purpose: Purpose, salt: str, outer: Any) -> dict[str, Any]:
     """Verify first, parse after; bind the answer to the purpose and the question asked.
 
-    Raises MessageError with the reason. Both signatures must hold where both are given.
+    Raises MessageError with the reason.
     """
-    return open_outer(key, purpose, salt, read(raw, limit=limit), least=least)
-
-
-def open_outer(
-    key: Key, purpose: Purpose, salt: str, outer: Any, *, least: Least = Least.SHA256
-) -> dict[str, Any]:
-    """As `unseal`, for an outer object that has been read already."""
-    msg = verify(key, purpose, outer, least=least)
+    msg = _verify(key, purpose, outer)
     if outer["salt"] != salt:
         raise MessageError("answer to another question: the salt is not ours")
     body = read_text(msg)
@@ -121,7 +111,7 @@ def open_outer(
     return body
 
 
-def verify(key: Key, purpose: Purpose, outer: Any, *, least: Least) -> str:
+def _verify(key: Key, purpose: Purpose, outer: Any) -> str:
     """Check the signatures of an outer object; return the message text, still unparsed."""
     if not isinstance(outer, dict):
         raise MessageError("not a sealed message: no object")
@@ -132,9 +122,10 @@ def verify(key: Key, purpose: Purpose, outer: Any, *, least: Least) -> str:
         raise MessageError("not a sealed message: msg is not the text of an object")
     if not isinstance(salt, str) or not SALT.fullmatch(salt):
         raise MessageError("not a sealed message: salt is not of the agreed form")
-    wanted = {"hmac": confd_hmac(key, salt, msg)}
-    if least is Least.SHA256 or "hmac_sha256" in outer:
-        wanted["hmac_sha256"] = strong_hmac(key, purpose, salt, msg)
+    wanted = {
+        "hmac": confd_hmac(key, salt, msg),
+        "hmac_sha256": strong_hmac(key, purpose, salt, msg),
+    }
     for name, right in wanted.items():
         given = outer.get(name)
         if not isinstance(given, str) or not _HEX[name].fullmatch(given):

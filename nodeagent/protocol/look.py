@@ -1,4 +1,4 @@
-"""Judging an agent's answer: seen, silent or distrusted. Pure.
+"""Judge an agent's answer: seen, silent or distrusted. Pure.
 
 A quiet node and a lying node are results of looking, not errors of it. Neither is health.
 """
@@ -8,9 +8,12 @@ from typing import Any, TypeAlias
 
 from nodeagent.errors import MessageError
 from nodeagent.model.diagnosis import Diagnosis
+from nodeagent.model.units import Ms
+from nodeagent.protocol.bounds import WHY, cut
 from nodeagent.protocol.canonical import read
-from nodeagent.protocol.envelope import Key, Least, Purpose, open_outer
-from nodeagent.protocol.messages import Report, believe_diagnosis
+from nodeagent.protocol.envelope import Key, Purpose, open_outer
+from nodeagent.protocol.messages import Report, believe_diagnosis, fingerprint
+from nodeagent.protocol.node_key import NO_PINS, Pins, check_signature
 
 SKEW = 150_000  # ms by which a node's clock may differ, as Ganeti allows
 _DATA = "data"
@@ -23,12 +26,18 @@ class Seen:
     report: Report
     diagnosis: Diagnosis | None
 
+    @property
+    def key(self) -> str:
+        """The fingerprint of the node key that signed the report; empty if none did."""
+        return fingerprint(self.report.key)
+
 
 @dataclass(frozen=True, slots=True)
 class Expected:
     """Whom we asked and with what salt; `uuid` empty where we do not know it.
 
-    `previous` is the last genuine look at that node: its reports only go forward.
+    `previous` is the last genuine look at that node: its reports only go forward. `pins` are the
+    keys that nodes are pinned to.
     """
 
     cluster: str
@@ -37,6 +46,7 @@ class Expected:
     salt: str
     certificate: str = ""
     previous: Seen | None = None
+    pins: Pins = NO_PINS
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,35 +58,43 @@ class Silent:
 
 @dataclass(frozen=True, slots=True)
 class Distrusted:
-    """An answer that is not what it claims to be; raises an alarm, changes no incident."""
+    """An answer that is not what it claims to be; raises an alarm, changes no incident.
+
+    `key` is the fingerprint of the node key that signed it, where only that key is not believed.
+    """
 
     why: str
+    key: str = ""
 
 
 Look: TypeAlias = Seen | Silent | Distrusted
 
 
-def judge_answer(
-    status: int, body: bytes, key: Key, expected: Expected, now: int, *, least: Least = Least.SHA256
-) -> Look:
+def judge_answer(status: int, body: bytes, key: Key, expected: Expected, now: Ms) -> Look:
     """Judge one complete HTTP answer of an agent. `now` is unix milliseconds."""
     if status != 200:
         return Silent(f"answered with HTTP status {status}")
     try:
-        report = open_report(body, key, expected.salt, least=least)
+        report = open_report(body, key, expected.salt)
         if why := _not_who_we_asked(report, expected, now):
-            return Distrusted(why)
+            return Distrusted(cut(why, WHY))
+        shown = fingerprint(report.key)
+        if why := expected.pins.why_not(expected.name, shown):
+            return Distrusted(cut(why, WHY), shown)
         return Seen(report, _believe(report.diagnosis, expected.previous))
     except MessageError as error:
-        return Distrusted(str(error))
+        return Distrusted(cut(str(error), WHY))
 
 
-def open_report(body: bytes, key: Key, salt: str, *, least: Least = Least.SHA256) -> Report:
+def open_report(body: bytes, key: Key, salt: str) -> Report:
     """Open a mond-shaped report whose data is a sealed one, or raise MessageError."""
     outer: Any = read(body, limit=4 * 1024 * 1024, depth=2)
     if not isinstance(outer, dict) or outer.get("name") != "diagnose":
         raise MessageError("not a report of the diagnose collector")
-    return Report.from_body(open_outer(key, Purpose.REPORT, salt, outer.get(_DATA), least=least))
+    sealed: Any = outer.get(_DATA)
+    report = Report.from_body(open_outer(key, Purpose.REPORT, salt, sealed))
+    check_signature(report.key, sealed)
+    return report
 
 
 def _believe(text: str | None, previous: Seen | None) -> Diagnosis | None:
@@ -87,7 +105,7 @@ def _believe(text: str | None, previous: Seen | None) -> Diagnosis | None:
     return before if before and before.text == text else believe_diagnosis(text)
 
 
-def _not_who_we_asked(report: Report, expected: Expected, now: int) -> str | None:
+def _not_who_we_asked(report: Report, expected: Expected, now: Ms) -> str | None:
     if report.cluster != expected.cluster:
         return f"report of cluster {report.cluster!r}, not of {expected.cluster!r}"
     if report.name != expected.name:

@@ -1,4 +1,4 @@
-"""What is said on the wire: diagnosis, report, order, receipt; each from text to type. Pure."""
+"""Messages on the wire: diagnosis, report, order, receipt; each from text to type. Pure."""
 
 import hashlib
 import json
@@ -9,6 +9,7 @@ from typing import Any
 
 from nodeagent.errors import MessageError
 from nodeagent.model.diagnosis import Diagnosis, Need
+from nodeagent.protocol.bounds import COMMANDS, WHY, brief, cut
 from nodeagent.protocol.canonical import MAX_BYTES, MAX_DEPTH, canonical, printable, read_text
 
 VERSION = 1
@@ -16,8 +17,10 @@ COMMAND_DEPTH = MAX_DEPTH - 2  # levels one command may nest: merging puts two a
 MAX_DIAGNOSIS = 6 * MAX_BYTES  # bytes as sent (`sent_size`): what 256 KiB of DEL become
 COMMAND_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 IDENTITY = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+NODE_KEY = re.compile("[0-9a-f]{64}")
 INTERRUPTED = "the agent ended while the command ran"  # so begins why, in what a restart closes
 UNREAD = "its receipt cannot be read"  # so begins why, where the node's disk does not tell
+MOST_CHECKS = 64  # names of commands that only look, in a report
 MOST_STDIN = 16 * 1024  # characters of what an order of the repair queue brings
 BUILT_IN = Diagnosis(Need.OK, None, '{"status":"Ok"}')
 
@@ -35,7 +38,7 @@ def is_diagnosis(document: Any) -> bool:
     if not isinstance(status, str) or status not in _STATUSES:
         return False
     if "command" not in document:
-        return status != Need.LIVE_REPAIR.wire
+        return True
     return isinstance(command, str) and bool(COMMAND_NAME.fullmatch(command))
 
 
@@ -49,7 +52,7 @@ def check_diagnosis(document: Any) -> None:
     if place := schema_fault(document):
         raise MessageError(place)
     # JSON Schema's $ also matches before a final newline in Python's reading of it.
-    command = printable(str(document.get("command")))
+    command = printable(brief(document.get("command")))
     raise MessageError(f"at $.command: {command} is not a command name")
 
 
@@ -96,7 +99,7 @@ class Fields:
         self._what = what
         self._document = document
         if document.get("v") != VERSION:
-            version = printable(str(document.get("v")))
+            version = printable(brief(document.get("v")))
             raise MessageError(f"{what} of version {version}; we speak {VERSION}")
 
     def _wrong(self, name: str, wanted: str) -> MessageError:
@@ -132,24 +135,39 @@ class Fields:
             raise self._wrong(name, "true or false")
         return value
 
-    def texts(self, name: str) -> dict[str, str]:
+    def names(self, name: str, most: int) -> tuple[str, ...]:
+        """Command names; an empty list where the member is absent."""
+        value = self._document.get(name, [])
+        if not isinstance(value, list) or len(value) > most:
+            raise self._wrong(name, f"a list of at most {most} names")
+        if not all(isinstance(one, str) and COMMAND_NAME.fullmatch(one) for one in value):
+            raise self._wrong(name, "a list of command names")
+        return tuple(value)
+
+    def reasons(self, name: str) -> dict[str, str]:
+        """Why commands cannot be believed, by command; a long reason is cut."""
         value = self._document.get(name)
-        if not isinstance(value, dict) or not all(isinstance(v, str) for v in value.values()):
-            raise self._wrong(name, "an object of texts")
-        return value
+        if not isinstance(value, dict) or len(value) > COMMANDS:
+            raise self._wrong(name, f"an object of at most {COMMANDS} texts")
+        for command, why in value.items():
+            if not isinstance(why, str) or not COMMAND_NAME.fullmatch(command):
+                raise self._wrong(name, "an object of texts by the names of commands")
+        return {command: cut(why, WHY) for command, why in value.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a node says of itself. Times are unix milliseconds.
+    """A node's report on itself; times are unix milliseconds.
 
     `node` is the node's UUID, empty while the node has not learnt it; `name` is the name
     Ganeti knows it by. `seq` grows within one `epoch` (one life of the runner).
     `diagnosis` is canonical text, None while nothing has been confirmed. `unusable` names
-    the commands whose last run could not be believed, with the reason; `firm` is whether
+    the commands whose last run gave no usable diagnosis, with the reason; `firm` is whether
     the diagnosis rests on none of them, so that one may act on it. `master` is the
-    node that this node believes to be the master. `tls` is the SHA-256 of the certificate
-    that the front serves with, empty for plain HTTP.
+    node that this node believes to be the master. `checks` are the commands that only look, and
+    the node takes `checks_taken` orders of them at once; older agents omit these. `tls` is the
+    SHA-256 of the certificate that the front serves with, empty for plain HTTP. `key` is the
+    node's own public key (hex), which signs the report; empty if the agent has none.
     """
 
     cluster: str
@@ -166,10 +184,13 @@ class Report:
     master: str
     tls: str
     software: str
+    checks: tuple[str, ...] = ()
+    checks_taken: int = 1
+    key: str = ""
 
     def body(self) -> dict[str, Any]:
-        """The members to be sealed."""
-        return {name: getattr(self, name) for name in self.__slots__} | {"v": VERSION}
+        members = {name: getattr(self, name) for name in self.__slots__}
+        return members | {"checks": list(self.checks), "v": VERSION}
 
     @classmethod
     def from_body(cls, document: dict[str, Any]) -> "Report":
@@ -185,12 +206,23 @@ class Report:
             diagnosis=take.text_or_none("diagnosis", most=MAX_DIAGNOSIS),
             checked=take.number_or_none("checked"),
             changed=take.number_or_none("changed"),
-            unusable=take.texts("unusable"),
+            unusable=take.reasons("unusable"),
             firm=take.flag("firm"),
             master=take.text("master"),
             tls=take.text("tls"),
             software=take.text("software"),
+            checks=take.names("checks", MOST_CHECKS),
+            checks_taken=take.number("checks_taken") if "checks_taken" in document else 1,
+            key=key_of(document),
         )
+
+
+def key_of(document: dict[str, Any]) -> str:
+    """The public node key that an opened message names (hex), empty if it names none."""
+    key = document.get("key", "")
+    if key != "" and not (isinstance(key, str) and NODE_KEY.fullmatch(key)):
+        raise MessageError(f"key is not of the form {NODE_KEY.pattern}")
+    return str(key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +247,6 @@ class Order:
     seconds: int = 0
 
     def body(self) -> dict[str, Any]:
-        """The members to be sealed."""
         members = {name: getattr(self, name) for name in self.__slots__} | {"v": VERSION}
         if self.text is None:
             del members["text"], members["seconds"]
@@ -282,7 +313,7 @@ class Receipt:
         """Read an opened or stored receipt, or raise MessageError naming what is wrong."""
         take = Fields("receipt", document)
         code = document.get("code")
-        if code is not None and type(code) is not int:
+        if code is not None and (type(code) is not int or abs(code) >= 2**31):
             raise MessageError("receipt.code is not an exit code")
         try:
             progress = Progress(document.get("progress"))
@@ -296,9 +327,14 @@ class Receipt:
             started=take.number("started"),
             ended=take.number_or_none("ended"),
             code=code,
-            why=take.text("why", most=1000),
+            why=take.text("why", most=WHY),
             output=take.text("output", most=256 * 1024),
         )
+
+
+def fingerprint(public: str) -> str:
+    """Name a node's public key: the SHA-256 of its 32 bytes, in hex; empty for none."""
+    return hashlib.sha256(bytes.fromhex(public)).hexdigest() if public else ""
 
 
 def digest(text: str) -> str:

@@ -1,10 +1,10 @@
-"""Who signed an order: the parser of certificates, in a process of its own.
+"""Verify the signer of an order: the parser of certificates, in a process of its own.
 
 `python -I signature.py` reads one JSON object from standard input
 (`{"certificate": PEM, "signature": base64, "signed": base64}`) and prints
 `{"digest": "AB:CD:…"}` (SHA-1 of the certificate, as Ganeti lists it) if the certificate's
 key made the signature, else `{"why": …}`. The runner keeps neither this library's memory
-nor its parsing of what a stranger sent; started by root, it is nobody before it reads that.
+nor its parsing of a stranger's bytes; started by root, it becomes nobody before it reads them.
 Only the standard library and `cryptography`.
 """
 
@@ -16,7 +16,7 @@ import resource
 import sys
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.backends import default_backend
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
@@ -24,6 +24,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 _PADDING = padding.PSS(padding.MGF1(hashes.SHA256()), padding.PSS.MAX_LENGTH)
 LEAST_RSA_BITS = 2048
+_SAID = 200  # characters of why the library refuses a certificate
 _NOBODY = 65534
 
 
@@ -62,8 +63,8 @@ def verify(certificate: str, signature: bytes, signed: bytes) -> str:
             raise BadSignature("the certificate's key is neither RSA nor of an elliptic curve")
     except InvalidSignature:
         raise BadSignature("the signature does not match the certificate") from None
-    except (ValueError, UnicodeEncodeError) as error:
-        raise BadSignature(f"not a certificate: {error}") from None
+    except (ValueError, x509.InvalidVersion, UnsupportedAlgorithm) as error:
+        raise BadSignature(f"not a certificate: {str(error)[:_SAID]}") from None
     # Ganeti names certificates by this digest; it is a name here, looked up in a list that
     # only the master writes.
     digest = parsed.fingerprint(hashes.SHA1())  # noqa: S303

@@ -88,9 +88,17 @@ class Place:
         return path
 
     def settings(
-        self, address: str = "127.0.0.1", port: int = 0, commands: str = "", more: str = ""
+        self,
+        address: str = "127.0.0.1",
+        port: int = 0,
+        commands: str = "",
+        more: str = "",
+        checks: int = 8,
     ) -> None:
-        """Write the settings file; `commands` is the inside of the TOML list."""
+        """Write the settings file; `commands` is the inside of the TOML list.
+
+        `checks` is how many checks run at once.
+        """
         file = self.folder / "agent.toml"
         file.write_text(
             f"""
@@ -108,6 +116,8 @@ folder = "{self.folder}/repair"
 link-folders = []
 timeout = "20s"
 queue-commands = ["heal"]
+queue-checks = ["look"]
+checks-at-once = {checks}
 [diagnose]
 folder = "{self.folder}/diagnose"
 link-folders = []

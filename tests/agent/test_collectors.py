@@ -63,6 +63,7 @@ def test_a_report_is_mond_s_with_the_last_sample() -> None:
     sampler.stop()
 
 
+@pytest.mark.alone
 def test_before_the_first_sample_there_is_an_error_not_a_wait() -> None:
     source = Source()
     source.hang.clear()

@@ -6,7 +6,6 @@ import resource
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
@@ -98,8 +97,13 @@ def test_how_it_ended(folder: Path, text: str, code: int, fault: str | None) -> 
     [
         (Finished(0, b"", b""), None),
         (Finished(None, b"", b""), "was lost"),
-        (Finished(0, b"", b"", stopped="output"), "was stopped: more output than allowed"),
-        (Finished(0, b"", b"", stopped="memory"), "was stopped: more memory than allowed"),
+        (Finished(0, b"", b"", stopped="output"), "printed more than 256 KiB"),
+        (Finished(0, b"", b"", stopped="memory"), "used more than 512 MiB of memory"),
+        (Finished(None, b"", b"", stopped="asked"), "was stopped with the agent"),
+        (
+            Finished(None, b"", b"", stopped="time", limits=Limits(seconds=2, table="repair")),
+            "timed out after 2 s ([repair] timeout)",
+        ),
         (Finished(None, b"", b"", unstarted="no such"), "could not be started: no such"),
         (
             Finished(None, b"", b"", stopped="time", stuck=(7, 8)),
@@ -321,7 +325,7 @@ def test_what_one_run_exceeded_is_not_held_against_the_next(folder: Path, tmp_pa
     async def journey(commands: Commands, ask: Ask) -> None:
         commands.warm_up()
         [keeper] = commands._idle
-        assert (await ask("greedy")).fault == "was stopped: more output than allowed"
+        assert (await ask("greedy")).fault == "printed more than 256 KiB"
         assert commands._idle[-1] is keeper
         assert (await ask("tool")).fault is None
 
@@ -350,7 +354,7 @@ def test_a_command_is_never_spared_as_its_supervisor_is(
 
 def test_signals_that_the_runner_blocks_or_ignores_are_plain_in_its_commands(folder: Path) -> None:
     # Not in the shell's language: it unblocks them itself.
-    text = f"#!{sys.executable} -IS\nimport signal\nprint(signal.pthread_sigmask(0, []))\n"
+    text = "#!/usr/bin/python3 -IS\nimport signal\nprint(signal.pthread_sigmask(0, []))\n"
     put(folder, "tool", text)
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGUSR2})
     children = signal.signal(signal.SIGCHLD, signal.SIG_IGN)

@@ -11,6 +11,7 @@ from nodeagent.agent.diagnose import Reading, interpret, merge, stabilise
 from nodeagent.agent.link import MAX_FRAME, frame
 from nodeagent.agent.run import Finished, StillRunning
 from nodeagent.model.diagnosis import Diagnosis, Need, Steady, Unusable, Verdict
+from nodeagent.model.units import Ms
 from nodeagent.protocol.canonical import canonical
 from nodeagent.protocol.envelope import Key, Purpose, seal
 from nodeagent.protocol.look import Expected, Look, Seen, judge_answer
@@ -38,6 +39,8 @@ OK, EVACUATE = said("Ok"), said("evacuate", details="x")
     [
         {"status": "Ok"},
         {"status": "live-repair", "command": "fix-nic"},
+        {"status": "live-repair"},
+        {"status": "live-repair", "details": "tell a technician, keep running"},
         {"status": "evacuate", "details": {"slot": "DIMM_A1", "wwn": 0x5000C500A1B2C3D4}},
         {"status": "evacuate-failover", "details": None},
         {"status": "Ok", "more": [1, 2.5, True, None, "für"]},
@@ -57,7 +60,6 @@ def test_a_good_diagnosis_is_read_whole(document: dict[str, Any]) -> None:
         ({"status": "ok"}, "at $.status"),
         ({"status": 2}, "at $.status"),
         ({"status": ["evacuate"]}, "at $.status"),
-        ({"status": "live-repair"}, "'command' is a required property"),
         ({"status": "live-repair", "command": ""}, "at $.command"),
         ({"status": "live-repair", "command": "../x"}, "at $.command"),
         ({"status": "live-repair", "command": "x\n"}, "at $.command"),
@@ -78,8 +80,8 @@ def test_a_bad_diagnosis_is_named_with_its_place(document: object, place: str) -
     [
         (finished(b'{"status":"Ok"}', code=1), "exit code 1"),
         (finished(b'{"status":"Ok"}', code=-9), "signal 9"),
-        (finished(b'{"status":"Ok"}', stopped="time"), "more time than allowed"),
-        (finished(b'{"status":"Ok"}', stopped="output"), "more output than allowed"),
+        (finished(b'{"status":"Ok"}', stopped="time"), "timed out after 30 s"),
+        (finished(b'{"status":"Ok"}', stopped="output"), "printed more than 256 KiB"),
         (finished(b'{"status":"Ok"}', stuck=(4711,)), "4711"),
         (Finished(None, b"", b"", unstarted="Exec format error"), "Exec format error"),
         (StillRunning("x"), "has not ended"),
@@ -141,10 +143,13 @@ def test_a_nagios_plug_in_is_read_by_its_exit_code(code: int, line: bytes, wante
 @pytest.mark.parametrize(
     ("ran", "why"),
     [
-        (finished(b"UNKNOWN", code=3), "ended with 3, which is mapped to no need"),
-        (finished(b"UNKNOWN", code=127), "ended with 127, which is mapped to no need"),
+        (
+            finished(b"UNKNOWN", code=3),
+            "plug-in returned 3 (UNKNOWN): no verdict, the last diagnosis is kept",
+        ),
+        (finished(b"UNKNOWN", code=127), "plug-in returned 127: no verdict"),
         (finished(b"OK", code=-9), "signal 9"),
-        (finished(b"OK", stopped="time"), "more time than allowed"),
+        (finished(b"OK", stopped="time"), "timed out after 30 s"),
         (finished(b"OK", stuck=(4711,)), "4711"),
         (Finished(None, b"", b""), "was lost"),
         (Finished(None, b"", b"", unstarted="Exec format error"), "Exec format error"),
@@ -167,7 +172,7 @@ def test_a_plug_in_that_tells_nothing_is_unusable_and_the_reason_is_said(
 def fold(*history: Diagnosis | Unusable, confirm: int = 2, worse: int | None = None) -> Steady:
     steady = Steady()
     for now, that in enumerate(history):
-        steady = stabilise(steady, that, now, confirm=confirm, confirm_worse=worse)
+        steady = stabilise(steady, that, Ms(now), confirm=confirm, confirm_worse=worse)
     return steady
 
 
@@ -217,8 +222,8 @@ def test_what_is_contradicted_is_neither_fresh_nor_firm() -> None:
     """A node that was repaired while off must not be evacuated for what it said before."""
     before = fold(EVACUATE, EVACUATE)
     for now, odd in enumerate((said("Ok", details=n) for n in range(5)), 10):
-        before = stabilise(before, odd, now, confirm=2)
-    verdict = merge({"a": before}, ("a",), 99)
+        before = stabilise(before, odd, Ms(now), confirm=2)
+    verdict = merge({"a": before}, ("a",), Ms(99))
     assert (verdict.diagnosis, verdict.checked, verdict.firm) == (EVACUATE, 1, False)
 
 
@@ -244,7 +249,7 @@ def test_a_command_whose_output_never_settles_is_unusable_and_says_where(
     assert fold(*history[:-1]).why is None, "it may yet settle"
     row = fold(*history)
     assert row.why == "output never settles: at /details/bays/0/age first 4, then 5"
-    verdict = merge({"a": row}, ("a",), 99)
+    verdict = merge({"a": row}, ("a",), Ms(99))
     assert (list(verdict.unusable), verdict.firm) == (["a"], False)
 
 
@@ -299,12 +304,12 @@ def steady(diagnosis: Diagnosis | None = None, why: str | None = None, checked: 
 
 
 def merged(**steadies: Steady) -> str | None:
-    diagnosis = merge(steadies, tuple(steadies), 9).diagnosis
+    diagnosis = merge(steadies, tuple(steadies), Ms(9)).diagnosis
     return diagnosis.text if diagnosis else None
 
 
 def test_no_command_is_the_built_in_ok() -> None:
-    verdict = merge({}, (), 9)
+    verdict = merge({}, (), Ms(9))
     assert verdict.diagnosis is not None
     assert (verdict.diagnosis.text, verdict.checked) == ('{"status":"Ok"}', 9)
 
@@ -335,11 +340,23 @@ def test_the_worst_need_wins_and_details_stand_by_command() -> None:
     }
 
 
+def test_a_live_repair_without_a_command_takes_that_of_another_or_none() -> None:
+    bare, more = said("live-repair", details=1), said("live-repair", details=2)
+    both = merge({"a": steady(bare), "b": steady(more)}, ("a", "b"), Ms(9)).diagnosis
+    assert both is not None
+    assert (both.need, both.command) == (Need.LIVE_REPAIR, None)
+    assert "command" not in json.loads(both.text)
+    fix = said("live-repair", command="fix")
+    one = merge({"a": steady(bare), "b": steady(fix)}, ("a", "b"), Ms(9)).diagnosis
+    assert one is not None
+    assert (one.need, one.command) == (Need.LIVE_REPAIR, "fix")
+
+
 def test_live_repair_takes_the_first_command_in_the_configured_order() -> None:
     one, two = said("live-repair", command="one"), said("live-repair", command="two")
     steadies = {"a": steady(one), "b": steady(two)}
     for order, command in ((("a", "b"), "one"), (("b", "a"), "two")):
-        diagnosis = merge(steadies, order, 9).diagnosis
+        diagnosis = merge(steadies, order, Ms(9)).diagnosis
         assert diagnosis is not None
         assert diagnosis.command == command
 
@@ -350,7 +367,7 @@ def test_the_healthy_ones_do_not_change_the_name_of_a_fault() -> None:
 
 
 def test_one_that_fails_does_not_hide_the_others() -> None:
-    verdict = merge({"a": steady(why="broken"), "b": steady(EVACUATE)}, ("a", "b"), 9)
+    verdict = merge({"a": steady(why="broken"), "b": steady(EVACUATE)}, ("a", "b"), Ms(9))
     assert verdict.diagnosis is not None
     assert verdict.diagnosis.need is Need.EVACUATE
     assert (verdict.unusable, verdict.firm) == ({"a": "broken"}, True)
@@ -369,24 +386,24 @@ def test_one_that_fails_does_not_hide_the_others() -> None:
 def test_a_verdict_is_firm_if_what_it_rests_on_can_be_believed(
     a: tuple[Diagnosis | None, str | None], b: tuple[Diagnosis | None, str | None], firm: bool
 ) -> None:
-    assert merge({"a": steady(*a), "b": steady(*b)}, ("a", "b"), 9).firm is firm
+    assert merge({"a": steady(*a), "b": steady(*b)}, ("a", "b"), Ms(9)).firm is firm
 
 
 def test_an_unknown_command_is_never_ok() -> None:
-    assert merge({"a": steady(OK)}, ("a", "b"), 9).diagnosis is None
+    assert merge({"a": steady(OK)}, ("a", "b"), Ms(9)).diagnosis is None
 
 
 def test_what_is_too_large_together_is_in_doubt_and_never_cut() -> None:
     large = {name: said("evacuate", details="x" * 250_000) for name in "abcdefgh"}
     large["d"] = said("evacuate", details="\N{CYRILLIC SMALL LETTER YU}" * 125_000)
     rows = {name: steady(one) for name, one in large.items()}
-    verdict = merge(rows, tuple(rows), 9)
+    verdict = merge(rows, tuple(rows), Ms(9))
     assert (verdict.diagnosis, verdict.firm) == (None, False)
     assert list(verdict.unusable) == ["d"], "the one that takes most, as it is sent"
     assert "larger than what one report can hold" in verdict.unusable["d"]
     assert isinstance(looked_at(verdict), Seen)
     small = {name: row for name, row in rows.items() if name in "abcef"}
-    assert isinstance(looked_at(merge(small, tuple(small), 9)), Seen)
+    assert isinstance(looked_at(merge(small, tuple(small), Ms(9))), Seen)
 
 
 @pytest.mark.parametrize("sick", [("b",), ("b", "d")])
@@ -402,7 +419,7 @@ def test_nor_does_one_that_was_never_confirmed() -> None:
 
 
 def test_the_verdict_is_as_old_as_what_it_rests_on() -> None:
-    verdict = merge({"a": steady(OK, checked=3), "b": steady(OK, checked=7)}, ("a", "b"), 9)
+    verdict = merge({"a": steady(OK, checked=3), "b": steady(OK, checked=7)}, ("a", "b"), Ms(9))
     assert verdict.checked == 3
 
 
@@ -411,7 +428,7 @@ def test_merging_does_not_depend_on_the_order_of_arrival(rng: random.Random) -> 
     rows = {"a": steady(OK), "b": steady(EVACUATE), "c": steady(said("live-repair", command="f"))}
     shuffled = list(rows.items())
     rng.shuffle(shuffled)
-    assert merge(dict(shuffled), ("a", "b", "c"), 9) == merge(rows, ("a", "b", "c"), 9)
+    assert merge(dict(shuffled), ("a", "b", "c"), Ms(9)) == merge(rows, ("a", "b", "c"), Ms(9))
 
 
 # Whatever is merged reaches the master.
@@ -440,7 +457,7 @@ def looked_at(verdict: Verdict) -> Look:
     sealed = seal(KEY, Purpose.REPORT, "salt", report.body()).decode()
     assert len(frame({"sealed": sealed})) < MAX_FRAME
     body = json.dumps({"name": "diagnose", "data": json.loads(sealed)}).encode()
-    return judge_answer(200, body, KEY, Expected("c", "n1", "", "salt"), 9)
+    return judge_answer(200, body, KEY, Expected("c", "n1", "", "salt"), Ms(9))
 
 
 def printed(**outputs: bytes) -> Verdict:
@@ -450,7 +467,7 @@ def printed(**outputs: bytes) -> Verdict:
         name: steady(why=one.why) if isinstance(one, Unusable) else steady(one)
         for name, one in said.items()
     }
-    return merge(rows, tuple(rows), 9)
+    return merge(rows, tuple(rows), Ms(9))
 
 
 def details(text: str, need: str = "evacuate") -> bytes:
@@ -505,7 +522,7 @@ def test_what_rounding_lengthens_is_measured_as_it_then_is() -> None:
     raw = details("[" + ",".join(["1"] * 120_000) + "]")
     long = interpret(finished(raw), Reading(bucket={"/details/*": 0.9999999999999999}))
     assert isinstance(long, Diagnosis)
-    verdict = merge({"a": steady(long)}, ("a",), 9)
+    verdict = merge({"a": steady(long)}, ("a",), Ms(9))
     assert verdict.unusable.keys() == {"a"}
     assert isinstance(looked_at(verdict), Seen)
 

@@ -16,10 +16,11 @@ from nodeagent.agent import front as module
 from nodeagent.agent.front import Front
 from nodeagent.agent.link import Frame, Link
 from nodeagent.errors import Unavailable
-from nodeagent.protocol.envelope import Purpose, unseal
+from nodeagent.protocol.envelope import Purpose
 from nodeagent.settings import Settings
 from nodeagent.web.exchange import Request, Response
 from tests.agent.place import NODE
+from tests.protocol.opened import unseal
 from tests.web.live import Agent, agent, wait_for
 
 OK = """#!/bin/sh

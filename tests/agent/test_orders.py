@@ -5,9 +5,10 @@ import pytest
 
 from nodeagent.agent.orders import Judgement, Known, Refused, Run, View, judge
 from nodeagent.model.diagnosis import Diagnosis, Need
+from nodeagent.model.units import Ms
 from nodeagent.protocol.messages import Order, Progress, Receipt, digest
 
-NOW = 1_795_000_000_000
+NOW = Ms(1_795_000_000_000)
 ID = "7b1cb7c2-0c8e-5b8e-9d55-0d4a5f6a1b2c"
 DIAGNOSIS = Diagnosis(Need.LIVE_REPAIR, "fix", '{"command":"fix","status":"live-repair"}')
 ORDER = Order(
@@ -40,6 +41,14 @@ def test_a_good_order_runs() -> None:
     assert judged() == Run(ORDER)
 
 
+def test_an_order_of_the_first_moment_runs() -> None:
+    assert judged(view=replace(VIEW, began=NOW)) == Run(ORDER)
+
+
+def test_the_receipt_of_an_order_from_before_is_shown_all_the_same() -> None:
+    assert judged(view=replace(VIEW, began=NOW + 1), receipt=RECEIPT) == Known(RECEIPT)
+
+
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
@@ -54,6 +63,8 @@ def test_a_good_order_runs() -> None:
         ({"issued": NOW + 150_101, "expires": NOW + 160_000}, "in the future"),
         ({"stdin": digest("other")}, "another diagnosis"),
         ({"command": "other"}, "asks for fix, not other"),
+        ({"view": replace(VIEW, began=NOW + 1)}, "issued 1 ms before this runner began"),
+        ({"view": replace(VIEW, began=NOW + 90)}, "issued 90 ms before this runner began: send a"),
         ({"running": RECEIPT}, "is still running"),
         ({"view": replace(VIEW, enabled=False)}, "switched off"),
         ({"view": replace(VIEW, doubtful=True)}, "cannot stand by"),
@@ -128,3 +139,36 @@ def test_a_node_that_does_not_know_its_uuid_goes_by_its_name() -> None:
 )
 def test_exit_codes_as_in_sysexits(code: int, progress: Progress) -> None:
     assert Progress.from_exit(code) is progress
+
+
+LOOKS = replace(LISTS, queue=(), checks=("heal",), looking=1, most=2)
+
+
+def test_an_order_of_the_queue_for_what_only_looks_runs_beside_others() -> None:
+    assert judged(view=LOOKS, **QUEUED) == Run(replace(ORDER, **QUEUED), looks=True)
+
+
+def test_a_live_repair_is_never_a_check_whatever_is_listed() -> None:
+    listed = replace(VIEW, checks=("fix",))
+    assert judged(view=listed) == Run(ORDER, looks=False)
+    refused = judged(view=replace(listed, looking=1))
+    assert isinstance(refused, Refused)
+    assert "1 health checks have not ended, and a repair runs alone" in refused.why
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"view": replace(LOOKS, looking=2)}, "2 health checks are running or waiting already"),
+        ({"view": replace(LOOKS, checks=(), queue=("heal",))}, "and a repair runs alone"),
+        ({"view": replace(LOOKS, enabled=False)}, "switched off"),
+        ({"running": RECEIPT}, "is still running"),
+        ({"signer": "CC:DD"}, "no master candidate's certificate"),
+        ({"name": "n2"}, "meant for node 'n2'"),
+        ({"expires": NOW - 5}, "valid for -5 ms"),
+    ],
+)
+def test_a_check_is_refused_for_what_any_order_is(changes: dict[str, Any], why: str) -> None:
+    refused = judged(**{"view": LOOKS, **QUEUED, **changes})
+    assert isinstance(refused, Refused), refused
+    assert why in refused.why

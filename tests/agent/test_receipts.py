@@ -10,6 +10,7 @@ import pytest
 
 from nodeagent.agent import receipts as module
 from nodeagent.agent.receipts import Receipts, replace_file
+from nodeagent.model.units import Ms
 from nodeagent.protocol.canonical import canonical
 from nodeagent.protocol.messages import INTERRUPTED, UNREAD, Progress, Receipt
 
@@ -35,11 +36,11 @@ def test_started_and_never_ended_has_failed(tmp_path: Path) -> None:
     before.keep(done)
     assert before.running == started
     after = Receipts(str(tmp_path))
-    (closed,) = after.close_interrupted(9)
+    (closed,) = after.close_interrupted(Ms(9))
     assert (closed.order, closed.progress, closed.ended) == (started.order, Progress.FAILED, 9)
     assert closed.why == f"{INTERRUPTED}; how far it came is not known"
     assert after.running is None
-    assert Receipts(str(tmp_path)).close_interrupted(10) == []
+    assert Receipts(str(tmp_path)).close_interrupted(Ms(10)) == []
     assert after.get(done.order) == done
 
 
@@ -63,7 +64,7 @@ def test_an_unreadable_receipt_is_its_order_s_failed_and_stays(
         UNREAD,
     )
     assert Receipt.from_body(found.body()) == found, "the master can read it"
-    assert (kept.get(done.order), kept.running, kept.close_interrupted(9)) == (done, None, [])
+    assert (kept.get(done.order), kept.running, kept.close_interrupted(Ms(9))) == (done, None, [])
     assert caplog.text.count("receipt-unread") == caplog.text.count(f"receipt-unread id={order}")
     assert path.is_dir() or path.read_bytes() == content
 
@@ -177,5 +178,5 @@ def test_an_end_that_cannot_be_written_frees_the_node_and_is_failed_after_a_rest
         patched.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError(28, "full")))
         kept.end(replace(started, progress=Progress.DONE, ended=9))
     assert kept.running is None
-    (closed,) = Receipts(str(tmp_path)).close_interrupted(10)
+    (closed,) = Receipts(str(tmp_path)).close_interrupted(Ms(10))
     assert closed.progress is Progress.FAILED

@@ -5,6 +5,7 @@ import base64
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -26,6 +27,7 @@ from nodeagent.agent.repairs import Repairs
 from nodeagent.agent.ssconf import Ssconf
 from nodeagent.errors import Unavailable
 from nodeagent.model.diagnosis import Diagnosis, Need, Verdict
+from nodeagent.model.units import Ms
 from nodeagent.protocol import signature
 from nodeagent.protocol.messages import Progress, Receipt
 from nodeagent.web import selfsigned
@@ -53,7 +55,13 @@ def story(place: Place, tell: Callable[[Repairs, Commands], Awaitable[None]]) ->
         commands, settings = Commands(spare=0), place.load()
         state = str(place.folder / "receipts")
         repairs = Repairs(
-            state, Ssconf(settings.agent), commands, lambda: settings.repair, lambda: SICK, ME
+            state,
+            Ssconf(settings.agent),
+            commands,
+            lambda: settings.repair,
+            lambda: SICK,
+            ME,
+            Commands(spare=0),
         )
         repairs.close_interrupted()
         try:
@@ -77,6 +85,60 @@ async def served(place: Place, repairs: Repairs) -> None:
     assert await repairs.order(sealed_order(place, id=order)) is not None
     assert (await ended(repairs, order)).progress is Progress.DONE
     assert ran(place) == before + 1
+
+
+# Of what was ordered before the runner began it may have lost the receipt.
+
+
+def test_lost_receipts_repeat_no_order(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+    order, sent = str(uuid4()), list[bytes]()
+
+    async def first(repairs: Repairs, _: Commands) -> None:
+        sent.append(sealed_order(place, id=order))
+        assert await repairs.order(sent[0]) is not None
+        await ended(repairs, order)
+
+    async def again(repairs: Repairs, _: Commands) -> None:
+        assert await repairs.order(sent[0]) is None
+        assert "before this runner began: send a new order" in caplog.text
+        assert ran(place) == 1
+        await served(place, repairs)
+
+    story(place, first)
+    shutil.rmtree(place.folder / "receipts")
+    story(place, again)
+
+
+@pytest.mark.parametrize("wrong", [-3_600_000, 0, 3_600_000])
+def test_a_clock_that_was_wrong_at_the_start_refuses_no_new_order_and_repeats_no_old_one(
+    place: Place, wrong: int
+) -> None:
+    """It is put right while the runner goes on."""
+    real = time.time_ns() // 1_000_000
+    clock, steady = [real + wrong], [0]
+
+    async def main() -> None:
+        commands, settings = Commands(spare=0), place.load()
+        repairs = Repairs(
+            *(str(place.folder / "receipts"), Ssconf(settings.agent), commands),
+            lambda: settings.repair,
+            lambda: SICK,
+            ME,
+            Commands(spare=0),
+            lambda: Ms(clock[0]),
+            lambda: Ms(steady[0]),
+        )
+        clock[0], steady[0] = real + 1000, 1000
+        old = sealed_order(place, issued=real - 5, expires=real + 20_000)
+        assert await repairs.order(old) is None
+        new, order = str(uuid4()), real + 5
+        raw = sealed_order(place, id=new, issued=order, expires=order + 20_000)
+        assert await repairs.order(raw) is not None
+        await ended(repairs, new)
+        await commands.close()
+
+    asyncio.run(main())
+    assert ran(place) == 1
 
 
 # Who signed is found out by another process, and that may fail.
@@ -323,7 +385,7 @@ def test_nobody_imports_nothing(kind: str) -> None:
 def test_a_bug_while_it_runs_is_a_failed_repair_and_the_next_order_is_served(
     place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def bug(*_: Any) -> None:
+    async def bug(*_: Any, **__: Any) -> None:
         raise ZeroDivisionError
 
     async def tell(repairs: Repairs, commands: Commands) -> None:

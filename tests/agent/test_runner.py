@@ -22,7 +22,7 @@ from nodeagent.agent.link import Frame, Link
 from nodeagent.agent.runner import Runner
 from nodeagent.errors import Unavailable
 from nodeagent.protocol.canonical import read
-from nodeagent.protocol.envelope import Purpose, unseal
+from nodeagent.protocol.envelope import Purpose
 from nodeagent.protocol.messages import Progress, Receipt, Report
 from nodeagent.settings import Settings
 from tests.agent.place import (
@@ -35,6 +35,7 @@ from tests.agent.place import (
     safe_folder,
     sealed_order,
 )
+from tests.protocol.opened import unseal
 
 SALT = "0123456789abcdef"
 OK = """#!/bin/sh
@@ -139,7 +140,8 @@ def test_a_command_is_run_confirmed_and_reported(place: Place) -> None:
     [
         ("#!/bin/sh\necho nonsense\n", "not JSON"),
         ("#!/bin/sh\necho no tool >&2; exit 69\n", "exit code 69: "),
-        ('echo \'{"status":"Ok"}\'\n', "could not be started: "),
+        ('echo \'{"status":"Ok"}\'\n', "refused"),
+        ("\x7fELF\n", "could not be started: "),
     ],
 )
 def test_a_broken_command_is_never_ok(place: Place, text: str, why: str) -> None:

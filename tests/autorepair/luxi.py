@@ -121,6 +121,7 @@ class Job:
             "ops": self.ops,
             "opstatus": [self.status] * len(self.ops),
             "opresult": [["OpExecError", [self.result]]] * len(self.ops),
+            "opexec": [[1000, 0]] * len(self.ops),
             "received_ts": [1000, 0],
             "start_ts": [1000, 0],
             "end_ts": [1001, 0] if over else None,
@@ -142,6 +143,7 @@ class World(Luxid):
     jobs: dict[int, Job] = field(default_factory=dict)
     spoiled: Mapping[int, str] = field(default_factory=dict)
     refuses: int = 0
+    paused: float | None = None  # until when (unix s) the watcher is
     slow: int = 0
     calls: list[tuple[str, Any]] = field(default_factory=list)
     next: int = 1000
@@ -165,6 +167,8 @@ class World(Luxid):
                     "ipolicy": _IPOLICY,
                     "default_hypervisor": "kvm",
                 }
+            case "QueryConfigValues", [["watcher_pause"]]:
+                return [self.paused]
             case "QueryConfigValues", [["master_node"]]:
                 return [next(iter(self.nodes))]
             case "QueryJobs", [[], ["status"]]:

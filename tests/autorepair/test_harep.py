@@ -15,11 +15,12 @@ from nodeagent.autorepair.tags import PREFIX, Ending, Record, RepairType, read
 from nodeagent.model.action import Guarded, MovePrimary, Retag, Scope
 from nodeagent.model.ledger import SHOWS, Outcome, Result
 from nodeagent.model.snapshot import Snapshot
+from nodeagent.model.units import Ms
 from tests.autorepair import luxi
 from tests.autorepair.test_compatible import ONE, TWO, world
 from tests.autorepair.worlds import Case, case, ours, snapshot_of
 
-NOW = 1_700_000_000_000
+NOW = Ms(1_700_000_000_000)
 AT = NOW // 1000
 ID = repair_id("i1", NOW)
 OUTCOMES = {"success": Outcome.SUCCESS, "error": Outcome.ERROR, "canceled": Outcome.ERROR}
@@ -34,7 +35,7 @@ def assess(it: luxi.World, jobs: list[Ran] | None = None, now: int = NOW) -> Nex
     }
     snapshot = snapshot_of(it)
     gone = {job: Result(Outcome.LOST) for job in _named(snapshot) - known.keys()}
-    judge = Judge(snapshot, {name: jobs or []}, {**known, **gone}, now, COMPATIBLE)
+    judge = Judge(snapshot, {name: jobs or []}, {**known, **gone}, Ms(now), COMPATIBLE)
     return judge.assess(snapshot.instances[name]).next
 
 

@@ -13,8 +13,9 @@ from nodeagent.autorepair.policy import (
 from nodeagent.autorepair.tags import PREFIX
 from nodeagent.model.action import Retag, Scope
 from nodeagent.model.snapshot import Group, Instance, Node, Snapshot
+from nodeagent.model.units import Ms
 
-NOW = 1_700_000_000_500  # ms
+NOW = Ms(1_700_000_000_500)  # ms
 PAST, THIS, FUTURE, LATER = 1_699_999_999, 1_700_000_000, 1_700_000_001, 1_800_000_000
 
 
@@ -170,9 +171,9 @@ def test_a_suspension_ends_with_the_second_that_it_names() -> None:
     """harep: it lasts while its time is greater than now."""
     snapshot = seen(("failover", f"suspend:{THIS}"))
     for now, suspended in ((THIS * 1000 - 1, True), (THIS * 1000, False)):
-        policy = Policies(snapshot, now).of(snapshot.instances["i"])
+        policy = Policies(snapshot, Ms(now)).of(snapshot.instances["i"])
         assert isinstance(policy, Suspended if suspended else Enabled)
-        assert bool(list(expired(snapshot, now))) is not suspended
+        assert bool(list(expired(snapshot, Ms(now)))) is not suspended
 
 
 def test_a_suspension_that_cannot_be_read_never_expires() -> None:

@@ -9,15 +9,7 @@ from nodeagent.autorepair.health import check
 from nodeagent.autorepair.jobs import RETRY_AFTER, Ran, is_ours, repair_id
 from nodeagent.autorepair.policy import Policies
 from nodeagent.autorepair.state import state_of
-from nodeagent.autorepair.steps import (
-    MOST,
-    Mark,
-    Next,
-    Nothing,
-    Step,
-    Wait,
-    next_step,
-)
+from nodeagent.autorepair.steps import MOST, Mark, Next, Nothing, Step, Wait, next_step
 from nodeagent.autorepair.tags import PREFIX, RepairType
 from nodeagent.model.action import (
     Action,
@@ -30,8 +22,9 @@ from nodeagent.model.action import (
 )
 from nodeagent.model.ledger import SHOWS, Outcome, Result, Trail
 from nodeagent.model.snapshot import Group, Instance, Node, Snapshot
+from nodeagent.model.units import Ms
 
-NOW = 1_700_000_000_000
+NOW = Ms(1_700_000_000_000)
 AT = NOW // 1000
 ID = repair_id("i", NOW)  # of a repair begun now
 OURS = repair_id("i", NOW - 3_600_000)  # of one begun an hour ago
@@ -371,8 +364,16 @@ def test_a_repair_that_somebody_asks_for_by_a_tag_is_allowed_by_it() -> None:
         moved = snapshot("offline", "ok", (*policy, tag), MOVED)
         going = told(step(moved, [did(7, FAILOVER, repair="ticket-7")]))
         assert going == f"fix-storage +{tag}7 -{tag}"
-    more = snapshot("offline", "offline", (tag,))
-    assert told(step(more)) == f"mark +result:reinstall:ticket-7:{AT}:enoperm: -{tag}"
+
+
+def test_a_once_off_keeps_its_type_in_its_result() -> None:
+    """Whoever has asked finds the answer by what was asked for, not by what would be needed."""
+    tag = "pending:fix-storage:ticket-1:5:"
+    more = snapshot("offline", "ok", (tag,))
+    assert told(step(more)) == f"mark +result:fix-storage:ticket-1:{AT}:enoperm: -{tag}"
+    ours = snapshot("offline", "offline", ("reinstall", pending("7")))
+    after = step(ours, [did(7, FAILOVER, ERROR)])
+    assert told(after) == closed("enoperm", "7", "7", "reinstall"), "a policy's: what is needed"
 
 
 def test_what_harep_has_begun_is_no_such_wish() -> None:
@@ -533,4 +534,4 @@ def test_an_id_of_ours_is_known_again() -> None:
 )
 def test_a_job_s_reason_names_its_repair(reason: str, identity: str | None) -> None:
     trail = Trail("7", reason, None, Result(Outcome.SUCCESS), 0)
-    assert trail.repair == (identity or "")
+    assert trail.purpose.repair == (identity or "")

@@ -24,6 +24,7 @@ from nodeagent.autorepair.compatible import (
 )
 from nodeagent.autorepair.tags import PREFIX
 from nodeagent.model.snapshot import Group, Instance, Node, Snapshot
+from nodeagent.model.units import Ms
 from tests.autorepair import luxi
 from tests.cluster.ganeti.answering import serving
 
@@ -240,8 +241,8 @@ def local(seconds: int) -> str:
     return time.strftime("%a %b %e %H:%M:%S %Z %Y", time.localtime(seconds))
 
 
-def _now() -> int:
-    return time.time_ns() // 1_000_000
+def _now() -> Ms:
+    return Ms(time.time_ns() // 1_000_000)
 
 
 def theirs(one: Case, path: str, command: tuple[str, ...] = ("harep", "-L{}")) -> Outcome:

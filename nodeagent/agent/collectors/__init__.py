@@ -17,8 +17,6 @@ PERFORMANCE, STATUS = 0, 1  # mond's kinds
 
 
 class Collector(Protocol):
-    """One source of load data."""
-
     name: str
     category: str | None
 
@@ -43,8 +41,6 @@ def report(
 
 
 class Sampler:
-    """Runs one collector again and again, and remembers its last sample."""
-
     def __init__(
         self,
         collector: Collector,

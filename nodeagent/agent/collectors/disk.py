@@ -8,8 +8,6 @@ _SECTOR = 512
 
 
 class Diskstats:
-    """One row for each block device."""
-
     name = "diskstats"
     category: str | None = "storage"
 

@@ -1,0 +1,77 @@
+"""Run one ordered command and write down in its receipt how it ended."""
+
+import logging
+import time
+from dataclasses import replace
+
+from nodeagent.agent.command import Commands
+from nodeagent.agent.run import Finished, Limits, Ran
+from nodeagent.agent.whitelist import Vetted
+from nodeagent.model.units import Ms
+from nodeagent.protocol.canonical import printable
+from nodeagent.protocol.messages import Order, Progress, Receipt
+from nodeagent.settings import RunLimits
+
+log = logging.getLogger(__name__)
+
+OUTPUT_KEPT = 32 * 1024  # characters of a command's output in its receipt
+STDERR_LOGGED = 4000  # characters; an order is rare, and why it failed stands nowhere else
+
+
+def receipt_of(order: Order) -> Receipt:
+    return Receipt(
+        order=order.id,
+        incident=order.incident,
+        command=order.command,
+        progress=Progress.STARTED,
+        started=milliseconds(),
+        ended=None,
+        code=None,
+        why="",
+        output="",
+    )
+
+
+async def execute(
+    commands: Commands,
+    vetted: Vetted,
+    text: str,
+    limits: Limits,
+    receipt: Receipt,
+    *,
+    alias: str = "",
+) -> Receipt:
+    """Run it with `text` on standard input; return the final receipt. Closes `vetted`."""
+    ran: Ran
+    try:
+        with vetted:
+            ran = await commands.run(vetted, text.encode(), limits, alias=alias)
+    except Exception:
+        log.exception("order-broken id=%s", receipt.order)
+        ran = Finished(None, b"", b"")
+    clean = isinstance(ran, Finished) and ran.stopped is None and not ran.stuck
+    code = ran.code if isinstance(ran, Finished) and clean else None
+    output = ran.stdout.decode("utf-8", "replace") if isinstance(ran, Finished) else ""
+    ended = replace(
+        receipt,
+        progress=Progress.from_exit(code) if code is not None else Progress.FAILED,
+        ended=milliseconds(),
+        code=code,
+        why=(ran.fault or "")[:1000],
+        output=output.replace("\0", "\N{REPLACEMENT CHARACTER}")[:OUTPUT_KEPT],
+    )
+    if isinstance(ran, Finished) and (said := ran.stderr.decode("utf-8", "replace").strip()):
+        log.info("order-stderr id=%s text=%s", receipt.order, printable(said, STDERR_LOGGED))
+    log.info("order-ended id=%s progress=%s code=%s", ended.order, ended.progress.value, code)
+    return ended
+
+
+def limits_of(given: RunLimits, table: str, seconds: int = 0) -> Limits:
+    """Limits of a run by the settings' `table`; an order's `seconds` can only shorten the time."""
+    timeout = min(given.timeout, seconds or given.timeout)
+    table = table if timeout == given.timeout else ""  # else the order has set it
+    return Limits(timeout, given.output, given.memory, given.processes, table=table)
+
+
+def milliseconds() -> Ms:
+    return Ms(time.time_ns() // 1_000_000)

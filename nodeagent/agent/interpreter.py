@@ -1,0 +1,86 @@
+"""The interpreters that a script's `#!` line names: the kernel starts them as root, by their path.
+
+So each must be a file that nobody but root can change, in folders of which the same holds; links
+on the way, as `/bin`, are followed where only root can set them. `env` starts what it finds in the
+PATH that commands are given, and that is judged in its place. An interpreter may be a script
+itself.
+"""
+
+import os
+import stat
+from contextlib import ExitStack
+
+from nodeagent.agent.run import ENVIRONMENT
+from nodeagent.folder import Unfit, opened_file
+from nodeagent.protocol.canonical import printable
+
+HEAD = 256  # bytes that the kernel reads of a file (BINPRM_BUF_SIZE)
+_DEEPEST = 4  # scripts that are interpreters of scripts
+_BLANKS = b" \t"
+
+
+def judge_interpreter(head: bytes, uid: int, who: str, depth: int = 0) -> None:
+    """Judge what the first bytes of a file name, or raise Unfit; `who` names `uid` in complaints.
+
+    A file without `#!` is an ELF program, or the kernel does not start it by itself.
+    """
+    if head.startswith(b"\x7fELF"):
+        return
+    if not head.startswith(b"#!"):
+        raise Unfit("has no #! line and is no ELF program: let it begin with #!/bin/sh or the like")
+    if depth > _DEEPEST:
+        raise Unfit(f"has more than {_DEEPEST} scripts as interpreters of each other")
+    line, newline, _ = head[2:HEAD].partition(b"\n")
+    if not newline and len(head) >= HEAD:
+        raise Unfit(f"has a #! line of more than {HEAD} bytes, which the kernel cuts off")
+    if line.endswith(b"\r"):
+        raise Unfit("has the line ends of DOS, CR LF: convert it, such as with `dos2unix`")
+    if b"\0" in line:
+        raise Unfit("has a NUL in its #! line")
+    words = line.strip(_BLANKS).replace(b"\t", b" ").split(b" ", 1)
+    path, argument = os.fsdecode(words[0]), os.fsdecode(words[1].strip()) if words[1:] else ""
+    found = _judged(path, uid, who, depth)
+    if "env" in (os.path.basename(path), os.path.basename(found)):
+        _judged(_by_env(path, argument), uid, who, depth)
+
+
+def _judged(path: str, uid: int, who: str, depth: int) -> str:
+    """Judge one interpreter, or raise Unfit; where it really is."""
+    if not path.startswith("/"):
+        raise Unfit(f"its interpreter {printable(path)} is not an absolute path")
+    try:
+        with ExitStack() as opened:
+            place, real = opened_file(path, uid, who, opened)
+            info = os.fstat(place)
+            if not info.st_mode & stat.S_IXUSR:
+                raise Unfit("it is not executable")
+            fd = os.open(f"/proc/self/fd/{place}", os.O_RDONLY | os.O_CLOEXEC)
+            opened.callback(os.close, fd)
+            head = os.pread(fd, HEAD, 0)
+    except Unfit as no:
+        raise Unfit(f"its interpreter {printable(path)}: {no}") from None
+    except OSError as error:
+        raise Unfit(f"its interpreter {printable(path)}: {error.strerror}") from None
+    judge_interpreter(head, uid, who, depth + 1)
+    return real
+
+
+def _by_env(env: str, argument: str) -> str:
+    """The path that env starts for a script: only a name, or -S and a name with plain words."""
+    name, *rest = argument.split() or [""]
+    if name == "-S":
+        name, *rest = rest or [""]
+    elif rest:  # the kernel hands all of it over as one
+        name = argument
+    if not name or name.startswith("-") or any(c in "= \\\"'$#" for c in "".join((name, *rest))):
+        took = printable(argument)
+        raise Unfit(f"its interpreter {env} would take {took}: write the interpreter's own path")
+    if "/" in name:
+        return name
+    folders = ENVIRONMENT["PATH"].split(":")
+    paths = [f"{folder}/{name}" for folder in folders]
+    path = next((path for path in paths if os.access(path, os.X_OK)), None)
+    if path is None:
+        told = ENVIRONMENT["PATH"]
+        raise Unfit(f"its interpreter {printable(name)} is not in {told}, the PATH of commands")
+    return path

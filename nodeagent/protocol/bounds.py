@@ -1,0 +1,35 @@
+"""Limits on others' texts, in count and length; each decoder applies its own. Pure.
+
+`docs/protocol.md` has the table for people. Honest input stays far below every bound. Longer text
+for people is cut, with a mark; anything else is refused with its reason.
+"""
+
+from reprlib import Repr
+from typing import Any
+
+NAME = 255  # characters of a name: the longest that DNS has
+WHY = (
+    1000  # characters of a reason that a node gives: why a command is unusable, why a repair failed
+)
+COMMANDS = 512  # commands that one report may call unusable; a node has some twenty
+SAID = 500  # characters of a failed job's message, a log line, or a value shown in a complaint
+TAG = 128  # characters of a tag: Ganeti's own limit
+TAGS = 4096  # tags of one object: Ganeti's own limit
+COUNT = 2**53  # below it any number is exact, and a sum of thousands still fits
+POLICY = 64 * 1024  # characters of an instance policy; Ganeti's default has 500
+INSTANCES = 10_000  # instances of which one node may report its load
+OFFERS = 1000  # offers that one call may answer
+MACHINES = 50_000  # machines that an inventory may report broken at once
+
+_BRIEF = Repr()
+_BRIEF.maxlevel, _BRIEF.maxstring, _BRIEF.maxother = 2, 100, 100
+
+
+def cut(text: str, most: int) -> str:
+    """Cut a text to `most` characters; a mark then says how long it was."""
+    return text if len(text) <= most else f"{text[:most]}… ({len(text):,} characters)"
+
+
+def brief(value: Any) -> str:
+    """A value of unknown size and depth for a complaint: the work does not grow with it."""
+    return value[: _BRIEF.maxstring] if isinstance(value, str) else _BRIEF.repr(value)

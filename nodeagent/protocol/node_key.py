@@ -1,0 +1,103 @@
+"""A node's own key: the proof that a message is this node's, not only some node's. Pure.
+
+Every node holds the cluster's key, so a seal alone says "some node of this cluster". Each runner
+signs what it seals with an Ed25519 key of its own, over the same bytes as `hmac_sha256`; the
+sealed text names the public key. maintd pins each node to the key that it has shown first.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from nodeagent.errors import MessageError
+from nodeagent.protocol.envelope import signed_bytes
+
+TAG = "nodeagent:key:"  # and the fingerprint: a tag of the node in Ganeti
+FINGERPRINT = re.compile("[0-9a-f]{64}")
+_SIGNATURE = re.compile("[0-9a-f]{128}")
+
+
+def check_signature(public: str, outer: Mapping[str, Any]) -> None:
+    """Raise MessageError unless the node key `public` has signed this opened message.
+
+    A message that names no key must bring no signature either.
+    """
+    given = outer.get("signature")
+    if not public:
+        if given is not None:
+            raise MessageError("signed with a node key that the sealed text does not name")
+        return
+    if not isinstance(given, str) or not _SIGNATURE.fullmatch(given):
+        raise MessageError("names a node key, and is not signed with it")
+    try:
+        key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(public))
+        key.verify(bytes.fromhex(given), signed_bytes(outer["salt"], outer["msg"]))
+    except InvalidSignature:
+        raise MessageError("the signature does not match the node key that it names") from None
+    except (UnsupportedAlgorithm, ValueError) as error:
+        raise MessageError(f"the node key cannot be used: {error}") from None
+
+
+def pinned(tags: Iterable[str]) -> tuple[str, ...]:
+    """The fingerprints that a node's tags pin it to: one, unless something is wrong."""
+    return tuple(sorted(tag.removeprefix(TAG) for tag in tags if tag.startswith(TAG)))
+
+
+@dataclass(frozen=True, slots=True)
+class Pins:
+    """The fingerprints that nodes are pinned to, by node name.
+
+    With `required` a node without a key is not believed either. `holders` has each pinned key's
+    node.
+    """
+
+    by_node: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    required: bool = False
+    holders: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, tags: Mapping[str, Iterable[str]], *, required: bool = False) -> "Pins":
+        """Read the tags of nodes, by node name."""
+        found = {name: pins for name, its in tags.items() if (pins := pinned(its))}
+        holders = {pin: name for name, pins in sorted(found.items()) for pin in pins if pin}
+        return cls(found, required, holders)
+
+    def why_not(self, node: str, shown: str) -> str | None:
+        """Say why a message of the node with this key (or "") is not believed; None if it is."""
+        pins = self.by_node.get(node, ())
+        help_ = f"gnt-maint agents trust {node}"
+        if len(pins) > 1:
+            return f"{node} has {len(pins)} key tags, and may have one: run `{help_}`"
+        if pins and not shown:
+            return (
+                f"it is not signed, and {node} is pinned to the key {short(pins[0])}: start an"
+                f" agent that has this key, or run `gnt-node remove-tags {node} {TAG}{pins[0]}`"
+            )
+        if pins and shown != pins[0]:
+            return (
+                f"it is signed with the key {short(shown)}, and {node} is pinned to"
+                f" {short(pins[0])}: if somebody has reinstalled its agent, run `{help_}`"
+            )
+        if not pins and (holder := self.holders.get(shown)) is not None:
+            return (
+                f"its key {short(shown)} is the key of {holder}: if one is a copy of the other,"
+                f" remove node.key from the agent's state folder on {node}"
+            )
+        if self.required and not shown:
+            return (
+                "it is not signed, and poll.require-node-keys is set: upgrade nodeagent on"
+                f" {node}, or unset it"
+            )
+        return None
+
+
+NO_PINS = Pins()
+
+
+def short(pin: str) -> str:
+    """A fingerprint as people see it in a sentence."""
+    return f"{pin[:16]}…"

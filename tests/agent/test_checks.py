@@ -1,0 +1,360 @@
+"""Health checks of the repair queue: several at once, none of them past a rule of repairs."""
+
+import asyncio
+import os
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from nodeagent.agent import checks as module
+from nodeagent.agent.command import Commands
+from nodeagent.agent.receipts import Receipts
+from nodeagent.agent.repairs import Repairs
+from nodeagent.agent.ssconf import Ssconf
+from nodeagent.model.diagnosis import Diagnosis, Need, Verdict
+from nodeagent.protocol.messages import Progress, Receipt
+from tests.agent.place import ME, SICK_TEXT, Place, safe_folder, sealed_order
+
+SICK = Verdict(Diagnosis(Need.LIVE_REPAIR, "fix", SICK_TEXT), 1, 1)
+# Writes down that it runs, and waits until it may end.
+LOOK = """#!/bin/sh
+read entry
+touch {folder}/running/$entry
+while [ ! -e {folder}/go ]; do sleep 0.05; done
+echo ran >> {folder}/ran
+rm {folder}/running/$entry
+echo $entry is true
+"""
+
+
+@pytest.fixture
+def place() -> Iterator[Place]:
+    with safe_folder() as folder:
+        (folder / "running").mkdir()
+        found = Place(folder)
+        found.command("repair", "look", LOOK.format(folder=folder))
+        found.command("repair", "heal", f"#!/bin/sh\ntouch {folder}/heals\nsleep 1\n")
+        yield found
+
+
+class Bench:
+    """A node's repairs. `settings` are read anew by `reload`."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.reload()
+        self.ran = Commands(spare=0), Commands(spare=0)
+        state = str(place.folder / "receipts")
+        repairs, checks = self.ran
+        self.repairs = Repairs(
+            state,
+            Ssconf(self.settings.agent),
+            repairs,
+            lambda: self.settings.repair,
+            lambda: SICK,
+            ME,
+            checks,
+        )
+        self.repairs.close_interrupted()
+
+    def reload(self) -> None:
+        self.settings = self.place.load()
+
+    async def look(self, entry: str, order: str = "", **changes: Any) -> Receipt | None:
+        """Order a check of an entry."""
+        members: dict[str, Any] = {
+            "id": order or str(uuid4()),
+            "command": "look",
+            "seconds": 20,
+            **changes,
+        }
+        return await self.repairs.order(sealed_order(self.place, entry=f"{entry}\n", **members))
+
+    async def heal(self) -> Receipt | None:
+        sent = sealed_order(self.place, command="heal", entry="{}", seconds=20)
+        return await self.repairs.order(sent)
+
+    def running(self) -> int:
+        return len(os.listdir(self.place.folder / "running"))
+
+    def go(self) -> None:
+        (self.place.folder / "go").touch()
+
+    async def until(self, true: Callable[[], bool]) -> None:
+        async with asyncio.timeout(20):
+            while not true():
+                await asyncio.sleep(0.02)
+
+    async def ended(self, receipt: Receipt | None) -> Receipt:
+        """Its final receipt."""
+        assert receipt is not None
+        await self.until(lambda: self.of(receipt).progress is not Progress.STARTED)
+        return self.of(receipt)
+
+    def of(self, receipt: Receipt) -> Receipt:
+        found = self.repairs.receipt(receipt.order)
+        assert found is not None
+        return found
+
+
+def story(place: Place, tell: Callable[[Bench], Awaitable[None]]) -> None:
+    async def main() -> None:
+        bench = Bench(place)
+        try:
+            await tell(bench)
+        finally:
+            bench.go()
+            for commands in bench.ran:
+                await commands.close()
+
+    asyncio.run(main())
+
+
+def ran(folder: Path) -> int:
+    return len((folder / "ran").read_text().splitlines()) if (folder / "ran").exists() else 0
+
+
+def test_several_run_at_once_as_many_as_are_set_and_each_has_its_receipt(place: Place) -> None:
+    place.settings(checks=3)
+
+    async def tell(bench: Bench) -> None:
+        given = [await bench.look(f"e{number}") for number in range(5)]
+        await bench.until(lambda: bench.running() == 3)
+        await asyncio.sleep(0.3)
+        assert bench.running() == 3, "the others wait for their turn"
+        assert bench.repairs.checks.open == 5
+        bench.go()
+        ends = [await bench.ended(receipt) for receipt in given]
+        assert {end.progress for end in ends} == {Progress.DONE}
+        assert [end.output for end in ends] == [f"e{n} is true\n" for n in range(5)]
+        assert bench.repairs.checks.open == 0
+
+    story(place, tell)
+    assert ran(place.folder) == 5
+
+
+def test_its_receipt_is_on_disk_before_it_starts(place: Place) -> None:
+    kept = place.folder / "checks"
+    place.command("repair", "look", f"#!/bin/sh\nread order\ncat {kept}/$order.json\n")
+    order = str(uuid4())
+
+    async def tell(bench: Bench) -> None:
+        end = await bench.ended(await bench.look(order, order))
+        assert '"progress":"started"' in end.output
+
+    story(place, tell)
+
+
+def test_a_receipt_that_cannot_be_kept_starts_nothing(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def tell(bench: Bench) -> None:
+        def full(_: object) -> None:
+            raise OSError(28, "No space left on device")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(bench.repairs.checks.receipts, "keep", full)
+            assert await bench.look("e") is None
+        assert bench.repairs.checks.open == 0
+
+    story(place, tell)
+
+
+def test_a_repair_runs_alone(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+    async def tell(bench: Bench) -> None:
+        check = await bench.look("e")
+        await bench.until(lambda: bench.running() == 1)
+        assert await bench.heal() is None
+        assert "1 health checks have not ended, and a repair runs alone" in caplog.text
+        assert await bench.repairs.order(sealed_order(place)) is None, "nor a live repair"
+        bench.go()
+        await bench.ended(check)
+        repair = await bench.heal()
+        assert repair is not None
+        assert await bench.look("f") is None
+        assert f"order {repair.order} (heal) is still running" in caplog.text
+        await bench.ended(repair)
+        assert (await bench.ended(await bench.look("g"))).progress is Progress.DONE
+
+    story(place, tell)
+    assert ran(place.folder) == 2
+
+
+def test_no_more_are_taken_than_a_few_for_each_place(
+    place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, "TAKEN", 2)
+    place.settings(checks=1)
+
+    async def tell(bench: Bench) -> None:
+        first, second = await bench.look("e"), await bench.look("f")
+        assert await bench.look("g") is None
+        assert "2 health checks are running or waiting already" in caplog.text
+        bench.go()
+        for receipt in (first, second):
+            assert (await bench.ended(receipt)).progress is Progress.DONE
+
+    story(place, tell)
+
+
+def test_an_order_runs_once_however_often_it_is_sent(place: Place) -> None:
+    order = str(uuid4())
+
+    async def tell(bench: Bench) -> None:
+        bench.go()
+        await bench.ended(await bench.look("e", order))
+        known = await bench.look("e", order)
+        assert known is not None
+        assert known.progress is Progress.DONE
+        again = await bench.repairs.order(
+            sealed_order(place, id=order, command="heal", entry="{}", seconds=5)
+        )
+        assert again == known, "nor as another command"
+
+    story(place, tell)
+    story(place, tell)
+    assert (ran(place.folder), (place.folder / "heals").exists()) == (1, False)
+
+
+def test_what_a_restart_interrupts_has_failed_and_is_not_run_again(place: Place) -> None:
+    order = str(uuid4())
+    begun = Receipt(order, order, "look", Progress.STARTED, 5, None, None, "", "")
+    Receipts(str(place.folder / "checks")).keep(begun)
+
+    async def tell(bench: Bench) -> None:
+        found = await bench.look("e", order)
+        assert found is not None
+        assert (found.progress, found.code) == (Progress.FAILED, None)
+        assert bench.running() == 0
+
+    story(place, tell)
+
+
+def test_no_rule_of_repairs_is_left_out(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+    now = time.time_ns() // 1_000_000
+
+    async def tell(bench: Bench) -> None:
+        bench.go()
+        late = {"issued": now - 50_000, "expires": now - 1}
+        for changes in ({"name": "node2.example"}, {"cluster": "other"}, late):
+            assert await bench.look("e", **changes) is None, changes
+        place.ssconf("master_candidates_certs", f"{place.uuid}=AA:BB\n")
+        assert await bench.look("e") is None
+        assert "no master candidate's certificate" in caplog.text
+        place.ssconf("master_candidates_certs", f"{place.uuid}={place.master_digest}\n")
+        (place.folder / "repair" / "look").chmod(0o777)
+        assert await bench.look("e") is None
+        (place.folder / "repair" / "look").chmod(0o755)
+        text = Path(place.config).read_text()
+        Path(place.config).write_text(text.replace("[repair]", "[repair]\nenabled = false"))
+        bench.reload()
+        assert await bench.look("e") is None
+        Path(place.config).write_text(text)
+        bench.reload()
+        assert (await bench.ended(await bench.look("e"))).progress is Progress.DONE
+
+    story(place, tell)
+    assert ran(place.folder) == 1
+
+
+def test_what_is_only_listed_for_repairs_runs_alone(place: Place) -> None:
+    """And a node's own diagnosis never makes a check of a repair."""
+    place.command("repair", "fix", LOOK.format(folder=place.folder))
+
+    async def tell(bench: Bench) -> None:
+        assert await bench.heal() is not None
+        assert await bench.heal() is None
+
+    story(place, tell)
+
+
+def test_what_waits_is_vetted_again_when_it_has_its_turn(place: Place) -> None:
+    place.settings(checks=1)
+
+    async def tell(bench: Bench) -> None:
+        first, second = await bench.look("e"), await bench.look("f")
+        await bench.until(lambda: bench.running() == 1)
+        (place.folder / "repair" / "look").chmod(0o777)
+        bench.go()
+        assert (await bench.ended(first)).progress is Progress.DONE
+        end = await bench.ended(second)
+        assert (end.progress, end.code) == (Progress.LATER, None)
+        assert "look" in end.why
+
+    story(place, tell)
+    assert ran(place.folder) == 1
+
+
+def test_what_is_not_listed_any_more_when_it_has_its_turn_does_not_run(place: Place) -> None:
+    place.settings(checks=1)
+
+    async def tell(bench: Bench) -> None:
+        first, second = await bench.look("e"), await bench.look("f")
+        await bench.until(lambda: bench.running() == 1)
+        text = Path(place.config).read_text()
+        Path(place.config).write_text(text.replace('queue-checks = ["look"]', ""))
+        bench.reload()
+        bench.go()
+        await bench.ended(first)
+        end = await bench.ended(second)
+        assert (end.progress, end.why) == (
+            Progress.LATER,
+            "look is not in repair.queue-checks any more",
+        )
+
+    story(place, tell)
+    assert ran(place.folder) == 1
+
+
+def test_what_waits_for_longer_than_its_order_is_valid_does_not_run(place: Place) -> None:
+    place.settings(checks=1)
+
+    async def tell(bench: Bench) -> None:
+        first = await bench.look("e")
+        now = time.time_ns() // 1_000_000
+        second = await bench.look("f", issued=now, expires=now + 1500)
+        end = await bench.ended(second)
+        assert (end.progress, end.why) == (Progress.LATER, "the checks before it took too long")
+        bench.go()
+        await bench.ended(first)
+
+    story(place, tell)
+    assert ran(place.folder) == 1
+
+
+def test_an_agent_that_stops_waits_for_those_that_run_and_starts_no_other(place: Place) -> None:
+    place.settings(checks=1)
+
+    async def tell(bench: Bench) -> None:
+        first, second = await bench.look("e"), await bench.look("f")
+        await bench.until(lambda: bench.running() == 1)
+        asyncio.get_running_loop().call_later(0.3, bench.go)
+        await bench.repairs.finish()
+        assert (await bench.ended(first)).progress is Progress.DONE
+        end = await bench.ended(second)
+        assert (end.progress, end.why) == (Progress.LATER, "the agent is stopping")
+        assert await bench.look("g") is None
+
+    story(place, tell)
+    assert ran(place.folder) == 1
+
+
+def test_a_run_that_cannot_be_ended_keeps_its_place(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or a disk that hangs would have as many processes waiting for it as there are checks."""
+    place.settings(checks=1)
+    monkeypatch.setattr(Commands, "stuck", 1)
+
+    async def tell(bench: Bench) -> None:
+        now = time.time_ns() // 1_000_000
+        end = await bench.ended(await bench.look("e", issued=now, expires=now + 1500))
+        assert end.why == "the checks before it took too long"
+        assert bench.repairs.checks.open == 0, "so that repairs have their turn"
+
+    story(place, tell)
+    assert ran(place.folder) == 0

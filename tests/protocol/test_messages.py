@@ -1,0 +1,60 @@
+"""Reports of agents as they are decoded: what they do not say, and what they may not."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from nodeagent.errors import MessageError
+from nodeagent.protocol.canonical import canonical, read_text
+from nodeagent.protocol.messages import MOST_CHECKS, Report
+
+REPORT = Report(
+    cluster="c",
+    node="",
+    name="n1",
+    epoch="e",
+    seq=1,
+    time=1,
+    diagnosis=None,
+    checked=None,
+    changed=None,
+    unusable={},
+    firm=True,
+    master="n1",
+    tls="",
+    software="0",
+)
+
+
+def read(report: Report, **changes: Any) -> Report:
+    return Report.from_body({**read_text(canonical(report.body())), **changes})
+
+
+def test_a_report_says_which_commands_only_look() -> None:
+    names = tuple(f"check-{number}" for number in range(MOST_CHECKS))
+    report = replace(REPORT, checks=names, checks_taken=64)
+    assert read(report) == Report.from_body(report.body()) == report
+
+
+def test_of_an_older_agent_nothing_is_known_to_run_beside_anything() -> None:
+    body = REPORT.body()
+    del body["checks"], body["checks_taken"]
+    found = Report.from_body(body)
+    assert (found.checks, found.checks_taken) == ((), 1)
+
+
+@pytest.mark.parametrize(
+    "checks",
+    [
+        pytest.param({"a": 1}, id="object"),
+        pytest.param(["a"] * (MOST_CHECKS + 1), id="too many"),
+        pytest.param([5], id="number"),
+        pytest.param(["a b"], id="no name"),
+        pytest.param(["a" * 65], id="too long"),
+        pytest.param(None, id="null"),
+    ],
+)
+def test_names_that_are_none_are_refused(checks: object) -> None:
+    with pytest.raises(MessageError, match=r"report\.checks"):
+        read(REPORT, checks=checks)
