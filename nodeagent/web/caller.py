@@ -7,7 +7,6 @@ import base64
 import re
 import socket
 import ssl
-import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ import h11
 
 from nodeagent.errors import ConfigError, Unavailable
 from nodeagent.protocol.canonical import printable
+from nodeagent.web.deadline import Deadline, Late, Unsent
 from nodeagent.web.tls import trusting_tls
 
 MOST = 512 * 1024 * 1024  # all there is to observe of 10,000 nodes is 50 MB
@@ -23,14 +23,12 @@ _URL = re.compile(r"(https?)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::([0-9]{1,
 _PORT = 1816
 
 
-class Absent(Unavailable):
-    """Nobody listens there, or cannot be reached; no request was sent."""
+class Absent(Unsent):
+    """Nobody listens there, or cannot be reached."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replied:
-    """A complete answer."""
-
     status: int
     body: bytes
 
@@ -38,21 +36,25 @@ class Replied:
 class Caller:
     """Makes requests to one server, each on a connection of its own.
 
-    `where` names the server in complaints; `connect` is given the seconds that are left.
+    `where` names the server in complaints; `most` bounds an answer's body.
     """
 
     def __init__(
         self,
         where: str,
-        connect: Callable[[float], socket.socket],
+        connect: Callable[[Deadline], socket.socket],
         host: str = "localhost",
-        authorization: str = "",
+        user: str = "",
+        password: str = "",
+        most: int = MOST,
     ) -> None:
         self.where = where
         self._connect = connect
+        self._most = most
         self._headers = [("Host", host), ("Accept-Encoding", "identity"), ("Connection", "close")]
-        if authorization:
-            self._headers.append(("Authorization", authorization))
+        if user:
+            token = base64.b64encode(f"{user}:{password}".encode()).decode()
+            self._headers.append(("Authorization", f"Basic {token}"))
 
     def request(
         self,
@@ -62,31 +64,35 @@ class Caller:
         body: bytes = b"",
         more: Sequence[tuple[str, str]] = (),
     ) -> Replied:
-        """Ask. Absent: nobody was asked. Unavailable: the answer is lost.
+        """Ask. Unsent: the request was not read; Absent: nobody is there to read it.
 
-        PermissionError: the socket's mode keeps us out.
+        Late: the answer did not come in time. Unavailable: it is lost. PermissionError: the
+        socket's mode keeps us out.
         """
-        end = time.monotonic() + seconds
+        deadline = Deadline(seconds)
         http = h11.Connection(h11.CLIENT, max_incomplete_event_size=64 * 1024)
         headers = [*self._headers, *more]
-        if body or method == "POST":
+        if body:  # without one RAPI wants no type of it either
             headers += [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
         out = http.send(h11.Request(method=method, target=target, headers=headers)) or b""
         out += (http.send(h11.Data(data=body)) or b"") if body else b""
         out += http.send(h11.EndOfMessage()) or b""
         try:
-            connection = self._connect(seconds)
+            connection = self._connect(deadline)
         except PermissionError:
             raise
         except OSError as error:
             raise Absent(f"{self.where}: {_told(error)}") from None
         with closing(connection):
             try:
-                connection.settimeout(_left(end))
+                connection.settimeout(deadline.left())
                 connection.sendall(out)
-                return self._receive(http, connection, end)
+            except OSError as error:
+                raise Unsent(f"{self.where} takes no request: {_told(error)}") from None
+            try:
+                return self._receive(http, connection, deadline)
             except TimeoutError:
-                why = f"no complete answer within {seconds:g} s"
+                raise Late(f"{self.where}: no complete answer within {seconds:g} s") from None
             except OSError as error:
                 why = f"the answer was lost: {_told(error)}"
             except h11.RemoteProtocolError as error:
@@ -95,20 +101,22 @@ class Caller:
                 why = "the connection was closed before the answer" if hung_up else why
         raise Unavailable(f"{self.where}: {why}")
 
-    def _receive(self, http: h11.Connection, connection: socket.socket, end: float) -> Replied:
+    def _receive(
+        self, http: h11.Connection, connection: socket.socket, deadline: Deadline
+    ) -> Replied:
         status, held, body = 0, 0, []
         while True:
             event = http.next_event()
             if event is h11.NEED_DATA:
-                connection.settimeout(_left(end))
+                connection.settimeout(deadline.left())
                 http.receive_data(connection.recv(256 * 1024))
             elif isinstance(event, h11.Response):
                 status = event.status_code
             elif isinstance(event, h11.Data):
                 body.append(bytes(event.data))
                 held += len(event.data)
-                if held > MOST:
-                    raise Unavailable(f"{self.where}: an answer larger than {MOST} bytes")
+                if held > self._most:
+                    raise Unavailable(f"{self.where}: an answer larger than {self._most} bytes")
             elif isinstance(event, h11.EndOfMessage):
                 return Replied(status, b"".join(body))
             elif not isinstance(event, h11.InformationalResponse):
@@ -116,12 +124,10 @@ class Caller:
 
 
 def at_socket(path: str) -> Caller:
-    """Whoever serves at a unix socket."""
-
-    def connect(seconds: float) -> socket.socket:
+    def connect(deadline: Deadline) -> socket.socket:
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
         try:
-            sock.settimeout(seconds)
+            sock.settimeout(deadline.left())
             sock.connect(path)
         except BaseException:
             sock.close()
@@ -132,9 +138,9 @@ def at_socket(path: str) -> Caller:
 
 
 def at_url(url: str, ca: str = "", user: str = "", password: str = "") -> Caller:
-    """Whoever serves at `https://HOST[:PORT]`. ConfigError where that is not to be done.
+    """Return a caller of `https://HOST[:PORT]`; ConfigError if the arguments do not fit.
 
-    `ca` is a file with the certificate to expect, or with the one that signed it; no name is
+    `ca` is a file with the expected certificate, or with the one that signed it; no name is
     compared then, as Ganeti's own certificates name no host. Without it the system decides.
     """
     match = _URL.fullmatch(url)
@@ -146,26 +152,23 @@ def at_url(url: str, ca: str = "", user: str = "", password: str = "") -> Caller
     if scheme == "http" and ca:
         raise ConfigError(f"--url is {printable(url)}; there is no certificate without https")
     tls = trusting_tls(ca, named=False) if scheme == "https" else None
+    connect, where = over_network(host, port, tls), f"{match[2]}:{port}"
+    return Caller(f"{scheme}://{where}", connect, where, user, password)
 
-    def connect(seconds: float) -> socket.socket:
-        sock = socket.create_connection((host, port), timeout=seconds)
-        if tls is None:
-            return sock
+
+def over_network(
+    host: str, port: int, tls: ssl.SSLContext | None
+) -> Callable[[Deadline], socket.socket]:
+    def connect(deadline: Deadline) -> socket.socket:
+        sock = socket.create_connection((host, port), deadline.left())
         try:
-            return tls.wrap_socket(sock, server_hostname=host)
+            sock.settimeout(deadline.left())
+            return tls.wrap_socket(sock, server_hostname=host) if tls else sock
         except BaseException:
             sock.close()
             raise
 
-    token = base64.b64encode(f"{user}:{password}".encode()).decode()
-    where = f"{scheme}://{match[2]}:{port}"
-    return Caller(where, connect, f"{match[2]}:{port}", f"Basic {token}" if user else "")
-
-
-def _left(end: float) -> float:
-    if (left := end - time.monotonic()) <= 0:
-        raise TimeoutError
-    return left
+    return connect
 
 
 def _told(error: OSError) -> str:

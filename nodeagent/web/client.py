@@ -6,12 +6,10 @@ done here, and its TLS a quarter of a megabyte for each connection.
 
 import asyncio
 import errno
-import hashlib
 import os
 import socket
 import ssl
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -20,6 +18,7 @@ import h11
 from nodeagent.errors import Unavailable
 from nodeagent.protocol.canonical import printable
 from nodeagent.web.stream import Stream
+from nodeagent.web.tls import Session
 
 MAX_BODY = 4 * 1024 * 1024  # a megabyte of diagnosis, each of its quotes escaped twice
 _MAX_HEAD = 16 * 1024
@@ -29,11 +28,15 @@ _PIECES = 256  # of a body, besides one for every half kilobyte
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A complete answer. `certificate` is the SHA-256 of the peer's, hex; empty without TLS."""
+    """A complete answer. `certificate` is the SHA-256 of the peer's, hex; empty without TLS.
+
+    `retry_after` is that header, or empty.
+    """
 
     status: int
     body: bytes
     certificate: str
+    retry_after: str = ""
 
 
 Done: TypeAlias = Callable[[Answered | Unavailable], None]
@@ -41,7 +44,7 @@ Done: TypeAlias = Callable[[Answered | Unavailable], None]
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What all requests of a kind have in common. `most` bounds an answer's body.
+    """The terms that all requests of a kind share; `most` bounds an answer's body.
 
     `host` is the server's name, its address where empty; `headers` are sent besides our own.
     """
@@ -92,12 +95,14 @@ class Call:
     __slots__ = (
         "_address",
         "_body",
+        "_certificate",
         "_connecting",
         "_done",
         "_http",
         "_loop",
         "_pieces",
         "_request",
+        "_retry_after",
         "_status",
         "_stream",
         "_terms",
@@ -122,10 +127,12 @@ class Call:
         self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=_MAX_HEAD)
         self._connecting: socket.socket | None = None
         self._stream: Stream | None = None
-        self._tls: _Session | None = None
+        self._tls: Session | None = None
+        self._certificate = ""
         self._timer: asyncio.TimerHandle | None = None
         self._done: Done | None = None
         self._status = 0
+        self._retry_after = ""
         self._body: list[bytes] = []
         self._pieces = 0  # of the body and before it
         self.held = 0  # bytes of the body that have come
@@ -187,7 +194,8 @@ class Call:
             stream.write(self._raw_request())
         else:
             name = self._terms.host or self._address
-            self._tls = _Session(self._terms.tls, self._raw_request(), name)
+            self._tls = Session(self._terms.tls, name)
+            self._tls.receive()
             stream.write(self._tls.outgoing.read())
         stream.start()
 
@@ -223,6 +231,9 @@ class Call:
             else:
                 for plain in self._tls.receive(data):
                     self._http.receive_data(plain)
+                if self._tls.ready and not self._certificate:
+                    self._certificate = self._tls.fingerprint
+                    self._tls.send(self._raw_request(), last=False)
                 if self._tls.outgoing.pending:
                     stream.write(self._tls.outgoing.read())
             self._read_on()
@@ -244,7 +255,9 @@ class Call:
             elif isinstance(event, h11.Response):
                 self._status = event.status_code
                 self._pieces = 0
-                length = dict(event.headers).get(b"content-length", b"0")
+                heads = dict(event.headers)
+                self._retry_after = heads.get(b"retry-after", b"").decode("latin-1")
+                length = heads.get(b"content-length", b"0")
                 if int(length) > self._terms.most:
                     self.abort(self._too_large())
             elif isinstance(event, h11.InformationalResponse):
@@ -269,51 +282,11 @@ class Call:
         return f"answer larger than {self._terms.most} bytes"
 
     def _complete(self) -> None:
-        certificate = self._tls.fingerprint if self._tls else ""
-        answer = Answered(self._status, b"".join(self._body), certificate)
+        answer = Answered(self._status, b"".join(self._body), self._certificate, self._retry_after)
         done = self._done
         self.abort()
         assert done is not None
         done(answer)
-
-
-class _Session:
-    """The client's side of one TLS connection, from bytes to bytes.
-
-    `outgoing` has what it wants sent, after it is made and after every call.
-    """
-
-    __slots__ = ("_incoming", "_request", "_tls", "fingerprint", "outgoing")
-
-    def __init__(self, context: ssl.SSLContext, request: bytes, name: str) -> None:
-        self._incoming = ssl.MemoryBIO()
-        self.outgoing = ssl.MemoryBIO()
-        self._request = request
-        named = name if context.check_hostname else None
-        self._tls = context.wrap_bio(self._incoming, self.outgoing, server_hostname=named)
-        self.fingerprint = ""
-        with suppress(ssl.SSLWantReadError):
-            self._tls.do_handshake()
-
-    def receive(self, data: bytes) -> list[bytes]:
-        """Take what the network brought, b"" for its end; return what it says likewise."""
-        if data:
-            self._incoming.write(data)
-        else:
-            self._incoming.write_eof()
-        said: list[bytes] = []
-        try:
-            if not self.fingerprint:
-                self._tls.do_handshake()
-                der = self._tls.getpeercert(binary_form=True) or b""
-                self.fingerprint = hashlib.sha256(der).hexdigest()
-                self._tls.write(self._request)
-            while part := self._tls.read(64 * 1024):
-                said.append(part)
-            said.append(b"")  # it has said goodbye
-        except ssl.SSLWantReadError:
-            pass
-        return said
 
 
 def _text(error: OSError) -> str:

@@ -16,7 +16,6 @@ REASONS = {
     404: "Not Found",
     405: "Method Not Allowed",
     408: "Request Timeout",
-    411: "Length Required",
     412: "Precondition Failed",
     413: "Content Too Large",
     414: "URI Too Long",
@@ -35,7 +34,8 @@ class Request:
     """One request, its path still as it came. Header names are lower case.
 
     `peer` is a numeric address, or `uid:` and the user of the process at a unix socket;
-    `secure` is whether it came over TLS.
+    `secure` is whether it came over TLS. `full` is set by a program that shows some readers more
+    than others: whether this one sees everything.
     """
 
     method: str
@@ -44,6 +44,7 @@ class Request:
     body: bytes = b""
     peer: str = ""
     secure: bool = False
+    full: bool = False
 
     @property
     def segments(self) -> tuple[str, ...]:
@@ -67,7 +68,10 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """One response; always sent with its length and `Connection: close`."""
+    """One response; always sent with its length and `Connection: close`.
+
+    Its body is shared by all to whom it is sent, and never copied.
+    """
 
     status: int
     body: bytes
@@ -86,16 +90,15 @@ class Response:
     def error(cls, status: int, why: str) -> "Response":
         return cls.json({"error": why}, status)
 
-    def encode(self, *, head_only: bool = False) -> bytes:
-        """The whole response as bytes on the wire (HTTP/1.1)."""
+    def head(self) -> bytes:
+        """Return the bytes before the body on the wire (HTTP/1.1)."""
         head = (
             f"HTTP/1.1 {self.status} {REASONS.get(self.status, 'Unknown')}\r\n"
             f"Content-Type: {self.kind}\r\nContent-Length: {len(self.body)}\r\n{_ALWAYS}"
         )
         if self.headers:
             head += "".join(f"{name}: {value}\r\n" for name, value in self.headers.items())
-        start = f"{head}\r\n".encode("latin-1")
-        return start if head_only else start + self.body
+        return f"{head}\r\n".encode("latin-1")
 
 
 _ALWAYS = "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\n"

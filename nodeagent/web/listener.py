@@ -1,4 +1,4 @@
-"""Where a server listens: an address, or a unix socket; and who is let in, a few at a time."""
+"""The socket of a server, an address or a unix socket, with a limit on clients."""
 
 import asyncio
 import logging
@@ -8,9 +8,11 @@ import stat
 import struct
 from collections.abc import Callable
 from contextlib import suppress
+from functools import lru_cache
 
 log = logging.getLogger(__name__)
 _AT_ONCE = 64  # newcomers let in before those who are in are heard again
+_MAPPED = bytes(10) + b"\xff\xff"  # IPv4 in IPv6
 _PAUSE = 0.5  # seconds without letting anybody in, when the system has no room
 
 Admit = Callable[[socket.socket, str], None]
@@ -115,3 +117,15 @@ def _user_of(sock: socket.socket) -> int:
     size = struct.calcsize("3i")
     _, uid, _ = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
     return int(uid)
+
+
+@lru_cache(1024)
+def network_of(peer: str) -> str:
+    """The peer that limits count: of IPv6 the network of 64 bits, all of which one host may use."""
+    try:
+        packed = socket.inet_pton(socket.AF_INET6, peer.partition("%")[0])
+    except OSError:
+        return peer
+    if packed.startswith(_MAPPED):
+        return socket.inet_ntop(socket.AF_INET, packed[12:])
+    return socket.inet_ntop(socket.AF_INET6, packed[:8] + bytes(8)) + "/64"

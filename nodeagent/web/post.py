@@ -1,20 +1,17 @@
 """One POST to a URL, blocking, for a thread that may wait: a deadline over all of its addresses."""
 
 import asyncio
-import os
 import re
 import socket
-import stat
 import time
 from collections.abc import Sequence
 
-from nodeagent.errors import ConfigError, Unavailable
+from nodeagent.errors import Unavailable
 from nodeagent.web.client import MAX_BODY, Answered, fetch
 from nodeagent.web.tls import trusting_tls
 
 URL = r"(https?)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::([0-9]{1,5}))?(/[^\s#\x00-\x1f\x7f-\uffff]*)"
 _PORTS = {"http": 80, "https": 443}
-_SECRET = re.compile(r"[\x21-\x7e]{1,4096}")
 _ADDRESSES = 4  # of one name that are tried
 
 
@@ -60,23 +57,21 @@ def post(
     raise Unavailable(why)
 
 
+def is_url(text: str) -> bool:
+    return re.fullmatch(URL, text) is not None
+
+
+def wrong_port(url: str) -> str:
+    """Say why the port of a URL is wrong; "" if it is right, or `url` is not a URL."""
+    match = re.fullmatch(URL, url)
+    if match is None or 0 < int(match[3] or 1) <= 65535:
+        return ""
+    return f"has the port {match[3]}; it must be from 1 to 65535"
+
+
 def _addresses(host: str, port: int) -> list[str]:
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         raise Unavailable(f"{host}: {getattr(error, 'strerror', None) or error}") from None
     return list(dict.fromkeys(str(row[4][0]) for row in found))[:_ADDRESSES]
-
-
-def read_secret(path: str) -> str:
-    """The first line of a file that not everybody may read, or ConfigError."""
-    try:
-        with open(path, "rb") as file:
-            if os.fstat(file.fileno()).st_mode & stat.S_IROTH:
-                raise ConfigError(f"{path}: everybody may read it: chmod o-r {path}")
-            line = file.read(8192).decode("latin-1").partition("\n")[0].strip()
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}") from None
-    if not _SECRET.fullmatch(line):
-        raise ConfigError(f"{path}: its first line is no token of printable characters")
-    return line

@@ -1,4 +1,4 @@
-"""What is refused of a request before anybody answers it. Pure."""
+"""Reasons to refuse a request before any handler sees it. Pure."""
 
 import re
 from dataclasses import dataclass
@@ -12,7 +12,11 @@ _WHOLE = re.compile(rb"[ \t]*[0-9]{1,9}[ \t]*")
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a client may cost. Times in seconds, counted from the connection's start."""
+    """Limits on a client's cost; times are in seconds, counted from the connection's start.
+
+    A peer is an address, of IPv6 a network of 64 bits. `unsent` limits the bytes of answers kept
+    for readers, `unsent_per_peer` those of one peer; `pace` is a reader's least bytes a second.
+    """
 
     head_bytes: int = 8 * 1024
     target_bytes: int = 2 * 1024
@@ -22,10 +26,13 @@ class Limits:
     total_seconds: float = 20.0
     connections: int = 512
     per_peer: int = 128
+    unsent: int = 32 * 1024 * 1024
+    unsent_per_peer: int = 16 * 1024 * 1024
+    pace: int = 16 * 1024
 
 
 def fault_of(head: bytes) -> str | None:
-    """What is wrong with the bytes of a head, be it complete or not, that h11 lets pass."""
+    """Return the fault that h11 lets pass in the bytes of a head, complete or not."""
     lines = head.count(b"\r\n")
     if head.count(b"\n") != lines or head.count(b"\r") != lines:
         return "a line does not end in CR LF"
@@ -40,7 +47,7 @@ def fault_of(head: bytes) -> str | None:
 
 
 def refusal_of(request: h11.Request, limits: Limits) -> tuple[int, str] | None:
-    """What our server asks beyond the protocol's own grammar."""
+    """Apply our server's rules beyond the protocol's own grammar."""
     headers = request.headers
     names = [name for name, _ in headers]
     if request.http_version not in (b"1.0", b"1.1"):
@@ -59,9 +66,8 @@ def refusal_of(request: h11.Request, limits: Limits) -> tuple[int, str] | None:
         return 417, "of Expect only 100-continue is spoken here"
     if b"upgrade" in names:
         return 501, "Upgrade is not spoken here"
-    if b"content-length" not in names:
-        body = request.method in (b"POST", b"PUT", b"PATCH")
-        return (411, "Content-Length is needed") if body else None
+    if b"content-length" not in names:  # RFC 9112, 6.3: then there is no body
+        return None
     length = int(next(v for k, v in headers if k == b"content-length"))
     if length > limits.body_bytes:
         return 413, "the body is too large"

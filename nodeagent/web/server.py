@@ -2,7 +2,7 @@
 
 One request a connection, then it is closed: no pipelining, no smuggling, no authorisation
 that outlives a request. Whoever is slow loses: when the house is full, the connection that
-has waited longest without a complete request makes room for the newcomer.
+has waited longest without a complete request, or the slowest reader, makes room for the newcomer.
 """
 
 import asyncio
@@ -10,13 +10,15 @@ import logging
 import socket
 import ssl
 from collections import Counter
+from collections.abc import Coroutine, Iterator
 
 import h11
 
 from nodeagent.protocol.canonical import printable
 from nodeagent.web.exchange import Answer, Handler, Request, Response
 from nodeagent.web.head import read
-from nodeagent.web.listener import Listener
+from nodeagent.web.listener import Listener, network_of
+from nodeagent.web.readers import Readers
 from nodeagent.web.refusal import Limits, fault_of, refusal_of
 from nodeagent.web.stream import Stream
 from nodeagent.web.tls import Session
@@ -24,6 +26,9 @@ from nodeagent.web.tls import Session
 log = logging.getLogger(__name__)
 _LINGER = 1.0  # seconds in which a refused sender may read our answer
 _SWEEP = 0.25
+_IDLE = 1.0  # seconds after which a newcomer should have sent its request
+_SMALL = 16 * 1024  # bytes of an answer that is sent in one piece with its head
+_PIECE = 32 * 1024  # bytes that are encrypted at a time, and kept for each reader
 _END = b"\r\n\r\n"
 _BODILESS = (b"GET ", b"HEAD ")
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -40,7 +45,8 @@ class Server:
         self.tls: ssl.SSLContext | None = None
         self.tasks: set[asyncio.Task[None]] = set()
         self._open: dict[_Connection, None] = {}  # in order of arrival
-        self._peers: Counter[str] = Counter()
+        self._peers: Counter[str] = Counter()  # by network
+        self._readers = Readers(self.limits)
         self._sweeper: asyncio.TimerHandle | None = None
         self._listener = Listener(self._begin)
 
@@ -80,27 +86,58 @@ class Server:
 
     def admit(self, connection: "_Connection") -> None:
         self._open[connection] = None
-        self._peers[connection.peer] += 1
+        self._peers[connection.network] += 1
         if len(self._open) > self.limits.connections:
-            self._shed(list(self._open))
-        elif self._peers[connection.peer] > self.limits.per_peer:
-            self._shed([c for c in self._open if c.peer == connection.peer])
+            self._shed(list(self._open), connection)
+        elif self._peers[connection.network] > self.limits.per_peer:
+            crowd = [c for c in self._open if c.network == connection.network]
+            self._shed(crowd, connection)
         if self._sweeper is None:
             self._sweeper = connection.loop.call_later(_SWEEP, self._sweep)
 
     def leave(self, connection: "_Connection") -> None:
+        self._readers.remove(connection)
         if self._open.pop(connection, 0) is None:
-            self._peers[connection.peer] -= 1
-            if not self._peers[connection.peer]:
-                del self._peers[connection.peer]
+            self._peers[connection.network] -= 1
+            if not self._peers[connection.network]:
+                del self._peers[connection.network]
 
-    def _shed(self, crowd: list["_Connection"]) -> None:
-        """Who has had a refusal goes first, then who has waited longest without a request."""
-        refused = (c for c in crowd if c.refused)
-        waiting = (c for c in crowd if not c.complete)
-        victim = next(refused, None) or next(waiting)  # the newcomer waits, at the least
+    def wait_for(self, connection: "_Connection") -> None:
+        """A connection has not taken the whole of its answer yet."""
+        self.shed += self._readers.add(connection, connection.loop.time())
+
+    def _shed(self, crowd: list["_Connection"], newcomer: "_Connection") -> None:
+        """Abort a refused connection first, then an idle one, then the slowest reader."""
+        now = newcomer.loop.time()
+        waiting = [c for c in crowd if not c.complete]  # the newcomer is among them
+        victim = (
+            next((c for c in crowd if c.refused), None)
+            or next((c for c in waiting if now - c.since > _IDLE), None)
+            or self._readers.slowest(crowd, now, hurry=False)
+            or next(
+                (c for c in waiting if c is not newcomer and not self._stays(c, newcomer)), None
+            )
+            or self._readers.slowest(crowd, now, hurry=True)
+            or self._one_of_most(newcomer)
+            or newcomer
+        )
         self.shed += 1
         victim.abort()
+
+    def _stays(self, one: "_Connection", newcomer: "_Connection") -> bool:
+        """Whether one is the only connection of its network, and the newcomer is not."""
+        return self._peers[one.network] == 1 < self._peers[newcomer.network]
+
+    def _one_of_most(self, newcomer: "_Connection") -> "_Connection | None":
+        """The newest that only looks, of the network with most places if those are more.
+
+        So no peer takes all places by asking for more than can be answered in time.
+        """
+        network, places = self._peers.most_common(1)[0]
+        if places <= self._peers[newcomer.network]:
+            return None
+        theirs = (c for c in reversed(self._open) if c.network == network and c.only_looks)
+        return next(theirs, None)
 
     def _sweep(self) -> None:
         self._sweeper = None
@@ -108,6 +145,9 @@ class Server:
             return
         loop = next(iter(self._open)).loop
         now = loop.time()
+        for reader in self._readers.too_slow(now):
+            self.shed += 1
+            reader.abort()
         for connection in list(self._open):
             age = now - connection.since
             if age < self.limits.request_seconds:
@@ -129,9 +169,12 @@ class _Connection:
         "_request",
         "_server",
         "_stream",
+        "_task",
         "_tls",
+        "answer",
         "complete",
         "loop",
+        "network",
         "peer",
         "refused",
         "since",
@@ -143,21 +186,36 @@ class _Connection:
         self.complete = False
         self.refused = False
         self.peer = peer
+        self.network = network_of(peer)
+        self.answer = b""
         self.since = loop.time()
         self.loop = loop
         self._server = server
         self._stream = Stream(loop, sock, self._received, self._lost)
         self._tls = Session(server.tls) if server.tls else None
+        self._task: asyncio.Task[None] | None = None
         self._http: h11.Connection | None = None
         self._request: h11.Request | None = None
         self._head = b""
         self._body = b""
+
+    @property
+    def taken(self) -> int:
+        """How many bytes of a large answer were taken."""
+        return self._stream.taken
+
+    @property
+    def only_looks(self) -> bool:
+        """Whether nothing is changed by its request."""
+        return self._request is not None and self._request.method in (b"GET", b"HEAD")
 
     def start(self) -> None:
         self._server.admit(self)
         self._stream.start()
 
     def abort(self) -> None:
+        if self._task is not None and self.only_looks:
+            self._task.cancel()  # nobody waits for it
         self._stream.abort()
 
     def _lost(self) -> None:
@@ -172,7 +230,7 @@ class _Connection:
             return  # one request a connection; what follows it is thrown away
         if self._tls is not None:
             try:
-                data = self._tls.receive(data)
+                data = b"".join(self._tls.receive(data))
             except ssl.SSLError:
                 self._flush(self._tls)  # the alert
                 self._stream.close()
@@ -254,9 +312,11 @@ class _Connection:
         if isinstance(answer, Response):
             self._send(answer)
         else:
-            task = self.loop.create_task(self._later(request, answer))
+            task = self._task = self.loop.create_task(self._later(request, answer))
             self._server.tasks.add(task)  # the loop itself would not keep it alive
             task.add_done_callback(self._server.tasks.discard)
+            if isinstance(answer, Coroutine):  # Python complains of one that never began
+                task.add_done_callback(lambda _: answer.close())
 
     async def _later(self, request: Request, answer: Answer) -> None:
         assert not isinstance(answer, Response)
@@ -269,7 +329,16 @@ class _Connection:
     def _send(self, response: Response) -> None:
         self._server.answered[response.status] += 1
         head_only = self._request is not None and self._request.method == b"HEAD"
-        self._write(response.encode(head_only=head_only))
+        head, body = response.head(), b"" if head_only else response.body
+        if len(body) <= _SMALL:
+            self._write(head + body)
+        else:
+            self.answer = body
+            self._stream.pour(
+                _encrypted(self._tls, head, body) if self._tls else _plain(head, body)
+            )
+            if self._stream.busy:
+                self._server.wait_for(self)
         self._stream.close()
 
     def refuse(self, status: int, why: str) -> None:
@@ -281,7 +350,8 @@ class _Connection:
         self.complete = self.refused = True
         self._http = None
         self._server.answered[status] += 1
-        self._write(Response.error(status, why).encode())
+        response = Response.error(status, why)
+        self._write(response.head() + response.body)
         self._stream.shut()
         self.loop.call_later(_LINGER, self.abort)
 
@@ -295,6 +365,20 @@ class _Connection:
     def _flush(self, tls: Session) -> None:
         if tls.outgoing.pending:
             self._stream.write(tls.outgoing.read())
+
+
+def _plain(head: bytes, body: bytes) -> Iterator[bytes | memoryview]:
+    yield head
+    yield memoryview(body)
+
+
+def _encrypted(tls: Session, head: bytes, body: bytes) -> Iterator[bytes]:
+    """Encrypt a piece when it is wanted: what is encrypted cannot be shared."""
+    tls.send(head, last=False)
+    view = memoryview(body)
+    for start in range(0, len(body), _PIECE):
+        tls.send(view[start : start + _PIECE], last=start + _PIECE >= len(body))
+        yield tls.outgoing.read()
 
 
 def _broken(request: Request) -> Response:

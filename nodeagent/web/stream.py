@@ -7,14 +7,32 @@ answered and done in a single turn.
 
 import asyncio
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+
+_IN_A_TURN = 8  # pieces sent before others have their turn
+_IN_KERNEL = 64 * 1024  # bytes that the kernel holds and has not sent: 4 s of a slow reader's
 
 
 class Stream:
-    """One connection. `received` is called with what came, b"" once at its end."""
+    """One connection. `received` is called with what came, b"" once at its end.
 
-    __slots__ = ("_deaf", "_left", "_loop", "_lost", "_reading", "_received", "_sock", "_then")
+    `taken` is how much of the answer that is poured the kernel has taken.
+    """
+
+    __slots__ = (
+        "_deaf",
+        "_left",
+        "_loop",
+        "_lost",
+        "_pieces",
+        "_reading",
+        "_received",
+        "_sock",
+        "_then",
+        "_writing",
+        "taken",
+    )
 
     def __init__(
         self,
@@ -28,9 +46,17 @@ class Stream:
         self._received = received
         self._lost = lost
         self._left = memoryview(b"")
+        self._pieces: Iterator[bytes | memoryview] | None = None
         self._reading = False
+        self._writing = False
         self._deaf = False
         self._then: Callable[[], None] | None = None  # to be done when all is sent
+        self.taken = 0
+
+    @property
+    def busy(self) -> bool:
+        """Whether something is left to be sent."""
+        return self._writing
 
     def start(self) -> None:
         """Read what has come already; go on reading as more comes."""
@@ -55,7 +81,19 @@ class Stream:
             return
         if sent < len(data):
             self._left = memoryview(data)[sent:]
-            self._loop.add_writer(self._sock.fileno(), self._write_on)
+            self._wait()
+
+    def pour(self, pieces: Iterator[bytes | memoryview]) -> None:
+        """Send pieces, of which the next is made when the last was sent; the end of what is said.
+
+        The kernel is to hold little of it, so that `taken` is what the other side has taken.
+        """
+        if self._sock is None:
+            return
+        self._pieces = pieces
+        if self._sock.family != socket.AF_UNIX:
+            self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _IN_KERNEL)
+        self._write_on()
 
     def close(self) -> None:
         """Read no more; send what is left, then hang up."""
@@ -73,12 +111,14 @@ class Stream:
             return
         if self._reading:
             self._loop.remove_reader(sock.fileno())
-        if self._left:
+        if self._writing:
+            self._writing = False
             self._loop.remove_writer(sock.fileno())
         sock.close()
         lost = self._lost
         # Who uses this is used by it no more: both go at once, not when garbage is collected.
         self._received, self._lost, self._then = _nothing, _nobody, None
+        self._pieces = None
         lost()
 
     def _read(self) -> None:
@@ -103,7 +143,7 @@ class Stream:
 
     def _after_writing(self, then: Callable[[], None]) -> None:
         self._then = then
-        if not self._left:
+        if not self._writing:
             then()
 
     def _shut(self) -> None:
@@ -111,22 +151,38 @@ class Stream:
             with suppress(OSError):
                 self._sock.shutdown(socket.SHUT_WR)
 
+    def _wait(self) -> None:
+        if not self._writing and self._sock is not None:
+            self._writing = True
+            self._loop.add_writer(self._sock.fileno(), self._write_on)
+
     def _write_on(self) -> None:
-        if self._sock is None:
-            return
-        try:
-            sent = self._sock.send(self._left)
-        except (BlockingIOError, InterruptedError):
-            return
-        except OSError:
-            self.abort()
-            return
-        left = self._left[sent:]
-        if left:
-            self._left = left
-            return
-        self._loop.remove_writer(self._sock.fileno())
-        self._left = left
+        for _ in range(_IN_A_TURN):
+            if self._sock is None:
+                return
+            if not self._left:
+                piece = next(self._pieces, b"") if self._pieces is not None else b""
+                if not piece:
+                    self._sent_all()
+                    return
+                self._left = memoryview(piece)
+            try:
+                sent = self._sock.send(self._left)
+            except (BlockingIOError, InterruptedError):
+                break
+            except OSError:
+                self.abort()
+                return
+            self._left = self._left[sent:]
+            if self._pieces is not None:
+                self.taken += sent
+        self._wait()
+
+    def _sent_all(self) -> None:
+        self._pieces = None
+        if self._writing and self._sock is not None:
+            self._writing = False
+            self._loop.remove_writer(self._sock.fileno())
         if self._then is not None:
             self._then()
 

@@ -1,8 +1,8 @@
-"""What a client trusts, and the server's side of one TLS connection, from bytes to bytes.
+"""A client's trust, and either side of one TLS connection, from bytes to bytes.
 
-No socket is touched. asyncio's own TLS shows a connection to its protocol only once the handshake
-is done, and keeps a quarter of a megabyte for each: whoever never finishes a handshake would count
-against no limit. Here a connection is ours from its first moment and costs 30 KB.
+This module touches no socket. asyncio's own TLS shows a connection to its protocol only once the
+handshake is done, and keeps a quarter of a megabyte for each: a client that never finishes one
+would count against no limit. Here a connection is ours from its first moment and costs 30 KB.
 """
 
 import hashlib
@@ -86,29 +86,49 @@ def fingerprint(pem: bytes) -> str:
 
 
 class Session:
-    """One connection's TLS. All that it wants sent is in `outgoing` after every call."""
+    """One connection's TLS. All that it wants sent is in `outgoing` after every call.
 
-    def __init__(self, context: ssl.SSLContext) -> None:
+    A client names its `server`, and begins with `receive`.
+    """
+
+    __slots__ = ("_incoming", "_tls", "outgoing", "ready")
+
+    def __init__(self, context: ssl.SSLContext, server: str = "") -> None:
         self.outgoing = ssl.MemoryBIO()
         self.ready = False
         self._incoming = ssl.MemoryBIO()
-        self._tls = context.wrap_bio(self._incoming, self.outgoing, server_side=True)
+        name = server if context.check_hostname else None
+        both = self._incoming, self.outgoing
+        self._tls = context.wrap_bio(*both, server_side=not server, server_hostname=name)
 
-    def receive(self, data: bytes) -> bytes:
-        """Take what the network brought; return what it says. Raises ssl.SSLError."""
-        self._incoming.write(data)
-        plain = b""
+    def receive(self, data: bytes | None = None) -> list[bytes]:
+        """Take what the network brought, b"" for its end; return what it says likewise.
+
+        Raises ssl.SSLError.
+        """
+        if data:
+            self._incoming.write(data)
+        elif data is not None:
+            self._incoming.write_eof()
+        said: list[bytes] = []
         try:
             if not self.ready:
                 self._tls.do_handshake()
                 self.ready = True
             while part := self._tls.read(64 * 1024):
-                plain += part
+                said.append(part)
+            said.append(b"")  # it has said goodbye
         except ssl.SSLWantReadError:
             pass
-        return plain
+        return said
 
-    def send(self, plain: bytes, *, last: bool = True) -> None:
+    @property
+    def fingerprint(self) -> str:
+        """The SHA-256 of the other side's certificate, hex."""
+        der = self._tls.getpeercert(binary_form=True) or b""
+        return hashlib.sha256(der).hexdigest()
+
+    def send(self, plain: bytes | memoryview, *, last: bool = True) -> None:
         """Encrypt our words, and say of the last that they are."""
         self._tls.write(plain)
         if not last:

@@ -18,6 +18,8 @@ from tests.agent.place import Place, safe_folder, sealed_order
 from tests.agent.test_runner import SICK
 from tests.web.live import Agent, resident
 
+pytestmark = pytest.mark.alone
+
 MOST_FILES = 512  # the runner's here; with systemd it has 1024
 PATIENT = """#!/bin/sh
 until test -e {folder}/go; do sleep 0.05; done

@@ -12,19 +12,23 @@ import os
 import signal
 import socket
 import ssl
+import subprocess
+import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
-from nodeagent.web.exchange import Request, Response
+from nodeagent.web.exchange import Answer, Handler, Request, Response
 from nodeagent.web.refusal import Limits
 from nodeagent.web.server import Server
 from nodeagent.web.tls import make_certificate, server_tls
 from tests.web.live import Agent, agent, read_all, resident, untrusting, wait_for
+
+pytestmark = pytest.mark.alone
 
 HEALTHY = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
 MIB = 2**20
@@ -216,6 +220,184 @@ def test_h01_senders_of_rubbish_do_not_hold_their_places() -> None:
         assert server.connections <= 10
 
 
+# Slow readers.
+
+
+def large(size: int) -> tuple[Response, Handler]:
+    """One answer for all who ask for more than /healthz."""
+    one = Response(200, b"x" * size)
+    return one, lambda request: _answer(request) if request.target == "/healthz" else one
+
+
+def reading(port: int, stack: ExitStack, source: str = "127.0.0.1") -> socket.socket:
+    """Somebody who has asked for it, and whose kernel takes little of the answer."""
+    one = stack.enter_context(socket.socket())
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    one.settimeout(10)
+    one.bind((source, 0))
+    one.connect(("127.0.0.1", port))
+    one.sendall(b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n")
+    return one
+
+
+def until(true: Callable[[], bool], seconds: float = 10) -> None:
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("secure", [False, True], ids=["plain", "tls"])
+def test_an_answer_is_kept_once_for_all_who_read_it(secure: bool) -> None:
+    tls = server_tls(make_certificate()) if secure else None
+    with serving(Limits(), tls) as (server, port), ExitStack() as stack:
+        server.handler = large(8 * MIB)[1]
+        before = resident(os.getpid())
+        for _ in range(100):
+            one = stack.enter_context(socket.create_connection(("127.0.0.1", port), 10))
+            one = stack.enter_context(untrusting().wrap_socket(one)) if secure else one
+            one.sendall(b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n")
+        until(lambda: server.answered.total() == 100)
+        assert resident(os.getpid()) - before < 40 * MIB, "of 800"
+        assert server.connections == 100
+
+
+@pytest.mark.parametrize("secure", [False, True], ids=["plain", "tls"])
+def test_a_large_answer_arrives_whole(secure: bool) -> None:
+    tls = server_tls(make_certificate()) if secure else None
+    for size in (16 * 1024, 16 * 1024 + 1, 96 * 1024, 5_000_001):
+        body = os.urandom(size)
+        with serving(Limits(), tls) as (server, port), ExitStack() as stack:
+            server.handler = lambda _, body=body: Response(200, body)  # type: ignore[misc]
+            one = stack.enter_context(socket.create_connection(("127.0.0.1", port), 10))
+            one = stack.enter_context(untrusting().wrap_socket(one)) if secure else one
+            one.sendall(HEALTHY)
+            assert read_all(one).partition(b"\r\n\r\n")[2] == body
+            until(lambda server=server: not server.connections)  # type: ignore[misc]
+
+
+def test_when_readers_have_taken_all_places_the_slowest_makes_room() -> None:
+    with serving(Limits(connections=20, per_peer=20)) as (server, port), ExitStack() as stack:
+        server.handler = large(8 * MIB)[1]
+        crowd = [reading(port, stack) for _ in range(20)]
+        until(lambda: server.answered.total() == 20)
+        for one in crowd[1:]:  # all but the first one read on
+            for _ in range(50):
+                one.recv(8192)
+        time.sleep(1.1)
+        for _ in range(5):
+            assert ask(port, HEALTHY).startswith(b"HTTP/1.1 200 ")
+        assert 1 <= server.shed <= 5
+        assert not read_all(crowd[0]).endswith(b"x" * MIB), "it was cut off"
+
+
+def test_newcomers_do_not_close_a_quick_reader_while_others_are_idle() -> None:
+    with serving(Limits(connections=10)) as (server, port), ExitStack() as stack:
+        server.handler = large(MIB)[1]
+        one = reading(port, stack)
+        until(lambda: server.answered.total() == 1)
+        got = len(one.recv(200_000))
+        for _ in range(60):
+            stack.enter_context(socket.create_connection(("127.0.0.1", port), 5))
+            got += len(one.recv(200_000))
+        until(lambda: server.shed >= 50)
+        assert got + len(read_all(one)) > MIB
+
+
+def test_a_reader_slower_than_the_pace_is_closed_after_five_seconds() -> None:
+    with serving(Limits(total_seconds=60)) as (server, port), ExitStack() as stack:
+        server.handler = large(8 * MIB)[1]
+        none, slow, fair = (reading(port, stack) for _ in range(3))
+        until(lambda: server.connections == 3)
+        began = time.monotonic()
+        for one in (slow, fair):
+            one.setblocking(False)
+        while time.monotonic() - began < 13:
+            for one, bite in ((slow, 400), (fair, 16 * 1024)):
+                with suppress(BlockingIOError, ConnectionResetError):
+                    one.recv(bite)
+            time.sleep(0.1)
+        assert server.connections == 1
+        assert server.shed == 2
+        with suppress(BlockingIOError):
+            assert fair.recv(1)
+        read_all(none)
+
+
+def test_a_peer_that_asks_for_more_than_can_be_answered_makes_room_for_others() -> None:
+    """Nor does a request that nobody waits for any more go on; a change does."""
+    gate, ended = threading.Event(), list[str]()
+
+    def handler(request: Request) -> Answer:
+        return _answer(request) if request.target == "/healthz" else late(request)
+
+    async def late(request: Request) -> Response:
+        try:
+            while not gate.is_set():
+                await asyncio.sleep(0.01)
+        except asyncio.CancelledError:
+            ended.append(request.method)
+            raise
+        return _answer(request)
+
+    with serving(Limits(connections=10, total_seconds=60)) as (server, port), ExitStack() as stack:
+        server.handler = handler
+        change = b"POST /change HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n"
+        crowd = []
+        for raw in (*[HEALTHY.replace(b"healthz", b"late")] * 9, change):
+            crowd.append(stack.enter_context(socket.create_connection(("127.0.0.1", port), 5)))
+            crowd[-1].sendall(raw)
+        until(lambda: len(server.tasks) == 10)
+        for n in range(2, 7):
+            with socket.create_connection(("127.0.0.1", port), 5, (f"127.0.0.{n}", 0)) as other:
+                other.sendall(HEALTHY)
+                assert read_all(other).startswith(b"HTTP/1.1 200 ")
+        until(lambda: ended == ["GET"])  # one place is enough
+        with socket.create_connection(("127.0.0.1", port), 5, ("127.0.0.9", 0)) as other:
+            until(lambda: server.connections == 10)
+            for _ in range(5):  # the crowd comes on
+                with socket.create_connection(("127.0.0.1", port), 5) as more:
+                    assert read_all(more) == b""
+            other.sendall(HEALTHY)
+            assert read_all(other).startswith(b"HTTP/1.1 200 "), "who has one place keeps it"
+        gate.set()
+        assert read_all(crowd[-1]).startswith(b"HTTP/1.1 200 ")
+
+
+SIXTY_FOUR = """
+import asyncio, socket
+from nodeagent.web.exchange import Response
+from nodeagent.web.refusal import Limits
+from nodeagent.web.server import Server
+
+async def main():
+    server = Server(lambda _: Response.text("ok"), Limits(per_peer=5))
+    port = await server.start("2001:db8::1", 0)
+    def connect(source):
+        one = socket.socket(socket.AF_INET6)
+        one.bind((source, 0))
+        one.connect(("2001:db8::1", port))
+        return one
+    crowd = [connect(f"2001:db8::{n + 2:x}") for n in range(20)]
+    await asyncio.sleep(0.2)
+    assert server.connections == 5, server.connections
+    others = [connect("2001:db8:0:1::1") for _ in range(3)]
+    await asyncio.sleep(0.2)
+    assert server.connections == 8, server.connections
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="a network of its own takes root")
+def test_a_network_of_ipv6_has_the_places_of_one_peer() -> None:
+    addresses = [f"2001:db8::{n:x}" for n in range(1, 22)] + ["2001:db8:0:1::1"]
+    lines = ["ip link set lo up", *(f"ip addr add {a}/128 dev lo" for a in addresses)]
+    text = " && ".join([*lines, 'exec "$0" -c "$1"'])
+    command = ["unshare", "--net", "sh", "-c", text, sys.executable, SIXTY_FOUR]
+    subprocess.run(command, check=True, timeout=60, cwd=Path(__file__).parents[2])
+
+
 # H02: TLS handshakes that never end.
 
 
@@ -364,7 +546,9 @@ BAD = {
         400,
     ),
     "H04 body on GET": (b"GET / HTTP/1.1\r\nContent-Length: 3\r\n" + GOOD_TAIL + b"abc", 400),
-    "H04 POST without length": (b"POST /1/order HTTP/1.1\r\n" + GOOD_TAIL, 411),
+    "H04 POST without length": (b"POST /1/order HTTP/1.1\r\n" + GOOD_TAIL, 415),
+    "H04 POST without length where none is taken": (b"POST /1 HTTP/1.1\r\n" + GOOD_TAIL, 405),
+    "H04 PUT without length": (b"PUT /1/order HTTP/1.1\r\n" + GOOD_TAIL, 405),
     "H04 10 GB": (b"POST / HTTP/1.1\r\nContent-Length: 10000000000\r\n" + GOOD_TAIL, (400, 413)),
     "H04 257 KiB": (b"POST / HTTP/1.1\r\nContent-Length: 263168\r\n" + GOOD_TAIL, 413),
 }
@@ -383,6 +567,7 @@ def test_h03_what_follows_a_request_is_never_a_second_one(live: Agent) -> None:
     for first in (
         HEALTHY,
         b"POST /1/order HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n",
+        b"POST /1/order HTTP/1.1\r\nHost: x\r\n\r\n",
         b"GET /1/report/node/diagnose HTTP/1.1\r\nHost: x\r\nConnection: keep-alive\r\n\r\n",
     ):
         answer = live.send(first + b"GET /1/list/collectors HTTP/1.1\r\nHost: x\r\n\r\n")

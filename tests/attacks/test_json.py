@@ -21,6 +21,7 @@ from nodeagent.agent.diagnose import Reading, interpret
 from nodeagent.agent.run import Finished
 from nodeagent.errors import MessageError
 from nodeagent.model.diagnosis import Diagnosis, Need, Unusable
+from nodeagent.model.units import Ms
 from nodeagent.protocol.canonical import MAX_DEPTH, canonical, printable, read, read_text
 from nodeagent.protocol.envelope import Key
 from nodeagent.protocol.look import Distrusted, Expected, Look, Seen, judge_answer
@@ -85,7 +86,6 @@ BAD = {
     "J09 number": b'{"status":1}',
     "J09 list of statuses": b'{"status":["Ok"]}',
     "J09 null status": b'{"status":null}',
-    "J09 no command": b'{"status":"live-repair"}',
     "J09 command is a list": b'{"status":"live-repair","command":["a"]}',
     "J09 command is a path": b'{"status":"live-repair","command":"../a"}',
     "J09 command with newline": b'{"status":"live-repair","command":"a\\n"}',
@@ -94,6 +94,7 @@ BAD = {
 }
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("raw", BAD.values(), ids=BAD.keys())
 def test_unacceptable_output_is_unusable_never_ok(raw: bytes) -> None:
     began = time.monotonic()
@@ -126,6 +127,7 @@ def test_j04_a_command_may_nest_as_deep_as_a_merged_diagnosis_can_hold() -> None
     assert isinstance(interpret(Finished(0, nested(COMMAND_DEPTH), b""), Reading()), Diagnosis)
 
 
+@pytest.mark.alone
 def test_j08_many_keys_are_read_in_no_time() -> None:
     keys = {f"k{number}": number for number in range(15_000)}
     raw = json.dumps(keys).encode()
@@ -143,6 +145,7 @@ SLOW = {
 }
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("text", SLOW.values(), ids=SLOW.keys())
 def test_j04_no_text_takes_more_time_than_its_length_deserves(text: str) -> None:
     """A bracket counter that tried each quote anew took minutes for a quarter megabyte."""
@@ -327,7 +330,7 @@ def test_j10_large_details_reach_the_master_or_are_said_to_be_too_large(
             target = f"/1/report/node/diagnose?salt={expected.salt}"
             answer = asyncio.run(fetch(running.address, running.port, target, seconds=5))
             now = time.time_ns() // 1_000_000
-            return judge_answer(answer.status, answer.body, running.place.key, expected, now)
+            return judge_answer(answer.status, answer.body, running.place.key, expected, Ms(now))
 
         def settled() -> bool:
             said = look()
@@ -344,7 +347,7 @@ def test_j04_a_report_deeper_than_any_agent_s_is_not_read_through() -> None:
     """Four megabytes of lists would cost the master a second; a report lies one level deep."""
     lie = b'{"name":"diagnose","data":{"msg":[' + b"[]," * 1_300_000 + b"[]]}}"
     began = time.process_time()
-    look = judge_answer(200, lie, Key(b"0" * 40), Expected("c", "n", "", "salt"), 0)
+    look = judge_answer(200, lie, Key(b"0" * 40), Expected("c", "n", "", "salt"), Ms(0))
     assert look == Distrusted("nested deeper than 2 levels at line 1")
     assert time.process_time() - began < 0.3
 

@@ -1,4 +1,5 @@
-"""S01-S12: forged, replayed, stale and borrowed messages; S13: who may order a repair.
+"""S01-S12: forged, replayed, stale and borrowed messages; S13: who may order a repair;
+S14: a node that has the cluster's key, and a neighbour's address.
 
 Reports come from real agents and are judged by the master's own `judge_answer`; orders go
 through a real front to a real runner, which would carry out a good one.
@@ -31,19 +32,32 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+)
 from cryptography.x509.oid import NameOID
 
-from nodeagent.errors import MessageError
+from nodeagent.errors import MessageError, Unavailable
+from nodeagent.maintd.engine.orders import Orders
+from nodeagent.maintd.engine.vote import count
+from nodeagent.model.ledger import Outcome
+from nodeagent.model.snapshot import Node, Snapshot
+from nodeagent.model.units import Ms
 from nodeagent.protocol import envelope
-from nodeagent.protocol.envelope import Key, Least, Purpose, confd_hmac, seal, unseal
+from nodeagent.protocol.envelope import Key, Purpose, confd_hmac, open_outer, seal
 from nodeagent.protocol.look import Distrusted, Expected, Look, Seen, judge_answer
-from nodeagent.protocol.messages import Order, Progress, Receipt, Report, digest
+from nodeagent.protocol.messages import Order, Progress, Receipt, Report, digest, fingerprint
+from nodeagent.protocol.node_key import TAG, Pins
 from nodeagent.protocol.order import order_bytes, seal_order
 from nodeagent.protocol.signature import sign, verify
 from nodeagent.web.client import Answered, fetch
 from nodeagent.web.tls import untrusting_tls
 from tests.agent.place import CLUSTER, NODE, client_pem
+from tests.protocol.opened import unseal
 from tests.web.live import Agent, Raw, agent, wait_for
 
 SALT = "5f0e9a31-7a0c-4b4e"
@@ -58,8 +72,8 @@ cat >>{log}
 """
 
 
-def now() -> int:
-    return time.time_ns() // 1_000_000
+def now() -> Ms:
+    return Ms(time.time_ns() // 1_000_000)
 
 
 @pytest.fixture(scope="module")
@@ -167,9 +181,8 @@ def test_s02_no_message_opens_as_one_of_another_purpose(live: Agent) -> None:
     key = live.place.key
     assert unseal(key, Purpose.REPORT, SALT, sealed)["name"] == NODE
     for purpose in set(Purpose) - {Purpose.REPORT}:
-        for least in Least:
-            with pytest.raises(MessageError):
-                unseal(key, purpose, SALT, sealed, least=least)
+        with pytest.raises(MessageError):
+            unseal(key, purpose, SALT, sealed)
     assert live.post("/1/order", sealed).status == 403
 
 
@@ -289,12 +302,10 @@ def test_s_each_guard_holds_by_itself(raw: bytes, why: str) -> None:
         unseal(KEY, Purpose.REPORT, SALT, raw)
 
 
-def test_s08_whoever_accepts_sha1_still_checks_the_stronger_one_where_it_is_given() -> None:
-    plain = envelope_of(hmac_sha256=...)
-    assert unseal(KEY, Purpose.REPORT, SALT, plain, least=Least.SHA1)
-    wrong = envelope_of(hmac_sha256="0" * 64)
-    with pytest.raises(MessageError, match="sha256"):
-        unseal(KEY, Purpose.REPORT, SALT, wrong, least=Least.SHA1)
+def test_s08_confds_signature_alone_is_not_enough() -> None:
+    for given in (..., "0" * 64):
+        with pytest.raises(MessageError, match="sha256"):
+            unseal(KEY, Purpose.REPORT, SALT, envelope_of(hmac_sha256=given))
 
 
 def test_s05_the_boundary_of_salt_and_message_cannot_be_moved() -> None:
@@ -303,9 +314,9 @@ def test_s05_the_boundary_of_salt_and_message_cannot_be_moved() -> None:
     for salt, msg in (("17000000001", "2{}"), ("1700000000", "12{}"), ("1700000000{", "}")):
         outer = {"salt": salt, "msg": msg, "hmac": confd_hmac(KEY, salt, msg)}
         with pytest.raises(MessageError, match=r"agreed form|text of an object"):
-            envelope.verify(KEY, Purpose.CONFD, outer, least=Least.SHA1)
-    assert envelope.strong_hmac(KEY, Purpose.CONFD, "ab", "{}") != envelope.strong_hmac(
-        KEY, Purpose.CONFD, "a", "b{}"
+            open_outer(KEY, Purpose.REPORT, salt, outer)
+    assert envelope.strong_hmac(KEY, Purpose.REPORT, "ab", "{}") != envelope.strong_hmac(
+        KEY, Purpose.REPORT, "a", "b{}"
     )
 
 
@@ -363,6 +374,132 @@ def test_s12_times_are_whole_numbers_and_nothing_that_python_takes_for_one(
     order = order_for("u")
     with pytest.raises(MessageError, match=r"order\.expires"):
         Order.from_body(order.body() | {"expires": value})
+
+
+# S14: a node of the cluster, which has its key, answers at a neighbour's address.
+
+
+THIEF = Ed25519PrivateKey.generate()
+PUBLIC = THIEF.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw).hex()
+
+
+def pins_on(running: Agent) -> Pins:
+    """The neighbour is pinned to its own key, as maintd does at first sight."""
+    look = judged(running, asked(running))
+    assert isinstance(look, Seen)
+    return Pins.of({NODE: [TAG + look.key]})
+
+
+def forged(
+    running: Agent, sign_: Callable[[bytes], bytes] | None = None, **changes: Any
+) -> Answered:
+    """What the attacker says in the neighbour's name; all but its key he can see or make up."""
+    answer = asked(running)
+    report = Report.from_body(json.loads(json.loads(answer.body)["data"]["msg"]))
+    lie = replace(report, **{"diagnosis": '{"status":"evacuate-failover"}', **changes})
+    data = json.loads(seal(running.place.key, Purpose.REPORT, SALT, lie.body(), sign_))
+    return replace(answer, body=json.dumps({"name": "diagnose", "data": data}).encode())
+
+
+def test_s14_nobody_else_speaks_for_a_node_that_is_pinned(live: Agent) -> None:
+    pins = pins_on(live)
+    assert isinstance(judged(live, asked(live), pins=pins), Seen)
+    lies = {
+        "his own key": (forged(live, THIEF.sign, key=PUBLIC), "signed with the key"),
+        "no key, as old agents": (forged(live, key=""), "it is not signed"),
+        "its key, without a signature": (forged(live), "is not signed with it"),
+        "its key, signed with his": (forged(live, THIEF.sign), "does not match the node key"),
+    }
+    for how, (answer, why) in lies.items():
+        look = judged(live, answer, pins=pins)
+        assert isinstance(look, Distrusted), how
+        assert why in look.why, how
+
+
+def test_s14_a_signature_does_not_fit_another_text_or_question(live: Agent) -> None:
+    """What the neighbour has signed is carried over to what it has not said, or to a later time."""
+    pins = pins_on(live)
+    genuine = asked(live)
+    signature = bytes.fromhex(json.loads(genuine.body)["data"]["signature"])
+    look = judged(live, forged(live, lambda _: signature), pins=pins)
+    assert isinstance(look, Distrusted)
+    replayed = judged(live, genuine, pins=pins, salt="another-salt")
+    assert isinstance(replayed, Distrusted)
+    # The old text under a new seal: the salt inside is not the one asked for.
+    old = json.loads(asked(live, "salt-before").body)["data"]
+    key, msg = live.place.key, old["msg"]
+    outer = {
+        **old,
+        "salt": SALT,
+        "hmac": confd_hmac(key, SALT, msg),
+        "hmac_sha256": envelope.strong_hmac(key, Purpose.REPORT, SALT, msg),
+    }
+    body = json.dumps({"name": "diagnose", "data": outer}).encode()
+    assert isinstance(judged(live, replace(genuine, body=body), pins=pins), Distrusted)
+
+
+def test_s14_his_own_key_does_not_serve_him_under_another_name(live: Agent) -> None:
+    """The neighbour is not pinned yet, and the thief's node is."""
+    answer = forged(live, THIEF.sign, key=PUBLIC)
+    assert isinstance(judged(live, answer), Seen), "nobody can tell, before a first sight"
+    pins = Pins.of({"thief.example": [TAG + fingerprint(PUBLIC)]})
+    look = judged(live, answer, pins=pins)
+    assert isinstance(look, Distrusted)
+    assert "is the key of thief.example" in look.why
+
+
+def test_s14_he_does_not_vote_for_a_neighbour(live: Agent) -> None:
+    there = Snapshot(CLUSTER, {NODE: Node(NODE, live.place.uuid, "127.0.0.1")})
+    lie = forged(live, THIEF.sign, key=PUBLIC, master="thief.example")
+    for pins, lost in ((Pins(), True), (pins_on(live), False)):
+        assert count({NODE: judged(live, lie, pins=pins)}, there, NODE).lost is lost
+
+
+def test_s14_a_receipt_is_signed_and_nobody_else_writes_it(live: Agent) -> None:
+    """That a repair is done is believed of the node alone that has it on its disk."""
+    order = order_for(live.place.uuid, stdin=digest(TEXT), command="fix")
+    assert live.post("/1/order", sealed(live, order)).status == 202
+    node = Node(NODE, live.place.uuid, live.address, tags=frozenset(pin_tags(live)))
+    orders = Orders(live.place.key, live.place.master_pem, live.port, tls=True, now=now)
+    assert asyncio.run(orders.outcome(order.id, node)).outcome is not Outcome.LOST
+    other = replace(node, tags=frozenset({TAG + fingerprint(PUBLIC)}))
+    with pytest.raises(Unavailable, match="is not believed: it is signed with the key"):
+        asyncio.run(orders.outcome(order.id, other))
+    wait_for(
+        lambda: asyncio.run(orders.outcome(order.id, node)).outcome is Outcome.SUCCESS,
+        live,
+    )
+
+
+def pin_tags(running: Agent) -> set[str]:
+    return {TAG + pin for pin in pins_on(running).by_node[NODE]}
+
+
+def test_s14_the_key_outlives_the_runner_and_an_unfit_file_is_told_in_one_line() -> None:
+    with agent() as running:
+        pins, file = pins_on(running), running.place.folder / "state" / "node.key"
+        whole = file.read_bytes()
+        shown = f"node-key fingerprint={pins.by_node[NODE][0]}"
+        assert shown in running.log("runner")
+        running.stop("runner", kill=True)
+        running.start("runner")
+        wait_for(lambda: running.get("/readyz").status == 200, running)
+        assert isinstance(judged(running, asked(running), pins=pins), Seen)
+        for content, mode in ((b"", 0o600), (whole[:-9], 0o600), (whole, 0o644)):
+            running.stop("runner")
+            running.log_file("runner").write_text("")
+            file.write_bytes(content)
+            file.chmod(mode)
+            running.start("runner")
+            wait_for(lambda: "runner-started" in running.log("runner"), running)
+            assert running.get("/readyz").status == 503
+            assert running.get("/1/report/node/diagnose").status == 503
+            told = [line for line in running.log("runner").splitlines() if str(file) in line]
+            assert len(told) == 1, told
+            assert "remove it for a new key" in told[0]
+        file.chmod(0o600)  # mended, it needs no restart
+        assert isinstance(judged(running, asked(running), pins=pins), Seen)
+        assert whole.split()[1].decode() not in running.log("runner")
 
 
 # S09 against the runner: the key's file.
@@ -718,6 +855,7 @@ def test_a_front_taken_over_yields_no_key(live: Agent) -> None:
     key = live.place.key
     secrets = [key.whole.strip(), *(key.for_purpose(purpose) for purpose in Purpose)]
     secrets += [hashlib.sha1(key.whole).digest(), live.place.master_pem[100:160]]
+    secrets += [(live.place.folder / "state" / "node.key").read_bytes().split()[1]]
     assert found_in_memory(live.pid("front"), secrets) == []
     assert key.whole.strip() in found_in_memory(live.pid("runner"), secrets)
     open_files = {

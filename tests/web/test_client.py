@@ -83,6 +83,7 @@ def test_bad_answers_are_unavailable_with_one_line(raw: bytes) -> None:
     assert str(error.value).isprintable()
 
 
+@pytest.mark.alone
 def test_c01_a_drip_is_cut_off_at_the_one_deadline() -> None:
     async def drip(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(HEAD + b"Content-Length: 1000\r\n\r\n")

@@ -39,6 +39,7 @@ def test_the_peer_is_the_user_who_connected(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.alone
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can be somebody else")
 def test_another_user_is_told_apart(tmp_path: Path) -> None:
     path = str(tmp_path / "sock")
