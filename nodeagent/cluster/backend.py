@@ -1,11 +1,11 @@
-"""Everything the coordinator asks of a cluster, and nothing more."""
+"""Everything the coordinator asks of a cluster, and nothing more. Pure."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from nodeagent.model.action import Action
-from nodeagent.model.ledger import Removal, Result, Trail
+from nodeagent.model.ledger import Removal, Result, RoleChange, Trail
 from nodeagent.model.snapshot import Capacity, Running, Snapshot
 
 
@@ -20,8 +20,6 @@ class Submission:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The job is in the queue."""
-
     job: str
 
 
@@ -57,7 +55,7 @@ class Cluster(Protocol):
         ...
 
     def capacity(self, nodes: Collection[str]) -> Mapping[str, Capacity]:
-        """What these nodes have free; asks them, and leaves out those that do not say."""
+        """These nodes' free capacity; asks them, leaving out those not reporting it."""
         ...
 
     def running(self, nodes: Collection[str]) -> Mapping[str, Running]:
@@ -88,10 +86,14 @@ class Cluster(Protocol):
         ...
 
     def busy(self) -> Mapping[str, str]:
-        """What jobs that are not over and not ours are about: instances, and nodes being emptied.
+        """Instances, and nodes being evacuated, that unfinished jobs of others are about.
 
         By name, with the number of such a job.
         """
+        ...
+
+    def watcher_paused(self) -> int:
+        """Until when (unix ms) `gnt-cluster watcher pause` is in force; 0 where it is not."""
         ...
 
     def trails(self) -> Sequence[Trail]:
@@ -99,8 +101,15 @@ class Cluster(Protocol):
         ...
 
     def removals(self) -> Sequence[Removal]:
-        """What jobs, ours or not, took off or away, in order of submission.
+        """Tag and object removals by jobs, ours or not, in order of submission.
 
-        Those under way are among them: what they do shows before they are over.
+        Unfinished jobs are among them: their effects show before they end.
+        """
+        ...
+
+    def roles(self, since: str) -> Sequence[RoleChange]:
+        """Jobs about nodes' being drained or offline, ours or not, from this job on, in order.
+
+        Those under way are among them, those that have failed are not.
         """
         ...

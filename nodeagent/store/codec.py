@@ -1,6 +1,6 @@
-"""What is kept and saved, as JSON and back; a text from the future is refused, never guessed at.
+"""Kept and saved values as JSON and back; a text from a newer release is refused, never guessed at.
 
-How each value is written stands in `shape`. Every fault is told with its place. Pure.
+`shape` says how each value is written. Every fault names its place. Pure.
 """
 
 import json
@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from typing import Any, NoReturn, TypeVar
 
 from nodeagent.errors import Corrupt
-from nodeagent.model.event import Event
 from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.snapshot import Observed
-from nodeagent.model.wish import Wish
+from nodeagent.model.units import Ms
 from nodeagent.protocol.canonical import printable
 from nodeagent.store.shape import Fault, shape_of
 
@@ -22,63 +21,12 @@ VERSION = 2
 T = TypeVar("T")
 
 
-def encode(ledger: Ledger) -> str:
-    """One canonical text for one ledger. A member of the wrong type is a bug: TypeError."""
-    return _to_text(Ledger, ledger)
-
-
-def decode(text: str) -> Ledger:
-    """Read a ledger back, or raise Corrupt."""
-    return _of_text("ledger", Ledger, text)
-
-
-def encode_wish(wish: Wish) -> str:
-    """One canonical text for one wish."""
-    return _to_text(Wish, wish)
-
-
-def decode_wish(text: str) -> Wish:
-    """Read a wish back, or raise Corrupt."""
-    return _of_text("wish", Wish, text)
-
-
-def encode_event(event: Event) -> str:
-    """One canonical text for one event."""
-    return _to_text(Event, event)
-
-
-def decode_event(text: str) -> Event:
-    """Read an event back, or raise Corrupt."""
-    return _of_text("event", Event, text)
-
-
-@dataclass(frozen=True, slots=True)
-class _Observation:
-    """All that `decide` is given."""
-
-    ledger: Ledger
-    observed: Observed
-    policy: Policy
-    now: int
-
-
-def encode_observation(ledger: Ledger, observed: Observed, policy: Policy, now: int) -> str:
-    """All that one round decides from, to be looked at or decided again elsewhere."""
-    return _to_text(_Observation, _Observation(ledger, observed, policy, now))
-
-
-def decode_observation(text: str) -> tuple[Ledger, Observed, Policy, int]:
-    """Read what `decide` is to be given, or raise Corrupt."""
-    read = _of_text("observation", _Observation, text)
-    return read.ledger, read.observed, read.policy, read.now
-
-
-def _to_text(kind: type[T], value: T) -> str:
-    shape = shape_of(kind)
+def encode(value: object) -> str:
+    """One canonical text for one value. A member of the wrong type is a bug: TypeError."""
     try:
-        document = shape.write(value)
+        document = shape_of(type(value)).write(value)
     except Fault as fault:
-        raise TypeError(f"{kind.__name__}: {fault}") from None
+        raise TypeError(f"{type(value).__name__}: {fault}") from None
     document["v"] = VERSION
     # As `canonical` writes it (a test holds the two together), without its second pass.
     text = json.dumps(
@@ -88,16 +36,38 @@ def _to_text(kind: type[T], value: T) -> str:
     return _SURROGATE.sub(lambda half: f"\\u{ord(half[0]):04x}", text)
 
 
-def _of_text(what: str, kind: type[T], text: str) -> T:
-    shape = shape_of(kind)
+def decode(kind: type[T], text: str) -> T:
+    """Read a value of this class back, or raise Corrupt."""
     try:
         document = _parsed(text)
         _check_version(document)
         del document["v"]
-        value: T = shape.read(document)
+        value: T = shape_of(kind).read(document)
     except Fault as fault:
+        what = kind.__name__.strip("_").lower()
         raise Corrupt(f"the {what} cannot be read: {fault}") from None
     return value
+
+
+@dataclass(frozen=True, slots=True)
+class _Observation:
+    """All that `decide` is given."""
+
+    ledger: Ledger
+    observed: Observed
+    policy: Policy
+    now: Ms
+
+
+def encode_observation(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> str:
+    """All that one round decides from, to be looked at or decided again elsewhere."""
+    return encode(_Observation(ledger, observed, policy, now))
+
+
+def decode_observation(text: str) -> tuple[Ledger, Observed, Policy, Ms]:
+    """Read what `decide` is to be given, or raise Corrupt."""
+    read = decode(_Observation, text)
+    return read.ledger, read.observed, read.policy, read.now
 
 
 _SURROGATE = re.compile("[\ud800-\udfff]")

@@ -1,13 +1,15 @@
 """How values of each type are written as JSON, and read back: by their type hints alone. Pure.
 
-A dataclass is an object with exactly its fields (one that was added `later` may be absent, and has
-its default), one of several an object whose `kind` names it, an enumeration its word, a set a
-sorted list, a diagnosis its canonical text. Every fault is told with its place.
+A dataclass is an object with exactly its fields (one that was added `later` may be absent: it has
+its default, or what the function `later` makes of the others; a purpose is several members), one of
+several, or of all that derive from it, an object whose `kind` names it, an enumeration its word, a
+set a sorted list, a diagnosis its canonical text.
+Every fault is told with its place.
 """
 
 import math
 import types
-from collections.abc import Callable, Hashable, Mapping, Set
+from collections.abc import Callable, Hashable, Iterable, Mapping, Set
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from functools import cache
@@ -15,14 +17,16 @@ from operator import attrgetter
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from nodeagent.errors import MessageError
+from nodeagent.model import purpose
 from nodeagent.model.diagnosis import Diagnosis, Need
 from nodeagent.model.incident import UNKNOWN
+from nodeagent.model.purpose import Purpose
 from nodeagent.protocol.canonical import printable
 from nodeagent.protocol.messages import believe_diagnosis
 
 
 class Fault(Exception):
-    """What is wrong; the place is put in front on the way out."""
+    """A fault in a value; its place is put in front on the way out."""
 
     def __init__(self, what: str, place: str = "") -> None:
         self._what = what
@@ -109,7 +113,6 @@ def shape_of(hint: Any) -> Shape:
 
 @cache
 def _shape(hint: Hashable) -> Shape:
-    """How values of this type are written and read."""
     if hint in _PLAIN:
         return _PLAIN[hint]
     origin, inner = get_origin(hint), get_args(hint)
@@ -124,7 +127,8 @@ def _shape(hint: Hashable) -> Shape:
     if isinstance(hint, type) and issubclass(hint, Enum):
         return _of_words(hint)
     if isinstance(hint, type) and is_dataclass(hint):
-        return _of_object(hint)
+        kinds = hint.__subclasses__()
+        return _of_kinds(kinds) if kinds else _of_object(hint)
     raise TypeError(f"no form is agreed for {hint}")
 
 
@@ -214,11 +218,17 @@ def _of_mapping(hint: Any) -> Shape:
 
 def _of_object(kind: type[Any]) -> Shape:
     hints = get_type_hints(kind)
-    members = [(field.name, _shape(hints[field.name])) for field in fields(kind)]
-    writers = [(name, shape.write, attrgetter(name)) for name, shape in members]
-    readers = [(name, shape.read) for name, shape in members]
-    names = frozenset(name for name, _ in members)
-    needed = frozenset(f.name for f in fields(kind) if not f.metadata.get("later"))
+    plain = [field for field in fields(kind) if hints[field.name] is not Purpose]
+    members = [(field.name, _shape(hints[field.name]), field.name) for field in plain]
+    needed = frozenset(field.name for field in plain if not field.metadata.get("later"))
+    derived = {f.name: f.metadata["later"] for f in plain if callable(f.metadata.get("later"))}
+    spread = len(plain) < len(fields(kind))
+    if spread:
+        members += [(name, _PLAIN[str], f"purpose.{name}") for name in purpose.MEMBERS]
+        needed |= set(purpose.MEMBERS) - set(purpose.LATER_MEMBERS)
+    writers = [(name, shape.write, attrgetter(way)) for name, shape, way in members]
+    readers = [(name, shape.read) for name, shape, _ in members]
+    names = frozenset(name for name, *_ in members)
 
     def write(value: Any) -> Any:
         if type(value) is not kind:
@@ -245,6 +255,11 @@ def _of_object(kind: type[Any]) -> Shape:
                     found[name] = change(value[name])
         except Fault as fault:
             raise fault.within(f".{name}") from None
+        for name in derived.keys() - found.keys():
+            found[name] = derived[name](found)
+        if spread:
+            parts = {name: found.pop(name) for name in purpose.MEMBERS if name in found}
+            found["purpose"] = purpose.kept(**parts)
         return kind(**found)
 
     return Shape(write, read)
@@ -275,8 +290,12 @@ def _of_choice(hints: tuple[Any, ...]) -> Shape:
             lambda value: value if isinstance(value, str) else listed.write(value),
             lambda value: value if isinstance(value, str) else listed.read(value),
         )
-    shapes = {kind.__name__: _of_object(kind) for kind in hints}
-    assert not any("kind" in kind.__slots__ for kind in hints)
+    return _of_kinds(hints)
+
+
+def _of_kinds(kinds: Iterable[type[Any]]) -> Shape:
+    shapes = {kind.__name__: _of_object(kind) for kind in kinds}
+    assert not any(field.name == "kind" for kind in kinds for field in fields(kind))
     wanted = f"is not one of {', '.join(shapes)}"
 
     def write(value: Any) -> Any:

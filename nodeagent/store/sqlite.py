@@ -1,31 +1,30 @@
-"""What maintd remembers on disk: SQLite with a write-ahead log, synchronous in full."""
+"""The memory of maintd on disk: SQLite with a write-ahead log, synchronous in full."""
 
 import hashlib
+import logging
 import os
 import sqlite3
-import stat
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from nodeagent.errors import Corrupt, MessageError, NodeAgentError, Unavailable
-from nodeagent.model.event import Event
+from nodeagent.model.event import AUDIT, Event
 from nodeagent.model.ledger import Ledger
+from nodeagent.model.units import Ms
 from nodeagent.model.wish import Wish
-from nodeagent.store.codec import (
-    VERSION,
-    decode,
-    decode_event,
-    decode_wish,
-    encode,
-    encode_event,
-    encode_wish,
-)
+from nodeagent.store import anew
+from nodeagent.store.codec import VERSION, decode, encode
 
+log = logging.getLogger(__name__)
 MEMORY = ":memory:"
 KEEP_EVENTS = 100_000
+KEEP_AUDIT = 20_000  # events of administrators' acts, which no other event evicts
 KEEP_ANSWERS = 86_400_000  # ms
+_TOLD_FOR = 86_400_000  # ms
+_REMOVE = "sqlite3 %s 'DELETE FROM event WHERE number IN (%s)'"
+_SHOWN = 100  # damaged events
 _BIGGEST = 2**63 - 1
 _OURS = int.from_bytes(b"ndag", "big")
 
@@ -41,10 +40,17 @@ _TABLES = (
     f"PRAGMA application_id={_OURS}",
     f"PRAGMA user_version={VERSION}",
 )
+# Added to a database that an older release has made; that release can still use it.
+_AUDIT = (
+    "ALTER TABLE event ADD COLUMN audit INTEGER NOT NULL DEFAULT 0",
+    "CREATE INDEX event_by_audit ON event (audit, number)",
+    """UPDATE event SET audit = 1
+        WHERE instr(text, '"kind":"wish-granted"') OR instr(text, '"kind":"wish-refused"')""",
+)
 
 
-def _clock() -> int:
-    return time.time_ns() // 1_000_000
+def _clock() -> Ms:
+    return Ms(time.time_ns() // 1_000_000)
 
 
 class SqliteStore:
@@ -52,7 +58,9 @@ class SqliteStore:
 
     Corrupt: the file is damaged, or not ours. Unavailable: it is locked, full or read-only for
     now, and as it was. For one process, any of its threads. `keep` is how many events are kept,
-    `patience` for how many seconds a lock is waited for.
+    `audit` how many of administrators' acts beside them, `patience` for how many seconds a lock
+    is waited for. Where nobody else may have the file, which `alone` checks, it is written
+    anew after somebody has deleted or replaced it: the intruder is set aside, and never read.
     """
 
     def __init__(
@@ -60,26 +68,47 @@ class SqliteStore:
         path: str,
         keep: int = KEEP_EVENTS,
         patience: float = 1.0,
-        now: Callable[[], int] = _clock,
+        now: Callable[[], Ms] = _clock,
+        audit: int = KEEP_AUDIT,
+        *,
+        alone: Callable[[], None] | None = None,
     ) -> None:
         self._path = path
-        self._keep = keep
+        self._patience = patience
+        self._alone = None if path == MEMORY else alone
+        self._text = ""  # of the newest ledger
+        self._waiting: dict[str, str] = {}  # wishes
+        self._damaged: set[int] = set()  # events
+        self._unreadable = ""  # why the whole history is
+        self._replaced: tuple[int, str] | None = None
+        self._keep, self._keep_audit = keep, audit
         self._now = now
         self._lock = threading.Lock()
         with self._told("opened"):
-            if path != MEMORY:
-                _make_private(path)
-            self._db = sqlite3.connect(
-                path, timeout=patience, isolation_level=None, check_same_thread=False
-            )
+            if self._alone is not None and os.path.exists(anew.finished(path)):
+                # We were killed while we wrote it anew.
+                log.error("ledger-replaced aside=%s", aside := anew.aside(path, "replaced", now()))
+                anew.put_aside(path, aside)
+                anew.take_place(path)
+            made = path != MEMORY and anew.make_private(path)
+            self._db = self._connect()
         try:
             with self._told("opened"):
                 self._open()
         except NodeAgentError:
             self._db.close()
+            if made:
+                anew.unmake(path)
             raise
+        self._mark = anew.mark(path)
+
+    def _connect(self) -> sqlite3.Connection:
+        return sqlite3.connect(
+            self._path, timeout=self._patience, isolation_level=None, check_same_thread=False
+        )
 
     def _open(self) -> None:
+        self._db.create_function("digest", 1, _digest, deterministic=True)
         self._db.execute("PRAGMA journal_mode=WAL")
         self._db.execute("PRAGMA synchronous=FULL")
         (verdict,) = self._db.execute("PRAGMA quick_check(1)").fetchone()
@@ -96,6 +125,12 @@ class SqliteStore:
                 raise Corrupt("it is somebody else's database, or older than any release")
             if version != VERSION:
                 raise Corrupt(f"it is of version {version}, and we read {VERSION}")
+            columns = self._db.execute("SELECT name FROM pragma_table_info('event')").fetchall()
+            if ("audit",) not in columns:
+                for statement in _AUDIT:
+                    self._db.execute(statement)
+        bad = "SELECT number FROM event WHERE typeof(text) != 'text' OR NOT json_valid(text)"
+        self._damaged = {number for (number,) in self._db.execute(f"{bad} LIMIT {_SHOWN}")}
 
     def load(self) -> Ledger:
         """The ledger last saved; an empty one if there is none."""
@@ -106,7 +141,8 @@ class SqliteStore:
         with self._told("read"):
             if _digest(row[0]) != row[1]:
                 raise Corrupt("the ledger is not as it was written")
-            return decode(row[0])
+            self._text = row[0]
+            return decode(Ledger, row[0])
 
     def save(
         self,
@@ -121,7 +157,7 @@ class SqliteStore:
         """
         text = encode(ledger)
         digest = _digest(text)
-        lines = [(e.at, _storable(e.incident), encode_event(e)) for e in events]
+        lines = _lines(events)
         now = self._now()
         said = [(_storable(one), _storable(why), now) for one, why in (answers or {}).items()]
         with self._writing():
@@ -131,41 +167,60 @@ class SqliteStore:
             if said:
                 self._db.executemany(
                     "INSERT INTO wish (id, answer, answered) VALUES (?, ?, ?) ON CONFLICT (id)"
-                    " DO UPDATE SET answer = excluded.answer, answered = excluded.answered",
+                    " DO UPDATE SET answer = excluded.answer, answered = excluded.answered,"
+                    # The text may be long, and nobody reads it any more.
+                    " text = CASE WHEN answered IS NULL THEN digest(text) ELSE text END",
                     said,
                 )
                 self._db.execute("DELETE FROM wish WHERE answered < ?", (now - KEEP_ANSWERS,))
+        self._text = text
 
-    def _append(self, lines: Sequence[tuple[int, str, str]]) -> None:
-        self._db.executemany("INSERT INTO event (at, incident, text) VALUES (?, ?, ?)", lines)
-        self._db.execute(
-            "DELETE FROM event WHERE number <= (SELECT max(number) FROM event) - ?", (self._keep,)
+    def note(self, events: Sequence[Event]) -> None:
+        with self._writing():
+            self._append(_lines(events))
+
+    def _append(self, lines: Sequence[tuple[int, str, str, bool]]) -> None:
+        self._db.executemany(
+            "INSERT INTO event (at, incident, text, audit) VALUES (?, ?, ?, ?)", lines
         )
+        self._db.execute(
+            "DELETE FROM event WHERE audit = 0 AND number <= (SELECT max(number) FROM event) - ?",
+            (self._keep,),
+        )
+        if any(audit for *_, audit in lines):
+            self._db.execute(
+                "DELETE FROM event WHERE audit = 1 AND number <= (SELECT number FROM event"
+                " WHERE audit = 1 ORDER BY number DESC LIMIT 1 OFFSET ?)",
+                (self._keep_audit,),
+            )
 
     def wish(self, wish: Wish) -> None:
         """Keep a wish until it is answered; on disk when this returns.
 
         The same wish again changes nothing. MessageError: its id is another wish's.
         """
-        identity, text = _storable(wish.id), encode_wish(wish)
+        identity, text = _storable(wish.id), encode(wish)
         with self._writing():
             row = self._db.execute("SELECT text FROM wish WHERE id = ?", (identity,)).fetchone()
             if row is None:
                 self._db.execute("INSERT INTO wish (id, text) VALUES (?, ?)", (identity, text))
-            elif row[0] != text:
+            elif row[0] not in (text, _digest(text)):
                 raise MessageError("there is another wish of this id")
+        self._waiting[identity] = text
 
     def wishes(self) -> tuple[Wish, ...]:
         """The wishes that nobody has answered yet, in the order they came."""
         with self._reading():
             rows = self._db.execute(
-                "SELECT text FROM wish WHERE answered IS NULL ORDER BY number"
+                "SELECT id, text FROM wish WHERE answered IS NULL ORDER BY number"
             ).fetchall()
         with self._told("read"):
-            return tuple(decode_wish(text) for (text,) in rows)
+            found = tuple(decode(Wish, text) for _, text in rows)
+        self._waiting = dict(rows)
+        return found
 
     def answer(self, wish: str) -> str | None:
-        """What became of a wish: None if it waits or is not known, "" if granted, else why not."""
+        """Return a request's answer: None if waiting or unknown, "" if accepted, else why not."""
         with self._reading():
             row = self._db.execute(
                 "SELECT answer FROM wish WHERE id = ?", (_storable(wish),)
@@ -175,37 +230,108 @@ class SqliteStore:
     def history(
         self, incident: str | None = None, since: int | None = None, limit: int = 1000
     ) -> list[Event]:
-        """The newest events, at most `limit`, the newest last."""
+        """The newest events, at most `limit`, the newest last.
+
+        A damaged one is left out, and `troubles` tells of it.
+        """
         from_when, most = (max(0, min(n, _BIGGEST)) for n in (since or 0, limit))
-        with self._reading():
-            if incident is None:
-                rows = self._db.execute(
-                    "SELECT text FROM event WHERE at >= ? ORDER BY number DESC LIMIT ?",
-                    (from_when, most),
-                ).fetchall()
-            else:
-                rows = self._db.execute(
-                    "SELECT text FROM event WHERE at >= ? AND incident = ?"
-                    " ORDER BY number DESC LIMIT ?",
-                    (from_when, _storable(incident), most),
-                ).fetchall()
-        with self._told("read"):
-            return [decode_event(text) for (text,) in reversed(rows)]
+        among, which = ("", ()) if incident is None else (" AND incident = ?", (incident,))
+        asked = f"SELECT number, CAST(text AS BLOB) FROM event WHERE at >= ?{among}"  # noqa: S608
+        given = (from_when, *map(_storable, which), most)
+        try:
+            with self._reading():
+                rows = self._db.execute(f"{asked} ORDER BY number DESC LIMIT ?", given).fetchall()
+        except Corrupt as error:
+            self._unreadable = str(error)
+            return []
+        self._unreadable = ""
+        found = []
+        for number, raw in reversed(rows):
+            try:
+                found.append(decode(Event, raw.decode()))
+            except (NodeAgentError, UnicodeDecodeError, AttributeError):
+                self._damaged.add(number)
+        return found
+
+    def troubles(self) -> tuple[str, ...]:
+        """Return the file's present and recent faults; with the command that helps."""
+        told = [self._unreadable] if self._unreadable else []
+        if numbers := self._still_damaged():
+            listed = ", ".join(map(str, numbers[:_SHOWN]))
+            told.append(
+                f"{len(numbers)} damaged lines of the history are left out: run these three:"
+                f" systemctl stop maintd; {_REMOVE % (self._path, listed)}; systemctl start maintd"
+            )
+        if self._replaced is not None and self._now() - self._replaced[0] < _TOLD_FOR:
+            told.append(self._replaced[1])
+        return tuple(told)
+
+    def _still_damaged(self) -> list[int]:
+        if not self._damaged:
+            return []
+        wanted = ", ".join(map(str, sorted(self._damaged)))
+        try:
+            with self._reading():
+                rows = self._db.execute(f"SELECT number FROM event WHERE number IN ({wanted})")  # noqa: S608
+                self._damaged = {number for (number,) in rows}
+        except NodeAgentError:
+            pass
+        return sorted(self._damaged)
 
     def close(self) -> None:
-        """Close the file."""
         with self._lock:
             self._db.close()
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        with self._lock, self._told("read"):
-            yield
+        with self._lock:
+            self._keep_place()
+            with self._told("read"):
+                yield
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        with self._lock, self._told("written"), self._transaction():
-            yield
+        with self._lock:
+            self._keep_place()
+            try:
+                with self._told("written"), self._transaction():
+                    yield
+            finally:
+                if self._alone is not None:
+                    self._mark = anew.mark(self._path)  # the log may have been moved into it
+
+    def _keep_place(self) -> None:
+        """Write the file anew if somebody has deleted or replaced it."""
+        if self._alone is None or (there := anew.mark(self._path)) == self._mark:
+            return
+        self._alone()
+        now = self._now()
+        aside = anew.aside(self._path, "replaced", now)
+        with self._told("written anew"):
+            anew.copy(self._path, self._db, self._is_ours, self._build)
+            anew.put_aside(self._path, aside)
+            self._db.close()  # which touches no file that has moved
+            anew.take_place(self._path)
+            self._db = self._connect()
+            self._open()
+        self._mark = anew.mark(self._path)
+        how = "deleted" if there is None else f"replaced or changed (set aside as {aside})"
+        why = f"the ledger {self._path} was {how} while maintd ran, and was written anew"
+        self._replaced = now, why
+        log.error("ledger-replaced why=%r aside=%s", why, aside if there else "-")
+
+    def _is_ours(self, fresh: sqlite3.Connection) -> bool:
+        row = fresh.execute("SELECT text FROM ledger").fetchone()
+        return (row[0] if row else "") == self._text
+
+    def _build(self, fresh: sqlite3.Connection) -> None:
+        """From memory: the newest ledger and the wishes that wait, without the history."""
+        for statement in (*_TABLES, *_AUDIT):
+            fresh.execute(statement)
+        if self._text:
+            row = (self._text, _digest(self._text))
+            fresh.execute("INSERT INTO ledger VALUES (1, ?, ?)", row)
+        fresh.executemany("INSERT INTO wish (id, text) VALUES (?, ?)", self._waiting.items())
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -230,7 +356,10 @@ class SqliteStore:
             code = getattr(error, "sqlite_errorcode", 0)
             if code & 0xFF in _DAMAGED or str(error).startswith("Could not decode"):
                 raise Corrupt(f"{self._path}: {error}") from None
-            raise Unavailable(f"{self._path} cannot be {what}: {error}") from None
+            # Of a full disk SQLite says "disk I/O error" as long as it only opens its logs.
+            full = code & 0xFF in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL)
+            why = anew.full(self._path) if full else ""
+            raise Unavailable(f"{self._path} cannot be {what}: {why or error}") from None
 
 
 # Our statements are right: a plain error is a file that is not as we made it.
@@ -242,41 +371,8 @@ _DAMAGED = (
 )
 
 
-def set_aside(path: str, now: int) -> str:
-    """Rename a corrupt database out of the way, to be looked at; its new path.
-
-    The database goes first: to one that is new, SQLite never applies an old log.
-    """
-    seconds, ms = divmod(now, 1000)
-    stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime(seconds))
-    aside = f"{path}.corrupt-{stamp}.{ms:03}Z"
-    try:
-        os.rename(path, aside)
-        for log in ("-wal", "-shm"):
-            if os.path.exists(path + log):
-                os.rename(path + log, aside + log)
-        _sync_folder(path)
-    except OSError as error:
-        raise Unavailable(f"{path} cannot be set aside: {error.strerror}") from None
-    return aside
-
-
-def _make_private(path: str) -> None:
-    """Its logs will have the database's own mode."""
-    try:
-        if stat.S_IMODE(os.stat(path).st_mode) & 0o077:
-            os.chmod(path, 0o600)
-    except FileNotFoundError:
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        _sync_folder(path)
-
-
-def _sync_folder(path: str) -> None:
-    folder = os.open(os.path.dirname(path) or ".", os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+def _lines(events: Sequence[Event]) -> list[tuple[int, str, str, bool]]:
+    return [(e.at, _storable(e.incident), encode(e), e.kind in AUDIT) for e in events]
 
 
 def _digest(text: object) -> str:

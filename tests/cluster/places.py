@@ -2,18 +2,19 @@
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from math import inf
 from socket import AF_UNIX, socket
 
 from nodeagent.cluster.backend import Accepted, Answer, Cluster, Submission
+from nodeagent.cluster.ganeti import opcodes
 from nodeagent.cluster.ganeti.luxi import Luxi
-from nodeagent.cluster.simulated import SimulatedCluster
 from nodeagent.model.action import Action, MovePrimary, Retag, Scope
 from nodeagent.model.ledger import Outcome, Result
 from nodeagent.model.snapshot import Group, Instance, Node
+from tests.cluster.by_hand import ByHand
 from tests.real import lab
 
 
@@ -93,6 +94,14 @@ class Place(ABC):
         """Have somebody else take a tag off a node; the number that this goes by."""
 
     @abstractmethod
+    def told(self, job: str) -> Mapping[str, object]:
+        """The one opcode of a job, as Ganeti has it in its queue."""
+
+    @abstractmethod
+    def undrain(self, node: str) -> str:
+        """Have somebody else put a node back into service; the number that this goes by."""
+
+    @abstractmethod
     def cancel(self, job: str) -> None:
         """Cancel a job that waits."""
 
@@ -103,6 +112,10 @@ class Place(ABC):
     @abstractmethod
     def drain_queue(self, *, drained: bool) -> None:
         """Close or open the job queue."""
+
+    @abstractmethod
+    def pause_watcher(self, seconds: int) -> float:
+        """Have the watcher paused for so long, or (0) go on; until when, by the cluster's clock."""
 
     @abstractmethod
     def power(self, node: str, *, on: bool) -> None:
@@ -125,7 +138,7 @@ class Simulated(Place):
 
     def __init__(self) -> None:
         self.time = 0.0
-        self.cluster: SimulatedCluster = SimulatedCluster.of(
+        self.cluster: ByHand = ByHand.of(
             lambda: self.time,
             [
                 Node(name, f"uuid-{name}", f"10.0.0.{name[1]}", "uuid-group", candidate=True)
@@ -159,6 +172,17 @@ class Simulated(Place):
         self.cluster.untag(node, tag)
         return max(self.cluster.jobs, key=int)
 
+    def told(self, job: str) -> Mapping[str, object]:
+        there = self.cluster.jobs[job]
+        ops = opcodes.job(Submission(there.action, there.reason), 1)
+        assert isinstance(ops, list)
+        (op,) = ops
+        return op
+
+    def undrain(self, node: str) -> str:
+        self.cluster.undrain(node)
+        return max(self.cluster.jobs, key=int)
+
     def cancel(self, job: str) -> None:
         assert self.cluster.cancel(job)
 
@@ -167,6 +191,10 @@ class Simulated(Place):
 
     def drain_queue(self, *, drained: bool) -> None:
         self.cluster.queue_drained = drained
+
+    def pause_watcher(self, seconds: int) -> float:
+        self.cluster.watcher_until = self.time + seconds
+        return self.cluster.watcher_until
 
     def power(self, node: str, *, on: bool) -> None:
         (self.cluster.power_on if on else self.cluster.power_off)(node)
@@ -192,7 +220,7 @@ class Real(Place):
         time.sleep(0.25)
 
     def occupy(self, node: str) -> str:
-        op = {"OP_ID": "OP_TEST_DELAY", "duration": 120, "interruptible": True, "reason": []}
+        op = {"OP_ID": "OP_TEST_DELAY", "duration": 600, "interruptible": True, "reason": []}
         job = str(_ask("SubmitJob", [[{**op, "on_master": False, "on_nodes": [node]}]]))
         for _ in range(200):
             if _socket(job):
@@ -213,6 +241,16 @@ class Real(Place):
         lab.gnt("gnt-node", "remove-tags", node, tag)
         return str(max(number for (number,) in lab.listed("job", "id")))
 
+    def told(self, job: str) -> Mapping[str, object]:
+        match _ask("QueryJobs", [[int(job)], ["ops"]]):
+            case [[[{"OP_ID": str(_), **op}]]]:
+                return {str(name): value for name, value in op.items()}
+        raise AssertionError(f"job {job} has not one opcode")
+
+    def undrain(self, node: str) -> str:
+        lab.gnt("gnt-node", "modify", "-f", "--offline=no", node)
+        return str(max(number for (number,) in lab.listed("job", "id")))
+
     def cancel(self, job: str) -> None:
         for _ in range(40):
             lab.node("master", "gnt-job", "cancel", job)
@@ -226,6 +264,10 @@ class Real(Place):
 
     def drain_queue(self, *, drained: bool) -> None:
         lab.gnt("gnt-cluster", "queue", "drain" if drained else "undrain")
+
+    def pause_watcher(self, seconds: int) -> float:
+        lab.gnt("gnt-cluster", "watcher", *(("pause", f"{seconds}s") if seconds else ("continue",)))
+        return time.time() + seconds
 
     def power(self, node: str, *, on: bool) -> None:
         lab.power(node, "on" if on else "off")

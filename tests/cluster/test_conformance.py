@@ -1,5 +1,6 @@
 """What the Protocol promises, asked of every backend alike: simulated, and real if there is one."""
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -19,6 +20,7 @@ from nodeagent.model.action import (
     Scope,
     SetOffline,
 )
+from nodeagent.model.ganeti import doubt
 from nodeagent.model.ledger import Outcome, Removal
 from tests.cluster.places import Place, Real, Simulated
 
@@ -108,6 +110,12 @@ def test_the_snapshot_is_the_configuration(place: Place, reason: Reason) -> None
         assert instance.disk >= 64
 
 
+def test_the_version_is_told_and_was_tried(place: Place) -> None:
+    said = place.cluster.snapshot().ganeti
+    assert said.startswith(os.environ.get("GANETI_WANTED", "3."))
+    assert not doubt(said)
+
+
 def test_a_job_is_known_until_it_succeeds_and_its_effect_is_seen(
     place: Place, reason: Reason
 ) -> None:
@@ -164,10 +172,10 @@ def test_a_job_fails_with_the_one_before(place: Place, reason: Reason) -> None:
     third = place.submit(tag(place, "never"), reason(), after=second)
     for job in (second, third):
         result = place.end(job)
-        assert result.outcome is Outcome.ERROR
-        assert result.why
+        assert result.outcome is Outcome.LATER, "it has not failed itself, and never began"
+        assert f"Dependency job {first if job == second else second}" in result.why
     late = place.do(tag(place, "never"), reason(), after=first)
-    assert late.outcome is Outcome.ERROR
+    assert late.outcome in (Outcome.LATER, Outcome.ERROR)
     assert "never" not in tags(place)
 
 
@@ -281,6 +289,18 @@ def test_what_somebody_else_moves_is_known(place: Place, reason: Reason) -> None
         place.cancel(theirs)
         assert place.mirrored not in place.cluster.busy()
     place.end(job)
+
+
+def test_a_paused_watcher_says_until_when(place: Place) -> None:
+    """Through RAPI nobody tells; there instances are not repaired anyway."""
+    assert place.cluster.watcher_paused() == 0
+    until = place.pause_watcher(3600)
+    try:
+        told = place.cluster.watcher_paused()
+        assert abs(told - until * 1000) < 60_000 or (told == 0 and not place.swaps)
+    finally:
+        place.pause_watcher(0)
+    assert place.cluster.watcher_paused() == 0
 
 
 def test_a_canceled_job_is_one_that_failed(place: Place, reason: Reason) -> None:
@@ -402,6 +422,27 @@ def test_a_node_is_put_back_in_service(
         assert place.cluster.snapshot().nodes[name] == before
 
 
+def test_who_changed_a_nodes_role_is_told_and_whether_it_was_so_before(
+    place: Place, reason: Reason
+) -> None:
+    name = place.nodes[1]
+    first = place.submit(tag(place, "before"), reason())
+    jobs = []
+    for action in (Drain(name), Drain(name), SetOffline(name)):
+        jobs.append(place.submit(action, reason()))
+        assert not place.end(jobs[-1]).why
+    by_hand = place.undrain(name)
+    told = [r for r in place.cluster.roles(first) if int(r.job) >= int(first)]
+    assert all(r.is_of(name) and not r.is_of(place.nodes[2]) for r in told)
+    assert [(r.job, r.ours, r.changed) for r in told] == [
+        (jobs[0], True, True),
+        (jobs[1], True, False),
+        (jobs[2], True, True),
+        (by_hand, False, True),
+    ]
+    assert [r.job for r in place.cluster.roles(jobs[2])] == [jobs[2], by_hand]
+
+
 def test_an_offline_node_is_put_back_to_being_drained(place: Place, reason: Reason) -> None:
     name = place.nodes[1]
     assert not place.do(SetOffline(name), reason()).why
@@ -473,6 +514,19 @@ def test_what_does_not_run_is_not_migrated(place: Place, reason: Reason) -> None
     assert place.do(move, reason()).outcome is Outcome.ERROR
     assert not place.do(replace(move, fallback=True), reason()).why
     assert sides(place) == (there, here)
+
+
+def test_a_migration_ignores_that_hypervisor_versions_differ(place: Place, reason: Reason) -> None:
+    """As hail's do; a failover starts anew, and knows no such thing."""
+    here, there = sides(place)
+    live = MovePrimary(place.mirrored, here, live=True, target=there)
+    job = place.submit(live, reason())
+    assert not place.end(job).why
+    assert place.told(job)["ignore_hvversions"] is True
+    assert there is not None
+    job = place.submit(MovePrimary(place.mirrored, there, live=False, target=here), reason())
+    assert not place.end(job).why
+    assert "ignore_hvversions" not in place.told(job)
 
 
 def test_nothing_moves_to_a_drained_node(place: Place, reason: Reason) -> None:

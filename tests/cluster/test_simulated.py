@@ -9,7 +9,6 @@ from dataclasses import replace
 import pytest
 
 from nodeagent.cluster.backend import Accepted, NotTaken, Submission
-from nodeagent.cluster.simulated import SimulatedCluster
 from nodeagent.errors import Unavailable
 from nodeagent.model.action import (
     Action,
@@ -25,6 +24,7 @@ from nodeagent.model.action import (
 )
 from nodeagent.model.ledger import Outcome
 from nodeagent.model.snapshot import Capacity, Group, Instance, Node, Running, Size
+from tests.cluster.by_hand import ByHand
 
 DAY = 86400.0
 MIGRATE = MovePrimary("web", "n1", live=True)
@@ -35,7 +35,7 @@ MIRROR = MoveSecondary("web", "n2", "n3")
 Spoil = Callable[["Cluster"], object]
 
 
-class Cluster(SimulatedCluster):
+class Cluster(ByHand):
     """With a hand on its clock."""
 
     time = 0.0
@@ -361,9 +361,9 @@ def test_a_job_waits_for_another_and_fails_with_it(cluster: Cluster) -> None:
     assert cluster.at(10).outcome(bad) is Outcome.ERROR
     assert "Dependency job 3 finished with status 'error'" in cluster.why(last)
     assert not cluster.nodes["n4"].tags
-    for after in (bad, "77"):
+    for after, ended in ((bad, Outcome.LATER), ("77", Outcome.ERROR)):
         late = cluster.do(Retag(Scope.CLUSTER, "", ("t",)), after=after)
-        assert cluster.outcome(late) is Outcome.ERROR
+        assert cluster.outcome(late) is ended
     fine = cluster.do(Retag(Scope.CLUSTER, "", ("u",)), after=first)
     assert cluster.at(cluster.time + 1).outcome(fine) is Outcome.SUCCESS
 
@@ -524,10 +524,26 @@ class TestOthers:
         running, waiting = cluster.do(MIGRATE), cluster.do(Retag(Scope.NODE, "n1", ("t",)))
         cluster.at(0.5).set_master("n4")
         assert cluster.master() == cluster.snapshot().master == "n4"
-        assert "Unclean" in cluster.why(running)
-        assert cluster.at(3).outcome(waiting) is Outcome.SUCCESS
+        assert cluster.why(running) == cluster.why(waiting)
+        assert "NoMasterError" in cluster.why(running)
+        assert cluster.outcome(running) is Outcome.LATER
+        assert cluster.at(3).instances["web"].primary == "n1"
         assert cluster.end(Drain("m", promote=True)) == ""
         assert cluster.end(Drain("n4"))
+
+    def test_what_only_queued_starts_anew_under_the_new_master(self, cluster: Cluster) -> None:
+        cluster.most_at_once = 1
+        running, queued = cluster.do(MIGRATE), cluster.do(Retag(Scope.NODE, "n1", ("t",)))
+        cluster.at(0.5).set_master("n4")
+        assert cluster.at(3).outcome(running) is Outcome.LATER
+        assert cluster.at(5).outcome(queued) is Outcome.SUCCESS
+
+    def test_what_is_cut_off_may_have_had_its_effect(self, cluster: Cluster) -> None:
+        cluster.cut_late = lambda _: True
+        running = cluster.do(MIGRATE)
+        cluster.at(0.5).set_master("n4")
+        assert cluster.outcome(running) is Outcome.LATER
+        assert cluster.instances["web"].primary == "n2"
 
     def test_what_the_new_master_has_not_read_is_lost_and_was_a_success(
         self, cluster: Cluster

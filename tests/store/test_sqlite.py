@@ -8,18 +8,22 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
 
-from nodeagent.errors import Corrupt, MessageError, Unavailable
+from nodeagent.errors import Corrupt, MessageError, NotMaster, Unavailable
 from nodeagent.model.action import Drain, Scope
 from nodeagent.model.event import Event
 from nodeagent.model.incident import Incident
 from nodeagent.model.ledger import Intent, Ledger
+from nodeagent.model.purpose import OfIncident
+from nodeagent.model.units import Ms
 from nodeagent.model.wish import Cancel, Pause, ResetStorm, Wish
-from nodeagent.store.sqlite import KEEP_ANSWERS, SqliteStore, set_aside
+from nodeagent.store.anew import set_aside
+from nodeagent.store.codec import encode
+from nodeagent.store.sqlite import KEEP_ANSWERS, SqliteStore
 from tests.store.test_codec import FULL
 
 WISHES = (
@@ -105,7 +109,7 @@ def test_a_wish_sent_twice_is_one_and_an_answered_one_stays_answered(store: Sqli
 
 def test_an_answer_is_kept_for_a_day(path: str) -> None:
     now = [0]
-    store = SqliteStore(path, now=lambda: now[0])
+    store = SqliteStore(path, now=lambda: Ms(now[0]))
     for wish in WISHES:
         store.wish(wish)
     store.save(Ledger(), answers={"w1": "no"})
@@ -160,6 +164,58 @@ def test_history_keeps_the_newest(path: str) -> None:
     store.save(Ledger(), [event(n) for n in range(30, 50)])
     assert [e.at for e in store.history()] == [45, 46, 47, 48, 49]
     store.close()
+
+
+def act(number: int) -> Event:
+    return Event(number, "wish-granted", "", "n1", "alice asked to pause the cluster")
+
+
+def test_nothing_that_others_cause_evicts_what_administrators_did(path: str) -> None:
+    store = SqliteStore(path, keep=5, audit=3)
+    store.save(Ledger(), [act(1), event(2), act(3)])
+    for number in range(10, 200):
+        store.save(Ledger(), [event(number)])
+        store.note([event(number)])
+    assert [e.at for e in store.history()] == [1, 3, 197, 198, 198, 199, 199]
+    store.save(Ledger(), [act(300), act(301)])
+    kept = [e.at for e in store.history() if e.kind == "wish-granted"]
+    assert kept == [3, 300, 301], "it is bounded by itself"
+    store.close()
+
+
+def test_the_history_of_an_older_release_is_read_and_its_acts_are_kept(path: str) -> None:
+    SqliteStore(path).close()
+    old = sqlite3.connect(path, isolation_level=None)
+    old.execute("DROP INDEX event_by_audit")
+    old.execute("ALTER TABLE event DROP COLUMN audit")
+    said = 'about "kind":"wish-granted"'
+    for one in (act(1), Event(2, "noted", "", "n1", said), Event(3, "wish-refused", "", "", "no")):
+        line = one.at, one.incident, encode(one)
+        old.execute("INSERT INTO event (at, incident, text) VALUES (?, ?, ?)", line)
+    old.close()
+    store = SqliteStore(path, keep=2)
+    assert [e.at for e in store.history()] == [1, 2, 3]
+    store.note([event(4), event(5)])
+    assert [e.at for e in store.history()] == [1, 3, 4, 5]
+    store.close()
+    old = sqlite3.connect(path, isolation_level=None)  # and an older one still writes it
+    old.execute("INSERT INTO event (at, incident, text) VALUES (6, '', ?)", (encode(act(6)),))
+    old.close()
+    store = SqliteStore(path, keep=2)
+    assert [e.at for e in store.history()] == [1, 3, 4, 5, 6]
+    store.close()
+
+
+def test_the_text_of_a_wish_is_not_kept_once_it_is_answered(store: SqliteStore) -> None:
+    wish = Wish("w", "eve", 1, Pause(Scope.CLUSTER, "", "x" * 100_000))
+    store.wish(wish)
+    store.save(Ledger(), answers={"w": "no"})
+    store.save(Ledger(), answers={"w": "no"})
+    (text,) = store._db.execute("SELECT text FROM wish").fetchone()
+    assert len(text) == 64
+    store.wish(wish)
+    with pytest.raises(MessageError):
+        store.wish(Wish("w", "eve", 1, ResetStorm()))
 
 
 def test_an_event_of_hostile_words_comes_back(store: SqliteStore) -> None:
@@ -281,6 +337,22 @@ def test_f6_a_full_disk(small_disk: Path) -> None:
         assert again.load() == Ledger(kept)
 
 
+@pytest.mark.parametrize("there", [False, True], ids=["no ledger yet", "with a ledger"])
+def test_a_disk_that_is_full_at_the_start_is_called_full(small_disk: Path, there: bool) -> None:
+    path = small_disk / "ledger"
+    if there:
+        with closing(SqliteStore(str(path))) as store:
+            store.save(FULL)
+    with suppress(OSError), open(small_disk / "ballast", "wb", buffering=0) as ballast:
+        while True:
+            ballast.write(bytes(4096))
+    with pytest.raises(Unavailable, match=f"the file system of {small_disk} is full: df "):
+        SqliteStore(str(path))
+    (small_disk / "ballast").unlink()
+    with closing(SqliteStore(str(path))) as store:
+        assert store.load() == (FULL if there else Ledger())
+
+
 def test_f6_a_read_only_disk(small_disk: Path) -> None:
     path = str(small_disk / "ledger")
     with closing(SqliteStore(path)) as store:
@@ -355,7 +427,7 @@ def test_a_corrupt_database_is_set_aside_with_its_logs(path: str) -> None:
     with pytest.raises(Corrupt):
         SqliteStore(path)
     Path(path + "-wal").write_bytes(b"log")
-    aside = set_aside(path, 1_795_000_000_123)
+    aside = set_aside(path, Ms(1_795_000_000_123))
     assert aside == f"{path}.corrupt-20261118T110640.123Z"
     assert Path(aside).read_bytes() == b"x" * 5000
     assert Path(aside + "-wal").read_bytes() == b"log"
@@ -378,7 +450,7 @@ def test_killed_while_setting_aside_the_old_log_is_not_applied(path: str) -> Non
 
 def test_what_cannot_be_set_aside_is_told(path: str) -> None:
     with pytest.raises(Unavailable, match="cannot be set aside"):
-        set_aside(path, 0)
+        set_aside(path, Ms(0))
 
 
 # Threads and processes.
@@ -446,9 +518,243 @@ def test_what_was_acknowledged_survives_kill_9(path: str, after: int) -> None:
 def test_a_ledger_of_many_incidents_is_saved_fast(store: SqliteStore) -> None:
     first = FULL.incidents[0]
     incidents = tuple(Incident(f"i{n}", f"u{n}", f"n{n}", first.diagnosis, n) for n in range(2000))
-    intents = tuple(Intent(str(n), f"i{n}", f"n{n}", Drain(f"n{n}")) for n in range(2000))
+    intents = tuple(
+        Intent(str(n), OfIncident(f"i{n}"), f"n{n}", Drain(f"n{n}")) for n in range(2000)
+    )
     ledger = Ledger(2000, incidents, intents)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_utime
     store.save(ledger)
     assert store.load() == ledger
     assert resource.getrusage(resource.RUSAGE_SELF).ru_utime - before < 1.5
+
+
+# A damaged history, an emptied file.
+
+
+@pytest.mark.parametrize(
+    "text", ["'{'", "'[]'", "'{}'", "x'ff00'", "CAST(x'ff7b7d' AS TEXT)", "''", "7"]
+)
+def test_a_damaged_line_of_the_history_is_left_out_and_told(
+    path: str, store: SqliteStore, text: str
+) -> None:
+    store.save(Ledger(1), [event(1), event(2), event(3)])
+    assert store.troubles() == ()
+    store._db.execute(f"UPDATE event SET text = {text} WHERE number = 2")
+    assert store.history() == store.history("i1") == [event(1), event(3)]
+    (told,) = store.troubles()
+    assert told.startswith("1 damaged lines of the history are left out: ")
+    assert f"sqlite3 {path} 'DELETE FROM event WHERE number IN (2)'" in told
+    store._db.execute("DELETE FROM event WHERE number IN (2)")
+    assert store.troubles() == ()
+
+
+def test_a_line_that_is_not_json_is_found_at_the_start(path: str, store: SqliteStore) -> None:
+    store.save(Ledger(1), [event(n) for n in range(50)])
+    store._db.execute("UPDATE event SET text = 'x' WHERE number = 3")
+    store.close()
+    with closing(SqliteStore(path)) as again:
+        assert "number IN (3)" in again.troubles()[0]
+        assert len(again.history(limit=5)) == 5
+
+
+def test_a_history_that_cannot_be_read_at_all_is_told(path: str, store: SqliteStore) -> None:
+    store.save(FULL, [event(1)])
+    store._db.execute("ALTER TABLE event RENAME TO gone")
+    assert store.history() == []
+    assert "no such table" in store.troubles()[0]
+    assert store.load() == FULL
+
+
+@pytest.mark.parametrize("with_log", [False, True])
+def test_an_emptied_ledger_is_no_new_one(path: str, with_log: bool) -> None:
+    store = SqliteStore(path)
+    store.save(FULL)
+    assert os.stat(path).st_size > 0, "nothing of ours is ever empty"
+    if with_log:
+        shutil.copy(path + "-wal", path + ".wal")
+    store.close()
+    os.truncate(path, 0)
+    if with_log:
+        os.rename(path + ".wal", path + "-wal")
+    with pytest.raises(Corrupt, match="it is empty: it was truncated, or its first start was cut"):
+        SqliteStore(path)
+    assert os.path.exists(path + "-wal") == with_log, "it is kept"
+    set_aside(path, Ms(0))
+    with closing(SqliteStore(path)) as fresh:
+        assert fresh.load() == Ledger()
+
+
+# Deleted or replaced while we have it open.
+
+CHANGES: dict[str, Callable[[str], None]] = {}
+
+
+def change(make: Callable[[str], None]) -> Callable[[str], None]:
+    CHANGES[make.__name__] = make
+    return make
+
+
+@change
+def deleted(path: str) -> None:
+    os.unlink(path)
+
+
+@change
+def deleted_with_its_logs(path: str) -> None:
+    for log in ("", "-wal", "-shm"):
+        os.unlink(path + log)
+
+
+@change
+def replaced_by_an_older_copy(path: str) -> None:
+    shutil.copy(path + ".old", path + ".tmp")
+    os.rename(path + ".tmp", path)
+
+
+@change
+def replaced_with_its_logs(path: str) -> None:
+    deleted_with_its_logs(path)
+    shutil.copy(path + ".old", path)
+
+
+@change
+def overwritten_by_an_older_copy(path: str) -> None:
+    shutil.copy(path + ".old", path)
+
+
+@change
+def truncated(path: str) -> None:
+    os.truncate(path, 0)
+
+
+@change
+def overwritten_with_rubbish(path: str) -> None:
+    Path(path).write_bytes(b"rubbish" * 3000)
+
+
+def opened(path: str) -> SqliteStore:
+    """A ledger that has an older copy, a wish that waits, and a log."""
+    with closing(SqliteStore(path)) as store:
+        store.save(Ledger(1), [event(1)])
+    shutil.copy(path, path + ".old")
+    store = SqliteStore(path, now=lambda: Ms(1_795_000_000_123), alone=lambda: None)
+    store.save(FULL, [event(2)])
+    store.wish(WISHES[0])
+    store.wishes()
+    return store
+
+
+@pytest.mark.parametrize("how", CHANGES)
+@pytest.mark.parametrize("then", ["reads", "writes"])
+def test_what_is_in_memory_is_written_anew(
+    path: str, how: str, then: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = opened(path)
+    CHANGES[how](path)
+    if then == "writes":
+        store.save(Ledger(5))
+    wanted = Ledger(5) if then == "writes" else FULL
+    assert (store.load(), store.wishes()) == (wanted, WISHES[:1])
+    (told,) = store.troubles()
+    aside = f"{path}.replaced-20261118T110640.123Z"
+    if how.startswith("deleted"):
+        assert f"{path} was deleted while maintd ran, and was written anew" in told
+    else:
+        assert f"{path} was replaced or changed (set aside as {aside}) while maintd ran" in told
+        assert os.path.exists(aside)
+    assert caplog.text.count("ledger-replaced") == 1
+    store.save(Ledger(6), [event(9)])
+    assert store.history()[-1] == event(9)
+    assert caplog.text.count("ledger-replaced") == 1, "told once"
+    store.close()
+    with closing(SqliteStore(path)) as again:
+        assert (again.load(), again.wishes()) == (Ledger(6), WISHES[:1])
+        assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+
+
+@pytest.mark.parametrize("how", [h for h in CHANGES if "over" not in h and h != "truncated"])
+def test_the_history_is_kept_where_the_file_itself_is_whole(path: str, how: str) -> None:
+    with closing(opened(path)) as store:
+        CHANGES[how](path)
+        assert store.history() == [event(1), event(2)]
+
+
+def test_one_that_is_not_the_only_one_replaces_nothing(path: str) -> None:
+    """Such as a dry run beside the daemon."""
+    opened(path).close()
+    with closing(SqliteStore(path)) as other:
+        os.unlink(path)
+        other.load()
+        assert not os.path.exists(path)
+        assert other.troubles() == ()
+
+
+def test_our_own_writing_is_no_change(path: str, caplog: pytest.LogCaptureFixture) -> None:
+    with closing(SqliteStore(path, alone=lambda: None)) as store:
+        for number in range(300):
+            store.save(Ledger(number), [event(n) for n in range(20)])
+            if number % 50 == 0:
+                with closing(SqliteStore(path)) as other:  # a dry run
+                    other.load()
+        assert store.troubles() == ()
+    assert not caplog.text
+
+
+KILLED_ANEW = """
+import os, signal, sys
+from nodeagent.store import anew
+from nodeagent.store.sqlite import SqliteStore
+from tests.store.test_sqlite import CHANGES, opened
+path, how, name, nth = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
+store = opened(path)
+CHANGES[how](path)
+real, done = getattr(os, name), [0]
+def killed(*given, **more):
+    done[0] += 1
+    if done[0] == nth:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return real(*given, **more)
+setattr(os, name, killed)
+store.load()
+print("over")
+"""
+
+
+@pytest.mark.parametrize("how", ["deleted", "replaced_with_its_logs", "replaced_by_an_older_copy"])
+@pytest.mark.parametrize("name", ["rename", "fsync"])
+@pytest.mark.parametrize("nth", range(1, 6))
+def test_killed_while_writing_anew_the_newest_or_what_was_there_is_found(
+    path: str, how: str, name: str, nth: int
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED_ANEW, path, how, name, str(nth)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    finished = os.path.exists(path + ".anew") or done.stdout == "over\n"
+    assert done.returncode == (-signal.SIGKILL if done.stdout != "over\n" else 0), done.stderr
+    there = os.path.exists(path)
+    with closing(SqliteStore(path, alone=lambda: None)) as again:
+        found = again.load()
+        if finished:
+            assert (found, again.wishes()) == (FULL, WISHES[:1])
+        elif not there:
+            assert found == Ledger(), "as if it had been deleted while nobody ran"
+        else:
+            assert found in (FULL, Ledger(1))
+    assert not os.path.exists(path + ".anew")
+
+
+def test_the_file_of_another_maintd_is_left_alone(path: str) -> None:
+    def alone() -> None:
+        raise NotMaster("another maintd is at work")
+
+    with closing(SqliteStore(path, alone=alone)) as store:
+        store.save(FULL)
+        replaced = Path(path + ".other")
+        replaced.write_bytes(b"another")
+        os.rename(replaced, path)
+        with pytest.raises(NotMaster):
+            store.save(Ledger(1))
+        assert Path(path).read_bytes() == b"another"

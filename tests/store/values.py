@@ -10,6 +10,17 @@ from hypothesis import strategies as st
 
 from nodeagent.model.diagnosis import Diagnosis, Need
 from nodeagent.model.incident import UNKNOWN
+from nodeagent.model.purpose import (
+    OfBalance,
+    OfEntry,
+    OfIncident,
+    OfNotices,
+    OfOwners,
+    OfRepair,
+    OfTags,
+    OfWindow,
+    Purpose,
+)
 from nodeagent.protocol.canonical import canonical
 
 
@@ -28,6 +39,16 @@ DIAGNOSES = [
 ]
 # Half a surrogate pair comes from a shell's argument that is no UTF-8, a NUL from a job's log.
 TEXTS = st.text(st.sampled_from('ab.-1 "\\/ü\0\n\x7f\u2028\udcff\U0001f525'), max_size=6)
+NAMED = st.text(st.sampled_from("ab.-1/ü:"), min_size=1, max_size=6)
+PURPOSES: st.SearchStrategy[Purpose] = st.one_of(
+    st.uuids().map(str).map(OfIncident),
+    NAMED.map(OfRepair),
+    NAMED.map(OfBalance),
+    NAMED.map(OfWindow),
+    st.builds(OfEntry, st.integers(0, 2**40), st.sampled_from(["check", "empty"])),
+    NAMED.map(OfNotices),
+    st.sampled_from([OfOwners(), OfTags()]),
+)
 PLAIN: Mapping[Any, st.SearchStrategy[Any]] = {
     str: TEXTS,
     bool: st.booleans(),
@@ -35,6 +56,7 @@ PLAIN: Mapping[Any, st.SearchStrategy[Any]] = {
     float: st.floats(allow_nan=False, allow_infinity=False),
     type(None): st.none(),
     Diagnosis: st.sampled_from(DIAGNOSES),
+    Purpose: PURPOSES,
 }
 
 
@@ -55,6 +77,8 @@ def of(hint: Any) -> st.SearchStrategy[Any]:
         return st.sampled_from(list(hint))
     assert isinstance(hint, type)
     assert is_dataclass(hint)
+    if kinds := hint.__subclasses__():
+        return st.one_of([of(kind) for kind in kinds])
     hints = get_type_hints(hint)
     members = {field.name: of(hints[field.name]) for field in fields(hint)}
     return st.fixed_dictionaries(members).map(lambda drawn: hint(**drawn))

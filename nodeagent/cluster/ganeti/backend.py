@@ -1,17 +1,17 @@
 """The cluster through LUXI, on its master: all that the coordinator needs, in few requests."""
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
-from math import ceil
+from math import ceil, isfinite
 
 from nodeagent.cluster.backend import Accepted, Answer, NotTaken, Submission
-from nodeagent.cluster.ganeti import opcodes, queries
-from nodeagent.cluster.ganeti.deadline import Unsent
-from nodeagent.cluster.ganeti.luxi import SOCKET, Json, Luxi, Refusal, one_line
+from nodeagent.cluster.ganeti import opcodes
+from nodeagent.cluster.ganeti.decode import one_line
+from nodeagent.cluster.ganeti.luxi import SOCKET, Json, Luxi, Refusal
+from nodeagent.cluster.ganeti.queries import Queries
 from nodeagent.errors import Unavailable
-from nodeagent.model.ledger import Removal, Result, Trail
-from nodeagent.model.snapshot import Capacity, Running, Snapshot
+from nodeagent.web.deadline import Unsent
 
 # Measured: luxid copies each job to every master candidate before it answers, one job after the
 # other, and waits 5 to 6 s for a candidate that is switched off. (A drained node is none.)
@@ -19,11 +19,11 @@ _EACH_JOB = 10.0
 _AT_WORST = 6.0
 
 
-class GanetiCluster:
+class GanetiCluster(Queries):
     """A real cluster, seen from its master node. Implements `cluster.backend.Cluster`.
 
-    `seconds` bounds a question, and a submission apart from what its jobs take; `asking` what
-    the nodes are given to say what they have.
+    `seconds` bounds a question, and a submission apart from what its jobs take. luxid goes on with
+    a batch when nobody waits for the answer: for `grace` seconds.
     """
 
     def __init__(
@@ -35,21 +35,15 @@ class GanetiCluster:
         grace: float = 300.0,
         clock: Callable[[], int] = time.time_ns,
     ) -> None:
+        super().__init__(asking, grace)
         self._luxi = Luxi(path, seconds=seconds)
         self._path = path
         self._seconds = seconds
-        self._asking = asking
-        self._grace = grace
         self._clock = clock
 
     @property
-    def grace(self) -> float:
-        """luxid goes on with a batch when nobody waits for the answer."""
-        return self._grace
-
-    @property
     def at_once(self) -> int:
-        return max(1, ceil(self._grace / _AT_WORST) - 1)
+        return max(1, ceil(self.grace / _AT_WORST) - 1)
 
     def master(self) -> str:
         match self._luxi.ask("QueryConfigValues", [["master_node"]]):
@@ -58,23 +52,11 @@ class GanetiCluster:
             case said:
                 raise Unavailable(f"Ganeti names no master: {one_line(said, 80)}")
 
-    def snapshot(self) -> Snapshot:
-        return queries.snapshot(self._query, lambda: self._luxi.ask("QueryClusterInfo", []))
-
-    def capacity(self, nodes: Collection[str]) -> Mapping[str, Capacity]:
-        return queries.capacity(self._query_nodes, nodes, self._asking)
-
-    def running(self, nodes: Collection[str]) -> Mapping[str, Running]:
-        return queries.running(self._query_nodes, nodes, self._asking)
-
     def submit(self, batch: Sequence[Submission]) -> Sequence[Answer]:
         at = self._clock()
         jobs = [opcodes.job(submission, at) for submission in batch]
         answers = iter(self._submit([job for job in jobs if not isinstance(job, NotTaken)]))
         return [job if isinstance(job, NotTaken) else next(answers) for job in jobs]
-
-    def find(self, reasons: Collection[str]) -> Mapping[str, str]:
-        return queries.find(self._query, reasons)
 
     def cancel(self, job: str) -> bool:
         match self._luxi.call("CancelJob", [int(job), False]):
@@ -85,20 +67,10 @@ class GanetiCluster:
             case said:
                 raise Unavailable(f"no answer to a cancellation: {one_line(said, 80)}")
 
-    def results(self, jobs: Collection[str]) -> Mapping[str, Result]:
-        return queries.results(self._query, jobs)
-
-    def busy(self) -> Mapping[str, str]:
-        return queries.busy(self._query)
-
-    def trails(self) -> Sequence[Trail]:
-        return queries.trails(self._query)
-
-    def removals(self) -> Sequence[Removal]:
-        return queries.removals(self._query)
+    def watcher_paused(self) -> int:
+        return watcher_paused(self._luxi)
 
     def close(self) -> None:
-        """Hang up."""
         self._luxi.close()
 
     def _submit(self, jobs: Sequence[list[opcodes.Opcode]]) -> Sequence[Answer]:
@@ -116,6 +88,9 @@ class GanetiCluster:
         # luxid cannot read one of them, and therefore took none; the others are not to blame.
         return [answer for job in jobs for answer in self._submit([job])]
 
+    def _info(self) -> Json:
+        return self._luxi.ask("QueryClusterInfo", [])
+
     def _query(self, what: str, fields: Sequence[str], condition: object) -> Json:
         return self._luxi.ask("Query", [what, fields, condition])
 
@@ -124,6 +99,18 @@ class GanetiCluster:
     ) -> Json:
         with closing(Luxi(self._path)) as own:  # so that nobody else waits for dead nodes
             return own.ask("Query", [what, fields, condition], seconds)
+
+
+def watcher_paused(luxi: Luxi) -> int:
+    """Until when (unix ms) the watcher is paused: luxid tells seconds, and null once it is over."""
+    match luxi.ask("QueryConfigValues", [["watcher_pause"]]):
+        case [None | False]:
+            return 0
+        case [int(until) | float(until)] if isfinite(until):
+            return max(0, round(until * 1000))
+        case said:
+            told = one_line(said, 80)
+            raise Unavailable(f"Ganeti does not say whether its watcher is paused: {told}")
 
 
 def _answers(said: object, expected: int) -> list[Answer]:

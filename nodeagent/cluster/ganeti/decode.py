@@ -4,19 +4,12 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from math import isfinite
 from typing import Any
 
 from nodeagent.errors import MessageError
-from nodeagent.model.snapshot import (
-    Capacity,
-    Group,
-    Instance,
-    Node,
-    Running,
-    Size,
-    Snapshot,
-)
+from nodeagent.model.address import one_form
+from nodeagent.model.snapshot import Capacity, Group, Instance, Node, Running, Size, Snapshot
+from nodeagent.protocol.bounds import COUNT, NAME, POLICY, TAG, TAGS, brief
 from nodeagent.protocol.canonical import printable
 
 # Only what the configuration knows: asking for any other field makes Ganeti ask the nodes.
@@ -81,6 +74,8 @@ class Row:
         value = self._value(field)
         if not isinstance(value, str) or not value:
             raise self._fault(field, "a text")
+        if len(value) > NAME:
+            raise self._fault(field, f"a text of at most {NAME} characters")
         return value
 
     def flag(self, field: str) -> bool:
@@ -93,18 +88,22 @@ class Row:
         value: object = self._value(field)
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
             raise self._fault(field, "a whole number, not negative")
+        if value >= COUNT:
+            raise self._fault(field, "a whole number below 2^53")
         return value
 
     def real(self, field: str) -> float:
         value = self._value(field)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < COUNT:
             raise self._fault(field, "a number")
         return float(value)
 
-    def texts(self, field: str) -> tuple[str, ...]:
+    def texts(self, field: str, longest: int = NAME) -> tuple[str, ...]:
         value = self._value(field)
-        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        if not are_texts(value):
             raise self._fault(field, "a list of texts")
+        if not _are_few(value, longest):
+            raise self._fault(field, f"at most {TAGS} texts of at most {longest} characters")
         return tuple(value)
 
     def has(self, field: str) -> bool:
@@ -124,10 +123,19 @@ class Row:
 
     def _fault(self, field: str, expected: str) -> MessageError:
         status, value = self.cells[self.at[field]]
-        said = printable(str(value)) if status == _NORMAL else f"missing (status {status})"
+        said = printable(brief(value)) if status == _NORMAL else f"missing (status {status})"
         name = self.any("name") if "name" in self.at else None
         whose = f" of {printable(name)}" if isinstance(name, str) and field != "name" else ""
         return MessageError(f"{self.what} field {field}{whose} is {said}; it must be {expected}")
+
+
+def are_texts(value: object) -> bool:
+    """Whether it is a list of texts."""
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+def _are_few(texts: Sequence[str], longest: int) -> bool:
+    return len(texts) <= TAGS and max(map(len, texts), default=0) <= longest
 
 
 def table(what: str, fields: Sequence[str], answer: object) -> list[Row]:
@@ -142,24 +150,23 @@ def table(what: str, fields: Sequence[str], answer: object) -> list[Row]:
 
 def _cells(what: str, fields: Sequence[str], row: object) -> Sequence[Any]:
     if not isinstance(row, list) or len(row) != len(fields):
-        raise MessageError(f"{what} row of the wrong length: {printable(str(row))}")
+        raise MessageError(f"{what} row of the wrong length: {printable(brief(row))}")
     for field, cell in zip(fields, row, strict=True):
         if type(cell) is not list or len(cell) != 2 or type(cell[0]) is not int:
-            said = printable(str(cell))
+            said = printable(brief(cell))
             raise MessageError(f"{what} field {field} is {said}; not a status and a value")
     return row
 
 
 def node(row: Row) -> Node:
-    """A row of the fields NODE."""
     return Node(
         name=row.text("name"),
         uuid=row.text("uuid"),
-        address=row.text("pip"),
+        address=one_form(row.text("pip")),
         group=row.text("group.uuid"),
         drained=row.flag("drained"),
         offline=row.flag("offline"),
-        tags=frozenset(row.texts("tags")),
+        tags=frozenset(row.texts("tags", TAG)),
         candidate=row.flag("master_candidate"),
         vm_capable=row.flag("vm_capable"),
         spindles=row.number("ndp/spindle_count"),
@@ -187,7 +194,7 @@ def instance(row: Row) -> Instance:
         memory=row.number("be/maxmem"),
         disk=row.number("disk_usage"),
         running=state == "up",
-        tags=frozenset(row.texts("tags")),
+        tags=frozenset(row.texts("tags", TAG)),
         offline=state == "offline",
         vcpus=row.number("be/vcpus"),
         auto_balance=row.flag("be/auto_balance"),
@@ -201,25 +208,32 @@ def instance(row: Row) -> Instance:
 def _spindles(row: Row) -> int | None:
     """Those of all disks; unknown where one's are, and on storage that is not exclusive."""
     found = row.any("disk.spindles")
-    if not isinstance(found, list) or not all(type(one) is int and one >= 0 for one in found):
+    if not isinstance(found, list) or not all(
+        type(one) is int and 0 <= one < COUNT for one in found
+    ):
         return None
     return sum(found)
 
 
 def group(row: Row) -> Group:
-    """A row of the fields GROUP."""
     return Group(
         row.text("uuid"),
         row.text("name"),
-        frozenset(row.texts("tags")),
+        frozenset(row.texts("tags", TAG)),
         row.text("alloc_policy"),
         _as_text(row.any("ipolicy")),
     )
 
 
 def _as_text(policy: object) -> str:
-    """What is somebody else's to read."""
-    return "" if policy is None else json.dumps(policy, sort_keys=True, separators=(",", ":"))
+    """A policy's JSON, read elsewhere."""
+    try:
+        text = json.dumps(policy, sort_keys=True, separators=(",", ":"))
+    except RecursionError:
+        raise MessageError("an instance policy is nested too deeply") from None
+    if len(text) > POLICY:
+        raise MessageError(f"an instance policy has more than {POLICY} characters")
+    return "" if policy is None else text
 
 
 def snapshot(
@@ -234,8 +248,12 @@ def snapshot(
             pass
         case _:
             raise MessageError("cluster fields name, master or tags are not as they must be")
-    if not all(isinstance(tag, str) for tag in tags):
+    if not are_texts(tags):
         raise MessageError("cluster field tags must be a list of texts")
+    if not _are_few(tags, TAG):
+        raise MessageError(f"cluster field tags must be at most {TAGS} of {TAG} characters")
+    if max(len(cluster), len(master)) > NAME:
+        raise MessageError(f"cluster field name or master has more than {NAME} characters")
     hypervisor = rest.get("default_hypervisor")
     there, promised = [row for row in instances if not forthcoming(row)], []
     if len(there) < len(instances):
@@ -250,11 +268,21 @@ def snapshot(
         tags=frozenset(tags),
         forthcoming={item.name: item for item in map(instance, promised)},
         policy=_as_text(rest.get("ipolicy")),
-        hypervisor=hypervisor if isinstance(hypervisor, str) else "",
+        hypervisor=hypervisor[:NAME] if isinstance(hypervisor, str) else "",
+        ganeti=version(info),
     )
     if fault := _misfit(seen):
         raise MessageError(fault)
     return seen
+
+
+def version(info: object) -> str:
+    """The version that Ganeti says it has; empty where it says none."""
+    match info:
+        case {"software_version": said}:
+            return one_line(said, 80)
+        case _:
+            return ""
 
 
 def _misfit(seen: Snapshot) -> str:
@@ -304,10 +332,29 @@ def _known(row: Row, field: str) -> int:
 
 
 def running(rows: Sequence[Row]) -> dict[str, Running]:
-    """Rows of the fields RUNNING."""
     return {
         row.text("name"): Running(
             row.text("status"), row.number("oper_ram") if row.has("oper_ram") else None
         )
         for row in rows
     }
+
+
+_COLLAPSED = 16  # times as many characters are looked at as one line shows: some are spaces
+
+
+def one_line(said: object, most: int = 400) -> str:
+    """Somebody else's words, as one printable line."""
+    words = " ".join(in_words(said)[: _COLLAPSED * most].split())
+    line = "".join(letter if letter.isprintable() else "?" for letter in words)
+    return line if len(line) <= most else line[: most - 1] + "…"
+
+
+def in_words(said: object) -> str:
+    """Somebody else's words as they are; anything else as JSON."""
+    if isinstance(said, str):
+        return said
+    try:
+        return json.dumps(said)
+    except RecursionError:
+        return brief(said)

@@ -1,23 +1,22 @@
-"""Answers about Ganeti's job queue as our values: how jobs stand, which are ours. Pure."""
+"""Read Ganeti's job queue as values: the state of jobs, and which are ours. Pure."""
 
 import re
 from collections.abc import Collection, Sequence
 
-from nodeagent.cluster.ganeti.decode import Row
-from nodeagent.cluster.ganeti.luxi import one_line
-from nodeagent.cluster.ganeti.opcodes import BEYOND, SOURCE, action, removed
+from nodeagent.cluster.ganeti.decode import Row, one_line
+from nodeagent.cluster.ganeti.opcodes import BEYOND, SOURCE, action, removed, role_of
 from nodeagent.errors import MessageError
-from nodeagent.model.ledger import AUTOREPAIR, BALANCE, WINDOW, Outcome, Removal, Result, Trail
-from nodeagent.model.queue import QUEUE
+from nodeagent.model.ledger import Outcome, Removal, Result, RoleChange, Trail
+from nodeagent.model.purpose import is_ours
+from nodeagent.protocol.bounds import WHY, brief
 from nodeagent.protocol.canonical import printable
 
-RESULT = ("id", "status", "archived", "opstatus", "opresult")
+RESULT = ("id", "status", "archived", "opstatus", "opresult", "opexec")
 TRAIL = (*RESULT, "ops", "received_ts", "end_ts")
 BUSY = ("id", "ops")
 
 USER = "gnt:user"  # the source that RAPI gives to a reason, and gnt-* to an administrator's
-_OWNERS = "|".join(("maintd", AUTOREPAIR, BALANCE, QUEUE, WINDOW))
-_OURS = re.compile(rf"(?:[0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}|{_OWNERS}):\S+")
+_LAST = 2**40  # seconds; what is later is no moment
 
 
 def results(jobs: Collection[str], rows: Sequence[Row]) -> dict[str, Result]:
@@ -31,38 +30,96 @@ UNFINISHED = frozenset({"queued", "waiting", "canceling", "running"})
 
 
 def result(row: Row) -> Result:
-    """A row of the fields RESULT."""
     match row.text("status"):
         case "success":
             return Result(Outcome.SUCCESS)
         case "error":
-            return Result(Outcome.ERROR, _why(row.any("opstatus"), row.any("opresult")))
+            return _failed(row)
         case "canceled":
             # By somebody, or by a job filter that rejects: Ganeti does not tell which.
             return Result(Outcome.ERROR, "the job was canceled, by hand or by a job filter")
         case status if status in UNFINISHED:
             return Result(Outcome.RUNNING, status)
         case status:
-            raise MessageError(f"job field status of {row.any('id')} is {printable(status)}")
+            raise MessageError(f"job field status of {brief(row.any('id'))} is {printable(status)}")
 
 
-def _why(statuses: object, said: object) -> str:
+# An exception of Ganeti's own is its class and arguments (errors.EncodeException).
+_NO_MASTER = "NoMasterError"
+_UNMET = re.compile(r"Dependency job \d+ finished with status 'error'")
+
+
+def _failed(row: Row) -> Result:
+    """LATER if the master daemons went away under the job: what is still wanted is planned anew.
+
+    So is what was to follow such a job. Others than luxid fail jobs with a word of why.
+    """
+    words = _first_fault(row.any("opstatus"), row.any("opresult"))
+    match words:
+        case [str(kind), [*arguments]]:
+            text = one_line(arguments[0]) if arguments else ""
+            why = _in_other_words(f"{one_line(kind)}: {text}" if text else one_line(kind))
+            why += _way_out(arguments[0]) if arguments and isinstance(arguments[0], str) else ""
+            later = kind == _NO_MASTER or _UNMET.match(text)
+            return Result(Outcome.LATER if later else Outcome.ERROR, why)
+        case None if _never_began(row.any("opexec")):
+            why = "Ganeti gave the job up before it began"
+            return Result(Outcome.LATER, why)
+        case None:
+            return Result(Outcome.ERROR, "the job failed and does not say why")
+        case _:
+            return Result(Outcome.ERROR, one_line(words))
+
+
+def _first_fault(statuses: object, said: object) -> object:
     """The first failed opcode's words: those after it only say that another failed."""
     if isinstance(statuses, list) and isinstance(said, list):
         for status, words in zip(statuses, said, strict=False):
             if status == "error":
-                match words:
-                    case [str(kind), [*arguments]]:
-                        return _in_other_words(arguments[0] if arguments else kind)
-                    case _:
-                        return one_line(words)
-    return "the job failed and does not say why"
+                return words
+    return None
 
 
-def _in_other_words(why: object) -> str:
+def _never_began(stamps: object) -> bool:
+    """Whether Ganeti has executed none of its opcodes: it stamps each as it begins to."""
+    return isinstance(stamps, list) and bool(stamps) and all(one is None for one in stamps)
+
+
+# What lvcreate says; on a node that was offline as its instance left it the old volumes stay, and
+# Ganeti calls the new ones by the same names.
+_STALE = re.compile(
+    r'Logical volume "?([\w.+-]{1,128})"? already exists in volume group "?([\w.+-]{1,128})', re.I
+)
+_WHERE = re.compile(r"\bon node ([\w.-]{1,255})")
+_WHOSE = re.compile(r"\binstance ([\w.-]{1,255})")
+_DEGRADED = re.compile(r"\b(?:is|are) degraded\b|\bdegraded storage\b")
+_READ = 4000  # characters of a job's error in which this is looked for
+
+
+def _way_out(said: str) -> str:
+    """The remedy for an error that we know; else nothing."""
+    text = said[:_READ]
+    if stale := _STALE.search(text):
+        volume, where = f"{stale[2]}/{stale[1]}", _WHERE.search(text)
+        node = where[1] if where else "NODE"
+        return (
+            f"; volume {volume} is left over on {node}: if gnt-node volumes {node} shows no"
+            f" instance for it, run gnt-cluster command -n {node} lvremove -f {volume}"
+        )
+    if _DEGRADED.search(text):
+        whose = _WHOSE.search(text)
+        name = whose[1] if whose else "INSTANCE"
+        return (
+            f"; its DRBD disks are not connected, or not in sync: run gnt-instance activate-disks"
+            f" {name}; if that does not help, gnt-instance replace-disks -a {name}"
+        )
+    return ""
+
+
+def _in_other_words(why: str) -> str:
     """Where we asked for the impossible the answer is not to be read as a lack of memory."""
-    back = f"needed {BEYOND} MiB" in str(why)
-    return "its primary node is not offline any more: nothing was done" if back else one_line(why)
+    back = f"needed {BEYOND} MiB" in why
+    return "its primary node is not offline any more: nothing was done" if back else why
 
 
 def unread(rows: Sequence[Row]) -> list[str]:
@@ -78,8 +135,8 @@ def reasons(row: Row) -> list[str]:
         entries = op.get("reason") if isinstance(op, dict) else None
         for entry in entries if isinstance(entries, list) else ():
             match entry:
-                case [str(source), str(text), *_] if source == SOURCE or (
-                    source == USER and _OURS.fullmatch(text)
+                case [str(source), str(text), *_] if len(text) <= WHY and (
+                    source == SOURCE or (source == USER and is_ours(text))
                 ):
                     found.append(text)
     return found
@@ -106,13 +163,29 @@ def busy(rows: Sequence[Row]) -> dict[str, str]:
 
 
 def removals(row: Row) -> list[Removal]:
-    """What its opcodes took off or away, or are about to, by a row of the fields TRAIL."""
+    """Removals that a job made or is about to make, by its row of the fields TRAIL."""
     ops, ends = row.any("ops"), row.any("opstatus")
     if not (isinstance(ops, list) and isinstance(ends, list)):
         return []
     job = str(row.number("id"))
     done = (op for op, end in zip(ops, ends, strict=False) if end not in ("error", "canceled"))
     return [Removal(job, *what) for op in done if (what := removed(op)) is not None]
+
+
+def roles(row: Row) -> list[RoleChange]:
+    """Role changes that a job made or is about to make, by its row of the fields TRAIL.
+
+    Ganeti answers each with what it has changed: nothing, where the node was so already.
+    """
+    ops, ends, said = row.any("ops"), row.any("opstatus"), row.any("opresult")
+    if not (isinstance(ops, list) and isinstance(ends, list) and isinstance(said, list)):
+        return []
+    job, ours = str(row.number("id")), bool(reasons(row))
+    return [
+        RoleChange(job, node, ours, changed=end == "success" and bool(words))
+        for op, end, words in zip(ops, ends, said, strict=False)
+        if end not in ("error", "canceled") and (node := role_of(op)) is not None
+    ]
 
 
 def trail(row: Row) -> Trail | None:
@@ -128,7 +201,7 @@ def trail(row: Row) -> Trail | None:
 def _ms(stamp: object) -> int:
     """Ganeti's `[seconds, microseconds]`; 0 where there is none."""
     match stamp:
-        case [int(seconds), int(micros)]:
+        case [int(seconds), int(micros)] if max(abs(seconds), abs(micros)) < _LAST:
             return seconds * 1000 + micros // 1000
         case _:
             return 0

@@ -9,9 +9,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from nodeagent.cluster.ganeti.deadline import Deadline, Late, Unsent
+from nodeagent.cluster.ganeti.decode import one_line
 from nodeagent.errors import Unavailable
 from nodeagent.protocol.canonical import printable
+from nodeagent.web.deadline import Deadline, Late, Unsent
 
 SOCKET = "/var/run/ganeti/socket/ganeti-query"
 END = b"\3"  # JSON escapes it in strings, so it ends a message and nothing else
@@ -176,14 +177,6 @@ def refused(result: object) -> Refusal:
             return Refusal(kind, one_line(kind))
         case _:
             return Refusal("", one_line(result))
-
-
-def one_line(said: object, most: int = 400) -> str:
-    """Somebody else's words, as one printable line."""
-    text = said if isinstance(said, str) else json.dumps(said)
-    words = " ".join(text.split())
-    line = "".join(letter if letter.isprintable() else "?" for letter in words)
-    return line if len(line) <= most else line[: most - 1] + "…"
 
 
 def _has_ended(idle: socket.socket) -> bool:

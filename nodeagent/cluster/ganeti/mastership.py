@@ -49,7 +49,7 @@ class Mastership:
             raise NotMaster(f"this is {own}, and the master is {told}")
 
     def own_name(self) -> str:
-        """What Ganeti calls this node; ConfigError where that is not to be found out."""
+        """Ganeti's name for this node; ConfigError where it cannot be found out."""
         if self._name:
             return self._name
         host = os.environ.get("GANETI_HOSTNAME") or socket.gethostname()

@@ -9,10 +9,10 @@ so a move that was done already fails, where one without a target would move the
 """
 
 import re
-from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from nodeagent.cluster.backend import NotTaken, Submission
+from nodeagent.cluster.ganeti.decode import are_texts
 from nodeagent.model import tag
 from nodeagent.model.action import (
     Action,
@@ -113,12 +113,12 @@ def _set(node: str, *, promote: bool, **flag: bool) -> Opcode:
 
 
 def _reinstall(action: Reinstall) -> list[Opcode]:
-    """What is to run is marked down, or it could not be installed, but its disks come first.
+    """Recreate the disks, then mark an instance that is to run down, or installing it fails.
 
-    For Ganeti makes new disks for what is marked up only while its primary node is offline: a
-    node that came back while the job waited keeps its data, and nobody shuts down what runs
-    there (cmdlib/instance_storage.py, 3.0.2). Of what is marked down it asks no such thing, so
-    there we do.
+    Ganeti makes new disks for one marked up only while its primary node is offline: a node
+    that came back while the job waited keeps its data, and the job does not shut down what runs
+    there (cmdlib/instance_storage.py, 3.0.2). For one marked down Ganeti does not check this,
+    so we do.
     """
     name, nodes = action.instance, [action.target, *([action.mirror] if action.mirror else [])]
     off: Opcode = {"instance_name": name, "comment": f"off {action.node}"}
@@ -153,7 +153,9 @@ def _move(action: MovePrimary) -> Opcode:
     if action.target is not None:
         where["target_node"] = action.target
     if action.live:
-        return {"OP_ID": "OP_INSTANCE_MIGRATE", **where, "allow_failover": action.fallback}
+        # As hail and hbal: else Xen of two versions fails the job, and no failover follows.
+        told = {"allow_failover": action.fallback, "ignore_hvversions": True}
+        return {"OP_ID": "OP_INSTANCE_MIGRATE", **where, **told}
     return {"OP_ID": "OP_INSTANCE_FAILOVER", **where, "ignore_consistency": action.unchecked}
 
 
@@ -167,7 +169,7 @@ def _tags(operation: str, scope: Scope, name: str, tags: tuple[str, ...]) -> Opc
 
 
 def action(ops: Any) -> Action | None:
-    """What a job of these opcodes does, if it is something that we order; else None."""
+    """The action of a job of these opcodes, if it is one that we order; else None."""
     match ops:
         case [{"OP_ID": "OP_NODE_SET_PARAMS", "node_name": str(node)} as op]:
             return _setting(node, op)
@@ -206,9 +208,9 @@ _TAGGING = ("OP_TAGS_DEL", "OP_TAGS_SET")
 
 
 def removed(op: Any) -> tuple[Scope, str, frozenset[str] | None] | None:
-    """What an opcode takes off what, or away (None for its tags); None if it is no such one.
+    """The tags an opcode removes, or the thing itself (None for its tags); else None.
 
-    What is called something else is not found by its name any more.
+    Renaming counts: the old name does not find the thing any more.
     """
     match op:
         case {"OP_ID": "OP_TAGS_DEL"}:
@@ -218,6 +220,18 @@ def removed(op: Any) -> tuple[Scope, str, frozenset[str] | None] | None:
             return Scope.NODE, name, None
         case {"OP_ID": "OP_GROUP_REMOVE" | "OP_GROUP_RENAME", "group_name": str(name)}:
             return Scope.GROUP, name, None
+        case _:
+            return None
+
+
+def role_of(op: Any) -> str | None:
+    """The node whose being drained or offline an opcode is about; None if it is no such one."""
+    match op:
+        case {"OP_ID": "OP_NODE_SET_PARAMS", "node_name": str(name)}:
+            said = (op.get("drained"), op.get("offline"))
+            return name if any(flag is not None for flag in said) else None
+        case {"OP_ID": "OP_NODE_ADD", "node_name": str(name)}:  # added again it is in service
+            return name
         case _:
             return None
 
@@ -286,7 +300,7 @@ def _retagging(ops: Any) -> Retag | None:
         match op:
             case {"OP_ID": "OP_TAGS_DEL" | "OP_TAGS_SET" as kind, "tags": [*tags]} if tags:
                 # In this order and once each, or it is not the job that we would submit.
-                if kind in changes or "OP_TAGS_SET" in changes or not _are_texts(tags):
+                if kind in changes or "OP_TAGS_SET" in changes or not are_texts(tags):
                     return None
                 changes[kind] = tuple(tags)
                 objects.add((str(op.get("kind")), str(op.get("name") or "")))
@@ -304,7 +318,3 @@ def _retagging(ops: Any) -> Retag | None:
         add=changes.get("OP_TAGS_SET", ()),
         remove=changes.get("OP_TAGS_DEL", ()),
     )
-
-
-def _are_texts(values: Sequence[object]) -> bool:
-    return all(isinstance(value, str) for value in values)

@@ -4,28 +4,24 @@ Reasons given to RAPI have the source `gnt:user`, whoever gave them, so a job fi
 `gnt:daemon:maintd` does not hold these jobs (one on the reason's text does).
 """
 
-import base64
 import html
 import json
 import re
-import socket
-import ssl
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, urlencode
 
-import h11
-
 from nodeagent.cluster.backend import Accepted, Answer, NotTaken, Submission
-from nodeagent.cluster.ganeti import opcodes, queries
-from nodeagent.cluster.ganeti.deadline import Deadline, Late, Unsent
-from nodeagent.cluster.ganeti.luxi import MOST, one_line
-from nodeagent.errors import ConfigError, Unavailable
-from nodeagent.model.ledger import Removal, Result, Trail
-from nodeagent.model.snapshot import Capacity, Running, Snapshot
+from nodeagent.cluster.ganeti import opcodes
+from nodeagent.cluster.ganeti.decode import one_line
+from nodeagent.cluster.ganeti.luxi import MOST
+from nodeagent.cluster.ganeti.queries import Queries
+from nodeagent.errors import Unavailable
+from nodeagent.web.caller import Caller, over_network
+from nodeagent.web.deadline import Unsent
+from nodeagent.web.tls import trusting_tls
 
 CANNOT = (
     "Jobs are submitted one by one; where one's answer is lost, those after it are not submitted.",
@@ -41,8 +37,6 @@ CANNOT = (
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request; `tags` are the only parameters that RAPI wants beside the body."""
-
     method: str
     path: str
     body: Mapping[str, Any] = field(default_factory=dict)
@@ -66,7 +60,6 @@ class Reply:
 
     @property
     def why(self) -> str:
-        """In words, what is not as it should be."""
         told = self.said.get("message") if isinstance(self.said, dict) else None
         words = html.unescape(told) if isinstance(told, str) else "no reason given"
         return f"RAPI answers {self.status}: {one_line(words)}"
@@ -91,51 +84,22 @@ class Rapi:
         seconds: float = 60.0,
         most: int = MOST,
     ) -> None:
-        self._address = address
-        self._port = port
-        self._seconds = seconds
-        self._most = most
-        token = base64.b64encode(f"{user}:{password}".encode()).decode()
         host = f"[{address}]" if ":" in address else address
-        self._headers = [
-            ("Host", f"{host}:{port}"),
-            ("Authorization", f"Basic {token}"),
-            ("Accept-Encoding", "identity"),
-            ("Connection", "close"),
-        ]
-        self._tls = _pinned(certificate)
+        connect = over_network(address, port, trusting_tls(certificate, named=False))
+        where = f"RAPI at {address} port {port}"
+        self._caller = Caller(where, connect, f"{host}:{port}", user, password, most)
+        self._seconds = seconds
 
     def request(self, request: Request, seconds: float | None = None) -> Reply:
         """Ask. Unsent: the request was not read. Unavailable: its answer is lost."""
-        http = h11.Connection(h11.CLIENT, max_incomplete_event_size=64 * 1024)
         body = json.dumps(request.body).encode() if request.body else b""
-        headers = list(self._headers)
-        if body:  # without one RAPI wants no type of it either
-            headers += [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
-        out = http.send(h11.Request(method=request.method, target=request.target, headers=headers))
-        assert out is not None
-        out += (http.send(h11.Data(data=body)) or b"") + (http.send(h11.EndOfMessage()) or b"")
-        deadline = Deadline(self._seconds if seconds is None else seconds)
-        where = f"RAPI at {self._address} port {self._port}"
+        within = self._seconds if seconds is None else seconds
+        replied = self._caller.request(request.method, request.target, within, body)
         try:
-            connection = self._send(out, deadline)
-        except TimeoutError:
-            raise Unsent(f"{where} takes no request within {deadline.seconds:g} s") from None
-        except OSError as error:
-            raise Unsent(f"{where}: {_told(error)}") from None
-        with closing(connection):
-            try:
-                status, said = self._receive(http, connection, deadline)
-            except TimeoutError:
-                raise Late(f"{where}: no complete answer within {deadline.seconds:g} s") from None
-            except OSError as error:
-                raise Unavailable(f"{where}: the answer was lost: {_told(error)}") from None
-            except h11.RemoteProtocolError as error:
-                raise Unavailable(f"{where}: not an HTTP answer: {error}") from None
-        try:
-            return Reply(status, json.loads(said.decode("utf-8")))
+            return Reply(replied.status, json.loads(replied.body.decode("utf-8")))
         except (ValueError, RecursionError):
-            raise Unavailable(f"{where}: the answer, {status}, is not JSON") from None
+            told = f"{self._caller.where}: the answer, {replied.status}, is not JSON"
+            raise Unavailable(told) from None
 
     def ask(self, request: Request, seconds: float | None = None) -> Any:
         """As `request`, for questions: any status but 200 is Unavailable."""
@@ -144,67 +108,12 @@ class Rapi:
             raise Unavailable(reply.why)
         return reply.said
 
-    def _send(self, out: bytes, deadline: Deadline) -> ssl.SSLSocket:
-        """A connection which has taken the whole request; while it has not, nothing is asked."""
-        plain = socket.create_connection((self._address, self._port), deadline.left())
-        try:
-            plain.settimeout(deadline.left())
-            connection = self._tls.wrap_socket(plain)
-        except BaseException:
-            plain.close()
-            raise
-        try:
-            connection.settimeout(deadline.left())
-            connection.sendall(out)
-        except BaseException:
-            connection.close()
-            raise
-        return connection
 
-    def _receive(
-        self, http: h11.Connection, connection: ssl.SSLSocket, deadline: Deadline
-    ) -> tuple[int, bytes]:
-        status, taken = 0, bytearray()
-        while True:
-            event = http.next_event()
-            if event is h11.NEED_DATA:
-                connection.settimeout(deadline.left())
-                part = connection.recv(256 * 1024)
-                if not part and http.their_state is h11.SEND_RESPONSE:
-                    raise Unavailable("RAPI closed the connection before its answer")
-                http.receive_data(part)
-            elif isinstance(event, h11.Response):
-                status = event.status_code
-            elif isinstance(event, h11.Data):
-                taken += event.data
-                if len(taken) > self._most:
-                    raise Unavailable(f"RAPI's answer is larger than {self._most} bytes")
-            elif isinstance(event, h11.EndOfMessage):
-                return status, bytes(taken)
-            elif not isinstance(event, h11.InformationalResponse):
-                raise Unavailable("RAPI closed the connection before its answer")
+class RapiCluster(Queries):
+    """A real cluster, from anywhere. A `cluster.backend.Cluster`, less what CANNOT says.
 
-
-def _pinned(certificate: str) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.check_hostname = False
-    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # the server's own is enough
-    try:
-        context.load_verify_locations(certificate)
-    except (OSError, ssl.SSLError) as error:
-        raise ConfigError(f"{certificate}: no certificate can be read: {_told(error)}") from None
-    return context
-
-
-def _told(error: OSError) -> str:
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"its certificate is not the one expected: {error.verify_message}"
-    return str(error.strerror or error)
-
-
-class RapiCluster:
-    """A real cluster, from anywhere. A `cluster.backend.Cluster`, less what CANNOT says."""
+    RAPI submits what it has read within `grace`: it takes 6 s for each dead master candidate.
+    """
 
     def __init__(
         self,
@@ -214,15 +123,9 @@ class RapiCluster:
         grace: float = 120.0,
         clock: Callable[[], int] = time.time_ns,
     ) -> None:
+        super().__init__(asking, grace)
         self._rapi = rapi
-        self._asking = asking
-        self._grace = grace
         self._clock = clock
-
-    @property
-    def grace(self) -> float:
-        """A request that RAPI has read becomes one job: 6 s for each dead master candidate."""
-        return self._grace
 
     @property
     def at_once(self) -> int:
@@ -235,15 +138,6 @@ class RapiCluster:
                 return name
             case _:
                 raise Unavailable("RAPI names no master")
-
-    def snapshot(self) -> Snapshot:
-        return queries.snapshot(self._query, self._info)
-
-    def capacity(self, nodes: Collection[str]) -> Mapping[str, Capacity]:
-        return queries.capacity(self._query, nodes, self._asking)
-
-    def running(self, nodes: Collection[str]) -> Mapping[str, Running]:
-        return queries.running(self._query, nodes, self._asking)
 
     def submit(self, batch: Sequence[Submission]) -> Sequence[Answer]:
         """One by one: what comes after a lost answer, or after RAPI has gone, is not submitted.
@@ -264,9 +158,6 @@ class RapiCluster:
                 answers.append(gone)
         return answers
 
-    def find(self, reasons: Collection[str]) -> Mapping[str, str]:
-        return queries.find(self._query, reasons)
-
     def cancel(self, job: str) -> bool:
         match self._rapi.request(Request("DELETE", f"/2/jobs/{int(job)}")):
             case Reply(200, [bool(in_time), _]):
@@ -276,17 +167,9 @@ class RapiCluster:
             case reply:
                 raise Unavailable(reply.why)
 
-    def results(self, jobs: Collection[str]) -> Mapping[str, Result]:
-        return queries.results(self._query, jobs)
-
-    def busy(self) -> Mapping[str, str]:
-        return queries.busy(self._query)
-
-    def trails(self) -> Sequence[Trail]:
-        return queries.trails(self._query)
-
-    def removals(self) -> Sequence[Removal]:
-        return queries.removals(self._query)
+    def watcher_paused(self) -> int:
+        """RAPI tells nobody; and what it would hold is refused here anyway."""
+        return 0
 
     def _submit(self, submission: Submission) -> Answer:
         job = opcodes.job(submission, self._clock())
@@ -309,7 +192,10 @@ class RapiCluster:
     def _info(self) -> Any:
         return self._rapi.ask(Request("GET", "/2/info"))
 
-    def _query(
+    def _query(self, what: str, fields: Sequence[str], condition: object) -> Any:
+        return self._query_nodes(what, fields, condition)
+
+    def _query_nodes(
         self, what: str, fields: Sequence[str], condition: object, seconds: float | None = None
     ) -> Any:
         body = {"fields": list(fields), "qfilter": condition}

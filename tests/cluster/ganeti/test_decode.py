@@ -9,12 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodeagent.cluster.ganeti import decode, jobqueue
-from nodeagent.cluster.ganeti.luxi import Refusal, one_line, refused
+from nodeagent.cluster.ganeti.decode import one_line
+from nodeagent.cluster.ganeti.luxi import Refusal, refused
 from nodeagent.cluster.ganeti.opcodes import SOURCE
 from nodeagent.errors import MessageError
 from nodeagent.model.action import Drain, Scope
-from nodeagent.model.ledger import Intent, Ledger, Outcome, Removal, Result, Trail
+from nodeagent.model.ledger import Intent, Ledger, Outcome, Removal, Result, RoleChange, Trail
+from nodeagent.model.purpose import OfBalance, OfEntry, OfIncident, OfRepair, OfWindow, Purpose
 from nodeagent.model.snapshot import Capacity, Group, Instance, Node, Running, Size
+from nodeagent.model.units import Ms
 
 # As the real luxid 3.0.2 gives them.
 NODE = ["n1", "u1", "10.0.0.1", "g1", False, False, True, True, ["a:b"], 1, False, 1]
@@ -58,6 +61,13 @@ def test_rows_of_a_real_cluster() -> None:
     )  # fmt: skip
     group = Group("g1", "default", allocation="preferred", policy='{"vcpu-ratio":4}')
     assert [decode.group(row) for row in groups(GROUP)] == [group]
+
+
+@pytest.mark.parametrize("told", ["2001:DB8:0::3", "2001:db8::3", "2001:0db8:0:0::3"])
+def test_a_nodes_address_has_one_form(told: str) -> None:
+    """Schedules, entries and inventories name machines by it."""
+    (node,) = map(decode.node, nodes(put(NODE, 2, told)))
+    assert node.address == "2001:db8::3"
 
 
 def test_a_nodes_disks_and_processors() -> None:
@@ -196,12 +206,14 @@ def test_whatever_nodes_say_is_read_or_named(
         decode.running(decode.table("instance", decode.RUNNING, answer(*others)))
 
 
-@given(json, json, json, json)
+@given(json, json, json, json, json)
 def test_whatever_a_job_is_it_is_read_or_named(
-    ops: object, status: object, statuses: object, said: object
+    ops: object, status: object, statuses: object, said: object, executed: object
 ) -> None:
     (row,) = decode.table(
-        "job", jobqueue.TRAIL, answer([7, status, False, statuses, said, ops, [1, 2], None])
+        "job",
+        jobqueue.TRAIL,
+        answer([7, status, False, statuses, said, executed, ops, [1, 2], None]),
     )
     try:
         jobqueue.trail(row)
@@ -222,6 +234,9 @@ def test_a_whole_snapshot() -> None:
         {"i1", "i2"},
         {"g1"},
     )
+    assert seen.ganeti == ""
+    info = INFO | {"software_version": "3.1.0~rc2"}
+    assert decode.snapshot(info, nodes(NODE), [], groups(GROUP)).ganeti == "3.1.0~rc2"
 
 
 @pytest.mark.parametrize(
@@ -281,6 +296,7 @@ def test_what_runs_and_what_may() -> None:
 
 FAILED = ["OpPrereqError", ["Tag(s) 'gone' not found", "unknown_entity"]]
 SKIPPED = ["OpExecError", ["Preceding opcode failed"]]
+UNMET = "Dependency job 22 finished with status 'error', not one of 'success' as required"
 NO_MEMORY = (
     "Not enough memory on node n2 for starting instance i: needed {} MiB, available 8000 MiB"
 )
@@ -294,12 +310,17 @@ NO_MEMORY = (
         ("running", ["running"], [None], Result(Outcome.RUNNING, "running")),
         ("canceling", ["canceling"], [None], Result(Outcome.RUNNING, "canceling")),
         ("success", ["success"], [None], Result(Outcome.SUCCESS)),
-        ("error", ["error"], [FAILED], Result(Outcome.ERROR, "Tag(s) 'gone' not found")),
+        (
+            "error",
+            ["error"],
+            [FAILED],
+            Result(Outcome.ERROR, "OpPrereqError: Tag(s) 'gone' not found"),
+        ),
         (
             "error",
             ["success", "error", "error"],
             [None, FAILED, SKIPPED],
-            Result(Outcome.ERROR, "Tag(s) 'gone' not found"),
+            Result(Outcome.ERROR, "OpPrereqError: Tag(s) 'gone' not found"),
         ),
         (
             "error",
@@ -311,7 +332,25 @@ NO_MEMORY = (
             "error",
             ["error"],
             [["OpPrereqError", [NO_MEMORY.format(9000), "insufficient_resources"]]],
-            Result(Outcome.ERROR, NO_MEMORY.format(9000)),
+            Result(Outcome.ERROR, f"OpPrereqError: {NO_MEMORY.format(9000)}"),
+        ),
+        (
+            "error",
+            ["error"],
+            [["NoMasterError", ["/var/run/ganeti/socket/ganeti-wconfd"]]],
+            Result(Outcome.LATER, "NoMasterError: /var/run/ganeti/socket/ganeti-wconfd"),
+        ),
+        (
+            "error",
+            ["error"],
+            [["TimeoutError", ["Connect timed out"]]],
+            Result(Outcome.ERROR, "TimeoutError: Connect timed out"),
+        ),
+        (
+            "error",
+            ["error"],
+            [["OpExecError", [UNMET]]],
+            Result(Outcome.LATER, f"OpExecError: {UNMET}"),
         ),
         ("error", ["error"], [["JobLost", []]], Result(Outcome.ERROR, "JobLost")),
         ("error", ["error"], ["a\n  b\x1b"], Result(Outcome.ERROR, "a b?")),
@@ -325,8 +364,74 @@ NO_MEMORY = (
     ],
 )
 def test_how_a_job_stands(status: str, statuses: object, said: object, result: Result) -> None:
-    rows = decode.table("job", jobqueue.RESULT, answer([7, status, True, statuses, said]))
+    row = [7, status, True, statuses, said, [[1, 0]]]
+    rows = decode.table("job", jobqueue.RESULT, answer(row))
     assert jobqueue.results(["7"], rows) == {"7": result}
+
+
+STALE = (
+    "Can't create block device <LogicalVolume(/dev/xenvg/2f4b.disk0_data, visible as /dev/disk/0,"
+    " size=192m)> on node node2.gnt.test for instance ia.gnt.test: Can't create block device: LV"
+    ' create failed (exited with exit code 5):   Logical Volume "2f4b.disk0_data" already exists in'
+    ' volume group "xenvg".'
+)
+
+
+@pytest.mark.parametrize(
+    ("said", "way_out"),
+    [
+        (
+            STALE,
+            "; volume xenvg/2f4b.disk0_data is left over on node2.gnt.test: if gnt-node volumes"
+            " node2.gnt.test shows no instance for it, run gnt-cluster command -n node2.gnt.test"
+            " lvremove -f xenvg/2f4b.disk0_data",
+        ),
+        (
+            "Disk 0 is degraded or not fully synchronized on target node, aborting migration",
+            "; its DRBD disks are not connected, or not in sync: run gnt-instance activate-disks"
+            " INSTANCE; if that does not help, gnt-instance replace-disks -a INSTANCE",
+        ),
+        (
+            "Node n1 has degraded storage, unsafe to replace disks for instance web1",
+            "activate-disks web1; if that does not help, gnt-instance replace-disks -a web1",
+        ),
+    ],
+)
+@pytest.mark.parametrize("padding", ["", "x" * 500 + " "])
+def test_an_error_that_a_command_clears_names_it_however_long_it_is(
+    said: str, way_out: str, padding: str
+) -> None:
+    row = [7, "error", True, ["error"], [["OpExecError", [padding + said]]], [[1, 0]]]
+    rows = decode.table("job", jobqueue.RESULT, answer(row))
+    result = jobqueue.results(["7"], rows)["7"]
+    assert result.outcome is Outcome.ERROR
+    assert result.why.endswith(way_out)
+    assert len(result.why) < 1000
+
+
+@pytest.mark.parametrize("letter", ["x", " ", "1", "\u0301", 'Logical Volume "a', "on node "])
+def test_a_very_long_error_is_read_in_a_moment(letter: str) -> None:
+    row = [7, "error", True, ["error"], [["OpExecError", [letter * 100_000]]], [[1, 0]]]
+    result = jobqueue.result(decode.table("job", jobqueue.RESULT, answer(row))[0])
+    assert len(result.why) < 1000
+
+
+@pytest.mark.parametrize(
+    ("executed", "outcome"),
+    [
+        ([None, None], Outcome.LATER),
+        ([[1, 0], None], Outcome.ERROR),
+        ([], Outcome.ERROR),
+        (None, Outcome.ERROR),
+    ],
+)
+def test_a_job_that_ganeti_gave_up_before_it_began_is_to_be_tried_again(
+    executed: object, outcome: Outcome
+) -> None:
+    """Luxid writes no result where it cannot start a job, or where the job's process has died."""
+    row = [7, "error", True, ["error", "error"], [None, None], executed]
+    rows = decode.table("job", jobqueue.RESULT, answer(row))
+    assert jobqueue.results(["7"], rows)["7"].outcome is outcome
 
 
 def test_what_others_are_at_work_on() -> None:
@@ -349,7 +454,7 @@ OURS = [SOURCE, "maintd:7", 1]
 
 
 def test_vanished_jobs_are_lost() -> None:
-    gone = {"data": [[[0, 7], [3, None], [3, None], [3, None], [3, None]]]}
+    gone = {"data": [[[0, 7], *[[3, None]] * 5]]}
     rows = decode.table("job", jobqueue.RESULT, gone)
     lost = jobqueue.results(["7", "8"], rows)
     assert {job: result.outcome for job, result in lost.items()} == {
@@ -366,6 +471,7 @@ def job(*entries: object, op: str = "OP_NODE_SET_PARAMS") -> decode.Row:
         False,
         ["success"],
         [None],
+        [[1_795_193_205, 500_000]],
         ops,
         [1_795_193_205, 444_267],
         [1_795_193_206, 1000],
@@ -434,25 +540,44 @@ UUID = "00000003-0000-4000-8000-000000000000"
 
 
 @pytest.mark.parametrize(
-    "owned",
+    "purpose",
     [
-        {"incident": UUID},
-        {"repair": UUID},
-        {"group": UUID},
-        {"entry": "queue:3:empty"},
-        {"window": UUID},
-        {},
+        OfIncident(UUID),
+        OfRepair(UUID),
+        OfBalance(UUID),
+        OfEntry(3, "empty"),
+        OfWindow(UUID),
     ],
-    ids=lambda owned: next(iter(owned), "nobody"),
+    ids=lambda purpose: type(purpose).__name__,
 )
-def test_a_job_is_known_as_ours_whomever_it_was_for_through_rapi_too(
-    owned: dict[str, str],
-) -> None:
-    ledger = Ledger().promise(owned.pop("incident", ""), "n1", Drain("n1"), 1, **owned)
+def test_a_job_is_known_as_ours_whomever_it_was_for_through_rapi_too(purpose: Purpose) -> None:
+    ledger = Ledger().promise(purpose, "n1", Drain("n1"), Ms(1))
     intent: Intent = ledger.intents[-1]
     ops = [{"reason": [["gnt:user", intent.reason, 1], ["gnt:opcode:node_set_params", "x", 2]]}]
     (row,) = decode.table("job", ("ops",), answer([ops]))
     assert jobqueue.reasons(row) == [intent.reason]
+
+
+def test_what_was_done_to_nodes_roles() -> None:
+    drain = {"OP_ID": "OP_NODE_SET_PARAMS", "node_name": "n1", "drained": True, "offline": None}
+    added = {"OP_ID": "OP_NODE_ADD", "node_name": "n2", "readd": True}
+    other = {"OP_ID": "OP_NODE_SET_PARAMS", "node_name": "n3", "drained": None, "powered": True}
+    ours = {**drain, "node_name": "n4", "reason": [["gnt:daemon:maintd", "maintd:5", 1]]}
+    ops = [drain, drain, added, other, drain, None]
+    ends = ["success", "success", "running", "success", "error", "queued"]
+    said = [[["drained", "True"]], [], None, [], ["OpPrereqError", ["no"]], None]
+    rows = [
+        [7, "running", False, ends, said, [], ops, [1, 2], None],
+        [8, "success", True, ["success"], [[["drained", "True"]]], [], [ours], [1, 2], [3, 4]],
+        [9, "success", True, None, None, [], None, None, None],
+    ]
+    found = decode.table("job", jobqueue.TRAIL, answer(*rows))
+    assert [one for row in found for one in jobqueue.roles(row)] == [
+        RoleChange("7", "n1", ours=False, changed=True),
+        RoleChange("7", "n1", ours=False, changed=False),
+        RoleChange("7", "n2", ours=False, changed=False),
+        RoleChange("8", "n4", ours=True, changed=True),
+    ]
 
 
 def test_what_was_taken_off_or_away() -> None:
@@ -466,7 +591,7 @@ def test_what_was_taken_off_or_away() -> None:
     ops = [untag, tag, away, group, renamed, of_all, network, None, {**untag, "name": "n3"}]
     ends = ["success"] * 5 + ["running"] * 3 + ["error"]
     (row,) = decode.table(
-        "job", jobqueue.TRAIL, answer([7, "running", False, ends, [], ops, [1, 2], None])
+        "job", jobqueue.TRAIL, answer([7, "running", False, ends, [], [], ops, [1, 2], None])
     )
     assert jobqueue.removals(row) == [
         Removal("7", Scope.NODE, "n1", frozenset("ab")),

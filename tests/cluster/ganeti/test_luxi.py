@@ -12,11 +12,11 @@ import pytest
 
 from nodeagent.cluster.backend import Accepted, NotTaken, Submission
 from nodeagent.cluster.ganeti.backend import GanetiCluster
-from nodeagent.cluster.ganeti.deadline import Late, Unsent
 from nodeagent.cluster.ganeti.luxi import Luxi, Refusal
 from nodeagent.errors import Unavailable
 from nodeagent.model.action import Drain, Retag, RunCommand, Scope
 from nodeagent.model.snapshot import Capacity, Running, Size
+from nodeagent.web.deadline import Late, Unsent
 from tests.cluster.ganeti.scripted import (
     Behave,
     Scripted,
@@ -65,6 +65,7 @@ def test_an_answer_garbled_by_somebodys_tag_is_read(path: str) -> None:
 ANSWER = b'{"success":true,"result":7}\3'
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(
     ("behave", "why"),
     [
@@ -323,12 +324,22 @@ def test_answers_that_make_no_sense_are_no_answers(path: str, cluster: GanetiClu
                 ask()
 
 
+def test_a_job_with_an_absurd_number_is_named_and_not_counted_up_to(
+    path: str, cluster: GanetiCluster
+) -> None:
+    with luxid(path, says({"data": [[[0, 10**15]]]})) as server:
+        with pytest.raises(Unavailable, match="Ganeti lists job 1000000000000000"):
+            cluster.trails()
+        assert len(server.requests) == 1
+
+
 _SAYS: dict[str, list[object]] = {
     "node": [100, 200, 300, 10, 400, 8, 1, 2, 1],
     "instance": ["running", 128],
 }
 
 
+@pytest.mark.alone
 def test_a_hanging_node_hides_no_other(path: str, cluster: GanetiCluster) -> None:
     def ask(connection: object, request: dict[str, list[Any]]) -> None:
         asked = json.dumps(request["args"])
@@ -380,6 +391,21 @@ def test_a_snapshot_torn_between_its_queries_is_asked_again(
         pytest.raises(Unavailable, match="i1 is on node n2, which is not among the nodes"),
     ):
         cluster.snapshot()
+
+
+def test_an_unknown_ganeti_is_worked_with_and_told_once(
+    path: str, cluster: GanetiCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    info = says({"name": "c", "master": "n1", "tags": [], "software_version": "9.9.1"})
+    node = ["n1", "u1", "10.0.0.1", "g1", False, False, True, True, [], 1, False, 1]
+    cells = [
+        [[0, value] for value in row] for row in (node, ["g1", "default", [], "preferred", {}])
+    ]
+    nodes, groups = (says({"data": [row]}) for row in cells)
+    with luxid(path, *[info, nodes, says({"data": []}), groups] * 2):
+        assert set(cluster.snapshot().nodes) == set(cluster.snapshot().nodes) == {"n1"}
+    (record,) = caplog.records
+    assert record.getMessage().startswith("ganeti-version said='9.9.1' why='it was never tried")
 
 
 def test_lateness_is_told_from_other_trouble(path: str, luxi: Luxi) -> None:

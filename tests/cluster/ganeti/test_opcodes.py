@@ -146,6 +146,7 @@ UNLESS_BACK = {
                     "OP_ID": "OP_INSTANCE_MIGRATE",
                     "instance_name": "i",
                     "allow_failover": False,
+                    "ignore_hvversions": True,
                     "comment": "off n1",
                 }
             ],

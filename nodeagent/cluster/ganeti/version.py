@@ -1,0 +1,24 @@
+"""Log Ganeti's version once, and warn about an unknown one."""
+
+import logging
+
+from nodeagent.model.ganeti import doubt
+
+log = logging.getLogger(__name__)
+
+
+class Version:
+    """Hears each answer about the cluster: Ganeti may be upgraded under us."""
+
+    def __init__(self) -> None:
+        self._said = ""
+
+    def hear(self, said: str) -> None:
+        """Tell a version that is not the last one told."""
+        if said in ("", self._said):
+            return
+        self._said = said
+        if why := doubt(said):
+            log.warning("ganeti-version said=%r why=%r", said, why)
+        else:
+            log.info("ganeti-version said=%r", said)
