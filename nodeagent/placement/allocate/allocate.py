@@ -38,7 +38,7 @@ def dedicated_in_group(
 ) -> Selection | str:
     """The place in a group that costs least of what could still be placed."""
     if why := _disconnected(group, newcomer):
-        return why
+        return f"The {why}"
     nodes = online(site.of(group), terms.only)
     if why := _too_few(nodes, newcomer):
         return why
@@ -68,7 +68,7 @@ def in_group(
 ) -> Settled | str:
     """A place in this group, whether or not new instances may go there; a text is why not."""
     if why := _disconnected(group, newcomer):
-        return why
+        return f"The {why}"
     selection = search(site.of(group), group, newcomer, terms)
     if isinstance(selection, str):
         return selection
@@ -89,7 +89,7 @@ def in_any_group(
     for group in site.groups() if groups is None else groups:
         why = _disconnected(group, newcomer)
         if why and search is scored_in_group:
-            apart.append(why.removeprefix("The "))
+            apart.append(why)
             continue
         selection = search(site, group, newcomer, terms)
         if isinstance(selection, str):
@@ -148,7 +148,7 @@ def _disconnected(group: Group, newcomer: Newcomer) -> str | None:
     if set(newcomer.networks) <= set(group.networks):
         return None
     return (
-        f"The group {group.name} is not connected to a network required by instance "
+        f"group {group.name} is not connected to a network required by instance "
         f"{newcomer.instance.name}"
     )
 

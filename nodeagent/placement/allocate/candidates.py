@@ -1,6 +1,6 @@
-"""What a search for an instance's place goes by, and what it has found so far. Pure.
+"""Options of a search for an instance's place, and its findings so far. Pure.
 
-Among equals the one offered last is taken, as the htools do.
+Among equals it takes the one offered last, as the htools do.
 """
 
 from collections import Counter
@@ -53,7 +53,6 @@ class Selection:
     failures: Counter[str] = field(default_factory=Counter)
 
     def offer(self, pick: Pick) -> None:
-        """This place is possible."""
         self.successes += 1
         self.prefer(pick)
 
@@ -63,7 +62,6 @@ class Selection:
             self.best = pick
 
     def refuse(self, why: str, times: int = 1) -> None:
-        """So many places are not possible."""
         self.failures[why] += times
 
     def add(self, other: "Selection") -> None:
@@ -74,7 +72,6 @@ class Selection:
             self.prefer(other.best)
 
     def told(self) -> str:
-        """For the log, in hail's words."""
         counted = [f"{why}: {self.failures[why]}" for why in _REASONS if self.failures[why]]
         reasons = ", ".join(counted)
         if self.best is None:
@@ -87,7 +84,6 @@ class Selection:
 
 
 def told(metric: Metric) -> str:
-    """A metric as hail writes it."""
     if isinstance(metric, tuple):
         lost, left = metric
         return f"([{','.join(map(str, lost))}],{left})"

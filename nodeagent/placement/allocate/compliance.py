@@ -1,4 +1,4 @@
-"""Whether an instance is what a group's policy asks for. Pure."""
+"""Check whether an instance complies with a group's policy. Pure."""
 
 from collections.abc import Sequence
 
@@ -10,10 +10,7 @@ from nodeagent.placement.layout.node import Refused
 def violation(
     instance: Instance, disks: Sequence[int], policy: Policy, *, exclusive: bool
 ) -> str | None:
-    """Why it is not; None if it is in one of the policy's ranges and its template is allowed.
-
-    `disks` are the sizes of its disks. Of several ranges the first one's reason is told.
-    """
+    """Why it is not, by the first range's reason; None if it is. `disks` are sizes."""
     why: str | None = None
     for least, most in reversed(policy.ranges):
         why = _beyond(instance, disks, least, -1, exclusive=exclusive) or _beyond(
@@ -29,7 +26,7 @@ def violation(
 def _beyond(
     instance: Instance, disks: Sequence[int], spec: Spec, sign: int, *, exclusive: bool
 ) -> str | None:
-    """What is less (sign -1) or more (+1) than the spec."""
+    """The amount below (sign -1) or above (+1) the spec."""
     if (instance.memory - spec.memory) * sign > 0:
         return Refused.MEMORY
     if any((size - spec.disk) * sign > 0 for size in disks):

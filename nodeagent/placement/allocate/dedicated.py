@@ -1,4 +1,4 @@
-"""Where a new instance costs least of what could still be placed: exclusive storage. Pure.
+"""Place a new instance with the least loss of later placements: exclusive storage. Pure.
 
 A node's allocation vector counts, for each range of the policy, the largest first, how many
 instances of the range's least size still fit. What a placement takes off it are the lost
@@ -112,7 +112,7 @@ def _counted(node: Filled, size: Demand) -> int:
 
 
 class Judge:
-    """What nodes would lose to one instance; nodes in the same state are judged once."""
+    """Each node's loss to one instance; nodes in the same state are judged once."""
 
     def __init__(self, demand: Demand, policy: Policy, *, force: bool) -> None:
         self.demand, self.force = demand, force
@@ -136,11 +136,9 @@ class Judge:
         return self._secondaries[state]
 
     def put(self, node: Filled) -> Filled | Refused:
-        """The node with it as a primary instance."""
         return add_primary(node, self.demand, force=self.force)
 
     def mirror(self, node: Filled, primary: int) -> Filled | Refused:
-        """The node with it as a secondary instance."""
         return add_secondary(node, self.demand, primary)
 
     def _loss(self, node: Filled, after: Filled | Refused) -> Loss | Refused:
@@ -157,7 +155,6 @@ class Judge:
 
 
 def choose_one(nodes: Sequence[Filled], judge: Judge) -> Selection:
-    """The best of these nodes."""
     found = Selection()
     best: tuple[Loss, Filled] | None = None
     for node in nodes:
@@ -181,8 +178,6 @@ def choose_pair(primaries: Sequence[Filled], nodes: Sequence[Filled], judge: Jud
 
 
 class _Pairs:
-    """All pairs of some nodes, by their places in the sequence."""
-
     def __init__(self, nodes: Sequence[Filled], judge: Judge) -> None:
         self.nodes, self.judge = nodes, judge
         self.places = {node.host.index: place for place, node in enumerate(nodes)}

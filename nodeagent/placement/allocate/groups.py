@@ -1,4 +1,4 @@
-"""A cluster as an allocator fills it: all groups' layout, with what policies ask about. Pure."""
+"""A cluster as an allocator fills it: the layout of all groups, with their policies. Pure."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,15 +26,12 @@ class Site:
         return self.layout.cluster
 
     def policy(self, index: int) -> Policy:
-        """The policy of a node's group."""
         return self.policies[self.cluster.nodes[index].group]
 
     def demand(self, instance: Instance) -> Demand:
-        """What it would take of a node."""
         return demand_of(instance, self.layout.rules, self.tags)
 
     def under(self, rules: Rules) -> "Site":
-        """The same under other rules."""
         return replace(self, layout=replace(self.layout, rules=rules))
 
     def of(self, group: Group) -> "Site":
@@ -74,12 +71,10 @@ class Site:
         )
 
     def moved(self, instance: int, nodes: Mapping[int, Filled], at: Place) -> "Site":
-        """The site when an instance is elsewhere, and these nodes are so."""
         return replace(self, layout=self.layout.with_changes(nodes, {instance: at}))
 
 
 def open_site(request: Request, *, ignore_soft: bool) -> Site:
-    """The request's cluster as it is."""
     cluster = request.cluster
     rules = Rules(ignore_soft=ignore_soft)
     nobody = Group("", "")

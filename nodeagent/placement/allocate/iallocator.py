@@ -39,14 +39,11 @@ class _NoPlace(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Placed:
-    """What became of one of several new instances."""
-
     newcomer: Newcomer
     settled: Settled
 
 
 def answer(request: Request, terms: Terms, *, hail: bool = False) -> Answer:
-    """What Ganeti is told."""
     site = open_site(request, ignore_soft=terms.ignore_soft)
     if terms.only is None:
         terms = replace(terms, only=request.only)
@@ -181,7 +178,7 @@ def _cost(done: Sequence[_Placed], search: Search) -> tuple[int, list[int]]:
 
 
 def _as_hail(site: Site, request: Request, terms: Terms, search: Search) -> list[_Placed]:
-    """What hail makes of several instances, with what is wrong about it."""
+    """Place several instances as hail does, its mistakes included."""
     done = []
     now = site
     for newcomer in request.newcomers:

@@ -35,8 +35,6 @@ class Arrival(NamedTuple):
 
 
 class _Resident(NamedTuple):
-    """An instance that is there, not only promised."""
-
     instance: Instance
     demand: Demand
     disks: tuple[int, ...]
@@ -45,7 +43,7 @@ class _Resident(NamedTuple):
 
 @dataclass(slots=True)
 class _Failovers:
-    """What one node's mirrored instances take of each secondary node."""
+    """Demands of a node's mirrored instances on each secondary node."""
 
     used: dict[int, int]
     unknown: set[int]  # of some instance there it is not said how many physical disks it has
@@ -241,7 +239,7 @@ def _failovers(residents: Sequence[_Resident]) -> _Failovers:
 
 
 def _share(room: float, whole: int) -> float:
-    """What part of the whole must have come before there is no room."""
+    """The part of the whole that must come before no room is left."""
     if room <= 0:
         return 0.0
     return room / whole if whole else inf

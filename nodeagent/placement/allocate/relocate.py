@@ -23,7 +23,7 @@ _UNMOVABLE = (Template.PLAIN, Template.FILE)
 
 @dataclass(slots=True)
 class Relocation:
-    """What became of the instances, by index: new group and nodes, or why not; and the jobs."""
+    """The result for each instance, by index: new group and nodes, or why not; and the jobs."""
 
     site: Site
     moved: list[tuple[int, Group, tuple[int, ...]]] = field(default_factory=list)
@@ -83,7 +83,6 @@ def change_group(
 
 
 def opcodes(site: Site, move: Move) -> Job:
-    """A move as Ganeti's opcodes."""
     instance = site.cluster.instances[move.instance]
     target = site.layout.nodes[move.target].host.name if move.target >= 0 else None
     if move.kind is Kind.REPLACE:

@@ -28,8 +28,6 @@ _STATUS = {
 
 
 class Type(StrEnum):
-    """What is asked for."""
-
     ALLOCATE = "allocate"
     ALLOCATE_SECONDARY = "allocate-secondary"
     MULTI_ALLOCATE = "multi-allocate"
@@ -111,7 +109,6 @@ def read_request(found: object, own_memory: int = 4096, instead: Cluster | None 
 
 
 def _asked(kind: Type, asked: Object, cluster: Cluster) -> dict[str, Any]:
-    """What the type needs."""
     match kind:
         case Type.ALLOCATE:
             only = None if asked.lacks("restrict-to-nodes") else asked.texts("restrict-to-nodes")
@@ -211,7 +208,6 @@ def _newcomer(of: Object) -> Newcomer:
 
 
 def _placed(name: str, of: Object, nodes: frozenset[str]) -> Newcomer:
-    """An instance that is there."""
     at = of.texts("nodes")
     if not at:
         of.wrong("nodes", "there is none")

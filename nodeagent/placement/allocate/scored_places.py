@@ -31,7 +31,6 @@ class ScoredPlaces:
         self.redundancy = Redundancy(site) if terms.capacity else None
 
     def one(self, nodes: Sequence[Filled]) -> Selection:
-        """The best of these nodes."""
         found = Selection()
         offers: list[_Offer] = []
         for place, node in enumerate(nodes):

@@ -1,4 +1,4 @@
-"""Finding the best of all moves without looking at most of them. Pure; needs NumPy.
+"""Finding the best of all moves without looking at most of them. Pure. Needs NumPy.
 
 What a move makes of a variance is a part by the nodes it leaves and a part by its target. A spread
 is the root of that, and on any range the root lies above its chord, which is linear: so a sum of
@@ -58,12 +58,7 @@ class Found(NamedTuple):
 
 def best(bound: Bound, tolerance: float) -> Found:
     """The moves that lower the score most, with all that are as good within `tolerance`."""
-    look = _Look(bound, tolerance)
-    look.failovers()
-    if len(bound.entries):
-        look.others()
-    bound.gain = max(-look.best, _LEAST_GAIN)
-    return look.found()
+    return _Look(bound, tolerance).all()
 
 
 def near(bound: Bound, part: float, more: int) -> Found:
@@ -71,12 +66,7 @@ def near(bound: Bound, part: float, more: int) -> Found:
 
     Once there are so many `more`, only what may be the best is still looked at.
     """
-    look = _Look(bound, 0.0, part, more)
-    look.failovers()
-    if len(bound.entries):
-        look.others()
-    bound.gain = max(-look.best, _LEAST_GAIN)
-    found = look.found()
+    found = _Look(bound, 0.0, part, more).all()
     order = np.argsort(found.changes, kind="stable")
     return Found(found.entries[order], found.targets[order], found.changes[order])
 
@@ -106,18 +96,24 @@ class _Look:
 
     @property
     def good(self) -> float:
-        """What a move must change the score by, at most, to be kept."""
+        """The largest change of the score by a move that is kept."""
         return (1.0 - self.part) * self.best + self.tolerance
 
     @property
     def limit(self) -> float:
-        """What a bound must be, at most, for its moves to be looked at."""
+        """The largest bound whose moves the search still looks at."""
         return self.good if self.more > 0 else self.best + self.tolerance
 
-    def failovers(self) -> None:
-        """Those without a target."""
+    def all(self) -> Found:
+        """Look at those without a target, then at the others."""
         entries = self.b.failovers
         self._keep(entries, np.full(len(entries), -1), self.o.failovers(entries))
+        if len(self.b.entries):
+            self.others()
+        self.b.gain = max(-self.best, _LEAST_GAIN)
+        entries, targets, changes = (np.concatenate(part) for part in zip(*self.kept, strict=True))
+        good = np.flatnonzero(changes <= self.good)
+        return Found(entries[good], targets[good], changes[good])
 
     def others(self) -> None:
         """Those with one that may be as good as the best, the most promising first."""
@@ -135,7 +131,6 @@ class _Look:
             self._look(chunk)
 
     def _look(self, places: Ints) -> None:
-        """At these entries' moves, as far as their bounds are good enough."""
         bounds = self._fine(places)
         columns, bounds = bounds.shape[1], bounds.ravel()
         some = np.flatnonzero(bounds <= self.limit)
@@ -148,12 +143,6 @@ class _Look:
             self.more -= len(chosen)
             some = some[bounds[some] <= self.limit]
             count *= 4
-
-    def found(self) -> Found:
-        """The best and its equals."""
-        entries, targets, changes = (np.concatenate(part) for part in zip(*self.kept, strict=True))
-        good = np.flatnonzero(changes <= self.good)
-        return Found(entries[good], targets[good], changes[good])
 
     def _keep(self, entries: Ints, targets: Ints, changes: Floats) -> None:
         self.best = min(self.best, float(changes.min(initial=0.0)))
@@ -298,7 +287,6 @@ class _Look:
 
 
 def _lowest(values: Floats, count: int) -> Ints:
-    """The places of so many of the lowest values."""
     if count >= len(values):
         return np.arange(len(values))
     return np.argpartition(values, count - 1)[:count]

@@ -1,4 +1,4 @@
-"""Entries in an order in which they can be bounded together. Pure; needs NumPy.
+"""Entries in an order in which they can be bounded together. Pure. Needs NumPy.
 
 What an entry adds to a variance lies, for all entries of one kind and of sizes that are near, in a
 small range: such entries form a *segment*. See `look`, which makes bounds of it.
@@ -41,13 +41,13 @@ class Pairs(NamedTuple):
 
 
 class Bound:
-    """What bounds the outcomes' entries; `read` says which rows have changed in these.
+    """Bounds of the outcomes' entries; call `read` with the rows that have changed.
 
-    Everything is in the order of the segments; `entries` are what stands at each place, `segment`
-    and `pair` its own. `parts` are what each adds to the variances by itself, and then to the sums:
-    `least` and `most` are their range in each segment. `steps` bounds all that is no spread; it is
-    infinite where there is no such move. `forced`: some entry leaves out its target's soft checks.
-    `gain` is what the last best move gained.
+    Everything is in the order of the segments; `entries` has the entry at each place, `segment` and
+    `pair` its own. `parts` holds what each adds to the variances by itself, then to the sums:
+    `least` and `most` are their range in each segment. `steps` bounds all that is not a spread;
+    infinite where the move does not exist. `forced`: some entry leaves out its target's soft
+    checks. `gain` is the gain of the last best move.
     """
 
     def __init__(self, outcomes: Outcomes) -> None:
@@ -72,7 +72,7 @@ class Bound:
         self.read(np.arange(len(outcomes.grid.rows)))
 
     def move(self, entry: int, target: int) -> Move:
-        """What an entry and the column of a target (-1: none) stand for."""
+        """The move of an entry to the column of a target (-1: none)."""
         grid, leavings = self.o.grid, self.o.leavings
         index = grid.members[target] if target >= 0 else -1
         return Move(grid.rows[leavings.row[entry]], KINDS[leavings.kind[entry]], index)
@@ -104,7 +104,6 @@ class Bound:
 
 
 def _segments(outcomes: Outcomes) -> tuple[list[Segment], Ints]:
-    """The segments, and the entries in their order."""
     grid, leavings = outcomes.grid, outcomes.leavings
     # How much the largest of its changes is, in units of the spreads: 2 to the power of `rank`.
     change = np.abs(outcomes.added[1]) * grid.part.max(axis=1)[:, None]

@@ -1,7 +1,7 @@
-"""What `node` asks before a node takes an instance, for many of both at once. Pure; needs NumPy.
+"""Checks of `node` before a node takes an instance, many of both at once. Pure. Needs NumPy.
 
-`after` are amounts as they would be, one row for each as in `grid`, of any shape that goes with
-the other arrays. Exclusive storage is not known here.
+`after` are amounts as they would be, one row for each as in `arrays`, of any shape that goes with
+the other arrays. The checks ignore exclusive storage.
 """
 
 import numpy as np
@@ -47,7 +47,6 @@ def takes_secondary(
     forced: Bools,
     has_disks: Bools | bool = False,
 ) -> Bools:
-    """Whether nodes mirror instances."""
     kept = sizes.kept[which]
     possible = (after[at.DISK] > 0) | has_disks
     soft = ~breaks & (kept < after[at.FREE])
@@ -60,7 +59,7 @@ def takes_secondary(
 
 
 def is_possible(after: Floats, local: Bools) -> Bools:
-    """What is asked of a primary node even by force."""
+    """Checks of a primary node even when forced."""
     found: Bools = (after[at.FREE] > 0) & (~local | (after[at.DISK] > 0))
     return found
 

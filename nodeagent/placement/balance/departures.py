@@ -1,11 +1,11 @@
-"""What a move does to the nodes an instance is on, whatever its target: many at once. Pure.
+"""Effects of moves on the nodes an instance is on, whatever the target: many at once. Pure.
 
 An *entry* is one kind of move of one instance. Its steps are those of `moves`; P is the primary
 node, S the secondary. Spreads come out of sums, for each term
 
     variance = squares / n - (sum / n)^2
 
-so that an entry is told by what it adds to the variance by itself, and to the sum.
+so an entry is described by what it adds to the variance by itself, and to the sum.
 """
 
 import numpy as np
@@ -106,7 +106,6 @@ class Departure:
         self.s_forced = self.s_off | self.rules.ignore_soft
 
     def write(self, into: Leavings) -> None:
-        """Every kind of move there is for these rows."""
         rules, grid = self.rules, self.grid
         if not grid.mirrored[self.rows[0]]:
             tried = self.p_off | (not rules.evacuate)
@@ -253,7 +252,7 @@ class Departure:
         return found
 
     def _sum(self, into: Leavings, entries: Ints, steps: Floats, *changes: _Change) -> None:
-        """What it does with these nodes' amounts, and reserved memory, changed so."""
+        """Write the sums of these changes of nodes' amounts and reserved memory."""
         grid = self.grid
         squares = np.zeros((len(grid.weights), len(self.rows)))
         sums = np.zeros_like(squares)

@@ -1,4 +1,4 @@
-"""A way down that does not end in the first hollow. Pure; needs NumPy.
+"""A way down that does not end in the first hollow. Pure. Needs NumPy.
 
 A spread has its edge at nothing: once the nodes have, say, equal numbers of instances, every single
 move makes them unequal and looks bad, and what else there was to gain is lost. So spreads are
@@ -79,10 +79,7 @@ def _look(board: Board, worse: float, noise: np.random.Generator | None) -> Iter
 
 
 class _Left:
-    """Moves that were found and touch none of the nodes of those made of them.
-
-    So what one does to the sums has nothing to do with the others.
-    """
+    """Moves that were found and touch no node of those made: these leave their sums alone."""
 
     def __init__(self, outcomes: Outcomes, found: Found) -> None:
         self.o, (self.entries, self.targets, _) = outcomes, found
@@ -93,11 +90,10 @@ class _Left:
         self._own, self._sums, self._made = np.zeros(terms), np.zeros(terms), 0.0
 
     def changes(self) -> Floats:
-        """What each would change now; infinite if it touches what was."""
+        """Each move's change now; infinite if one made used its nodes."""
         return self.o.changes(self._together()) - self._made
 
     def take(self, chosen: int) -> None:
-        """It is made."""
         own, sums, _ = self._together()
         self._own, self._sums = own[:, [chosen]], sums[:, [chosen]]
         made = Parts(self._own, self._sums, np.zeros(1))
@@ -107,11 +103,9 @@ class _Left:
         self._parts.steps[touching] = np.inf
 
     def drop(self, chosen: int) -> None:
-        """It is not allowed."""
         self._parts.steps[chosen] = np.inf
 
     def _together(self) -> Parts:
-        """Each with those that were made."""
         own, sums, steps = self._parts
         n = self.o.grid.online_count
         crossed = 2.0 / n**2 * self._sums * sums

@@ -1,4 +1,4 @@
-"""hbal's own search: step by step the move that lowers the score most. Pure; needs NumPy.
+"""hbal's own search: step by step the move that lowers the score most. Pure. Needs NumPy.
 
 The sequence of moves is hbal's, move for move: among moves that are equal to the last bit the first
 wins, by the instances' order and then by that of `moves.candidates`.
@@ -21,7 +21,6 @@ _UNSURE = 3e-7
 
 
 def well_balanced(layout: Layout, enough: Enough) -> bool:
-    """Whether there is nothing to gain."""
     return score(layout) - least(layout) < enough.excess
 
 
@@ -44,7 +43,6 @@ def greedy(layout: Layout, enough: Enough) -> Iterator[Step]:
 
 
 def _best(board: Board) -> tuple[Step, Moved] | None:
-    """The best of all moves that lower the score."""
     found: tuple[Step, Moved] | None = None
     limit = board.score
     for move in _promising(board):

@@ -1,10 +1,9 @@
-"""What many moves lead to, at once: how the score changes, or that one is not allowed. Pure.
+"""Outcomes of many moves at once: how the score changes, or that one is not allowed. Pure.
 
-A move changes two or three nodes. What it does to those the instance is on is worked out once for
-each instance and kind, as an entry of `leaving`; what a target makes of it, once for each size and
-node; the two are put together only for the moves that are looked at. The checks are those of
-`moves`, which remains the word on whether a move is allowed: a search tries there what it has
-found here.
+A move changes two or three nodes. Its effect on those the instance is on is worked out once for
+each instance and kind, as an entry of `leaving`; the target's part, once for each size and node.
+The two are put together only for the moves that are looked at. The checks are those of `moves`,
+which decides whether a move is allowed: a search tries there the moves it has found here.
 """
 
 from typing import NamedTuple
@@ -23,7 +22,7 @@ _ANY = ORDER[Kind.FAILOVER_ANY]
 
 
 class Parts(NamedTuple):
-    """What moves do: to each term's variance by itself, and to its sum; (terms, moves).
+    """Moves' effects on each term's variance by itself, and on its sum; (terms, moves).
 
     `steps` is the change of all other components, weighed; infinite if a move is not allowed.
     """
@@ -72,7 +71,7 @@ class Outcomes:
         return self.changes(self.parts(entries, targets))
 
     def parts(self, entries: Ints, targets: Ints) -> Parts:
-        """What each of these moves does to what the score is made of."""
+        """Effects of these moves on the parts of the score."""
         grid, leavings = self.grid, self.leavings
         rows, to_primary = leavings.row[entries], leavings.to_primary[entries]
         role = to_primary.astype(np.intp)
@@ -106,7 +105,6 @@ class Outcomes:
         return Parts(of.own[:, entries], of.sums[:, entries], steps)
 
     def changes(self, parts: Parts) -> Floats:
-        """The change of the score."""
         after = self.variance[:, None] + parts.own - 2.0 * self.drift[:, None] * parts.sums
         after = np.sqrt(np.maximum(after, 0.0))
         return np.asarray(self.grid.weights @ after) - self.spread + parts.steps
@@ -138,7 +136,6 @@ class Outcomes:
     def _mark(
         self, entries: Ints, rows: Ints, targets: Ints, steps: Floats, allowed: Bools
     ) -> None:
-        """What tags have to do with the target."""
         grid, marks, leavings = self.grid, self.marks, self.leavings
         runs, kind, old = (
             leavings.to_primary[entries],
@@ -159,7 +156,7 @@ class Outcomes:
             steps[some] += marks.crowding(rows, grid.primary[rows], targets[some])
 
     def least_marks(self, entries: Ints) -> Floats:
-        """What tags make of these moves, at least, whatever their targets are."""
+        """The least score changes by these moves' tags, whatever the targets."""
         of = self.leavings
         any_ = of.kind[entries] == _ANY
         return self.marks.least(of.row[entries], of.to_primary[entries], of.node[entries], any_)
@@ -177,7 +174,6 @@ class Outcomes:
         self.instances = grid.state[at.PRIMARIES] + grid.state[at.SECONDARIES]
 
     def _read_targets(self, columns: Ints) -> None:
-        """What each of these nodes makes of each size."""
         grid, fits = self.grid, self.grid.fits
         state = grid.state[:, columns]
         instances = state[at.PRIMARIES] + state[at.SECONDARIES]
@@ -202,7 +198,6 @@ class Outcomes:
             )
 
     def _read_leavings(self, rows: Ints) -> None:
-        """What each kind of move does to the nodes that these instances are on."""
         for mirrored in (False, True):
             some = rows[self.grid.mirrored[rows] == mirrored]
             if len(some):

@@ -1,4 +1,4 @@
-"""Better balance: hbal's own search, and one that finds more. Pure; needs NumPy.
+"""Better balance: hbal's own search, and one that finds more. Pure. Needs NumPy.
 
 `exact` is hbal's. `best` takes several ways down, which round off what makes hbal's search stop;
 then exchanges instances as long as that leads nearer; and puts the moves in an order in which each
@@ -50,16 +50,13 @@ class Plan:
 
     @property
     def final(self) -> float:
-        """The score after all steps."""
         return self.steps[-1].score if self.steps else self.initial
 
     @property
     def copied(self) -> float:
-        """The GiB that the steps copy."""
         return sum(copied(self.layout.demands[s.move.instance], s.move.kind) for s in self.steps)
 
     def end(self) -> Layout:
-        """The layout after all steps."""
         return after(self.layout, self.steps)
 
 
@@ -104,7 +101,6 @@ class _Search:
         self.size = len(self.layout.movable) * len(self.layout.members)
 
     def plan(self) -> Plan:
-        """Everything, as far as time allows."""
         most = self.enough.moves
         first, whole = self._exactly()
         ways = list(self._ways())

@@ -1,4 +1,4 @@
-"""The moves from one layout to another, each allowed when its turn comes. Pure; needs NumPy.
+"""The moves from one layout to another, each allowed when its turn comes. Pure. Needs NumPy.
 
 Always the moves that lower the score most, of those that are allowed; ones that touch different
 nodes together. Where none of those left is, one steps aside first. What is never allowed is left

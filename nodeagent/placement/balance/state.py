@@ -1,4 +1,4 @@
-"""A layout that changes, with its score and its arrays. Pure; needs NumPy.
+"""A layout that changes, with its score and its arrays. Pure. Needs NumPy.
 
 The one thing in this package that is changed in place; the searches share it.
 """
@@ -54,11 +54,9 @@ class Board:
             self.bound = self._bound(self.bound.o.grid)
 
     def score_with(self, nodes: Mapping[int, Filled]) -> float:
-        """The score if these nodes were so."""
         return self._tally.score(nodes)
 
     def step(self, move: Move) -> tuple[Step, Moved] | None:
-        """What a move leads to, if it is allowed."""
         moved = attempt(self.layout, move)
         if not isinstance(moved, Moved):
             return None
@@ -66,7 +64,6 @@ class Board:
         return Step(move, before, moved.place, self.score_with(moved.nodes)), moved
 
     def take(self, nodes: Mapping[int, Filled], places: Mapping[int, Place]) -> None:
-        """These nodes and instances are so from now on."""
         self._tally.take(nodes)
         self.score = self._tally.score({})
         self.layout = self.layout.with_changes(nodes, places)
@@ -91,7 +88,6 @@ def has_arrays(layout: Layout) -> bool:
 
 
 def after(layout: Layout, steps: Iterable[Step]) -> Layout:
-    """The layout after these steps."""
     for step in steps:
         moved = attempt(layout, step.move)
         assert isinstance(moved, Moved), (step.move, moved)

@@ -1,4 +1,4 @@
-"""Exchanging two instances' nodes: what no single move leads to. Pure; needs NumPy.
+"""Exchange the nodes of two instances, beyond single moves. Pure. Needs NumPy.
 
 Two primary nodes, or two secondary ones, are exchanged, so that every node keeps its number of
 instances. Searched is among layouts, not among moves: an instance that has been moved already is

@@ -1,8 +1,8 @@
-"""Pairs of instances whose primary, or secondary, nodes might be exchanged: judged at once. Pure.
+"""Pairs of instances whose nodes might be exchanged, judged at once. Pure.
 
-As in `outcome`, a spread comes out of sums, to which each of the two nodes adds what one instance
-is more than the other. Memory reserved for peers is no sum; of each node the three peers that it
-reserves most for are known, of which an exchange changes two. Tags are left to the trying.
+As in `move_outcomes`, a spread comes out of sums, to which each of the two nodes adds what one
+instance is more than the other. Memory reserved for peers is no sum; of each node the three peers
+that it reserves most for are known, of which an exchange changes two. Tags are left to the trying.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ class Judged(NamedTuple):
 
 
 class Pairs:
-    """Of the grid as it is; `read` it when it has changed. At first its rows were at `origin`."""
+    """Pairs of rows of a grid, at `origin` at first; call `read` when the grid has changed."""
 
     def __init__(self, grid: Grid, origin: Sequence[Place]) -> None:
         self.grid = grid
@@ -43,7 +43,6 @@ class Pairs:
         self.read()
 
     def moved(self) -> Bools:
-        """The rows that are not where they were at first."""
         grid = self.grid
         found: Bools = (grid.primary != self.first_p) | (grid.secondary != self.first_s)
         return found
@@ -54,7 +53,7 @@ class Pairs:
         return Judged(*map(np.concatenate, zip(*judged, strict=True)))
 
     def _judge(self, one: Ints, other: Ints, spare: int, *, primary: bool) -> Judged:
-        """What exchanging their secondary or primary nodes changes; those that gain."""
+        """Judge exchanges of their secondary or primary nodes; keep those that gain."""
         grid = self.grid
         ends = (grid.primary, grid.secondary) if primary else (grid.secondary, grid.primary)
         a, b, stays, stays_too = ends[0][one], ends[0][other], ends[1][one], ends[1][other]

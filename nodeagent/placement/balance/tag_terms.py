@@ -1,6 +1,6 @@
-"""What tags do to the score and forbid, for many moves at once. Pure; needs NumPy.
+"""Effects of tags: score and forbidden moves, many at once. Pure. Needs NumPy.
 
-Columns are nodes and rows instances as in `grid`; instances with the same tags share an entry of
+Columns are nodes and rows instances as in `arrays`; instances with the same tags share an entry of
 each table here.
 """
 
@@ -99,10 +99,7 @@ class Marks:
         return found
 
     def crowding(self, rows: Ints, source: Ints, target: Ints) -> Floats:
-        """The change of clashes at locations when instances go from node to node, weighed.
-
-        A target of -1 is none.
-        """
+        """Weighed change of clashes at locations as instances go to a target (-1: none)."""
         change = np.zeros(len(rows))
         times = self.times[self.exclusion[rows]]
         some = np.flatnonzero(times.any(axis=1) & self.real[rows])
@@ -120,7 +117,7 @@ class Marks:
         return change
 
     def least(self, rows: Ints, runs: Bools, old: Ints, any_: Bools) -> Floats:
-        """What tags have to do with a move whatever its target is, at least.
+        """Least change of the score by a move's tags, whatever its target.
 
         `runs`: the target becomes primary; `old` is the other node of the new pair; `any_`: the
         pair's locations are counted as they are.

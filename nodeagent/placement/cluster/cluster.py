@@ -58,7 +58,7 @@ SHARED = frozenset(
 
 
 class Load(NamedTuple):
-    """What an instance uses, in units of the observer's choice, the same for all instances."""
+    """An instance's load, in units of the observer's choice, the same for all instances."""
 
     cpu: float = 1.0
     memory: float = 1.0
@@ -70,8 +70,6 @@ IDLE = Load(0.0, 0.0, 0.0, 0.0)
 
 
 class Spec(NamedTuple):
-    """An instance's size in a policy."""
-
     memory: int
     vcpus: int
     disk: int
@@ -86,7 +84,7 @@ _MOST = Spec(32768, 8, 1048576, 16, 8, 12)
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What instances may be like; `ranges` are pairs of least and most.
+    """An instance policy; `ranges` are pairs of least and most.
 
     The ratios are virtual by physical CPUs of a node, and spindles used by a node's spindles.
     """

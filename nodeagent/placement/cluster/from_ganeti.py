@@ -1,4 +1,4 @@
-"""A cluster as it stands: by Ganeti's configuration, and by what its nodes and instances say. Pure.
+"""Build a cluster from Ganeti's configuration and the reports of nodes and instances. Pure.
 
 The same that the htools take through LUXI, but for a node that should say what it has and does not:
 there they refuse the whole cluster. Here such a node has nothing, takes nothing, and is named; so

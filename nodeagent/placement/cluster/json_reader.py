@@ -1,15 +1,15 @@
-"""What a JSON text has said, read value by value: each as what it must be, or refused. Pure.
+"""Read a parsed JSON text value by value: return each as it must be, or refuse it. Pure.
 
 A refusal (MessageError) names the place, as `nodes.node1.free_memory: is missing`.
 """
 
 from enum import StrEnum
-from math import isfinite
 from typing import Any, NoReturn, TypeVar, cast
 
-from nodeagent.errors import MessageError
+from nodeagent.errors import MessageError, plain
 
 T = TypeVar("T", bound=StrEnum)
+_SHOWN = 400  # characters of a complaint, which repeats what was said
 _MOST = 10**15  # of any amount; sums of them stay exact in a float
 
 
@@ -20,20 +20,18 @@ class Object:
 
     def __init__(self, found: object, place: str) -> None:
         if not isinstance(found, dict):
-            raise MessageError(f"{place or 'the request'}: is no object")
+            raise MessageError(plain(f"{place or 'the request'}: is no object", _SHOWN))
         self.found = cast(dict[str, Any], found)
         self.place = place
 
     def wrong(self, key: str, why: str) -> NoReturn:
-        """Refuse a value."""
-        raise MessageError(f"{self._at(key)}: {why}")
+        raise MessageError(plain(f"{self._at(key)}: {why}", _SHOWN))
 
     def lacks(self, key: str) -> bool:
         """Whether it is not there, or null."""
         return self.found.get(key) is None
 
     def take(self, key: str, kind: type, what: str) -> Any:
-        """A value of exactly this type."""
         value = self.found.get(key)
         if type(value) is not kind:
             if value is None and key not in self.found:
@@ -42,31 +40,27 @@ class Object:
         return value
 
     def whole(self, key: str) -> int:
-        """A whole number."""
         value: int = self.take(key, int, "whole number")
         if abs(value) > _MOST:
             self.wrong(key, f"{value} is too much")
         return value
 
     def count(self, key: str) -> int:
-        """A whole number that is not negative."""
         value = self.whole(key)
         if value < 0:
             self.wrong(key, f"{value} is less than nothing")
         return value
 
     def real(self, key: str) -> float:
-        """A number."""
         value = self.found.get(key)
         if type(value) not in (int, float):
             self.wrong(key, "is missing" if key not in self.found else "is no number")
-        number = float(cast(float, value))
-        if not isfinite(number) or abs(number) > _MOST:
+        number = cast(float, value)
+        if not abs(number) <= _MOST:  # NaN is not, either
             self.wrong(key, "is too much")
-        return number
+        return float(number)
 
     def amount(self, key: str) -> float:
-        """A number that is not negative."""
         value = self.real(key)
         if value < 0:
             self.wrong(key, f"{value:g} is less than nothing")
@@ -79,15 +73,12 @@ class Object:
         return cast(bool, self.take(key, bool, "true or false"))
 
     def text(self, key: str) -> str:
-        """A text."""
         return cast(str, self.take(key, str, "text"))
 
     def text_or_none(self, key: str) -> str | None:
-        """A text, if it is there."""
         return None if self.lacks(key) else self.text(key)
 
     def word(self, key: str, words: type[T]) -> T:
-        """One of these words."""
         text = self.text(key)
         try:
             return words(text)
@@ -95,7 +86,6 @@ class Object:
             self.wrong(key, f"{text!r} is none of {', '.join(words)}")
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """A list of texts."""
         values = self.take(key, list, "list")
         for number, value in enumerate(values):
             if type(value) is not str:
@@ -103,7 +93,6 @@ class Object:
         return tuple(values)
 
     def object(self, key: str) -> "Object":
-        """An object."""
         return Object(self.take(key, dict, "object"), self._at(key))
 
     def objects(self, key: str) -> list[tuple[str, "Object"]]:
@@ -113,7 +102,6 @@ class Object:
         return [(name, Object(value, f"{within}.{name}")) for name, value in found]
 
     def sequence(self, key: str) -> list["Object"]:
-        """A list of objects."""
         within = self._at(key)
         values = self.take(key, list, "list")
         return [Object(value, f"{within}[{n}]") for n, value in enumerate(values)]

@@ -1,11 +1,10 @@
-"""What instances may be like, in Ganeti's own JSON, with nothing left out. Pure."""
+"""Instance policies in Ganeti's own JSON, with nothing left out. Pure."""
 
 from nodeagent.placement.cluster.cluster import Policy, Spec, Template
 from nodeagent.placement.cluster.json_reader import Object
 
 
 def read_policy(of: Object) -> Policy:
-    """Read one, or raise MessageError."""
     ranges = [
         (_spec(each.object("min")), _spec(each.object("max"))) for each in of.sequence("minmax")
     ]
@@ -23,12 +22,8 @@ def read_policy(of: Object) -> Policy:
     )
 
 
+_SPEC = ("memory-size", "cpu-count", "disk-size", "disk-count", "nic-count", "spindle-use")
+
+
 def _spec(of: Object) -> Spec:
-    return Spec(
-        of.count("memory-size"),
-        of.count("cpu-count"),
-        of.count("disk-size"),
-        of.count("disk-count"),
-        of.count("nic-count"),
-        of.count("spindle-use"),
-    )
+    return Spec(*map(of.count, _SPEC))

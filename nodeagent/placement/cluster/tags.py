@@ -1,4 +1,4 @@
-"""What the cluster's tags make of the tags of nodes and instances (hbal(1), TAGS). Pure."""
+"""The meaning cluster tags give to tags of nodes and instances (hbal(1), TAGS). Pure."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -35,15 +35,12 @@ class TagRules:
         return frozenset(_beginning(tags, self.desired))
 
     def places(self, tags: Iterable[str]) -> frozenset[str]:
-        """A node's locations."""
         return frozenset(_beginning(tags, self.location))
 
     def sends(self, tags: Iterable[str]) -> frozenset[str]:
-        """What a node that receives an instance of this one must know."""
         return frozenset(_beginning(tags, self.migration))
 
     def receives(self, tags: Iterable[str]) -> frozenset[str]:
-        """What this node knows."""
         own = self.sends(tags)
         return own | {source for source, target in self.allowed if target in own}
 

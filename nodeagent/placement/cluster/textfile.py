@@ -11,7 +11,7 @@ from dataclasses import replace
 from math import isfinite
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
-from nodeagent.errors import MessageError
+from nodeagent.errors import MessageError, plain
 from nodeagent.placement.cluster.cluster import (
     Allocation,
     Cluster,
@@ -27,30 +27,27 @@ from nodeagent.placement.cluster.cluster import (
 
 T = TypeVar("T")
 _REAL = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?")
+_SHOWN = 400  # characters of a complaint, which repeats what stands in the file
 _MOST = 10**15  # of any amount; sums of them stay exact in a float
 _SECTIONS = ("groups", "nodes", "instances", "cluster tags", "policies")
 
 
 class _Wrong(ValueError):
-    """What is wrong with the text of one field."""
+    """A fault in the text of one field."""
 
 
 class _Field(NamedTuple):
-    """One field of a line; without a default it must be there."""
-
     name: str
     read: Callable[[str], Any]
     default: str | None = None
 
 
 class _Line(NamedTuple):
-    """A line and where it stands."""
-
     place: str
     text: str
 
     def wrong(self, why: str) -> NoReturn:
-        raise MessageError(f"{self.place}: {why}")
+        raise MessageError(f"{self.place}: {plain(why, _SHOWN)}")
 
     def read(self, fields: Sequence[_Field]) -> list[Any]:
         """All fields' values; those which more recent writers may have added are left alone."""
@@ -107,7 +104,6 @@ def parse_loads(text: str, name: str = "standard input") -> Mapping[str, Load]:
 
 
 def write(cluster: Cluster) -> str:
-    """The text that `parse` reads as the same cluster."""
     uuids = {group.uuid for group in cluster.groups}
     assert all(node.group in uuids for node in cluster.nodes)
     sections = (

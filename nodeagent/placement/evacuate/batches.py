@@ -1,4 +1,4 @@
-"""Nodes that are emptied together, and come back empty: a batch after the other. Pure.
+"""Batches of nodes that are evacuated together and come back empty. Pure.
 
 No two nodes of a batch exclude each other (see `rolling`); everything on them finds a place where
 all of the htools' checks allow it (see `evacuate`).
@@ -49,14 +49,12 @@ def most(limit: int, fits: Callable[[int], bool]) -> int:
 
 
 def left_behind(found: Evacuation, names: Iterable[str]) -> list[int]:
-    """What would be left behind on these nodes."""
     wanted = set(names)
     inside = {n for n, node in enumerate(found.before.cluster.nodes) if node.name in wanted}
     return [one for one in found.left if inside.intersection(found.before.places[one][:2])]
 
 
 def obstacle(found: Evacuation, name: str) -> str:
-    """Why a node cannot be emptied."""
     left = left_behind(found, [name])
     one = found.before.cluster.instances[left[0]].name
     more = f" (and {len(left) - 1} more)" if len(left) > 1 else ""

@@ -20,7 +20,6 @@ Colours: TypeAlias = Sequence[Sequence[int]]
 
 
 def largest_first(graph: Graph) -> Colours:
-    """Those with the most neighbours first."""
     order = sorted(graph, key=lambda vertex: (len(graph[vertex]), vertex), reverse=True)
     colour: dict[int, int] = {}
     for vertex in order:
@@ -59,7 +58,6 @@ WAYS: Mapping[str, Callable[[Graph], Colours]] = {
 
 
 def best(coloured: Iterable[Colours]) -> Colours:
-    """The one with the fewest colours."""
     return min(coloured, key=len)
 
 

@@ -1,9 +1,9 @@
-"""Emptying nodes: where everything that is on them goes, all of it together. Pure.
+"""Evacuate nodes: find places for all their instances together. Pure.
 
 Each instance goes where its group's score is least then, of the places where no node that stays
-becomes unable to take over what another one's failure would bring (N+1); see `exits`. The largest
-go first. Where something finds no place it is all begun anew with that in front, as long as this
-leaves less behind.
+becomes unable to take over what another one's failure would bring (N+1); see `moves_off`. The
+largest go first. Where something finds no place it is all begun anew with that in front, as long
+as this leaves less behind.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ _SURE: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """What is done with one instance, in this order."""
+    """The moves of one instance, in this order."""
 
     instance: int
     moves: tuple[Move, ...]
@@ -171,7 +171,6 @@ class _Emptying:
         return (0 if demand.mirrored else 1), -demand.memory, instance
 
     def best(self, tries: int) -> Evacuation:
-        """The try that leaves the least behind."""
         order = self._order
         found: Evacuation | None = None
         first: list[int] = []

@@ -1,4 +1,4 @@
-"""The ways of one instance off nodes that are to be empty. Pure.
+"""The ways of one instance off nodes that are evacuated. Pure.
 
 Targets are nodes of the same group that are online and stay; a place is taken only where all of
 the htools' checks allow it. Which of the places allowed is the best a *ranking* says: `Plain` asks
@@ -38,10 +38,7 @@ class Ranking(Protocol):
 
 
 class Plain:
-    """The group's score after each of them, summed up as the htools do.
-
-    `members` are the nodes that count for it, by group.
-    """
+    """The group's score after each, summed as the htools do; `members` are its nodes, by group."""
 
     def __init__(self, members: Mapping[str, Sequence[int]]) -> None:
         self._members = members
@@ -147,8 +144,6 @@ class Exits:
         return [target for target in self._targets.get(group, ()) if target not in at[:2]]
 
     def _nowhere(self, layout: Layout, instance: int, kind: Kind) -> Why:
-        """Why no node takes it."""
-
         def why() -> str:
             refused = Counter(
                 after
@@ -182,7 +177,6 @@ def _because(what: str, why: Why) -> Why:
 
 
 def _runs_at_mirror(layout: Layout, instance: int) -> Refused | None:
-    """Why its secondary node cannot become its primary one, if so."""
     p, s, shared = layout.places[instance]
     demand = layout.demands[instance]
     if not migrates(layout.nodes[p].host, layout.nodes[s].host):

@@ -191,8 +191,6 @@ class _Split:
 
 
 class _State:
-    """What has become of the nodes while a batch is put together."""
-
     def __init__(self, split: _Split) -> None:
         self.split = split
         self.emptied: dict[int, None] = {}

@@ -1,4 +1,4 @@
-"""Which node is the best place for one more instance, all at once: a ranking. Pure; needs NumPy.
+"""Which node is the best place for one more instance, all at once: a ranking. Pure. Needs NumPy.
 
 It differs from `exits.Plain` only in how it decides between places whose scores are equal to nine
 digits: there it takes the first node, where sums of other roundings have the word in `Plain`. The
@@ -73,10 +73,7 @@ class Arrivals:
 
 
 def _left(layout: Layout, instance: int, kind: Kind) -> Mapping[int, Filled] | None:
-    """What becomes of the nodes that stay before the target has its part; None: it cannot.
-
-    The places that it and its mirror have in common then are another matter.
-    """
+    """The nodes that stay, before the target has its part; None if one refuses."""
     demand, (p, s, shared) = layout.demands[instance], layout.places[instance]
     if kind in _RUNS:
         return {}
@@ -120,7 +117,7 @@ class _Columns:
                 self._reserved[n], self._failing[n] = node.reserved, node.failing
 
     def no_primary(self, demand: Demand, *, lenient: bool) -> Bools:
-        """Who cannot run it, as far as is plain from memory and disk."""
+        """Nodes that cannot run it, as far as memory and disk show."""
         if demand.forthcoming:
             return np.zeros(len(self._free), bool)
         free = self._free - demand.used
@@ -132,7 +129,6 @@ class _Columns:
         return no
 
     def no_secondary(self, demand: Demand, peer: int, *, lenient: bool) -> Bools:
-        """Who cannot mirror it."""
         if demand.forthcoming:
             return np.zeros(len(self._free), bool)
         no: Bools = self._room - demand.disk <= 0
@@ -191,10 +187,7 @@ class _Columns:
         change[_ROW["disk_load_cv"]] = demand.load.disk
 
     def _disks(self, demand: Demand, component: str) -> Floats:
-        """What it takes of each node's disk, as a part of it; with exclusive storage of spindles.
-
-        Of an instance that does not say how many of these it has they all are taken, and one more.
-        """
+        """The part taken of each disk or its spindles; unknown spindles are all, and one more."""
         taken = -(demand.disk if demand.local else 0) * self._disk
         if not self._exclusive.any():
             return taken
@@ -246,7 +239,6 @@ class _Columns:
         return steps
 
     def _clashing(self) -> set[tuple[str, str]]:
-        """Which tags are at which locations."""
         return {
             (location, tag)
             for n, node in enumerate(self._nodes)
@@ -256,7 +248,7 @@ class _Columns:
         }
 
     def _scored(self, change: Floats) -> Floats:
-        """What the spreads would be, weighed; each of the columns changed by itself."""
+        """The weighed spreads, with each of the columns changed by itself."""
         values, change = self._values[SPREADS], change[SPREADS]
         mean = values[:, self._online].mean(axis=1)
         above = np.where(self._online, values - mean[:, None], 0.0)

@@ -1,4 +1,4 @@
-"""A layout as arrays: what every search looks at, many moves at once. Pure; needs NumPy.
+"""A layout as arrays, for searches over many moves at once. Pure. Needs NumPy.
 
 A node has a column, by its place among the group's members; an instance that may move has a row.
 What a node's sums are made of are *amounts*: an instance adds one vector of them to its primary
@@ -46,7 +46,7 @@ _ROUNDING = 1e-12
 
 
 class Sizes(NamedTuple):
-    """What instances take, one entry for each different demand."""
+    """Demands of instances, one entry for each different one."""
 
     primary: Floats  # (amounts, sizes): what it adds to its primary node
     secondary: Floats

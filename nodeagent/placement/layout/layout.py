@@ -1,4 +1,4 @@
-"""One group's nodes with what is on them, as a balancing begins. Pure.
+"""One group's nodes and instances, as a balancing starts. Pure.
 
 The state is derived from what the nodes report and what the records say (htools: "state of
 world" and "state of record"), once; from then on it changes by moves only.
@@ -58,11 +58,9 @@ class Layout:
     movable: tuple[int, ...]
 
     def group_nodes(self) -> list[Filled]:
-        """The nodes that count, in their order."""
         return [self.nodes[index] for index in self.members]
 
     def with_changes(self, nodes: Mapping[int, Filled], places: Mapping[int, Place]) -> "Layout":
-        """The layout in which these nodes and instances are so."""
         return replace(
             self, nodes=_changed(self.nodes, nodes), places=_changed(self.places, places)
         )
@@ -112,7 +110,6 @@ def lay_out(
 
 
 def demand_of(instance: Instance, rules: Rules, tags: TagRules) -> Demand:
-    """What an instance takes of a node."""
     offline = instance.status is Status.ADMIN_OFFLINE
     load = IDLE if rules.idle else rules.loads.get(instance.name, Load())
     return Demand(
@@ -183,7 +180,7 @@ def _hosts(
 
 
 class _Sums:
-    """What is on one node, added up in the instances' order."""
+    """Sums of one node, added up in the instances' order."""
 
     def __init__(self, node: Node) -> None:
         self.used = 0
@@ -231,7 +228,7 @@ class _Sums:
         self.reserved_for[primary] = self.reserved_for.get(primary, 0) + demand.reserved
 
     def _promise(self, host: Host, demand: Demand) -> None:
-        """What is there is in the reported free amounts already, what is promised is not."""
+        """Subtract a promised instance; reported free amounts count only existing ones."""
         self.promised_disk -= demand.disk if demand.local else 0
         if host.exclusive:
             unknown = demand.spindles is None

@@ -1,4 +1,4 @@
-"""The moves of an instance: which there are, and what each makes of the layout. Pure.
+"""The possible moves of an instance, and the effect of each on the layout. Pure.
 
 A move is one instance's; it may take several jobs of Ganeti's. Checked is what each of its steps
 asks of the nodes, in the htools' order: so a move is allowed here if and only if it is there.
@@ -24,7 +24,7 @@ from nodeagent.placement.layout.node import (
 
 
 class Kind(Enum):
-    """What is done, in this order; the value is how hbal writes it, `{}` being the target.
+    """The steps of a move, in order; the value is hbal's notation, `{}` being the target.
 
     f is a failover or migration, r a replacement of the secondary node.
     """
@@ -56,14 +56,13 @@ class Move(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """What a move makes of the nodes it touches, and where the instance is then."""
+    """The nodes a move touches, as they are then, and the instance's place."""
 
     nodes: Mapping[int, Filled]
     place: Place
 
 
 def arrives(move: Move, at: Place) -> tuple[int, int]:
-    """The primary and secondary node after a move."""
     match move.kind:
         case Kind.FAILOVER:
             return at.secondary, at.primary
@@ -119,12 +118,10 @@ def candidates(layout: Layout, instance: int) -> Iterator[Move]:
 
 
 def attempt(layout: Layout, move: Move) -> Moved | Refused:
-    """What a move leads to, or why it is not allowed."""
     return _Attempt(layout, move).result()
 
 
 def distance(was: Place, now: Place) -> int:
-    """How many moves lead from one pair of nodes to another."""
     if was[:2] == now[:2]:
         return 0
     kept = {was.primary, was.secondary} & {now.primary, now.secondary} - {-1}
@@ -176,8 +173,6 @@ def _holders(layout: Layout, instance: int) -> tuple[int, ...]:
 
 
 class _Stopped(Exception):
-    """A step is refused."""
-
     def __init__(self, why: Refused) -> None:
         self.why = why
 

@@ -1,4 +1,4 @@
-"""A node with what is on it, and what it can still take: the rules for one instance. Pure.
+"""A node with its instances, and its free room: the rules for one instance. Pure.
 
 Each operation gives the node as it would be. Two ledgers are kept side by side: what is there,
 and (`promised_…`) what would be with the instances that are only forthcoming.
@@ -28,7 +28,6 @@ class Refused(StrEnum):
 
     @property
     def words(self) -> str:
-        """For people."""
         return _WORDS[self]
 
 
@@ -44,11 +43,11 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """What does not change while instances come and go.
+    """The part of a node that no instance changes.
 
     `missing` is the memory that neither instances nor the node itself account for; negative if
-    more is free than should be. `low_disk` is to stay free. `spindle_limit` bounds the pressure
-    on disks, `cpu_ratio` the virtual CPUs by physical ones; negative is no bound.
+    more is free than should be. `low_disk` must stay free. `spindle_limit` bounds the pressure
+    on disks, `cpu_ratio` the virtual CPUs by physical ones; negative is unlimited.
     """
 
     index: int
@@ -73,9 +72,9 @@ class Host:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What an instance takes. An offline one takes no `vcpus` and reserves no memory.
+    """An instance's demand; an offline one takes no `vcpus` and reserves no memory.
 
-    `memory` is its size, `used` what of it is in use now, `reserved` what is kept free on its
+    `memory` is its size, `used` the part in use now, `reserved` the part kept free on its
     secondary node.
     """
 
@@ -210,10 +209,7 @@ def remove_primary(node: Filled, demand: Demand, shared: int = 0) -> Filled:
 def add_secondary(
     node: Filled, demand: Demand, primary: int, *, force: bool = False, has_disks: bool = False
 ) -> Filled | Refused:
-    """Mirror an instance to the node, of which node `primary` is the primary.
-
-    With `has_disks` they are not asked for: they lie there already.
-    """
+    """Mirror an instance of node `primary`; with `has_disks` they lie there already."""
     if not demand.mirrored:
         return Refused.DISK
     promised = _promise(node, demand, +1, mirror=True)
@@ -275,7 +271,6 @@ def remove_secondary(node: Filled, demand: Demand, primary: int) -> Filled:
 
 
 def migrates(source: Host, target: Host) -> bool:
-    """Whether instances can be migrated from one to the other."""
     return source.sends <= target.receives
 
 

@@ -16,6 +16,8 @@ from nodeagent.placement.layout.score import (
     components,
     measure,
     spread,
+    total,
+    variance,
     weigh,
 )
 
@@ -68,7 +70,7 @@ class Standing:
                     column = column or list(self._columns[off][component])
                     column[self._among[n]] = row[component]
             if column is not None:
-                values[component] = spread(column) if part.sort is Sort.SPREAD else _sum(column)
+                values[component] = spread(column) if part.sort is Sort.SPREAD else total(column)
         return weigh(values)
 
     def clashing(self, changed: Mapping[int, Filled]) -> float:
@@ -77,7 +79,7 @@ class Standing:
         return float(clashes(node for node in nodes if not node.host.offline))
 
     def changes(self, before: Filled, after: Filled) -> tuple[Change, ...]:
-        """What differs in the components that count the node."""
+        """Differences in the components that count the node."""
         pairs = zip(COMPONENTS, measure(before), measure(after), strict=True)
         counting = (Sort.SUM_OFFLINE,) if before.host.offline else (Sort.SPREAD, Sort.SUM)
         return tuple(
@@ -92,8 +94,8 @@ class Standing:
         columns = self._columns[False]
         for component, column in enumerate(columns):
             if COMPONENTS[component].sort is Sort.SPREAD:
-                sums[component] = _sum(column)
-                variances[component] = _variance(column, sums[component])
+                sums[component] = total(column)
+                variances[component] = variance(column, sums[component])
         online = len(columns[0]) if columns else 0
         return Shifted(online, sums, variances, list(self.values))
 
@@ -126,7 +128,7 @@ class Shifted:
         terms = list(self.terms)
         for component, old, new in changes:
             terms[component] = _WEIGHTS[component] * self._value(component, old, new)
-        return _sum(terms)
+        return total(terms)
 
     def _value(self, component: int, old: float, new: float) -> float:
         if _SPREADS[component]:
@@ -138,16 +140,3 @@ class Shifted:
         squares = new * new - old * old
         change = (n * squares - 2 * self.sums[component] * shift) - shift * shift
         return max(0.0, self.variances[component] + change / (n * n))
-
-
-def _variance(column: Sequence[float], total: float) -> float:
-    mean = total / len(column)
-    return _sum([(value - mean) * (value - mean) for value in column]) / len(column)
-
-
-def _sum(values: Sequence[float]) -> float:
-    """One after another, not as `sum` does it since Python 3.12."""
-    total = 0.0
-    for value in values:
-        total += value
-    return total

@@ -1,4 +1,4 @@
-"""What a balancing may do, and when it is enough: hbal's options as values. Pure."""
+"""Rules of a balancing, and when it is enough: hbal's options as values. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -104,13 +104,13 @@ def components(nodes: Sequence[Filled]) -> list[float]:
             found.append(spread([values[place] for values in online]))
         else:
             chosen = offline if part.sort is Sort.SUM_OFFLINE else online
-            found.append(_sum(values[place] for values in chosen))
+            found.append(total(values[place] for values in chosen))
     return found
 
 
 def weigh(values: Iterable[float]) -> float:
     """The score of these components."""
-    return _sum(part.weight * value for part, value in zip(COMPONENTS, values, strict=False))
+    return total(part.weight * value for part, value in zip(COMPONENTS, values, strict=False))
 
 
 def score(layout: Layout) -> float:
@@ -125,17 +125,25 @@ def shown(value: float) -> str:
     return f"{Decimal(repr(value)).quantize(_SHOWN, ROUND_HALF_EVEN):f}"
 
 
+def total(values: Iterable[float]) -> float:
+    """Add one after another, not as `sum` does it since Python 3.12."""
+    added = 0.0
+    for value in values:
+        added += value
+    return added
+
+
 def least(layout: Layout) -> float:
-    """What no balancing gets below: memory must be reserved somewhere."""
+    """Lower bound of the score: memory must be reserved somewhere."""
     nodes = layout.group_nodes()
     if len(nodes) <= 1:
         return 0.0
-    total = _sum(node.host.memory for node in nodes)
-    without_largest = total - max(node.host.memory for node in nodes)
+    memory = total(node.host.memory for node in nodes)
+    without_largest = memory - max(node.host.memory for node in nodes)
     if without_largest <= 0:
         return 0.0
     needed = float(sum(sum(node.reserved_for.values()) for node in nodes))
-    return _RESERVED_TOTAL * (needed / without_largest - needed / total)
+    return _RESERVED_TOTAL * (needed / without_largest - needed / memory)
 
 
 def clashes(nodes: Iterable[Filled]) -> int:
@@ -150,13 +158,10 @@ def clashes(nodes: Iterable[Filled]) -> int:
 
 def spread(values: Sequence[float]) -> float:
     """The standard deviation of the whole population."""
-    mean = _sum(values) / len(values)
-    return sqrt(_sum((value - mean) * (value - mean) for value in values) / len(values))
+    return sqrt(variance(values, total(values)))
 
 
-def _sum(values: Iterable[float]) -> float:
-    """One after another, not as `sum` does it since Python 3.12."""
-    total = 0.0
-    for value in values:
-        total += value
-    return total
+def variance(values: Sequence[float], added: float) -> float:
+    """The variance of the whole population; `added` is its sum."""
+    mean = added / len(values)
+    return total([(value - mean) * (value - mean) for value in values]) / len(values)

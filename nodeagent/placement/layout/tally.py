@@ -1,4 +1,4 @@
-"""The score of a layout in which a few nodes are otherwise, to the last bit. Pure; needs NumPy.
+"""The score of a layout in which a few nodes are otherwise, to the last bit. Pure. Needs NumPy.
 
 Adds in the order of `score`, and so gives its very number; but measures only the nodes that change.
 """

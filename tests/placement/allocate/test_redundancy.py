@@ -7,8 +7,8 @@ import pytest
 from nodeagent.placement.allocate.groups import Site, open_site
 from nodeagent.placement.allocate.redundancy import Redundancy
 from nodeagent.placement.allocate.request import read_request
+from tests.placement.allocate.test_iallocator import cluster, new
 from tests.placement.requests import request
-from tests.placement.test_iallocator import cluster, new
 
 
 def site(seed: int) -> Site:

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from nodeagent.cluster.ganeti.backend import GanetiCluster
-from nodeagent.cluster.simulated import SimulatedCluster
 from nodeagent.errors import MessageError
 from nodeagent.maintd.balancing.inputs import take_stock
 from nodeagent.model.snapshot import Capacity, Group, Instance, Node, Running, Size, Snapshot
@@ -20,6 +19,7 @@ from nodeagent.placement.cluster.textfile import parse, write
 from nodeagent.placement.layout import score
 from nodeagent.placement.layout.layout import lay_out
 from nodeagent.placement.layout.rules import Rules
+from simulation.cluster import SimulatedCluster
 from tests.cluster.ganeti.answering import serving
 from tests.placement.clusters import case
 from tests.placement.hbal import WHY_NOT, ask
