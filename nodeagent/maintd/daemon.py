@@ -1,4 +1,4 @@
-"""maintd's loop: rounds until told to stop, each told once, none allowed to break the loop.
+"""maintd's loop: rounds until a signal, each logged once; no error of a round ends the loop.
 
 It is also what everybody else looks at and asks: the newest round is published whole, and a
 wish is answered by the round that grants or refuses it.
@@ -7,24 +7,29 @@ wish is answered by the round that grants or refuses it.
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Protocol
 from uuid import uuid4
 
 from nodeagent.errors import Unavailable
+from nodeagent.maintd.engine.chatter import Chatter
+from nodeagent.maintd.engine.rations import Rations
 from nodeagent.maintd.engine.round import Engine, Round
 from nodeagent.model.event import Event
-from nodeagent.model.ledger import Held
+from nodeagent.model.reason import Held, Of
+from nodeagent.model.units import Ms
 from nodeagent.model.wish import Asked, Wish
+from nodeagent.protocol.canonical import printable
 
 log = logging.getLogger(__name__)
 ANSWER_WITHIN = 60.0  # seconds a wish waits for the round that answers it
+_LOGGED = 500  # characters of a wish
 _MISSED = 10  # rounds that may be missing before we are no longer taken to be alive
 
 
 class Memory(Protocol):
-    """What of the store concerns those who look and ask."""
+    """The store, as readers and requests need it."""
 
     def wish(self, wish: Wish) -> None: ...
 
@@ -33,6 +38,18 @@ class Memory(Protocol):
     def history(
         self, incident: str | None = None, since: int | None = None, limit: int = 1000
     ) -> list[Event]: ...
+
+    def troubles(self) -> tuple[str, ...]: ...
+
+    def note(self, events: Sequence[Event]) -> None: ...
+
+
+class Waiting(Unavailable):
+    """A request that no round has answered yet, by its id."""
+
+    def __init__(self, wish: str, why: str) -> None:
+        super().__init__(why)
+        self.wish = wish
 
 
 class Maintd:
@@ -48,7 +65,7 @@ class Maintd:
         engine: Engine,
         memory: Memory,
         every: float,
-        now: Callable[[], int],
+        now: Callable[[], Ms],
         watch: Callable[[Round], None] = lambda _: None,
         slowest: float = 1800.0,
         steady: Callable[[], float] = time.monotonic,
@@ -60,6 +77,8 @@ class Maintd:
         self.latest: Round | None = None
         self.trouble: tuple[int, str] | None = None
         self.rounds = 0
+        self.rations = Rations(steady)
+        self._chatter = Chatter(steady)
         self._watch = watch
         self._slowest = slowest
         self._steady = steady
@@ -91,6 +110,7 @@ class Maintd:
             except Unavailable as error:
                 if not stop.is_set():
                     self._skipped(str(error))
+            self._count_refusals()
             self.rounds += 1
             self._expected = self._soon()
             async with self._done:
@@ -100,11 +120,11 @@ class Maintd:
     async def ask(self, asked: Asked, who: str) -> str:
         """Put a wish to the next round; "" if it was granted, else why not.
 
-        Unavailable: no round has taken it up yet; it is not lost, and will be answered.
+        Waiting: no round has taken it up yet; it is not lost, and will be answered.
         """
         wish = Wish(str(uuid4()), who, self.now(), asked)
         self.memory.wish(wish)
-        log.info("wish id=%s who=%r asked=%r", wish.id, who, asked)
+        log.info("wish id=%s who=%r asked=%s", wish.id, who, printable(repr(asked), _LOGGED))
         self._wanted.set()
         with suppress(TimeoutError):
             async with asyncio.timeout(ANSWER_WITHIN), self._done:
@@ -112,7 +132,16 @@ class Maintd:
                     await self._done.wait()
                 return answer
         why = f": {self.trouble[1]}" if self.trouble else ""
-        raise Unavailable(f"noted as {wish.id}, but no round could be held yet{why}")
+        raise Waiting(wish.id, f"noted as {wish.id}, but no round could be held yet{why}")
+
+    def _count_refusals(self) -> None:
+        """One line of the history, and of the journal, for a minute's refusals of a user."""
+        events = self.rations.due(self.now())
+        for event in events:
+            log.warning("answers-refused why=%r", str(event))
+        if events:
+            with suppress(Unavailable):  # as rounds are skipped meanwhile, which is said
+                self.memory.note(events)
 
     def _soon(self) -> float:
         """By when, at the latest, the next round has ended unless something hangs."""
@@ -133,12 +162,18 @@ class Maintd:
         self._skipping = self.trouble = None
 
     def _tell(self, done: Round) -> None:
+        for node, lines in self._chatter.over():
+            log.warning("left-out node=%s lines=%d: it makes too many a minute", node, lines)
+        for event in done.heard:
+            if self._chatter.take(event.node):
+                log.warning("%s node=%s why=%r", event.kind, event.node or "-", str(event))
         held = frozenset(done.decision.held)
         for one in done.decision.held:
-            if one not in self._told:
-                log.info(
-                    "held node=%s incident=%s why=%r", one.node, one.incident or "-", one.reason
-                )
+            if one not in self._told and self._chatter.take(one.node):
+                of = f"node={one.node or '-'} incident={one.incident or '-'}"
+                about = one.why.subject
+                of += f" entry={about.name}" if about.of is Of.ENTRY else ""
+                log.info("held %s why=%r", of, one.reason)
         self._told = held
 
     async def _until(self, stop: asyncio.Event, due: float) -> None:

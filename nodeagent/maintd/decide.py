@@ -1,390 +1,182 @@
 """One round of deciding: the table of contents of the coordinator. Pure.
 
-remember → settle → forget → absorb → withdraw → wishes → series → offers → guards → queue →
-admission → steps → windows → auto-repair → balance. Each planner takes what it needs from the room
-and hands on what it leaves; a node claimed by an unfinished intent is not free.
+Ten steps, each in its place for a reason. The first five change what is remembered; from the sixth
+on each planner takes what it needs from the one Room and hands on what it leaves.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from nodeagent.maintd import admission
-from nodeagent.maintd.autorepair.jobs import instance_of, remember, survey_of
-from nodeagent.maintd.autorepair.survey import place
-from nodeagent.maintd.balancing import past_moves as shifted
+from nodeagent.maintd.autorepair import jobs as repair_jobs
+from nodeagent.maintd.autorepair.plan import repair
+from nodeagent.maintd.balancing import past_moves
 from nodeagent.maintd.balancing.plan import balance
-from nodeagent.maintd.incidents.lifecycle import (
-    absorb,
-    back_off,
-    by_uuid,
-    forget,
-    rewind,
-    settle,
-    withdraw,
-    worst_per_node,
-)
-from nodeagent.maintd.ledger import other_master as away
-from nodeagent.maintd.owners import notify as announce
-from nodeagent.maintd.owners import offers
-from nodeagent.maintd.planning.evacuation_moves import Next
+from nodeagent.maintd.incidents import drained, lifecycle, returns
+from nodeagent.maintd.incidents.plan import Planner
+from nodeagent.maintd.ledger import clock, other_master, unreachable
+from nodeagent.maintd.notices import orders as notice_orders
+from nodeagent.maintd.owners import endings, notify, offers
+from nodeagent.maintd.planning import holds, node_keys, storm_brake
 from nodeagent.maintd.planning.intents import with_unheard
-from nodeagent.maintd.planning.preconditions import others_job
-from nodeagent.maintd.planning.resources import Room, open_room
-from nodeagent.maintd.planning.tag_settings import faults, with_tags
-from nodeagent.maintd.queue import entries, guards, referral
-from nodeagent.maintd.queue import plan as turns
-from nodeagent.maintd.queue.handover import hand_over
-from nodeagent.maintd.steps import next_steps
-from nodeagent.maintd.windows import occurrences as recur
-from nodeagent.maintd.windows import plan as downtime
-from nodeagent.maintd.windows import timing as due
-from nodeagent.maintd.wishes import (
-    grant,
-    held_incidents,
-    keep_tags,
-    paused,
-    release,
-    wholly_paused,
-)
-from nodeagent.model.action import Guarded, MovePrimary, MoveSecondary, RunCommand, describe
-from nodeagent.model.diagnosis import Need
-from nodeagent.model.incident import Event, Incident, Status
-from nodeagent.model.ledger import Begun, Decision, Held, Intent, Ledger, Outcome, Policy, Result
+from nodeagent.maintd.planning.resources import open_room
+from nodeagent.maintd.planning.tag_settings import faults, with_tags, wrong_tags
+from nodeagent.maintd.queue import entries, guards, handover, referral
+from nodeagent.maintd.queue import plan as queue_plan
+from nodeagent.maintd.requests import grant, keep_tags
+from nodeagent.maintd.windows import occurrences, timing
+from nodeagent.maintd.windows import plan as windows_plan
+from nodeagent.model.ledger import Decision, Ledger, Policy
+from nodeagent.model.reason import Held, Kind, Reason, because
 from nodeagent.model.sick import Sick
-from nodeagent.model.snapshot import Node, Observed
+from nodeagent.model.snapshot import Observed
+from nodeagent.model.units import Ms
 
 
-def decide(ledger: Ledger, observed: Observed, policy: Policy, now: int) -> Decision:
+def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decision:
     """Choose this round's intents. Reads no clock, socket, file or global."""
     observed = with_unheard(ledger, observed)
-    ledger = back_off(_rewound(ledger, now), observed, now)
-    ledger = downtime.remember(ledger, observed, now)
-    ledger = shifted.remember(remember(ledger, observed, now), observed, now)
-    ledger = announce.remember(ledger, observed, now)
-    ledger = entries.remember(ledger, observed, policy, now)
-    ledger = settle(ledger, observed, now)
-    ledger = forget(ledger, observed, now)
-    ledger = absorb(ledger, observed, now)
-    policy = with_tags(policy, observed.snapshot)
-    ledger = withdraw(ledger, observed, policy, now)
-    ledger = out_of_service(ledger, observed)
-    ledger = shifted.acknowledge(release(ledger, observed.snapshot), observed.snapshot, now)
+    before, snapshot = ledger, observed.snapshot
+
+    # 1. The clock: where it was set back, all remembered moments go back with it.
+    ledger = _clock_set_back(ledger, now)
+    # 2. What ended: every room folds in the results of its own jobs and orders, before anybody
+    #    counts what is under way.
+    ledger = _with_results(ledger, observed, policy, now)
+    # 3. Diagnoses: incidents are closed, opened and withdrawn. Tags of Ganeti's count from here on.
+    policy, ledger = with_tags(policy, snapshot), _with_closed_and_new(ledger, observed, now)
+    ledger = _with_withdrawn(ledger, observed, policy, now)
+    # 4. Requests: what people ask for is granted or refused before anything new is planned.
+    ledger = past_moves.acknowledge(holds.release(ledger, snapshot), snapshot, now)
     ledger, refused = grant(ledger, observed, now, policy)
-    ledger = admission.brake(ledger, observed, policy, now)
-    outdated = away.doubt(ledger)
-    advanced = recur.Advanced(ledger)
+    # 5. The storm brake, which a request may just have reset; then the calendar.
+    ledger = storm_brake.brake(ledger, observed, policy, now)
+    outdated = other_master.doubt(ledger)  # plans of an old master wait for a person
+    ledger, series_held = _with_calendar(ledger, observed, policy, now, outdated)
+    ledger = endings.note(before, ledger, now)
+
+    # 6. Room: claims of what is under way, and why other nodes are closed.
+    pauses = {**faults(snapshot), **holds.paused(ledger, snapshot)}
+    windows = timing.closed(ledger, snapshot, now)
+    closed = {**pauses, **windows}
+    braked = {} if ledger.storm is None else {"": because(Kind.STORM, why=ledger.storm.why)}
+    doubt = {} if outdated is None else {"": outdated}
+    room = open_room(ledger, observed, pauses, windows)
+    incidents = Planner(ledger, observed, policy, now, room, closed)
+    sick = {**observed.sick, **incidents.referred()}
+
+    # 7. Owners are told first, then notifications go out by commands: the queue wants the master's
+    #    agent in every round, they seldom.
+    told = notify.announce(ledger, observed, policy.announcing, now)
+    ledger = notice_orders.order(told.ledger, observed, policy, now)
+    # 8. Repairs of machines go before incidents, for an entry keeps the node that it works on;
+    #    then incidents, the oldest first; then windows, which can begin early; then the way back.
+    ledger, queue_held = _queue(ledger, incidents, sick, {**closed, **braked}, doubt)
+    ledger = incidents.plan(ledger)
+    kept = windows_plan.maintain(ledger, observed, policy, room, {**pauses, **braked, **doubt}, now)
+    ledger, back_held = drained.put_back(kept.ledger, observed, room, {**closed, **braked}, now)
+    stopped = {**closed, **braked, **doubt}
+    ledger, return_held = returns.put_back(ledger, observed, policy, room, stopped, now)
+    # 9. Instances: their repair on what is left, and last the luxury of balance.
+    mended = repair(ledger, observed, policy, room, {**closed, **braked}, now)
+    evened = balance(mended.ledger, observed, policy, room, stopped, now)
+    # 10. Tags: what Ganeti shall know of all this.
+    ledger = node_keys.pin(keep_tags(evened.ledger, observed, policy, now), observed, now)
+    ledger = past_moves.keep_tags(ledger, snapshot, now)
+
+    held = (
+        *map(Held, doubt.values()),
+        *wrong_tags(snapshot),
+        *series_held,
+        *told.held,
+        *queue_held,
+        *incidents.held,
+        *kept.held,
+        *back_held,
+        *return_held,
+        *mended.held,
+        *evened.held,
+        *unreachable.told(ledger, observed, policy, now),
+    )
+    return Decision(_pruned(ledger, policy, now), held, refused, tuple(evened.questions), sick)
+
+
+def _clock_set_back(ledger: Ledger, now: Ms) -> Ledger:
+    ledger = windows_plan.rewind(clock.rewind(ledger, now), now)
+    return notify.rewind(offers.rewind(ledger, now), now)
+
+
+def _with_results(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Ledger:
+    ledger = lifecycle.back_off(ledger, observed, now)
+    ledger = windows_plan.remember(ledger, observed, now)
+    ledger = repair_jobs.remember(ledger, observed, now)
+    ledger = past_moves.remember(ledger, observed, now)
+    ledger = notify.remember(ledger, observed, now)
+    ledger = notice_orders.remember(ledger, observed, policy.notify, now)
+    ledger = unreachable.remember(ledger, observed, now)
+    ledger = entries.remember(ledger, observed, policy, now)
+    ledger = returns.remember(drained.remember(ledger, observed, now), observed, now)
+    return lifecycle.settle(ledger, observed, now)
+
+
+def _with_closed_and_new(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
+    return lifecycle.absorb(lifecycle.forget(ledger, observed, now), observed, now)
+
+
+def _with_withdrawn(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Ledger:
+    after = lifecycle.withdraw(ledger, observed, policy, now)
+    after = drained.withdrawn(ledger, after, observed, policy)
+    return drained.out_of_service(after, observed)
+
+
+def _with_calendar(
+    ledger: Ledger, observed: Observed, policy: Policy, now: Ms, outdated: Reason | None
+) -> tuple[Ledger, tuple[Held, ...]]:
+    """Series become windows, owners are asked about them, and entries hand their nodes over."""
+    snapshot = observed.snapshot
+    advanced = occurrences.Advanced(ledger)
     if outdated is None:
-        advanced = recur.advance(ledger, observed, policy, now)
-    ledger = downtime.recognise(advanced.ledger, observed.snapshot)
+        advanced = occurrences.advance(ledger, observed, policy, now)
+    ledger = windows_plan.recognise(advanced.ledger, snapshot)
     if outdated is None:
-        ledger = offers.ask(ledger, observed.snapshot, now)
-    ledger = hand_over(ledger, observed.snapshot, now)
-    pauses = {**faults(observed.snapshot), **paused(ledger, observed.snapshot)}
-    still = {**pauses, **due.closed(ledger, observed.snapshot, now)}
-    work = _Work(ledger, observed, policy, now, open_room(ledger, observed, still), still)
-    sick = {**observed.sick, **work.referred()}
-    work.announce()
-    work.queue(sick)
-    work.all()
-    work.maintain(pauses)
-    work.repair()
-    done = balance(work.ledger, observed, policy, work.room, work.unplanned, now)
-    ledger = keep_tags(done.ledger, observed, now)
-    ledger = shifted.keep_tags(ledger, observed.snapshot, now)
-    doubted = () if outdated is None else (Held("", "", outdated),)
-    held = (*doubted, *advanced.held, *work.held, *done.held)
-    return Decision(_pruned(ledger, policy, now), held, refused, tuple(done.questions), sick)
+        ledger = offers.ask(ledger, snapshot, now)
+    return handover.hand_over(ledger, snapshot, now), tuple(advanced.held)
 
 
-def _rewound(ledger: Ledger, now: int) -> Ledger:
-    ledger = downtime.rewind(rewind(ledger, now), now)
-    return announce.rewind(offers.rewind(ledger, now), now)
+def _queue(
+    ledger: Ledger,
+    incidents: Planner,
+    sick: Mapping[str, tuple[Sick, ...] | str],
+    stopped: Mapping[str, Reason],
+    doubt: Mapping[str, Reason],
+) -> tuple[Ledger, tuple[Held, ...]]:
+    """Repair the machines that are reported broken, as far as no incident is at work there."""
+    observed, policy, room, now = (
+        incidents.observed,
+        incidents.policy,
+        incidents.room,
+        incidents.now,
+    )
+    ledger = referral.give_up(ledger, observed.snapshot)
+    admitted = guards.admit(ledger, replace(observed, sick=sick), policy, now)
+    if doubt:
+        queue_plan.keep_off(admitted.ledger, observed, room, incidents.busy)
+        return admitted.ledger, tuple(admitted.held)
+    outside = holds.wholly_paused(admitted.ledger, observed.snapshot)
+    done = queue_plan.work_off(
+        admitted.ledger,
+        observed,
+        policy,
+        room,
+        queue_plan.Stopped(stopped, outside, incidents.holds),
+        incidents.busy,
+        admitted.shut,
+        now,
+    )
+    return done.ledger, (*admitted.held, *done.held)
 
 
-def out_of_service(ledger: Ledger, observed: Observed) -> Ledger:
-    """Note which nodes that are being emptied are out of service, whoever has seen to that.
-
-    One that is back in service after this was put there by somebody, and is not drained again.
-    """
-    if not ledger.incidents:
-        return ledger
-    nodes = by_uuid(observed)
-    return replace(ledger, incidents=tuple(_seen_out(i, nodes) for i in ledger.incidents))
-
-
-def _seen_out(incident: Incident, nodes: Mapping[str, Node]) -> Incident:
-    node = nodes.get(incident.node)
-    emptied = incident.status is Status.PENDING and incident.diagnosis.need >= Need.EVACUATE
-    if incident.drained or not emptied or node is None or not (node.drained or node.offline):
-        return incident
-    return replace(incident, drained=True)
-
-
-def _pruned(ledger: Ledger, policy: Policy, now: int) -> Ledger:
+def _pruned(ledger: Ledger, policy: Policy, now: Ms) -> Ledger:
     kept = tuple(
         b for b in ledger.begun if now - b.at < max(policy.attempts_within, policy.cooldown)
     )
     return ledger if kept == ledger.begun else replace(ledger, begun=kept)
-
-
-def _lost(intent: Intent, result: Result) -> str:
-    what = describe(intent.action)
-    if isinstance(intent.action, RunCommand) and result.why:
-        return f"no word of what became of {what}: {result.why}"
-    return f"job {intent.job} ({what}) cannot be found any more and its effect is not seen"
-
-
-def _let_go(intent: Intent) -> str:
-    if announce.is_for_owners(intent):
-        return "wait: owners are told again"
-    if intent.window:
-        return "change its window"
-    index = intent.owner.rpartition(":")[2]
-    return f"gnt-maint queue delete {index}" if intent.entry else "gnt-maint retry or cancel"
-
-
-@dataclass
-class _Work:
-    """Giving each sick node its next steps, as far as admission and room let it."""
-
-    ledger: Ledger
-    observed: Observed
-    policy: Policy
-    now: int
-    room: Room
-    paused: dict[str, str]
-
-    def __post_init__(self) -> None:
-        self.held: list[Held] = []
-        self.nodes = by_uuid(self.observed)
-        self.holds = held_incidents(self.ledger, self.observed.snapshot)
-        self.failed = {i.node: i.tag for i in self.ledger.incidents if i.status is Status.FAILED}
-        # A node that somebody still works on is in work, whatever has become of the incident.
-        uuids = {node.name: uuid for uuid, node in self.nodes.items()}
-        self.busy = {
-            uuids[intent.node]
-            for intent in self.ledger.intents
-            if intent.incident and intent.node in uuids and not self._unheard(intent)
-        }
-
-    @property
-    def stopped(self) -> dict[str, str]:
-        """The nodes where nothing is begun, with the reason; "" stands for all."""
-        storm = self.ledger.storm
-        return self.paused | ({} if storm is None else {"": f"storm brake: {storm.why}"})
-
-    @property
-    def unplanned(self) -> dict[str, str]:
-        """The same for what operators have planned."""
-        why = away.doubt(self.ledger)
-        return self.stopped if why is None else self.stopped | {"": why}
-
-    def _unheard(self, intent: Intent) -> bool:
-        """Whether nobody can tell how it stands: a lost job, or an order to a node in doubt."""
-        result = self.observed.results.get(intent.id)
-        if result is not None:
-            return result.outcome is Outcome.LOST
-        action = intent.action
-        return isinstance(action, RunCommand) and action.node in self.observed.doubts
-
-    def all(self) -> None:
-        """Those begun first: what they need is not given to anybody else."""
-        self._tell_lost()
-        order = sorted(worst_per_node(self.ledger).values(), key=lambda i: (i.noted_at, i.id))
-        for incident in order:
-            if incident.status is Status.PENDING:
-                self._go_on(incident)
-        for incident in order:
-            if incident.status is Status.NOTED:
-                self._begin(incident)
-
-    def referred(self) -> Mapping[str, tuple[Sick, ...]]:
-        """The incidents that are left to the repair queue, and of which something may be begun."""
-        if not self.policy.procedures.incidents:
-            return {}
-        snapshot = self.observed.snapshot
-        worst = sorted(worst_per_node(self.ledger).values(), key=lambda i: (i.noted_at, i.id))
-        return {
-            referral.INCIDENTS: tuple(
-                referral.report(incident, left, snapshot)
-                for incident in worst
-                if (left := referral.referral_of(incident, snapshot, self.policy)) is not None
-                and self._why_not(incident) is None
-            )
-        }
-
-    def queue(self, sick: Mapping[str, tuple[Sick, ...] | str]) -> None:
-        """Repair the machines that are reported broken, as far as no incident is at work there."""
-        ledger = referral.give_up(self.ledger, self.observed.snapshot)
-        admitted = guards.admit(ledger, replace(self.observed, sick=sick), self.policy, self.now)
-        self.ledger, shut = admitted.ledger, admitted.shut
-        self.held += admitted.held
-        if away.doubt(self.ledger) is not None:
-            turns.keep_off(self.ledger, self.observed, self.room, self.busy)
-            return
-        outside = wholly_paused(self.ledger, self.observed.snapshot)
-        stopped = turns.Stopped(self.stopped, outside, self.holds)
-        done = turns.work_off(
-            *(self.ledger, self.observed, self.policy, self.room),
-            *(stopped, self.busy, shut, self.now),
-        )
-        self.ledger = done.ledger
-        self.held += done.held
-
-    def maintain(self, pauses: Mapping[str, str]) -> None:
-        """Empty, take down and put back the nodes that operators have planned to."""
-        storm, outdated = self.ledger.storm, away.doubt(self.ledger)
-        braked = {} if storm is None else {"": f"storm brake: {storm.why}"}
-        if outdated is not None:
-            braked = {"": outdated}
-        done = downtime.maintain(
-            self.ledger, self.observed, self.policy, self.room, {**pauses, **braked}, self.now
-        )
-        self.ledger = done.ledger
-        self.held += done.held
-
-    def announce(self) -> None:
-        """Tell owners what they are asked, when the master's agent runs nothing.
-
-        The queue, which wants it in every round, comes after: all that there is to tell is told
-        at once, and a few times at most.
-        """
-        told = announce.announce(self.ledger, self.observed, self.policy.announcing, self.now)
-        self.ledger = told.ledger
-        self.held += told.held
-
-    def repair(self) -> None:
-        """Repair instances on the nodes that no incident is about."""
-        if self.policy.autorepair == "off" or self.ledger.repairs_after > self.now:
-            return
-        # Whatever a repair has begun there ends, and no other begins; neither where somebody has
-        # to look at what has failed.
-        for incident in self.ledger.incidents:
-            node = self.nodes.get(incident.node)
-            if node is not None and (incident.status.active or incident.status is Status.FAILED):
-                self.room.claim(node.name, incident.id)
-        surveyed = survey_of(self.ledger, self.observed, self.policy, self.now)
-        moving = sum(isinstance(i.action, Guarded) for i in self.ledger.intents)
-        theirs = {name: others_job(job) for name, job in self.observed.busy.items()}
-        stopped = {**theirs, **self.stopped}
-        found = place(surveyed, self.room, stopped, self.policy.repairs - moving)
-        for one in found.proposed:
-            self.ledger = self.ledger.promise("", one.node, one.action, self.now, repair=one.repair)
-        under_way = {intent.action for intent in self.ledger.intents}
-        for retag in surveyed.expired if self.ledger.tags_after <= self.now else ():
-            if retag not in under_way:
-                self.ledger = self.ledger.promise("", "", retag, self.now)
-        # What nobody has allowed is no matter of ours, what has its job waits for nothing else:
-        # `explain` tells of these.
-        moved = {instance_of(intent) for intent in self.ledger.intents if intent.repair}
-        wanted = [r.instance for r in surveyed.rows if r.wanted and r.instance.name not in moved]
-        ours = {instance.name: instance.primary for instance in wanted}
-        self.held += [
-            Held(ours[name], "", f"instance {name}: {why}")
-            for name, why in found.held
-            if name in ours
-        ]
-
-    def _tell_lost(self) -> None:
-        for intent in self.ledger.intents:
-            result = self.observed.results.get(intent.id)
-            if result is not None and result.outcome is Outcome.LOST:
-                why = f"{_lost(intent, result)}: look at {intent.node}, then {_let_go(intent)}"
-                self._hold(intent.node, intent.incident, why)
-            elif self._unheard(intent):
-                assert isinstance(intent.action, RunCommand)
-                why = self.observed.doubts[intent.action.node]
-                what = describe(intent.action)
-                self._hold(intent.node, intent.incident, f"no word of what became of {what}: {why}")
-
-    def _hold(self, node: str, incident: str, why: str) -> None:
-        self.held.append(Held(node, incident, why))
-
-    def _go_on(self, incident: Incident) -> None:
-        mine = [i for i in self.ledger.intents if i.incident == incident.id]
-        theirs = [
-            i for i in self.ledger.intents if i.node == incident.name and i.incident != incident.id
-        ]
-        if theirs:
-            self._hold(incident.name, incident.id, f"waiting for job {theirs[0].job} there to end")
-            return
-        if any(not isinstance(i.action, MovePrimary | MoveSecondary) for i in mine):
-            return  # nothing goes beside it
-        why = admission.may_go_on(incident, self.observed, self.holds)
-        if incident.not_before > self.now:
-            seconds = (incident.not_before - self.now) / 1000
-            why = why or f"to be tried again in {seconds:.0f} s: {incident.why}"
-        if why:
-            self._hold(incident.name, incident.id, why)
-            return
-        # A pause begins nothing new; what moves may arrive, and no more is set off.
-        why = self.paused.get(incident.name)
-        if why is None and incident.node not in self.busy:
-            why = admission.no_room_in_work(incident, self.busy, self.nodes, self.policy)
-        if why:
-            self._hold(incident.name, incident.id, why)
-            return
-        self._take(incident, self._next(incident, len(mine)))
-
-    def _begin(self, incident: Incident) -> None:
-        node = self.nodes[incident.node]
-        why = (
-            self._why_not(incident)
-            or self._left_to_queue(incident, node)
-            or admission.no_room_in_work(incident, self.busy, self.nodes, self.policy)
-        )
-        if why is None and self.room.claims.get(node.name) is not None:
-            why = f"{node.name} is taking part in another repair"
-        if why:
-            self._hold(incident.name, incident.id, why)
-            return
-        self._take(incident, self._next(incident, 0))
-
-    def _why_not(self, incident: Incident) -> str | None:
-        """Why nothing may be begun for a noted incident, whoever would do it."""
-        return (
-            admission.may_go_on(incident, self.observed, self.holds)
-            or admission.may_begin_there(incident, self.observed)
-            or self._failed_before(incident)
-            or admission.may_begin(incident, self.ledger, self.policy, self.paused, self.now)
-        )
-
-    def _left_to_queue(self, incident: Incident, node: Node) -> str | None:
-        left = referral.referral_of(incident, self.observed.snapshot, self.policy)
-        return referral.told(left, node, self.ledger.queue) if left is not None else None
-
-    def _failed_before(self, incident: Incident) -> str | None:
-        tag = self.failed.get(incident.node)
-        return f"an earlier repair failed: remove its tag {tag} first" if tag else None
-
-    def _next(self, incident: Incident, under_way: int) -> Next:
-        node = self.nodes[incident.node]
-        policy = with_tags(self.policy, self.observed.snapshot, node)
-        return next_steps(incident, node, self.room, policy, under_way)
-
-    def _take(self, incident: Incident, found: Next) -> None:
-        for why in found.obstacles:
-            self._hold(incident.name, incident.id, why)
-        if not found.steps:
-            return
-        self.busy.add(incident.node)
-        self.room.claim(incident.name, incident.id)
-        ids: list[str] = []
-        for step in found.steps:
-            after = None if step.after is None else ids[step.after]
-            self.ledger = self.ledger.promise(
-                incident.id, incident.name, step.action, self.now, after
-            )
-            ids.append(self.ledger.intents[-1].id)
-        self._started(incident)
-
-    def _started(self, incident: Incident) -> None:
-        started = _seen_out(incident.after(Event.STARTED, self.now), self.nodes)
-        ledger = self.ledger
-        if incident.status is Status.NOTED:
-            begun = Begun(incident.node, self.now, incident.id, incident.diagnosis.need)
-            ledger = replace(ledger, begun=(*ledger.begun, begun))
-        self.ledger = replace(
-            ledger,
-            incidents=tuple(started if i.id == incident.id else i for i in ledger.incidents),
-        )

@@ -1,10 +1,9 @@
-"""What maintd can be told in its own file, `maintd.toml`, and the drop-ins beside it.
+"""Settings of maintd in its own file, `maintd.toml`, and the drop-ins beside it.
 
-What concerns the cluster rather than this machine may stand in Ganeti's tags as well, above
-the file: see `setting`.
+Those of the cluster rather than this machine may stand in Ganeti's tags as well, above
+the file: see `tag_settings`.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from ipaddress import ip_address
@@ -12,17 +11,22 @@ from typing import Any
 
 from nodeagent.errors import ConfigError
 from nodeagent.maintd.engine.poll import PollSettings
+from nodeagent.maintd.http.readers import ANYONE, LOCAL, USERS
+from nodeagent.maintd.notices.post import Target
+from nodeagent.maintd.notices.settings import sinks_of
 from nodeagent.maintd.owners.webhook import ANY, Webhook
 from nodeagent.maintd.planning.tag_settings import policy_of
 from nodeagent.maintd.queue.inventory import InventorySettings
 from nodeagent.maintd.queue.settings import constraints_of, procedures_of
 from nodeagent.model.ledger import Policy
 from nodeagent.model.offer import Announcing
-from nodeagent.section import NAME, Section
-from nodeagent.settings import read_files
-from nodeagent.web.post import URL
+from nodeagent.model.units import Seconds
+from nodeagent.section import NAME, Section, setting
+from nodeagent.settings import LEVELS, read_files
+from nodeagent.web.post import URL, wrong_port
 
 DEFAULT_FILE = "/etc/nodeagent/maintd.toml"
+_PLACE = r"(\[[0-9a-fA-F:]+\]|[^:\s]+):[0-9]{1,5}"
 AT_SIGHUP = ("maintd.every", "maintd.log")  # of all that is no policy
 
 
@@ -36,15 +40,15 @@ class ClusterSettings:
     answer was lost has arrived or never will; 0 for the backend's own.
     """
 
-    backend: str = "luxi"
-    node: str = ""
-    ganeti: str = "/var/lib/ganeti"
-    luxi: str = "/run/ganeti/socket/ganeti-query"
-    rapi: str = "127.0.0.1:5080"
-    user: str = ""
-    password: str = ""
-    ca: str = "/var/lib/ganeti/rapi.pem"
-    grace: float = 0.0
+    backend: str = setting("text", "luxi", pattern="luxi|rapi", wanted="luxi or rapi")
+    node: str = setting("text", "")
+    ganeti: str = setting("path", "/var/lib/ganeti")
+    luxi: str = setting("path", "/run/ganeti/socket/ganeti-query")
+    rapi: str = setting("text", "127.0.0.1:5080", pattern=_PLACE, wanted="HOST:PORT")
+    user: str = setting("text", "", pattern=r"[^\s:]*", wanted="a name without space or colon")
+    password: str = setting("path", "")
+    ca: str = setting("path", "/var/lib/ganeti/rapi.pem")
+    grace: float = setting("duration", 0.0, least=0, most=3600)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,25 +57,34 @@ class MaintdSettings:
     master candidate's client.pem; where empty, what systemd hands over as credentials
     `hmac.key` and `client.pem`, else the files of these names in the folder `ganeti`."""
 
-    state: str = "/var/lib/maintd"
-    socket: str = "/run/maintd/admin.sock"
-    every: float = 60.0
-    vote: bool = True
-    key: str = ""
-    certificate: str = ""
-    log: str = "info"
+    state: str = setting("path", "/var/lib/maintd")
+    socket: str = setting("path", "/run/maintd/admin.sock")
+    every: float = setting("duration", 60.0, least=0.1, most=86400)
+    vote: bool = setting("flag", default=True)
+    key: str = setting("path", "")
+    certificate: str = setting("path", "")
+    log: str = setting("text", "info", **LEVELS)
 
 
 @dataclass(frozen=True, slots=True)
 class HttpSettings:
     """Where the status is served. `users` is a file in RAPI's format; without a certificate for
-    `tls` one is made at start. `address` is `master` (the cluster's own) or numeric."""
+    `tls` one is made at start. `address` is `master` (the cluster's own) or numeric. `read` says
+    who may look without credentials."""
 
-    address: str = "127.0.0.1"
-    port: int = 1816
-    tls: str = ""
-    plain: bool = False
-    users: str = "/etc/nodeagent/maintd.users"
+    address: str = setting("text", "127.0.0.1")
+    port: int = setting("count", 1816, least=0, most=65535)
+    tls: str = setting("path", "")
+    plain: bool = setting("flag", default=False)
+    users: str = setting("path", "/etc/nodeagent/maintd.users")
+    read: str = setting(
+        *("text", LOCAL),
+        pattern=f"{LOCAL}|{ANYONE}|{USERS}",
+        wanted=f"{LOCAL}, {ANYONE} or {USERS}",
+    )
+
+
+POLICY = Policy(close_live_repairs=3_600_000)  # a ledger from before has the design's letter
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +97,8 @@ class Settings:
     http: HttpSettings = field(default_factory=HttpSettings)
     sabakan: InventorySettings = field(default_factory=InventorySettings)
     webhooks: tuple[Webhook, ...] = ()
-    policy: Policy = field(default_factory=Policy)
+    targets: tuple[Target, ...] = ()
+    policy: Policy = POLICY
 
 
 def needing_restart(began: Settings, fresh: Settings) -> list[str]:
@@ -94,6 +108,7 @@ def needing_restart(began: Settings, fresh: Settings) -> list[str]:
         old, new = getattr(began, table), getattr(fresh, table)
         keys = [one.name for one in fields(old) if getattr(old, one.name) != getattr(new, one.name)]
         found += [f"{table}.{key}" for key in keys if f"{table}.{key}" not in AT_SIGHUP]
+    found = [name.replace("_", "-") for name in found]  # as it is written in the file
     return found + ["owners.webhooks"] * (began.webhooks != fresh.webhooks)
 
 
@@ -108,19 +123,22 @@ def parse(values: dict[str, Any], places: Mapping[str, str] | None = None) -> Se
     names = ("maintd", "cluster", "poll", "http", "sabakan", "policy", "queue")
     maintd, cluster, poll, http, sabakan, policy, queue = map(root.table, names)
     limits, owners = root.table("constraints"), root.table("owners")
+    sinks, targets = sinks_of(root)
     root.done()
     settings = Settings(
-        _maintd(maintd),
+        maintd.read(MaintdSettings),
         _cluster(cluster),
         _poll(poll),
         _http(http),
         _sabakan(sabakan),
         _webhooks(owners),
+        targets,
         replace(
-            policy_of(policy, Policy()),
+            policy_of(policy, POLICY),
             procedures=procedures_of(queue),
             constraints=constraints_of(limits),
             announcing=_announcing(owners),
+            notify=sinks,
         ),
     )
     for section in (maintd, cluster, poll, http, sabakan, policy, owners):
@@ -132,36 +150,8 @@ def parse(values: dict[str, Any], places: Mapping[str, str] | None = None) -> Se
     return settings
 
 
-def _maintd(section: Section) -> MaintdSettings:
-    default = MaintdSettings()
-    return MaintdSettings(
-        state=section.path("state", default.state),
-        socket=section.path("socket", default.socket),
-        every=section.duration("every", default.every, 0.1, 86400),
-        vote=section.flag("vote", default=default.vote),
-        key=section.path("key", default.key),
-        certificate=section.path("certificate", default.certificate),
-        log=section.text(
-            "log", default.log, "debug|info|warning|error", "debug, info, warning or error"
-        ),
-    )
-
-
 def _cluster(section: Section) -> ClusterSettings:
-    default = ClusterSettings()
-    settings = ClusterSettings(
-        backend=section.text("backend", default.backend, "luxi|rapi", "luxi or rapi"),
-        node=section.text("node", default.node),
-        ganeti=section.path("ganeti", default.ganeti),
-        luxi=section.path("luxi", default.luxi),
-        rapi=section.text(
-            "rapi", default.rapi, r"(\[[0-9a-fA-F:]+\]|[^:\s]+):[0-9]{1,5}", "HOST:PORT"
-        ),
-        user=section.text("user", default.user, r"[^\s:]*", "a name without space or colon"),
-        password=section.path("password", default.password),
-        ca=section.path("ca", default.ca),
-        grace=section.duration("grace", default.grace, 0, 3600),
-    )
+    settings = section.read(ClusterSettings)
     if settings.backend == "rapi" and not (settings.user and settings.password):
         raise ConfigError('cluster.backend "rapi" needs cluster.user and cluster.password')
     return settings
@@ -176,26 +166,25 @@ def _poll(section: Section) -> PollSettings:
         total=section.duration("total", default.total, 1, 600),
         oldest=round(section.duration("oldest", default.oldest / 1000, 1, 86400) * 1000),
         load=section.text("load", default.load, "agent|mond", "agent or mond"),
+        require_node_keys=section.flag("require-node-keys", default=default.require_node_keys),
     )
 
 
 def _http(section: Section) -> HttpSettings:
-    default = HttpSettings()
-    address = section.text("address", default.address)
-    if address != "master":
+    settings = section.read(HttpSettings)
+    if settings.address != "master":
         try:
-            ip_address(address)
+            ip_address(settings.address)
         except ValueError:
             raise ConfigError(
-                f'http.address is {address!r}; it must be "master" or a numeric address'
+                f'http.address is {settings.address!r}; it must be "master" or a numeric address'
             ) from None
-    return HttpSettings(
-        address=address,
-        port=section.count("port", default.port, 0, 65535),
-        tls=section.path("tls", default.tls),
-        plain=section.flag("plain", default=default.plain),
-        users=section.path("users", default.users),
-    )
+    if settings.plain and settings.read == USERS:
+        raise ConfigError(
+            f'http.read "{USERS}" needs TLS, for nobody sends a password without it:'
+            " set http.plain = false"
+        )
+    return settings
 
 
 def _priorities(section: Section) -> Mapping[str, int]:
@@ -203,19 +192,9 @@ def _priorities(section: Section) -> Mapping[str, int]:
 
 
 def _sabakan(section: Section) -> InventorySettings:
-    default = InventorySettings()
-    settings = InventorySettings(
-        url=section.text("url", default.url, f"({URL})?", "of the form http://HOST:10080/graphql"),
-        every=section.duration("every", default.every, 1, 86400),
-        seconds=section.duration("seconds", default.seconds, 0.1, 300),
-        oldest=section.duration("oldest", default.oldest, 1, 86400),
-        ca=section.path("ca", default.ca),
-        token=section.path("token", default.token),
-        priorities=_priorities(section.table("priorities")),
-    )
-    port = re.fullmatch(URL, settings.url)
-    if port is not None and not 0 < int(port[3] or 1) <= 65535:
-        raise ConfigError(f"sabakan.url has the port {port[3]}; it must be from 1 to 65535")
+    settings = section.read(InventorySettings, priorities=_priorities(section.table("priorities")))
+    if why := wrong_port(settings.url):
+        raise ConfigError(f"sabakan.url {why}")
     if settings.oldest < settings.every + settings.seconds:
         raise ConfigError("sabakan.oldest is less than sabakan.every and sabakan.seconds together")
     if settings.url.startswith("http:") and (settings.ca or settings.token):
@@ -229,7 +208,7 @@ def _announcing(section: Section) -> Announcing:
     name = "the name of a whitelisted repair command: letters, digits, - and _"
     return Announcing(
         section.text("command", default.command, f"({NAME.pattern})?", name),
-        round(section.duration("seconds", default.seconds, 1, 86400)),
+        Seconds(round(section.duration("seconds", default.seconds, 1, 86400))),
     )
 
 
@@ -251,9 +230,8 @@ def _webhook(section: Section) -> Webhook:
     )
     if not hook.url:
         raise ConfigError(f"{section.name}.url is missing")
-    port = re.fullmatch(URL, hook.url)
-    if port is not None and not 0 < int(port[3] or 1) <= 65535:
-        raise ConfigError(f"{section.name}.url has the port {port[3]}; it must be from 1 to 65535")
+    if why := wrong_port(hook.url):
+        raise ConfigError(f"{section.name}.url {why}")
     if hook.ca and hook.url.startswith("http:"):
         raise ConfigError(f"{section.name}.ca needs an https: url")
     section.done()

@@ -10,24 +10,25 @@ import os
 import pickle
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from nodeagent import service
 from nodeagent.cluster.backend import Answer, Submission
-from nodeagent.cluster.simulated import SimulatedCluster
 from nodeagent.maintd.daemon import Maintd
 from nodeagent.maintd.engine.failpoint import arm
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Intent
 from nodeagent.model.snapshot import Snapshot
-from tests.maintd.rig import Agents, Between, Rig, fleet, mirrored
+from nodeagent.model.wish import Done
+from tests.cluster.by_hand import ByHand
+from tests.maintd.rig import QUICK, Agents, Between, Rig, fleet, mirrored
 from tests.maintd.world import OK
 
 CLUSTER = (
     *("world", "jobs", "_newest", "_time"),
-    *("_queue", "_active", "_dependents", "_late", "_reasons", "_by_hand"),
+    *("_queue", "_active", "_dependents", "_late", "_reasons", "_by_hand", "_roles"),
 )
 PLACES = (("n3", "n4"), ("n3", "n5"), ("n2", "n3"))
 SICK = "n3"
@@ -63,7 +64,9 @@ class Lasting:
         self.folder = folder
         self.mended = False
         self.rig = Rig(
-            fleet(), mirrored(*PLACES), path=str(folder / "ledger.sqlite"), through=self._through
+            *(fleet(), mirrored(*PLACES), replace(QUICK, return_after=60_000)),
+            path=str(folder / "ledger.sqlite"),
+            through=self._through,
         )
         agents = SavingAgents(self.rig.now, {SICK: says})
         agents.save = self.save
@@ -73,7 +76,7 @@ class Lasting:
         if (folder / "cluster").exists():
             self.load()
 
-    def _through(self, cluster: SimulatedCluster) -> Saving:
+    def _through(self, cluster: ByHand) -> Saving:
         return Saving(cluster, self.save)
 
     def save(self) -> None:
@@ -93,17 +96,18 @@ class Lasting:
             setattr(rig.cluster, name, value)
 
     def until_forgotten(self, rounds: int = 80) -> None:
-        """Hold rounds until the node was repaired, then mended and acknowledged, and is over."""
+        """Hold rounds until the node was repaired, then mended and said to be, and is back."""
         for _ in range(rounds):
             self.rig.tick()
             self.save()
             incidents, tags = self.rig.ledger.incidents, self.rig.cluster.nodes[SICK].tags
-            if self.mended and not (incidents or tags or self.rig.ledger.intents):
+            over = not (incidents or tags or self.rig.ledger.intents or self.rig.ledger.returning)
+            if self.mended and over and self.rig.cluster.nodes[SICK].in_service:
                 return
-            if incidents and incidents[-1].status is Status.COMPLETED and incidents[-1].tag_seen:
-                self.rig.cluster.untag(SICK, incidents[-1].tag)
-                self.rig.cluster.undrain(SICK)
+            ended = incidents and incidents[-1].status is Status.COMPLETED
+            if ended and incidents[-1].tag_seen and not self.mended:
                 self.rig.agents.says[SICK] = OK
+                self.rig.wish(Done(SICK))
                 self.mended = True
                 self.save()
         raise AssertionError(f"never over: {self.rig.ledger}")

@@ -9,24 +9,37 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nodeagent.cluster.backend import Accepted, Answer, Cluster, NotTaken, Submission
-from nodeagent.cluster.simulated import SimulatedCluster
 from nodeagent.errors import NotMaster, Unavailable
 from nodeagent.maintd.balancing.inputs import stock_of
 from nodeagent.maintd.balancing.search_thread import Adviser, Measure, nothing_measured
 from nodeagent.maintd.engine.round import Conduct, Engine, Round
-from nodeagent.maintd.incidents.lifecycle import BACK_OFF
+from nodeagent.maintd.planning.node_keys import pins_of
+from nodeagent.maintd.planning.outcomes import BACK_OFF
 from nodeagent.maintd.queue.inventory import Inventory, InventorySettings
 from nodeagent.model.action import Retag, RunCommand, Scope
 from nodeagent.model.balance import Question
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.incident import Incident, Status
-from nodeagent.model.ledger import USED_TAG, Intent, Ledger, Outcome, Policy, Removal, Result, Trail
+from nodeagent.model.ledger import (
+    USED_TAG,
+    Intent,
+    Ledger,
+    Outcome,
+    Policy,
+    Removal,
+    Result,
+    RoleChange,
+    Trail,
+)
 from nodeagent.model.snapshot import Capacity, Instance, Node, Running, Snapshot
+from nodeagent.model.units import Ms
 from nodeagent.model.wish import Asked, Wish
 from nodeagent.placement.cluster.from_ganeti import Known
-from nodeagent.protocol.look import Look, Seen, Silent
-from nodeagent.protocol.messages import Report
+from nodeagent.protocol.look import Distrusted, Look, Seen, Silent
+from nodeagent.protocol.messages import Report, fingerprint
+from nodeagent.protocol.node_key import Pins
 from nodeagent.store.sqlite import MEMORY, SqliteStore
+from tests.cluster.by_hand import ByHand
 from tests.maintd.world import NOW, OK
 
 QUICK = Policy(
@@ -53,7 +66,7 @@ def mirrored(*places: tuple[str, str]) -> list[Instance]:
 class Agents:
     """What every agent says; an order is carried out once ever, whoever asks how often."""
 
-    now: Callable[[], int]
+    now: Callable[[], Ms]
     says: dict[str, Diagnosis | None] = field(default_factory=dict)  # None: silent
     masters: dict[str, str] = field(default_factory=dict)
     takes: int = 1000  # ms a command runs
@@ -64,19 +77,28 @@ class Agents:
     ran: dict[str, tuple[int, Outcome, Intent]] = field(default_factory=dict)
     asked: dict[str, int] = field(default_factory=dict)  # how often each order has come
     master: str = "n1"
+    keys: dict[str, str] = field(default_factory=dict)  # public node keys; none: an old agent
+    required: bool = False  # poll.require-node-keys
     # For the repair queue: how a command ends, and what it says.
     tells: Callable[[Intent], Result] = lambda _: Result(Outcome.SUCCESS, code=0, said="true")
     told: dict[str, Result] = field(default_factory=dict)
+    # What their reports say that they run beside each other, and what they really do; by that they
+    # refuse what comes while something runs. None: they refuse nothing.
+    checks: tuple[str, ...] = ()
+    taken: int = 64
+    lists: tuple[str, ...] | None = None
+    refused: int = 0
 
     async def look(self, snapshot: Snapshot) -> Mapping[str, Look]:
         """As `poll`: nodes that are not offline."""
+        pins = pins_of(snapshot, required=self.required)
         return {
-            name: self._look(node, snapshot)
+            name: self._look(node, snapshot, pins)
             for name, node in snapshot.nodes.items()
             if not node.offline
         }
 
-    def _look(self, node: Node, snapshot: Snapshot) -> Look:
+    def _look(self, node: Node, snapshot: Snapshot, pins: Pins) -> Look:
         said = self.says.get(node.name, OK)
         if said is None:
             return Silent("timed out")
@@ -97,12 +119,29 @@ class Agents:
             master=master,
             tls="",
             software="",
+            checks=self.checks,
+            checks_taken=self.taken,
+            key=self.keys.get(node.name, ""),
         )
-        return Seen(report, said)
+        seen = Seen(report, said)
+        why = pins.why_not(node.name, seen.key)
+        return Distrusted(why, seen.key) if why else seen
+
+    def _is_busy(self, intent: Intent) -> bool:
+        """As `agent.orders` judges."""
+        assert isinstance(intent.action, RunCommand)
+        if self.lists is None or self.job(intent) in self.ran:
+            return False
+        now, node = self.now(), intent.action.node
+        there = [i.action for at, _, i in self.ran.values() if now < at + self.takes]
+        running = [a.command for a in there if isinstance(a, RunCommand) and a.node == node]
+        looks = bool(intent.purpose.entry) and intent.action.command in self.lists
+        alone = any(command not in self.lists for command in running)
+        return alone or (len(running) >= self.taken if looks else bool(running))
 
     def job(self, intent: Intent) -> str:
         assert isinstance(intent.action, RunCommand)
-        if intent.entry:
+        if not intent.incident:
             return f"order-{intent.reason}"
         return f"order-{intent.incident}-{intent.action.attempt}"
 
@@ -112,8 +151,11 @@ class Agents:
             return NotTaken("refused")
         if self.says.get(intent.action.node, OK) is None:
             raise Unavailable("silent")
+        if self._is_busy(intent):
+            self.refused += 1
+            return NotTaken("busy")
         self.asked[self.job(intent)] = self.asked.get(self.job(intent), 0) + 1
-        if self.job(intent) not in self.ran and intent.entry:
+        if self.job(intent) not in self.ran and intent.purpose.entry:
             self.told[self.job(intent)] = self.tells(intent)
         self.ran.setdefault(self.job(intent), (self.now(), self.ends(intent), intent))
         if self.loses(intent):
@@ -125,6 +167,9 @@ class Agents:
             raise Unavailable("silent")
         if job not in self.ran or self.forgets:
             return Result(Outcome.LOST)
+        shown = fingerprint(self.keys.get(node.name, ""))
+        if why := Pins.of({node.name: node.tags}).why_not(node.name, shown):
+            raise Unavailable(why)
         began, end, _ = self.ran[job]
         if job in self.told and self.now() >= began + self.takes:
             return self.told[job]
@@ -135,7 +180,7 @@ class Agents:
 class Between:
     """What passes everything on to a cluster; what a test is about overrides a part of it."""
 
-    cluster: SimulatedCluster
+    cluster: ByHand
 
     @property
     def grace(self) -> float:
@@ -172,11 +217,17 @@ class Between:
     def busy(self) -> Mapping[str, str]:
         return self.cluster.busy()
 
+    def watcher_paused(self) -> int:
+        return self.cluster.watcher_paused()
+
     def trails(self) -> Sequence[Trail]:
         return self.cluster.trails()
 
     def removals(self) -> Sequence[Removal]:
         return self.cluster.removals()
+
+    def roles(self, since: str) -> Sequence[RoleChange]:
+        return self.cluster.roles(since)
 
 
 def elsewhere(work: Callable[[], None]) -> None:
@@ -201,7 +252,7 @@ class Rig:
         *,
         me: str = "n1",
         path: str = MEMORY,
-        through: Callable[[SimulatedCluster], Cluster] = lambda cluster: cluster,
+        through: Callable[[ByHand], Cluster] = lambda cluster: cluster,
     ) -> None:
         self.time = NOW / 1000
         self.skew = 0.0
@@ -209,9 +260,7 @@ class Rig:
         self.me = me
         self.policy = policy
         self.path = path
-        self.cluster = SimulatedCluster.of(
-            lambda: self.time, nodes, instances or [], master=nodes[0].name
-        )
+        self.cluster = ByHand.of(lambda: self.time, nodes, instances or [], master=nodes[0].name)
         self.agents = Agents(self.now)
         self.measure: Measure = nothing_measured
         self.asks = InventorySettings()
@@ -220,8 +269,8 @@ class Rig:
         self.engine = self._engine()
         self.wishes = 0
 
-    def now(self) -> int:
-        return round((self.time + self.skew) * 1000)
+    def now(self) -> Ms:
+        return Ms(round((self.time + self.skew) * 1000))
 
     def _engine(self) -> Engine:
         return Engine(

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from nodeagent.maintd.api import Api
 from nodeagent.maintd.daemon import Maintd
+from nodeagent.maintd.http.routes import Api
 from nodeagent.web.exchange import Request, Response
 from tests.maintd.rig import Rig
 
@@ -76,8 +76,8 @@ class Served:
         return answer
 
     def get(self, target: str) -> Any:
-        """The JSON that is told to anybody."""
-        answer = self.ask("GET", target, peer=REMOTE)
+        """The JSON that is told to an administrator."""
+        answer = self.ask("GET", target, peer=ROOT)
         assert answer.status == 200, (answer.status, answer.body[:500])
         return json.loads(answer.body)
 
@@ -86,7 +86,7 @@ class Served:
         return self.ask(method, target, body, loop=True, **more)
 
     def close(self) -> None:
-        self.api.close()
+        self.api.context.close()
         self.runner.close()
 
 

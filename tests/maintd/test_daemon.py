@@ -2,16 +2,30 @@
 
 import asyncio
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 
+from nodeagent import service
+from nodeagent.cli import maintd
 from nodeagent.maintd.daemon import Maintd
+from nodeagent.maintd.engine.chatter import LINES
 from nodeagent.maintd.engine.round import Round
+from nodeagent.maintd.settings import MaintdSettings, Settings
+from nodeagent.model.action import Scope
+from nodeagent.model.reason import Held, Kind, because
 from nodeagent.model.snapshot import Capacity, Snapshot
+from nodeagent.model.wish import AddEntry, Pause
 from nodeagent.protocol.look import Look
+from tests.maintd.queue.test_entries import Mender, policy
 from tests.maintd.rig import Rig, fleet
 from tests.maintd.world import EVACUATE
+
+
+def paused(who: str, node: str = "") -> Held:
+    return Held(because(Kind.PAUSED, node, what="node", who=who), node)
 
 
 def test_rounds_that_are_skipped_are_said_once_and_for_how_long(
@@ -47,6 +61,44 @@ def test_rounds_that_are_skipped_are_said_once_and_for_how_long(
         assert int(last.partition("skipped=")[2]) >= 5
 
 
+def test_the_journal_names_the_entry_that_is_held_and_the_agent_that_is_silent(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    rig = Mender(policy())
+    daemon = Maintd(rig.engine, rig.store, 0.0, rig.now)
+    rig.agents.says["n3"] = None
+    rig.wish(AddEntry("unreachable", "r640", "10.9.9.9"))
+    rig.wish(Pause(Scope.CLUSTER, "", "night"))
+    caplog.set_level(logging.INFO)
+    for _ in range(4):
+        daemon._tell(rig.tick())
+    (held,) = [m for m in caplog.messages if m.startswith("held ")]
+    assert held.startswith("held node=- incident=- entry=0 why=")
+    (silent,) = [m for m in caplog.messages if m.startswith("agent-")]
+    assert silent == "agent-silent node=n3 why='its agent does not answer: timed out'"
+
+
+def test_a_node_that_says_something_else_each_round_cannot_fill_the_journal(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    rig, clock = Rig(fleet()), [0.0]
+    daemon = Maintd(rig.engine, rig.store, 60.0, rig.now, steady=lambda: clock[0])
+    caplog.set_level(logging.INFO)
+    done = rig.tick()
+    for number in range(3 * LINES):
+        clock[0] += 0.1
+        held = (paused(f"reason {number}", "n2"), paused(f"balancing {number}"))
+        daemon._tell(replace(done, decision=replace(done.decision, held=held)))
+    told = [m for m in caplog.messages if m.startswith("held node=n2 ")]
+    assert len(told) == LINES
+    assert len([m for m in caplog.messages if m.startswith("held node=- ")]) == 3 * LINES
+    clock[0] += 60
+    daemon._tell(replace(done, decision=replace(done.decision, held=(paused("new", "n2"),))))
+    left_out, last = caplog.messages[-2:]
+    assert left_out == f"left-out node=n2 lines={2 * LINES}: it makes too many a minute"
+    assert last == "held node=n2 incident=- why='node paused by new'"
+
+
 @pytest.mark.parametrize("last", ["look", "capacity"])
 def test_told_to_stop_in_mid_round_it_asks_no_more_and_begins_nothing(last: str) -> None:
     rig = Rig(fleet())
@@ -73,3 +125,71 @@ def test_told_to_stop_in_mid_round_it_asks_no_more_and_begins_nothing(last: str)
     assert not seen
     assert not rig.cluster.jobs
     assert not rig.store.load().incidents
+
+
+def test_what_holds_no_rounds_any_more_is_not_alive() -> None:
+    rig = Rig(fleet())
+    clock = [0.0]
+    every = 60.0
+    daemon = Maintd(rig.engine, rig.store, every, rig.now, slowest=100.0, steady=lambda: clock[0])
+    hangs, stop = asyncio.Event(), asyncio.Event()
+    plain = rig.agents.look
+
+    async def look(snapshot: Snapshot) -> Mapping[str, Look]:
+        await hangs.wait()
+        return await plain(snapshot)
+
+    rig.engine._look = look
+
+    async def main() -> None:
+        running = asyncio.create_task(daemon.run(stop))
+        await asyncio.sleep(0)
+        clock[0] = 10 * every + 99
+        assert daemon.alive(), "slow"
+        clock[0] = 10 * every + 101
+        assert not daemon.alive()
+        hangs.set()
+        while not daemon.rounds:
+            await asyncio.sleep(0.01)
+        assert daemon.alive()
+        daemon.every = 1.0  # by SIGHUP, while the old rhythm's next round is waited for
+        clock[0] += 9 * every
+        assert daemon.alive()
+        rig.cluster.down = True
+        while daemon.rounds < 2:
+            daemon._wanted.set()
+            await asyncio.sleep(0.01)
+        assert daemon.trouble
+        clock[0] += 109
+        assert daemon.alive(), "a round that was skipped has ended too"
+        clock[0] += 2
+        assert not daemon.alive()
+        stop.set()
+        await running
+
+    asyncio.run(main())
+
+
+def test_the_watchdog_of_the_daemon_looks_at_its_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+    settings = Settings(maintd=MaintdSettings(state="/nowhere"))
+
+    async def kept(healthy: object) -> None:
+        asked.append(healthy)
+
+    rig = Rig(fleet())
+    daemon = Maintd(rig.engine, rig.store, 60.0, rig.now)
+
+    async def ended(_: asyncio.Event) -> None:
+        await asyncio.sleep(0.01)
+
+    @asynccontextmanager
+    async def nobody(*_: object) -> AsyncIterator[None]:
+        yield
+
+    monkeypatch.setattr(maintd, "assemble", lambda *_, **__: daemon)
+    monkeypatch.setattr(maintd, "listening", nobody)
+    monkeypatch.setattr(service, "keep_alive", kept)
+    monkeypatch.setattr(daemon, "run", ended)
+    asyncio.run(maintd.serve(settings, "/nowhere", dry=True))
+    assert asked == [daemon.alive]

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from nodeagent.maintd.decide import decide
-from nodeagent.maintd.late import PATIENCE
+from nodeagent.maintd.requests import PATIENCE
 from nodeagent.model.action import (
     Action,
     Drain,
@@ -19,16 +19,20 @@ from nodeagent.model.action import (
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.incident import TRANSITIONS, UNKNOWN, Event, Incident, Status
 from nodeagent.model.ledger import Begun, Decision, Hold, Intent, Ledger, Outcome, Policy, Result
-from nodeagent.model.queue import AddEntry, SetAutoRepair, SetQueue
+from nodeagent.model.purpose import OfIncident, OfTags
+from nodeagent.model.reason import Kind
 from nodeagent.model.snapshot import Capacity, Group, Observed, Snapshot
 from nodeagent.model.window import Schedule
 from nodeagent.model.wish import (
+    AddEntry,
     Asked,
     Cancel,
     Pause,
     ResetStorm,
     Resume,
     Retry,
+    SetAutoRepair,
+    SetQueue,
     SetSchedule,
     TrustLedger,
     Wish,
@@ -47,6 +51,7 @@ from tests.maintd.world import (
     node,
     seen,
     six,
+    snapshot,
 )
 
 POLICY = Policy(settle=0, cooldown=0)
@@ -423,6 +428,7 @@ def test_a_worse_diagnosis_supersedes() -> None:
     (heir,) = third.ledger.incidents[1:]
     assert third.ledger.incidents[0].status is Status.CANCELED
     assert third.ledger.incidents[0].why == f"superseded by {heir.id}"
+    assert third.ledger.incidents[0].heir == heir.id
 
 
 def test_an_emptying_goes_on_under_its_new_name() -> None:
@@ -494,8 +500,89 @@ def test_a_node_in_doubt_is_given_nothing() -> None:
     assert actions(decided.ledger) == []
     assert reasons(decided) == [
         "instance a cannot move: its mirror, n2 is in doubt (silent)",
-        "the mirror of instance b cannot move: no free node of its group has 0 MiB of disk",
+        "the mirror of instance b cannot move: no other node of its group is free:"
+        " n2 is in doubt (silent), n4 is in doubt (silent), n5 is in doubt (silent), and 1 more",
     ]
+
+
+def test_who_takes_part_in_other_work_is_not_called_full() -> None:
+    """In the laboratory 199 GiB were free everywhere, and all nodes were claimed."""
+    world = six(node("n1", drained=True), b=("n3", "n1"))
+    before = ledger(incident(status=Status.PENDING, drained=True))
+    for number, name in enumerate(("n2", "n4", "n5", "n6")):
+        other = Retag(Scope.NODE, name, ("t",))
+        before = replace(
+            before, intents=(*before.intents, Intent(f"{number}", OfTags(), name, other))
+        )
+    (why,) = reasons(decide(before, seen(world, {"n1": EVACUATE}), POLICY, NOW))
+    assert why == (
+        "the mirror of instance b cannot move: no other node of its group is free:"
+        " n2 is claimed by another repair, n4 is claimed by another repair,"
+        " n5 is claimed by another repair, and 1 more"
+    )
+    small = dict.fromkeys(("n2", "n4", "n5", "n6"), Capacity(10**6, 100))
+    world = replace(world, instances={"b": replace(world.instances["b"], disk=192)})
+    full = seen(world, {"n1": EVACUATE}, capacity=small)
+    (why,) = reasons(decide(replace(before, intents=()), full, POLICY, NOW))
+    assert why.endswith("no free node of its group has 192 MiB of disk")
+
+
+def test_what_was_cut_off_after_its_effect_is_done_and_was_ours() -> None:
+    working = incident(status=Status.PENDING)
+    before = ledger(working).promise(OfIncident(working.id), "n1", Drain("n1"), NOW)
+    before = submitted(before)
+    results = {before.intents[0].id: Outcome.LATER}
+    there = seen(six(node("n1", drained=True)), {"n1": EVACUATE}, results=results)
+    after = decide(before, there, POLICY, NOW + 1).ledger.incidents[0]
+    assert (after.drained, after.tries, after.not_before) == (True, 0, 0)
+    not_there = seen(six(), {"n1": EVACUATE}, results=results)
+    after = decide(before, not_there, POLICY, NOW + 1).ledger.incidents[0]
+    assert (after.drained, after.tries, after.status) == (False, 1, Status.PENDING)
+    assert after.not_before > NOW
+
+
+# Tags that are wrong.
+
+
+def test_every_wrong_tag_is_told_at_once_with_the_command_though_there_is_no_work() -> None:
+    bad = {"maintd:nodes-in-work:zwei", "maintd:setle:5m", "maintd:moves:3", "maintd:moves:4"}
+    world = replace(
+        six(node("n2", tags=frozenset({"maintd:storm:5", "maintd:moves:7"}))),
+        tags=frozenset({*bad, "maintd:settle:10m", "maintd:pause:no", "theirs"}),
+        groups={"default": Group("default", "g", frozenset({"maintd:burst:1"}))},
+    )
+    decided = decide(Ledger(), seen(world), POLICY, NOW)
+    told = {(held.node, held.reason.split(" is wrong: ")[0]) for held in decided.held}
+    assert told == {
+        ("", "a tag of the cluster"),
+        ("", "a tag of group g"),
+        ("n2", "a tag of node n2"),
+    }
+    commands = {held.why.help for held in decided.held}
+    assert commands == {
+        "gnt-cluster remove-tags maintd:nodes-in-work:zwei",
+        "gnt-cluster remove-tags maintd:setle:5m",
+        "gnt-cluster remove-tags maintd:moves:4",
+        "gnt-group remove-tags g maintd:burst:1",
+        "gnt-node remove-tags n2 maintd:storm:5",
+    }
+    assert {held.why.kind for held in decided.held} == {Kind.WRONG_TAG}
+
+
+def test_what_a_wrong_tag_stops_tells_all_of_them() -> None:
+    tags = frozenset({"maintd:settle:soon", "maintd:storm:x"})
+    decided = decide(Ledger(), seen(replace(six(), tags=tags), {"n1": EVACUATE}), POLICY, NOW)
+    (why,) = (held.reason for held in decided.held if held.incident)
+    assert "maintd:settle:soon" in why
+    assert "maintd:storm:x" in why
+
+
+def test_many_wrong_tags_are_summed_up() -> None:
+    nodes = [node(f"n{i}", tags=frozenset({"maintd:storm:5"})) for i in range(1, 301)]
+    held = decide(Ledger(), seen(snapshot(*nodes)), POLICY, NOW).held
+    assert len(held) == 21
+    assert "280 more places" in held[-1].reason
+    assert held[-1].why.kind is Kind.MORE_WRONG_TAGS
 
 
 # Forgetting.
@@ -523,7 +610,7 @@ def test_forgetting(status: Status, said: Diagnosis, tagged: bool, kept: bool) -
     tags = frozenset({before.tag}) if tagged else frozenset()
     world = six(node("n1", tags=tags))
     decided = decide(ledger(before), seen(world, {"n1": said}), POLICY, NOW)
-    assert (before in decided.ledger.incidents) is kept
+    assert (before.id in {one.id for one in decided.ledger.incidents}) is kept
 
 
 def test_no_loop_while_the_fault_persists() -> None:
@@ -556,7 +643,7 @@ def test_the_incident_of_a_removed_node_is_forgotten() -> None:
 
 
 def test_promises_to_a_removed_node_are_dropped() -> None:
-    intent = Intent("1", incident().id, "n1", RunCommand("n1", "fix", "{}"), job="7")
+    intent = Intent("1", OfIncident(incident().id), "n1", RunCommand("n1", "fix", "{}"), job="7")
     world = Snapshot("c", {"n2": node("n2")})
     before = ledger(incident(status=Status.PENDING), intents=(intent,))
     assert decide(before, seen(world), POLICY, NOW).ledger.intents == ()
@@ -580,7 +667,7 @@ def test_a_renamed_node_keeps_its_incident_and_a_new_one_of_its_name_has_none() 
 
 def with_job(action: Action, diagnosis: Diagnosis = EVACUATE) -> Ledger:
     one = incident(diagnosis=diagnosis, status=Status.PENDING)
-    return ledger(one, intents=(Intent("1", one.id, "n1", action, "7"),), round=1)
+    return ledger(one, intents=(Intent("1", OfIncident(one.id), "n1", action, "7"),), round=1)
 
 
 def test_a_failed_job_stops_its_incident() -> None:
@@ -595,7 +682,9 @@ def test_a_failed_job_stops_its_incident() -> None:
 
 def test_the_failure_tag_waits_for_the_other_jobs() -> None:
     before = with_job(MovePrimary("a", "n1", live=True, target="n2"))
-    other = Intent("2", before.incidents[0].id, "n1", MovePrimary("b", "n1", live=True), "8")
+    other = Intent(
+        "2", OfIncident(before.incidents[0].id), "n1", MovePrimary("b", "n1", live=True), "8"
+    )
     before = replace(before, intents=(*before.intents, other))
     world = six(node("n1", drained=True), a=("n1", "n2"), b=("n1", "n2"), c=("n1", "n2"))
     results = {"1": Outcome.ERROR, "2": Outcome.RUNNING}
@@ -648,10 +737,24 @@ def test_a_promise_that_was_never_submitted_is_void_and_planned_anew() -> None:
     assert later.ledger.intents[0].id != "1"
 
 
+def test_why_a_promise_is_tried_again_later_outlives_the_success_of_another() -> None:
+    """Both were submitted at once, and maintd was killed meanwhile."""
+    before = with_job(Drain("n1"))
+    first = before.intents[0]
+    before = replace(before, intents=(first, replace(first, id="2", job=None)))
+    absent = seen(six(), {"n1": EVACUATE}, absent={"2": "the job queue is drained"})
+    state = decide(before, absent, POLICY, NOW).ledger
+    done = seen(six(node("n1", drained=True)), {"n1": EVACUATE}, results={"1": Outcome.SUCCESS})
+    decided = decide(state, done, POLICY, NOW + 1000)
+    assert reasons(decided) == ["to be tried again in 59 s: the job queue is drained"]
+
+
 def test_a_failure_tag_that_cannot_be_set_is_tried_again_later() -> None:
     """The old daemon's fault 16: it tried at once and for ever, and did nothing else."""
     one = incident(status=Status.FAILED)
-    before = ledger(one, intents=(Intent("1", one.id, "n1", on_node(one), "7"),), round=1)
+    before = ledger(
+        one, intents=(Intent("1", OfIncident(one.id), "n1", on_node(one), "7"),), round=1
+    )
     observed = seen(six(), {"n1": EVACUATE}, results={"1": Outcome.ERROR})
     decided = decide(before, observed, POLICY, NOW)
     assert actions(decided.ledger) == []
@@ -704,7 +807,7 @@ def test_a_failed_repair_keeps_other_work_off_its_node() -> None:
     other = need("live-repair", command="fix-nic", details=2)
     decided = decide(ledger(before), seen(world, {"n1": other}), POLICY, NOW)
     assert actions(decided.ledger) == []
-    assert reasons(decided)[0] == f"an earlier repair failed: remove its tag {before.tag} first"
+    assert reasons(decided)[0] == "an earlier repair failed: look at n1, then run gnt-maint done n1"
 
 
 # The storm brake.
@@ -778,7 +881,7 @@ def test_a_canceled_incident_is_left_alone_and_told_in_ganeti() -> None:
     [
         (Cancel("nobody"), "there is no incident nobody"),
         (Retry("nobody"), "there is no incident nobody"),
-        (Cancel(incident(status=Status.FAILED).id), "it is failed already: remove its tag"),
+        (Cancel(incident(status=Status.FAILED).id), "it is failed already: gnt-maint done n1"),
         (Retry(incident().id), "none of its jobs is lost"),
         (Pause(Scope.NODE, "n77"), "there is no node n77"),
         (Resume(Scope.CLUSTER, ""), "the cluster is not paused"),

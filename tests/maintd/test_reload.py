@@ -7,6 +7,7 @@ import pytest
 
 from nodeagent.cli.maintd import _reload as reload_settings
 from nodeagent.maintd.daemon import Maintd
+from nodeagent.maintd.notices.post import Target
 from nodeagent.maintd.owners.webhook import Webhook
 from nodeagent.maintd.settings import Settings, load, needing_restart
 from tests.agent.place import safe_folder
@@ -36,6 +37,13 @@ url = "http://sabakan:10080/graphql"
 moves = 7
 [[owners.webhooks]]
 url = "https://owners:443/hook"
+"""
+
+SINK = """
+[[notify]]
+name = "ops"
+kind = "webhook"
+url = "https://hooks:443/x"
 """
 
 
@@ -72,6 +80,29 @@ def test_what_needs_a_restart_is_said_key_by_key(caplog: pytest.LogCaptureFixtur
     assert wrong[0].startswith("settings-kept why=")
 
 
+def test_sinks_are_taken_up_and_what_was_refused_is_remembered() -> None:
+    rig = Rig(fleet())
+    maintd = Maintd(rig.engine, rig.store, 5.0, rig.now)
+    level = logging.getLogger().level
+    with safe_folder() as folder:
+        config = folder / "maintd.toml"
+        config.write_text(SINK)
+        began = load(str(config), owner=config.stat().st_uid)
+        try:
+            reload_settings(maintd, str(config), began)
+            assert [sink.name for sink in rig.engine.policy.notify] == ["ops"]
+            assert rig.engine.outbox.targets["ops"].url == "https://hooks:443/x"
+            config.write_text(SINK + 'title = "{{ nonsense }}"')
+            reload_settings(maintd, str(config), began)
+            assert rig.engine.complaint.endswith("notify[0].title: 'nonsense' is undefined")
+            assert rig.engine.outbox.targets.keys() == {"ops"}
+            config.write_text("")
+            reload_settings(maintd, str(config), began)
+            assert (rig.engine.complaint, rig.engine.outbox.targets) == ("", {})
+        finally:
+            logging.getLogger().setLevel(level)
+
+
 def test_every_setting_is_either_taken_up_or_said_to_need_a_restart() -> None:
     began, silent = Settings(), []
     for table in fields(began):
@@ -80,10 +111,13 @@ def test_every_setting_is_either_taken_up_or_said_to_need_a_restart() -> None:
             told = replace(began, webhooks=(Webhook("db", "https://owners:443/hook"),))
             assert needing_restart(began, told) == ["owners.webhooks"]
             continue
+        if table.name == "targets":  # which are taken up
+            assert needing_restart(began, replace(began, targets=(Target("ops"),))) == []
+            continue
         for one in fields(old):
             new = replace(began, **{table.name: replace(old, **{one.name: object()})})
             said = needing_restart(began, new)
-            assert said in ([f"{table.name}.{one.name}"], [])
+            assert said in ([f"{table.name}.{one.name.replace('_', '-')}"], [])
             silent += [f"{table.name}.{one.name}"] * (not said)
     taken = [f"policy.{one.name}" for one in fields(began.policy)]
     assert sorted(silent) == sorted(["maintd.every", "maintd.log", *taken])

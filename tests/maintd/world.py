@@ -6,9 +6,10 @@ from nodeagent.model.diagnosis import Diagnosis, Need
 from nodeagent.model.incident import Incident, Status, incident_id
 from nodeagent.model.ledger import Ledger, Outcome, Result
 from nodeagent.model.snapshot import Capacity, Instance, Node, Observed, Snapshot
+from nodeagent.model.units import Ms
 from nodeagent.protocol.canonical import canonical
 
-NOW = 1_795_000_000_000
+NOW = Ms(1_795_000_000_000)
 
 
 def need(status: str, **members: object) -> Diagnosis:

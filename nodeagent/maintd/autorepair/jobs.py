@@ -1,7 +1,7 @@
-"""What is remembered of the jobs of auto-repairs, for as long as their tags are there. Pure.
+"""Jobs of auto-repairs, remembered for as long as their tags are there. Pure.
 
-The tags tell of a repair, and name the jobs that had ended when they were set; of the job that
-is under way, and of the last one, only the ledger and the jobs' reason trails do.
+The tags describe a repair, and name the jobs that had ended when they were set. Only the ledger
+and the jobs' reason trails know the running job and the last one.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -9,23 +9,30 @@ from dataclasses import replace
 
 from nodeagent.autorepair.steps import Step, Wait
 from nodeagent.maintd.autorepair.survey import Survey, jobs_of, pending, survey
-from nodeagent.maintd.incidents.lifecycle import BACK_OFF, TAG_SHOWS, shows_within
+from nodeagent.maintd.incidents.drained import unlicensed
+from nodeagent.maintd.planning.admission import keeps
 from nodeagent.maintd.planning.effects import is_seen
+from nodeagent.maintd.planning.outcomes import BACK_OFF, TAG_SHOWS, by_uuid, shows_within
+from nodeagent.maintd.planning.resources import Room
 from nodeagent.maintd.planning.tag_settings import with_tags
-from nodeagent.model.action import Guarded
+from nodeagent.maintd.planning.times import rfc3339
+from nodeagent.model.action import Drain, Guarded, SetOffline
 from nodeagent.model.ledger import Intent, Ledger, Outcome, Policy, Result, Trail
+from nodeagent.model.reason import Kind, Reason, because
 from nodeagent.model.snapshot import Observed, Snapshot
+from nodeagent.model.units import Ms
 
 _DAY = 86_400_000
 _RUNNING = Result(Outcome.RUNNING)
+_FAILED = (Outcome.ERROR, Outcome.LATER)
 
 
 def recalled(
-    ledger: Ledger, trails: Sequence[Trail], snapshot: Snapshot, now: int
+    ledger: Ledger, trails: Sequence[Trail], snapshot: Snapshot, now: Ms
 ) -> tuple[Trail, ...]:
-    """What the ledger knows of the repairs' jobs, and what only the queue does.
+    """Repairs' jobs in the ledger, and those that only the job queue knows.
 
-    Those that run are taken up as intents.
+    Running ones are taken up as intents.
     """
     ours = {r.reason for r in ledger.ran} | {intent.reason for intent in ledger.intents}
     ids = {record.id for record in pending(snapshot)}
@@ -34,43 +41,43 @@ def recalled(
     return tuple(sorted((*ledger.ran, *more), key=lambda trail: int(trail.job)))
 
 
-def remember(ledger: Ledger, observed: Observed, now: int) -> Ledger:
+def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
     """Move the repairs' jobs that have ended from what is promised to what ran.
 
     One that has succeeded is waited for until its effect shows, as with incidents. What was not
     submitted is planned anew in a while. What says nothing any more is forgotten.
     """
-    if not (ledger.ran or any(intent.repair for intent in ledger.intents)):
+    if not (ledger.ran or any(intent.purpose.repair for intent in ledger.intents)):
         return ledger
-    ended = [t for i in ledger.intents if i.repair and (t := _ended(i, observed, now))]
+    ended = [t for i in ledger.intents if i.purpose.repair and (t := _ended(i, observed, now))]
     over = {trail.job for trail in ended}
-    refused = any(i.repair and i.id in observed.absent for i in ledger.intents)
+    refused = any(i.purpose.repair and i.id in observed.absent for i in ledger.intents)
     ids = {record.id for record in pending(observed.snapshot)}
     kept = _that_matter((*ledger.ran, *ended), ids, now)
     return replace(
         ledger,
-        intents=tuple(i for i in ledger.intents if not (i.repair and i.job in over)),
+        intents=tuple(i for i in ledger.intents if not (i.purpose.repair and i.job in over)),
         repairs_after=now + BACK_OFF if refused else ledger.repairs_after,
         ran=tuple(kept),
     )
 
 
-def _that_matter(trails: Sequence[Trail], ids: Collection[str], now: int) -> list[Trail]:
+def _that_matter(trails: Sequence[Trail], ids: Collection[str], now: Ms) -> list[Trail]:
     """Those of repairs that go on, of which one has just ended, or that have failed within a day.
 
     One that failed before it could set its tag would be submitted again at once, for ever; and
     that it did is told by its being all that is known of the repair.
     """
     alive = {
-        trail.repair
+        trail.purpose.repair
         for trail in trails
-        if trail.repair in ids
-        or now - trail.ended < (_DAY if trail.result.outcome is Outcome.ERROR else TAG_SHOWS)
+        if trail.purpose.repair in ids
+        or now - trail.ended < (_DAY if trail.result.outcome in _FAILED else TAG_SHOWS)
     }
-    return [trail for trail in trails if trail.repair and trail.repair in alive]
+    return [trail for trail in trails if trail.purpose.repair and trail.purpose.repair in alive]
 
 
-def _ended(intent: Intent, observed: Observed, now: int) -> Trail | None:
+def _ended(intent: Intent, observed: Observed, now: Ms) -> Trail | None:
     result = observed.results.get(intent.id)
     if result is None or intent.job is None or result.outcome is Outcome.RUNNING:
         return None
@@ -86,7 +93,7 @@ def known(ledger: Ledger) -> Sequence[Trail]:
     running = [
         Trail(i.job, i.reason, i.action, _RUNNING, i.promised)
         for i in ledger.intents
-        if i.repair and i.job is not None
+        if i.purpose.repair and i.job is not None
     ]
     return (*ledger.ran, *running)
 
@@ -96,16 +103,30 @@ def results_of(observed: Observed) -> Mapping[int, Result]:
     return {int(job): result for job, result in observed.jobs.items()}
 
 
-def survey_of(ledger: Ledger, observed: Observed, policy: Policy, now: int) -> Survey:
-    """What every instance needs, by all that is remembered and seen of its repairs' jobs."""
+def survey_of(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Survey:
+    """Survey every instance, by all that is remembered and seen of its repairs' jobs."""
     jobs, results = jobs_of(known(ledger)), results_of(observed)
-    surveyed = survey(observed.snapshot, jobs, results, now, policy.autorepair)
-    unsure = {instance_of(i) for i in ledger.intents if i.repair and i.job is None}
+    ours = unlicensed(ledger, observed.snapshot)
+    surveyed = survey(observed.snapshot, jobs, results, now, policy.autorepair, ours)
+    unsure = {instance_of(i) for i in ledger.intents if i.purpose.repair and i.job is None}
     if not unsure:
         return surveyed
     wait = Wait("whether a job for it was submitted is not known yet")
     rows = [replace(r, next=wait) if r.instance.name in unsure else r for r in surveyed.rows]
     return replace(surveyed, rows=rows)
+
+
+def keep_off(ledger: Ledger, observed: Observed, room: Room) -> None:
+    """Keep auto-repair off the nodes that incidents work on, or that a person has to look at."""
+    nodes = by_uuid(observed)
+    for incident in ledger.incidents:
+        node = nodes.get(incident.node)
+        if node is not None and keeps(incident, node, observed):
+            room.claim(node.name, incident.id)
+    for intent in ledger.intents:
+        if isinstance(intent.action, Drain | SetOffline):
+            name = intent.action.node
+            room.shut_down(name, because(Kind.OUT_OF_SERVICE, name, state="being drained"))
 
 
 def instance_of(intent: Intent) -> str:
@@ -114,7 +135,14 @@ def instance_of(intent: Intent) -> str:
     return action.then.instance if isinstance(action, Guarded) else getattr(action, "name", "")
 
 
-def wants_room(ledger: Ledger, observed: Observed, policy: Policy, now: int) -> bool:
+def why_paused(until: int | None, now: Ms) -> Reason | None:
+    """Why nobody repairs instances while Ganeti's watcher is paused `until` (unix ms), if so."""
+    if until is None:
+        return because(Kind.WATCHER_UNKNOWN)
+    return because(Kind.WATCHER_PAUSED, until=rfc3339(until)) if until > now else None
+
+
+def wants_room(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> bool:
     """Whether an instance is to be brought anywhere: only then the nodes are asked."""
     policy = with_tags(policy, observed.snapshot)
     if policy.autorepair == "off":

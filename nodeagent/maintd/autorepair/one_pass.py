@@ -1,4 +1,4 @@
-"""One pass of auto-repair in the safe mode, without a daemon: look, decide, submit.
+"""One pass of auto-repair in the safe mode, without a daemon: read, decide, submit.
 
 It waits for no repair: the next pass judges what has become of it by tags, jobs and instances.
 Nothing is remembered in between.
@@ -21,10 +21,10 @@ from nodeagent.maintd.autorepair.survey import (
     place,
     survey,
 )
-from nodeagent.maintd.autorepair.withdraw import why_withdrawn
+from nodeagent.maintd.autorepair.withdraw_rule import why_withdrawn
+from nodeagent.maintd.planning.holds import paused, tagged
 from nodeagent.maintd.planning.preconditions import is_as_it_was, others_job, why_busy
 from nodeagent.maintd.planning.resources import Room, open_room
-from nodeagent.maintd.wishes import paused
 from nodeagent.model.action import (
     Action,
     Drain,
@@ -32,21 +32,17 @@ from nodeagent.model.action import (
     MovePrimary,
     MoveSecondary,
     Retag,
+    Scope,
     SetOffline,
     describe,
     move_of,
 )
 from nodeagent.model.diagnosis import Diagnosis, Need
-from nodeagent.model.ledger import (
-    AUTOREPAIR,
-    STORM_TAG,
-    Ledger,
-    Outcome,
-    Policy,
-    Result,
-    Trail,
-)
+from nodeagent.model.ledger import STORM_TAG, Ledger, Outcome, Policy, Result, Trail
+from nodeagent.model.purpose import AUTOREPAIR, OfRepair, OfTags, Purpose, reason
+from nodeagent.model.reason import Kind, Reason, because
 from nodeagent.model.snapshot import Capacity, Instance, Observed, Snapshot
+from nodeagent.model.units import Ms
 
 AT_MOST = Policy().repairs  # instances that are being repaired at once, as in maintd
 _WELL = Diagnosis(Need.OK, None, "")
@@ -70,10 +66,10 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """What was to be done, and what Ganeti answered: None in a dry run.
+    """The plan of one pass, and Ganeti's answers: None in a dry run.
 
     `withdrawn` are the jobs to cancel, why, and whether that was in time (None: not tried).
-    `expired` are the suspensions to take off. `trouble` are the instances, with the reason, whose
+    `expired` are the suspensions to remove. `trouble` are the instances, with the reason, whose
     tags only a person can make sense of.
     """
 
@@ -84,7 +80,7 @@ class Pass:
     withdrawn: Sequence[tuple[Ran, str, bool | None]] = ()
 
 
-def observe(cluster: Cluster, now: Callable[[], int]) -> Seen:
+def observe(cluster: Cluster, now: Callable[[], Ms]) -> Seen:
     """Look at everything. The queue is read only if anything is to be repaired or judged.
 
     Jobs first: the snapshot then shows the effect of each that is known to be over. The other
@@ -95,7 +91,7 @@ def observe(cluster: Cluster, now: Callable[[], int]) -> Seen:
         return Seen(snapshot, {}, {})
     trails = cluster.trails()
     jobs = jobs_of(_not_to_come(trails, now()))
-    others = [t for t in trails if not t.repair and t.result.outcome is Outcome.RUNNING]
+    others = [t for t in trails if not t.purpose.repair and t.result.outcome is Outcome.RUNNING]
     # Ours as well: what an instance was called before it was renamed, only its old jobs know.
     asked = sorted(in_tags(snapshot))
     results = cluster.results([str(job) for job in asked]) if asked else {}
@@ -104,11 +100,11 @@ def observe(cluster: Cluster, now: Callable[[], int]) -> Seen:
     return Seen(cluster.snapshot(), jobs, found, others, busy)
 
 
-def _not_to_come(trails: Sequence[Trail], now: int) -> Iterator[Trail]:
-    """What has ended in the future was ended by a clock that was put back since.
+def _not_to_come(trails: Sequence[Trail], now: Ms) -> Iterator[Trail]:
+    """Set an end in the future to 0: the clock was put back since it was written.
 
-    Nobody knows how long ago, so nothing is waited for on its account: else a day's error of the
-    clock would make every wait a day longer.
+    How long ago is unknown, so no wait counts from it: else a day's error of the clock would make
+    every wait a day longer.
     """
     for trail in trails:
         yield trail if trail.ended <= now else replace(trail, ended=0)
@@ -116,15 +112,17 @@ def _not_to_come(trails: Sequence[Trail], now: int) -> Iterator[Trail]:
 
 def one_pass(
     cluster: Cluster,
-    now: Callable[[], int],
+    now: Callable[[], Ms],
     *,
     dry: bool,
     taken: Mapping[str, str] = _NO_NODES,
+    ours: Mapping[str, str] = _NO_NODES,
     most: int = AT_MOST,
 ) -> Pass:
     """Repair what can be repaired now. Unavailable: of the rest nothing was submitted.
 
-    `taken` are the nodes, by name with the reason, that are somebody else's to work on. No more
+    `taken` are the nodes, by name with the reason, that are somebody else's to work on, `ours`
+    those that maintd itself has taken out of service, for an incident that is no more. No more
     than `most` instances are under repair then, those begun before counted in.
     """
     seen = observe(cluster, now)
@@ -132,14 +130,14 @@ def one_pass(
         (ran, why, None if dry else cluster.cancel(str(ran.job))) for ran, why in _late(seen)
     ]
     at = now()
-    surveyed = survey(seen.snapshot, seen.jobs, seen.results, at)
-    stopped = {**_stops(seen), **taken}
+    surveyed = survey(seen.snapshot, seen.jobs, seen.results, at, ours=ours)
+    stopped = {**_stops(seen), **{n: because(Kind.TAKEN, n, why=why) for n, why in taken.items()}}
     plan = _plan(cluster, seen, surveyed, stopped, most)
-    wanted: list[tuple[Action, str]] = [
-        (one.action, f"{AUTOREPAIR}:{one.repair}") for one in plan.proposed
+    wanted: list[tuple[Action, Purpose]] = [
+        (one.action, OfRepair(one.repair)) for one in plan.proposed
     ]
-    wanted += [(retag, "maintd") for retag in surveyed.expired]
-    batch = [Submission(action, f"{why}:{at + n}") for n, (action, why) in enumerate(wanted)]
+    wanted += [(retag, OfTags()) for retag in surveyed.expired]
+    batch = [Submission(a, reason(why, str(at + n))) for n, (a, why) in enumerate(wanted)]
     answers: list[Answer | None] = [None] * len(batch) if dry else []
     together = max(1, cluster.at_once)
     for start in range(0, 0 if dry else len(batch), together):
@@ -162,10 +160,10 @@ def _late(seen: Seen) -> Iterator[tuple[Ran, str]]:
 
 
 def _plan(
-    cluster: Cluster, seen: Seen, surveyed: Survey, stopped: Mapping[str, str], most: int
+    cluster: Cluster, seen: Seen, surveyed: Survey, stopped: Mapping[str, Reason], most: int
 ) -> Plan:
     room = _room(cluster, seen, surveyed, stopped)
-    why = f"left to a later pass: {most} instances may be under repair at once"
+    why = because(Kind.LATER_PASS, most=most)
     return place(surveyed, room, stopped, most - _under_way(seen), why)
 
 
@@ -192,7 +190,7 @@ def _why_not(move: Move | None, before: Snapshot, now: Snapshot, busy: Mapping[s
         return ""
     if not is_as_it_was(move, before, now):
         return "the instance or a node of it has changed meanwhile"
-    return why_busy(move, now, busy)
+    return str(why_busy(move, now, busy) or "")
 
 
 def _trouble(surveyed: Survey) -> list[tuple[str, str]]:
@@ -203,7 +201,7 @@ def _trouble(surveyed: Survey) -> list[tuple[str, str]]:
     ]
 
 
-def why_held(cluster: Cluster, seen: Seen, name: str, now: int, mode: str = SAFE) -> list[str]:
+def why_held(cluster: Cluster, seen: Seen, name: str, now: Ms, mode: str = SAFE) -> list[str]:
     """Why a pass, with its limit as usual, would not make an instance's next step now.
 
     The nodes are asked what they have free, if it has one.
@@ -212,40 +210,43 @@ def why_held(cluster: Cluster, seen: Seen, name: str, now: int, mode: str = SAFE
     if not any(r.instance.name == name and isinstance(r.next, Step) for r in surveyed.rows):
         return []
     plan = _plan(cluster, seen, surveyed, _stops(seen), AT_MOST)
-    return [f"instance {name}: {why}" for held, why in plan.held if held == name]
+    whys = [why for held, why in plan.held if held == name]
+    return [str(because(Kind.NOT_REPAIRED, name, why=why)) for why in whys]
 
 
 def why_stopped(seen: Seen, instance: Instance) -> list[str]:
     """Why nothing is begun with an instance, as far as Ganeti knows."""
     stopped = _stops(seen)
     places = ("", instance.name, instance.primary, instance.secondary)
-    return list(dict.fromkeys(stopped[name] for name in places if name in stopped))
+    return list(dict.fromkeys(str(stopped[name]) for name in places if name in stopped))
 
 
-def _stops(seen: Seen) -> dict[str, str]:
+def _stops(seen: Seen) -> dict[str, Reason]:
     """Where nothing is to be begun, by name of an instance or a node; "" stands for every node."""
     theirs = {name: others_job(job) for name, job in seen.busy.items()}
     return {**theirs, **_stopped(seen.snapshot), **_worked_on(seen.others)}
 
 
-def _stopped(snapshot: Snapshot) -> dict[str, str]:
+def _stopped(snapshot: Snapshot) -> dict[str, Reason]:
     """Where nothing is to be begun by what maintd, or somebody for it, has left in tags."""
     found = paused(Ledger(), snapshot)
     for name, node in snapshot.nodes.items():
-        for tag in sorted(node.tags):
+        over = {t.replace(_READY, _REPAIRING) for t in node.tags if t.startswith(_READY)}
+        for tag in sorted(node.tags - over):
             if tag.startswith(_BUSY):
-                found[name] = f"node {name} has the tag {tag}"
+                found[name] = tagged(Scope.NODE, name, tag)
     if STORM_TAG in snapshot.tags:
-        found[""] = f"the cluster has the tag {STORM_TAG}"
+        found[""] = tagged(Scope.CLUSTER, "", STORM_TAG)
     return found
 
 
-_BUSY = ("maintd:repairing:", "maintd:repairfailed:")
+_REPAIRING, _READY = "maintd:repairing:", "maintd:repairready:"
+_BUSY = (_REPAIRING, "maintd:repairfailed:")
 
 
-def _worked_on(others: Sequence[Trail]) -> dict[str, str]:
+def _worked_on(others: Sequence[Trail]) -> dict[str, Reason]:
     """The nodes that jobs of incidents are about: they go on where maintd itself has stopped."""
-    found: dict[str, str] = {}
+    found: dict[str, Reason] = {}
     for trail in others:
         match trail.action:
             case (
@@ -253,11 +254,11 @@ def _worked_on(others: Sequence[Trail]) -> dict[str, str]:
                     Drain(node) | SetOffline(node) | MovePrimary(_, node) | MoveSecondary(_, node)
                 ) as action
             ):
-                found[node] = f"maintd's job {trail.job} ({describe(action)}) is under way"
+                found[node] = because(Kind.OUR_JOB, node, job=trail.job, what=describe(action))
     return found
 
 
-def _room(cluster: Cluster, seen: Seen, surveyed: Survey, stopped: Mapping[str, str]) -> Room:
+def _room(cluster: Cluster, seen: Seen, surveyed: Survey, stopped: Mapping[str, Reason]) -> Room:
     """Every other node in service will do; what is being moved is where it will be."""
     nodes = seen.snapshot.nodes
     steps = any(isinstance(row.next, Step) for row in surveyed.rows)

@@ -1,4 +1,4 @@
-"""All instances' repairs at once: what each needs next, and where it is to be brought. Pure.
+"""Survey all instances: the next step of each repair, and its target. Pure.
 
 `survey` says what is to be done; `place` gives the steps their targets, in what room there is.
 """
@@ -6,30 +6,28 @@
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import Any
 
 from nodeagent.autorepair.assess import SAFE, Judge
 from nodeagent.autorepair.health import HEALTHY, Health, Healthy
 from nodeagent.autorepair.jobs import Ran
 from nodeagent.autorepair.policy import NotEnabled, Policy, Suspended, expired
-from nodeagent.autorepair.state import (
-    FAILED,
-    NEEDS,
-    PENDING,
-    WELL,
-    Clear,
-    Failed,
-    Pending,
-    State,
-)
+from nodeagent.autorepair.state import FAILED, NEEDS, PENDING, WELL, Clear, Failed, Pending, State
 from nodeagent.autorepair.steps import Mark, Next, Nothing, Step, Wait
-from nodeagent.autorepair.tags import Record, read, telling
-from nodeagent.maintd.autorepair import targets as target
+from nodeagent.autorepair.tags import Record, RepairType, read, telling
+from nodeagent.maintd.autorepair import targets
 from nodeagent.maintd.planning.resources import Room
 from nodeagent.model.action import Guarded, Retag
-from nodeagent.model.ledger import AUTOREPAIR, Result, Trail
+from nodeagent.model.ledger import Result, Trail
+from nodeagent.model.purpose import AUTOREPAIR
+from nodeagent.model.reason import Kind, Reason, because
 from nodeagent.model.snapshot import Instance, Snapshot
+from nodeagent.model.units import Ms
+
+_AT_ONCE = because(Kind.AT_ONCE)
+_NOWHERE: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +83,13 @@ class Proposed:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to be submitted; what is wanted and not done, by instance, with the reason.
+    """Jobs to submit; and what is blocked, by instance, with the reason.
 
     `counts` has how many instances are in each state once all is submitted.
     """
 
     proposed: Sequence[Proposed]
-    held: Sequence[tuple[str, str]]
+    held: Sequence[tuple[str, Reason]]
     counts: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -99,9 +97,9 @@ def jobs_of(trails: Iterable[Trail]) -> dict[str, list[Ran]]:
     """The jobs of repairs among these, by instance."""
     found: dict[str, list[Ran]] = {}
     for trail in trails:
-        if not trail.repair or not trail.job.isdecimal():
+        if not trail.purpose.repair or not trail.job.isdecimal():
             continue
-        ran = Ran(int(trail.job), trail.repair, trail.action, trail.result, trail.ended)
+        ran = Ran(int(trail.job), trail.purpose.repair, trail.action, trail.result, trail.ended)
         found.setdefault(ran.instance, []).append(ran)
     return found
 
@@ -124,31 +122,51 @@ def survey(
     snapshot: Snapshot,
     jobs: Mapping[str, Sequence[Ran]],
     results: Mapping[int, Result],
-    now: int,
+    now: Ms,
     mode: str = SAFE,
+    ours: Mapping[str, str] = _NOWHERE,
 ) -> Survey:
-    """What each instance needs. `results` are by number those of the jobs `in_tags`."""
+    """Judge what each instance needs; `results` are by number those of the jobs `in_tags`.
+
+    `ours` are nodes, by name with the reason, whose being out of service permits no repair:
+    they count as in service, and pending repairs there wait.
+    """
+    snapshot = _in_service(snapshot, ours)
     judge, rows = Judge(snapshot, jobs, results, now, mode), []
     for instance in snapshot.instances.values():
         if judge.health(instance) is HEALTHY and not telling(instance.tags):
             continue
         said = judge.assess(instance)
-        if said.next != _NOTHING:
-            rows.append(Row(instance, said.policy, said.health, said.state, said.next))
+        places = (instance.primary, instance.secondary or "")
+        why = next((ours[place] for place in places if place in ours), "")
+        then = Wait(why) if why and isinstance(said.state, Pending) else said.next
+        if then != _NOTHING:
+            rows.append(Row(instance, said.policy, said.health, said.state, then))
     old = list(expired(snapshot, now)) if mode == SAFE else []  # harep leaves them
     return Survey(rows, len(snapshot.instances) - len(rows), old)
 
 
 _NOTHING = Nothing()
-_NOWHERE: Mapping[str, str] = MappingProxyType({})
+
+
+def _in_service(snapshot: Snapshot, names: Mapping[str, str]) -> Snapshot:
+    """The same, with these nodes in service."""
+    if not names:
+        return snapshot
+    back = {
+        name: replace(node, drained=False, offline=False)
+        for name, node in snapshot.nodes.items()
+        if name in names
+    }
+    return replace(snapshot, nodes={**snapshot.nodes, **back})
 
 
 def place(
     surveyed: Survey,
     room: Room,
-    stopped: Mapping[str, str] = _NOWHERE,
+    stopped: Mapping[str, Reason] = _NOWHERE,
     most: int = sys.maxsize,
-    no_more: str = "as many instances are being repaired as may be at once",
+    no_more: Reason = _AT_ONCE,
 ) -> Plan:
     """Give each step its target; those that were begun first, and the longest ago, choose first.
 
@@ -158,16 +176,17 @@ def place(
     is done all the same.
     """
     proposed: list[Proposed] = []
-    held: list[tuple[str, str]] = []
+    held: list[tuple[str, Reason]] = []
     moving = 0
     counts = Counter({WELL: surveyed.well}) if surveyed.well else Counter()
     for row in sorted(surveyed.rows, key=_turn):
         match row.next:
             case Step() as step:
-                why = _stop(row.instance, stopped) or (no_more if moving >= most else "")
-                found = why or _placed(row.instance, step, room)
-                if isinstance(found, str):
-                    held.append((row.instance.name, f"{step.why}; {found}"))
+                name, stop = row.instance.name, _stop(row.instance, step, room, stopped)
+                stop = stop or (no_more if moving >= most else None)
+                found = stop or _placed(row.instance, step, room)
+                if isinstance(found, Reason):
+                    held.append((name, because(Kind.STEP_WAITS, name, step=step.why, why=found)))
                     counts[PENDING if isinstance(row.state, Pending) else NEEDS] += 1
                     continue
                 moving += 1
@@ -176,14 +195,25 @@ def place(
             case Mark(repair, swap, why):
                 proposed.append(_proposed(row.instance, repair, swap, why))
             case Wait(why) | Nothing(why):
-                held.append((row.instance.name, why))
+                name = row.instance.name
+                held.append((name, because(Kind.BY_RULES, name, why=why)))
         counts[row.word] += 1
     return Plan(proposed, held, dict(counts))
 
 
-def _stop(instance: Instance, stopped: Mapping[str, str]) -> str:
-    places = ("", instance.name, instance.primary, instance.secondary or "")
-    return next((stopped[place] for place in places if place in stopped), "")
+def _stop(
+    instance: Instance, step: Step, room: Room, stopped: Mapping[str, Reason]
+) -> Reason | None:
+    places = ["", instance.name, instance.primary]
+    other = instance.secondary
+    if other is not None and (other in room.busy or not _is_rescue(instance, step, room)):
+        places.append(other)
+    return next((stopped[place] for place in places if place in stopped), None)
+
+
+def _is_rescue(instance: Instance, step: Step, room: Room) -> bool:
+    """Whether it runs nowhere until this is done: then it waits for no other work on its nodes."""
+    return step.kind is RepairType.FAILOVER and targets.is_lost(instance, room)
 
 
 def _turn(row: Row) -> tuple[int, str]:
@@ -196,13 +226,13 @@ def _proposed(instance: Instance, repair: str, action: Guarded | Retag, why: str
     return Proposed(instance.name, node, repair, action, why)
 
 
-def _placed(instance: Instance, step: Step, room: Room) -> Guarded | str:
+def _placed(instance: Instance, step: Step, room: Room) -> Guarded | Reason:
     """The step as a job, or why there is none now."""
     if instance.name in room.placed:
-        return "it is on the move"
-    for node in (instance.primary, instance.secondary):
-        owner = None if node is None else room.claims.get(node)
-        if owner not in (None, AUTOREPAIR):
-            return f"{node} is claimed by another repair"
-    move = target.move(instance, step, room)
-    return move if isinstance(move, str) else Guarded(step.swap, move)
+        return because(Kind.ON_THE_MOVE, instance.name)
+    nodes = () if _is_rescue(instance, step, room) else (instance.primary, instance.secondary)
+    for node in nodes:
+        if node is not None and room.claims.get(node) not in (None, AUTOREPAIR):
+            return because(Kind.CLAIMED, node, who="another repair")
+    move = targets.move(instance, step, room)
+    return move if isinstance(move, Reason) else Guarded(step.swap, move)

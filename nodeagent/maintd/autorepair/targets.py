@@ -1,4 +1,4 @@
-"""Where a repair brings an instance: nodes of its group that are free and have the room. Pure."""
+"""Choose the target of a repair: a free node of the group with enough room. Pure."""
 
 from dataclasses import dataclass
 
@@ -6,12 +6,13 @@ from nodeagent.autorepair.steps import Step
 from nodeagent.autorepair.tags import RepairType
 from nodeagent.maintd.planning.resources import Room, needs_memory
 from nodeagent.model.action import Move, MovePrimary, MoveSecondary, Reinstall
-from nodeagent.model.ledger import AUTOREPAIR
+from nodeagent.model.purpose import AUTOREPAIR
+from nodeagent.model.reason import Kind, Reason, because
 from nodeagent.model.snapshot import Capacity, Instance
 
 
-def move(instance: Instance, step: Step, room: Room) -> Move | str:
-    """What a step does to the instance, or why there is no place for that now."""
+def move(instance: Instance, step: Step, room: Room) -> Move | Reason:
+    """The move of an instance for a step, or why there is no place for it now."""
     choice = _Choice(instance, room)
     match step.kind:
         case RepairType.FIX_STORAGE:
@@ -24,66 +25,74 @@ def move(instance: Instance, step: Step, room: Room) -> Move | str:
             return choice.anew()
 
 
+def is_lost(instance: Instance, room: Room) -> bool:
+    """Whether it has a secondary, and its primary node is offline: any place is better then."""
+    return instance.secondary is not None and room.snapshot.nodes[instance.primary].offline
+
+
 @dataclass(frozen=True, slots=True)
 class _Choice:
     instance: Instance
     room: Room
 
-    def mirror(self) -> MoveSecondary | str:
+    def mirror(self) -> MoveSecondary | Reason:
         """Another node to be mirrored to; the primary node must answer."""
         name, primary, old = self.instance.name, self.instance.primary, self.instance.secondary
         assert old is not None
         if why := self.room.why_not_through(primary, AUTOREPAIR):
-            return f"its mirror cannot be made anew: {why}"
-        target, why = self._roomiest({primary, old}, disk=self.instance.disk)
-        if target is None:
-            return f"there is no place for its mirror: {why}"
+            return because(Kind.NO_NEW_MIRROR, name, why=why)
+        target = self._roomiest({primary, old}, disk=self.instance.disk)
+        if isinstance(target, Reason):
+            return because(Kind.NO_PLACE_FOR_MIRROR, name, why=target)
         return MoveSecondary(name, old, target)
 
-    def side(self, *, live: bool, fallback: bool) -> MovePrimary | str:
+    def side(self, *, live: bool, fallback: bool) -> MovePrimary | Reason:
         """Another node to run on: its mirror, or any where the disks can be reached."""
         name, primary = self.instance.name, self.instance.primary
         if live and (why := self.room.why_not_through(primary, AUTOREPAIR)):
-            return f"it cannot migrate: {why}"
+            return because(Kind.CANNOT_MIGRATE, name, why=why)
         room, target = self.room, self.instance.secondary
         barred = room.barred(self.instance) if live else frozenset[str]()
         if barred and barred == room.ends(self.instance):
             if not fallback:
                 to = target or "any node of its group"
-                return f"it cannot migrate: migration tags forbid it from {primary} to {to}"
+                forbids = because(Kind.TAGS_FORBID, name, node=primary, to=to)
+                return because(Kind.CANNOT_MIGRATE, name, why=forbids)
             live, barred = False, frozenset()
         if target is not None:
-            if why := self._too_little(target):
-                return f"its mirror cannot take it: {why}"
-        else:
-            wanted = needs_memory(self.instance)
-            target, why = self._roomiest({primary, *barred}, memory=wanted)
-            if target is None:
-                return f"there is no place where it could run: {why}"
-        return MovePrimary(name, primary, live, target, fallback=fallback)
+            if why := self._too_little(target, rescue=not live and is_lost(self.instance, room)):
+                return because(Kind.MIRROR_REFUSES, name, why=why)
+            return MovePrimary(name, primary, live, target, fallback=fallback)
+        found = self._roomiest({primary, *barred}, memory=needs_memory(self.instance))
+        if isinstance(found, Reason):
+            return because(Kind.NO_PLACE_TO_RUN, name, why=found)
+        return MovePrimary(name, primary, live, found, fallback=fallback)
 
-    def anew(self) -> Reinstall | str:
+    def anew(self) -> Reinstall | Reason:
         """As many other nodes as it had."""
         it = self.instance
         old = {node for node in (it.primary, it.secondary) if node is not None}
-        target, why = self._roomiest(old, memory=needs_memory(it), disk=it.disk, whole=True)
-        if target is None:
-            return f"there is no place to install it anew: {why}"
-        mirror: str | None = None
+        target = self._roomiest(old, memory=needs_memory(it), disk=it.disk, whole=True)
+        if isinstance(target, Reason):
+            return because(Kind.NO_PLACE_ANEW, it.name, why=target)
+        mirror = None
         if it.secondary is not None:
-            mirror, why = self._roomiest({*old, target}, disk=it.disk, whole=True)
-            if mirror is None:
-                return f"there is no place for its mirror: {why}"
+            found = self._roomiest({*old, target}, disk=it.disk, whole=True)
+            if isinstance(found, Reason):
+                return because(Kind.NO_PLACE_FOR_MIRROR, it.name, why=found)
+            mirror = found
         return Reinstall(it.name, it.primary, target, mirror, it.running)
 
-    def _too_little(self, node: str) -> str | None:
-        if why := self.room.why_not(node, AUTOREPAIR):
+    def _too_little(self, node: str, *, rescue: bool) -> Reason | None:
+        room = self.room
+        if why := room.why_not_rescued(node) if rescue else room.why_not(node, AUTOREPAIR):
             return why
         free, wanted = self.room.capacity.get(node), needs_memory(self.instance)
         if free is None:
-            return f"it is not known what {node} has free"
+            return because(Kind.UNKNOWN_ROOM, node)
         if free.memory < wanted:
-            return f"{node} has {free.memory} MiB of memory left for its {wanted} MiB"
+            left = {"free": free.memory, "wanted": wanted}
+            return because(Kind.TOO_SMALL, node, **left, what="memory")
         return None
 
     def _roomiest(
@@ -93,7 +102,7 @@ class _Choice:
         memory: int | None = None,
         disk: int | None = None,
         whole: bool = False,
-    ) -> tuple[str | None, str]:
+    ) -> str | Reason:
         """The free node of its group with the most of the first asked for, and enough of both.
 
         With `whole` also enough physical disks, where instances have these for themselves.
@@ -102,28 +111,29 @@ class _Choice:
         names = [name for name in self.room.fit.get(group, ()) if name not in not_these]
         free = [name for name in names if self.room.why_not(name, AUTOREPAIR) is None]
         if not free:
-            taken = f": {self.room.why_not(names[0], AUTOREPAIR)}" if names else ""
-            return None, f"no other node of its group is free{taken}"
+            taken = self.room.why_not(names[0], AUTOREPAIR) if names else None
+            return because(Kind.ALL_TAKEN, group, whys=taken)
         known = {name: self.room.capacity[name] for name in free if name in self.room.capacity}
         if not known:
-            return None, f"it is not known what {', '.join(sorted(free)[:3])} have free"
+            return because(Kind.UNKNOWN_ROOMS, group, nodes=tuple(sorted(free)[:3]))
         fitting = {name: has for name, has in known.items() if _holds(has, memory, disk)}
         if not fitting:
             wanted = ((memory, "memory"), (disk, "disk"))
-            words = [f"{mib} MiB of {what}" for mib, what in wanted if mib is not None]
-            return None, f"no free node of its group has {' and '.join(words)}"
+            words = tuple(f"{mib} MiB of {what}" for mib, what in wanted if mib is not None)
+            return because(Kind.NO_FREE_NODE, group, wanted=words)
         if whole:
             fitting = {name: has for name, has in fitting.items() if self._has_disks(name, has)}
         if not fitting:
             spindles = self.instance.spindles
             if spindles is None:
-                return None, "it is not known how many physical disks it had"
-            return None, f"no free node of its group has {spindles} free physical disks"
+                return because(Kind.UNKNOWN_DISKS, self.instance.name)
+            words = (f"{spindles} free physical disks",)
+            return because(Kind.NO_FREE_NODE, group, wanted=words)
 
         def most(name: str) -> tuple[int, str]:
             return -(fitting[name].disk if memory is None else fitting[name].memory), name
 
-        return min(fitting, key=most), ""
+        return min(fitting, key=most)
 
     def _has_disks(self, node: str, has: Capacity) -> bool:
         """Ganeti wants to know their number, and looks for them when the old ones are given up."""

@@ -12,24 +12,12 @@ from dataclasses import replace
 
 from nodeagent.cluster.backend import Cluster
 from nodeagent.errors import Unavailable
-from nodeagent.model.action import Move, Reinstall, move_of
+from nodeagent.maintd.autorepair.withdraw_rule import why_withdrawn
+from nodeagent.model.action import move_of
 from nodeagent.model.ledger import Intent, Ledger, Outcome, Result
-from nodeagent.model.snapshot import Observed, Snapshot
+from nodeagent.model.snapshot import Observed
 
 log = logging.getLogger(__name__)
-
-
-def why_withdrawn(move: Move | None, snapshot: Snapshot) -> str:
-    """Why this is not to be done any more; empty if it is, or if new disks are there already."""
-    if not isinstance(move, Reinstall):
-        return ""
-    instance = snapshot.instances.get(move.instance)
-    if instance is None or instance.primary != move.node:
-        return ""
-    for place in (instance.primary, instance.secondary):
-        if place is not None and not snapshot.nodes[place].offline:
-            return f"node {place}, which has the data of {move.instance}, is not offline any more"
-    return ""
 
 
 class Withdrawals:
@@ -67,7 +55,7 @@ class Withdrawals:
 
 
 def _late(ledger: Ledger, observed: Observed) -> Iterator[tuple[Intent, str, str]]:
-    """What is to be canceled: the intents, their jobs, and why."""
+    """Intents to cancel, with their jobs and the reasons."""
     for intent in ledger.intents:
         result = observed.results.get(intent.id)
         if intent.job is None or result is None or result.outcome is not Outcome.RUNNING:

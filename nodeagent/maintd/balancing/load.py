@@ -1,4 +1,4 @@
-"""What instances use, from what nodes report: read, shared out and smoothed. Pure.
+"""Load of instances, from the nodes' reports: read, shared out and smoothed. Pure.
 
 The reports are those of Ganeti's monitoring daemon, which our agents serve too: `cpu-avg-load`,
 `xen-cpu-avg-load` and `kvm-inst-rss`.
@@ -7,12 +7,15 @@ The reports are those of Ganeti's monitoring daemon, which our agents serve too:
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from math import exp, isfinite
+from math import exp
 from typing import Any
 
 from nodeagent.errors import MessageError
 from nodeagent.model.snapshot import Instance, Snapshot
+from nodeagent.model.units import Ms
 from nodeagent.placement.cluster.cluster import Load, Loads
+from nodeagent.protocol.bounds import INSTANCES, NAME
+from nodeagent.protocol.canonical import printable
 
 OVER = 600_000  # ms over which load is smoothed; mond's own averages are over as long
 LONG_ENOUGH = 300_000  # ms for which a node must have been measured
@@ -24,7 +27,7 @@ _PAGE = 4  # KiB
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What one node says: its busy processors, its instances' own if it knows these, and MiB."""
+    """One node's report: its busy processors, its instances' own if it knows these, and MiB."""
 
     busy: float
     own: Mapping[str, float] = field(default_factory=dict)
@@ -54,7 +57,7 @@ class Meter:
     last: Mapping[str, int] = field(default_factory=dict)
     why: Mapping[str, str] = field(default_factory=dict)
 
-    def take(self, said: Mapping[str, Sample | str], snapshot: Snapshot, now: int) -> "Meter":
+    def take(self, said: Mapping[str, Sample | str], snapshot: Snapshot, now: Ms) -> "Meter":
         """With what these nodes said, or why they did not; what is gone is forgotten."""
         cpu, resident = dict(self.cpu), dict(self.resident)
         since, last, why = dict(self.since), dict(self.last), dict(self.why)
@@ -85,11 +88,11 @@ class Meter:
             why={name: what for name, what in why.items() if name in nodes},
         )
 
-    def loads(self, nodes: Iterable[str], snapshot: Snapshot, now: int) -> Loads | str:
-        """What the instances on these nodes use, or why nobody knows.
+    def loads(self, nodes: Iterable[str], snapshot: Snapshot, now: Ms) -> Loads | str:
+        """Load of the instances on these nodes, or why it is unknown.
 
         Disks and network count the same for all, as with `hbal --mond`; so does memory unless it is
-        known of all that run. What does not run uses no processor.
+        known of all that run. A stopped one uses no processor.
         """
         group = set(nodes)
         for name in sorted(group):
@@ -111,7 +114,7 @@ class Meter:
             for instance in here
         }
 
-    def _doubt(self, name: str, now: int) -> str:
+    def _doubt(self, name: str, now: Ms) -> str:
         if name in self.why:
             return f"the load of {name} is not known: {self.why[name]}"
         if name not in self.last or now - self.last[name] > GAP:
@@ -119,11 +122,11 @@ class Meter:
         left = self.since[name] + LONG_ENOUGH - now
         return f"the load of {name} is measured for {left / 1000:.0f} s more" if left > 0 else ""
 
-    def _fresh(self, values: Mapping[str, Smooth], name: str, now: int) -> bool:
+    def _fresh(self, values: Mapping[str, Smooth], name: str, now: Ms) -> bool:
         return name in values and now - values[name].at <= GAP
 
 
-def _after(before: Smooth | None, value: float, now: int) -> Smooth:
+def _after(before: Smooth | None, value: float, now: Ms) -> Smooth:
     if before is None or not 0 <= now - before.at <= GAP:
         return Smooth(value, now)
     return before.after(value, now)
@@ -142,26 +145,26 @@ def _shares(sample: Sample, instances: Iterable[Instance]) -> dict[str, float]:
 # Reports. Numbers that cannot be are no reason to move anything.
 
 
-def read_busy(body: bytes, now: int) -> float:
+def read_busy(body: bytes, now: Ms) -> float:
     """A node's busy processors, by its `cpu-avg-load`; MessageError where it does not say."""
     data = _data(body, "cpu-avg-load", now)
     if isinstance(data, dict) and "cpu_total" not in data and isinstance(data.get("error"), str):
-        raise MessageError(f"it says: {data['error'][:80]}")
+        raise MessageError(f"it says: {printable(data['error'])[1:-1]}")
     return _amount(data.get("cpu_total") if isinstance(data, dict) else None)
 
 
-def read_own(body: bytes, now: int) -> Mapping[str, float]:
+def read_own(body: bytes, now: Ms) -> Mapping[str, float]:
     """The instances' busy processors, by `xen-cpu-avg-load`."""
     return _amounts(_data(body, "xen-cpu-avg-load", now))
 
 
-def read_resident(body: bytes, now: int) -> Mapping[str, float]:
+def read_resident(body: bytes, now: Ms) -> Mapping[str, float]:
     """The MiB that instances have in memory, by `kvm-inst-rss`."""
     pages = _amounts(_data(body, "kvm-inst-rss", now), 2.0**40)
     return {name: number * _PAGE / 1024 for name, number in pages.items()}
 
 
-def _data(body: bytes, name: str, now: int) -> Any:
+def _data(body: bytes, name: str, now: Ms) -> Any:
     """mond's text may have broken characters in names; `now` is unix ms."""
     try:
         document = json.loads(body.decode("utf-8", "replace"))
@@ -170,7 +173,7 @@ def _data(body: bytes, name: str, now: int) -> Any:
     if not isinstance(document, dict) or document.get("name") != name:
         raise MessageError(f"its report is none of {name}")
     stamp = document.get("timestamp")
-    if type(stamp) is not int:
+    if type(stamp) is not int or not 0 <= stamp < 2**63:
         raise MessageError("its report has no time")
     age = now - stamp // 1_000_000
     if abs(age) > OLD:
@@ -181,10 +184,13 @@ def _data(body: bytes, name: str, now: int) -> Any:
 def _amounts(data: Any, most: float = MOST) -> Mapping[str, float]:
     if not isinstance(data, dict):
         raise MessageError("its report has no instances")
-    return {str(name): _amount(value, most) for name, value in data.items()}
+    if len(data) > INSTANCES or max(map(len, data), default=0) > NAME:
+        allowed = f"{INSTANCES} instances with names of {NAME} characters"
+        raise MessageError(f"its report has more than {allowed}")
+    return {name: _amount(value, most) for name, value in data.items()}
 
 
 def _amount(value: Any, most: float = MOST) -> float:
-    if type(value) not in (int, float) or not isfinite(value) or not 0 <= value <= most:
+    if type(value) not in (int, float) or not 0 <= value <= most:  # NaN is not, either
         raise MessageError("its report has a number that cannot be")
     return float(value)

@@ -8,7 +8,6 @@ from nodeagent.model.snapshot import Instance
 
 
 def spot(instance: Instance) -> Spot:
-    """Where an instance is."""
     return Spot(instance.primary, instance.secondary)
 
 

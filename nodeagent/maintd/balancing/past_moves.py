@@ -1,60 +1,66 @@
-"""What is remembered of balancing: the jobs that ended lately, and the groups they halt. Pure.
+"""Memory of balancing: the jobs that ended lately, and the groups they halt. Pure.
 
-Whatever fails ends the balancing of its group, until somebody takes the tag off that says so. The
-tags and the jobs' reason trails are enough to know all of it again without a ledger.
+A failed job ends the balancing of its group until somebody removes the tag that says so. The
+tags and the jobs' reason trails are enough to rebuild all of it without a ledger.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from nodeagent.maintd.incidents.lifecycle import BACK_OFF, first_ended
-from nodeagent.maintd.ledger.lost_tags import Place
 from nodeagent.maintd.planning.effects import is_of_nothing
+from nodeagent.maintd.planning.outcomes import BACK_OFF, first_ended
+from nodeagent.maintd.planning.tag_place import Place
 from nodeagent.model.action import Action, MovePrimary, MoveSecondary, Retag, Scope, describe
 from nodeagent.model.balance import FAILED_TAG, Halt
 from nodeagent.model.ledger import SHOWS, Intent, Ledger, Outcome, Trail
+from nodeagent.model.purpose import OfTags
 from nodeagent.model.snapshot import Observed, Snapshot
+from nodeagent.model.units import Ms
 
+_NO_FAILURE = (Outcome.SUCCESS, Outcome.LATER)  # what was cut off is planned anew
 NO_WAY_BACK = 86_400_000  # ms within which no instance is brought back to where it was taken from
 
 
-def remember(ledger: Ledger, observed: Observed, now: int) -> Ledger:
+def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
     """Move the jobs of balancing that have ended from what is promised to what was done.
 
     One that has succeeded is waited for until its effect shows, as with incidents. One that nobody
     can find any more and whose effect does not show counts as failed.
     """
-    mine = [intent for intent in ledger.intents if intent.group]
+    mine = [intent for intent in ledger.intents if intent.purpose.group]
     if not (mine or ledger.shifted):
         return ledger
     waited = {intent.after for intent in mine}
-    shown = tuple(first_ended(i, observed, now) if i.group else i for i in ledger.intents)
+    shown = tuple(first_ended(i, observed, now) if i.purpose.group else i for i in ledger.intents)
     ledger = replace(ledger, intents=shown)
     last = {i.id for i in mine} - waited
     ended = [
-        t for i in ledger.intents if i.group and (t := _ended(i, observed, now, last=i.id in last))
+        t
+        for i in ledger.intents
+        if i.purpose.group and (t := _ended(i, observed, now, last=i.id in last))
     ]
     over = {trail.job for trail in ended}
     gone = {trail.job for trail in ended if is_of_nothing(trail.action, observed.snapshot)}
-    failed = [t for t in ended if t.result.outcome is not Outcome.SUCCESS and t.job not in gone]
-    refused = any(intent.id in observed.absent for intent in mine)
+    failed = [t for t in ended if t.result.outcome not in _NO_FAILURE and t.job not in gone]
+    cut_off = any(t.result.outcome is Outcome.LATER for t in ended)
+    refused = cut_off or any(intent.id in observed.absent for intent in mine)
     return replace(
         ledger,
-        intents=tuple(i for i in ledger.intents if not (i.group and i.job in over)),
+        intents=tuple(i for i in ledger.intents if not (i.purpose.group and i.job in over)),
         shifted=tuple(t for t in (*ledger.shifted, *ended) if now - t.ended < NO_WAY_BACK),
         halts=_with_new(ledger.halts, failed),
-        agenda=tuple(a for a in ledger.agenda if a.group not in {t.group for t in failed}),
+        agenda=tuple(a for a in ledger.agenda if a.group not in {t.purpose.group for t in failed}),
         balance_after=now + BACK_OFF if refused else ledger.balance_after,
     )
 
 
-def _ended(intent: Intent, observed: Observed, now: int, *, last: bool) -> Trail | None:
+def _ended(intent: Intent, observed: Observed, now: Ms, *, last: bool) -> Trail | None:
     """The trail of a job that is over. Of several that follow each other the last must show."""
     result = observed.results.get(intent.id)
     if result is None or intent.job is None or result.outcome is Outcome.RUNNING:
         return None
     shows = _shows(intent.action, observed.snapshot)
-    if result.outcome is Outcome.LOST and shows:
+    if result.outcome in (Outcome.LOST, Outcome.LATER) and shows:
         result = replace(result, outcome=Outcome.SUCCESS)
     fresh = last and not shows and now - intent.ended < SHOWS
     if result.outcome is Outcome.SUCCESS and fresh:
@@ -82,11 +88,13 @@ def _with_new(halts: tuple[Halt, ...], failed: Iterable[Trail]) -> tuple[Halt, .
         lost = trail.result.outcome is Outcome.LOST
         how = "cannot be found any more" if lost else f"failed: {trail.result.why}"
         why = f"job {trail.job} ({what}) {how}"
-        known.setdefault(trail.group, Halt(trail.group, trail.job, why, trail.ended))
+        known.setdefault(
+            trail.purpose.group, Halt(trail.purpose.group, trail.job, why, trail.ended)
+        )
     return tuple(known.values())
 
 
-def acknowledge(ledger: Ledger, snapshot: Snapshot, now: int) -> Ledger:
+def acknowledge(ledger: Ledger, snapshot: Snapshot, now: Ms) -> Ledger:
     """Let go of the halts whose tags somebody has removed, and heed those he has set."""
     halts = {}
     for halt in ledger.halts:
@@ -102,7 +110,7 @@ def acknowledge(ledger: Ledger, snapshot: Snapshot, now: int) -> Ledger:
     return replace(ledger, halts=tuple(halts.values())) if halts or ledger.halts else ledger
 
 
-def keep_tags(ledger: Ledger, snapshot: Snapshot, now: int) -> Ledger:
+def keep_tags(ledger: Ledger, snapshot: Snapshot, now: Ms) -> Ledger:
     """Promise the tags that are still to be set."""
     if ledger.tags_after > now:
         return ledger
@@ -110,7 +118,7 @@ def keep_tags(ledger: Ledger, snapshot: Snapshot, now: int) -> Ledger:
     for halt in ledger.halts:
         group = snapshot.groups.get(halt.group)
         if group is not None and halt.tag not in group.tags | under_way:
-            ledger = ledger.promise("", "", Retag(Scope.GROUP, group.name, (halt.tag,)), now)
+            ledger = ledger.promise(OfTags(), "", Retag(Scope.GROUP, group.name, (halt.tag,)), now)
     return ledger
 
 
@@ -118,19 +126,19 @@ def recalled(
     ledger: Ledger,
     trails: Sequence[Trail],
     snapshot: Snapshot,
-    now: int,
+    now: Ms,
     gone: Collection[Place] = (),
 ) -> tuple[tuple[Trail, ...], tuple[Halt, ...]]:
-    """What was done and what is halted, by the ledger and what only the queue knows.
+    """Past moves and halts, from the ledger and from what only the job queue knows.
 
-    A failure whose tag was set, and is there no more, was acknowledged; not if the tag is one of
+    A failure whose tag was set, and is there no more, is closed; not if the tag is one of
     `gone`, which were lost.
     """
     ours = {t.reason for t in ledger.shifted} | {intent.reason for intent in ledger.intents}
     new = [
         trail
         for trail in trails
-        if trail.group
+        if trail.purpose.group
         and trail.reason not in ours
         and trail.result.outcome is not Outcome.RUNNING
         and now - trail.ended < NO_WAY_BACK
@@ -140,8 +148,8 @@ def recalled(
     failed = [
         trail
         for trail in new
-        if trail.result.outcome is not Outcome.SUCCESS
-        and trail.at > pardoned.get(trail.group, -1)
+        if trail.result.outcome not in _NO_FAILURE
+        and trail.at > pardoned.get(trail.purpose.group, -1)
         and not is_of_nothing(trail.action, snapshot)
     ]
     shifted = sorted((*ledger.shifted, *new), key=lambda trail: int(trail.job))

@@ -1,34 +1,33 @@
-"""Balancing: which shifts are begun this round, on the nodes that all else leaves free. Pure.
+"""Balancing: start this round's moves, on nodes that all other work leaves free. Pure.
 
 A luxury: a group is balanced only while it is quiet. What to shift is worked out elsewhere
-(`advise`) and asked for here; an advice that is older than what was done since is none.
+(`search`) and asked for here; an advice that is older than what was done since is none.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from nodeagent.maintd.balancing import imbalance
 from nodeagent.maintd.balancing.moves import course, described, fault, spot
 from nodeagent.maintd.balancing.past_moves import NO_WAY_BACK
 from nodeagent.maintd.planning.preconditions import others_job
 from nodeagent.maintd.planning.resources import Room, needs_memory
 from nodeagent.maintd.planning.tag_settings import nearer, with_tags
 from nodeagent.model.action import MovePrimary, MoveSecondary
-from nodeagent.model.balance import Advice, Agenda, Lopsided, Question, Shift, Spot
+from nodeagent.model.balance import Advice, Agenda, Question, Shift, Spot
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.incident import Incident, Status
-from nodeagent.model.ledger import AUTOREPAIR, BALANCE, Held, Ledger, Policy, Trail
+from nodeagent.model.ledger import Ledger, Policy, Trail
+from nodeagent.model.purpose import AUTOREPAIR, BALANCE, OfBalance
+from nodeagent.model.reason import Detail, Held, Kind, Reason, because
 from nodeagent.model.snapshot import Group, Node, Observed, Snapshot
+from nodeagent.model.units import Ms
 from nodeagent.model.wish import Balance
-
-FRESH = 900_000  # ms for which an advice is good; working it out may take some rounds
-# ms for which a gain must be there at least that is one only as long as nobody knows the load: it
-# is not known for five minutes after every break, such as a round of moves.
-DOUBTED = 600_000
 
 
 @dataclass
 class Balanced:
-    """What a round makes of it: the ledger, what is held, and what is to be worked out."""
+    """Result of a round: the ledger, what is blocked, and the questions to search."""
 
     ledger: Ledger
     held: list[Held] = field(default_factory=list)
@@ -40,8 +39,8 @@ def balance(
     observed: Observed,
     policy: Policy,
     room: Room,
-    stopped: Mapping[str, str],
-    now: int,
+    stopped: Mapping[str, Reason],
+    now: Ms,
 ) -> Balanced:
     """Begin what may be begun. `stopped` says of nodes that are on hold why, "" of all of them."""
     done = Balanced(ledger)
@@ -73,7 +72,6 @@ def wants_room(ledger: Ledger, observed: Observed, policy: Policy) -> bool:
 
 
 def is_wanted(ledger: Ledger, snapshot: Snapshot, policy: Policy) -> bool:
-    """Whether any group is to be balanced."""
     return bool(_wanted(ledger, snapshot, with_tags(policy, snapshot)))
 
 
@@ -88,24 +86,24 @@ def _wanted(
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What all groups' balancing looks at."""
+    """State read by all groups' balancing."""
 
     observed: Observed
     room: Room
-    stopped: Mapping[str, str]
+    stopped: Mapping[str, Reason]
     nodes: Mapping[str, Sequence[Node]]  # by group, in order of their names
-    sick: Mapping[str, Incident]  # the active incidents, by node UUID
+    sick: Mapping[str, Incident]  # the incidents that maintd works on, by node UUID
     working: Mapping[str, str]  # who is at work at a node
     stay: Mapping[str, frozenset[str]]  # instances that no move may interrupt, by group
 
     @classmethod
     def of(
-        cls, ledger: Ledger, observed: Observed, room: Room, stopped: Mapping[str, str]
+        cls, ledger: Ledger, observed: Observed, room: Room, stopped: Mapping[str, Reason]
     ) -> "_Seen":
         nodes: dict[str, list[Node]] = {}
         for node in sorted(observed.snapshot.nodes.values(), key=lambda node: node.name):
             nodes.setdefault(node.group, []).append(node)
-        sick = {i.node: i for i in ledger.incidents if i.status.active}
+        sick = {i.node: i for i in ledger.incidents if i.status.active and not i.by_hand}
         failed = {i.id for i in ledger.incidents if i.status is Status.FAILED}
         busy = {intent.owner for intent in ledger.intents}
         working = {
@@ -122,17 +120,17 @@ class _Seen:
         frozen = {group: frozenset(names) for group, names in stay.items()}
         return cls(observed, room, stopped, nodes, sick, working, frozen)
 
-    def unquiet(self, node: Node) -> str | None:
-        """What goes on at a node that does not go on for days, and is waited for."""
+    def unquiet(self, node: Node) -> Reason | None:
+        """Temporary work or trouble at a node that delays balancing; else None."""
         if (incident := self.sick.get(node.uuid)) is not None:
             emptied = incident.diagnosis.need >= Need.EVACUATE
             what = "is to be emptied" if emptied else "has trouble of its own"
-            return f"{node.name} {what} ({incident.id})"
-        if node.in_service and node.name in self.observed.doubts:
-            return f"{node.name} is in doubt ({self.observed.doubts[node.name]})"
+            return because(Kind.HAS_TROUBLE, node.name, what=what, incident=incident.id)
+        if node.in_service and (doubt := self.observed.doubts.get(node.name)) is not None:
+            return because(Kind.IN_DOUBT, node.name, doubt=doubt)
         if (owner := self.working.get(node.name)) is not None:
             who = "auto-repair" if owner == AUTOREPAIR else "another repair"
-            return f"{node.name} is claimed by {who}"
+            return because(Kind.CLAIMED, node.name, who=who)
         return None
 
 
@@ -143,66 +141,68 @@ class _Group:
     done: Balanced
     seen: _Seen
     policy: Policy
-    now: int
+    now: Ms
     group: Group
 
     def all(self) -> None:
-        """Everything, as far as it may."""
         uuid = self.group.uuid
-        if any(intent.group == uuid for intent in self.done.ledger.intents):
-            self._still_lopsided()
+        if any(intent.purpose.group == uuid for intent in self.done.ledger.intents):
+            self.done.ledger = imbalance.going_on(self.done.ledger, uuid, self.now)
             if halted := self._halted():
                 self._hold(halted)
             return  # one round after the other
         nodes = [node for node in self.seen.nodes.get(uuid, ()) if node.vm_capable]
         if len(nodes) < 2:
-            self._even()
+            self._forget()
             if any(agenda.group == uuid for agenda in self.done.ledger.agenda):
-                self._hold("it has fewer than two nodes")
+                self._hold(because(Kind.FEW_NODES, self.group.name))
             return
         free = self._free(nodes)
-        if isinstance(free, str):
+        if isinstance(free, Reason):
             self._hold(free)
-            self._even()
+            self._forget()
             return
         agenda = next((a for a in self.done.ledger.agenda if a.group == uuid), None)
         if agenda is not None and agenda.listed:
             self._by_list(agenda, free)
             return
-        moved = [trail for trail in self.done.ledger.shifted if trail.group == uuid]
+        moved = [trail for trail in self.done.ledger.shifted if trail.purpose.group == uuid]
         self.done.questions.append(self._question(free, moved))
         advice = self.seen.observed.advice.get(uuid)
         newest = max((trail.ended for trail in moved), default=0)
-        if advice is not None and advice.at >= newest and 0 <= self.now - advice.at < FRESH:
+        if (
+            advice is not None
+            and advice.at >= newest
+            and 0 <= self.now - advice.at < imbalance.FRESH
+        ):
             self._by_advice(advice, agenda, free)
 
-    def _free(self, nodes: Sequence[Node]) -> frozenset[str] | str:
+    def _free(self, nodes: Sequence[Node]) -> frozenset[str] | Reason:
         """The nodes among which it is balanced, or why it is not now."""
         ledger, stopped = self.done.ledger, self.seen.stopped
         if halted := self._halted():
             return halted
         if why := stopped.get(""):
             return why
-        if ledger.balance_after > self.now:
-            seconds = (ledger.balance_after - self.now) / 1000
-            return f"not again for {seconds:.0f} s: a job was not taken"
+        if (left := ledger.balance_after - self.now) > 0:
+            return because(Kind.NOT_TAKEN, left=left)
         for node in nodes:
             if why := self.seen.unquiet(node):
                 return why
         unfit = self.seen.room.unfit
         free = [n.name for n in nodes if n.name not in unfit and self._takes_part(n)]
         if len(free) < 2:
-            whys = [unfit[node.name] for node in nodes if node.name in unfit]
-            return "fewer than two of its nodes are free" + (f": {whys[0]}" if whys else "")
+            taken = next((unfit[node.name] for node in nodes if node.name in unfit), None)
+            return because(Kind.FEW_FREE_NODES, self.group.name, why=taken)
         return frozenset(free)
 
-    def _halted(self) -> str | None:
-        """What failed, and how to go on; said also while other moves of the group end."""
+    def _halted(self) -> Reason | None:
+        """The failure and how to go on; shown also while other moves of the group end."""
         halts = self.done.ledger.halts
         halt = next((halt for halt in halts if halt.group == self.group.uuid), None)
         if halt is None:
             return None
-        return f"{halt.why}: remove the tag {halt.tag} from the group to go on"
+        return because(Kind.HALTED, self.group.name, why=halt.why, tag=halt.tag)
 
     def _takes_part(self, node: Node) -> bool:
         return nearer(replace(self.policy, balance=True), node).balance
@@ -231,70 +231,42 @@ class _Group:
             if self.now - trail.ended < NO_WAY_BACK and _moves(trail):
                 yield _moves(trail)
 
-    def _even(self) -> None:
-        """Nothing is to be gained now."""
-        ledger = self.done.ledger
-        kept = tuple(one for one in ledger.lopsided if one.group != self.group.uuid)
-        self.done.ledger = replace(ledger, lopsided=kept)
-
-    def _still_lopsided(self) -> None:
-        """While its moves are under way nobody asks, and that is no break."""
-        was = self._lopsided()
-        if was is not None:
-            self._note(replace(was, seen=self.now))
-
-    def _lopsided(self) -> Lopsided | None:
-        uuid, ledger = self.group.uuid, self.done.ledger
-        return next((one for one in ledger.lopsided if one.group == uuid), None)
-
-    def _note(self, one: Lopsided) -> None:
-        self._even()
-        ledger = self.done.ledger
-        self.done.ledger = replace(ledger, lopsided=(*ledger.lopsided, one))
-
-    def _since(self, advice: Advice) -> int:
-        """Since when there has been something to gain, in every advice and by the same measure."""
-        was, doubted = self._lopsided(), bool(advice.doubt)
-        unbroken = was is not None and self.now - was.seen < FRESH and was.doubted == doubted
-        since = was.since if was is not None and unbroken else self.now
-        self._note(Lopsided(advice.group, since, self.now, doubted))
-        return since
-
     def _by_advice(self, advice: Advice, agenda: Agenda | None, free: frozenset[str]) -> None:
         if advice.why:
-            self._hold(advice.why)
+            self._hold(because(Kind.NO_SEARCH, self.group.name, why=advice.why))
             return
         gain, wanted = advice.score - advice.final, self.policy.balance_threshold
         if not advice.shifts or gain < wanted:
-            self._even()
+            self._forget()
             self._finish(agenda)
             return
         lasting = 0 if agenda is not None else self.policy.balance_settle
         if advice.doubt:
-            lasting = max(lasting, DOUBTED)
-        left = self._since(advice) + lasting - self.now
+            lasting = max(lasting, imbalance.DOUBTED)
+        self.done.ledger, since = imbalance.noted(self.done.ledger, advice, self.now)
+        left = since + lasting - self.now
         if left > 0:
-            doubt = f" ({advice.doubt})" if advice.doubt else ""
-            self._hold(
-                f"{len(advice.shifts)} moves would bring its score from {advice.score:.8f} to"
-                f" {advice.final:.8f}{doubt}: begun if that is so for {left / 1000:.0f} s more"
-            )
+            details: dict[str, Detail] = {"moves": len(advice.shifts), "doubt": advice.doubt}
+            details |= {"score": advice.score, "final": advice.final, "left": left}
+            self._hold(because(Kind.NOT_LASTING, self.group.name, **details))
             return
         self._begin(advice.shifts, free, spare=True)
 
     def _by_list(self, agenda: Agenda, free: frozenset[str]) -> None:
-        """What was asked for, in its order; what comes after something that cannot be, neither."""
+        """Start the listed moves in order; give up those left if one is impossible."""
         left: list[Shift] = []
         places: dict[str, Spot] = {}
         for shift in agenda.shifts:
             instance = self.seen.observed.snapshot.instances.get(shift.instance)
             if instance is None:
-                self._give_up(agenda, f"there is no instance {shift.instance} any more")
+                self._give_up(agenda, because(Kind.INSTANCE_GONE, shift.instance))
                 return
             if shift.instance not in places and spot(instance) == shift.to:
                 continue  # done; a job that was not taken leaves it where it was, to be tried again
             if places.get(shift.instance, spot(instance)) != shift.at:
-                self._give_up(agenda, f"{described(shift)}: it is not there any more")
+                name, move = shift.instance, described(shift)
+                not_there = because(Kind.NOT_THERE, name)
+                self._give_up(agenda, because(Kind.MOVE_WAITS, name, move=move, why=not_there))
                 return
             places[shift.instance] = shift.to
             left.append(shift)
@@ -322,24 +294,25 @@ class _Group:
                 continue
             why = self._unfit(shift, free) or (self._overbooked(shift) if spare else None)
             if why:
-                self._hold(f"{described(shift)}: {why}")
+                name, move = shift.instance, described(shift)
+                self._hold(because(Kind.MOVE_WAITS, name, move=move, why=why))
                 continue
             self._promise(shift)
             begun += 1
 
-    def _unfit(self, shift: Shift, free: frozenset[str]) -> str | None:
+    def _unfit(self, shift: Shift, free: frozenset[str]) -> Reason | None:
         instance = self.seen.observed.snapshot.instances.get(shift.instance)
         if instance is None or spot(instance) != shift.at:
-            return "it is not there any more"
-        if why := fault(shift, instance):
-            return why
+            return because(Kind.NOT_THERE, shift.instance)
+        if wrong := fault(shift, instance):
+            return because(Kind.NO_MOVE, shift.instance, why=wrong)
         for name in sorted(shift.nodes):
             if name not in free:
-                return self.seen.room.unfit.get(name) or f"{name} takes no part in balancing"
+                return self.seen.room.unfit.get(name) or because(Kind.NOT_IN_BALANCE, name)
             if name in self.seen.room.claims:
-                return f"{name} is claimed by another repair"
+                return because(Kind.CLAIMED, name, who="another repair")
         if shift.instance in self.seen.room.placed:
-            return "it is on the move"
+            return because(Kind.ON_THE_MOVE, shift.instance)
         for name in (shift.instance, *sorted(shift.nodes)):
             if (theirs := self.seen.observed.busy.get(name)) is not None:
                 return others_job(theirs)
@@ -348,14 +321,14 @@ class _Group:
             assert target is not None
             has = self.seen.room.capacity.get(target)
             if has is None:
-                return f"it is not known what {target} has free"
+                return because(Kind.UNKNOWN_ROOM, target)
             if isinstance(job, MovePrimary) and has.memory < needs_memory(instance):
-                return f"{target} has {has.memory} MiB of memory left"
+                return because(Kind.TOO_SMALL, target, free=has.memory, what="memory")
             if isinstance(job, MoveSecondary) and has.disk < instance.disk:
-                return f"{target} has {has.disk} MiB of disk left"
+                return because(Kind.TOO_SMALL, target, free=has.disk, what="disk")
         return None
 
-    def _overbooked(self, shift: Shift) -> str | None:
+    def _overbooked(self, shift: Shift) -> Reason | None:
         """Which node could not take over any more what another one's failure brings.
 
         That was so when it was advised, perhaps minutes ago.
@@ -375,7 +348,7 @@ class _Group:
         for job in course(shift, instance):
             self.seen.room.plan(job, BALANCE)
             self.done.ledger = self.done.ledger.promise(
-                "", job.node, job, self.now, after, group=self.group.uuid
+                OfBalance(self.group.uuid), job.node, job, self.now, after
             )
             after = self.done.ledger.intents[-1].id
 
@@ -383,9 +356,9 @@ class _Group:
         if agenda is not None:
             self._replace(agenda, None)
 
-    def _give_up(self, agenda: Agenda, why: str) -> None:
-        left = len(agenda.shifts)
-        self._hold(f"what {agenda.who} asked for is given up, {left} moves before its end: {why}")
+    def _give_up(self, agenda: Agenda, why: Reason) -> None:
+        who, moves = agenda.who, len(agenda.shifts)
+        self._hold(because(Kind.LIST_GIVEN_UP, self.group.name, who=who, moves=moves, why=why))
         self._replace(agenda, None)
 
     def _replace(self, old: Agenda, new: Agenda | None) -> None:
@@ -393,8 +366,11 @@ class _Group:
         kept = tuple(agenda for agenda in ledger.agenda if agenda != old)
         self.done.ledger = replace(ledger, agenda=kept if new is None else (*kept, new))
 
-    def _hold(self, why: str) -> None:
-        self.done.held.append(Held("", "", f"group {self.group.name} is not balanced: {why}"))
+    def _forget(self) -> None:
+        self.done.ledger = imbalance.forgotten(self.done.ledger, self.group.uuid)
+
+    def _hold(self, why: Reason) -> None:
+        self.done.held.append(Held(because(Kind.NOT_BALANCED, self.group.name, why=why)))
 
 
 def _moves(trail: Trail) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""What administrators ask of balancing: granted whole, or refused with the reason. Pure."""
+"""Administrators' balancing requests: accepted whole, or refused with the reason. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,10 +7,11 @@ from nodeagent.maintd.balancing.moves import described, fault, spot
 from nodeagent.model.balance import Agenda, Shift, Spot
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.snapshot import Group, Observed, Snapshot
+from nodeagent.model.units import Ms
 from nodeagent.model.wish import Balance
 
 
-def grant(ledger: Ledger, asked: Balance, who: str, observed: Observed, now: int) -> Ledger | str:
+def grant(ledger: Ledger, asked: Balance, who: str, observed: Observed, now: Ms) -> Ledger | str:
     """Take up what somebody asks for, or why not."""
     snapshot = observed.snapshot
     group = _named(snapshot, asked.group)
@@ -42,7 +43,7 @@ def _named(snapshot: Snapshot, name: str) -> Group | None:
 
 
 def _wrong(shifts: Sequence[Shift], snapshot: Snapshot, group: Group) -> str:
-    """What is wrong with the first of these that cannot be done after those before it."""
+    """The fault of the first move that is impossible after those before it; else ""."""
     places: dict[str, Spot] = {}
     for number, shift in enumerate(shifts, 1):
         instance = snapshot.instances.get(shift.instance)

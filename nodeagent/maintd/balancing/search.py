@@ -1,4 +1,4 @@
-"""What the search makes of a question: where a group's instances are better off. Pure; NumPy."""
+"""Answer a question: where a group's instances would be better placed. Pure. NumPy."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -19,14 +19,11 @@ _TIMES = 5  # that a way back is looked around
 
 
 class Found(NamedTuple):
-    """The shifts, and the score before them all."""
-
     score: float
     shifts: tuple[Shift, ...]
 
     @property
     def final(self) -> float:
-        """The score after them all."""
         return self.score - sum(shift.gain for shift in self.shifts)
 
 
@@ -83,7 +80,7 @@ def laid_out(question: Question, cluster: Cluster, loads: Loads) -> Layout:
 
 
 def _part(cluster: Cluster, group: str) -> Cluster:
-    """What the group's state depends on: its nodes, what is on them, and where else that is."""
+    """Reduce the cluster to a group's nodes, their instances, and the other nodes of these."""
     mine = {node.name for node in cluster.nodes if node.group == group}
     here = tuple(i for i in cluster.instances if i.primary in mine or i.secondary in mine)
     names = mine.union(*((i.primary, i.secondary) for i in here))

@@ -1,4 +1,4 @@
-"""Has a thread search for what balancing asks, beside the rounds: none of them waits for it."""
+"""A thread searches for better balances beside the rounds; no round waits for it."""
 
 import logging
 import threading
@@ -9,6 +9,7 @@ from typing import TypeAlias
 from nodeagent.errors import NodeAgentError, Unavailable
 from nodeagent.model.balance import Advice, Question
 from nodeagent.model.snapshot import Snapshot
+from nodeagent.model.units import Ms
 from nodeagent.placement.cluster.cluster import Loads
 from nodeagent.placement.cluster.from_ganeti import Known
 
@@ -27,7 +28,6 @@ Measure: TypeAlias = Callable[[Snapshot, Sequence[Question]], tuple[Loads, Mappi
 
 
 def in_thread(work: Callable[[], None]) -> None:
-    """Have it done beside everything else."""
     threading.Thread(target=work, name="adviser", daemon=True).start()
 
 
@@ -55,10 +55,9 @@ class Adviser:
         self._began = 0.0
 
     def advice(self) -> Mapping[str, Advice]:
-        """What is known, by group."""
         return dict(self._advice)
 
-    def ask(self, questions: Sequence[Question], snapshot: Snapshot, now: int) -> None:
+    def ask(self, questions: Sequence[Question], snapshot: Snapshot, now: Ms) -> None:
         """Search for these as the cluster is at `now`, unless a search is under way."""
         asked = {question.group for question in questions}
         if self._busy:
@@ -81,7 +80,7 @@ class Adviser:
             log.warning("not-advised why=%r", str(error))
             self._refuse(due, now, f"nothing can be searched: {error}")
 
-    def _refuse(self, questions: Sequence[Question], now: int, why: str) -> None:
+    def _refuse(self, questions: Sequence[Question], now: Ms, why: str) -> None:
         for question in questions:
             self._advice[question.group] = Advice(question.group, now, why=why)
 
@@ -92,7 +91,7 @@ class Adviser:
         even = advice is not None and not advice.shifts and not advice.why
         return even and before == question and self._steady() - when < _EVEN
 
-    def _answer(self, questions: Sequence[Question], snapshot: Snapshot, now: int) -> None:
+    def _answer(self, questions: Sequence[Question], snapshot: Snapshot, now: Ms) -> None:
         try:
             self._search(questions, snapshot, now)
         except NodeAgentError as error:
@@ -105,7 +104,7 @@ class Adviser:
         finally:
             self._busy = False
 
-    def _search(self, questions: Sequence[Question], snapshot: Snapshot, now: int) -> None:
+    def _search(self, questions: Sequence[Question], snapshot: Snapshot, now: Ms) -> None:
         from nodeagent.maintd.balancing.search import (
             advise,  # and with it NumPy, which only this needs
         )
@@ -132,7 +131,6 @@ class Adviser:
 
 
 def nothing_measured(_: Snapshot, questions: Sequence[Question]) -> tuple[Loads, Mapping[str, str]]:
-    """Where nobody measures anything."""
     return {}, dict.fromkeys((q.group for q in questions), "load is not measured here")
 
 

@@ -25,7 +25,6 @@ _reached = 0
 
 
 def arm(text: str) -> None:
-    """Have it happen as `text` says; nowhere if that is empty."""
     global _wanted, _how, _nth, _reached
     _wanted, _, rest = text.partition(":")
     _how, _, nth = rest.partition(":")
@@ -33,7 +32,6 @@ def arm(text: str) -> None:
 
 
 def reach(name: str) -> None:
-    """Be at the place called `name`."""
     if name != _wanted:
         return
     global _reached

@@ -1,17 +1,18 @@
-"""What has become of what was promised: asked of the cluster, and of the agents.
+"""Ask the cluster and the agents for the results of planned actions.
 
-Nobody who does not answer holds up the others; of what they would have told nothing is known.
+One that does not answer does not hold up the others; its results stay unknown.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from nodeagent.cluster.backend import Cluster
 from nodeagent.errors import Unavailable
 from nodeagent.maintd.engine import failpoint
 from nodeagent.maintd.engine.orders import ARRIVES, ASKING, AT_ONCE, Ordering
-from nodeagent.maintd.incidents.lifecycle import TRIES
+from nodeagent.maintd.planning import node_keys
 from nodeagent.maintd.planning.intents import (
     is_order,
     marked,
@@ -20,11 +21,14 @@ from nodeagent.maintd.planning.intents import (
     with_job,
     with_order,
 )
+from nodeagent.maintd.planning.outcomes import TRIES
 from nodeagent.model.action import RunCommand
-from nodeagent.model.ledger import Intent, Ledger, Outcome, Result
-from nodeagent.model.snapshot import Snapshot
+from nodeagent.model.ledger import Intent, Ledger, Outcome, Result, RoleChange
+from nodeagent.model.snapshot import Capacity, Snapshot
+from nodeagent.model.units import Ms
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 class Inquiry:
@@ -51,7 +55,7 @@ class Inquiry:
             return ledger, absent
         reasons = [i.reason for i in open_ones if not is_order(i)]
         found = dict(await asyncio.to_thread(self._cluster.find, reasons)) if reasons else {}
-        unsure = await self._find_orders(open_ones, found)
+        unsure = await self._find_orders(ledger, open_ones, found)
         # Waited for by a clock that nobody sets, from when we first missed it: a clock put
         # forward would otherwise declare absent what is still on its way.
         now = self._steady()
@@ -66,12 +70,14 @@ class Inquiry:
         failpoint.reach("adopted")
         return ledger, absent
 
-    async def _find_orders(self, intents: list[Intent], found: dict[str, str]) -> set[str]:
+    async def _find_orders(
+        self, ledger: Ledger, intents: list[Intent], found: dict[str, str]
+    ) -> set[str]:
         """Add to `found` the orders that their agents know; return those nobody can tell of."""
         orders = [intent for intent in intents if is_order(intent)]
         if not orders:
             return set()
-        snapshot = await asyncio.to_thread(self._cluster.snapshot)
+        snapshot = node_keys.as_planned(await asyncio.to_thread(self._cluster.snapshot), ledger)
         unsure: set[str] = set()
         asked = [(intent, self._orders.job(intent)) for intent in orders]
         told = await self._ask(asked, snapshot)
@@ -82,7 +88,7 @@ class Inquiry:
                 found[intent.reason] = job
         return unsure
 
-    async def adopt_orders(self, ledger: Ledger, snapshot: Snapshot, now: int) -> Ledger:
+    async def adopt_orders(self, ledger: Ledger, snapshot: Snapshot, now: Ms) -> Ledger:
         """Adopt orders that were given and are not in the ledger, for it was lost, or is old.
 
         Of each incident the newest that its agent knows; the ones before asked for another time.
@@ -106,9 +112,27 @@ class Inquiry:
         return {i: known.get(job, Result(Outcome.LOST)) for i, job in jobs.items()}
 
     async def of(self, jobs: Iterable[str]) -> Mapping[str, Result]:
-        """How these jobs stand, whoever has submitted them."""
         wanted = list(jobs)
         return await asyncio.to_thread(self._cluster.results, wanted) if wanted else {}
+
+    async def watcher_paused(self) -> int | None:
+        """Until when (unix ms) Ganeti's watcher is paused; None where it does not say."""
+        return await _told("watcher", self._cluster.watcher_paused)
+
+    async def roles(self, since: str) -> tuple[RoleChange, ...] | None:
+        """The jobs about nodes' roles from this one on; None where nobody tells."""
+        found = await _told("roles", lambda: self._cluster.roles(since))
+        return None if found is None else tuple(found)
+
+    async def busy(self) -> Mapping[str, str]:
+        """Others' jobs that move something; none where nobody tells: a move asks once more."""
+        return await _told("others-jobs", self._cluster.busy) or {}
+
+    async def capacity(self, nodes: Collection[str]) -> Mapping[str, Capacity]:
+        """Free room on these nodes, which must answer themselves; of none where nobody tells."""
+        return (
+            (await _told("capacity", lambda: self._cluster.capacity(nodes)) or {}) if nodes else {}
+        )
 
     async def receipts(self, ledger: Ledger, snapshot: Snapshot) -> dict[str, Result]:
         """How the orders stand, by intent; nothing of those whose agents do not tell."""
@@ -130,7 +154,7 @@ class Inquiry:
         return await asyncio.gather(*(one(intent, job) for intent, job in orders))
 
     async def _receipt(self, intent: Intent, job: str, snapshot: Snapshot) -> Result | None:
-        """What the node's agent says of an order: LOST if it knows none, None if nothing."""
+        """The agent's receipt of an order: LOST if it has none, None without an answer."""
         assert isinstance(intent.action, RunCommand)
         node = snapshot.nodes.get(intent.action.node)
         if node is None:
@@ -144,3 +168,12 @@ class Inquiry:
             return None
         self._untold.discard(job)
         return told
+
+
+async def _told(what: str, ask: Callable[[], T]) -> T | None:
+    """The cluster's answer; None, with a warning in the log, where it gives none."""
+    try:
+        return await asyncio.to_thread(ask)
+    except Unavailable as error:
+        log.warning("%s-unknown why=%r", what, str(error))
+        return None

@@ -1,4 +1,4 @@
-"""Asking nodes what they and their instances use: our agents, or Ganeti's monitoring daemons."""
+"""Measure the load of nodes and instances: by our agents, or by Ganeti's monitoring daemons."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -8,6 +8,7 @@ from nodeagent.maintd.balancing.load import Meter, Sample, read_busy, read_own, 
 from nodeagent.maintd.engine.poll import PollSettings
 from nodeagent.model.balance import Question
 from nodeagent.model.snapshot import Node, Snapshot
+from nodeagent.model.units import Ms
 from nodeagent.placement.cluster.cluster import Load, Loads
 from nodeagent.web.client import fetch
 from nodeagent.web.tls import untrusting_tls
@@ -29,7 +30,7 @@ class Measuring:
         self,
         settings: PollSettings,
         certificates: Callable[[], Mapping[str, str]],
-        now: Callable[[], int],
+        now: Callable[[], Ms],
         mond: int = MOND,
     ) -> None:
         self._settings = settings
@@ -78,9 +79,9 @@ class Measuring:
         return Sample(busy, resident=await self._if_any(node, "kvm-inst-rss", read_resident))
 
     async def _if_any(
-        self, node: Node, name: str, read: Callable[[bytes, int], Mapping[str, float]]
+        self, node: Node, name: str, read: Callable[[bytes, Ms], Mapping[str, float]]
     ) -> Mapping[str, float]:
-        """What not every node has, or can say."""
+        """Read an optional report; else {}."""
         try:
             return read(await self._report(node, name), self._now())
         except (Unavailable, MessageError):

@@ -11,10 +11,12 @@ from nodeagent.errors import MessageError, Unavailable
 from nodeagent.model.action import RunCommand
 from nodeagent.model.ledger import Intent, Outcome, Result
 from nodeagent.model.snapshot import Node, Snapshot
+from nodeagent.model.units import Ms
 from nodeagent.protocol.canonical import printable, read
 from nodeagent.protocol.envelope import Key, Purpose, open_outer
 from nodeagent.protocol.look import SKEW
-from nodeagent.protocol.messages import Order, Progress, Receipt, digest
+from nodeagent.protocol.messages import Order, Progress, Receipt, digest, fingerprint, key_of
+from nodeagent.protocol.node_key import Pins, check_signature
 from nodeagent.protocol.order import order_bytes, seal_order
 from nodeagent.protocol.signature import sign
 from nodeagent.web.client import fetch
@@ -24,6 +26,7 @@ LIFE = 30_000  # ms an order is valid
 ARRIVES = LIFE + SKEW  # ms after which it is valid by no clock of the cluster any more
 _SAID = 200  # characters of a command's output that are read
 AT_ONCE = 64  # agents that are ordered something, or asked for receipts
+AT_ONCE_THERE = 4  # orders to one agent: its front passes on no more
 ASKING = 20.0  # seconds after which nobody else is; each has its own deadline beside
 MAX_RECEIPT = 2 * 1024 * 1024
 _NAMESPACE = uuid5(NAMESPACE_URL, "nodeagent order")
@@ -37,10 +40,16 @@ _OUTCOMES = {
 
 
 def _why(receipt: Receipt) -> str:
-    """In one line, what the command left to say."""
+    """In one line, what the command left to say; the agent names the exit code already."""
     last = next((line for line in reversed(receipt.output.splitlines()) if line.strip()), "")
     code = "" if receipt.code is None else f"exit code {receipt.code}"
-    return ": ".join(printable(part, most=200)[1:-1] for part in (receipt.why, code, last) if part)
+    parts = receipt.why, "" if receipt.why.startswith(code) else code, last
+    return ": ".join(_shown(part) for part in parts if part)
+
+
+def _shown(text: str) -> str:
+    """A text of others on one line, its quotes without backslashes."""
+    return printable(text.replace('\\"', "'"), most=200)[1:-1].replace('\\"', '"')
 
 
 class Ordering(Protocol):
@@ -57,14 +66,16 @@ class Ordering(Protocol):
 class Orders:
     """Sends orders in the name of this master candidate.
 
-    `certificate` is the content of its client.pem: key and certificate. `now` is unix ms.
+    `certificate` is the content of its client.pem: key and certificate. `now` is unix ms. With
+    `require_node_keys` a receipt counts only if its node has signed it.
     """
 
     key: Key
     certificate: bytes
     port: int
     tls: bool
-    now: Callable[[], int]
+    now: Callable[[], Ms]
+    require_node_keys: bool = False
 
     def job(self, intent: Intent) -> str:
         """The order's id, derived from the incident: asking again can never run it twice.
@@ -72,12 +83,11 @@ class Orders:
         The repair queue promises each run of a command by itself, and an intent's id is given once.
         """
         assert isinstance(intent.action, RunCommand)
-        if intent.entry:
+        if not intent.incident:
             return str(uuid5(_NAMESPACE, intent.reason))
         return str(uuid5(_NAMESPACE, f"{intent.incident}:{intent.action.attempt}"))
 
     async def submit(self, intent: Intent, snapshot: Snapshot) -> Answer:
-        """Send the order. Raises Unavailable if it may or may not have arrived."""
         action = intent.action
         assert isinstance(action, RunCommand)
         node, now = snapshot.nodes.get(action.node), self.now()
@@ -93,7 +103,7 @@ class Orders:
             stdin=digest(action.stdin),
             issued=now,
             expires=now + LIFE,
-            text=action.stdin if intent.entry else None,
+            text=None if intent.incident else action.stdin,
             seconds=action.seconds,
         )
         certificate, signature = sign(self.certificate, order_bytes(self.key, order))
@@ -117,10 +127,15 @@ class Orders:
             outer = read(body, limit=MAX_RECEIPT, depth=1)
             document = open_outer(self.key, Purpose.RECEIPT, salt, outer)
             receipt = Receipt.from_body(document)
+            signer = key_of(document)
+            check_signature(signer, outer)
         except MessageError as error:
             raise Unavailable(f"receipt of {node.name} is not genuine: {error}") from None
         if receipt.order != job or document.get("name") != node.name:
             raise Unavailable(f"{node.name} sent another receipt than asked for")
+        pins = Pins.of({node.name: node.tags}, required=self.require_node_keys)
+        if why := pins.why_not(node.name, fingerprint(signer)):
+            raise Unavailable(f"receipt of {node.name} is not believed: {why}")
         said = receipt.output.strip()[:_SAID]
         return Result(_OUTCOMES[receipt.progress], _why(receipt), receipt.code, said)
 

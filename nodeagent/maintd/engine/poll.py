@@ -1,4 +1,4 @@
-"""Asking every agent at once, each with its own deadline and its own salt.
+"""Poll all agents at once, each with its own deadline and its own salt.
 
 Neither those that hang nor those that lie hold up the others: a quiet connection does not
 count against the number allowed at once, and large answers are judged last.
@@ -12,8 +12,11 @@ from dataclasses import dataclass
 from functools import partial
 
 from nodeagent.errors import Unavailable
+from nodeagent.maintd.planning.node_keys import pins_of
 from nodeagent.model.diagnosis import Diagnosis
-from nodeagent.model.snapshot import Node, Snapshot
+from nodeagent.model.snapshot import Beside, Node, Snapshot
+from nodeagent.model.units import Ms
+from nodeagent.protocol.bounds import WHY, cut
 from nodeagent.protocol.envelope import Key
 from nodeagent.protocol.look import Distrusted, Expected, Look, Seen, Silent, judge_answer
 from nodeagent.web.client import Answered, Call, Terms
@@ -26,6 +29,7 @@ _SPREAD = 0.12  # of a deadline: within it everybody has been asked, were they a
 _SOONEST, _LATEST = 0.01, 0.1  # seconds after which a connection is not new any more
 _TURNS = 4  # of the sweep, in these
 _WEIGH = 0.05  # seconds between looks at how much is held
+CHECKS = 256  # orders of checks to one agent under way at once, whatever it says
 _SPARE = 128  # file descriptors for the rest of the process
 
 
@@ -34,7 +38,8 @@ class PollSettings:
     """`seconds` is each agent's deadline, `total` that of the whole poll.
 
     `oldest` is how old, in ms, a diagnosis may be to be acted upon. `load` is who is asked what
-    instances use, where balancing goes by that: `agent`, or Ganeti's `mond`.
+    instances use, where balancing goes by that: `agent`, or Ganeti's `mond`. With
+    `require_node_keys` an agent without a key of its own is distrusted.
     """
 
     port: int = 1817
@@ -43,13 +48,14 @@ class PollSettings:
     oldest: int = 600_000
     total: float = 30.0
     load: str = "agent"
+    require_node_keys: bool = False
 
 
 async def poll(
     snapshot: Snapshot,
     key: Key,
     settings: PollSettings,
-    now: Callable[[], int],
+    now: Callable[[], Ms],
     previous: Mapping[str, Seen] | None = None,
 ) -> dict[str, Look]:
     """Look at every node that is not offline. Takes about one deadline, whatever they do.
@@ -62,6 +68,7 @@ async def poll(
     quiet = {name: look.report.time for name, look in before.items()}
     order = sorted(nodes, key=lambda node: quiet.get(node.name, 0))
     looks: dict[str, Look] = {}
+    pins = pins_of(snapshot, required=settings.require_node_keys)
 
     def judge(asked: "_Asked") -> None:
         name, answer = asked.node.name, asked.answer
@@ -75,12 +82,12 @@ async def poll(
             asked.salt,
             answer.certificate,
             before.get(name),
+            pins,
         )
         looks[name] = judge_answer(answer.status, answer.body, key, expected, now())
 
     for large in await _Round(order, settings, judge).run():
-        judge(large)
-        await asyncio.sleep(0)
+        await asyncio.to_thread(judge, large)  # a megabyte of brackets is read for half a second
     return {node.name: looks[node.name] for node in nodes}
 
 
@@ -192,7 +199,7 @@ class _Round:
             self._over.set_result(None)
 
     def _sweep(self) -> None:
-        """Who is quiet makes room for others to be asked."""
+        """Quiet agents make room for others to be polled."""
         self._turn += 1
         for asked in list(self._new):
             if self._turn - asked.turn <= _TURNS:
@@ -203,7 +210,7 @@ class _Round:
             self._sweeper = self._loop.call_later(self._pause, self._sweep)
 
     def _weigh(self) -> None:
-        """Who says the most is cut off when it is too much in all."""
+        """Cut off the largest answers if their sum is too large."""
         self._weigher = self._loop.call_later(_WEIGH, self._weigh)
         talking = [asked for asked in (*self._open, *self._large) if asked.held > SMALL]
         excess = sum(asked.held for asked in talking) - MAX_HELD
@@ -231,7 +238,7 @@ class _Round:
 
 
 def understand(
-    looks: Mapping[str, Look], now: int, oldest: int
+    looks: Mapping[str, Look], now: Ms, oldest: int
 ) -> tuple[dict[str, Diagnosis], dict[str, str]]:
     """Sort looks into diagnoses one may act on and doubts. Pure.
 
@@ -256,7 +263,18 @@ def understand(
             case Seen(_, diagnosis):
                 assert diagnosis is not None
                 diagnoses[name] = diagnosis
-    return diagnoses, doubts
+    return diagnoses, {name: cut(why, WHY) for name, why in doubts.items()}
+
+
+def out_of_reach(looks: Mapping[str, Look]) -> frozenset[str]:
+    """The nodes whose agent does not answer, or is not to be believed. Pure."""
+    return frozenset(name for name, look in looks.items() if not isinstance(look, Seen))
+
+
+def beside(looks: Mapping[str, Look]) -> dict[str, Beside]:
+    """The commands that agents run beside each other. Pure."""
+    reports = ((name, look.report) for name, look in looks.items() if isinstance(look, Seen))
+    return {name: Beside(r.checks, min(r.checks_taken, CHECKS)) for name, r in reports if r.checks}
 
 
 def _unusable(commands: Mapping[str, str]) -> str:

@@ -1,8 +1,8 @@
-"""Look, decide, remember, act, remember: one round. It takes no decision.
+"""Run one round: poll, decide, save, submit, save. The decisions are made elsewhere.
 
 Intents are on disk before anything happens, and each is submitted once, in the round that
 promised it (`submit`, which alone changes the world). Of one that was promised and whose job is
-not known it is found out (`inquiry`) by its id in the jobs' reason trails whether there is a
+not known it is found out (`jobs`) by its id in the jobs' reason trails whether there is a
 job; if there certainly is none, the promise is void and `decide` plans anew from what it sees.
 Safe to be killed between any two lines.
 """
@@ -16,37 +16,41 @@ from typing import Protocol
 
 from nodeagent.cluster.backend import Cluster
 from nodeagent.errors import NotMaster, Unavailable
-from nodeagent.maintd.autorepair.jobs import wants_room
 from nodeagent.maintd.autorepair.survey import in_tags
 from nodeagent.maintd.autorepair.withdraw import Withdrawals
-from nodeagent.maintd.balancing.plan import is_wanted
-from nodeagent.maintd.balancing.plan import wants_room as wants_balance
 from nodeagent.maintd.balancing.search_thread import Adviser, nothing_measured, unanswered
 from nodeagent.maintd.decide import decide
 from nodeagent.maintd.engine import failpoint
 from nodeagent.maintd.engine.jobs import Inquiry
+from nodeagent.maintd.engine.moving import wants_others_jobs, wants_room
 from nodeagent.maintd.engine.orders import Ordering
-from nodeagent.maintd.engine.poll import understand
+from nodeagent.maintd.engine.poll import beside, out_of_reach, understand
 from nodeagent.maintd.engine.submit import Submitter
 from nodeagent.maintd.engine.vote import count
-from nodeagent.maintd.history import refuse, tell
-from nodeagent.maintd.incidents.lifecycle import TAG_SHOWS
-from nodeagent.maintd.ledger import lost_tags as lost
-from nodeagent.maintd.ledger import other_master as away
-from nodeagent.maintd.ledger.recover import newest_of_others, recover
-from nodeagent.maintd.owners.offers import Book, listed, question_json
+from nodeagent.maintd.incidents import drained
+from nodeagent.maintd.ledger import lost_tags, other_master
+from nodeagent.maintd.ledger.agent_events import Heard, hear
+from nodeagent.maintd.ledger.history import refuse, tell
+from nodeagent.maintd.ledger.recover import recover
+from nodeagent.maintd.ledger.trails import newest_of_others
+from nodeagent.maintd.ledger.unreachable import unreachable
+from nodeagent.maintd.notices.outbox import Outbox
+from nodeagent.maintd.notices.plan import take_up
+from nodeagent.maintd.owners import endings
+from nodeagent.maintd.owners.offer_json import Book, ending_json, question_json
+from nodeagent.maintd.owners.offers import listed
 from nodeagent.maintd.owners.webhook import Letter, Webhooks
+from nodeagent.maintd.planning import node_keys, tag_place
+from nodeagent.maintd.planning.outcomes import TAG_SHOWS
 from nodeagent.maintd.planning.tag_settings import with_tags
 from nodeagent.maintd.queue.inventory import Inventory, InventorySettings
-from nodeagent.maintd.queue.plan import wants_room as wants_queue
-from nodeagent.maintd.windows.plan import wants_room as wants_maintenance
 from nodeagent.maintd.windows.series import zones_of
 from nodeagent.maintd.windows.timezones import Zones
-from nodeagent.model.diagnosis import Need
 from nodeagent.model.event import Event
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Decision, Ledger, Policy, Trail
-from nodeagent.model.snapshot import Capacity, Observed, Snapshot
+from nodeagent.model.snapshot import Observed, Snapshot
+from nodeagent.model.units import Ms
 from nodeagent.model.wish import Wish
 from nodeagent.protocol.canonical import canonical
 from nodeagent.protocol.look import Look
@@ -88,14 +92,18 @@ class Conduct:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What one round has seen and decided. `idle` says why nothing of it was done."""
+    """Observations and decision of one round; `idle` says why none of it was done.
 
-    at: int
+    `heard` are the agents that stopped answering or answer again.
+    """
+
+    at: Ms
     observed: Observed
     decision: Decision
     policy: Policy
     looks: Mapping[str, Look] = field(default_factory=dict)
     idle: str | None = None
+    heard: tuple[Event, ...] = ()
 
 
 class Engine:
@@ -113,17 +121,20 @@ class Engine:
         orders: Ordering,
         look: Callable[[Snapshot], Awaitable[Mapping[str, Look]]],
         policy: Policy,
-        now: Callable[[], int],
+        now: Callable[[], Ms],
         conduct: Conduct,
         steady: Callable[[], float] = time.monotonic,
         adviser: Adviser | None = None,
         inventory: Inventory | None = None,
         webhooks: Webhooks | None = None,
+        outbox: Outbox | None = None,
     ) -> None:
         self.policy = policy
         self.conduct = conduct
         self.inventory = inventory or Inventory(InventorySettings(), now, steady)
         self.webhooks = webhooks if webhooks is not None else Webhooks((), now)
+        self.outbox = outbox if outbox is not None else Outbox((), now)
+        self.complaint = ""
         self._adviser = adviser or Adviser(unanswered, nothing_measured)
         self._store = store
         self._cluster = cluster
@@ -138,11 +149,11 @@ class Engine:
         self._withdrawals = Withdrawals(cluster, self._check_master)
         self._zones = Zones()
         self._ledger: Ledger | None = None
+        self._heard = Heard()
         self._last: Decision | None = None
 
     @property
     def ledger(self) -> Ledger | None:
-        """What is remembered; None before the first round."""
         return self._ledger
 
     async def one_round(self, stop: Callable[[], bool] = lambda: False) -> Round:
@@ -159,17 +170,21 @@ class Engine:
         # long: what is decided upon is seen after them, and before them only whom to ask.
         results = self._withdrawals.explained(await self._inquiry.results(ledger))
         _unless(stop)
-        there = await asyncio.to_thread(self._cluster.snapshot)
+        there = node_keys.as_planned(await asyncio.to_thread(self._cluster.snapshot), ledger)
         ledger = await self._inquiry.adopt_orders(ledger, there, self._now())
         self._remember(ledger)
         results |= await self._inquiry.receipts(ledger, there)
         repairs = with_tags(self.policy, there).autorepair != "off"
         jobs = await self._inquiry.of(map(str, in_tags(there))) if repairs else {}
+        paused = await self._inquiry.watcher_paused() if repairs else 0
         _unless(stop)
         looks = await self._look(there)
         _unless(stop)
         idle = self._idle(looks, there)
-        busy = await self._busy(ledger, looks, there)
+        now = self._now()
+        diagnoses, _ = understand(looks, now, self.conduct.oldest)
+        moving = wants_others_jobs(ledger, there, diagnoses, self.policy, now)
+        busy = await self._inquiry.busy() if moving else {}
         snapshot = await asyncio.to_thread(self._cluster.snapshot)
         looks = _of_the_same(looks, there, snapshot)
         now = self._now()
@@ -190,25 +205,40 @@ class Engine:
             advice=self._adviser.advice(),
             busy=busy,
             sick=self.inventory.sick(ledger.queue),
+            watcher_paused=paused,
+            beside=beside(looks),
+            keys=node_keys.shown(looks),
+            unanswered=out_of_reach(looks),
         )
         _unless(stop)
         zones = await asyncio.to_thread(self._zones.read, zones_of(ledger, observed.wishes), now)
         observed = replace(observed, zones=zones)
-        observed = replace(observed, capacity=await self._capacity(ledger, observed, now))
+        if wants_room(ledger, observed, self.policy, now):
+            nodes = snapshot.nodes
+            names = [n for n in observed.diagnoses if n in nodes and nodes[n].in_service]
+            observed = replace(observed, capacity=await self._inquiry.capacity(names))
+        if since := drained.wants_roles(ledger, observed.wishes):
+            observed = replace(observed, roles=await self._inquiry.roles(since))
         if idle is None:
             await self._withdrawals.withdraw(ledger, observed)
         failpoint.reach("observed")
         decision = decide(ledger, observed, self.policy, now)
         _unless(stop)
+        heard = hear(self._heard, looks, now)
         if idle is None:
-            decision = await self._carry_out(ledger, decision, observed, now)
+            decision = await self._carry_out(ledger, decision, observed, now, heard)
             self._announce(decision.ledger, snapshot, now)
         elif self.conduct.dry:
             self._ledger = _as_if_nothing_was_begun(ledger, decision.ledger)
+        else:  # where the vote is undecided, it matters who is out of reach
+            self._ledger = replace(ledger, unreachable=decision.ledger.unreachable)
+            if heard.events:
+                self._store.save(self._ledger, heard.events)
+        self._heard = heard
         self._last = decision
         self._adviser.ask(decision.questions, snapshot, now)
         self.inventory.ask(decision.ledger.queue)
-        return Round(now, observed, decision, self.policy, looks, idle)
+        return Round(now, observed, decision, self.policy, looks, idle, heard.events)
 
     # Looking.
 
@@ -234,12 +264,18 @@ class Engine:
             gone = await self._lost(trails, snapshot, now)
             marked = self.conduct.away()
             repairs = bool(self.policy.procedures.repair_procedures)
-            recovered = recover(loaded, trails, snapshot, now, marked, gone, repairs=repairs)
-            said = away.seen(loaded, marked, newest_of_others(trails))
+            since = drained.to_recall(loaded, trails, snapshot)
+            roles = await asyncio.to_thread(self._cluster.roles, since) if since else ()
+            recovered = recover(
+                loaded, trails, snapshot, now, marked, gone, repairs=repairs, roles=roles
+            )
+            said = other_master.seen(loaded, marked, newest_of_others(trails))
             late = [wish for wish in self._store.wishes() if wish.at <= said]
             if (late or recovered != loaded) and not self.conduct.dry:
-                told = refuse(late, away.SAY_AGAIN, self._now())
-                self._store.save(recovered, told, {wish.id: away.SAY_AGAIN for wish in late})
+                told = refuse(late, other_master.SAY_AGAIN, self._now())
+                self._store.save(
+                    recovered, told, {wish.id: other_master.SAY_AGAIN for wish in late}
+                )
             if marked and not self.conduct.dry:
                 self.conduct.back()
             self._ledger = recovered
@@ -248,18 +284,18 @@ class Engine:
         return self._ledger
 
     async def _lost(
-        self, trails: Sequence[Trail], snapshot: Snapshot, now: int
-    ) -> Collection[lost.Place]:
+        self, trails: Sequence[Trail], snapshot: Snapshot, now: Ms
+    ) -> Collection[tag_place.Place]:
         """Whether somebody took off what is missing is asked only if anything is.
 
         Unavailable: it may be that the answer is old, for as long as answers may be.
         """
-        missing = lost.missing(trails, snapshot, now)
+        missing = lost_tags.missing(trails, snapshot, now)
         if not missing:
             return ()
         removals = await asyncio.to_thread(self._cluster.removals)
-        gone = lost.lost(missing, removals, snapshot)
-        if job := lost.may_show_yet(gone.values(), now):
+        gone = lost_tags.lost(missing, removals, snapshot)
+        if job := lost_tags.may_show_yet(gone.values(), now):
             self._missed = self._steady() if self._missed is None else self._missed
             if self._steady() - self._missed < TAG_SHOWS / 1000:
                 raise Unavailable(f"the cluster does not show yet what job {job} has done")
@@ -269,59 +305,18 @@ class Engine:
             )
         return gone.keys()
 
-    def _empties(self, ledger: Ledger, observed: Observed, now: int) -> bool:
-        """Whether a node is to be emptied, or may be."""
-        return (
-            any(d.need >= Need.EVACUATE for d in observed.diagnoses.values())
-            or any(i.status.active and i.diagnosis.need >= Need.EVACUATE for i in ledger.incidents)
-            or wants_queue(ledger, self.policy)
-            or wants_maintenance(ledger, observed, now)
-        )
-
-    async def _busy(
-        self, ledger: Ledger, looks: Mapping[str, Look], there: Snapshot
-    ) -> Mapping[str, str]:
-        """Asked for only when something may be moved, of which it is asked again before that."""
-        now = self._now()
-        diagnoses, _ = understand(looks, now, self.conduct.oldest)
-        wanted = (
-            with_tags(self.policy, there).autorepair != "off"
-            or is_wanted(ledger, there, self.policy)
-            or self._empties(ledger, Observed(there, diagnoses), now)
-        )
-        if not wanted:
-            return {}
-        try:
-            return await asyncio.to_thread(self._cluster.busy)
-        except Unavailable as error:
-            log.warning("others-jobs-unknown why=%r", str(error))
-            return {}
-
-    async def _capacity(
-        self, ledger: Ledger, observed: Observed, now: int
-    ) -> Mapping[str, Capacity]:
-        """Asked for only when something is to be moved: the nodes themselves must answer."""
-        nodes = observed.snapshot.nodes
-        names = [n for n in observed.diagnoses if n in nodes and nodes[n].in_service]
-        moving = (
-            self._empties(ledger, observed, now)
-            or wants_room(ledger, observed, self.policy, now)
-            or wants_balance(ledger, observed, self.policy)
-        )
-        if not moving or not names:
-            return {}
-        try:
-            return await asyncio.to_thread(self._cluster.capacity, names)
-        except Unavailable as error:
-            log.warning("capacity-unknown why=%r", str(error))
-            return {}
-
     # Remembering and acting.
 
     async def _carry_out(
-        self, before: Ledger, decision: Decision, observed: Observed, now: int
+        self, before: Ledger, decision: Decision, observed: Observed, now: Ms, heard: Heard
     ) -> Decision:
-        events = tell(before, decision.ledger, decision, self._last, now, observed)
+        told = tell(before, decision.ledger, decision, self._last, now, observed)
+        sent = self.outbox.results
+        silent = unreachable(decision.ledger, observed.snapshot, self.policy, now)
+        decision, letters = take_up(
+            *(decision, observed, self.policy, sent, silent, self.complaint, now)
+        )
+        events = (*heard.events, *told)
         answers = {w.id: decision.refused.get(w.id, "") for w in observed.wishes}
         failpoint.reach("decided")
         if decision.ledger != before or events or answers:
@@ -329,6 +324,7 @@ class Engine:
         self._ledger = decision.ledger
         self._submitter.not_taken.clear()
         failpoint.reach("saved")
+        self.outbox.tell(letters)
         known = {intent.id for intent in before.intents}
         fresh = [i for i in decision.ledger.intents if i.id not in known]
         if fresh:
@@ -336,7 +332,7 @@ class Engine:
             await self._submitter.submit(fresh, observed.snapshot)
         return replace(decision, ledger=self._ledger)
 
-    def _announce(self, ledger: Ledger, snapshot: Snapshot, now: int) -> None:
+    def _announce(self, ledger: Ledger, snapshot: Snapshot, now: Ms) -> None:
         """Only of what is on disk owners are told."""
         if not self.webhooks:
             return
@@ -346,6 +342,10 @@ class Engine:
                 Letter(o.id, o.owner, canonical(question_json(o, book)).encode())
                 for o in listed(ledger)
                 if o.open and o.instances
+            ]
+            + [
+                Letter(one.id, one.owner, canonical(ending_json(one, book)).encode())
+                for one in endings.told(ledger, now)
             ]
         )
 
@@ -379,10 +379,11 @@ def _of_the_same(
 
 
 def _as_if_nothing_was_begun(before: Ledger, after: Ledger) -> Ledger:
-    """What a dry run remembers: what it has noted since when, and nothing that it would do."""
+    """Ledger of a dry run: what it has detected, and when, but nothing that it would do."""
     begun = {i.id for i in before.incidents if i.status is not Status.NOTED}
     incidents = tuple(
         i if i.id in begun or i.status is not Status.PENDING else replace(i, status=Status.NOTED)
         for i in after.incidents
     )
+    before = replace(before, unreachable=after.unreachable)
     return replace(before, incidents=incidents, lopsided=after.lopsided)

@@ -1,17 +1,18 @@
-"""Doing what was promised, each promise once, and only as long as this is the master."""
+"""Submit saved intents, each once, and only while this is the master."""
 
 import asyncio
 import logging
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 
 from nodeagent.cluster.backend import Accepted, Cluster, NotTaken, Submission
 from nodeagent.errors import NotMaster, Unavailable
 from nodeagent.maintd.engine import failpoint
-from nodeagent.maintd.engine.orders import ASKING, AT_ONCE, Ordering
-from nodeagent.maintd.planning import preconditions as recheck
+from nodeagent.maintd.engine.orders import ASKING, AT_ONCE, AT_ONCE_THERE, Ordering
+from nodeagent.maintd.planning import preconditions
 from nodeagent.maintd.planning.intents import is_order, with_job
-from nodeagent.model.action import Drain, Move, SetOffline, move_of
+from nodeagent.model.action import Drain, Move, RunCommand, SetOffline, move_of
 from nodeagent.model.ledger import Intent, Ledger
 from nodeagent.model.snapshot import Instance, Node, Snapshot
 
@@ -126,17 +127,25 @@ class Submitter:
         return True
 
     def _void(self, intents: Sequence[Intent], why: str) -> None:
-        """Of these there certainly is no job; the next round is told."""
+        """Report to the next round that these certainly have no job."""
         for intent in intents:
             log.warning("not-taken intent=%s why=%r", intent.id, why)
             self.not_taken[intent.id] = why
 
     async def _give(self, orders: Sequence[Intent], snapshot: Snapshot) -> None:
-        """Some at once, each only as long as this is the master."""
+        """Some at once, few of one agent, each only as long as this is the master.
+
+        Live repairs first: an agent runs them alone, and refuses them while it checks machines.
+        """
         turns, until = asyncio.Semaphore(AT_ONCE), self._steady() + ASKING
+        agents: defaultdict[str, asyncio.Semaphore] = defaultdict(
+            lambda: asyncio.Semaphore(AT_ONCE_THERE)
+        )
+        orders = sorted(orders, key=lambda intent: not intent.incident)
 
         async def one(intent: Intent) -> None:
-            async with turns:
+            assert isinstance(intent.action, RunCommand)
+            async with agents[intent.action.node], turns:
                 if self._steady() > until:
                     self._void([intent], "the orders before it took too long")
                 elif await self._may_act([intent]):
@@ -164,16 +173,16 @@ class Submitter:
 
 
 def _moved(intent: Intent) -> Move | None:
-    """What is moved that may be as it was only by nobody else's doing.
+    """The move that needs its instance unchanged by anybody else.
 
-    Of several moves, one after the other, that is the first.
+    In a chain of moves that is the first.
     """
     return move_of(intent.action) if intent.after is None else None
 
 
 def _is_as_it_was(intent: Intent, before: Snapshot, now: Snapshot) -> bool:
     if (move := _moved(intent)) is not None:
-        return recheck.is_as_it_was(move, before, now)
+        return preconditions.is_as_it_was(move, before, now)
     assert isinstance(intent.action, Drain | SetOffline)
     if not intent.action.promote:
         node = now.nodes.get(intent.node)
@@ -184,7 +193,7 @@ def _is_as_it_was(intent: Intent, before: Snapshot, now: Snapshot) -> bool:
 
 def _why_busy(intent: Intent, snapshot: Snapshot, busy: Mapping[str, str]) -> str:
     move = _moved(intent)
-    return "" if move is None else recheck.why_busy(move, snapshot, busy)
+    return str((move and preconditions.why_busy(move, snapshot, busy)) or "")
 
 
 def _as_it_is(name: str, snapshot: Snapshot) -> tuple[Node | None, set[Instance]]:

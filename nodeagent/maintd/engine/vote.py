@@ -1,4 +1,4 @@
-"""Who the nodes say is the master: each agent seals what its own node believes. Pure.
+"""The nodes' vote on the master: each agent seals its own node's answer. Pure.
 
 Ganeti's own rule: more than half of all nodes must name us. A master that was cut off from
 the others and does not know it yet hears only itself.
@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from nodeagent.model.snapshot import Snapshot
+from nodeagent.protocol.bounds import WHY, cut
 from nodeagent.protocol.look import Look, Seen
 
 
@@ -32,7 +33,7 @@ def count(looks: Mapping[str, Look], snapshot: Snapshot, me: str) -> Vote:
     noes = len(named) - ayes
     words = f"{ayes} of {len(voters)} nodes say that {me} is the master"
     if noes:
-        others = ", ".join(sorted({master for master in named.values() if master != me}))
+        others = cut(", ".join(sorted({name for name in named.values() if name != me})), WHY)
         words += f", {noes} say {others}"
     if silent := len(voters) - len(named):
         words += f", {silent} say nothing"

@@ -1,6 +1,7 @@
-"""Who may change something: root at the admin socket, or a user of the users file, over TLS."""
+"""Rights to make changes: root at the admin socket, or a user of the users file, over TLS."""
 
 import logging
+import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -9,7 +10,6 @@ from nodeagent.maintd.http.users import REALM, Throttle, Users
 from nodeagent.web.exchange import Request, Response
 
 log = logging.getLogger(__name__)
-_WRONG = "the name or the password is wrong"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +33,12 @@ class Access:
         self._users = Users(users)
 
     def who(self, request: Request) -> str | Response:
-        """Who may change something by this request, or why it may not."""
         asker = self.asker(request)
         if isinstance(asker, Response):
             return asker
         return asker.name if asker.may_write else lacks_write(asker)
 
     def asker(self, request: Request) -> Asker | Response:
-        """Whose request this is, or why nobody is to know."""
         if request.peer.startswith("uid:"):
             uid = int(request.peer.removeprefix("uid:"))
             if uid == 0:
@@ -53,19 +51,25 @@ class Access:
             return Response.error(403, "not from a web page")
         if not request.secure:
             return Response.error(403, "only over TLS, or at the admin socket")
-        if wait := self.throttle.wait(request.peer):
-            said = Response.error(429, f"too many failed logins: wait {wait:.0f} s")
-            return replace(said, headers={"Retry-After": f"{wait:.0f}"})
         given = request.headers.get("authorization")
-        user = self._users.check(given) if given is not None else None
+        if given is None:
+            return _unknown("a name and a password are needed")
+        name = self._users.name(given)
+        if wait := math.ceil(self.throttle.wait(request.peer, name)):
+            said = Response.error(429, f"too many failed logins: try again in {wait} s")
+            return replace(said, headers={"Retry-After": str(wait)})
+        user = self._users.check(given)
         if user is None:
-            if given is not None:
-                self.throttle.failed(request.peer)
-                log.warning("login-failed peer=%s", request.peer)
-            why = "a name and a password are needed" if given is None else _WRONG
-            said = Response.error(401, why)
-            return replace(said, headers={"WWW-Authenticate": f'Basic realm="{REALM}"'})
+            self.throttle.failed(request.peer, name)
+            log.warning("login-failed peer=%s", request.peer)
+            return _unknown("the name or the password is wrong")
+        self.throttle.succeeded(request.peer, name)
         return Asker(user.name, user.may_read, user.may_write, user.owners)
+
+
+def _unknown(why: str) -> Response:
+    said = Response.error(401, why)
+    return replace(said, headers={"WWW-Authenticate": f'Basic realm="{REALM}"'})
 
 
 def lacks_write(asker: Asker) -> Response:

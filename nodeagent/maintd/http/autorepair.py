@@ -1,20 +1,19 @@
-"""What auto-repair thinks of the instances, as JSON. Pure."""
-
-from typing import Any
+"""The state of auto-repair by instance, as JSON. Pure."""
 
 from nodeagent.autorepair.assess import SAFE
 from nodeagent.autorepair.explain import explain
-from nodeagent.maintd.autorepair.jobs import known, results_of, survey_of
+from nodeagent.maintd.autorepair.jobs import instance_of, known, results_of, survey_of, why_paused
 from nodeagent.maintd.autorepair.survey import jobs_of
-from nodeagent.maintd.http.status import View
+from nodeagent.maintd.http.status import Json, View
+from nodeagent.maintd.incidents.drained import unlicensed
+from nodeagent.maintd.ledger.agent_events import how_seen
+from nodeagent.maintd.planning.admission import keeps
+from nodeagent.maintd.planning.holds import paused
 from nodeagent.maintd.planning.preconditions import others_job
 from nodeagent.maintd.planning.tag_settings import faults, with_tags
-from nodeagent.maintd.wishes import paused
-from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Policy
+from nodeagent.model.reason import Kind, Of, Subject, because
 from nodeagent.model.snapshot import Instance
-
-Json = dict[str, Any]
 
 
 def repairs(view: View, policy: Policy) -> Json:
@@ -24,7 +23,8 @@ def repairs(view: View, policy: Policy) -> Json:
     if policy.autorepair == "off":
         return told | {"well": None, "under-way": None, "repairs": []}
     surveyed = survey_of(view.ledger, view.observed, policy, view.at)
-    jobs = {i.id: i.job for i in view.ledger.intents if i.repair}
+    jobs = {i.id: i.job for i in view.ledger.intents if i.purpose.repair}
+    busy = {instance_of(i): i.job for i in view.ledger.intents if i.purpose.repair and i.job}
     return told | {
         "well": surveyed.well,
         "under-way": len(jobs),
@@ -34,6 +34,7 @@ def repairs(view: View, policy: Policy) -> Json:
                 "node": row.instance.primary,
                 "state": row.word,
                 "why": row.next.why,
+                "job": int(job) if (job := busy.get(row.instance.name)) else None,
             }
             for row in surveyed.rows
         ],
@@ -54,25 +55,47 @@ def explained(view: View, policy: Policy, name: str) -> Json | None:
     mode = with_tags(policy, snapshot).autorepair
     rules = SAFE if mode == "off" else mode
     told = explain(instance, snapshot, jobs, results_of(view.observed), view.at, rules)
-    held = [h.reason for h in view.held if h.reason.startswith(f"instance {name}: ")]
+    held = [h.reason for h in view.held if h.why.subject == Subject(Of.INSTANCE, name)]
+    told |= _if_silent(view, instance, told["health"]["is"])
     return {**told, "mode": mode, "paused": _stops(view, instance), "held": held}
+
+
+def _if_silent(view: View, instance: Instance, health: str) -> Json:
+    """Its health where one of its nodes does not answer, though Ganeti has it in service."""
+    bad = []
+    for name in filter(None, (instance.primary, instance.secondary)):
+        word, why = how_seen(view.looks.get(name))
+        if word in ("silent", "distrusted"):
+            how = "does not answer" if word == "silent" else "is distrusted"
+            bad.append(f"the agent of {name} {how} ({why})")
+    if health != "healthy" or not bad:
+        return {}
+    why = f"Ganeti has its nodes in service, but {' and '.join(bad)}"
+    then = (
+        "auto-repair does nothing while Ganeti has the node in service: if it is dead, make sure"
+        " that its power is off and run gnt-node modify --offline=yes for it"
+    )
+    unknown = {"is": "unknown", "why": why, "steps": []}
+    return {"health": unknown, "next": {"is": "wait", "why": then}}
 
 
 def _stops(view: View, instance: Instance) -> list[str]:
     snapshot, ledger = view.observed.snapshot, view.ledger
     found = [f"nothing of the newest round was done: {view.idle}"] if view.idle else []
-    found += [f"storm brake: {ledger.storm.why}"] if ledger.storm is not None else []
+    found += [str(because(Kind.STORM, why=ledger.storm.why))] if ledger.storm else []
+    found += [str(why)] if (why := why_paused(view.observed.watcher_paused, view.at)) else []
+    ours = unlicensed(ledger, snapshot)
+    found += [ours[name] for name in (instance.primary, instance.secondary) if name in ours]
     busy = view.observed.busy
     places = (instance.name, instance.primary, instance.secondary or "")
-    found += [others_job(busy[name]) for name in places if name in busy]
+    found += [str(others_job(busy[name])) for name in places if name in busy]
     wrong, still = faults(snapshot), paused(ledger, snapshot)
     for name in filter(None, (instance.primary, instance.secondary)):
-        found += [why[name] for why in (wrong, still) if name in why]
-        uuid = snapshot.nodes[name].uuid
+        found += [str(why[name]) for why in (wrong, still) if name in why]
+        node = snapshot.nodes[name]
         found += [
             f"incident {incident.id} is about {name}"
             for incident in ledger.incidents
-            if incident.node == uuid
-            and (incident.status.active or incident.status is Status.FAILED)
+            if incident.node == node.uuid and keeps(incident, node, view.observed)
         ]
     return list(dict.fromkeys(found))

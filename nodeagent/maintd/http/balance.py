@@ -1,14 +1,11 @@
-"""What balancing thinks of the groups, as JSON. Pure."""
+"""The state of balancing by group, as JSON. Pure."""
 
-from typing import Any
-
-from nodeagent.maintd.http.status import View
+from nodeagent.maintd.http.status import Json, View
 from nodeagent.maintd.planning.tag_settings import nearer, with_tags
 from nodeagent.model.balance import Agenda, Shift, Spot
 from nodeagent.model.ledger import Policy
+from nodeagent.model.reason import Kind, Of, Subject
 from nodeagent.model.snapshot import Group
-
-Json = dict[str, Any]
 
 
 def balances(view: View, policy: Policy) -> list[Json]:
@@ -24,8 +21,9 @@ def _balance(view: View, group: Group, policy: Policy) -> Json:
     halt = next((h for h in ledger.halts if h.group == group.uuid), None)
     since = next((one.since for one in ledger.lopsided if one.group == group.uuid), None)
     agenda = next((a for a in ledger.agenda if a.group == group.uuid), None)
-    about = f"group {group.name} is not balanced: "
-    held = [h.reason.removeprefix(about) for h in view.held if h.reason.startswith(about)]
+    about = Subject(Of.GROUP, group.name)
+    held = [part for one in view.held if one.why.subject == about for part in one.why.parts]
+    given_up = (str(part) for part in held if part.kind is Kind.LIST_GIVEN_UP)
     return {
         "group": group.name,
         "uuid": group.uuid,
@@ -37,10 +35,11 @@ def _balance(view: View, group: Group, policy: Policy) -> Json:
         "moves": [] if advice is None else [_shift(shift) for shift in advice.shifts],
         "since": None if since is None else since / 1000,
         "doubt": (advice.doubt or None) if advice else None,
-        "under-way": sum(intent.group == group.uuid for intent in ledger.intents),
+        "under-way": sum(intent.purpose.group == group.uuid for intent in ledger.intents),
         "asked": None if agenda is None else _agenda(agenda),
         "halted": None if halt is None else {"job": halt.job, "why": halt.why, "tag": halt.tag},
-        "held": held,
+        "held": [str(part) for part in held],
+        "given-up": next(given_up, None),
     }
 
 

@@ -1,24 +1,18 @@
-"""What is told of the maintenance windows, as JSON. Pure."""
+"""The maintenance windows, as JSON. Pure."""
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
 
-from nodeagent.maintd.http import series as almanac
-from nodeagent.maintd.http.status import View
-from nodeagent.maintd.owners import offers
+from nodeagent.maintd.http import series as http_series
+from nodeagent.maintd.http.status import Json, View
+from nodeagent.maintd.owners import offer_json
 from nodeagent.maintd.planning.evacuation_time import Leads
-from nodeagent.maintd.windows import mesos
-from nodeagent.maintd.windows import recurrence as weekly
-from nodeagent.maintd.windows import schedule as windows
-from nodeagent.maintd.windows import timing as due
-from nodeagent.maintd.windows.schedule import Names
+from nodeagent.maintd.planning.names import Names
+from nodeagent.maintd.windows import mesos, recurrence, schedule, timing
 from nodeagent.model.window import NANOSECONDS, Mode, Scheduled, Window
 
-Json = dict[str, Any]
 
-
-def calendar(view: View, times: int = almanac.COMING) -> Json:
+def calendar(view: View, times: int = http_series.COMING) -> Json:
     """The schedule with its version, its windows with how their machines stand, and the rest.
 
     `returning` are the machines that are in no window any more, and not put back yet. `series` are
@@ -29,11 +23,11 @@ def calendar(view: View, times: int = almanac.COMING) -> Json:
     known = {one.machine.key: one for one in ledger.scheduled}
     rows = [_window(told, window, known) for window in ledger.schedule.windows]
     return {
-        "version": windows.version(ledger.schedule),
+        "version": schedule.version(ledger.schedule),
         "schedule": mesos.schedule_json(ledger.schedule),
         "windows": sorted(rows, key=lambda row: row["start"]),
         "returning": [told.machine(one) for one in ledger.scheduled if one.mode is Mode.UP],
-        "series": [almanac.series_json(view, one, told.names, times) for one in ledger.series],
+        "series": [http_series.series_json(view, one, told.names, times) for one in ledger.series],
     }
 
 
@@ -45,20 +39,20 @@ def _window(told: "_Told", window: Window, known: Mapping[tuple[str, str], Sched
         "start": when.start / NANOSECONDS / 1000,
         "duration": None if when.duration is None else when.duration / NANOSECONDS / 1000,
         "series": series,
-        "occurrence": weekly.day_text(day) if series else None,
+        "occurrence": recurrence.day_text(day) if series else None,
         "machines": [told.machine(one) for one in machines],
     }
 
 
 class _Told:
-    """What is told of each machine, from one look at all instances."""
+    """Facts about each machine, from one pass over all instances."""
 
     def __init__(self, view: View) -> None:
         snapshot = view.observed.snapshot
         self._view = view
         self._nodes = {node.uuid: node for node in snapshot.nodes.values()}
-        self.names, self._placed = Names(snapshot), almanac.placed(view)
-        self._book = offers.Book(view.ledger, snapshot, view.at)
+        self.names, self._placed = Names(snapshot), http_series.placed(view)
+        self._book = offer_json.Book(view.ledger, snapshot, view.at)
         self._leads = Leads(snapshot, view.ledger.paces)
         self._left = Counter(
             place for i in snapshot.instances.values() for place in (i.primary, i.secondary)
@@ -74,7 +68,6 @@ class _Told:
         return next(filter(None, found), (None, 0))
 
     def machine(self, one: Scheduled) -> Json:
-        """How it stands, and its node if that is known."""
         view, ledger, node = self._view, self._view.ledger, self._nodes.get(one.node)
         when = ledger.schedule.of(one.machine)
         names = dict.fromkeys((node.name, str(one.machine)) if node else (str(one.machine),))
@@ -91,10 +84,11 @@ class _Told:
             "begun": one.found is not None,
             "found": one.found.value if one.found else None,
             "left": self._left[node.name] if node else 0,
-            "overdue": due.overdue(one, ledger, view.at) / 1000,
-            **offers.consent_json(one.consent),
+            "overdue": timing.overdue(one, ledger, view.at) / 1000,
+            **offer_json.consent_json(one.consent),
             "owners": [
-                offers.offer_json(offer, self._book) for offer in self._book.made.get(one.node, ())
+                offer_json.offer_json(offer, self._book)
+                for offer in self._book.made.get(one.node, ())
             ],
             "held": [why for name in names for why in self._held.get(name, ())],
         }

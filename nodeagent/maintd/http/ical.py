@@ -4,130 +4,104 @@ A series is one event with its rule, the days it skips, and the rules of its zon
 that are windows already replace that day's by what they are now. All else is in UTC.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, date, datetime, timedelta
+from collections.abc import Iterator, Sequence
+from datetime import UTC, date, datetime, time, timedelta
+from typing import TypeAlias
 from uuid import NAMESPACE_URL, uuid5
 
-from nodeagent.maintd.http import series as almanac
+from icalendar import Calendar, Event, Timezone, TimezoneDaylight, TimezoneStandard
+
+from nodeagent.maintd.http import series as http_series
 from nodeagent.maintd.http.status import View
-from nodeagent.maintd.windows import recurrence as weekly
-from nodeagent.maintd.windows.schedule import Identity, Names
+from nodeagent.maintd.planning.names import Identity, Names
+from nodeagent.maintd.windows import recurrence
 from nodeagent.model.series import Series, Weekly
 from nodeagent.model.window import NANOSECONDS, Mode, Scheduled, Window
 from nodeagent.model.zone import Change, Zone
 
 KIND = "text/calendar; charset=utf-8"
-_OCTETS = 75  # of a line, without what ends it
 _DAYS = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 _SHOWN = 20  # machines in a title
+_Observance: TypeAlias = TimezoneDaylight | TimezoneStandard
 
 
 def calendar(view: View) -> bytes:
-    """One calendar of everything that is planned."""
-    observed, series = view.observed, view.ledger.series
-    stamp = f"DTSTAMP:{_utc(view.at // 1000)}"
-    lines = [
-        "BEGIN:VCALENDAR",
-        "VERSION:2.0",
-        "PRODID:-//nodeagent//maintd//EN",
-        "CALSCALE:GREGORIAN",
-        f"X-WR-CALNAME:{_text(f'{observed.snapshot.cluster}: maintenance')}",
-    ]
-    zones = [observed.zones[name] for name in sorted({one.rule.zone for one in series})
-             if name in observed.zones]  # fmt: skip
-    known = [one for one in series if one.rule.zone in observed.zones]
-    for zone in zones:
-        lines += _zone(zone)
+    observed = view.observed
+    written = Calendar()
+    written.add("version", "2.0")
+    written.add("prodid", "-//nodeagent//maintd//EN")
+    written.add("calscale", "GREGORIAN")
+    written.add("x-wr-calname", _text(f"{observed.snapshot.cluster}: maintenance"))
+    known = [one for one in view.ledger.series if one.rule.zone in observed.zones]
+    for name in sorted({one.rule.zone for one in known}):
+        written.add_component(_zone(observed.zones[name]))
     names = Names(observed.snapshot)
-    for one in known:
-        lines += ["BEGIN:VEVENT", f"UID:{one.uid}", stamp, *_series(one, names), "END:VEVENT"]
-    for event in _windows(view, {one.name: one for one in known}, names):
-        lines += ["BEGIN:VEVENT", *event, stamp, "END:VEVENT"]
-    return b"".join(_folded(line) for line in (*lines, "END:VCALENDAR"))
-
-
-# Lines.
-
-
-def _folded(line: str) -> bytes:
-    """A content line: at most 75 octets, what is longer goes on after a blank; no letter is cut."""
-    pieces, room = [""], _OCTETS
-    for character in line:
-        size = len(character.encode("utf-8", "replace"))
-        if size > room:
-            pieces.append("")
-            room = _OCTETS - 1
-        pieces[-1] += character
-        room -= size
-    return "\r\n ".join(pieces).encode("utf-8", "replace") + b"\r\n"
+    events = [_series(one, names) for one in known]
+    for event in (*events, *_windows(view, {one.name: one for one in known}, names)):
+        event.add("dtstamp", _utc(view.at // 1000))
+        event.add("categories", "MAINTENANCE")
+        written.add_component(event)
+    text: bytes = written.to_ical()
+    return text
 
 
 def _text(value: str) -> str:
-    """A value of the type TEXT; what cannot be printed has no place in one."""
-    shown = "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in value)
-    for plain in ("\\", ";", ","):
-        shown = shown.replace(plain, "\\" + plain)
-    return shown.replace("\n", "\\n")
+    """A text; what cannot be printed has no place in one."""
+    return "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in value)
 
 
-def _utc(seconds: int) -> str:
-    return f"{_moment(seconds)}Z"
+def _utc(seconds: int) -> datetime:
+    return datetime.fromtimestamp(0, UTC) + timedelta(seconds=seconds)
 
 
-def _moment(seconds: int) -> str:
-    """Seconds since 1970-01-01 as the date and time they are, wherever that is."""
-    then = datetime.fromtimestamp(0, UTC) + timedelta(seconds=seconds)
-    return f"{then.year:04}{then:%m%dT%H%M%S}"
+def _add_local(event: Event, name: str, rule: Weekly, day: int) -> None:
+    at = datetime.combine(date.fromordinal(day), time(*divmod(rule.minute, 60)))
+    event.add(name, at, parameters={"TZID": rule.zone})
 
 
-def _local(rule: Weekly, day: int) -> str:
-    then = date.fromordinal(day)
-    minutes = f"{rule.minute // 60:02}{rule.minute % 60:02}00"
-    return f"TZID={rule.zone}:{then.year:04}{then:%m%d}T{minutes}"
-
-
-def _title(machines: Sequence[str], more: str = "") -> str:
+def _tell(event: Event, machines: Sequence[str], more: str, about: str) -> None:
     shown = ", ".join(machines[:_SHOWN])
     if len(machines) > _SHOWN:
         shown += f" and {len(machines) - _SHOWN} more"
-    return f"SUMMARY:{_text(f'Maintenance: {shown}{more}')}"
+    event.add("summary", _text(f"Maintenance: {shown}{more}"))
+    event.add("description", _text(about))
 
 
 # Events.
 
 
-def _series(one: Series, names: Names) -> Iterator[str]:
-    rule = one.rule
-    yield f"DTSTART;{_local(rule, rule.first)}"
-    yield f"DURATION:PT{rule.seconds}S"
-    parts = ["FREQ=WEEKLY", f"INTERVAL={rule.every}", "WKST=MO"]
-    parts.append("BYDAY=" + ",".join(_DAYS[day] for day in rule.weekdays))
+def _series(one: Series, names: Names) -> Event:
+    rule, event = one.rule, Event()
+    event.add("uid", one.uid)
+    _add_local(event, "dtstart", rule, rule.first)
+    event.add("duration", timedelta(seconds=rule.seconds))
+    parts = {"freq": "weekly", "interval": rule.every, "wkst": "MO"}
+    parts["byday"] = [_DAYS[day] for day in rule.weekdays]
     # Of days there is a number, wherever their midnights are.
     if rule.until or rule.times:
-        parts.append(f"COUNT={weekly.count(rule)}")
-    yield "RRULE:" + ";".join(parts)
+        parts["count"] = recurrence.count(rule)
+    event.add("rrule", parts)
     for day in rule.skipped:
-        yield f"EXDATE;{_local(rule, day)}"
+        _add_local(event, "exdate", rule, day)
     nodes = (names.node(member.machine) for member in one.members)
     said = [
         member.machine if node is None or isinstance(node, str) else node.name
         for member, node in zip(one.members, nodes, strict=True)
     ]
     machines = [str(machine) for machine in said]
-    yield _title(machines)
-    about = f"{one.name}: {weekly.weekly_text(rule)} ({rule.zone})"
-    yield f"DESCRIPTION:{_text(about + chr(10) + ', '.join(machines))}"
-    yield "CATEGORIES:MAINTENANCE"
+    about = f"{one.name}: {recurrence.weekly_text(rule)} ({rule.zone})"
+    _tell(event, machines, "", about + "\n" + ", ".join(machines))
+    return event
 
 
-def _windows(view: View, series: dict[str, Series], names: Names) -> Iterator[list[str]]:
-    of = almanac.placed(view)
+def _windows(view: View, series: dict[str, Series], names: Names) -> Iterator[Event]:
+    of = http_series.placed(view)
     known = {one.machine.key: one for one in view.ledger.scheduled}
     nodes = {node.uuid: node.name for node in view.observed.snapshot.nodes.values()}
     replaced: set[tuple[str, int]] = set()
     for window in view.ledger.schedule.windows:
         place = _occurrence(window, of, names)
-        event = list(_window(window, [known[m.key] for m in window.machines], nodes))
+        event = _window(window, [known[m.key] for m in window.machines], nodes)
         one = series.get(place[0]) if place else None
         # One event replaces a day's; where machines were given other times, the rest are others.
         # What had begun when the rule was changed is on no day of it any more.
@@ -135,12 +109,14 @@ def _windows(view: View, series: dict[str, Series], names: Names) -> Iterator[li
             one is not None
             and place is not None
             and place not in replaced
-            and weekly.is_day(one.rule, place[1])
+            and recurrence.is_day(one.rule, place[1])
         ):
             replaced.add(place)
-            yield [f"UID:{one.uid}", f"RECURRENCE-ID;{_local(one.rule, place[1])}", *event]
+            event.add("uid", one.uid)
+            _add_local(event, "recurrence-id", one.rule, place[1])
         else:
-            yield [f"UID:{_uid(window)}", *event]
+            event.add("uid", _uid(window))
+        yield event
 
 
 def _occurrence(
@@ -156,56 +132,52 @@ def _uid(window: Window) -> str:
     return str(uuid5(NAMESPACE_URL, f"maintd:window:{window.unavailability.start}:{keys}"))
 
 
-def _window(window: Window, machines: Sequence[Scheduled], nodes: dict[str, str]) -> Iterator[str]:
-    when = window.unavailability
+def _window(window: Window, machines: Sequence[Scheduled], nodes: dict[str, str]) -> Event:
+    when, event = window.unavailability, Event()
     start = when.start // (NANOSECONDS * 1000)
-    yield f"DTSTART:{_utc(start)}"
+    event.add("dtstart", _utc(start))
     if when.duration is not None:
         end = (when.start + when.duration) // (NANOSECONDS * 1000)
         # An event without an end is over when it begins; one that ends then is none.
-        yield from [f"DTEND:{_utc(end)}"] if end > start else []
+        if end > start:
+            event.add("dtend", _utc(end))
     said = [nodes.get(one.node, str(one.machine)) for one in machines]
     down = sum(one.mode is Mode.DOWN for one in machines)
     more = f" ({down} of {len(said)} down)" if down else ""
-    yield _title(said, more + (", without an end" if when.duration is None else ""))
     rows = [f"{name}: {one.mode.value}" for name, one in zip(said, machines, strict=True)]
-    yield f"DESCRIPTION:{_text(chr(10).join(rows))}"
-    yield "CATEGORIES:MAINTENANCE"
+    _tell(
+        event, said, more + (", without an end" if when.duration is None else ""), "\n".join(rows)
+    )
+    return event
 
 
 # Zones.
 
 
-def _zone(zone: Zone) -> Iterator[str]:
+def _zone(zone: Zone) -> Timezone:
     """As far as the zone is known, each kind of change with the times at which it is made."""
-    yield "BEGIN:VTIMEZONE"
-    yield f"TZID:{zone.name}"
+    written = Timezone()
+    written.add("tzid", zone.name)
     first, *changes = zone.changes
-    yield from _observance(first, first.offset, ["19700101T000000"])
-    kinds: dict[tuple[int, int, str, bool], list[tuple[Change, str]]] = {}
+    written.add_component(_observance(first, first.offset, [0]))
+    kinds: dict[tuple[int, int, str, bool], list[tuple[Change, int]]] = {}
     before = first.offset
     for change in changes:
         key = before, change.offset, change.name, change.summer
-        kinds.setdefault(key, []).append((change, _moment(change.at + before)))
+        kinds.setdefault(key, []).append((change, change.at + before))
         before = change.offset
     for (was, *_), made in kinds.items():
-        yield from _observance(made[0][0], was, [at for _, at in made])
-    yield "END:VTIMEZONE"
+        written.add_component(_observance(made[0][0], was, [at for _, at in made]))
+    return written
 
 
-def _observance(change: Change, was: int, times: Iterable[str]) -> Iterator[str]:
-    kind = "DAYLIGHT" if change.summer else "STANDARD"
-    first, *more = times
-    yield f"BEGIN:{kind}"
-    yield f"DTSTART:{first}"
-    yield from (f"RDATE:{at}" for at in more)
-    yield f"TZOFFSETFROM:{_offset(was)}"
-    yield f"TZOFFSETTO:{_offset(change.offset)}"
-    yield f"TZNAME:{_text(change.name)}"
-    yield f"END:{kind}"
-
-
-def _offset(seconds: int) -> str:
-    sign, left = "-" if seconds < 0 else "+", abs(seconds)
-    rest = f"{left % 60:02}" if left % 60 else ""
-    return f"{sign}{left // 3600:02}{left % 3600 // 60:02}{rest}"
+def _observance(change: Change, was: int, times: list[int]) -> _Observance:
+    written = TimezoneDaylight() if change.summer else TimezoneStandard()
+    first, *more = (_utc(at).replace(tzinfo=None) for at in times)
+    written.add("dtstart", first)
+    if more:
+        written.add("rdate", more)
+    written.add("tzoffsetfrom", timedelta(seconds=was))
+    written.add("tzoffsetto", timedelta(seconds=change.offset))
+    written.add("tzname", _text(change.name))
+    return written

@@ -1,31 +1,27 @@
-"""Incidents over HTTP: looked at, canceled, and let go of; and what was evacuated for them."""
+"""Incidents over HTTP: show, cancel, retry; and the instances evacuated for them."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-from nodeagent.maintd.http import parse as form
+from nodeagent.maintd.http import parse
 from nodeagent.maintd.http import status as show
+from nodeagent.maintd.http.context import Context
+from nodeagent.maintd.http.readers import discreet
 from nodeagent.maintd.http.status import View
-from nodeagent.model.wish import Asked, Cancel, Retry
+from nodeagent.model.wish import Asked
 from nodeagent.web.exchange import ANY_UUID, Answer, Request, Response, Route
-
-if TYPE_CHECKING:
-    from nodeagent.maintd.api import Api
 
 _INCIDENT = ("1", "incidents", ANY_UUID)
 _OF_ONE = 10_000  # events of one incident that are looked through
 
 
 class Cases:
-    """Answers for one Api."""
-
-    def __init__(self, api: "Api") -> None:
-        self._api = api
+    def __init__(self, context: Context) -> None:
+        self._context = context
         self.routes = (
-            Route("GET", ("1", "evacuated"), api.telling("evacuated", self._evacuated)),
+            Route("GET", ("1", "evacuated"), context.telling("evacuated", self._evacuated)),
             Route("GET", _INCIDENT, self._incident),
-            Route("DELETE", _INCIDENT, self._on_incident(Cancel)),
-            Route("POST", (*_INCIDENT, "retry"), self._on_incident(Retry)),
+            Route("DELETE", _INCIDENT, self._on_incident(parse.cancel)),
+            Route("POST", (*_INCIDENT, "retry"), self._on_incident(parse.retry)),
         )
 
     def _evacuated(self, view: View) -> list[str]:
@@ -36,32 +32,29 @@ class Cases:
         return show.evacuated(
             event
             for incident in view.ledger.incidents
-            for event in self._api.maintd.memory.history(incident.id, limit=_OF_ONE)
+            for event in self._context.maintd.memory.history(incident.id, limit=_OF_ONE)
         )
 
     async def _incident(self, request: Request) -> Response:
-        view, identity = self._api.view, request.segments[2]
+        view, identity = self._context.view, request.segments[2]
         if view is None:
-            return Response.error(503, self._api.no_round())
+            return Response.error(503, self._context.no_round())
         incident = view.ledger.incident(identity)
         if incident is None:
             return _unknown(identity)
 
         def tell_all() -> Response:
-            events = self._api.maintd.memory.history(identity, limit=form.MOST_EVENTS)
-            return Response.json(show.incident_in_full(view, incident, events))
+            events = self._context.maintd.memory.history(identity, limit=parse.MOST_EVENTS)
+            told = show.incident_in_full(view, incident, events)
+            return Response.json(told if request.full else discreet(told))
 
-        return await self._api.in_thread(tell_all)
+        return await self._context.in_thread(tell_all, request)
 
-    def _on_incident(self, wish: type[Cancel] | type[Retry]) -> Callable[[Request], Answer]:
-        def asked(request: Request) -> Asked:
-            form.body(request, {})
-            return wish(request.segments[2])
-
-        change = self._api.changing(asked)
+    def _on_incident(self, asked: Callable[[Request], Asked]) -> Callable[[Request], Answer]:
+        change = self._context.changing(asked)
 
         async def answer(request: Request) -> Response:
-            who, view = self._api.access.who(request), self._api.view
+            who, view = self._context.access.who(request), self._context.view
             if isinstance(who, Response):
                 return who
             if view is not None and view.ledger.incident(request.segments[2]) is None:

@@ -8,8 +8,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 from nodeagent.errors import ConfigError, Unavailable
-from nodeagent.maintd.api import Api
+from nodeagent.maintd.http.routes import Api
 from nodeagent.maintd.settings import HttpSettings
+from nodeagent.secret import read_private
 from nodeagent.web.tls import fingerprint, make_certificate, server_tls
 
 log = logging.getLogger(__name__)
@@ -45,22 +46,28 @@ async def listening(api: Api, path: str, address: str, http: HttpSettings) -> As
     finally:
         await public.close()
         await admin.close()
-        api.close()
+        api.context.close()
 
 
 def public_tls(path: str) -> tuple[ssl.SSLContext, str]:
-    """With the key and certificate of a file, or with new ones for this one life.
-
-    ConfigError if that file cannot be used. Gives the certificate's SHA-256 too.
-    """
+    """TLS with a file's key and certificate or new ones, and its SHA-256; ConfigError: unusable."""
     if not path:
         made = make_certificate()
         return server_tls(made), fingerprint(made)
+    return tls_of(path, named_tls(path))
+
+
+def named_tls(path: str, *, any_owner: bool = False) -> bytes:
+    """The content of the file `http.tls`, which is private, or ConfigError."""
     try:
-        with open(path, "rb") as file:
-            pem = file.read(1024 * 1024)
+        return read_private(path, any_owner=any_owner)
+    except ConfigError as error:
+        raise ConfigError(f"http.tls {error}") from None
+
+
+def tls_of(path: str, pem: bytes) -> tuple[ssl.SSLContext, str]:
+    """TLS with the key and certificate that a file holds, and its SHA-256; or ConfigError."""
+    try:
         return server_tls(pem), fingerprint(pem)
     except (ssl.SSLError, ValueError):
         raise ConfigError(f"http.tls {path}: holds no key and certificate that fit") from None
-    except OSError as error:
-        raise ConfigError(f"http.tls {path}: {error.strerror}") from None

@@ -1,9 +1,8 @@
-"""What Prometheus is told of maintd. But of the repair queue, as in CKE, no label holds a name."""
+"""Metrics of maintd for Prometheus; names are labels of the repair queue, sinks and troubles."""
 
-import re
 from collections import Counter
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
@@ -11,68 +10,40 @@ from prometheus_client.registry import Collector as MetricsSource
 
 from nodeagent import __version__
 from nodeagent.maintd.http import status as show
+from nodeagent.maintd.http.context import Context
 from nodeagent.maintd.http.status import View
+from nodeagent.maintd.ledger import agent_events
+from nodeagent.maintd.ledger.unreachable import unreachable
+from nodeagent.maintd.notices.outbox import Outbox
 from nodeagent.maintd.owners import offers
 from nodeagent.maintd.owners.webhook import Webhooks
 from nodeagent.maintd.queue import refusals
 from nodeagent.maintd.queue.inventory import Inventory
 from nodeagent.maintd.queue.sabakan import SABAKAN
 from nodeagent.maintd.queue.state import counts, matrix
-from nodeagent.maintd.windows import timing as due
+from nodeagent.maintd.windows import timing
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.incident import Status
-from nodeagent.model.ledger import Held, Policy
+from nodeagent.model.ledger import Policy
 from nodeagent.model.offer import UNKNOWN, Reply
 from nodeagent.model.queue import Queue
+from nodeagent.model.reason import Kind
 from nodeagent.model.window import Mode
 from nodeagent.web.exchange import Request, Response
 
-if TYPE_CHECKING:
-    from nodeagent.maintd.api import Api
-
-# The first that is found in a reason names its kind.
-KINDS = (
-    ("outdated", r"another node was the master"),
-    ("queue", r"^left to the repair queue|^queue entry "),
-    ("reported", r"^auto-repair\b"),
-    ("autorepair", r"^instance \S+: "),
-    ("balance", r"^group .* is not balanced: "),
-    ("overdue", r"^overdue: "),
-    ("owner", r"^the maintenance window of \S+ waits: owner |^owner \S+ is not told "),
-    ("window-stopped", r"^the maintenance window of \S+ has stopped"),
-    ("window", r"maintenance window|^series/"),
-    ("paused", r"paused by|has the tag maintd:|is on hold"),
-    ("storm", r"^storm brake"),
-    ("doubt", r"^nothing is done while in doubt|waiting for it to last$|^rebuilt from Ganeti"),
-    ("settling", r"^settling for"),
-    ("cooldown", r"^cooling down|^not again for|^to be tried again|times within"),
-    ("failed-before", r"^an earlier repair failed"),
-    ("limit", r"nodes in work|nodes of its group in work|(part|moved) in another repair"),
-    ("lost-job", r"cannot be found any more|^no word of .* is offline: look at"),
-    ("job", r"^waiting for job"),
-    ("master", r"is the master node"),
-    ("room", r"^not emptied|cannot move"),
-    ("setting", r"^a tag of "),
-)
+Family = TypeVar("Family", GaugeMetricFamily, CounterMetricFamily)
 _LOOKS = ("seen", "silent", "distrusted", "not-asked")
+NAMED = 100  # nodes by name, of each kind of trouble
 _SCOPES = ("cluster", "group", "node", "incident")
 
 
-def kind_of(held: Held) -> str:
-    """What kind of reason it is held for; `other` for one that nobody has thought of."""
-    return next((kind for kind, said in KINDS if re.search(said, held.reason)), "other")
-
-
 class Metrics(MetricsSource):
-    """Taken from the newest round at the time of asking."""
-
-    def __init__(self, api: "Api") -> None:
-        self._api = api
+    def __init__(self, context: Context) -> None:
+        self._context = context
         self._registry = CollectorRegistry()
         self._registry.register(self)
 
     def answer(self, _: Request) -> Response:
-        """All of it, as Prometheus reads it."""
         text = generate_latest(self._registry)
         return Response(200, text, "text/plain; version=0.0.4; charset=utf-8")
 
@@ -81,30 +52,37 @@ class Metrics(MetricsSource):
         return ()
 
     def collect(self) -> Any:
-        """Every family."""
         info = InfoMetricFamily("gnt_maint_build", "Version of maintd.")
         info.add_metric([], {"version": __version__})
         yield info
         yield from self._of_rounds()
         yield from self._of_http()
-        view = self._api.view
+        view = self._context.view
         if view is not None:
             yield from _of_incidents(view)
             yield from _of_work(view)
             yield from _of_nodes(view)
+            yield from _of_trouble(view)
             yield from _of_windows(view)
             yield from _of_offers(view)
-            yield from _of_webhooks(self._api.maintd.engine.webhooks)
-            yield from _of_sources(view, self._api.maintd.engine.inventory)
-            yield from _of_queue(view, self._api.maintd.engine.policy)
+            yield from _of_webhooks(self._context.maintd.engine.webhooks)
+            yield from _of_notifications(view, self._context.maintd.engine.outbox)
+            yield from _of_sources(view, self._context.maintd.engine.inventory)
+            yield from _of_queue(view, self._context.maintd.engine.policy)
             yield from _of_refusals(view.ledger.queue)
 
     def _of_rounds(self) -> Any:
-        maintd = self._api.maintd
+        maintd = self._context.maintd
         yield _count("gnt_maint_rounds", "Rounds held or skipped.", maintd.rounds)
-        yield _gauge("gnt_maint_ready", "Whether a round was held lately.", not self._api.unready())
+        yield _gauge(
+            "gnt_maint_ready", "Whether a round was held lately.", not self._context.unready()
+        )
         yield _gauge("gnt_maint_round_skipped", "Whether the last round was not held.",
                      maintd.trouble is not None)  # fmt: skip
+        troubled = bool(maintd.memory.troubles())
+        yield _gauge("gnt_maint_ledger_trouble",
+                     "Whether the ledger is damaged, or was replaced within a day.",
+                     troubled)  # fmt: skip
         if (done := maintd.latest) is not None:
             name = "gnt_maint_round_timestamp_seconds"
             yield _gauge(name, "When the last round was held.", done.at / 1000)
@@ -114,13 +92,17 @@ class Metrics(MetricsSource):
             yield _gauge("gnt_maint_acting", "Whether that round was carried out.", acting)
 
     def _of_http(self) -> Any:
-        answered = sum((server.answered for server in self._api.servers), Counter[int]())
+        answered = sum((server.answered for server in self._context.servers), Counter[int]())
         by_code = {str(code): count for code, count in sorted(answered.items())}
         yield _counts("gnt_maint_http_requests", "Requests answered, by status code.", "code",
                       by_code)  # fmt: skip
-        shed = sum(server.shed for server in self._api.servers)
-        yield _count("gnt_maint_http_shed", "Connections closed to make room.", shed)
-        failures = self._api.access.throttle.failures
+        shed = sum(server.shed for server in self._context.servers)
+        yield _count(
+            "gnt_maint_http_shed",
+            "Connections closed to make room, or for reading too slowly.",
+            shed,
+        )
+        failures = self._context.access.throttle.failures
         yield _count("gnt_maint_logins_failed", "Logins that failed.", failures)
 
 
@@ -128,8 +110,8 @@ def _of_incidents(view: View) -> Any:
     found = Counter(incident.status.value for incident in view.ledger.incidents)
     states = {status.value: found[status.value] for status in Status}
     yield _gauges("gnt_maint_incidents", "Incidents, by repair status.", "status", states)
-    kinds = Counter(kind_of(held) for held in view.held)
-    named = {kind: kinds[kind] for kind in (*(kind for kind, _ in KINDS), "other")}
+    kinds = Counter(held.why.kind.metric for held in view.held)
+    named = {kind.metric: kinds[kind.metric] for kind in Kind}
     yield _gauges("gnt_maint_held", "What is wanted and not done, by reason.", "kind", named)
 
 
@@ -139,7 +121,7 @@ def _of_work(view: View) -> Any:
     yield _gauge("gnt_maint_jobs_in_flight", "Ganeti jobs not known to be over.", ganeti)
     orders = sum(1 for job in jobs if job and not job.isdecimal())
     yield _gauge("gnt_maint_orders_in_flight", "Orders to agents not known to be over.", orders)
-    repairs = sum(1 for intent in view.ledger.intents if intent.repair)
+    repairs = sum(1 for intent in view.ledger.intents if intent.purpose.repair)
     yield _gauge("gnt_maint_repairs_in_flight", "Those of them that repair instances.", repairs)
     yield _gauge("gnt_maint_promised", "Promises not known to be submitted.", jobs.count(None))
     tripped = view.ledger.storm is not None
@@ -153,18 +135,38 @@ def _of_work(view: View) -> Any:
 
 def _of_nodes(view: View) -> Any:
     names = view.observed.snapshot.nodes
-    looks = Counter(show.how_seen(view.looks.get(name))[0] for name in names)
+    looks = Counter(agent_events.how_seen(view.looks.get(name))[0] for name in names)
     by_look = {look: looks[look] for look in _LOOKS}
     yield _gauges("gnt_maint_nodes", "Nodes, by how looking at them went.", "look", by_look)
+    dead = len(unreachable(view.ledger, view.observed.snapshot, view.policy, view.at))
+    yield _gauge("gnt_maint_nodes_unreachable", "Nodes whose agent is silent for long.", dead)
     needs = Counter(said.need for said in view.observed.diagnoses.values())
     by_need = {need.wire: needs[need] for need in Need}
     yield _gauges("gnt_maint_nodes_need", "Nodes, by what they say they need.", "need", by_need)
 
 
+def _of_trouble(view: View) -> Any:
+    """Nodes by name where that is bounded: alerts shall say which it is."""
+    trouble = GaugeMetricFamily("gnt_maint_node_trouble", f"1 for each, {NAMED} of a kind at most.",
+                                labels=["node", "kind"])  # fmt: skip
+    incidents = view.ledger.incidents
+    found = {status: [one.name for one in incidents if one.status is status]
+             for status in (Status.FAILED, Status.COMPLETED)}  # fmt: skip
+    looks = {name: agent_events.how_seen(look)[0] for name, look in view.looks.items()}
+    kinds = {status.value: names for status, names in found.items()}
+    kinds["distrusted"] = [name for name, said in looks.items() if said == "distrusted"]
+    there = view.observed.snapshot
+    kinds["unreachable"] = list(unreachable(view.ledger, there, view.policy, view.at))
+    for kind, names in kinds.items():
+        for name in sorted(set(names))[:NAMED]:
+            trouble.add_metric([name, kind], 1)
+    yield trouble
+
+
 def _of_windows(view: View) -> Any:
     scheduled = view.ledger.scheduled
     modes = Counter(one.mode for one in scheduled)
-    late = Counter(one.mode for one in scheduled if due.overdue(one, view.ledger, view.at))
+    late = Counter(one.mode for one in scheduled if timing.overdue(one, view.ledger, view.at))
     planned = (Mode.DRAINING, Mode.DOWN)
     yield _gauges("gnt_maint_machines_scheduled", "Machines in maintenance windows, by mode.",
                   "mode", {mode.value: modes[mode] for mode in planned})  # fmt: skip
@@ -198,6 +200,24 @@ def _of_webhooks(webhooks: Webhooks) -> Any:
                  webhooks.waiting)  # fmt: skip
 
 
+def _of_notifications(view: View, outbox: Outbox) -> Any:
+    tries = CounterMetricFamily("gnt_maint_notifications", "Tries to deliver a notification.",
+                                labels=["sink", "outcome"])  # fmt: skip
+    for sink, said in outbox.counts.items():
+        for outcome, count in said.items():
+            tries.add_metric([sink, outcome], count)
+    yield tries
+    boxes = {box.sink: box for box in view.ledger.notices.boxes}
+    waiting = {name: sum(box.counts.values()) + (box.message.total if box.message else 0)
+               for name, box in boxes.items()}  # fmt: skip
+    yield _gauges("gnt_maint_notifications_waiting", "Events that a sink is still to be told of.",
+                  "sink", waiting)  # fmt: skip
+    failing = {name: box.message is not None and box.message.tries > 0
+               for name, box in boxes.items()}  # fmt: skip
+    yield _gauges("gnt_maint_notifications_failing", "Whether the newest try of a sink failed.",
+                  "sink", failing)  # fmt: skip
+
+
 def _of_queue(view: View, policy: Policy) -> Any:
     """CKE's own; without any procedure no node has a line."""
     queue, nodes = view.ledger.queue, view.observed.snapshot.nodes.values()
@@ -221,7 +241,7 @@ def _of_queue(view: View, policy: Policy) -> Any:
 
 
 def _of_sources(view: View, inventory: Inventory) -> Any:
-    """Of a source that is not asked nothing is told, but what was known of it before."""
+    """Yield metrics of sources; one not polled has only those known of it before."""
     yield _gauge("gnt_maint_auto_repair_enabled", "Whether entries are made of what is reported.",
                  view.ledger.queue.auto_repair)  # fmt: skip
     said = sorted(view.sick.items())
@@ -239,31 +259,23 @@ def _of_sources(view: View, inventory: Inventory) -> Any:
                   "source", failures)  # fmt: skip
     if heard.failed:
         name = "gnt_maint_repair_source_failed_timestamp_seconds"
-        yield _seconds(name, "When the last was.", heard.failed / 1000)
+        yield _gauges(name, "When the last was.", "source", {SABAKAN: heard.failed / 1000})
     if inventory.age is not None:
         name = "gnt_maint_repair_source_age_seconds"
-        yield _seconds(name, "How long ago the last came that was believed.", inventory.age)
-
-
-def _seconds(name: str, text: str, value: float) -> GaugeMetricFamily:
-    family = GaugeMetricFamily(name, text, labels=["source"])
-    family.add_metric([SABAKAN], value)
-    return family
+        told = "How long ago the last came that was believed."
+        yield _gauges(name, told, "source", {SABAKAN: inventory.age})
 
 
 def _of_refusals(queue: Queue) -> Any:
-    """What the limiter and the other guards do, which CKE tells nobody."""
+    """Yield refusals of limiter and guards, which CKE does not report."""
     found = {refusal.reason: refusal for refusal in queue.refusals}
     machines = {reason: one.machines for reason in refusals.KINDS if (one := found.get(reason))}
     yield _gauges("gnt_maint_auto_repair_refused",
                   "Machines that are reported broken and not repaired, by reason.", "reason",
                   {reason: machines.get(reason, 0) for reason in refusals.KINDS})  # fmt: skip
-    family = GaugeMetricFamily("gnt_maint_auto_repair_refused_since_timestamp_seconds",
-                               "Since when the reason has been there; without it nothing.",
-                               labels=["reason"])  # fmt: skip
-    for refusal in queue.refusals:
-        family.add_metric([refusal.reason], refusal.since / 1000)
-    yield family
+    yield _gauges("gnt_maint_auto_repair_refused_since_timestamp_seconds",
+                  "Since when the reason has been there; without it nothing.", "reason",
+                  {one.reason: one.since / 1000 for one in queue.refusals})  # fmt: skip
 
 
 def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:
@@ -274,15 +286,15 @@ def _count(name: str, text: str, value: int) -> CounterMetricFamily:
     return CounterMetricFamily(name, text, value=value)
 
 
-def _gauges(name: str, text: str, label: str, values: dict[str, int]) -> GaugeMetricFamily:
-    family = GaugeMetricFamily(name, text, labels=[label])
-    for key, value in values.items():
-        family.add_metric([key], value)
-    return family
+def _gauges(name: str, text: str, label: str, values: Mapping[str, float]) -> GaugeMetricFamily:
+    return _each(GaugeMetricFamily(name, text, labels=[label]), values)
 
 
-def _counts(name: str, text: str, label: str, values: dict[str, int]) -> CounterMetricFamily:
-    family = CounterMetricFamily(name, text, labels=[label])
+def _counts(name: str, text: str, label: str, values: Mapping[str, int]) -> CounterMetricFamily:
+    return _each(CounterMetricFamily(name, text, labels=[label]), values)
+
+
+def _each(family: Family, values: Mapping[str, float]) -> Family:
     for key, value in values.items():
         family.add_metric([key], value)
     return family

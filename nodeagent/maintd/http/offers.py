@@ -1,36 +1,34 @@
-"""Owners of instances over HTTP: what they are asked, and what they answer.
+"""Owners of instances over HTTP: their offers and their answers.
 
 Who may `write` sees all and answers for anybody; a user with the option `owner:NAME` sees and
 answers what is asked of that owner. The calls are in the form of Mesos' schedulers; unlike there
 an answer to an offer that is none is refused, and nothing of the call is done.
 """
 
+import json
+import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from nodeagent.errors import MessageError
+from nodeagent.maintd.engine.rations import MOST_BYTES
 from nodeagent.maintd.http.access import Asker
-from nodeagent.maintd.owners import offers
+from nodeagent.maintd.http.context import Context
+from nodeagent.maintd.owners import offer_json, offers
 from nodeagent.maintd.windows.mesos import read_answer
-from nodeagent.model.offer import AnswerOffers
+from nodeagent.model.wish import AnswerOffers
 from nodeagent.protocol.canonical import printable
 from nodeagent.web.exchange import Request, Response, Route
-
-if TYPE_CHECKING:
-    from nodeagent.maintd.api import Api
 
 _OFFERS = ("1", "offers")
 
 
 class Owners:
-    """Answers for one Api."""
-
-    def __init__(self, api: "Api") -> None:
-        self._api = api
+    def __init__(self, context: Context) -> None:
+        self._context = context
         self.routes = (Route("GET", _OFFERS, self._list), Route("POST", _OFFERS, self._answer))
 
     def _list(self, request: Request) -> Response:
-        asker, view = self._api.access.asker(request), self._api.view
+        asker, view = self._context.access.asker(request), self._context.view
         if isinstance(asker, Response):
             return asker
         names, wanted = request.query_names(), request.query("owner")
@@ -40,21 +38,38 @@ class Owners:
         if names and wanted is None:
             return Response.error(400, "parameter owner is given more than once")
         if view is None:
-            return Response.error(503, self._api.no_round())
+            return Response.error(503, self._context.no_round())
         owners = None if asker.may_read else asker.owners
         if wanted is not None:
             owners = frozenset({wanted}) if owners is None else owners & {wanted}
-        book = offers.Book(view.ledger, view.observed.snapshot, self._api.maintd.now())
+        book = offer_json.Book(view.ledger, view.observed.snapshot, self._context.maintd.now())
         found = offers.listed(view.ledger, owners)
-        return Response.json([offers.offer_json(offer, book) for offer in found])
+        return Response.json([offer_json.offer_json(offer, book) for offer in found])
 
     async def _answer(self, request: Request) -> Response:
-        asker = self._api.access.asker(request)
+        asker = self._context.access.asker(request)
         if isinstance(asker, Response):
             return asker
-        if not (asker.may_write or asker.owners):
+        if asker.may_write:
+            return await self._put(request, asker)
+        rations = self._context.maintd.rations
+        if wait := math.ceil(rations.wait(asker.name)):
+            why = f"user {asker.name} has sent too many answers: try again in {wait} s"
+            said = replace(Response.error(429, why), headers={"Retry-After": str(wait)})
+        elif len(request.body) > MOST_BYTES:
+            most = f"{MOST_BYTES // 1024} KiB"
+            why = f"an answer may have {most}: answer fewer offers in each request"
+            said = Response.error(413, why)
+        elif not asker.owners:
             why = f"user {asker.name} answers for no owner, and lacks the option write"
-            return Response.error(403, why)
+            said = Response.error(403, why)
+        else:
+            said = await self._put(request, asker)
+        if 400 <= said.status < 500:
+            rations.refused(asker.name, json.loads(said.body)["error"])
+        return said
+
+    async def _put(self, request: Request, asker: Asker) -> Response:
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if request.body and kind != "application/json":
             return Response.error(415, "the body must have the Content-Type application/json")
@@ -64,15 +79,21 @@ class Owners:
             return Response.error(400, str(error))
         if not asker.may_write:
             asked = replace(asked, owners=tuple(sorted(asker.owners)))
-            if why := self._not_theirs(asked, asker):
-                return Response.error(403, why)
-        return await self._api.put(asked, asker.name)
+            if refused := self._not_theirs(asked, asker):
+                return refused
+        return await self._context.put(asked, asker.name)
 
-    def _not_theirs(self, asked: AnswerOffers, asker: Asker) -> str:
-        """That it is made to somebody else; of one that is none the round says so."""
-        view = self._api.view
-        for offer in () if view is None else view.ledger.offers:
-            if offer.id in asked.ids and offer.owner not in asker.owners:
+    def _not_theirs(self, asked: AnswerOffers, asker: Asker) -> Response | None:
+        """Refuse offers made to others or unknown: nothing is stored, no round is held for it."""
+        view = self._context.view
+        if view is None:
+            return Response.error(503, self._context.no_round())
+        made = {offer.id: offer.owner for offer in view.ledger.offers if offer.instances}
+        for identity in asked.ids:
+            owner = made.get(identity)
+            if owner is None:
+                return Response.error(409, offers.missing(identity))
+            if owner not in asker.owners:
                 why = f"for whom user {asker.name} does not answer"
-                return f"offer {offer.id} is made to owner {offer.owner}, {why}"
-        return ""
+                return Response.error(403, f"offer {identity} is made to owner {owner}, {why}")
+        return None

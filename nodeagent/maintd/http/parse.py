@@ -1,7 +1,9 @@
-"""What a request to maintd may say in its query or body; all else is named and refused. Pure."""
+"""Read the query and the body of a request; name and refuse all mistakes. Pure."""
 
 import json
 import re
+from collections.abc import Callable
+from dataclasses import MISSING, fields
 from typing import Any
 
 from nodeagent.errors import MessageError
@@ -9,26 +11,22 @@ from nodeagent.maintd.queue.sabakan import variables
 from nodeagent.model.action import Scope
 from nodeagent.model.balance import Shift, Spot
 from nodeagent.model.constraints import wrong
-from nodeagent.model.queue import (
-    AddEntry,
-    DeleteEntries,
-    DeleteEntry,
-    ResetBackOff,
-    SetAutoRepair,
-    SetConstraint,
-    SetQueue,
-    SetVariables,
-)
 from nodeagent.model.wish import (
     Asked,
     Balance,
+    Cancel,
+    DeleteEntries,
+    DeleteEntry,
+    Done,
     Pause,
-    ResetStorm,
     Resume,
-    StopBalancing,
-    TrustLedger,
+    Retry,
+    SetConstraint,
+    SetVariables,
+    TrustKey,
 )
 from nodeagent.protocol.canonical import printable, read
+from nodeagent.protocol.node_key import FINGERPRINT
 from nodeagent.web.exchange import UUID, Request
 
 MOST_BYTES = 16 * 1024
@@ -59,6 +57,35 @@ def which_events(request: Request) -> tuple[str | None, int | None, int]:
         raise MessageError(f"limit is {printable(limit)}; it must be 1 to {MOST_EVENTS}")
     ms = None if since is None else round(float(since) * 1000)
     return incident, ms, 100 if limit is None else int(limit)
+
+
+def cancel(request: Request) -> Asked:
+    """An incident by its path; `?undrain=yes` has its node put back."""
+    body(request, {})
+    names, said = request.query_names(), request.query("undrain")
+    if unknown := [name for name in names if name != "undrain"]:
+        raise MessageError(f"unknown parameter {printable(unknown[0])}; there may be: undrain")
+    if len(names) > 1:
+        raise MessageError("undrain is given twice")
+    if said is not None and said not in ("yes", "no"):
+        raise MessageError(f"undrain is {printable(said)}; it must be yes or no")
+    return Cancel(request.segments[2], said == "yes")
+
+
+def done(request: Request) -> Asked:
+    """A node by its path, and how it is to be left."""
+    said = body(request, {"force": False, "keep": False})
+    force, keep = said.get("force", "no"), said.get("keep", "")
+    if force not in ("yes", "no"):
+        raise MessageError(f"force is {printable(force)}; it must be yes or no")
+    if keep not in ("", "drained", "offline"):
+        raise MessageError(f"keep is {printable(keep)}; it must be drained or offline")
+    return Done(request.segments[2], force == "yes", keep)
+
+
+def retry(request: Request) -> Asked:
+    body(request, {})
+    return Retry(request.segments[2])
 
 
 _SCOPES = {"cluster": Scope.CLUSTER, "group": Scope.GROUP, "node": Scope.NODE, "incident": None}
@@ -115,6 +142,29 @@ def _place(request: Request, more: dict[str, bool]) -> tuple[Scope, str, str, st
     return Scope(_SCOPES[scope]), said.get(scope, ""), "", why
 
 
+def trust_key(request: Request) -> Asked:
+    key = body(request, {"key": True})["key"]
+    if not FINGERPRINT.fullmatch(key):
+        raise MessageError(f"key is {printable(key)}; it must be a fingerprint of 64 hex digits")
+    return TrustKey(request.segments[2], key)
+
+
+def bare(asked: Asked) -> Callable[[Request], Asked]:
+    """Read a request of which the path says all."""
+
+    def read_nothing(request: Request) -> Asked:
+        body(request, {})
+        return asked
+
+    return read_nothing
+
+
+def texts(kind: type[Asked]) -> Callable[[Request], Asked]:
+    """Read a request whose fields are texts, as the body has them by their names."""
+    keys = {field.name: field.default is MISSING for field in fields(kind)}
+    return lambda request: kind(**body(request, keys))
+
+
 def pause(request: Request) -> Asked:
     scope, name, incident, why = _place(request, {"why": False})
     return Pause(scope, name, why, incident)
@@ -125,35 +175,13 @@ def resume(request: Request) -> Asked:
     return Resume(scope, name, incident)
 
 
-def reset(request: Request) -> Asked:
-    body(request, {})
-    return ResetStorm()
-
-
-def trust(request: Request) -> Asked:
-    body(request, {})
-    return TrustLedger()
-
-
 def balance(request: Request) -> Asked:
-    """A group, by name, and perhaps the moves, in their order."""
     document = _object(request, MOST_BYTES_OF_MOVES)
     moves = document.pop("moves", [])
     if not isinstance(moves, list) or len(moves) > MOST_MOVES:
         raise MessageError(f"moves must be a list of at most {MOST_MOVES}")
     said = _texts(document, {"group": True})
     return Balance(said["group"], tuple(_shift(n, move) for n, move in enumerate(moves, 1)))
-
-
-def stop_balancing(request: Request) -> Asked:
-    """A group, by name."""
-    return StopBalancing(body(request, {"group": True})["group"])
-
-
-def add_entry(request: Request) -> Asked:
-    """A machine to be repaired."""
-    needed = dict.fromkeys(("operation", "machine_type", "address"), True)
-    return AddEntry(**body(request, {**needed, "serial": False}))
 
 
 def delete_entries(request: Request) -> Asked:
@@ -172,33 +200,7 @@ def delete_entries(request: Request) -> Asked:
     return DeleteEntries(which == "finished")
 
 
-def enable_queue(request: Request) -> Asked:
-    body(request, {})
-    return SetQueue(enabled=True)
-
-
-def disable_queue(request: Request) -> Asked:
-    body(request, {})
-    return SetQueue(enabled=False)
-
-
-def reset_back_off(request: Request) -> Asked:
-    body(request, {})
-    return ResetBackOff()
-
-
-def enable_auto_repair(request: Request) -> Asked:
-    body(request, {})
-    return SetAutoRepair(enabled=True)
-
-
-def disable_auto_repair(request: Request) -> Asked:
-    body(request, {})
-    return SetAutoRepair(enabled=False)
-
-
 def set_variables(request: Request) -> Asked:
-    """The whole body, to the byte."""
     try:
         text = request.body.decode()
     except UnicodeDecodeError as error:
@@ -211,7 +213,6 @@ def set_variables(request: Request) -> Asked:
 
 
 def set_constraint(request: Request) -> Asked:
-    """A constraint by its name, and its value in digits."""
     said = body(request, {"name": True, "value": True})
     name, value = said["name"], said["value"]
     if not _INDEX.fullmatch(value):

@@ -1,25 +1,25 @@
-"""Weekly series of windows as JSON: what a request may say of them, and what is told. Pure."""
+"""Weekly series of windows as JSON: read requests, write answers. Pure."""
 
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from nodeagent.errors import MessageError
-from nodeagent.maintd.http.status import View
-from nodeagent.maintd.owners.offers import consent_json
-from nodeagent.maintd.windows import recurrence as weekly
-from nodeagent.maintd.windows import series
+from nodeagent.maintd.http.status import Json, View
+from nodeagent.maintd.owners.offer_json import consent_json
+from nodeagent.maintd.planning.names import Identity, Names
+from nodeagent.maintd.windows import recurrence, series
 from nodeagent.maintd.windows.mesos import read_consent
-from nodeagent.maintd.windows.schedule import Identity, Names
+from nodeagent.model.address import is_address
 from nodeagent.model.series import Member, Series
 from nodeagent.model.snapshot import Node
+from nodeagent.model.units import Seconds, in_seconds
 from nodeagent.model.window import Consent, Machine
 from nodeagent.model.wish import AddSeries, Asked, EditSeries, EndSeries
 from nodeagent.model.zone import Zone
 from nodeagent.protocol.canonical import printable, read
 from nodeagent.web.exchange import Request
 
-Json = dict[str, Any]
 COMING = 10  # occurrences that are told of
 _MOST_BYTES = 256 * 1024
 _MOST_DAYS = 400
@@ -35,13 +35,13 @@ def read_new(request: Request) -> Asked:
     """A series to be, or MessageError naming the place of the fault."""
     said = _Said(request)
     said.need("machines", "weekly", "zone", "duration")
-    weekdays, minute = weekly.read_weekly(said.text("weekly") or "")
+    weekdays, minute = recurrence.read_weekly(said.text("weekly") or "")
     asked = AddSeries(
         said.machines("machines"),
         weekdays,
         minute,
         said.text("zone") or "",
-        said.number("duration", 1, _LASTING) or 0,
+        Seconds(said.number("duration", 1, _LASTING) or 0),
         said.number("every", 1, _WEEKS) or 1,
         said.day("from") or 0,
         said.day("until") or 0,
@@ -53,10 +53,10 @@ def read_new(request: Request) -> Asked:
 
 
 def read_change(request: Request) -> Asked:
-    """What is to be otherwise, or MessageError; `never` in the place of a day or number: no end."""
+    """Read the changes, or raise MessageError; `never` in the place of a day or number: no end."""
     said = _Said(request)
     text = said.text("weekly")
-    weekdays, minute = ((), None) if text is None else weekly.read_weekly(text)
+    weekdays, minute = ((), None) if text is None else recurrence.read_weekly(text)
     asked = EditSeries(
         _number(request),
         said.machines("add"),
@@ -64,7 +64,7 @@ def read_change(request: Request) -> Asked:
         weekdays,
         minute,
         said.text("zone") or "",
-        said.number("duration", 1, _LASTING) or 0,
+        Seconds(said.number("duration", 1, _LASTING) or 0),
         said.number("every", 1, _WEEKS) or 0,
         said.day("from") or 0,
         said.unless_never("until", said.day),
@@ -80,7 +80,6 @@ def read_change(request: Request) -> Asked:
 
 
 def read_end(request: Request) -> Asked:
-    """A series not to be any more, or MessageError."""
     if request.body:
         _Said(request).done()
     return EndSeries(_number(request))
@@ -140,7 +139,7 @@ class _Said:
     @staticmethod
     def _day(key: str, text: str) -> int:
         try:
-            return weekly.read_day(text)
+            return recurrence.read_day(text)
         except MessageError as error:
             raise MessageError(f"{key}: {error}") from None
 
@@ -176,17 +175,15 @@ class _Said:
 
 
 def machine(text: str) -> Machine:
-    """A machine by its one name: a host name or an IPv4 address."""
-    parts = text.split(".")
-    is_address = len(parts) == 4 and all(part.isdecimal() for part in parts)
-    return Machine(ip=text) if is_address else Machine(text)
+    """A machine by its one name: a host name or an IP address."""
+    return Machine(ip=text) if is_address(text) else Machine(text)
 
 
 # What is told.
 
 
 def placed(view: View) -> dict[Identity, tuple[str, int]]:
-    """Of each machine in the schedule for a series: its name, and the day."""
+    """Map machines in the schedule for a series to its name, and the day."""
     names = Names(view.observed.snapshot)
     return {
         names.identity(member.machine): (one.name, member.day)
@@ -199,39 +196,39 @@ def placed(view: View) -> dict[Identity, tuple[str, int]]:
 def series_json(view: View, one: Series, names: Names, times: int = COMING) -> Json:
     """A series, so many of its next occurrences, and how its machines stand."""
     rule, zone = one.rule, view.observed.zones.get(one.rule.zone)
-    now = view.at // 1000
+    now = in_seconds(view.at)
     return {
         "name": one.name,
         "number": one.number,
         "uid": one.uid,
         "who": one.who,
-        "weekly": weekly.weekly_text(rule),
+        "weekly": recurrence.weekly_text(rule),
         "zone": rule.zone,
         "duration": rule.seconds,
         "every": rule.every,
-        "from": weekly.day_text(rule.first),
-        "until": weekly.day_text(rule.until) if rule.until else None,
+        "from": recurrence.day_text(rule.first),
+        "until": recurrence.day_text(rule.until) if rule.until else None,
         "times": rule.times or None,
         "owners": consent_json(one.consent),
-        "skipped": [weekly.day_text(day) for day in rule.skipped],
+        "skipped": [recurrence.day_text(day) for day in rule.skipped],
         "machines": [_member(member, one, zone, names, now) for member in one.members],
         "next": [] if zone is None else _coming(one, zone, now, times),
         "trouble": None if zone else f"there is no time zone {rule.zone} here",
     }
 
 
-def _coming(one: Series, zone: Zone, now: int, times: int) -> list[Json]:
+def _coming(one: Series, zone: Zone, now: Seconds, times: int) -> list[Json]:
     """Those under way and to come, those skipped too."""
     rows: list[Json] = []
     whole = replace(one.rule, skipped=())
-    for day, at in weekly.coming(whole, zone, now - one.rule.seconds):
+    for day, at in recurrence.coming(whole, zone, now - one.rule.seconds):
         rows.append(
             {
-                "day": weekly.day_text(day),
+                "day": recurrence.day_text(day),
                 "start": at,
                 "end": at + one.rule.seconds,
-                "local": weekly.moment_text(zone, at),
-                "local_end": weekly.moment_text(zone, at + one.rule.seconds),
+                "local": recurrence.moment_text(zone, at),
+                "local_end": recurrence.moment_text(zone, at + one.rule.seconds),
                 "skipped": day in one.rule.skipped,
                 "planned": any(m.placed and m.day == day for m in one.members),
             }
@@ -241,16 +238,16 @@ def _coming(one: Series, zone: Zone, now: int, times: int) -> list[Json]:
     return rows
 
 
-def _member(member: Member, one: Series, zone: Zone | None, names: Names, now: int) -> Json:
+def _member(member: Member, one: Series, zone: Zone | None, names: Names, now: Seconds) -> Json:
     node = names.node(member.machine)
     late = None
     if member.late:
-        missed = zone is not None and weekly.start(one.rule, zone, member.late) <= now
-        late = {"day": weekly.day_text(member.late), "why": member.why, "missed": missed}
+        missed = zone is not None and recurrence.start(one.rule, zone, member.late) <= now
+        late = {"day": recurrence.day_text(member.late), "why": member.why, "missed": missed}
     return {
         "hostname": member.machine.hostname,
         "ip": member.machine.ip,
         "node": node.name if isinstance(node, Node) else None,
-        "planned": weekly.day_text(member.day) if member.placed else None,
+        "planned": recurrence.day_text(member.day) if member.placed else None,
         "late": late,
     }

@@ -1,4 +1,4 @@
-"""What the sources of the repair queue report, in the JSON that is served."""
+"""Reports of the sources of the repair queue, in the JSON that is served."""
 
 import json
 from collections.abc import Iterable
@@ -8,6 +8,8 @@ from nodeagent.maintd.http.status import Json, View
 from nodeagent.maintd.queue.inventory import Inventory
 from nodeagent.maintd.queue.sabakan import DEFAULT, SABAKAN
 from nodeagent.model.sick import Sick
+
+_SAID = ("address", "serial", "machine_type", "operation", "state", "domain")
 
 
 def reported(view: View, inventory: Inventory) -> Json:
@@ -43,12 +45,7 @@ def _source(name: str, said: tuple[Sick, ...] | str, inventory: Inventory) -> Js
 def _machines(sick: Iterable[Sick]) -> list[Json]:
     return [
         {
-            "address": one.address,
-            "serial": one.serial,
-            "machine_type": one.machine_type,
-            "operation": one.operation,
-            "state": one.state,
-            "domain": one.domain,
+            **{key: getattr(one, key) for key in _SAID},
             "since": one.since / 1000 or None,
             "why": one.why,
         }

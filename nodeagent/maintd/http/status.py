@@ -1,48 +1,56 @@
-"""What maintd knows and decided, in the JSON that is served. Pure.
+"""State and decisions of maintd, in the JSON that is served. Pure.
 
 Times are unix seconds, keys are in lower case with hyphens, as in the design's own.
 """
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from nodeagent.maintd.incidents.lifecycle import worst_per_node
+from nodeagent.maintd.incidents.drained import unlicensed
+from nodeagent.maintd.incidents.returns import expected
+from nodeagent.maintd.ledger.agent_events import how_seen
+from nodeagent.maintd.ledger.unreachable import unreachable
+from nodeagent.maintd.planning.holds import paused
+from nodeagent.maintd.planning.outcomes import worst_per_node
 from nodeagent.maintd.planning.resources import target_of
-from nodeagent.maintd.planning.tag_settings import faults
-from nodeagent.maintd.wishes import paused
-from nodeagent.model.action import Scope, describe
+from nodeagent.maintd.planning.tag_settings import faults, with_tags
+from nodeagent.model.action import MovePrimary, Scope, describe
+from nodeagent.model.diagnosis import Need
 from nodeagent.model.event import Event
+from nodeagent.model.ganeti import doubt
 from nodeagent.model.incident import UNKNOWN, Incident, Status
-from nodeagent.model.ledger import PAUSE_TAG, Decision, Held, Hold, Intent, Ledger, Outcome
+from nodeagent.model.ledger import PAUSE_TAG, Decision, Hold, Intent, Ledger, Outcome, Policy
+from nodeagent.model.reason import Held
 from nodeagent.model.sick import Sick
 from nodeagent.model.snapshot import Node, Observed
-from nodeagent.protocol.look import Distrusted, Look, Seen, Silent
+from nodeagent.model.units import Ms
+from nodeagent.protocol.look import Look
 
 Json: TypeAlias = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What there is to tell: all that is remembered, and what the newest round saw and held.
+    """The state to show: all that is remembered, and what the newest round saw and blocked.
 
-    `at` is when that round was (unix ms), `idle` why nothing of it was done. `sick` is what the
-    sources of the repair queue have reported.
+    `at` is when that round was (unix ms), `idle` why none of it was done. `sick` is what the
+    sources of the repair queue have reported, `policy` what the round went by.
     """
 
-    at: int
+    at: Ms
     ledger: Ledger
     observed: Observed
     held: tuple[Held, ...] = ()
     looks: Mapping[str, Look] = field(default_factory=dict)
     idle: str | None = None
     sick: Mapping[str, tuple[Sick, ...] | str] = field(default_factory=dict)
+    policy: Policy = field(default_factory=Policy)
 
 
 def shown(ledger: Ledger, decision: Decision, idle: str | None) -> Ledger:
-    """What is remembered; and noted in it what an idle round saw, and nobody will remember."""
+    """Add to the ledger what an idle round detected, which is not stored."""
     if idle is None:
         return ledger
     known = {incident.id for incident in ledger.incidents}
@@ -55,18 +63,17 @@ def shown(ledger: Ledger, decision: Decision, idle: str | None) -> Ledger:
 
 
 def status(view: View) -> list[Json]:
-    """All incidents that are not cleared, the oldest first."""
     return [incident_json(view, incident) for incident in in_order(view.ledger)]
 
 
 def in_order(ledger: Ledger) -> list[Incident]:
-    """The incidents, the oldest first."""
     return sorted(ledger.incidents, key=lambda i: (i.noted_at, i.id))
 
 
 def incident_json(view: View, incident: Incident) -> Json:
-    """One incident: what the design says of it, and why it stands where it does."""
-    jobs = all_jobs(view.ledger, incident)
+    jobs, waiting = all_jobs(view.ledger, incident), list(waits(view, incident))
+    # A pending one without a job has a reason, or nobody would know what is going on.
+    unexplained = incident.status is Status.PENDING and not (jobs or incident.why)
     return {
         "uuid": incident.id,
         "node": incident.node,
@@ -78,8 +85,8 @@ def incident_json(view: View, incident: Incident) -> Json:
         "need": None if incident.diagnosis == UNKNOWN else incident.diagnosis.need.wire,
         "noted": incident.noted_at / 1000,
         "changed": incident.changed_at / 1000,
-        "why": incident.why,
-        "waits": list(waits(view, incident)),
+        "why": waiting[0] if unexplained and waiting else incident.why,
+        "waits": waiting,
         "orders": [job for job in jobs if not job.isdecimal()],
     }
 
@@ -106,7 +113,7 @@ def all_jobs(ledger: Ledger, incident: Incident) -> list[str]:
 
 
 def waits(view: View, incident: Incident) -> Iterator[str]:
-    """What has to happen before anything else does, a sentence each."""
+    """List the next things an incident waits for, a sentence each."""
     mine = [intent for intent in view.ledger.intents if intent.incident == incident.id]
     for intent in mine:
         yield _under_way(view, intent)
@@ -116,17 +123,20 @@ def waits(view: View, incident: Incident) -> Iterator[str]:
             told = True
             yield held.reason
     match incident.status:
-        case Status.COMPLETED:
+        case Status.COMPLETED if not told:
             yield (
-                f"all is done: repair {incident.name}, then remove its tag {incident.tag};"
-                " forgotten once no longer observed"
+                f"the repair command has succeeded: gnt-maint done {incident.name} closes it"
+                if incident.diagnosis.need is Need.LIVE_REPAIR
+                else f"all is done: repair {incident.name}, then run gnt-maint done {incident.name}"
             )
         case Status.FAILED:
-            yield f"nothing more is done: remove the tag {incident.tag} to start anew"
+            yield f"it has failed: look at {incident.name}, then run gnt-maint done {incident.name}"
         case Status.CANCELED:
             yield "nothing more is done; forgotten once no longer observed"
+        case Status.COMPLETED:
+            pass
         case _ if not (mine or told):
-            yield view.idle or "the next round"
+            yield view.idle or "the next round: nothing is in its way"
 
 
 def _under_way(view: View, intent: Intent) -> str:
@@ -144,7 +154,6 @@ def _under_way(view: View, intent: Intent) -> str:
 
 
 def intent_json(view: View, intent: Intent) -> Json:
-    """An action that is promised and not known to be over."""
     result = view.observed.results.get(intent.id)
     lost = result is not None and result.outcome is Outcome.LOST
     return {
@@ -171,12 +180,18 @@ def jobs(view: View) -> list[int]:
 
 
 def held_json(held: Held) -> Json:
-    """One thing that is wanted and not done."""
-    return {"node": held.node, "incident": held.incident or None, "reason": held.reason}
+    why, about = held.why, held.why.subject
+    return {
+        "node": held.node,
+        "incident": held.incident or None,
+        "kind": why.kind.word,
+        "subject": {"type": about.of.value, "name": about.name or None},
+        "reason": held.reason,
+        "help": why.help or None,
+    }
 
 
 def hold_json(hold: Hold) -> Json:
-    """One pause."""
     return {
         "scope": "incident" if hold.incident else hold.scope.value.replace("nodegroup", "group"),
         "name": hold.name or None,
@@ -203,55 +218,58 @@ def holds(view: View) -> list[Json]:
 
 
 def trouble_json(trouble: tuple[int, str] | None) -> Json | None:
-    """Since when rounds are being skipped, and why."""
     return None if trouble is None else {"since": trouble[0] / 1000, "why": trouble[1]}
+
+
+def ganeti_json(said: str) -> Json | None:
+    return {"version": said, "doubt": doubt(said) or None} if said else None
 
 
 # Events.
 
 
 def event_json(event: Event) -> Json:
-    """One line of the history."""
     return {
         "at": event.at / 1000,
         "kind": event.kind,
         "incident": event.incident or None,
         "node": event.node or None,
-        "text": event.text,
+        "text": str(event),
         **_number(event.job),
     }
 
 
-_MOVED = re.compile(r"(?:migrate|fail over) (\S+) off \S+( to \S+)?")
-
-
 def evacuated(events: Iterable[Event]) -> list[str]:
     """The instances whose moving off a node has succeeded, by what the history says."""
-    ended = (_MOVED.fullmatch(event.text) for event in events if event.kind == "job-done")
-    return sorted({match[1] for match in ended if match})
+    ended = (event.action for event in events if event.kind == "job-done")
+    return sorted({move.instance for move in ended if isinstance(move, MovePrimary)})
 
 
 # The cluster.
 
 
 def nodes(view: View) -> list[Json]:
-    """Every node: how Ganeti has it, what it said, and what is done to it."""
     snapshot = view.observed.snapshot
     stopped = {**faults(snapshot), **paused(view.ledger, snapshot)}
     worst = worst_per_node(view.ledger)
     latest = {incident.node: incident for incident in in_order(view.ledger)}
     claims = _claims(view)
     counts = _counts(view)
+    stranded = unlicensed(view.ledger, snapshot)
+    dead = unreachable(view.ledger, snapshot, view.policy, view.at)
     return [
         _node_json(view, node)
         | {
             "group": group.name if (group := snapshot.groups.get(node.group)) else node.group,
             "instances": counts.get(node.name, (0, 0))[0],
             "mirrors": counts.get(node.name, (0, 0))[1],
-            "paused": stopped.get(node.name),
+            "paused": str(why) if (why := stopped.get(node.name)) else None,
             "incident": one.id if (one := worst.get(node.uuid) or latest.get(node.uuid)) else None,
             "repair-status": one.status.value if one else None,
             "claims": claims.get(node.name, []),
+            "stranded": stranded.get(node.name),
+            "returning": _returning(view, node),
+            "unreachable": since / 1000 if (since := dead.get(node.name)) else None,
         }
         for node in snapshot.nodes.values()
     ]
@@ -273,21 +291,24 @@ def _node_json(view: View, node: Node) -> Json:
     }
 
 
-def how_seen(look: Look | None) -> tuple[str, str | None]:
-    """How looking at a node went, in a word, and why not better."""
-    match look:
-        case Seen():
-            return "seen", None
-        case Silent(why):
-            return "silent", why
-        case Distrusted(why):
-            return "distrusted", why
-        case None:
-            return "not-asked", None
+def _returning(view: View, node: Node) -> Json | None:
+    """How a node that is said to be repaired is to be left, and when it is if it stays healthy."""
+    one = next((r for r in view.ledger.returning if r.node == node.uuid), None)
+    if one is None:
+        return None
+    policy = with_tags(view.policy, view.observed.snapshot, node)
+    at = expected(one, policy)
+    return {
+        "to": one.to.value,
+        "who": one.who,
+        "since": one.at / 1000,
+        "after": policy.return_after / 1000,
+        "at": None if at is None else at / 1000,
+    }
 
 
 def _claims(view: View) -> dict[str, list[Json]]:
-    """What unfinished intents take each node for: the one they empty, and the one they fill."""
+    """List unfinished intents by node: the one they evacuate, and the one they fill."""
     found: dict[str, list[Json]] = {}
     for intent in view.ledger.intents:
         claim = {
@@ -316,11 +337,11 @@ def _counts(view: View) -> dict[str, tuple[int, int]]:
 # Planning.
 
 
-def plan(view: View, done: Decision, after: Decision, now: int, events: Sequence[Event]) -> Json:
-    """What the newest round promised, and what one held now on what it saw would.
+def plan(view: View, done: Decision, after: Decision, now: Ms, events: Sequence[Event]) -> Json:
+    """Return the newest round's plan, and that of a round now on what it saw.
 
-    `done` is the decision of the former, `after` that of the latter; `events` what there would
-    be to tell of it.
+    `done` is the decision of the former, `after` that of the latter; `events` what the latter
+    would report.
     """
     known = {intent.id for intent in view.ledger.intents}
     return {

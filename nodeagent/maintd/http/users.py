@@ -1,8 +1,8 @@
-"""Who may change anything over HTTP: a users file in RAPI's format, and patience that ends.
+"""Users who may make changes over HTTP: a file in RAPI's format, with limits on failed logins.
 
 Each line is `name password [options]`; the password is plain, `{CLEARTEXT}plain` or `{HA1}` and
-the MD5 of `name:Ganeti Remote API:password`. Of the options `write` is what is asked for here,
-and `owner:NAME` of who may do no more than answer for an owner of instances.
+the MD5 of `name:Ganeti Remote API:password`. A change needs the option `write`; a user with only
+`owner:NAME` may do no more than answer for that owner of instances.
 """
 
 import base64
@@ -11,21 +11,22 @@ import hashlib
 import hmac
 import logging
 import os
-import stat
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from ipaddress import IPv6Address, ip_address, ip_network
 
-from nodeagent.errors import ConfigError, NodeAgentError, Unavailable
+from nodeagent.errors import ConfigError, NodeAgentError
+from nodeagent.secret import read_private_text
+from nodeagent.web.listener import network_of
 
 log = logging.getLogger(__name__)
 REALM = "Ganeti Remote API"
 MAX_BYTES = 256 * 1024
 _MAX_HEADER = 1024
-_FAILURES = 10  # of one peer, within
-_WITHIN = 60.0  # seconds
-_PEERS = 4096
+_FAILURES = 10  # of a user at one address, before it must wait; as many come back in a minute
+_FAILURES_IN_ALL = 60  # of an address, or of a user
+_BACK_IN_ALL = 0.5  # of these a second
+_REMEMBERED = 4096  # addresses and users
 
 
 _OWNER = "owner:"
@@ -33,8 +34,6 @@ _OWNER = "owner:"
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """One line of the users file."""
-
     name: str
     scheme: str
     secret: str
@@ -42,7 +41,6 @@ class User:
 
     @property
     def may_write(self) -> bool:
-        """Whether it may change anything."""
         return "write" in self.options
 
     @property
@@ -106,8 +104,13 @@ class Users:
         self._known: Mapping[str, User] = {}
         self._mark: tuple[int, ...] | None = (-1,)  # of no file there is
 
+    @staticmethod
+    def name(authorization: str) -> str:
+        """The name in these credentials, be they right or wrong."""
+        return _basic(authorization)[0]
+
     def check(self, authorization: str) -> User | None:
-        """Whose credentials these are (HTTP Basic); None if nobody's."""
+        """The user with these credentials (HTTP Basic); None if there is none."""
         self._refresh()
         name, password = _basic(authorization)
         user = self._known.get(name)
@@ -121,7 +124,7 @@ class Users:
             return
         self._mark = mark
         try:
-            self._known = parse_users(_read_private(self.path))
+            self._known = parse_users(read_private_text(self.path, MAX_BYTES))
             log.info("users-read path=%s users=%d", self.path, len(self._known))
         except NodeAgentError as error:
             self._known = {}
@@ -134,30 +137,6 @@ def _mark(path: str) -> tuple[int, ...] | None:
     except OSError:
         return None
     return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size
-
-
-def _read_private(path: str) -> str:
-    """A file that root or we own, nobody else may write to, and not everybody read."""
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError as error:
-        raise Unavailable(f"nobody may log in: {error.strerror}") from None
-    with os.fdopen(handle, "rb") as file:
-        found = os.fstat(file.fileno())
-        if not stat.S_ISREG(found.st_mode):
-            raise ConfigError("it is no file")
-        if found.st_uid not in (0, os.geteuid()):
-            raise ConfigError(f"it belongs to user {found.st_uid}, and must to root or to us")
-        if found.st_mode & 0o027:
-            mode = stat.S_IMODE(found.st_mode)
-            raise ConfigError(f"its mode is {mode:04o}, and may be 0640 at the most")
-        raw = file.read(MAX_BYTES + 1)
-    if len(raw) > MAX_BYTES:
-        raise ConfigError(f"it is larger than {MAX_BYTES} bytes")
-    try:
-        return raw.decode()
-    except UnicodeDecodeError:
-        raise ConfigError("it is not UTF-8") from None
 
 
 def _basic(header: str) -> tuple[str, str]:
@@ -173,39 +152,67 @@ def _basic(header: str) -> tuple[str, str]:
 
 
 class Throttle:
-    """Counts failed logins; after too many a peer is not listened to for a while.
+    """Slows down whoever guesses passwords. `clock` gives seconds that only pass.
 
-    `clock` gives seconds. An IPv6 peer is its network of 64 bits: it has as many addresses as
-    it likes. Bounded: who has not failed for longest is forgotten first.
+    A failed login takes a try from three stocks: the user's at this address, the address's for
+    all users, and the user's at all addresses. Tries come back with time. A user who has given
+    the right password from an address needs only the first stock there: nobody locks a user out
+    by guessing at other users or from elsewhere. An IPv6 address is its network of 64 bits.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.failures = 0
-        self._clock = clock
-        self._failed: OrderedDict[str, deque[float]] = OrderedDict()
+        self._here = _Tries(_FAILURES, _FAILURES / 60, clock)
+        self._address = _Tries(_FAILURES_IN_ALL, _BACK_IN_ALL, clock)
+        self._user = _Tries(_FAILURES_IN_ALL, _BACK_IN_ALL, clock)
+        self._known: OrderedDict[int, None] = OrderedDict()
 
-    def wait(self, peer: str) -> float:
-        """For how many seconds the peer is not listened to; 0 if it is."""
-        times = self._failed.get(_network(peer))
-        if times is None or len(times) < _FAILURES:
-            return 0.0
-        return max(0.0, times[0] + _WITHIN - self._clock())
+    def wait(self, peer: str, user: str) -> float:
+        address = network_of(peer)
+        here = hash((address, user))
+        wait = self._here.wait(here)
+        if here in self._known:
+            return wait
+        return max(wait, self._address.wait(hash(address)), self._user.wait(hash(user)))
 
-    def failed(self, peer: str) -> None:
-        """Note a failure of a peer that was listened to."""
+    def failed(self, peer: str, user: str) -> None:
         self.failures += 1
-        times = self._failed.setdefault(_network(peer), deque(maxlen=_FAILURES))
-        times.append(self._clock())
-        self._failed.move_to_end(_network(peer))
-        if len(self._failed) > _PEERS:
-            self._failed.popitem(last=False)
+        address = network_of(peer)
+        self._here.take(hash((address, user)))
+        self._address.take(hash(address))
+        self._user.take(hash(user))
+
+    def succeeded(self, peer: str, user: str) -> None:
+        here = hash((network_of(peer), user))
+        self._known[here] = None
+        self._known.move_to_end(here)
+        if len(self._known) > _REMEMBERED:
+            self._known.popitem(last=False)
 
 
-def _network(peer: str) -> str:
-    try:
-        address = ip_address(peer.partition("%")[0])
-    except ValueError:
-        return peer
-    if not isinstance(address, IPv6Address):
-        return peer
-    return str(address.ipv4_mapped or ip_network((address, 64), strict=False))
+class _Tries:
+    """A stock of `most` tries for each key, `back` of which come back each second.
+
+    Bounded: the key that failed longest ago is forgotten first.
+    """
+
+    def __init__(self, most: float, back: float, clock: Callable[[], float]) -> None:
+        self._most, self._back, self._clock = most, back, clock
+        self._left: OrderedDict[int, tuple[float, float]] = OrderedDict()  # tries, at that moment
+
+    def __len__(self) -> int:
+        return len(self._left)
+
+    def wait(self, key: int) -> float:
+        """Tell in how many seconds there is a try; 0 if there is one."""
+        return max(0.0, (1 - self._now(key)) / self._back)
+
+    def take(self, key: int) -> None:
+        self._left[key] = max(0.0, self._now(key) - 1), self._clock()
+        self._left.move_to_end(key)
+        if len(self._left) > _REMEMBERED:
+            self._left.popitem(last=False)
+
+    def _now(self, key: int) -> float:
+        left, at = self._left.get(key, (self._most, 0.0))
+        return min(self._most, left + (self._clock() - at) * self._back)

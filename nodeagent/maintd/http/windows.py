@@ -11,31 +11,27 @@ told of no machine.
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from nodeagent.errors import MessageError
 from nodeagent.maintd.http.access import lacks_write
-from nodeagent.maintd.windows import mesos
-from nodeagent.maintd.windows import recurrence as weekly
-from nodeagent.maintd.windows import schedule as windows
+from nodeagent.maintd.http.context import Context
+from nodeagent.maintd.http.status import View
+from nodeagent.maintd.windows import mesos, recurrence
+from nodeagent.maintd.windows import schedule as windows_schedule
 from nodeagent.model.series import Series
+from nodeagent.model.units import in_seconds
 from nodeagent.model.window import Schedule
 from nodeagent.model.wish import BringUp, SetSchedule, TakeDown
 from nodeagent.web.exchange import Answer, Request, Response, Route
-
-if TYPE_CHECKING:
-    from nodeagent.maintd.api import Api
-    from nodeagent.maintd.http.status import View
 
 _ETAG = re.compile(r'\s*"([\x21\x23-\x7e]*)"\s*(?:,|$)')
 _Asked: TypeAlias = SetSchedule | TakeDown | BringUp
 
 
 class Maintenance:
-    """Answers for one Api."""
-
-    def __init__(self, api: "Api") -> None:
-        self._api = api
+    def __init__(self, context: Context) -> None:
+        self._context = context
         schedule, status = ("maintenance", "schedule"), ("maintenance", "status")
         rows: list[tuple[str, tuple[str, ...], Callable[[Request], Answer]]] = [
             ("GET", schedule, self._schedule),
@@ -51,7 +47,7 @@ class Maintenance:
         )
 
     def _unknown(self, request: Request) -> Response | None:
-        asker = self._api.access.asker(request)
+        asker = self._context.access.asker(request)
         return asker if isinstance(asker, Response) else None
 
     def _schedule(self, request: Request) -> Response:
@@ -66,11 +62,11 @@ class Maintenance:
     def _tell(
         self, request: Request, words: "Callable[[View], Any]", tagged: type[Schedule] | None
     ) -> Response:
-        asker, view = self._api.access.asker(request), self._api.view
+        asker, view = self._context.access.asker(request), self._context.view
         if isinstance(asker, Response):
             return asker
         if view is None:
-            return Response.error(503, self._api.no_round())
+            return Response.error(503, self._context.no_round())
         if not asker.may_read:
             return Response.json({})
         answer = Response.json(words(view))
@@ -78,7 +74,7 @@ class Maintenance:
 
     def _change(self, read: Callable[[Request], _Asked]) -> Callable[[Request], Answer]:
         async def answer(request: Request) -> Response:
-            asker = self._api.access.asker(request)
+            asker = self._context.access.asker(request)
             if isinstance(asker, Response):
                 return asker
             try:
@@ -88,13 +84,13 @@ class Maintenance:
             if not asker.may_write:
                 why = self._would_be_refused(asked)
                 return Response.error(400, why) if why else lacks_write(asker)
-            before = self._api.view
-            said = await self._api.put(asked, asker.name)
+            before = self._context.view
+            said = await self._context.put(asked, asker.name)
             if said.status == 409:
                 return replace(said, status=412 if self._is_stale(asked) else 400)
             if said.status != 200:
                 return said
-            view = self._api.view
+            view = self._context.view
             headers = {} if view is None else _etag(view.ledger.schedule)
             if view is not None and before is not None:
                 headers |= _still_planned(before, view)
@@ -104,37 +100,37 @@ class Maintenance:
 
     def _would_be_refused(self, asked: _Asked) -> str:
         """Mesos looks at the machines of a list in turn, and asks of each first who may."""
-        view = self._api.view
+        view = self._context.view
         if view is None:
-            return self._api.no_round()
+            return self._context.no_round()
         if not isinstance(asked, SetSchedule):
-            if why := windows.wrong_machines(asked.machines):
+            if why := windows_schedule.wrong_machines(asked.machines):
                 return why
             asked = replace(asked, machines=asked.machines[:1])
-        after = windows.changed(view.ledger, asked, view.observed.snapshot, view.at)
+        after = windows_schedule.changed(view.ledger, asked, view.observed.snapshot, view.at)
         return after if isinstance(after, str) else ""
 
     def _is_stale(self, asked: _Asked) -> bool:
-        view = self._api.view
-        now = "" if view is None else windows.version(view.ledger.schedule)
+        view = self._context.view
+        now = "" if view is None else windows_schedule.version(view.ledger.schedule)
         return bool(asked.versions) and now not in asked.versions
 
 
 def _etag(schedule: Schedule) -> dict[str, str]:
-    return {"ETag": f'"{windows.version(schedule)}"'}
+    return {"ETag": f'"{windows_schedule.version(schedule)}"'}
 
 
 def _still_planned(before: "View", view: "View") -> dict[str, str]:
     """Which series go on, of those an occurrence was canceled or ended of."""
     told: list[str] = []
-    now = view.at // 1000
+    now = in_seconds(view.at)
     for old in before.ledger.series:
         one = next((new for new in view.ledger.series if new.uid == old.uid), None)
         if one is None or not _left(old, one):
             continue
         zone = view.observed.zones.get(one.rule.zone)
-        coming = next(weekly.coming(one.rule, zone, now), None) if zone else None
-        then = f", next on {weekly.day_text(coming[0])}" if coming else ""
+        coming = next(recurrence.coming(one.rule, zone, now), None) if zone else None
+        then = f", next on {recurrence.day_text(coming[0])}" if coming else ""
         told.append(f"{one.name} goes on{then}")
     return {"Maintenance-Series": "; ".join(told)} if told else {}
 

@@ -1,76 +1,47 @@
-"""What becomes of incidents when the world is looked at. Pure."""
+"""Update the incidents by a round's observation. Pure."""
 
 from dataclasses import replace
 
-from nodeagent.maintd.planning.effects import is_of_nothing, is_seen
-from nodeagent.model.action import (
-    Drain,
-    Retag,
-    RunCommand,
-    Scope,
-    describe,
+from nodeagent.maintd.planning.admission import well_since
+from nodeagent.maintd.planning.outcomes import (
+    BACK_OFF,
+    TAG_SHOWS,
+    TAGS_BACK_OFF,
+    TRIES,
+    _need_of,
+    by_uuid,
+    first_ended,
+    how_ended,
 )
+from nodeagent.model.action import Drain, Retag, RunCommand, Scope, describe
 from nodeagent.model.diagnosis import Diagnosis, Need
-from nodeagent.model.incident import UNKNOWN, Event, Incident, Status, incident_id, is_same
-from nodeagent.model.ledger import HOLD_TAG, SHOWS, Hold, Intent, Ledger, Outcome, Policy, Result
+from nodeagent.model.incident import (
+    SUPERSEDED,
+    UNKNOWN,
+    Event,
+    Incident,
+    Status,
+    incident_id,
+    is_same,
+)
+from nodeagent.model.ledger import HOLD_TAG, Hold, Intent, Ledger, Outcome, Policy, Result
+from nodeagent.model.purpose import OfTags
 from nodeagent.model.snapshot import Node, Observed
-
-TAG_SHOWS = 60_000  # ms within which a tag that was set is in every answer of the cluster
-TRIES = 5  # times in a row that something may be refused or postponed
-TAGS_BACK_OFF = 300_000  # ms before tags that serve no incident are set again after a refusal
-BACK_OFF = 60_000  # ms before what was refused or postponed is tried again
+from nodeagent.model.units import Ms
 
 
-def rewind(ledger: Ledger, now: int) -> Ledger:
-    """Where the clock was put back, nothing remembered lies in the future: no wait gets longer."""
-    incidents = tuple(
-        replace(
-            i,
-            noted_at=min(i.noted_at, now),
-            seen_at=min(i.seen_at, now),
-            missed_at=min(i.missed_at, now),
-            changed_at=min(i.changed_at, now),
-            not_before=min(i.not_before, now + BACK_OFF),
-        )
-        for i in ledger.incidents
-    )
-    begun = tuple(replace(b, at=min(b.at, now)) for b in ledger.begun)
-    intents = tuple(
-        replace(i, promised=min(i.promised, now), ended=min(i.ended, now)) for i in ledger.intents
-    )
-    return replace(
-        ledger,
-        incidents=incidents,
-        begun=begun,
-        intents=intents,
-        calm=min(ledger.calm, now),
-        tags_after=min(ledger.tags_after, now + TAGS_BACK_OFF),
-        repairs_after=min(ledger.repairs_after, now + BACK_OFF),
-        ran=tuple(replace(r, at=min(r.at, now), ended=min(r.ended, now)) for r in ledger.ran),
-        shifted=tuple(
-            replace(s, at=min(s.at, now), ended=min(s.ended, now)) for s in ledger.shifted
-        ),
-        lopsided=tuple(
-            replace(one, since=min(one.since, now), seen=min(one.seen, now))
-            for one in ledger.lopsided
-        ),
-        balance_after=min(ledger.balance_after, now + BACK_OFF),
-    )
-
-
-def back_off(ledger: Ledger, observed: Observed, now: int) -> Ledger:
-    """What serves no incident and was refused is not tried again at once, for ever."""
+def back_off(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
+    """Delay tags that serve no incident after a refusal, or they repeat for ever."""
     for intent in ledger.intents:
         result = observed.results.get(intent.id)
         refused = result is not None and result.outcome in (Outcome.ERROR, Outcome.LATER)
-        serves = intent.incident or intent.repair or intent.group or intent.entry or intent.window
-        serves_none = not serves
+        serves_none = isinstance(intent.purpose, OfTags)
         if serves_none and (refused or intent.id in observed.absent):
             return replace(ledger, tags_after=now + TAGS_BACK_OFF)
     return ledger
 
 
-def settle(ledger: Ledger, observed: Observed, now: int) -> Ledger:
+def settle(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
     """Fold the jobs that have ended into their incidents; their intents are kept promises.
 
     A lost job counts as done if its effect is seen; else its intent stays, and holds its node.
@@ -84,7 +55,7 @@ def settle(ledger: Ledger, observed: Observed, now: int) -> Ledger:
     ended = {
         i.id: r
         for i in ledger.intents
-        if not i.group and (r := how_ended(i, observed, now)) is not None
+        if not i.purpose.group and (r := how_ended(i, observed, now)) is not None
     }
     incidents = {incident.id: incident for incident in ledger.incidents}
     for intent in ledger.intents:
@@ -114,44 +85,16 @@ def settle(ledger: Ledger, observed: Observed, now: int) -> Ledger:
     )
 
 
-def first_ended(intent: Intent, observed: Observed, now: int) -> Intent:
-    """The intent once its job is known to have succeeded, for the first time now or before."""
-    result = observed.results.get(intent.id)
-    done = result is not None and result.outcome is Outcome.SUCCESS
-    return replace(intent, ended=now) if done and not intent.ended else intent
-
-
-def how_ended(intent: Intent, observed: Observed, now: int) -> Result | None:
-    """How an intent's job has ended, by its effect too; None while it has not, or nobody knows."""
-    result = observed.results.get(intent.id)
-    if result is None or result.outcome is Outcome.RUNNING:
-        return None
-    if isinstance(intent.action, RunCommand):
-        return result if result.outcome is not Outcome.LOST else None
-    shows = is_seen(intent.action, observed.snapshot)
-    match result.outcome:
-        case Outcome.LOST:
-            return Result(Outcome.SUCCESS) if shows else None
-        case Outcome.SUCCESS if not shows and now - intent.ended < shows_within(intent):
-            return None
-        case Outcome.ERROR if is_of_nothing(intent.action, observed.snapshot):
-            return Result(Outcome.SUCCESS)
-        case _:
-            return result
-
-
-def shows_within(intent: Intent) -> int:
-    """The ms within which what its job has done is in every answer of the cluster."""
-    return TAG_SHOWS if isinstance(intent.action, Retag) else SHOWS
-
-
-def _after_job(incident: Incident, intent: Intent, result: Result, now: int) -> Incident:
+def _after_job(incident: Incident, intent: Intent, result: Result, now: Ms) -> Incident:
     match result.outcome:
         case Outcome.LATER if incident.status.active:
+            why = f"{describe(intent.action)}: {result.why}"
+            if not isinstance(intent.action, RunCommand):
+                return cut_off(incident, f"job {intent.job} ({why})", now)
             # The only thing that makes another order of it: an order that may still be on its
             # way is repeated under its own id, so that its agent runs it once.
             incident = replace(incident, attempt=incident.attempt + 1)
-            return _put_off(incident, f"{describe(intent.action)}: {result.why}", now)
+            return _put_off(incident, why, now)
         case Outcome.ERROR if incident.status.active:
             what = f"job {intent.job} ({describe(intent.action)}) failed: {result.why}"
             return incident.after(Event.JOB_FAILED, now, what)
@@ -159,7 +102,8 @@ def _after_job(incident: Incident, intent: Intent, result: Result, now: int) -> 
             again = isinstance(intent.action, Retag)  # the tag is all that is still to be set
             return replace(incident, not_before=now + BACK_OFF) if again else incident
     if incident.status.active:
-        incident = replace(incident, tries=0, why="")
+        waits = incident.not_before > now  # another job was put off, and that is still the reason
+        incident = replace(incident, tries=0, why=incident.why if waits else "")
     match intent.action:
         case Drain():
             return replace(incident, drained=True)
@@ -174,7 +118,7 @@ def _after_job(incident: Incident, intent: Intent, result: Result, now: int) -> 
             return incident
 
 
-def _not_submitted(incident: Incident, intent: Intent, why: str, now: int) -> Incident:
+def _not_submitted(incident: Incident, intent: Intent, why: str, now: Ms) -> Incident:
     """An agent that refuses an order is asked again a few times; a full job queue for ever."""
     if not incident.status.active:
         return replace(incident, not_before=now + BACK_OFF)
@@ -183,7 +127,7 @@ def _not_submitted(incident: Incident, intent: Intent, why: str, now: int) -> In
     return replace(incident, not_before=now + BACK_OFF, why=why)
 
 
-def _put_off(incident: Incident, why: str, now: int) -> Incident:
+def _put_off(incident: Incident, why: str, now: Ms) -> Incident:
     """Nothing was done: try again in a while, but not for ever."""
     tries = incident.tries + 1
     if tries >= TRIES:
@@ -191,16 +135,27 @@ def _put_off(incident: Incident, why: str, now: int) -> Incident:
     return replace(incident, tries=tries, not_before=now + BACK_OFF, why=why)
 
 
-def forget(ledger: Ledger, observed: Observed, now: int) -> Ledger:
+def cut_off(incident: Incident, why: str, now: Ms) -> Incident:
+    """Its jobs were cut off, many at once perhaps: that is one try, and the cluster is looked at.
+
+    What is still wanted then is planned anew.
+    """
+    counted = incident.not_before == now + BACK_OFF
+    return incident if counted else _put_off(incident, why, now)
+
+
+def forget(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
     """Drop what is over: the node is gone, or the tag was removed by an administrator.
 
     A removed ready tag forgets once the diagnosis is no longer observed, a removed failed tag
     at once, and with it what counts against the node; a canceled incident is forgotten once no
-    longer observed. A silent node has not said that it is well.
+    longer observed, or noted anew once what superseded it is forgotten. A silent node has not
+    said that it is well.
     """
     working = {intent.incident for intent in ledger.intents}
     if not (ledger.incidents or any(working)):
         return ledger
+    working |= {one.incident for one in ledger.drained if one.back}
     nodes = by_uuid(observed)
     kept: list[Incident] = []
     pardoned: set[str] = set()
@@ -217,7 +172,9 @@ def forget(ledger: Ledger, observed: Observed, now: int) -> Ledger:
                 pardoned.add(incident.node)
             case Status.COMPLETED if acknowledged and gone:
                 pass
-            case Status.CANCELED if (acknowledged or gone) and incident.id not in working:
+            case Status.CANCELED if incident.id not in working and (
+                acknowledged or gone or _is_left_alone(incident, ledger)
+            ):
                 pass
             case Status.NOTED if gone:
                 pass  # it went away before anything was done
@@ -233,7 +190,12 @@ def forget(ledger: Ledger, observed: Observed, now: int) -> Ledger:
     )
 
 
-def _looked_at(incident: Incident, node: Node, said: Diagnosis | None, now: int) -> Incident:
+def _is_left_alone(incident: Incident, ledger: Ledger) -> bool:
+    """Whether the incident that took it over is forgotten, so that nobody sees to it any more."""
+    return incident.heir != "" and ledger.incident(incident.heir) is None
+
+
+def _looked_at(incident: Incident, node: Node, said: Diagnosis | None, now: Ms) -> Incident:
     rebuilt = incident.diagnosis == UNKNOWN
     if rebuilt and said is not None and is_same(incident.id, incident.node, said):
         incident = replace(incident, diagnosis=said)
@@ -241,17 +203,18 @@ def _looked_at(incident: Incident, node: Node, said: Diagnosis | None, now: int)
     if incident.status.active and f"maintd:canceled:{incident.id}" in node.tags:
         incident = incident.after(Event.CANCELED, now, "canceled by its tag")
     missed = incident.status is Status.PENDING and not observed
+    over = incident.status in (Status.COMPLETED, Status.FAILED)
     return replace(
         incident,
         name=node.name,
         tag_seen=incident.tag_seen or incident.tag in node.tags,
         seen_at=now if observed else incident.seen_at,
         # Not by how long ago it was seen: a clock put forward would make that long.
-        missed_at=incident.missed_at or now if missed else 0,
+        missed_at=incident.missed_at if over else incident.missed_at or now if missed else 0,
     )
 
 
-def _acknowledged(incident: Incident, node: Node, now: int) -> bool:
+def _acknowledged(incident: Incident, node: Node, now: Ms) -> bool:
     """Whether the tag was there and is not any more.
 
     The cluster may answer for a moment with what was before our own tagging: a tag that
@@ -263,7 +226,7 @@ def _acknowledged(incident: Incident, node: Node, now: int) -> bool:
     return incident.tag_seen or late
 
 
-def absorb(ledger: Ledger, observed: Observed, now: int) -> Ledger:
+def absorb(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
     """Turn each diagnosis that nobody has noted yet into an incident."""
     known = {(incident.node, incident.diagnosis) for incident in ledger.incidents}
     new: list[Incident] = []
@@ -276,7 +239,7 @@ def absorb(ledger: Ledger, observed: Observed, now: int) -> Ledger:
     return replace(ledger, incidents=(*ledger.incidents, *new)) if new else ledger
 
 
-def withdraw(ledger: Ledger, observed: Observed, policy: Policy, now: int) -> Ledger:
+def withdraw(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Ledger:
     """Give up begun incidents that are no longer observed.
 
     At once if the node needs as much or more for another reason, whose incident goes on from
@@ -290,14 +253,17 @@ def withdraw(ledger: Ledger, observed: Observed, policy: Policy, now: int) -> Le
     heirs = {(i.node, i.diagnosis): i for i in ledger.incidents if i.status.active}
     for incident in ledger.incidents:
         said = observed.diagnoses.get(incident.name)
+        if incident.status in (Status.COMPLETED, Status.FAILED):
+            since = well_since(incident, said, policy, now)
+            incidents[incident.id] = replace(incident, missed_at=since)
         if incident.status is not Status.PENDING or said is None or said == incident.diagnosis:
             continue
         if incident.repaired or incident.id in working:
             continue
         heir = heirs.get((incident.node, said))
         if heir is not None and said.need >= _need_of(incident):
-            why = f"superseded by {heir.id}"
-            incidents[incident.id] = incident.after(Event.CANCELED, now, why)
+            superseded = incident.after(Event.CANCELED, now, f"{SUPERSEDED}{heir.id}")
+            incidents[incident.id] = replace(superseded, heir=heir.id)
             incidents[heir.id] = _inherits(incidents[heir.id], incident, now)
         elif now - incident.missed_at >= policy.withdraw:
             why = f"no longer observed for {policy.withdraw / 60_000:g} min"
@@ -312,8 +278,8 @@ def withdraw(ledger: Ledger, observed: Observed, policy: Policy, now: int) -> Le
     return _with_holds_passed_on(ledger, observed, now)
 
 
-def _with_holds_passed_on(ledger: Ledger, observed: Observed, now: int) -> Ledger:
-    """What was paused stays so under whatever name its node's fault goes on."""
+def _with_holds_passed_on(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
+    """Pass on holds to the incident under which their node's fault goes on."""
     at_work = {i.id: i for i in ledger.incidents if i.status.active}
     heirs = {i.name: i for i in at_work.values() if observed.diagnoses.get(i.name) == i.diagnosis}
     for hold in ledger.holds:
@@ -332,7 +298,7 @@ def _with_holds_passed_on(ledger: Ledger, observed: Observed, now: int) -> Ledge
                 ledger = replace(ledger, holds=(*ledger.holds, hold))
             add = () if hold.tag in tags else (hold.tag,)
             if ledger.tags_after <= now:
-                ledger = ledger.promise("", name, Retag(Scope.NODE, name, add, (tag,)), now)
+                ledger = ledger.promise(OfTags(), name, Retag(Scope.NODE, name, add, (tag,)), now)
     return ledger
 
 
@@ -341,30 +307,9 @@ def renamed(hold: Hold, old: str, new: str) -> Hold:
     return replace(hold, incident=new, tag_seen=False) if hold.incident == old else hold
 
 
-def _inherits(heir: Incident, old: Incident, now: int) -> Incident:
+def _inherits(heir: Incident, old: Incident, now: Ms) -> Incident:
     """An emptying goes on under its new name; after a live repair it is for admission to say."""
     if _need_of(old) < Need.EVACUATE or heir.status is not Status.NOTED:
         return heir
-    return replace(heir.after(Event.STARTED, now), drained=old.drained)
-
-
-def _need_of(incident: Incident) -> Need:
-    """What its node needs; where nobody knows that any more, what was done tells."""
-    rebuilt = incident.diagnosis == UNKNOWN and incident.drained
-    return Need.EVACUATE if rebuilt else incident.diagnosis.need
-
-
-def by_uuid(observed: Observed) -> dict[str, Node]:
-    """The nodes by UUID: a name may be given anew, a UUID never is."""
-    return {node.uuid: node for node in observed.snapshot.nodes.values()}
-
-
-def worst_per_node(ledger: Ledger) -> dict[str, Incident]:
-    """The active incident with the most invasive need, by node UUID; the older one of equals."""
-    worst: dict[str, Incident] = {}
-    for incident in sorted(ledger.incidents, key=lambda i: (i.noted_at, i.id)):
-        if incident.status.active:
-            other = worst.get(incident.node)
-            if other is None or _need_of(incident) > _need_of(other):
-                worst[incident.node] = incident
-    return worst
+    heir = heir.after(Event.STARTED, now)
+    return replace(heir, drained=old.drained, jobs=old.jobs, was_drained=old.was_drained)

@@ -1,40 +1,67 @@
-"""What becomes of the repair queue, of offers and of weekly windows, for the event log. Pure."""
+"""Events of the repair queue, of offers, windows and returning nodes, for the event log. Pure."""
 
 from collections.abc import Iterator
 
-from nodeagent.maintd.asked import Line
-from nodeagent.maintd.incidents.lifecycle import by_uuid
+from nodeagent.maintd.planning.outcomes import by_uuid
 from nodeagent.maintd.windows.recurrence import day_text
+from nodeagent.model.event import Event, happened
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.offer import Reply
 from nodeagent.model.queue import Entry
 from nodeagent.model.snapshot import Observed
+from nodeagent.model.units import Ms
 
 
-def entries(before: Ledger, after: Ledger) -> Iterator[Line]:
+def entries(before: Ledger, after: Ledger, now: Ms) -> Iterator[Event]:
     """How far the repair queue has come with each machine."""
     old = {entry.index: entry for entry in before.queue.entries}
     new = {entry.index: entry for entry in after.queue.entries}
     for entry in after.queue.entries:
         known = old.get(entry.index)
         if known is None or known.status is not entry.status:
-            yield f"entry-{entry.status.value}", "", "", _entry(entry), ""
+            yield _of_entry(now, entry.status.value, entry)
         elif entry.backoffs > known.backoffs:
-            yield "entry-put-off", "", "", _entry(entry), ""
+            yield _of_entry(now, "put-off", entry)
     for entry in before.queue.entries:
         if entry.index not in new:
-            yield "entry-deleted", "", "", _entry(entry), ""
+            yield _of_entry(now, "deleted", entry)
 
 
-def series(before: Ledger, after: Ledger) -> Iterator[Line]:
+def _of_entry(now: Ms, what: str, entry: Entry) -> Event:
+    return happened(
+        now,
+        f"entry-{what}",
+        index=str(entry.index),
+        address=entry.address,
+        type=entry.machine_type,
+        operation=entry.operation,
+        why=entry.why,
+    )
+
+
+def returns(before: Ledger, after: Ledger, observed: Observed | None, now: Ms) -> Iterator[Event]:
+    """Nodes that are said to be repaired, and what became of each."""
+    nodes = {} if observed is None else by_uuid(observed)
+    old, new = ({(r.node, r.at): r for r in one.returning} for one in (before, after))
+    for key, one in new.items():
+        if key not in old and (node := nodes.get(one.node)):
+            yield happened(now, "returning", "", node.name, who=one.who, state=one.to.value)
+    for key, one in old.items():
+        if key not in new and (node := nodes.get(one.node)):
+            state = "offline" if node.offline else "drained" if node.drained else "in service"
+            kind = "returned" if state == one.to.value else "return-over"
+            yield happened(now, kind, "", node.name, state=state)
+
+
+def series(before: Ledger, after: Ledger, now: Ms) -> Iterator[Event]:
     """Which times of weekly series have become windows, and which are over."""
     old, new = (_placed(ledger) for ledger in (before, after))
     for (name, day), machines in new.items():
         if fresh := machines - old.get((name, day), frozenset()):
-            yield "occurrence-planned", "", "", _occurrence(name, day, fresh), ""
+            yield _occurrence(now, "occurrence-planned", name, day, fresh)
     for (name, day), machines in old.items():
         if gone := machines - new.get((name, day), frozenset()):
-            yield "occurrence-over", "", "", _occurrence(name, day, gone), ""
+            yield _occurrence(now, "occurrence-over", name, day, gone)
 
 
 def _placed(ledger: Ledger) -> dict[tuple[str, int], frozenset[str]]:
@@ -47,32 +74,24 @@ def _placed(ledger: Ledger) -> dict[tuple[str, int], frozenset[str]]:
     return found
 
 
-def _occurrence(name: str, day: int, machines: frozenset[str]) -> str:
-    return f"{name} of {day_text(day)}: {', '.join(sorted(machines))}"
+def _occurrence(now: Ms, kind: str, name: str, day: int, machines: frozenset[str]) -> Event:
+    return happened(now, kind, series=name, day=day_text(day), machines=tuple(sorted(machines)))
 
 
-def _entry(entry: Entry) -> str:
-    what = f"queue entry {entry.index}: {entry.address} ({entry.machine_type}) {entry.operation}"
-    return what + (f": {entry.why}" if entry.why else "")
-
-
-def offers(before: Ledger, after: Ledger, observed: Observed | None) -> Iterator[Line]:
-    """Who is asked and has answered; whoever is asked again about the same was told of once."""
+def offers(before: Ledger, after: Ledger, observed: Observed | None, now: Ms) -> Iterator[Event]:
+    """Events of offers and of answers; an offer repeated unchanged is logged only once."""
     names = {} if observed is None else {u: n.name for u, n in by_uuid(observed).items()}
     old = {(offer.node, offer.owner): offer for offer in before.offers}
     new = {(offer.node, offer.owner) for offer in after.offers}
     for offer in after.offers:
         known, node = old.get((offer.node, offer.owner)), names.get(offer.node, "")
-        what = f"owner {offer.owner}: {', '.join(offer.instances)}"
         if known is None or known.generation != offer.generation:
-            yield "offered", "", node, what, ""
+            yield happened(now, "offered", "", node, owner=offer.owner, instances=offer.instances)
         said = offer.answer
         if said is not None and (known is None or said != known.answer):
             kind = "accepted" if said.reply is Reply.ACCEPT else "declined"
-            text = f"owner {offer.owner} by {said.who}" + (
-                f": {said.reason}" if said.reason else ""
-            )
-            yield kind, "", node, text, ""
+            told = {"owner": offer.owner, "who": said.who, "why": said.reason}
+            yield happened(now, kind, "", node, **told)
     for key, offer in old.items():
         if key not in new:
-            yield "rescinded", "", names.get(offer.node, ""), f"owner {offer.owner}", ""
+            yield happened(now, "rescinded", "", names.get(offer.node, ""), owner=offer.owner)

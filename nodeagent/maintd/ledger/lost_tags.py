@@ -1,4 +1,4 @@
-"""Tags that were set and are gone though nobody took them off: lost as the master changed. Pure.
+"""Tags that vanished though nobody removed them: lost in a change of the master. Pure.
 
 Measured with Ganeti 3.0.2: while `gnt-cluster master-failover` runs the new master has read its
 configuration already and the old one still works. A job that ends in that moment says success,
@@ -9,11 +9,11 @@ word: it is not believed unless a job is found that took the tag off, or its own
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
-from nodeagent.maintd.incidents.lifecycle import TAG_SHOWS
 from nodeagent.maintd.planning.effects import tags_of
-from nodeagent.model.action import Retag, Scope
+from nodeagent.maintd.planning.outcomes import TAG_SHOWS
+from nodeagent.maintd.planning.tag_place import Place
+from nodeagent.model.action import Retag
 from nodeagent.model.balance import FAILED_TAG
 from nodeagent.model.incident import Incident, Status
 from nodeagent.model.ledger import (
@@ -30,6 +30,7 @@ from nodeagent.model.ledger import (
     Trail,
 )
 from nodeagent.model.snapshot import Snapshot
+from nodeagent.model.units import Ms
 
 WITHIN = 3_600_000  # ms after a job within which its tag may be found to be lost
 _WHY = "its tag was lost as the master changed"
@@ -39,15 +40,7 @@ _MATTER = (
 )
 
 
-class Place(NamedTuple):
-    """Where which tag is: on a node or group by its name, or on the cluster."""
-
-    scope: Scope
-    name: str
-    tag: str
-
-
-def missing(trails: Sequence[Trail], snapshot: Snapshot, now: int) -> Mapping[Place, Trail]:
+def missing(trails: Sequence[Trail], snapshot: Snapshot, now: Ms) -> Mapping[Place, Trail]:
     """Where tags of ours should be by our own jobs of the last hour, and are not, with the job.
 
     A loss shows when the next master begins; what it makes of it is told by other jobs. Those
@@ -73,7 +66,7 @@ def missing(trails: Sequence[Trail], snapshot: Snapshot, now: int) -> Mapping[Pl
 def lost(
     gone: Mapping[Place, Trail], removals: Sequence[Removal], snapshot: Snapshot
 ) -> Mapping[Place, Trail]:
-    """Of what is missing that which no later job took off."""
+    """Keep the missing tags that no later job took off."""
     return {
         place: trail
         for place, trail in gone.items()
@@ -91,12 +84,12 @@ def _concerns(removal: Removal, place: Place, snapshot: Snapshot) -> bool:
     return named and (removal.tags is None or place.tag in removal.tags)
 
 
-def may_show_yet(trails: Iterable[Trail], now: int) -> str | None:
+def may_show_yet(trails: Iterable[Trail], now: Ms) -> str | None:
     """The job that has ended so lately that not every answer of the cluster need show it."""
     return next((trail.job for trail in trails if now - trail.ended < TAG_SHOWS), None)
 
 
-def incident(one: Incident, places: Collection[str], marks: Collection[str], now: int) -> Incident:
+def incident(one: Incident, places: Collection[str], marks: Collection[str], now: Ms) -> Incident:
     """An incident of whose tags these are lost.
 
     A failure or cancelation is told anew. What was done as a node was called ready may be lost as
@@ -119,7 +112,7 @@ def is_waited_for(intent: Intent, places: Collection[Place]) -> bool:
     )
 
 
-def holds(ledger: Ledger, places: Collection[Place], now: int) -> tuple[Hold, ...]:
+def holds(ledger: Ledger, places: Collection[Place], now: Ms) -> tuple[Hold, ...]:
     """The pauses, and those whose tags are lost; that these are to be set again is told by them."""
     kept = {(h.scope, h.name, h.incident): h for h in ledger.holds}
     active = {incident.id for incident in ledger.incidents if incident.status.active}
@@ -134,7 +127,7 @@ def holds(ledger: Ledger, places: Collection[Place], now: int) -> tuple[Hold, ..
     return tuple(kept.values())
 
 
-def storm(places: Collection[Place], now: int) -> Storm | None:
+def storm(places: Collection[Place], now: Ms) -> Storm | None:
     """The storm brake, if its tag is lost."""
     tripped = any(place.tag == STORM_TAG for place in places)
     return Storm(now, f"cluster tag {STORM_TAG}: {_WHY}") if tripped else None

@@ -1,4 +1,4 @@
-"""Whether another master's maintd may have worked since ours did, with a ledger of its own.
+"""Detect that another master's maintd may have worked since ours, with its own ledger. Pure.
 
 Incidents are found again in Ganeti's own tags and jobs. What operators have planned is in the
 ledger alone: windows and series, the repair queue, lists of moves. On a node that becomes the
@@ -13,43 +13,15 @@ all this holds for a ledger without any plans, and for a new one, as well. The q
 are no jobs of Ganeti's: that it was in use is told by a tag of the cluster, which stays.
 """
 
-import os
-from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.queue import Queue
+from nodeagent.model.reason import Kind, Reason, because
+from nodeagent.model.units import Ms
 
 SAY_AGAIN = "another node was the master meanwhile: say it again"
-_MARK = "away"
-_TRUST = "then gnt-maint resume --ledger"
-_LOOK = f"look at gnt-maint window list, queue list and balance, {_TRUST}"
-_LOOK_AT_SWITCHES = f"look at gnt-maint queue list, auto-repair show and constraints show, {_TRUST}"
-
-
-def mark(folder: str) -> None:
-    """Note beside the ledger that this is not the master now; OSError if that cannot be.
-
-    Without a ledger there is nothing to note, and what is noted already stays.
-    """
-    if os.path.exists(f"{folder}/ledger.sqlite"):
-        with suppress(FileExistsError), open(f"{folder}/{_MARK}", "x"):
-            pass
-
-
-def marked(folder: str) -> int:
-    """When it was first seen not to be the master, unix ms; 0 where it always was."""
-    try:
-        return os.stat(f"{folder}/{_MARK}").st_mtime_ns // 1_000_000
-    except FileNotFoundError:
-        return 0
-
-
-def unmark(folder: str) -> None:
-    """The ledger itself has it now."""
-    with suppress(FileNotFoundError):
-        os.unlink(f"{folder}/{_MARK}")
 
 
 def seen(ledger: Ledger, marked: int, newest: int) -> int:
@@ -61,7 +33,7 @@ def seen(ledger: Ledger, marked: int, newest: int) -> int:
 
 
 def since(
-    ledger: Ledger, marked: int, newest: int, now: int, *, repairs: bool, used: bool = False
+    ledger: Ledger, marked: int, newest: int, now: Ms, *, repairs: bool, used: bool = False
 ) -> int:
     """Since when what is planned in the ledger may be out of date, unix ms; 0 if it is not.
 
@@ -93,13 +65,10 @@ def is_used(queue: Queue) -> bool:
     return replace(queue, refusals=(), failed=()) != Queue()
 
 
-def doubt(ledger: Ledger) -> str | None:
+def doubt(ledger: Ledger) -> Reason | None:
     """Why nothing that was planned is begun, if so."""
     if not ledger.away:
         return None
-    at = datetime.fromtimestamp(ledger.away / 1000, UTC)
-    since = f"since {at:%Y-%m-%d %H:%M} UTC another node was the master"
-    if not has_plans(ledger):
-        what = "what was switched off, limited or tried in the repair queue is not known here"
-        return f"{since}, or the ledger was lost: {what}: {_LOOK_AT_SWITCHES}"
-    return f"{since}: windows, repair queue and lists of moves may be out of date: {_LOOK}"
+    since = f"{datetime.fromtimestamp(ledger.away / 1000, UTC):%Y-%m-%d %H:%M} UTC"
+    kind = Kind.OUTDATED if has_plans(ledger) else Kind.OUTDATED_QUEUE
+    return because(kind, since=since)

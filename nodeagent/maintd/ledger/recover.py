@@ -1,29 +1,21 @@
-"""What a maintd that has lost its memory, or whose memory is old, learns from Ganeti. Pure.
+"""Rebuild a lost or outdated ledger from Ganeti's tags and jobs. Pure.
 
-Tags say how incidents have ended, the jobs' reason trails which ones were begun and what was
-promised; the id of an incident says when it was noted, and lets its diagnosis be known again.
+Tags say how incidents have ended, the jobs' reason trails which ones were started and what was
+planned. An incident's id says when it was detected, and helps to recognize its diagnosis.
 """
 
-import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from uuid import UUID
 
 from nodeagent.maintd.autorepair.jobs import recalled
-from nodeagent.maintd.balancing import past_moves as shifted
-from nodeagent.maintd.incidents.lifecycle import TAG_SHOWS, renamed
-from nodeagent.maintd.ledger import lost_tags as lost
-from nodeagent.maintd.ledger import other_master as away
-from nodeagent.model.action import (
-    Action,
-    Drain,
-    Guarded,
-    Retag,
-    RunCommand,
-    Scope,
-    SetOffline,
-    describe,
-)
+from nodeagent.maintd.balancing import past_moves
+from nodeagent.maintd.incidents import drained
+from nodeagent.maintd.incidents.lifecycle import cut_off, renamed
+from nodeagent.maintd.ledger import lost_tags, other_master
+from nodeagent.maintd.ledger.trails import newest_of_each, newest_of_others, node_of, only_cancels
+from nodeagent.maintd.planning import tag_place
+from nodeagent.maintd.planning.outcomes import TAG_SHOWS
+from nodeagent.model.action import Action, Drain, Restore, Retag, Scope, SetOffline, describe
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.incident import UNKNOWN, Event, Incident, Status, is_same, noted_when
 from nodeagent.model.ledger import (
@@ -35,10 +27,13 @@ from nodeagent.model.ledger import (
     Intent,
     Ledger,
     Outcome,
+    RoleChange,
     Storm,
     Trail,
 )
+from nodeagent.model.purpose import OfTags, is_identity, parse
 from nodeagent.model.snapshot import Node, Snapshot
+from nodeagent.model.units import Ms
 
 _MARK = "maintd:repairing"
 _ENDED = {
@@ -53,11 +48,12 @@ def recover(
     ledger: Ledger,
     trails: Sequence[Trail],
     snapshot: Snapshot,
-    now: int,
+    now: Ms,
     marked: int = 0,
-    gone: Collection[lost.Place] = (),
+    gone: Collection[tag_place.Place] = (),
     *,
     repairs: bool = False,
+    roles: Sequence[RoleChange] = (),
 ) -> Ledger:
     """The ledger with everything in it that Ganeti knows better.
 
@@ -68,13 +64,14 @@ def recover(
     incident it does not know, and whose intents it has numbered itself, the ledger has seen the
     end. Intents are never numbered as any that was there before. `marked` is since when (unix ms)
     this was not the master for a while, 0 if it always was; `gone` are the tags that were lost
-    then; `repairs`, whether machines are repaired by the repair queue.
+    then; `repairs`, whether machines are repaired by the repair queue; `roles` the jobs that
+    changed nodes' roles, asked for where ours did.
     """
     incidents = {incident.id: incident for incident in ledger.incidents}
     nodes = {node.name: node for node in snapshot.nodes.values()}
-    newest_of = _newest_of(trails)
+    newest_of = newest_of_each(trails)
     for trail in trails:
-        identity = _incident_of(trail.reason)
+        identity = trail.purpose.incident
         if identity in incidents or newest_of.get(identity, 0) > ledger.round:
             _take_up(incidents, trail, nodes, now)
     over = {i for i, newest in newest_of.items() if i not in incidents and newest <= ledger.round}
@@ -89,64 +86,47 @@ def recover(
     tags = {place.tag for place in gone}
     for one in list(incidents.values()):
         marks = nodes[one.name].tags if one.name in nodes else ()
-        incidents[one.id] = lost.incident(one, tags, marks, now)
+        incidents[one.id] = lost_tags.incident(one, tags, marks, now)
     holds = _join(incidents, ledger, newest_of)
     _leave_what_was_superseded(incidents, ledger, newest_of, snapshot)
     begun = _begun(ledger, incidents, trails)
-    newest = max((number for t in trails if (number := _number(t.reason)) is not None), default=0)
+    newest = max((parse(t.reason)[1] or 0 for t in trails), default=0)
     if newest > ledger.round:
         _leave_what_was_acknowledged(incidents, nodes)
     intents = tuple(
         intent
         for intent in _intents(ledger, incidents, trails, now)
-        if not lost.is_waited_for(intent, gone)
+        if not lost_tags.is_waited_for(intent, gone)
     )
-    moved, halts = shifted.recalled(ledger, trails, snapshot, now, gone)
+    moved, halts = past_moves.recalled(ledger, trails, snapshot, now, gone)
     used = USED_TAG in snapshot.tags or USED_TAG in tags
     others = newest_of_others(trails)
-    since = away.since(ledger, marked, others, now, repairs=repairs, used=used)
+    since = other_master.since(ledger, marked, others, now, repairs=repairs, used=used)
     recovered = replace(
         ledger,
         round=max(ledger.round, newest) or since,  # it is new no more
         incidents=tuple(incidents.values()),
         intents=intents,
         holds=holds,
+        queue=ledger.queue.in_one_form(),
         begun=begun,
-        storm=ledger.storm or _storm(snapshot, now) or lost.storm(gone, now),
+        storm=ledger.storm or _storm(snapshot, now) or lost_tags.storm(gone, now),
         ran=recalled(ledger, trails, snapshot, now),
         shifted=moved,
         halts=halts,
         away=since,
+        drained=drained.recalled(ledger, trails, snapshot, roles),
     )
-    return replace(recovered, holds=lost.holds(recovered, gone, now)) if gone else recovered
+    return replace(recovered, holds=lost_tags.holds(recovered, gone, now)) if gone else recovered
 
 
-def newest_of_others(trails: Sequence[Trail]) -> int:
-    """The newest number of a job; repairs of instances may be made from cron beside maintd."""
-    numbers = (_number(trail.reason) for trail in trails if not trail.repair)
-    return max((number for number in numbers if number is not None), default=0)
-
-
-def _newest_of(trails: Sequence[Trail]) -> dict[str | None, int]:
-    """The newest number given for each incident; what still runs is newer than any ledger."""
-    newest: dict[str | None, int] = {}
-    for trail in trails:
-        running = trail.result.outcome is Outcome.RUNNING
-        number = sys.maxsize if running else _number(trail.reason) or 0
-        identity = _incident_of(trail.reason)
-        newest[identity] = max(number, newest.get(identity, 0))
-    return newest
-
-
-def _take_up(
-    incidents: dict[str, Incident], trail: Trail, nodes: dict[str, Node], now: int
-) -> None:
-    identity = _incident_of(trail.reason)
-    if identity is None:
+def _take_up(incidents: dict[str, Incident], trail: Trail, nodes: dict[str, Node], now: Ms) -> None:
+    identity = trail.purpose.incident
+    if not identity:
         return
     incident = incidents.get(identity)
     if incident is None:
-        name = _node_of(trail)
+        name = node_of(trail)
         node = nodes.get(name) if name else None
         if node is None:
             return  # of what happened to a node that is gone nothing is left to do
@@ -162,6 +142,9 @@ def _take_up(
             what = describe(trail.action) if trail.action else "what it was cannot be read"
             why = f"job {trail.job} ({what}) failed: {trail.result.why}"
             incident = incident.after(Event.JOB_FAILED, now, why)
+        elif trail.result.outcome is Outcome.LATER and incident.status is Status.PENDING:
+            what = describe(trail.action) if trail.action else "what it was cannot be read"
+            incident = cut_off(incident, f"job {trail.job} ({what}): {trail.result.why}", now)
         if trail.result.outcome is Outcome.SUCCESS:
             incident = _done(incident, trail, now)
     incidents[identity] = incident
@@ -170,13 +153,15 @@ def _take_up(
 def _meant(action: Action | None, identity: str) -> Status | None:
     """How the incident had ended for whoever promised this, whatever became of the job.
 
-    A ready tag ends it itself, once it is set.
+    A ready tag ends it itself, once it is set. A node is put back after a cancelation only.
     """
+    if isinstance(action, Restore):
+        return Status.CANCELED
     ends = [_end_of(tag, identity) for tag in action.add] if isinstance(action, Retag) else []
     return next((end for end in ends if end in (Status.CANCELED, Status.FAILED)), None)
 
 
-def _done(incident: Incident, trail: Trail, now: int) -> Incident:
+def _done(incident: Incident, trail: Trail, now: Ms) -> Incident:
     match trail.action:
         case Drain() | SetOffline():
             return replace(incident, drained=True)
@@ -200,10 +185,10 @@ def _end_of(tag: str, incident: str) -> Status | None:
     return None if status is Status.PENDING else status
 
 
-def _take_tag(incidents: dict[str, Incident], tag: str, node: Node, now: int) -> None:
+def _take_tag(incidents: dict[str, Incident], tag: str, node: Node, now: Ms) -> None:
     kind, _, identity = tag.rpartition(":")
     status = _ENDED.get(kind)
-    if status is None or not _is_identity(identity):
+    if status is None or not is_identity(identity):
         return
     incident = incidents.get(identity) or _rebuilt(identity, node, status, now)
     if incident.node != node.uuid:
@@ -216,20 +201,20 @@ def _take_tag(incidents: dict[str, Incident], tag: str, node: Node, now: int) ->
     incidents[identity] = replace(incident, tag_seen=True)
 
 
-def _take_hold(incidents: dict[str, Incident], tag: str, node: Node, now: int) -> None:
-    """Of what was paused when it was only noted, nothing else tells."""
+def _take_hold(incidents: dict[str, Incident], tag: str, node: Node, now: Ms) -> None:
+    """Only its hold tag shows an incident paused before its start."""
     identity = tag.removeprefix(HOLD_TAG)
-    if tag.startswith(HOLD_TAG) and _is_identity(identity) and identity not in incidents:
+    if tag.startswith(HOLD_TAG) and is_identity(identity) and identity not in incidents:
         incidents[identity] = _rebuilt(identity, node, Status.NOTED, now)
 
 
 def _join(
-    incidents: dict[str, Incident], ledger: Ledger, newest_of: Mapping[str | None, int]
+    incidents: dict[str, Incident], ledger: Ledger, newest_of: Mapping[str, int]
 ) -> tuple[Hold, ...]:
-    """Of two incidents for one diagnosis that stands which another master has worked on.
+    """Keep, of two incidents for one diagnosis, that on which another master has worked.
 
-    Ours is one of which Ganeti knows nothing: noted, perhaps promised something, and no more.
-    What was paused stays so under the other's name: these are the holds.
+    Ganeti knows nothing of ours: it is detected, perhaps with actions planned, and no more.
+    Its holds pass to the other's name. Return all holds.
     """
     holds = ledger.holds
     for ours in ledger.incidents:
@@ -247,7 +232,7 @@ def _join(
 def _leave_what_was_superseded(
     incidents: dict[str, Incident],
     ledger: Ledger,
-    newest_of: Mapping[str | None, int],
+    newest_of: Mapping[str, int],
     snapshot: Snapshot,
 ) -> None:
     """A node is worked on for one incident at a time: a newer one has taken its place.
@@ -281,7 +266,7 @@ def _leave_what_was_acknowledged(incidents: dict[str, Incident], nodes: dict[str
             del incidents[old.id]
 
 
-def _rebuilt(identity: str, node: Node, status: Status, now: int) -> Incident:
+def _rebuilt(identity: str, node: Node, status: Status, now: Ms) -> Incident:
     return Incident(
         identity,
         node.uuid,
@@ -295,51 +280,40 @@ def _rebuilt(identity: str, node: Node, status: Status, now: int) -> Incident:
 
 
 def _intents(
-    ledger: Ledger, incidents: dict[str, Incident], trails: Sequence[Trail], now: int
+    ledger: Ledger, incidents: dict[str, Incident], trails: Sequence[Trail], now: Ms
 ) -> tuple[Intent, ...]:
     """Those of the ledger, and what runs without being known to it, or does not show yet."""
     kept = list(ledger.intents)
     known = {intent.reason for intent in kept}
     for trail in trails:
-        number, identity = _number(trail.reason), _incident_of(trail.reason) or ""
+        purpose, number = parse(trail.reason)
         if number is None or trail.action is None or trail.reason in known:
             continue
         just = number > ledger.round and _is_just_tagged(trail, now)
         if (just or trail.result.outcome is Outcome.RUNNING) and (
-            not identity or identity in incidents
+            not purpose.incident or purpose.incident in incidents
         ):
-            node = _node_of(trail) or ""
-            action = trail.action
-            kept.append(
-                Intent(
-                    str(number),
-                    identity,
-                    node,
-                    action,
-                    trail.job,
-                    promised=trail.at,
-                    repair=trail.repair,
-                    group=trail.group,
-                    window=trail.window,
-                )
-            )
+            # An entry that the ledger does not know has a number that another may be given.
+            purpose = OfTags() if purpose.entry else purpose
+            node, job = node_of(trail) or "", trail.job
+            kept.append(Intent(str(number), purpose, node, trail.action, job, promised=trail.at))
     return tuple(kept)
 
 
-def _is_just_tagged(trail: Trail, now: int) -> bool:
+def _is_just_tagged(trail: Trail, now: Ms) -> bool:
     done = trail.result.outcome is Outcome.SUCCESS and isinstance(trail.action, Retag)
-    return done and not trail.repair and now - trail.at <= TAG_SHOWS
+    return done and not trail.purpose.repair and now - trail.at <= TAG_SHOWS
 
 
 def _begun(
     ledger: Ledger, incidents: dict[str, Incident], trails: Sequence[Trail]
 ) -> tuple[Begun, ...]:
-    """What was begun since its first job; where nobody knows what for, for the worst."""
+    """Incidents started, as of their first jobs; an unknown need counts as the worst."""
     known = {begun.incident for begun in ledger.begun}
     first: dict[str, int] = {}
     for trail in trails:
-        identity = _incident_of(trail.reason)
-        if identity is not None and not _only_cancels(trail):
+        identity = trail.purpose.incident
+        if identity and not only_cancels(trail):
             first[identity] = min(trail.at, first.get(identity, trail.at))
     new = [
         Begun(i.node, first[i.id], i.id, i.diagnosis.need if i.diagnosis != UNKNOWN else max(Need))
@@ -349,40 +323,5 @@ def _begun(
     return (*ledger.begun, *new)
 
 
-def _only_cancels(trail: Trail) -> bool:
-    action = trail.action
-    told = action.add if isinstance(action, Retag) else ()
-    return bool(told) and all(tag.startswith("maintd:canceled:") for tag in told)
-
-
-def _storm(snapshot: Snapshot, now: int) -> Storm | None:
+def _storm(snapshot: Snapshot, now: Ms) -> Storm | None:
     return Storm(now, f"cluster tag {STORM_TAG}") if STORM_TAG in snapshot.tags else None
-
-
-def _node_of(trail: Trail) -> str | None:
-    action = trail.action
-    if action is None:
-        return None
-    if isinstance(action, RunCommand):
-        return action.node
-    if isinstance(action, Guarded):
-        return action.then.node
-    return getattr(action, "node", None) or getattr(action, "name", None)
-
-
-def _incident_of(reason: str) -> str | None:
-    identity, _, _ = reason.partition(":")
-    return identity if _is_identity(identity) else None
-
-
-def _is_identity(text: str) -> bool:
-    """Whether it is an incident's id, as we write them."""
-    try:
-        return str(UUID(text)) == text
-    except ValueError:
-        return False
-
-
-def _number(reason: str) -> int | None:
-    _, _, number = reason.rpartition(":")
-    return int(number) if number.isdecimal() else None

@@ -1,29 +1,35 @@
-"""Telling owners what they are asked, by a command of the master's own agent. Pure.
+"""Notify owners of offers by a command of the master's own agent. Pure.
 
 The open offers that nobody has told of are on its standard input, as many at once as it takes: the
-agent runs one command at a time, and one mail is read rather than twenty.
+agent runs one command at a time, and one mail is read rather than twenty. How others have ended is
+told after them.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
-from nodeagent.maintd.owners.offers import Book, listed, question_json
+from nodeagent.maintd.owners import endings
+from nodeagent.maintd.owners.offer_json import Book, ending_json, question_json
+from nodeagent.maintd.owners.offers import listed
 from nodeagent.model.action import RunCommand
-from nodeagent.model.ledger import Held, Intent, Ledger, Outcome
-from nodeagent.model.offer import Announcing, Offer, Told
+from nodeagent.model.ledger import Intent, Ledger, Outcome
+from nodeagent.model.offer import Announcing, Ending, Offer, Told
+from nodeagent.model.purpose import OfOwners
+from nodeagent.model.reason import Held, Kind, because
 from nodeagent.model.snapshot import Observed
+from nodeagent.model.units import Ms
 from nodeagent.protocol.canonical import canonical
 from nodeagent.protocol.messages import MOST_STDIN
 
-ENTRY = "offers::told"
 TRIES = 5  # times that it may fail
 BACK_OFF = 60_000  # ms, doubled each time
+T = TypeVar("T", Offer, Ending)
 
 
 @dataclass
 class Announced:
-    """What a round makes of it."""
+    """The result of announcing."""
 
     ledger: Ledger
     held: list[Held] = field(default_factory=list)
@@ -31,17 +37,23 @@ class Announced:
 
 def is_for_owners(intent: Intent) -> bool:
     """Whether it tells owners what they are asked."""
-    return intent.entry == ENTRY
+    return isinstance(intent.purpose, OfOwners)
 
 
-def rewind(ledger: Ledger, now: int) -> Ledger:
+def rewind(ledger: Ledger, now: Ms) -> Ledger:
     """Where the clock was put back, nobody waits longer to be told."""
-    if all(offer.told.after <= now + _wait(offer.told.tries) for offer in ledger.offers):
+    ledger = endings.rewind(ledger, now)
+    every: tuple[Offer | Ending, ...] = (*ledger.offers, *ledger.endings)
+    if all(one.told.after <= now + _wait(one.told.tries) for one in every):
         return ledger
-    return replace(ledger, offers=tuple(_rewound(offer, now) for offer in ledger.offers))
+    return replace(
+        ledger,
+        offers=tuple(_rewound(offer, now) for offer in ledger.offers),
+        endings=tuple(_rewound(one, now) for one in ledger.endings),
+    )
 
 
-def _rewound(offer: Offer, now: int) -> Offer:
+def _rewound(offer: T, now: Ms) -> T:
     told = offer.told
     after = min(told.after, now + _wait(told.tries))
     return replace(offer, told=replace(told, after=after))
@@ -51,18 +63,19 @@ def _wait(tries: int) -> int:
     return BACK_OFF << max(0, tries - 1)
 
 
-def remember(ledger: Ledger, observed: Observed, now: int) -> Ledger:
+def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
     """Note which owners were told, and why others were not."""
     for intent in filter(is_for_owners, ledger.intents):
-        why = _ended(intent, observed)
+        why = how_ended(intent, observed)
         if why is not None:
             offers = tuple(_after(o, intent, why, now) for o in ledger.offers)
+            ends = tuple(_after(one, intent, why, now) for one in ledger.endings)
             kept = tuple(other for other in ledger.intents if other is not intent)
-            ledger = replace(ledger, offers=offers, intents=kept)
+            ledger = replace(ledger, offers=offers, endings=ends, intents=kept)
     return ledger
 
 
-def _ended(intent: Intent, observed: Observed) -> str | None:
+def how_ended(intent: Intent, observed: Observed) -> str | None:
     """Why it failed, "" if it did not; None if it has not ended."""
     if intent.id in observed.absent:
         return observed.absent[intent.id]
@@ -74,7 +87,7 @@ def _ended(intent: Intent, observed: Observed) -> str | None:
     return "" if result.outcome is Outcome.SUCCESS else result.why or result.outcome.value
 
 
-def _after(offer: Offer, intent: Intent, why: str, now: int) -> Offer:
+def _after(offer: T, intent: Intent, why: str, now: Ms) -> T:
     told = offer.told
     if told.intent != intent.id:
         return offer
@@ -84,29 +97,58 @@ def _after(offer: Offer, intent: Intent, why: str, now: int) -> Offer:
     return replace(offer, told=Told("", tries >= TRIES, tries, now + _wait(tries), why))
 
 
-def announce(ledger: Ledger, observed: Observed, by: Announcing, now: int) -> Announced:
+def announce(ledger: Ledger, observed: Observed, by: Announcing, now: Ms) -> Announced:
     """Order it, if there is something to tell and the agent is free for that."""
     done = Announced(ledger)
     if not by.command:
         return done
-    new = [o for o in listed(ledger) if o.open and o.instances and not o.told.done]
     waiting = (o for o in listed(ledger) if o.open and o.instances and o.told.why)
     done.held = [_held(offer, by, observed) for offer in waiting]
-    due = [o for o in new if o.told.after <= now and not o.told.intent]
-    master = observed.snapshot.master
-    busy = any(isinstance(i.action, RunCommand) and i.action.node == master for i in ledger.intents)
-    if not due or busy or master not in observed.snapshot.nodes or master in observed.doubts:
+    due, ended = due_offers(ledger, by, now), due_endings(ledger, by, now)
+    if not (due or ended) or not agent_is_free(ledger, observed):
         return done
     book = Book(ledger, observed.snapshot, now)
-    told = fitting(question_json(offer, book) for offer in due)
-    action = RunCommand(master, by.command, canonical({"offers": told}), seconds=by.seconds)
-    ledger = ledger.promise("", "", action, now, entry=ENTRY)
-    number, ids = ledger.intents[-1].id, {question["id"] for question in told}
-    offers = (
-        replace(o, told=replace(o.told, intent=number)) if o.id in ids else o for o in ledger.offers
+    if due:
+        told = fitting(question_json(offer, book) for offer in due)
+        document: dict[str, Any] = {"offers": told}
+    else:
+        told = fitting((ending_json(one, book) for one in ended), MOST_STDIN - len(',"ended":[]'))
+        document = {"offers": [], "ended": told}
+    master = observed.snapshot.master
+    action = RunCommand(master, by.command, canonical(document), seconds=by.seconds)
+    ledger = ledger.promise(OfOwners(), "", action, now)
+    number, ids = ledger.intents[-1].id, {one["id"] for one in told}
+    done.ledger = replace(
+        ledger,
+        offers=tuple(_ordered(offer, ids, number) for offer in ledger.offers),
+        endings=tuple(_ordered(one, ids, number) for one in ledger.endings),
     )
-    done.ledger = replace(ledger, offers=tuple(offers))
     return done
+
+
+def _ordered(one: T, ids: set[str], number: str) -> T:
+    return replace(one, told=replace(one.told, intent=number)) if one.id in ids else one
+
+
+def agent_is_free(ledger: Ledger, observed: Observed) -> bool:
+    """Whether the master's own agent can be given an order."""
+    master = observed.snapshot.master
+    busy = any(isinstance(i.action, RunCommand) and i.action.node == master for i in ledger.intents)
+    return not busy and master in observed.snapshot.nodes and master not in observed.doubts
+
+
+def due_offers(ledger: Ledger, by: Announcing, now: Ms) -> list[Offer]:
+    """The offers that the command is to tell now."""
+    if not by.command:
+        return []
+    new = [o for o in listed(ledger) if o.open and o.instances and not o.told.done]
+    return [o for o in new if o.told.after <= now and not o.told.intent]
+
+
+def due_endings(ledger: Ledger, by: Announcing, now: Ms) -> list[Ending]:
+    """The ends that the command is to tell now."""
+    new = [one for one in endings.told(ledger, now) if by.command and not one.told.done]
+    return [one for one in new if one.told.after <= now and not one.told.intent]
 
 
 def fitting(questions: Iterable[dict[str, Any]], most: int = MOST_STDIN) -> list[dict[str, Any]]:
@@ -140,7 +182,7 @@ def _shortened(question: dict[str, Any], excess: int) -> dict[str, Any]:
 
 def _held(offer: Offer, by: Announcing, observed: Observed) -> Held:
     nodes = {node.uuid: node.name for node in observed.snapshot.nodes.values()}
-    why = f"owner {offer.owner} is not told of its offer by {by.command}: {offer.told.why}"
-    if offer.told.done:
-        why += f", {offer.told.tries} times: tell it yourself"
-    return Held(nodes.get(offer.node, ""), "", why)
+    told, name = offer.told, nodes.get(offer.node, "")
+    tries = str(told.tries) if told.done else ""
+    details = {"owner": offer.owner, "command": by.command, "why": told.why, "tries": tries}
+    return Held(because(Kind.OWNER_NOT_TOLD, name, **details), name)

@@ -1,4 +1,4 @@
-"""Which owners are asked whether their machines may go away, and what their answers hold. Pure.
+"""Make offers to owners of instances, and apply their answers to windows. Pure.
 
 As Mesos' inverse offers: each owner of instances on a machine that is draining is asked once, and
 again when its filter is over, whatever it has answered. Unlike there, what is answered is kept
@@ -7,14 +7,16 @@ until the machine's interval changes, and where an operator has said so it count
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 from uuid import NAMESPACE_URL, uuid5
 
-from nodeagent.maintd.queue.entries import rfc3339
+from nodeagent.maintd.planning.times import rfc3339
 from nodeagent.model.ledger import Ledger
-from nodeagent.model.offer import Answer, AnswerOffers, Offer, Reply, Told
+from nodeagent.model.offer import Answer, Offer, Reply, Told
 from nodeagent.model.snapshot import Instance, Node, Snapshot
+from nodeagent.model.units import Ms
 from nodeagent.model.window import Consent, Mode, Scheduled, Unavailability, Weight
+from nodeagent.model.wish import AnswerOffers
 
 OWNER_TAG = "maintd:owner:"
 _NAMESPACE = uuid5(NAMESPACE_URL, "nodeagent offer")
@@ -24,9 +26,9 @@ _NAMESPACE = uuid5(NAMESPACE_URL, "nodeagent offer")
 
 
 def owners_of(instance: Instance, snapshot: Snapshot) -> frozenset[str]:
-    """Who owns it: by its own tags, else its primary node's, its group's, or the cluster's.
+    """Find its owners: by its own tags, else its primary node's, its group's, or the cluster's.
 
-    The nearest that says anything decides; an empty name says that nobody does.
+    The nearest with such a tag decides; an empty name means no owner.
     """
     node = snapshot.nodes.get(instance.primary)
     group = snapshot.groups.get(node.group) if node else None
@@ -52,7 +54,7 @@ def holdings(snapshot: Snapshot, names: frozenset[str]) -> Mapping[str, Mapping[
 # Asking.
 
 
-def ask(ledger: Ledger, snapshot: Snapshot, now: int) -> Ledger:
+def ask(ledger: Ledger, snapshot: Snapshot, now: Ms) -> Ledger:
     """Ask whom there is to ask; what is not to be asked any more is rescinded."""
     nodes = {node.uuid: node for node in snapshot.nodes.values()}
     draining = [
@@ -84,7 +86,7 @@ def _asked(
     node: Node,
     instances: tuple[str, ...],
     when: Unavailability,
-    now: int,
+    now: Ms,
 ) -> Offer | None:
     if old is None or old.unavailability != when:
         generation = old.generation + 1 if old else 1
@@ -101,20 +103,20 @@ def _asked(
     return _question(old, now) if more or over or (other and not old.open) else old
 
 
-def _question(offer: Offer, now: int) -> Offer:
+def _question(offer: Offer, now: Ms) -> Offer:
     """Ask, or ask again: under another id, so that no answer is taken for one to this."""
     what = f"{offer.node} {offer.owner} {offer.generation} {offer.since} {now}"
     return replace(offer, id=str(uuid5(_NAMESPACE, what)), asked_at=now, open=True, told=Told())
 
 
-def rewind(ledger: Ledger, now: int) -> Ledger:
+def rewind(ledger: Ledger, now: Ms) -> Ledger:
     """Where the clock was put back, nobody has to wait longer to be asked again."""
     if all(o.asked_at <= now and (not o.answer or o.answer.at <= now) for o in ledger.offers):
         return ledger
     return replace(ledger, offers=tuple(_rewound(offer, now) for offer in ledger.offers))
 
 
-def _rewound(offer: Offer, now: int) -> Offer:
+def _rewound(offer: Offer, now: Ms) -> Offer:
     said = offer.answer
     if said is not None and said.at > now:
         said = replace(said, at=now, until=now + said.until - said.at)
@@ -125,13 +127,13 @@ def _rewound(offer: Offer, now: int) -> Offer:
 # Answering.
 
 
-def grant(ledger: Ledger, asked: AnswerOffers, who: str, now: int) -> Ledger | str:
+def grant(ledger: Ledger, asked: AnswerOffers, who: str, now: Ms) -> Ledger | str:
     """The ledger with these answers, all of them, or why that cannot be."""
     offers = {offer.id: offer for offer in ledger.offers if offer.instances}
     for identity in asked.ids:
         offer = offers.get(identity)
         if offer is None:
-            return f"there is no offer {identity}, or it is rescinded: list the offers again"
+            return missing(identity)
         if asked.owners is not None and offer.owner not in asked.owners:
             return f"offer {identity} is made to owner {offer.owner}, for whom {who} cannot answer"
         answer = Answer(
@@ -140,6 +142,11 @@ def grant(ledger: Ledger, asked: AnswerOffers, who: str, now: int) -> Ledger | s
         )
         offers[identity] = replace(offer, open=False, answer=answer)
     return replace(ledger, offers=tuple(offers.get(o.id, o) for o in ledger.offers))
+
+
+def missing(identity: str) -> str:
+    """Why an offer cannot be answered that is none."""
+    return f"there is no offer {identity}, or it is rescinded: list the offers again"
 
 
 # Holding.
@@ -152,7 +159,7 @@ def deadline(one: Scheduled, when: Unavailability) -> int | None:
 
 
 def holds(
-    one: Scheduled, ledger: Ledger, now: int, made: "ByNode | None" = None
+    one: Scheduled, ledger: Ledger, now: Ms, made: "ByNode | None" = None
 ) -> Iterator[tuple[Offer, str]]:
     """The owners that keep a machine from being emptied or taken down, each with the reason.
 
@@ -192,7 +199,7 @@ def _end(consent: Consent, until: int, *, passed: bool) -> str:
     return f"owners {what} by {rfc3339(until)}, and it waits until they do"
 
 
-def hold(one: Scheduled, ledger: Ledger, now: int, made: "ByNode | None" = None) -> str:
+def hold(one: Scheduled, ledger: Ledger, now: Ms, made: "ByNode | None" = None) -> str:
     """Why the owners let nothing be done to empty a machine; "" if they do."""
     return next((why for _, why in holds(one, ledger, now, made)), "")
 
@@ -209,83 +216,6 @@ def by_node(ledger: Ledger) -> ByNode:
 
 
 # Telling.
-
-
-class Book:
-    """What there is to tell of the offers, for which everything is looked at once."""
-
-    def __init__(self, ledger: Ledger, snapshot: Snapshot, now: int) -> None:
-        self.cluster, self.now = snapshot.cluster, now
-        self.nodes = {node.uuid: node.name for node in snapshot.nodes.values()}
-        self.made = by_node(ledger)
-        self._ledger = ledger
-        self._machines = {one.node: one for one in reversed(ledger.scheduled) if one.node}
-        self._whys: dict[str, Mapping[str, str]] = {}
-
-    def machine(self, offer: Offer) -> Scheduled | None:
-        """The machine that it is about, if that is in the schedule."""
-        return self._machines.get(offer.node)
-
-    def why(self, offer: Offer) -> str | None:
-        """What it holds its machine by."""
-        one = self.machine(offer)
-        if offer.node not in self._whys:
-            found = holds(one, self._ledger, self.now, self.made) if one else ()
-            self._whys[offer.node] = {held.id: why for held, why in found}
-        return self._whys[offer.node].get(offer.id)
-
-
-def offer_json(offer: Offer, book: Book) -> dict[str, Any]:
-    """One offer, with the newest answer; unix seconds, but the interval, which is as Mesos'."""
-    one, now, when = book.machine(offer), book.now, offer.unavailability
-    until = deadline(one, when) if one else None
-    duration = {} if when.duration is None else {"duration": {"nanoseconds": when.duration}}
-    return {
-        "id": offer.id,
-        "owner": offer.owner,
-        "node": book.nodes.get(offer.node, offer.node),
-        "instances": list(offer.instances),
-        "unavailability": {"start": {"nanoseconds": when.start}, **duration},
-        "asked_at": offer.asked_at / 1000,
-        "open": offer.open,
-        "status": offer.status,
-        "age": max(0, now - (offer.answer.at if offer.answer else offer.since)) / 1000,
-        "generation": offer.generation,
-        "answer": _answer_json(offer.answer),
-        "policy": (one.consent if one else Consent()).weight.value,
-        "deadline": None if until is None else until / 1000,
-        "holds": book.why(offer),
-    }
-
-
-def question_json(offer: Offer, book: Book) -> dict[str, Any]:
-    """What an owner is told by itself: always the same of the same question."""
-    told = offer_json(offer, book)
-    passing = ("age", "holds", "open")
-    return {"cluster": book.cluster} | {k: v for k, v in told.items() if k not in passing}
-
-
-def _answer_json(said: Answer | None) -> dict[str, Any] | None:
-    if said is None:
-        return None
-    return {
-        "who": said.who,
-        "at": said.at / 1000,
-        "again": said.until / 1000,
-        "about": list(said.about),
-        "reason": said.reason,
-        "eta": None if said.eta is None else said.eta / 1000,
-        "earliest": None if said.earliest is None else said.earliest / 1000,
-    }
-
-
-def consent_json(consent: Consent) -> dict[str, Any]:
-    """What the answers of owners weigh for a machine."""
-    return {
-        "policy": consent.weight.value,
-        "deadline_seconds": consent.before / 1000,
-        "at_deadline": "proceed" if consent.ends else "hold",
-    }
 
 
 def about(ledger: Ledger, one: Scheduled) -> list[Offer]:

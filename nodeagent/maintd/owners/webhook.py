@@ -1,4 +1,4 @@
-"""Tells owners' programs of what they are asked, beside the rounds: none of them waits for it.
+"""A thread sends offers to owners' webhooks beside the rounds; no round waits for it.
 
 Each webhook has its own thread while there is something to send, so that who hangs keeps nobody
 else waiting. What cannot be sent is tried again, with ever more time between, for an hour; and not
@@ -15,7 +15,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from nodeagent.errors import NodeAgentError, Unavailable
-from nodeagent.web.post import post, read_secret
+from nodeagent.model.units import Ms
+from nodeagent.secret import read_token
+from nodeagent.web.post import post
 
 log = logging.getLogger(__name__)
 
@@ -41,14 +43,12 @@ class Webhook:
 
     @property
     def place(self) -> str:
-        """What of it may be in a journal: many have a secret in the path."""
+        """URL part fit for a journal: many have a secret in the path."""
         return "/".join(self.url.split("/")[:3])
 
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """What is sent of one offer."""
-
     offer: str
     owner: str
     body: bytes
@@ -63,7 +63,6 @@ class _Due:
 
 
 def in_thread(work: Callable[[], None]) -> None:
-    """Have it done beside everything else."""
     threading.Thread(target=work, name="webhook", daemon=True).start()
 
 
@@ -76,7 +75,7 @@ class Webhooks:
     def __init__(
         self,
         hooks: Sequence[Webhook],
-        now: Callable[[], int],
+        now: Callable[[], Ms],
         steady: Callable[[], float] = time.monotonic,
         start: Callable[[Callable[[], None]], None] = in_thread,
     ) -> None:
@@ -112,12 +111,12 @@ class Webhooks:
 
 
 class _Line:
-    """What is to be sent to one webhook, one after the other."""
+    """The letters to one webhook, sent one after the other."""
 
     def __init__(
         self,
         hook: Webhook,
-        now: Callable[[], int],
+        now: Callable[[], Ms],
         steady: Callable[[], float],
         start: Callable[[Callable[[], None]], None],
     ) -> None:
@@ -161,7 +160,7 @@ class _Line:
                 self._busy = False
 
     def _next(self) -> _Due | None:
-        """What is due next, once it is; None if there is nothing any more."""
+        """Wait for the next letter that is due; None if none is left."""
         with self._changed:
             while True:
                 first = min(self._due.values(), key=lambda due: due.at, default=None)
@@ -207,15 +206,21 @@ class _Line:
 
     def _post(self, body: bytes) -> None:
         hook = self.hook
-        at = f"{self._now() // 1000}"
-        headers = [("X-Maintd-Timestamp", at)]
-        if hook.secret:
-            headers.append(("X-Maintd-Signature", sign(read_secret(hook.secret), at, body)))
+        headers = signed(hook.secret, body, self._now())
         answer = post(
             hook.url, body, seconds=hook.seconds, ca=hook.ca, headers=headers, most=_ANSWER
         )
         if not 200 <= answer.status < 300:
             raise Unavailable(f"it answered with HTTP status {answer.status}")
+
+
+def signed(secret: str, body: bytes, now: Ms) -> list[tuple[str, str]]:
+    """The headers that tell when (unix ms) it was sent and, by a file with a secret, by whom."""
+    at = f"{now // 1000}"
+    headers = [("X-Maintd-Timestamp", at)]
+    if secret:
+        headers.append(("X-Maintd-Signature", sign(read_token(secret), at, body)))
+    return headers
 
 
 def sign(secret: str, at: str, body: bytes) -> str:

@@ -1,4 +1,4 @@
-"""Whether what a job was for can be seen in the cluster, whatever became of the job. Pure."""
+"""Check whether the purpose of a job is visible in the cluster, whatever its result. Pure."""
 
 from nodeagent.model.action import (
     Action,

@@ -1,14 +1,15 @@
-"""Where the instances of a node that is emptied are brought, one by one. Pure."""
+"""Choose targets for the instances of an evacuated node, one by one. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from nodeagent.maintd.planning.resources import Room, needs_memory
 from nodeagent.model.action import Action, MovePrimary, MoveSecondary
-from nodeagent.model.diagnosis import Need
-from nodeagent.model.incident import Incident
 from nodeagent.model.ledger import Policy
+from nodeagent.model.reason import Kind, Reason, because
 from nodeagent.model.snapshot import Instance, Node
+
+_NAMED = 3  # nodes in one reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +24,14 @@ class Step:
 class Next:
     """The steps of this round, all at once, and what stands in the way of the rest.
 
-    `unknown` are those of the obstacles that are but a lack of knowledge.
+    `unknown` are those of the obstacles that are but a lack of knowledge; `left` the instances
+    whose secondaries may stay, as there is nowhere to bring them.
     """
 
     steps: list[Step] = field(default_factory=list)
-    obstacles: list[str] = field(default_factory=list)
-    unknown: list[str] = field(default_factory=list)
+    obstacles: list[Reason] = field(default_factory=list)
+    unknown: list[Reason] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
 
     def add(self, action: Action, after: int | None = None) -> int:
         self.steps.append(Step(action, after))
@@ -39,77 +42,123 @@ class Next:
 class Emptying:
     """Moving the instances of one node into what room there is.
 
-    `places` are the nodes where those by name would best be brought to, all of them together.
+    `owner` is the name that claims the nodes; `places` are the nodes where those by name would
+    best be brought to, all of them together.
     """
 
-    incident: Incident
+    owner: str
     node: Node
     room: Room
     policy: Policy
     found: Next
     places: Mapping[str, str]
+    migrate: bool
 
     def primary(self, instance: Instance) -> None:
         """An instance that runs here: to its mirror, or anywhere if its disks are shared."""
+        node, why = self.node.name, None
         if self.node.offline:
-            why = f"{self.node.name} is offline: it can only be failed over"
+            why = because(Kind.ONLY_FAILOVER, node)
         elif self._must_migrate(instance) and not (instance.migratable or self.policy.fallback):
-            why = f"{instance.hypervisor} migrates nothing, and fallback to a failover is off"
+            why = because(Kind.NEVER_MIGRATES, instance.name, hypervisor=instance.hypervisor)
         elif instance.secondary is None and not instance.shared:
-            why = f"its disks ({instance.template}) are on {self.node.name} alone"
+            why = because(Kind.LOCAL_DISKS, instance.name, template=instance.template, node=node)
         else:
             why = self._leave(instance)
-            if not why:
-                return
-        self.found.obstacles.append(f"instance {instance.name} cannot move: {why}")
+        if why:
+            self.found.obstacles.append(because(Kind.CANNOT_MOVE, instance.name, why=why))
 
     def mirror(self, instance: Instance) -> None:
         """An instance that is mirrored to here: the mirror anywhere else."""
-        why = self.room.why_not_through(instance.primary, self.incident.id)
+        why = self.room.why_not_through(instance.primary, self.owner)
+        if self.node.offline and self.policy.degraded:
+            self.found.left.append(instance.name)
+            return
         if self.node.offline:
-            why = f"{self.node.name} is offline: that is for auto-repair or a person"
+            why = because(Kind.NOT_FOR_MAINTD, self.node.name)
         if why:
-            self.found.obstacles.append(
-                f"the mirror of instance {instance.name} cannot move: {why}"
-            )
+            self.found.obstacles.append(because(Kind.MIRROR_CANNOT_MOVE, instance.name, why=why))
         else:
             self._mirror(instance, instance.primary, None)
 
     def _mirror(self, instance: Instance, primary: str, after: int | None) -> None:
-        target, why = self._target(instance, "disk", instance.disk, {self.node.name, primary})
-        if target is None:
-            what = f"the mirror of instance {instance.name} cannot move: {why}"
-            self.found.obstacles.append(what)
-        else:
+        target = self._target(instance, "disk", instance.disk, {self.node.name, primary})
+        if isinstance(target, str):
             self._promise(MoveSecondary(instance.name, self.node.name, target), after)
+        elif self.policy.degraded and self._nowhere({self.node.name, primary}):
+            self.found.left.append(instance.name)
+        else:
+            alone = "" if self._others({self.node.name, primary}) else self.node.name
+            why = because(Kind.MIRROR_CANNOT_MOVE, instance.name, why=target, alone=alone)
+            self.found.obstacles.append(why)
+
+    def _others(self, not_these: set[str]) -> list[str]:
+        """The other nodes of the group that could ever take anything in."""
+        return [
+            name
+            for name, node in self.room.snapshot.nodes.items()
+            if node.group == self.node.group and node.vm_capable and name not in not_these
+        ]
+
+    def _nowhere(self, not_these: set[str]) -> bool:
+        """Whether waiting helps nothing: no other node could take anything in soon."""
+        return not any(map(self._may_soon, self._others(not_these)))
+
+    def _may_soon(self, name: str) -> bool:
+        """Whether it is closed for a while only, or in service and claimed, in doubt or unsaid."""
+        room = self.room
+        if name in room.soon or not room.snapshot.nodes[name].in_service:
+            return name in room.soon
+        unsaid = name not in room.unfit and name not in room.capacity
+        return unsaid or name in room.claims or name in room.unreachable
 
     def _promise(self, action: MovePrimary | MoveSecondary, after: int | None = None) -> int:
-        self.room.plan(action, self.incident.id)
+        self.room.plan(action, self.owner)
         return self.found.add(action, after)
 
-    def _leave(self, instance: Instance) -> str:
+    def _leave(self, instance: Instance) -> Reason | None:
         """To its mirror, or anywhere if its disks are shared; why not, or nothing."""
         live = self._must_migrate(instance) and instance.migratable
         barred = self.room.barred(instance) if live else frozenset[str]()
         if barred and barred == self.room.ends(instance):
             if not self.policy.fallback:
                 to = instance.secondary or "any node of its group"
-                why = f"migration tags forbid it from {self.node.name} to {to}"
-                return f"{why}, and fallback to a failover is off"
+                off, node = "fallback to a failover is off", self.node.name
+                return because(Kind.TAGS_FORBID, instance.name, node=node, to=to, off=off)
             live, barred = False, frozenset()
         if instance.secondary is not None:
             if unfit := self._mirror_unfit(instance, instance.secondary):
-                return unfit
+                left = self._is_left_drained(instance.secondary)
+                return self._mirrored_anew(instance, instance.secondary, unfit) if left else unfit
             first = self._promise(self._move(instance, instance.secondary, live=live))
             # Then the node holds its mirror, which is to leave as well.
             self._mirror(instance, instance.secondary, first)
-            return ""
+            return None
         not_these = {self.node.name, *barred}
-        target, why = self._target(instance, "memory", needs_memory(instance), not_these)
-        if target is None:
-            return f"{why}, of those that migration tags allow" if barred else why
+        target = self._target(instance, "memory", needs_memory(instance), not_these)
+        if isinstance(target, Reason):
+            return because(Kind.TAGS_LEAVE, instance.name, why=target) if barred else target
         self._promise(self._move(instance, target, live=live))
-        return ""
+        return None
+
+    def _is_left_drained(self, node: str) -> bool:
+        """Whether the node was drained by hand: nobody is at work on it, nor about to be."""
+        room, drained = self.room, self.room.snapshot.nodes[node]
+        ours = node in room.evacuated or room.claims.get(node) is not None
+        return drained.drained and not drained.offline and not ours
+
+    def _mirrored_anew(self, instance: Instance, old: str, unfit: Reason) -> Reason | None:
+        """A new secondary where it could run as well, before it moves; why not, or nothing."""
+        wanted, capacity = needs_memory(instance), self.room.capacity
+        small = {name for name, free in capacity.items() if free.memory < wanted}
+        not_these = {self.node.name, instance.primary, old, *small}
+        target = self._with_most("disk", instance.disk, not_these)
+        if isinstance(target, Reason):
+            if small.intersection(self.room.fit.get(self.node.group, ())):
+                target = because(Kind.NO_MEMORY, instance.name)
+            return because(Kind.NO_OTHER_MIRROR, instance.name, unfit=unfit, why=target)
+        self._promise(MoveSecondary(instance.name, old, target))
+        return None
 
     def _move(self, instance: Instance, target: str, *, live: bool) -> MovePrimary:
         return MovePrimary(
@@ -122,37 +171,37 @@ class Emptying:
         )
 
     def _must_migrate(self, instance: Instance) -> bool:
-        """What does not run cannot migrate, and loses nothing by a failover."""
-        return self.incident.diagnosis.need is Need.EVACUATE and instance.running
+        """A stopped instance cannot migrate and loses nothing by a failover."""
+        return self.migrate and instance.running
 
-    def _mirror_unfit(self, instance: Instance, mirror: str) -> str | None:
-        if why := self.room.why_not(mirror, self.incident.id):
-            return f"its mirror, {why}"
+    def _mirror_unfit(self, instance: Instance, mirror: str) -> Reason | None:
+        if why := self.room.why_not(mirror, self.owner):
+            return because(Kind.MIRROR_CLOSED, mirror, why=why)
         free, wanted = self.room.capacity.get(mirror), needs_memory(instance)
         if free is None:
-            why = f"it is not known what its mirror {mirror} has free"
-            self.found.unknown.append(f"instance {instance.name} cannot move: {why}")
+            why = because(Kind.MIRROR_UNKNOWN, mirror)
+            self.found.unknown.append(because(Kind.CANNOT_MOVE, instance.name, why=why))
             return why
         if free.memory < wanted:
-            return f"its mirror {mirror} has {free.memory} MiB of memory left for its {wanted} MiB"
+            return because(Kind.MIRROR_TOO_SMALL, mirror, free=free.memory, wanted=wanted)
         return None
 
     def _target(
         self, instance: Instance, what: str, wanted: int, not_these: set[str]
-    ) -> tuple[str | None, str]:
+    ) -> str | Reason:
         """Where it is best together with the others, or else by itself."""
         name = self.places.get(instance.name)
-        if name is None or name in not_these or self.room.why_not(name, self.incident.id):
+        if name is None or name in not_these or self.room.why_not(name, self.owner):
             return self._with_most(what, wanted, not_these)
         free = self.room.capacity[name]
         if (free.disk if what == "disk" else free.memory) < wanted:
             return self._with_most(what, wanted, not_these)
-        return name, ""
+        return name
 
-    def _with_most(self, what: str, wanted: int, not_these: set[str]) -> tuple[str | None, str]:
-        """The free node of the group with the most memory or disk, if that is enough."""
+    def _with_most(self, what: str, wanted: int, not_these: set[str]) -> str | Reason:
+        """The free node of the group with the most memory or disk; why not, if none has enough."""
         best: tuple[int, str] | None = None
-        claims, capacity, allowed = self.room.claims, self.room.capacity, (None, self.incident.id)
+        claims, capacity, allowed = self.room.claims, self.room.capacity, (None, self.owner)
         for name in self.room.fit.get(self.node.group, ()):
             free = capacity.get(name)
             if free is None or name in not_these or claims.get(name) not in allowed:
@@ -161,10 +210,31 @@ class Emptying:
             if amount >= wanted and (best is None or (-amount, name) < (-best[0], best[1])):
                 best = (amount, name)
         if best is not None:
-            return best[1], ""
+            return best[1]
         fit = [name for name in self.room.fit.get(self.node.group, ()) if name not in not_these]
-        if fit and not any(name in capacity for name in fit):
-            why = f"it is not known what {', '.join(sorted(fit)[:3])} have free"
+        unclaimed = [name for name in fit if claims.get(name) in allowed]
+        if not unclaimed:
+            return self._all_taken(not_these)
+        if not any(name in capacity for name in unclaimed):
+            names = tuple(sorted(unclaimed)[:_NAMED])
+            why = because(Kind.UNKNOWN_ROOMS, self.node.group, nodes=names)
             self.found.unknown.append(why)
-            return None, why
-        return None, f"no free node of its group has {wanted} MiB of {what}"
+            return why
+        return because(Kind.NO_FREE_NODE, self.node.group, wanted=(f"{wanted} MiB of {what}",))
+
+    def _all_taken(self, not_these: set[str]) -> Reason:
+        """Why each other node of the group takes nothing now, whatever room it has."""
+        nodes, mine = self.room.snapshot.nodes, self.owner
+        others = sorted(
+            name
+            for name, node in nodes.items()
+            if node.group == self.node.group and name != self.node.name
+        )
+        whys = tuple(why for name in others if (why := self.room.why_not(name, mine)))
+        group = self.node.group
+        if whys:
+            more = str(len(whys) - _NAMED) if len(whys) > _NAMED else ""
+            return because(Kind.ALL_TAKEN, group, whys=whys[:_NAMED], more=more)
+        if excluded := tuple(sorted(not_these.intersection(others))[:_NAMED]):
+            return because(Kind.ONLY_NODE, group, nodes=excluded)
+        return because(Kind.ALONE, group)

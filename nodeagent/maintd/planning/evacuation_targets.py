@@ -20,7 +20,7 @@ _TRIES = 3  # of which the second and third put in front what found no place bef
 _PLENTY = Capacity(10**9, 10**12, Size(2 * 10**9, 0, 10**12, 10**6))
 
 
-def together(node: Node, room: Room, incident: str) -> Mapping[str, str]:
+def together(node: Node, room: Room, owner: str) -> Mapping[str, str]:
     """Where each instance, by name, is brought to when the node is emptied: its new node.
 
     It lacks those that have no place by all of the htools' checks, on nodes that say how large
@@ -30,7 +30,7 @@ def together(node: Node, room: Room, incident: str) -> Mapping[str, str]:
     here = sum(len(there.get(node.name, ())) for there in (room.primaries, room.mirrors))
     if not 0 < here * len(free) <= room.tries or node.group not in room.snapshot.groups:
         return {}
-    fit = [name for name in free if _is_place(name, room, incident)]
+    fit = [name for name in free if _is_place(name, room, owner)]
     room.tries -= here * len(fit)
     members = {name: one for name, one in room.snapshot.nodes.items() if one.group == node.group}
     doubts = dict.fromkeys(members.keys() - {*fit, node.name}, "")
@@ -49,9 +49,9 @@ def together(node: Node, room: Room, incident: str) -> Mapping[str, str]:
     }
 
 
-def _is_place(name: str, room: Room, incident: str) -> bool:
+def _is_place(name: str, room: Room, owner: str) -> bool:
     said = room.capacity.get(name)
-    return said is not None and said.size is not None and room.why_not(name, incident) is None
+    return said is not None and said.size is not None and room.why_not(name, owner) is None
 
 
 def _end(way: Way) -> int:

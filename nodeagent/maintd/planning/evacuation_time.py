@@ -1,10 +1,11 @@
-"""How long it takes to empty nodes: how long moves took, and what is to be expected. Pure."""
+"""Estimate how long an evacuation takes, from the speed of past moves. Pure."""
 
 from collections.abc import Iterator, Sequence
 
 from nodeagent.model.action import MovePrimary, MoveSecondary
 from nodeagent.model.ledger import Ledger, Outcome
 from nodeagent.model.snapshot import Node, Observed, Snapshot
+from nodeagent.model.units import Ms
 from nodeagent.model.window import Pace
 
 PACES = 100  # moves that are remembered for how long they took
@@ -16,7 +17,7 @@ _DISK, _MEMORY = 0.03, 0.05  # MiB a millisecond where nothing was measured: DRB
 _SLOWEST = 0.1  # of these, for what took longer than that has waited for something else
 
 
-def measured(ledger: Ledger, observed: Observed, now: int) -> Iterator[Pace]:
+def measured(ledger: Ledger, observed: Observed, now: Ms) -> Iterator[Pace]:
     """How long the moves took that have ended now.
 
     Of moves that were side by side each has its share of the time.

@@ -1,15 +1,16 @@
-"""Promises and the jobs they become; which are orders, and which were given before. Pure."""
+"""Intents and their jobs; which intents are orders, and which are repeated. Pure."""
 
 from dataclasses import replace
 
 from nodeagent.model.action import RunCommand
 from nodeagent.model.incident import Incident, Status
 from nodeagent.model.ledger import Intent, Ledger, Outcome, Result
+from nodeagent.model.purpose import OfIncident
 from nodeagent.model.snapshot import Observed, Snapshot
+from nodeagent.model.units import Ms
 
 
 def is_order(intent: Intent) -> bool:
-    """Whether it is for an agent to carry out, and no job of the cluster."""
     return isinstance(intent.action, RunCommand)
 
 
@@ -57,7 +58,7 @@ def next_order(incident: Incident) -> Intent:
     """The order that would be given for it now; it is promised to nobody."""
     command = incident.diagnosis.command or "its repair command"  # a rebuilt one does not tell
     action = RunCommand(incident.name, command, incident.diagnosis.text, incident.attempt)
-    return Intent("", incident.id, incident.name, action)
+    return Intent("", OfIncident(incident.id), incident.name, action)
 
 
 def one_more(order: Intent) -> Intent:
@@ -66,10 +67,10 @@ def one_more(order: Intent) -> Intent:
     return replace(order, action=replace(order.action, attempt=order.action.attempt + 1))
 
 
-def with_order(ledger: Ledger, order: Intent, job: str, now: int) -> Ledger:
+def with_order(ledger: Ledger, order: Intent, job: str, now: Ms) -> Ledger:
     """The ledger once it is known that an order was given which it knows nothing of."""
     assert isinstance(order.action, RunCommand)
-    ledger = ledger.promise(order.incident, order.node, order.action, now)
+    ledger = ledger.promise(order.purpose, order.node, order.action, now)
     attempt = order.action.attempt
     incidents = tuple(
         replace(i, attempt=attempt) if i.id == order.incident else i for i in ledger.incidents

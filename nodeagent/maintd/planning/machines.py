@@ -2,9 +2,10 @@
 
 from collections.abc import Container
 from functools import lru_cache
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import IPv4Address, IPv6Address
 
 from nodeagent.errors import MessageError
+from nodeagent.model.address import read_address
 from nodeagent.model.snapshot import Node, Snapshot
 
 
@@ -34,26 +35,17 @@ def address_of(text: str, snapshot: Snapshot, known: Container[str]) -> str:
 @lru_cache(maxsize=16_384)  # thousands may be reported, and are the same ones in every round
 def _read(text: str) -> tuple[str, bool]:
     """An address in its one form, and whether it is nobody's. ValueError: it is none."""
-    address = _one_form(text)
+    address = read_address(text)
     return str(address), _is_nobodys(address)
 
 
 @lru_cache(maxsize=16_384)
 def known_as(text: str) -> str:
-    """What a machine is called, however it is spelt: an address's one form, or lower case."""
+    """Normalize a machine's name: an address to its one form, all else to lower case."""
     try:
-        return str(_one_form(text))
+        return str(read_address(text))
     except ValueError:
         return text.lower()
-
-
-def _one_form(text: str) -> IPv4Address | IPv6Address:
-    address = ip_address(text)
-    if isinstance(address, IPv4Address):
-        return address
-    if address.scope_id is not None:
-        raise ValueError("it means something only here, and its scope may be any text")
-    return address.ipv4_mapped or address
 
 
 def _is_nobodys(address: IPv4Address | IPv6Address) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from nodeagent.autorepair.tags import PREFIX
 from nodeagent.model.action import Move
+from nodeagent.model.reason import Kind, Reason, because
 from nodeagent.model.snapshot import Instance, Node, Snapshot
 
 
@@ -23,20 +24,20 @@ def is_as_it_was(move: Move, before: Snapshot, now: Snapshot) -> bool:
     return all(_rules(one) == _rules(other) for one, other in farther)
 
 
-def why_busy(move: Move, snapshot: Snapshot, busy: Mapping[str, str]) -> str:
-    """Who else works on the instance, or empties a node of it, if anybody; else nothing."""
+def why_busy(move: Move, snapshot: Snapshot, busy: Mapping[str, str]) -> Reason | None:
+    """Say which other job works on the instance or evacuates a node of it; else None."""
     return at_work_on(snapshot.instances[move.instance], busy)
 
 
-def at_work_on(instance: Instance, busy: Mapping[str, str]) -> str:
-    """Who else works on the instance, or empties a node of it, if anybody; else nothing."""
+def at_work_on(instance: Instance, busy: Mapping[str, str]) -> Reason | None:
+    """Say which other job works on the instance or evacuates a node of it; else None."""
     places = (instance.name, instance.primary, instance.secondary or "")
-    return next((others_job(busy[name]) for name in places if name in busy), "")
+    return next((others_job(busy[name]) for name in places if name in busy), None)
 
 
-def others_job(job: str) -> str:
+def others_job(job: str) -> Reason:
     """Why nothing is done to what this job is about."""
-    return f"job {job}, which is not ours, is at work on it"
+    return because(Kind.OTHERS_JOB, job=job)
 
 
 def _role(name: str, snapshot: Snapshot) -> Node | None:

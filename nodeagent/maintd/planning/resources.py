@@ -1,18 +1,21 @@
-"""What nodes can still take in, as one round hands it out. Pure.
+"""Room left on the nodes, as one round hands it out. Pure.
 
-A node is free if it is in service, says that it is well, and nobody has claimed it; each
-claim, each move planned and each instance that is forthcoming leaves less. Planners pass one Room
-on, so that no two of them count on the same node or the same memory.
+A node is free if it is in service, reports itself healthy and is not claimed: the end of its
+earlier incidents does not matter. Each claim, each planned move and each forthcoming instance
+leaves less. Planners pass one Room on, so that no two of them count on the same node or memory.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from nodeagent.model.action import Action, MovePrimary, MoveSecondary, Reinstall, move_of
 from nodeagent.model.balance import Spot
 from nodeagent.model.diagnosis import Need
-from nodeagent.model.incident import Status
-from nodeagent.model.ledger import BALANCE, Ledger
+from nodeagent.model.incident import Incident
+from nodeagent.model.ledger import Ledger
+from nodeagent.model.purpose import BALANCE
+from nodeagent.model.reason import Kind, Reason, because
 from nodeagent.model.snapshot import Capacity, Instance, Observed, Snapshot
 from nodeagent.placement.cluster.tags import rules_of
 
@@ -39,52 +42,70 @@ class Room:
     for anything else).
     `primaries` and `mirrors` are the instances by the node they run on and are mirrored to;
     `placed` is where the moves under way and planned put them. `fit` are the free nodes by
-    group. `unreachable` says of the nodes through which nothing can be done at all why. `sends` are
+    group. `unreachable` says of the nodes through which nothing can be done at all why, `shut` of
+    those where not even an instance may start whose own node is offline. `sends` are
     the migration tags of nodes, by name, that a node must know (`receives`) to which one of theirs
-    migrates. `busy` says by name what somebody else's jobs are at work on. `tries` is how many
-    places may still be tried this round, at 0.1 ms each, to place things together.
+    migrates. `busy` says by name what somebody else's jobs are at work on, `evacuated` are the
+    nodes whose own incident moves what is there, `soon` those that are closed for a while only, by
+    a pause, a window or a live repair of their own. `tries` is how many places may still be tried
+    this round, at 0.1 ms each, to place things together.
     """
 
     snapshot: Snapshot
-    unfit: Mapping[str, str]
+    unfit: Mapping[str, Reason]
     fit: Mapping[str, list[str]]
     primaries: Mapping[str, list[Instance]]
     mirrors: Mapping[str, list[Instance]]
     claims: dict[str, str]
     capacity: dict[str, Capacity]
     placed: dict[str, tuple[str, str | None]]
-    unreachable: Mapping[str, str]
+    unreachable: Mapping[str, Reason]
+    shut: dict[str, Reason]
     sends: Mapping[str, frozenset[str]]
     receives: Mapping[str, frozenset[str]]
     busy: Mapping[str, str]
+    evacuated: set[str] = field(default_factory=set)
+    soon: frozenset[str] = frozenset()
     tries: int = 1000
 
     def trial(self) -> "Room":
-        """A copy to plan in without any consequence."""
         return replace(
             self,
             claims=dict(self.claims),
             capacity=dict(self.capacity),
             placed=dict(self.placed),
+            shut=dict(self.shut),
         )
 
-    def why_not(self, node: str, incident: str) -> str | None:
+    def why_not(self, node: str, incident: str) -> Reason | None:
         """Why nothing can be brought to the node for this incident now; None if it can."""
         if node in self.unfit:
             return self.unfit[node]
         return self._claimed(node, incident)
 
-    def why_not_through(self, node: str, incident: str) -> str | None:
+    def why_not_through(self, node: str, incident: str) -> Reason | None:
         """Why nothing can be done with what runs on the node now; it may be sick or drained."""
         if node in self.unreachable:
             return self.unreachable[node]
         return self._claimed(node, incident)
 
-    def _claimed(self, node: str, incident: str) -> str | None:
+    def why_not_rescued(self, node: str) -> Reason | None:
+        """Why an instance whose node is offline may not start on its secondary.
+
+        Any place is better than none, so this heeds neither claims nor milder needs: only doubt,
+        `evacuate-failover` there, and Ganeti's own refusals.
+        """
+        return self.shut.get(node)
+
+    def shut_down(self, node: str, why: Reason) -> None:
+        self.shut.setdefault(node, why)
+
+    def _claimed(self, node: str, incident: str) -> Reason | None:
         owner = self.claims.get(node)
         if owner in (None, incident):
             return None
-        return f"{node} is claimed by {'balancing' if owner == BALANCE else 'another repair'}"
+        who = "balancing" if owner == BALANCE else "another repair"
+        return because(Kind.CLAIMED, node, who=who)
 
     def migrates(self, source: str, target: str) -> bool:
         """Whether migration tags let an instance migrate from one node to the other."""
@@ -115,7 +136,6 @@ class Room:
         return None
 
     def claim(self, node: str, incident: str) -> None:
-        """Take a node."""
         self.claims[node] = incident
 
     def plan(self, action: Action, incident: str) -> None:
@@ -165,7 +185,7 @@ class Room:
             size = had.size and replace(had.size, free_spindles=had.size.free_spindles - spindles)
             self.capacity[node] = Capacity(had.memory - memory, had.disk - disk, size)
 
-    def overbooked(self, node: str) -> str | None:
+    def overbooked(self, node: str) -> Reason | None:
         """Why the node could not take in what any single other one would bring by failing.
 
         A mirrored instance restarts where its mirror is; for one that is not balanced
@@ -173,17 +193,15 @@ class Room:
         """
         free = self.capacity.get(node)
         if free is None:
-            return f"it is not known what {node} has free"
+            return because(Kind.UNKNOWN_ROOM, node)
         bring: dict[str, int] = {}
         for instance in filter(lambda i: i.auto_balance, self._mirrored_to(node)):
             primary, _ = self.placed.get(instance.name, (instance.primary, None))
             bring[primary] = bring.get(primary, 0) + needs_memory(instance)
         for other, memory in sorted(bring.items()):
             if memory > free.memory:
-                return (
-                    f"{node} would have {free.memory} MiB of memory left,"
-                    f" and need {memory} MiB should {other} fail"
-                )
+                left = {"free": free.memory, "wanted": memory}
+                return because(Kind.NO_FAILURE_LEFT, node, **left, other=other)
         return None
 
     def _mirrored_to(self, node: str) -> Iterator[Instance]:
@@ -198,32 +216,63 @@ def needs_memory(instance: Instance) -> int:
     return instance.memory if instance.running else 0
 
 
-def open_room(ledger: Ledger, observed: Observed, paused: Mapping[str, str]) -> Room:
-    """The room at the beginning of a round, unfinished intents counted in."""
+def open_room(
+    ledger: Ledger,
+    observed: Observed,
+    paused: Mapping[str, Reason],
+    windows: Mapping[str, Reason] = MappingProxyType({}),
+) -> Room:
+    """The room at the beginning of a round, unfinished intents counted in.
+
+    `paused` and `windows` say of nodes why nothing is begun there: somebody has paused them, or
+    their maintenance has begun.
+    """
+    paused = {**paused, **windows}
     snapshot = observed.snapshot
-    sick = {i.node: i for i in ledger.incidents if i.status is not Status.CANCELED}
-    unfit: dict[str, str] = {}
+    open_ones = {i.node: i for i in ledger.incidents if i.status.active}
+    unfit: dict[str, Reason] = {}
+    shut: dict[str, Reason] = {}
     for name, node in snapshot.nodes.items():
         said = observed.diagnoses.get(name)
         if node.offline or node.drained or not node.vm_capable:
             state = "offline" if node.offline else "drained" if node.drained else "not vm-capable"
-            unfit[name] = f"{name} is {state}"
-        elif node.uuid in sick:
-            unfit[name] = f"{name} has trouble of its own ({sick[node.uuid].id})"
+            unfit[name] = shut[name] = because(Kind.OUT_OF_SERVICE, name, state=state)
         elif said is None:
-            unfit[name] = f"{name} is in doubt ({observed.doubts.get(name, 'not asked')})"
-        elif said.need is not Need.OK:  # canceled, yet still observed
-            unfit[name] = f"{name} says {said.need.wire}"
+            doubt = observed.doubts.get(name, "not asked")
+            unfit[name] = shut[name] = because(Kind.IN_DOUBT, name, doubt=doubt)
+        elif node.uuid in open_ones:
+            incident = open_ones[node.uuid].id
+            unfit[name] = because(Kind.OPEN_INCIDENT, name, incident=incident)
+        elif said.need is not Need.OK:  # its incident is over, and it is not
+            unfit[name] = because(Kind.ASKS, name, need=said.need.wire)
         elif name in paused:
-            unfit[name] = f"{name} is on hold ({paused[name]})"
-    room = _room(observed, unfit)
+            unfit[name] = because(Kind.ON_HOLD, name, why=paused[name])
+        if said is not None and said.need is Need.EVACUATE_FAILOVER:
+            shut.setdefault(name, because(Kind.ASKS, name, need=said.need.wire))
+    room = _room(observed, unfit, shut)
+    emptied = {i.node for i in open_ones.values() if i.diagnosis.need >= Need.EVACUATE}
+    room.evacuated.update(name for name, node in snapshot.nodes.items() if node.uuid in emptied)
+    room.soon = frozenset(
+        name
+        for name, node in snapshot.nodes.items()
+        if name in windows
+        or (node.in_service and (name in paused or _is_mending(observed, name, open_ones)))
+    )
     for intent in ledger.intents:
         room.claim(intent.node, intent.owner)
         room.plan(intent.action, intent.owner)
     return room
 
 
-def _room(observed: Observed, unfit: Mapping[str, str]) -> Room:
+def _is_mending(observed: Observed, name: str, open_ones: Mapping[str, Incident]) -> bool:
+    incident = open_ones.get(observed.snapshot.nodes[name].uuid)
+    if incident is None or incident.by_hand:
+        return False
+    said = observed.diagnoses.get(name)
+    return said is not None and said.need <= Need.LIVE_REPAIR
+
+
+def _room(observed: Observed, unfit: Mapping[str, Reason], shut: dict[str, Reason]) -> Room:
     primaries: dict[str, list[Instance]] = {}
     mirrors: dict[str, list[Instance]] = {}
     for instance in observed.snapshot.instances.values():
@@ -243,7 +292,7 @@ def _room(observed: Observed, unfit: Mapping[str, str]) -> Room:
     sends, receives = _migrations(observed.snapshot)
     room = Room(
         *(observed.snapshot, unfit, fit, primaries, mirrors, {}, capacity, {}),
-        *(unreachable, sends, receives, observed.busy),
+        *(unreachable, shut, sends, receives, observed.busy),
     )
     for promised in observed.snapshot.forthcoming.values():
         room.keep(promised)
@@ -253,7 +302,7 @@ def _room(observed: Observed, unfit: Mapping[str, str]) -> Room:
 def _migrations(
     snapshot: Snapshot,
 ) -> tuple[Mapping[str, frozenset[str]], Mapping[str, frozenset[str]]]:
-    """What each node's tags ask of another, and what they answer; nothing where they mean none."""
+    """Migration tags that each node requires of targets, and accepts; empty without such rules."""
     rules = rules_of(sorted(snapshot.tags))
     if not rules.migration:
         return {}, {}

@@ -8,8 +8,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from nodeagent.errors import ConfigError
+from nodeagent.maintd.planning.holds import OF_SCOPE
 from nodeagent.model.action import Scope
 from nodeagent.model.ledger import Policy
+from nodeagent.model.reason import Held, Kind, Reason, because
 from nodeagent.model.snapshot import Group, Node, Snapshot
 from nodeagent.section import Section
 
@@ -29,7 +31,13 @@ NO_SETTINGS = frozenset(
     }
 )
 # What may stand on a node too, and what on a group; the others are about the cluster as a whole.
-_NODE = frozenset({"moves", "offline", "fallback", "ignore-consistency", "spare", "balance"})
+_NODE = frozenset(
+    {
+        *("moves", "offline", "fallback", "ignore-consistency", "spare", "balance"),
+        *("return-withdrawn", "degraded", "unreachable-after"),
+        *("return-after", "return-check", "close-live-repairs"),
+    }
+)
 _GROUP = _NODE | {
     "balance-threshold",
     "balance-moves",
@@ -42,6 +50,7 @@ _HERE = {Scope.NODE: _NODE, Scope.GROUP: _GROUP}
 _MODES = "off|compatible|safe"
 _FLAGS = {"yes": True, "no": False}
 _PREFIX = "maintd:"
+TOLD = 20  # wrong tags that are told one by one
 
 
 def policy_of(section: Section, default: Policy) -> Policy:
@@ -49,6 +58,10 @@ def policy_of(section: Section, default: Policy) -> Policy:
 
     def ms(key: str, standard: int) -> int:
         return round(section.duration(key, standard / 1000, 0, 30 * 86400) * 1000)
+
+    def ms_or_no(key: str, standard: int | None) -> int | None:
+        off = section.is_off(key) or (standard is None and not section.has(key))
+        return None if off else ms(key, standard or 0)
 
     storm = section.count("storm", round(default.storm * 100), 0, 100)
     return Policy(
@@ -83,7 +96,14 @@ def policy_of(section: Section, default: Policy) -> Policy:
         procedures=default.procedures,
         constraints=default.constraints,
         window_ahead=ms("window-ahead", default.window_ahead),
+        return_withdrawn=section.flag("return-withdrawn", default=default.return_withdrawn),
+        degraded=section.flag("degraded", default=default.degraded),
+        unreachable_after=ms("unreachable-after", default.unreachable_after),
+        return_after=ms("return-after", default.return_after),
+        return_check=section.command("return-check", default.return_check),
+        close_live_repairs=ms_or_no("close-live-repairs", default.close_live_repairs),
         announcing=default.announcing,
+        notify=default.notify,
     )
 
 
@@ -137,30 +157,55 @@ def _over(policy: Policy, tags: frozenset[str], scope: Scope) -> Policy:
     return changed
 
 
-def faults(snapshot: Snapshot) -> Mapping[str, str]:
-    """What is wrong with the tags that concern a node, by node name."""
-    whole = _fault(snapshot.tags, "the cluster", Scope.CLUSTER)
-    groups = {
-        g.uuid: _fault(g.tags, f"group {g.name}", Scope.GROUP) for g in snapshot.groups.values()
-    }
-    found: dict[str, str] = {}
+def faults(snapshot: Snapshot) -> Mapping[str, Reason]:
+    """Every fault of the tags that concern a node, by node name."""
+    whole = _told(snapshot.tags, Scope.CLUSTER, "")
+    groups = {g.uuid: _told(g.tags, Scope.GROUP, g.name) for g in snapshot.groups.values()}
+    found: dict[str, Reason] = {}
     for name, node in snapshot.nodes.items():
-        own = _fault(node.tags, f"node {name}", Scope.NODE) if node.tags else None
-        if why := own or groups.get(node.group) or whole:
-            found[name] = why
+        own = _told(node.tags, Scope.NODE, name) if node.tags else ()
+        if why := (*own, *groups.get(node.group, ()), *whole):
+            found[name] = because(Kind.WRONG_TAGS, name, wrong=why)
     return found
 
 
-def _fault(tags: frozenset[str], where: str, scope: Scope) -> str | None:
+def wrong_tags(snapshot: Snapshot) -> tuple[Held, ...]:
+    """Each tag that stops new work, whether there is any work or not, and how to take it off."""
+    then = "until then no new work starts"
+    found = [Held(why) for why in _told(snapshot.tags, Scope.CLUSTER, "", then)]
+    for group in snapshot.groups.values():
+        found += [Held(why) for why in _told(group.tags, Scope.GROUP, group.name, then)]
+    for name, node in snapshot.nodes.items():
+        found += [Held(why, name) for why in _told(node.tags, Scope.NODE, name, then)]
+    if len(found) > TOLD:
+        found[TOLD:] = [Held(because(Kind.MORE_WRONG_TAGS, count=len(found) - TOLD))]
+    return tuple(found)
+
+
+def _told(tags: frozenset[str], scope: Scope, name: str, then: str = "") -> tuple[Reason, ...]:
+    """The fault of each wrong tag of one object, and the command that removes the tag."""
+    ours = sorted(tag for tag in tags if tag.startswith(_PREFIX))
+    of, command = OF_SCOPE[scope]
+    return tuple(
+        because(Kind.WRONG_TAG, name, of, fault=why, command=command, tag=tag, then=then)
+        for tag in ours
+        if (why := _fault(tag, ours, scope))
+    )
+
+
+def _fault(tag: str, tags: list[str], scope: Scope) -> str:
+    """The fault of a tag by itself, or beside the others of its object."""
+    key, _, _ = tag.removeprefix(_PREFIX).partition(":")
+    twins = [t for t in tags if t < tag and t.startswith(f"{_PREFIX}{key}:")]
     try:
-        _over(Policy(), tags, scope)
+        _over(Policy(), frozenset({tag, *twins}), scope)
     except ConfigError as error:
-        return f"a tag of {where} is wrong: {error}"
-    return None
+        return str(error)
+    return ""
 
 
 def described(policy: Policy) -> Mapping[str, object]:
     """The policy by the names of its settings, for people and JSON."""
-    own_tables = ("procedures", "constraints", "announcing")
+    own_tables = ("procedures", "constraints", "announcing", "notify")
     names = [name for name in policy.__slots__ if name not in own_tables]
     return {name.replace("_", "-"): getattr(policy, name) for name in names}

@@ -1,36 +1,23 @@
-"""Entries of the repair queue: shown, asked for, and once what was done for them ended. Pure."""
+"""Entries of the repair queue: show them, create them, and record results. Pure."""
 
+from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 from nodeagent.errors import MessageError
-from nodeagent.maintd.incidents.lifecycle import BACK_OFF, TRIES, first_ended, how_ended
 from nodeagent.maintd.planning.machines import address_of, node_of
+from nodeagent.maintd.planning.outcomes import BACK_OFF, TRIES, first_ended, how_ended
+from nodeagent.maintd.planning.times import rfc3339
 from nodeagent.maintd.queue.sabakan import variables
 from nodeagent.maintd.queue.state import back_off, finished, rewind
 from nodeagent.model.action import Drain, RunCommand
 from nodeagent.model.constraints import wrong
 from nodeagent.model.ledger import Intent, Ledger, Outcome, Policy, Result
-from nodeagent.model.queue import (
-    QUEUE,
-    AddEntry,
-    DeleteEntries,
-    DeleteEntry,
-    Entry,
-    EntryStatus,
-    Operation,
-    Procedures,
-    Queue,
-    QueueWish,
-    ResetBackOff,
-    SetAutoRepair,
-    SetConstraint,
-    SetQueue,
-    SetVariables,
-    StepStatus,
-)
+from nodeagent.model.purpose import OfEntry
+from nodeagent.model.queue import Entry, EntryStatus, Operation, Procedures, StepStatus
 from nodeagent.model.snapshot import Observed, Snapshot
+from nodeagent.model.units import Ms
+from nodeagent.model.wish import AddEntry
 from nodeagent.protocol.messages import INTERRUPTED, UNREAD
 
 CHECK, REPAIR, SUCCESS, EMPTY, RESTORE = "check", "repair", "success", "empty", "restore"
@@ -61,86 +48,82 @@ def _unknown(entry: Entry) -> str:
     return f"its health is not known: {entry.unanswered}" if entry.unanswered else ""
 
 
-def rfc3339(ms: int) -> str:
-    """Unix ms as UTC in whole seconds; without any, the zero of CKE's clock."""
-    if not ms:
-        return "0001-01-01T00:00:00Z"
-    return f"{datetime.fromtimestamp(ms // 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"
-
-
 # What is asked for.
 
 
-def grant(
-    ledger: Ledger, asked: QueueWish, who: str, observed: Observed, policy: Policy, now: int
+def add(
+    ledger: Ledger, asked: AddEntry, who: str, snapshot: Snapshot, procedures: Procedures, now: Ms
 ) -> Ledger | str:
-    """Take up what somebody asks for, or why not."""
-    queue = ledger.queue
-    match asked:
-        case AddEntry():
-            added = _add(queue, asked, who, observed.snapshot, policy.procedures, now)
-            if isinstance(added, str):
-                return added
-            queue = added
-        case DeleteEntry(index):
-            entry = queue.entry(index)
-            if entry is None:
-                return f"there is no queue entry {index}"
-            queue = queue.put(replace(entry, deleted=True))
-        case DeleteEntries(over):
-            for entry in queue.entries:
-                if entry.status.finished == over:
-                    queue = queue.put(replace(entry, deleted=True))
-        case SetQueue(enabled):
-            queue = replace(queue, enabled=enabled)
-        case SetConstraint(name, value):
-            if why := wrong(name, value):
-                return why
-            queue = replace(queue, overrides={**queue.overrides, name: value})
-        case SetAutoRepair(enabled):
-            queue = replace(queue, auto_repair=enabled)
-        case SetVariables(text):
-            try:
-                variables(text)
-            except MessageError as error:
-                return str(error)
-            queue = replace(queue, variables=text)
-        case ResetBackOff():
-            for entry in queue.entries:
-                queue = queue.put(replace(entry, backoffs=0, backoff_until=0))
-    return replace(ledger, queue=queue)
-
-
-def _add(
-    queue: Queue, asked: AddEntry, who: str, snapshot: Snapshot, procedures: Procedures, now: int
-) -> Queue | str:
+    """Take a machine into the queue, or say why not."""
     if why := procedures.refusal(asked.machine_type, asked.operation):
         return why
     try:
         address = address_of(asked.address, snapshot, {n.address for n in snapshot.nodes.values()})
     except MessageError as error:
         return str(error)
-    for entry in queue.entries:
+    for entry in ledger.queue.entries:
         same = entry.address == address or (asked.serial and entry.serial == asked.serial)
         if same and not (entry.status.finished or entry.deleted):
             what = address if entry.address == address else asked.serial
             return f"queue entry {entry.index} is about {what} already"
     new = Entry(0, address, asked.machine_type, asked.operation, asked.serial, who, now)
-    return queue.add(replace(new, changed_at=now))
+    return replace(ledger, queue=ledger.queue.add(replace(new, changed_at=now)))
+
+
+def delete(ledger: Ledger, index: int) -> Ledger | str:
+    """Have an entry forgotten, or say why not."""
+    entry = ledger.queue.entry(index)
+    if entry is None:
+        return f"there is no queue entry {index}"
+    return replace(ledger, queue=ledger.queue.put(replace(entry, deleted=True)))
+
+
+def delete_all(ledger: Ledger, *, finished: bool) -> Ledger:
+    """Have all entries forgotten that are finished, or all that are not."""
+    return _each(ledger, lambda e: replace(e, deleted=True) if e.status.finished is finished else e)
+
+
+def reset_back_off(ledger: Ledger) -> Ledger:
+    """Try at once again what was put off."""
+    return _each(ledger, lambda entry: replace(entry, backoffs=0, backoff_until=0))
+
+
+def _each(ledger: Ledger, change: Callable[[Entry], Entry]) -> Ledger:
+    return queue_with(ledger, entries=tuple(map(change, ledger.queue.entries)))
+
+
+def queue_with(ledger: Ledger, **changes: Any) -> Ledger:
+    """The ledger with another queue."""
+    return replace(ledger, queue=replace(ledger.queue, **changes))
+
+
+def set_constraint(ledger: Ledger, name: str, value: int) -> Ledger | str:
+    """Set a constraint by hand, or say why not."""
+    overrides = {**ledger.queue.overrides, name: value}
+    return wrong(name, value) or queue_with(ledger, overrides=overrides)
+
+
+def set_variables(ledger: Ledger, text: str) -> Ledger | str:
+    """Have sabakan asked with these variables, or say why not."""
+    try:
+        variables(text)
+    except MessageError as error:
+        return str(error)
+    return queue_with(ledger, variables=text)
 
 
 # What has ended.
 
 
-def remember(ledger: Ledger, observed: Observed, policy: Policy, now: int) -> Ledger:
+def remember(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Ledger:
     """Fold what has ended into the entries it was for. A command is never run again blindly."""
     queue, kept = rewind(ledger.queue, policy.procedures, now), list[Intent]()
     void: set[str] = set()
     for intent in ledger.intents:
-        if not intent.owner.startswith(f"{QUEUE}:"):
+        if not isinstance(intent.purpose, OfEntry):
             kept.append(intent)
             continue
-        entry = queue.entry(int(intent.owner.rpartition(":")[2]))
+        entry = queue.entry(intent.purpose.index)
         told = observed.results.get(intent.id)
         lost = told is not None and told.outcome is Outcome.LOST
         if intent.id in observed.absent:
@@ -170,11 +153,11 @@ def remember(ledger: Ledger, observed: Observed, policy: Policy, now: int) -> Le
 
 
 def purpose(intent: Intent) -> str:
-    """What an intent of an entry does: one of the words above."""
-    return intent.entry.rpartition(":")[2]
+    """Return what an intent is for: one of the words above."""
+    return intent.purpose.does if isinstance(intent.purpose, OfEntry) else ""
 
 
-def _not_taken(entry: Entry, intent: Intent, policy: Policy, why: str, now: int) -> Entry:
+def _not_taken(entry: Entry, intent: Intent, policy: Policy, why: str, now: Ms) -> Entry:
     """It was certainly not begun, and may be tried again."""
     if isinstance(intent.action, Drain):
         entry = replace(entry, drained=False)  # if it is by now, that was somebody else
@@ -193,7 +176,7 @@ def _not_taken(entry: Entry, intent: Intent, policy: Policy, why: str, now: int)
             return entry
 
 
-def _again(entry: Entry, intent: Intent, why: str, now: int) -> Entry:
+def _again(entry: Entry, intent: Intent, why: str, now: Ms) -> Entry:
     """A command that did nothing is tried again, but not for ever: others wait for its place."""
     assert isinstance(intent.action, RunCommand)
     tries = entry.tries + 1
@@ -203,7 +186,7 @@ def _again(entry: Entry, intent: Intent, why: str, now: int) -> Entry:
     return replace(entry, tries=tries, not_before=now + BACK_OFF, why=why)
 
 
-def _after(entry: Entry, intent: Intent, result: Result, policy: Policy, now: int) -> Entry:
+def _after(entry: Entry, intent: Intent, result: Result, policy: Policy, now: Ms) -> Entry:
     does, why = purpose(intent), result.why or result.outcome.value
     done = result.outcome is Outcome.SUCCESS
     if result.outcome is Outcome.LOST:
@@ -232,7 +215,7 @@ def _after(entry: Entry, intent: Intent, result: Result, policy: Policy, now: in
 
 
 def _checked(entry: Entry, intent: Intent, result: Result, why: str) -> Entry:
-    """What is lost, cut off or unread, and what asks to be made later, has not answered."""
+    """Record a health check; lost, cut off, unread and postponed ones stay unanswered."""
     cut_off = result.code is None and result.why.startswith((INTERRUPTED, UNREAD))
     if cut_off or result.outcome in (Outcome.LOST, Outcome.LATER):
         return _unanswered(entry, intent, why)
@@ -249,9 +232,9 @@ def _unanswered(entry: Entry, intent: Intent, why: str) -> Entry:
 
 
 def _after_repair(
-    entry: Entry, intent: Intent, result: Result, why: str, policy: Policy, now: int
+    entry: Entry, intent: Intent, result: Result, why: str, policy: Policy, now: Ms
 ) -> Entry:
-    """What ended by itself may be tried again as configured; of what was cut off nobody knows."""
+    """Retry a failed repair command as configured; one cut off fails: its effect is unknown."""
     assert isinstance(intent.action, RunCommand)
     if result.outcome is Outcome.SUCCESS:
         return replace(entry, changed_at=now, attempt=0, not_before=0, tries=0, why="")

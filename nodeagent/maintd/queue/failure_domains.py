@@ -1,4 +1,4 @@
-"""Failure domains, such as racks: what fails together because its power or its switch does. Pure.
+"""Failure domains, such as racks: machines that share power or a switch. Pure.
 
 Of a domain with many machines broken at once none is repaired. That lasts until its sources say
 otherwise: one that is silent, or that nobody asks because automatic repair is disabled, has not
@@ -8,6 +8,7 @@ said that the rack has its power back.
 from collections.abc import Collection, Mapping
 
 from nodeagent.model.queue import Entry, FailedDomain
+from nodeagent.model.reason import Kind, Reason, because
 from nodeagent.model.sick import Sick
 
 
@@ -26,7 +27,6 @@ class Domains:
             self._sources.setdefault(one.domain, set()).add(one.source)
 
     def of(self, address: str) -> Collection[str]:
-        """The domains that a machine is reported to be in."""
         return sorted(self._of.get(address, ()))
 
     def of_entry(self, entry: Entry) -> Collection[str]:
@@ -63,15 +63,12 @@ class Domains:
                 self._failed[one.domain] = FailedDomain(one.domain, sources, machines)
         return tuple(self._failed[domain] for domain in sorted(self._failed))
 
-    def why_failed(self, domains: Collection[str]) -> str:
-        """That one of these domains has failed; "" if none has."""
+    def why_failed(self, domains: Collection[str]) -> Reason | None:
         failed = next((one for d in domains if (one := self._failed.get(d)) is not None), None)
         if failed is None:
-            return ""
-        return (
-            f"{failed.machines} machines of {failed.domain} are broken at once: its power or its"
-            " switch is rather to be looked at than they repaired"
-        )
+            return None
+        machines, domain = failed.machines, failed.domain
+        return because(Kind.DOMAIN_FAILED, machines=machines, domain=domain)
 
 
 def unheard(failed: Collection[FailedDomain], said: Mapping[str, object], *, on: bool) -> set[str]:

@@ -1,17 +1,17 @@
-"""What sources report becomes entries of the repair queue, under limits that stop a storm. Pure.
+"""Turn reports of sources into queue entries, within limits that stop a storm. Pure.
 
-CKE's rules, in its order: a machine without an address is none; of one that any entry is about
-nothing more is made; what became unreachable just now is left alone where it may be rebooting;
-and if entries and new reports together are too many, not a single entry is made. On top:
+CKE's rules, in its order: skip a machine without an address; skip a machine that any entry is
+about; leave a machine that became unreachable just now alone where it may be rebooting; and if
+entries and new reports together are too many, make no entry at all. On top:
 
-- what no procedure is for, what two reports contradict each other about, and what answers us while
-  it is said to be unreachable, is no entry and takes no room;
-- a machine in a maintenance window is no entry, however long it is unreachable;
-- how often and how soon again a machine is repaired, and how many of one failure domain at once,
-  can be limited, and a domain of which many are reported taken for failed as a whole;
+- a report without a procedure, one that another report contradicts, and one that calls a machine
+  unreachable although it answers us, make no entry and take no room;
+- a machine in a maintenance window gets no entry, however long it is unreachable;
+- settings can limit how often and how soon again a machine is repaired, and how many of one
+  failure domain at once, and count a domain with many reports as failed as a whole;
 - of too many, the most urgent can be taken rather than none.
 
-Whatever is refused is told with its reason, and since when.
+Each refusal is reported with its reason, and since when.
 """
 
 from collections import Counter
@@ -22,32 +22,34 @@ from nodeagent.maintd.queue.failure_domains import Domains, unheard
 from nodeagent.maintd.queue.refusals import Refusals
 from nodeagent.maintd.queue.reports import believed, by_machine
 from nodeagent.maintd.queue.state import aged, counted
-from nodeagent.maintd.windows import timing as due
+from nodeagent.maintd.windows import timing
 from nodeagent.model.action import RunCommand
 from nodeagent.model.constraints import Constraints
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.incident import Status
-from nodeagent.model.ledger import Held, Ledger, Policy
+from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.queue import Attempt, Entry, Procedures
+from nodeagent.model.reason import Held, Reason
 from nodeagent.model.sick import Sick
 from nodeagent.model.snapshot import Node, Observed
+from nodeagent.model.units import Ms
 
 UNREACHABLE = "unreachable"
 
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """What a round makes of the reports.
+    """A round's result for the reports.
 
-    `held` tells what is refused; `shut` says by index of entries that begin nothing now why.
+    `held` lists the refusals; `shut` says, by entry index, why an entry starts nothing now.
     """
 
     ledger: Ledger
     held: tuple[Held, ...] = ()
-    shut: Mapping[int, str] = field(default_factory=dict)
+    shut: Mapping[int, Reason] = field(default_factory=dict)
 
 
-def admit(ledger: Ledger, observed: Observed, policy: Policy, now: int) -> Admitted:
+def admit(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Admitted:
     """Make entries of what is reported, as far as the constraints let it."""
     limits = policy.constraints.over(ledger.queue.overrides)
     queue = counted(aged(ledger.queue, limits, now), limits, now)
@@ -66,12 +68,12 @@ class _Round:
     observed: Observed
     procedures: Procedures
     limits: Constraints
-    now: int
+    now: Ms
 
     def __post_init__(self) -> None:
         self.queue = self.ledger.queue
         self.refusals = Refusals()
-        self.shut: dict[int, str] = {}
+        self.shut: dict[int, Reason] = {}
         self.domains = Domains()
         snapshot = self.observed.snapshot
         some = any(self.observed.sick.values())
@@ -84,11 +86,10 @@ class _Round:
             self.repairs.setdefault(("", attempt.address), []).append(attempt)
             if attempt.serial:
                 self.repairs.setdefault(("serial", attempt.serial), []).append(attempt)
-        self.in_window = due.in_window(self.ledger, snapshot, self.now)
-        self.outside = due.outside(self.ledger, snapshot, self.now)
+        self.in_window = timing.in_window(self.ledger, snapshot, self.now)
+        self.outside = timing.outside(self.ledger, snapshot, self.now)
 
     def all(self) -> None:
-        """Every report, and then all of those together that could become entries."""
         machines = by_machine(
             believed(self.observed.sick, self.refusals),
             *(self.observed.snapshot, self.by_address, self.domains, self.refusals),
@@ -131,7 +132,7 @@ class _Round:
             return True
         node = self.by_address.get(address)
         if why := self.domains.why_failed(self.domains.of(address)):
-            self.refusals.add("domain-failure", address, why, node)
+            self.refusals.add("domain-failure", address, str(why), node)
             return True
         found = (
             self._contradicted(one, node)
@@ -145,7 +146,7 @@ class _Round:
         return bool(found)
 
     def _contradicted(self, one: Sick, node: Node | None) -> tuple[str, str] | None:
-        """What answers us genuinely can be reached."""
+        """A genuine answer disproves 'unreachable'."""
         if node is None or not _is_unreachable(one) or node.name not in self.observed.diagnoses:
             return None
         why = f"{one.source} says that it is unreachable, and its agent answers"
@@ -157,9 +158,9 @@ class _Round:
 
     def _maintained(self, address: str, one: Sick, node: Node | None) -> tuple[str, str] | None:
         why = self._window(address, one.serial, node)
-        return ("window", why) if why else None
+        return ("window", str(why)) if why else None
 
-    def _window(self, address: str, serial: str, node: Node | None) -> str | None:
+    def _window(self, address: str, serial: str, node: Node | None) -> Reason | None:
         """Why nothing is begun at a machine, if it is in a window by whatever is known of it."""
         there = self.in_window.get(node.name) if node is not None else None
         return there or self.outside.get(address) or self.outside.get(serial.lower())
@@ -186,7 +187,7 @@ class _Round:
 
     def _is_rebooting(self, node: Node) -> bool:
         """Whether a repair of its own may be rebooting it, as far as anybody can know."""
-        if any(isinstance(i.action, RunCommand) and i.node == node.name and not i.entry
+        if any(isinstance(i.action, RunCommand) and i.node == node.name and not i.purpose.entry
                for i in self.ledger.intents):  # fmt: skip
             return True
         return any(
@@ -215,10 +216,7 @@ class _Round:
     # Domains.
 
     def _judge_domains(self, machines: Mapping[str, Sick]) -> None:
-        """Find the domains of which so many are broken that they have failed as a whole.
-
-        What was given up before is no news, and what is being maintained is none.
-        """
+        """Find failed domains; neither what was given up before counts, nor what is maintained."""
         over = {entry.address for entry in self.queue.entries if entry.status.finished}
         planned = {
             address
@@ -247,6 +245,8 @@ class _Round:
 
     def _fill(self, new: list[tuple[str, Sick]], most: int) -> None:
         """All of them or none; or, where that is wanted, as many as there is room for."""
+        if not new:
+            return
         there = len(self.queue.entries)
         room = most - there
         why = (

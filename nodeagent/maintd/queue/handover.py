@@ -1,29 +1,30 @@
-"""Who keeps a node out of service when the entry that has drained it is done there. Pure.
+"""Give a drained node to an incident or a window once its queue entry is done there. Pure.
 
-An entry of the repair queue puts back the node that it has drained, unless an incident is emptying
-it by now, or its maintenance window has begun: whoever has begun keeps it, and it is not drained
-twice. A window then remembers that the node was in service; an incident's is left drained, as ever.
+A repair queue entry puts back the node that it has drained, unless an incident is evacuating it by
+now, or its maintenance window has begun: the one that has begun keeps the node, and does not drain
+it twice. A window then remembers that the node was in service; an incident leaves it drained.
 """
 
 from dataclasses import replace
 
 from nodeagent.maintd.planning.evacuation_time import Leads
-from nodeagent.maintd.windows import timing as due
+from nodeagent.maintd.windows import timing
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.queue import Entry
 from nodeagent.model.snapshot import Node, Snapshot
+from nodeagent.model.units import Ms
 from nodeagent.model.window import Standing
 
 
-def hand_over(ledger: Ledger, snapshot: Snapshot, now: int) -> Ledger:
+def hand_over(ledger: Ledger, snapshot: Snapshot, now: Ms) -> Ledger:
     """Let others have the nodes that entries have drained and are done with, or are yet to use."""
     done = [entry for entry in ledger.queue.entries if entry.drained and not entry.at_work]
     if not done:
         return ledger
     nodes = {node.address: node for node in snapshot.nodes.values()}
-    working = {intent.owner for intent in ledger.intents if intent.entry}
+    working = {intent.owner for intent in ledger.intents if intent.purpose.entry}
     for entry in done:
         node = nodes.get(entry.address)
         if node is not None and node.drained and entry.owner not in working:
@@ -31,7 +32,7 @@ def hand_over(ledger: Ledger, snapshot: Snapshot, now: int) -> Ledger:
     return ledger
 
 
-def _handed(ledger: Ledger, entry: Entry, node: Node, snapshot: Snapshot, now: int) -> Ledger:
+def _handed(ledger: Ledger, entry: Entry, node: Node, snapshot: Snapshot, now: Ms) -> Ledger:
     free = replace(ledger, queue=ledger.queue.put(replace(entry, drained=False)))
     for incident in ledger.incidents:
         emptied = incident.diagnosis.need >= Need.EVACUATE
@@ -39,7 +40,7 @@ def _handed(ledger: Ledger, entry: Entry, node: Node, snapshot: Snapshot, now: i
             return free
     for one in (one for one in ledger.scheduled if one.node == node.uuid):
         leads = Leads(snapshot, ledger.paces)
-        if due.begins(one, ledger, node, leads, now):
+        if timing.begins(one, ledger, node, leads, now):
             found = one.found or Standing.SERVING
             taken = replace(one, found=found, drained=True)
             kept = tuple(taken if other is one else other for other in ledger.scheduled)

@@ -1,4 +1,4 @@
-"""Has a thread ask sabakan, beside the rounds: none of them waits for it."""
+"""A thread asks sabakan beside the rounds; no round waits for it."""
 
 import logging
 import threading
@@ -11,13 +11,17 @@ from nodeagent.errors import MessageError, NodeAgentError
 from nodeagent.maintd.queue.sabakan import MOST_BYTES, SABAKAN, machines, question
 from nodeagent.model.queue import Queue
 from nodeagent.model.sick import Sick
+from nodeagent.model.units import Ms
+from nodeagent.secret import read_token
+from nodeagent.section import setting
 from nodeagent.web.client import Answered
-from nodeagent.web.post import post, read_secret
+from nodeagent.web.post import URL, post
 
 log = logging.getLogger(__name__)
 
 _SET = 1000  # ms by which our clock goes astray before anybody has set it
 _SLACK = 0.9  # of the time between two questions: they are asked at the ends of rounds
+_WANTED = "of the form http://HOST:10080/graphql"
 
 Sicks: TypeAlias = tuple[Sick, ...] | str
 
@@ -31,21 +35,21 @@ class InventorySettings:
     bearer token. `priorities` are by role those of its machines.
     """
 
-    url: str = ""
-    every: float = 60.0
-    seconds: float = 10.0
-    oldest: float = 300.0
-    ca: str = ""
-    token: str = ""
+    url: str = setting("text", "", pattern=f"({URL})?", wanted=_WANTED)
+    every: float = setting("duration", 60.0, least=1, most=86400)
+    seconds: float = setting("duration", 10.0, least=0.1, most=300)
+    oldest: float = setting("duration", 300.0, least=1, most=86400)
+    ca: str = setting("path", "")
+    token: str = setting("path", "")
     priorities: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """What came of asking with some variables: the machines, or why there is none to be believed.
+    """The result of asking with some variables: the machines, or why none are believed.
 
-    `at` is when the answer had come, `believed` when the newest that was believed had; seconds of
-    the steady clock. `failures` are all so far, `failed` when the newest was (unix ms; 0: never).
+    `at` is when the answer came, `believed` when the newest believed one came; seconds of the
+    steady clock. `failures` counts all so far, `failed` is when the newest was (unix ms; 0: never).
     `ahead` is by how much our clock, in ms, was ahead of the steady one.
     """
 
@@ -59,20 +63,16 @@ class Heard:
 
 
 def in_thread(work: Callable[[], None]) -> None:
-    """Have it done beside everything else."""
     threading.Thread(target=work, name="inventory", daemon=True).start()
 
 
 class Inventory:
-    """Asks one question at a time, and says what came of the newest.
-
-    `now` is unix ms, `steady` seconds of a clock that nobody sets; `start` has work done.
-    """
+    """Asks one question at a time; `now` is unix ms, `steady` seconds, `start` has work done."""
 
     def __init__(
         self,
         settings: InventorySettings,
-        now: Callable[[], int],
+        now: Callable[[], Ms],
         steady: Callable[[], float] = time.monotonic,
         start: Callable[[Callable[[], None]], None] = in_thread,
     ) -> None:
@@ -86,7 +86,6 @@ class Inventory:
 
     @property
     def on(self) -> bool:
-        """Whether there is anybody to ask."""
         return bool(self.settings.url)
 
     @property
@@ -96,7 +95,7 @@ class Inventory:
         return None if believed is None else max(0.0, self._steady() - believed)
 
     def sick(self, queue: Queue) -> dict[str, Sicks]:
-        """What it reports now: nothing while nobody wants to know."""
+        """Return its reports: none while automatic repair is off."""
         return {SABAKAN: self._sick(queue.variables)} if self.on and queue.auto_repair else {}
 
     def _sick(self, variables: str) -> Sicks:
@@ -163,7 +162,7 @@ class Inventory:
 
 
 def _moved(sick: Sicks, ms: int) -> Sicks:
-    """What was said before our clock was set: nothing lasts longer, or shorter, for that."""
+    """Shift reports by the ms that our clock was set, so that durations stay the same."""
     if isinstance(sick, str):
         return sick
     return tuple(replace(one, since=max(1, one.since + ms)) for one in sick)
@@ -171,7 +170,7 @@ def _moved(sick: Sicks, ms: int) -> Sicks:
 
 def ask(settings: InventorySettings, body: bytes) -> Answered:
     """Put a question, or raise Unavailable."""
-    token = read_secret(settings.token) if settings.token else ""
+    token = read_token(settings.token) if settings.token else ""
     headers = (("Authorization", f"Bearer {token}"),) if token else ()
     return post(
         *(settings.url, body),

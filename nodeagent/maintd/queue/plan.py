@@ -1,12 +1,16 @@
-"""The repair queue in a round: its turns become promises. Pure.
+"""The repair queue in a round: its turns become intents. Pure.
 
-Its commands run on the master's own agent, which runs one at a time, with the entry on stdin.
+Its commands run on the master's own agent, with the entry on stdin: repairs one at a time and
+alone, health checks that the agent says only look many at once.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from nodeagent.maintd import admission
+from nodeagent.maintd.notices import orders as notice_orders
+from nodeagent.maintd.owners.notify import due_endings, due_offers
+from nodeagent.maintd.planning import admission
+from nodeagent.maintd.planning.evacuation import Evacuation, empty
 from nodeagent.maintd.planning.resources import Room
 from nodeagent.maintd.planning.tag_settings import with_tags
 from nodeagent.maintd.queue.entries import (
@@ -21,16 +25,16 @@ from nodeagent.maintd.queue.entries import (
 from nodeagent.maintd.queue.referral import INCIDENTS
 from nodeagent.maintd.queue.state import back_off
 from nodeagent.maintd.queue.strategy import OUTSIDE, Do, Machine, Turn, take_turns
-from nodeagent.maintd.steps import empty
 from nodeagent.model.action import Drain, MovePrimary, MoveSecondary, Restore, RunCommand
-from nodeagent.model.diagnosis import Diagnosis, Need
-from nodeagent.model.incident import Incident, Status
-from nodeagent.model.ledger import Held, Intent, Ledger, Policy
+from nodeagent.model.diagnosis import Need
+from nodeagent.model.incident import Status
+from nodeagent.model.ledger import Intent, Ledger, Policy
+from nodeagent.model.purpose import OfEntry
 from nodeagent.model.queue import Entry, Operation, StepStatus
-from nodeagent.model.snapshot import Node, Observed
+from nodeagent.model.reason import Held, Kind, Reason, because
+from nodeagent.model.snapshot import Beside, Node, Observed
+from nodeagent.model.units import Ms, Seconds
 from nodeagent.protocol.canonical import canonical
-
-_EVACUATE = Diagnosis(Need.EVACUATE, None, '{"status":"evacuate"}')
 
 
 def wants_room(ledger: Ledger, policy: Policy) -> bool:
@@ -55,14 +59,14 @@ class Stopped:
     nodes, `incidents` by the ids of incidents.
     """
 
-    nodes: Mapping[str, str]
-    outside: str = ""
-    incidents: Mapping[str, str] = field(default_factory=dict)
+    nodes: Mapping[str, Reason]
+    outside: Reason | None = None
+    incidents: Mapping[str, Reason] = field(default_factory=dict)
 
 
 @dataclass
 class Worked:
-    """What a round makes of the queue."""
+    """A round's result for the queue."""
 
     ledger: Ledger
     held: list[Held] = field(default_factory=list)
@@ -75,8 +79,8 @@ def work_off(
     room: Room,
     stopped: Stopped,
     busy: set[str],
-    shut: Mapping[int, str],
-    now: int,
+    shut: Mapping[int, Reason],
+    now: Ms,
 ) -> Worked:
     """Do what may be done for each entry.
 
@@ -106,8 +110,8 @@ class _Work:
     room: Room
     stopped: Stopped
     busy: set[str]
-    shut: Mapping[int, str]
-    now: int
+    shut: Mapping[int, Reason]
+    now: Ms
 
     def __post_init__(self) -> None:
         nodes = self.observed.snapshot.nodes.values()
@@ -118,9 +122,13 @@ class _Work:
         self.places = {entry.index: node for entry, node in found if node is not None}
         self.mine: dict[str, list[Intent]] = {}
         for intent in self.done.ledger.intents:
-            if intent.entry:
+            if intent.purpose.entry:
                 self.mine.setdefault(intent.owner, []).append(intent)
+        master = self.observed.snapshot.master
+        self.beside = self.observed.beside.get(master, Beside())
+        self.looking = sum(map(self._looks, self.done.ledger.intents))
         self.no_agent = self._no_agent()
+        self.wanted = self._wanted()  # for what the agent is to run alone, once it can
 
     def all(self) -> None:
         entries = tuple(map(self._as_it_is, self.open))
@@ -143,23 +151,63 @@ class _Work:
         for turn in found.turns:
             self._take(turn)
         for entry in found.checks:
-            if self.no_agent:
-                self._hold(entry, f"its health is not asked for: {self.no_agent}")
+            stop = self.no_agent or self.wanted or self._no_room(entry)
+            if stop:
+                self._hold(entry, because(Kind.NOT_CHECKED, why=stop))
                 break
             if not self._working(entry):
                 self._check(entry)
 
-    def _no_agent(self) -> str:
+    def _no_agent(self) -> Reason | None:
         """Why the master's own agent can run nothing now, or nothing."""
         snapshot = self.observed.snapshot
         if snapshot.master not in snapshot.nodes:
-            return "nobody knows which node is the master"
-        if why := self.observed.doubts.get(snapshot.master):
-            return f"the agent of {snapshot.master} is in doubt: {why}"
+            return because(Kind.NO_MASTER)
+        if doubt := self.observed.doubts.get(snapshot.master):
+            return because(Kind.AGENT_IN_DOUBT, snapshot.master, doubt=doubt)
         for intent in self.done.ledger.intents:
-            if isinstance(intent.action, RunCommand) and intent.action.node == snapshot.master:
-                return f"the agent of {snapshot.master} runs {intent.action.command} now"
-        return ""
+            if self._is_there(intent) and not self._looks(intent):
+                assert isinstance(intent.action, RunCommand)
+                return because(Kind.AGENT_RUNS, snapshot.master, what=intent.action.command)
+        return None
+
+    def _is_there(self, intent: Intent) -> bool:
+        action = intent.action
+        return isinstance(action, RunCommand) and action.node == self.observed.snapshot.master
+
+    def _looks(self, intent: Intent) -> bool:
+        """Whether it is a check that the agent runs beside others."""
+        action = intent.action
+        listed = isinstance(action, RunCommand) and action.command in self.beside.commands
+        return listed and self._is_there(intent) and purpose(intent) == CHECK
+
+    def _wanted(self) -> Reason | None:
+        """Name other work that waits for an idle agent; new checks would keep it busy."""
+        ledger, snapshot = self.done.ledger, self.observed.snapshot
+        master = snapshot.nodes.get(snapshot.master)
+        for incident in ledger.incidents:
+            begun = incident.status is Status.PENDING and not incident.repaired
+            if not begun or incident.diagnosis.need is not Need.LIVE_REPAIR or master is None:
+                continue
+            if incident.node == master.uuid and not self.stopped.nodes.get(master.name):
+                return because(Kind.INCIDENT_FIRST, master.name, incident=incident.id)
+        by = self.policy.announcing
+        if due_offers(ledger, by, self.now) or due_endings(ledger, by, self.now):
+            return because(Kind.OWNERS_FIRST, command=by.command)
+        if notice_orders.due(ledger, self.policy.notify, self.now):
+            return because(Kind.NOTICES_FIRST)
+        return None
+
+    def _no_room(self, entry: Entry) -> Reason | None:
+        """Why this check cannot be ordered now, or nothing."""
+        command = self._operation(entry).health_check_command
+        if not self.looking:
+            return None
+        checks = f"{self.looking} checks"
+        running = because(Kind.AGENT_RUNS, self.observed.snapshot.master, what=checks)
+        if command not in self.beside.commands:
+            return because(Kind.RUNS_ALONE, command=command, why=running)
+        return running if self.looking >= self.beside.most else None
 
     def _as_it_is(self, entry: Entry) -> Entry:
         """An entry that remembers no drain which is not there any more."""
@@ -178,7 +226,7 @@ class _Work:
         mine, node = self._working(entry), self.places.get(entry.index)
         commands = (REPAIR, SUCCESS)
         running = any(purpose(intent) in commands for intent in mine)
-        shut = self.shut.get(entry.index, "")
+        shut = self.shut.get(entry.index)
         if node is None:
             taken = self._taken(entry, None)
             plain = not (running or taken or shut)
@@ -196,16 +244,16 @@ class _Work:
             shut=shut,
         )
 
-    def _theirs(self, entry: Entry, node: Node) -> str:
-        """Who else has jobs at the node, or will have the next."""
+    def _theirs(self, entry: Entry, node: Node) -> Reason | None:
+        """Name another with jobs at the node, now or next."""
         for incident in self.done.ledger.incidents:
             if incident.node == node.uuid and incident.status is Status.PENDING:
-                return f"incident {incident.id} is being repaired there"
+                return because(Kind.INCIDENT_THERE, node.name, incident=incident.id)
         owner = self.room.claims.get(node.name)
-        return "" if owner in (None, entry.owner) else f"{node.name} takes part in another repair"
+        return None if owner in (None, entry.owner) else because(Kind.TAKES_PART, node.name)
 
-    def _taken(self, entry: Entry, node: Node | None) -> str:
-        """Who else works on the machine, or why it is to be left alone."""
+    def _taken(self, entry: Entry, node: Node | None) -> Reason | None:
+        """Name who else works on the machine, or why to leave it alone."""
         if not entry.at_work and (why := self.stopped.nodes.get("")):
             return why
         if node is None:
@@ -215,8 +263,11 @@ class _Work:
         for incident in self.done.ledger.incidents:
             if incident.node != node.uuid:
                 continue
-            if incident.status in (Status.PENDING, Status.FAILED):
-                return f"incident {incident.id} is being repaired there ({incident.status.value})"
+            if incident.status is Status.PENDING or (
+                incident.status is Status.FAILED and admission.keeps(incident, node, self.observed)
+            ):
+                status = incident.status.value
+                return because(Kind.INCIDENT_THERE, node.name, incident=incident.id, status=status)
             theirs = entry.who == INCIDENTS and incident.status.active
             if theirs and (why := self.stopped.incidents.get(incident.id)):
                 return why
@@ -225,20 +276,18 @@ class _Work:
             if claimed:
                 return why
         if copied := self.room.copied_from(node.name):
-            return f"{node.name} gives instance {copied} a new mirror: that ends first"
+            return because(Kind.NEW_MIRROR, node.name, instance=copied)
         if not (entry.at_work or entry.status.finished):
-            as_one, incidents = self._incident(entry, node), self.done.ledger.incidents
-            return (
-                admission.no_room_in_work(as_one, self.busy, self.nodes, self.policy)
-                or admission.another_candidate(node, incidents, self.nodes)
-                or ""
-            )
-        return ""
+            incidents = self.done.ledger.incidents
+            return admission.no_room_in_work(
+                node, self.busy, self.nodes, self.policy
+            ) or admission.another_candidate(node, incidents, self.nodes)
+        return None
 
-    def _hold(self, entry: Entry, why: str) -> None:
-        node = self.places.get(entry.index)
-        what = f"queue entry {entry.index} ({entry.address})"
-        self.done.held.append(Held(node.name if node else "", "", f"{what}: {why}"))
+    def _hold(self, entry: Entry, why: Reason) -> None:
+        node, index = self.places.get(entry.index), str(entry.index)
+        waits = because(Kind.ENTRY_WAITS, index, address=entry.address, why=why)
+        self.done.held.append(Held(waits, node.name if node else ""))
 
     def _put(self, entry: Entry) -> None:
         ledger = self.done.ledger
@@ -270,10 +319,15 @@ class _Work:
         assert isinstance(found, Operation)
         return found
 
-    def _order(self, entry: Entry, does: str, command: str, seconds: int) -> None:
+    def _order(self, entry: Entry, does: str, command: str, seconds: Seconds) -> None:
         """Have the master's agent run a command; as the entry is then remembered, or not at all."""
         if self.no_agent:
-            self._hold(entry, f"{command} does not run yet: {self.no_agent}")
+            self._hold(entry, because(Kind.COMMAND_WAITS, command=command, why=self.no_agent))
+            return
+        looks = does == CHECK and command in self.beside.commands
+        if self.looking and not looks:
+            self.wanted = because(Kind.CHECKS_FIRST, command=command, count=self.looking)
+            self._hold(entry, because(Kind.COMMAND_WAITS, command=command, why=self.wanted))
             return
         master = self.observed.snapshot.master
         node = self.places.get(entry.index)
@@ -285,7 +339,10 @@ class _Work:
                 self.busy.add(node.uuid)
         place = node.name if node is not None and does != CHECK else ""
         self._promise(entry, does, place, RunCommand(master, command, stdin, seconds=seconds))
-        self.no_agent = f"the agent of {master} runs {command} now"
+        if looks:
+            self.looking += 1
+        else:
+            self.no_agent = because(Kind.AGENT_RUNS, master, what=command)
 
     def _check(self, entry: Entry) -> None:
         found = self._operation(entry)
@@ -299,22 +356,16 @@ class _Work:
         action: Drain | MovePrimary | MoveSecondary | Restore | RunCommand,
         after: str | None = None,
     ) -> str:
-        tag = f"{entry.owner}:{does}"
-        self.done.ledger = self.done.ledger.promise("", place, action, self.now, after, entry=tag)
+        mine = OfEntry(entry.index, does)
+        self.done.ledger = self.done.ledger.promise(mine, place, action, self.now, after)
         return self.done.ledger.intents[-1].id
 
-    def _incident(self, entry: Entry, node: Node) -> Incident:
-        """An entry as `steps` and `admission` know who wants a node."""
-        begun = entry.processing and entry.step_status is StepStatus.DRAINING
-        status = Status.PENDING if begun else Status.NOTED
-        return Incident(entry.owner, node.uuid, node.name, _EVACUATE, self.now, status)
-
-    def _stays(self, as_one: Incident, node: Node, policy: Policy) -> str:
-        """What could not leave the node if it were drained now; nothing is begun then."""
+    def _stays(self, wanted: Evacuation, policy: Policy) -> Reason | None:
+        """Return an obstacle to evacuating the node now; with one, nothing starts."""
         endless = replace(policy, moves=2 * len(self.observed.snapshot.instances) + 1)
-        drained, begun = replace(node, drained=True), replace(as_one, status=Status.PENDING)
-        found = empty(begun, drained, self.room.trial(), endless, 0)
-        return found.obstacles[0] if found.obstacles else ""
+        begun = replace(wanted, node=replace(wanted.node, drained=True), begun=True)
+        found = empty(begun, self.room.trial(), endless, 0)
+        return found.obstacles[0] if found.obstacles else None
 
     def _drain(self, entry: Entry) -> None:
         """Empty its node as an incident would; what cannot be emptied now backs off at once."""
@@ -326,15 +377,17 @@ class _Work:
             return  # nothing goes beside it
         before = self.done.ledger.queue.entry(entry.index)
         assert before is not None
-        policy = with_tags(self.policy, self.observed.snapshot, node)
-        as_one = self._incident(before, node)
-        why = self._stays(as_one, node, policy) if as_one.status is Status.NOTED else ""
-        found = empty(as_one, node, self.room.trial() if why else self.room, policy, len(moves))
+        # A step of a procedure may do anything to the disks: none is run with secondaries there.
+        policy = replace(with_tags(self.policy, self.observed.snapshot, node), degraded=False)
+        begun = before.processing and before.step_status is StepStatus.DRAINING
+        wanted = Evacuation(entry.owner, node, begun)
+        why = None if begun else self._stays(wanted, policy)
+        found = empty(wanted, self.room.trial() if why else self.room, policy, len(moves))
         if why or (found.obstacles and not (found.steps or moves)):
             why = why or found.obstacles[0]
             # What was put off before anything was done to it is no repair that counts.
             entry = replace(entry, begun_at=before.begun_at)
-            self._put(back_off(entry, self.policy.procedures, self.now, why))
+            self._put(back_off(entry, self.policy.procedures, self.now, str(why)))
             return
         for why in found.obstacles:
             self._hold(entry, why)

@@ -1,4 +1,4 @@
-"""Which of maintd's own incidents are left to the repair queue, and as what. Pure.
+"""Choose the incidents that are left to the repair queue, and make their entries. Pure.
 
 A referred incident is never worked on itself: its node's machine is reported to the guards, as by
 any other source. One that was begun before it was referred goes on, and is not reported.
@@ -9,6 +9,7 @@ from dataclasses import replace
 from nodeagent.model.incident import UNKNOWN, Incident, Status
 from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.queue import EntryStatus, Queue, Referral
+from nodeagent.model.reason import Kind, Reason, because
 from nodeagent.model.sick import Sick
 from nodeagent.model.snapshot import Node, Snapshot
 
@@ -75,12 +76,12 @@ def give_up(ledger: Ledger, snapshot: Snapshot) -> Ledger:
     return replace(ledger, queue=queue) if queue is not ledger.queue else ledger
 
 
-def told(referral: Referral, node: Node, queue: Queue) -> str:
+def told(referral: Referral, node: Node, queue: Queue) -> Reason:
     """Why nothing is done for a referred incident itself, and what is instead."""
-    what = f"left to the repair queue as {referral.operation} of {referral.machine_type}: "
     mine = [entry for entry in queue.entries if entry.address == node.address]
     if mine:
-        return f"{what}entry {mine[-1].index} {_WORDS[mine[-1].status]}"
-    if not queue.auto_repair:
-        return f"{what}automatic repair is disabled"
-    return f"{what}there is no entry yet"
+        how = f"entry {mine[-1].index} {_WORDS[mine[-1].status]}"
+    else:
+        how = "there is no entry yet" if queue.auto_repair else "automatic repair is disabled"
+    operation, machine_type = referral.operation, referral.machine_type
+    return because(Kind.LEFT_TO_QUEUE, node.name, operation=operation, type=machine_type, how=how)

@@ -1,10 +1,11 @@
-"""What is refused of what sources report, and how that is told: by few reasons. Pure."""
+"""Refused reports of sources, shown by a few reasons. Pure."""
 
 from collections.abc import Iterator, Sequence
 
-from nodeagent.model.ledger import Held
 from nodeagent.model.queue import Refusal
+from nodeagent.model.reason import Held, Kind, because
 from nodeagent.model.snapshot import Node
+from nodeagent.model.units import Ms
 
 # Why something is refused; of each that lasts it is remembered since when.
 KINDS = (
@@ -26,14 +27,11 @@ TOLD = 20  # reasons of one kind that are told one by one
 
 
 class Refusals:
-    """Those of one round."""
-
     def __init__(self) -> None:
         self._rows: dict[str, list[tuple[str, str, str]]] = {}  # kind: machine, node, why
         self._why: dict[str, str] = {}  # kind: why, whether there are machines or not
 
     def add(self, kind: str, machine: str, why: str, node: Node | None = None) -> None:
-        """One machine more is refused."""
         self._rows.setdefault(kind, []).append((machine, node.name if node else "", why))
 
     def all(self, kind: str, why: str, machines: Sequence[str]) -> None:
@@ -41,7 +39,7 @@ class Refusals:
         self._why[kind] = why
         self._rows[kind] = [(machine, "", why) for machine in machines]
 
-    def remembered(self, before: Sequence[Refusal], now: int) -> tuple[Refusal, ...]:
+    def remembered(self, before: Sequence[Refusal], now: Ms) -> tuple[Refusal, ...]:
         """Each kind, with since when (unix ms) there were such `before`."""
         since = {refusal.reason: refusal.since for refusal in before}
         return tuple(
@@ -64,12 +62,13 @@ class Refusals:
         told = 0
         for number, (why, these) in enumerate(by_why.items()):
             if number == TOLD:  # an inventory gone mad does not fill the history
-                rest = f"auto-repair of {len(rows) - told} machines: {kind}, as of others"
-                yield Held("", "", rest)
+                yield Held(because(Kind.MORE_REFUSED, count=len(rows) - told, why=kind))
                 return
             told += len(these)
-            of, node = f" of {len(these)} machines", ""
-            if len(these) == 1:
-                of, node = f" of {these[0][0]}", these[0][1]
-            of = of if these and kind != "source" else ""
-            yield Held(node, "", f"auto-repair{of}: {why}")
+            machine, node, _ = these[0] if len(these) == 1 else ("", "", "")
+            of = "" if kind == "source" else machine or _several(len(these))
+            yield Held(because(Kind.REFUSED, node, of=of, why=why), node)
+
+
+def _several(machines: int) -> str:
+    return f"{machines} machines" if machines else ""

@@ -1,4 +1,4 @@
-"""Which machines sources report broken: each once, and none that is reported two ways. Pure."""
+"""Machines that sources report broken: each once, contradictory reports rejected. Pure."""
 
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace

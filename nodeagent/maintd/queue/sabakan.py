@@ -1,17 +1,20 @@
-"""What sabakan, an inventory of machines, is asked, and what its answer says. Pure.
+"""Questions to sabakan, an inventory of machines, and the meaning of its answers. Pure.
 
-The question is GraphQL's `searchMachines`, with variables that can be set. An answer is believed
-whole or not at all: whatever is odd about it is told in one line, and then no machine is reported.
+The question is GraphQL's `searchMachines`, with variables that can be set. maintd believes an
+answer whole or not at all: one line says what is odd about it, and no machine is reported.
 """
 
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from ipaddress import ip_address
 from typing import Any, TypeAlias
 
 from nodeagent.errors import MessageError
 from nodeagent.model.sick import Sick
+from nodeagent.model.units import Ms
+from nodeagent.protocol.bounds import MACHINES
 from nodeagent.protocol.canonical import canonical, printable, read, read_text
 
 SABAKAN = "sabakan"
@@ -23,10 +26,11 @@ STATES = (
 DEFAULT = '{"having":{"states":["UNHEALTHY","UNREACHABLE"]},"notHaving":{"roles":["boot"]}}'
 MOST_BYTES = 16 * 2**20  # of an answer; a machine takes 200
 _MOST_VARIABLES = 16 * 1024
+_DAY = 86_400_000  # ms
 _SAID = 200  # characters of what somebody else has written
 _QUERY = """query sick($having: MachineParams, $notHaving: MachineParams) {
   searchMachines(having: $having, notHaving: $notHaving) {
-    spec { serial rack role ipv4 bmc { bmcType } }
+    spec { serial labels { name value } rack role ipv4 retireDate bmc { bmcType } }
     status { state duration }
   }
 }"""
@@ -74,7 +78,7 @@ def _check_keys(document: object, where: str, known: tuple[str, ...]) -> None:
 
 
 def _check_params(params: object, where: str) -> None:
-    """Of the type `MachineParams`; null is as if it were left out."""
+    """Check a `MachineParams`; null is as if it were left out."""
     _check_keys(params, where, tuple(_PARAMS))
     assert isinstance(params, dict)
     for key, value in params.items():
@@ -111,7 +115,7 @@ _PARAMS: Mapping[str, tuple[Fits, str]] = {
 
 
 def machines(
-    status: int, body: bytes, text: str, now: int, priorities: Mapping[str, int] = NONE
+    status: int, body: bytes, text: str, now: Ms, priorities: Mapping[str, int] = NONE
 ) -> tuple[Sick, ...]:
     """The machines of an answer to the question for these variables, got at `now` (unix ms).
 
@@ -125,7 +129,7 @@ def machines(
 
 
 def _found(status: int, body: bytes) -> list[Any]:
-    """What `searchMachines` gives: of an answer with errors nothing, though it may have data."""
+    """Return the list of `searchMachines`; refuse an answer with errors, even if it has data."""
     if status != 200:
         redirect = " (a redirect, which is not followed)" if 300 <= status < 400 else ""
         raise MessageError(f"it answers with HTTP status {status}{redirect}{_reason(body)}")
@@ -143,6 +147,8 @@ def _found(status: int, body: bytes) -> list[Any]:
     found = data.get("searchMachines") if isinstance(data, dict) else None
     if not isinstance(found, list):
         raise MessageError("its answer has no list data.searchMachines")
+    if len(found) > MACHINES:
+        raise MessageError(f"its answer has {len(found):,} machines; at most {MACHINES:,} are read")
     return found
 
 
@@ -165,12 +171,11 @@ def _first(errors: object) -> str:
 
 
 def _shown(text: str) -> str:
-    """What somebody else has written, on one line."""
     return printable(text, most=_SAID)
 
 
 def _as_json(value: object) -> str:
-    """What stands where something else should, on one line."""
+    """Show an unexpected value as JSON, on one line."""
     text = json.dumps(value)
     return text if len(text) <= _SAID else text[:_SAID] + "…"
 
@@ -189,7 +194,6 @@ class _Machine:
         return value
 
     def find(self, path: str) -> Any:
-        """What stands there; None if nothing does."""
         value = self.document
         for step in path.split("."):
             if not isinstance(value, dict):
@@ -200,14 +204,19 @@ class _Machine:
     def wrong(self, why: str) -> MessageError:
         return MessageError(f"machine {self.number} of its answer: {why}")
 
+    def unheeded(self, what: str) -> MessageError:
+        return self.wrong(f"{what} were not asked for: the question is not heeded")
+
 
 def _sick(
-    machine: _Machine, asked: Mapping[str, Any], now: int, priorities: Mapping[str, int]
+    machine: _Machine, asked: Mapping[str, Any], now: Ms, priorities: Mapping[str, int]
 ) -> Sick:
     state = machine.take("status.state", lambda v: v in STATES, f"one of {', '.join(STATES)}")
     rack = machine.take("spec.rack", _is_whole, "a whole number")
     role = machine.take("spec.role", _is_line, _LINE)
     _check_asked(machine, asked, {"states": state, "racks": rack, "roles": role})
+    _check_labels(machine, asked)
+    _check_retirement(machine, asked, now)
     lasts = machine.take("status.duration", _is_lasting, "seconds, none of them below zero")
     address, kind = _address(machine), machine.find("spec.bmc.bmcType")
     return Sick(
@@ -236,13 +245,51 @@ def _is_lasting(value: object) -> bool:
 
 
 def _check_asked(machine: _Machine, asked: Mapping[str, Any], has: Mapping[str, Any]) -> None:
-    """Whoever does not heed what it is asked for may as well report machines that are healthy."""
+    """Refuse machines not asked for: such a source may as well report healthy ones."""
     for key, value in has.items():
         having = (asked.get("having") or {}).get(key)
         not_having = (asked.get("notHaving") or {}).get(key) or ()
         if (having and value not in having) or value in not_having:
-            why = f"{key} such as {_as_json(value)} were not asked for: the question is not heeded"
-            raise machine.wrong(why)
+            raise machine.unheeded(f"{key} such as {_as_json(value)}")
+
+
+def _check_labels(machine: _Machine, asked: Mapping[str, Any]) -> None:
+    having = (asked.get("having") or {}).get("labels") or ()
+    not_having = (asked.get("notHaving") or {}).get("labels") or ()
+    if not (having or not_having):
+        return
+    found = machine.take("spec.labels", _are_labels, "a list of labels, or null") or ()
+    labels = {(label["name"], label["value"]) for label in found}
+    for label in having:
+        if (label["name"], label["value"]) not in labels:
+            raise machine.unheeded(f"machines without the label {_as_json(label)}")
+    for label in not_having:
+        if (label["name"], label["value"]) in labels:
+            raise machine.unheeded(f"machines with the label {_as_json(label)}")
+
+
+def _are_labels(value: object) -> bool:
+    return value is None or _each(_is_label)(value)
+
+
+def _check_retirement(machine: _Machine, asked: Mapping[str, Any], now: Ms) -> None:
+    """Sabakan counts whole days by its own clock, so a day more or less is no fault."""
+    least = (asked.get("having") or {}).get("minDaysBeforeRetire")
+    below = (asked.get("notHaving") or {}).get("minDaysBeforeRetire")
+    if least is None and below is None:
+        return
+    text = machine.take("spec.retireDate", _is_moment, "a date and time with its offset")
+    days = (datetime.fromisoformat(text).timestamp() * 1000 - now) / _DAY
+    if (least is not None and days <= least - 1) or (below is not None and days >= below + 1):
+        raise machine.unheeded(f"machines that retire in {days:.0f} days")
+
+
+def _is_moment(value: object) -> bool:
+    try:
+        moment = datetime.fromisoformat(value) if isinstance(value, str) else None
+        return moment is not None and moment.tzinfo is not None and moment.timestamp() is not None
+    except (ValueError, OverflowError):
+        return False
 
 
 def _address(machine: _Machine) -> str:

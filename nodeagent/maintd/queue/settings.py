@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import TypeVar
 
 from nodeagent.errors import ConfigError
 from nodeagent.model.constraints import MOST, Constraints
@@ -9,6 +10,7 @@ from nodeagent.model.diagnosis import Need
 from nodeagent.model.queue import Operation, Procedure, Procedures, Referral, RepairStep
 from nodeagent.section import NAME, Section
 
+T = TypeVar("T")
 _DAY = 86_400
 _WORD = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
 _TOLD = "a word: letters, digits, . - and _"
@@ -16,18 +18,17 @@ _COMMAND = "the name of a whitelisted repair command: letters, digits, - and _"
 
 
 def procedures_of(section: Section) -> Procedures:
-    """Read the table `[queue]`, or raise ConfigError."""
     default = Procedures()
     read = Procedures(
         repair_procedures=tuple(map(_procedure, section.tables("repair_procedures"))),
         max_concurrent_repairs=section.count(
             "max_concurrent_repairs", default.max_concurrent_repairs, 1, 10_000
         ),
-        eviction_timeout_seconds=section.count(
+        eviction_timeout_seconds=section.seconds(
             "eviction_timeout_seconds", default.eviction_timeout_seconds, 1, 30 * _DAY
         ),
-        back_off_seconds=section.count("back_off_seconds", default.back_off_seconds, 1, _DAY),
-        most_back_off_seconds=section.count(
+        back_off_seconds=section.seconds("back_off_seconds", default.back_off_seconds, 1, _DAY),
+        most_back_off_seconds=section.seconds(
             "most_back_off_seconds", default.most_back_off_seconds, 1, 30 * _DAY
         ),
         incidents=tuple(map(_referral, section.tables("incidents"))),
@@ -52,11 +53,7 @@ def _referral(section: Section) -> Referral:
         groups=section.words("groups", _WORD),
         priority=section.count("priority", 0, -1000, 1000),
     )
-    for key in ("machine_type", "operation", "needs"):
-        if not getattr(read, key):
-            raise ConfigError(f"{section.name}.{key} is missing or empty")
-    section.done()
-    return read
+    return _whole(section, read, "machine_type", "operation", "needs")
 
 
 def _need(section: Section, word: str) -> Need:
@@ -71,7 +68,6 @@ def _need(section: Section, word: str) -> Need:
 
 
 def constraints_of(section: Section) -> Constraints:
-    """Read the table `[constraints]`, or raise ConfigError."""
     default = Constraints()
     read = {
         name: section.count(name, value, 0, 1 if name == "partial-admission" else MOST)
@@ -86,11 +82,8 @@ def _procedure(section: Section) -> Procedure:
         machine_types=section.words("machine_types", _WORD),
         repair_operations=tuple(map(_operation, section.tables("repair_operations"))),
     )
-    for key in ("machine_types", "repair_operations"):
-        if not getattr(read, key):
-            raise ConfigError(f"{section.name}.{key} is missing or empty")
+    _whole(section, read, "machine_types", "repair_operations")
     _once((o.operation for o in read.repair_operations), section.name, "operation")
-    section.done()
     return read
 
 
@@ -99,34 +92,36 @@ def _operation(section: Section) -> Operation:
         operation=section.text("operation", "", _WORD, _TOLD),
         repair_steps=tuple(map(_step, section.tables("repair_steps"))),
         health_check_command=section.text("health_check_command", "", NAME.pattern, _COMMAND),
-        command_timeout_seconds=section.count("command_timeout_seconds", 30, 1, _DAY),
+        command_timeout_seconds=section.seconds("command_timeout_seconds", 30, 1, _DAY),
         success_command=section.text("success_command", "", NAME.pattern, _COMMAND),
-        success_command_timeout=section.count("success_command_timeout", 30, 1, _DAY),
+        success_command_timeout=section.seconds("success_command_timeout", 30, 1, _DAY),
     )
-    for key in ("operation", "repair_steps", "health_check_command"):
+    return _whole(section, read, "operation", "repair_steps", "health_check_command")
+
+
+def _step(section: Section) -> RepairStep:
+    read = RepairStep(
+        repair_command=section.text("repair_command", "", NAME.pattern, _COMMAND),
+        command_timeout_seconds=section.seconds("command_timeout_seconds", 30, 1, _DAY),
+        command_retries=section.count("command_retries", 0, 0, 100),
+        command_interval=section.seconds("command_interval", 0, 0, _DAY),
+        need_drain=section.flag("need_drain", default=False),
+        watch_seconds=section.seconds("watch_seconds", 0, 0, 30 * _DAY),
+    )
+    return _whole(section, read, "repair_command")
+
+
+def _whole(section: Section, read: T, *needed: str) -> T:
+    """A table of which all is read, and these keys are there."""
+    for key in needed:
         if not getattr(read, key):
             raise ConfigError(f"{section.name}.{key} is missing or empty")
     section.done()
     return read
 
 
-def _step(section: Section) -> RepairStep:
-    read = RepairStep(
-        repair_command=section.text("repair_command", "", NAME.pattern, _COMMAND),
-        command_timeout_seconds=section.count("command_timeout_seconds", 30, 1, _DAY),
-        command_retries=section.count("command_retries", 0, 0, 100),
-        command_interval=section.count("command_interval", 0, 0, _DAY),
-        need_drain=section.flag("need_drain", default=False),
-        watch_seconds=section.count("watch_seconds", 0, 0, 30 * _DAY),
-    )
-    if not read.repair_command:
-        raise ConfigError(f"{section.name}.repair_command is missing or empty")
-    section.done()
-    return read
-
-
 def _once(words: Iterable[str], where: str, what: str) -> None:
-    """What stands twice could never be reached the second time."""
+    """Refuse a duplicate: the second could never be reached."""
     for word, times in Counter(words).items():
         if times > 1:
             raise ConfigError(f"{where}: {what} {word!r} stands {times} times")

@@ -1,21 +1,22 @@
-"""How entries of the repair queue stand, and as what they are remembered from then on. Pure."""
+"""States of queue entries, and how they change. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from nodeagent.maintd.incidents.lifecycle import BACK_OFF
+from nodeagent.maintd.planning.outcomes import BACK_OFF
 from nodeagent.model.constraints import Constraints
 from nodeagent.model.queue import Attempt, Entry, EntryStatus, Procedures, Queue, StepStatus
+from nodeagent.model.units import Ms, Seconds, in_ms
 
 ATTEMPTS = 10_000  # that are remembered at most
 
 
-def due(entry: Entry, seconds: int) -> int:
+def due(entry: Entry, seconds: Seconds) -> Ms:
     """When (unix ms) the watch of an entry's step is over."""
-    return entry.changed_at + seconds * 1000
+    return in_ms(seconds) + entry.changed_at
 
 
-def back_off(entry: Entry, procedures: Procedures, now: int, why: str) -> Entry:
+def back_off(entry: Entry, procedures: Procedures, now: Ms, why: str) -> Entry:
     """The entry once its node could not be emptied: longer each time, up to a limit."""
     doubled = procedures.back_off_seconds * 2 ** min(entry.backoffs, 20)
     seconds = min(doubled, procedures.most_back_off_seconds)
@@ -29,12 +30,11 @@ def back_off(entry: Entry, procedures: Procedures, now: int, why: str) -> Entry:
     )
 
 
-def finished(entry: Entry, status: EntryStatus, now: int, why: str) -> Entry:
-    """The entry at its end."""
+def finished(entry: Entry, status: EntryStatus, now: Ms, why: str) -> Entry:
     return replace(entry, status=status, changed_at=now, ending=False, why=why)
 
 
-def rewind(queue: Queue, procedures: Procedures, now: int) -> Queue:
+def rewind(queue: Queue, procedures: Procedures, now: Ms) -> Queue:
     """Where the clock was put back, nothing remembered lies in the future: no wait gets longer.
 
     Nor is a health check newer than what it is to be newer than: it is made again.
@@ -76,8 +76,8 @@ def waiting(entry: Entry, step: int, since: int) -> Entry:
     return replace(before, attempt=0, not_before=0)
 
 
-def aged(queue: Queue, limits: Constraints, now: int) -> Queue:
-    """What was finished so long ago is forgotten, as if somebody had deleted it."""
+def aged(queue: Queue, limits: Constraints, now: Ms) -> Queue:
+    """Mark entries that finished too long ago as deleted, as an operator would."""
     lasts = limits.finished_entry_ttl_seconds * 1000
     if not lasts:
         return queue
@@ -87,7 +87,7 @@ def aged(queue: Queue, limits: Constraints, now: int) -> Queue:
     return queue
 
 
-def counted(queue: Queue, limits: Constraints, now: int) -> Queue:
+def counted(queue: Queue, limits: Constraints, now: Ms) -> Queue:
     """Note the repairs that are over, for they count when their entries are gone."""
     lasts = max(limits.repairs_counted_seconds, limits.cool_down_seconds) * 1000
     known = {attempt.index for attempt in queue.attempts}

@@ -1,17 +1,17 @@
-"""What each entry of the repair queue needs next: CKE's rules, in their order. Pure.
+"""Choose the next step of each repair queue entry: CKE's rules, in their order. Pure.
 
-1. What was deleted is put in order and forgotten, whatever its status.
-2. What has finished is left alone, but that its node goes back into service.
-3. A machine that is found healthy has succeeded, though it was only queued.
-4. What backs off waits, and keeps nobody else waiting.
-5. Those begun come first, master candidates before others, and then the oldest.
-6. At most `max_concurrent_repairs` at once, one of them a master candidate, and none of these
-   beside one that an incident works on; one entry a machine.
-7. Nothing is repaired, nor the next step taken, but after a health check that has said no.
+1. A deleted entry gives back its node and is removed, whatever its status.
+2. A finished entry is left alone, but its node goes back into service.
+3. An entry whose machine is found healthy succeeds, even if only queued.
+4. An entry that backs off waits, and delays no other.
+5. Started entries come first, master candidates before others, and then the oldest.
+6. At most `max_concurrent_repairs` run at once, at most one of them on a master candidate, and
+   not while an incident works on another candidate; one entry a machine.
+7. A repair or its next step starts only after a health check that has said no.
 
-A queue that is disabled begins no drain and no repair command, and gives up the drains under
-way; health checks still end entries, a watch that is over still fails one at its last step, and
-what is deleted goes.
+A disabled queue starts no drain and no repair command, and gives up running drains. Health checks
+still end entries, a watch that is over still fails an entry at its last step, and deleted entries
+are removed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,11 +20,11 @@ from enum import Enum
 
 from nodeagent.maintd.queue.state import back_off, due, finished, waiting
 from nodeagent.model.queue import Entry, EntryStatus, Operation, Procedures, Queue, StepStatus
+from nodeagent.model.reason import Kind, Reason, because
+from nodeagent.model.units import Ms
 
 
 class Do(Enum):
-    """What is to be done for an entry."""
-
     DRAIN = "drain"
     BACK_OFF = "back off"
     EXECUTE = "execute"
@@ -37,12 +37,12 @@ class Do(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What a round sees of an entry's machine.
+    """A round's view of an entry's machine.
 
-    `name` is its node's, "" for a machine outside of the cluster; `out`: that is drained or
-    offline; `empty`: nothing runs there or is mirrored to it. `running`: a command for the entry
-    is under way, `moving`: a job of the cluster is. `taken` says who else works on it, or why it
-    is to be left alone, `theirs` who else has jobs there, `shut` why no step is begun there.
+    `name` is its node's, "" for a machine outside of the cluster; `out`: it is drained or
+    offline; `empty`: no instance has it as primary or secondary. `running`: a command for the entry
+    is running, `moving`: a job of the cluster is. `taken` says who else works on it, or why to
+    leave it alone, `theirs` who else has jobs there, `shut` why no step starts there.
     """
 
     name: str = ""
@@ -51,9 +51,9 @@ class Machine:
     empty: bool = False
     running: bool = False
     moving: bool = False
-    taken: str = ""
-    theirs: str = ""
-    shut: str = ""
+    taken: Reason | None = None
+    theirs: Reason | None = None
+    shut: Reason | None = None
 
 
 OUTSIDE = Machine()
@@ -69,20 +69,20 @@ class Turn:
 
 @dataclass
 class Turns:
-    """What one round does with the queue; of everything else it says why not.
+    """One round's actions on the queue, and why it leaves other entries alone.
 
-    `checks` are the entries whose health is to be asked for, the most urgent first: `urgent` are
-    the indices of those that only wait for that, and then who was asked for longest ago.
+    `checks` are the entries whose health to ask for, the most urgent first: `urgent` are the
+    indices of those that only wait for that; then come those asked about longest ago.
     """
 
     turns: list[Turn] = field(default_factory=list)
-    held: list[tuple[Entry, str]] = field(default_factory=list)
+    held: list[tuple[Entry, Reason]] = field(default_factory=list)
     checks: list[Entry] = field(default_factory=list)
     urgent: set[int] = field(default_factory=set)
 
 
 def take_turns(
-    queue: Queue, machines: Mapping[int, Machine], procedures: Procedures, now: int
+    queue: Queue, machines: Mapping[int, Machine], procedures: Procedures, now: Ms
 ) -> Turns:
     """Decide what is done for each entry. `machines` is by index."""
     return _Round(queue.enabled, machines, procedures, now).all(queue.entries)
@@ -93,7 +93,7 @@ class _Round:
     enabled: bool
     machines: Mapping[int, Machine]
     procedures: Procedures
-    now: int
+    now: Ms
     done: Turns = field(default_factory=Turns)
     returning: dict[str, int] = field(default_factory=dict)  # machines, and who is not done there
     known: dict[tuple[str, str], Operation | str] = field(default_factory=dict)
@@ -106,12 +106,12 @@ class _Round:
             machine = self._machine(entry)
             place = machine.name or entry.address
             if place in taken or self.returning.get(place, entry.index) != entry.index:
-                self._hold(entry, "another entry is about the same machine")
+                self._hold(entry, because(Kind.SAME_MACHINE))
             elif not slots:
                 most = self.procedures.max_concurrent_repairs
-                self._hold(entry, f"no more than {most} are repaired at once")
+                self._hold(entry, because(Kind.AT_MOST, most=most))
             elif machine.candidate and not candidates:
-                self._hold(entry, "another master candidate is being repaired")
+                self._hold(entry, because(Kind.CANDIDATE))
             elif self._go_on(entry, machine):
                 taken.add(place)
                 slots -= 1
@@ -129,7 +129,7 @@ class _Round:
         return self.machines.get(entry.index, OUTSIDE)
 
     def _look_up(self, entry: Entry) -> Operation | str:
-        """What is done for it, or why nothing is; looked up once for thousands of its like."""
+        """Return its operation, or why it has none; looked up once for thousands alike."""
         like = entry.machine_type, entry.operation
         if like not in self.known:
             self.known[like] = self.procedures.look_up(*like)
@@ -140,7 +140,7 @@ class _Round:
         at_work = entry.at_work or machine.running
         return not at_work, not entry.processing, not machine.candidate, entry.index
 
-    def _hold(self, entry: Entry, why: str) -> None:
+    def _hold(self, entry: Entry, why: Reason) -> None:
         self.done.held.append((entry, why))
 
     def _turn(self, do: Do, entry: Entry) -> None:
@@ -167,24 +167,22 @@ class _Round:
             if left > 0 or machine.shut or not self.enabled:
                 self._back_into_service(entry, machine)
             if left > 0:
-                why = (
-                    f"backs off for {left / 1000:.0f} s more ({entry.backoffs} times): {entry.why}"
-                )
-                self._hold(entry, why)
+                times = str(entry.backoffs)
+                self._hold(entry, because(Kind.BACKS_OFF, left=left, times=times, why=entry.why))
                 return True
         return False
 
     def _cannot_go_on(self, entry: Entry, machine: Machine, why: str) -> None:
-        """What was begun and has no procedure any more has failed, and gives back its node."""
+        """Fail a started entry that has lost its procedure, which gives back its node."""
         if entry.processing and not machine.running:
             self._fail(entry, f"{why} (any more)")
         else:
-            self._hold(entry, why)
+            self._hold(entry, because(Kind.NO_PROCEDURE, why=why))
 
     def _put_in_order(self, entry: Entry, machine: Machine) -> None:
         if entry.deleted and (machine.running or machine.moving):
             self.returning[machine.name or entry.address] = entry.index
-            self._hold(entry, "is deleted; what is under way for it ends first")
+            self._hold(entry, because(Kind.DELETED))
         elif not self._back_into_service(entry, machine) and entry.deleted:
             self._turn(Do.DEQUEUE, entry)
 
@@ -194,12 +192,12 @@ class _Round:
             return False
         self.returning[machine.name] = entry.index
         if machine.moving or machine.running:
-            self._hold(entry, f"{machine.name} goes back into service when what moves has arrived")
+            self._hold(entry, because(Kind.RETURNS_AFTER_MOVES, machine.name))
         elif machine.theirs:
-            self._hold(entry, f"{machine.name} goes back into service later: {machine.theirs}")
-        elif entry.restore_after > self.now:
-            left = (entry.restore_after - self.now) / 1000
-            self._hold(entry, f"{machine.name} goes back into service in {left:.0f} s: {entry.why}")
+            self._hold(entry, because(Kind.RETURNS_LATER, machine.name, why=machine.theirs))
+        elif (left := entry.restore_after - self.now) > 0:
+            why = because(Kind.RETURNS_SOON, machine.name, left=left, why=entry.why)
+            self._hold(entry, why)
         else:
             self._turn(Do.UNDRAIN, entry)
         return True
@@ -209,10 +207,10 @@ class _Round:
             over = finished(entry, EntryStatus.SUCCEEDED, self.now, "the machine is healthy")
             self._turn(Do.FINISH, over)
         elif machine.theirs:
-            self._hold(entry, f"{operation.success_command} runs later: {machine.theirs}")
+            command = operation.success_command
+            self._hold(entry, because(Kind.COMMAND_LATER, command=command, why=machine.theirs))
         elif entry.ending and entry.not_before > self.now:
-            left = (entry.not_before - self.now) / 1000
-            self._hold(entry, f"{operation.success_command} runs in {left:.0f} s: {entry.why}")
+            self._hold(entry, self._soon(entry, operation.success_command))
         else:
             tries = entry.tries if entry.ending else 0  # those of a repair are over
             ending = replace(entry, status=EntryStatus.PROCESSING, ending=True, tries=tries)
@@ -245,11 +243,10 @@ class _Round:
             self._hold(entry, machine.shut)
             return False
         if not self.enabled:
-            self._hold(entry, "the repair queue is disabled")
+            self._hold(entry, because(Kind.QUEUE_DISABLED))
             return entry.processing
         if entry.not_before > self.now:
-            left = (entry.not_before - self.now) / 1000
-            self._hold(entry, f"{step.repair_command} runs in {left:.0f} s: {entry.why}")
+            self._hold(entry, self._soon(entry, step.repair_command))
         elif not self._said_no(entry, since):
             # What is only queued, or was put off, takes no place with that, or a check that cannot
             # be made would keep everybody waiting.
@@ -272,6 +269,10 @@ class _Round:
             self._execute(entry)
         return True
 
+    def _soon(self, entry: Entry, command: str) -> Reason:
+        left = entry.not_before - self.now
+        return because(Kind.COMMAND_SOON, command=command, left=left, why=entry.why)
+
     def _said_no(self, entry: Entry, since: int) -> bool:
         return entry.checked_at >= max(since, 1) and not entry.healthy
 
@@ -284,8 +285,8 @@ class _Round:
     def _wait_for_check(self, entry: Entry, operation: Operation, since: int) -> None:
         if entry.processing and entry.asked_at < since:
             self.done.urgent.add(entry.index)
-        why = f"waits for what {operation.health_check_command} says"
-        self._hold(entry, f"{why}: {entry.unanswered}" if entry.unanswered else why)
+        command, said = operation.health_check_command, entry.unanswered
+        self._hold(entry, because(Kind.CHECK_AWAITED, command=command, unanswered=said))
 
     def _execute(self, entry: Entry) -> None:
         begun = replace(
@@ -327,8 +328,8 @@ class _Round:
         until, last = due(entry, step.watch_seconds), entry.step + 1 >= len(operation.repair_steps)
         after = waiting(entry, entry.step + (not last), until)
         if self.now < until or (step.watch_seconds and self.now == until):
-            left = (until - self.now) / 1000
-            self._hold(entry, f"step {entry.step + 1} is watched for {left:.0f} s more")
+            left, step_number = until - self.now, str(entry.step + 1)
+            self._hold(entry, because(Kind.WATCHED, step=step_number, left=left))
         elif not self._said_no(entry, until):
             if self._is_patient(entry, until):
                 self._wait_for_check(entry, operation, until)
@@ -343,7 +344,7 @@ class _Round:
         elif last:
             self._fail(entry, "the machine is not healthy after the last step")
         elif not self.enabled:
-            self._hold(entry, "the repair queue is disabled")
+            self._hold(entry, because(Kind.QUEUE_DISABLED))
         else:
             self._begin(after, operation, machine)
 

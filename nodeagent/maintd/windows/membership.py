@@ -3,19 +3,17 @@
 from collections.abc import Collection
 from dataclasses import replace
 
-from nodeagent.maintd.windows import schedule as windows
-from nodeagent.maintd.windows.schedule import Identity, Names
+from nodeagent.maintd.planning.names import Identity, Names
+from nodeagent.maintd.windows import schedule as windows_schedule
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.snapshot import Observed, Snapshot
+from nodeagent.model.units import Ms
 from nodeagent.model.window import Machine, Mode, Schedule, Scheduled, Unavailability
 from nodeagent.model.wish import SetSchedule
 
 
 class Planned:
-    """The machines that are draining or down, however they are spelt.
-
-    Those `returning` are up again, and not put back yet.
-    """
+    """The machines that are draining or down, however spelt; those `returning` are up again."""
 
     def __init__(self, ledger: Ledger, snapshot: Snapshot) -> None:
         self._schedule = ledger.schedule
@@ -30,25 +28,21 @@ class Planned:
         }
 
     def identity(self, machine: Machine) -> Identity:
-        """What all names of one machine have in common."""
         return self.names.identity(machine)
 
     def identities(self) -> Collection[Identity]:
-        """Those of all of them."""
         return self._known.keys()
 
     def of(self, machine: Machine) -> Scheduled | None:
-        """How it stands."""
         return self._known.get(self.identity(machine))
 
     def when(self, machine: Machine) -> Unavailability | None:
-        """When it will not be there."""
         one = self.of(machine)
         return None if one is None else self._schedule.of(one.machine)
 
 
 def without(
-    ledger: Ledger, machines: Collection[Machine], observed: Observed, now: int
+    ledger: Ledger, machines: Collection[Machine], observed: Observed, now: Ms
 ) -> Ledger | str:
     """The ledger with a schedule that has none of these; who is down there stays in it."""
     planned = Planned(ledger, observed.snapshot)
@@ -64,4 +58,4 @@ def without(
         for w in ledger.schedule.windows
     ]
     schedule = Schedule(tuple(window for window in left if window.machines))
-    return windows.grant(ledger, SetSchedule(schedule), observed, now)
+    return windows_schedule.grant(ledger, SetSchedule(schedule), observed, now)

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 from nodeagent.errors import MessageError
-from nodeagent.model.offer import AnswerOffers, Offer, Reply
+from nodeagent.model.offer import Offer, Reply
+from nodeagent.model.units import Nanoseconds
 from nodeagent.model.window import (
     NANOSECONDS,
     Consent,
@@ -22,6 +23,8 @@ from nodeagent.model.window import (
     Weight,
     Window,
 )
+from nodeagent.model.wish import AnswerOffers
+from nodeagent.protocol.bounds import OFFERS
 from nodeagent.protocol.canonical import printable, read
 
 MOST_BYTES = 512 * 1024
@@ -29,7 +32,6 @@ _WHOLE = re.compile(r"-?[0-9]{1,19}")
 _EXACT = 2**53  # a float beyond it may have been another number
 _LONGEST = 255  # characters of a host name
 _REASON = 500  # characters of an owner's reason
-_MOST_OFFERS = 10_000  # that are answered by one call
 _REFUSE = "refuse_seconds"
 _YEAR = 365 * 86400
 _LAST = 2**33  # a unix second of the year 2242
@@ -48,7 +50,7 @@ def read_schedule(body: bytes) -> Schedule:
 
 
 def read_consents(body: bytes) -> tuple[Consent | None, ...]:
-    """What the answers of owners weigh, by window: `owners`, a member that Mesos does not know."""
+    """Read how owners' answers count, by window: `owners`, a member that Mesos does not know."""
     document = read(body, limit=MOST_BYTES)
     rows = _list(_object(document, "the schedule"), "windows", "")
     return tuple(_consent(row, f"windows[{n}].owners") for n, row in enumerate(rows))
@@ -60,10 +62,7 @@ def _consent(row: object, place: str) -> Consent | None:
 
 
 def read_consent(given: object, place: str) -> Consent:
-    """What the answers of owners weigh, or MessageError naming the place of the fault.
-
-    No member of Mesos', so that here unknown keys are refused.
-    """
+    """Read how owners' answers count, or raise MessageError; unknown keys are refused."""
     members = _object(given, place)
     for key in members:
         if key not in _CONSENT:
@@ -100,7 +99,6 @@ def _ms(members: dict[str, Any], key: str, place: str) -> int:
 
 
 def read_machines(body: bytes) -> tuple[Machine, ...]:
-    """A list of machines, or MessageError naming the place of the fault."""
     document = read(body, limit=MOST_BYTES)
     if not isinstance(document, list):
         raise MessageError("the machines must be a JSON array")
@@ -123,8 +121,8 @@ def read_answer(body: bytes) -> AnswerOffers:
     rows = _list(said, "inverse_offer_ids", key)
     if not rows:
         raise MessageError(f"{key}.inverse_offer_ids is missing or empty")
-    if len(rows) > _MOST_OFFERS:
-        raise MessageError(f"{key}.inverse_offer_ids are more than {_MOST_OFFERS}")
+    if len(rows) > OFFERS:
+        raise MessageError(f"{key}.inverse_offer_ids are more than {OFFERS}")
     ids = [_identity(row, f"{key}.inverse_offer_ids[{n}]") for n, row in enumerate(rows)]
     filters = said.get("filters")
     inside = f"{key}.filters"
@@ -168,7 +166,6 @@ def _number(members: dict[str, Any], key: str, place: str) -> float | None:
 
 
 def _moment(members: dict[str, Any], key: str, place: str) -> int | None:
-    """Unix ms."""
     value = _number(members, key, place)
     if value is None:
         return None
@@ -230,7 +227,7 @@ def _text(members: dict[str, Any], key: str, place: str, longest: int = _LONGEST
     return value
 
 
-def _nanoseconds(members: dict[str, Any], place: str) -> int:
+def _nanoseconds(members: dict[str, Any], place: str) -> Nanoseconds:
     value = members.get("nanoseconds")
     if value is None:
         raise MessageError(f"{place}.nanoseconds is missing")
@@ -241,7 +238,7 @@ def _nanoseconds(members: dict[str, Any], place: str) -> int:
     if type(value) is not int or not -(2**63) <= value < 2**63:
         shown = printable(str(value))
         raise MessageError(f"{place}.nanoseconds is {shown}; it must be a whole number of 64 bits")
-    return value
+    return Nanoseconds(value)
 
 
 def machine_json(machine: Machine) -> dict[str, Any]:
@@ -251,7 +248,6 @@ def machine_json(machine: Machine) -> dict[str, Any]:
 
 
 def schedule_json(schedule: Schedule) -> dict[str, Any]:
-    """A schedule; one without windows is `{}`."""
     rows = [_window_json(window) for window in schedule.windows]
     return {"windows": rows} if rows else {}
 
@@ -265,10 +261,7 @@ def _window_json(window: Window) -> dict[str, Any]:
 
 
 def status_json(scheduled: Iterable[Scheduled], offers: Iterable[Offer] = ()) -> dict[str, Any]:
-    """The machines that are draining and those that are down; of none there is no key.
-
-    With those that are draining, what owners have answered: who has not, is not there.
-    """
+    """Draining machines, with what owners answered, and those down; of none there is no key."""
     statuses: dict[str, list[dict[str, Any]]] = {}
     for offer in offers:
         if offer.answer is not None:

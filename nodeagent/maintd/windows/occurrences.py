@@ -11,17 +11,18 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
 from nodeagent.maintd.planning.evacuation_time import Leads
-from nodeagent.maintd.windows import recurrence as weekly
-from nodeagent.maintd.windows import schedule as windows
+from nodeagent.maintd.planning.names import Identity
+from nodeagent.maintd.windows import recurrence
+from nodeagent.maintd.windows import schedule as windows_schedule
 from nodeagent.maintd.windows.membership import Planned, without
-from nodeagent.maintd.windows.schedule import Identity
-from nodeagent.model.ledger import Held, Ledger, Policy
+from nodeagent.model.ledger import Ledger, Policy
+from nodeagent.model.reason import Held, Kind, Reason, because
 from nodeagent.model.series import Member, Series
 from nodeagent.model.snapshot import Node, Observed
-from nodeagent.model.window import NANOSECONDS, Machine, Mode, Schedule, Unavailability, Window
+from nodeagent.model.units import Ms, Seconds, in_ms, in_ns, in_seconds
+from nodeagent.model.window import Machine, Mode, Schedule, Unavailability, Window
 from nodeagent.model.wish import SetSchedule
 
-_SECOND = NANOSECONDS * 1000
 _TOLD = 366  # days for which calendars are told of what did not take place
 
 
@@ -33,7 +34,7 @@ class Advanced:
     held: list[Held] = field(default_factory=list)
 
 
-def advance(ledger: Ledger, observed: Observed, policy: Policy, now: int) -> Advanced:
+def advance(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Advanced:
     """Let go of the occurrences that are over, and plan those that are near."""
     if not ledger.series:
         return Advanced(ledger)
@@ -46,7 +47,7 @@ def advance(ledger: Ledger, observed: Observed, policy: Policy, now: int) -> Adv
 # What is over.
 
 
-def _let_go(ledger: Ledger, observed: Observed, now: int) -> Ledger:
+def _let_go(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
     """Take out of the schedule who was never taken down, and the end has passed."""
     planned = Planned(ledger, observed.snapshot)
     placed = [m.machine for one in ledger.series for m in one.members if m.placed]
@@ -55,12 +56,12 @@ def _let_go(ledger: Ledger, observed: Observed, now: int) -> Ledger:
     return ledger if isinstance(after, str) else after
 
 
-def _has_ended(machine: Machine, planned: Planned, now: int) -> bool:
+def _has_ended(machine: Machine, planned: Planned, now: Ms) -> bool:
     when = planned.when(machine)
     return when is not None and when.end_ms is not None and when.end_ms <= now
 
 
-def _ended(ledger: Ledger, observed: Observed, now: int) -> Ledger:
+def _ended(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
     """Note who is not in the schedule any more: up again, canceled, or let go."""
     planned = Planned(ledger, observed.snapshot)
 
@@ -73,9 +74,13 @@ def _ended(ledger: Ledger, observed: Observed, now: int) -> Ledger:
         if zone is not None:
             # What nobody is left in before it begins was canceled.
             left = {member.day for member in members if member.placed}
-            days = {m.day for m in over if m.day not in left and weekly.is_day(rule, m.day)}
-            ahead = {day for day in days if weekly.start(rule, zone, day) * 1000 > now}
-            known = {day for day in rule.skipped if day >= weekly.today(zone, now // 1000) - _TOLD}
+            days = {m.day for m in over if m.day not in left and recurrence.is_day(rule, m.day)}
+            ahead = {day for day in days if in_ms(recurrence.start(rule, zone, day)) > now}
+            known = {
+                day
+                for day in rule.skipped
+                if day >= recurrence.today(zone, in_seconds(now)) - _TOLD
+            }
             rule = replace(rule, skipped=tuple(sorted(known | ahead)))
         return replace(one, rule=rule, members=members)
 
@@ -89,13 +94,13 @@ def _ended(ledger: Ledger, observed: Observed, now: int) -> Ledger:
 class _Occurrence:
     """The next time for one machine; `at` is when it begins, unix seconds."""
 
-    at: int
+    at: Seconds
     day: int
     series: Series
     member: Member
 
     def __str__(self) -> str:
-        return f"{self.series.name} of {weekly.day_text(self.day)}"
+        return f"{self.series.name} of {recurrence.day_text(self.day)}"
 
 
 @dataclass
@@ -103,7 +108,7 @@ class _Plan:
     ledger: Ledger
     observed: Observed
     policy: Policy
-    now: int
+    now: Ms
 
     def __post_init__(self) -> None:
         self.held: list[Held] = []
@@ -142,21 +147,22 @@ class _Plan:
         for one in self.ledger.series:
             zone, rule = self.observed.zones.get(one.rule.zone), one.rule
             if zone is None:
-                why = f"there is no time zone {rule.zone} here: is the package tzdata installed?"
-                self.held.append(Held("", "", f"{one.name} waits: {why}"))
+                missing = because(Kind.NO_TIME_ZONE, one.name, zone=rule.zone)
+                self.held.append(Held(because(Kind.SERIES_WAITS, one.name, why=missing)))
                 continue
             wanted = [m for m in one.members if self._may_be_next(m)]
             ahead = {member: self._ahead(member) for member in wanted}
-            farthest = (self.now + max(ahead.values(), default=0)) // 1000
-            coming = weekly.coming(rule, zone, self.now // 1000)
+            farthest = in_seconds(self.now + max(ahead.values(), default=0))
+            coming = recurrence.coming(rule, zone, in_seconds(self.now))
             soon = list(takewhile(lambda found: found[1] <= farthest, coming))  # noqa: B023
             placed = {member.day for member in one.members if member.placed}
             for member in wanted:
                 # What is not near yet, and nobody is in, a clock that was ahead has dealt with.
-                near = (weekly.start(rule, zone, member.day) * 1000) - ahead[member] <= self.now
+                begins = in_ms(recurrence.start(rule, zone, member.day))
+                near = begins - ahead[member] <= self.now
                 done = member.day if near or member.day in placed else 0
                 found = next((c for c in soon if c[0] > done), None)
-                if found is not None and found[1] * 1000 - ahead[member] <= self.now:
+                if found is not None and in_ms(found[1]) - ahead[member] <= self.now:
                     yield _Occurrence(found[1], found[0], one, member)
 
     def _may_be_next(self, member: Member) -> bool:
@@ -175,28 +181,30 @@ class _Plan:
             return self.policy.window_ahead
         return max(self.policy.window_ahead, self.leads.of(node))
 
-    def _obstacle(self, one: _Occurrence, taken: str | None) -> str | None:
+    def _obstacle(self, one: _Occurrence, taken: str | None) -> Reason | None:
         machine, member = one.member.machine, one.member
         node = self.planned.names.node(machine)
         if not isinstance(node, Node):
-            return node or f"{machine} is no node of this cluster any more"
+            name = str(machine)
+            if node is None:
+                return because(Kind.NO_SUCH_NODE, name)
+            return because(Kind.UNCLEAR_MACHINE, name, why=node)
         there = self.planned.of(machine)
         if there is not None and there.mode is Mode.DOWN and member.placed:
-            since = f"since that of {weekly.day_text(member.day)}"
-            return f"{node.name} is down still, {since}: gnt-maint window up {node.name}"
+            return because(Kind.DOWN_STILL, node.name, day=recurrence.day_text(member.day))
         if taken is None:
             return None
-        return f"{node.name} is in another window{f', {taken}' if taken else self._span(machine)}"
+        return because(Kind.OTHER_WINDOW, node.name, which=taken or self._span(machine))
 
     def _span(self, machine: Machine) -> str:
         when = self.planned.when(machine)
-        return ", which has no end" if when is not None and when.duration is None else ""
+        return "which has no end" if when is not None and when.duration is None else ""
 
-    def _wait(self, one: _Occurrence, why: str) -> None:
+    def _wait(self, one: _Occurrence, why: Reason) -> None:
         node = self.planned.names.node(one.member.machine)
         name = node.name if isinstance(node, Node) else str(one.member.machine)
-        self.held.append(Held(name, "", f"{one} waits: {why}"))
-        late = replace(one.member, late=one.day, why=why)
+        self.held.append(Held(because(Kind.SERIES_WAITS, str(one), why=why), name))
+        late = replace(one.member, late=one.day, why=str(why))
         self.changed[one.series.number, late.machine] = late
 
     def _put(self, chosen: list[_Occurrence]) -> None:
@@ -208,7 +216,7 @@ class _Plan:
             together.setdefault((one.series.number, one.day), []).append(one)
         for same in together.values():
             one = same[0]
-            when = Unavailability(one.at * _SECOND, one.series.rule.seconds * _SECOND)
+            when = Unavailability(in_ns(one.at), in_ns(one.series.rule.seconds))
             beside = (m for m in one.series.members if m.placed and m.day == one.day)
             there = (places[m.machine] for m in beside if m.machine in places)
             place = next((n for n in there if schedule[n].unavailability == when), None)
@@ -218,10 +226,10 @@ class _Plan:
             else:
                 schedule[place] = Window((*schedule[place].machines, *machines), when)
         asked = SetSchedule(Schedule(tuple(schedule)))
-        after = windows.grant(self.ledger, asked, self.observed, self.now)
+        after = windows_schedule.grant(self.ledger, asked, self.observed, self.now)
         if isinstance(after, str):
             for one in chosen:
-                self._wait(one, after)
+                self._wait(one, because(Kind.NOT_SCHEDULED, str(one), why=after))
             return
         consents = {one.member.machine: one.series.consent for one in chosen}
         scheduled = tuple(

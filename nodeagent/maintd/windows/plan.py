@@ -1,38 +1,39 @@
-"""What the nodes of maintenance windows need next: emptied in time, offline, put back. Pure.
+"""Choose next steps for nodes in windows: evacuate in time, take offline, put back. Pure.
 
-Draining nodes are drained and emptied before their window begins, those that are down are taken
-offline once they are empty, and what is up again is put back as it was found. From draining to
-down, and to up, only an operator brings a machine; what is late is held and told.
+maintd drains and evacuates draining nodes before their window begins, takes those that are down
+offline once they are empty, and puts those that are up again back as it found them. Only an
+operator moves a machine from draining to down and to up; late ones are shown blocked.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from nodeagent.maintd.incidents.lifecycle import BACK_OFF, by_uuid, first_ended, how_ended
 from nodeagent.maintd.owners import offers
 from nodeagent.maintd.planning.effects import is_seen
+from nodeagent.maintd.planning.evacuation import Evacuation, empty
 from nodeagent.maintd.planning.evacuation_moves import Next
 from nodeagent.maintd.planning.evacuation_time import PACES, Leads, measured
+from nodeagent.maintd.planning.names import Names
+from nodeagent.maintd.planning.outcomes import BACK_OFF, by_uuid, first_ended, how_ended
 from nodeagent.maintd.planning.resources import Room
 from nodeagent.maintd.planning.tag_settings import with_tags
-from nodeagent.maintd.queue.entries import rfc3339
-from nodeagent.maintd.steps import empty
-from nodeagent.maintd.windows.schedule import Names
+from nodeagent.maintd.planning.times import rfc3339
 from nodeagent.maintd.windows.timing import due, overdue, under_repair
 from nodeagent.model.action import Drain, MovePrimary, MoveSecondary, Restore, SetOffline, describe
-from nodeagent.model.diagnosis import Diagnosis, Need
-from nodeagent.model.incident import Incident, Status
-from nodeagent.model.ledger import WINDOW, Held, Intent, Ledger, Outcome, Policy
+from nodeagent.model.diagnosis import Need
+from nodeagent.model.incident import Status
+from nodeagent.model.ledger import Intent, Ledger, Outcome, Policy, Result
+from nodeagent.model.purpose import OfWindow
+from nodeagent.model.reason import Held, Kind, Reason, because
 from nodeagent.model.snapshot import Node, Observed, Snapshot
+from nodeagent.model.units import Ms
 from nodeagent.model.window import Mode, Scheduled, Standing
-
-_PLANNED = Diagnosis(Need.EVACUATE, None, "")
 
 
 @dataclass
 class Maintained:
-    """What a round makes of the windows: the ledger, and what is held."""
+    """A round's result for windows: the ledger, and what is blocked."""
 
     ledger: Ledger
     held: list[Held] = field(default_factory=list)
@@ -41,7 +42,7 @@ class Maintained:
 # What is remembered.
 
 
-def remember(ledger: Ledger, observed: Observed, now: int) -> Ledger:
+def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
     """Note how long moves took, and what has failed, before the jobs are settled.
 
     A move that has failed stops the work at its node; what changes a node's role is tried again.
@@ -52,8 +53,8 @@ def remember(ledger: Ledger, observed: Observed, now: int) -> Ledger:
     ledger = _not_by_us(_put_back_is_over(ledger, observed, now), observed)
     failed: dict[str, tuple[str, bool]] = {}
     for intent in ledger.intents:
-        if intent.window and (fault := _fault(intent, observed)) is not None:
-            failed.setdefault(intent.window, fault)  # what was to follow it fails after it
+        if intent.purpose.window and (fault := _fault(intent, observed)) is not None:
+            failed.setdefault(intent.purpose.window, fault)  # what was to follow it fails after it
     if not failed:
         return ledger
     scheduled = tuple(
@@ -63,12 +64,12 @@ def remember(ledger: Ledger, observed: Observed, now: int) -> Ledger:
     return replace(ledger, scheduled=scheduled)
 
 
-def _put_back_is_over(ledger: Ledger, observed: Observed, now: int) -> Ledger:
-    """Whoever was put back is as it was found: a window that it is in by now begins anew."""
+def _put_back_is_over(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
+    """Reset nodes put back as they were found: a window they are in by now begins anew."""
     back = {
-        intent.window
+        intent.purpose.window
         for intent in ledger.intents
-        if intent.window and isinstance(intent.action, Restore)
+        if intent.purpose.window and isinstance(intent.action, Restore)
         if (end := how_ended(first_ended(intent, observed, now), observed, now)) is not None
         and end.outcome is Outcome.SUCCESS
     }
@@ -82,17 +83,17 @@ def _put_back_is_over(ledger: Ledger, observed: Observed, now: int) -> Ledger:
 
 
 def _not_by_us(ledger: Ledger, observed: Observed) -> Ledger:
-    """What our own job has not done to a node was done by somebody else, if it is done."""
+    """Disown a drain or offline that our job did not do: if done, somebody else did it."""
     undone = [
         intent
         for intent in ledger.intents
-        if intent.window and isinstance(intent.action, Drain | SetOffline)
+        if intent.purpose.window and isinstance(intent.action, Drain | SetOffline)
         if _is_undone(intent, observed)
     ]
     if not undone:
         return ledger
-    drains = {i.window for i in undone if isinstance(i.action, Drain)}
-    takes = {i.window for i in undone if isinstance(i.action, SetOffline)}
+    drains = {i.purpose.window for i in undone if isinstance(i.action, Drain)}
+    takes = {i.purpose.window for i in undone if isinstance(i.action, SetOffline)}
     scheduled = tuple(
         replace(
             one,
@@ -107,8 +108,13 @@ def _not_by_us(ledger: Ledger, observed: Observed) -> Ledger:
 def _is_undone(intent: Intent, observed: Observed) -> bool:
     """Whether it was never submitted, or its job has failed."""
     result = observed.results.get(intent.id)
-    failed = result is not None and result.outcome in (Outcome.ERROR, Outcome.LATER)
-    return failed or intent.id in observed.absent
+    match result:
+        case Result(Outcome.ERROR):
+            return True
+        case Result(Outcome.LATER):  # cut off as the master changed: perhaps after its effect
+            return not is_seen(intent.action, observed.snapshot)
+        case _:
+            return intent.id in observed.absent
 
 
 def _fault(intent: Intent, observed: Observed) -> tuple[str, bool] | None:
@@ -120,17 +126,19 @@ def _fault(intent: Intent, observed: Observed) -> tuple[str, bool] | None:
         return None
     if is_seen(intent.action, observed.snapshot):
         return None  # such as a move of an instance that somebody has removed
+    if result.outcome is Outcome.LATER:
+        return f"job {intent.job} ({describe(intent.action)}): {result.why}", False
     moves = isinstance(intent.action, MovePrimary | MoveSecondary)
     return f"job {intent.job} ({describe(intent.action)}) failed: {result.why}", moves
 
 
-def _failed(one: Scheduled, why: str, now: int, *, ends: bool) -> Scheduled:
+def _failed(one: Scheduled, why: str, now: Ms, *, ends: bool) -> Scheduled:
     if ends:  # but who is up only waits for its moves to be over, however they end
         return one if one.mode is Mode.UP else replace(one, stopped=why)
     return replace(one, not_before=now + BACK_OFF, why=why)
 
 
-def rewind(ledger: Ledger, now: int) -> Ledger:
+def rewind(ledger: Ledger, now: Ms) -> Ledger:
     """Where the clock was put back, nobody waits longer for what is to be tried again."""
     latest = now + BACK_OFF
     if all(one.not_before <= latest and one.since <= now for one in ledger.scheduled):
@@ -161,7 +169,7 @@ def _recognised(one: Scheduled, nodes: Mapping[str, Node], names: Names) -> Sche
     return replace(one, drained=True) if node.drained or node.offline else one
 
 
-def wants_room(ledger: Ledger, observed: Observed, now: int) -> bool:
+def wants_room(ledger: Ledger, observed: Observed, now: Ms) -> bool:
     """Whether a node may have to be emptied: only then the nodes are asked what they have free."""
     if not ledger.scheduled:
         return False
@@ -182,8 +190,8 @@ def maintain(
     observed: Observed,
     policy: Policy,
     room: Room,
-    stopped: Mapping[str, str],
-    now: int,
+    stopped: Mapping[str, Reason],
+    now: Ms,
 ) -> Maintained:
     """Take the next steps at every node; `stopped` says where nothing is begun, "" everywhere."""
     if not ledger.scheduled:
@@ -200,8 +208,8 @@ class _Work:
     observed: Observed
     policy: Policy
     room: Room
-    stopped: Mapping[str, str]
-    now: int
+    stopped: Mapping[str, Reason]
+    now: Ms
 
     def __post_init__(self) -> None:
         self.nodes = by_uuid(self.observed)
@@ -220,12 +228,12 @@ class _Work:
         return when.start if when else 0, one.machine.key
 
     def look_at(self, one: Scheduled) -> None:
-        """One machine, whose node may not be known."""
         node = self.nodes.get(one.node)
         self._tell_overdue(one, node)
         if node is None:
             if isinstance(why := self.names.node(one.machine), str):
-                self._hold(str(one.machine), why)
+                name = str(one.machine)
+                self._hold(name, because(Kind.UNCLEAR_MACHINE, name, why=why))
             return
         if one.mode is Mode.UP:
             self._put_back(one, node)
@@ -239,34 +247,27 @@ class _Work:
         name = node.name if node else str(one.machine)
         # Not for how long: that would be another reason in each round, and a line of the journal.
         at = rfc3339(self.now - late)
-        if one.mode is Mode.DRAINING:
-            why = f"{name} is draining still, and its window began at {at}"
-            self._hold(name, f"overdue: {why}: gnt-maint window down {name}, or edit or cancel it")
-        else:
-            why = f"{name} is down still, and its window ended at {at}"
-            self._hold(name, f"overdue: {why}: gnt-maint window up {name}")
+        kind = Kind.LATE_DRAINING if one.mode is Mode.DRAINING else Kind.LATE_DOWN
+        self._hold(name, because(kind, name, at=at))
 
-    def _hold(self, name: str, why: str) -> None:
-        self.done.held.append(Held(name, "", why))
+    def _hold(self, name: str, why: Reason) -> None:
+        self.done.held.append(Held(why, name))
 
     def _mine(self, node: Node) -> list[Intent]:
-        return [i for i in self.done.ledger.intents if i.window == node.uuid]
+        return [i for i in self.done.ledger.intents if i.purpose.window == node.uuid]
 
-    def _obstacle(self, one: Scheduled, node: Node) -> str | None:
-        """Why nothing may be done there now."""
+    def _obstacle(self, one: Scheduled, node: Node) -> Reason | None:
+        name = node.name
         if repair := self.repaired.get(node.uuid):
-            return f"{node.name} is under repair ({repair}): its maintenance window waits"
+            return because(Kind.WINDOW_WAITS, name, repair=repair)
         if one.stopped:
-            return f"the maintenance window of {node.name} has stopped: {one.stopped}: change it"
-        if one.not_before > self.now:
-            seconds = (one.not_before - self.now) / 1000
-            return f"to be tried again in {seconds:.0f} s: {one.why}"
-        if why := self.stopped.get(node.name) or self.stopped.get(""):
+            return because(Kind.WINDOW_STOPPED, name, why=one.stopped)
+        if (left := one.not_before - self.now) > 0:
+            return because(Kind.TRY_AGAIN, name, left=left, why=one.why)
+        if why := self.stopped.get(name) or self.stopped.get(""):
             return why
-        owner = self.room.claims.get(node.name)
-        if owner not in (None, _owner(node)):
-            return f"{node.name} is taking part in another repair"
-        return None
+        owner = self.room.claims.get(name)
+        return because(Kind.TAKES_PART, name) if owner not in (None, _owner(node)) else None
 
     def _go_on(self, one: Scheduled, node: Node) -> None:
         mine = self._mine(node)
@@ -274,7 +275,7 @@ class _Work:
             return
         owners = [why for _, why in offers.holds(one, self.done.ledger, self.now, self.made)]
         for theirs in owners:
-            self._hold(node.name, f"the maintenance window of {node.name} waits: {theirs}")
+            self._hold(node.name, because(Kind.OWNER_WAITS, node.name, why=theirs))
         if owners:
             return
         if node.offline and not mine:
@@ -283,8 +284,8 @@ class _Work:
         if why := self._obstacle(one, node):
             self._hold(node.name, why)
             return
-        if why := self.observed.doubts.get(node.name):
-            self._hold(node.name, f"nothing is done while in doubt: {why}")
+        if doubt := self.observed.doubts.get(node.name):
+            self._hold(node.name, because(Kind.DOUBT, node.name, doubt=doubt))
             return
         found = self._next(one, node, len(mine))
         for why in found.obstacles:
@@ -295,13 +296,9 @@ class _Work:
             self._emptied(one, node)
 
     def _next(self, one: Scheduled, node: Node, under_way: int) -> Next:
-        """As the node of an incident is emptied that leaves time to migrate."""
-        status = Status.NOTED if one.found is None else Status.PENDING
-        incident = Incident(
-            _owner(node), node.uuid, node.name, _PLANNED, one.since, status, drained=one.drained
-        )
+        wanted = Evacuation(_owner(node), node, one.found is not None, one.drained)
         policy = with_tags(self.policy, self.observed.snapshot, node)
-        return empty(incident, node, self.room, policy, under_way)
+        return empty(wanted, self.room, policy, under_way)
 
     def _emptied(self, one: Scheduled, node: Node) -> None:
         if one.mode is Mode.DOWN:
@@ -316,8 +313,9 @@ class _Work:
         ids: list[str] = []
         for step in found.steps:
             after = None if step.after is None else ids[step.after]
+            mine = OfWindow(node.uuid)
             self.done.ledger = self.done.ledger.promise(
-                "", node.name, step.action, self.now, after, window=node.uuid
+                mine, node.name, step.action, self.now, after
             )
             ids.append(self.done.ledger.intents[-1].id)
         taken = one.taken or any(isinstance(step.action, SetOffline) for step in found.steps)
@@ -341,9 +339,10 @@ class _Work:
             self._promise(one, node, found)
 
     def _sick(self, node: Node) -> bool:
-        return any(
+        said = self.observed.diagnoses.get(node.name)
+        return (said is not None and said.need >= Need.EVACUATE) or any(
             i.node == node.uuid
-            and i.status is not Status.CANCELED
+            and (i.status.active or (i.status is not Status.CANCELED and not i.missed_at))
             and i.diagnosis.need >= Need.EVACUATE
             for i in self.done.ledger.incidents
         )
@@ -357,7 +356,7 @@ class _Work:
 
 
 def _owner(node: Node) -> str:
-    return f"{WINDOW}:{node.uuid}"
+    return OfWindow(node.uuid).owner
 
 
 def _standing(node: Node) -> Standing:

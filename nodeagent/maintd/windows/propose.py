@@ -11,9 +11,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from nodeagent.maintd.planning.evacuation_time import Leads
-from nodeagent.maintd.windows.schedule import Names, node_of
+from nodeagent.maintd.planning.names import Names, node_of
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.snapshot import Instance, Node, Snapshot
+from nodeagent.model.units import Ms, Nanoseconds
 from nodeagent.model.window import NANOSECONDS, Machine, Mode, Unavailability, Window
 from nodeagent.placement.cluster.cluster import Cluster
 from nodeagent.placement.cluster.from_ganeti import Known
@@ -29,16 +30,16 @@ _TRIES = 2  # of ways to empty a node; of several one, if that is not enough the
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is asked for: `nodes` by whole name, the first window's start, how long each lasts.
+    """A request for windows: `nodes` by whole name, the first start, how long each lasts.
 
-    `gap` is the time between two windows, None: as long as the next nodes take to be emptied. Times
-    are in nanoseconds. At most so many nodes go together; `ignore` what cannot move at all.
+    `gap` is the time between two windows, None: as long as evacuating the next nodes takes. Times
+    are in nanoseconds. At most `most` nodes go together; `ignore` what cannot move at all.
     """
 
     nodes: tuple[str, ...]
-    start: int
-    each: int
-    gap: int | None = None
+    start: Nanoseconds
+    each: Nanoseconds
+    gap: Nanoseconds | None = None
     most: int | None = None
     ignore: bool = False
 
@@ -48,7 +49,7 @@ class Proposal:
     """The new windows, by node why it is in none of them, and what else is to be known.
 
     `evacuations` say where everything would go, window by window; `balanced` are the numbers of
-    those before which everything is where it is now.
+    those before which everything is where it is now. `late` are the windows that cannot be in time.
     """
 
     windows: tuple[Window, ...]
@@ -56,6 +57,7 @@ class Proposal:
     remarks: tuple[str, ...] = ()
     evacuations: tuple[Evacuation, ...] = ()
     balanced: frozenset[int] = frozenset()
+    late: tuple[str, ...] = ()
 
 
 def propose(
@@ -63,7 +65,7 @@ def propose(
     known: Known,
     snapshot: Snapshot,
     ledger: Ledger,
-    now: int,
+    now: Ms,
     tell: Callable[[int, int], None] = lambda done, of: None,
 ) -> Proposal:
     """Plan windows for the nodes that can have one; `snapshot` and `known` are of one moment.
@@ -86,7 +88,7 @@ def propose(
         if busy <= planned.busy:
             break
         planned = replace(planned, busy=busy | planned.busy).afresh()
-    remarks = planned.remarks(now)
+    remarks = planned.remarks()
     if wanted.ignore:
         remarks += _staying(known.cluster, stays, planned)
     left_out |= planned.stuck
@@ -97,6 +99,7 @@ def propose(
         tuple(remarks),
         tuple(planned.evacuations),
         frozenset(planned.balanced),
+        tuple(planned.late(now)),
     )
 
 
@@ -106,7 +109,6 @@ def propose(
 def _unfit(
     names: Iterable[str], known: Known, snapshot: Snapshot, ledger: Ledger
 ) -> dict[str, str]:
-    """Of each node that is not to be planned for, why."""
     windows = _windows(ledger, snapshot)
     found = {}
     for name in names:
@@ -188,7 +190,6 @@ class _Planned:
     balanced: set[int] = field(default_factory=set)
 
     def afresh(self) -> "_Planned":
-        """The same with nothing planned."""
         return _Planned(self.wanted, self.known, self.snapshot, self.ledger, self.busy)
 
     @property
@@ -203,7 +204,6 @@ class _Planned:
         return max(ends, default=self.begins)
 
     def plan(self, names: Sequence[str], tell: Callable[[int, int], None]) -> None:
-        """Plan the windows one after the other."""
         today = Emptier(self.known.cluster, Rules(), self.known.doubts, Arrivals)
         cluster, emptier, snapshot = self.known.cluster, today, self.snapshot
         for group in apart(cluster, names):
@@ -253,15 +253,25 @@ class _Planned:
         good = most(limit, fits)
         return good, tried[good or 1]
 
-    def remarks(self, now: int) -> list[str]:
-        """What whoever plans should know."""
+    def late(self, now: Ms) -> list[str]:
+        """The windows whose nodes cannot be empty when they begin, with the reason."""
         found = []
-        if self.windows and self.begins < now:
-            minutes = (now - self.begins) / 60_000
-            names = ", ".join(one.hostname for one in self.windows[0].machines)
-            found.append(
-                f"to be empty in time {names} would have had to be begun with {minutes:.0f} min ago"
-            )
+        for number, (window, lead) in enumerate(zip(self.windows, self.leads, strict=True)):
+            left, why = window.unavailability.start_ms - now, "are left"
+            if number and self.wanted.gap is not None:
+                left = Ms(self.wanted.gap // NANOSECONDS)
+                why = "are between it and the one before"
+            if left < lead:
+                names = ", ".join(one.hostname for one in window.machines)
+                minutes = -(-lead // 60_000)
+                found.append(
+                    f"{names} cannot be empty in time: that takes {minutes} min, and"
+                    f" {max(0, left) / 60_000:.0f} min {why}"
+                )
+        return found
+
+    def remarks(self) -> list[str]:
+        found = []
         for number in sorted(self.balanced):
             name = self.windows[number].machines[0].hostname
             found.append(

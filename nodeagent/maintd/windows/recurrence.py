@@ -1,4 +1,4 @@
-"""The days of a weekly rule, and the moments at which they begin. Pure."""
+"""The days of a weekly rule, and their start times. Pure."""
 
 import re
 from collections.abc import Iterator
@@ -6,6 +6,7 @@ from datetime import UTC, date, datetime, timedelta, timezone
 
 from nodeagent.errors import MessageError
 from nodeagent.model.series import Weekly
+from nodeagent.model.units import Seconds
 from nodeagent.model.zone import Zone
 from nodeagent.protocol.canonical import printable
 
@@ -86,7 +87,6 @@ def days(rule: Weekly, after: int = 0) -> Iterator[int]:
 
 
 def all_days(rule: Weekly, after: int = 0) -> Iterator[int]:
-    """Its days after one, in order."""
     weeks = max(0, after - _monday(rule)) // (7 * rule.every)
     number = max(0, weeks * len(rule.weekdays) - _before_first(rule))
     most = count(rule)
@@ -100,7 +100,6 @@ def all_days(rule: Weekly, after: int = 0) -> Iterator[int]:
 
 
 def is_day(rule: Weekly, day: int) -> bool:
-    """Whether it is one of its days, skipped or not."""
     return day == next(all_days(rule, day - 1), None)
 
 
@@ -113,16 +112,12 @@ def shortest(rule: Weekly) -> int:
 # Moments.
 
 
-def start(rule: Weekly, zone: Zone, day: int) -> int:
-    """When the occurrence of a day begins, unix seconds."""
-    return zone.moment((day - EPOCH) * _DAY + rule.minute * 60)
+def start(rule: Weekly, zone: Zone, day: int) -> Seconds:
+    return zone.moment(Seconds((day - EPOCH) * _DAY + rule.minute * 60))
 
 
-def coming(rule: Weekly, zone: Zone, now: int, after: int = 0) -> Iterator[tuple[int, int]]:
-    """The days after one that begin later than now, with when, as far as the zone is known.
-
-    `now` is in unix seconds.
-    """
+def coming(rule: Weekly, zone: Zone, now: Seconds, after: int = 0) -> Iterator[tuple[int, Seconds]]:
+    """The days after one that begin later than now (unix s), with when, while the zone is known."""
     # Where midnight is differs by less than a day, and a change of it may leave out a day.
     for day in days(rule, max(after, min(LAST_DAY, now // _DAY + EPOCH) - 3)):
         at = start(rule, zone, day)
@@ -132,12 +127,12 @@ def coming(rule: Weekly, zone: Zone, now: int, after: int = 0) -> Iterator[tuple
             yield day, at
 
 
-def today(zone: Zone, now: int) -> int:
-    """What day it is there; `now` is in unix seconds."""
+def today(zone: Zone, now: Seconds) -> int:
+    """Return the zone's day; `now` is unix seconds."""
     return (now + zone.offset(now)) // _DAY + EPOCH
 
 
-def moment_text(zone: Zone, at: int) -> str:
+def moment_text(zone: Zone, at: Seconds) -> str:
     """A moment as clocks there show it, with how far they are ahead: 2026-11-22T02:00:00+01:00."""
     there = timezone(timedelta(seconds=zone.offset(at)))
     return (datetime.fromtimestamp(0, UTC) + timedelta(seconds=at)).astimezone(there).isoformat()

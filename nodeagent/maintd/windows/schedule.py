@@ -1,4 +1,4 @@
-"""The schedule of maintenance and the modes of its machines: what may become of them. Pure.
+"""The schedule of maintenance and the modes of its machines: their permitted changes. Pure.
 
 The rules and the order of the checks are those of Mesos' master (`maintenance.cpp`): all of a
 change or nothing of it. On top, what names a node of this cluster is that node however it is
@@ -8,34 +8,28 @@ spelt, and a change may be bound to the version of the schedule that its author 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from ipaddress import AddressValueError, IPv4Address
-from typing import TypeAlias
 
 from nodeagent.maintd.owners import offers
+from nodeagent.maintd.planning.names import Identity, Names
 from nodeagent.maintd.windows.mesos import schedule_json
+from nodeagent.model.address import read_address
 from nodeagent.model.ledger import Ledger, Outcome
-from nodeagent.model.snapshot import Node, Observed, Snapshot
+from nodeagent.model.snapshot import Observed, Snapshot
+from nodeagent.model.units import Ms
 from nodeagent.model.window import Consent, Machine, Mode, Schedule, Scheduled
 from nodeagent.model.wish import BringUp, SetSchedule, TakeDown
 from nodeagent.protocol.canonical import canonical
 
-Identity: TypeAlias = str | tuple[str, str]
 """What all names of one machine have in common: its node's UUID, or else the name itself."""
 STALE = "the schedule has changed since: read it again, and change that"
 
 
 def version(schedule: Schedule) -> str:
-    """What tells one schedule from another."""
     return hashlib.sha256(canonical(schedule_json(schedule)).encode()).hexdigest()[:32]
 
 
-def node_of(machine: Machine, snapshot: Snapshot) -> Node | None:
-    """The node that this is; None if it is none, or two."""
-    return Names(snapshot).only(machine)
-
-
 def grant(
-    ledger: Ledger, asked: SetSchedule | TakeDown | BringUp, observed: Observed, now: int
+    ledger: Ledger, asked: SetSchedule | TakeDown | BringUp, observed: Observed, now: Ms
 ) -> Ledger | str:
     """The ledger after what an operator asks for, or why that cannot be."""
     if asked.versions and version(ledger.schedule) not in asked.versions:
@@ -45,7 +39,7 @@ def grant(
 
 
 def changed(
-    ledger: Ledger, asked: SetSchedule | TakeDown | BringUp, snapshot: Snapshot, now: int
+    ledger: Ledger, asked: SetSchedule | TakeDown | BringUp, snapshot: Snapshot, now: Ms
 ) -> Ledger | str:
     """The ledger with another schedule and other modes, or why that cannot be."""
     names = Names(snapshot)
@@ -64,7 +58,7 @@ def changed(
 
 
 def wrong_schedule(schedule: Schedule) -> str:
-    """What is wrong with a schedule whatever there is now; "" if nothing."""
+    """Return the fault of a schedule in itself; "" if it has none."""
     seen: set[tuple[str, str]] = set()
     for number, window in enumerate(schedule.windows, 1):
         if not window.machines:
@@ -77,7 +71,7 @@ def wrong_schedule(schedule: Schedule) -> str:
 
 
 def wrong_machines(machines: Sequence[Machine]) -> str:
-    """What is wrong with a list of machines whatever there is now; "" if nothing."""
+    """Return the fault of a list of machines in itself; "" if it has none."""
     if not machines:
         return "there is no machine in the list"
     return _wrong(machines, set(), "in the list", "of the list")
@@ -87,61 +81,21 @@ def _wrong(machines: Iterable[Machine], seen: set[tuple[str, str]], where: str, 
     for number, machine in enumerate(machines, 1):
         if not (machine.hostname or machine.ip):
             return f"machine {number} {whose} has neither hostname nor ip"
-        if machine.ip and not _is_ipv4(machine.ip):
-            return f"machine {machine}: its ip is no IPv4 address of four numbers"
+        if machine.ip and (why := _wrong_ip(machine.ip)):
+            return f"machine {machine}: {why}"
         if machine.key in seen:
             return f"machine {machine} is {where} more than once"
         seen.add(machine.key)
     return ""
 
 
-def _is_ipv4(text: str) -> bool:
+def _wrong_ip(text: str) -> str:
+    """Each address has one form, as RFC 5952 has it; "" if it is written so."""
     try:
-        return str(IPv4Address(text)) == text
-    except AddressValueError:
-        return False
-
-
-class Names:
-    """The nodes by what they may be called."""
-
-    def __init__(self, snapshot: Snapshot) -> None:
-        self._by_name: dict[str, list[Node]] = {}
-        self._by_address: dict[str, list[Node]] = {}
-        for node in snapshot.nodes.values():
-            name = node.name.lower()
-            for called in {name, name.partition(".")[0]}:
-                self._by_name.setdefault(called, []).append(node)
-            self._by_address.setdefault(node.address, []).append(node)
-
-    def node(self, machine: Machine) -> Node | str | None:
-        """The node, None if it is none of this cluster, or why it cannot be told."""
-        named = self._one(self._by_name, machine.hostname.lower())
-        at = self._one(self._by_address, machine.ip)
-        if isinstance(named, str) or isinstance(at, str):
-            return f"machine {machine}: several nodes are called so"
-        if not (machine.hostname and machine.ip) or named == at:
-            return named or at
-        if named is None:
-            assert at is not None
-            return f"machine {machine}: {machine.ip} is the node {at.name}"
-        return f"machine {machine}: the node {named.name} has the address {named.address}"
-
-    def only(self, machine: Machine) -> Node | None:
-        """The node; None if it is none, or two."""
-        found = self.node(machine)
-        return found if isinstance(found, Node) else None
-
-    def identity(self, machine: Machine) -> Identity:
-        """What all names of one machine have in common."""
-        node = self.node(machine)
-        return node.uuid if isinstance(node, Node) else machine.key
-
-    @staticmethod
-    def _one(nodes: dict[str, list[Node]], name: str) -> Node | str | None:
-        found = nodes.get(name, []) if name else []
-        exact = [node for node in found if node.name.lower() == name] or found
-        return "several" if len(exact) > 1 else exact[0] if exact else None
+        address = str(read_address(text))
+    except ValueError:
+        return "its ip is no IP address"
+    return "" if address == text else f"its ip must be written {address}"
 
 
 def _replaced(
@@ -149,7 +103,7 @@ def _replaced(
     schedule: Schedule,
     consents: Sequence[Consent | None],
     names: Names,
-    now: int,
+    now: Ms,
 ) -> Ledger | str:
     new: dict[Identity, Machine] = {}
     old = {one.machine.key for one in ledger.scheduled if one.mode is not Mode.UP}
@@ -187,9 +141,9 @@ def _kept(
     consent: Consent | None,
     old: Schedule,
     new: Schedule,
-    now: int,
+    now: Ms,
 ) -> Scheduled:
-    """What was known of a machine is known still, and its work goes on if its window changed."""
+    """Keep the record of a machine; if its window changed, let stopped work go on."""
     if one.mode is Mode.UP:
         one = replace(_mode(one, Mode.DRAINING, now), consent=Consent())
     if consent is not None:
@@ -199,11 +153,11 @@ def _kept(
     return replace(one, machine=machine)
 
 
-def _mode(one: Scheduled, mode: Mode, now: int) -> Scheduled:
+def _mode(one: Scheduled, mode: Mode, now: Ms) -> Scheduled:
     return replace(one, mode=mode, since=now, stopped="", not_before=0, why="")
 
 
-def _down(one: Scheduled, ledger: Ledger, now: int) -> Scheduled | str:
+def _down(one: Scheduled, ledger: Ledger, now: Ms) -> Scheduled | str:
     """Down, unless it is held by owners whose answers the operator has said do count."""
     if why := offers.hold(one, ledger, now):
         name = one.machine.hostname or one.machine.ip
@@ -211,7 +165,7 @@ def _down(one: Scheduled, ledger: Ledger, now: int) -> Scheduled | str:
     return _mode(one, Mode.DOWN, now)
 
 
-def _up(one: Scheduled, now: int) -> Scheduled:
+def _up(one: Scheduled, now: Ms) -> Scheduled:
     return replace(_mode(one, Mode.UP, now), was_down=True)
 
 
@@ -244,7 +198,7 @@ def _changed(
 
 
 def _without_the_up(ledger: Ledger) -> Ledger:
-    """What is up is in no window any more; a window without machines is none."""
+    """Remove machines that are up from windows, and windows without machines."""
     up = {one.machine.key for one in ledger.scheduled if one.mode is Mode.UP}
     windows = [
         replace(window, machines=tuple(m for m in window.machines if m.key not in up))
@@ -260,7 +214,7 @@ def _without_the_up(ledger: Ledger) -> Ledger:
 
 
 def _let_go(before: Ledger, after: Ledger, observed: Observed) -> Ledger:
-    """Whoever changes how a machine stands lets go of its jobs that nobody can find any more."""
+    """Give up on lost jobs of machines whose state or window a request changes."""
     then = {one.node: one for one in before.scheduled if one.node}
     touched = {
         one.node
@@ -272,5 +226,5 @@ def _let_go(before: Ledger, after: Ledger, observed: Observed) -> Ledger:
         )
     }
     lost = {name for name, said in observed.results.items() if said.outcome is Outcome.LOST}
-    kept = tuple(i for i in after.intents if not (i.id in lost and i.window in touched))
+    kept = tuple(i for i in after.intents if not (i.id in lost and i.purpose.window in touched))
     return replace(after, intents=kept)

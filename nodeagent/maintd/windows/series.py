@@ -1,15 +1,15 @@
-"""What operators may ask of weekly series of windows, and what becomes of them then. Pure."""
+"""Requests of operators about weekly series of windows, and their effects. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import replace
 
-from nodeagent.maintd.windows import recurrence as weekly
-from nodeagent.maintd.windows import schedule as windows
+from nodeagent.maintd.planning.names import Identity, Names
+from nodeagent.maintd.windows import recurrence, schedule
 from nodeagent.maintd.windows.membership import Planned, without
-from nodeagent.maintd.windows.schedule import Identity, Names
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.series import Member, Series, Weekly
 from nodeagent.model.snapshot import Node, Observed, Snapshot
+from nodeagent.model.units import Ms, in_seconds
 from nodeagent.model.window import Machine, Mode
 from nodeagent.model.wish import AddSeries, EditSeries, EndSeries, Wish
 from nodeagent.model.zone import Zone
@@ -23,7 +23,6 @@ _APART = 7200  # seconds from its end to the next: the clocks may be changed in 
 
 
 def zones_of(ledger: Ledger, wishes: Iterable[Wish]) -> set[str]:
-    """The names of the time zones that a round has to know."""
     asked = (wish.asked for wish in wishes)
     wanted = {one.zone for one in asked if isinstance(one, AddSeries | EditSeries) and one.zone}
     return wanted | {one.rule.zone for one in ledger.series}
@@ -34,7 +33,7 @@ def grant(
     asked: AddSeries | EditSeries | EndSeries,
     who: tuple[str, str],
     observed: Observed,
-    now: int,
+    now: Ms,
 ) -> Ledger | str:
     """The ledger after that, or why it cannot be; `who` are the id of the wish and its author."""
     if isinstance(asked, AddSeries):
@@ -49,7 +48,7 @@ def grant(
 
 
 def _add(
-    ledger: Ledger, asked: AddSeries, who: tuple[str, str], observed: Observed, now: int
+    ledger: Ledger, asked: AddSeries, who: tuple[str, str], observed: Observed, now: Ms
 ) -> Ledger | str:
     if len(ledger.series) >= MOST:
         return f"there are {MOST} series already"
@@ -67,13 +66,13 @@ def _add(
     return replace(ledger, series=(*ledger.series, one), last_series=number)
 
 
-def _begin(rule: Weekly, begins: int, zone: Zone | None, now: int) -> Weekly | str:
+def _begin(rule: Weekly, begins: int, zone: Zone | None, now: Ms) -> Weekly | str:
     """The rule with its first day: the first to come, from a day (0: from now) on."""
     if zone is None:
         return f"there is no time zone {rule.zone} here"
-    begins = max(begins, weekly.today(zone, now // 1000))
+    begins = max(begins, recurrence.today(zone, in_seconds(now)))
     loose = replace(rule, first=begins - 7, every=1, until=0, times=0, skipped=())
-    first = next(weekly.coming(loose, zone, now // 1000, begins - 1), None)
+    first = next(recurrence.coming(loose, zone, in_seconds(now), begins - 1), None)
     if first is None:
         return "it would begin too far in the future"
     kept = tuple(day for day in rule.skipped if day >= first[0])
@@ -83,19 +82,19 @@ def _begin(rule: Weekly, begins: int, zone: Zone | None, now: int) -> Weekly | s
 def _wrong_rule(rule: Weekly) -> str:
     if rule.seconds < _SHORTEST:
         return f"a window lasts {_SHORTEST} s at least"
-    if rule.seconds > weekly.shortest(rule) * 86_400 - _APART:
+    if rule.seconds > recurrence.shortest(rule) * 86_400 - _APART:
         hours = _APART // 3600
         return f"from the end of one to the beginning of the next there must be {hours} h at least"
     if rule.times > MOST_TIMES:
         return f"a series ends after {MOST_TIMES} times at most"
     if rule.until and rule.until < rule.first:
-        return f"it ends before its first time, on {weekly.day_text(rule.first)}"
+        return f"it ends before its first time, on {recurrence.day_text(rule.first)}"
     return ""
 
 
 def _wrong_machines(machines: tuple[Machine, ...], snapshot: Snapshot) -> str:
-    """Whoever plans for every week means nodes that there are."""
-    if why := windows.wrong_machines(machines):
+    """Require each machine of a series to be a known node."""
+    if why := schedule.wrong_machines(machines):
         return why
     if len(machines) > MOST_MACHINES:
         return f"a series has {MOST_MACHINES} machines at most"
@@ -111,7 +110,7 @@ def _wrong_machines(machines: tuple[Machine, ...], snapshot: Snapshot) -> str:
 
 
 def _edit(
-    ledger: Ledger, old: Series, asked: EditSeries, observed: Observed, now: int
+    ledger: Ledger, old: Series, asked: EditSeries, observed: Observed, now: Ms
 ) -> Ledger | str:
     rule = _other_rule(old.rule, asked)
     if _when(rule) != _when(old.rule) or asked.begins:
@@ -121,8 +120,8 @@ def _edit(
             return begun
         rule = begun
     for day in (*asked.skip, *asked.keep):
-        if not weekly.is_day(rule, day):
-            return f"{old.name} has no occurrence on {weekly.day_text(day)}"
+        if not recurrence.is_day(rule, day):
+            return f"{old.name} has no occurrence on {recurrence.day_text(day)}"
     skipped = ({*rule.skipped} | {*asked.skip}) - {*asked.keep}
     if len(skipped) > MOST_SKIPPED:
         return f"of a series {MOST_SKIPPED} days are skipped at most"
@@ -146,7 +145,7 @@ def _edit(
     return _withdraw(replace(ledger, series=series), out, observed, now)
 
 
-def _later(rule: Weekly, zone: Zone | None, now: int) -> int:
+def _later(rule: Weekly, zone: Zone | None, now: Ms) -> int:
     """The first day of a series that is not to begin yet, whatever its time; 0 if it may."""
     soon = _begin(rule, 0, zone, now)
     return 0 if isinstance(soon, str) or rule.first <= soon.first else rule.first
@@ -166,7 +165,7 @@ def _other_rule(rule: Weekly, asked: EditSeries) -> Weekly:
 
 
 def _when(rule: Weekly) -> tuple[object, ...]:
-    """What says when its windows begin, but not when it does itself, or ends."""
+    """Return what sets when windows begin, not when the series does, or ends."""
     return rule.weekdays, rule.minute, rule.zone, rule.every
 
 
@@ -196,14 +195,13 @@ def _other_members(old: Series, asked: EditSeries, snapshot: Snapshot) -> tuple[
 
 
 def _is_idle(member: Member, planned: Planned) -> bool:
-    """Whether nothing has been done yet for the window that it is in."""
     one = planned.of(member.machine)
     return one is not None and one.mode is Mode.DRAINING and one.found is None
 
 
 def _anew(member: Member, rule: Weekly) -> Member:
     """One for another rule; what it was spared or is done with, it is on the same day still."""
-    dealt = not member.placed and weekly.is_day(rule, member.day)
+    dealt = not member.placed and recurrence.is_day(rule, member.day)
     return Member(member.machine, member.day if dealt else 0)
 
 
@@ -215,7 +213,7 @@ def _kept(member: Member, days: tuple[int, ...]) -> Member:
 
 
 def _withdraw(
-    ledger: Ledger, members: Iterable[Member], observed: Observed, now: int
+    ledger: Ledger, members: Iterable[Member], observed: Observed, now: Ms
 ) -> Ledger | str:
     """Without the occurrences of these; who is down stays in the schedule until it is up."""
     machines = [member.machine for member in members if member.placed]

@@ -5,11 +5,13 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
+from nodeagent.model.units import Ms, Seconds
 from nodeagent.model.zone import Change, Zone
 
 _DAY = 86_400
 _AGAIN = 3_600_000  # ms after which the database is read again: the package may have been renewed
 _PAST, _FUTURE = 1, 6  # years around the present one
+_LONGEST = 64  # characters; the longest there is has 32
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*")
 # Not places: what this host has, and the same places with leap seconds, or without.
 _NO_PLACE = re.compile(r"(localtime|posixrules|Factory|(posix|right)/.*)")
@@ -22,7 +24,7 @@ class Zones:
         self._read_at = 0
         self._known: dict[str, Zone | None] = {}
 
-    def read(self, names: Iterable[str], now: int) -> dict[str, Zone]:
+    def read(self, names: Iterable[str], now: Ms) -> dict[str, Zone]:
         """These zones around now (unix ms), by name; what is none is left out."""
         if not self._read_at <= now < self._read_at + _AGAIN:
             self._read_at, self._known = now, {}
@@ -35,9 +37,9 @@ class Zones:
         return found
 
 
-def read_zone(name: str, now: int, past: int = _PAST, future: int = _FUTURE) -> Zone | None:
+def read_zone(name: str, now: Ms, past: int = _PAST, future: int = _FUTURE) -> Zone | None:
     """A zone from some years before the present one (of unix ms) until some after; None if none."""
-    if not _NAME.fullmatch(name) or _NO_PLACE.fullmatch(name):
+    if len(name) > _LONGEST or not _NAME.fullmatch(name) or _NO_PLACE.fullmatch(name):
         return None
     try:
         info = ZoneInfo.no_cache(name)
@@ -45,10 +47,12 @@ def read_zone(name: str, now: int, past: int = _PAST, future: int = _FUTURE) -> 
         return None
     year = datetime.fromtimestamp(now / 1000, UTC).year
     first, last = (
-        int(datetime(at, 1, 1, tzinfo=UTC).timestamp()) for at in (year - past, year + future + 1)
+        Seconds(datetime(at, 1, 1, tzinfo=UTC).timestamp())
+        for at in (year - past, year + future + 1)
     )
     changes = [_at(info, first)]
-    for before in range(first, last, _DAY):
+    for day in range(first, last, _DAY):
+        before = Seconds(day)
         after = _at(info, min(before + _DAY, last))
         if _same(changes[-1], after):
             continue
@@ -56,7 +60,7 @@ def read_zone(name: str, now: int, past: int = _PAST, future: int = _FUTURE) -> 
     return Zone(name, tuple(changes), last)
 
 
-def _at(info: ZoneInfo, at: int) -> Change:
+def _at(info: ZoneInfo, at: Seconds) -> Change:
     there = datetime.fromtimestamp(at, info)
     offset, saving = there.utcoffset(), there.dst()
     assert offset is not None
@@ -68,11 +72,11 @@ def _same(one: Change, other: Change) -> bool:
     return (one.offset, one.name, one.summer) == (other.offset, other.name, other.summer)
 
 
-def _first_of(info: ZoneInfo, before: int, after: Change) -> Change:
+def _first_of(info: ZoneInfo, before: Seconds, after: Change) -> Change:
     """The second since which it is so: before it was not."""
     until = after.at
     while until - before > 1:
-        middle = (before + until) // 2
+        middle = Seconds((before + until) // 2)
         if _same(_at(info, middle), after):
             until = middle
         else:

@@ -5,16 +5,18 @@ from nodeagent.maintd.planning.evacuation_time import MARGIN, Leads
 from nodeagent.maintd.planning.machines import known_as
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Ledger
+from nodeagent.model.reason import Kind, Reason, because
 from nodeagent.model.snapshot import Node, Snapshot
+from nodeagent.model.units import Ms
 from nodeagent.model.window import Mode, Scheduled
 
 
-def due(one: Scheduled, ledger: Ledger, node: Node, leads: Leads, now: int) -> bool:
+def due(one: Scheduled, ledger: Ledger, node: Node, leads: Leads, now: Ms) -> bool:
     """Whether the work at a node that is draining or down has begun, or is to begin."""
     return _due(one, ledger, leads.of(node), now)
 
 
-def _due(one: Scheduled, ledger: Ledger, lead: int, now: int) -> bool:
+def _due(one: Scheduled, ledger: Ledger, lead: int, now: Ms) -> bool:
     if one.mode is Mode.UP:
         return False
     when = ledger.schedule.of(one.machine)
@@ -25,7 +27,7 @@ def _due(one: Scheduled, ledger: Ledger, lead: int, now: int) -> bool:
     return when.start_ms - lead <= now
 
 
-def overdue(one: Scheduled, ledger: Ledger, now: int) -> int:
+def overdue(one: Scheduled, ledger: Ledger, now: Ms) -> int:
     """For how many ms it has been draining past its start, or down past its end; else 0."""
     when = ledger.schedule.of(one.machine)
     if when is None:
@@ -34,7 +36,7 @@ def overdue(one: Scheduled, ledger: Ledger, now: int) -> int:
     return 0 if until is None else max(0, now - until)
 
 
-def closed(ledger: Ledger, snapshot: Snapshot, now: int) -> dict[str, str]:
+def closed(ledger: Ledger, snapshot: Snapshot, now: Ms) -> dict[str, Reason]:
     """The nodes at which nothing else is begun, with the reason: their maintenance has.
 
     What repair was begun there goes on, and the window waits for it. One that its owners hold
@@ -45,28 +47,28 @@ def closed(ledger: Ledger, snapshot: Snapshot, now: int) -> dict[str, str]:
     return {name: why for name, why in inside.items() if snapshot.nodes[name].uuid not in repaired}
 
 
-def in_window(ledger: Ledger, snapshot: Snapshot, now: int) -> dict[str, str]:
+def in_window(ledger: Ledger, snapshot: Snapshot, now: Ms) -> dict[str, Reason]:
     """The nodes whose maintenance has begun, or is to begin; why nothing new is begun there."""
     if not ledger.scheduled:
         return {}
     nodes = {node.uuid: node for node in snapshot.nodes.values()}
     leads, made = Leads(snapshot, ledger.paces), offers.by_node(ledger)
     return {
-        node.name: f"{node.name} is in a maintenance window"
+        node.name: because(Kind.IN_WINDOW, node.name)
         for one in ledger.scheduled
         if (node := nodes.get(one.node)) is not None
         and (one.found is not None or begins(one, ledger, node, leads, now, made))
     }
 
 
-def outside(ledger: Ledger, snapshot: Snapshot, now: int) -> dict[str, str]:
+def outside(ledger: Ledger, snapshot: Snapshot, now: Ms) -> dict[str, Reason]:
     """The same of machines that are no nodes, by address, and by host name in lower case.
 
     There is nothing to empty there: it is to begin some minutes before its window does.
     """
     nodes = {node.uuid for node in snapshot.nodes.values()} if ledger.scheduled else set()
     return {
-        known_as(name): f"{one.machine} is in a maintenance window"
+        known_as(name): because(Kind.IN_WINDOW, str(one.machine))
         for one in ledger.scheduled
         if one.node not in nodes and _due(one, ledger, MARGIN, now)
         for name in (one.machine.hostname, one.machine.ip)
@@ -79,7 +81,7 @@ def begins(
     ledger: Ledger,
     node: Node,
     leads: Leads,
-    now: int,
+    now: Ms,
     made: offers.ByNode | None = None,
 ) -> bool:
     """Whether the work there has begun, or is to begin and no owner holds it."""
@@ -88,7 +90,7 @@ def begins(
 
 
 def under_repair(ledger: Ledger, snapshot: Snapshot) -> dict[str, str]:
-    """What repair is at work, by the UUID of its node: an incident's, or one of the queue's."""
+    """Map UUIDs of nodes to their running repair: an incident's, or one of the queue's."""
     entries = {e.address: f"queue entry {e.index}" for e in ledger.queue.entries if e.at_work}
     queued = {n.uuid: entries[n.address] for n in snapshot.nodes.values() if n.address in entries}
     return queued | {i.node: i.id for i in ledger.incidents if i.status is Status.PENDING}

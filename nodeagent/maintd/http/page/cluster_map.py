@@ -1,4 +1,4 @@
-"""The cluster as a picture: where each node stands, what colour it has, what moves where. Pure.
+"""The cluster as a picture: place and colour of each node, and the running moves. Pure.
 
 Few nodes are cards with names; many are small squares; of very many only those that are not
 well are drawn, and the others counted.
@@ -19,11 +19,11 @@ MOST = 1000  # nodes drawn at all
 _CLIP = 15  # characters of a name on a card
 
 STATES = {
-    "well": "well",
-    "sick": "sick",
+    "well": "healthy",
+    "sick": "unhealthy",
     "failed": "repair failed",
-    "ready": "emptied or repaired, to be acknowledged",
-    "silent": "silent",
+    "ready": "done, needs your action",
+    "silent": "not answering",
     "distrusted": "distrusted",
     "doubt": "in doubt",
     "out": "offline",
@@ -57,8 +57,6 @@ _APART = 14.0  # between groups
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """One node: its upper left corner, what it is, and what there is to say of it."""
-
     name: str
     label: str
     x: float
@@ -88,8 +86,6 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Arrow:
-    """What is on its way from one node to another."""
-
     path: str
     kind: str
     label: str
@@ -233,7 +229,7 @@ def _spot(row: Json, state: str, x: float, y: float) -> Spot:
         MARKS.get(state, ""),
         row["master"],
         row["paused"] is not None,
-        f"{row['instances']} run, {row['mirrors']} mirrored",
+        f"{row['instances']} run, {row['mirrors']} secondary",
         "\n".join(_words(row, state)),
     )
 
@@ -243,8 +239,8 @@ def _words(row: Json, state: str) -> Iterable[str]:
     master = " (master)" if row["master"] else ""
     yield f"{row['name']}{master}: {STATES[state]}{service}"
     if row["need"] not in (None, "Ok"):
-        yield f"says {row['need']}"
-    yield f"{row['instances']} instances run, {row['mirrors']} are mirrored to it"
+        yield f"requests {row['need']}"
+    yield f"{row['instances']} primary instances, {row['mirrors']} secondary"
     for words in (row["look-why"] or row["doubt"], row["paused"]):
         if words:
             yield words
@@ -256,7 +252,6 @@ Move = tuple[str, str, str]
 
 
 def _moves(view: View) -> dict[Move, list[str]]:
-    """What is under way, the instances by where from, where to and how."""
     found: dict[Move, list[str]] = {}
     for intent in view.ledger.intents:
         action = move_of(intent.action)
@@ -305,7 +300,6 @@ def _arcs(moves: Mapping[Move, list[str]], spots: Mapping[str, Spot]) -> Iterabl
 
 
 def _at(t: float, a: float, b: float, c: float, d: float) -> float:
-    """A Bézier curve's coordinate."""
     u = 1 - t
     return u * u * u * a + 3 * u * u * t * b + 3 * u * t * t * c + t * t * t * d
 
@@ -319,7 +313,7 @@ def _sides(one: Spot, other: Spot, kind: str) -> tuple[bool, bool]:
 
 
 def _told(move: Move, instances: list[str]) -> str:
-    verb = "instance" if move[2] == "move" else "mirror"
+    verb = "instance" if move[2] == "move" else "secondary"
     plural = "" if len(instances) == 1 else "s"
     names = ", ".join(instances[:20]) + ("…" if len(instances) > 20 else "")
     return f"{len(instances)} {verb}{plural} from {move[0]} to {move[1]}: {names}"
@@ -338,7 +332,6 @@ def _bows(
 
 
 def _bow(one: Spot, other: Spot, shape: Shape, side: int) -> str:
-    """From one square's edge to another's."""
     ax, ay = one.x + shape.width / 2, one.y + shape.height / 2
     bx, by = other.x + shape.width / 2, other.y + shape.height / 2
     dx, dy = bx - ax, by - ay

@@ -11,6 +11,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -19,10 +20,12 @@ from markupsafe import Markup, escape
 from nodeagent.maintd.http import status as show
 from nodeagent.maintd.http.page import panels
 from nodeagent.maintd.http.page.cluster_map import MARKS, STATES, draw
+from nodeagent.maintd.http.readers import discreet_events, discreet_text
 from nodeagent.maintd.http.status import Json, View
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.event import Event
 from nodeagent.model.incident import UNKNOWN, Incident, Status
+from nodeagent.model.ledger import Ledger
 from nodeagent.model.snapshot import Node
 from nodeagent.web.exchange import Response
 
@@ -65,14 +68,26 @@ def _spelled(stack: re.Match[str]) -> str:
     return "".join(map(_escape, stack[0]))
 
 
-class Page:
-    """Renders the status page from a view."""
+def _discreet(value: object) -> object:
+    plain = isinstance(value, str) and not isinstance(value, Markup)
+    return clean(discreet_text(str(value)) if plain else value)
 
-    def __init__(self) -> None:
+
+def _hushed(view: View) -> View:
+    bare = Ledger()
+    hidden = {name: getattr(bare, name) for name in ("offers", "schedule", "scheduled", "series")}
+    return replace(view, ledger=replace(view.ledger, **hidden))
+
+
+class Page:
+    """Renders the status page from a view; unless `full`, without owners and windows."""
+
+    def __init__(self, *, full: bool = True) -> None:
+        self._full = full
         environment = Environment(
             loader=FileSystemLoader(_FOLDER),
             autoescape=True,
-            finalize=clean,
+            finalize=clean if full else _discreet,
             undefined=StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,
@@ -102,6 +117,10 @@ class Page:
         `groups` is what is told of the balance of each.
         """
         words: dict[str, Any] = {"refresh": _REFRESH, "round": overview, "view": view}
+        words["full"] = self._full
+        if view is not None and not self._full:
+            view, told = _hushed(view), history
+            history = lambda incident, most: discreet_events(told(incident, most))  # noqa: E731
         if view is not None:
             words |= _words(view, overview, history)
             words["groups"] = panels.balancing(groups)
@@ -141,10 +160,10 @@ def _words(view: View, overview: Json, history: History) -> dict[str, Any]:
         "ago": _ago(overview["now"] - overview["at"]),
         "tiles": [
             (f"{seen}/{asked}", "nodes answer", "bad" if seen < asked else ""),
-            (str(sick), "sick nodes", "warn" if sick else ""),
+            (str(sick), "unhealthy nodes", "warn" if sick else ""),
             (str(sum(1 for i in incidents if i.status.active)), "open incidents", ""),
-            (str(len(show.jobs(view))), "jobs under way", ""),
-            (str(len(held)), "held", ""),
+            (str(len(show.jobs(view))), "running jobs", ""),
+            (str(len(held)), "blocked", ""),
             (str(sum(i.status is Status.FAILED for i in incidents)), "failed",
              "bad" if any(i.status is Status.FAILED for i in incidents) else ""),
             *_more_tiles(view, maintenance),
@@ -153,7 +172,6 @@ def _words(view: View, overview: Json, history: History) -> dict[str, Any]:
 
 
 def _more_tiles(view: View, maintenance: Json | None) -> Iterable[tuple[str, str, str]]:
-    """Of what there need not be."""
     if maintenance and maintenance["machines"]:
         yield str(maintenance["machines"]), "in windows", ""
         if maintenance["late"]:
@@ -175,19 +193,21 @@ def _incident(view: View, incident: Incident, node: Node | None, history: Histor
     events = [show.event_json(e) for e in history(incident.id, _TIMELINE)]
     return {
         **told,
-        "original": "" if original is None else _pretty(original),
+        "original": "" if original is None else _pretty(incident.diagnosis.text, original),
         "details": _summary(original),
         "steps": list(_steps(view, incident, node)),
         "timeline": events,
     }
 
 
-def _pretty(original: Any) -> Markup:
-    return escape(clean(json.dumps(original, indent=2, ensure_ascii=False), _ORIGINAL))
+def _pretty(text: str, original: Any) -> Markup:
+    """Indent it, unless it is so long that most of it would be cut off again."""
+    if len(text) <= _ORIGINAL:
+        text = json.dumps(original, indent=2, ensure_ascii=False)
+    return escape(clean(text, _ORIGINAL))
 
 
 def _summary(original: Any) -> str:
-    """The details in one line."""
     details = original.get("details") if isinstance(original, dict) else None
     if details is None:
         return ""
@@ -196,19 +216,21 @@ def _summary(original: Any) -> str:
 
 
 def _steps(view: View, incident: Incident, node: Node | None) -> Iterable[tuple[str, str]]:
-    """What belongs to the repair, each `done`, `now`, `todo`, or `stopped`."""
+    """Yield steps of the repair, each `done`, `now`, `todo`, or `stopped`."""
     done = incident.status is Status.COMPLETED
-    # What it is called when it is done, and while it is not.
-    steps: list[tuple[str, str, bool]] = [("noted", "noted", incident.status is not Status.NOTED)]
+    # Names of a step: when it is done, and before.
+    steps: list[tuple[str, str, bool]] = [
+        ("detected", "detected", incident.status is not Status.NOTED)
+    ]
     if incident.diagnosis == UNKNOWN:
-        steps.append(("known again", "to be known again", done))
+        steps.append(("reported again", "wait for report", done))
     elif incident.diagnosis.need is Need.LIVE_REPAIR:
         steps.append(("repaired", "live repair", incident.repaired or done))
     else:
         left = _left(view, incident.name)
         drained = done or (node is not None and (node.drained or node.offline))
         steps.append(("drained", "drain", drained))
-        steps.append(("emptied", f"empty ({left} to move)" if left else "empty", not left))
+        steps.append(("evacuated", f"evacuate ({left} to move)" if left else "evacuate", not left))
         offline = node is not None and node.offline
         if offline or not done:
             steps.append(("offline", "take offline", offline))

@@ -1,28 +1,24 @@
-"""What the status page says of windows, of the repair queue and of balancing. Pure."""
+"""Panels of the status page: windows, repair queue and balancing. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from nodeagent.maintd.http.calendar import calendar
 from nodeagent.maintd.http.page.weeks import KINDS, WEEKS, kind_of, machine_name, stages, weeks
-from nodeagent.maintd.http.status import View
+from nodeagent.maintd.http.status import Json, View
 from nodeagent.maintd.queue.entries import entry_json
 from nodeagent.model.queue import Entry
+from nodeagent.model.reason import Of, Subject
 
-Json = dict[str, Any]
 _MOST_WINDOWS = 20
 _MOST_MACHINES = 12  # of one window
 _MOST_ENTRIES = 30
 _MOST_MOVES = 50
 _TIMES = 7 * WEEKS + 2  # of a series: one a day, and what is under way
-_STEPS = {"waiting": "waits", "draining": "is being emptied", "watching": "is watched"}
+_STEPS = {"waiting": "waits", "draining": "is being evacuated", "watching": "is watched"}
 
 
 def windows(view: View, rows: Iterable[Json]) -> Json | None:
-    """The four weeks, the windows one by one, the series; None where nothing is planned.
-
-    `rows` are the nodes, as the view tells them.
-    """
+    """The four weeks, windows, series; None where nothing is planned. `rows` are the nodes."""
     told = calendar(view, _TIMES)
     if not (told["windows"] or told["returning"] or told["series"]):
         return None
@@ -69,7 +65,6 @@ def _machine(one: Json, states: Mapping[str, str], *, begun: bool) -> Json:
 
 
 def _owner(offer: Json) -> Json:
-    """What an owner has not agreed to."""
     answer = offer["answer"] or {}
     return {
         "owner": offer["owner"],
@@ -111,10 +106,9 @@ def queue(view: View) -> Json | None:
 
 
 def _entry(entry: Entry, view: View) -> Json:
-    """An entry, with what holds it this round; else what it says itself."""
     row = entry_json(entry, view.observed.snapshot)
-    about = f"queue entry {entry.index} "
-    held = [h.reason.partition("): ")[2] for h in view.held if h.reason.startswith(about)]
+    about = Subject(Of.ENTRY, str(entry.index))
+    held = [str(part) for h in view.held if h.why.subject == about for part in h.why.parts]
     return {
         **row,
         "name": row["nodename"] or row["address"],

@@ -97,7 +97,6 @@ def kind_of(row: Json) -> str:
 
 
 def machine_name(one: Json) -> str:
-    """A machine by its node's name, where it is one."""
     return str(one["node"] or one["hostname"] or one["ip"])
 
 
@@ -170,8 +169,6 @@ def _stamp(seconds: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A step of a machine's maintenance: `done`, `now`, `todo` or `stopped`."""
-
     name: str
     state: str
 

@@ -1,0 +1,59 @@
+"""Auto-repair's planner: repair instances on the nodes that no incident is about. Pure."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from nodeagent.maintd.autorepair.jobs import instance_of, keep_off, survey_of, why_paused
+from nodeagent.maintd.autorepair.survey import place
+from nodeagent.maintd.planning.preconditions import others_job
+from nodeagent.maintd.planning.resources import Room
+from nodeagent.model.action import Guarded
+from nodeagent.model.ledger import Ledger, Policy
+from nodeagent.model.purpose import OfRepair, OfTags
+from nodeagent.model.reason import Held, Kind, Reason, because
+from nodeagent.model.snapshot import Observed
+from nodeagent.model.units import Ms
+
+
+class Repaired(NamedTuple):
+    """The ledger with the repairs of this round, and what was held."""
+
+    ledger: Ledger
+    held: tuple[Held, ...] = ()
+
+
+def repair(
+    ledger: Ledger,
+    observed: Observed,
+    policy: Policy,
+    room: Room,
+    stopped: Mapping[str, Reason],
+    now: Ms,
+) -> Repaired:
+    """Plan repairs. `stopped` are nodes and instances, by name with the reason; "" is all."""
+    if policy.autorepair == "off" or ledger.repairs_after > now:
+        return Repaired(ledger)
+    if why := why_paused(observed.watcher_paused, now):
+        return Repaired(ledger, (Held(why),))
+    keep_off(ledger, observed, room)
+    surveyed = survey_of(ledger, observed, policy, now)
+    moving = sum(isinstance(i.action, Guarded) for i in ledger.intents)
+    theirs = {name: others_job(job) for name, job in observed.busy.items()}
+    found = place(surveyed, room, {**theirs, **stopped}, policy.repairs - moving)
+    for one in found.proposed:
+        ledger = ledger.promise(OfRepair(one.repair), one.node, one.action, now)
+    under_way = {intent.action for intent in ledger.intents}
+    for retag in surveyed.expired if ledger.tags_after <= now else ():
+        if retag not in under_way:
+            ledger = ledger.promise(OfTags(), "", retag, now)
+    # What nobody has allowed is no matter of ours, what has its job waits for nothing else:
+    # `explain` tells of these.
+    moved = {instance_of(intent) for intent in ledger.intents if intent.purpose.repair}
+    wanted = [r.instance for r in surveyed.rows if r.wanted and r.instance.name not in moved]
+    ours = {instance.name: instance.primary for instance in wanted}
+    held = tuple(
+        Held(because(Kind.NOT_REPAIRED, name, why=why), ours[name])
+        for name, why in found.held
+        if name in ours
+    )
+    return Repaired(ledger, held)

@@ -1,0 +1,32 @@
+"""Limit what one node can make maintd write to the journal in a minute. Pure.
+
+A node that says something else in every round would otherwise fill the master's disk.
+"""
+
+from collections.abc import Callable
+
+LINES = 60  # a minute and node; a node with many instances honestly brings some forty at once
+_MINUTE = 60.0
+
+
+class Chatter:
+    """Counts the lines about each node; a minute begins with its first. `clock` gives seconds."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._told: dict[str, tuple[float, int]] = {}  # since when, and how many lines
+
+    def take(self, node: str) -> bool:
+        """Whether one more line about this node may be written; those about none always may."""
+        if not node:
+            return True
+        since, lines = self._told.get(node, (self._clock(), 0))
+        self._told[node] = since, lines + 1
+        return lines < LINES
+
+    def over(self) -> list[tuple[str, int]]:
+        """The nodes whose minute is over, and how many lines of each were left out."""
+        latest = self._clock() - _MINUTE
+        ended = [node for node, (since, _) in self._told.items() if since <= latest]
+        counts = [(node, self._told.pop(node)[1] - LINES) for node in ended]
+        return [(node, left_out) for node, left_out in counts if left_out > 0]

@@ -1,0 +1,48 @@
+"""Whether anything may be moved, so that others' jobs and free room matter. Pure."""
+
+from collections.abc import Mapping
+
+from nodeagent.maintd.autorepair.jobs import wants_room as wants_repairs
+from nodeagent.maintd.balancing.plan import is_wanted
+from nodeagent.maintd.balancing.plan import wants_room as wants_balance
+from nodeagent.maintd.planning.tag_settings import with_tags
+from nodeagent.maintd.queue.plan import wants_room as wants_queue
+from nodeagent.maintd.windows.plan import wants_room as wants_maintenance
+from nodeagent.model.diagnosis import Diagnosis, Need
+from nodeagent.model.ledger import Ledger, Policy
+from nodeagent.model.snapshot import Observed, Snapshot
+from nodeagent.model.units import Ms
+
+
+def wants_others_jobs(
+    ledger: Ledger,
+    snapshot: Snapshot,
+    diagnoses: Mapping[str, Diagnosis],
+    policy: Policy,
+    now: Ms,
+) -> bool:
+    """Whether others' jobs may be in the way of what this round does."""
+    return (
+        with_tags(policy, snapshot).autorepair != "off"
+        or is_wanted(ledger, snapshot, policy)
+        or _evacuates(ledger, Observed(snapshot, diagnoses), policy, now)
+    )
+
+
+def wants_room(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> bool:
+    """Whether free room decides about what this round does."""
+    return (
+        _evacuates(ledger, observed, policy, now)
+        or wants_repairs(ledger, observed, policy, now)
+        or wants_balance(ledger, observed, policy)
+    )
+
+
+def _evacuates(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> bool:
+    """Whether a node is to be evacuated, or may be."""
+    return (
+        any(d.need >= Need.EVACUATE for d in observed.diagnoses.values())
+        or any(i.status.active and i.diagnosis.need >= Need.EVACUATE for i in ledger.incidents)
+        or wants_queue(ledger, policy)
+        or wants_maintenance(ledger, observed, now)
+    )

@@ -1,0 +1,61 @@
+"""Limit the requests a minute of users who may not change anything.
+
+Refused requests are counted, and the history gets one line a minute and user of them.
+"""
+
+from collections import OrderedDict, deque
+from collections.abc import Callable
+
+from nodeagent.model.event import Event, happened
+from nodeagent.model.units import Ms
+from nodeagent.protocol.canonical import printable
+
+MOST_BYTES = 64 * 1024  # of one request
+_MINUTE = 60.0
+_A_MINUTE = 20
+_USERS = 4096
+_WHY = 300  # characters
+
+
+class Rations:
+    """The requests of each user. `clock` gives seconds that only pass.
+
+    Bounded: the user who asked longest ago is forgotten first.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._asked: OrderedDict[str, deque[float]] = OrderedDict()
+        self._refused: dict[str, tuple[float, int, str]] = {}  # since, how many, the last reason
+
+    def wait(self, user: str) -> float:
+        """Take one request from the user's ration; if it is empty, tell for how many seconds."""
+        now = self._clock()
+        times = self._asked.setdefault(user, deque(maxlen=_A_MINUTE))
+        self._asked.move_to_end(user)
+        if len(self._asked) > _USERS:
+            self._asked.popitem(last=False)
+        if len(times) == _A_MINUTE and (left := times[0] + _MINUTE - now) > 0:
+            return left
+        times.append(now)
+        return 0.0
+
+    def refused(self, user: str, why: str) -> None:
+        since, count, _ = self._refused.get(user, (self._clock(), 0, ""))
+        if count or len(self._refused) < _USERS:
+            self._refused[user] = since, count + 1, why
+
+    def due(self, now: Ms) -> tuple[Event, ...]:
+        """The events (at `now`, unix ms) of users whose first refusal is a minute ago.
+
+        They are counted anew.
+        """
+        latest = self._clock() - _MINUTE
+        over = [user for user, (since, _, _) in self._refused.items() if since <= latest]
+        return tuple(_event(now, user, *self._refused.pop(user)[1:]) for user in over)
+
+
+def _event(now: Ms, user: str, count: int, why: str) -> Event:
+    answers = "1 answer" if count == 1 else f"{count} answers"
+    told = {"answers": answers, "user": user, "why": printable(why, _WHY)}
+    return happened(now, "answers-refused", **told)

@@ -1,0 +1,145 @@
+"""Endpoints are handed this: the newest view, a way to answer from it, a way to ask for changes."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeAlias
+
+from nodeagent.errors import Corrupt, MessageError, NodeAgentError, Unavailable
+from nodeagent.maintd.daemon import Maintd, Waiting
+from nodeagent.maintd.http import status as show
+from nodeagent.maintd.http.access import Access
+from nodeagent.maintd.http.readers import discreet
+from nodeagent.maintd.http.status import View
+from nodeagent.model.reason import Held, Kind, because
+from nodeagent.model.wish import Asked
+from nodeagent.web.compress import compressed, wanted
+from nodeagent.web.exchange import Answer, Request, Response
+from nodeagent.web.server import Server
+
+_FRESH = 1.0  # seconds for which an answer serves everybody
+_Kept: TypeAlias = tuple[float, asyncio.Future[Response]]  # until when, and what
+_NO_ROUND = "no round has been held yet"
+
+
+class Context:
+    """One Maintd as endpoints see it. `clock` gives seconds that only pass."""
+
+    def __init__(self, maintd: Maintd, users: str, clock: Callable[[], float]) -> None:
+        self.maintd = maintd
+        self.access = Access(users, clock)
+        self.servers: list[Server] = []
+        self._clock = clock
+        # Not the loop's own pool: whoever only looks never keeps a round waiting. Nor does a crowd
+        # that has shown no password keep those waiting who see everything.
+        self._pools = {full: ThreadPoolExecutor(2, "api") for full in (True, False)}
+        self._shared: dict[str, _Kept] = {}
+
+    def close(self) -> None:
+        """Let nobody wait for what only looks."""
+        for pool in self._pools.values():
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    @property
+    def view(self) -> View | None:
+        """The state to show; None before the first round."""
+        done, ledger = self.maintd.latest, self.maintd.engine.ledger
+        if done is None or ledger is None:
+            return None
+        ledger = show.shown(ledger, done.decision, done.idle)
+        decided = done.decision
+        troubles = self.maintd.memory.troubles()
+        held = (*decided.held, *(Held(because(Kind.LEDGER, why=why)) for why in troubles))
+        seen = (done.at, ledger, done.observed, held, done.looks, done.idle)
+        return View(*seen, decided.sick, done.policy)
+
+    def telling(self, name: str, words: Callable[[View], Any]) -> Callable[[Request], Answer]:
+        """Tell something of the newest view, worked out once for all who ask at the same time."""
+
+        def answer(request: Request) -> Answer:
+            full = request.full
+            build = lambda view: Response.json(words(view) if full else discreet(words(view)))  # noqa: E731
+            return self.share(name, build, request)
+
+        return answer
+
+    async def share(
+        self, name: str, build: Callable[[View], Response], request: Request
+    ) -> Response:
+        """Have a thread `build` an answer of the view; keep it a moment, as it may take long.
+
+        One compressed copy serves all who want that.
+        """
+        view = self.view
+        if view is None:
+            return Response.error(503, self.no_round())
+        name = name if request.full else f"{name}, discreet"
+        kept = self._kept(name, self._clock() + _FRESH, lambda: build(view), request)
+        plain = await asyncio.shield(kept[1])
+        if not wanted(request):
+            return plain
+        if self._shared.get(name) is not kept:  # there is a newer one
+            return await self.in_thread(lambda: compressed(plain), request)
+        small = self._kept(f"{name}, gzip", kept[0], lambda: compressed(plain), request)
+        return await asyncio.shield(small[1])
+
+    def _kept(
+        self, name: str, until: float, work: Callable[[], Response], request: Request
+    ) -> _Kept:
+        """Keep what a thread makes until then, and give what is kept already."""
+        kept = self._shared.get(name)
+        if kept is None or kept[0] <= self._clock():
+            kept = self._shared[name] = until, asyncio.ensure_future(self.in_thread(work, request))
+        return kept
+
+    async def in_thread(self, work: Callable[[], Response], request: Request) -> Response:
+        """Have a thread of ours make an answer; 503 where the store does not answer."""
+        pool = self._pools[request.full or request.peer.startswith("uid:")]
+        try:
+            return await asyncio.get_running_loop().run_in_executor(pool, work)
+        except (Corrupt, Unavailable) as error:
+            return Response.error(503, str(error))
+
+    def no_round(self) -> str:
+        trouble = self.maintd.trouble
+        return f"{_NO_ROUND}: {trouble[1]}" if trouble else _NO_ROUND
+
+    def unready(self) -> str | None:
+        """Why no round was held lately; None if one was."""
+        maintd = self.maintd
+        if maintd.latest is None:
+            return _NO_ROUND
+        age = (maintd.now() - maintd.latest.at) / 1000
+        return f"the last round was {age:.0f} s ago" if age > 3 * maintd.every + 60 else None
+
+    def changing(
+        self, read_wish: Callable[[Request], Asked]
+    ) -> Callable[[Request], Awaitable[Response]]:
+        """Put what a request asks for to the next round, and answer as it does."""
+
+        async def answer(request: Request) -> Response:
+            who = self.access.who(request)
+            if isinstance(who, Response):
+                return who
+            kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+            if request.body and kind != "application/json":
+                return Response.error(415, "the body must have the Content-Type application/json")
+            try:
+                asked = read_wish(request)
+            except MessageError as error:
+                return Response.error(400, str(error))
+            return await self.put(asked, who)
+
+        return answer
+
+    async def put(self, asked: Asked, who: str) -> Response:
+        """Put a wish to the next round: 200 if it was granted, 409 if not, 503 if nobody knows."""
+        try:
+            refused = await self.maintd.ask(asked, who)
+        except NodeAgentError as error:
+            wish = error.wish if isinstance(error, Waiting) else None
+            return Response.json({"error": str(error), "wish": wish}, 503)
+        self._shared.clear()
+        if refused:
+            return Response.error(409, refused)
+        return Response.json({"granted": True, "why": ""})

@@ -1,0 +1,248 @@
+"""maintd over HTTP: the design's external reporting protocol, and administrators' requests.
+
+`readers` says who may look. To change anything takes root (or maintd's own user) at the admin
+socket, or a user of the users file with the option `write`, over TLS (`access`). What is asked
+for (`parse`) is put to the next round as a wish; this module grants nothing.
+"""
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from nodeagent.errors import MessageError
+from nodeagent.maintd.daemon import Maintd
+from nodeagent.maintd.decide import decide
+from nodeagent.maintd.http import parse, series
+from nodeagent.maintd.http import status as show
+from nodeagent.maintd.http.autorepair import explained, repairs
+from nodeagent.maintd.http.balance import balances
+from nodeagent.maintd.http.calendar import calendar
+from nodeagent.maintd.http.context import Context
+from nodeagent.maintd.http.incidents import Cases
+from nodeagent.maintd.http.metrics import Metrics
+from nodeagent.maintd.http.notify import Notifying
+from nodeagent.maintd.http.offers import Owners
+from nodeagent.maintd.http.page.page import Page
+from nodeagent.maintd.http.queue import Queueing
+from nodeagent.maintd.http.readers import LOCAL_READERS, Readers, Reading, discreet
+from nodeagent.maintd.http.status import View
+from nodeagent.maintd.http.windows import Maintenance
+from nodeagent.maintd.ledger import other_master
+from nodeagent.maintd.ledger.history import tell
+from nodeagent.maintd.planning import node_keys
+from nodeagent.maintd.planning.tag_settings import described
+from nodeagent.model.action import Scope
+from nodeagent.model.event import Event
+from nodeagent.model.ledger import PAUSE_TAG
+from nodeagent.model.wish import ResetStorm, StopBalancing, TrustLedger
+from nodeagent.store.codec import encode_observation
+from nodeagent.web.compress import compressed, wanted
+from nodeagent.web.exchange import ANY_NAME, ANY_UUID, Answer, Request, Response, Route, route
+from nodeagent.web.refusal import Limits
+from nodeagent.web.server import Server
+
+# A wish is waited for up to a minute; a request is small.
+LIMITS = Limits(
+    body_bytes=parse.MOST_BYTES_OF_MOVES, total_seconds=90.0, connections=256, per_peer=64
+)
+_HERE = os.path.dirname(__file__)
+
+
+class Api:
+    """Answers requests about one Maintd. `clock` gives seconds that only pass."""
+
+    def __init__(
+        self,
+        maintd: Maintd,
+        users: str,
+        clock: Callable[[], float] = time.monotonic,
+        readers: Readers = LOCAL_READERS,
+    ) -> None:
+        self.context = context = Context(maintd, users, clock)
+        self._metrics = Metrics(context)
+        self._drawn = {full: Page(full=full) for full in (True, False)}
+        with open(os.path.join(_HERE, "openapi.json"), "rb") as file:
+            self._openapi = Response(200, file.read())
+        self._openapi_small = compressed(self._openapi)
+        rows = (
+            Route("GET", ("",), lambda _: Response.json([1])),
+            Route("GET", ("1",), lambda _: Response.json(None)),
+            Route("GET", ("1", ""), lambda _: Response.json(None)),
+            Route("GET", ("1", "status"), context.telling("status", show.status)),
+            Route("GET", ("1", "jobs"), context.telling("jobs", show.jobs)),
+            *Cases(context).routes,
+            Route("GET", ("1", "round"), context.telling("round", self._round)),
+            Route("GET", ("1", "plan"), context.telling("plan", self._plan)),
+            Route("GET", ("1", "held"), context.telling("held", _held)),
+            Route("GET", ("1", "nodes"), context.telling("nodes", show.nodes)),
+            Route("POST", ("1", "nodes", ANY_NAME, "done"), context.changing(parse.done)),
+            Route("GET", ("1", "agents"), context.telling("agents", _agents)),
+            Route("POST", ("1", "agents", ANY_NAME, "trust"), context.changing(parse.trust_key)),
+            Route("GET", ("1", "autorepair"), context.telling("autorepair", self._repairs)),
+            Route("GET", ("1", "explain", ANY_NAME), self._explain),
+            Route("GET", ("1", "history"), self._history),
+            Route("GET", ("1", "observation"), self._observation),
+            Route("GET", ("1", "wishes", ANY_UUID), self._wish),
+            Route("POST", ("1", "pause"), context.changing(parse.pause)),
+            Route("POST", ("1", "resume"), context.changing(parse.resume)),
+            Route("POST", ("1", "storm", "reset"), context.changing(parse.bare(ResetStorm()))),
+            Route("POST", ("1", "ledger", "resume"), context.changing(parse.bare(TrustLedger()))),
+            Route("GET", ("1", "balance"), context.telling("balance", self._balance)),
+            Route("POST", ("1", "balance"), context.changing(parse.balance)),
+            Route("POST", ("1", "balance", "stop"), context.changing(parse.texts(StopBalancing))),
+            Route("GET", ("1", "windows"), context.telling("windows", calendar)),
+            Route("GET", ("1", "maintenance.ics"), self._ics),
+            Route("POST", ("1", "series"), context.changing(series.read_new)),
+            Route("POST", ("1", "series", ANY_NAME), context.changing(series.read_change)),
+            Route("DELETE", ("1", "series", ANY_NAME), context.changing(series.read_end)),
+            *Maintenance(context).routes,
+            *Owners(context).routes,
+            *Queueing(context).routes,
+            *Notifying(context).routes,
+            Route("GET", ("1", "openapi.json"), self._described),
+            Route("GET", ("status",), self._page),
+            Route("GET", ("metrics",), self._metrics.answer),
+            Route("GET", ("healthz",), lambda _: Response.text("ok\n")),
+            Route("GET", ("readyz",), self._ready),
+        )
+        self.table = tuple(map(Reading(context.access, readers).guarded, rows))
+
+    def handle(self, request: Request) -> Answer:
+        return route(self.table, request)
+
+    def server(self) -> Server:
+        server = Server(self.handle, LIMITS)
+        self.context.servers.append(server)
+        return server
+
+    # Looking.
+
+    def _described(self, request: Request) -> Response:
+        return self._openapi_small if wanted(request) else self._openapi
+
+    def _round(self, view: View) -> show.Json:
+        maintd, snapshot = self.context.maintd, view.observed.snapshot
+        storm = view.ledger.storm
+        return {
+            "at": view.at / 1000,
+            "now": maintd.now() / 1000,
+            "every": maintd.every,
+            "rounds": maintd.rounds,
+            "cluster": snapshot.cluster,
+            "master": snapshot.master,
+            "ganeti": show.ganeti_json(snapshot.ganeti),
+            "dry-run": maintd.engine.conduct.dry,
+            "idle": view.idle,
+            "trouble": show.trouble_json(maintd.trouble),
+            "storm": {"at": storm.at / 1000, "why": storm.why} if storm else None,
+            "outdated": str(why) if (why := other_master.doubt(view.ledger)) else None,
+            "holds": show.holds(view),
+            "paused": _cluster_paused(view),
+            "policy": dict(described(maintd.engine.policy)),
+        }
+
+    def _plan(self, view: View) -> show.Json:
+        maintd, done = self.context.maintd, self.context.maintd.latest
+        assert done is not None
+        now, observed = maintd.now(), replace(view.observed, wishes=())
+        after = decide(view.ledger, observed, maintd.engine.policy, now)
+        events = tell(view.ledger, after.ledger, after, done.decision, now, observed)
+        return show.plan(view, done.decision, after, now, events)
+
+    def _repairs(self, view: View) -> show.Json:
+        return repairs(view, self.context.maintd.engine.policy)
+
+    def _balance(self, view: View) -> list[show.Json]:
+        return balances(view, self.context.maintd.engine.policy)
+
+    async def _ics(self, request: Request) -> Response:
+        def build(view: View) -> Response:
+            from nodeagent.maintd.http import ical  # 6 MB of a library: only who is asked has it
+
+            return Response(200, ical.calendar(view), ical.KIND)
+
+        return await self.context.share("ics", build, request)
+
+    async def _explain(self, request: Request) -> Response:
+        view, name = self.context.view, request.segments[2]
+        if view is None:
+            return Response.error(503, self.context.no_round())
+        told = explained(view, self.context.maintd.engine.policy, name)
+        told = told if request.full else discreet(told)
+        return Response.json(told) if told else Response.error(404, f"there is no instance {name}")
+
+    async def _history(self, request: Request) -> Response:
+        try:
+            incident, since, limit = parse.which_events(request)
+        except MessageError as error:
+            return Response.error(400, str(error))
+
+        def events() -> Response:
+            found = self.context.maintd.memory.history(incident, since, limit)
+            told = [show.event_json(event) for event in found]
+            answer = Response.json(told if request.full else discreet(told))
+            return compressed(answer) if wanted(request) else answer
+
+        return await self.context.in_thread(events, request)
+
+    async def _observation(self, request: Request) -> Response:
+        who = self.context.access.who(request)
+        if isinstance(who, Response):
+            return who
+        maintd = self.context.maintd
+
+        def encode(view: View) -> Response:
+            observed = replace(view.observed, wishes=())
+            text = encode_observation(view.ledger, observed, maintd.engine.policy, maintd.now())
+            return Response(200, text.encode())
+
+        return await self.context.share("observation", encode, replace(request, full=True))
+
+    async def _wish(self, request: Request) -> Response:
+        wish = request.segments[2]
+
+        def answer() -> Response:
+            said = self.context.maintd.memory.answer(wish)
+            if said is None:
+                return Response.error(404, f"wish {wish} waits for a round, or is none")
+            return Response.json({"granted": said == "", "why": said})
+
+        return await self.context.in_thread(answer, request)
+
+    async def _page(self, request: Request) -> Response:
+        page = self._drawn[request.full]
+
+        def build(view: View) -> Response:
+            return page.answer(view, self._round(view), self._balance(view), self._events)
+
+        if self.context.view is None:
+            trouble = show.trouble_json(self.context.maintd.trouble)
+            return page.answer(None, {"cluster": "", "trouble": trouble}, (), self._events)
+        return await self.context.share("page", build, request)
+
+    def _events(self, incident: str | None, limit: int) -> Sequence[Event]:
+        return self.context.maintd.memory.history(incident, limit=limit)
+
+    def _ready(self, _: Request) -> Response:
+        why = self.context.unready() or self._damage()
+        return Response.text(f"not ready: {why}\n" if why else "ready\n", 503 if why else 200)
+
+    def _damage(self) -> str | None:
+        troubled = self.context.maintd.memory.troubles()
+        return "something is wrong with the ledger: see gnt-maint held" if troubled else None
+
+    # Changing.
+
+
+def _held(view: View) -> list[show.Json]:
+    return [show.held_json(held) for held in view.held]
+
+
+def _agents(view: View) -> list[show.Json]:
+    return node_keys.agents(view.observed.snapshot, view.looks)
+
+
+def _cluster_paused(view: View) -> bool:
+    held = any(h.scope is Scope.CLUSTER and not h.incident for h in view.ledger.holds)
+    return held or PAUSE_TAG in view.observed.snapshot.tags

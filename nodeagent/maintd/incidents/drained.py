@@ -1,0 +1,381 @@
+"""Nodes that maintd took out of service for incidents, and how they return. Pure.
+
+Of each such node it is remembered which job of ours did it, so that a drain of ours is nobody's
+leave to repair instances, and that only what we did is undone: after an incident was withdrawn, or
+where somebody says so. Whether somebody else has touched the node since is told by the job queue;
+where that cannot be told, the node stays as it is, and a line says which command puts it back.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from nodeagent.maintd.incidents.waiting import is_of_before, state_of, waiting
+from nodeagent.maintd.planning.outcomes import BACK_OFF, TRIES, by_uuid, first_ended, how_ended
+from nodeagent.maintd.planning.resources import Room
+from nodeagent.maintd.planning.tag_settings import with_tags
+from nodeagent.maintd.windows.timing import in_window, under_repair
+from nodeagent.model.action import Drain, Restore, Retag, SetOffline, describe
+from nodeagent.model.diagnosis import Need
+from nodeagent.model.incident import Incident, Status
+from nodeagent.model.ledger import Drained, Intent, Ledger, Outcome, Policy, RoleChange, Trail
+from nodeagent.model.purpose import OfIncident
+from nodeagent.model.reason import Held, Kind, Reason, because
+from nodeagent.model.snapshot import Node, Observed, Snapshot
+from nodeagent.model.units import Ms
+from nodeagent.model.wish import Cancel, Wish
+
+_WITHDRAWN = "it was withdrawn"
+
+
+# What is remembered.
+
+
+def out_of_service(ledger: Ledger, observed: Observed) -> Ledger:
+    """Note which nodes that are being emptied are out of service, whoever has seen to that.
+
+    One that is back in service after this was put there by somebody, and is not drained again.
+    """
+    if not ledger.incidents:
+        return ledger
+    nodes = by_uuid(observed)
+    return replace(ledger, incidents=tuple(seen_out(i, nodes) for i in ledger.incidents))
+
+
+def seen_out(incident: Incident, nodes: Mapping[str, Node]) -> Incident:
+    """The incident, with whether its node is out of service if it is being emptied."""
+    node = nodes.get(incident.node)
+    emptied = incident.status is Status.PENDING and incident.diagnosis.need >= Need.EVACUATE
+    if incident.drained or not emptied or node is None or not (node.drained or node.offline):
+        return incident
+    return replace(incident, drained=True)
+
+
+def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
+    """Note what our jobs did to nodes, before the jobs are settled; forget what is not ours now.
+
+    A node that is otherwise than our jobs left it was changed by somebody else.
+    """
+    if not (ledger.drained or any(is_role(intent) for intent in ledger.intents)):
+        return ledger
+    nodes = by_uuid(observed)
+    uuids = {node.name: uuid for uuid, node in nodes.items()}
+    known, going = {one.node: one for one in ledger.drained}, set[str]()
+    for intent in filter(is_role, ledger.intents):
+        uuid = uuids.get(intent.node, "")
+        end = how_ended(first_ended(intent, observed, now), observed, now)
+        absent = observed.absent.get(intent.id)
+        if end is None and absent is None:
+            going.add(uuid)
+            continue
+        done = end is not None and end.outcome is Outcome.SUCCESS
+        why = None if done else absent or (end.why if end else "")
+        after = _after(known.get(uuid), uuid, intent, why, now)
+        known = {key: one for key, one in known.items() if key != uuid}
+        if after is not None and uuid:
+            known[uuid] = after
+    windows = {one.node for one in ledger.scheduled}
+    over = {i.id for i in ledger.incidents if i.status in (Status.COMPLETED, Status.FAILED)}
+    kept = tuple(
+        replace(one, ended=one.ended or one.incident in over)
+        for uuid, one in known.items()
+        if (node := nodes.get(uuid)) is not None
+        and (uuid in going or uuid in windows or _is_as_left(node, one))
+    )
+    return ledger if kept == ledger.drained else replace(ledger, drained=kept)
+
+
+def is_role(intent: Intent) -> bool:
+    """Whether it changes the role of an incident's node."""
+    return bool(intent.incident) and isinstance(intent.action, Drain | SetOffline | Restore)
+
+
+def _is_as_left(node: Node, one: Drained) -> bool:
+    return node.offline if one.offline else node.drained and not node.offline
+
+
+def _after(
+    one: Drained | None, uuid: str, intent: Intent, why: str | None, now: Ms
+) -> Drained | None:
+    """Record of a node after a job about its role; `why` says why it failed, None if done."""
+    done = why is None
+    if isinstance(intent.action, Restore):
+        if done or one is None:
+            return None
+        tries, told = one.tries + 1, f"job {intent.job} ({describe(intent.action)}) failed: {why}"
+        back = one.back if tries < TRIES else ""
+        return replace(one, tries=tries, not_before=now + BACK_OFF, why=told, back=back)
+    if not done:
+        return one if one is not None and one.job else None
+    if isinstance(intent.action, SetOffline):
+        # What somebody else had drained before is his to put back.
+        return one and replace(one, incident=intent.incident, offline=True, back="")
+    back = "" if one is None else one.back
+    return Drained(uuid, intent.incident, intent.job or "", back=back)
+
+
+def withdrawn(before: Ledger, after: Ledger, observed: Observed, policy: Policy) -> Ledger:
+    """Have nodes put back whose incident was withdrawn as they say Ok; or passed on to its heir.
+
+    Whoever is at work on such a node later is its heir, too: it is not put back under his hands.
+    """
+    if not after.drained:
+        return after
+    begun = {i.id for i in before.incidents if i.status is Status.PENDING}
+    ended = {i.id for i in after.incidents if i.status is Status.CANCELED} & begun
+    nodes = by_uuid(observed)
+
+    def passed(one: Drained) -> Drained:
+        node, incident = nodes.get(one.node), after.incident(one.incident)
+        if node is None or (incident is not None and incident.status is not Status.CANCELED):
+            return one
+        if (heir := emptying(after, one.node, one)) is not None:
+            return replace(one, incident=heir.id, back="", tries=0, why="", ended=False)
+        if one.incident not in ended:
+            return one
+        said = observed.diagnoses.get(node.name)
+        well = said is not None and said.need is Need.OK
+        returns = with_tags(policy, observed.snapshot, node).return_withdrawn
+        return replace(one, back=_WITHDRAWN, tries=0) if well and returns else one
+
+    return replace(after, drained=tuple(map(passed, after.drained)))
+
+
+def emptying(ledger: Ledger, node: str, one: Drained | None) -> Incident | None:
+    """The incident for which a node is out of service, being emptied or empty.
+
+    `one` is how our own job took it out: what had ended before that has nothing to do with it.
+    """
+    return next(
+        (
+            i
+            for i in ledger.incidents
+            if i.node == node
+            and (i.drained or i.diagnosis.need >= Need.EVACUATE)
+            and (
+                i.status is Status.PENDING
+                or (i.status in (Status.FAILED, Status.COMPLETED) and not is_of_before(i, one))
+            )
+        ),
+        None,
+    )
+
+
+def recalled(
+    ledger: Ledger, trails: Sequence[Trail], snapshot: Snapshot, roles: Sequence[RoleChange]
+) -> tuple[Drained, ...]:
+    """The ledger's drained nodes, and those that the jobs' reason trails prove."""
+    known = {one.node for one in ledger.drained}
+    found = (
+        one
+        for one in _by_trails(trails, snapshot)
+        if one.node not in known and not _doubt(one, snapshot, roles)
+    )
+    return (*ledger.drained, *found)
+
+
+def to_recall(ledger: Ledger, trails: Sequence[Trail], snapshot: Snapshot) -> str | None:
+    """From which job on somebody has to be asked who changed nodes' roles; None: nobody."""
+    known = {one.node for one in ledger.drained}
+    return _first(one for one in _by_trails(trails, snapshot) if one.node not in known)
+
+
+def _by_trails(trails: Sequence[Trail], snapshot: Snapshot) -> list[Drained]:
+    """The nodes that are as our own jobs left them, by the jobs alone."""
+    found: dict[str, Drained] = {}
+    for trail in trails:
+        action = trail.action
+        if trail.result.outcome is not Outcome.SUCCESS:
+            continue
+        if isinstance(action, Restore):
+            found.pop(action.node, None)
+        if isinstance(action, Retag) and (one := found.get(action.name)):
+            ends = (f"maintd:repairready:{one.incident}", f"maintd:repairfailed:{one.incident}")
+            found[action.name] = replace(
+                one, ended=one.ended or not set(ends).isdisjoint(action.add)
+            )
+        if not isinstance(action, Drain | SetOffline) or action.node not in snapshot.nodes:
+            continue
+        incident = trail.purpose.incident
+        if not incident:
+            found.pop(action.node, None)  # a window's, or the repair queue's
+            continue
+        if isinstance(action, Drain):
+            uuid = snapshot.nodes[action.node].uuid
+            found.setdefault(action.node, Drained(uuid, incident, trail.job))
+        elif old := found.get(action.node):
+            found[action.node] = replace(old, incident=incident, offline=True)
+    return [one for name, one in found.items() if _is_as_left(snapshot.nodes[name], one)]
+
+
+# What is asked.
+
+
+def wants_roles(ledger: Ledger, wishes: Sequence[Wish]) -> str | None:
+    """From which job on it is to be asked who changed nodes' roles; None: from none."""
+    asked = {w.asked.incident for w in wishes if isinstance(w.asked, Cancel) and w.asked.undrain}
+    missed = {i.id for i in ledger.incidents if i.missed_at}
+    wanted = asked | missed
+    return _first(one for one in ledger.drained if one.back or one.incident in wanted)
+
+
+def _first(found: Iterable[Drained]) -> str | None:
+    jobs = [one.job for one in found if one.job.isdecimal()]
+    return min(jobs, key=int, default=None)
+
+
+# What is done.
+
+
+def put_back(
+    ledger: Ledger,
+    observed: Observed,
+    room: Room,
+    stopped: Mapping[str, Reason],
+    now: Ms,
+) -> tuple[Ledger, list[Held]]:
+    """Put back what is to be, and say of all other nodes that wait which command helps.
+
+    `stopped` says where nothing is begun by itself, "" everywhere.
+    """
+    nodes, held, kept = by_uuid(observed), list[Held](), list[Drained]()
+    returning = {other.node for other in ledger.returning}
+    closed = at_work(ledger, observed.snapshot, now)
+    for one in ledger.drained:
+        node = nodes[one.node]
+        if one.node in returning:
+            kept.append(one)
+            continue
+        if one.back and observed.roles is not None and one.job:
+            if _touched(one, node, observed.roles):
+                continue  # it is somebody else's now
+            if doubt := _doubt(one, observed.snapshot, observed.roles):
+                one = replace(one, back="", why=doubt)
+        kept.append(one)
+        incident = one.incident if ledger.incident(one.incident) else ""
+        if not one.back:
+            if told := _told(ledger, one, node):
+                held.append(Held(told, node.name, incident))
+            continue
+        mine = [i for i in ledger.intents if i.incident == one.incident]
+        if any(isinstance(i.action, Restore) for i in mine):
+            continue
+        why = _obstacle(one, node, mine, observed, room, closed, stopped, now)
+        if why is None:
+            room.claim(node.name, one.incident)
+            ledger = ledger.promise(OfIncident(one.incident), node.name, Restore(node.name), now)
+        else:
+            told = because(Kind.TO_BE_PUT_BACK, node.name, back=one.back, why=why)
+            held.append(Held(told, node.name, incident))
+    held += waiting(ledger, observed.snapshot)
+    return replace(ledger, drained=tuple(kept)), held
+
+
+def at_work(ledger: Ledger, snapshot: Snapshot, now: Ms) -> dict[str, Reason]:
+    """Why a node stays as it is: it is under repair, or in a maintenance window."""
+    repaired = under_repair(ledger, snapshot) if ledger.drained or ledger.returning else {}
+    names = {node.uuid: node.name for node in snapshot.nodes.values()}
+    at_work = {
+        names[uuid]: because(Kind.UNDER_REPAIR, names[uuid], repair=repair)
+        for uuid, repair in repaired.items()
+        if uuid in names
+    }
+    return {**at_work, **in_window(ledger, snapshot, now)}
+
+
+def _obstacle(
+    one: Drained,
+    node: Node,
+    mine: Sequence[Intent],
+    observed: Observed,
+    room: Room,
+    closed: Mapping[str, Reason],
+    stopped: Mapping[str, Reason],
+    now: Ms,
+) -> Reason | None:
+    """Why it is not put back now; None if it is. `mine` are its incident's intents."""
+    if mine:
+        return because(Kind.WAITS_FOR_JOB, node.name, job=str(mine[0].job))
+    if (left := one.not_before - now) > 0:
+        return because(Kind.TRY_AGAIN, node.name, left=left, why=one.why)
+    said = observed.diagnoses.get(node.name)
+    if why := closed.get(node.name):
+        return why
+    if one.back == _WITHDRAWN:
+        if why := stopped.get("") or stopped.get(node.name):
+            return why
+        if said is None or said.need is not Need.OK:
+            return because(Kind.NOT_WELL if said else Kind.UNHEARD, node.name)
+    owner = room.claims.get(node.name)
+    if owner not in (None, one.incident):
+        return because(Kind.TAKES_PART, node.name)
+    if observed.roles is None or not one.job:
+        return because(Kind.UNKNOWN_CHANGES, node.name)
+    return None
+
+
+def _touched(one: Drained, node: Node, roles: Sequence[RoleChange]) -> bool:
+    """Whether somebody else has changed its role since, or tried to have it as it is."""
+    return any(
+        not r.ours and r.is_of(node.name) and one.job and int(r.job) >= int(one.job) for r in roles
+    )
+
+
+def _doubt(one: Drained, snapshot: Snapshot, roles: Sequence[RoleChange]) -> str:
+    """Why it cannot be told that we alone have changed it; nothing if it can."""
+    node = next(node for node in snapshot.nodes.values() if node.uuid == one.node)
+    if _touched(one, node, roles):
+        return "somebody else has changed it since"
+    if not any(r.job == one.job and r.changed and r.is_of(node.name) for r in roles):
+        return f"nobody can tell whether job {one.job} has changed it"
+    return ""
+
+
+def _told(ledger: Ledger, one: Drained, node: Node) -> Reason | None:
+    """Say how to put back a node that no incident keeps out of service; None for any other."""
+    if not _is_idle(ledger, one):
+        return None
+    incident = ledger.incident(one.incident)
+    canceled = incident is not None and incident.status is Status.CANCELED
+    doubted = one.why and not one.tries  # to ask for it once more would be of no use
+    return because(
+        Kind.STAYS_CANCELED if canceled and not doubted else Kind.STAYS,
+        node.name,
+        state=state_of(node),
+        did="took it offline" if one.offline else "drained it",
+        incident=one.incident,
+        over="was canceled" if canceled else "is over",
+        why=one.why,
+    )
+
+
+def _is_idle(ledger: Ledger, one: Drained) -> bool:
+    """Whether no incident has anything to do with the node's being out of service any more."""
+    incident = ledger.incident(one.incident)
+    active = incident is not None and incident.status.active
+    return not active and emptying(ledger, one.node, one) is None
+
+
+# What auto-repair may take for out of service.
+
+
+def unlicensed(ledger: Ledger, snapshot: Snapshot) -> dict[str, str]:
+    """The nodes that are out of service by us alone, for an incident that is no more; and why.
+
+    Nobody has said that instances are to leave them.
+    """
+    nodes = {node.uuid: node for node in snapshot.nodes.values()}
+    back = {one.node for one in ledger.returning}
+    returning = {
+        node.name: f"maintd puts {node.name} back into service"
+        for uuid in back
+        if (node := nodes.get(uuid)) is not None and not node.in_service
+    }
+    return returning | {
+        node.name: f"maintd itself {'took' if one.offline else 'drained'} {node.name}"
+        f"{' offline' if one.offline else ''} for incident {one.incident}, which is not at work"
+        for one in ledger.drained
+        if (node := nodes.get(one.node)) is not None
+        and not (one.ended or one.node in back)
+        and _is_as_left(node, one)
+        and _is_idle(ledger, one)
+    }

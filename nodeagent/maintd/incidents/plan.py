@@ -1,0 +1,218 @@
+"""Incidents' planner: give each node with an incident its next steps. Pure.
+
+Admission says whether anything may begin or go on, and the Room what is left for it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from nodeagent.maintd.incidents import drained
+from nodeagent.maintd.incidents.steps import next_steps
+from nodeagent.maintd.planning import admission
+from nodeagent.maintd.planning.evacuation_moves import Next
+from nodeagent.maintd.planning.holds import held_incidents
+from nodeagent.maintd.planning.outcomes import by_uuid, worst_per_node
+from nodeagent.maintd.planning.resources import Room
+from nodeagent.maintd.planning.tag_settings import with_tags
+from nodeagent.maintd.queue import referral
+from nodeagent.model.action import MovePrimary, MoveSecondary, RunCommand, describe
+from nodeagent.model.incident import Event, Incident, Status
+from nodeagent.model.ledger import Begun, Intent, Ledger, Outcome, Policy, Result
+from nodeagent.model.purpose import OfEntry, OfIncident, OfNotices, OfOwners, OfWindow
+from nodeagent.model.reason import Held, Kind, Reason, because
+from nodeagent.model.sick import Sick
+from nodeagent.model.snapshot import Node, Observed
+from nodeagent.model.units import Ms
+
+
+def _lost(intent: Intent, result: Result) -> Reason:
+    action, then, what = intent.action, _let_go(intent), describe(intent.action)
+    # A check of the repair queue is about no node.
+    there = action.node if isinstance(action, RunCommand) else intent.node
+    if isinstance(action, RunCommand) and result.why:
+        return because(Kind.LOST_ORDER, there, what=what, why=result.why, then=then)
+    return because(Kind.LOST_JOB, there, job=intent.job, what=what, then=then)
+
+
+def _let_go(intent: Intent) -> str:
+    match intent.purpose:
+        case OfOwners():
+            return "wait: owners are told again"
+        case OfNotices():
+            return "wait: maintd sends the notification again"
+        case OfWindow():
+            return "change its window"
+        case OfEntry(index):
+            return f"gnt-maint queue delete {index}"
+        case _:
+            return "gnt-maint retry or cancel"
+
+
+def _to_be_tried_again(incident: Incident, now: Ms) -> Reason | None:
+    left = incident.not_before - now
+    return because(Kind.TRY_AGAIN, incident.name, left=left, why=incident.why) if left > 0 else None
+
+
+@dataclass
+class Planner:
+    """The incidents of one round. `paused` are the nodes, by name with the reason, of no new work.
+
+    What was in work as the round began stays `busy`, whatever the planners before this one do.
+    """
+
+    ledger: Ledger
+    observed: Observed
+    policy: Policy
+    now: Ms
+    room: Room
+    paused: Mapping[str, Reason]
+
+    def __post_init__(self) -> None:
+        self.held: list[Held] = []
+        self.nodes = by_uuid(self.observed)
+        self.holds = held_incidents(self.ledger, self.observed.snapshot)
+        # A node that somebody still works on is in work, whatever has become of the incident.
+        uuids = {node.name: uuid for uuid, node in self.nodes.items()}
+        self.busy = {
+            uuids[intent.node]
+            for intent in self.ledger.intents
+            if intent.incident and intent.node in uuids and not self._unheard(intent)
+        }
+
+    def _unheard(self, intent: Intent) -> bool:
+        """Whether nobody can tell how it stands: a lost job, or an order to a node in doubt."""
+        result = self.observed.results.get(intent.id)
+        if result is not None:
+            return result.outcome is Outcome.LOST
+        action = intent.action
+        return isinstance(action, RunCommand) and action.node in self.observed.doubts
+
+    def referred(self) -> Mapping[str, tuple[Sick, ...]]:
+        """The incidents that are left to the repair queue, and of which something may be begun."""
+        if not self.policy.procedures.incidents:
+            return {}
+        snapshot = self.observed.snapshot
+        worst = sorted(worst_per_node(self.ledger).values(), key=lambda i: (i.noted_at, i.id))
+        return {
+            referral.INCIDENTS: tuple(
+                referral.report(incident, left, snapshot)
+                for incident in worst
+                if (left := referral.referral_of(incident, snapshot, self.policy)) is not None
+                and self._why_not(incident) is None
+            )
+        }
+
+    def plan(self, ledger: Ledger) -> Ledger:
+        """Plan for those begun first: what they need is not given to anybody else."""
+        self.ledger = ledger
+        self._tell_lost()
+        order = sorted(worst_per_node(self.ledger).values(), key=lambda i: (i.noted_at, i.id))
+        for incident in order:
+            if incident.status is Status.PENDING:
+                self._go_on(incident)
+        for incident in order:
+            if incident.status is Status.NOTED:
+                self._begin(incident)
+        return self.ledger
+
+    def _tell_lost(self) -> None:
+        for intent in self.ledger.intents:
+            result = self.observed.results.get(intent.id)
+            if result is not None and result.outcome is Outcome.LOST:
+                self._hold(intent.node, intent.incident, _lost(intent, result))
+            elif self._unheard(intent):
+                assert isinstance(intent.action, RunCommand)
+                there, what = intent.action.node, describe(intent.action)
+                doubt = self.observed.doubts[there]
+                why = because(Kind.SILENT_ORDER, there, what=what, doubt=doubt)
+                self._hold(intent.node, intent.incident, why)
+
+    def _hold(self, node: str, incident: str, why: Reason) -> None:
+        self.held.append(Held(why, node, incident))
+
+    def _go_on(self, incident: Incident) -> None:
+        mine = [i for i in self.ledger.intents if i.incident == incident.id]
+        theirs = [
+            i for i in self.ledger.intents if i.node == incident.name and i.incident != incident.id
+        ]
+        if theirs:
+            job = str(theirs[0].job)
+            why = because(Kind.WAITS_FOR_JOB, incident.name, job=job, there="there")
+            self._hold(incident.name, incident.id, why)
+            return
+        if any(not isinstance(i.action, MovePrimary | MoveSecondary) for i in mine):
+            return  # nothing goes beside it
+        # A pause begins nothing new; what moves may arrive, and no more is set off.
+        stop = (
+            admission.may_go_on(incident, self.observed, self.holds)
+            or _to_be_tried_again(incident, self.now)
+            or self.paused.get(incident.name)
+        )
+        if stop is None and incident.node not in self.busy:
+            node = self.nodes[incident.node]
+            stop = admission.no_room_in_work(node, self.busy, self.nodes, self.policy)
+        if stop:
+            self._hold(incident.name, incident.id, stop)
+            return
+        self._take(incident, self._next(incident, len(mine)))
+
+    def _begin(self, incident: Incident) -> None:
+        node = self.nodes[incident.node]
+        why = (
+            self._why_not(incident)
+            or self._left_to_queue(incident, node)
+            or admission.no_room_in_work(node, self.busy, self.nodes, self.policy)
+        )
+        if why is None and self.room.claims.get(node.name) is not None:
+            why = because(Kind.TAKES_PART, node.name)
+        if why:
+            self._hold(incident.name, incident.id, why)
+            return
+        self._take(incident, self._next(incident, 0))
+
+    def _why_not(self, incident: Incident) -> Reason | None:
+        """Why nothing may be begun for a noted incident, whoever would do it."""
+        return (
+            admission.may_go_on(incident, self.observed, self.holds)
+            or admission.may_begin_there(incident, self.observed)
+            or admission.failed_before(incident, self.ledger, self.policy)
+            or admission.may_begin(incident, self.ledger, self.policy, self.paused, self.now)
+        )
+
+    def _left_to_queue(self, incident: Incident, node: Node) -> Reason | None:
+        left = referral.referral_of(incident, self.observed.snapshot, self.policy)
+        return referral.told(left, node, self.ledger.queue) if left is not None else None
+
+    def _next(self, incident: Incident, under_way: int) -> Next:
+        node = self.nodes[incident.node]
+        policy = with_tags(self.policy, self.observed.snapshot, node)
+        return next_steps(incident, node, self.room, policy, under_way)
+
+    def _take(self, incident: Incident, found: Next) -> None:
+        for why in found.obstacles:
+            self._hold(incident.name, incident.id, why)
+        if not found.steps:
+            return
+        self.busy.add(incident.node)
+        self.room.claim(incident.name, incident.id)
+        ids: list[str] = []
+        for step in found.steps:
+            after = None if step.after is None else ids[step.after]
+            mine = OfIncident(incident.id)
+            self.ledger = self.ledger.promise(mine, incident.name, step.action, self.now, after)
+            ids.append(self.ledger.intents[-1].id)
+        self._started(incident)
+
+    def _started(self, incident: Incident) -> None:
+        started = drained.seen_out(incident.after(Event.STARTED, self.now), self.nodes)
+        ledger = self.ledger
+        if incident.status is Status.NOTED:
+            ours = {one.node for one in ledger.drained} | {one.node for one in ledger.scheduled}
+            theirs = incident.node not in ours and self.nodes[incident.node].drained
+            started = replace(started, was_drained=theirs)
+            begun = Begun(incident.node, self.now, incident.id, incident.diagnosis.need)
+            ledger = replace(ledger, begun=(*ledger.begun, begun))
+        self.ledger = replace(
+            ledger,
+            incidents=tuple(started if i.id == incident.id else i for i in ledger.incidents),
+        )

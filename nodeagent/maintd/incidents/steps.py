@@ -1,0 +1,68 @@
+"""Next steps for one incident's node. Pure."""
+
+from nodeagent.maintd.planning.evacuation import Evacuation, empty, instances_left
+from nodeagent.maintd.planning.evacuation_moves import Next
+from nodeagent.maintd.planning.resources import Room
+from nodeagent.model.action import Action, Retag, RunCommand, Scope, SetOffline
+from nodeagent.model.diagnosis import Need
+from nodeagent.model.incident import UNKNOWN, Incident, Status
+from nodeagent.model.ledger import Policy
+from nodeagent.model.reason import Kind, because
+from nodeagent.model.snapshot import Node
+
+
+def next_steps(incident: Incident, node: Node, room: Room, policy: Policy, under_way: int) -> Next:
+    """The next steps for an active incident; `under_way` of its moves have not ended yet.
+
+    Only moves may be added to moves: everything else waits for what is under way.
+    """
+    found = Next()
+    need = incident.diagnosis.need
+    if incident.diagnosis == UNKNOWN:
+        _rebuilt(incident, node, room, policy, found)
+    elif need is Need.LIVE_REPAIR:
+        _live_repair(incident, node, room, found)
+    else:
+        begun, drained = incident.status is not Status.NOTED, incident.drained
+        wanted = Evacuation(incident.id, node, begun, drained, migrate=need is Need.EVACUATE)
+        found = empty(wanted, room, policy, under_way)
+        if not (found.steps or found.obstacles or under_way):
+            if policy.offline and not node.offline:
+                found.add(SetOffline(node.name, promote=node.candidate))
+            else:
+                found.add(_ready(incident, node))
+    return found
+
+
+def _ready(incident: Incident, node: Node) -> Action:
+    return Retag(Scope.NODE, node.name, add=(incident.tag,))
+
+
+def _rebuilt(incident: Incident, node: Node, room: Room, policy: Policy, found: Next) -> None:
+    """Nobody asks an offline node what it has; but if it is empty all is done that there was.
+
+    So it is where a live repair has reported success: its node may never say it again.
+    """
+    empty = not (room.primaries.get(node.name) if policy.degraded else instances_left(node, room))
+    if incident.repaired or (incident.drained and node.offline and empty):
+        found.add(_ready(incident, node))
+    else:
+        found.obstacles.append(because(Kind.REBUILT, node.name))
+
+
+def _live_repair(incident: Incident, node: Node, room: Room, found: Next) -> None:
+    command = incident.diagnosis.command
+    if incident.repaired:
+        found.add(_ready(incident, node))
+    elif command is None:  # nothing begins, so nothing is marked as begun either
+        found.obstacles.append(because(Kind.NO_COMMAND, node.name, incident=incident.id))
+    elif node.offline:
+        found.obstacles.append(because(Kind.OFFLINE_NO_ORDER, node.name))
+    elif incident.mark not in node.tags:
+        # A maintd without memory must know that an order was given: an agent remembers orders
+        # by the incident's id, and would take one for a new incident as another.
+        found.add(Retag(Scope.NODE, node.name, add=(incident.mark,)))
+    elif copied := room.copied_from(node.name):
+        found.obstacles.append(because(Kind.NEW_MIRROR, node.name, instance=copied))
+    else:
+        found.add(RunCommand(node.name, command, incident.diagnosis.text, incident.attempt))

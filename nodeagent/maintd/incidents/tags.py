@@ -1,0 +1,98 @@
+"""Tags of incidents: set as one ends, removed as it is closed. Pure."""
+
+from nodeagent.maintd.planning.holds import held_incidents
+from nodeagent.maintd.planning.outcomes import worst_per_node
+from nodeagent.maintd.planning.tag_settings import with_tags
+from nodeagent.model.action import Retag, Scope
+from nodeagent.model.diagnosis import Need
+from nodeagent.model.incident import Status
+from nodeagent.model.ledger import Ledger, Policy
+from nodeagent.model.purpose import OfIncident, OfTags
+from nodeagent.model.snapshot import Node, Observed
+from nodeagent.model.units import Ms
+
+
+def tag_ended(ledger: Ledger, observed: Observed, under_way: set[str], now: Ms) -> Ledger:
+    nodes = {node.uuid: node for node in observed.snapshot.nodes.values()}
+    working = {intent.incident for intent in ledger.intents}
+    for incident in ledger.incidents:
+        node = nodes.get(incident.node)
+        final = incident.status in (Status.FAILED, Status.CANCELED)
+        if node is None or not final or incident.tag_seen or incident.tag in under_way:
+            continue
+        # A failure is told when all its jobs are over; a cancel at once.
+        # Of a cancel nobody need be told who could not observe it any more.
+        waits = (
+            incident.id in working if incident.status is Status.FAILED else (incident.seen_at < now)
+        )
+        if incident.tag not in node.tags and not waits and incident.not_before <= now:
+            action = Retag(Scope.NODE, node.name, add=(incident.tag,))
+            ledger = ledger.promise(OfIncident(incident.id), node.name, action, now)
+    ledger = tag_repaired(ledger, observed, nodes, now)
+    if ledger.tags_after > now:
+        return ledger
+    return untag_forgotten(ledger, observed, under_way, now)
+
+
+def tag_repaired(ledger: Ledger, observed: Observed, nodes: dict[str, Node], now: Ms) -> Ledger:
+    """A live repair that is done waits for nothing worse at its node: it needs only its tag."""
+    working = {intent.incident for intent in ledger.intents}
+    worst = worst_per_node(ledger)
+    held = held_incidents(ledger, observed.snapshot)
+    for incident in ledger.incidents:
+        done = incident.status is Status.PENDING and incident.repaired
+        if not done or worst.get(incident.node) == incident or incident.id in working | held.keys():
+            continue
+        node = nodes.get(incident.node)
+        if node is not None and node.name not in observed.doubts and incident.not_before <= now:
+            action = Retag(Scope.NODE, node.name, add=(incident.tag,))
+            ledger = ledger.promise(OfIncident(incident.id), node.name, action, now)
+    return ledger
+
+
+def close_healed(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Ledger:
+    """Take off the tags of live repairs whose nodes have long been healthy: that closes them."""
+    nodes = {node.uuid: node for node in observed.snapshot.nodes.values()}
+    busy = {intent.node for intent in ledger.intents} | {one.node for one in ledger.returning}
+    for incident in ledger.incidents:
+        node = nodes.get(incident.node)
+        if incident.status is not Status.COMPLETED or node is None or not node.in_service:
+            continue
+        live = incident.diagnosis.need is Need.LIVE_REPAIR or incident.mark in node.tags
+        after = with_tags(policy, observed.snapshot, node).close_live_repairs
+        said = observed.diagnoses.get(node.name)
+        well = said is not None and said.need is Need.OK and incident.missed_at
+        if not (live and well) or after is None or now - incident.missed_at < after:
+            continue
+        if incident.tag in node.tags and not busy & {node.name, node.uuid}:
+            action = Retag(Scope.NODE, node.name, remove=(incident.tag,))
+            ledger = ledger.promise(OfTags(), node.name, action, now)
+    return ledger
+
+
+def untag_forgotten(ledger: Ledger, observed: Observed, under_way: set[str], now: Ms) -> Ledger:
+    """Take off what only told of incidents that are forgotten, or of repairs that have failed.
+
+    The mark of a repair that is done stays until then: of one that was acknowledged while its
+    fault lasts nothing else tells a maintd without memory that it is not to be done again. A
+    hold stays as long as its node may need anything: `withdraw` passes it on.
+    """
+    nodes = observed.snapshot.nodes
+    known = {incident.id for incident in ledger.incidents}
+    marked = {
+        incident.id
+        for incident in ledger.incidents
+        if incident.status.active or incident.status is Status.COMPLETED
+    }
+    told = {"maintd:canceled": known, "maintd:hold": known, "maintd:repairing": marked}
+    for node in nodes.values():
+        for tag in sorted(node.tags):
+            kind, _, identity = tag.rpartition(":")
+            if kind not in told or identity in told[kind] or tag in under_way:
+                continue
+            said = observed.diagnoses.get(node.name)
+            well = said is not None and said.need is Need.OK
+            if kind != "maintd:hold" or well:
+                action = Retag(Scope.NODE, node.name, remove=(tag,))
+                ledger = ledger.promise(OfTags(), node.name, action, now)
+    return ledger

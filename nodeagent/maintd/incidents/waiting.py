@@ -1,0 +1,52 @@
+"""Evacuated nodes that wait for a person, each with the command that helps. Pure."""
+
+from nodeagent.model.diagnosis import Need
+from nodeagent.model.incident import Incident, Status
+from nodeagent.model.ledger import Drained, Ledger
+from nodeagent.model.reason import Held, Kind, because
+from nodeagent.model.snapshot import Node, Snapshot
+
+
+def waiting(ledger: Ledger, snapshot: Snapshot) -> list[Held]:
+    """The nodes that are emptied and wait for a person; with what was left there."""
+    found: list[Held] = []
+    nodes = {node.uuid: node for node in snapshot.nodes.values()} if ledger.incidents else {}
+    ours = {one.node: one for one in ledger.drained}
+    returning = {one.node for one in ledger.returning}
+    for incident in ledger.incidents:
+        node = nodes.get(incident.node)
+        if incident.status is not Status.COMPLETED or node is None or node.in_service:
+            continue
+        if incident.node in returning or is_of_before(incident, ours.get(incident.node)):
+            continue
+        if not (node.drained or node.offline) or not _has_emptied(incident):
+            continue
+        if incident.tag not in node.tags and not incident.tag_seen:
+            continue
+        kind = Kind.WAITS_FOR_REPAIR if incident.tag in node.tags else Kind.STAYS_TAG_GONE
+        left = sorted(i.name for i in snapshot.instances.values() if i.secondary == node.name)
+        state, about = state_of(node), (node.name, incident.id)
+        found.append(Held(because(kind, node.name, state=state, left=tuple(left)), *about))
+    return found
+
+
+def _has_emptied(incident: Incident) -> bool:
+    """Whether its node was taken out of service for it; of one rebuilt from tags perhaps."""
+    return incident.drained or incident.diagnosis.need is not Need.LIVE_REPAIR
+
+
+def state_of(node: Node) -> str:
+    return "offline" if node.offline else "drained"
+
+
+def by_hand(node: Node) -> str:
+    """The command that puts a node back."""
+    return f"gnt-node modify --{state_of(node)}=no {node.name}"
+
+
+def is_of_before(incident: Incident, one: Drained | None) -> bool:
+    """Whether all its jobs are older than the one that took its node out of service."""
+    if one is None or not one.job.isdecimal() or incident.id == one.incident:
+        return False
+    jobs = [int(job) for job in incident.jobs if job.isdecimal()]
+    return max(jobs, default=0) < int(one.job)

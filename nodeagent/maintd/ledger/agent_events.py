@@ -1,0 +1,73 @@
+"""Events of agents: they stop answering, lose trust, and answer again. Pure.
+
+A silence counts from its second round on. An agent that comes and goes is told of every ten
+minutes at most, and of many at once there is one event.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from nodeagent.model.event import Event, happened
+from nodeagent.model.units import Ms
+from nodeagent.protocol.look import Distrusted, Look, Seen, Silent
+
+QUIET = 600_000  # ms after an agent was told to be back in which it is not told of again
+APART = 3  # agents of which each has an event of its own
+_NAMED = 10  # agents by name in an event about many
+_WHY = 300  # characters of what an agent is told of with
+_SEEN = "seen"
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """How agents stood in the newest round, by name, which were told to be bad, and `events`.
+
+    `back` is when (unix ms) an agent was last told to be back.
+    """
+
+    last: Mapping[str, str] = field(default_factory=dict)
+    told: Mapping[str, str] = field(default_factory=dict)
+    back: Mapping[str, int] = field(default_factory=dict)
+    events: tuple[Event, ...] = ()
+
+
+def hear(before: Heard, looks: Mapping[str, Look], now: Ms) -> Heard:
+    told = {name: word for name, word in before.told.items() if name in looks}
+    back = {name: at for name, at in before.back.items() if 0 <= now - at < QUIET}
+    changed: dict[str, dict[str, str]] = {}
+    last: dict[str, str] = {}
+    for name, look in looks.items():
+        word, why = how_seen(look)
+        last[name] = word
+        if word == _SEEN:
+            if told.pop(name, None):
+                changed.setdefault(word, {})[name] = ""
+                back[name] = now
+        elif before.last.get(name) == word != told.get(name) and (name in told or name not in back):
+            changed.setdefault(word, {})[name] = (why or "")[:_WHY]
+            told[name] = word
+    events = [event for word, found in changed.items() for event in _events(word, found, now)]
+    return Heard(last, told, back, tuple(events))
+
+
+def _events(word: str, found: Mapping[str, str], now: Ms) -> list[Event]:
+    kind = "agent-back" if word == _SEEN else f"agent-{word}"
+    if len(found) <= APART:
+        alone = "yes" if word == _SEEN else ""
+        return [happened(now, kind, "", n, why=why, alone=alone) for n, why in found.items()]
+    agents, more = tuple(sorted(found)), max(0, len(found) - _NAMED)
+    told = {"count": str(len(agents)), "more": str(more or "")}
+    return [happened(now, kind, agents=agents[:_NAMED], **told)]
+
+
+def how_seen(look: Look | None) -> tuple[str, str | None]:
+    """How looking at a node went, in a word, and why not better."""
+    match look:
+        case Seen():
+            return "seen", None
+        case Silent(why):
+            return "silent", why
+        case Distrusted(why):
+            return "distrusted", why
+        case None:
+            return "not-asked", None

@@ -1,0 +1,44 @@
+"""The clock was set back: the ledger's times are set back with it. Pure."""
+
+from dataclasses import replace
+
+from nodeagent.maintd.planning.outcomes import BACK_OFF, TAGS_BACK_OFF
+from nodeagent.model.ledger import Ledger
+from nodeagent.model.units import Ms
+
+
+def rewind(ledger: Ledger, now: Ms) -> Ledger:
+    """Where the clock was put back, nothing remembered lies in the future: no wait gets longer."""
+    incidents = tuple(
+        replace(
+            i,
+            noted_at=min(i.noted_at, now),
+            seen_at=min(i.seen_at, now),
+            missed_at=min(i.missed_at, now),
+            changed_at=min(i.changed_at, now),
+            not_before=min(i.not_before, now + BACK_OFF),
+        )
+        for i in ledger.incidents
+    )
+    begun = tuple(replace(b, at=min(b.at, now)) for b in ledger.begun)
+    intents = tuple(
+        replace(i, promised=min(i.promised, now), ended=min(i.ended, now)) for i in ledger.intents
+    )
+    return replace(
+        ledger,
+        incidents=incidents,
+        begun=begun,
+        intents=intents,
+        calm=min(ledger.calm, now),
+        tags_after=min(ledger.tags_after, now + TAGS_BACK_OFF),
+        repairs_after=min(ledger.repairs_after, now + BACK_OFF),
+        ran=tuple(replace(r, at=min(r.at, now), ended=min(r.ended, now)) for r in ledger.ran),
+        shifted=tuple(
+            replace(s, at=min(s.at, now), ended=min(s.ended, now)) for s in ledger.shifted
+        ),
+        lopsided=tuple(
+            replace(one, since=min(one.since, now), seen=min(one.seen, now))
+            for one in ledger.lopsided
+        ),
+        balance_after=min(ledger.balance_after, now + BACK_OFF),
+    )

@@ -1,0 +1,51 @@
+"""Events of administrators' requests and holds, for the event log. Pure."""
+
+from collections.abc import Iterator
+
+from nodeagent.model.action import Scope
+from nodeagent.model.event import Event, happened
+from nodeagent.model.ledger import Decision, Hold, Ledger
+from nodeagent.model.snapshot import Observed
+from nodeagent.model.units import Ms
+from nodeagent.model.wish import AnswerOffers, Wish, place_words
+
+
+def wishes(decision: Decision, observed: Observed | None, now: Ms) -> Iterator[Event]:
+    known = {} if observed is None else {wish.id: wish for wish in observed.wishes}
+    for wish in known.values():
+        if not of_owner(wish):
+            yield answered(wish, decision.refused.get(wish.id), now)
+    for identity, why in decision.refused.items():
+        if identity not in known:
+            yield happened(now, "wish-refused", why=why)
+
+
+def of_owner(wish: Wish) -> bool:
+    """Whether a user who may only answer for owners asked: no act of an administrator.
+
+    The history shows such a wish as the answer that was given, or counts the refusals.
+    """
+    return isinstance(wish.asked, AnswerOffers) and wish.asked.owners is not None
+
+
+def answered(wish: Wish, why: str | None, now: Ms) -> Event:
+    """The event of a request, granted unless there is a reason `why` not."""
+    about, request = wish.asked.about, wish.asked.words
+    if why is None:
+        return happened(now, "wish-granted", *about, who=wish.who, request=request)
+    return happened(now, "wish-refused", *about, who=wish.who, request=request, why=why)
+
+
+def holds(before: Ledger, after: Ledger, now: Ms) -> Iterator[Event]:
+    old = {(hold.scope, hold.name, hold.incident): hold for hold in before.holds}
+    new = {(hold.scope, hold.name, hold.incident): hold for hold in after.holds}
+    for hold in [hold for key, hold in old.items() if key not in new]:
+        yield _of_hold(now, "resumed", hold)
+    for hold in [hold for key, hold in new.items() if key not in old]:
+        yield _of_hold(now, "paused", hold, who=hold.who, why=hold.why)
+
+
+def _of_hold(now: Ms, kind: str, hold: Hold, **details: str) -> Event:
+    place = place_words(hold.scope, hold.name, hold.incident)
+    node = hold.name if hold.scope is Scope.NODE else ""
+    return happened(now, kind, hold.incident, node, place=place, **details)

@@ -1,0 +1,53 @@
+"""Nodes whose agent does not answer, or is not to be believed: since when, and what helps. Pure.
+
+maintd does nothing about such a node: its machine may be dead, or only its agent.
+"""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from nodeagent.maintd.planning.tag_settings import with_tags
+from nodeagent.model.ledger import Ledger, Policy, Unreachable
+from nodeagent.model.reason import Held, Kind, because
+from nodeagent.model.snapshot import Observed, Snapshot
+from nodeagent.model.units import Ms
+
+TOLD = 20  # unreachable nodes that are told one by one
+
+
+def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
+    """Note since which poll in a row each node has been out of reach."""
+    known = {one.node: replace(one, since=min(one.since, now)) for one in ledger.unreachable}
+    nodes = observed.snapshot.nodes
+    uuids = [nodes[name].uuid for name in sorted(observed.unanswered) if name in nodes]
+    found = tuple(known.get(uuid) or Unreachable(uuid, now) for uuid in uuids)
+    return ledger if found == ledger.unreachable else replace(ledger, unreachable=found)
+
+
+def unreachable(ledger: Ledger, snapshot: Snapshot, policy: Policy, now: Ms) -> dict[str, Ms]:
+    """Since when (unix ms) each node has been out of reach, by name; where that is for long."""
+    nodes = {node.uuid: node for node in snapshot.nodes.values()} if ledger.unreachable else {}
+    return {
+        node.name: one.since
+        for one in ledger.unreachable
+        if (node := nodes.get(one.node)) is not None
+        and not node.offline
+        and now - one.since >= with_tags(policy, snapshot, node).unreachable_after
+    }
+
+
+def told(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> tuple[Held, ...]:
+    """Each unreachable node, with the evidence and the command that helps."""
+    there = unreachable(ledger, observed.snapshot, policy, now)
+    found = [
+        Held(because(Kind.UNREACHABLE, name, since=_moment(since), doubt=doubt), name)
+        for name, since in there.items()
+        if (doubt := observed.doubts.get(name))
+    ]
+    if len(found) > TOLD:
+        found[TOLD:] = [Held(because(Kind.MORE_UNREACHABLE, count=len(found) - TOLD))]
+    return tuple(found)
+
+
+def _moment(ms: Ms) -> str:
+    return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M} UTC"

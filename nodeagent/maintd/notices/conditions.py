@@ -1,0 +1,126 @@
+"""Conditions worth a notification, found in what a round has decided, each with its text. Pure.
+
+A condition is told once, when it begins, and again only after it has ended. So nothing is told
+twice after a restart; a new master tells of all that it finds.
+"""
+
+from collections.abc import Collection, Iterator
+
+from nodeagent.maintd.planning.outcomes import by_uuid
+from nodeagent.maintd.planning.times import rfc3339
+from nodeagent.maintd.windows.timing import overdue
+from nodeagent.model.diagnosis import Need
+from nodeagent.model.incident import UNKNOWN, Incident, Status
+from nodeagent.model.ledger import Decision, Ledger
+from nodeagent.model.notice import Notice, Occasion
+from nodeagent.model.offer import Reply
+from nodeagent.model.queue import EntryStatus
+from nodeagent.model.reason import Held, Kind
+from nodeagent.model.snapshot import Observed
+from nodeagent.model.units import Ms
+from nodeagent.model.window import Mode
+
+LATE = 900_000  # ms after which a window that is overdue is told of
+_TEXT = 500  # characters
+_YOURS = {
+    *(Kind.OUTDATED, Kind.OUTDATED_QUEUE, Kind.LOST_JOB, Kind.LOST_ORDER, Kind.FAILED_BEFORE),
+    *(Kind.MASTER, Kind.OFFLINE, Kind.NO_COMMAND, Kind.PUT_BACK_BY_OTHERS, Kind.STAYS_CANCELED),
+    *(Kind.WAITS_FOR_REPAIR, Kind.HALTED, Kind.WINDOW_STOPPED, Kind.DOWN_STILL, Kind.NO_TIME_ZONE),
+    *(Kind.RETURN_FAILED, Kind.STAYS_TAG_GONE),
+}
+"""Reasons that only a person can end."""
+_SETTINGS = {Kind.WRONG_TAG, Kind.MORE_WRONG_TAGS}
+
+
+def conditions(
+    decision: Decision, observed: Observed, silent: Collection[str], complaint: str, now: Ms
+) -> Iterator[Notice]:
+    """Every condition there is now.
+
+    `silent` are the unreachable nodes; `complaint` says why new settings were refused, or nothing.
+    """
+    ledger = decision.ledger
+    for incident in ledger.incidents:
+        for occasion, text in _of_incident(incident):
+            yield Notice(occasion, incident.id, incident.name, now, _cut(text))
+    if ledger.storm is not None:
+        yield Notice(Occasion.STORM, "storm", "", now, _cut(f"storm brake: {ledger.storm.why}"))
+    for node in silent:
+        why = observed.doubts.get(node, "its agent does not answer")
+        text = f"{node} is unreachable: {why}; run gnt-maint nodes --state unreachable"
+        yield Notice(Occasion.UNREACHABLE, node, node, now, _cut(text))
+    yield from _windows(ledger, observed, now)
+    yield from _owners(ledger, observed, now)
+    for entry in ledger.queue.entries:
+        if entry.status is EntryStatus.FAILED:
+            text = f"queue entry {entry.index}: {entry.address} was not repaired: {entry.why}"
+            yield Notice(Occasion.QUEUE_FAILED, f"{entry.index}", "", now, _cut(text))
+    for held in decision.held:
+        if held.why.kind in _YOURS or held.why.kind in _SETTINGS:
+            yield _of_reason(held, now)
+    if complaint:
+        text = _cut(f"maintd keeps its old settings: {complaint}")
+        yield Notice(Occasion.SETTINGS_WRONG, "maintd.toml", "", now, text)
+
+
+def _of_incident(incident: Incident) -> Iterator[tuple[Occasion, str]]:
+    name, said = incident.name, incident.diagnosis
+    if said == UNKNOWN:
+        yield Occasion.DETECTED, f"{name} has an incident that was rebuilt from Ganeti"
+    else:
+        yield Occasion.DETECTED, f"{name} requests {said.need.wire}: {said.text}"
+    match incident.status:
+        case Status.PENDING:
+            yield Occasion.STARTED, f"maintd works on {name} ({said.need.wire})"
+        case Status.COMPLETED if said.need is Need.LIVE_REPAIR:
+            yield Occasion.COMPLETED, f"the live repair of {name} succeeded"
+        case Status.COMPLETED:
+            yield Occasion.COMPLETED, f"{name} is evacuated and needs your repair"
+        case Status.FAILED:
+            yield Occasion.FAILED, f"the work on {name} failed: {incident.why}"
+
+
+def _windows(ledger: Ledger, observed: Observed, now: Ms) -> Iterator[Notice]:
+    names = (
+        {uuid: node.name for uuid, node in by_uuid(observed).items()} if ledger.scheduled else {}
+    )
+    for one in ledger.scheduled:
+        when = ledger.schedule.of(one.machine)
+        if one.mode is Mode.UP or when is None:
+            continue
+        machine, node = str(one.machine), names.get(one.node, "")
+        subject = f"{machine} {when.start}"
+        ends = "" if when.end_ms is None else f" and ends at {rfc3339(when.end_ms)}"
+        if one.mode is Mode.DOWN or when.start_ms <= now:
+            text = f"the maintenance window of {machine} has begun{ends}"
+            yield Notice(Occasion.WINDOW_STARTED, subject, node, now, _cut(text))
+        if overdue(one, ledger, now) >= LATE:
+            late = "not down yet" if one.mode is Mode.DRAINING else "still down"
+            text = f"the maintenance window of {machine} is overdue: it is {late}"
+            yield Notice(Occasion.WINDOW_OVERDUE, subject, node, now, _cut(text))
+
+
+def _owners(ledger: Ledger, observed: Observed, now: Ms) -> Iterator[Notice]:
+    said = [o for o in ledger.offers if o.answer and o.answer.reply is Reply.DECLINE]
+    names = {uuid: node.name for uuid, node in by_uuid(observed).items()} if said else {}
+    for offer in said:
+        if offer.instances and offer.answer is not None:
+            node = names.get(offer.node, "")
+            why = f": {offer.answer.reason}" if offer.answer.reason else ""
+            text = f"owner {offer.owner} declines maintenance of {node or offer.node}{why}"
+            subject = f"{offer.owner} {offer.node} {offer.generation}"
+            yield Notice(Occasion.OWNER_DECLINED, subject, node, now, _cut(text))
+
+
+def _of_reason(held: Held, now: Ms) -> Notice:
+    why = held.why
+    wrong = why.kind in _SETTINGS
+    detail = dict(why.details).get("tag", "") if wrong else held.incident
+    subject = f"{why.kind.word} {why.subject.name} {detail}".strip()
+    occasion = Occasion.SETTINGS_WRONG if wrong else Occasion.NEEDS_YOU
+    text = held.reason if not why.help or why.help in held.reason else f"{held.reason}; {why.help}"
+    return Notice(occasion, subject, held.node, now, _cut(text))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _TEXT else f"{text[:_TEXT]}…"

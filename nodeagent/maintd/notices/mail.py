@@ -1,0 +1,95 @@
+"""Send one mail by SMTP, within a deadline, whatever the server does."""
+
+import logging
+import smtplib
+import socket
+import ssl
+import threading
+from contextlib import suppress
+from dataclasses import dataclass
+from email.message import EmailMessage
+from email.utils import formatdate
+
+from nodeagent.errors import Unavailable
+from nodeagent.secret import read_password
+from nodeagent.web.tls import trusting_tls
+
+log = logging.getLogger(__name__)
+_REPLY = 300  # characters of what a server says
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """The mail server and the addresses; `tls` is starttls, tls or none.
+
+    `user` logs in with the first line of the file `password`.
+    """
+
+    host: str
+    port: int
+    sender: str
+    to: tuple[str, ...]
+    tls: str = "starttls"
+    user: str = ""
+    password: str = ""
+
+
+def send(by: Server, identity: str, title: str, body: str, ca: str, seconds: float) -> None:
+    """Hand it to the server, or raise Unavailable; the same identity is the same Message-ID."""
+    mail = EmailMessage()
+    mail["From"], mail["To"], mail["Subject"] = by.sender, ", ".join(by.to), title
+    mail["Date"], mail["Message-ID"] = formatdate(), f"<{identity}@maintd>"
+    mail["Auto-Submitted"] = "auto-generated"
+    mail.set_content(body)
+    secure = trusting_tls(ca) if by.tls != "none" else None
+    late = threading.Event()
+    smtp = (
+        smtplib.SMTP_SSL(timeout=seconds, context=secure)
+        if by.tls == "tls"
+        else smtplib.SMTP(timeout=seconds)
+    )
+    smtp._host = by.host  # type: ignore[attr-defined]  # the name that a certificate must bear
+    watch = threading.Timer(seconds, _cut, (smtp, late))
+    watch.daemon = True
+    watch.start()
+    try:
+        smtp.connect(by.host, by.port)
+        if by.tls == "starttls":
+            smtp.starttls(context=secure)
+        if by.user:
+            smtp.login(by.user, read_password(by.password))
+        refused = smtp.send_message(mail, by.sender, by.to)
+        with suppress(OSError, smtplib.SMTPException):
+            smtp.quit()
+    except (OSError, smtplib.SMTPException, ValueError) as error:
+        why = f"not delivered within {seconds:g} s" if late.is_set() else _words(error)
+        raise Unavailable(f"{by.host}: {why}") from None
+    finally:
+        watch.cancel()
+        smtp.close()
+    if refused:  # the others have it: to send it again would repeat it for them
+        log.warning("mail-refused server=%s for=%s", by.host, ",".join(sorted(refused)))
+
+
+def _cut(smtp: smtplib.SMTP, late: threading.Event) -> None:
+    """End a conversation that takes too long."""
+    late.set()
+    if (sock := smtp.sock) is not None:
+        with suppress(OSError):  # not by TLS's own shutdown, after which a word might go in plain
+            socket.socket.shutdown(sock, socket.SHUT_RDWR)
+
+
+def _words(error: Exception) -> str:
+    match error:
+        case smtplib.SMTPResponseException(smtp_code=code, smtp_error=said):
+            text = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
+            return f"{code} {text}"[:_REPLY]
+        case smtplib.SMTPRecipientsRefused():
+            code, said = next(iter(error.recipients.values()))
+            return f"{code} {said.decode('utf-8', 'replace')}"[:_REPLY]
+        case ssl.SSLCertVerificationError():
+            return f"TLS: its certificate is not trusted: {error.verify_message}"
+        case OSError():
+            return error.strerror or str(error) or type(error).__name__
+        case _:
+            return str(error)[:_REPLY]

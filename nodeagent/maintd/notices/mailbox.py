@@ -1,0 +1,162 @@
+"""A sink's mailbox: notices are grouped into messages, and a message is tried until it gets there.
+
+Pure. A sink has one message under way. What begins meanwhile waits, and goes out as one message
+when that has ended, no sooner than the sink's interval after it was made: so many events lead to
+few messages, of bounded length, which tell how many they put together. The next try of what failed
+is a minute later, then two, four, up to ten, or as late as the sink asks for. A message keeps its
+id and its text through all tries and restarts. What could not be delivered for the sink's
+`give-up` is dropped, and the next message tells how many notices were.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from uuid import NAMESPACE_URL, uuid5
+
+from nodeagent.model.notice import (
+    ENDS,
+    Condition,
+    Mailbox,
+    Message,
+    Notice,
+    Notices,
+    Occasion,
+    Sink,
+    Way,
+)
+from nodeagent.model.units import Ms
+
+SHOWN = 50  # notices of one message
+MOST = 10_000  # conditions that are remembered
+FIRST, LONGEST = 60_000, 600_000  # ms between two tries
+LONGEST_ASKED = 3_600_000  # ms that a sink may ask to wait
+QUIET = 600_000  # ms that a reason must be gone for before it counts as ended
+_PASSING = {Occasion.NEEDS_YOU, Occasion.SETTINGS_WRONG}
+_NAMESPACE = uuid5(NAMESPACE_URL, "nodeagent notification")
+_ENDED = {
+    Occasion.CLOSED: "the incident of {node} is closed",
+    Occasion.STORM_OVER: "the storm brake was reset",
+    Occasion.REACHABLE: "{node} is not unreachable any more",
+    Occasion.WINDOW_OVER: "the maintenance window of {machine} is over",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """How the try of a message after `tries` others went: why it failed (else empty), and when.
+
+    `at` is unix ms, `wait` for how many ms the sink asks to be left alone.
+    """
+
+    message: str
+    tries: int
+    why: str
+    at: int
+    wait: int = 0
+
+
+def gather(before: Notices, sinks: Sequence[Sink], present: Iterable[Notice], now: Ms) -> Notices:
+    """Take up what has begun and ended, and make the messages that are due."""
+    if not sinks:
+        return Notices()
+    there = {(one.occasion, one.subject): one for one in present}
+    kept, begun, ended = _compared(before.conditions, there, now)
+    boxes = {box.sink: box for box in before.boxes}
+    after = []
+    for sink in sinks:
+        box = _rewound(boxes.get(sink.name, Mailbox(sink.name)), now)
+        alerts = sink.kind is Way.ALERTMANAGER
+        told = ended if alerts else begun + _endings(ended, now)
+        new = [one for one in told if sink.takes(one.occasion)]
+        firing = alerts and any(sink.takes(one.occasion) for one in kept)
+        after.append(_posted(_with(box, new), sink, now, always=firing))
+    return Notices(kept, tuple(after))
+
+
+def _compared(
+    known: Iterable[Condition], there: Mapping[tuple[Occasion, str], Notice], now: Ms
+) -> tuple[tuple[Condition, ...], list[Notice], list[Notice]]:
+    """The conditions to remember, those that have begun, and those that have ended."""
+    kept: dict[tuple[Occasion, str], Condition] = {}
+    ended: list[Notice] = []
+    for one in known:
+        if one.key in there:
+            kept[one.key] = replace(one, gone=0) if one.gone else one
+        elif one.occasion in _PASSING and now - (one.gone or now) < QUIET:
+            kept[one.key] = replace(one, gone=min(one.gone or now, now))
+        else:
+            ended.append(Notice(one.occasion, one.subject, one.node, one.since, "", over=True))
+    begun = [one for key, one in there.items() if key not in kept][: MOST - len(kept)]
+    new = (Condition(one.occasion, one.subject, one.node, now) for one in begun)
+    return (*kept.values(), *new), begun, ended
+
+
+def _endings(ended: Iterable[Notice], now: Ms) -> list[Notice]:
+    found = []
+    for one in ended:
+        if (occasion := ENDS.get(one.occasion)) is not None:
+            machine = one.subject.rpartition(" ")[0]
+            text = _ENDED[occasion].format(node=one.node, machine=machine)
+            found.append(replace(one, occasion=occasion, at=now, text=text))
+    return found
+
+
+def _with(box: Mailbox, new: Sequence[Notice]) -> Mailbox:
+    """The box with these too: the most severe are shown, of equals the newest; all are counted."""
+    if not new:
+        return box
+    counts = dict(box.counts)
+    for one in new:
+        counts[one.occasion.value] = counts.get(one.occasion.value, 0) + 1
+    every = (*box.waiting, *new)
+    ranked = sorted(range(len(every)), key=lambda n: (every[n].occasion.severity.rank, n))
+    shown = tuple(every[n] for n in sorted(ranked[-SHOWN:]))
+    return replace(box, waiting=shown, counts=counts)
+
+
+def _posted(box: Mailbox, sink: Sink, now: Ms, *, always: bool = False) -> Mailbox:
+    """The box with a new message under way, if there is one to make."""
+    if box.message is not None or not (box.waiting or always) or now < box.made + sink.interval:
+        return box
+    identity = str(uuid5(_NAMESPACE, f"{sink.name} {now}"))
+    message = Message(identity, now, box.waiting, box.counts, lost=box.lost)
+    return replace(box, message=message, waiting=(), counts={}, made=now)
+
+
+def test(before: Notices, sink: Sink, who: str, now: Ms) -> Notices:
+    """Send a test notice; what waits for its next try is tried at once."""
+    box = next((b for b in before.boxes if b.sink == sink.name), Mailbox(sink.name))
+    text = f"{who} asked for this test of {sink.name}"
+    box = _with(box, [Notice(Occasion.TEST, f"{now}", "", now, text)])
+    if box.message is not None:
+        box = replace(box, message=replace(box.message, after=0))
+    others = (other for other in before.boxes if other.sink != sink.name)
+    return replace(before, boxes=(*others, _posted(box, replace(sink, interval=0), now)))
+
+
+def settle(box: Mailbox, sink: Sink, sent: Sent, now: Ms) -> Mailbox:
+    """Note how a try of its message went."""
+    message = box.message
+    if message is None or (message.id, message.tries) != (sent.message, sent.tries):
+        return box
+    if not sent.why:
+        return replace(box, message=None, ended=sent.at, lost=0)
+    if now - message.made >= sink.give_up:
+        return replace(box, message=None, lost=message.lost + message.total)
+    wait = max(min(LONGEST, FIRST << min(message.tries, 8)), min(sent.wait, LONGEST_ASKED))
+    tries, after = message.tries + 1, now + wait
+    failed = replace(message, tries=tries, after=after, why=sent.why[:300], intent="")
+    return replace(box, message=failed)
+
+
+def due(box: Mailbox, now: Ms) -> Message | None:
+    """The message that is to be tried now."""
+    one = box.message
+    return one if one is not None and one.after <= now and not one.intent else None
+
+
+def _rewound(box: Mailbox, now: Ms) -> Mailbox:
+    """Where the clock was put back, nothing waits longer for that."""
+    one = box.message
+    if one is not None and one.after > now + LONGEST_ASKED:
+        box = replace(box, message=replace(one, made=min(one.made, now), after=now))
+    return replace(box, made=now) if box.made > now else box

@@ -1,0 +1,66 @@
+"""Delivering notifications by a command of the master's own agent. Pure.
+
+The command gets a message as JSON on its standard input; its exit code tells whether it arrived.
+The agent runs one command at a time, so owners' offers go first, and one sink after the other.
+"""
+
+from dataclasses import replace
+
+from nodeagent.maintd.notices import mailbox
+from nodeagent.maintd.notices.mailbox import Sent
+from nodeagent.maintd.notices.render import fitting, values
+from nodeagent.maintd.owners.notify import agent_is_free, how_ended
+from nodeagent.model.action import RunCommand
+from nodeagent.model.ledger import Ledger, Policy
+from nodeagent.model.notice import Mailbox, Message, Sink, Way
+from nodeagent.model.purpose import OfNotices
+from nodeagent.model.snapshot import Observed
+from nodeagent.model.units import Ms
+from nodeagent.protocol.messages import MOST_STDIN
+
+
+def remember(ledger: Ledger, observed: Observed, sinks: tuple[Sink, ...], now: Ms) -> Ledger:
+    """Note which messages the commands have delivered, and why others were not."""
+    ours = {i.id: i for i in ledger.intents if isinstance(i.purpose, OfNotices)}
+    if not (ours or ledger.notices.boxes):
+        return ledger
+    ended = {i: why for i, one in ours.items() if (why := how_ended(one, observed)) is not None}
+    known, boxes = {sink.name: sink for sink in sinks}, list[Mailbox]()
+    for box in ledger.notices.boxes:
+        message, sink = box.message, known.get(box.sink)
+        if message is not None and message.intent and sink is not None:
+            lost = "" if message.intent in ours else "nobody knows its order any more"
+            why = ended.get(message.intent, lost or None)
+            if why is not None:
+                box = mailbox.settle(box, sink, Sent(message.id, message.tries, why, now), now)
+        boxes.append(box)
+    intents = tuple(one for one in ledger.intents if one.id not in ended)
+    after = replace(ledger, intents=intents, notices=replace(ledger.notices, boxes=tuple(boxes)))
+    return ledger if after == ledger else after
+
+
+def due(ledger: Ledger, sinks: tuple[Sink, ...], now: Ms) -> tuple[Sink, Message] | None:
+    """The first message that a command is to deliver now, the oldest."""
+    boxes = {box.sink: box for box in ledger.notices.boxes}
+    commands = (sink for sink in sinks if sink.kind is Way.COMMAND and sink.name in boxes)
+    found = ((sink, mailbox.due(boxes[sink.name], now)) for sink in commands)
+    waiting = [(sink, message) for sink, message in found if message is not None]
+    return min(waiting, key=lambda row: row[1].made, default=None)
+
+
+def order(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Ledger:
+    """Order the delivery that is due, if the agent is free for it."""
+    there = observed.snapshot
+    found = due(ledger, policy.notify, now)
+    if found is None or not agent_is_free(ledger, observed):
+        return ledger
+    sink, message = found
+    stdin = fitting(sink, values(message, sink, there.cluster), MOST_STDIN)
+    action = RunCommand(there.master, sink.command, stdin, seconds=sink.seconds)
+    ledger = ledger.promise(OfNotices(sink.name), "", action, now)
+    ordered = replace(message, intent=ledger.intents[-1].id)
+    boxes = tuple(
+        replace(box, message=ordered) if box.sink == sink.name else box
+        for box in ledger.notices.boxes
+    )
+    return replace(ledger, notices=replace(ledger.notices, boxes=boxes))

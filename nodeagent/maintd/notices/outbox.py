@@ -1,0 +1,98 @@
+"""Deliver messages by HTTP and SMTP, each sink in a thread of its own, beside the rounds.
+
+Each message that is due is tried once, and the next round is told how that went; until then the
+thread's sink is left alone. When a try is due again `mailbox` decides. No round waits for a sink,
+and no sink for another.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from nodeagent.errors import NodeAgentError
+from nodeagent.maintd.notices.letter import Letter
+from nodeagent.maintd.notices.mailbox import Sent
+from nodeagent.maintd.notices.post import Target, send
+from nodeagent.maintd.owners.webhook import in_thread
+from nodeagent.model.units import Ms
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Sender:
+    """The newest try of a sink, and how its tries went."""
+
+    busy: bool = False
+    sent: Sent | None = None
+    why: str = ""
+    counts: dict[str, int] = field(default_factory=lambda: {"delivered": 0, "failed": 0})
+
+
+class Outbox:
+    """Delivers to `targets`, by the names of their sinks. `now` is unix ms."""
+
+    def __init__(
+        self,
+        targets: Sequence[Target],
+        now: Callable[[], Ms],
+        start: Callable[[Callable[[], None]], None] = in_thread,
+    ) -> None:
+        self.targets = {target.name: target for target in targets}
+        self._now = now
+        self._start = start
+        self._lock = threading.Lock()
+        self._senders: dict[str, _Sender] = {}
+
+    def configure(self, targets: Sequence[Target]) -> None:
+        """Deliver to these from now on; what is under way ends as it began."""
+        self.targets = {target.name: target for target in targets}
+
+    @property
+    def results(self) -> Mapping[str, Sent]:
+        """How the newest try of each sink went."""
+        with self._lock:
+            return {name: one.sent for name, one in self._senders.items() if one.sent is not None}
+
+    @property
+    def counts(self) -> Mapping[str, Mapping[str, int]]:
+        with self._lock:
+            return {name: dict(one.counts) for name, one in self._senders.items()}
+
+    def tell(self, letters: Mapping[str, Letter]) -> None:
+        """Try each of these once, unless its sink is busy, or that very try has just ended."""
+        for name, letter in letters.items():
+            target = self.targets.get(name)
+            with self._lock:
+                sender = self._senders.setdefault(name, _Sender())
+                ended = sender.sent
+                over = ended is not None and (ended.message, ended.tries) == _try_of(letter)
+                if target is None or sender.busy or over:
+                    continue
+                sender.busy = True
+            self._start(lambda target=target, letter=letter: self._try(target, letter))  # type: ignore[misc]
+
+    def _try(self, target: Target, letter: Letter) -> None:
+        wait, why = 0, ""
+        try:
+            wait, why = send(target, letter, self._now())
+        except NodeAgentError as error:
+            why = str(error)
+        except Exception as error:
+            log.exception("notification-broken sink=%s", target.name)
+            why = f"a bug: {type(error).__name__}"
+        with self._lock:
+            sender = self._senders[target.name]
+            sender.busy = False
+            sender.sent = Sent(*_try_of(letter), why, self._now(), wait)
+            sender.counts["failed" if why else "delivered"] += 1
+            again, sender.why = why == sender.why, why
+        if not why:
+            log.info("notification-sent sink=%s id=%s", target.name, letter.message)
+        elif not again:  # said when it begins
+            log.warning("notification-not-sent sink=%s why=%r", target.name, why)
+
+
+def _try_of(letter: Letter) -> tuple[str, int]:
+    return letter.message, letter.tries

@@ -1,0 +1,62 @@
+"""Notifications of a round: results are settled, messages made, and letters written. Pure."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from nodeagent.maintd.notices import mailbox, render
+from nodeagent.maintd.notices.conditions import conditions
+from nodeagent.maintd.notices.letter import Letter
+from nodeagent.maintd.notices.mailbox import Sent
+from nodeagent.model.ledger import Decision, Policy
+from nodeagent.model.notice import Condition, Notices, Sink, Way
+from nodeagent.model.snapshot import Observed
+from nodeagent.model.units import Ms
+
+
+def take_up(
+    decision: Decision,
+    observed: Observed,
+    policy: Policy,
+    results: Mapping[str, Sent],
+    silent: Collection[str],
+    complaint: str,
+    now: Ms,
+) -> tuple[Decision, dict[str, Letter]]:
+    """Add to the ledger what there is to notify of; the letters to send once that is on disk."""
+    sinks, before = policy.notify, decision.ledger.notices
+    if not sinks and before == Notices():
+        return decision, {}
+    known = {sink.name: sink for sink in sinks}
+    boxes = tuple(
+        mailbox.settle(box, known[box.sink], results[box.sink], now)
+        if box.sink in known and box.sink in results
+        else box
+        for box in before.boxes
+    )
+    there = list(conditions(decision, observed, silent, complaint, now)) if sinks else []
+    after = mailbox.gather(replace(before, boxes=boxes), sinks, there, now)
+    texts = {(one.occasion, one.subject): one.text for one in there}
+    firing = [(one, texts.get(one.key, "")) for one in after.conditions]
+    ledger = replace(decision.ledger, notices=after)
+    sent = _letters(after, known, firing, observed.snapshot.cluster, now)
+    return replace(decision, ledger=ledger), sent
+
+
+def _letters(
+    notices: Notices,
+    sinks: Mapping[str, Sink],
+    firing: list[tuple[Condition, str]],
+    cluster: str,
+    now: Ms,
+) -> dict[str, Letter]:
+    found = {}
+    for box in notices.boxes:
+        sink, message = sinks[box.sink], mailbox.due(box, now)
+        if message is None or sink.kind is Way.COMMAND:
+            continue
+        alerting = sink.kind is Way.ALERTMANAGER
+        told = render.alerts(message, sink, firing, cluster, now) if alerting else []
+        found[sink.name] = Letter(
+            message.id, message.tries, sink, render.values(message, sink, cluster), told
+        )
+    return found

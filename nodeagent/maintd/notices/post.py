@@ -1,0 +1,74 @@
+"""Send one message: a signed webhook, Alertmanager's API v2, or a mail."""
+
+import json
+from dataclasses import dataclass
+
+from nodeagent.errors import ConfigError
+from nodeagent.maintd.notices import mail as smtp
+from nodeagent.maintd.notices.letter import Letter
+from nodeagent.maintd.notices.render import payload, rendered
+from nodeagent.maintd.owners.webhook import signed
+from nodeagent.model.notice import Way
+from nodeagent.model.units import Ms
+from nodeagent.secret import read_token
+from nodeagent.web.post import is_url, post, wrong_port
+
+_ANSWER = 64 * 1024  # bytes of an answer that are read
+_DELAY = 10_000_000  # seconds that a Retry-After may name
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a sink is, by its name; `url_file`, `secret`, `token` and `password` are files.
+
+    `seconds` bounds one try.
+    """
+
+    name: str
+    url: str = ""
+    url_file: str = ""
+    secret: str = ""
+    token: str = ""
+    ca: str = ""
+    seconds: float = 10.0
+    mail: smtp.Server | None = None
+
+
+def read_url(path: str) -> str:
+    """The URL in the first line of a private file; ConfigError tells nobody what else it is."""
+    url = read_token(path)
+    if not is_url(url) or wrong_port(url):
+        raise ConfigError(f"{path}: its first line is no URL, such as https://HOST:PORT/PATH")
+    return url
+
+
+def send(target: Target, letter: Letter, now: Ms) -> tuple[int, str]:
+    """Try it once: for how many ms it is to be left alone, and why it failed, or nothing."""
+    sink = letter.sink
+    if sink.kind is Way.SMTP:
+        assert target.mail is not None
+        title, body = rendered(sink, letter.values)
+        smtp.send(target.mail, letter.message, title, body, target.ca, target.seconds)
+        return 0, ""
+    token = read_token(target.token) if target.token else ""
+    alerting = sink.kind is Way.ALERTMANAGER
+    text = json.dumps(letter.alerts) if alerting else payload(sink, letter.values, token)
+    url = read_url(target.url_file) if target.url_file else target.url
+    headers = [("X-Maintd-Delivery", letter.message)]
+    if not alerting:
+        headers += signed(target.secret, text.encode(), now)
+    if token and "token" not in sink.body:
+        headers.append(("Authorization", f"Bearer {token}"))
+    answer = post(
+        f"{url.rstrip('/')}/api/v2/alerts" if alerting else url,
+        text.encode(),
+        seconds=target.seconds,
+        ca=target.ca,
+        headers=headers,
+        most=_ANSWER,
+    )
+    if 200 <= answer.status < 300:
+        return 0, ""
+    after = answer.retry_after if answer.status in (429, 503) else ""
+    wait = min(int(after), _DELAY) * 1000 if after.isdecimal() else 0
+    return wait, f"it answered with HTTP status {answer.status}"

@@ -1,0 +1,57 @@
+"""Owners that were asked are told how it ended: rescinded, or the machine is down, or up. Pure."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from uuid import NAMESPACE_URL, uuid5
+
+from nodeagent.model.ledger import Ledger
+from nodeagent.model.offer import End, Ending, Offer, Told
+from nodeagent.model.units import Ms
+from nodeagent.model.window import Mode
+
+KEEP = Ms(3_600_000)  # ms for which an end is told
+_NAMESPACE = uuid5(NAMESPACE_URL, "nodeagent ending")
+
+
+def note(before: Ledger, after: Ledger, now: Ms) -> Ledger:
+    """Note which questions have ended since, and whose machines are up again."""
+    if not (before.offers or after.endings):
+        return after
+    down = {one.node for one in after.scheduled if one.mode is Mode.DOWN}
+    found = (*(_later(one, down, now) for one in after.endings), *_ended(before, after, down, now))
+    kept = tuple(one for one in found if one.end is End.DOWN or now - one.at < KEEP)
+    return after if kept == after.endings else replace(after, endings=kept)
+
+
+def _later(one: Ending, down: set[str], now: Ms) -> Ending:
+    if one.end is End.DOWN and one.node not in down:
+        return _ending(one, End.UP, now)
+    return one
+
+
+def _ended(before: Ledger, after: Ledger, down: set[str], now: Ms) -> Iterator[Ending]:
+    there = {(offer.node, offer.owner) for offer in after.offers}
+    for offer in before.offers:
+        if (offer.node, offer.owner) not in there:
+            yield _ending(offer, End.DOWN if offer.node in down else End.RESCINDED, now)
+
+
+def _ending(one: Offer | Ending, end: End, now: Ms) -> Ending:
+    identity = str(uuid5(_NAMESPACE, f"{one.id} {end.value}"))
+    about = one.instances
+    if isinstance(one, Offer) and one.answer is not None:
+        about = one.answer.about
+    return Ending(identity, one.owner, one.node, end, about, one.unavailability, now, Told())
+
+
+def told(ledger: Ledger, now: Ms) -> list[Ending]:
+    """The ends that owners are told of now."""
+    return [one for one in ledger.endings if now - one.at < KEEP]
+
+
+def rewind(ledger: Ledger, now: Ms) -> Ledger:
+    """Where the clock was put back, an end is told for no longer than else."""
+    if all(one.at <= now for one in ledger.endings):
+        return ledger
+    endings = tuple(replace(one, at=min(one.at, now)) for one in ledger.endings)
+    return replace(ledger, endings=endings)

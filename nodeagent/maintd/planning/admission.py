@@ -1,0 +1,128 @@
+"""Decide whether work on an incident may start or continue; each "no" has a reason. Pure."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from nodeagent.model.diagnosis import Diagnosis, Need
+from nodeagent.model.incident import Incident, Status
+from nodeagent.model.ledger import Ledger, Policy
+from nodeagent.model.reason import Kind, Reason, because
+from nodeagent.model.snapshot import Node, Observed
+from nodeagent.model.units import Ms
+
+
+def keeps(incident: Incident, node: Node, observed: Observed) -> bool:
+    """Whether its node is left to an incident, so that nobody else begins anything there.
+
+    An active one can do nothing about an offline node, nor one that a person is to repair. A failed
+    one keeps its node for a person to look at, until the node says Ok; while the node is drained
+    for it, even then.
+    """
+    if incident.status.active:
+        return not (node.offline or incident.by_hand)
+    if incident.status is not Status.FAILED:
+        return False
+    said = observed.diagnoses.get(node.name)
+    return said is None or said.need is not Need.OK or (incident.drained and node.drained)
+
+
+def well_since(incident: Incident, said: Diagnosis | None, policy: Policy, now: Ms) -> int:
+    """Since when the node of an incident that is over has said Ok; 0 if it does not.
+
+    After a while of that it is healed: another fault is not this one.
+    """
+    if said is None:
+        return incident.missed_at
+    if said.need is Need.OK:
+        return incident.missed_at or now
+    healed = said != incident.diagnosis and now - incident.missed_at >= policy.withdraw
+    return incident.missed_at if healed else 0
+
+
+def failed_before(incident: Incident, ledger: Ledger, policy: Policy) -> Reason | None:
+    """Why a person has to look first; a failure whose node was well for a while is the past."""
+    for other in ledger.incidents:
+        if other.status is not Status.FAILED or other.node != incident.node:
+            continue
+        healed = other.missed_at and incident.noted_at - other.missed_at >= policy.withdraw
+        if not healed:
+            return because(Kind.FAILED_BEFORE, incident.name)
+    return None
+
+
+def may_go_on(incident: Incident, observed: Observed, holds: Mapping[str, Reason]) -> Reason | None:
+    """Why nothing more may be done for an incident, begun or not; None if it may."""
+    if why := holds.get(incident.id):
+        return why
+    if doubt := observed.doubts.get(incident.name):
+        return because(Kind.DOUBT, incident.name, doubt=doubt)
+    said = observed.diagnoses.get(incident.name)
+    if said is not None and said != incident.diagnosis and not incident.repaired:
+        return because(Kind.CHANGED, incident.name, need=said.need.wire)
+    return None
+
+
+def may_begin_there(incident: Incident, observed: Observed) -> Reason | None:
+    """Why nothing may be begun at the node itself."""
+    node = observed.snapshot.nodes.get(incident.name)
+    if node is not None and node.offline:
+        return because(Kind.OFFLINE, node.name, incident=incident.id)
+    return None
+
+
+def may_begin(
+    incident: Incident,
+    ledger: Ledger,
+    policy: Policy,
+    paused: Mapping[str, Reason],
+    now: Ms,
+) -> Reason | None:
+    """Why work on a noted incident may not begin yet, whoever else is at work."""
+    if why := paused.get(incident.name):
+        return why
+    if ledger.storm is not None:
+        return because(Kind.STORM, why=ledger.storm.why)
+    name = incident.name
+    if incident.not_before > now:
+        return because(Kind.NOT_AGAIN, name, left=incident.not_before - now, why=incident.why)
+    if (left := incident.noted_at + policy.settle - now) > 0:
+        return because(Kind.SETTLING, name, left=left)
+    begun = [b for b in ledger.begun if b.node == incident.node and b.incident != incident.id]
+    lately = [b for b in begun if now - b.at < policy.attempts_within]
+    if len(lately) >= policy.attempts:
+        within, most = policy.attempts_within, policy.attempts
+        return because(Kind.ATTEMPTS, name, times=len(lately), within=within, most=most)
+    # What is worse than what was done last need not wait for it to show its effect.
+    after = max((b.at for b in begun if b.need >= incident.diagnosis.need), default=None)
+    if after is not None and after + policy.cooldown > now:
+        return because(Kind.COOLING_DOWN, name, left=after + policy.cooldown - now)
+    return None
+
+
+def no_room_in_work(
+    node: Node, busy: set[str], nodes: Mapping[str, Node], policy: Policy
+) -> Reason | None:
+    """Why one more node may not be worked on beside those that are. `nodes` is by UUID."""
+    names = sorted(nodes[uuid].name for uuid in busy if uuid in nodes)
+    if len(busy) >= policy.nodes_in_work:
+        most, told = policy.nodes_in_work, tuple(names)
+        return because(Kind.NODES_IN_WORK, count=len(busy), most=most, nodes=told)
+    groups = Counter(nodes[uuid].group for uuid in busy if uuid in nodes)
+    if (count := groups[node.group]) >= policy.group_in_work:
+        return because(Kind.GROUP_IN_WORK, node.name, count=count, most=policy.group_in_work)
+    return None
+
+
+def another_candidate(
+    node: Node, incidents: Iterable[Incident], nodes: Mapping[str, Node]
+) -> Reason | None:
+    """Why no entry of the queue is begun on a master candidate; of entries' own there is one."""
+    if not node.candidate:
+        return None
+    for incident in incidents:
+        other = nodes.get(incident.node)
+        if other is None or other is node or incident.status is not Status.PENDING:
+            continue
+        if other.candidate:
+            return because(Kind.OTHER_CANDIDATE, other.name)
+    return None

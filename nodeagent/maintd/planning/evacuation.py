@@ -1,0 +1,119 @@
+"""Evacuate a node: drain it, then move its instances, all in one round. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from nodeagent.maintd.planning.evacuation_moves import Emptying, Next
+from nodeagent.maintd.planning.evacuation_targets import together
+from nodeagent.maintd.planning.preconditions import at_work_on
+from nodeagent.maintd.planning.resources import Room
+from nodeagent.model.action import Drain
+from nodeagent.model.ledger import Policy
+from nodeagent.model.reason import Kind, Reason, because
+from nodeagent.model.snapshot import Instance, Node
+
+
+@dataclass(frozen=True, slots=True)
+class Evacuation:
+    """A node to evacuate for an incident, a window or an entry of the queue.
+
+    `owner` is the name under which it claims nodes. `begun`: work on the node has started, so that
+    it needs no spare room any more; `drained`: the node was drained for it, so that somebody else
+    has put a node back that is in service. Running instances migrate, or fail over without
+    `migrate`.
+    """
+
+    owner: str
+    node: Node
+    begun: bool
+    drained: bool = False
+    migrate: bool = True
+
+
+def empty(wanted: Evacuation, room: Room, policy: Policy, under_way: int) -> Next:
+    """Drain and evacuate a node: it is empty once no step, obstacle or running move is left."""
+    found, node = Next(), wanted.node
+    if not (node.drained or node.offline):
+        _drain(wanted, room, policy, found)
+    elif not wanted.begun and (why := _too_little(wanted, room, policy)):
+        found.obstacles.append(why)
+    else:
+        _moves(wanted, room, policy, under_way, found)
+        left = [name for name in instances_left(node, room) if name not in found.left]
+        if not (found.steps or found.obstacles or under_way) and left:
+            # Somebody else's move is counted on: what it leaves here is yet to be moved.
+            found.obstacles.append(because(Kind.MOVED_BY_OTHERS, left[0]))
+    return found
+
+
+def instances_left(node: Node, room: Room) -> list[str]:
+    """Instances still on the node, as primary or secondary, wherever they are being moved."""
+    return sorted(
+        instance.name
+        for there in (room.primaries, room.mirrors)
+        for instance in there.get(node.name, ())
+    )
+
+
+def _drain(wanted: Evacuation, room: Room, policy: Policy, found: Next) -> None:
+    node = wanted.node
+    if node.name == room.snapshot.master:
+        found.obstacles.append(because(Kind.MASTER, node.name))
+    elif wanted.drained:
+        found.obstacles.append(because(Kind.PUT_BACK_BY_OTHERS, node.name))
+    elif why := _too_little(wanted, room, policy):
+        found.obstacles.append(why)
+    else:
+        found.add(Drain(node.name, promote=node.candidate))
+
+
+def _too_little(wanted: Evacuation, room: Room, policy: Policy) -> Reason | None:
+    """Why it is not to be begun to empty the node: nobody knows the room, or there would be none.
+
+    The latter if the group could not stand one more failure then, and can now (N+1).
+    """
+    if not policy.spare:
+        return None
+    # What somebody else moves now may be for us to move in the end.
+    trial, found = replace(room.trial(), busy={}), Next()
+    endless = replace(policy, moves=2 * len(room.snapshot.instances) + 1)
+    _moves(wanted, trial, endless, 0, found)
+    room.tries = trial.tries
+    if found.unknown:
+        return because(Kind.UNKNOWN_IF_ROOM, wanted.node.name, why=found.unknown[0])
+    why = _no_spare(wanted.node, room, trial)
+    return because(Kind.NO_ROOM, wanted.node.name, why=why) if why else None
+
+
+def _no_spare(node: Node, room: Room, trial: Room) -> Reason | None:
+    new = trial.placed.keys() - room.placed.keys()
+    places = {
+        place for name in new for place in trial.placed[name] if place not in (None, node.name)
+    }
+    for place in sorted(filter(None, places)):
+        why = trial.overbooked(place)
+        if why and not room.overbooked(place):
+            return why
+    return None
+
+
+def _moves(wanted: Evacuation, room: Room, policy: Policy, under_way: int, found: Next) -> None:
+    """All instances of the node, as far as there is room for them and for more jobs."""
+    node, owner = wanted.node, wanted.owner
+    places = together(node, room, owner)
+    emptying = Emptying(owner, node, room, policy, found, places, migrate=wanted.migrate)
+    here = [(i, emptying.primary) for i in _by_name(room.primaries, node)]
+    mirrored = [(i, emptying.mirror) for i in _by_name(room.mirrors, node)]
+    for instance, move in (*here, *mirrored):
+        if instance.name in room.placed:
+            continue
+        if under_way + len(found.steps) >= policy.moves:
+            return
+        if why := at_work_on(instance, room.busy):
+            found.obstacles.append(because(Kind.LEFT_ALONE, instance.name, why=why))
+            continue
+        move(instance)
+
+
+def _by_name(instances: Mapping[str, list[Instance]], node: Node) -> list[Instance]:
+    return sorted(instances.get(node.name, ()), key=lambda instance: instance.name)

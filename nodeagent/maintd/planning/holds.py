@@ -1,0 +1,168 @@
+"""Pauses and holds, and the Ganeti tags that say the same. Pure."""
+
+from dataclasses import replace
+
+from nodeagent.maintd.planning.effects import tags_of
+from nodeagent.model.action import Retag, Scope
+from nodeagent.model.ledger import HOLD_TAG, PAUSE_TAG, Hold, Intent, Ledger
+from nodeagent.model.purpose import OfTags
+from nodeagent.model.reason import Kind, Of, Reason, because
+from nodeagent.model.snapshot import Observed, Snapshot
+from nodeagent.model.units import Ms
+
+GO_TAG = "maintd:pause:no"
+OF_SCOPE = {
+    Scope.CLUSTER: (Of.CLUSTER, "gnt-cluster"),
+    Scope.GROUP: (Of.GROUP, "gnt-group"),
+    Scope.NODE: (Of.NODE, "gnt-node"),
+    Scope.INSTANCE: (Of.INSTANCE, "gnt-instance"),
+}
+
+
+def pause(ledger: Ledger, hold: Hold, observed: Observed) -> Ledger | str:
+    if hold.incident:
+        incident = ledger.incident(hold.incident)
+        if incident is None:
+            return f"there is no incident {hold.incident}"
+        hold = replace(hold, scope=Scope.NODE, name=incident.name)
+    elif tags_of(hold.scope, hold.name, observed.snapshot) is None:
+        return f"there is no {_kind(hold.scope)} {hold.name}"
+    if any(_same(hold, other) for other in ledger.holds):
+        return ledger
+    return replace(ledger, holds=(*ledger.holds, hold))
+
+
+def resume(
+    ledger: Ledger, scope: Scope, name: str, identity: str, observed: Observed, now: Ms
+) -> Ledger | str:
+    if identity:
+        incident = ledger.incident(identity)
+        if incident is None:
+            return f"there is no incident {identity}"
+        scope, name = Scope.NODE, incident.name
+    wanted = Hold(scope, name, "", 0, incident=identity)
+    here = [hold for hold in ledger.holds if _same(hold, wanted)]
+    tagged = wanted.tag in (tags_of(scope, name, observed.snapshot) or ())
+    setting = any(_sets(intent, wanted) for intent in ledger.intents)
+    if not here and not tagged:
+        if tags_of(scope, name, observed.snapshot) is None:
+            return f"there is no {_kind(scope)} {name}"
+        where = f"{_kind(scope)} {name}" if name else "the cluster"
+        return f"{f'incident {identity}' if identity else where} is not paused"
+    ledger = replace(ledger, holds=tuple(h for h in ledger.holds if not _same(h, wanted)))
+    if tagged:
+        ledger = ledger.promise(OfTags(), name, Retag(scope, name, remove=(wanted.tag,)), now)
+    elif setting:  # it cannot be taken off before it is there
+        ledger = replace(ledger, resumed=(*ledger.resumed, wanted))
+    return ledger
+
+
+def _sets(intent: Intent, hold: Hold) -> bool:
+    action = intent.action
+    return (
+        isinstance(action, Retag)
+        and (action.scope, action.name) == (hold.scope, hold.name)
+        and hold.tag in action.add
+    )
+
+
+def _same(one: Hold, other: Hold) -> bool:
+    return (one.scope, one.name, one.incident) == (other.scope, other.name, other.incident)
+
+
+def untag_resumed(ledger: Ledger, snapshot: Snapshot, now: Ms) -> Ledger:
+    """Take off what was still to be set when its pause was taken back, once it is there."""
+    kept: list[Hold] = []
+    for hold in ledger.resumed:
+        if any(_same(hold, other) for other in ledger.holds):
+            continue  # it is paused again
+        if any(_sets(intent, hold) for intent in ledger.intents):
+            kept.append(hold)
+        elif hold.tag in (tags_of(hold.scope, hold.name, snapshot) or ()):
+            action = Retag(hold.scope, hold.name, remove=(hold.tag,))
+            ledger = ledger.promise(OfTags(), hold.name, action, now)
+    return replace(ledger, resumed=tuple(kept)) if ledger.resumed else ledger
+
+
+def release(ledger: Ledger, snapshot: Snapshot) -> Ledger:
+    """Let go of holds whose tag somebody has removed, or that lay on something that is gone.
+
+    A tag that a job is still to take off is of a pause before, not of this one.
+    """
+    going = {
+        (action.scope, action.name, tag)
+        for intent in ledger.intents
+        if isinstance(action := intent.action, Retag)
+        for tag in action.remove
+    }
+    holds: list[Hold] = []
+    for hold in ledger.holds:
+        tags = tags_of(hold.scope, hold.name, snapshot)
+        if tags is None or (hold.tag_seen and hold.tag not in tags):
+            continue
+        seen = hold.tag in tags and (hold.scope, hold.name, hold.tag) not in going
+        holds.append(replace(hold, tag_seen=hold.tag_seen or seen))
+    return replace(ledger, holds=tuple(holds)) if ledger.holds else ledger
+
+
+def paused(ledger: Ledger, snapshot: Snapshot) -> dict[str, Reason]:
+    """Why nothing may be begun, by node name: the nearest of node, group and cluster decides."""
+    said = {(hold.scope, hold.name): _words(hold) for hold in ledger.holds if not hold.incident}
+    whole = wholly_paused(ledger, snapshot)
+    groups: dict[str, Reason | None] = {}
+    for group in snapshot.groups.values():
+        here = said.get((Scope.GROUP, group.name))
+        groups[group.uuid] = here or _nearest(group.tags, Scope.GROUP, group.name, whole)
+    found: dict[str, Reason] = {}
+    for name, node in snapshot.nodes.items():
+        here = said.get((Scope.NODE, name))
+        farther = groups.get(node.group, whole)
+        if why := here or _nearest(node.tags, Scope.NODE, name, farther):
+            found[name] = why
+    return found
+
+
+def wholly_paused(ledger: Ledger, snapshot: Snapshot) -> Reason | None:
+    """Why nothing may be begun in the cluster, its own word alone; None if it may."""
+    for hold in ledger.holds:
+        if hold.scope is Scope.CLUSTER and not hold.incident:
+            return _words(hold)
+    return tagged(Scope.CLUSTER, "", PAUSE_TAG) if PAUSE_TAG in snapshot.tags else None
+
+
+def _nearest(
+    tags: frozenset[str], scope: Scope, name: str, farther: Reason | None
+) -> Reason | None:
+    """Why it is paused by a tag of its own, or else by what is farther; None if it is not."""
+    if PAUSE_TAG in tags:
+        return tagged(scope, name, PAUSE_TAG)
+    return None if GO_TAG in tags else farther
+
+
+def tagged(scope: Scope, name: str, tag: str) -> Reason:
+    """Why nothing is begun where this tag stands."""
+    of, command = OF_SCOPE[scope]
+    return because(Kind.TAGGED, name, of, command=command, tag=tag)
+
+
+def held_incidents(ledger: Ledger, snapshot: Snapshot) -> dict[str, Reason]:
+    """Why an incident may not go on, by its id."""
+    found = {
+        tag.removeprefix(HOLD_TAG): tagged(Scope.NODE, name, tag)
+        for name, node in snapshot.nodes.items()
+        for tag in node.tags
+        if tag.startswith(HOLD_TAG)
+    }
+    return found | {hold.incident: _words(hold) for hold in ledger.holds if hold.incident}
+
+
+def _words(hold: Hold) -> Reason:
+    what = "incident" if hold.incident else _kind(hold.scope)
+    place = f" --{what} {hold.incident or hold.name}" if hold.name else " --cluster"
+    of, _ = OF_SCOPE[hold.scope]
+    return because(Kind.PAUSED, hold.name, of, what=what, who=hold.who, why=hold.why, place=place)
+
+
+def _kind(scope: Scope) -> str:
+    """A place as people call it, and as `gnt-maint pause` does."""
+    return "group" if scope is Scope.GROUP else scope.value

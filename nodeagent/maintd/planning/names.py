@@ -1,0 +1,53 @@
+"""Names of machines: by host name, address or serial, and the node each means. Pure."""
+
+from typing import TypeAlias
+
+from nodeagent.model.address import one_form
+from nodeagent.model.snapshot import Node, Snapshot
+from nodeagent.model.window import Machine
+
+Identity: TypeAlias = str | tuple[str, str]
+
+
+def node_of(machine: Machine, snapshot: Snapshot) -> Node | None:
+    """The node that this is; None if it is none, or two."""
+    return Names(snapshot).only(machine)
+
+
+class Names:
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._by_name: dict[str, list[Node]] = {}
+        self._by_address: dict[str, list[Node]] = {}
+        for node in snapshot.nodes.values():
+            name = node.name.lower()
+            for called in {name, name.partition(".")[0]}:
+                self._by_name.setdefault(called, []).append(node)
+            self._by_address.setdefault(one_form(node.address), []).append(node)
+
+    def node(self, machine: Machine) -> Node | str | None:
+        """The node, None if it is none of this cluster, or why it cannot be told."""
+        named = self._one(self._by_name, machine.hostname.lower())
+        at = self._one(self._by_address, machine.ip)
+        if isinstance(named, str) or isinstance(at, str):
+            return f"machine {machine}: several nodes are called so"
+        if not (machine.hostname and machine.ip) or named == at:
+            return named or at
+        if named is None:
+            assert at is not None
+            return f"machine {machine}: {machine.ip} is the node {at.name}"
+        return f"machine {machine}: the node {named.name} has the address {named.address}"
+
+    def only(self, machine: Machine) -> Node | None:
+        """The node; None if it is none, or two."""
+        found = self.node(machine)
+        return found if isinstance(found, Node) else None
+
+    def identity(self, machine: Machine) -> Identity:
+        node = self.node(machine)
+        return node.uuid if isinstance(node, Node) else machine.key
+
+    @staticmethod
+    def _one(nodes: dict[str, list[Node]], name: str) -> Node | str | None:
+        found = nodes.get(name, []) if name else []
+        exact = [node for node in found if node.name.lower() == name] or found
+        return "several" if len(exact) > 1 else exact[0] if exact else None

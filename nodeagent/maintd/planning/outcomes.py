@@ -1,0 +1,77 @@
+"""How an intent ended: its job's or order's result, and when its effect must show. Pure."""
+
+from dataclasses import replace
+
+from nodeagent.maintd.planning.effects import is_of_nothing, is_seen
+from nodeagent.model.action import Retag, RunCommand
+from nodeagent.model.diagnosis import Need
+from nodeagent.model.incident import UNKNOWN, Incident
+from nodeagent.model.ledger import SHOWS, Intent, Ledger, Outcome, Result
+from nodeagent.model.snapshot import Node, Observed
+from nodeagent.model.units import Ms
+
+TAG_SHOWS = 60_000  # ms within which a tag that was set is in every answer of the cluster
+
+
+TRIES = 5  # times in a row that something may be refused or postponed
+
+
+TAGS_BACK_OFF = 300_000  # ms before tags that serve no incident are set again after a refusal
+
+
+BACK_OFF = 60_000  # ms before what was refused or postponed is tried again
+
+
+def first_ended(intent: Intent, observed: Observed, now: Ms) -> Intent:
+    """The intent once its job is known to have succeeded, for the first time now or before."""
+    result = observed.results.get(intent.id)
+    done = result is not None and result.outcome is Outcome.SUCCESS
+    return replace(intent, ended=now) if done and not intent.ended else intent
+
+
+def how_ended(intent: Intent, observed: Observed, now: Ms) -> Result | None:
+    """How an intent's job has ended, by its effect too; None while it has not, or nobody knows."""
+    result = observed.results.get(intent.id)
+    if result is None or result.outcome is Outcome.RUNNING:
+        return None
+    if isinstance(intent.action, RunCommand):
+        return result if result.outcome is not Outcome.LOST else None
+    shows = is_seen(intent.action, observed.snapshot)
+    match result.outcome:
+        case Outcome.LOST:
+            return Result(Outcome.SUCCESS) if shows else None
+        case Outcome.SUCCESS if not shows and now - intent.ended < shows_within(intent):
+            return None
+        case Outcome.LATER if shows:
+            return Result(Outcome.SUCCESS)  # what cut it off came after it
+        case Outcome.ERROR | Outcome.LATER if is_of_nothing(intent.action, observed.snapshot):
+            return Result(Outcome.SUCCESS)
+        case _:
+            return result
+
+
+def shows_within(intent: Intent) -> int:
+    """The ms within which what its job has done is in every answer of the cluster."""
+    return TAG_SHOWS if isinstance(intent.action, Retag) else SHOWS
+
+
+def _need_of(incident: Incident) -> Need:
+    """The requested action; evacuate if it is unknown, and the node was drained."""
+    rebuilt = incident.diagnosis == UNKNOWN and incident.drained
+    return Need.EVACUATE if rebuilt else incident.diagnosis.need
+
+
+def by_uuid(observed: Observed) -> dict[str, Node]:
+    """The nodes by UUID: a name may be given anew, a UUID never is."""
+    return {node.uuid: node for node in observed.snapshot.nodes.values()}
+
+
+def worst_per_node(ledger: Ledger) -> dict[str, Incident]:
+    """The active incident with the most invasive need, by node UUID; the older one of equals."""
+    worst: dict[str, Incident] = {}
+    for incident in sorted(ledger.incidents, key=lambda i: (i.noted_at, i.id)):
+        if incident.status.active:
+            other = worst.get(incident.node)
+            if other is None or _need_of(incident) > _need_of(other):
+                worst[incident.node] = incident
+    return worst

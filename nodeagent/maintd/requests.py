@@ -1,0 +1,216 @@
+"""Accept or refuse administrators' requests, and keep holds equal to their tags. Pure.
+
+Cancels and holds are Ganeti tags too: they outlive this ledger, and Ganeti's commands set them.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias, TypeVar
+
+from nodeagent.maintd.balancing import requests as balancing
+from nodeagent.maintd.incidents import returns
+from nodeagent.maintd.incidents.cancel import cancel
+from nodeagent.maintd.incidents.tags import close_healed, tag_ended
+from nodeagent.maintd.ledger import other_master
+from nodeagent.maintd.notices import mailbox
+from nodeagent.maintd.owners import offers
+from nodeagent.maintd.planning import node_keys
+from nodeagent.maintd.planning.effects import tags_of
+from nodeagent.maintd.planning.holds import pause, resume, untag_resumed
+from nodeagent.maintd.queue import entries
+from nodeagent.maintd.windows import plan, schedule, series
+from nodeagent.model import wish as to
+from nodeagent.model.action import Retag, Scope
+from nodeagent.model.ledger import STORM_TAG, USED_TAG, Hold, Ledger, Outcome, Policy
+from nodeagent.model.purpose import OfRepair, OfTags
+from nodeagent.model.snapshot import Observed
+from nodeagent.model.units import Ms
+
+PATIENCE = 3_600_000  # ms
+
+
+def grant(
+    ledger: Ledger, observed: Observed, now: Ms, policy: Policy
+) -> tuple[Ledger, dict[str, str]]:
+    """Grant each wish, or say by its id why not."""
+    refused: dict[str, str] = {}
+    for wish in observed.wishes:
+        here = _Here(ledger, wish.id, wish.who, observed, policy, now)
+        answer = too_late(wish, now) or ROWS[type(wish.asked)](here, wish.asked)
+        if isinstance(answer, str):
+            refused[wish.id] = answer
+        else:
+            ledger = answer
+    return ledger, refused
+
+
+def too_late(wish: to.Wish, now: Ms) -> str:
+    """Why it is granted no more, if so.
+
+    What begins or releases something at once nobody expects hours later. What stops something,
+    or plans it, is granted whenever it can be.
+    """
+    waited = now - wish.at
+    if waited <= PATIENCE or not wish.asked.at_once:
+        return ""
+    return f"no round could be held for {waited // 60_000} minutes: say it again if it still holds"
+
+
+@dataclass(frozen=True, slots=True)
+class _Here:
+    """The state that a request meets; its `id`, and who asks."""
+
+    ledger: Ledger
+    id: str
+    who: str
+    observed: Observed
+    policy: Policy
+    now: Ms
+
+
+_Answer: TypeAlias = Ledger | str
+_R = TypeVar("_R", bound=to.Asked)
+
+
+def _row(
+    kind: type[_R], grant_it: Callable[[_Here, _R], _Answer]
+) -> tuple[type[to.Asked], Callable[[_Here, Any], _Answer]]:
+    return kind, grant_it
+
+
+def _reset_storm(here: _Here, _: to.ResetStorm) -> _Answer:
+    if here.ledger.storm is None:
+        return "the storm brake has not tripped"
+    return replace(here.ledger, storm=None, calm=here.now)
+
+
+def _trust_ledger(here: _Here, _: to.TrustLedger) -> _Answer:
+    if not here.ledger.away:
+        return "nothing of what is planned waits for that"
+    return replace(here.ledger, away=0)
+
+
+def _pause(here: _Here, asked: to.Pause) -> _Answer:
+    hold = Hold(asked.scope, asked.name, here.who, here.now, asked.why, asked.incident)
+    return pause(here.ledger, hold, here.observed)
+
+
+def _schedule(here: _Here, asked: to.SetSchedule | to.TakeDown | to.BringUp) -> _Answer:
+    # Not by what owners have answered to something else, a round or a wish ago.
+    taking = isinstance(asked, to.TakeDown)
+    before = _asking(here.ledger, here.observed, here.now) if taking else here.ledger
+    after = schedule.grant(before, asked, here.observed, here.now)
+    return after if isinstance(after, str) else _asking(after, here.observed, here.now)
+
+
+def _series(here: _Here, asked: to.AddSeries | to.EditSeries | to.EndSeries) -> _Answer:
+    return series.grant(here.ledger, asked, (here.id, here.who), here.observed, here.now)
+
+
+# fmt: off
+ROWS: Mapping[type[to.Asked], Callable[[_Here, Any], _Answer]] = dict((
+    _row(to.Cancel, lambda at, r: cancel(at.ledger, r, at.who, at.observed.snapshot, at.now)),
+    _row(to.Done, lambda at, r: returns.done(at.ledger, r, at.who, at.observed, at.now)),
+    _row(to.Retry, lambda at, r: _retry(at.ledger, r.incident, at.observed)),
+    _row(to.Pause, _pause),
+    _row(to.Resume, lambda at, r: resume(
+        at.ledger, r.scope, r.name, r.incident, at.observed, at.now)),
+    _row(to.ResetStorm, _reset_storm),
+    _row(to.TrustLedger, _trust_ledger),
+    _row(to.TrustKey, lambda at, r: node_keys.trust(at.ledger, r, at.observed, at.now)),
+    _row(to.Balance, lambda at, r: balancing.grant(at.ledger, r, at.who, at.observed, at.now)),
+    _row(to.StopBalancing, lambda at, r: balancing.stop(
+        at.ledger, r.group, at.observed.snapshot)),
+    _row(to.AnswerOffers, lambda at, r: offers.grant(at.ledger, r, at.who, at.now)),
+    _row(to.SetSchedule, _schedule),
+    _row(to.TakeDown, _schedule),
+    _row(to.BringUp, _schedule),
+    _row(to.AddSeries, _series),
+    _row(to.EditSeries, _series),
+    _row(to.EndSeries, _series),
+    _row(to.AddEntry, lambda at, r: entries.add(
+        at.ledger, r, at.who, at.observed.snapshot, at.policy.procedures, at.now)),
+    _row(to.DeleteEntry, lambda at, r: entries.delete(at.ledger, r.index)),
+    _row(to.DeleteEntries, lambda at, r: entries.delete_all(at.ledger, finished=r.finished)),
+    _row(to.SetQueue, lambda at, r: entries.queue_with(at.ledger, enabled=r.enabled)),
+    _row(to.ResetBackOff, lambda at, _: entries.reset_back_off(at.ledger)),
+    _row(to.SetConstraint, lambda at, r: entries.set_constraint(at.ledger, r.name, r.value)),
+    _row(to.SetAutoRepair, lambda at, r: entries.queue_with(at.ledger, auto_repair=r.enabled)),
+    _row(to.SendTestNotice, lambda at, r: _test(at, r)),
+    _row(to.SetVariables, lambda at, r: entries.set_variables(at.ledger, r.text)),
+))
+# fmt: on
+
+
+def _test(here: _Here, asked: to.SendTestNotice) -> _Answer:
+    sinks = {sink.name: sink for sink in here.policy.notify}
+    if not sinks:
+        return "there is no [[notify]] in maintd.toml"
+    if asked.name and asked.name not in sinks:
+        return f"there is no sink {asked.name!r}; there are: {', '.join(sinks)}"
+    notices = here.ledger.notices
+    for sink in [sinks[asked.name]] if asked.name else sinks.values():
+        notices = mailbox.test(notices, sink, here.who, here.now)
+    return replace(here.ledger, notices=notices)
+
+
+def _asking(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
+    """With the offers as the schedule and the instances are now."""
+    there = observed.snapshot
+    return offers.ask(plan.recognise(ledger, there), there, now)
+
+
+def _retry(ledger: Ledger, identity: str, observed: Observed) -> Ledger | str:
+    if ledger.incident(identity) is None:
+        return f"there is no incident {identity}"
+    lost = {
+        i.id
+        for i in ledger.intents
+        if i.incident == identity
+        and (result := observed.results.get(i.id)) is not None
+        and result.outcome is Outcome.LOST
+    }
+    if not lost:
+        return "none of its jobs is lost; there is nothing to let go of"
+    return replace(ledger, intents=tuple(i for i in ledger.intents if i.id not in lost))
+
+
+def keep_tags(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Ledger:
+    """Promise the tags still to be set or taken off for holds, ended incidents and the queue."""
+    snapshot = observed.snapshot
+    ledger = _without_lost(ledger, observed)
+    under_way = {
+        tag
+        for intent in ledger.intents
+        if isinstance(intent.action, Retag)
+        for tag in (*intent.action.add, *intent.action.remove)
+    }
+    may = ledger.tags_after <= now
+    ledger = untag_resumed(ledger, snapshot, now) if may else ledger
+    for hold in ledger.holds if may else ():
+        tags = tags_of(hold.scope, hold.name, snapshot) or ()
+        if hold.tag not in tags and hold.tag not in under_way:
+            action = Retag(hold.scope, hold.name, add=(hold.tag,))
+            ledger = ledger.promise(OfTags(), hold.name, action, now)
+    tripped = ledger.storm is not None
+    if may and tripped != (STORM_TAG in snapshot.tags) and STORM_TAG not in under_way:
+        add, remove = ((STORM_TAG,), ()) if tripped else ((), (STORM_TAG,))
+        ledger = ledger.promise(OfTags(), "", Retag(Scope.CLUSTER, "", add, remove), now)
+    told = USED_TAG in snapshot.tags or USED_TAG in under_way
+    if may and not told and other_master.is_used(ledger.queue):
+        ledger = ledger.promise(OfTags(), "", Retag(Scope.CLUSTER, "", add=(USED_TAG,)), now)
+    return close_healed(tag_ended(ledger, observed, under_way, now), observed, policy, now)
+
+
+def _without_lost(ledger: Ledger, observed: Observed) -> Ledger:
+    """A lost job that serves no incident can be let go of by nobody; it is promised anew."""
+    lost = {
+        i.id
+        for i in ledger.intents
+        if isinstance(i.purpose, OfTags | OfRepair)
+        and (result := observed.results.get(i.id)) is not None
+        and result.outcome is Outcome.LOST
+    }
+    if not lost:
+        return ledger
+    return replace(ledger, intents=tuple(i for i in ledger.intents if i.id not in lost))

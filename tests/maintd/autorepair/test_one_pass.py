@@ -1,0 +1,899 @@
+"""Whole repairs in the safe mode, pass after pass, on a cluster that has time and locks.
+
+What is promised throughout, also under everything that can happen (the machine at the end):
+
+R1 nothing more destructive is done than is allowed.
+R2 no two repairs move one instance at the same time, nor one what somebody else moves.
+R3 a healthy instance is never moved, nor its disks made anew where a node of it is only drained.
+R4 one instance's trouble never stops another's repair.
+R5 when nothing happens any more the passes come to rest, and no repair is pending of what is well.
+R6 by tags of ours harep is never stopped: whoever wants it back may have it at any moment.
+"""
+
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from nodeagent.autorepair.health import Broken, check
+from nodeagent.autorepair.jobs import RETRY_AFTER
+from nodeagent.autorepair.policy import Enabled, Policies
+from nodeagent.autorepair.state import Conflict, Pending, as_harep, state_of
+from nodeagent.autorepair.tags import PREFIX, RepairType
+from nodeagent.cluster.backend import Accepted, Answer, NotTaken, Submission
+from nodeagent.errors import Unavailable
+from nodeagent.maintd.autorepair.one_pass import Pass, one_pass
+from nodeagent.model.action import (
+    Guarded,
+    Move,
+    MovePrimary,
+    MoveSecondary,
+    Reinstall,
+    describe,
+    move_of,
+)
+from nodeagent.model.ledger import PAUSE_TAG, STORM_TAG, Outcome, Policy, Trail
+from nodeagent.model.snapshot import Capacity, Group, Instance, Node
+from nodeagent.model.units import Ms
+from tests.cluster.by_hand import ByHand
+from tests.maintd.rig import Between
+
+START = 1_700_000_000.0
+
+
+def nodes(count: int = 5) -> list[Node]:
+    return [Node(f"n{n}", f"u{n}", "", "g", candidate=True) for n in range(1, count + 1)]
+
+
+def instance(name: str, primary: str, secondary: str | None = None, **other: object) -> Instance:
+    template = "drbd" if secondary else "sharedfile"
+    made = Instance(name, primary, secondary, template, memory=1024, disk=4096)
+    return replace(made, **other)  # type: ignore[arg-type]
+
+
+@dataclass
+class Site:
+    """A cluster and its clock; `allowed` stands on the cluster itself."""
+
+    instances: Iterable[Instance]
+    allowed: str = "reinstall"
+    count: int = 5
+    most: int = 1000
+    time: float = START
+    cluster: ByHand = field(init=False)
+
+    def __post_init__(self) -> None:
+        fleet = nodes(self.count)
+        self.cluster = ByHand.of(lambda: self.time, fleet, self.instances, master="n1")
+        if self.allowed:
+            self.cluster.world.tags = frozenset({PREFIX + self.allowed})
+        self.cluster.forgets_after = 1e9
+
+    def go(self, seconds: float = 400.0, *, dry: bool = False) -> Pass:
+        """A pass, and then time."""
+        done = one_pass(self.cluster, lambda: Ms(int(self.time * 1000)), dry=dry, most=self.most)
+        self.time += seconds
+        return done
+
+    def change(self, node: str, **flags: bool) -> None:
+        self.cluster.put(replace(self.cluster.nodes[node], **flags))  # type: ignore[arg-type]
+
+    def cluster_tag(self, tag: str) -> None:
+        self.cluster.world.tags |= {tag}
+
+    def tag(self, name: str, *tags: str) -> None:
+        self.retag(name, lambda old: old | {PREFIX + tag for tag in tags})
+
+    def retag(self, name: str, change: Callable[[frozenset[str]], frozenset[str]]) -> None:
+        it = self.cluster.instances[name]
+        self.cluster.put(replace(it, tags=change(it.tags)))
+
+    def tags(self, name: str) -> list[str]:
+        return sorted(tag.removeprefix(PREFIX) for tag in self.cluster.instances[name].tags)
+
+    def moves(self) -> list[Move]:
+        """What was done to instances, in order."""
+        return [j.action.then for j in self.cluster.jobs.values() if isinstance(j.action, Guarded)]
+
+    def place(self, name: str) -> tuple[str, str | None]:
+        it = self.cluster.instances[name]
+        return it.primary, it.secondary
+
+
+# Each kind of repair.
+
+
+def held(done: Pass) -> dict[str, str]:
+    return {name: str(why) for name, why in done.plan.held}
+
+
+def test_a_mirrored_instance_is_failed_over_and_mirrored_anew_in_one_repair() -> None:
+    site = Site([instance("i", "n2", "n3")])
+    site.change("n2", offline=True)
+    site.go()
+    (begun,) = site.tags("i")
+    assert begun.startswith("pending:failover:")
+    assert site.place("i") == ("n3", "n2")
+    site.go()
+    site.go()
+    assert [type(move) for move in site.moves()] == [MovePrimary, MoveSecondary]
+    assert not any(getattr(move, "live", False) for move in site.moves())
+    (ended,) = site.tags("i")
+    _, kind, identity, _, ending, jobs = ended.split(":")
+    assert (kind, identity, ending) == ("failover", begun.split(":")[2], "success")
+    moved = [j.number for j in site.cluster.jobs.values() if isinstance(j.action, Guarded)]
+    assert jobs == "+".join(moved)
+    assert site.place("i")[0] == "n3"
+    assert site.place("i")[1] not in ("n2", "n3")
+    reasons = {job.reason.split(":")[1] for job in site.cluster.jobs.values()}
+    assert reasons == {identity}
+
+
+def test_a_drained_primary_is_left_alive() -> None:
+    site = Site([instance("i", "n2", "n3"), instance("s", "n2")])
+    site.change("n2", drained=True)
+    for _ in range(3):
+        site.go()
+    assert [move.live for move in site.moves() if isinstance(move, MovePrimary)] == [True, True]
+    assert site.place("i")[0] == "n3"
+    assert site.place("s")[0] != "n2"
+    assert all(":success:" in site.tags(name)[0] for name in ("i", "s"))
+
+
+def test_a_stopped_instance_is_failed_over_where_another_would_migrate() -> None:
+    site = Site([instance("i", "n2", running=False)], allowed="migrate")
+    site.change("n2", drained=True)
+    site.go()
+    (move,) = site.moves()
+    assert isinstance(move, MovePrimary)
+    assert not move.live
+
+
+def test_shared_disks_are_failed_over_from_an_offline_node() -> None:
+    site = Site([instance("s", "n2")])
+    site.change("n2", offline=True)
+    site.cluster.power_off("n2")
+    site.go()
+    done = site.go()
+    assert [type(m) for m in site.moves()] == [MovePrimary]
+    assert done.plan.counts == {"Healthy": 1}
+
+
+@pytest.mark.parametrize("it", [instance("f", "n2", template="file"), instance("f", "n2", "n3")])
+def test_what_has_no_node_left_is_installed_anew_and_runs(it: Instance) -> None:
+    site = Site([it])
+    for node in ("n2", "n3"):
+        site.change(node, offline=True)
+        site.cluster.power_off(node)
+    site.go()
+    assert not site.moves(), "its tag comes first, for the next job to take off"
+    site.go()
+    site.go()
+    (move,) = site.moves()
+    assert isinstance(move, Reinstall)
+    assert site.cluster.instances["f"].running
+    assert site.tags("f")[0].split(":")[4] == "success"
+
+
+def test_nothing_is_installed_anew_while_a_node_is_only_drained() -> None:
+    site = Site([instance("f", "n2", template="file"), instance("i", "n3", "n4")])
+    site.change("n2", drained=True)
+    site.change("n3", offline=True)
+    site.change("n4", drained=True)
+    done = site.go()
+    assert site.cluster.jobs == {}
+    assert done.plan.counts == {"Needs repair": 2}
+    assert held(done) == {
+        "f": "its primary node n2 is drained, and its disks (file) cannot leave it",
+        "i": "its primary node n3 is offline and its secondary node n4 is drained:"
+        " put n4 back into service and it can be failed over",
+    }
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda site: site.cluster.tag("n2", PAUSE_TAG),
+        lambda site: site.cluster.tag(
+            "n2", "maintd:repairfailed:6f3b1d5e-0002-4000-8000-000000000001"
+        ),
+        lambda site: site.cluster.tag(
+            "n2", "maintd:repairing:6f3b1d5e-0002-4000-8000-000000000001"
+        ),
+        lambda site: site.cluster_tag(PAUSE_TAG),
+        lambda site: site.cluster_tag(STORM_TAG),
+    ],
+    ids=["paused", "failed", "live repair", "all paused", "storm"],
+)
+def test_what_maintd_has_left_in_tags_is_heeded(spoil: Callable[["Site"], None]) -> None:
+    site = Site([instance("i", "n2")])
+    site.change("n2", offline=True)
+    spoil(site)
+    ((name, why),) = held(site.go()).items()
+    assert name == "i"
+    assert "tag maintd:" in why
+    assert site.moves() == []
+
+
+def test_a_live_repair_that_has_ended_keeps_its_mark_and_stops_nothing() -> None:
+    site = Site([instance("i", "n2")])
+    site.change("n2", offline=True)
+    for kind in ("repairing", "repairready"):
+        site.cluster.tag("n2", f"maintd:{kind}:6f3b1d5e-0002-4000-8000-000000000001")
+    site.go()
+    assert site.moves() != []
+
+
+def test_what_is_paused_is_no_place_either() -> None:
+    site = Site([instance("i", "n2")], count=3)
+    site.change("n2", offline=True)
+    site.cluster.tag("n1", PAUSE_TAG)
+    site.go()
+    assert site.place("i")[0] == "n3"
+
+
+def test_a_node_that_maintd_works_on_is_left_to_it() -> None:
+    site = Site([instance("i", "n2"), instance("j", "n3")])
+    site.change("n2", drained=True)
+    site.change("n3", drained=True)
+    done = one_pass(
+        site.cluster, lambda: Ms(int(site.time * 1000)), dry=False, taken={"n2": "maintd's"}
+    )
+    assert [one.instance for one, _ in done.repairs] == ["j"]
+    ((name, why),) = held(done).items()
+    assert (name, why[-8:]) == ("i", "maintd's")
+
+
+class BackInBetween(Between):
+    """Somebody puts n2 back while the nodes are asked for their room."""
+
+    def capacity(self, nodes: Collection[str]) -> Mapping[str, Capacity]:
+        found = self.cluster.capacity(nodes)
+        self.cluster.undrain("n2")
+        return found
+
+
+@pytest.mark.parametrize("template", ["plain", "sharedfile"])
+def test_nothing_is_done_about_a_node_that_is_back_when_all_is_decided(template: str) -> None:
+    site = Site([instance("i", "n2", template=template)])
+    site.change("n2", offline=True)
+    if template == "plain":
+        site.go()  # its tag is set first
+    between = BackInBetween(site.cluster)
+    done = one_pass(between, lambda: Ms(int(site.time * 1000)), dry=False)
+    ((_, answer),) = done.repairs
+    assert isinstance(answer, NotTaken)
+    site.go()
+    assert site.moves() == []
+    assert site.cluster.world.emptied == set()
+
+
+# What tags say.
+
+
+def test_what_is_not_allowed_is_told_once() -> None:
+    site = Site([instance("i", "n2", "n3")], allowed="migrate")
+    site.change("n2", offline=True)
+    for _ in range(3):
+        site.go()
+    assert len(site.cluster.jobs) == 1
+    assert [tag.split(":")[4] for tag in site.tags("i")] == ["enoperm"]
+    site.tag("i", "failover")
+    for _ in range(4):
+        site.go()
+    assert site.place("i")[0] == "n3"
+    assert [tag for tag in site.tags("i") if "enoperm" in tag] == []
+
+
+def test_a_suspension_holds_and_goes_when_its_time_has_come() -> None:
+    site = Site([instance("i", "n2", "n3")])
+    site.change("n2", offline=True)
+    site.tag("i", f"suspend:{int(START) + 500}")
+    assert site.go().plan.counts == {"Needs repair": 1}
+    assert not site.cluster.jobs
+    site.go()
+    site.go()
+    assert site.place("i")[0] == "n3"
+    assert not [tag for tag in site.tags("i") if "suspend" in tag]
+
+
+def test_expired_suspensions_go_from_groups_and_the_cluster_too() -> None:
+    site = Site([])
+    old = PREFIX + f"suspend:{int(START) - 1}"
+    site.cluster.put(Group("g", "g", frozenset({old, "other"})))
+    site.cluster.world.tags |= {old}
+    site.go()
+    assert site.cluster.snapshot().tags == {PREFIX + "reinstall"}
+    assert site.cluster.snapshot().groups["g"].tags == {"other"}
+    site.go()
+    assert len(site.cluster.jobs) == 2
+
+
+def test_a_failure_blocks_until_its_tag_is_removed() -> None:
+    site = Site([instance("i", "n2", "n3"), instance("j", "n2", "n4")])
+    site.change("n2", drained=True)
+    site.cluster.world.degraded.add("i")
+    for _ in range(6):
+        done = site.go()
+    assert len([m for m in site.moves() if m.instance == "i"]) == 3  # once, and twice again
+    assert site.place("j")[0] == "n4"  # R4
+    assert done.plan.counts == {"Failure": 1, "Healthy": 1}
+    site.cluster.world.degraded.clear()
+    jobs = len(site.cluster.jobs)
+    site.go()
+    assert len(site.cluster.jobs) == jobs
+    site.retag("i", lambda _: frozenset())
+    for _ in range(3):
+        site.go()
+    assert site.place("i")[0] == "n3"
+
+
+def test_a_repair_can_be_asked_for_by_a_tag() -> None:
+    site = Site([instance("i", "n2", "n3")], allowed="")
+    site.change("n2", offline=True)
+    site.go()
+    assert not site.cluster.jobs
+    site.tag("i", "pending:failover:ticket-7:5:")
+    for _ in range(3):
+        site.go()
+    assert site.tags("i")[0].startswith("result:failover:ticket-7:")
+    assert ":success:" in site.tags("i")[0]
+
+
+def test_what_is_well_again_is_left_alone_and_its_repair_a_success() -> None:
+    site = Site([instance("i", "n2", "n3")])
+    site.tag("i", "pending:failover:ticket-7:5:", "pending:reinstall:ticket-8:6:")
+    site.go()
+    assert not site.moves()
+    assert [tag.split(":")[2::2] for tag in site.tags("i")] == [
+        ["ticket-7", "success"],
+        ["ticket-8", "success"],
+    ]
+
+
+def test_one_instance_s_muddle_stops_no_other() -> None:
+    site = Site([instance("i", "n2", "n3"), instance("j", "n2", "n3")])
+    site.change("n2", offline=True)
+    site.tag("i", "pending:failover:a:5:7", "pending:failover:b:6:8")
+    done = site.go()
+    assert [name for name, _ in done.trouble] == ["i"]
+    assert site.place("j")[0] == "n3"
+    assert site.place("i")[0] == "n2"
+
+
+# Room.
+
+
+def test_where_there_is_no_room_a_repair_waits_for_it() -> None:
+    site = Site([instance("i", "n2", "n3"), instance("j", "n2", "n3")])
+    site.cluster.world.sizes["n3"] = Capacity(1500, 10**6)
+    site.change("n2", offline=True)
+    done = site.go(3600)
+    assert [move.instance for move in site.moves()] == ["i"]
+    assert held(done)["j"].endswith(
+        "its mirror cannot take it: n3 has 476 MiB of memory left for its 1024 MiB"
+    )
+    assert site.go().plan.counts == {"Pending repair": 1, "Needs repair": 1}
+    site.cluster.world.sizes["n3"] = Capacity(10**6, 10**6)
+    for _ in range(3):
+        site.go()
+    assert site.place("j")[0] == "n3"
+
+
+def test_a_pending_repair_without_a_place_stays_pending() -> None:
+    site = Site([instance("i", "n2", "n3")], count=3)
+    site.change("n2", offline=True)
+    for node in ("n1", "n3"):
+        site.cluster.world.sizes[node] = Capacity(10**6, 100)
+    for _ in range(3):
+        done = site.go()
+    assert site.tags("i")[0].startswith("pending:failover:")
+    assert done.plan.counts == {"Pending repair": 1}
+    assert str(done.plan.held[0][1]).endswith("no free node of its group has 4096 MiB of disk")
+    site.cluster.world.sizes["n1"] = Capacity(10**6, 10**6)
+    site.go()
+    site.go()
+    assert ":success:" in site.tags("i")[0]
+
+
+def test_no_more_are_repaired_at_once_than_may_be_whoever_has_begun_them() -> None:
+    """A rack that is marked offline by mistake is not failed over as a whole."""
+    site = Site([instance(f"i{n}", "n2") for n in range(8)], most=3)
+    site.cluster.takes = lambda a: 1000.0 if move_of(a) else 1.0
+    site.change("n2", offline=True)
+    done = site.go()
+    assert [move.instance for move in site.moves()] == ["i0", "i1", "i2"]
+    left = held(done)
+    assert list(left) == ["i3", "i4", "i5", "i6", "i7"]
+    why = "; left to a later pass: 3 instances may be under repair at once"
+    assert all(said.endswith(why) for said in left.values())
+    assert done.plan.counts == {"Pending repair": 3, "Needs repair": 5}
+    site.go()  # the three are under way still
+    assert len(site.moves()) == 3
+    site.time += 4000
+    site.go()
+    assert [move.instance for move in site.moves()[3:]] == ["i3", "i4", "i5"]
+
+
+def test_what_harep_has_begun_counts_as_well() -> None:
+    site = Site([instance(f"i{n}", "n2") for n in range(3)], most=2)
+    site.cluster.takes = lambda _: 1000.0
+    site.change("n2", offline=True)
+    job = site.cluster.submit_foreign(MovePrimary("i2", "n2", live=False, target="n4"))
+    site.tag("i2", f"pending:failover:theirs:5:{job}")
+    site.go(10)
+    assert [move.instance for move in site.moves()] == ["i0"]
+
+
+def test_a_pass_takes_no_more_than_maintd_would() -> None:
+    site = Site([instance(f"i{n:02}", "n2") for n in range(12)])
+    site.change("n2", offline=True)
+    done = one_pass(site.cluster, lambda: Ms(int(site.time * 1000)), dry=True)
+    assert len(done.repairs) == Policy().repairs == 10
+
+
+def test_nodes_that_do_not_say_what_they_have_are_no_target() -> None:
+    site = Site([instance("s", "n2")], count=3)
+    site.change("n2", offline=True)
+    for node in ("n1", "n3"):
+        site.cluster.power_off(node)
+    assert "it is not known what n1, n3 have free" in str(site.go().plan.held[0][1])
+
+
+# The unexpected.
+
+
+def test_a_job_that_has_gone_is_judged_by_what_can_be_seen() -> None:
+    site = Site([instance("i", "n2", "n3"), instance("j", "n2", "n3")])
+    site.change("n2", drained=True)
+    site.cluster.world.degraded.add("j")
+    site.go()
+    numbers = list(site.cluster.jobs)
+    for name, number in zip("ij", numbers, strict=True):
+        (tag,) = site.tags(name)
+        site.retag(name, lambda _: frozenset())
+        site.tag(name, tag + number)
+    site.cluster.jobs.clear()
+    site.go()
+    assert site.tags("j")[0].split(":")[4] == "failure"
+    assert [(type(m).__name__, m.instance) for m in site.moves()] == [("MoveSecondary", "i")]
+
+
+def test_what_a_job_has_done_while_we_looked_is_not_done_again() -> None:
+    """Reading the queue takes minutes where it is long: the cluster is looked at after it."""
+    site = Site([instance("s", "n2")])
+    site.change("n2", offline=True)
+    site.cluster.takes = lambda _: 100.0
+    site.go(1)
+
+    class Slow(ByHand):
+        def trails(self) -> Sequence[Trail]:
+            site.time += 200
+            return super().trails()
+
+    site.cluster.__class__ = Slow
+    site.go()
+    assert len(site.moves()) == 1
+    assert ":success:" in site.tags("s")[0]
+
+
+def test_a_repair_goes_on_under_the_new_name_of_its_instance() -> None:
+    """Its tags go with it; its jobs' opcodes have the old name."""
+    site = Site([instance("i", "n2", "n3")])
+    site.change("n2", offline=True)
+    site.cluster.takes = lambda _: 100.0
+    for _ in range(2):
+        site.go(150)  # failed over, then mirrored anew
+    old = site.cluster.instances["i"]
+    assert [tag.rpartition(":")[2] for tag in site.tags("i")] == ["1"]
+    site.cluster.remove_instance("i")
+    site.cluster.put(replace(old, name="k"))
+    for _ in range(4):
+        site.go()
+    assert [tag.split(":")[4] for tag in site.tags("k")] == ["success"]
+
+
+def test_while_a_job_runs_nothing_is_done() -> None:
+    site = Site([instance("i", "n2", "n3")])
+    site.cluster.takes = lambda _: 5000.0
+    site.change("n2", offline=True)
+    for _ in range(4):
+        done = site.go(60)
+    assert len(site.cluster.jobs) == 1
+    assert done.plan.counts == {"Pending repair": 1}
+
+
+def test_a_tag_taken_off_before_a_job_begins_undoes_it() -> None:
+    site = Site([instance("i", "n2", "n3")])
+    site.tag("i", "pending:failover:ticket-7:5:")
+    site.change("n2", offline=True)
+    site.cluster.pauses = lambda _: True
+    site.go(1)
+    site.retag("i", lambda _: frozenset())
+    site.cluster.pauses = lambda _: False
+    assert site.place("i") == ("n2", "n3")
+    site.time += 10
+    assert site.place("i") == ("n2", "n3")
+    (job,) = site.cluster.jobs.values()
+    assert job.outcome is Outcome.ERROR
+
+
+def test_a_lost_answer_ends_the_pass_and_doubles_nothing() -> None:
+    site = Site([instance("i", "n2", "n3"), instance("j", "n2", "n3")])
+    site.change("n2", offline=True)
+    site.cluster.loses_answer = lambda _: True
+    with pytest.raises(Unavailable):
+        site.go()
+    site.time += 1
+    site.cluster.loses_answer = lambda _: False
+    for _ in range(4):
+        site.go()
+    by_name = [move.instance for move in site.moves() if isinstance(move, MovePrimary)]
+    assert sorted(by_name) == ["i", "j"]
+
+
+def test_a_submission_that_is_not_taken_stops_no_other() -> None:
+    site = Site([instance("i", "n2", "n3"), instance("j", "n2", "n3")])
+    site.change("n2", offline=True)
+    site.cluster.refuses = lambda a: isinstance(a, Guarded) and a.then.instance == "i"
+    done = site.go()
+    assert [isinstance(answer, Accepted) for _, answer in done.repairs] == [False, True]
+    assert site.place("j")[0] == "n3"
+
+
+@pytest.mark.parametrize("live", [True, False])
+def test_what_an_incident_of_maintd_moves_is_not_moved_again(live: bool) -> None:
+    """Its jobs wait in the queue while maintd restarts, say: nobody is there to ask."""
+    site = Site([instance("s", "n2"), instance("t", "n2"), instance("u", "n4")])
+    site.change("n2", drained=True)
+    site.change("n4", drained=True)
+    site.cluster.takes = lambda _: 1000.0
+    incident = "6f3b1d5e-0002-4000-8000-000000000001"
+    theirs = MovePrimary("s", "n2", live=live, target="n3")
+    site.cluster.submit([Submission(theirs, f"{incident}:7")])
+    done = site.go(10)
+    assert [move.instance for move in site.moves()] == ["u"]
+    why = f"maintd's job 1 ({describe(theirs)}) is under way"
+    assert [told.partition("; ")[2] for told in held(done).values()] == [why] * 2
+    site.time += 1000
+    site.go()
+    assert [move.instance for move in site.moves()] == ["u", "t"]
+
+
+def test_what_somebody_moves_by_hand_is_not_moved_again() -> None:
+    """He has drained the node, and migrates what is on it; a failover would interrupt it."""
+    site = Site([instance("s", "n2"), instance("t", "n2")])
+    site.change("n2", offline=True)
+    site.cluster.takes = lambda _: 1000.0
+    theirs = site.cluster.submit_foreign(MovePrimary("s", "n2", live=False, target="n3"))
+    done = site.go(1500)
+    assert [move.instance for move in site.moves()] == ["t"]
+    why = f"its primary node n2 is offline; job {theirs}, which is not ours, is at work on it"
+    assert held(done) == {"s": why}
+    site.go()
+    assert [move.instance for move in site.moves()] == ["t"]
+    assert site.place("s")[0] == "n3"
+
+
+def test_nor_what_somebody_moves_while_nodes_are_asked() -> None:
+    site = Site([instance("s", "n2")])
+    site.change("n2", offline=True)
+    site.cluster.takes = lambda _: 1000.0
+
+    class Meanwhile(ByHand):
+        def capacity(self, nodes: Collection[str]) -> Mapping[str, Capacity]:
+            self.submit_foreign(MovePrimary("s", "n2", live=False, target="n3"))
+            return super().capacity(nodes)
+
+    site.cluster.__class__ = Meanwhile
+    ((_, answer),) = site.go().repairs
+    assert answer == NotTaken("job 1, which is not ours, is at work on it")
+    assert not site.moves()
+
+
+def test_what_is_rejected_before_it_begins_is_not_asked_for_every_time() -> None:
+    site = Site([instance("i", "n2", "n3")])
+    site.change("n2", offline=True)
+    for _ in range(20):
+        site.go(0)
+        for job in site.cluster.jobs.values():
+            site.cluster.cancel(job.number)
+        site.time += 60
+    assert len(site.cluster.jobs) == 3  # at 0, 5 and 15 minutes
+
+
+@pytest.mark.parametrize("seconds", [-86_400.0, 86_400.0])
+def test_a_clock_that_was_wrong_makes_no_wait_longer(seconds: float) -> None:
+    """Jobs say when they ended by the clock of that time; what failed is tried in five minutes."""
+    site = Site([instance("i", "n2", "n3"), instance("j", "n2", "n3")])
+    site.change("n2", offline=True)
+    site.cluster.fails = lambda action: move_of(action) == site.moves()[0]
+    site.cluster.pauses = lambda action: "j" in str(move_of(action))
+    site.go(10)
+    site.cluster.cancel(next(n for n, job in site.cluster.jobs.items() if job.ends == math.inf))
+    site.time += seconds
+    site.cluster.fails = site.cluster.pauses = lambda _: False
+    for _ in range(4):
+        site.go(301)
+    assert [tag.split(":")[4] for name in "ij" for tag in site.tags(name)] == ["success"] * 2
+
+
+def test_a_dry_run_only_tells() -> None:
+    site = Site([instance("i", "n2", "n3")])
+    site.tag("i", f"suspend:{int(START) - 5}")
+    site.change("n2", offline=True)
+    done = site.go(dry=True)
+    assert not site.cluster.jobs
+    assert [(one.instance, answer) for one, answer in done.repairs] == [("i", None)]
+    assert [answer for _, answer in done.expired] == [None]
+
+
+def test_a_calm_cluster_is_asked_for_its_configuration_and_nothing_else() -> None:
+    site = Site([instance("i", "n2", "n3")])
+    asked: list[str] = []
+
+    class Watched(ByHand):
+        def __getattribute__(self, name: str) -> object:
+            if name in ("snapshot", "trails", "results", "capacity", "submit"):
+                asked.append(name)
+            return super().__getattribute__(name)
+
+    site.cluster.__class__ = Watched
+    site.go()
+    assert asked == ["snapshot"]
+
+
+def test_no_more_is_submitted_at_once_than_arrives_in_time() -> None:
+    site = Site([instance(f"i{n}", "n2") for n in range(25)])
+    site.cluster.at_once = 10
+    site.change("n2", offline=True)
+    sizes: list[int] = []
+
+    class Watched(ByHand):
+        def submit(self, batch: Sequence[Submission]) -> Sequence[Answer]:
+            sizes.append(len(batch))
+            return super().submit(batch)
+
+    site.cluster.__class__ = Watched
+    site.go()
+    assert sizes == [10, 10, 5]
+
+
+# Everything that can happen.
+
+NAMES = ("drbd1", "drbd2", "shared", "file", "stopped")
+NODE = st.sampled_from([f"n{n}" for n in range(2, 6)])
+NAME = st.sampled_from(NAMES)
+KIND = st.sampled_from([kind.word for kind in RepairType])
+
+
+class Everything(RuleBasedStateMachine):
+    """Nodes fail and come back, tags are changed by others, jobs fail, vanish and hang."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.site = Site(
+            [
+                instance("drbd1", "n2", "n3"),
+                instance("drbd2", "n4", "n5"),
+                instance("shared", "n2"),
+                instance("file", "n3", template="file"),
+                instance("stopped", "n4", "n2", running=False),
+            ],
+            allowed="failover",
+            count=6,
+        )
+        self.site.cluster.takes = lambda a: 90.0 if move_of(a) else 2.0
+        self.seen = 0
+
+    @rule(node=NODE, state=st.sampled_from(["ok", "drained", "offline", "not capable"]))
+    def a_node_changes(self, node: str, state: str) -> None:
+        flags = {
+            "drained": state == "drained",
+            "offline": state == "offline",
+            "vm_capable": state != "not capable",
+        }
+        self.site.change(node, **flags)
+        power = self.site.cluster.power_off if state == "offline" else self.site.cluster.power_on
+        power(node)
+
+    @rule(name=NAME, kind=KIND)
+    def somebody_allows(self, name: str, kind: str) -> None:
+        others = {PREFIX + other.word for other in RepairType}
+        self.site.retag(name, lambda old: old - others | {PREFIX + kind})
+
+    @rule(kind=KIND)
+    def somebody_allows_all(self, kind: str) -> None:
+        self.site.cluster.world.tags = frozenset({PREFIX + kind})
+
+    @rule(name=NAME, until=st.sampled_from([None, 600, "soon"]))
+    def somebody_suspends(self, name: str, until: int | str | None) -> None:
+        at = int(self.site.time) + until if isinstance(until, int) else until
+        self.site.tag(name, "suspend" if at is None else f"suspend:{at}")
+
+    @rule(name=NAME)
+    def somebody_removes_all_tags(self, name: str) -> None:
+        self.site.retag(name, lambda _: frozenset())
+
+    @rule(name=NAME)
+    def somebody_removes_a_pending_tag(self, name: str) -> None:
+        self.site.retag(name, lambda old: frozenset(t for t in old if ":pending:" not in t))
+
+    @rule(name=NAME, kind=KIND, number=st.integers(1, 2))
+    def somebody_asks_for_a_repair(self, name: str, kind: str, number: int) -> None:
+        self.site.tag(name, f"pending:{kind}:ticket-{number}:{int(self.site.time)}:")
+
+    @rule(name=NAME, node=NODE, live=st.booleans())
+    def somebody_moves_it_by_hand(self, name: str, node: str, live: bool) -> None:
+        it = self.site.cluster.instances[name]
+        target = node if it.shared else None
+        self.site.cluster.submit_foreign(MovePrimary(name, it.primary, live=live, target=target))
+
+    @rule(how=st.sampled_from(["not", "fails", "fails_late"]))
+    def jobs_fail(self, how: str) -> None:
+        self.site.cluster.fails = lambda a: how == "fails" and isinstance(a, Guarded)
+        self.site.cluster.fails_late = lambda a: how == "fails_late" and isinstance(a, Guarded)
+
+    @rule(name=NAME)
+    def a_mirror_is_no_good(self, name: str) -> None:
+        self.site.cluster.world.degraded.add(name)
+
+    @rule()
+    def jobs_are_forgotten(self) -> None:
+        jobs = self.site.cluster.jobs
+        for number in [n for n, job in jobs.items() if job.outcome is not Outcome.RUNNING]:
+            del jobs[number]
+        self.seen = 0
+
+    @rule(data=st.data())
+    def a_job_is_canceled(self, data: st.DataObject) -> None:
+        waiting = [n for n, j in self.site.cluster.jobs.items() if j.outcome is Outcome.RUNNING]
+        if waiting:
+            self.site.cluster.cancel(data.draw(st.sampled_from(waiting)))
+
+    @rule(seconds=st.sampled_from([1.0, 60.0, 400.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.site.time += seconds
+
+    @rule(pauses=st.lists(st.sampled_from([30.0, 100.0, 400.0]), min_size=1, max_size=5))
+    def passes(self, pauses: list[float]) -> None:
+        for seconds in pauses:
+            self._pass(dry=False, lost=False)
+            self.site.time += seconds
+
+    @rule(node=NODE, name=NAME, kind=KIND)
+    def a_node_fails_and_that_is_repaired(self, node: str, name: str, kind: str) -> None:
+        self.somebody_allows(name, kind)
+        self.a_node_changes(node, "offline")
+        self.passes([100.0, 400.0])
+
+    @rule(dry=st.booleans(), lost=st.booleans())
+    def a_pass(self, dry: bool, lost: bool) -> None:
+        self._pass(dry=dry, lost=lost)
+
+    def _pass(self, *, dry: bool, lost: bool) -> None:
+        before = self.site.cluster.snapshot()
+        known, theirs = set(self.site.cluster.jobs), self.site.cluster.busy()
+        self.site.cluster.loses_answer = lambda _: lost
+        try:
+            self.site.go(0.0, dry=dry)
+        except Unavailable:
+            assert lost
+            self.site.time += 10  # no pass begins before what was sent has arrived
+        self.site.cluster.loses_answer = lambda _: False
+        fresh = [job for n, job in self.site.cluster.jobs.items() if n not in known]
+        assert not (dry and fresh)
+        policies = Policies(before, Ms(int(self.site.time * 1000)))
+        for job in fresh:
+            if not isinstance(job.action, Guarded):
+                continue
+            it = before.instances[job.action.then.instance]
+            assert it.name not in theirs, "R2"
+            health = check(it, before.nodes)
+            assert isinstance(health, Broken), "R3"
+            state, policy = state_of(it.tags), policies.of(it)
+            asked = state.record.kind if isinstance(state, Pending) else None
+            allowed = [policy.kind] if isinstance(policy, Enabled) else []
+            allowed += [] if asked is None else [asked]
+            assert allowed, "R1"
+            assert _destroys(job.action.then) <= max(allowed), "R1"
+            if isinstance(job.action.then, Reinstall):
+                sides = (it.primary, it.secondary)
+                assert all(before.nodes[n].offline for n in sides if n is not None), "R3"
+
+    @invariant()
+    def never_two_at_once(self) -> None:
+        live = [
+            job.action.then.instance
+            for job in self.site.cluster.jobs.values()
+            if isinstance(job.action, Guarded) and job.outcome is Outcome.RUNNING
+        ]
+        assert len(live) == len(set(live)), "R2"
+
+    @invariant()
+    def harep_could_take_over(self) -> None:
+        for it in self.site.cluster.instances.values():
+            if not any("ticket" in tag for tag in it.tags):
+                assert not isinstance(as_harep(it.tags), Conflict), "R6"
+
+    def teardown(self) -> None:
+        """R5: nothing fails any more, nodes are as they are; then there is an end to it."""
+        self.jobs_fail("not")
+        self.site.time += 2000
+        for _ in range(40):
+            before = len(self.site.cluster.jobs)
+            self.site.go(RETRY_AFTER / 1000 + 200)
+        assert len(self.site.cluster.jobs) == before, "it never comes to rest"
+        snapshot = self.site.cluster.snapshot()
+        policies = Policies(snapshot, Ms(int(self.site.time * 1000)))
+        for it in snapshot.instances.values():
+            well = not isinstance(check(it, snapshot.nodes), Broken)
+            suspended = not isinstance(policies.of(it), Enabled)
+            pending = isinstance(state_of(it.tags), Pending)
+            stuck = any(not snapshot.nodes[n].in_service for n in (it.primary, it.secondary) if n)
+            assert not (well and pending and not suspended and not stuck), "R5"
+
+
+def _destroys(move: Move) -> RepairType:
+    """What a job may cost: one that may become a failover counts as such."""
+    match move:
+        case MoveSecondary():
+            return RepairType.FIX_STORAGE
+        case Reinstall():
+            return RepairType.REINSTALL
+        case MovePrimary(live=True, fallback=False):
+            return RepairType.MIGRATE
+        case MovePrimary(instance="stopped"):
+            return RepairType.MIGRATE  # what does not run loses nothing
+        case _:
+            return RepairType.FAILOVER
+
+
+TestEverything = Everything.TestCase
+TestEverything.settings = settings(
+    max_examples=40,
+    stateful_step_count=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
+
+
+@pytest.mark.parametrize("back", ["n2", "n3"])
+def test_an_installation_that_waits_is_canceled_when_a_node_with_the_data_is_back(
+    back: str,
+) -> None:
+    site = Site([instance("i", "n2", "n3")])
+    for node in ("n2", "n3"):
+        site.change(node, offline=True)
+    site.cluster.pauses = lambda action: isinstance(move_of(action), Reinstall)
+    site.go(10)  # its tag
+    assert len(site.go(10).repairs) == 1
+    assert site.go(10).withdrawn == [], "nobody has its data"
+    site.change(back, offline=False, drained=True)
+    ((ran, why, tried),) = site.go(10, dry=True).withdrawn
+    assert (ran.instance, tried) == ("i", None)
+    assert why == f"node {back}, which has the data of i, is not offline any more"
+    ((_, _, in_time),) = site.go(10).withdrawn
+    assert in_time is True
+    site.cluster.pauses = lambda _: False
+    for _ in range(3):
+        assert site.go().withdrawn == []
+    assert site.cluster.world.emptied == set()
+    assert site.cluster.instances["i"].primary == "n2"
+
+
+def test_an_installation_that_has_begun_is_left_to_end() -> None:
+    site = Site([instance("i", "n2", "n3")])
+    for node in ("n2", "n3"):
+        site.change(node, offline=True)
+    site.cluster.takes = lambda action: 1000.0 if isinstance(move_of(action), Reinstall) else 1.0
+    site.go(10)  # its tag
+    site.go(10)
+    site.change("n3", offline=False)
+    ((ran, _, in_time),) = site.go(10).withdrawn
+    assert in_time is False
+    assert site.cluster.jobs[str(ran.job)].outcome is Outcome.RUNNING

@@ -1,0 +1,782 @@
+"""Instances that repair themselves, by a whole coordinator on the simulated cluster."""
+
+import asyncio
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from nodeagent.errors import Unavailable
+from nodeagent.maintd.autorepair.jobs import remember
+from nodeagent.maintd.engine.failpoint import arm
+from nodeagent.maintd.engine.round import Round
+from nodeagent.maintd.http.autorepair import explained
+from nodeagent.maintd.http.status import View
+from nodeagent.model.action import Guarded, MovePrimary, Reinstall, Retag, Scope, move_of
+from nodeagent.model.incident import Status
+from nodeagent.model.ledger import STORM_TAG, Intent, Ledger, Outcome, Policy, Result
+from nodeagent.model.purpose import OfRepair
+from nodeagent.model.snapshot import Capacity, Group, Instance, Observed, Snapshot
+from nodeagent.model.units import Ms
+from nodeagent.model.wish import Pause, ResetStorm
+from nodeagent.store.sqlite import MEMORY, SqliteStore
+from simulation.cluster import Job
+from tests.maintd.rig import QUICK, Between, Rig, fleet, mirrored
+from tests.maintd.world import EVACUATE, OK
+
+RULES = "ganeti:watcher:autorepair:"
+SAFE = replace(QUICK, autorepair="safe")
+RESULT = re.compile(f"{RULES}result:([a-z-]+):([^:]+):[0-9]+:([a-z]+):([0-9+]*)")
+
+
+def cluster(*instances: Instance, allowed: str = "reinstall", policy: Policy = SAFE) -> Rig:
+    rig = Rig(fleet(), list(instances), policy)
+    rig.cluster.world.tags = frozenset({RULES + allowed})
+    return rig
+
+
+def out(rig: Rig, name: str, **flags: bool) -> None:
+    """Put a node out of service, as an administrator does."""
+    flags.setdefault("offline", "drained" not in flags)
+    node = rig.cluster.nodes[name]
+    rig.cluster.put(replace(node, candidate=False, **flags))  # type: ignore[arg-type]
+
+
+def tags(rig: Rig, name: str = "i1") -> list[str]:
+    found = rig.cluster.instances[name].tags
+    return sorted(tag.removeprefix(RULES) for tag in found if tag.startswith(RULES))
+
+
+def result(rig: Rig, name: str = "i1") -> tuple[str, str, int]:
+    """Type, end and number of jobs of the one result, with nothing pending beside it."""
+    (tag,) = rig.cluster.instances[name].tags
+    found = RESULT.fullmatch(tag)
+    assert found is not None, tag
+    return found[1], found[3], len(found[4].split("+")) if found[4] else 0
+
+
+def moves(rig: Rig, name: str = "i1") -> list[str]:
+    return [
+        type(move).__name__
+        for job in rig.cluster.jobs.values()
+        if job.ours and (move := move_of(job.action)) and move.instance == name
+    ]
+
+
+def plain(name: str, node: str, template: str = "plain") -> Instance:
+    return Instance(name, node, template=template, memory=100, disk=100)
+
+
+def test_failed_over_and_mirrored_anew_as_one_repair() -> None:
+    rig = cluster(*mirrored(("n2", "n3")))
+    out(rig, "n2")
+    rig.settle()
+    one = rig.cluster.instances["i1"]
+    assert one.primary == "n3"
+    assert one.secondary not in ("n2", "n3")
+    assert result(rig) == ("failover", "success", 2)
+    assert moves(rig) == ["MovePrimary", "MoveSecondary"]
+
+
+@pytest.mark.parametrize(
+    ("template", "flag", "kind", "done"),
+    [
+        ("rbd", "offline", "failover", ["MovePrimary"]),
+        ("rbd", "drained", "migrate", ["MovePrimary"]),
+        ("plain", "offline", "reinstall", ["Reinstall"]),
+        ("file", "offline", "reinstall", ["Reinstall"]),
+        ("plain", "drained", "", []),
+    ],
+)
+def test_what_is_done_by_template_and_trouble(
+    template: str, flag: str, kind: str, done: list[str]
+) -> None:
+    rig = cluster(plain("i1", "n2", template))
+    out(rig, "n2", **{flag: True})
+    rig.settle()
+    assert moves(rig) == done
+    if kind:
+        assert result(rig) == (kind, "success", 1)
+    assert rig.cluster.world.emptied == ({"i1"} if kind == "reinstall" else set())
+
+
+def test_it_is_off_unless_somebody_switches_it_on() -> None:
+    rig = cluster(*mirrored(("n2", "n3")), policy=QUICK)
+    out(rig, "n2")
+    rig.settle()
+    assert moves(rig) == []
+    rig.cluster.world.tags |= {"maintd:autorepair:safe"}
+    rig.settle()
+    assert result(rig) == ("failover", "success", 2)
+
+
+def test_by_hareps_rules_a_drained_node_is_as_an_offline_one() -> None:
+    rig = cluster(*mirrored(("n2", "n3")), plain("i2", "n2", "rbd"))
+    rig.cluster.world.tags |= {"maintd:autorepair:compatible"}
+    rig.engine.policy = QUICK
+    out(rig, "n2", drained=True)
+    for _ in range(60):
+        rig.tick()
+    kinds = sorted(tag.partition(":")[0] + ":" + tag.split(":")[1] for tag in tags(rig))
+    assert moves(rig) == ["MovePrimary", "MoveSecondary"]
+    assert kinds == ["result:fix-storage"], "each step is a repair of its own"
+    first = next(m for j in rig.cluster.jobs.values() if (m := move_of(j.action)))
+    assert isinstance(first, MovePrimary)
+    assert not first.live
+    assert moves(rig, "i2") == [], "it knows no template but drbd and plain"
+
+
+def test_a_node_that_an_incident_is_about_is_left_to_it() -> None:
+    rig = cluster(plain("i1", "n2", "rbd"))
+    rig.agents.says["n2"] = EVACUATE
+    rig.settle()
+    assert rig.cluster.nodes["n2"].offline
+    assert [job.action for job in rig.cluster.jobs.values() if move_of(job.action)] == [
+        MovePrimary("i1", "n2", live=True, target=rig.cluster.instances["i1"].primary)
+    ]
+    assert tags(rig) == []
+
+
+def test_what_an_incident_leaves_behind_is_repaired_after_it() -> None:
+    """The mirrors on a node that was offline before are for auto-repair, or for a person."""
+    rig = cluster(*mirrored(("n3", "n2")))
+    out(rig, "n2")
+    rig.settle()
+    assert rig.cluster.instances["i1"].secondary not in ("n2", "n3")
+    assert result(rig) == ("fix-storage", "success", 1)
+
+
+def test_no_room_is_waited_for_with_its_reason() -> None:
+    rig = cluster(plain("i1", "n2", "rbd"))
+    rig.cluster.world.size = Capacity(50, 1000)
+    rig.cluster.put(rig.cluster.instances["i1"])
+    out(rig, "n2")
+    for _ in range(5):
+        done = rig.tick()
+    assert moves(rig) == []
+    (held,) = done.decision.held
+    assert "instance i1" in held.reason
+    assert "100 MiB of memory" in held.reason
+    rig.cluster.world.size = Capacity(5000, 100_000)
+    rig.settle()
+    assert result(rig) == ("failover", "success", 1)
+
+
+def test_no_more_at_once_than_is_set() -> None:
+    instances = [plain(f"i{n}", "n2", "rbd") for n in range(1, 8)]
+    rig = cluster(*instances, policy=replace(SAFE, repairs=3))
+    rig.cluster.takes = lambda _: 15.0
+    out(rig, "n2")
+    done = rig.tick()
+    assert len([i for i in done.decision.ledger.intents if isinstance(i.action, Guarded)]) == 3
+    assert any("as may be at once" in held.reason for held in done.decision.held)
+    rig.settle()
+    assert all(result(rig, i.name)[1] == "success" for i in instances)
+
+
+def test_a_pause_begins_nothing() -> None:
+    rig = cluster(plain("i1", "n2", "rbd"))
+    rig.wish(Pause(Scope.CLUSTER, "", why="a drill"))
+    rig.tick()
+    out(rig, "n2")
+    for _ in range(5):
+        done = rig.tick()
+    assert moves(rig) == []
+    assert any("paused by root: a drill" in held.reason for held in done.decision.held)
+
+
+def test_the_storm_brake_begins_nothing_either() -> None:
+    rig = cluster(plain("i1", "n2", "rbd"))
+    rig.cluster.world.tags |= {STORM_TAG}
+    out(rig, "n2")
+    for _ in range(5):
+        done = rig.tick()
+    assert moves(rig) == []
+    assert any("storm brake" in held.reason for held in done.decision.held)
+    assert told(rig, done)[0].startswith("storm brake: ")
+    rig.wish(ResetStorm())
+    rig.settle()
+    assert result(rig) == ("failover", "success", 1)
+
+
+def told(rig: Rig, done: Round) -> list[str]:
+    """Why nothing is begun with i1, as it is explained."""
+    view = View(done.at, rig.ledger, done.observed, done.decision.held, idle=done.idle)
+    found = explained(view, SAFE, "i1")
+    assert found is not None
+    return list(found["paused"])
+
+
+def test_what_is_on_a_silent_node_is_not_called_healthy() -> None:
+    rig = cluster(*mirrored(("n2", "n3"), ("n4", "n5")))
+    rig.agents.says["n2"] = None
+    done = rig.tick()
+    view = View(done.at, rig.ledger, done.observed, done.decision.held, done.looks)
+    found = explained(view, SAFE, "i1")
+    assert found is not None
+    assert found["health"] == {
+        "is": "unknown",
+        "why": "Ganeti has its nodes in service, but the agent of n2 does not answer (timed out)",
+        "steps": [],
+    }
+    assert found["next"]["is"] == "wait"
+    assert "gnt-node modify --offline=yes" in found["next"]["why"]
+    other = explained(view, SAFE, "i2")
+    assert other is not None
+    assert other["health"]["is"] == "healthy"
+    out(rig, "n2")
+    done = rig.tick()
+    view = View(done.at, rig.ledger, done.observed, done.decision.held, done.looks)
+    found = explained(view, SAFE, "i1")
+    assert found is not None
+    assert found["health"]["is"] == "broken", "now somebody has said that it is dead"
+
+
+@pytest.mark.parametrize("mode", ["safe", "compatible"])
+def test_a_pause_of_the_watcher_holds_repairs_and_says_until_when(mode: str) -> None:
+    rig = cluster(*mirrored(("n2", "n3")), policy=replace(SAFE, autorepair=mode))
+    out(rig, "n2")
+    rig.cluster.watcher_until = rig.time + 1000
+    done = [rig.tick(100) for _ in range(9)][-1]
+    (held,) = [one.reason for one in done.decision.held if "watcher" in one.reason]
+    assert held == (
+        "auto-repair is paused with Ganeti's watcher until 2026-11-18T11:23:20Z:"
+        " gnt-cluster watcher continue resumes it"
+    )
+    assert rig.jobs() == []
+    rig.tick(200)
+    assert rig.jobs(), "it is over by itself"
+
+
+def test_a_watcher_of_which_ganeti_does_not_tell_holds_repairs() -> None:
+    class Mute(Between):
+        def watcher_paused(self) -> int:
+            raise Unavailable("no answer")
+
+    rig = Rig(fleet(), mirrored(("n2", "n3")), SAFE, through=Mute)
+    rig.cluster.world.tags = frozenset({RULES + "reinstall"})
+    out(rig, "n2")
+    held = [one.reason for one in rig.tick().decision.held]
+    assert held == ["auto-repair waits: Ganeti does not say whether its watcher is paused"]
+    assert rig.jobs() == []
+
+
+def test_what_stops_a_repair_is_explained() -> None:
+    rig = cluster(*mirrored(("n2", "n3")))
+    assert told(rig, rig.tick()) == []
+    rig.wish(Pause(Scope.NODE, "n3", why="a drill"))
+    rig.agents.says["n2"] = EVACUATE
+    rig.cluster.takes = lambda _: 100.0
+    rig.tick()
+    identity = rig.incident("n2").id
+    assert told(rig, rig.tick()) == [
+        f"incident {identity} is about n2",
+        "node paused by root: a drill",
+    ]
+    rig.cluster.world.tags |= {"maintd:moves:many"}
+    (wrong, *_) = told(rig, rig.tick())
+    assert wrong.startswith("a tag of the cluster is wrong: ")
+
+
+def test_a_job_that_a_filter_rejects_is_not_submitted_again_and_again() -> None:
+    """It never ran, so it has set no tag that would tell of it."""
+    rig = cluster(plain("i1", "n2", "rbd"))
+    rig.cluster.pauses = lambda action: isinstance(action, Guarded)
+    out(rig, "n2")
+    for _ in range(100):
+        rig.tick()
+        for job in rig.cluster.jobs.values():
+            rig.cluster.cancel(job.number)
+    assert 1 < len(moves(rig)) < 4, "after five minutes, then ten"
+    rig.cluster.pauses = lambda _: False
+    for _ in range(200):
+        rig.tick()
+    assert result(rig) == ("failover", "success", 1)
+
+
+def test_a_master_that_never_stays_begins_no_repair_again_and_again() -> None:
+    rig = cluster(plain("i1", "n2", "rbd"))
+    rig.cluster.takes = lambda _: 30.0
+    out(rig, "n2")
+    for _ in range(100):
+        rig.tick()
+        rig.cluster.set_master("n1")
+    assert 1 < len(moves(rig)) < 4, "after five minutes, then ten"
+
+
+@pytest.mark.parametrize("allowed", ["fix-storage", "failover"])
+@pytest.mark.parametrize("mode", ["safe", "compatible"])
+def test_tags_that_cannot_be_set_are_not_tried_again_and_again(allowed: str, mode: str) -> None:
+    """A job filter rejects tags, say: of `enoperm`, or of a repair that has ended."""
+    policy = replace(SAFE, autorepair=mode)
+    rig = cluster(*mirrored(("n2", "n3")), allowed=allowed, policy=policy)
+    rig.cluster.fails = lambda action: isinstance(action, Retag)
+    out(rig, "n2")
+    for _ in range(100):
+        done = rig.tick()
+    tagging = [job for job in rig.cluster.jobs.values() if isinstance(job.action, Retag)]
+    assert 2 <= len(tagging) < 6
+    assert any("this job fails" in held.reason for held in done.decision.held)
+    rig.cluster.fails = lambda _: False
+    for _ in range(200):
+        rig.tick()
+    assert result(rig)[1] == ("success" if allowed == "failover" else "enoperm")
+
+
+def test_a_job_that_fails_half_way_is_tried_three_times() -> None:
+    rig = cluster(*mirrored(("n2", "n3")))
+    rig.cluster.world.degraded.add("i1")
+    out(rig, "n2", drained=True)
+    for _ in range(120):
+        rig.tick()
+    assert result(rig)[:2] == ("migrate", "failure")
+    assert moves(rig) == ["MovePrimary"] * 3
+    before = len(rig.cluster.jobs)
+    rig.settle()
+    assert len(rig.cluster.jobs) == before, "until somebody removes the tag"
+    rig.cluster.world.degraded.clear()
+    rig.cluster.put(replace(rig.cluster.instances["i1"], tags=frozenset()))
+    for _ in range(8):  # somebody has looked at it: it is not waited for once more
+        rig.tick()
+    assert result(rig)[1] == "success"
+
+
+def test_what_the_change_of_master_cut_off_is_tried_again() -> None:
+    rig = cluster(*mirrored(("n2", "n3")))
+    out(rig, "n2")
+    rig.cluster.takes = lambda _: 30.0
+    while not moves(rig):
+        rig.tick(5)
+    rig.tick(3)
+    rig.cluster.set_master("n1")
+    rig.cluster.takes = lambda _: 1.0
+    for _ in range(60):
+        rig.tick()
+    assert moves(rig) == ["MovePrimary", "MovePrimary", "MoveSecondary"]
+    assert result(rig)[1] == "success"
+
+
+def test_a_reinstall_is_never_tried_twice() -> None:
+    rig = cluster(plain("i1", "n2"))
+    rig.cluster.world.size = Capacity(5000, 100)
+    rig.cluster.fails_late = lambda action: isinstance(move_of(action), Reinstall)
+    out(rig, "n2")
+    rig.settle(200)
+    assert moves(rig) == ["Reinstall"]
+    assert result(rig)[:2] == ("reinstall", "failure")
+
+
+@pytest.mark.parametrize("name", ["promised", "submitted", "remembered", "saved", "decided"])
+@pytest.mark.parametrize("ledger", [True, False], ids=["ledger", "no ledger"])
+@pytest.mark.parametrize("nth", [1, 2, 3])
+def test_nothing_is_done_twice_after_a_crash(name: str, ledger: bool, nth: int) -> None:
+    rig = cluster(*mirrored(("n2", "n3")), plain("i2", "n2", "rbd"))
+    rig.tick()
+    out(rig, "n2")
+    arm(f"{name}:raise:{nth}")
+    try:
+        for _ in range(20):
+            rig.tick()
+    except Unavailable:
+        pass
+    finally:
+        arm("")
+    if ledger:
+        rig.crash()
+    else:
+        rig.lose_ledger()
+    rig.settle()
+    assert moves(rig, "i1") == ["MovePrimary", "MoveSecondary"]
+    assert moves(rig, "i2") == ["MovePrimary"]
+    assert result(rig, "i1") == ("failover", "success", 2)
+    assert result(rig, "i2") == ("failover", "success", 1)
+
+
+@pytest.mark.parametrize("arrives", [0.0, 3.0])
+def test_a_lost_answer_is_no_second_repair(arrives: float) -> None:
+    rig = cluster(plain("i1", "n2", "rbd"))
+    rig.cluster.takes = lambda _: 30.0
+    rig.cluster.loses_answer = lambda action: isinstance(action, Guarded)
+    rig.cluster.arrives = lambda _: arrives
+    out(rig, "n2")
+    rig.tick(1)
+    rig.cluster.loses_answer = lambda _: False
+    rig.tick(1)
+    rig.settle()
+    assert moves(rig) == ["MovePrimary"]
+    assert result(rig) == ("failover", "success", 1)
+
+
+def test_a_lost_answer_is_no_second_tag() -> None:
+    rig = cluster(plain("i1", "n2", "rbd"), allowed="fix-storage")
+    rig.cluster.loses_answer = lambda action: isinstance(action, Retag)
+    rig.cluster.arrives = lambda _: 3.0
+    out(rig, "n2")
+    for _ in range(3):
+        rig.tick(1)
+    rig.cluster.loses_answer = lambda _: False
+    rig.settle()
+    assert result(rig) == ("failover", "enoperm", 0)
+    assert len(rig.cluster.jobs) == 1
+
+
+def test_a_request_that_never_arrived_is_made_anew() -> None:
+    rig = cluster(plain("i1", "n2", "rbd"))
+    rig.cluster.unreached = lambda action: isinstance(action, Guarded)
+    out(rig, "n2")
+    rig.tick()
+    rig.cluster.unreached = lambda _: False
+    rig.settle()
+    assert result(rig) == ("failover", "success", 1)
+
+
+def test_a_full_queue_is_waited_for() -> None:
+    rig = cluster(plain("i1", "n2", "rbd"))
+    rig.cluster.queue_drained = True
+    out(rig, "n2")
+    promised: set[str] = set()
+    for _ in range(30):
+        promised |= {intent.id for intent in rig.tick().decision.ledger.intents}
+    assert 2 <= len(promised) <= 6, "once a minute"
+    rig.cluster.queue_drained = False
+    rig.settle()
+    assert result(rig) == ("failover", "success", 1)
+
+
+def test_another_who_was_quicker_makes_ours_fail_without_effect() -> None:
+    """harep, or a pass of our own, takes the same instance in the same moment."""
+    rig = cluster(plain("i1", "n2", "rbd"))
+    out(rig, "n2")
+    old = f"{RULES}result:failover:6f3b1d5e-0002-4000-8000-000000000001:1:success:3"
+    rig.cluster.put(replace(rig.cluster.instances["i1"], tags=frozenset({old})))
+    theirs = Retag(Scope.INSTANCE, "i1", add=(f"{RULES}pending:failover:x:2:",), remove=(old,))
+    rig.cluster.takes = lambda action: 5.0 if action == theirs else 1.0
+    rig.cluster.submit_foreign(theirs)
+    rig.tick(1)
+    guarded = [job for job in rig.cluster.jobs.values() if isinstance(job.action, Guarded)]
+    for _ in range(3):
+        rig.tick(3)
+    assert guarded
+    assert guarded[0].outcome is Outcome.ERROR
+    assert "not found" in guarded[0].result.why
+
+
+def test_a_node_that_falls_ill_while_it_is_repaired_is_left_to_its_incident() -> None:
+    """As many as may be at once were under way there all the time, and the incident waited."""
+    rig = cluster(
+        *[plain(f"i{n}", "n2", "rbd") for n in range(1, 8)], policy=replace(SAFE, repairs=2)
+    )
+    rig.cluster.takes = (
+        lambda action: 15.0 if (m := move_of(action)) and m.instance == "i1" else 25.0
+    )
+    out(rig, "n2", drained=True)
+    rig.tick()
+    rig.tick()
+    rig.agents.says["n2"] = EVACUATE
+    rig.settle(200)
+    by_repairs = [job for job in rig.cluster.jobs.values() if isinstance(job.action, Guarded)]
+    assert len(by_repairs) == 2
+    assert rig.cluster.nodes["n2"].offline
+    assert all(job.outcome is Outcome.SUCCESS for job in rig.cluster.jobs.values())
+
+
+def test_where_an_incident_has_failed_somebody_has_to_look_first() -> None:
+    rig = cluster(plain("i1", "n2", "rbd"))
+    rig.cluster.fails = lambda action: isinstance(action, MovePrimary)
+    rig.agents.says["n2"] = EVACUATE
+    rig.settle()
+    assert rig.status("n2") is Status.FAILED
+    assert tags(rig) == []
+    rig.agents.says["n2"] = OK
+    rig.cluster.untag("n2", rig.incident("n2").tag)
+    rig.settle()
+    assert result(rig) == ("migrate", "success", 1)
+
+
+def test_also_where_the_node_is_offline_by_now() -> None:
+    """A failover needs nothing of the node, and yet it is not for a repair to take from there."""
+    rig = cluster(plain("i1", "n2", "rbd"))
+    rig.cluster.fails = lambda action: isinstance(action, MovePrimary)
+    rig.agents.says["n2"] = EVACUATE
+    rig.settle()
+    assert rig.status("n2") is Status.FAILED
+    before = len(rig.cluster.jobs)
+    out(rig, "n2")
+    rig.settle()
+    assert len(rig.cluster.jobs) == before
+    rig.cluster.fails = lambda _: False
+    rig.agents.says["n2"] = OK
+    rig.cluster.untag("n2", rig.incident("n2").tag)
+    rig.settle()
+    assert result(rig) == ("failover", "success", 1)
+
+
+def test_a_lost_job_fails_its_own_repair_alone() -> None:
+    rig = cluster(plain("i1", "n2", "rbd"), plain("i2", "n2", "rbd"))
+    rig.cluster.takes = lambda _: 1000.0
+    out(rig, "n2")
+    rig.tick(1)
+    rig.tick(1)
+    lost = next(j for j in rig.cluster.jobs.values() if move_of(j.action).instance == "i1")  # type: ignore[union-attr]
+    _vanishes(rig, lost)
+    rig.cluster.takes = lambda _: 1.0
+    rig.settle(300)
+    assert result(rig, "i2")[1] == "success"
+
+
+def _vanishes(rig: Rig, job: Job) -> None:
+    """What ganeti-cleaner does to an archived one, and a lost disk to any."""
+    del rig.cluster.jobs[job.number]
+    rig.cluster._active.pop(job.number, None)
+    rig.cluster._reasons.pop(job.reason, None)
+
+
+def test_an_installation_whose_job_has_gone_is_looked_at_by_somebody() -> None:
+    """It has new disks: whether there is anything on them nobody knows."""
+    rig = cluster(plain("i1", "n2"))
+    rig.cluster.takes = lambda action: 300.0 if move_of(action) else 1.0
+    out(rig, "n2")
+    while not moves(rig):
+        rig.tick()
+    rig.tick()
+    (job,) = (j for j in rig.cluster.jobs.values() if move_of(j.action))
+    assert isinstance(job.action, Guarded)
+    assert isinstance(job.action.then, Reinstall)
+    moved = replace(rig.cluster.instances["i1"], primary=job.action.then.target)
+    rig.cluster.put(replace(moved, tags=frozenset(job.action.swap.add)))
+    _vanishes(rig, job)
+    rig.settle()
+    assert result(rig)[:2] == ("reinstall", "failure")
+    assert moves(rig) == []
+
+
+def test_expired_suspensions_are_removed_and_living_ones_heeded() -> None:
+    rig = cluster(plain("i1", "n2", "rbd"), plain("i2", "n2", "rbd"))
+    seconds = int(rig.time)
+    past, future = f"{RULES}suspend:{seconds - 5}", f"{RULES}suspend:{seconds + 600}"
+    for name, tag in (("i1", past), ("i2", future)):
+        rig.cluster.put(replace(rig.cluster.instances[name], tags=frozenset({tag})))
+    out(rig, "n2")
+    for _ in range(20):
+        rig.tick(5)
+    assert result(rig, "i1") == ("failover", "success", 1)
+    assert moves(rig, "i2") == []
+    for _ in range(150):
+        rig.tick(5)
+    assert result(rig, "i2") == ("failover", "success", 1)
+
+
+def test_two_nodes_lost_at_once() -> None:
+    rig = cluster(*mirrored(("n2", "n3"), ("n4", "n2"), ("n5", "n6")))
+    out(rig, "n2")
+    out(rig, "n3")
+    rig.settle(200)
+    assert moves(rig, "i1") == ["Reinstall"]
+    assert moves(rig, "i2") == ["MoveSecondary"]
+    assert moves(rig, "i3") == []
+    assert rig.cluster.world.emptied == {"i1"}
+
+
+class BackInBetween(Between):
+    """Somebody puts n2 back when all is decided, and nothing submitted yet."""
+
+    looks = 0
+
+    def snapshot(self) -> Snapshot:
+        self.looks += not self.cluster.nodes["n2"].in_service
+        if self.looks == 5:  # its tag is set; whom to ask, deciding, and now once more
+            self.cluster.undrain("n2")
+        return super().snapshot()
+
+
+def test_no_data_are_given_up_of_a_node_that_is_back() -> None:
+    rig = Rig(fleet(), [plain("i1", "n2")], SAFE, through=BackInBetween)
+    rig.cluster.world.tags = frozenset({f"{RULES}reinstall"})
+    rig.tick()
+    out(rig, "n2")
+    rig.tick()
+    promised = rig.tick().decision.ledger.intents
+    assert any(isinstance(move_of(intent.action), Reinstall) for intent in promised)
+    rig.settle()
+    assert rig.cluster.world.emptied == set()
+    assert moves(rig) == []
+
+
+def by_hand(rig: Rig) -> None:
+    """Somebody fails i1 over, and his job waits."""
+    rig.cluster.pauses = lambda action: isinstance(action, MovePrimary)
+    rig.cluster.submit_foreign(MovePrimary("i1", "n2", live=False, target="n5"))
+
+
+MEANWHILE: dict[str, Callable[[Rig], None]] = {
+    "moved by hand": lambda rig: rig.cluster.put(
+        replace(rig.cluster.instances["i1"], primary="n5")
+    ),
+    "suspended": lambda rig: rig.cluster.put(
+        replace(rig.cluster.instances["i1"], tags=frozenset({f"{RULES}suspend"}))
+    ),
+    "all suspended": lambda rig: rig.cluster.world.__setattr__(
+        "tags", frozenset({f"{RULES}suspend"})
+    ),
+    "the group suspended": lambda rig: rig.cluster.put(
+        Group("default", "default", frozenset({f"{RULES}suspend"}))
+    ),
+    "its node is back": lambda rig: rig.cluster.undrain("n2"),
+    "removed": lambda rig: rig.cluster.remove_instance("i1"),
+    "about to be moved by hand": by_hand,
+}
+
+
+@pytest.mark.parametrize("what", MEANWHILE)
+def test_what_has_changed_since_it_was_decided_upon_is_not_repaired(
+    what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nodes are asked for their room, other jobs submitted: that takes minutes at times."""
+    rig = cluster(plain("i1", "n2", "rbd"), plain("i2", "n2", "rbd"), allowed="failover")
+    out(rig, "n2")
+    save, changes = rig.store.save, [MEANWHILE[what]]
+
+    def saved(ledger: Ledger, *rest: Any) -> None:
+        save(ledger, *rest)
+        if changes and any(isinstance(intent.action, Guarded) for intent in ledger.intents):
+            changes.pop()(rig)
+
+    monkeypatch.setattr(rig.store, "save", saved)
+    rig.tick()
+    assert not changes
+    assert moves(rig, "i1") == []
+    one_for_both = what in ("all suspended", "the group suspended", "its node is back")
+    assert moves(rig, "i2") == ([] if one_for_both else ["MovePrimary"])
+    for _ in range(20):
+        rig.tick()
+    assert moves(rig, "i1") == []
+
+
+def test_what_somebody_moves_by_hand_is_not_moved_again() -> None:
+    one_at_once = replace(SAFE, repairs=1)
+    rig = cluster(plain("i1", "n2", "rbd"), plain("i2", "n2", "rbd"), policy=one_at_once)
+    out(rig, "n2")
+    by_hand(rig)
+    for _ in range(10):
+        done = rig.tick()
+    why = "job 1, which is not ours, is at work on it"
+    assert [held.reason for held in done.decision.held] == [
+        f"instance i1: its primary node n2 is offline; {why}"
+    ]
+    assert told(rig, done) == [why]
+    assert result(rig, "i2") == ("failover", "success", 1), "he takes nobody's turn"
+    rig.cluster.pauses = lambda _: False
+    rig.settle()
+    assert moves(rig) == []
+    assert rig.cluster.instances["i1"].primary == "n5"
+
+
+def test_of_two_who_begin_the_same_installation_one_does_it() -> None:
+    """Two maintd at once, which the vote is there to prevent; without a tag that both take off."""
+    rig = cluster(plain("i1", "n2"))
+    other = rig._engine()
+    other._store = SqliteStore(MEMORY)
+    out(rig, "n2")
+    rig.cluster.takes = lambda _: 5.0
+    for _ in range(40):
+        rig.time += 1
+        asyncio.run(rig.engine.one_round())
+        asyncio.run(other.one_round())
+    done = [j for j in rig.cluster.jobs.values() if isinstance(move_of(j.action), Reinstall)]
+    assert sum(job.outcome is Outcome.SUCCESS for job in done) == 1
+
+
+@pytest.mark.parametrize("mode", ["safe", "compatible"])
+@pytest.mark.parametrize("running", [True, False], ids=["running", "stopped"])
+@pytest.mark.parametrize(("template", "back"), [("plain", "n2"), ("drbd", "n2"), ("drbd", "n3")])
+def test_no_data_are_given_up_of_a_node_that_comes_back_while_the_job_waits(
+    template: str, back: str, running: bool, mode: str
+) -> None:
+    """Locks, or twenty other jobs, may hold it up for hours.
+
+    When its turn comes the job itself looks at the primary node only; of the other one the next
+    round knows.
+    """
+    mirror = "n3" if template == "drbd" else None
+    one = Instance("i1", "n2", mirror, template, memory=100, disk=100, running=running)
+    rig = cluster(one, policy=replace(SAFE, autorepair=mode))
+    out(rig, "n2")
+    if template == "drbd":
+        out(rig, "n3")
+    rig.cluster.pauses = lambda action: isinstance(move_of(action), Reinstall)
+    while moves(rig) == []:
+        rig.tick()
+    rig.cluster.undrain(back)
+    if back != "n2":
+        rig.tick()
+    rig.cluster.pauses = lambda _: False
+    rig.settle()
+    assert "Reinstall" in moves(rig)
+    assert rig.cluster.world.emptied == set()
+    assert rig.cluster.instances["i1"].primary == "n2"
+    assert rig.cluster.instances["i1"].running is running
+
+
+def test_what_is_not_allowed_is_told_once() -> None:
+    rig = cluster(plain("i1", "n2"), allowed="failover")
+    out(rig, "n2")
+    rig.settle()
+    assert result(rig) == ("reinstall", "enoperm", 0)
+    jobs = len(rig.cluster.jobs)
+    rig.settle()
+    assert len(rig.cluster.jobs) == jobs
+    assert rig.cluster.world.emptied == set()
+
+
+def test_a_repair_beside_an_evacuation_takes_no_node_of_it() -> None:
+    """What is claimed by an incident is not brought anything, and no conflict is submitted."""
+    rig = cluster(*mirrored(("n2", "n3"), ("n4", "n5")), plain("i9", "n6", "rbd"))
+    rig.cluster.takes = lambda _: 25.0
+    rig.agents.says["n2"] = EVACUATE
+    out(rig, "n6")
+    rig.settle(200)
+    assert rig.cluster.nodes["n2"].offline
+    assert result(rig, "i9")[1] == "success"
+    assert all(job.outcome is Outcome.SUCCESS for job in rig.cluster.jobs.values())
+
+
+def test_a_drained_node_with_its_mirror_drained_as_well() -> None:
+    rig = cluster(*mirrored(("n2", "n3")))
+    out(rig, "n2", drained=True)
+    out(rig, "n3", drained=True)
+    rig.settle(200)
+    one = rig.cluster.instances["i1"]
+    assert not {one.primary, one.secondary} & {"n2", "n3"}
+    assert "Reinstall" not in moves(rig)
+    assert result(rig)[1] == "success"
+
+
+def test_a_node_of_another_kind_is_no_place() -> None:
+    groups = [replace(node, group="other") if node.name > "n3" else node for node in fleet()]
+    rig = Rig([*groups], mirrored(("n2", "n3")), SAFE)
+    rig.cluster.world.tags = frozenset({f"{RULES}reinstall"})
+    out(rig, "n2")
+    rig.settle(200)
+    one = rig.cluster.instances["i1"]
+    assert (one.primary, one.secondary) == ("n3", "n1"), "its own group only"
+
+
+def test_taking_the_node_back_ends_a_waiting_repair_as_a_success() -> None:
+    rig = cluster(plain("i1", "n2", "rbd"))
+    pending = f"{RULES}pending:failover:6f3b1d5e-0002-4000-8000-000000000001:1:"
+    rig.cluster.put(replace(rig.cluster.instances["i1"], tags=frozenset({pending})))
+    rig.settle()
+    assert result(rig) == ("failover", "success", 0)
+
+
+def test_a_tag_just_set_is_waited_for_as_long_as_any() -> None:
+    """Ganeti's answers may not show it yet; it would be set once more."""
+    rig = cluster(plain("i1", "n2", "rbd"))
+    job = Intent("1", OfRepair("r"), "n2", Retag(Scope.INSTANCE, "i1", add=("t",)), "7", ended=1)
+    seen = Observed(rig.cluster.snapshot(), {}, results={"1": Result(Outcome.SUCCESS)})
+    ledger = Ledger(intents=(job,))
+    assert remember(ledger, seen, Ms(45_000)).intents == (job,)
+    gone = remember(ledger, seen, Ms(61_000))
+    assert (gone.intents, [trail.job for trail in gone.ran]) == ((), ["7"])

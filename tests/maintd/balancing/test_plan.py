@@ -1,0 +1,593 @@
+"""Balancing a group: what is begun, what is held, and what is not done twice."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from nodeagent.maintd.balancing.moves import course, fault
+from nodeagent.maintd.decide import decide
+from nodeagent.maintd.planning.outcomes import BACK_OFF
+from nodeagent.model.action import MovePrimary, MoveSecondary, Retag, Scope
+from nodeagent.model.balance import Advice, Agenda, Halt, Lopsided, Shift, Spot
+from nodeagent.model.diagnosis import Diagnosis
+from nodeagent.model.incident import Status
+from nodeagent.model.ledger import Decision, Intent, Ledger, Outcome, Policy, Result, Storm, Trail
+from nodeagent.model.purpose import BALANCE, OfBalance, OfIncident, OfRepair
+from nodeagent.model.snapshot import Capacity, Group, Observed, Snapshot
+from nodeagent.model.units import Ms
+from nodeagent.model.wish import Balance, StopBalancing, Wish
+from tests.maintd.world import EVACUATE, NOW, REPAIR, incident, instance, ledger, node, seen, six
+
+ON = Policy(balance=True, balance_settle=0)
+GROUP = Group("default", "default")
+HALT = Halt("default", "7", "job 7 failed", NOW)
+
+
+def world(*special: Any, tags: Sequence[str] = (), **instances: Any) -> Snapshot:
+    there = instances or {"a": ("n1", "n2"), "b": ("n1", "n3"), "c": ("n4", "n5")}
+    group = replace(GROUP, tags=frozenset(tags))
+    return replace(six(*special, **there), groups={"default": group})
+
+
+def shift(name: str, at: str, to: str, gain: float = 1.0) -> Shift:
+    """By hbal's words: `n1:n2` is where it is."""
+
+    def spot(words: str) -> Spot:
+        primary, _, secondary = words.partition(":")
+        return Spot(primary, secondary or None)
+
+    return Shift(name, spot(at), spot(to), gain)
+
+
+def advised(*shifts: Shift, at: int = NOW, **members: Any) -> Mapping[str, Advice]:
+    gain = sum(one.gain for one in shifts)
+    return {"default": Advice("default", at, 10.0, 10.0 - gain, shifts, **members)}
+
+
+def done(
+    observed: Observed, before: Ledger | None = None, policy: Policy = ON, now: int = NOW
+) -> Decision:
+    return decide(before or Ledger(), observed, policy, Ms(now))
+
+
+def begun(decision: Decision) -> list[Intent]:
+    return [intent for intent in decision.ledger.intents if intent.purpose.group]
+
+
+def why(decision: Decision) -> str:
+    """The one reason why the group is not balanced."""
+    (held,) = (h.reason for h in decision.held if h.reason.startswith("group default"))
+    return held.removeprefix("group default is not balanced: ")
+
+
+OVER = shift("a", "n1:n2", "n2:n1")
+
+
+@pytest.mark.parametrize(
+    ("at", "to", "jobs"),
+    [
+        ("n1:n2", "n2:n1", ["P n1 n2"]),
+        ("n1:n2", "n1:n3", ["S n2 n3"]),
+        ("n1:n2", "n3:n1", ["S n2 n3", "P n1 n3"]),
+        ("n1:n2", "n3:n2", ["P n1 n2", "S n1 n3", "P n2 n3"]),
+        ("n1:n2", "n2:n3", ["P n1 n2", "S n1 n3"]),
+        ("n1", "n3", ["P n1 n3"]),
+    ],
+)
+def test_each_of_hbal_s_moves_is_these_jobs(at: str, to: str, jobs: list[str]) -> None:
+    primary, _, mirror = at.partition(":")
+    there = instance("a", primary, mirror or None, **({} if mirror else {"template": "rbd"}))
+    wanted = shift("a", at, to)
+    assert not fault(wanted, there)
+    found = course(wanted, there)
+    assert [f"{type(j).__name__[4]} {j.node} {j.target}" for j in found] == jobs
+    pair = [primary, mirror]  # what the jobs do, one after the other
+    for job in found:
+        if isinstance(job, MovePrimary):
+            pair = [job.target or "", pair[0] if mirror else ""]
+            assert job.live, "nobody is interrupted"
+            assert not job.fallback, "nobody is interrupted"
+        else:
+            assert job.node == pair[1]
+            pair = [pair[0], job.target]
+    assert ":".join(filter(None, pair)) == to
+
+
+def test_what_is_stopped_fails_over_and_loses_nothing() -> None:
+    (job,) = course(OVER, instance("a", "n1", "n2", running=False))
+    assert isinstance(job, MovePrimary)
+    assert not job.live
+    assert not job.unchecked
+
+
+@pytest.mark.parametrize(
+    ("template", "at", "to", "why"),
+    [
+        ("plain", "n1", "n2", "its disks (plain) are on n1 alone"),
+        ("drbd", "n1:n2", "n2", "it is mirrored: name two nodes"),
+        ("drbd", "n1", "n2:n1", "it is mirrored: name two nodes"),
+        ("rbd", "n1:n2", "n2", "it is not mirrored: name one node"),
+        ("rbd", "n1", "n2:n3", "it is not mirrored: name one node"),
+        ("drbd", "n1:n2", "n3:n3", "n3 cannot be both its nodes"),
+        ("drbd", "n1:n2", "n1:n2", "it is there already"),
+        ("drbd", "n1:n2", "n3:n4", "no one move replaces both its nodes"),
+    ],
+)
+def test_what_is_no_move(template: str, at: str, to: str, why: str) -> None:
+    wanted = shift("a", at, to)
+    mirror = "n2" if template == "drbd" else None
+    assert fault(wanted, replace(instance("a", "n1", mirror), template=template)) == why
+
+
+@pytest.mark.parametrize(
+    "never", [{"always_failover": True}, {"hypervisor": "lxc"}, {"hypervisor": "chroot"}]
+)
+def test_what_ganeti_never_migrates_is_not_interrupted(never: dict[str, Any]) -> None:
+    there = instance("a", "n1", "n2", **never)
+    why = "Ganeti never migrates it, and a failover would interrupt it"
+    assert fault(OVER, there) == why
+    assert fault(shift("a", "n1:n2", "n3:n1"), there) == why
+    assert not fault(shift("a", "n1:n2", "n1:n3"), there), "its mirror may move"
+    assert not fault(OVER, replace(there, running=False))
+    seen_there = world()
+    seen_there = replace(seen_there, instances={**seen_there.instances, "a": there})
+    decision = done(seen(seen_there, advice=advised(OVER)))
+    assert not begun(decision)
+    assert decision.questions[0].never == {"a"}
+
+
+# By itself.
+
+
+def test_nothing_is_done_unless_it_is_switched_on() -> None:
+    decision = done(seen(world(), advice=advised(OVER)), policy=Policy())
+    assert not begun(decision)
+    assert not decision.held
+    assert not decision.questions
+
+
+def test_what_is_worth_it_is_begun_for_the_group() -> None:
+    decision = done(seen(world(), advice=advised(OVER)))
+    (intent,) = begun(decision)
+    assert intent.action == MovePrimary("a", "n1", True, "n2", fallback=False)
+    assert intent.owner == BALANCE
+    assert intent.reason == f"balance:default:{intent.id}"
+    (question,) = decision.questions
+    assert question.nodes == {"n1", "n2", "n3", "n4", "n5", "n6"}
+    assert question.share == ON.balance_threshold / ON.balance_moves
+
+
+def test_only_what_has_no_node_in_common_with_anything_before_it_is_begun() -> None:
+    shifts = (
+        OVER,  # n1 n2
+        shift("b", "n1:n3", "n3:n1"),  # n1 again: waits, and with it n3
+        shift("c", "n4:n5", "n5:n4"),
+        shift("d", "n3:n6", "n6:n3"),  # after b
+    )
+    there = world(a=("n1", "n2"), b=("n1", "n3"), c=("n4", "n5"), d=("n3", "n6"))
+    decision = done(seen(there, advice=advised(*shifts)))
+    assert [getattr(i.action, "instance", "") for i in begun(decision)] == ["a", "c"]
+    few = done(seen(there, advice=advised(*shifts)), policy=replace(ON, balance_moves=1))
+    assert len(begun(few)) == 1
+
+
+def test_jobs_of_one_instance_follow_each_other() -> None:
+    decision = done(seen(world(), advice=advised(shift("a", "n1:n2", "n3:n2"))))
+    one, two, three = begun(decision)
+    assert (one.after, two.after, three.after) == (None, one.id, two.id)
+
+
+def test_one_round_after_the_other() -> None:
+    first = done(seen(world(), advice=advised(OVER)))
+    other = advised(shift("c", "n4:n5", "n5:n4"), at=NOW + 1)
+    second = done(seen(world(), advice=other), first.ledger, now=NOW + 2)
+    assert begun(second) == begun(first)
+    assert not second.questions
+
+
+def test_a_gain_must_last() -> None:
+    slow = replace(ON, balance_settle=600_000)
+    first = done(seen(world(), advice=advised(OVER)), policy=slow)
+    assert not begun(first)
+    assert "1 moves would bring its score from 10.00000000 to 9.00000000" in why(first)
+    assert first.ledger.lopsided == (Lopsided("default", NOW, NOW),)
+    later = NOW + 500_000
+    even = advised(replace(OVER, gain=0.01), at=later)
+    second = done(seen(world(), advice=even), first.ledger, slow, later)
+    assert second.ledger.lopsided == (), "a break"
+    third = done(seen(world(), advice=advised(OVER, at=later)), first.ledger, slow, NOW + 600_000)
+    assert len(begun(third)) == 1
+
+
+@pytest.mark.parametrize(
+    ("gain", "expected"), [(0.09, 0), (0.1, 1)], ids=["too little", "just enough"]
+)
+def test_a_round_must_be_worth_the_threshold(gain: float, expected: int) -> None:
+    advice = {"default": Advice("default", NOW, gain, 0.0, (replace(OVER, gain=gain),))}
+    assert len(begun(done(seen(world(), advice=advice)))) == expected
+
+
+def test_an_old_advice_is_none() -> None:
+    old = seen(world(), advice=advised(OVER, at=NOW - 900_001))
+    assert not begun(done(old))
+    future = seen(world(), advice=advised(OVER, at=NOW + 1))
+    assert not begun(done(future)), "somebody has set the clock back"
+
+
+def trail(job: str = "5", ended: int = NOW - 10_000, **members: Any) -> Trail:
+    action = MovePrimary("a", "n1", True, "n2", fallback=False)
+    kept: dict[str, Any] = {"result": Result(Outcome.SUCCESS), "at": NOW - 20_000, **members}
+    return Trail(job, f"balance:default:{job}", action, ended=ended, **kept)
+
+
+def test_an_advice_from_before_the_last_move_is_none() -> None:
+    before = Ledger(shifted=(trail(ended=NOW - 10),))
+    there = world(a=("n2", "n1"), c=("n4", "n5"))
+    other = shift("c", "n4:n5", "n5:n4")
+    assert not begun(done(seen(there, advice=advised(other, at=NOW - 11)), before))
+    assert begun(done(seen(there, advice=advised(other, at=NOW - 10)), before))
+
+
+def test_who_was_moved_rests_and_is_not_brought_back() -> None:
+    (question,) = done(seen(world()), Ledger(shifted=(trail(),))).questions
+    assert question.never == {"a"}
+    assert question.left == {("a", "n1", "primary")}
+    rested = Ledger(shifted=(trail(ended=NOW - ON.balance_cooldown),))
+    (question,) = done(seen(world()), rested).questions
+    assert question.never == frozenset()
+    assert question.left == {("a", "n1", "primary")}, "still not back"
+    assert not done(seen(world()), Ledger(shifted=(trail(ended=NOW - 86_400_000),))).ledger.shifted
+
+
+# What it gives way to.
+
+
+@pytest.mark.parametrize(
+    ("said", "doubts", "expected"),
+    [
+        ({"n6": EVACUATE}, {}, "n6 is to be emptied"),
+        ({"n6": REPAIR}, {}, "n6 has trouble of its own"),
+        ({}, {"n6": "silent: timed out"}, "n6 is in doubt (silent: timed out)"),
+    ],
+)
+def test_a_group_is_balanced_only_while_it_is_quiet(
+    said: Mapping[str, Diagnosis], doubts: Mapping[str, str], expected: str
+) -> None:
+    """n6 has no part in what was advised."""
+    decision = done(seen(world(), said, doubts, advice=advised(OVER)))
+    assert not begun(decision)
+    assert not decision.questions
+    assert expected in why(decision)
+
+
+def test_another_group_s_trouble_is_none_of_it() -> None:
+    there = world(replace(node("n6"), group="other"))
+    there = replace(there, groups={**there.groups, "other": Group("other", "other")})
+    decision = done(seen(there, {"n6": EVACUATE}, advice=advised(OVER)))
+    assert len(begun(decision)) == 1
+
+
+@pytest.mark.parametrize("out", [{"drained": True}, {"offline": True}, {"vm_capable": False}])
+def test_nodes_out_of_service_take_no_part(out: Mapping[str, Any]) -> None:
+    decision = done(seen(world(replace(node("n6"), **out)), advice=advised(OVER)))
+    assert len(begun(decision)) == 1
+    assert "n6" not in decision.questions[0].nodes
+    away = done(seen(world(replace(node("n2"), **out)), advice=advised(OVER)))
+    assert not begun(away)
+
+
+def test_where_a_repair_has_failed_nothing_is_moved_and_elsewhere_it_is() -> None:
+    failed = incident("n6", EVACUATE, Status.FAILED, tag_seen=False)
+    decision = done(seen(world(), {"n6": EVACUATE}, advice=advised(OVER)), ledger(failed))
+    assert "n6" not in {name for q in decision.questions for name in q.nodes}
+    assert len(begun(decision)) == 1
+    on_it = advised(shift("a", "n1:n2", "n6:n1"))
+    decision = done(seen(world(), {"n6": EVACUATE}, advice=on_it), ledger(failed))
+    assert not begun(decision)
+    assert "n6 says evacuate" in why(decision)
+
+
+def test_the_storm_brake_and_a_pause_hold_it() -> None:
+    storm = done(seen(world(), advice=advised(OVER)), Ledger(storm=Storm(1, "3 of 6 are sick")))
+    assert why(storm) == "storm brake: 3 of 6 are sick; gnt-maint resume --storm resets it"
+    paused = replace(world(), tags=frozenset({"maintd:pause:yes"}))
+    decision = done(seen(paused, advice=advised(OVER)))
+    assert not begun(decision)
+    assert "the cluster has the tag maintd:pause:yes" in why(decision)
+    one = world(node("n2", tags=frozenset({"maintd:pause:yes"})))
+    decision = done(seen(one, advice=advised(OVER)))
+    assert not begun(decision)
+    assert "n2 is on hold" in why(decision)
+
+
+def test_nodes_that_others_claim_are_waited_for() -> None:
+    repair = Intent("3", OfRepair("r"), "n6", MovePrimary("z", "n6", True, "n5"), "12")
+    decision = done(seen(world(), advice=advised(OVER)), Ledger(intents=(repair,)))
+    assert why(decision) == "n6 is claimed by auto-repair"
+
+
+@pytest.mark.parametrize(
+    ("has", "expected"),
+    [
+        ({}, "it is not known what n3 has free"),
+        ({"n3": Capacity(1000, 10)}, "n3 has 10 MiB of disk left"),
+        ({"n3": Capacity(10, 1000)}, "n3 has 10 MiB of memory left"),
+    ],
+)
+def test_what_has_no_room_now_is_not_begun(has: Mapping[str, Capacity], expected: str) -> None:
+    there = world()
+    big = replace(there.instances["a"], memory=100, disk=100)
+    there = replace(there, instances={**there.instances, "a": big})
+    wanted = advised(shift("a", "n1:n2", "n3:n1"))
+    decision = done(seen(there, advice=wanted, capacity=has))
+    assert not begun(decision)
+    assert expected in why(decision)
+
+
+def test_the_nearest_setting_decides() -> None:
+    off = world(tags=["maintd:balance:no"])
+    assert not begun(done(seen(off, advice=advised(OVER))))
+    on = world(tags=["maintd:balance:yes", "maintd:balance-threshold:2.5"])
+    assert not begun(done(seen(on, advice=advised(OVER)), policy=Policy(balance_settle=0)))
+    dear = replace(OVER, gain=2.5)
+    assert begun(done(seen(on, advice=advised(dear)), policy=Policy(balance_settle=0)))
+    without = world(node("n6", tags=frozenset({"maintd:balance:no"})))
+    (question,) = done(seen(without)).questions
+    assert question.nodes == {"n1", "n2", "n3", "n4", "n5"}
+
+
+def test_a_wrong_tag_stops_it_and_is_named() -> None:
+    wrong = world(tags=["maintd:balance-threshold:much"])
+    decision = done(seen(wrong, advice=advised(OVER)))
+    assert not begun(decision)
+    assert "a number from 1e-06 to 1000, such as 0.1" in why(decision)
+
+
+def test_what_the_search_refuses_is_held() -> None:
+    told = {"default": Advice("default", NOW, why="n3 did not say what it has free")}
+    assert why(done(seen(world(), advice=told))) == "n3 did not say what it has free"
+
+
+# When a job fails.
+
+
+def failing(result: Outcome = Outcome.ERROR) -> tuple[Decision, Decision]:
+    first = done(seen(world(), advice=advised(OVER)))
+    (intent,) = begun(first)
+    submitted = replace(first.ledger, intents=(replace(intent, job="7"),))
+    observed = seen(world(), results={intent.id: result}, advice=advised(OVER, at=NOW + 1))
+    return first, done(observed, submitted, now=NOW + 2)
+
+
+@pytest.mark.parametrize("result", [Outcome.ERROR, Outcome.LOST])
+def test_whatever_fails_ends_it_until_somebody_acknowledges(result: Outcome) -> None:
+    _, decision = failing(result)
+    (halt,) = decision.ledger.halts
+    tag = Retag(Scope.GROUP, "default", (halt.tag,))
+    assert [i.action for i in decision.ledger.intents] == [tag]
+    assert halt.tag == "maintd:balancefailed:7"
+    assert "job 7 (migrate a off n1 to n2) " in why(decision)
+    assert f"remove the tag {halt.tag} from the group" in why(decision)
+
+    tagged = world(tags=[halt.tag])
+    later = seen(tagged, advice=advised(OVER, at=NOW + 50))
+    still = done(later, replace(decision.ledger, intents=()), now=NOW + 51)
+    assert not begun(still)
+    assert still.ledger.halts[0].tag_seen
+
+    free = done(seen(world(), advice=advised(OVER, at=NOW + 60)), still.ledger, now=NOW + 61)
+    assert not free.ledger.halts
+    assert begun(free), "and goes on"
+
+
+def test_what_the_change_of_master_cut_off_is_no_failure_and_waits_a_while() -> None:
+    _, decision = failing(Outcome.LATER)
+    assert not decision.ledger.halts
+    assert not begun(decision)
+    assert "not again for 60 s" in why(decision)
+    later = NOW + BACK_OFF + 10
+    again = done(seen(world(), advice=advised(OVER, at=later)), decision.ledger, now=later + 1)
+    assert not again.ledger.halts
+
+
+def test_a_halt_is_told_while_other_moves_of_its_group_end() -> None:
+    first = done(seen(world(), advice=advised(OVER)))
+    halted = replace(first.ledger, halts=(replace(HALT, tag_seen=True),))
+    decision = done(seen(world(tags=[HALT.tag])), halted, now=NOW + 1)
+    assert begun(decision) == begun(first)
+    assert "job 7 failed: remove the tag maintd:balancefailed:7 from the group" in why(decision)
+
+
+def test_a_halt_that_only_its_tag_tells_of_is_heeded() -> None:
+    decision = done(seen(world(tags=["maintd:balancefailed:9"]), advice=advised(OVER)))
+    assert not begun(decision)
+    assert "remove the tag maintd:balancefailed:9 from the group" in why(decision)
+    assert not decision.ledger.intents
+
+
+def test_what_fails_because_its_instance_was_removed_halts_nothing() -> None:
+    first = done(seen(world(), advice=advised(OVER)))
+    (intent,) = begun(first)
+    submitted = replace(first.ledger, intents=(replace(intent, job="7"),))
+    there = world(c=("n4", "n5"))
+    decision = done(seen(there, results={intent.id: Outcome.ERROR}), submitted, now=NOW + 2)
+    assert not decision.ledger.halts
+
+
+def test_a_success_is_waited_for_until_it_shows() -> None:
+    first = done(seen(world(), advice=advised(OVER)))
+    (intent,) = begun(first)
+    submitted = replace(first.ledger, intents=(replace(intent, job="7"),))
+    results = {intent.id: Outcome.SUCCESS}
+    stale = done(seen(world(), results=results), submitted, now=NOW + 1000)
+    assert len(begun(stale)) == 1
+    moved = world(a=("n2", "n1"))
+    over = done(seen(moved, results=results), stale.ledger, now=NOW + 2000)
+    assert not begun(over)
+    assert [t.job for t in over.ledger.shifted] == ["7"]
+    given_up = done(seen(world(), results=results), stale.ledger, now=NOW + 60_000)
+    assert not begun(given_up)
+
+
+def test_a_job_that_nobody_can_find_has_succeeded_if_its_effect_shows() -> None:
+    first = done(seen(world(), advice=advised(OVER)))
+    (intent,) = begun(first)
+    submitted = replace(first.ledger, intents=(replace(intent, job="7"),))
+    lost = seen(world(a=("n2", "n1")), results={intent.id: Outcome.LOST})
+    over = done(lost, submitted, now=NOW + 2)
+    assert not over.ledger.halts
+    assert [t.result.outcome for t in over.ledger.shifted] == [Outcome.SUCCESS]
+
+
+def test_of_jobs_that_follow_each_other_only_the_last_must_show() -> None:
+    """The mirror that the first one makes becomes the primary node by the second."""
+    first = done(seen(world(), advice=advised(shift("a", "n1:n2", "n3:n1"))))
+    one, two = begun(first)
+    submitted = (replace(one, job="7"), replace(two, job="8"))
+    results = {one.id: Outcome.SUCCESS, two.id: Outcome.SUCCESS}
+    there = seen(world(a=("n3", "n1")), results=results)
+    over = done(there, replace(first.ledger, intents=submitted), now=NOW + 2)
+    assert not begun(over)
+    assert [t.job for t in over.ledger.shifted] == ["7", "8"]
+
+
+def test_the_tag_of_a_failure_is_set_once() -> None:
+    _, decision = failing()
+    assert len(decision.ledger.intents) == 1
+    again = done(seen(world()), decision.ledger, now=NOW + 100)
+    assert again.ledger.intents == decision.ledger.intents
+
+
+def test_a_job_that_was_not_taken_is_planned_anew_after_a_while() -> None:
+    first = done(seen(world(), advice=advised(OVER)))
+    (intent,) = begun(first)
+    observed = seen(world(), absent={intent.id: "queue full"}, advice=advised(OVER, at=NOW + 1))
+    decision = done(observed, first.ledger, now=NOW + 2)
+    assert not begun(decision)
+    assert "a job was not taken" in why(decision)
+
+
+# By wish.
+
+
+def wished(*shifts: Shift, group: str = "default") -> tuple[Wish, ...]:
+    return (Wish("w", "ada", NOW, Balance(group, shifts)),)
+
+
+def test_what_is_asked_for_is_done_though_it_is_switched_off() -> None:
+    decision = done(seen(world(), wishes=wished(OVER)), policy=Policy())
+    assert not decision.refused
+    assert [i.action for i in begun(decision)] == [MovePrimary("a", "n1", True, "n2", False)]
+    there = world(a=("n2", "n1"))
+    after = done(seen(there), replace(decision.ledger, intents=()), Policy(), NOW + 1)
+    assert not begun(after)
+    assert not after.ledger.agenda, "all of it is done"
+
+
+def test_what_was_asked_for_and_not_taken_is_tried_again() -> None:
+    first = done(seen(world(), wishes=wished(OVER)), policy=Policy())
+    (intent,) = begun(first)
+    absent = {intent.id: "queue full"}
+    refused = done(seen(world(), absent=absent), first.ledger, Policy(), NOW + 1)
+    assert "a job was not taken" in why(refused)
+    again = done(seen(world()), refused.ledger, Policy(), NOW + 10**6)
+    assert [i.action for i in begun(again)] == [intent.action]
+
+
+def test_what_must_wait_is_kept() -> None:
+    second = shift("a", "n2:n1", "n2:n3")
+    decision = done(seen(world(), wishes=wished(OVER, second)), policy=Policy())
+    assert len(begun(decision)) == 1
+    assert decision.ledger.agenda == (Agenda("default", "ada", NOW, (OVER, second), True),)
+    moved = world(a=("n2", "n1"))
+    after = done(seen(moved), replace(decision.ledger, intents=()), Policy(), NOW + 1)
+    assert [i.action for i in begun(after)] == [MoveSecondary("a", "n1", "n3")]
+    assert after.ledger.agenda == (Agenda("default", "ada", NOW, (second,), True),)
+
+
+def test_what_was_asked_for_is_given_up_where_somebody_moves_things() -> None:
+    left = Ledger(agenda=(Agenda("default", "ada", NOW, (OVER,), True),))
+    decision = done(seen(world(a=("n3", "n2"))), left, Policy())
+    assert not begun(decision)
+    assert not decision.ledger.agenda
+    assert "given up, 1 moves before its end: a n1:n2 => n2:n1: it is not there" in why(decision)
+
+
+def test_without_a_list_what_is_advised_is_done_at_once_until_nothing_is() -> None:
+    slow = Policy(balance_settle=10**8)
+    first = done(seen(world(), wishes=wished()), policy=slow)
+    assert first.questions
+    second = done(seen(world(), advice=advised(OVER)), first.ledger, slow)
+    assert len(begun(second)) == 1
+    even = replace(second.ledger, intents=())
+    third = done(seen(world(), advice=advised()), even, slow, NOW + 1)
+    assert not third.ledger.agenda
+
+
+def test_it_can_be_stopped() -> None:
+    left = Ledger(agenda=(Agenda("default", "ada", NOW, (OVER,), True),))
+    wish = (Wish("w", "bob", NOW, StopBalancing("default")),)
+    decision = done(seen(world(), wishes=wish), left, Policy())
+    assert not decision.ledger.agenda
+    assert not begun(decision)
+    assert done(seen(world(), wishes=wish), policy=Policy()).refused == {
+        "w": "nothing was asked for in group default, or it is done"
+    }
+
+
+@pytest.mark.parametrize(
+    ("wish", "before", "expected"),
+    [
+        (wished(group="none"), Ledger(), "there is no group none"),
+        (wished(), Ledger(halts=(HALT,)), "remove the tag maintd:balancefailed:7 from group defa"),
+        (wished(), Ledger(agenda=(Agenda("default", "bob", 1),)), "what bob asked for is not done"),
+        (wished(shift("q", "n1:n2", "n2:n1")), Ledger(), "move 1: there is no instance q"),
+        (wished(OVER, OVER), Ledger(), "move 2: a n1:n2 => n2:n1: it is on n2:n1"),
+        (wished(shift("a", "n1:n2", "n9:n1")), Ledger(), "move 1: n9 is no node of group default"),
+        (wished(shift("a", "n1:n2", "n3:n4")), Ledger(), "no one move replaces both its nodes"),
+    ],
+)
+def test_what_cannot_be_asked_for(wish: tuple[Wish, ...], before: Ledger, expected: str) -> None:
+    decision = done(seen(world(), wishes=wish), before, Policy())
+    assert expected in decision.refused["w"]
+    assert decision.ledger.agenda == before.agenda
+
+
+def test_what_was_asked_for_ends_with_a_failure() -> None:
+    rest = Agenda("default", "ada", NOW, (shift("c", "n4:n5", "n5:n4"),), True)
+    intent = Intent("3", OfBalance("default"), "n1", MovePrimary("a", "n1", True, "n2"), "7")
+    before = Ledger(intents=(intent,), agenda=(rest,))
+    decision = done(seen(world(), results={"3": Outcome.ERROR}), before, Policy())
+    assert not decision.ledger.agenda
+    assert decision.ledger.halts
+
+
+def test_moves_of_a_repair_that_has_failed_are_waited_for() -> None:
+    failed = incident("n6", EVACUATE, Status.FAILED, tag_seen=False)
+    move = Intent("3", OfIncident(failed.id), "n6", MovePrimary("z", "n6", True, "n5"), "12")
+    there = world(node("n6", drained=True), z=("n6", "n5"), a=("n1", "n2"))
+    observed = seen(there, {"n6": EVACUATE}, advice=advised(OVER))
+    assert why(done(observed, ledger(failed, intents=(move,)))).endswith("by another repair")
+    assert begun(done(observed, ledger(failed)))
+
+
+def test_a_drained_node_may_be_silent() -> None:
+    there = world(node("n6", drained=True))
+    assert begun(done(seen(there, doubts={"n6": "silent"}, advice=advised(OVER))))
+
+
+def test_one_free_node_is_no_balance() -> None:
+    out = [node(f"n{n}", drained=True) for n in range(2, 7)]
+    assert why(done(seen(world(*out)))) == "fewer than two of its nodes are free: n2 is drained"
+    assert done(seen(world(*out[1:]))).questions
+
+
+@pytest.mark.parametrize("what", ["a", "n2"], ids=["instance", "node being emptied"])
+def test_what_somebody_else_s_job_is_at_work_on_is_left_alone(what: str) -> None:
+    busy = {what: "77"}
+    decision = done(seen(world(), advice=advised(OVER), busy=busy))
+    assert not begun(decision)
+    assert why(decision).endswith("job 77, which is not ours, is at work on it")
+    assert begun(done(seen(world(), advice=advised(OVER), busy={"n6": "77"})))

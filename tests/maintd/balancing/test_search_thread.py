@@ -1,0 +1,292 @@
+"""The search beside the rounds: one at a time, none in vain, and no end of the daemon."""
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from nodeagent.errors import Unavailable
+from nodeagent.maintd.balancing.search_thread import Adviser, in_thread, nothing_measured
+from nodeagent.model.balance import Advice, Question
+from nodeagent.model.snapshot import Snapshot
+from nodeagent.model.units import Ms
+from nodeagent.placement.cluster.cluster import Cluster, Load, Loads
+from nodeagent.placement.cluster.from_ganeti import Known
+from nodeagent.placement.cluster.textfile import parse
+from tests.maintd.balancing.test_search import LOPSIDED
+
+SEEN = Snapshot("c", {})
+KNOWN = Known(parse(LOPSIDED), {})
+ASKED = Question("g", frozenset({"n1", "n2"}), 10, 0.01)
+
+
+class Desk:
+    """An adviser whose searches are begun by hand, at a time set by hand."""
+
+    def __init__(self, known: Known | Exception = KNOWN) -> None:
+        self.known = known
+        self.work: list[Callable[[], None]] = []
+        self.looked = 0
+        self.seconds = 0.0
+        self.loads: Loads = {}
+        self.measured: list[str] = []
+        self.doubts: Mapping[str, str] = {}
+        self.adviser = Adviser(self._look, self._measure, self.work.append, lambda: self.seconds)
+
+    def _look(self, _: Snapshot, __: Sequence[Question]) -> Known:
+        self.looked += 1
+        if isinstance(self.known, Exception):
+            raise self.known
+        return self.known
+
+    def _measure(self, _: Snapshot, asked: Sequence[Question]) -> tuple[Loads, Mapping[str, str]]:
+        self.measured += [question.group for question in asked]
+        return self.loads, self.doubts
+
+    def ask(self, *questions: Question, now: int = 7) -> None:
+        self.adviser.ask(questions, SEEN, Ms(now))
+        while self.work:
+            self.work.pop()()
+
+
+def test_what_is_asked_is_known_later() -> None:
+    desk = Desk()
+    assert desk.adviser.advice() == {}
+    desk.ask(ASKED, now=9)
+    advice = desk.adviser.advice()["g"]
+    assert advice.at == 9
+    assert advice.shifts
+    assert advice.final < advice.score
+
+
+def test_one_search_at_a_time() -> None:
+    desk = Desk()
+    desk.adviser.ask([ASKED], SEEN, Ms(1))
+    desk.adviser.ask([ASKED], SEEN, Ms(2))
+    assert len(desk.work) == 1
+    desk.work.pop()()
+    desk.adviser.ask([ASKED], SEEN, Ms(3))
+    assert len(desk.work) == 1
+
+
+def test_a_search_that_does_not_end_is_told_and_none_is_begun_beside_it() -> None:
+    desk = Desk()
+    desk.seconds = 50.0
+    desk.adviser.ask([ASKED], SEEN, Ms(1))
+    desk.seconds += 900.0
+    desk.adviser.ask([ASKED], SEEN, Ms(2))
+    assert desk.adviser.advice() == {}
+    desk.seconds += 60.0
+    desk.adviser.ask([ASKED], SEEN, Ms(3))
+    assert desk.adviser.advice()["g"] == Advice("g", 3, why="the search has not ended for 16 min")
+    assert len(desk.work) == 1
+
+
+def test_where_no_thread_is_to_be_had_it_is_told_and_tried_again() -> None:
+    desk = Desk()
+
+    def none(_: Callable[[], None]) -> None:
+        raise RuntimeError("can't start new thread")
+
+    desk.adviser = Adviser(desk._look, desk._measure, none)
+    for now in (1, 2):
+        desk.ask(ASKED, now=now)
+        why = "nothing can be searched: can't start new thread"
+        assert desk.adviser.advice() == {"g": Advice("g", now, why=why)}
+
+
+def test_a_search_ends_after_ten_seconds_of_its_own() -> None:
+    more = "".join(f"{name}|1000|1000|1|running|Y|n1|n2|drbd|\n" for name in "cdef")
+    crowded = parse(LOPSIDED.replace("\na|", f"\n{more}a|").replace("7900", "3900"))
+    shifts = []
+    for each in (0.0, 6.0):
+        desk = Desk(Known(crowded, {}))
+        desk.seconds = 10_000.0
+
+        def steady(desk: Desk = desk, each: float = each) -> float:
+            desk.seconds += each
+            return desk.seconds
+
+        desk.adviser = Adviser(desk._look, desk._measure, desk.work.append, steady)
+        desk.ask(ASKED)
+        shifts.append(len(desk.adviser.advice()["g"].shifts))
+    assert shifts == [3, 2]
+
+
+def test_load_counts_for_those_who_asked_for_it() -> None:
+    clusters = [_of(group) for group in "gh"]
+    desk = Desk(Known(_together(clusters), {}))
+    desk.loads = {name: Load(0.0, 0.0, 0.0, 0.0) for name in ("ag", "bg", "ah", "bh")}
+    two = [replace(ASKED, group=g, nodes=frozenset({f"{g}1", f"{g}2"})) for g in "gh"]
+    desk.ask(*(replace(one, share=1.5, load=one.group == "h") for one in two))
+    assert desk.measured == ["h"]
+    found = desk.adviser.advice()
+    assert (len(found["g"].shifts), len(found["h"].shifts)) == (1, 0)
+
+
+def test_a_group_that_nobody_asks_about_any_more_is_forgotten() -> None:
+    desk = Desk()
+    desk.ask(ASKED)
+    other = replace(ASKED, group="h")
+    desk.known = Known(parse(LOPSIDED.replace("|g|", "|h|").replace("|g\n", "|h\n")), {})
+    desk.ask(other)
+    assert set(desk.adviser.advice()) == {"h"}
+
+
+def test_what_was_even_a_moment_ago_is_not_searched_again() -> None:
+    even = replace(ASKED, share=100.0)
+    desk = Desk()
+    desk.ask(even)
+    desk.ask(even)
+    assert desk.looked == 1
+    desk.ask(replace(even, never=frozenset({"a"})))
+    assert desk.looked == 2, "another question"
+    desk.ask(replace(even, never=frozenset({"a"}), load=True))
+    desk.ask(replace(even, never=frozenset({"a"}), load=True))
+    assert desk.looked == 4, "load changes all the time"
+    desk.seconds += 1000
+    desk.ask(even)
+    desk.ask(even)
+    assert desk.looked == 5
+    desk.seconds += 1000
+    desk.ask(even)
+    assert desk.looked == 6, "it may have changed since"
+
+
+def test_who_cannot_be_asked_is_told_and_asked_again() -> None:
+    desk = Desk(Unavailable("luxid does not answer"))
+    desk.ask(ASKED)
+    assert desk.adviser.advice()["g"].why == "luxid does not answer"
+    desk.known = KNOWN
+    desk.ask(ASKED)
+    assert desk.adviser.advice()["g"].shifts
+
+
+def test_who_had_no_answer_is_asked_again_at_once() -> None:
+    desk = Desk(Known(KNOWN.cluster, {"n2": "n2 does not say what it has free"}))
+    desk.ask(ASKED)
+    assert desk.adviser.advice()["g"].why == "n2 does not say what it has free"
+    desk.known = KNOWN
+    desk.ask(ASKED)
+    assert desk.adviser.advice()["g"].shifts
+
+
+def test_a_bug_of_the_search_ends_nothing() -> None:
+    desk = Desk(ZeroDivisionError("a bug"))
+    desk.ask(ASKED)
+    assert "ZeroDivisionError" in desk.adviser.advice()["g"].why
+    desk.known = KNOWN
+    desk.ask(ASKED)
+    assert desk.adviser.advice()["g"].shifts
+
+
+def test_load_that_is_in_doubt_is_not_counted_and_said() -> None:
+    desk = Desk()
+    desk.loads = {"a": Load(0.0, 0.0, 0.0, 0.0), "b": Load(0.0, 0.0, 0.0, 0.0)}
+    idle = replace(ASKED, load=True, share=5.0)
+    desk.ask(idle)
+    assert not desk.adviser.advice()["g"].shifts, "nobody works"
+    desk.doubts = {"g": "n2 has not been measured"}
+    desk.ask(replace(idle, share=1.0))
+    advice = desk.adviser.advice()["g"]
+    assert advice.doubt == "n2 has not been measured"
+    assert advice.shifts, "all count the same"
+
+
+def test_in_a_thread() -> None:
+    begun, go = threading.Event(), threading.Event()
+
+    def look(_: Snapshot, __: Sequence[Question]) -> Known:
+        begun.set()
+        go.wait(10)
+        return KNOWN
+
+    adviser = Adviser(look, nothing_measured, in_thread)
+    adviser.ask([ASKED], SEEN, Ms(1))
+    assert begun.wait(10)
+    assert adviser.advice() == {}, "nobody waits for it"
+    (thread,) = (t for t in threading.enumerate() if t.name == "adviser")
+    assert thread.daemon, "nobody waits for it at the end either"
+    go.set()
+    thread.join(10)
+    assert adviser.advice()["g"].shifts
+
+
+def test_whoever_waits_longest_is_searched_first_where_there_is_no_time_for_all() -> None:
+    whole = _together([_of(group) for group in "ghi"])
+    asked = [replace(ASKED, group=g, nodes=frozenset({f"{g}1", f"{g}2"})) for g in "ghi"]
+    desk = Desk(Known(whole, {}))
+
+    def steady() -> float:
+        desk.seconds += 25.0
+        return desk.seconds
+
+    desk.adviser = Adviser(desk._look, desk._measure, desk.work.append, steady)
+    known = []
+    for now in range(1, 4):
+        desk.ask(*asked, now=now)
+        known.append({g: advice.at for g, advice in desk.adviser.advice().items()})
+    assert known == [{"g": 1}, {"g": 1, "h": 2}, {"g": 1, "h": 2, "i": 3}]
+
+
+def _together(clusters: Sequence[Cluster]) -> Cluster:
+    return replace(
+        clusters[0],
+        groups=tuple(g for c in clusters for g in c.groups),
+        nodes=tuple(n for c in clusters for n in c.nodes),
+        instances=tuple(i for c in clusters for i in c.instances),
+    )
+
+
+def _of(group: str) -> Cluster:
+    """The group under another name, with nodes of its own."""
+    text = LOPSIDED.replace("|g|", f"|{group}|").replace("|g\n", f"|{group}\n")
+    text = text.replace("n1|", f"{group}1|").replace("n2|", f"{group}2|")
+    return parse(text.replace("\na|", f"\na{group}|").replace("\nb|", f"\nb{group}|"))
+
+
+class Hung:
+    """An adviser whose work is never done, or that gets no thread."""
+
+    def __init__(self, start: Callable[[Callable[[], None]], None]) -> None:
+        self.seconds = 0.0
+        self.adviser = Adviser(
+            lambda _, __: self._known(), lambda _, __: ({}, {}), start, lambda: self.seconds
+        )
+
+    @staticmethod
+    def _known() -> Known:
+        return KNOWN
+
+
+def test_a_search_that_never_ends_is_told_of() -> None:
+    work: list[Callable[[], None]] = []
+    desk = Hung(work.append)
+    desk.adviser.ask([ASKED], SEEN, Ms(1))
+    desk.seconds = 900.0
+    desk.adviser.ask([ASKED], SEEN, Ms(2))
+    assert not desk.adviser.advice()
+    desk.seconds = 960.0
+    desk.adviser.ask([ASKED], SEEN, Ms(3))
+    assert desk.adviser.advice()["g"].why == "the search has not ended for 16 min"
+    assert len(work) == 1
+    work[0]()
+    assert not desk.adviser.advice()["g"].why
+    desk.adviser.ask([ASKED], SEEN, Ms(4))
+    assert len(work) == 2
+
+
+def test_without_a_thread_a_round_goes_on_and_the_next_tries_again() -> None:
+    tries = 0
+
+    def none(work: Callable[[], None]) -> None:
+        nonlocal tries
+        tries += 1
+        if tries == 1:
+            raise RuntimeError("can't start new thread")
+        work()
+
+    desk = Hung(none)
+    desk.adviser.ask([ASKED], SEEN, Ms(1))
+    assert desk.adviser.advice()["g"].why == "nothing can be searched: can't start new thread"
+    desk.adviser.ask([ASKED], SEEN, Ms(2))
+    assert not desk.adviser.advice()["g"].why

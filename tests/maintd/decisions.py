@@ -1,0 +1,168 @@
+"""Rounds that were decided once, kept to be decided again: the safety net under `decide`.
+
+Each line of `decisions.jsonl.xz` holds one round: the observation (ledger, what was observed,
+policy, moment) as `GET /1/observation` tells it, and the Decision. The rounds come from the
+hypothesis lives, the journeys, the rules' own tests and the real laboratory. `make decisions`
+renews the file on purpose: it runs those with `-p tests.maintd.decisions`, which writes each new
+shape of a round to the folder `DECISIONS_INTO`, and keeps what differs most. In the laboratory
+maintd is started through this module for the same.
+"""
+
+import hashlib
+import json
+import lzma
+import os
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from nodeagent.cli import maintd
+from nodeagent.errors import Corrupt
+from nodeagent.maintd import decide as deciding
+from nodeagent.maintd.engine import round as rounds
+from nodeagent.model.ledger import Decision, Ledger, Policy
+from nodeagent.model.reason import Reason
+from nodeagent.model.snapshot import Observed
+from nodeagent.model.units import Ms
+from nodeagent.store.codec import decode_observation, encode_observation
+from nodeagent.store.shape import shape_of
+
+SAVED = Path(__file__).with_name("decisions.jsonl.xz")
+ALIKE = 4  # rounds of one shape that one process writes
+MOST = 2400  # rounds that are kept
+LONGEST = 120_000  # characters of an observation: a few large clusters would fill the file
+_NUMBERS = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|\d+")
+
+_MEMBERS = {name: shape_of(h) for name, h in get_type_hints(Decision).items() if name != "held"}
+
+_decide = deciding.decide
+
+
+def text_of(decision: Decision) -> str:
+    """A Decision as text: the same value is the same bytes."""
+    document = {name: shape.write(getattr(decision, name)) for name, shape in _MEMBERS.items()}
+    held = [(one.node, one.incident, _plain(one.why)) for one in decision.held]
+    return _dumped(document | {"held": held})
+
+
+def _plain(value: Any) -> Any:
+    """A reason and its details as JSON."""
+    if isinstance(value, Reason):
+        details = {name: _plain(detail) for name, detail in value.details}
+        return [value.kind.word, value.subject.of.value, value.subject.name, details]
+    return [_plain(one) for one in value] if isinstance(value, tuple) else value
+
+
+def _dumped(document: dict[str, Any]) -> str:
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def as_read(text: str) -> str:
+    """The same of a Decision that was written before: members that are new have their defaults."""
+    old = json.loads(text)
+    members = {name: shape.write(shape.read(old[name])) for name, shape in _MEMBERS.items()}
+    return _dumped(members | {"held": old["held"]})
+
+
+def saved() -> Iterator[tuple[str, str]]:
+    """(observation, decision) of each round that was kept."""
+    with lzma.open(SAVED, "rt", encoding="utf-8") as file:
+        for line in file:
+            one = json.loads(line)
+            yield one["observation"], one["decision"]
+
+
+def decided_anew(observation: str) -> str:
+    """The Decision on an observation now."""
+    return text_of(_decide(*decode_observation(observation)))
+
+
+def shape(decision: Decision, before: Ledger) -> str:
+    """Two rounds of one shape show the same: which actions, which reasons, which states."""
+    known = {intent.id for intent in before.intents}
+    ledger = decision.ledger
+    new = sorted({type(i.action).__name__ for i in ledger.intents if i.id not in known})
+    left = sorted({type(i.action).__name__ for i in ledger.intents if i.id in known})
+    held = sorted({h.why.kind.word for h in decision.held})
+    states = sorted({i.status.value for i in ledger.incidents})
+    entries = sorted({e.status.value for e in ledger.queue.entries})
+    windows = len(ledger.schedule.windows) if hasattr(ledger.schedule, "windows") else 0
+    refused = sorted({_NUMBERS.sub("#", why)[:60] for why in decision.refused.values()})
+    return repr((new, left, held, states, entries, min(windows, 2), refused))
+
+
+class Recorder:
+    """Writes what `decide` is given and says, each shape a few times."""
+
+    def __init__(self, folder: str) -> None:
+        os.makedirs(folder, exist_ok=True)
+        self._path = os.path.join(folder, f"{os.getpid()}.jsonl")
+        self._seen: dict[str, int] = {}
+
+    def decide(self, ledger: Ledger, observed: Observed, policy: Policy, now: int) -> Decision:
+        decision = _decide(ledger, observed, policy, Ms(now))
+        mark = hashlib.sha256(shape(decision, ledger).encode()).hexdigest()[:16]
+        if self._seen.get(mark, 0) < ALIKE:
+            self._seen[mark] = self._seen.get(mark, 0) + 1
+            with suppress(TypeError):  # a test's own stand-in
+                self._write(mark, encode_observation(ledger, observed, policy, Ms(now)), decision)
+        return decision
+
+    def _write(self, mark: str, observation: str, decision: Decision) -> None:
+        if len(observation) <= LONGEST:
+            one = {"shape": mark, "observation": observation, "decision": text_of(decision)}
+            with open(self._path, "a", encoding="utf-8") as file:
+                file.write(json.dumps(one, ensure_ascii=False) + "\n")
+
+
+def pytest_configure() -> None:
+    """As a plug-in of pytest: write the rounds of this run."""
+    rounds.decide = Recorder(os.environ["DECISIONS_INTO"]).decide  # type: ignore[attr-defined]
+
+
+def collect(folder: Path) -> list[dict[str, str]]:
+    """Of all that was written, as many shapes as can be, then more of each, small ones first."""
+    found: dict[str, list[dict[str, str]]] = {}
+    for path in sorted(folder.glob("*.jsonl")):
+        with path.open(encoding="utf-8") as file:
+            for line in file:
+                one = json.loads(line)
+                found.setdefault(one["shape"], []).append(one)
+    for alike in found.values():
+        alike.sort(key=lambda one: (len(one["observation"]), one["observation"]))
+    ranked = (
+        one for rank in range(6) for mark in sorted(found) for one in found[mark][rank : rank + 1]
+    )
+    return list(islice(filter(None, map(_anew, ranked)), MOST))
+
+
+def _anew(one: dict[str, str]) -> dict[str, str] | None:
+    """A round as it is decided now; None if it cannot be read back, as a test's own stand-in."""
+    with suppress(Corrupt):
+        observation = one["observation"]
+        return {"observation": observation, "decision": decided_anew(observation)}
+    return None
+
+
+def keep(folder: str) -> None:
+    """Keep what was written to a folder."""
+    kept = collect(Path(folder))
+    with lzma.open(SAVED, "wt", encoding="utf-8", preset=9) as file:
+        for one in kept:
+            file.write(json.dumps(one, ensure_ascii=False, sort_keys=True) + "\n")
+    print(f"{len(kept)} rounds, {SAVED.stat().st_size} bytes")
+
+
+def run_maintd() -> None:
+    """`nodeagent.cli.maintd`, recorded."""
+    pytest_configure()
+    del sys.argv[1]
+    maintd.main()
+
+
+if __name__ == "__main__":
+    run_maintd() if sys.argv[1] == maintd.__name__ else keep(sys.argv[1])

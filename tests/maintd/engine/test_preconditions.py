@@ -1,0 +1,191 @@
+"""Right before a job is submitted the world is looked at again."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+
+import pytest
+
+from nodeagent.cluster.backend import Answer, Submission
+from nodeagent.errors import Unavailable
+from nodeagent.model.action import MovePrimary, SetOffline
+from nodeagent.model.incident import Status
+from nodeagent.model.ledger import Intent, Ledger
+from nodeagent.model.snapshot import Capacity, Instance, Snapshot
+from nodeagent.model.wish import Balance
+from nodeagent.protocol.look import Look
+from tests.maintd.balancing.test_plan import OVER, shift
+from tests.maintd.lives.test_balancing import ON as LIVELY
+from tests.maintd.rig import QUICK, Between, Rig, fleet, mirrored
+from tests.maintd.world import EVACUATE
+
+
+def test_who_moves_an_instance_by_hand_is_not_fought() -> None:
+    """Before: our job came after theirs, failed, and ended the balancing of the group."""
+    rig = Rig(fleet(4), mirrored(("n2", "n3"), ("n2", "n3"), ("n2", "n4")), LIVELY)
+    rig.cluster.takes = lambda _: 45.0
+    for _ in range(40):
+        if rig.ledger.lopsided:
+            break
+        rig.tick()
+    advised_there = rig.round().observed.advice["default"].shifts[0].instance
+    there = rig.cluster.instances[advised_there]
+    assert there.secondary is not None
+    rig.cluster.submit_foreign(MovePrimary(there.name, there.primary, True, there.secondary))
+    for _ in range(4):
+        rig.tick()
+        assert advised_there not in str(rig.jobs()), "it is somebody else's now"
+    for _ in range(60):
+        rig.tick(30.0)
+    assert not rig.ledger.halts
+
+
+class Meddled(Between):
+    """Somebody else comes between the decision and its jobs."""
+
+    meddle: Callable[[], object]
+
+    def capacity(self, nodes: Collection[str]) -> Mapping[str, Capacity]:
+        free = super().capacity(nodes)
+        self.meddle()
+        return free
+
+
+def test_what_has_changed_since_it_was_decided_is_not_submitted() -> None:
+    rig = Rig(fleet(4), mirrored(("n2", "n3")), QUICK)
+    meddled = Meddled(rig.cluster)
+    meddled.meddle = lambda: rig.cluster.put(replace(rig.cluster.instances["i1"], running=False))
+    rig._through = lambda _: meddled
+    rig.crash()
+    rig.tick()
+    rig.wish(Balance("default", (replace(OVER, instance="i1", at=SPOT, to=OTHER),)))
+    rig.tick()
+    assert not rig.jobs(), "what is stopped cannot be migrated"
+    meddled.meddle = lambda: None
+    for _ in range(8):
+        rig.tick()
+    assert len(rig.jobs()) == 1
+    assert rig.cluster.instances["i1"].primary == "n3"
+
+
+def test_a_job_of_somebody_else_s_that_comes_before_ours_is_seen() -> None:
+    rig = Rig(fleet(4), mirrored(("n2", "n3")), QUICK)
+    rig.cluster.takes = lambda _: 45.0
+    meddled = Meddled(rig.cluster)
+    by_hand = MovePrimary("i1", "n2", True, "n3")
+    meddled.meddle = lambda: None if rig.cluster.busy() else rig.cluster.submit_foreign(by_hand)
+    rig._through = lambda _: meddled
+    rig.crash()
+    rig.tick()
+    rig.wish(Balance("default", (replace(OVER, instance="i1", at=SPOT, to=OTHER),)))
+    rig.tick()
+    assert not rig.jobs(), "it was not there when it was decided"
+
+
+class Hurried(Between):
+    """Jobs end before the next request."""
+
+    rig: Rig
+
+    def submit(self, batch: Sequence[Submission]) -> Sequence[Answer]:
+        answers = super().submit(batch)
+        self.rig.time += 2.0
+        return answers
+
+
+def test_what_follows_a_job_is_submitted_though_that_has_ended_by_then() -> None:
+    rig = Rig(fleet(4), mirrored(("n2", "n3")), QUICK)
+    hurried = Hurried(rig.cluster)
+    hurried.rig = rig
+    rig._through = lambda _: hurried
+    rig.crash()
+    rig.tick()
+    rig.wish(Balance("default", (shift("i1", "n2:n3", "n4:n2"),)))
+    rig.tick()
+    assert len(rig.jobs()) == 2
+    rig.tick()
+    there = rig.cluster.instances["i1"]
+    assert (there.primary, there.secondary) == ("n4", "n2")
+
+
+SPOT = shift("i1", "n2:n3", "n3:n2").at
+OTHER = shift("i1", "n2:n3", "n3:n2").to
+
+
+def back_in_use(rig: Rig) -> bool:
+    """An admin's doing, once the node is empty; whether it was done now."""
+    if not rig.cluster.nodes["n3"].drained or "new" in rig.cluster.instances:
+        return False
+    if any("n3" in (i.primary, i.secondary) for i in rig.cluster.instances.values()):
+        return False
+    rig.cluster.undrain("n3")
+    rig.cluster.put(Instance("new", "n3", "n4", memory=10, disk=10))
+    return True
+
+
+def assert_spared(rig: Rig) -> None:
+    for _ in range(30):
+        done = rig.tick()
+    assert rig.cluster.instances["new"].primary == "n3"
+    assert not rig.cluster.nodes["n3"].offline
+    assert "somebody has put n3 back into service" in done.decision.held[0].reason
+
+
+def test_a_node_that_is_used_again_while_agents_are_asked_is_not_taken_offline() -> None:
+    rig = Rig(fleet(), mirrored(("n3", "n4")))
+    rig.agents.says["n3"] = EVACUATE
+    plain = rig.agents.look
+
+    async def look(snapshot: Snapshot) -> Mapping[str, Look]:
+        looks = await plain(snapshot)
+        back_in_use(rig)
+        return looks
+
+    rig.engine._look = look
+    assert_spared(rig)
+
+
+def test_a_node_that_is_used_again_after_deciding_is_not_taken_offline(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rig = Rig(fleet(), mirrored(("n3", "n4")))
+    rig.agents.says["n3"] = EVACUATE
+    save = rig.store.save
+    whys: list[str] = []
+
+    def late(ledger: Ledger, *more: object) -> None:
+        save(ledger, *more)  # type: ignore[arg-type]
+        if any(isinstance(i.action, SetOffline) for i in ledger.intents):
+            back_in_use(rig)
+        whys.extend(i.why for i in ledger.incidents)
+
+    monkeypatch.setattr(rig.store, "save", late)
+    assert_spared(rig)
+    assert "what it is about has changed meanwhile" in whys
+
+
+def test_a_node_that_cannot_be_looked_at_again_is_not_drained(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rig = Rig(fleet(), mirrored(("n3", "n4")))
+    rig.agents.says["n3"] = EVACUATE
+    save, plain = rig.store.save, rig.cluster.snapshot
+    silent: list[Intent] = []
+
+    def saved(ledger: Ledger, *more: object) -> None:
+        save(ledger, *more)  # type: ignore[arg-type]
+        silent[:] = [i for i in ledger.intents if i.job is None]
+
+    def snapshot() -> Snapshot:
+        if silent:
+            silent.clear()
+            raise Unavailable("not now")
+        return plain()
+
+    monkeypatch.setattr(rig.store, "save", saved)
+    monkeypatch.setattr(rig.cluster, "snapshot", snapshot)
+    rig.tick()
+    assert not rig.cluster.jobs
+    monkeypatch.undo()
+    rig.settle()
+    assert rig.status("n3") is Status.COMPLETED
+    assert sum("Drain" in job for job in rig.jobs()) == 1

@@ -1,0 +1,422 @@
+"""Whole rounds over the simulated cluster: from a diagnosis to a tag, whatever goes wrong."""
+
+import re
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from nodeagent.errors import NotMaster, Unavailable
+from nodeagent.model.action import Action, Drain, MovePrimary, MoveSecondary, RunCommand, Scope
+from nodeagent.model.incident import Status
+from nodeagent.model.ledger import Outcome
+from nodeagent.model.snapshot import Capacity, Snapshot
+from nodeagent.model.wish import Cancel, Pause, Resume
+from simulation.cluster import Job
+from tests.maintd.rig import QUICK, Rig, fleet, mirrored
+from tests.maintd.world import EVACUATE, FAILOVER, OK, REPAIR, need
+
+
+def broken(**members: object) -> Rig:
+    rig = Rig(fleet(), mirrored(("n3", "n4"), ("n3", "n5"), ("n2", "n3")), **members)  # type: ignore[arg-type]
+    rig.agents.says["n3"] = EVACUATE
+    return rig
+
+
+def test_a_broken_node_is_drained_emptied_taken_offline_and_tagged() -> None:
+    rig = broken()
+    rig.settle()
+    node = rig.cluster.nodes["n3"]
+    assert node.offline
+    assert node.tags == {f"maintd:repairready:{rig.incident('n3').id}"}
+    assert all("n3" not in (i.primary, i.secondary) for i in rig.cluster.instances.values())
+    assert rig.status("n3") is Status.COMPLETED
+    kinds = [job.split("(")[0] for job in rig.jobs()]
+    assert kinds[0] == "Drain"
+    assert kinds[-2:] == ["SetOffline", "Retag"]
+    assert sorted(kinds[1:-2]) == ["MovePrimary"] * 2 + ["MoveSecondary"] * 3
+
+
+def test_all_instances_move_in_one_round() -> None:
+    rig = broken()
+    rig.tick()
+    rig.tick()
+    moves = [j for j in rig.cluster.jobs.values() if isinstance(j.action, MovePrimary)]
+    assert len(moves) == 2
+    assert {j.born for j in moves} == {rig.time}
+
+
+def test_a_live_repair_runs_its_command_once_and_is_tagged() -> None:
+    rig = Rig(fleet())
+    rig.agents.says["n3"] = REPAIR
+    rig.settle()
+    assert [i.action for _, _, i in rig.agents.ran.values()] == [
+        RunCommand("n3", "fix-nic", REPAIR.text)
+    ]
+    assert rig.status("n3") is Status.COMPLETED
+    assert not rig.cluster.nodes["n3"].drained
+
+
+def test_removing_the_ready_tag_forgets_once_the_fault_is_gone_and_loops_never() -> None:
+    rig = Rig(fleet())
+    rig.agents.says["n3"] = REPAIR
+    rig.settle()
+    rig.cluster.untag("n3", *rig.cluster.nodes["n3"].tags)
+    rig.settle()
+    assert len(rig.agents.ran) == 1, "the fault persists, and nothing is done again"
+    rig.agents.says["n3"] = OK
+    rig.settle()
+    assert rig.ledger.incidents == ()
+
+
+@pytest.mark.parametrize("kind", [Drain, MovePrimary, MoveSecondary])
+def test_a_job_that_fails_stops_its_incident_and_nothing_further(kind: type[Action]) -> None:
+    rig = broken()
+    rig.cluster.fails = lambda action: isinstance(action, kind)
+    rig.settle()
+    incident = rig.incident("n3")
+    assert incident.status is Status.FAILED
+    assert rig.cluster.nodes["n3"].tags == {f"maintd:repairfailed:{incident.id}"}
+    count = len(rig.cluster.jobs)
+    rig.settle()
+    assert len(rig.cluster.jobs) == count
+    assert not rig.cluster.nodes["n3"].offline
+
+
+def test_removing_the_failed_tag_restarts_the_flow() -> None:
+    rig = broken()
+    rig.cluster.fails = lambda action: isinstance(action, MovePrimary)
+    rig.settle()
+    rig.cluster.fails = lambda _: False
+    rig.cluster.untag("n3", *rig.cluster.nodes["n3"].tags)
+    rig.settle()
+    assert rig.status("n3") is Status.COMPLETED
+
+
+def test_cancel_in_mid_way_lets_what_runs_end_and_begins_nothing_more() -> None:
+    rig = broken()
+    rig.cluster.takes = lambda _: 100.0
+    rig.tick()
+    identity = rig.incident("n3").id
+    wish = rig.wish(Cancel(identity))
+    rig.tick()
+    assert rig.store.answer(wish) == ""
+    rig.settle()
+    assert rig.cluster.nodes["n3"].drained, "what was begun is not undone"
+    assert rig.cluster.nodes["n3"].tags == {f"maintd:canceled:{identity}"}
+    assert not any(isinstance(j.action, MovePrimary) for j in rig.cluster.jobs.values())
+    rig.agents.says["n3"] = OK
+    rig.settle()
+    assert rig.ledger.incidents == ()
+    assert not rig.cluster.nodes["n3"].tags
+
+
+def test_a_pause_survives_the_loss_of_the_ledger() -> None:
+    rig = broken()
+    rig.wish(Pause(Scope.CLUSTER, "", "night shift"))
+    rig.settle()
+    rig.lose_ledger()
+    done = rig.settle()
+    assert not any(isinstance(j.action, Drain) for j in rig.cluster.jobs.values())
+    assert [h.reason for h in done.decision.held] == ["the cluster has the tag maintd:pause:yes"]
+    rig.wish(Resume(Scope.CLUSTER, ""))
+    rig.settle()
+    assert rig.status("n3") is Status.COMPLETED
+
+
+def test_an_escalation_in_mid_repair() -> None:
+    rig = Rig(fleet(), mirrored(("n3", "n4")))
+    rig.agents.says["n3"] = REPAIR
+    rig.agents.takes = 35_000
+    rig.tick()
+    rig.tick()
+    rig.agents.says["n3"] = FAILOVER
+    rig.settle()
+    assert rig.status("n3") is Status.COMPLETED
+    assert len(rig.agents.ran) == 1
+    assert rig.cluster.nodes["n3"].offline
+
+
+# Losses.
+
+
+def test_an_answer_that_was_lost_is_found_again_and_nothing_is_done_twice() -> None:
+    quiet, lossy = broken(), broken()
+    lost: set[str] = set()
+
+    def loses(action: Action) -> bool:
+        first = str(action) not in lost
+        lost.add(str(action))
+        return first
+
+    lossy.cluster.loses_answer = loses
+    quiet.settle()
+    lossy.settle()
+    assert what(lossy) == what(quiet)
+    assert lossy.status("n3") is Status.COMPLETED
+
+
+def what(rig: Rig) -> list[str]:
+    """What was done, and how often; where to depends on how things stood then."""
+    return sorted(re.sub(r"target='n\d+'", "target", job) for job in rig.jobs())
+
+
+def test_a_request_that_was_lost_is_made_again_after_the_grace() -> None:
+    rig = broken()
+    lost: list[Action] = []
+
+    def unreached(action: Action) -> bool:
+        lost.append(action)
+        return len(lost) == 1
+
+    rig.cluster.unreached = unreached
+    rig.settle()
+    assert rig.status("n3") is Status.COMPLETED
+    assert sum(isinstance(j.action, Drain) for j in rig.cluster.jobs.values()) == 1
+
+
+@pytest.mark.parametrize("after", range(1, 7))
+def test_no_command_runs_twice_though_the_ledger_is_lost(after: int) -> None:
+    rig = Rig(fleet())
+    rig.agents.says["n3"] = REPAIR
+    for _ in range(after):
+        rig.tick(1.0)
+    rig.lose_ledger()
+    rig.settle()
+    assert len(rig.agents.ran) == 1
+    assert rig.status("n3") is Status.COMPLETED
+    assert rig.cluster.nodes["n3"].tags == {rig.incident("n3").tag, rig.incident("n3").mark}
+
+
+def test_a_lost_order_is_not_given_twice() -> None:
+    rig = Rig(fleet())
+    rig.agents.says["n3"] = REPAIR
+    rig.agents.loses = lambda _: True
+    rig.settle()
+    assert len(rig.agents.ran) == 1
+    assert rig.status("n3") is Status.COMPLETED
+
+
+def test_a_drained_queue_changes_nothing_and_is_waited_for() -> None:
+    rig = broken()
+    rig.cluster.queue_drained = True
+    for _ in range(30):
+        done = rig.tick()
+    assert rig.status("n3") is Status.PENDING
+    assert "to be tried again" in done.decision.held[0].reason
+    rig.cluster.queue_drained = False
+    rig.settle()
+    assert rig.status("n3") is Status.COMPLETED
+
+
+@pytest.mark.parametrize("after", range(1, 9))
+def test_the_ledger_lost_in_mid_incident_is_rebuilt(after: int) -> None:
+    quiet, rig = broken(), broken()
+    quiet.settle()
+    for _ in range(after):
+        rig.tick(1.0)
+    rig.lose_ledger()
+    rig.settle()
+    assert rig.status("n3") is Status.COMPLETED
+    assert sorted(rig.jobs()) == sorted(quiet.jobs())
+    assert len(rig.ledger.incidents) == 1
+
+
+@pytest.mark.parametrize("after", range(1, 9))
+def test_a_crash_between_rounds_changes_nothing(after: int) -> None:
+    quiet, rig = broken(), broken()
+    quiet.settle()
+    for _ in range(after):
+        rig.tick(1.0)
+        rig.crash()
+    rig.settle()
+    assert sorted(rig.jobs()) == sorted(quiet.jobs())
+
+
+def test_answers_that_are_some_seconds_old_do_nothing_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ganeti's query daemon reads the configuration again a while after it has changed."""
+    quiet, rig = broken(), broken()
+    quiet.settle()
+    fresh, shown = rig.cluster.snapshot, []
+
+    def late() -> Snapshot:
+        shown.append(fresh())
+        return shown[max(0, len(shown) - 7)]
+
+    monkeypatch.setattr(rig.cluster, "snapshot", late)
+    for _ in range(60):
+        rig.tick(3.0)
+    assert rig.status("n3") is Status.COMPLETED
+    assert sorted(rig.jobs()) == sorted(quiet.jobs())
+
+
+# Mastership.
+
+
+def test_what_is_not_the_master_does_nothing() -> None:
+    rig = broken(me="n2")
+    with pytest.raises(NotMaster):
+        rig.tick()
+    assert not rig.cluster.jobs
+
+
+def test_a_lost_vote_ends_us() -> None:
+    rig = broken()
+    rig.agents.masters = {f"n{i}": "n6" for i in range(2, 7)}
+    with pytest.raises(NotMaster, match="1 of 6 nodes say that n1 is the master, 5 say n6"):
+        rig.tick()
+    assert not rig.cluster.jobs
+
+
+def test_an_undecided_vote_does_nothing_and_says_so() -> None:
+    rig = broken()
+    rig.agents.says |= dict.fromkeys(("n2", "n4", "n5", "n6"))
+    done = rig.tick()
+    assert (
+        done.idle == "the vote is undecided: 2 of 6 nodes say that n1 is the master, 4 say nothing"
+    )
+    assert not rig.cluster.jobs
+    assert rig.store.load().incidents == ()
+
+
+def test_a_master_failover_in_mid_evacuation() -> None:
+    rig = broken()
+    rig.cluster.takes = lambda _: 25.0
+    for _ in range(4):
+        rig.tick()
+    rig.cluster.set_master("n2")
+    with pytest.raises(NotMaster):
+        rig.tick()
+    rig.me = rig.agents.master = "n2"
+    rig.lose_ledger()  # the new master has none
+    rig.settle()
+    assert rig.status("n3") is Status.COMPLETED
+    assert sum(isinstance(j.action, Drain) for j in rig.cluster.jobs.values()) == 1
+
+
+@pytest.mark.parametrize("had_effect", [False, True], ids=["before", "after its effect"])
+@pytest.mark.parametrize("ledger", [False, True], ids=["lost", "kept"])
+def test_what_the_change_of_master_cut_off_is_planned_anew(
+    *, ledger: bool, had_effect: bool
+) -> None:
+    """All jobs of an evacuation end with NoMasterError at once, more of them than tries."""
+    rig = Rig(fleet(), mirrored(*[("n3", "n4")] * 8), QUICK)
+    rig.agents.says["n3"] = EVACUATE
+    rig.cluster.takes = lambda action: 25.0 if isinstance(action, MovePrimary) else 1.0
+    rig.cluster.cut_late = lambda _: had_effect
+    while not any(isinstance(j.action, MovePrimary) for j in rig.cluster.jobs.values()):
+        rig.tick(5)
+    rig.tick(3)
+    rig.cluster.set_master("n2")
+    rig.cluster.set_master("n1")  # and back, before anybody has seen it
+    cut = {n: j for n, j in rig.cluster.jobs.items() if j.result.outcome is Outcome.LATER}
+    assert len(cut) > 5
+    if not ledger:
+        rig.lose_ledger()
+    rig.tick(3)
+    assert rig.status("n3") is Status.PENDING
+    assert rig.incident("n3").tries <= 1
+    if not had_effect:
+        assert "NoMasterError: /var/run/" in rig.incident("n3").why
+    rig.settle()
+    assert rig.status("n3") is Status.COMPLETED
+    times = Counter(moved(job.action) for job in rig.cluster.jobs.values())
+    began = [moved(job.action) for job in cut.values() if job.began is not None]
+    for name in rig.cluster.instances:
+        assert times[name] == (1 if had_effect and name in began else 2)
+
+
+def moved(action: Action) -> str:
+    """The instance whose primary node it changes."""
+    return action.instance if isinstance(action, MovePrimary) else ""
+
+
+def test_who_is_mirrored_to_a_node_drained_by_hand_gets_another_secondary_first() -> None:
+    rig = Rig(fleet(), mirrored(("n3", "n4")), QUICK)
+    rig.cluster.put(replace(rig.cluster.nodes["n4"], drained=True))
+    rig.agents.says["n3"] = EVACUATE
+    rig.settle()
+    assert rig.status("n3") is Status.COMPLETED
+    there = rig.cluster.instances["i1"]
+    assert not {there.primary, there.secondary} & {"n3", "n4"}
+    moves = [j.action for j in rig.cluster.jobs.values() if moved(j.action) or mirrored_anew(j)]
+    assert [type(move) for move in moves] == [MoveSecondary, MovePrimary, MoveSecondary]
+    assert isinstance(moves[0], MoveSecondary)
+    assert moves[0].node == "n4"
+    assert rig.cluster.nodes["n4"].drained, "it stays as somebody has put it"
+
+
+def test_a_node_drained_by_hand_that_leaves_no_place_is_told() -> None:
+    rig = Rig(fleet(3), mirrored(("n3", "n2")), QUICK)
+    rig.cluster.put(replace(rig.cluster.nodes["n2"], drained=True))
+    rig.cluster.world.sizes["n1"] = Capacity(50, 10**6)  # no memory for it
+    rig.agents.says["n3"] = EVACUATE
+    for _ in range(6):
+        done = rig.tick()
+    (why,) = {h.reason for h in done.decision.held}
+    assert why == (
+        "instance i1 cannot move: its mirror, n2 is drained;"
+        " it gets no other secondary: no other node of its group has the memory for it"
+    )
+
+
+def mirrored_anew(job: Job) -> bool:
+    return isinstance(job.action, MoveSecondary)
+
+
+def test_a_master_that_never_stays_fails_the_incident_in_the_end() -> None:
+    rig = broken()
+    rig.cluster.takes = lambda _: 5.0
+    for _ in range(200):
+        rig.tick(3)
+        rig.cluster.set_master("n1")
+        if rig.status("n3") is Status.FAILED:
+            break
+    assert "given up after 5 tries: job" in rig.incident("n3").why
+    assert "NoMasterError" in rig.incident("n3").why
+
+
+def test_a_cluster_that_does_not_answer_skips_the_round() -> None:
+    rig = broken()
+    rig.cluster.down = True
+    with pytest.raises(Unavailable):
+        rig.tick()
+    rig.cluster.down = False
+    rig.settle()
+    assert rig.status("n3") is Status.COMPLETED
+
+
+def test_a_dry_run_decides_and_does_nothing() -> None:
+    rig = broken(policy=replace(QUICK, settle=15_000))
+    rig.engine.conduct = replace(rig.engine.conduct, dry=True)
+    assert rig.tick().decision.held[0].reason == "settling for 15 s more"
+    rig.tick()
+    for _ in range(2):
+        done = rig.tick()
+        assert [i.action for i in done.decision.ledger.intents] == [Drain("n3", promote=True)]
+    assert not rig.cluster.jobs
+    assert rig.store.load().incidents == ()
+
+
+def test_an_order_that_ends_badly_fails() -> None:
+    rig = Rig(fleet())
+    rig.agents.says["n3"] = REPAIR
+    rig.agents.ends = lambda _: Outcome.ERROR
+    rig.settle()
+    assert rig.status("n3") is Status.FAILED
+    assert len(rig.agents.ran) == 1
+
+
+@pytest.mark.parametrize("status", ["live-repair", "evacuate"])
+def test_a_node_that_says_something_else_every_round_adds_three_events_to_each(
+    status: str,
+) -> None:
+    """So it takes weeks to push others' events out, and never those of administrators' acts."""
+    rig = Rig(fleet())
+    rounds = 40
+    for number in range(rounds):
+        rig.agents.says["n3"] = OK if number % 2 else need(status, details=str(number))
+        rig.tick(60)
+    assert 0 < len(rig.store.history(limit=1000)) <= 3 * rounds

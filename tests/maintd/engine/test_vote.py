@@ -1,0 +1,73 @@
+"""Without mastership nothing is ordered and nothing submitted."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from unittest.mock import patch
+
+import pytest
+
+from nodeagent.cluster.backend import Answer, Submission
+from nodeagent.errors import NotMaster, Unavailable
+from nodeagent.model.incident import Status
+from nodeagent.model.ledger import Intent
+from nodeagent.model.snapshot import Snapshot
+from tests.maintd.rig import Rig, fleet, mirrored
+from tests.maintd.world import EVACUATE, REPAIR
+
+
+def sick(*names: str, moved: str = "") -> Rig:
+    """Live repairs, all of them ready to be ordered in the next round; one node to be emptied."""
+    rig = Rig(fleet(), mirrored(("n6", "n1")))
+    rig.agents.says |= dict.fromkeys(names, REPAIR)
+    rig.tick()
+    rig.agents.says |= {moved: EVACUATE} if moved else {}
+    return rig
+
+
+def test_no_order_is_given_after_mastership_is_lost_among_them() -> None:
+    rig = sick("n2", "n3", "n4", "n5")
+    submit = rig.agents.submit
+
+    async def lost(intent: Intent, snapshot: Snapshot) -> Answer:
+        rig.cluster.world.master = "n2"
+        return await submit(intent, snapshot)
+
+    rig.agents.submit = lost  # type: ignore[method-assign]
+    with patch("nodeagent.maintd.engine.submit.AT_ONCE", 1), pytest.raises(NotMaster):
+        rig.tick()
+    assert len(rig.agents.ran) == 1
+
+
+def test_no_order_is_given_after_mastership_is_lost_with_the_jobs() -> None:
+    rig = sick("n2", "n3", moved="n6")
+    submit = rig.cluster.submit
+
+    def lost(batch: Sequence[Submission]) -> Sequence[Answer]:
+        answers = submit(batch)
+        rig.cluster.world.master = "n2"
+        return answers
+
+    rig.cluster.submit = lost  # type: ignore[method-assign]
+    with pytest.raises(NotMaster):
+        rig.tick()
+    assert sum("Drain" in job for job in rig.jobs()) == 1
+    assert not rig.agents.ran
+
+
+def test_nothing_is_submitted_while_nobody_can_tell_who_is_the_master() -> None:
+    rig = sick("n2", "n3", moved="n6")
+    jobs, calls, check = len(rig.cluster.jobs), [0], rig._check_master
+
+    def unknown() -> None:
+        calls[0] += 1
+        if 2 <= calls[0] <= 4:
+            raise Unavailable("no answer")
+        check()
+
+    rig.engine.conduct = replace(rig.engine.conduct, check_master=unknown)
+    rig.tick()
+    assert (len(rig.cluster.jobs), len(rig.agents.ran)) == (jobs, 0)
+    rig.settle()
+    assert set(rig.agents.asked.values()) == {1}
+    assert len(rig.agents.ran) == 2, "not taken, and planned anew at once"
+    assert rig.status("n6") is Status.COMPLETED

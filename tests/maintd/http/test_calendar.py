@@ -1,0 +1,58 @@
+"""Calendars: each window once, and nodes looked at once for all of them."""
+
+import pytest
+
+from nodeagent.maintd.http import calendar, ical
+from nodeagent.maintd.http import series as http_series
+from nodeagent.maintd.http.status import View
+from nodeagent.maintd.planning.names import Names
+from nodeagent.model.ledger import Ledger
+from nodeagent.model.series import Series
+from nodeagent.model.snapshot import Observed, Snapshot
+from nodeagent.model.units import Nanoseconds
+from nodeagent.model.window import Mode, Schedule, Scheduled, Unavailability, Window
+from tests.maintd.windows.rounds import N3, SUNDAY, ZONES, of, world_of
+from tests.maintd.world import NOW
+
+
+def view(ledger: Ledger, world: Snapshot) -> View:
+    return View(NOW, ledger, Observed(world, {}, zones=ZONES))
+
+
+def test_calendars_look_at_the_nodes_once_however_many_series_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked = list[Snapshot]()
+
+    def names(snapshot: Snapshot) -> Names:
+        looked.append(snapshot)
+        return Names(snapshot)
+
+    for module in (ical, http_series, calendar):
+        monkeypatch.setattr(module, "Names", names)
+    there = view(Ledger(series=tuple(of(["n3"], n) for n in range(9))), world_of(["n3"]))
+    ical.calendar(there)
+    assert len(looked) <= 2
+    looked.clear()
+    assert len(calendar.calendar(there)["series"]) == 9
+    assert len(looked) <= 2
+
+
+def exported(one: Series, window: Window) -> bytes:
+    there = Scheduled(N3, Mode.DOWN, 0, "uuid-n3")
+    ledger = Ledger(series=(one,), schedule=Schedule((window,)), scheduled=(there,))
+    return ical.calendar(view(ledger, world_of(["n3"])))
+
+
+def test_what_is_down_for_a_day_that_the_rule_has_no_more_is_an_event_of_its_own() -> None:
+    window = Window((N3,), Unavailability(Nanoseconds(NOW * 10**6), Nanoseconds(10**12)))
+    assert b"RECURRENCE-ID" in exported(of(["n3"], day=SUNDAY, placed=True), window)
+    assert b"RECURRENCE-ID" not in exported(of(["n3"], day=SUNDAY - 1, placed=True), window)
+
+
+@pytest.mark.parametrize(("duration", "ends"), [(0, 0), (10**8, 0), (10**9, 1)])
+def test_an_event_does_not_end_when_it_begins(duration: int, ends: int) -> None:
+    window = Window((N3,), Unavailability(Nanoseconds(NOW * 10**6), Nanoseconds(duration)))
+    text = exported(of(["n6"]), window)
+    assert text.count(b"DTEND") == ends
+    assert b"without an end" not in text

@@ -1,0 +1,74 @@
+"""For whom an answer counts, when the question was put after the round that its author has seen."""
+
+import asyncio
+import json
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from nodeagent.maintd.engine.rations import Rations
+from nodeagent.maintd.http.access import Asker
+from nodeagent.maintd.http.offers import Owners
+from nodeagent.maintd.owners import offers
+from nodeagent.model.ledger import Ledger
+from nodeagent.model.offer import Offer, Reply
+from nodeagent.model.units import Ms, Nanoseconds
+from nodeagent.model.window import Unavailability
+from nodeagent.model.wish import AnswerOffers
+from nodeagent.web.exchange import Request, Response
+
+CALL = {
+    "type": "ACCEPT_INVERSE_OFFERS",
+    "accept_inverse_offers": {"inverse_offer_ids": [{"value": "of-web"}]},
+}
+HEADERS = {"content-type": "application/json"}
+
+
+def put(asker: Asker) -> AnswerOffers:
+    """The request that an answer becomes for the round."""
+    asked = list[AnswerOffers]()
+
+    async def take(what: AnswerOffers, _: str) -> Response:
+        asked.append(what)
+        return Response.json({})
+
+    access = SimpleNamespace(asker=lambda _: asker)
+    made = Offer("of-web", "db", "u", ("i",), Unavailability(Nanoseconds(0)), 1, 1)
+    view = SimpleNamespace(ledger=Ledger(offers=(made,)))
+    maintd = SimpleNamespace(rations=Rations(lambda: 0.0))
+    api = SimpleNamespace(access=access, view=view, put=take, maintd=maintd)
+    (_, post) = Owners(cast(Any, api)).routes
+    request = Request("POST", "/1/offers", HEADERS, json.dumps(CALL).encode())
+    asyncio.run(cast(Any, post.handler)(request))
+    (found,) = asked
+    return found
+
+
+@pytest.mark.parametrize(
+    ("asker", "owners"),
+    [
+        (Asker("dbuser", False, False, frozenset({"db", "cache"})), ("cache", "db")),
+        (Asker("both", True, False, frozenset({"db"})), ("db",)),
+        (Asker("root"), None),
+    ],
+)
+def test_the_round_is_told_for_whom_he_may_answer(
+    asker: Asker, owners: tuple[str, ...] | None
+) -> None:
+    assert put(asker).owners == owners
+
+
+def test_the_round_refuses_what_is_made_to_another_and_all_that_is_beside_it() -> None:
+    when = Unavailability(Nanoseconds(0))
+    made = tuple(
+        Offer(f"of-{owner}", owner, "u", ("i",), when, 1, 1) for owner in ("db", "web", "gone")
+    )
+    ledger = Ledger(offers=made)
+    asked = AnswerOffers(("of-db", "of-web"), Reply.ACCEPT, 0, ("db",))
+    why = "offer of-web is made to owner web, for whom dbuser cannot answer"
+    assert offers.grant(ledger, asked, "dbuser", Ms(5)) == why
+    mine = AnswerOffers(("of-db",), Reply.ACCEPT, 0, ("db",))
+    after = offers.grant(ledger, mine, "dbuser", Ms(5))
+    assert isinstance(after, Ledger)
+    assert [offer.status for offer in after.offers] == ["ACCEPT", "UNKNOWN", "UNKNOWN"]

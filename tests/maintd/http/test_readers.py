@@ -1,0 +1,289 @@
+"""Who sees what over HTTP: every route for every kind of reader, and no secret by any path."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nodeagent.errors import ConfigError
+from nodeagent.maintd.http.readers import ANYONE, LOCAL, NOT_SHOWN, USERS, Readers, discreet
+from nodeagent.maintd.settings import parse
+from nodeagent.web.exchange import Response
+from tests.maintd.mesos.client import window
+from tests.maintd.owners.owned import instance
+from tests.maintd.rig import Rig, fleet
+from tests.maintd.served import NOBODY, REMOTE, ROOT, Served, basic
+from tests.maintd.world import EVACUATE
+
+MOST = "alice plain write\nreader plain read\ndbuser plain owner:zebra\nnone plain\n"
+SECRETS = ("zebra", "pangolin", "gnu-annual")  # an owner, a reason, who asked for the schedule
+
+# By kind of reader: its peer and its user.
+READERS: dict[str, tuple[str, str | None]] = {
+    "root": (ROOT, None),
+    "socket": (NOBODY, None),
+    "loopback": ("127.0.0.1", None),
+    "writer": (REMOTE, "alice"),
+    "reader": (REMOTE, "reader"),
+    "owner": (REMOTE, "dbuser"),
+    "local owner": ("::1", "dbuser"),
+    "stranger": (REMOTE, None),
+}
+ALL = 200, True  # the status of an answer, and whether it may have secrets
+LESS = 200, False
+NO_NAME, NO_RIGHT = (401, False), (403, False)
+
+OPEN = dict.fromkeys(READERS, LESS)
+STATUS = {
+    **dict.fromkeys(("root", "socket", "writer", "reader"), ALL),
+    **dict.fromkeys(("loopback", "local owner"), LESS),
+    "owner": NO_RIGHT,
+    "stranger": NO_NAME,
+}
+PLANS = {**STATUS, "loopback": NO_NAME, "local owner": NO_RIGHT}
+OWN = {  # offers: each owner its own
+    **STATUS, "socket": NO_RIGHT, "loopback": NO_NAME, "owner": ALL, "local owner": ALL,
+}  # fmt: skip
+MESOS = {**OWN, "owner": LESS, "local owner": LESS}
+WRITERS = {**PLANS, "socket": NO_RIGHT, "reader": NO_RIGHT}
+ASKED = {**dict.fromkeys(READERS, (404, False)),
+         "socket": NO_RIGHT, "loopback": NO_NAME, "stranger": NO_NAME}  # fmt: skip
+
+NO_WISH = "6f3b1d5e-0002-8000-8000-00000000abcd"
+TABLE = {
+    "/": OPEN,
+    "/1": OPEN,
+    "/1/": OPEN,
+    "/1/openapi.json": OPEN,
+    "/healthz": OPEN,
+    "/readyz": OPEN,
+    "/1/status": STATUS,
+    "/1/jobs": STATUS,
+    "/1/evacuated": STATUS,
+    "/1/incidents/<uuid>": STATUS,
+    "/1/round": STATUS,
+    "/1/plan": STATUS,
+    "/1/held": STATUS,
+    "/1/nodes": STATUS,
+    "/1/notify": STATUS,
+    "/1/agents": STATUS,
+    "/1/autorepair": STATUS,
+    "/1/explain/<name>": STATUS,
+    "/1/history": STATUS,
+    "/1/balance": STATUS,
+    "/1/queue": STATUS,
+    "/1/queue/auto-repair": STATUS,
+    "/1/queue/auto-repair/variables": {
+        kind: (404, False) if status == 200 else (status, False)
+        for kind, (status, _) in STATUS.items()
+    },
+    "/1/constraints": STATUS,
+    "/status": STATUS,
+    "/metrics": {kind: (status, False) for kind, (status, _) in STATUS.items()},
+    "/1/windows": PLANS,
+    "/1/maintenance.ics": PLANS,
+    "/1/offers": OWN,
+    "/maintenance/schedule": MESOS,
+    "/1/maintenance/schedule": MESOS,
+    "/maintenance/status": MESOS,
+    "/1/maintenance/status": MESOS,
+    "/1/observation": WRITERS,
+    "/1/wishes/<uuid>": ASKED,
+}
+
+
+@pytest.fixture(scope="module")
+def planned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """n3 has an incident; n4 is to be maintained, and an owner has declined with a reason."""
+    served = made(tmp_path_factory.mktemp("planned"))
+    yield served
+    served.close()
+
+
+def made(folder: Path) -> Served:
+    served = Served(Rig(fleet(), [instance("i1", "zebra"), instance("i2", "zebra")]), folder)
+    served.users.write_text(f"{MOST}gnu-annual plain write\n")
+    served.rig.agents.says["n3"] = EVACUATE
+    served.tick()
+    soon = round((served.rig.time + 600) * 1e9)
+    row = window({"hostname": "n4"}, start=soon) | {"owners": {"policy": "require-accept"}}
+    asked = ask(served, "/1/maintenance/schedule", "gnu-annual", {"windows": [row]})
+    assert asked.status == 200, asked.body
+    served.tick(times=2)
+    (offer, *_) = json.loads(ask(served, "/1/offers", "alice").body)
+    call = {
+        "type": "DECLINE_INVERSE_OFFERS",
+        "decline_inverse_offers": {
+            "inverse_offer_ids": [{"value": offer["id"]}],
+            "reason": "pangolin",
+        },
+    }
+    assert ask(served, "/1/offers", "dbuser", call).status == 200
+    served.tick(times=2)
+    return served
+
+
+def ask(
+    served: Served, target: str, user: str | None, body: object = None, peer: str = REMOTE
+) -> Response:
+    return served.ask(
+        "GET" if body is None else "POST",
+        target,
+        body,
+        peer=peer,
+        secure=not peer.startswith("uid:"),
+        headers=basic(user, "plain") if user else {},
+        loop=body is not None,
+    )
+
+
+def under(readers: Readers, served: Served) -> Served:
+    """The same maintd, served to these readers."""
+    other = object.__new__(Served)
+    other.__dict__ |= served.__dict__
+    other.api = type(served.api)(served.maintd, str(served.users), lambda: 0.0, readers)
+    return other
+
+
+def names(served: Served) -> list[str]:
+    return ["/" + "/".join(row.segments) for row in served.api.table if row.method == "GET"]
+
+
+def target(path: str, served: Served) -> str:
+    uuid = NO_WISH if "wishes" in path else served.rig.incident("n3").id
+    return path.replace("<uuid>", uuid).replace("<name>", "i1")
+
+
+def test_every_route_that_tells_something_has_its_row(planned: Served) -> None:
+    assert sorted(names(planned)) == sorted(TABLE)
+
+
+@pytest.mark.parametrize("kind", READERS)
+@pytest.mark.parametrize("path", TABLE)
+def test_each_reader_sees_what_is_its_own(planned: Served, path: str, kind: str) -> None:
+    peer, user = READERS[kind]
+    status, may = TABLE[path][kind]
+    answer = ask(planned, target(path, planned), user, peer=peer)
+    assert answer.status == status, answer.body
+    assert may or not (found := secrets_in(answer)), found
+    if status == 401:
+        assert "WWW-Authenticate" in answer.headers
+
+
+def secrets_in(answer: Response) -> list[str]:
+    return [secret for secret in SECRETS if secret in answer.body.decode()]
+
+
+TELLING = {
+    "/1/held": ["zebra", "pangolin"],
+    "/1/history": [*SECRETS],
+    "/1/windows": ["zebra", "pangolin"],
+    "/status": [*SECRETS],
+    "/1/offers": ["zebra", "pangolin"],
+}
+
+
+@pytest.mark.parametrize("path", TELLING)
+def test_the_secrets_are_told_there_to_those_who_may_read_them(planned: Served, path: str) -> None:
+    for kind in ("root", "reader"):
+        peer, user = READERS[kind]
+        assert secrets_in(ask(planned, path, user, peer=peer)) == TELLING[path]
+
+
+@pytest.mark.parametrize("path", [path for path, row in TABLE.items() if row in (STATUS, PLANS)])
+@pytest.mark.parametrize("read", [LOCAL, ANYONE, USERS])
+def test_the_setting_says_who_looks_without_a_password(
+    planned: Served, path: str, read: str
+) -> None:
+    served = under(Readers(read), planned)
+    plans = TABLE[path] is PLANS
+    for peer in ("127.0.0.1", "127.8.8.8", "::1", "::ffff:127.0.0.1", REMOTE, "2001:db8::1"):
+        near = peer.startswith(("127.", "::"))
+        may = not plans and (read == ANYONE or (read == LOCAL and near))
+        answer = ask(served, target(path, planned), None, peer=peer)
+        assert answer.status == (200 if may else 401), peer
+        assert not secrets_in(answer)
+
+
+def test_the_address_maintd_serves_at_is_this_machine(planned: Served) -> None:
+    served = under(Readers(LOCAL, "192.0.2.1"), planned)
+    assert ask(served, "/1/status", None, peer="192.0.2.1").status == 200
+    assert ask(served, "/1/status", None, peer="192.0.2.2").status == 401
+    assert ask(served, "/1/windows", None, peer="192.0.2.1").status == 401
+
+
+def test_a_wrong_password_is_no_reason_to_show_less(planned: Served) -> None:
+    """It is refused, also where no password is needed: the reader would not see why."""
+    answer = ask(planned, "/1/status", "alice:", peer="127.0.0.1")
+    assert answer.status == 401
+
+
+def test_no_password_is_read_from_plain_http(planned: Served) -> None:
+    for target_ in ("/1/status", "/1/windows"):
+        answer = planned.ask("GET", target_, peer=REMOTE, headers=basic("reader", "plain"))
+        assert answer.status == 403
+        assert "over TLS" in json.loads(answer.body)["error"]
+
+
+def test_a_refusal_says_who_may_look_and_how(planned: Served) -> None:
+    said = json.loads(ask(planned, "/1/status", None).body)["error"]
+    assert said.startswith("maintd shows itself to this machine and users with the option read: ")
+    said = json.loads(planned.ask("GET", "/1/status", peer=REMOTE).body)["error"]
+    assert said.endswith("ask over TLS with a name and a password, or at the admin socket")
+
+
+def test_the_page_without_windows_says_so_and_asks_for_a_password(planned: Served) -> None:
+    page = ask(planned, "/status", None, peer="127.0.0.1").body.decode()
+    assert 'href="/status?sign-in=yes"' in page
+    assert "n4" in page
+    assert "in windows" not in page
+    answer = ask(planned, "/status?sign-in=yes", None, peer="127.0.0.1")
+    assert (answer.status, list(answer.headers)) == (401, ["WWW-Authenticate"])
+    full = ask(planned, "/status?sign-in=yes", "reader", peer="127.0.0.1").body.decode()
+    assert "pangolin" in full
+    assert "in windows" in full
+    assert "sign-in" not in full
+
+
+def test_what_holds_a_window_is_there_without_its_reason(planned: Served) -> None:
+    held = json.loads(ask(planned, "/1/held", None, peer="127.0.0.1").body)
+    hidden = {"kind": NOT_SHOWN, "subject": None, "reason": NOT_SHOWN, "help": None}
+    assert {"node": "n4", "incident": None, **hidden} in held
+
+
+def test_what_was_asked_for_is_there_without_who_and_what(planned: Served) -> None:
+    events = json.loads(ask(planned, "/1/history", None, peer="127.0.0.1").body)
+    assert {e["text"] for e in events if e["kind"] == "wish-granted"} == {NOT_SHOWN}
+    assert not [e for e in events if e["kind"] in ("offered", "declined")]
+    assert [e for e in events if e["kind"] == "noted"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the maintenance window of n3 waits: owner db declines (eve): why",
+        "owner db is not told of its offer by mail-owners: exit code 1",
+        "overdue: n3 is draining still, and its window began at 2026-11-23T02:00:00Z",
+        "series/1 of 2026-11-23 waits: n3 is in another window, series/2 of 2026-11-24",
+        "instance i1: its node n3 is in a maintenance window",
+    ],
+)
+def test_sentences_about_owners_and_windows_are_left_out(text: str) -> None:
+    told: Any = discreet({"why": text, "deep": [{"reason": text}], "original": text, "n": 1})
+    assert told == {"why": NOT_SHOWN, "deep": [{"reason": NOT_SHOWN}], "original": text, "n": 1}
+
+
+def test_other_sentences_stay() -> None:
+    for text in ("nothing is done while in doubt", "migrate i1 off n3", "n1 is the master node"):
+        assert discreet(text) == text
+
+
+def test_the_setting() -> None:
+    assert parse({}).http.read == LOCAL
+    assert parse({"http": {"read": "anyone"}}).http.read == ANYONE
+    with pytest.raises(ConfigError, match=r"http.read is 'all'; it must be local, anyone or users"):
+        parse({"http": {"read": "all"}})
+    with pytest.raises(ConfigError, match=r'http.read "users" needs TLS.*http.plain = false'):
+        parse({"http": {"read": "users", "plain": True}})

@@ -1,0 +1,815 @@
+"""The reporting protocol over a whole coordinator; every answer is held to its description."""
+
+import asyncio
+import gzip
+import hashlib
+import json
+import os
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from nodeagent.errors import Unavailable
+from nodeagent.maintd import daemon
+from nodeagent.maintd.http.status import evacuated
+from nodeagent.model.action import MovePrimary, MoveSecondary, describe
+from nodeagent.model.event import Event, happened
+from nodeagent.model.ledger import Storm
+from nodeagent.model.units import Ms
+from nodeagent.protocol.look import Distrusted
+from nodeagent.store.codec import decode, decode_observation
+from nodeagent.store.sqlite import SqliteStore
+from nodeagent.web.compress import compressed
+from nodeagent.web.exchange import Request, Response
+from nodeagent.web.tls import make_certificate, server_tls
+from tests.maintd.rig import QUICK, Rig, fleet, mirrored
+from tests.maintd.served import NOBODY, REMOTE, ROOT, Served, basic, error, me
+from tests.maintd.world import EVACUATE, OK, REPAIR, need
+
+DOCUMENT = json.loads((Path(daemon.__file__).parent / "http" / "openapi.json").read_text())
+NOT_THERE = "6f3b1d5e-0002-8000-8000-00000000abcd"
+
+
+@pytest.fixture
+def quiet(tmp_path: Path) -> Iterator[Served]:
+    served = Served(Rig(fleet(), mirrored(("n3", "n4"), ("n3", "n5"), ("n2", "n3"))), tmp_path)
+    yield served
+    served.close()
+
+
+@pytest.fixture
+def busy(quiet: Served) -> Served:
+    """n3 is being emptied; its moves are under way."""
+    quiet.rig.agents.says["n3"] = EVACUATE
+    quiet.rig.cluster.takes = lambda action: 1000.0 if isinstance(action, MovePrimary) else 1.0
+    quiet.tick(times=3)
+    return quiet
+
+
+def incident(served: Served, node: str = "n3") -> str:
+    return served.rig.incident(node).id
+
+
+# What is told.
+
+
+def test_status_is_the_design_s_and_says_why(busy: Served) -> None:
+    (one,) = busy.get("/1/status")
+    known = busy.rig.incident("n3")
+    assert one["uuid"] == known.id
+    assert one["node"] == busy.rig.cluster.nodes["n3"].uuid
+    assert one["original"] == {"status": "evacuate"}
+    assert one["repair-status"] == "pending"
+    assert one["tag"] == f"maintd:repairready:{known.id}"
+    assert one["node-name"] == "n3"
+    assert one["jobs"] == [1, 2, 3, 4, 5, 6]
+    assert one["orders"] == []
+    assert one["noted"] == known.noted_at / 1000
+    assert "job 2 (migrate i1 off n3 to n4) to end" in one["waits"]
+
+
+def test_an_order_to_an_agent_is_no_ganeti_job(quiet: Served) -> None:
+    quiet.rig.agents.says["n3"] = REPAIR
+    quiet.rig.agents.takes = 10**9
+    quiet.tick(times=3)
+    (one,) = quiet.get("/1/status")
+    assert one["jobs"] == [1], "the tag that tells of the order"
+    assert one["orders"] == [f"order-{incident(quiet)}-0"]
+    assert one["waits"] == [f"order order-{incident(quiet)}-0 (order n3 to run fix-nic) to end"]
+    assert quiet.get("/1/jobs") == []
+
+
+def test_the_original_is_told_to_the_last_digit(quiet: Served) -> None:
+    details = {"wwn": 5000112233445566778899, "x": [1.5, None, True], "‮": "\u001b[2J<script>"}
+    quiet.rig.agents.says["n3"] = need("evacuate", details=details)
+    quiet.tick()
+    (one,) = quiet.get("/1/status")
+    assert one["original"] == {"status": "evacuate", "details": details}
+    assert quiet.ask("GET", "/1/status").body.isascii(), "nothing for a terminal to obey"
+
+
+def test_jobs_are_those_that_are_not_over(busy: Served) -> None:
+    assert busy.get("/1/jobs") == [2, 3, 4, 5, 6]
+
+
+def test_evacuated_are_those_that_left_the_nodes_of_open_incidents(busy: Served) -> None:
+    assert busy.get("/1/evacuated") == []
+    busy.rig.cluster.takes = lambda _: 1.0
+    busy.tick(1000, times=4)
+    assert busy.get("/1/evacuated") == ["i1", "i2"], "mirrors are none"
+
+
+def test_evacuated_are_the_moves_that_have_ended_well() -> None:
+    moved, mirror = MovePrimary("i1", "n3", live=True), MoveSecondary("i2", "n3", "n4")
+    other = replace(moved, instance="i3")
+    done, planned, failed = (
+        happened(Ms(0), kind) for kind in ("job-done", "promised", "job-failed")
+    )
+    told = [done.about(moved), done.about(mirror), planned.about(other), failed.about(other)]
+    assert evacuated(told) == ["i1"]
+
+
+@pytest.mark.parametrize("live", [True, False])
+@pytest.mark.parametrize("target", [None, "n9"])
+def test_evacuated_are_also_those_in_a_history_of_the_release_before(
+    live: bool, target: str | None
+) -> None:
+    moved = describe(MovePrimary("i1", "n3", live, target))
+    mirror = describe(MoveSecondary("i2", "n3", "n4"))
+    kept = [
+        f'{{"at":0,"incident":"x","job":"7","kind":"{kind}","node":"n3","text":"{text}","v":2}}'
+        for kind, text in (("job-done", moved), ("job-done", mirror), ("promised", moved))
+    ]
+    assert evacuated(decode(Event, line) for line in kept) == ["i1"]
+    assert [str(decode(Event, line)) for line in kept] == [moved, mirror, moved]
+
+
+def test_one_incident_has_its_timeline_its_intents_and_what_holds_it(busy: Served) -> None:
+    one = busy.get(f"/1/incidents/{incident(busy)}")
+    assert [event["kind"] for event in one["timeline"]][:4] == [
+        "noted",
+        "begun",
+        "promised",
+        "submitted",
+    ]
+    assert {intent["job"] for intent in one["intents"]} == {2, 3, 4, 5, 6}
+    assert one["held"] == []
+
+
+def test_an_unknown_incident_is_not_found(busy: Served) -> None:
+    answer = busy.ask("GET", f"/1/incidents/{NOT_THERE}")
+    assert (answer.status, error(answer)) == (404, f"there is no incident {NOT_THERE}")
+
+
+def test_held_says_why(quiet: Served) -> None:
+    quiet.rig.agents.says["n1"] = EVACUATE
+    quiet.tick()
+    (held,) = quiet.get("/1/held")
+    assert held["node"] == "n1"
+    assert "is the master node" in held["reason"]
+    assert quiet.get("/1/status")[0]["waits"] == [held["reason"]]
+
+
+def test_what_is_over_waits_for_its_tag(busy: Served) -> None:
+    busy.rig.cluster.takes = lambda _: 1.0
+    busy.tick(1000, times=10)
+    (one,) = busy.get("/1/status")
+    assert one["repair-status"] == "completed"
+    assert one["waits"] == ["evacuated and offline: repair n3, then run gnt-maint done n3"]
+
+
+def test_the_plan_is_what_the_next_round_does_and_remembers_nothing(quiet: Served) -> None:
+    quiet.rig.agents.says["n3"] = EVACUATE
+    quiet.tick()
+    before = quiet.rig.ledger
+    assert [i["action"] for i in quiet.get("/1/plan")["round"]["promised"]] == ["drain n3"]
+    assert quiet.get("/1/plan")["next"]["intents"] == [], "the drain is under way"
+    assert quiet.rig.ledger == before
+    quiet.tick()
+    quiet.tick()
+    assert len(quiet.rig.ledger.intents) > 0
+
+
+def test_nodes_tell_state_look_need_and_claims(busy: Served) -> None:
+    busy.rig.agents.says["n5"] = None
+    busy.rig.agents.says["n4"] = None
+    busy.tick()
+    by_name = {node["name"]: node for node in busy.get("/1/nodes")}
+    assert by_name["n1"]["master"]
+    assert by_name["n3"]["state"] == "drained"
+    assert by_name["n3"]["need"] == "evacuate"
+    assert by_name["n3"]["incident"] == incident(busy)
+    assert by_name["n3"]["claims"][0]["action"] == "migrate i1 off n3 to n4"
+    assert by_name["n5"]["look"] == "silent"
+    assert by_name["n5"]["doubt"] == "silent: timed out"
+    assert by_name["n5"]["claims"], "something is brought there"
+    assert by_name["n2"]["claims"] == []
+    assert by_name["n3"]["instances"] == 2
+    assert by_name["n3"]["mirrors"] == 1
+
+
+def test_history_can_be_narrowed(busy: Served) -> None:
+    everything = busy.get("/1/history")
+    assert len(everything) > 5
+    assert busy.get("/1/history?limit=2") == everything[-2:]
+    assert busy.get(f"/1/history?since={everything[-1]['at']}")[-1] == everything[-1]
+    assert busy.get(f"/1/history?incident={NOT_THERE}") == []
+
+
+@pytest.mark.parametrize(
+    ("query", "why"),
+    [
+        ("limit=0", 'limit is "0"; it must be 1 to 1000'),
+        ("limit=1001", 'limit is "1001"; it must be 1 to 1000'),
+        ("limit=x", 'limit is "x"; it must be 1 to 1000'),
+        ("since=-1", 'since is "-1"; it must be unix seconds'),
+        ("since=1e9", 'since is "1e9"; it must be unix seconds'),
+        ("incidnet=x", 'unknown parameter "incidnet"; there may be: incident, since, limit'),
+        ("limit=3&limit=4", "limit is given twice"),
+        ("incident=x%0a", 'incident is "x\\n"; it must be a UUID'),
+    ],
+)
+def test_a_wrong_query_is_told_in_one_line(quiet: Served, query: str, why: str) -> None:
+    answer = quiet.ask("GET", f"/1/history?{query}")
+    assert (answer.status, error(answer)) == (400, why)
+
+
+def test_the_observation_is_for_those_who_may_change_things(busy: Served) -> None:
+    assert busy.ask("GET", "/1/observation", peer=REMOTE).status == 403
+    assert busy.ask("GET", "/1/observation", peer=NOBODY).status == 403
+    answer = busy.ask("GET", "/1/observation", peer=ROOT)
+    ledger, observed, policy, now = decode_observation(answer.body.decode())
+    assert (ledger, policy, now) == (busy.rig.ledger, QUICK, busy.rig.now())
+    assert observed.snapshot == busy.maintd.latest.observed.snapshot  # type: ignore[union-attr]
+
+
+def test_before_the_first_round_nothing_is_told_as_if_it_were_known(quiet: Served) -> None:
+    quiet.maintd.trouble = (0, "the cluster does not answer")
+    for target in ("/1/status", "/1/jobs", "/1/nodes", "/1/plan", f"/1/incidents/{NOT_THERE}"):
+        answer = quiet.ask("GET", target)
+        assert answer.status == 503
+        assert error(answer) == "no round has been held yet: the cluster does not answer"
+    assert quiet.ask("GET", "/readyz").status == 503
+    assert quiet.ask("GET", "/healthz").status == 200
+    assert quiet.ask("GET", "/metrics").status == 200
+
+
+def test_ready_is_that_a_round_was_held_lately(quiet: Served) -> None:
+    quiet.tick()
+    assert quiet.ask("GET", "/readyz").status == 200
+    quiet.rig.time += 3 * quiet.maintd.every + 61
+    answer = quiet.ask("GET", "/readyz")
+    assert (answer.status, answer.body) == (503, b"not ready: the last round was 10861 s ago\n")
+
+
+def test_what_an_idle_round_saw_is_noted_and_no_more(quiet: Served) -> None:
+    quiet.tick()
+    for node in ("n2", "n3", "n4", "n5"):
+        quiet.rig.agents.masters[node] = ""
+    quiet.rig.agents.says["n3"] = EVACUATE
+    quiet.tick()
+    (one,) = quiet.get("/1/status")
+    assert (one["repair-status"], one["jobs"]) == ("noted", [])
+    assert one["waits"][0].startswith("the vote is undecided")
+    assert quiet.rig.ledger.incidents == ()
+    assert quiet.get("/1/round")["idle"].startswith("the vote is undecided")
+
+
+def test_many_who_ask_at_once_are_told_from_one_working_out(busy: Served) -> None:
+    assert busy.ask("GET", "/1/status").body is busy.ask("GET", "/1/status").body
+    busy.seconds += 1.1
+    again = busy.ask("GET", "/1/status")
+    assert again.body == busy.ask("GET", "/1/status").body
+
+
+# What is asked for.
+
+
+def test_cancel(busy: Served) -> None:
+    answer = busy.change("DELETE", f"/1/incidents/{incident(busy)}")
+    assert (answer.status, json.loads(answer.body)) == (200, {"granted": True, "why": ""})
+    assert busy.get("/1/status")[0]["repair-status"] == "canceled"
+    assert busy.get("/1/status")[0]["why"] == "canceled by root"
+    node = next(one for one in busy.get("/1/nodes") if one["name"] == "n3")
+    assert node["stranded"].startswith("maintd itself drained n3 for incident ")
+
+
+def test_cancel_and_put_the_node_back(busy: Served) -> None:
+    busy.rig.cluster.takes = lambda _: 1.0
+    answer = busy.change("DELETE", f"/1/incidents/{incident(busy)}?undrain=yes")
+    assert (answer.status, json.loads(answer.body)) == (200, {"granted": True, "why": ""})
+    busy.tick(1000, times=3)
+    node = next(one for one in busy.get("/1/nodes") if one["name"] == "n3")
+    assert (node["state"], node["stranded"]) == ("online", None)
+
+
+@pytest.mark.parametrize(
+    ("query", "why"),
+    [
+        ("undrain=please", 'undrain is "please"; it must be yes or no'),
+        ("undrain=yes&undrain=no", "undrain is given twice"),
+        ("drain=yes", 'unknown parameter "drain"; there may be: undrain'),
+    ],
+)
+def test_a_wrong_query_cancels_nothing(busy: Served, query: str, why: str) -> None:
+    answer = busy.change("DELETE", f"/1/incidents/{incident(busy)}?{query}")
+    assert (answer.status, error(answer)) == (400, why)
+    assert busy.get("/1/status")[0]["repair-status"] == "pending"
+
+
+def test_a_refusal_has_its_reason(busy: Served) -> None:
+    answer = busy.change("POST", f"/1/incidents/{incident(busy)}/retry")
+    assert answer.status == 409
+    assert error(answer) == "none of its jobs is lost; there is nothing to let go of"
+    answer = busy.change("POST", "/1/storm/reset")
+    assert (answer.status, error(answer)) == (409, "the storm brake has not tripped")
+
+
+def test_nobody_can_cancel_what_is_not_there(busy: Served) -> None:
+    for method, rest in (("DELETE", ""), ("POST", "/retry")):
+        answer = busy.change(method, f"/1/incidents/{NOT_THERE}{rest}")
+        assert (answer.status, error(answer)) == (404, f"there is no incident {NOT_THERE}")
+
+
+@pytest.mark.parametrize(
+    ("place", "hold"),
+    [
+        ({"scope": "cluster"}, ("cluster", None, False)),
+        ({"scope": "group", "group": "default"}, ("group", "default", False)),
+        ({"scope": "node", "node": "n3"}, ("node", "n3", False)),
+        ({"scope": "incident"}, ("incident", "n3", True)),
+    ],
+)
+def test_pause_and_resume(busy: Served, place: dict[str, str], hold: tuple[Any, ...]) -> None:
+    if place["scope"] == "incident":
+        place = {**place, "incident": incident(busy)}
+    assert busy.change("POST", "/1/pause", {**place, "why": "night shift"}).status == 200
+    (found,) = busy.get("/1/round")["holds"]
+    assert (found["scope"], found["name"], found["incident"] is not None) == hold
+    assert (found["who"], found["why"]) == ("root", "night shift")
+    assert busy.get("/1/round")["paused"] == (place["scope"] == "cluster")
+    assert busy.change("POST", "/1/resume", place).status == 200
+    assert busy.get("/1/round")["holds"] == []
+    assert busy.change("POST", "/1/resume", place).status in (200, 409)
+
+
+def test_a_pause_by_ganeti_s_own_tag_is_told_too(quiet: Served) -> None:
+    quiet.rig.cluster.tag("n4", "maintd:pause:yes")
+    quiet.tick()
+    (hold,) = quiet.get("/1/round")["holds"]
+    assert (hold["scope"], hold["name"], hold["who"]) == ("node", "n4", "")
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (b"", "scope is missing"),
+        (b"[]", "the body must be a JSON object"),
+        (b"{", "not JSON at line 1 column 2: Expecting property name enclosed in double quotes"),
+        (b'{"scope": "cluster", "scope": "node"}', 'at $: key "scope" stands twice in one object'),
+        (b'{"scope": "world"}',
+         'scope is "world"; it must be one of cluster, group, node, incident'),
+        (b'{"scope": "node"}', "node is missing"),
+        (b'{"scope": "node", "node": ""}', "node is missing"),
+        (b'{"scope": "node", "node": 7}', "node is 7; it must be a text"),
+        (b'{"scope": "node", "node": "n3", "group": "x"}',
+         'unknown key "group"; there may be: scope, node, why'),
+        (b'{"scope": "cluster", "node": "n3"}', 'unknown key "node"; there may be: scope, why'),
+        (b'{"scope": "incident", "incident": "x"}', 'incident is "x"; it must be a UUID'),
+        (b'{"scope": "cluster", "why": "a\\nb"}',
+         "why must be one printable line of at most 500 characters"),
+        (b'{"scope": "cluster", "\\u001b": "x"}',
+         'unknown key "\\u001b"; there may be: scope, group, node, incident, why'),
+    ],
+)  # fmt: skip
+def test_a_wrong_body_is_told_in_one_line_and_changes_nothing(
+    quiet: Served, body: bytes, why: str
+) -> None:
+    quiet.tick()
+    answer = quiet.ask("POST", "/1/pause", raw=body)
+    assert (answer.status, error(answer)) == (400, why)
+    assert quiet.rig.store.wishes() == ()
+
+
+def test_a_body_is_json_by_its_own_word(quiet: Served) -> None:
+    form = {"content-type": "text/plain"}
+    answer = quiet.ask("POST", "/1/pause", raw=b'{"scope": "cluster"}', headers=form)
+    assert answer.status == 415
+
+
+def test_a_wish_that_no_round_takes_up_is_noted_and_can_be_asked_for(
+    quiet: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(daemon, "ANSWER_WITHIN", 0.05)
+    quiet.tick()
+    quiet.rig.cluster.down = True
+    answer = quiet.change("POST", "/1/pause", {"scope": "cluster"})
+    said = json.loads(answer.body)
+    assert answer.status == 503
+    assert said["wish"] in said["error"]
+    assert quiet.ask("GET", f"/1/wishes/{said['wish']}").status == 404
+    quiet.rig.cluster.down = False
+    quiet.tick()
+    assert quiet.get(f"/1/wishes/{said['wish']}") == {"granted": True, "why": ""}
+
+
+def test_a_store_that_fails_is_unavailable(quiet: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    quiet.tick()
+
+    def fails(*_: object, **__: object) -> None:
+        raise Unavailable("the disk is full")
+
+    monkeypatch.setattr(quiet.rig.store, "wish", fails)
+    monkeypatch.setattr(quiet.rig.store, "history", fails)
+    answer = quiet.change("POST", "/1/pause", {"scope": "cluster"})
+    assert (answer.status, json.loads(answer.body)["wish"]) == (503, None)
+    assert quiet.ask("GET", "/1/history").status == 503
+
+
+# Who may.
+
+PAUSE = {"scope": "cluster"}
+
+
+def test_root_and_maintd_s_own_user_need_no_password_at_the_admin_socket(
+    quiet: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quiet.tick()
+    assert quiet.change("POST", "/1/pause", PAUSE, peer=ROOT).status == 200
+    monkeypatch.setattr(os, "geteuid", lambda: 4711)
+    assert quiet.change("POST", "/1/resume", PAUSE, peer=me()).status == 200
+    assert [e["text"] for e in quiet.get("/1/history") if e["kind"] == "wish-granted"] == [
+        "root asked to pause the cluster",
+        "user 4711 asked to resume the cluster",
+    ]
+    answer = quiet.ask("POST", "/1/pause", PAUSE, peer=NOBODY)
+    assert (answer.status, error(answer)) == (403, "only root may do this here")
+
+
+def test_over_the_network_it_takes_tls_and_a_user_who_may_write(quiet: Served) -> None:
+    quiet.tick()
+
+    def ask(headers: dict[str, str], *, secure: bool = True) -> Response:
+        return quiet.change("POST", "/1/pause", PAUSE, peer=REMOTE, secure=secure, headers=headers)
+
+    assert ask(basic("alice", "secret"), secure=False).status == 403
+    assert ask({}).status == 401
+    assert ask({}).headers == {"WWW-Authenticate": 'Basic realm="Ganeti Remote API"'}
+    assert ask(basic("alice", "wrong")).status == 401
+    assert ask(basic("mallory", "secret")).status == 401
+    assert ask({"authorization": "Bearer secret"}).status == 401
+    answer = ask(basic("eve", "plain"))
+    assert (answer.status, error(answer)) == (403, "user eve lacks the option write")
+    web_page = {**basic("alice", "secret"), "origin": "https://evil.example"}
+    assert ask(web_page).status == 403
+    assert quiet.get("/1/round")["holds"] == []
+    assert ask(basic("alice", "secret")).status == 200
+    assert quiet.get("/1/round")["holds"][0]["who"] == "alice"
+
+
+def test_on_plain_http_not_even_loopback_is_trusted(quiet: Served) -> None:
+    quiet.tick()
+    answer = quiet.ask(
+        "POST", "/1/pause", PAUSE, peer="127.0.0.1", headers=basic("alice", "secret")
+    )
+    assert (answer.status, error(answer)) == (403, "only over TLS, or at the admin socket")
+
+
+def test_who_fails_too_often_is_not_listened_to_for_a_while(quiet: Served) -> None:
+    quiet.tick()
+
+    def ask(name: str, password: str, peer: str) -> Response:
+        headers = basic(name, password)
+        return quiet.change("POST", "/1/pause", PAUSE, peer=peer, secure=True, headers=headers)
+
+    for _ in range(10):
+        assert ask("alice", "guess", REMOTE).status == 401
+    answer = ask("alice", "secret", REMOTE)
+    assert (answer.status, answer.headers["Retry-After"]) == (429, "6")
+    assert error(answer) == "too many failed logins: try again in 6 s"
+    assert ask("alice", "secret", "192.0.2.8").status == 200
+    answer = ask("eve", "plain", REMOTE)
+    assert error(answer) == "user eve lacks the option write", "so her password was looked at"
+    answer = quiet.ask("POST", "/1/pause", PAUSE, peer=REMOTE, secure=True)
+    assert answer.status == 401, "who gives no password has not failed"
+    quiet.seconds += 6
+    assert ask("alice", "secret", REMOTE).status == 200
+
+
+def test_no_failed_login_locks_the_admin_socket(quiet: Served) -> None:
+    quiet.tick()
+    headers = basic("alice", "guess")
+    for n in range(500):
+        peer = (me(), "127.0.0.1", f"10.0.0.{n % 200}")[n % 3]
+        quiet.ask("POST", "/1/pause", {}, peer=peer, secure=True, headers=headers)
+    assert quiet.change("POST", "/1/pause", PAUSE, peer=ROOT, headers=headers).status == 200
+    assert quiet.change("POST", "/1/resume", PAUSE, peer=me(), headers=headers).status == 200
+
+
+# Compression.
+
+GZIP = {"accept-encoding": "gzip"}
+
+
+@pytest.mark.parametrize("target", ["/1/nodes", "/status", "/1/history?limit=1000"])
+def test_pages_and_json_are_compressed_for_clients_that_ask(busy: Served, target: str) -> None:
+    busy.tick(times=60)
+    plain = busy.ask("GET", target, peer=NOBODY)
+    small = busy.ask("GET", target, peer=NOBODY, headers=GZIP)
+    assert "Content-Encoding" not in plain.headers
+    assert (small.headers["Content-Encoding"], small.kind) == ("gzip", plain.kind)
+    assert gzip.decompress(small.body) == plain.body
+    assert len(small.body) < len(plain.body)
+
+
+def test_an_answer_is_compressed_once_for_all_who_ask(
+    busy: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[int] = []
+    threads: set[str] = set()
+
+    def counted(response: Response) -> Response:
+        done.append(len(response.body))
+        threads.add(threading.current_thread().name)
+        return compressed(response)
+
+    monkeypatch.setattr("nodeagent.maintd.http.context.compressed", counted)
+    busy.tick()
+    bodies = {id(busy.ask("GET", "/status", peer=ROOT, headers=GZIP).body) for _ in range(20)}
+    assert (len(bodies), len(done)) == (1, 1), "and all of them share it"
+    assert threads.pop().startswith("api"), "never on the event loop"
+    busy.tick()
+    busy.ask("GET", "/status", peer=ROOT, headers=GZIP)
+    assert len(done) == 2
+
+
+def test_what_is_shown_to_users_only_is_not_compressed_on_the_network(busy: Served) -> None:
+    busy.tick()
+    for name, password, over in (("eve", "plain", REMOTE), ("alice", "secret", "127.0.0.1")):
+        headers = GZIP | basic(name, password)
+        answer = busy.ask("GET", "/status", peer=over, secure=True, headers=headers)
+        assert (answer.status, "Content-Encoding" in answer.headers) == (200, False)
+    answer = busy.ask("GET", "/status", peer="127.0.0.1", secure=True, headers=GZIP)
+    assert answer.headers["Content-Encoding"] == "gzip"
+    headers = GZIP | basic("alice", "secret")
+    answer = busy.ask("GET", "/1/observation", peer=REMOTE, secure=True, headers=headers)
+    assert (answer.status, "Content-Encoding" in answer.headers) == (200, False)
+
+
+# Balancing.
+
+
+MOVES = {
+    "group": "default",
+    "moves": [{"instance": "i1", "from": ["n3", "n4"], "to": ["n4", "n3"]}],
+}
+
+
+def test_moves_that_are_asked_for_become_jobs(quiet: Served) -> None:
+    quiet.tick()
+    assert quiet.change("POST", "/1/balance", MOVES).status == 200
+    (told,) = quiet.get("/1/balance")
+    assert (told["group"], told["on"], told["under-way"]) == ("default", False, 1)
+    quiet.tick(60, times=3)
+    assert quiet.rig.cluster.instances["i1"].primary == "n4"
+    again = quiet.change("POST", "/1/balance", MOVES)
+    assert (again.status, error(again)) == (
+        409,
+        "move 1: i1 n3:n4 => n4:n3: it is on n4:n3",
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ({}, "group is missing"),
+        ({"group": 5}, "group is 5; it must be a text"),
+        ({"group": "default", "moves": 1}, "moves must be a list of at most 2000"),
+        ({"group": "default", "moves": [{}]}, "move 1 must have an instance, and from and to"),
+        (
+            {"group": "default", "moves": [{"instance": "a", "from": [], "to": ["n"]}]},
+            "move 1: from and to are lists of one or two nodes, the primary first",
+        ),
+        (
+            {"group": "default", "moves": [{"instance": "a b", "from": ["n"], "to": ["m"]}]},
+            'move 1: "a b" is no name of Ganeti\'s',
+        ),
+        ({"group": "default", "more": "x"}, "unknown key"),
+    ],
+)
+def test_what_is_no_request_to_balance(quiet: Served, body: dict[str, Any], why: str) -> None:
+    quiet.tick()
+    answer = quiet.ask("POST", "/1/balance", body)
+    assert answer.status == 400
+    assert why in error(answer)
+
+
+def test_balancing_can_be_stopped(quiet: Served) -> None:
+    quiet.tick()
+    assert quiet.change("POST", "/1/balance", {"group": "default"}).status == 200
+    assert quiet.get("/1/balance")[0]["asked"]["who"] == "root"
+    assert quiet.change("POST", "/1/balance/stop", {"group": "default"}).status == 200
+    assert quiet.get("/1/balance")[0]["asked"] is None
+    assert quiet.change("POST", "/1/balance/stop", {"group": "default"}).status == 409
+
+
+# A ledger in trouble.
+
+
+def test_a_damaged_line_of_the_history_spoils_nothing_and_is_told(busy: Served) -> None:
+    assert busy.ask("GET", "/readyz").status == 200
+    store = busy.rig.store
+    damaged = len(store.history())
+    store._db.execute("UPDATE event SET text = '{' WHERE number = ?", (damaged,))
+    busy.seconds += 10
+    assert len(busy.get("/1/history")) == damaged - 1
+    for target in ("/status", "/1/status", f"/1/incidents/{incident(busy)}", "/1/evacuated"):
+        assert busy.ask("GET", target).status == 200, target
+    answer = busy.ask("GET", "/readyz", peer=REMOTE)
+    told = "not ready: something is wrong with the ledger: see gnt-maint held\n"
+    assert (answer.status, answer.body.decode()) == (503, told)
+    assert any("damaged lines of the history" in held["reason"] for held in busy.get("/1/held"))
+    metrics = busy.ask("GET", "/metrics").body.decode()
+    assert "gnt_maint_ledger_trouble 1.0" in metrics
+    assert 'gnt_maint_held{kind="ledger"} 1.0' in metrics
+    assert "gnt_maint_ready 1.0" in metrics, "rounds are held"
+
+
+def test_a_replaced_ledger_is_noticed_in_the_next_round_and_told(tmp_path: Path) -> None:
+    path = f"{tmp_path}/ledger.sqlite"
+    rig = Rig(fleet())
+    rig.store = SqliteStore(path, now=rig.now, alone=lambda: None)
+    rig.crash()
+    served = Served(rig, tmp_path)
+    rig.agents.says["n3"] = EVACUATE
+    served.tick(times=2)
+    before = served.get("/1/status")[0]["uuid"]
+    os.unlink(path)
+    served.tick()
+    assert os.path.exists(path)
+    (held,) = [h["reason"] for h in served.get("/1/held") if "ledger" in h["reason"]]
+    assert held == f"the ledger {path} was deleted while maintd ran, and was written anew"
+    assert served.ask("GET", "/readyz").status == 503
+    served.close()
+    with closing(SqliteStore(path)) as again:
+        assert [one.id for one in again.load().incidents] == [before]
+
+
+# The description.
+
+ROUTES = [
+    ("/" + "/".join(row.segments).replace("<", "{").replace(">", "}"), row.method.lower())
+    for row in Served(Rig(fleet()), Path(os.environ.get("TMPDIR", "/tmp"))).api.table
+]
+DESCRIBED = [
+    (path, method)
+    for path, item in DOCUMENT["paths"].items()
+    for method in item
+    if method != "parameters"
+]
+
+
+def test_every_route_is_described_and_every_description_is_a_route() -> None:
+    assert sorted(ROUTES) == sorted(DESCRIBED)
+    names = [DOCUMENT["paths"][path][method]["operationId"] for path, method in DESCRIBED]
+    assert len(set(names)) == len(names)
+
+
+def held_to(path: str, method: str, answer: Response) -> None:
+    """Hold an answer against what the description says of it."""
+    described = DOCUMENT["paths"][path][method]["responses"][str(answer.status)]
+    kind = answer.kind.partition(";")[0]
+    schema = described["content"][kind]["schema"]
+    if kind == "application/json":
+        root = {**schema, "components": DOCUMENT["components"]}
+        jsonschema.Draft202012Validator(root).validate(json.loads(answer.body))
+
+
+@pytest.mark.parametrize(("path", "method"), DESCRIBED)
+def test_every_answer_is_as_described(busy: Served, path: str, method: str) -> None:
+    busy.rig.agents.says["n2"] = REPAIR
+    busy.rig.agents.says["n1"] = EVACUATE
+    busy.tick()
+    there, absent = ((incident(busy), "i1"), (NOT_THERE, "i99"))
+    for uuid, name in (there, absent):
+        target = path.replace("{uuid}", uuid).replace("{name}", name)
+        body = PAUSE if path in ("/1/pause", "/1/resume") else None
+        body = {"group": "default"} if path.startswith("/1/balance") else body
+        held_to(path, method, busy.ask(method.upper(), target, body, loop=True))
+        for more in (
+            {"peer": NOBODY},
+            {"peer": REMOTE},
+            {"secure": True, "peer": "127.0.0.1"},
+            {"secure": True, "peer": REMOTE},
+            {"secure": True, "peer": REMOTE, "headers": basic("eve", "plain")},
+        ):
+            held_to(path, method, busy.ask(method.upper(), target, body, **more))
+    if path == "/1/round":
+        busy.maintd.trouble = (0, "none")
+        ledger = busy.rig.engine.ledger
+        object.__setattr__(ledger, "storm", Storm(0, "a burst"))
+        busy.seconds += 2
+        held_to(path, method, busy.ask("GET", path))
+
+
+def test_the_description_is_an_openapi_document() -> None:
+    assert DOCUMENT["openapi"].startswith("3.1")
+    for schema in DOCUMENT["components"]["schemas"].values():
+        jsonschema.Draft202012Validator.check_schema(schema)
+
+
+# Metrics.
+
+
+def test_metrics_are_bounded_however_many_nodes_and_incidents(busy: Served, tmp_path: Path) -> None:
+    def samples(served: Served) -> dict[tuple[str, ...], float]:
+        text = served.ask("GET", "/metrics").body.decode()
+        families = list(text_string_to_metric_families(text))
+        assert {f.name for f in families if not f.name.startswith("gnt_maint_")} == set()
+        return {(s.name, *s.labels.values()): s.value for f in families for s in f.samples}
+
+    few = samples(busy)
+    assert few["gnt_maint_incidents", "pending"] == 1
+    assert few["gnt_maint_jobs_in_flight",] == 5
+    assert few["gnt_maint_nodes", "seen"] == 6
+    assert few["gnt_maint_nodes_need", "evacuate"] == 1
+    assert few["gnt_maint_storm",] == 0
+    assert few["gnt_maint_rounds_total",] == 3
+    assert few["gnt_maint_round_age_seconds",] == 0
+    big = Served(Rig(fleet(200)), tmp_path)
+    for n in range(2, 100):
+        big.rig.agents.says[f"n{n}"] = [EVACUATE, REPAIR, None][n % 3]
+    big.tick(times=3)
+    many = samples(big)
+    big.close()
+    assert len(many) == len(few)
+
+
+# Over real sockets.
+
+
+def test_a_user_changes_something_over_tls_and_root_at_the_socket(
+    quiet: Served, tmp_path: Path
+) -> None:
+    path = str(tmp_path / "admin.sock")
+    quiet.users.write_text("alice {HA1}" + _ha1("alice", "secret") + " write\n")
+
+    async def run() -> tuple[bytes, bytes, bytes]:
+        stop, open_to_all, admin = asyncio.Event(), quiet.api.server(), quiet.api.server()
+        running = asyncio.create_task(quiet.maintd.run(stop))
+        port = await open_to_all.start("127.0.0.1", 0, server_tls(make_certificate()))
+        await admin.start_unix(path, 0o600)
+        trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
+        login = f"Authorization: {basic('alice', 'secret')['authorization']}\r\n"
+        first = await _post(*await asyncio.open_connection("127.0.0.1", port, ssl=trusting), login)
+        second = await _post(*await asyncio.open_unix_connection(path), "")
+        reader, writer = await asyncio.open_unix_connection(path)
+        writer.write(b"GET /1/round HTTP/1.1\r\nHost: x\r\n\r\n")
+        third = await reader.read()
+        writer.close()
+        stop.set()
+        await running
+        await open_to_all.close()
+        await admin.close()
+        return first, second, third
+
+    first, second, third = quiet.runner.run(run())
+    assert first.startswith(b"HTTP/1.1 200 "), first
+    assert second.startswith(b"HTTP/1.1 200 "), second
+    assert b'"who": "alice"' in third
+
+
+def _ha1(name: str, password: str) -> str:
+    return hashlib.md5(f"{name}:Ganeti Remote API:{password}".encode()).hexdigest()
+
+
+async def _post(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, more: str) -> bytes:
+    body = b'{"scope": "node", "node": "n4"}'
+    head = f"POST /1/pause HTTP/1.1\r\nHost: x\r\n{more}Content-Type: application/json\r\n"
+    writer.write(head.encode() + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+    answer = await reader.read()
+    writer.close()
+    return answer
+
+
+def test_looks_that_are_distrusted_are_told(quiet: Served) -> None:
+    quiet.tick()
+    done = quiet.maintd.latest
+    assert done is not None
+    object.__setattr__(done, "looks", {**done.looks, "n4": Distrusted("forged")})
+    by_name = {node["name"]: node for node in quiet.get("/1/nodes")}
+    assert (by_name["n4"]["look"], by_name["n4"]["look-why"]) == ("distrusted", "forged")
+    assert quiet.rig.agents.says.get("n4", OK) is OK
+
+
+def test_root_need_not_wait_for_a_crowd_that_only_looks(quiet: Served) -> None:
+    quiet.tick()
+    api, go_on = quiet.api, threading.Event()
+
+    def until_told() -> Response:
+        go_on.wait(60)
+        return Response.text("")
+
+    async def both() -> Response:
+        stranger = Request("GET", "/1/history", peer="127.0.0.1")
+        crowd = [asyncio.create_task(api.context.in_thread(until_told, stranger)) for _ in range(8)]
+        await asyncio.sleep(0)
+        answer = api.handle(Request("GET", "/1/history", peer=ROOT))
+        assert not isinstance(answer, Response)
+        try:
+            async with asyncio.timeout(20):
+                return await answer
+        finally:
+            go_on.set()
+            await asyncio.gather(*crowd)
+
+    assert quiet.runner.run(both()).status == 200

@@ -1,0 +1,172 @@
+"""Groups in which secondaries have nowhere to go: told, or left behind by a setting."""
+
+from dataclasses import replace
+
+import pytest
+
+from nodeagent.maintd.engine.round import Round
+from nodeagent.model.action import MovePrimary, MoveSecondary, Scope, SetOffline
+from nodeagent.model.incident import Status
+from nodeagent.model.snapshot import Capacity
+from nodeagent.model.units import Nanoseconds
+from nodeagent.model.window import Machine, Schedule, Unavailability, Window
+from nodeagent.model.wish import BringUp, Pause, Resume, SetSchedule, TakeDown
+from tests.maintd.rig import ID, QUICK, Rig, fleet, mirrored
+from tests.maintd.world import EVACUATE, OK, REPAIR
+
+TWO = mirrored(("n1", "n2"), ("n2", "n1"), ("n2", "n1"))
+
+
+def pair(tag: str = "", *, degraded: bool = False) -> Rig:
+    """n1 and n2 in a group of two, mirrored to each other; the master is in another."""
+    nodes = [
+        replace(node, group="two" if node.name in ("n2", "n3") else "rest") for node in fleet(5)
+    ]
+    names = {"n1": "n3", "n2": "n2"}
+    instances = [
+        replace(i, primary=names[i.primary], secondary=names[str(i.secondary)]) for i in TWO
+    ]
+    rig = Rig(nodes, instances, replace(QUICK, degraded=degraded))
+    if tag:
+        rig.cluster.tag("n2", tag)
+    rig.agents.says["n2"] = EVACUATE
+    return rig
+
+
+def lines(done: Round) -> list[str]:
+    return [ID.sub("ID", held.reason) for held in done.decision.held if held.node == "n2"]
+
+
+def test_that_secondaries_have_nowhere_to_go_is_told_with_the_command() -> None:
+    rig = pair()
+    done = rig.settle()
+    assert rig.status("n2") is Status.PENDING
+    assert not rig.cluster.nodes["n2"].offline
+    assert lines(done)[0] == (
+        "the mirror of instance i1 cannot move: its group has no other node than n3;"
+        " gnt-node add-tags n2 maintd:degraded:yes lets it stay"
+    )
+
+
+@pytest.mark.parametrize("how", ["setting", "tag"])
+def test_degraded_ends_with_primaries_moved_and_secondaries_left(how: str) -> None:
+    rig = pair("maintd:degraded:yes" if how == "tag" else "", degraded=how == "setting")
+    done = rig.settle()
+    assert rig.status("n2") is Status.COMPLETED
+    node = rig.cluster.nodes["n2"]
+    assert (node.offline, rig.incident("n2").tag in node.tags) == (True, True)
+    places = {(i.primary, i.secondary) for i in rig.cluster.instances.values()}
+    assert places == {("n3", "n2")}
+    assert lines(done) == [
+        "evacuated and offline: repair n2, then run gnt-maint done n2; meanwhile these have no"
+        " mirror but there: i1, i2, i3"
+    ]
+    kinds = [job.partition("(")[0] for job in rig.jobs()]
+    assert MoveSecondary.__name__ not in kinds
+    assert kinds.index(SetOffline.__name__) > max(
+        n for n, kind in enumerate(kinds) if kind == MovePrimary.__name__
+    )
+    rig.cluster.untag("n2", rig.incident("n2").tag)
+    rig.agents.says["n2"] = OK
+    rig.cluster.undrain("n2")
+    rig.settle()
+    assert rig.ledger.incidents == ()
+
+
+def test_degraded_waits_for_a_node_that_is_just_being_repaired() -> None:
+    rig = pair("maintd:degraded:yes")
+    rig.cluster.put(replace(rig.cluster.nodes["n5"], group="two"))
+    rig.agents.says["n5"], rig.agents.takes = REPAIR, 60_000
+    for _ in range(6):
+        rig.tick()
+    assert not rig.cluster.nodes["n2"].offline
+    rig.agents.says["n5"] = OK
+    rig.settle()
+    assert rig.status("n2") is Status.COMPLETED
+    places = {(i.primary, i.secondary) for i in rig.cluster.instances.values()}
+    assert places == {("n3", "n5")}
+
+
+def test_degraded_still_moves_what_can_be_moved() -> None:
+    rig = pair("maintd:degraded:yes")
+    rig.cluster.put(replace(rig.cluster.nodes["n5"], group="two"))
+    rig.settle()
+    assert rig.status("n2") is Status.COMPLETED
+    assert all("n2" not in (i.primary, i.secondary) for i in rig.cluster.instances.values())
+
+
+def test_degraded_leaves_what_is_too_large_for_the_third_node() -> None:
+    rig = pair("maintd:degraded:yes")
+    rig.cluster.put(replace(rig.cluster.nodes["n5"], group="two"))
+    rig.cluster.world.sizes["n5"] = Capacity(memory=10_000, disk=250)
+    rig.settle()
+    assert rig.status("n2") is Status.COMPLETED
+    left = [i.name for i in rig.cluster.instances.values() if i.secondary == "n2"]
+    assert len(left) == 1
+
+
+def test_degraded_waits_for_a_third_node_that_is_only_in_doubt() -> None:
+    rig = pair("maintd:degraded:yes")
+    rig.cluster.put(replace(rig.cluster.nodes["n5"], group="two"))
+    rig.agents.says["n5"] = None
+    rig.settle()
+    assert rig.status("n2") is Status.PENDING
+    rig.agents.says["n5"] = OK
+    rig.settle()
+    assert rig.status("n2") is Status.COMPLETED
+    assert all("n2" not in (i.primary, i.secondary) for i in rig.cluster.instances.values())
+
+
+def test_degraded_waits_for_a_third_node_that_is_paused() -> None:
+    rig = pair("maintd:degraded:yes")
+    rig.cluster.put(replace(rig.cluster.nodes["n5"], group="two"))
+    rig.wish(Pause(Scope.NODE, "n5", why="a drill"))
+    done = rig.settle()
+    assert rig.status("n2") is Status.PENDING
+    assert any("n5 is on hold" in line for line in lines(done))
+    rig.wish(Resume(Scope.NODE, "n5"))
+    rig.settle()
+    assert rig.status("n2") is Status.COMPLETED
+    assert all("n2" not in (i.primary, i.secondary) for i in rig.cluster.instances.values())
+
+
+def test_degraded_waits_for_a_third_node_until_its_window_is_over() -> None:
+    rig = pair()
+    rig.agents.says["n2"] = OK
+    rig.cluster.put(replace(rig.cluster.nodes["n5"], group="two"))
+    machine = Machine("n5")
+    window = Window(
+        (machine,),
+        Unavailability(Nanoseconds(round((rig.time + 60) * 1e9)), Nanoseconds(round(3600e9))),
+    )
+    rig.wish(SetSchedule(Schedule((window,))))
+    rig.settle()
+    rig.wish(TakeDown((machine,)))
+    rig.settle()
+    assert rig.cluster.nodes["n5"].offline
+    rig.cluster.tag("n2", "maintd:degraded:yes")
+    rig.agents.says["n2"] = EVACUATE
+    rig.settle()
+    assert rig.status("n2") is Status.PENDING
+    assert not any(i.primary == "n2" for i in rig.cluster.instances.values())
+    rig.wish(BringUp((machine,)))
+    rig.settle()
+    assert rig.status("n2") is Status.COMPLETED
+    assert all("n2" not in (i.primary, i.secondary) for i in rig.cluster.instances.values())
+
+
+def test_degraded_does_not_wait_for_a_third_node_that_somebody_drained() -> None:
+    rig = pair("maintd:degraded:yes")
+    rig.cluster.put(replace(rig.cluster.nodes["n5"], group="two", drained=True))
+    rig.wish(Pause(Scope.NODE, "n5", why="a drill"))
+    rig.settle()
+    assert rig.status("n2") is Status.COMPLETED
+
+
+def test_degraded_is_recovered_without_a_ledger() -> None:
+    rig = pair("maintd:degraded:yes")
+    while not rig.cluster.nodes["n2"].offline:
+        rig.tick(1)
+    rig.lose_ledger()
+    rig.settle()
+    assert rig.status("n2") is Status.COMPLETED

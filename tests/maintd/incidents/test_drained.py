@@ -1,0 +1,571 @@
+"""Nodes that maintd itself has drained: nobody's leave to repair, and put back by whom."""
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from nodeagent.errors import Unavailable
+from nodeagent.maintd.engine import failpoint
+from nodeagent.maintd.engine.round import Round
+from nodeagent.model.action import Drain, Guarded, Restore, SetOffline
+from nodeagent.model.incident import Status
+from nodeagent.model.ledger import PAUSE_TAG, Ledger, RoleChange
+from nodeagent.model.snapshot import Capacity
+from nodeagent.model.wish import Cancel, Retry
+from nodeagent.store.codec import decode, encode
+from tests.maintd.rig import ID, QUICK, Between, Rig, fleet, mirrored
+from tests.maintd.world import EVACUATE, FAILOVER, OK, need
+
+RULES = "ganeti:watcher:autorepair:"
+SAFE = replace(QUICK, autorepair="safe", moves=3)
+MANY = mirrored(*[("n3", f"n{4 + n % 3}") for n in range(25)])
+
+
+def emptying(policy: object = SAFE, rounds: int = 2, **members: object) -> Rig:
+    """n3 is being emptied of 25 instances, three at a time, which may all be repaired."""
+    rig = Rig(fleet(), MANY, policy, **members)  # type: ignore[arg-type]
+    rig.cluster.world.tags = frozenset({RULES + "failover"})
+    rig.cluster.takes = lambda _: 15.0
+    rig.agents.says["n3"] = EVACUATE
+    while not rig.cluster.nodes["n3"].drained:
+        rig.tick()
+    for _ in range(rounds):
+        rig.tick()
+    return rig
+
+
+def cancel(rig: Rig, *, undrain: bool = False) -> str:
+    """Cancel the incident of n3; why it is refused, or nothing."""
+    wish = rig.wish(Cancel(rig.incident("n3").id, undrain))
+    return rig.tick().decision.refused.get(wish, "")
+
+
+def later(rig: Rig, rounds: int = 60) -> Round:
+    return [rig.tick() for _ in range(rounds)][-1]
+
+
+def repairs(rig: Rig) -> int:
+    return sum(isinstance(job.action, Guarded) for job in rig.cluster.jobs.values())
+
+
+def put_back(rig: Rig) -> int:
+    return sum(isinstance(job.action, Restore) for job in rig.cluster.jobs.values())
+
+
+def lines(done: Round) -> list[str]:
+    return [ID.sub("ID", held.reason) for held in done.decision.held if held.node == "n3"]
+
+
+STAYS = (
+    "n3 stays drained: maintd drained it for incident ID, which was canceled;"
+    " gnt-maint cancel --undrain ID puts it back"
+)
+
+
+# A drain of ours is no licence.
+
+
+@pytest.mark.parametrize("mode", ["safe", "compatible"])
+def test_after_a_cancel_nothing_more_leaves_the_node_and_a_line_says_so(mode: str) -> None:
+    rig = emptying(replace(SAFE, autorepair=mode))
+    assert not cancel(rig)
+    jobs = len(rig.jobs())
+    done = later(rig)
+    kinds = [job.partition("(")[0] for job in rig.jobs()[jobs:]]
+    assert set(kinds) <= {"Retag"}, "its tag alone"
+    assert repairs(rig) == 0
+    here = [i for i in rig.cluster.instances.values() if i.primary == "n3"]
+    assert len(here) >= 19
+    assert rig.cluster.nodes["n3"].drained
+    assert lines(done) == [STAYS]
+    # Where somebody else drains it, it is his word.
+    rig.cluster.undrain("n3")
+    rig.tick()
+    rig.cluster.submit_foreign(Drain("n3"))
+    later(rig, 3)
+    assert repairs(rig) > 0
+
+
+def test_nor_is_one_that_was_withdrawn_and_stays() -> None:
+    rig = emptying(replace(SAFE, return_withdrawn=False))
+    rig.agents.says["n3"] = OK
+    done = later(rig, 100)
+    assert (repairs(rig), put_back(rig)) == (0, 0)
+    assert rig.ledger.incidents == ()
+    told = (
+        "n3 stays drained: maintd drained it for incident ID, which is over;"
+        " gnt-node modify --drained=no n3 puts it back"
+    )
+    assert lines(done) == [told]
+
+
+def test_what_somebody_asks_for_there_by_a_tag_waits_and_is_told() -> None:
+    rig = emptying()
+    cancel(rig)
+    later(rig, 5)
+    name = next(i.name for i in rig.cluster.instances.values() if i.primary == "n3")
+    one = rig.cluster.instances[name]
+    tag = f"{RULES}pending:migrate:ticket-1:5:"
+    rig.cluster.put(replace(one, tags=one.tags | {tag}))
+    done = later(rig, 5)
+    (why,) = [h.reason for h in done.decision.held if h.reason.startswith(f"instance {name}: ")]
+    assert "maintd itself drained n3 for incident" in why
+    assert tag in rig.cluster.instances[name].tags
+
+
+def test_a_node_that_others_have_drained_is_repaired_from() -> None:
+    rig = emptying(rounds=0)
+    rig.cluster.put(replace(rig.cluster.nodes["n3"], drained=False))
+    rig.tick()
+    rig.cluster.submit_foreign(Drain("n3"))
+    cancel(rig)
+    later(rig, 20)
+    assert repairs(rig) > 0
+
+
+def returned() -> Rig:
+    """n3 was emptied once and is back, its tag still there; it is full and is emptied again."""
+    rig = Rig(fleet(), MANY, SAFE)
+    rig.cluster.world.tags = frozenset({RULES + "failover"})
+    rig.agents.says["n3"] = need("evacuate", details="long ago")
+    rig.settle()
+    rig.agents.says["n3"] = OK
+    rig.cluster.undrain("n3")
+    later(rig, 5)
+    for one in list(rig.cluster.instances.values()):
+        rig.cluster.put(replace(one, primary="n3", secondary="n4"))
+    rig.cluster.takes = lambda _: 15.0
+    rig.agents.says["n3"] = EVACUATE
+    while not rig.cluster.nodes["n3"].drained:
+        rig.tick()
+    later(rig, 2)
+    return rig
+
+
+def test_an_older_incident_that_nobody_acknowledged_makes_no_licence_of_a_cancel() -> None:
+    rig = returned()
+    assert not cancel(rig)
+    done = later(rig, 30)
+    assert repairs(rig) == 0
+    assert lines(done) == [STAYS]
+    assert not cancel(rig, undrain=True)
+    later(rig, 10)
+    assert rig.cluster.nodes["n3"].in_service
+
+
+def test_nor_does_it_keep_a_node_out_whose_incident_was_withdrawn() -> None:
+    rig = returned()
+    rig.agents.says["n3"] = OK
+    later(rig, 100)
+    assert (rig.cluster.nodes["n3"].in_service, put_back(rig), repairs(rig)) == (True, 1, 0)
+
+
+# Put back.
+
+
+@pytest.mark.parametrize("after", [0, 10])
+def test_undrain_puts_it_back_once_its_jobs_have_ended(after: int) -> None:
+    rig = emptying()
+    if after:
+        cancel(rig)
+        later(rig, after)
+    assert not cancel(rig, undrain=True)
+    done = later(rig, 10)
+    node = rig.cluster.nodes["n3"]
+    assert (node.in_service, put_back(rig), repairs(rig)) == (True, 1, 0)
+    assert (lines(done), rig.ledger.drained) == ([], ())
+    assert rig.status("n3") is Status.CANCELED, "it is observed still, and not drained again"
+
+
+def test_undrain_while_the_drain_is_under_way_undoes_it_afterwards() -> None:
+    rig = Rig(fleet(), MANY, SAFE)
+    rig.cluster.takes = lambda _: 35.0
+    rig.agents.says["n3"] = EVACUATE
+    rig.tick()
+    assert not cancel(rig, undrain=True)
+    later(rig, 20)
+    assert (rig.cluster.nodes["n3"].in_service, put_back(rig)) == (True, 1)
+
+
+def test_undrain_of_what_we_have_not_drained_changes_nothing() -> None:
+    nodes = [replace(n, drained=True, candidate=False) if n.name == "n3" else n for n in fleet()]
+    rig = Rig(nodes, mirrored(("n3", "n4")))
+    rig.cluster.takes = lambda _: 100.0
+    rig.agents.says["n3"] = EVACUATE
+    rig.tick()
+    why = cancel(rig, undrain=True)
+    assert why == (
+        "nothing was changed: maintd did not drain n3. Cancel without --undrain, then run"
+        " gnt-node modify --drained=no n3"
+    )
+    assert rig.status("n3") is Status.PENDING
+
+
+def test_what_cannot_be_put_back_is_tried_again_and_then_told() -> None:
+    rig = emptying()
+    rig.cluster.fails = lambda action: isinstance(action, Restore) and "no luck"
+    assert not cancel(rig, undrain=True)
+    done = later(rig, 80)
+    assert (put_back(rig), rig.cluster.nodes["n3"].drained) == (5, True)
+    (line,) = lines(done)
+    assert "(put n3 back in service) failed: no luck); gnt-maint cancel --undrain ID" in line
+    rig.cluster.fails = lambda _: False
+    assert not cancel(rig, undrain=True)
+    later(rig, 10)
+    assert rig.cluster.nodes["n3"].in_service
+
+
+def test_where_nobody_can_tell_who_drained_it_the_command_that_helps_is_ganetis() -> None:
+    rig = Rig(fleet(), MANY, SAFE)
+    rig.cluster.takes = lambda _: 15.0
+    rig.agents.says["n3"] = EVACUATE
+    rig.tick()
+    rig.cluster.cut_late = lambda _: True
+    rig.cluster.set_master("n1")
+    assert not cancel(rig)
+    assert not cancel(rig, undrain=True)
+    (line,) = lines(later(rig, 10))
+    assert line.endswith(
+        "was canceled (nobody can tell whether job 1 has changed it);"
+        " gnt-node modify --drained=no n3 puts it back"
+    )
+
+
+def test_a_lost_job_that_puts_it_back_is_let_go_of_by_retry() -> None:
+    rig = emptying()
+    rig.cluster.pauses = lambda action: isinstance(action, Restore)
+    assert not cancel(rig, undrain=True)
+    later(rig, 6)
+    (number,) = [n for n, job in rig.cluster.jobs.items() if isinstance(job.action, Restore)]
+    del rig.cluster.jobs[number]
+    rig.cluster._queue.clear()
+    assert any("cannot be found any more" in line for line in lines(rig.tick()))
+    rig.cluster.pauses = lambda _: False
+    rig.wish(Retry(rig.incident("n3").id))
+    later(rig, 10)
+    assert rig.cluster.nodes["n3"].in_service
+
+
+def test_withdrawn_it_is_put_back() -> None:
+    rig = emptying()
+    rig.agents.says["n3"] = OK
+    later(rig, 80)
+    assert (rig.cluster.nodes["n3"].in_service, put_back(rig), repairs(rig)) == (True, 1, 0)
+    assert (rig.ledger.incidents, rig.ledger.drained, rig.ledger.intents) == ((), (), ())
+
+
+@pytest.mark.parametrize("tag", ["maintd:return-withdrawn:no", "maintd:return-withdrawn:yes"])
+def test_whether_it_is_put_back_is_said_by_a_tag(tag: str) -> None:
+    returns = tag.endswith("yes")
+    rig = emptying(replace(SAFE, return_withdrawn=not returns))
+    rig.cluster.tag("n3", tag)
+    rig.agents.says["n3"] = OK
+    later(rig, 80)
+    assert rig.cluster.nodes["n3"].in_service == returns
+
+
+@pytest.mark.parametrize(
+    "touch",
+    [
+        lambda rig: rig.cluster.submit_foreign(Drain("n3")),
+        lambda rig: (rig.cluster.undrain("n3"), rig.cluster.submit_foreign(Drain("n3"))),
+        lambda rig: rig.cluster.submit_foreign(SetOffline("n3")),
+    ],
+    ids=["drained again", "undrained and drained", "offline"],
+)
+def test_what_somebody_else_has_touched_since_stays_as_it_is(
+    touch: Callable[[Rig], object],
+) -> None:
+    rig = emptying()
+    rig.agents.says["n3"] = OK
+    rig.tick()
+    touch(rig)
+    later(rig, 80)
+    node = rig.cluster.nodes["n3"]
+    assert (node.in_service, put_back(rig), rig.ledger.drained) == (False, 0, ())
+
+
+def test_what_was_drained_in_the_same_moment_by_somebody_else_is_his() -> None:
+    rig = Rig(fleet(), MANY, QUICK)
+    rig.agents.says["n3"] = EVACUATE
+    rig.cluster.takes = lambda _: 15.0
+    rig.cluster.submit_foreign(Drain("n3"))
+    while not rig.ledger.drained:
+        rig.tick(5)
+    rig.agents.says["n3"] = OK
+    done = later(rig, 80)
+    assert (rig.cluster.nodes["n3"].drained, put_back(rig)) == (True, 0)
+    assert len(lines(done)) == 1
+    assert "nobody can tell whether job" in lines(done)[0]
+
+
+def test_it_is_not_put_back_while_it_cannot_be_asked_who_has_touched_it() -> None:
+    class Mute(Between):
+        mute = True
+
+        def roles(self, since: str) -> list[RoleChange]:
+            if Mute.mute:
+                raise Unavailable("no answer")
+            return list(super().roles(since))
+
+    rig = emptying(through=Mute)
+    rig.agents.says["n3"] = OK
+    done = later(rig, 80)
+    assert rig.cluster.nodes["n3"].drained
+    assert "it is not known yet whether somebody else has changed it since" in lines(done)[0]
+    Mute.mute = False
+    later(rig, 5)
+    assert rig.cluster.nodes["n3"].in_service
+
+
+def test_a_pause_holds_it_back() -> None:
+    rig = emptying()
+    rig.agents.says["n3"] = OK
+    rig.tick()
+    rig.cluster.tag("n3", PAUSE_TAG)
+    done = later(rig, 80)
+    assert rig.cluster.nodes["n3"].drained
+    assert (
+        "is to be put back into service (it was withdrawn): node n3 has the tag" in lines(done)[0]
+    )
+    rig.cluster.untag("n3", PAUSE_TAG)
+    later(rig, 5)
+    assert rig.cluster.nodes["n3"].in_service
+
+
+def test_what_is_worse_takes_the_drain_over_and_puts_it_back() -> None:
+    rig = emptying()
+    rig.agents.says["n3"] = FAILOVER
+    later(rig, 2)
+    rig.agents.says["n3"] = OK
+    later(rig, 80)
+    assert (rig.cluster.nodes["n3"].in_service, put_back(rig)) == (True, 1)
+
+
+def test_what_is_milder_takes_the_drain_over_as_well() -> None:
+    rig = Rig(fleet(), MANY, SAFE)
+    rig.agents.says["n3"] = FAILOVER
+    while not rig.cluster.nodes["n3"].drained:
+        rig.tick()
+    rig.cluster.takes = lambda _: 300.0
+    rig.agents.says["n3"] = EVACUATE
+    later(rig, 110)
+    assert (rig.status("n3"), rig.incident("n3").diagnosis) == (Status.PENDING, EVACUATE)
+    rig.cluster.takes = lambda _: 15.0
+    rig.agents.says["n3"] = OK
+    later(rig, 200)
+    assert (rig.cluster.nodes["n3"].in_service, put_back(rig)) == (True, 1)
+
+
+def test_what_was_superseded_by_a_passing_word_is_begun_anew() -> None:
+    class Full(Between):
+        mib = 0
+
+        def capacity(self, nodes: Collection[str]) -> Mapping[str, Capacity]:
+            return dict.fromkeys(nodes, Capacity(Full.mib, Full.mib))
+
+    rig = Rig(fleet(), MANY, replace(SAFE, spare=False), through=Full)
+    rig.agents.says["n3"] = EVACUATE
+    later(rig, 5)
+    rig.agents.says["n3"] = FAILOVER
+    rig.tick()
+    rig.agents.says["n3"] = EVACUATE
+    later(rig, 5)
+    assert [i.status for i in rig.ledger.incidents] == [Status.CANCELED, Status.PENDING]
+    Full.mib = 10**6
+    later(rig, 150)
+    assert rig.status("n3") is Status.COMPLETED
+    assert not [i for i in rig.cluster.instances.values() if "n3" in (i.primary, i.secondary)]
+
+
+@pytest.mark.parametrize("offline", [True, False])
+def test_what_another_incident_has_emptied_meanwhile_waits_for_its_repair(offline: bool) -> None:
+    rig = emptying(replace(SAFE, offline=offline))
+    rig.agents.says["n3"] = OK
+    rig.tick()
+    rig.cluster.tag("n3", PAUSE_TAG)
+    assert "is to be put back" in lines(later(rig, 80))[0]
+    rig.agents.says["n3"] = need("evacuate", details="again")
+    later(rig, 3)
+    rig.cluster.untag("n3", PAUSE_TAG)
+    later(rig, 150)
+    assert rig.status("n3") is Status.COMPLETED
+    rig.agents.says["n3"] = OK
+    (line,) = lines(later(rig, 30))
+    assert line.startswith("evacuated and ")
+    assert (rig.cluster.nodes["n3"].in_service, put_back(rig)) == (False, 0)
+
+
+def test_what_needs_a_live_repair_now_is_not_put_back_yet() -> None:
+    rig = emptying()
+    rig.agents.says["n3"] = need("live-repair", command="fix", details="later")
+    later(rig, 80)
+    assert put_back(rig) == 0
+
+
+# Whatever becomes of maintd.
+
+
+def test_a_lost_ledger_gives_no_leave_either(tmp_path: Path) -> None:
+    rig = emptying(path=str(tmp_path / "ledger"))
+    cancel(rig)
+    later(rig, 5)
+    rig.lose_ledger()
+    done = later(rig)
+    assert (repairs(rig), put_back(rig)) == (0, 0)
+    assert lines(done) == [STAYS]
+    assert not cancel(rig, undrain=True)
+    later(rig, 5)
+    assert rig.cluster.nodes["n3"].in_service
+
+
+def test_with_a_lost_ledger_what_is_withdrawn_is_put_back(tmp_path: Path) -> None:
+    rig = emptying(path=str(tmp_path / "ledger"))
+    rig.lose_ledger()
+    rig.agents.says["n3"] = OK
+    later(rig, 100)
+    assert (rig.cluster.nodes["n3"].in_service, put_back(rig)) == (True, 1)
+    assert rig.ledger.incidents == ()
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["forgotten", "canceled"])
+def test_with_a_lost_ledger_what_a_person_left_drained_stays_so(
+    tmp_path: Path, known: bool
+) -> None:
+    rig = emptying(path=str(tmp_path / "ledger"))
+    cancel(rig)
+    rig.agents.says["n3"] = OK
+    later(rig, 10 if known else 1)
+    rig.lose_ledger()
+    done = later(rig, 100)
+    assert (rig.cluster.nodes["n3"].drained, put_back(rig), repairs(rig)) == (True, 0, 0)
+    assert len(lines(done)) == 1
+
+
+def test_with_a_lost_ledger_what_somebody_has_touched_is_his(tmp_path: Path) -> None:
+    rig = emptying(path=str(tmp_path / "ledger"))
+    cancel(rig)
+    later(rig, 5)
+    rig.cluster.submit_foreign(Drain("n3"))
+    rig.tick(60)
+    rig.lose_ledger()
+    later(rig, 5)
+    assert rig.ledger.drained == ()
+    assert repairs(rig) > 0, "somebody wants it out of service"
+
+
+def test_a_ledger_lost_while_it_is_put_back_takes_up_nothing(tmp_path: Path) -> None:
+    rig = emptying(path=str(tmp_path / "ledger"))
+    rig.cluster.takes = lambda _: 100.0
+    rig.agents.says["n3"] = OK
+    while not put_back(rig):
+        rig.tick()
+    rig.lose_ledger()
+    rig.tick()
+    assert rig.status("n3") is Status.CANCELED
+    later(rig, 30)
+    assert (rig.cluster.nodes["n3"].in_service, put_back(rig)) == (True, 1)
+
+
+def test_a_ledger_from_before_learns_who_drained_it(tmp_path: Path) -> None:
+    rig = emptying(path=str(tmp_path / "ledger"))
+    rig.store.save(replace(rig.ledger, drained=()))
+    rig.crash()
+    cancel(rig)
+    later(rig, 20)
+    assert (repairs(rig), rig.cluster.nodes["n3"].drained) == (0, True)
+
+
+def test_a_ledger_from_before_can_be_read() -> None:
+    rig = emptying()
+    text = encode(rig.ledger)
+    assert '"drained":[{' in text
+    old = re.sub(r'"drained":\[\{[^]]*\}\],', "", text, count=1)
+    assert decode(Ledger, old) == replace(rig.ledger, drained=())
+    assert decode(Ledger, encode(Ledger())).drained == ()
+
+
+EFFECTS = ("decided", "saved", "promised", "submitted", "remembered")
+
+
+@pytest.mark.parametrize("way", ["undrain", "withdrawn"])
+@pytest.mark.parametrize("at", EFFECTS)
+def test_killed_at_each_effect_it_is_put_back_once(
+    at: str, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for nth in range(1, 8):
+        rig = emptying()
+        reached: list[str] = []
+
+        def reach(name: str, nth: int = nth, reached: list[str] = reached) -> None:
+            reached.append(name)
+            if reached.count(at) == nth and name == at:
+                raise Killed
+
+        if way == "undrain":
+            rig.wish(Cancel(rig.incident("n3").id, undrain=True))
+        else:
+            rig.agents.says["n3"] = OK
+            while rig.time * 1000 < rig.ledger.incidents[0].missed_at + 590_000 or not (
+                rig.ledger.incidents[0].missed_at
+            ):
+                rig.tick()
+        with monkeypatch.context() as patched:
+            patched.setattr(failpoint, "reach", reach)
+            for _ in range(30):
+                try:
+                    rig.tick()
+                except Killed:
+                    rig.crash()
+        if reached.count(at) < nth:
+            break
+        later(rig, 30)
+        assert rig.cluster.nodes["n3"].in_service, (at, nth)
+        assert (put_back(rig), repairs(rig), rig.ledger.drained) == (1, 0, ()), (at, nth)
+
+
+class Killed(Exception):
+    """As if the process had ended there."""
+
+
+def test_what_is_offline_and_waits_is_told_with_the_commands() -> None:
+    rig = Rig(fleet(), [])
+    rig.agents.says["n3"] = EVACUATE
+    rig.cluster.pauses = lambda action: isinstance(action, Drain)
+    rig.policy = replace(QUICK, settle=10**6)
+    rig.crash()
+    rig.tick()
+    rig.cluster.put(replace(rig.cluster.nodes["n3"], offline=True, candidate=False))
+    assert lines(rig.tick()) == [
+        "n3 is offline, and nobody asks an offline node how it is: gnt-node modify --offline=no n3,"
+        " or gnt-maint cancel ID"
+    ]
+    rig = emptying(QUICK, rounds=0)
+    rig.cluster.put(replace(rig.cluster.nodes["n3"], drained=False, offline=True))
+    told = lines(later(rig, 3))
+    assert told
+    assert all("is offline: it can only be failed over: gnt-node failover n3" in w for w in told)
+
+
+def test_what_stays_out_after_its_tag_was_taken_off_is_told_with_the_command() -> None:
+    rig = Rig(fleet(), mirrored(("n3", "n4")))
+    rig.agents.says["n3"] = EVACUATE
+    rig.settle()
+    rig.cluster.untag("n3", rig.incident("n3").tag)
+    assert lines(later(rig, 3)) == [
+        "n3 stays offline, though the tag of its incident was removed: gnt-maint done n3 puts it"
+        " back"
+    ]
+    rig.agents.says["n3"] = OK
+    rig.cluster.undrain("n3")
+    assert lines(later(rig, 3)) == []
+
+
+def test_what_waits_empty_is_told_with_the_commands() -> None:
+    rig = Rig(fleet(), mirrored(("n3", "n4")))
+    rig.agents.says["n3"] = EVACUATE
+    done = rig.settle()
+    assert lines(done) == ["evacuated and offline: repair n3, then run gnt-maint done n3"]

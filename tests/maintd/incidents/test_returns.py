@@ -1,0 +1,453 @@
+"""`gnt-maint done`: a repaired node proves healthy, goes back, and its incidents are closed."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from nodeagent.maintd.engine import failpoint
+from nodeagent.maintd.engine.round import Round
+from nodeagent.model.action import MovePrimary, Restore, RunCommand
+from nodeagent.model.diagnosis import Diagnosis
+from nodeagent.model.incident import Status
+from nodeagent.model.ledger import PAUSE_TAG, Outcome, Policy
+from nodeagent.model.wish import Cancel, Done
+from tests.maintd.rig import ID, QUICK, Rig, fleet, mirrored
+from tests.maintd.world import EVACUATE, OK, REPAIR
+
+MINUTES = 60.0
+FIVE = replace(QUICK, return_after=300_000)
+PLACES = (("n3", "n4"), ("n3", "n5"), ("n2", "n3"))
+
+
+def evacuated(policy: Policy = FIVE, **members: object) -> Rig:
+    """n3 is evacuated, offline and tagged; its agent, which nobody asks, says Ok."""
+    rig = Rig(fleet(), mirrored(*PLACES), policy, **members)  # type: ignore[arg-type]
+    rig.agents.says["n3"] = EVACUATE
+    rig.settle()
+    rig.agents.says["n3"] = OK
+    assert rig.cluster.nodes["n3"].offline
+    assert rig.status("n3") is Status.COMPLETED
+    return rig
+
+
+def done(rig: Rig, *, force: bool = False, keep: str = "") -> str:
+    """Say that n3 is repaired; why it is refused, or nothing."""
+    wish = rig.wish(Done("n3", force, keep))
+    return ID.sub("ID", rig.tick().decision.refused.get(wish, ""))
+
+
+def later(rig: Rig, rounds: int = 10, seconds: float = 10.0) -> Round:
+    return [rig.tick(seconds) for _ in range(rounds)][-1]
+
+
+def lines(result: Round) -> list[str]:
+    return [held.reason for held in result.decision.held if held.node == "n3"]
+
+
+def jobs(rig: Rig, since: int = 0) -> list[str]:
+    return [type(job.action).__name__ for job in list(rig.cluster.jobs.values())[since:]]
+
+
+def state(rig: Rig) -> str:
+    node = rig.cluster.nodes["n3"]
+    return "offline" if node.offline else "drained" if node.drained else "in service"
+
+
+# Back into service.
+
+
+def test_an_evacuated_node_is_brought_back_drained_and_returns_after_proof() -> None:
+    rig = evacuated()
+    before = len(rig.cluster.jobs)
+    assert done(rig) == ""
+    later(rig, 4)
+    assert (state(rig), jobs(rig, before)) == ("drained", ["Restore"])
+    (line,) = lines(rig.tick())
+    assert line.startswith("n3 returns to service once it has reported Ok for 2")
+    later(rig, 22)
+    assert state(rig) == "drained"
+    later(rig, 12)
+    assert (state(rig), jobs(rig, before)) == ("in service", ["Restore", "Restore", "Retag"])
+    assert rig.cluster.nodes["n3"].tags == frozenset()
+    ledger = rig.ledger
+    assert (ledger.incidents, ledger.returning, ledger.drained, ledger.intents) == ((), (), (), ())
+    assert not lines(rig.tick())
+
+
+def test_without_a_wait_it_returns_as_soon_as_it_says_ok() -> None:
+    rig = evacuated(replace(QUICK, return_after=0))
+    done(rig)
+    later(rig, 8)
+    assert (state(rig), rig.ledger.incidents) == ("in service", ())
+
+
+@pytest.mark.parametrize(
+    ("says", "told"),
+    [
+        (EVACUATE, "n3 is to be put back into service (root ran gnt-maint done): n3 says evacuate"),
+        (
+            None,
+            "n3 is to be put back into service (root ran gnt-maint done): n3 is in doubt"
+            " (silent: timed out)",
+        ),
+    ],
+)
+def test_one_that_turns_unhealthy_does_not_return_and_begins_anew(
+    says: Diagnosis | None, told: str
+) -> None:
+    rig = evacuated()
+    done(rig)
+    later(rig, 20)
+    rig.agents.says["n3"] = says
+    result = later(rig, 60)
+    assert (state(rig), lines(result)[0]) == ("drained", told)
+    rig.agents.says["n3"] = OK
+    later(rig, 28)
+    assert state(rig) == "drained", "the count began anew"
+    later(rig, 10)
+    assert state(rig) == "in service"
+
+
+def test_another_fault_there_ends_the_return_and_is_worked_on() -> None:
+    rig = evacuated()
+    done(rig)
+    later(rig, 5)
+    rig.agents.says["n3"] = Diagnosis(EVACUATE.need, None, '{"part":"fan","status":"evacuate"}')
+    later(rig, 15)
+    assert (state(rig), rig.ledger.returning) == ("offline", ())
+    kinds = [event.kind for event in rig.store.history(None, limit=1000)]
+    assert (kinds.count("returning"), kinds.count("return-over")) == (1, 1)
+
+
+def test_what_somebody_else_had_drained_before_stays_drained() -> None:
+    nodes = [replace(n, drained=True, candidate=False) if n.name == "n3" else n for n in fleet()]
+    rig = Rig(nodes, mirrored(("n3", "n4")), FIVE)
+    rig.agents.says["n3"] = EVACUATE
+    rig.settle()
+    rig.agents.says["n3"] = OK
+    assert state(rig) == "offline"
+    done(rig)
+    later(rig, 60)
+    assert (state(rig), rig.ledger.incidents, rig.cluster.nodes["n3"].tags) == (
+        "drained",
+        (),
+        frozenset(),
+    )
+
+
+@pytest.mark.parametrize("left", ["drained", "offline"])
+def test_it_is_kept_out_where_somebody_says_so(left: str) -> None:
+    rig = evacuated()
+    assert done(rig, keep=left) == ""
+    result = later(rig, 20)
+    assert (state(rig), rig.ledger.incidents, lines(result)) == (left, (), [])
+    assert rig.cluster.nodes["n3"].tags == frozenset()
+    told = done(rig)
+    assert told == (
+        f"no incident of n3 waits to be closed; n3 is {left}: gnt-node modify --{left}=no n3"
+    )
+
+
+def test_to_say_it_once_more_begins_no_proof_anew() -> None:
+    rig = evacuated()
+    done(rig)
+    later(rig, 25)
+    done(rig)
+    later(rig, 12)
+    assert state(rig) == "in service"
+
+
+def test_force_waits_for_no_proof() -> None:
+    rig = evacuated()
+    rig.agents.says["n3"] = None
+    before = len(rig.cluster.jobs)
+    assert done(rig, force=True) == ""
+    later(rig, 6)
+    assert (state(rig), jobs(rig, before)) == ("in service", ["Restore", "Retag"])
+
+
+# A command that proves it.
+
+
+CHECKED = replace(FIVE, return_check="memtest", return_after=60_000)
+
+
+def ran(rig: Rig) -> list[str]:
+    actions = [intent.action for _, _, intent in rig.agents.ran.values()]
+    return [a.command for a in actions if isinstance(a, RunCommand)]
+
+
+def test_the_check_runs_once_on_the_node_before_it_returns() -> None:
+    rig = evacuated(CHECKED)
+    done(rig)
+    later(rig, 20)
+    assert (state(rig), ran(rig)) == ("in service", ["memtest"])
+
+
+def test_a_check_that_fails_keeps_it_out_and_is_tried_five_times() -> None:
+    rig = evacuated(CHECKED)
+    rig.agents.ends = lambda _: Outcome.ERROR
+    done(rig)
+    result = later(rig, 80)
+    assert (state(rig), ran(rig)) == ("drained", ["memtest"] * 5)
+    assert lines(result) == [
+        "n3 does not return: order n3 to run memtest: ; look at it, then run gnt-maint done n3"
+    ]
+    rig.agents.ends = lambda _: Outcome.SUCCESS
+    assert done(rig) == ""
+    later(rig, 20)
+    assert state(rig) == "in service"
+
+
+def test_a_check_whose_agent_has_forgotten_it_runs_again() -> None:
+    rig = evacuated(CHECKED)
+    rig.agents.forgets = True
+    done(rig)
+    while not ran(rig):
+        rig.tick()
+    rig.tick()
+    rig.agents.forgets = False
+    later(rig, 30)
+    assert state(rig) == "in service"
+
+
+# What is refused.
+
+
+def test_what_is_not_healthy_is_refused_with_the_way_to_insist() -> None:
+    rig = Rig(fleet(), [], FIVE)
+    rig.agents.says["n3"] = REPAIR
+    rig.settle()
+    assert rig.status("n3") is Status.COMPLETED
+    assert done(rig) == (
+        "n3 is not healthy: its agent reports live-repair: repair it first, or insist with"
+        " gnt-maint done --force n3"
+    )
+    rig.agents.says["n3"] = None
+    assert done(rig).startswith("n3 is not healthy: its agent is in doubt (silent: timed out): ")
+    rig.agents.says["n3"] = OK
+    assert done(rig) == ""
+    later(rig, 4)
+    assert (rig.ledger.incidents, rig.cluster.nodes["n3"].tags) == ((), frozenset())
+
+
+def test_what_is_still_worked_on_is_refused() -> None:
+    rig = Rig(fleet(), mirrored(*PLACES), FIVE)
+    rig.cluster.takes = lambda _: 100.0
+    rig.agents.says["n3"] = EVACUATE
+    rig.tick()
+    assert done(rig) == ("incident ID of n3 has not ended: wait for it, or run gnt-maint cancel ID")
+
+
+def test_where_nothing_waits_and_where_there_is_no_such_node() -> None:
+    rig = Rig(fleet(), [], FIVE)
+    assert done(rig) == "no incident of n3 waits to be closed"
+    wish = rig.wish(Done("n33"))
+    assert rig.tick().decision.refused[wish] == "there is no node n33"
+
+
+# Other ends.
+
+
+def test_a_failed_incident_is_closed_and_its_node_returns() -> None:
+    rig = Rig(fleet(), mirrored(*PLACES), FIVE)
+    rig.cluster.fails = lambda action: isinstance(action, MovePrimary)
+    rig.agents.says["n3"] = EVACUATE
+    rig.settle()
+    assert (rig.status("n3"), state(rig)) == (Status.FAILED, "drained")
+    rig.cluster.fails = lambda _: False
+    rig.agents.says["n3"] = OK
+    rig.tick()
+    assert done(rig) == ""
+    later(rig, 40)
+    assert (state(rig), rig.ledger.incidents, rig.ledger.begun) == ("in service", (), ())
+
+
+def test_a_node_that_stays_drained_after_a_cancel_returns() -> None:
+    rig = Rig(fleet(), mirrored(*PLACES), replace(FIVE, return_withdrawn=False))
+    rig.cluster.takes = lambda _: 15.0
+    rig.agents.says["n3"] = EVACUATE
+    while not rig.cluster.nodes["n3"].drained:
+        rig.tick()
+    rig.wish(Cancel(rig.incident("n3").id))
+    later(rig, 10)
+    rig.agents.says["n3"] = OK
+    rig.tick()
+    assert done(rig) == ""
+    later(rig, 40)
+    assert (state(rig), rig.ledger.incidents) == ("in service", ())
+
+
+def test_somebody_who_takes_it_offline_meanwhile_has_the_last_word() -> None:
+    rig = evacuated()
+    done(rig)
+    later(rig, 5)
+    rig.cluster.put(replace(rig.cluster.nodes["n3"], drained=False, offline=True))
+    later(rig, 60)
+    assert (state(rig), rig.ledger.returning) == ("offline", ())
+
+
+def test_somebody_who_puts_it_into_service_meanwhile_has_done_so_and_its_tag_comes_off() -> None:
+    rig = evacuated()
+    done(rig)
+    later(rig, 5)
+    rig.cluster.undrain("n3")
+    later(rig, 5)
+    assert (state(rig), rig.ledger.returning, rig.cluster.nodes["n3"].tags) == (
+        "in service",
+        (),
+        frozenset(),
+    )
+
+
+def test_somebody_who_removes_the_tag_meanwhile_stops_nothing() -> None:
+    rig = evacuated()
+    done(rig)
+    later(rig, 5)
+    rig.cluster.untag("n3", rig.incident("n3").tag)
+    later(rig, 40)
+    assert (state(rig), rig.ledger.returning, rig.ledger.incidents) == ("in service", (), ())
+
+
+# Guards.
+
+
+@pytest.mark.parametrize("when", ["before", "meanwhile"])
+def test_a_pause_and_the_storm_brake_stop_it(when: str) -> None:
+    rig = evacuated()
+    pause = replace(rig.cluster.nodes["n3"], tags=rig.cluster.nodes["n3"].tags | {PAUSE_TAG})
+    if when == "before":
+        rig.cluster.put(pause)
+        done(rig)
+        assert "n3 has the tag maintd:pause:yes" in lines(later(rig, 40))[0]
+        assert state(rig) == "offline"
+        return
+    done(rig)
+    later(rig, 5)
+    rig.cluster.put(replace(rig.cluster.nodes["n3"], tags=pause.tags))
+    assert "n3 has the tag maintd:pause:yes" in lines(later(rig, 40))[0]
+    assert state(rig) == "drained"
+
+
+def test_the_storm_brake_stops_it() -> None:
+    rig = evacuated(replace(FIVE, storm=0.3))
+    done(rig)
+    later(rig, 5)
+    rig.agents.says |= dict.fromkeys(("n4", "n5", "n6"), EVACUATE)
+    result = later(rig, 40)
+    assert rig.ledger.storm
+    assert any("storm brake" in line for line in lines(result))
+    assert state(rig) == "drained"
+
+
+def test_a_job_that_fails_is_tried_five_times_and_then_told() -> None:
+    rig = evacuated()
+    rig.cluster.fails = lambda action: isinstance(action, Restore)
+    before = len(rig.cluster.jobs)
+    done(rig)
+    result = later(rig, 60)
+    assert jobs(rig, before) == ["Restore"] * 5
+    assert lines(result)[0].startswith("n3 does not return: put n3 back to being drained: ")
+    assert lines(result)[0].endswith("; look at it, then run gnt-maint done n3")
+
+
+def test_auto_repair_touches_nothing_there_meanwhile() -> None:
+    rig = evacuated(replace(FIVE, autorepair="safe", degraded=True))
+    rig.cluster.world.tags = frozenset({"ganeti:watcher:autorepair:failover"})
+    done(rig)
+    later(rig, 10)
+    assert rig.cluster.nodes["n3"].drained
+    assert not [job for job in rig.jobs() if job.startswith("Guarded")]
+
+
+# Killed anywhere.
+
+
+@pytest.mark.parametrize("name", [n for n in failpoint.NAMES if n != "ordered"])
+@pytest.mark.parametrize("nth", range(1, 5))
+def test_killed_at_every_effect_each_job_is_given_once(name: str, nth: int, tmp_path: Path) -> None:
+    rig = evacuated(path=str(tmp_path / "ledger.sqlite"))
+    before = len(rig.cluster.jobs)
+    rig.wish(Done("n3"))
+    if name == "adopted":  # there is something to find only after another death
+        failpoint.arm("submitted:raise:1")
+        rig.tick_quietly()
+        rig.crash()
+    failpoint.arm(f"{name}:raise:{nth}")
+    try:
+        for _ in range(60):
+            rig.tick_quietly()
+            if failpoint._reached >= nth:
+                failpoint.arm("")
+                rig.crash()
+    finally:
+        failpoint.arm("")
+    assert (state(rig), jobs(rig, before)) == ("in service", ["Restore", "Restore", "Retag"])
+    assert (rig.ledger.incidents, rig.ledger.returning, rig.ledger.intents) == ((), (), ())
+
+
+def test_a_restart_in_mid_proof_keeps_the_count(tmp_path: Path) -> None:
+    rig = evacuated(path=str(tmp_path / "ledger.sqlite"))
+    done(rig)
+    later(rig, 15)
+    rig.crash()
+    later(rig, 22)
+    assert state(rig) == "in service"
+
+
+def test_without_the_ledger_it_is_said_once_more() -> None:
+    rig = evacuated()
+    done(rig)
+    later(rig, 5)
+    rig.lose_ledger()
+    (line, *_) = lines(later(rig, 5))
+    assert line == "evacuated and drained: repair n3, then run gnt-maint done n3"
+    assert done(rig) == ""
+    later(rig, 40)
+    assert (state(rig), rig.ledger.incidents) == ("in service", ())
+
+
+# Live repairs close themselves.
+
+
+def repaired(close: int | None) -> Rig:
+    rig = Rig(fleet(), [], replace(QUICK, close_live_repairs=close))
+    rig.agents.says["n3"] = REPAIR
+    rig.settle()
+    assert rig.status("n3") is Status.COMPLETED
+    return rig
+
+
+def test_a_live_repair_is_closed_once_its_node_was_healthy_for_an_hour() -> None:
+    rig = repaired(3_600_000)
+    later(rig, 10, 600.0)
+    assert rig.status("n3") is Status.COMPLETED, "it says live-repair still"
+    rig.agents.says["n3"] = OK
+    rig.tick()
+    later(rig, 5, 600.0)
+    assert rig.status("n3") is Status.COMPLETED
+    later(rig, 4, 600.0)
+    assert (rig.ledger.incidents, rig.cluster.nodes["n3"].tags) == ((), frozenset())
+    kinds = [event.kind for event in rig.store.history(None, limit=1000)]
+    assert "forgotten" in kinds
+
+
+@pytest.mark.parametrize("close", [None, 3_600_000])
+def test_by_no_and_for_evacuations_a_person_closes_it(close: int | None) -> None:
+    if close is None:
+        rig = repaired(None)
+        rig.agents.says["n3"] = OK
+    else:
+        rig = evacuated(replace(FIVE, close_live_repairs=close))
+    later(rig, 20, 600.0)
+    assert rig.status("n3") is Status.COMPLETED
+
+
+def test_a_tag_says_after_how_long() -> None:
+    rig = repaired(3_600_000)
+    node = rig.cluster.nodes["n3"]
+    rig.cluster.put(replace(node, tags=node.tags | {"maintd:close-live-repairs:no"}))
+    rig.agents.says["n3"] = OK
+    later(rig, 20, 600.0)
+    assert rig.status("n3") is Status.COMPLETED

@@ -1,0 +1,58 @@
+"""A live repair that names no command: a person repairs the node, which runs on."""
+
+from dataclasses import replace
+
+from nodeagent.model.incident import Status
+from nodeagent.model.wish import Cancel
+from tests.maintd.autorepair.test_plan import SAFE, cluster, out
+from tests.maintd.rig import Rig, fleet, mirrored
+from tests.maintd.world import OK, need
+
+BY_HAND = need("live-repair", details={"fan": 3})
+
+
+def test_a_live_repair_without_a_command_is_an_incident_that_waits_for_a_person() -> None:
+    """Nothing is begun, marked, tagged or ordered, for as long as it takes."""
+    rig = Rig(fleet(), mirrored(("n3", "n4")))
+    rig.agents.says["n4"] = BY_HAND
+    for _ in range(30):
+        done = rig.tick(60)
+    one = rig.incident("n4")
+    assert one.status is Status.NOTED
+    (held,) = done.decision.held
+    assert (held.node, held.incident) == ("n4", one.id)
+    assert held.reason == (
+        "n4 asks for a live repair and names no command: repair it by hand,"
+        f" or gnt-maint cancel {one.id}"
+    )
+    assert (rig.jobs(), rig.agents.ran) == ([], {})
+    rig.agents.says["n4"] = OK
+    rig.settle()
+    assert rig.ledger.incidents == ()
+
+
+def test_it_can_be_canceled() -> None:
+    rig = Rig(fleet())
+    rig.agents.says["n4"] = BY_HAND
+    rig.tick()
+    rig.wish(Cancel(rig.incident("n4").id))
+    done = rig.settle()
+    assert rig.status("n4") is Status.CANCELED
+    assert done.decision.held == ()
+
+
+def test_it_takes_no_arrivals_and_stops_nothing_else() -> None:
+    """A technician may come in days: auto-repair goes on there, and the others are balanced."""
+    policy = replace(SAFE, balance=True, balance_settle=0, spare=False)
+    places = [("n4", "n3"), *[("n5", "n6")] * 8]
+    rig = cluster(*mirrored(*places), policy=policy)
+    rig.agents.says["n4"] = BY_HAND
+    out(rig, "n3", drained=True)
+    for _ in range(60):
+        rig.tick(20)
+    mended = rig.cluster.instances["i1"]
+    assert mended.primary == "n4"
+    assert mended.secondary != "n3"
+    there = {one.primary for one in rig.cluster.instances.values() if one.name != "i1"}
+    assert len(there) > 1, "they were balanced"
+    assert "n4" not in there

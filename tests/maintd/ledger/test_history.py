@@ -1,0 +1,633 @@
+import re
+from dataclasses import replace
+
+import pytest
+
+from nodeagent.maintd import requests
+from nodeagent.maintd.decide import decide
+from nodeagent.maintd.ledger.history import tell
+from nodeagent.model import event_kinds
+from nodeagent.model.action import Drain, MovePrimary, Retag, Scope
+from nodeagent.model.balance import Halt, Shift, Spot
+from nodeagent.model.diagnosis import Diagnosis, Need
+from nodeagent.model.event import MOST, Event, happened
+from nodeagent.model.incident import UNKNOWN, Status
+from nodeagent.model.ledger import Decision, Hold, Intent, Ledger, Outcome, Policy, Returning, Storm
+from nodeagent.model.offer import Answer, Offer, Reply
+from nodeagent.model.purpose import OfIncident, OfTags
+from nodeagent.model.queue import Entry, EntryStatus, Queue
+from nodeagent.model.reason import Detail, Held, Kind, because
+from nodeagent.model.series import Member, Series, Weekly
+from nodeagent.model.snapshot import Observed
+from nodeagent.model.units import Nanoseconds, Seconds
+from nodeagent.model.window import Machine, Schedule, Unavailability
+from nodeagent.model.wish import (
+    AddEntry,
+    AddSeries,
+    AnswerOffers,
+    Asked,
+    Balance,
+    BringUp,
+    Cancel,
+    DeleteEntries,
+    DeleteEntry,
+    Done,
+    EditSeries,
+    EndSeries,
+    Pause,
+    ResetBackOff,
+    ResetStorm,
+    Resume,
+    Retry,
+    SendTestNotice,
+    SetAutoRepair,
+    SetConstraint,
+    SetQueue,
+    SetSchedule,
+    SetVariables,
+    StopBalancing,
+    TakeDown,
+    TrustKey,
+    TrustLedger,
+    Wish,
+)
+from tests.maintd.world import EVACUATE, FAILOVER, NOW, OK, REPAIR, incident, node, seen, six
+
+ONE = incident()
+ID = ONE.id
+TAG = f"maintd:repairready:{ID}"
+DRAIN = Intent("5", OfIncident(ID), "n1", Drain("n1"), "77")
+MOVE = Intent("6", OfIncident(ID), "n1", MovePrimary("web", "n1", live=True), None, "5")
+PAUSE = Hold(Scope.NODE, "n2", "ada", NOW, "new disks")
+HALT = Halt("default", "7", "job 7 failed: no", NOW)
+BROKEN = Entry(3, "10.0.0.9", "r640", "dead", why="so")
+WHEN = Unavailability(Nanoseconds(0))
+OFFER = Offer("a", "db", "uuid-n1", ("i1",), WHEN, NOW, NOW)
+AGREED = replace(OFFER, open=False, answer=Answer(Reply.ACCEPT, "ada", NOW, ("i1",), NOW))
+REFUSED = replace(
+    OFFER, open=False, answer=Answer(Reply.DECLINE, "ada", NOW, ("i1",), NOW, "no replica")
+)
+EMPTY = Ledger()
+
+
+def one(
+    status: Status = Status.NOTED, diagnosis: Diagnosis = EVACUATE, **members: object
+) -> Ledger:
+    return Ledger(incidents=(incident("n1", diagnosis, status, **members),))
+
+
+def working(*intents: Intent, jobs: tuple[str, ...] = ()) -> Ledger:
+    return replace(one(Status.PENDING, jobs=jobs), intents=intents)
+
+
+def told(before: Ledger, after: Ledger, observed: Observed | None = None) -> list[tuple[str, ...]]:
+    events = tell(before, after, Decision(after), None, NOW, observed)
+    assert all(event.at == NOW for event in events)
+    return [(e.kind, e.incident, e.node, str(e), e.job) for e in events]
+
+
+RULE = Weekly((6,), 120, "UTC", Seconds(7200), 739942)
+
+
+def weekly(*members: Member) -> Ledger:
+    return Ledger(series=(Series(1, "uid", "ada", RULE, members),))
+
+
+PLACED = (Member(Machine("n1"), 739942, placed=True), Member(Machine("n2"), 739942, placed=True))
+TABLE: list[tuple[str, Ledger, Ledger, Observed | None, list[tuple[str, ...]]]] = [
+    ("nothing", one(), one(), seen(six()), []),
+    (
+        "a node is said to be repaired",
+        EMPTY,
+        Ledger(returning=(Returning("uuid-n1", "ada", NOW),)),
+        seen(six()),
+        [("returning", "", "n1", "ada: to be left in service", "")],
+    ),
+    (
+        "it is back",
+        Ledger(returning=(Returning("uuid-n1", "ada", NOW),)),
+        EMPTY,
+        seen(six()),
+        [("returned", "", "n1", "it is in service", "")],
+    ),
+    (
+        "somebody has taken it offline meanwhile",
+        Ledger(returning=(Returning("uuid-n1", "ada", NOW),)),
+        EMPTY,
+        seen(six(node("n1", offline=True))),
+        [("return-over", "", "n1", "it is offline", "")],
+    ),
+    (
+        "an owner is asked",
+        EMPTY,
+        Ledger(offers=(OFFER,)),
+        seen(six()),
+        [("offered", "", "n1", "owner db: i1", "")],
+    ),
+    (
+        "an owner is asked about another interval",
+        Ledger(offers=(REFUSED,)),
+        Ledger(offers=(replace(OFFER, generation=2),)),
+        seen(six()),
+        [("offered", "", "n1", "owner db: i1", "")],
+    ),
+    (
+        "an owner is asked again",
+        Ledger(offers=(REFUSED,)),
+        Ledger(offers=(replace(REFUSED, id="b", open=True),)),
+        seen(six()),
+        [],
+    ),
+    (
+        "an owner accepts",
+        Ledger(offers=(OFFER,)),
+        Ledger(offers=(AGREED,)),
+        seen(six()),
+        [("accepted", "", "n1", "owner db by ada", "")],
+    ),
+    (
+        "an owner declines",
+        Ledger(offers=(AGREED,)),
+        Ledger(offers=(REFUSED,)),
+        seen(six()),
+        [("declined", "", "n1", "owner db by ada: no replica", "")],
+    ),
+    (
+        "an owner need not answer any more",
+        Ledger(offers=(OFFER,)),
+        EMPTY,
+        seen(six()),
+        [("rescinded", "", "n1", "owner db", "")],
+    ),
+    (
+        "noted",
+        EMPTY,
+        one(),
+        None,
+        [("noted", ID, "n1", 'evacuate: {"status":"evacuate"}', "")],
+    ),
+    (
+        "rebuilt",
+        EMPTY,
+        one(Status.PENDING, diagnosis=UNKNOWN),
+        None,
+        [
+            (
+                "recovered",
+                incident(diagnosis=UNKNOWN).id,
+                "n1",
+                "rebuilt from Ganeti: it is pending",
+                "",
+            )
+        ],
+    ),
+    (
+        "known again",
+        Ledger(incidents=(replace(ONE, diagnosis=UNKNOWN, status=Status.PENDING),)),
+        one(Status.PENDING),
+        None,
+        [("known-again", ID, "n1", 'evacuate: {"status":"evacuate"}', "")],
+    ),
+    (
+        "begun, and its first action promised",
+        one(),
+        working(replace(DRAIN, job=None)),
+        None,
+        [("begun", ID, "n1", "evacuate", ""), ("promised", ID, "n1", "drain n1", "")],
+    ),
+    (
+        "submitted",
+        working(DRAIN),
+        working(DRAIN, jobs=("77",)),
+        None,
+        [("submitted", ID, "n1", "drain n1", "77")],
+    ),
+    ("submitted, told once", working(DRAIN, jobs=("77",)), working(DRAIN, jobs=("77",)), None, []),
+    (
+        "submitted and done within one round, the next one promised",
+        working(DRAIN),
+        working(replace(MOVE, after=None), jobs=("77",)),
+        seen(six(), results={"5": Outcome.SUCCESS}),
+        [
+            ("submitted", ID, "n1", "drain n1", "77"),
+            ("job-done", ID, "n1", "drain n1", "77"),
+            ("promised", ID, "n1", "migrate web off n1", ""),
+        ],
+    ),
+    (
+        "failed, and what was to follow is dropped",
+        working(DRAIN, MOVE, jobs=("77",)),
+        one(Status.FAILED, why="job 77 (drain n1) failed: told so", jobs=("77",)),
+        seen(six(), results={"5": Outcome.ERROR}),
+        [
+            ("job-failed", ID, "n1", "drain n1: told so", "77"),
+            ("dropped", ID, "n1", "migrate web off n1: what it was to follow did not succeed", ""),
+            ("failed", ID, "n1", "job 77 (drain n1) failed: told so", ""),
+        ],
+    ),
+    (
+        "later",
+        working(DRAIN, jobs=("77",)),
+        working(jobs=("77",)),
+        seen(six(), results={"5": Outcome.LATER}),
+        [("job-later", ID, "n1", "drain n1: told so", "77")],
+    ),
+    (
+        "lost",
+        working(DRAIN, jobs=("77",)),
+        working(jobs=("77",)),
+        seen(six(), results={"5": Outcome.LOST}),
+        [("job-lost", ID, "n1", "drain n1: the job cannot be found any more", "77")],
+    ),
+    (
+        "never submitted",
+        working(replace(DRAIN, job=None)),
+        working(),
+        seen(six(), absent={"5": "the queue is drained"}),
+        [("dropped", ID, "n1", "drain n1: the queue is drained", "")],
+    ),
+    (
+        "nobody can say how it ended",
+        working(DRAIN, jobs=("77",)),
+        working(jobs=("77",)),
+        None,
+        [("dropped", ID, "n1", "drain n1: it is not waited for any more", "77")],
+    ),
+    (
+        "a group's balancing ends with a failed job",
+        EMPTY,
+        Ledger(halts=(HALT,)),
+        None,
+        [("halted", "", "", "balancing: job 7 failed: no", "7")],
+    ),
+    (
+        "and goes on",
+        Ledger(halts=(HALT,)),
+        EMPTY,
+        None,
+        [("released", "", "", "balancing: maintd:balancefailed:7 was removed", "")],
+    ),
+    (
+        "an entry whose node cannot be emptied",
+        Ledger(queue=Queue((BROKEN,))),
+        Ledger(queue=Queue((replace(BROKEN, backoffs=1),))),
+        None,
+        [("entry-put-off", "", "", "queue entry 3: 10.0.0.9 (r640) dead: so", "")],
+    ),
+    (
+        "an entry is forgotten",
+        Ledger(queue=Queue((BROKEN,))),
+        EMPTY,
+        None,
+        [("entry-deleted", "", "", "queue entry 3: 10.0.0.9 (r640) dead: so", "")],
+    ),
+    (
+        "completed",
+        working(),
+        one(Status.COMPLETED),
+        None,
+        [("completed", ID, "n1", f"{TAG} is set", "")],
+    ),
+    (
+        "canceled",
+        one(),
+        one(Status.CANCELED, why="canceled by ada"),
+        None,
+        [("canceled", ID, "n1", "canceled by ada", "")],
+    ),
+    (
+        "superseded",
+        working(),
+        Ledger(
+            incidents=(
+                incident(status=Status.CANCELED, why="superseded by another", heir="another"),
+                incident("n1", FAILOVER, Status.PENDING),
+            )
+        ),
+        None,
+        [
+            ("superseded", ID, "n1", "superseded by another", ""),
+            (
+                "noted",
+                incident("n1", FAILOVER).id,
+                "n1",
+                'evacuate-failover: {"status":"evacuate-failover"}',
+                "",
+            ),
+            ("begun", incident("n1", FAILOVER).id, "n1", "evacuate-failover", ""),
+        ],
+    ),
+    (
+        "it went away",
+        one(),
+        EMPTY,
+        seen(six()),
+        [("forgotten", ID, "n1", "it is no longer observed", "")],
+    ),
+    (
+        "acknowledged",
+        one(Status.COMPLETED),
+        EMPTY,
+        seen(six()),
+        [("forgotten", ID, "n1", f"{TAG} was removed, and it is no longer observed", "")],
+    ),
+    (
+        "a failure is acknowledged, and the fault noted anew",
+        one(Status.FAILED),
+        Ledger(incidents=(replace(ONE, id="anew"),)),
+        seen(six(), {"n1": EVACUATE}),
+        [
+            ("forgotten", ID, "n1", f"maintd:repairfailed:{ID} was removed", ""),
+            ("noted", "anew", "n1", 'evacuate: {"status":"evacuate"}', ""),
+        ],
+    ),
+    (
+        "a cancel is taken back",
+        one(Status.CANCELED),
+        EMPTY,
+        seen(six(), {"n1": EVACUATE}),
+        [("forgotten", ID, "n1", f"maintd:canceled:{ID} was removed", "")],
+    ),
+    (
+        "a cancel is over",
+        one(Status.CANCELED),
+        EMPTY,
+        seen(six()),
+        [("forgotten", ID, "n1", "it is no longer observed", "")],
+    ),
+    (
+        "the node is gone",
+        working(DRAIN, jobs=("77",)),
+        EMPTY,
+        seen(replace(six(), nodes={})),
+        [
+            ("dropped", ID, "n1", "drain n1: it is not waited for any more", "77"),
+            ("forgotten", ID, "n1", "its node has left the cluster", ""),
+        ],
+    ),
+    (
+        "paused",
+        EMPTY,
+        Ledger(holds=(PAUSE, Hold(Scope.GROUP, "east", "bob", NOW))),
+        None,
+        [
+            ("paused", "", "n2", "node n2 paused by ada: new disks", ""),
+            ("paused", "", "", "group east paused by bob", ""),
+        ],
+    ),
+    (
+        "its tag is seen",
+        Ledger(holds=(PAUSE,)),
+        Ledger(holds=(replace(PAUSE, tag_seen=True),)),
+        None,
+        [],
+    ),
+    (
+        "resumed",
+        Ledger(
+            holds=(Hold(Scope.CLUSTER, "", "ada", 1), Hold(Scope.NODE, "n1", "a", 1, incident=ID))
+        ),
+        EMPTY,
+        None,
+        [
+            ("resumed", "", "", "the cluster resumed", ""),
+            ("resumed", ID, "n1", f"incident {ID} resumed", ""),
+        ],
+    ),
+    (
+        "a pause's tag is set",
+        Ledger(intents=(Intent("8", OfTags(), "n2", Retag(Scope.NODE, "n2", ("t",)), "9"),)),
+        EMPTY,
+        seen(six(), results={"8": Outcome.SUCCESS}),
+        [("job-done", "", "n2", "tag n2 +t", "9")],
+    ),
+    (
+        "a time of a series has become a window",
+        weekly(Member(Machine("n1")), Member(Machine("n2"))),
+        weekly(*PLACED),
+        None,
+        [("occurrence-planned", "", "", "series/1 of 2026-11-22: n1, n2", "")],
+    ),
+    (
+        "one machine of a series is up",
+        weekly(*PLACED),
+        weekly(replace(PLACED[0], placed=False), PLACED[1]),
+        None,
+        [("occurrence-over", "", "", "series/1 of 2026-11-22: n1", "")],
+    ),
+    (
+        "a series is ended",
+        weekly(*PLACED),
+        EMPTY,
+        None,
+        [("occurrence-over", "", "", "series/1 of 2026-11-22: n1, n2", "")],
+    ),
+    (
+        "storm",
+        EMPTY,
+        Ledger(storm=Storm(NOW, "3 of 6 nodes are sick")),
+        None,
+        [("storm-tripped", "", "", "3 of 6 nodes are sick", "")],
+    ),
+    (
+        "storm over",
+        Ledger(storm=Storm(1, "3 of 6 nodes are sick")),
+        Ledger(calm=NOW),
+        None,
+        [("storm-reset", "", "", "it had tripped: 3 of 6 nodes are sick", "")],
+    ),
+]
+TABLE.extend(
+    (
+        f"an entry of the repair queue is {status.value}",
+        EMPTY if status is EntryStatus.QUEUED else Ledger(queue=Queue((BROKEN,))),
+        Ledger(queue=Queue((replace(BROKEN, status=status),))),
+        None,
+        [(f"entry-{status.value}", "", "", "queue entry 3: 10.0.0.9 (r640) dead: so", "")],
+    )
+    for status in EntryStatus
+)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "observed", "wanted"),
+    [row[1:] for row in TABLE],
+    ids=[row[0] for row in TABLE],
+)
+def test_what_is_told(
+    before: Ledger,
+    after: Ledger,
+    observed: Observed | None,
+    wanted: list[tuple[str, ...]],
+) -> None:
+    assert told(before, after, observed) == wanted
+
+
+SHIFT = Shift("web", Spot("n1", "n2"), Spot("n2", "n1"))
+WISHES = [
+    (Cancel(ID), ID, "", f"ada asked to cancel incident {ID}"),
+    (Done("n1"), "", "n1", "ada asked to close the incidents of n1"),
+    (
+        *(Done("n1", force=True, keep="drained"), "", "n1"),
+        "ada asked to close the incidents of n1 --force --keep-drained",
+    ),
+    (Retry(ID), ID, "", f"ada asked to retry incident {ID}"),
+    (SendTestNotice("ops"), "", "", "ada asked to test the notifications to ops"),
+    (Pause(Scope.CLUSTER, ""), "", "", "ada asked to pause the cluster"),
+    (Pause(Scope.GROUP, "east", "heat"), "", "", "ada asked to pause group east (heat)"),
+    (Pause(Scope.NODE, "", incident=ID), ID, "", f"ada asked to pause incident {ID}"),
+    (Resume(Scope.NODE, "n1"), "", "n1", "ada asked to resume node n1"),
+    (ResetStorm(), "", "", "ada asked to reset the storm brake"),
+    (Balance("east"), "", "", "ada asked to balance group east"),
+    (Balance("east", (SHIFT,)), "", "", "ada asked to balance group east by 1 moves"),
+    (AnswerOffers(("a",), Reply.DECLINE, 0), "", "", "ada asked to decline 1 offers"),
+    (StopBalancing("east"), "", "", "ada asked to stop balancing group east"),
+    (
+        AddSeries((Machine("n1"),), (6,), 120, "UTC", Seconds(7200)),
+        *("", "", "ada asked to plan maintenance of 1 machines every week"),
+    ),
+    (EditSeries(3), "", "", "ada asked to change series/3"),
+    (EndSeries(3), "", "", "ada asked to end series/3"),
+    *(
+        (asked, "", "", f"ada asked to {words}")
+        for asked, words in (
+            (TrustLedger(), "go on with what was planned before another node was the master"),
+            (SetSchedule(Schedule()), "schedule maintenance of 0 machines"),
+            (TakeDown((Machine("n1"),)), "take down n1"),
+            (BringUp((Machine("n1"), Machine("n2"))), "bring up n1, n2"),
+            (AddEntry("dead", "r640", "10.0.0.9"), "repair 10.0.0.9 (dead)"),
+            (DeleteEntry(3), "delete queue entry 3"),
+            (DeleteEntries(finished=True), "delete what is finished from the repair queue"),
+            (DeleteEntries(finished=False), "delete what is not finished from the repair queue"),
+            (SetQueue(enabled=True), "enable the repair queue"),
+            (SetConstraint("minimum", 3), "set the constraint minimum to 3"),
+            (ResetBackOff(), "reset the back-off of the repair queue"),
+            (SetAutoRepair(enabled=False), "disable automatic repair"),
+            (SetVariables("{}"), "set the variables that sabakan is asked with"),
+        )
+    ),
+    (TrustKey("n1", "a0"), "", "n1", "ada asked to trust the key a0 of n1"),
+]
+
+
+@pytest.mark.parametrize(("asked", "identity", "name", "text"), WISHES)
+@pytest.mark.parametrize("why", [None, "there is no such thing"])
+def test_who_asked_what_is_told(
+    asked: Asked,
+    identity: str,
+    name: str,
+    text: str,
+    why: str | None,
+) -> None:
+    observed = seen(six(), wishes=(Wish("w", "ada", NOW, asked),))
+    decision = Decision(EMPTY, refused={} if why is None else {"w": why})
+    (event,) = tell(EMPTY, EMPTY, decision, None, NOW, observed)
+    assert (event.at, event.incident, event.node) == (NOW, identity, name)
+    if why is None:
+        assert (event.kind, str(event)) == ("wish-granted", text)
+    else:
+        assert (event.kind, str(event)) == ("wish-refused", f"{text}: {why}")
+        (less,) = tell(EMPTY, EMPTY, decision, None, NOW)
+        assert less == Event(NOW, "wish-refused", details={"why": why})
+
+
+def held(kind: Kind, **details: Detail) -> Held:
+    return Held(because(kind, "n1", **details), "n1", ID)
+
+
+@pytest.mark.parametrize(
+    ("last", "now", "is_told"),
+    [
+        (None, held(Kind.TAKES_PART), True),
+        (held(Kind.TAKES_PART), held(Kind.TAKES_PART), False),
+        (held(Kind.TAKES_PART), Held(because(Kind.TAKES_PART, "n2"), "n1", ID), True),
+        (held(Kind.TAKES_PART), replace(held(Kind.TAKES_PART), incident="another"), True),
+        (held(Kind.SETTLING, left=57_000), held(Kind.SETTLING, left=47_000), False),
+        (held(Kind.COOLING_DOWN, left=660_000), held(Kind.COOLING_DOWN, left=590_000), False),
+        (held(Kind.COOLING_DOWN, left=9000), held(Kind.SETTLING, left=9000), True),
+        (held(Kind.TRY_AGAIN, left=1, why="a"), held(Kind.TRY_AGAIN, left=1, why="b"), True),
+        (held(Kind.TOO_SMALL, free=900), held(Kind.TOO_SMALL, free=100), False),
+        (held(Kind.NOT_LASTING, score=1.5), held(Kind.NOT_LASTING, score=1.25), False),
+        (held(Kind.WAITS_FOR_JOB, job="12"), held(Kind.WAITS_FOR_JOB, job="13"), True),
+        (held(Kind.DOUBT, doubt="30 s old"), held(Kind.DOUBT, doubt="40 s old"), False),
+        (
+            held(Kind.CANNOT_MOVE, why=because(Kind.TOO_SMALL, "n2", free=900)),
+            held(Kind.CANNOT_MOVE, why=because(Kind.TOO_SMALL, "n2", free=100)),
+            False,
+        ),
+        (
+            held(Kind.CANNOT_MOVE, why=because(Kind.TOO_SMALL, "n2", free=900)),
+            held(Kind.CANNOT_MOVE, why=because(Kind.TOO_SMALL, "n3", free=900)),
+            True,
+        ),
+    ],
+)
+def test_a_standing_hold_is_told_once(last: Held | None, now: Held, is_told: bool) -> None:
+    before = None if last is None else Decision(EMPTY, (last,))
+    found = tell(EMPTY, EMPTY, Decision(EMPTY, (now,) * 2), before, NOW)
+    wanted = (happened(NOW, "held", now.incident, "n1", why=now.reason),) if is_told else ()
+    assert found == wanted
+
+
+def test_every_request_is_granted_by_a_row_and_told_in_words() -> None:
+    """A new class of requests without a row, or without words of its own, is found here."""
+    kinds = set(Asked.__subclasses__())
+    assert kinds == set(requests.ROWS) == {type(asked) for asked, *_ in WISHES}
+    assert all(asked.words and "{" not in asked.words for asked, *_ in WISHES)
+
+
+def test_a_book_is_cut() -> None:
+    long = Diagnosis(Need.EVACUATE, None, "x" * 1_000_000)
+    (event,) = tell(EMPTY, one(diagnosis=long), Decision(EMPTY), None, NOW)
+    assert len(str(event)) == MOST + 1
+    assert len(event.details["said"]) == MOST + 1, "nor is it kept"
+
+
+def test_every_kind_is_in_the_table_and_is_told_somewhere() -> None:
+    listed = re.findall(r"^\| `([a-z-]+)`", event_kinds.__doc__ or "", re.MULTILINE)
+    found = {line[0] for row in TABLE for line in row[4]}
+    elsewhere = {"wish-granted", "wish-refused", "answers-refused", "held"}
+    elsewhere |= {"agent-silent", "agent-distrusted", "agent-back"}
+    assert found | elsewhere == set(listed) == set(event_kinds.SENTENCES)
+    assert len(listed) == len(set(listed))
+
+
+def test_a_live_repair_from_beginning_to_end() -> None:
+    """Whole rounds; a job is submitted between two of them and has ended by the next."""
+    ledger, tags = EMPTY, frozenset[str]()
+    last: Decision | None = None
+    events: list[Event] = []
+    for number in range(30):
+        given = tuple(replace(intent, job=f"j{intent.id}") for intent in ledger.intents)
+        for intent in given:
+            if isinstance(intent.action, Retag):
+                tags = (tags - set(intent.action.remove)) | set(intent.action.add)
+        healed = number > 20
+        if number == 25:
+            tags = frozenset()
+        observed = seen(
+            six(node("n1", tags=tags)),
+            {"n1": OK if healed else REPAIR},
+            results={intent.id: Outcome.SUCCESS for intent in given},
+        )
+        before, now = replace(ledger, intents=given), NOW + number * 20_000
+        decision = decide(before, observed, Policy(), now)
+        events += tell(before, decision.ledger, decision, last, now, observed)
+        ledger, last = decision.ledger, decision
+    order = "order n1 to run fix-nic"
+    assert [(e.kind, str(e)) for e in events if not isinstance(e.action, Retag)] == [
+        ("noted", 'live-repair: {"command":"fix-nic","status":"live-repair"}'),
+        ("held", "settling for 60 s more"),
+        ("begun", "live-repair"),
+        ("promised", order),
+        ("submitted", order),
+        ("job-done", order),
+        ("completed", f"maintd:repairready:{incident('n1', REPAIR).id} is set"),
+        ("forgotten", str(events[-1])),
+    ]
+    for event in events:
+        if event.kind == "submitted":
+            mine = [e for e in events if e.action == event.action and e.job in ("", event.job)]
+            steps = [e.kind for e in mine]
+            assert steps == ["promised", "submitted", "job-done"]
+    assert ledger.incidents == ()

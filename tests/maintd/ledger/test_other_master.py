@@ -1,0 +1,352 @@
+"""Where another node was the master meanwhile, what is planned waits until somebody looks."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from nodeagent.maintd.engine import absence
+from nodeagent.maintd.ledger import other_master
+from nodeagent.model.action import Action, Scope
+from nodeagent.model.balance import Agenda, Shift, Spot
+from nodeagent.model.incident import Status
+from nodeagent.model.ledger import USED_TAG, Ledger
+from nodeagent.model.queue import Entry, EntryStatus, Queue, StepStatus
+from nodeagent.model.reason import Kind
+from nodeagent.model.series import Series, Weekly
+from nodeagent.model.units import Ms, Nanoseconds, Seconds
+from nodeagent.model.window import Machine, Mode, Schedule, Scheduled, Unavailability, Window
+from nodeagent.model.wish import BringUp, Pause, SetQueue, TrustLedger
+from nodeagent.store.sqlite import MEMORY, SqliteStore
+from tests.maintd.planning.test_claims import HOUR, TWO, WATCHES, Shared, policy
+from tests.maintd.queue.test_entries import ADD
+from tests.maintd.rig import QUICK, TRACE
+from tests.maintd.windows.test_occurrences import AHEAD, SUNDAYS, add, at
+from tests.maintd.windows.test_occurrences import rig as weekly
+from tests.maintd.world import EVACUATE
+
+WHY = "another node was the master: windows, repair queue and lists of moves may be out of date"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "ledger.sqlite").touch()
+    return tmp_path
+
+
+def come_back(rig: Shared, folder: Path) -> None:
+    """Be the master again after another was, as maintd is started then."""
+    absence.mark(str(folder))
+    os.utime(folder / "away", (rig.time, rig.time))
+    again(rig, folder)
+
+
+def another(rig: Shared, folder: Path) -> None:
+    """Let a node be the master that never was."""
+    rig.store = SqliteStore(MEMORY)
+    again(rig, folder)
+
+
+def again(rig: Shared, folder: Path) -> None:
+    rig.crash()
+    rig.engine.conduct = replace(
+        rig.engine.conduct,
+        away=lambda: absence.marked(str(folder)),
+        back=lambda: absence.unmark(str(folder)),
+    )
+
+
+def test_a_window_waits_until_somebody_has_looked(folder: Path) -> None:
+    rig = Shared(policy(WATCHES))
+    rig.plan("n3", ahead=2 * HOUR)
+    come_back(rig, folder)
+    rig.time += 2 * HOUR - 60
+    assert WHY in rig.held()
+    for _ in range(5):
+        rig.tick()
+    assert rig.jobs() == []
+    assert rig.ask(TrustLedger()) == ""
+    rig.until_true(lambda: not rig.in_service())
+    assert WHY not in rig.held()
+
+
+def test_what_nobody_had_answered_before_is_to_be_said_again(folder: Path) -> None:
+    """It was noted when no round could be held, and is over or done elsewhere by now."""
+    rig = Shared(policy(WATCHES))
+    rig.plan("n3", ahead=2 * HOUR)
+    before = [rig.wish(TrustLedger()), rig.wish(ADD), rig.wish(Pause(Scope.CLUSTER, ""))]
+    rig.time += 60
+    come_back(rig, folder)
+    rig.time += 2 * HOUR
+    after = rig.wish(SetQueue(enabled=False))
+    for _ in range(5):
+        rig.tick()
+    assert rig.ledger.away
+    assert rig.jobs() == []
+    assert {rig.store.answer(wish) for wish in before} == {other_master.SAY_AGAIN}
+    told = [str(event) for event in rig.store.history() if event.kind == "wish-refused"]
+    assert told[0].endswith(f"before another node was the master: {other_master.SAY_AGAIN}")
+    assert len(told) == 3
+    assert rig.store.answer(after) == "", "that was said here, to the master of now"
+
+
+def test_what_was_said_before_jobs_of_another_is_to_be_said_again(folder: Path) -> None:
+    rig = Shared(QUICK)
+    rig.tick()
+    old = rig.ledger
+    before = rig.wish(Pause(Scope.CLUSTER, ""))
+    rig.time += 60
+    ours, rig.store = rig.store, SqliteStore(MEMORY)  # that of another node
+    rig.agents.says["n5"] = EVACUATE
+    again(rig, folder)
+    rig.until_true(lambda: rig.status("n5") is Status.COMPLETED)
+    rig.store = ours
+    after = rig.wish(Pause(Scope.NODE, "n2"))
+    again(rig, folder)
+    rig.tick()
+    assert rig.ledger.round > old.round
+    assert (ours.answer(before), ours.answer(after)) == (other_master.SAY_AGAIN, "")
+
+
+def test_one_that_was_down_is_not_taken_down_again(folder: Path) -> None:
+    """Elsewhere somebody has put it back since: here nobody has said so."""
+    rig = Shared(policy(WATCHES))
+    rig.plan("n3")
+    rig.down()
+    rig.until_true(lambda: rig.node().offline)
+    rig.cluster.undrain("n3")
+    come_back(rig, folder)
+    before = rig.jobs()
+    for _ in range(5):
+        rig.tick()
+    assert rig.jobs() == before
+    assert rig.ledger.scheduled[0].mode is Mode.DOWN
+    assert rig.ask(BringUp((Machine("n3"),))) == "", "what he wants done with it he may say"
+    assert rig.ask(TrustLedger()) == ""
+    rig.until_true(lambda: not rig.ledger.scheduled)
+    assert rig.in_service()
+
+
+def test_an_entry_goes_no_step_further_and_keeps_its_node(folder: Path) -> None:
+    rig = Shared(policy(WATCHES, TWO), heals="nothing")
+    rig.add()
+    rig.until_true(lambda: rig.at(StepStatus.WATCHING) and rig.resting)
+    come_back(rig, folder)
+    rig.tick()
+    rig.tick()  # what its health was asked before is answered
+    before = len(rig.agents.ran), rig.entry
+    rig.agents.says["n3"] = EVACUATE
+    for _ in range(30):
+        rig.tick(60)
+    assert (len(rig.agents.ran), rig.entry) == before
+    assert "n3 is taking part in another repair" in rig.held()
+    assert rig.status("n3") is Status.NOTED
+    del rig.agents.says["n3"]
+    assert rig.ask(TrustLedger()) == ""
+    rig.until_true(lambda: rig.commands()[-1:] == ["try-2"])
+
+
+def test_weekly_windows_are_not_planned_and_no_owner_is_asked(folder: Path) -> None:
+    one = weekly()
+    assert add(one, "n3") == ""
+    absence.mark(str(folder))
+    again(one, folder)  # type: ignore[arg-type]
+    at(one, SUNDAYS[0] - AHEAD + 7200)
+    assert one.ledger.schedule.windows == ()
+    assert one.ledger.offers == ()
+    one.wish(TrustLedger())
+    one.tick(60)
+    one.tick(60)
+    assert len(one.ledger.schedule.windows) == 1
+
+
+def test_incidents_and_what_runs_go_on(folder: Path) -> None:
+    rig = Shared(policy(WATCHES))
+    rig.plan("n3")
+    come_back(rig, folder)
+    rig.agents.says["n5"] = EVACUATE
+    rig.until_true(lambda: rig.status("n5") is Status.COMPLETED)
+
+
+def test_a_list_of_moves_waits(folder: Path) -> None:
+    rig = Shared(policy(WATCHES))
+    rig.tick()
+    snapshot = rig.cluster.snapshot()
+    one = next(iter(snapshot.instances.values()))
+    assert one.secondary is not None
+    here, there = Spot(one.primary, one.secondary), Spot(one.secondary, one.primary)
+    group = next(iter(snapshot.groups.values()))
+    asked = Agenda(group.uuid, "root", rig.now(), (Shift(one.name, here, there),), listed=True)
+    rig.store.save(replace(rig.ledger, agenda=(asked,)))
+    come_back(rig, folder)
+    for _ in range(5):
+        rig.tick()
+    assert rig.jobs() == []
+    assert rig.ledger.agenda == (asked,)
+    assert rig.ask(TrustLedger()) == ""
+    rig.until_true(lambda: not rig.ledger.agenda)
+    assert rig.cluster.snapshot().instances[one.name].primary == one.secondary
+
+
+def test_without_plans_nothing_waits(folder: Path) -> None:
+    rig = Shared(QUICK)
+    rig.agents.says["n5"] = EVACUATE
+    rig.tick()
+    come_back(rig, folder)
+    rig.tick()
+    assert (rig.ledger.away, absence.marked(str(folder))) == (0, 0)
+    assert rig.ask(TrustLedger()) == "nothing of what is planned waits for that"
+
+
+def test_what_was_switched_off_stays_off_on_a_new_master(folder: Path) -> None:
+    """Its own ledger has the switches as they are at the very first; nothing is begun by them."""
+    rig = Shared(policy(WATCHES))
+    assert rig.ask(SetQueue(enabled=False)) == ""
+    rig.time += 30 * 86_400  # no job is remembered any more
+    another(rig, folder)
+    rig.tick()
+    assert (
+        "another node was the master, or the ledger was lost: what was switched off" in rig.held()
+    )
+    rig.add()
+    for _ in range(10):
+        rig.tick(60)
+    assert WHY in rig.held()
+    assert rig.commands() == []
+    assert rig.ask(TrustLedger()) == ""
+    rig.until_true(lambda: rig.commands() != [])
+
+
+def test_a_new_ledger_is_doubted_once(folder: Path) -> None:
+    rig = Shared(policy(WATCHES))
+    assert rig.ask(SetQueue(enabled=False)) == ""
+    rig.time += 30 * 86_400
+    another(rig, folder)
+    rig.tick()
+    assert rig.ledger.away
+    assert rig.ask(TrustLedger()) == ""
+    again(rig, folder)
+    rig.tick()
+    assert not rig.ledger.away
+
+
+@pytest.mark.parametrize("repairs", [False, True])
+def test_jobs_of_another_tell_of_its_queue_as_well(folder: Path, repairs: bool) -> None:
+    """As far as there is a queue: else nothing would be begun that nobody has planned."""
+    rig = Shared(policy(WATCHES) if repairs else QUICK)
+    rig.agents.says["n5"] = EVACUATE
+    rig.until_true(lambda: rig.status("n5") is Status.COMPLETED)
+    assert USED_TAG not in rig.cluster.world.tags, "what nobody has used leaves no trace"
+    another(rig, folder)
+    rig.tick()
+    assert bool(rig.ledger.away) is repairs
+
+
+def test_a_queue_goes_on_though_its_trace_cannot_be_left(folder: Path) -> None:
+    rig = Shared(policy(WATCHES))
+    tried: list[Action] = []
+
+    def refuses(action: Action) -> bool:
+        tried.extend([action] if action == TRACE else [])
+        return action == TRACE
+
+    rig.cluster.refuses = refuses
+    rig.add()
+    rig.until_true(lambda: rig.entry.status.finished)
+    since, before = rig.time, len(tried)
+    while rig.time < since + 3600:
+        rig.tick(30)
+    assert len(tried) - before <= 12, "every five minutes, as other tags"
+    rig.cluster.refuses = lambda action: False
+    rig.until_true(lambda: USED_TAG in rig.cluster.world.tags)
+
+
+def test_the_first_master_of_all_repairs_at_once(folder: Path) -> None:
+    rig = Shared(policy(WATCHES))
+    again(rig, folder)
+    rig.add()
+    rig.until_true(lambda: rig.commands() != [])
+    assert not rig.ledger.away
+
+
+def test_jobs_that_are_newer_than_the_ledger_tell_it_too(folder: Path) -> None:
+    """As after a node that had died while it was the master, or with a ledger from a backup."""
+    rig = Shared(policy(WATCHES))
+    rig.plan("n3", ahead=2 * HOUR)
+    old = rig.ledger
+    rig.agents.says["n5"] = EVACUATE
+    rig.until_true(lambda: rig.status("n5") is Status.COMPLETED)
+    again(rig, folder)
+    rig.tick()
+    assert not rig.ledger.away, "its own jobs are no other's"
+    rig.store.save(old)
+    again(rig, folder)
+    rig.tick()
+    assert rig.ledger.away
+    assert WHY in rig.held()
+
+
+def test_the_mark_is_taken_off_when_the_ledger_has_it(folder: Path) -> None:
+    rig = Shared(policy(WATCHES))
+    rig.plan("n3", ahead=2 * HOUR)
+    absence.mark(str(folder))
+    since = absence.marked(str(folder))
+    assert since > 0
+    absence.mark(str(folder))
+    assert absence.marked(str(folder)) == since, "the first time counts"
+    again(rig, folder)
+    rig.engine.conduct = replace(rig.engine.conduct, back=lambda: None)  # killed before it
+    rig.tick()
+    assert rig.ledger.away == since
+    again(rig, folder)
+    rig.tick()
+    assert (rig.ledger.away, absence.marked(str(folder))) == (since, 0)
+    again(rig, folder)
+    rig.tick()
+    assert rig.ledger.away == since, "until somebody says that it holds"
+
+
+def test_a_dry_run_leaves_the_mark(folder: Path) -> None:
+    rig = Shared(policy(WATCHES))
+    rig.plan("n3", ahead=2 * HOUR)
+    come_back(rig, folder)
+    rig.engine.conduct = replace(rig.engine.conduct, dry=True)
+    rig.tick()
+    assert absence.marked(str(folder))
+
+
+def test_without_a_ledger_there_is_nothing_to_mark(tmp_path: Path) -> None:
+    absence.mark(str(tmp_path))
+    assert os.listdir(tmp_path) == []
+
+
+def test_each_kind_of_plan_may_be_out_of_date() -> None:
+    start = Unavailability(Nanoseconds(0))
+    entry = Entry(0, "192.0.2.3", "r640", "unreachable")
+    over = replace(entry, status=EntryStatus.SUCCEEDED)
+    rule = Weekly((6,), 120, "UTC", Seconds(7200), 1)
+    for planned in (
+        Ledger(schedule=Schedule((Window((Machine("n3"),), start),))),
+        Ledger(scheduled=(Scheduled(Machine("n3"), Mode.UP, 0),)),
+        Ledger(series=(Series(1, "u", "root", rule),)),
+        Ledger(queue=Queue((entry,))),
+        Ledger(queue=Queue((replace(over, drained=True),))),
+        Ledger(agenda=(Agenda("g", "root", 0),)),
+    ):
+        for repairs in (False, True):
+            assert other_master.since(planned, 5, 0, Ms(9), repairs=repairs) == 5, planned
+            assert other_master.since(planned, 0, 1, Ms(9), repairs=repairs) == 9
+            assert other_master.since(planned, 0, 0, Ms(9), repairs=repairs) == 0, "no job is newer"
+    without = Ledger(queue=Queue((over,)))
+    assert other_master.since(without, 5, 1, Ms(9), repairs=False) == 0
+    assert other_master.since(without, 5, 1, Ms(9), repairs=True) == 5
+    assert other_master.since(without, 0, 1, Ms(9), repairs=True) == 9
+    assert other_master.since(without, 0, 0, Ms(9), repairs=True) == 0
+
+
+def test_the_reason_has_a_kind_of_its_own() -> None:
+    told = other_master.doubt(replace(Ledger(), away=1_000_000))
+    assert told is not None
+    assert told.kind is Kind.OUTDATED_QUEUE
+    assert other_master.doubt(Ledger()) is None

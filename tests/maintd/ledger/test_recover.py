@@ -1,0 +1,180 @@
+"""The ledger is lost: what is read again from tags, jobs and agents."""
+
+from dataclasses import replace
+
+import pytest
+
+from nodeagent.model.action import Retag, Scope, describe
+from nodeagent.model.incident import Status
+from nodeagent.model.ledger import Outcome
+from nodeagent.model.wish import Pause, ResetStorm, Resume
+from tests.maintd.rig import QUICK, Rig, fleet, mirrored
+from tests.maintd.rounds import broken, holds, moved, ticks
+from tests.maintd.world import EVACUATE, OK, REPAIR, need
+
+
+def test_a_hold_on_a_noted_incident_outlives_the_ledger() -> None:
+    rig = broken(settle=60_000)
+    held = rig.incident("n3").id
+    rig.wish(Pause(Scope.NODE, "", "technician at work", held))
+    ticks(rig, 20)
+    rig.lose_ledger()
+    ticks(rig, 30)
+    assert (rig.incident("n3").id, rig.status("n3")) == (held, Status.NOTED)
+    assert holds(rig) == {held}
+    assert not moved(rig)
+    rig.wish(Resume(Scope.NODE, "", held))
+    rig.settle()
+    assert rig.status("n3") is Status.COMPLETED
+    assert not holds(rig)
+
+
+def test_what_is_completed_and_tagged_is_not_begun_anew_without_the_ledger() -> None:
+    rig = broken()
+    rig.settle()
+    done, jobs = rig.incident("n3").id, len(rig.cluster.jobs)
+    rig.lose_ledger()
+    rig.settle()
+    assert (rig.incident("n3").id, rig.status("n3")) == (done, Status.COMPLETED)
+    assert len(rig.cluster.jobs) == jobs
+
+
+def test_a_tripped_storm_brake_outlives_the_ledger() -> None:
+    rig = Rig(fleet(8), mirrored(("n3", "n4")), replace(QUICK, storm=0.2))
+    rig.agents.says.update(dict.fromkeys(("n3", "n4", "n5"), EVACUATE))
+    ticks(rig, 3)
+    rig.agents.says.update(dict.fromkeys(("n4", "n5"), OK))
+    ticks(rig, 10)
+    rig.lose_ledger()
+    done = ticks(rig, 10)
+    assert "storm brake: cluster tag maintd:brake:tripped" in done.decision.held[0].reason
+    assert not rig.cluster.nodes["n3"].drained
+    rig.wish(ResetStorm())
+    rig.settle()
+    assert rig.status("n3") is Status.COMPLETED
+    assert not rig.cluster.world.tags
+
+
+def test_a_node_cools_down_without_the_ledger_too() -> None:
+    rig = Rig(fleet(), [], replace(QUICK, cooldown=3_600_000))
+    rig.agents.says["n3"] = REPAIR
+    ticks(rig, 20)
+    rig.cluster.untag("n3", *rig.cluster.nodes["n3"].tags)
+    rig.agents.says["n3"] = OK
+    rig.time += 200
+    ticks(rig, 3)
+    rig.lose_ledger()
+    rig.tick()
+    rig.agents.says["n3"] = need("live-repair", command="other")
+    done = ticks(rig, 20)
+    assert len(rig.agents.ran) == 1
+    assert "cooling down" in done.decision.held[0].reason
+    rig.settle(500)
+    ticks(rig, 360)
+    assert len(rig.agents.ran) == 2
+
+
+def repaired(*ends: Outcome) -> Rig:
+    """n3 was repaired and says that it is well, and nobody has asked how it went."""
+    rig = Rig(fleet())
+    rig.agents.says["n3"] = REPAIR
+    rig.agents.ends = lambda intent: ends[len(rig.agents.ran)]
+    while len(rig.agents.ran) < len(ends):
+        rig.tick()
+    rig.agents.says["n3"] = OK
+    rig.lose_ledger()
+    return rig
+
+
+@pytest.mark.parametrize(
+    ("end", "status"), [(Outcome.SUCCESS, Status.COMPLETED), (Outcome.ERROR, Status.FAILED)]
+)
+@pytest.mark.parametrize("before", [0, 1, 3])
+def test_a_repair_that_ended_before_the_ledger_was_lost_is_told(
+    before: int, end: Outcome, status: Status
+) -> None:
+    rig = repaired(*[Outcome.LATER] * before, end)
+    rig.settle()
+    assert rig.status("n3") is status
+    assert rig.cluster.nodes["n3"].tags >= {rig.incident("n3").tag}
+    assert len(rig.agents.ran) == before + 1
+    assert set(rig.agents.asked.values()) == {1}
+
+
+def test_a_repair_under_way_when_the_ledger_is_lost_is_waited_for() -> None:
+    rig = repaired(Outcome.SUCCESS)
+    rig.agents.takes = 3_600_000
+    done = ticks(rig, 100)
+    (intent,) = rig.ledger.intents
+    assert [held.reason for held in done.decision.held] == []
+    assert describe(intent.action) == "order n3 to run its repair command"
+    rig.time += 3600
+    rig.settle()
+    assert rig.status("n3") is Status.COMPLETED
+    assert len(rig.agents.ran) == 1
+
+
+def test_a_repair_is_asked_for_until_its_agent_answers() -> None:
+    rig = repaired(Outcome.SUCCESS)
+    rig.agents.says["n3"] = None
+    ticks(rig, 200)
+    assert rig.status("n3") is Status.PENDING
+    rig.agents.says["n3"] = OK
+    rig.settle()
+    assert rig.status("n3") is Status.COMPLETED
+
+
+def test_a_repair_of_which_its_agent_knows_nothing_was_none() -> None:
+    rig = repaired(Outcome.SUCCESS)
+    rig.agents.forgets = True
+    rig.settle()
+    ticks(rig, 10, 600.0)
+    assert not rig.ledger.incidents
+    assert not rig.cluster.nodes["n3"].tags
+    assert len(rig.agents.ran) == 1
+
+
+def acknowledged() -> Rig:
+    """n3 was repaired, somebody has acknowledged that, and it still says the same."""
+    rig = Rig(fleet())
+    rig.agents.says["n3"] = REPAIR
+    rig.settle()
+    rig.cluster.untag("n3", rig.incident("n3").tag)
+    rig.settle()
+    return rig
+
+
+@pytest.mark.parametrize("hours", [0, 7, 24 * 30])
+def test_a_repair_acknowledged_while_its_fault_lasts_is_not_done_again_without_the_ledger(
+    hours: int,
+) -> None:
+    rig = acknowledged()
+    done = rig.incident("n3")
+    rig.time += hours * 3600  # the jobs are archived, or gone
+    rig.lose_ledger()
+    rig.settle()
+    assert (rig.incident("n3").id, rig.status("n3")) == (done.id, Status.COMPLETED)
+    assert len(rig.agents.ran) == 1
+    rig.cluster.untag("n3", done.tag)  # told once more where all the jobs are gone
+    rig.agents.says["n3"] = OK
+    rig.settle()
+    assert not rig.ledger.incidents
+    assert not rig.cluster.nodes["n3"].tags
+    rig.agents.says["n3"] = REPAIR
+    rig.settle()
+    assert len(rig.agents.ran) == 2, "it has come back: that is a new one"
+
+
+def test_a_ledger_that_has_forgotten_a_repair_is_not_told_of_it_by_its_mark() -> None:
+    rig = acknowledged()
+    rig.cluster.fails = lambda action: isinstance(action, Retag)
+    rig.agents.says["n3"] = OK
+    ticks(rig, 2)
+    assert not rig.ledger.incidents
+    assert any("repairing" in tag for tag in rig.cluster.nodes["n3"].tags)
+    rig.crash()
+    ticks(rig, 2)
+    assert not rig.ledger.incidents
+    rig.cluster.fails = lambda _: False
+    ticks(rig, 60)
+    assert not rig.cluster.nodes["n3"].tags

@@ -1,0 +1,252 @@
+"""From what sabakan says to a machine that is repaired: real HTTP, maintd killed in between.
+
+As in CKE's own end-to-end tests a repair is to touch a file, and the machine is healthy if it is
+there.
+"""
+
+import json
+import multiprocessing
+import pickle
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from nodeagent.maintd.engine.failpoint import NAMES, arm
+from nodeagent.maintd.queue.inventory import InventorySettings
+from nodeagent.model.action import RunCommand
+from nodeagent.model.constraints import Constraints
+from nodeagent.model.ledger import Intent, Outcome, Policy, Result
+from nodeagent.model.queue import Entry, EntryStatus, Operation, Procedure, Procedures, RepairStep
+from nodeagent.model.units import Seconds
+from nodeagent.model.wish import SetAutoRepair
+from tests.agent.place import safe_folder
+from tests.cli.live import Live
+from tests.cli.maint.test_queue import ask
+from tests.maintd.driver import Lasting, SavingAgents
+from tests.maintd.queue.sabakan_server import Machine, Sabakan, serving
+from tests.maintd.rig import QUICK, Rig, fleet, mirrored
+from tests.maintd.world import OK
+
+FORK = multiprocessing.get_context("fork")
+STEPS = (RepairStep("power-cycle", need_drain=True, watch_seconds=Seconds(60)),)
+OPERATION = Operation("unreachable", STEPS, "is-healthy", success_command="tell")
+POLICY = replace(
+    QUICK,
+    procedures=Procedures((Procedure(("r640",), (OPERATION,)),)),
+    constraints=Constraints(
+        maximum_repair_queue_entries=5, wait_seconds_to_repair_rebooting=Seconds(300)
+    ),
+)
+
+
+@dataclass
+class Mortal(Machine):
+    """A machine that cannot be reached until somebody has repaired it."""
+
+    place: Path = Path("/nowhere")
+
+    def __getattribute__(self, name: str) -> object:
+        if name == "state":
+            return "HEALTHY" if self.place.exists() else "UNREACHABLE"
+        return super().__getattribute__(name)
+
+
+@pytest.fixture
+def sabakan(tmp_path: Path) -> Iterator[Sabakan]:
+    n3 = Mortal("S3", ["127.0.0.3"], place=tmp_path / "repaired")
+    with serving(n3, Machine("S4", ["127.0.0.4"]), Machine("S9", ["10.9.9.9"])) as found:
+        yield found
+
+
+def equip(rig: Rig, url: str, repaired: Path, policy: Policy = POLICY) -> None:
+    """Have a coordinator ask sabakan, and its master's agent repair by touching the file."""
+
+    def tell(intent: Intent) -> Result:
+        assert isinstance(intent.action, RunCommand)
+        if intent.action.command == "power-cycle":
+            with repaired.open("a") as file:
+                file.write(intent.action.stdin + "\n")
+        said = "true" if repaired.exists() else "false"
+        return Result(Outcome.SUCCESS, "exit code 0", 0, said)
+
+    rig.policy, rig.asks, rig.agents.tells = policy, InventorySettings(url, seconds=60.0), tell
+    rig.crash()
+
+
+def tick(rig: Rig, repaired: Path, seconds: float = 30.0) -> None:
+    rig.agents.says["n3"] = OK if repaired.exists() else None
+    rig.tick(seconds)
+
+
+def the_entry(rig: Rig) -> Entry:
+    (entry,) = rig.ledger.queue.entries
+    assert rig.ledger.queue.next == 1, "there was no other"
+    return entry
+
+
+@pytest.mark.parametrize("every", [1, 2, 3, 1000])
+def test_what_is_unreachable_is_repaired_once_however_often_maintd_dies(
+    sabakan: Sabakan, tmp_path: Path, every: int
+) -> None:
+    repaired, rig = tmp_path / "repaired", Rig(fleet(), mirrored(("n3", "n4")))
+    equip(rig, sabakan.url, repaired)
+    for n in range(60):
+        tick(rig, repaired)
+        if n % every == every - 1:
+            rig.tick_quietly(60)  # whoever is new has heard nothing yet
+            rig.crash()
+    assert the_entry(rig).status is EntryStatus.SUCCEEDED
+    (order,) = repaired.read_text().splitlines()
+    said = json.loads(order)
+    assert (said["address"], said["nodename"], said["serial"]) == ("127.0.0.3", "n3", "S3")
+    assert (said["machine_type"], said["operation"]) == ("r640", "unreachable")
+    names = [i.action.command for _, _, i in rig.agents.ran.values()]  # type: ignore[union-attr]
+    assert (names.count("power-cycle"), names.count("tell")) == (1, 1)
+
+
+def test_the_entry_is_seen_over_http_from_beginning_to_end(
+    sabakan: Sabakan, tmp_path: Path
+) -> None:
+    repaired, rig = tmp_path / "repaired", Rig(fleet(), mirrored(("n3", "n4")))
+    equip(rig, sabakan.url, repaired)
+    rig.agents.says["n3"] = None
+    seen: list[str] = []
+    with safe_folder() as folder:
+        live = Live(rig, folder)
+        for _ in range(40):
+            live.tick(30)
+            rig.agents.says["n3"] = OK if repaired.exists() else None
+            _, text = ask(live, "GET", "/1/queue")
+            for entry in json.loads(text)["entries"]:
+                if entry["status"] not in seen:
+                    seen.append(entry["status"])
+        _, text = ask(live, "GET", "/1/queue/auto-repair")
+        live.close()
+    assert seen == ["queued", "processing", "succeeded"]
+    (source,) = json.loads(text)["sources"]
+    assert (source["believed"], source["machines"]) == (True, [])
+
+
+def test_a_machine_that_is_no_node_is_not_repaired_in_its_window(tmp_path: Path) -> None:
+    rig = Rig(fleet(3))
+    with serving(Machine("S9", ["10.9.9.3"], "UNREACHABLE")) as sabakan, safe_folder() as folder:
+        equip(rig, sabakan.url, tmp_path / "repaired")
+        live = Live(rig, folder)
+
+        def ask_for(path: str, body: object) -> None:
+            assert ask(live, "POST", path, body) == (200, "")
+
+        def queue() -> tuple[list[str], list[str]]:
+            said = json.loads(ask(live, "GET", "/1/queue")[1])
+            refused = [row["reason"] for row in said["refused"]]
+            return [entry["address"] for entry in said["entries"]], refused
+
+        machine = {"ip": "10.9.9.3"}
+        start = {"start": {"nanoseconds": rig.now() * 10**6}}
+        window = {"machine_ids": [machine], "unavailability": start}
+        ask_for("/maintenance/schedule", {"windows": [window]})
+        ask_for("/machine/down", [machine])
+        live.tick(30, times=6)
+        assert queue() == ([], ["window"])
+        ask_for("/machine/up", [machine])
+        live.tick(30)
+        assert queue() == (["10.9.9.3"], [])
+        live.tick(30, times=6)
+        live.close()
+    assert (tmp_path / "repaired").exists(), "as soon as it is over"
+
+
+def test_while_sabakan_is_in_doubt_nothing_is_begun_and_it_is_told(
+    sabakan: Sabakan, tmp_path: Path
+) -> None:
+    repaired, rig = tmp_path / "repaired", Rig(fleet())
+    equip(rig, sabakan.url, repaired)
+    sabakan.breaks = "S3"
+    for _ in range(10):
+        tick(rig, repaired)
+    assert rig.ledger.queue.entries == ()
+    why = 'sabakan is not believed: it reports errors: "the BMC of S3 is unknown"'
+    assert any(why in held.reason for held in rig.round().decision.held)
+    sabakan.breaks = ""
+    for _ in range(6):
+        tick(rig, repaired)
+    assert the_entry(rig).address == "127.0.0.3"
+
+
+def test_disabled_there_is_no_entry_not_even_of_what_was_heard_before(
+    sabakan: Sabakan, tmp_path: Path
+) -> None:
+    repaired, rig = tmp_path / "repaired", Rig(fleet())
+    equip(rig, sabakan.url, repaired)
+    tick(rig, repaired)
+    assert rig.engine.inventory.heard.believed is not None
+    rig.wish(SetAutoRepair(enabled=False))
+    for _ in range(10):
+        tick(rig, repaired)
+    assert rig.ledger.queue.entries == ()
+    rig.wish(SetAutoRepair(enabled=True))
+    for _ in range(4):
+        tick(rig, repaired)
+    assert the_entry(rig).address == "127.0.0.3"
+
+
+# A process of its own, killed at each of maintd's failpoints.
+
+
+class Life(Lasting):
+    """A coordinator whose agents' answers are on disk as well."""
+
+    def __init__(self, folder: Path, url: str) -> None:
+        super().__init__(folder)
+        equip(self.rig, url, folder / "repaired")
+
+    def save(self) -> None:
+        super().save()
+        new = self.folder / "told.new"
+        new.write_bytes(pickle.dumps(self.rig.agents.told))
+        new.replace(self.folder / "told")
+
+    def load(self) -> None:
+        super().load()
+        if (self.folder / "told").exists():
+            self.rig.agents.told = pickle.loads((self.folder / "told").read_bytes())
+
+    def until_succeeded(self, rounds: int = 80) -> None:
+        assert isinstance(self.rig.agents, SavingAgents)
+        for _ in range(rounds):
+            tick(self.rig, self.folder / "repaired")
+            self.save()
+            entries = self.rig.ledger.queue.entries
+            if entries and entries[0].status.finished and not self.rig.ledger.intents:
+                return
+        raise AssertionError(f"never over: {self.rig.ledger.queue}")
+
+
+def one_life(folder: Path, url: str, failpoint: str) -> None:
+    arm(failpoint)
+    Life(folder, url).until_succeeded()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_killed_at_any_point_the_machine_is_repaired_once(
+    name: str, sabakan: Sabakan, tmp_path: Path
+) -> None:
+    codes: list[int | None] = []
+    for nth in (1, 2, 3, 5, 8, 10**6):
+        process = FORK.Process(target=one_life, args=(tmp_path, sabakan.url, f"{name}:kill:{nth}"))
+        process.start()
+        process.join(100)
+        codes.append(process.exitcode)
+        if process.exitcode == 0:
+            break
+    assert set(codes) <= {0, -9}
+    assert codes[-1] == 0
+    assert -9 in codes or name == "adopted"
+    last = Life(tmp_path, sabakan.url)
+    for _ in range(5):
+        tick(last.rig, tmp_path / "repaired")
+    assert the_entry(last.rig).status is EntryStatus.SUCCEEDED
+    assert last.rig.cluster.snapshot().nodes["n3"].in_service
+    assert len((tmp_path / "repaired").read_text().splitlines()) == 1

@@ -1,0 +1,167 @@
+"""A client of the maintenance endpoints, over real sockets and TLS, as operators use them."""
+
+import http.client
+import json
+import socket
+import ssl
+from base64 import b64encode
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
+
+from nodeagent.model.snapshot import Instance, Node
+from tests.cli.live import USERS, Live
+from tests.maintd.rig import Rig, fleet
+
+# Mesos' fixture: its first principal may do everything, the second only what is said.
+FIRST, SECOND, BLIND = ("alice", "secret"), ("eve", "plain"), ("mole", "dark")
+M1: dict[str, str] = {"hostname": "Machine1"}
+M2: dict[str, str] = {"ip": "0.0.0.2"}
+M3: dict[str, str] = {"hostname": "Machine3", "ip": "0.0.0.3"}
+
+
+class Master:
+    """One maintd that serves over TLS; opened again in the same folder it remembers."""
+
+    def __init__(
+        self,
+        folder: Path,
+        nodes: list[Node] | None = None,
+        instances: list[Instance] | None = None,
+        time: float | None = None,
+    ) -> None:
+        self.folder = folder
+        self.rig = Rig(nodes or fleet(), instances, path=str(folder / "state"))
+        self.rig.time = time or self.rig.time
+        self.live = Live(self.rig, folder)
+        users = folder / "users"
+        users.write_text(USERS + "mole dark\n")
+        url, _ = self.live.over_tls()
+        self.url = url
+        self.port = int(url.rpartition(":")[2])
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        user: tuple[str, str] | None = FIRST,
+        raw: bytes | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> tuple[int, dict[str, str], bytes]:
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        connection = http.client.HTTPSConnection("127.0.0.1", self.port, context=context)
+        sent = dict(headers or {})
+        if user is not None:
+            sent["Authorization"] = "Basic " + b64encode(":".join(user).encode()).decode()
+        text = raw if raw is not None else None if body is None else json.dumps(body).encode()
+        try:
+            connection.request(method, path, text, sent)
+            said = connection.getresponse()
+            return said.status, {k.lower(): v for k, v in said.getheaders()}, said.read()
+        finally:
+            connection.close()
+
+    def bare(self, method: str, path: str, user: tuple[str, str] | None = FIRST) -> bytes:
+        """The answer to a request without a body that says nothing of one, as curl sends it."""
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        head = f"{method} {path} HTTP/1.1\r\nHost: maintd\r\n"
+        if user is not None:
+            head += f"Authorization: Basic {b64encode(':'.join(user).encode()).decode()}\r\n"
+        with (
+            socket.create_connection(("127.0.0.1", self.port), 30) as plain,
+            context.wrap_socket(plain) as over,
+        ):
+            over.sendall(f"{head}\r\n".encode())
+            said = b""
+            while more := over.recv(65536):
+                said += more
+        return said
+
+    def get(self, path: str, user: tuple[str, str] | None = FIRST) -> Any:
+        status, _, body = self.ask("GET", path, user=user)
+        assert status == 200, body
+        return json.loads(body)
+
+    def code(self, path: str, body: object, user: tuple[str, str] | None = FIRST) -> int:
+        """The status code of a POST, which has an empty body if it is 200."""
+        status, _, text = self.ask("POST", path, body, user)
+        assert status != 200 or text == b""
+        return status
+
+    def why(self, path: str, body: object) -> str:
+        """The reason for a 400."""
+        status, _, text = self.ask("POST", path, body)
+        assert status == 400, (status, text)
+        return str(json.loads(text)["error"])
+
+    def schedule(self, *windows: object) -> int:
+        return self.code("/maintenance/schedule", schedule(*windows))
+
+    def down(self, *machines: object, user: tuple[str, str] = FIRST) -> int:
+        return self.code("/machine/down", list(machines), user)
+
+    def up(self, *machines: object, user: tuple[str, str] = FIRST) -> int:
+        return self.code("/machine/up", list(machines), user)
+
+    @property
+    def windows(self) -> list[list[Any]]:
+        """The machines of the windows there are."""
+        told = self.get("/maintenance/schedule")
+        return [window["machine_ids"] for window in told.get("windows", [])]
+
+    @property
+    def modes(self) -> tuple[list[Any], list[Any]]:
+        """Those that are draining, and those that are down."""
+        told = self.get("/maintenance/status")
+        draining = [row["id"] for row in told.get("draining_machines", [])]
+        return draining, told.get("down_machines", [])
+
+    def reopened(self) -> "Master":
+        """The next one, after this one is gone."""
+        self.close()
+        return Master(self.folder, list(self.rig.cluster.nodes.values()), time=self.rig.time)
+
+    def close(self) -> None:
+        self.live.close()
+        self.rig.store.close()
+
+
+NOW_NS = 1_795_000_000_000_000_000
+
+
+def window(*machines: object, start: int = NOW_NS, duration: int | None = None) -> dict[str, Any]:
+    """A window from now on, without a duration unless there is one."""
+    when: dict[str, Any] = {"start": {"nanoseconds": start}}
+    if duration is not None:
+        when["duration"] = {"nanoseconds": duration}
+    return {"machine_ids": list(machines), "unavailability": when}
+
+
+def schedule(*windows: object) -> dict[str, Any]:
+    return {"windows": list(windows)}
+
+
+def named() -> bytes:
+    """A key, and a certificate that is for 127.0.0.1, as an operator has one for the master."""
+    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "maintd")])
+    address = x509.IPAddress(ip_address("127.0.0.1"))
+    made = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([address]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    return pem + made.public_bytes(Encoding.PEM)

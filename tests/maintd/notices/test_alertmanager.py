@@ -1,0 +1,194 @@
+"""Notifications to a real Alertmanager: what it shows, groups, and tells to be resolved."""
+
+import json
+import shutil
+import socket
+import subprocess
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nodeagent.maintd.notices.post import Target
+from nodeagent.maintd.notices.render import ALERTS, TITLES
+from nodeagent.model.notice import ENDS, Occasion, Severity, Sink, Way
+from tests.maintd.answering import serving
+from tests.maintd.notices.sinks import Notifying, Receiver
+
+MANAGER = shutil.which("prometheus-alertmanager")
+SINK = Sink("am", Way.ALERTMANAGER, interval=0)
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return int(taken.getsockname()[1])
+
+
+def until(true: Callable[[], object], seconds: float = 60.0) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+class Manager:
+    def __init__(self, port: int) -> None:
+        self.url = f"http://127.0.0.1:{port}"
+
+    def get(self, path: str) -> Any:
+        try:
+            with urllib.request.urlopen(f"{self.url}{path}", timeout=10) as answer:
+                text = answer.read()
+        except OSError:
+            return None
+        return json.loads(text) if text.startswith((b"[", b"{")) else text
+
+    @property
+    def alerts(self) -> dict[tuple[str, str], Any]:
+        """What fires, by name and node."""
+        found = self.get("/api/v2/alerts") or []
+        return {(a["labels"]["alertname"], a["labels"].get("node", "")): a for a in found}
+
+
+@contextmanager
+def alertmanager(folder: Path, hook: int) -> Iterator[Manager]:
+    """One that tells what it has to our receiver."""
+    config = {
+        "route": {
+            "receiver": "ours",
+            "group_by": ["alertname"],
+            "group_wait": "100ms",
+            "group_interval": "500ms",
+        },
+        "receivers": [{"name": "ours", "webhook_configs": [{"url": f"http://127.0.0.1:{hook}/"}]}],
+    }
+    (file := folder / "alertmanager.json").write_text(json.dumps(config))
+    port = free_port()
+    assert MANAGER
+    with (folder / "log").open("wb") as log:
+        running = subprocess.Popen(
+            [
+                *(MANAGER, f"--config.file={file}", f"--storage.path={folder}"),
+                *(f"--web.listen-address=127.0.0.1:{port}", "--cluster.listen-address="),
+            ],
+            stdout=log,
+            stderr=log,
+        )
+        try:
+            one = Manager(port)
+            until(lambda: one.get("/-/ready"))
+            yield one
+        finally:
+            running.terminate()
+            running.wait(20)
+
+
+def now_as_it_is(one: Notifying) -> Notifying:
+    """Alertmanager has the machine's clock: what ends later than its now has not ended yet."""
+    one.rig.skew = time.time() - one.rig.time - 10
+    return one
+
+
+@pytest.mark.skipif(MANAGER is None, reason="needs prometheus-alertmanager")
+def test_what_lasts_fires_and_what_has_ended_is_resolved(tmp_path: Path) -> None:
+    receiver = Receiver()
+    with serving(receiver) as hook, alertmanager(tmp_path, hook) as manager:
+        one = now_as_it_is(Notifying((SINK, Target("am", f"{manager.url}/", seconds=10.0))))
+        one.break_down("n2", "n3")
+        one.rig.agents.says["n4"] = None
+        one.ticks(4, 0.1)
+        until(lambda: len(manager.alerts) == 3)
+        alert = manager.alerts["MaintdIncident", "n2"]
+        labels = alert["labels"]
+        assert labels["severity"] == "warning"
+        assert labels["cluster"] == "cluster.example"
+        assert labels["incident"] == one.rig.incident("n2").id
+        assert alert["annotations"]["summary"].startswith("n2 requests evacuate")
+        assert alert["status"]["state"] == "active"
+        assert ("MaintdNodeUnreachable", "n4") in manager.alerts
+        one.ticks(3, 0.1)
+        assert len(manager.alerts) == 3, "sent again it is the same alert"
+
+        one.restart()
+        one.mend("n2")
+        del one.rig.agents.says["n4"]
+        one.ticks(4, 0.1)
+        until(lambda: manager.alerts.keys() == {("MaintdIncident", "n3")})
+
+        def resolved() -> set[tuple[str, str]]:
+            return {
+                (a["labels"]["alertname"], a["labels"]["node"])
+                for said in receiver.said
+                for a in said["alerts"]
+                if a["status"] == "resolved"
+            }
+
+        wanted = {("MaintdIncident", "n2"), ("MaintdNodeUnreachable", "n4")}
+        until(lambda: resolved() == wanted)
+        assert one.box("am").message is None or one.box("am").message.tries == 0  # type: ignore[union-attr]
+
+
+def test_it_gets_nothing_as_long_as_all_is_well() -> None:
+    receiver = Receiver()
+    with serving(receiver) as port:
+        one = Notifying((SINK, Target("am", f"http://127.0.0.1:{port}/prefix")))
+        one.ticks(5)
+        assert receiver.bodies == []
+        one.break_down("n2")
+        one.ticks(3)
+        assert len(receiver.bodies) == 3, "an alert that lasts is sent each time"
+        one.mend("n2")
+        one.ticks(5)
+    assert len(receiver.bodies) == 4
+    (alert,) = receiver.said[-1]
+    assert (
+        alert["startsAt"]
+        < alert["endsAt"]
+        <= time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(one.rig.time))
+    )
+
+
+def test_an_end_that_could_not_be_told_is_told_once_it_is_back() -> None:
+    receiver = Receiver()
+    with serving(receiver) as port:
+        one = Notifying((SINK, Target("am", f"http://127.0.0.1:{port}/")))
+        one.break_down("n2")
+        one.ticks(2)
+        receiver.answers = [503, 503]
+        one.mend("n2")
+        one.ticks(12)
+    ends = [[a["endsAt"] for a in said] for said in receiver.said[-3:]]
+    assert len(ends) == 3
+    assert all(len(one_end) == 1 for one_end in ends)
+
+
+def test_many_alerts_are_the_most_severe(tmp_path: Path) -> None:
+    receiver = Receiver()
+    with serving(receiver) as port:
+        target = Target("am", f"http://127.0.0.1:{port}/")
+        one = Notifying((SINK, target), nodes=ALERTS + 60)
+        one.rig.engine.policy = replace(one.rig.engine.policy, storm=0.5)
+        one.break_down(*(f"n{n}" for n in range(2, ALERTS + 50)))
+        one.ticks(2)
+    names = [alert["labels"]["alertname"] for alert in receiver.said[-1]]
+    assert len(names) == ALERTS
+    assert names[0] == "MaintdStorm"
+
+
+def test_a_severity_is_asked_for_there_too() -> None:
+    receiver = Receiver()
+    with serving(receiver) as port:
+        sink = replace(SINK, severity=Severity.CRITICAL)
+        one = Notifying((sink, Target("am", f"http://127.0.0.1:{port}/")))
+        one.break_down("n2")
+        one.ticks(3)
+    assert receiver.bodies == []
+
+
+def test_each_condition_has_a_name_as_an_alert() -> None:
+    assert set(TITLES) == set(Occasion) - set(ENDS.values())

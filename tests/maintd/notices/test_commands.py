@@ -1,0 +1,121 @@
+"""Notifications by a command of the master's own agent."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+from nodeagent.model.action import RunCommand
+from nodeagent.model.ledger import Outcome, Result
+from nodeagent.model.notice import Sink, Way
+from nodeagent.model.purpose import OfNotices
+from nodeagent.model.units import Ms, Seconds
+from nodeagent.model.wish import SendTestNotice, SetQueue
+from nodeagent.protocol.messages import MOST_STDIN
+from tests.maintd.notices.sinks import CALM, Notifying, sick
+from tests.maintd.planning.test_claims import WATCHES, policy
+from tests.maintd.queue.test_entries import ADD, Mender
+
+SINK = Sink("ticket", Way.COMMAND, command="open-ticket", seconds=Seconds(45))
+
+
+def orders(one: Notifying) -> list[RunCommand]:
+    found = [intent.action for _, _, intent in one.rig.agents.ran.values()]
+    return [action for action in found if isinstance(action, RunCommand)]
+
+
+def test_the_message_is_on_its_standard_input_once() -> None:
+    one = Notifying((SINK, None))
+    one.break_down("n2", "n3")
+    one.ticks(6)
+    (order,) = orders(one)
+    assert (order.node, order.command, order.seconds) == ("n1", "open-ticket", 45)
+    said = json.loads(order.stdin)
+    assert [event["node"] for event in said["events"]] == ["n2", "n3"]
+    assert said["id"]
+    assert one.rig.ledger.intents == ()
+    assert one.box("ticket").message is None
+
+
+def test_what_fails_is_tried_again_across_a_crash(tmp_path: Path) -> None:
+    one = Notifying((SINK, None), path=tmp_path / "ledger")
+    one.rig.agents.tells = lambda _: Result(Outcome.ERROR, "exit code 1: no route", code=1)
+    one.break_down("n2")
+    one.ticks(3)
+    message = one.box("ticket").message
+    assert message is not None
+    assert (message.tries, message.why) == (1, "exit code 1: no route")
+    one.restart()
+    one.rig.agents.tells = lambda _: Result(Outcome.SUCCESS, code=0)
+    one.ticks(6)
+    first, second = orders(one)
+    assert first.stdin == second.stdin
+    assert one.box("ticket").message is None
+
+
+def test_an_order_that_is_forgotten_is_given_again() -> None:
+    one = Notifying((SINK, None))
+    one.break_down("n2")
+    one.rig.agents.takes = 10**9
+    one.ticks(3)
+    lost = replace(one.rig.ledger, intents=())
+    one.rig.store.save(lost)
+    one.restart()
+    one.rig.agents.takes = 1000
+    one.ticks(6)
+    assert len(orders(one)) == 2
+    assert one.box("ticket").message is None
+
+
+def test_two_sinks_take_turns_and_a_test_reaches_both() -> None:
+    other = replace(SINK, name="mail", command="send-mail")
+    one = Notifying((SINK, None), (other, None))
+    one.ticks(1)
+    one.rig.wish(SendTestNotice())
+    one.ticks(8)
+    assert [order.command for order in orders(one)] == ["open-ticket", "send-mail"]
+    told = [json.loads(order.stdin)["events"][0]["text"] for order in orders(one)]
+    assert told == ["root asked for this test of ticket", "root asked for this test of mail"]
+
+
+def test_an_order_brings_no_more_than_an_agent_takes() -> None:
+    one = Notifying((SINK, None), nodes=80)
+    one.break_down(*(f"n{n}" for n in range(2, 81)))
+    for number in range(2, 81):
+        said = one.rig.agents.says[f"n{number}"]
+        assert said is not None
+        text = said.text.replace('"disk":', f'"disk":"{"x" * 400}","n":')
+        one.rig.agents.says[f"n{number}"] = replace(said, text=text)
+    one.ticks(4)
+    (order,) = orders(one)
+    said_json = json.loads(order.stdin)
+    assert len(order.stdin.encode()) <= MOST_STDIN
+    assert said_json["count"] == 79
+    assert len(said_json["events"]) + said_json["more"] == 79
+
+
+def test_it_is_an_order_of_its_own_kind() -> None:
+    one = Notifying((SINK, None))
+    one.break_down("n2")
+    one.ticks(2)
+    (intent,) = one.rig.ledger.intents
+    assert intent.purpose == OfNotices("ticket")
+
+
+def test_a_notification_goes_out_beside_checks_without_end() -> None:
+    """The command runs alone: no check is started while it waits for those that run."""
+    both = replace(CALM, procedures=policy(WATCHES).procedures, notify=(SINK,))
+    one = Mender(both)
+    one.agents.checks = one.agents.lists = ("check",)
+    one.agents.takes = Ms(25_000)
+    one.ask(SetQueue(enabled=False))
+    for number in range(100, 106):  # so that in every round some of them run
+        one.wish(replace(ADD, address=f"192.0.2.{number}", serial=f"S{number}"))
+        one.tick()
+    one.agents.says["n5"] = sick()
+    for _ in range(12):
+        one.tick()
+    ran = [intent.action for _, _, intent in one.agents.ran.values()]
+    commands = [action.command for action in ran if isinstance(action, RunCommand)]
+    assert commands.count("open-ticket") == 1
+    assert one.ledger.notices.boxes[0].message is None
+    assert one.agents.refused == 0

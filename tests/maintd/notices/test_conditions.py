@@ -1,0 +1,191 @@
+"""Each occasion to notify, in whole rounds: when it is told, once, and what ends it."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from nodeagent.maintd.notices import mailbox
+from nodeagent.maintd.notices.mailbox import LONGEST_ASKED, QUIET, Sent
+from nodeagent.model.ledger import Ledger, Policy
+from nodeagent.model.notice import Mailbox, Message, Notice, Notices, Occasion, Sink, Way
+from nodeagent.model.offer import Reply
+from nodeagent.model.queue import Entry, EntryStatus
+from nodeagent.model.units import Ms, Nanoseconds
+from nodeagent.model.window import Machine, Schedule, Unavailability, Window
+from nodeagent.model.wish import AnswerOffers, BringUp, ResetStorm, SetSchedule, TakeDown
+from tests.maintd.notices.sinks import CALM, Notifying
+from tests.maintd.owners.owned import instance
+from tests.maintd.rig import QUICK
+from tests.maintd.world import NOW
+
+SINK = Sink("ops", Way.WEBHOOK, interval=Ms(0))
+N3 = Machine("n3")
+
+
+class Told(Notifying):
+    """Every message arrives at once; what each round has told."""
+
+    def __init__(self, policy: Policy = CALM) -> None:
+        super().__init__((SINK, None), policy=policy)
+
+    def after(self, *seconds: float) -> list[str]:
+        found: list[str] = []
+        for each in seconds:
+            self.rig.tick(each)
+            box = self.box()
+            assert box.message is None or box.message.tries == 0
+            if box.message is not None:
+                found += [one.occasion.value for one in box.message.notices]
+                sent = Sent(box.message.id, 0, "", self.rig.now())
+                boxes = (mailbox.settle(box, SINK, sent, self.rig.now()),)
+                self.keep(notices=replace(self.rig.ledger.notices, boxes=boxes))
+        return found
+
+    def keep(self, **members: Any) -> None:
+        """Change the ledger behind the coordinator's back."""
+        self.rig.store.save(replace(self.rig.ledger, **members))
+        self.restart()
+
+    def plan(self, start: float, seconds: float) -> None:
+        at = Nanoseconds(round((self.rig.time + start) * 1e9))
+        when = Unavailability(at, Nanoseconds(round(seconds * 1e9)))
+        self.rig.wish(SetSchedule(Schedule((Window((N3,), when),))))
+
+
+def test_a_window_is_told_when_it_starts_when_it_is_late_and_when_it_is_over() -> None:
+    one = Told()
+    one.plan(600, 3600)
+    assert one.after(10, 300) == []
+    assert one.after(300) == ["window-started"]
+    assert one.after(600) == []
+    assert one.after(400) == ["window-overdue"], "a quarter of an hour late"
+    one.rig.wish(TakeDown((N3,)))
+    assert one.after(60) == []
+    one.rig.wish(BringUp((N3,)))
+    assert one.after(60) == ["window-over"]
+    assert one.after(60) == []
+
+
+def test_a_machine_that_is_down_for_too_long_is_overdue() -> None:
+    one = Told()
+    one.plan(0, 600)
+    assert one.after(1) == ["window-started"]
+    one.rig.wish(TakeDown((N3,)))
+    assert one.after(700, 700) == []
+    assert one.after(200) == ["window-overdue"]
+
+
+def test_an_owner_that_declines_is_told_of_once() -> None:
+    one = Told()
+    one.rig.cluster.put(instance("i1", "db"))
+    one.plan(86400, 3600)
+    one.after(10)
+    (offer,) = one.rig.ledger.offers
+    one.rig.wish(AnswerOffers((offer.id,), Reply.DECLINE, Ms(5000), reason="busy"), "eve")
+    assert one.after(10) == ["owner-declined"]
+    assert one.after(10, 10, 60) == [], "it is asked again, and that is no news"
+
+
+def test_the_storm_is_told_and_its_end() -> None:
+    one = Told(replace(CALM, storm=0.3))
+    one.break_down("n2", "n3", "n4")
+    assert sorted(one.after(60)) == ["detected", "detected", "detected", "storm"]
+    one.mend("n2", "n3", "n4")
+    assert one.after(60) == ["closed"] * 3
+    one.rig.wish(ResetStorm())
+    assert one.after(60) == ["storm-over"]
+
+
+def test_a_machine_that_was_not_repaired_is_told_of() -> None:
+    one = Told()
+    one.after(1)
+    entry = Entry(1, "192.0.2.9", "r640", "reboot", status=EntryStatus.FAILED, why="no power")
+    one.keep(queue=replace(one.rig.ledger.queue, entries=(entry,), next=2))
+    assert one.after(10, 10) == ["queue-failed"]
+
+
+@pytest.mark.parametrize("what", ["tag", "file"])
+def test_wrong_settings_are_told_of(what: str) -> None:
+    one = Told()
+
+    def wrong() -> None:
+        if what == "tag":
+            one.rig.cluster.tag("n3", "maintd:moves:many")
+        one.rig.engine.complaint = "policy.moves is 'many'" if what == "file" else ""
+
+    wrong()
+    assert one.after(10) == ["settings-wrong"]
+    wrong()
+    assert one.after(10) == []
+    if what == "tag":
+        one.rig.cluster.untag("n3", "maintd:moves:many")
+    one.rig.engine.complaint = ""
+    assert one.after(10, 700, 10) == []
+    wrong()
+    assert one.after(10) == ["settings-wrong"], "again, as it was right meanwhile"
+
+
+def test_somebody_is_needed_once_and_not_by_each_flicker() -> None:
+    one = Told(QUICK)
+    one.break_down("n2")
+    found: list[str] = []
+    for _ in range(30):
+        found += one.after(10)
+    assert found.count("needs-you") == 1
+    assert found.count("completed") == 1
+    assert one.after(*[60] * 30) == []
+
+
+def ops(message: Message | None = None, **more: Any) -> Notices:
+    return Notices((), (Mailbox("ops", message, **more),))
+
+
+def told(subject: str = "s", at: int = NOW) -> Notice:
+    return Notice(Occasion.NEEDS_YOU, subject, "n3", Ms(at), "look at it")
+
+
+def test_a_reason_that_flickers_is_no_news() -> None:
+    state = mailbox.gather(Notices(), [SINK], [told()], Ms(NOW))
+    there: Callable[[Notices], int] = lambda kept: len(kept.conditions)  # noqa: E731
+    gone = mailbox.gather(state, [SINK], [], Ms(NOW + 1000))
+    assert there(gone) == 1
+    again = mailbox.gather(gone, [SINK], [told()], Ms(NOW + QUIET))
+    assert again.conditions[0].gone == 0
+    gone = mailbox.gather(again, [SINK], [], Ms(NOW + QUIET + 1))
+    assert there(mailbox.gather(gone, [SINK], [], Ms(NOW + 2 * QUIET))) == 1
+    assert there(mailbox.gather(gone, [SINK], [], Ms(NOW + 2 * QUIET + 1))) == 0
+
+
+def test_a_clock_that_was_ahead_keeps_no_message_waiting() -> None:
+    late = Message("m", Ms(NOW + 10**10), (told(),), {"needs-you": 1}, 0, 3, Ms(NOW + 10**10))
+    box = mailbox.gather(ops(late, made=Ms(NOW + 10**10)), [SINK], [], Ms(NOW)).boxes[0]
+    assert box.message is not None
+    assert (box.made, box.message.made, box.message.after) == (NOW, NOW, NOW)
+    asked = Message("m", Ms(NOW), (), {}, 0, 3, Ms(NOW + LONGEST_ASKED))
+    kept = mailbox.gather(ops(asked, made=Ms(NOW)), [SINK], [], Ms(NOW)).boxes[0].message
+    assert kept == asked
+
+
+def test_a_sink_that_is_removed_is_forgotten_and_without_any_nothing_is_kept() -> None:
+    one = Told()
+    one.break_down("n2")
+    one.after(10)
+    assert one.rig.ledger.notices.conditions
+    one.rig.engine.policy = replace(CALM, notify=(replace(SINK, name="other"),))
+    one.rig.tick(10)
+    assert [box.sink for box in one.rig.ledger.notices.boxes] == ["other"]
+    one.rig.engine.policy = CALM
+    one.rig.tick(10)
+    assert one.rig.ledger.notices == Ledger().notices
+
+
+def test_a_try_is_settled_once() -> None:
+    """Its result stays to be seen for more than a round."""
+    message = Message("m", Ms(NOW), (told(),), {"needs-you": 1})
+    failed = Sent("m", 0, "no route", Ms(NOW))
+    once = mailbox.settle(Mailbox("ops", message), SINK, failed, Ms(NOW))
+    assert mailbox.settle(once, SINK, failed, Ms(NOW)) == once
+    assert once.message is not None
+    assert (once.message.tries, once.message.after) == (1, NOW + 60_000)

@@ -1,0 +1,309 @@
+"""Journeys of notifications to a program: real HTTP, and sinks that are down, slow or lie."""
+
+import hashlib
+import hmac
+import logging
+import re
+import socket
+import threading
+import time
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from nodeagent.model.notice import Severity
+from tests.maintd.answering import serving, speaking
+from tests.maintd.notices.sinks import Notifying, Receiver, hook
+from tests.maintd.rig import QUICK
+
+
+def closed_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return int(taken.getsockname()[1])
+
+
+def test_an_incident_is_told_from_its_detection_to_its_end() -> None:
+    receiver = Receiver()
+    with serving(receiver) as port:
+        one = Notifying(hook(port), policy=QUICK)
+        one.ticks(2)
+        assert receiver.bodies == [], "all is well"
+        one.break_down("n2")
+        one.ticks(12)
+        one.mend("n2")
+        tag = next(iter(one.rig.ledger.incidents)).tag
+        one.rig.cluster.untag("n2", tag)
+        one.rig.cluster.undrain("n2")
+        one.ticks(15)
+    told = [event for message in receiver.events for event in message]
+    assert told[:2] == ["detected", "started"]
+    assert [word for word in told if word != "needs-you"] == [
+        *("detected", "started", "completed", "closed")
+    ]
+    first = receiver.said[0]
+    assert (first["cluster"], first["count"], first["more"]) == ("cluster.example", 2, 0)
+    (detected, _) = first["events"]
+    assert detected["node"] == "n2"
+    assert detected["incident"]
+    assert detected["text"].startswith("n2 requests evacuate")
+    assert first["severity"] == "warning"
+    assert first["title"] == "[warning] cluster.example: 2 events: 1 detected, 1 started"
+
+
+def test_what_is_told_is_told_once_however_many_rounds_and_restarts(tmp_path: Path) -> None:
+    receiver = Receiver()
+    with serving(receiver) as port:
+        one = Notifying(hook(port), path=tmp_path / "ledger")
+        one.break_down("n2")
+        one.rig.agents.says["n4"] = None  # which does not answer
+        one.ticks(4)
+        one.restart()
+        one.ticks(6)
+        one.restart()
+        one.rig.agents.says.clear()
+        one.ticks(3)
+    told = sorted(event for message in receiver.events for event in message)
+    assert told == ["closed", "detected", "reachable", "unreachable"]
+
+
+def test_a_message_is_signed_and_has_an_id(tmp_path: Path) -> None:
+    receiver, secret = Receiver(500), tmp_path / "secret"
+    secret.write_text("s3cret\n")
+    secret.chmod(0o600)
+    with serving(receiver) as port:
+        sink, target = hook(port)
+        one = Notifying((sink, replace(target, secret=str(secret))))
+        one.break_down("n2")
+        one.ticks(4)
+    first, second = receiver.heads
+    assert receiver.bodies[0] == receiver.bodies[1], "the same bytes at each try"
+    assert first["X-Maintd-Delivery"] == second["X-Maintd-Delivery"] == receiver.said[0]["id"]
+    signed = second["X-Maintd-Timestamp"].encode() + b"." + receiver.bodies[1]
+    wanted = hmac.new(b"s3cret", signed, hashlib.sha256).hexdigest()
+    assert second["X-Maintd-Signature"] == f"sha256={wanted}"
+
+
+def test_a_sink_that_is_down_gets_all_of_it_later(caplog: pytest.LogCaptureFixture) -> None:
+    receiver = Receiver(*[500] * 4)
+    with serving(receiver) as port:
+        one = Notifying(hook(port))
+        tried = []
+        for minute in range(40):
+            if minute in (0, 5, 10):
+                one.break_down(f"n{2 + minute // 5}")
+            before = len(receiver.bodies)
+            one.ticks(1)
+            tried += [minute] * (len(receiver.bodies) - before)
+    gaps = [b - a for a, b in pairwise(tried)]
+    assert gaps[:4] == [2, 3, 5, 9], "the next round notes a failure; then 1, 2, 4, 8 minutes"
+    assert receiver.events[-2:] == [["detected"], ["detected", "detected"]]
+    assert [len(set(receiver.bodies)), len(receiver.bodies)] == [2, 6]
+    said = [line for line in caplog.messages if "notification-not-sent" in line]
+    assert said == ["notification-not-sent sink=ops why='it answered with HTTP status 500'"]
+
+
+def test_a_restart_in_mid_back_off_neither_hastens_nor_forgets(tmp_path: Path) -> None:
+    receiver = Receiver(500, 500, 500)
+    with serving(receiver) as port:
+        one = Notifying(hook(port), path=tmp_path / "ledger")
+        one.break_down("n2")
+        while len(receiver.bodies) < 3:
+            one.ticks(1)
+        one.ticks(1)
+        message = one.box().message
+        assert message is not None
+        assert message.tries == 3
+        one.restart()
+        one.ticks(3)
+        assert len(receiver.bodies) == 3, "its next try is four minutes after the third"
+        one.ticks(2)
+    assert len(receiver.bodies) == 4
+    assert len(set(receiver.bodies)) == 1
+
+
+def test_a_crash_before_the_result_is_noted_sends_it_twice(tmp_path: Path) -> None:
+    """At least once: the same id tells the receiver."""
+    receiver = Receiver()
+    with serving(receiver) as port:
+        one = Notifying(hook(port), path=tmp_path / "ledger")
+        one.break_down("n2")
+        one.ticks(1)
+        one.restart()
+        one.ticks(5)
+    assert len(receiver.bodies) == 2
+    assert receiver.bodies[0] == receiver.bodies[1]
+
+
+def test_a_sink_that_asks_to_wait_is_left_alone() -> None:
+    came = []
+
+    def busy(connection: socket.socket) -> None:
+        came.append(1)
+        head = b"HTTP/1.1 429 Slow down\r\nRetry-After: 1200\r\nContent-Length: 0\r\n\r\n"
+        connection.sendall(head)
+
+    with speaking(busy) as port:
+        one = Notifying(hook(port))
+        one.break_down("n2")
+        one.ticks(20)
+        assert len(came) == 1
+        one.ticks(5)
+    assert len(came) == 2
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort", "connection was closed"),
+        (b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n",
+         "it answered with HTTP status 302"),
+        (b"SMTP ready\r\n", "not an HTTP answer"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 9999999\r\n\r\n", "larger than"),
+    ],
+    ids=["closes-after-200", "redirects", "is-no-server", "says-too-much"],
+)  # fmt: skip
+def test_a_sink_that_lies_has_not_got_it(answer: bytes, why: str) -> None:
+    def lie(connection: socket.socket) -> None:
+        connection.sendall(answer)
+
+    with speaking(lie) as port:
+        one = Notifying(hook(port))
+        one.break_down("n2")
+        one.ticks(2)
+    message = one.box().message
+    assert message is not None
+    assert why in message.why
+    assert message.tries == 1
+
+
+@pytest.mark.alone
+def test_a_sink_that_hangs_delays_neither_rounds_nor_others() -> None:
+    over, receiver = threading.Event(), Receiver()
+
+    def hang(_: socket.socket) -> None:
+        over.wait(30)
+
+    def beside(work: object) -> None:
+        threading.Thread(target=work, daemon=True).start()  # type: ignore[arg-type]
+
+    with speaking(hang) as slow, serving(receiver) as port:
+        one = Notifying(hook(slow, "slow"), hook(port), start=beside)
+        one.break_down("n2")
+        began = time.monotonic()
+        one.ticks(3)
+        assert time.monotonic() - began < 1.0
+        end = time.monotonic() + 10
+        while not receiver.bodies and time.monotonic() < end:
+            time.sleep(0.01)
+        assert len(receiver.bodies) == 1
+        over.set()
+
+
+def test_a_thousand_events_in_a_minute_are_a_few_messages() -> None:
+    receiver = Receiver()
+    with serving(receiver) as port:
+        one = Notifying(hook(port), nodes=1001)
+        one.ticks(1)
+        for start in range(2, 1002, 250):  # four rounds within a minute
+            one.break_down(*(f"n{n}" for n in range(start, start + 250)))
+            one.ticks(1, 12)
+        one.ticks(3)
+    assert len(receiver.bodies) == 2
+    assert sum(message["count"] for message in receiver.said) == 1000
+    for message in receiver.said:
+        assert len(message["events"]) <= 50
+        assert message["count"] == len(message["events"]) + message["more"]
+        assert message["counts"] == {"detected": message["count"]}
+    last = receiver.said[-1]
+    assert f"and {last['more']} more events" in last["text"]
+    assert max(map(len, receiver.bodies)) < 64 * 1024
+
+
+def test_a_sink_that_is_down_for_long_keeps_a_bounded_queue(tmp_path: Path) -> None:
+    one = Notifying(hook(closed_port(), give_up=600_000), nodes=160, path=tmp_path / "l")
+    sizes = []
+    for number in range(2, 161, 2):
+        one.break_down(f"n{number}", f"n{number - 1}")
+        one.ticks(1, 15)
+        box = one.box()
+        shown = len(box.waiting) + (len(box.message.notices) if box.message else 0)
+        sizes.append(shown)
+    assert max(sizes) <= 100
+    assert one.box().lost > 0, "the first was given up after ten minutes"
+    receiver = Receiver()
+    with serving(receiver) as port:
+        one.targets[:] = [hook(port)[1]]
+        one.wire()
+        one.ticks(25)
+    said = receiver.said
+    assert sum(one["count"] + one["lost"] for one in said) == 160, "each event was counted once"
+    assert "earlier events could not be delivered" in said[0]["text"]
+
+
+def test_a_sink_gets_what_it_asks_for() -> None:
+    all_of_it, some, severe = Receiver(), Receiver(), Receiver()
+    with serving(all_of_it) as a, serving(some) as b, serving(severe) as c:
+        one = Notifying(
+            hook(a),
+            hook(b, "some", events=("unreachable",)),
+            hook(c, "severe", severity=Severity.CRITICAL),
+            policy=replace(QUICK, storm=0.3),
+        )
+        one.rig.agents.says["n4"] = None
+        one.break_down("n1", "n2", "n3")
+        one.ticks(5)
+    assert [event for message in some.events for event in message] == ["unreachable"]
+    assert [event for message in severe.events for event in message] == ["storm"]
+    told = {event for message in all_of_it.events for event in message}
+    assert {"detected", "storm", "unreachable"} <= told
+
+
+def test_no_secret_is_in_the_log_or_what_is_told(
+    caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    token, url = tmp_path / "token", tmp_path / "url"
+    token.write_text("t0ken\n")
+    receiver = Receiver(403)
+    with serving(receiver) as port:
+        url.write_text(f"http://127.0.0.1:{port}/services/s3cr3t-path\n")
+        for path in (token, url):
+            path.chmod(0o600)
+        sink, target = hook(port)
+        one = Notifying(
+            (sink, replace(target, url="", url_file=str(url), token=str(token))),
+            hook(closed_port(), "down"),
+        )
+        one.break_down("n2")
+        one.ticks(3)
+    assert receiver.heads[0]["Authorization"] == "Bearer t0ken"
+    ledger = repr(one.rig.ledger)
+    for secret in ("t0ken", "s3cr3t"):
+        assert secret not in caplog.text
+        assert secret not in ledger
+
+
+def test_slack_and_pagerduty_get_their_own_json(tmp_path: Path) -> None:
+    """The bodies of the recipes in the guide."""
+    guide = (Path(__file__).parents[3] / "docs/notifications.md").read_text()
+    bodies = dict(re.findall(r'^name = "(\w+)".*?^body = \'\'\'\n(.*?)\'\'\'', guide, re.M | re.S))
+    token = tmp_path / "key"
+    token.write_text("r0uting\n")
+    token.chmod(0o600)
+    slack, pager = Receiver(), Receiver()
+    with serving(slack) as a, serving(pager) as b:
+        sink, target = hook(b, "pagerduty", body=bodies["pagerduty"])
+        one = Notifying(
+            hook(a, "slack", body=bodies["slack"]), (sink, replace(target, token=str(token)))
+        )
+        one.break_down("n2")
+        one.ticks(2)
+    (said,) = slack.said
+    assert "n2 requests evacuate" in said["text"]
+    (paged,) = pager.said
+    assert (paged["routing_key"], paged["event_action"]) == ("r0uting", "trigger")
+    assert paged["payload"]["severity"] == "warning"
+    assert paged["payload"]["source"] == "cluster.example"
+    assert "Authorization" not in pager.heads[0]

@@ -1,0 +1,137 @@
+"""Owners are told the end of what they were asked: rescinded, down, up; by webhook and command."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nodeagent.maintd.owners import endings
+from nodeagent.maintd.owners.webhook import Webhook, Webhooks
+from nodeagent.model.action import RunCommand
+from nodeagent.model.ledger import Ledger, Outcome, Result
+from nodeagent.model.offer import Announcing, End, Ending, Offer, Reply
+from nodeagent.model.units import Nanoseconds, Seconds
+from nodeagent.model.window import Machine, Schedule, Unavailability, Window
+from nodeagent.model.wish import AnswerOffers, BringUp, SetSchedule, TakeDown
+from tests.maintd.answering import serving
+from tests.maintd.owners.owned import instance
+from tests.maintd.owners.test_webhook import Owner
+from tests.maintd.rig import QUICK, Rig, elsewhere, fleet
+from tests.maintd.world import NOW
+
+N3 = Machine("n3")
+INSTANCES = [instance("i1", "db"), instance("i2", "web"), instance("i3")]
+
+
+def rig(**more: Any) -> Rig:
+    one = Rig(
+        fleet(),
+        INSTANCES,
+        replace(QUICK, announcing=Announcing("tell-owners", Seconds(45))),
+        **more,
+    )
+    one.wish(plan(one))
+    ticks(one, 4)
+    return one
+
+
+def plan(one: Rig, after: float = 86400) -> SetSchedule:
+    when = Unavailability(Nanoseconds(round((one.time + after) * 1e9)))
+    return SetSchedule(Schedule((Window((N3,), when),)))
+
+
+def ticks(one: Rig, times: int, seconds: float = 10.0) -> None:
+    for _ in range(times):
+        one.tick(seconds)
+
+
+def ended(one: Rig) -> list[tuple[str, str]]:
+    """What the command was told, to whom, in order."""
+    orders = [i.action for _, _, i in one.agents.ran.values() if isinstance(i.action, RunCommand)]
+    told = [row for order in orders for row in json.loads(order.stdin).get("ended", [])]
+    return [(row["event"], row["owner"]) for row in told]
+
+
+def test_who_was_asked_is_told_that_it_is_over() -> None:
+    one = rig()
+    one.wish(SetSchedule(Schedule()))
+    ticks(one, 6)
+    assert ended(one) == [("rescinded", "db"), ("rescinded", "web")]
+
+
+def test_who_was_asked_is_told_when_it_is_down_and_up() -> None:
+    one = rig()
+    one.wish(AnswerOffers(tuple(o.id for o in one.ledger.offers), Reply.ACCEPT, 10**9))
+    one.wish(TakeDown((N3,)))
+    ticks(one, 4)
+    assert ended(one) == [("down", "db"), ("down", "web")]
+    ticks(one, 500, 60)
+    assert len(ended(one)) == 2, "and once"
+    one.wish(BringUp((N3,)))
+    ticks(one, 4)
+    assert ended(one)[2:] == [("up", "db"), ("up", "web")]
+    ticks(one, 100, 60)
+    assert one.ledger.endings == ()
+
+
+def test_a_window_that_moves_ends_no_question() -> None:
+    one = rig()
+    one.wish(plan(one, 2 * 86400))
+    ticks(one, 6)
+    assert ended(one) == []
+    assert one.ledger.endings == ()
+
+
+def test_a_crash_and_a_failure_keep_nobody_from_being_told(tmp_path: Path) -> None:
+    one = rig(path=str(tmp_path / "ledger"))
+    one.agents.tells = lambda _: Result(Outcome.ERROR, "exit code 1: no route", code=1)
+    one.wish(SetSchedule(Schedule()))
+    ticks(one, 3)
+    one.crash()
+    one.agents.tells = lambda _: Result(Outcome.SUCCESS, code=0)
+    ticks(one, 12)
+    assert ended(one) == [("rescinded", "db"), ("rescinded", "web")] * 2, "the same, until it went"
+    assert all(row.told.done for row in one.ledger.endings)
+
+
+def test_a_webhook_is_told_each_end_once() -> None:
+    owner = Owner()
+    with serving(owner) as port:
+        one = Rig(fleet(), INSTANCES, QUICK)
+        hook = Webhook("db", f"http://127.0.0.1:{port}/")
+        one.engine.webhooks = Webhooks([hook], one.now, start=elsewhere)
+        one.wish(plan(one))
+        ticks(one, 3)
+        one.wish(TakeDown((N3,)))
+        ticks(one, 3)
+        one.wish(BringUp((N3,)))
+        ticks(one, 3)
+    asked, down, up = (json.loads(body) for body in owner.bodies)
+    assert "event" not in asked
+    assert (down["event"], up["event"]) == ("down", "up")
+    assert (down["owner"], down["node"], down["instances"]) == ("db", "n3", ["i1"])
+    assert down["cluster"] == asked["cluster"]
+    assert down["unavailability"] == asked["unavailability"]
+    assert len({asked["id"], down["id"], up["id"]}) == 3
+
+
+@pytest.mark.parametrize("ahead", [0, 10**9])
+def test_an_end_is_told_for_an_hour(ahead: int) -> None:
+    when = Unavailability(Nanoseconds(NOW * 10**6))
+    one = Ending("e", "db", "uuid-n3", End.RESCINDED, ("i1",), when, NOW + ahead)
+    ledger = endings.rewind(Ledger(endings=(one,)), NOW)
+    assert [found.at for found in endings.told(ledger, NOW)] == [NOW]
+    later = NOW + endings.KEEP
+    assert endings.told(ledger, later) == []
+    assert endings.note(ledger, ledger, later).endings == ()
+
+
+def test_an_end_is_about_what_was_agreed_upon() -> None:
+    """By then the instances may have left."""
+    when = Unavailability(Nanoseconds(NOW * 10**6))
+    offer = Offer("o", "db", "uuid-n3", (), when, NOW, NOW, open=False)
+    before = Ledger(offers=(offer,))
+    (found,) = endings.note(before, Ledger(), NOW).endings
+    assert (found.end, found.instances) == (End.RESCINDED, ())

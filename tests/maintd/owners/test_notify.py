@@ -1,0 +1,229 @@
+"""Telling owners by a command of the master's own agent, whole rounds over a simulated cluster."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from nodeagent.maintd.owners import notify, offer_json
+from nodeagent.maintd.owners.notify import fitting
+from nodeagent.model.action import RunCommand
+from nodeagent.model.ledger import Ledger, Outcome, Result
+from nodeagent.model.offer import Announcing, Answer, Offer, Reply, Told
+from nodeagent.model.snapshot import Node, Observed, Snapshot
+from nodeagent.model.units import Nanoseconds, Seconds
+from nodeagent.model.window import Machine, Mode, Schedule, Scheduled, Unavailability, Window
+from nodeagent.model.wish import AnswerOffers, SetQueue, SetSchedule
+from nodeagent.protocol.canonical import canonical
+from nodeagent.protocol.messages import MOST_STDIN
+from tests.maintd.owners.owned import instance
+from tests.maintd.planning.test_claims import WATCHES, policy
+from tests.maintd.queue.test_entries import ADD, Mender
+from tests.maintd.rig import QUICK, Rig, fleet
+from tests.maintd.windows.rounds import N3
+from tests.maintd.world import NOW
+
+TELLS = replace(QUICK, announcing=Announcing("tell-owners", Seconds(45)))
+
+
+def rig() -> Rig:
+    one = Rig(fleet(), [instance("i1", "db"), instance("i2", "web")], TELLS)
+    when = Unavailability(Nanoseconds(round((one.time + 86400) * 1e9)))
+    one.wish(SetSchedule(Schedule((Window((Machine("n3"),), when),))))
+    return one
+
+
+def orders(one: Rig) -> list[RunCommand]:
+    found = [intent.action for _, _, intent in one.agents.ran.values()]
+    return [action for action in found if isinstance(action, RunCommand)]
+
+
+def owners(order: RunCommand) -> list[str]:
+    return [offer["owner"] for offer in json.loads(order.stdin)["offers"]]
+
+
+def told(ledger: Ledger) -> list[bool]:
+    return [offer.told.done for offer in ledger.offers]
+
+
+def test_all_open_offers_are_on_its_standard_input_once() -> None:
+    one = rig()
+    for _ in range(6):
+        one.tick()
+    (order,) = orders(one)
+    assert (order.node, order.command, order.seconds) == ("n1", "tell-owners", 45)
+    assert owners(order) == ["db", "web"]
+    (first, _) = json.loads(order.stdin)["offers"]
+    assert (first["node"], first["instances"]) == ("n3", ["i1"])
+    assert first["id"] in {offer.id for offer in one.ledger.offers}
+    assert told(one.ledger) == [True, True]
+    assert one.ledger.intents == ()
+
+
+def test_a_command_that_takes_long_holds_up_no_round() -> None:
+    one = rig()
+    one.agents.takes = 100_000
+    for _ in range(9):
+        one.tick()
+    assert told(one.ledger) == [False, False], "it runs still"
+    for _ in range(4):
+        one.tick()
+    assert told(one.ledger) == [True, True]
+    assert not one.ledger.intents
+
+
+def test_an_order_brings_no_more_than_an_agent_takes() -> None:
+    def question(owner: str, instances: int) -> dict[str, Any]:
+        names = [f"instance-{n}.example.org" for n in range(instances)]
+        return {"id": owner, "owner": owner, "instances": names}
+
+    few = [question(f"o{n}", 20) for n in range(40)]
+    told = fitting(few)
+    assert told == few[: len(told)]
+    assert len(canonical({"offers": told})) <= MOST_STDIN < len(canonical({"offers": few}))
+    assert len(canonical({"offers": few[: len(told) + 1]})) > MOST_STDIN
+    (one,) = fitting([question("db", 3000), *few])
+    assert len(canonical({"offers": [one]})) <= MOST_STDIN
+    assert len(one["instances"]) + one["more"] == 3000
+    assert len(one["instances"]) > 500
+
+
+def test_who_is_asked_again_is_told_again() -> None:
+    one = rig()
+    for _ in range(4):
+        one.tick()
+    (db, _) = one.ledger.offers
+    one.wish(AnswerOffers((db.id,), Reply.ACCEPT, 0))
+    for _ in range(4):
+        one.tick()
+    assert [owners(order) for order in orders(one)] == [["db", "web"], ["db"]]
+
+
+def test_without_a_command_nobody_is_told() -> None:
+    one = rig()
+    one.engine.policy = QUICK
+    for _ in range(4):
+        one.tick()
+    assert orders(one) == []
+
+
+def test_what_fails_is_tried_again_a_few_times_and_says_why() -> None:
+    one = rig()
+    one.agents.tells = lambda _: Result(Outcome.ERROR, "exit code 1: no route", code=1)
+    for _ in range(4):
+        one.tick()
+    assert len(orders(one)) == 1
+    assert [h.reason for h in one.tick().decision.held] == [
+        f"owner {owner} is not told of its offer by tell-owners: exit code 1: no route"
+        for owner in ("db", "web")
+    ]
+    for _ in range(400):
+        one.tick()
+    assert len(orders(one)) == 5
+    assert told(one.ledger) == [True, True], "given up"
+
+
+def test_it_waits_for_an_agent_in_doubt_and_survives_a_crash() -> None:
+    one = rig()
+    one.agents.says["n1"] = None
+    one.tick()
+    one.tick()
+    assert orders(one) == []
+    del one.agents.says["n1"]
+    one.tick()
+    one.crash()
+    for _ in range(4):
+        one.tick()
+    assert len(orders(one)) == 1
+    assert told(one.ledger) == [True, True]
+
+
+def test_an_order_that_its_agent_refuses_is_tried_again() -> None:
+    one = rig()
+    one.agents.refuses = lambda _: True
+    for _ in range(3):
+        one.tick()
+    assert any("refused" in h.reason for h in one.tick().decision.held)
+    one.agents.refuses = lambda _: False
+    for _ in range(10):
+        one.tick()
+    assert told(one.ledger) == [True, True]
+
+
+def test_checks_of_the_repair_queue_leave_the_agent_a_turn() -> None:
+    """One that is queued is asked for its health in every round."""
+    both = replace(policy(WATCHES), announcing=TELLS.announcing)
+    one = Mender(both, "nothing", [instance("i1", "db"), instance("i2", "web")])
+    one.add(replace(ADD, address="127.0.0.5"))
+    for _ in range(4):
+        one.tick()
+    assert {order.command for order in orders(one)} == {"check", "try-1"}
+    when = Unavailability(Nanoseconds(round((one.time + 86400) * 1e9)))
+    one.ask(SetSchedule(Schedule((Window((Machine("n3"),), when),))))
+    for _ in range(2):
+        one.tick()
+    assert told(one.ledger) == [True, True]
+    before = len(orders(one))
+    for _ in range(4):
+        one.tick()
+    assert {order.command for order in orders(one)[before:]} == {"check"}, "and goes on with them"
+
+
+def test_owners_are_told_beside_checks_without_end() -> None:
+    """The command runs alone: no check is begun while it waits for those that run."""
+    both = replace(TELLS, procedures=policy(WATCHES).procedures)
+    one = Mender(both, instances=[instance("i1", "db")])
+    one.agents.checks = one.agents.lists = ("check",)
+    one.agents.takes = 25_000
+    one.ask(SetQueue(enabled=False))
+    for number in range(100, 106):  # so that in every round some of them run
+        one.wish(replace(ADD, address=f"192.0.2.{number}", serial=f"S{number}"))
+        one.tick()
+    when = Unavailability(Nanoseconds(round((one.time + 86400) * 1e9)))
+    one.ask(SetSchedule(Schedule((Window((Machine("n3"),), when),))))
+    for _ in range(12):
+        one.tick()
+    assert told(one.ledger) == [True]
+    assert one.agents.refused == 0
+
+
+def asked(told: Told = Told(), **more: Any) -> Offer:
+    about = Unavailability(Nanoseconds(NOW * 10**6))
+    return replace(Offer("o", "db", "uuid-n3", ("i1",), about, NOW, NOW, told=told), **more)
+
+
+@pytest.mark.parametrize(("tries", "most"), [(1, 60_000), (2, 120_000), (4, 480_000)])
+def test_a_clock_that_was_ahead_keeps_no_owner_from_being_told(tries: int, most: int) -> None:
+    late = asked(Told("", tries=tries, after=NOW + 10**10, why="no route"))
+    (after,) = notify.rewind(Ledger(offers=(late,)), NOW).offers
+    assert after.told == replace(late.told, after=NOW + most)
+    right = Ledger(offers=(after,))
+    assert notify.rewind(right, NOW) is right
+
+
+def test_an_owner_of_very_much_is_told_again_too() -> None:
+    names = tuple(f"instance-{n}.example.org" for n in range(2000))
+    said = Answer(Reply.DECLINE, "eve", NOW, names, NOW, "later")
+    one = Scheduled(N3, Mode.DRAINING, 0, "uuid-n3")
+    world = Snapshot("c", {"n3": Node("n3", "uuid-n3", "")})
+    ledger = Ledger(offers=(asked(instances=names, answer=said),), scheduled=(one,))
+    book = offer_json.Book(ledger, world, NOW)
+    found = notify.fitting([offer_json.question_json(ledger.offers[0], book)])
+    assert len(canonical({"offers": found})) <= MOST_STDIN
+    assert found[0]["answer"]["reason"] == "later"
+    assert found[0]["instances"]
+    assert len(found[0]["instances"]) + found[0]["more"] == 2000
+    few = asked(instances=names[:3], answer=said)
+    (short,) = notify.fitting([offer_json.question_json(few, book)])
+    assert (short["instances"], short["answer"]["about"]) == (list(names[:3]), [])
+
+
+def test_who_could_not_be_told_stays_told_of() -> None:
+    world = Snapshot("c", {"n3": Node("n3", "uuid-n3", "")}, master="n3")
+    ledger = Ledger(offers=(asked(Told("", done=True, tries=5, why="no route")),))
+    by = Announcing("tell-owners")
+    (held,) = notify.announce(ledger, Observed(world, {}), by, NOW).held
+    assert held.reason.endswith("by tell-owners: no route, 5 times: tell it yourself")
+    over = replace(ledger, offers=(replace(ledger.offers[0], open=False),))
+    assert notify.announce(over, Observed(world, {}), by, NOW).held == []

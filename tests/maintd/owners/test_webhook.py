@@ -1,0 +1,280 @@
+"""Telling owners by webhooks: real servers that answer, refuse, hang and fail."""
+
+import hashlib
+import hmac
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nodeagent.errors import ConfigError, Unavailable
+from nodeagent.maintd.owners import webhook
+from nodeagent.maintd.owners.webhook import Letter, Webhook, Webhooks
+from nodeagent.maintd.settings import parse
+from nodeagent.model.units import Ms
+from tests.maintd.answering import serving, speaking
+from tests.maintd.mesos.client import NOW_NS, window
+from tests.maintd.owners.owned import Owned
+from tests.maintd.world import NOW
+
+N3 = {"hostname": "n3"}
+
+
+class Owner:
+    """An owner's server: what it was sent, and what it answers."""
+
+    def __init__(self) -> None:
+        self.heads: list[Mapping[str, str]] = []
+        self.bodies: list[bytes] = []
+        self.answers: list[int] = []  # then 204
+        self.came = threading.Condition()
+
+    def __call__(self, head: Mapping[str, str], body: bytes) -> tuple[int, bytes]:
+        with self.came:
+            self.heads.append(head)
+            self.bodies.append(body)
+            self.came.notify_all()
+            return (self.answers.pop(0) if self.answers else 204), b""
+
+    def until(self, count: int) -> None:
+        with self.came:
+            assert self.came.wait_for(lambda: len(self.bodies) >= count, 20), self.bodies
+
+
+def now() -> Ms:
+    return Ms(NOW_NS // 10**6)
+
+
+def hanging_until(over: threading.Event) -> Callable[[socket.socket], None]:
+    def hang(_: socket.socket) -> None:
+        over.wait(30)
+
+    return hang
+
+
+def until(true: Callable[[], bool], seconds: float = 20.0) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(webhook, "FIRST", 0.05)
+
+
+def one(url: str, owner: str = "*", **more: Any) -> Webhooks:
+    return Webhooks([Webhook(owner, url, **more)], now)
+
+
+ONE, TWO = Letter("a", "db", b'{"owner":"db"}'), Letter("b", "web", b'{"owner":"web"}')
+
+
+def test_an_offer_is_told_once_as_long_as_it_is_open(tmp_path: Path) -> None:
+    owner, secret = Owner(), tmp_path / "secret"
+    secret.write_text("s3cret\n")
+    secret.chmod(0o600)
+    with serving(owner) as port:
+        hooks = one(f"http://127.0.0.1:{port}/hook?x=1", secret=str(secret))
+        for _ in range(3):
+            hooks.tell([ONE])
+            until(lambda: hooks.waiting == 0)
+        assert owner.bodies == [ONE.body]
+        (head,) = owner.heads
+        signed = head["X-Maintd-Timestamp"].encode() + b"." + ONE.body
+        wanted = hmac.new(b"s3cret", signed, hashlib.sha256).hexdigest()
+        assert head["X-Maintd-Signature"] == f"sha256={wanted}"
+        assert head["Content-Type"] == "application/json"
+        hooks.tell([])
+        hooks.tell([ONE, TWO])
+        owner.until(3)
+        assert owner.bodies[1:] == [ONE.body, TWO.body], "after it was closed it is another time"
+
+
+def test_what_fails_is_tried_again_with_more_time_between(tmp_path: Path) -> None:
+    owner = Owner()
+    owner.answers = [500, 302, 404]
+    with serving(owner) as port:
+        hooks = one(f"http://127.0.0.1:{port}/")
+        began = time.monotonic()
+        hooks.tell([ONE])
+        owner.until(4)
+        until(lambda: hooks.waiting == 0)
+    assert time.monotonic() - began >= 0.05 + 0.1 + 0.2
+    assert hooks.counts == {"told": 1, "failed": 3, "given-up": 0}
+
+
+def test_who_refuses_is_tried_until_somebody_listens() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    hooks = one(f"http://127.0.0.1:{port}/")
+    hooks.tell([ONE])
+    until(lambda: hooks.counts["failed"] > 1)
+    assert hooks.waiting == 1
+    hooks.tell([])
+    until(lambda: hooks.waiting == 0)
+    failed = hooks.counts["failed"]
+    time.sleep(0.5)
+    assert hooks.counts["failed"] <= failed + 1, "of what is not open nobody is told"
+
+
+@pytest.mark.alone
+def test_who_hangs_keeps_nobody_else_waiting() -> None:
+    owner, over = Owner(), threading.Event()
+    with speaking(hanging_until(over)) as hanging, serving(owner) as port:
+        hooks = Webhooks(
+            [
+                Webhook("db", f"http://127.0.0.1:{hanging}/", seconds=0.3),
+                Webhook("*", f"http://127.0.0.1:{port}/"),
+            ],
+            now,
+        )
+        began = time.monotonic()
+        hooks.tell([ONE, TWO])
+        assert time.monotonic() - began < 0.2, "nor a round"
+        owner.until(1)
+        assert owner.bodies == [TWO.body], "who has one of its own is not told by the other"
+        until(lambda: hooks.counts["failed"] >= 2)
+        hooks.tell([])
+        over.set()
+
+
+def test_it_is_given_up_at_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    owner, clock = Owner(), iter(range(10**9))  # 100 seconds pass whenever somebody looks
+    monkeypatch.setattr(webhook, "MOST", 50.0)
+    owner.answers = [500] * 100
+    with serving(owner) as port:
+        hooks = Webhooks(
+            [Webhook("*", f"http://127.0.0.1:{port}/")], now, lambda: next(clock) * 100.0
+        )
+        hooks.tell([ONE])
+        until(lambda: hooks.waiting == 0)
+        tries = len(owner.bodies)
+        assert 5 < tries < 30
+        hooks.tell([ONE])
+        time.sleep(0.2)
+        assert (len(owner.bodies), hooks.counts["given-up"]) == (tries, 1)
+
+
+def test_a_bug_does_not_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    owner = Owner()
+
+    def bug(*_: object, **__: object) -> None:
+        raise ZeroDivisionError
+
+    with serving(owner) as port:
+        hooks = one(f"http://127.0.0.1:{port}/")
+        with monkeypatch.context() as broken:
+            broken.setattr(webhook, "post", bug)
+            hooks.tell([ONE])
+            until(lambda: not hooks._lines[0]._busy)
+        hooks.tell([ONE])
+        owner.until(1)
+
+
+def test_a_secret_that_everybody_may_read_signs_nothing(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("s3cret\n")
+    secret.chmod(0o644)
+    owner = Owner()
+    with serving(owner) as port:
+        hooks = one(f"http://127.0.0.1:{port}/", secret=str(secret))
+        hooks.tell([ONE])
+        until(lambda: hooks.counts["failed"] > 0)
+        hooks.tell([])
+    assert owner.bodies == []
+
+
+# With a whole coordinator.
+
+
+def test_an_owner_is_told_and_answers(tmp_path: Path) -> None:
+    master, owner = Owned(tmp_path), Owner()
+    with serving(owner) as port:
+        master.rig.engine.webhooks = one(f"http://127.0.0.1:{port}/", "db")
+        assert master.schedule(window(N3, start=NOW_NS + 86400 * 10**9)) == 200
+        owner.until(1)
+        told = json.loads(owner.bodies[0])
+        assert (told["owner"], told["node"], told["instances"]) == ("db", "n3", ["i1"])
+        assert told["unavailability"] == {"start": {"nanoseconds": NOW_NS + 86400 * 10**9}}
+        assert told["cluster"] == "cluster.example"
+        assert master.answer("ACCEPT", [told["id"]], refuse=0) == (200, "")
+        master.tick()
+        owner.until(2)
+        again = json.loads(owner.bodies[1])
+        assert again["id"] == master.offer()["id"] != told["id"]
+        text = master.ask("GET", "/metrics")[2].decode()
+        assert 'gnt_maint_offers_told_total{outcome="failed"} 0.0' in text
+        until(lambda: master.rig.engine.webhooks.counts["told"] == 2)
+        master.rig.engine.webhooks = one(f"http://127.0.0.1:{port}/", "db")
+        master.tick()  # as after a restart
+        owner.until(3)
+        assert owner.bodies[2] == owner.bodies[1], "told again, to the byte"
+    master.close()
+
+
+def test_a_round_waits_for_no_owner(tmp_path: Path) -> None:
+    master, over = Owned(tmp_path), threading.Event()
+    with speaking(hanging_until(over)) as port:
+        master.rig.engine.webhooks = one(f"http://127.0.0.1:{port}/", seconds=20.0)
+        began = time.monotonic()
+        assert master.schedule(window(N3, start=NOW_NS + 86400 * 10**9)) == 200
+        master.tick(times=3)
+        assert time.monotonic() - began < 10
+        assert master.rig.engine.webhooks.waiting == 2
+        master.rig.engine.webhooks.tell([])
+        over.set()
+    master.close()
+
+
+# Settings.
+
+
+@pytest.mark.parametrize(
+    ("hook", "why"),
+    [
+        ({}, "owners.webhooks[0].url is missing"),
+        ({"url": "ftp://x/"}, "owners.webhooks[0].url is 'ftp://x/'; it must be of the form"),
+        ({"url": "http://x:99999/"}, "owners.webhooks[0].url has the port 99999"),
+        ({"url": "http://x/", "ca": "/ca"}, "owners.webhooks[0].ca needs an https: url"),
+        ({"url": "http://x/", "owner": "a b"}, "owners.webhooks[0].owner is 'a b'"),
+        ({"url": "http://x/", "secret": "no"}, "owners.webhooks[0].secret is 'no'"),
+        ({"url": "http://x/", "tocken": "/x"}, "owners.webhooks[0].tocken is not a known setting"),
+    ],
+)
+def test_a_webhook_that_cannot_be_read(hook: dict[str, Any], why: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse({"owners": {"webhooks": [hook]}})
+    assert str(caught.value).startswith(why)
+
+
+def test_settings_of_owners() -> None:
+    hook = {"owner": "db", "url": "https://hooks.example/x", "seconds": "2s"}
+    read = parse({"owners": {"webhooks": [hook], "command": "tell-owners", "seconds": "1m"}})
+    assert read.webhooks == (Webhook("db", "https://hooks.example/x", seconds=2.0),)
+    by = read.policy.announcing
+    assert (by.command, by.seconds) == ("tell-owners", 60)
+    with pytest.raises(ConfigError, match="has two of them"):
+        parse({"owners": {"webhooks": [hook, hook]}})
+
+
+def test_the_hour_of_a_webhook_begins_with_the_first_try(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, work = [0.0], list[Any]()
+    hooks = Webhooks(
+        [Webhook("*", "http://127.0.0.1:1/")], lambda: NOW, lambda: clock[0], work.append
+    )
+    hooks.tell([Letter("a", "db", b"{}")])
+    clock[0] += webhook.GIVE_UP + 1  # others were before it
+    (line,) = hooks._lines
+    monkeypatch.setattr(line, "_post", lambda _: (_ for _ in ()).throw(Unavailable("no")))
+    line._send(line._due["a"])
+    assert (hooks.waiting, hooks.counts["given-up"]) == (1, 0)
+    clock[0] += webhook.GIVE_UP
+    line._send(line._due["a"])
+    assert (hooks.waiting, hooks.counts["given-up"]) == (0, 1)

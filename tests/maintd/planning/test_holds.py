@@ -1,0 +1,113 @@
+"""Holds: what is paused stays so, whoever is the master and whatever is lost."""
+
+import pytest
+
+from nodeagent.model.action import Retag, Scope
+from nodeagent.model.incident import Status
+from nodeagent.model.wish import Pause, Resume
+from tests.maintd.rig import Rig, fleet
+from tests.maintd.rounds import broken, holds, moved, ticks
+from tests.maintd.windows.rounds import rig, until_calm
+from tests.maintd.world import OK, need
+
+REWORDED = need("evacuate", details="51 C")
+
+
+def test_a_hold_of_what_another_master_has_noted_earlier_holds_ours() -> None:
+    rig = broken(settle=600_000)
+    earlier = rig.incident("n3").id
+    rig.wish(Pause(Scope.NODE, "", "", earlier))
+    ticks(rig, 10)
+    rig.lose_ledger()
+    rig.cluster.untag("n3", f"maintd:hold:{earlier}")
+    ticks(rig, 2)
+    ours = rig.incident("n3").id
+    assert ours != earlier
+    rig.wish(Pause(Scope.NODE, "", "", ours))
+    rig.round()
+    rig.cluster.tag("n3", f"maintd:hold:{earlier}")
+    rig.crash()
+    ticks(rig, 100)
+    assert [i.id for i in rig.ledger.incidents if i.name == "n3"] == [earlier]
+    assert [h.incident for h in rig.ledger.holds] == [earlier]
+    assert holds(rig) == {earlier}
+
+
+def test_the_tag_of_a_hold_stays_while_the_node_does_not_say_that_it_is_well() -> None:
+    rig = broken(settle=600_000)
+    held = rig.incident("n3").id
+    rig.wish(Pause(Scope.NODE, "", "", held))
+    ticks(rig, 10)
+    rig.agents.says["n3"] = None
+    rig.lose_ledger()
+    ticks(rig, 10)
+    assert holds(rig) == {held}
+    rig.agents.says["n3"] = OK
+    rig.settle()
+    assert not holds(rig)
+    assert not rig.ledger.holds
+
+
+def test_the_heir_of_an_incident_inherits_its_hold() -> None:
+    rig = broken()
+    rig.wish(Pause(Scope.NODE, "", "technician at work", rig.incident("n3").id))
+    ticks(rig, 10)
+    rig.agents.says["n3"] = REWORDED
+    done = ticks(rig, 20)
+    heir = rig.incident("n3")
+    assert heir.diagnosis == REWORDED
+    assert holds(rig) == {heir.id}
+    assert [h.reason for h in done.decision.held] == ["incident paused by root: technician at work"]
+    assert not moved(rig)
+    rig.wish(Resume(Scope.NODE, "", heir.id))
+    rig.settle()
+    assert rig.status("n3") is Status.COMPLETED
+
+
+def test_a_hold_by_hand_on_what_was_only_noted_is_inherited_too() -> None:
+    rig = broken(settle=60_000)
+    rig.cluster.tag("n3", f"maintd:hold:{rig.incident('n3').id}")
+    ticks(rig, 2)
+    rig.agents.says["n3"] = REWORDED
+    ticks(rig, 20)
+    assert rig.incident("n3").diagnosis == REWORDED
+    assert holds(rig) == {rig.incident("n3").id}
+    assert not moved(rig)
+    swaps = [job for job in rig.jobs() if "remove=('maintd:hold" in job]
+    assert len(swaps) == 1
+    assert "add=('maintd:hold" in swaps[0], "one job: at no time is it without a hold"
+
+
+def lose_jobs(rig: Rig) -> None:
+    """The queue is lost, with all that was in it and how it would have ended."""
+    for kept in (rig.cluster.jobs, rig.cluster._active, rig.cluster._reasons):
+        kept.clear()
+
+
+def test_a_pause_whose_job_is_lost_is_told_again() -> None:
+    rig = Rig(fleet())
+    rig.cluster.takes = lambda _: 1000.0
+    rig.wish(Pause(Scope.CLUSTER, ""))
+    rig.tick()
+    lose_jobs(rig)
+    rig.cluster.takes = lambda _: 1.0
+    done = ticks(rig, 5)
+    assert "maintd:pause:yes" in rig.cluster.world.tags
+    assert not rig.ledger.intents
+    assert not done.decision.held
+
+
+@pytest.mark.parametrize("pauses_again", [False, True])
+def test_a_pause_taken_back_while_its_tag_is_being_set_leaves_none(pauses_again: bool) -> None:
+    one = rig()
+    one.cluster.takes = lambda action: 100 if isinstance(action, Retag) else 1
+    one.wish(Pause(Scope.CLUSTER, ""))
+    one.tick()
+    one.wish(Resume(Scope.CLUSTER, ""))
+    one.tick()
+    one.crash()
+    if pauses_again:
+        one.wish(Pause(Scope.CLUSTER, ""))
+    until_calm(one)
+    assert (one.cluster.snapshot().tags == {"maintd:pause:yes"}) is pauses_again
+    assert one.ledger.resumed == ()

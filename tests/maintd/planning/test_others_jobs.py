@@ -1,0 +1,186 @@
+"""A node is emptied beside somebody else who moves its instances: nothing is moved twice."""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+
+import pytest
+
+from nodeagent.errors import Unavailable
+from nodeagent.maintd.decide import decide
+from nodeagent.model.action import Move, MovePrimary, MoveSecondary, move_of
+from nodeagent.model.incident import Status
+from nodeagent.model.ledger import Ledger, Policy
+from nodeagent.model.snapshot import Capacity, Instance, Observed
+from nodeagent.model.units import Nanoseconds
+from nodeagent.model.window import Machine, Schedule, Unavailability, Window
+from nodeagent.model.wish import SetSchedule, TakeDown
+from tests.maintd.rig import QUICK, Between, Rig, fleet, mirrored
+from tests.maintd.world import EVACUATE, FAILOVER, NOW, node, seen, snapshot
+
+WEB = Instance("web", "n1", template="ext", memory=4096, hypervisor="kvm")
+DB = Instance("db", "n1", "n2", memory=4096, disk=1000, hypervisor="kvm")
+COPY = Instance("copy", "n3", "n1", memory=4096, disk=1000, hypervisor="kvm")
+POLICY = Policy(settle=0, spare=False)
+
+
+def world(*instances: Instance, busy: Mapping[str, str], drained: bool = True) -> Observed:
+    nodes = [node(f"n{i}", drained=drained and i == 1) for i in range(1, 5)]
+    there = {one.name: one for one in instances}
+    cluster = replace(snapshot(*nodes), instances=there, master="n4")
+    return seen(cluster, {"n1": FAILOVER}, busy=busy)
+
+
+def begun(observed: Observed, policy: Policy = POLICY) -> tuple[set[str], list[str]]:
+    """Which instances are moved, and what is held."""
+    done = decide(Ledger(), observed, policy, NOW)
+    moves = [move for i in done.ledger.intents if (move := move_of(i.action))]
+    return {move.instance for move in moves}, [one.reason for one in done.held]
+
+
+def test_what_somebody_else_is_at_work_on_is_left_to_him() -> None:
+    moved, held = begun(world(WEB, DB, COPY, busy={"web": "77", "db": "78"}))
+    assert moved == {"copy"}
+    assert sorted(held) == [
+        "instance db is left alone: job 78, which is not ours, is at work on it",
+        "instance web is left alone: job 77, which is not ours, is at work on it",
+    ]
+
+
+def test_a_node_that_somebody_else_empties_is_left_to_him() -> None:
+    moved, held = begun(world(WEB, DB, COPY, busy={"n1": "76"}))
+    assert (moved, len(held)) == (set(), 3)
+    assert begun(world(WEB, DB, COPY, busy={"n2": "76"}))[0] == {"web", "copy"}
+
+
+@pytest.mark.parametrize("name", ["other", "n4"])
+def test_what_else_he_does_is_waited_for_by_nobody(name: str) -> None:
+    assert begun(world(WEB, DB, COPY, busy={name: "76"})) == ({"web", "db", "copy"}, [])
+
+
+def test_what_he_moves_counts_for_whether_there_is_room() -> None:
+    """For it may not have moved when his job is over."""
+    kept = Instance("kept", "n4", "n2", memory=5000, disk=10)
+    full = world(DB, kept, busy={"db": "78"}, drained=False)
+    full = replace(full, capacity={**full.capacity, "n2": Capacity(6000, 10_000)})
+    done = decide(Ledger(), full, replace(POLICY, spare=True), NOW)
+    assert not done.ledger.intents
+    assert "n2 would have 1904 MiB of memory left" in done.held[0].reason
+
+
+# By whole rounds.
+
+
+@dataclass
+class Beside(Between):
+    """`meddle` happens when a decision is being made, `ask` when others' jobs are asked for."""
+
+    meddle: Callable[[], object] = lambda: None
+    ask: Callable[[], object] = lambda: None
+
+    def capacity(self, nodes: Collection[str]) -> Mapping[str, Capacity]:
+        free = super().capacity(nodes)
+        self.meddle()
+        return free
+
+    def busy(self) -> Mapping[str, str]:
+        self.ask()
+        return super().busy()
+
+
+def rig(policy: Policy = QUICK) -> tuple[Rig, Beside]:
+    one = Rig(fleet(), mirrored(("n3", "n4"), ("n5", "n3")), policy)
+    beside = Beside(one.cluster)
+    one._through = lambda _: beside
+    one.crash()
+    return one, beside
+
+
+def sick(one: Rig) -> None:
+    one.agents.says["n3"] = EVACUATE
+
+
+def window(one: Rig) -> None:
+    machine = Machine("n3")
+    when = Unavailability(Nanoseconds(round(one.time * 1e9)), None)
+    one.wish(SetSchedule(Schedule((Window((machine,), when),))))
+    one.tick()
+    one.wish(TakeDown((machine,)))
+
+
+def moves(one: Rig) -> list[Move]:
+    """What our jobs move."""
+    return [m for j in one.cluster.jobs.values() if j.ours and (m := move_of(j.action))]
+
+
+@pytest.mark.parametrize("wants", [sick, window])
+def test_his_job_is_waited_for_and_what_it_leaves_is_done(wants: Callable[[Rig], None]) -> None:
+    one, _ = rig()
+    one.cluster.takes = lambda action: 45.0 if isinstance(action, MovePrimary) else 1.0
+    one.cluster.put(replace(one.cluster.nodes["n3"], drained=True, candidate=False))
+    one.cluster.submit_foreign(MovePrimary("i1", "n3", True, "n4"))
+    wants(one)
+    for _ in range(3):
+        one.tick()
+    assert {move.instance for move in moves(one)} == {"i2"}
+    for _ in range(20):
+        one.tick()
+    assert [move for move in moves(one) if move.instance == "i1"] == [
+        MoveSecondary("i1", "n3", one.cluster.instances["i1"].secondary or "")
+    ]
+    assert one.cluster.nodes["n3"].offline
+
+
+@pytest.mark.parametrize("wants", [sick, window])
+@pytest.mark.parametrize("done", [False, True], ids=["at work", "has moved it"])
+def test_nothing_is_moved_that_he_moves_after_the_decision(
+    wants: Callable[[Rig], None], done: bool
+) -> None:
+    one, beside = rig()
+
+    def meddle() -> None:
+        if one.cluster.nodes["n3"].drained and not any(
+            not job.ours for job in one.cluster.jobs.values()
+        ):
+            one.cluster.submit_foreign(MovePrimary("i1", "n3", False, "n4"))
+            one.time += 2.0 if done else 0.0
+
+    beside.meddle = meddle
+    wants(one)
+    for _ in range(3):
+        one.tick()
+    assert {move.instance for move in moves(one)} == {"i2"}
+    for _ in range(40):
+        one.tick()
+    assert MovePrimary not in {type(move) for move in moves(one) if move.instance == "i1"}
+    assert one.cluster.nodes["n3"].offline
+    assert all(incident.status is not Status.FAILED for incident in one.ledger.incidents)
+
+
+def test_his_jobs_are_asked_for_only_where_a_node_is_to_be_emptied() -> None:
+    one, beside = rig()
+    asked: list[float] = []
+    beside.ask = lambda: asked.append(one.time)
+    one.tick()
+    assert asked == []
+    sick(one)
+    one.tick()
+    assert asked
+
+
+def test_a_queue_that_does_not_answer_fails_no_round() -> None:
+    one, beside = rig()
+    sick(one)
+    one.tick()
+
+    def silent() -> None:
+        raise Unavailable("the queue does not answer")
+
+    beside.ask = silent
+    for _ in range(3):
+        one.tick()
+    assert one.cluster.nodes["n3"].drained
+    assert moves(one) == [], "nobody knows who is at work"
+    beside.ask = lambda: None
+    for _ in range(20):
+        one.tick()
+    assert one.cluster.nodes["n3"].offline

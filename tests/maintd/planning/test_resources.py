@@ -1,0 +1,216 @@
+"""Which nodes take arrivals: only what is true now closes one."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from nodeagent.maintd.planning.resources import open_room
+from nodeagent.model.action import Drain, MovePrimary, RunCommand, Scope
+from nodeagent.model.diagnosis import Diagnosis
+from nodeagent.model.incident import UNKNOWN, Status
+from nodeagent.model.ledger import Outcome, Policy
+from nodeagent.model.reason import Kind, Reason, because
+from nodeagent.model.snapshot import Instance
+from nodeagent.model.wish import Pause
+from tests.maintd.autorepair.test_plan import SAFE, cluster, moves, out
+from tests.maintd.rig import QUICK, Rig, fleet, mirrored
+from tests.maintd.world import EVACUATE, FAILOVER, OK, REPAIR, incident, ledger, node, seen, six
+
+OVER = [Status.COMPLETED, Status.FAILED, Status.CANCELED]
+COMPATIBLE = replace(QUICK, autorepair="compatible")
+
+
+@pytest.mark.parametrize("status", OVER)
+@pytest.mark.parametrize("about", [REPAIR, EVACUATE, FAILOVER, UNKNOWN], ids=lambda d: d.need.wire)
+def test_an_incident_that_is_over_closes_no_node_that_says_ok(
+    status: Status, about: Diagnosis
+) -> None:
+    one = incident("n2", about, status)
+    world = six(node("n2", tags=frozenset({one.tag})))
+    room = open_room(ledger(one), seen(world), {})
+    assert room.why_not("n2", "another") is None
+    assert "n2" in room.fit["default"]
+
+
+@pytest.mark.parametrize(
+    ("said", "doubts", "paused", "flags", "why"),
+    [
+        (REPAIR, {}, {}, {}, "n2 says live-repair"),
+        (EVACUATE, {}, {}, {}, "n2 says evacuate"),
+        (None, {"n2": "silent: timed out"}, {}, {}, "n2 is in doubt (silent: timed out)"),
+        (
+            OK,
+            {},
+            {"n2": because(Kind.IN_WINDOW, "n2")},
+            {},
+            "n2 is on hold (n2 is in a maintenance window)",
+        ),
+        (OK, {}, {}, {"drained": True}, "n2 is drained"),
+        (OK, {}, {}, {"offline": True}, "n2 is offline"),
+        (OK, {}, {}, {"vm_capable": False}, "n2 is not vm-capable"),
+    ],
+)
+def test_what_is_true_now_closes_a_node(
+    said: Diagnosis | None,
+    doubts: Mapping[str, str],
+    paused: Mapping[str, Reason],
+    flags: Mapping[str, Any],
+    why: str,
+) -> None:
+    says = {} if said is None else {"n2": said}
+    room = open_room(ledger(), seen(six(node("n2", **flags)), says, doubts), paused)
+    assert str(room.why_not("n2", "another")) == why
+
+
+@pytest.mark.parametrize("status", [Status.NOTED, Status.PENDING])
+def test_an_open_incident_closes_its_node_though_it_says_ok_for_the_moment(status: Status) -> None:
+    one = incident("n2", EVACUATE, status)
+    room = open_room(ledger(one), seen(six()), {})
+    assert room.why_not("n2", "another") == because(Kind.OPEN_INCIDENT, "n2", incident=one.id)
+
+
+# Whole lives.
+
+
+@pytest.mark.parametrize("end", [Outcome.SUCCESS, Outcome.ERROR], ids=["completed", "failed"])
+def test_a_live_repair_of_yesterday_is_in_nobodys_way(end: Outcome) -> None:
+    """Its tag is still there, and its node says Ok: the next node is evacuated to there."""
+    rig = Rig(fleet(), mirrored(("n3", "n4")))
+    rig.agents.ends = lambda _: end
+    rig.agents.says["n4"] = REPAIR
+    rig.settle()
+    assert rig.status("n4") is (Status.COMPLETED if end is Outcome.SUCCESS else Status.FAILED)
+    rig.agents.says["n4"] = OK
+    rig.time += 86_400
+    rig.agents.says["n3"] = EVACUATE
+    rig.settle()
+    assert rig.status("n3") is Status.COMPLETED
+    assert rig.cluster.instances["i1"].primary == "n4"
+    assert rig.incident("n4").tag in rig.cluster.nodes["n4"].tags, "nobody has acknowledged it"
+
+
+@pytest.mark.parametrize("mode", ["safe", "compatible"])
+@pytest.mark.parametrize(
+    "trouble",
+    ["detected", "running", "failed", "completed", "evacuate", "canceled", "paused", "awaited"],
+)
+def test_what_is_lost_without_it_runs_on_its_secondary_whatever_is_wrong_there(
+    trouble: str, mode: str
+) -> None:
+    """n3 is offline, so i1 runs nowhere; n4, its secondary, can run it."""
+    policy = replace(SAFE, autorepair=mode, settle=10**9 if trouble == "detected" else 0)
+    rig = cluster(*mirrored(("n3", "n4")), allowed="failover", policy=policy)
+    if trouble == "paused":
+        rig.wish(Pause(Scope.NODE, "n4"))
+    elif trouble == "evacuate":
+        rig.agents.says["n4"] = EVACUATE
+        rig.policy = rig.engine.policy = replace(policy, settle=10**9)
+    else:
+        rig.agents.says["n4"] = REPAIR
+    rig.agents.takes = 10**9 if trouble in ("running", "awaited") else 1000
+    rig.agents.ends = lambda _: Outcome.ERROR if trouble == "failed" else Outcome.SUCCESS
+    for _ in range(12):
+        rig.tick()
+    if trouble == "canceled":
+        rig.cluster.tag("n4", f"maintd:canceled:{rig.incident('n4').id}")
+    if trouble == "completed":
+        rig.agents.says["n4"] = OK
+    out(rig, "n3")
+    for _ in range(12):
+        rig.tick()
+    assert moves(rig)[:1] == ["MovePrimary"]
+    assert rig.cluster.instances["i1"].primary == "n4"
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [(None, "n4 is in doubt (silent: timed out)"), (FAILOVER, "n4 says evacuate-failover")],
+    ids=["doubt", "evacuate-failover"],
+)
+def test_doubt_and_what_would_not_keep_it_forbid_that(said: Diagnosis | None, why: str) -> None:
+    rig = cluster(*mirrored(("n3", "n4")), policy=replace(SAFE, settle=10**9))
+    rig.agents.says["n4"] = said
+    out(rig, "n3")
+    for _ in range(6):
+        done = rig.tick()
+    assert moves(rig) == []
+    assert any(f"its mirror cannot take it: {why}" in held.reason for held in done.decision.held)
+
+
+def test_a_node_that_is_about_to_be_drained_is_no_place_to_fail_over_to() -> None:
+    """Ganeti would refuse it."""
+    rig = cluster(*mirrored(("n3", "n4")))
+    out(rig, "n3")
+    rig.agents.says["n4"] = EVACUATE
+    rig.cluster.takes = lambda action: 60.0 if isinstance(action, Drain) else 1.0
+    done = rig.tick()
+    assert moves(rig) == []
+    assert any("n4 is being drained" in held.reason for held in done.decision.held)
+
+
+def test_what_ran_on_a_node_that_is_offline_by_now_is_left_to_auto_repair() -> None:
+    """Its open incident can do nothing there any more: it says that auto-repair is to."""
+    shared = Instance("i2", "n3", template="rbd", memory=100)
+    rig = cluster(*mirrored(("n3", "n4")), shared, policy=replace(SAFE, settle=10**9))
+    rig.agents.says["n3"] = EVACUATE
+    rig.tick()
+    assert rig.status("n3") is Status.NOTED
+    out(rig, "n3")
+    for _ in range(6):
+        rig.tick()
+    assert "n3" not in {one.primary for one in rig.cluster.instances.values()}
+
+
+def test_a_failed_repair_of_a_node_that_says_ok_keeps_auto_repair_off_nothing() -> None:
+    """Its other node is drained by hand; before, the tag alone held the new mirror for ever."""
+    rig = cluster(*mirrored(("n4", "n3")))
+    rig.agents.ends = lambda _: Outcome.ERROR
+    rig.agents.says["n4"] = REPAIR
+    rig.settle()
+    assert rig.status("n4") is Status.FAILED
+    out(rig, "n3", drained=True)
+    rig.settle()
+    assert moves(rig) == [], "while it lasts somebody has to look first"
+    rig.agents.says["n4"] = OK
+    rig.settle()
+    assert moves(rig) == ["MoveSecondary"]
+
+
+def test_what_an_incident_that_failed_has_drained_is_not_for_auto_repair() -> None:
+    rig = cluster(*mirrored(("n3", "n4"), ("n3", "n5")))
+    rig.cluster.fails = lambda action: isinstance(action, MovePrimary)
+    rig.agents.says["n3"] = EVACUATE
+    rig.settle()
+    assert rig.status("n3") is Status.FAILED
+    rig.cluster.fails = lambda _: False
+    rig.agents.says["n3"] = OK
+    before = len(rig.cluster.jobs)
+    rig.settle()
+    assert len(rig.cluster.jobs) == before
+
+
+def test_a_repaired_node_takes_part_in_balancing() -> None:
+    """Twelve instances on one of two nodes; the other was repaired, and its tag is still there."""
+    policy = replace(QUICK, balance=True, balance_settle=0, spare=False)
+    rig = Rig(fleet(3), mirrored(*[("n2", "n3")] * 12), policy)
+    rig.agents.says["n3"] = REPAIR
+    rig.settle()
+    rig.agents.says["n3"] = OK
+    for _ in range(60):
+        rig.tick(20)
+    on = [one.primary for one in rig.cluster.instances.values()]
+    assert on.count("n3") >= 3, on
+    assert rig.status("n3") is Status.COMPLETED
+
+
+def test_the_order_of_a_live_repair_is_not_given_twice_for_it() -> None:
+    rig = Rig(fleet(), mirrored(("n3", "n4")), Policy(settle=0, cooldown=0))
+    rig.agents.says["n4"] = REPAIR
+    rig.settle()
+    rig.agents.says["n4"] = OK
+    rig.agents.says["n3"] = EVACUATE
+    rig.settle()
+    orders = [i for _, _, i in rig.agents.ran.values() if isinstance(i.action, RunCommand)]
+    assert len(orders) == 1

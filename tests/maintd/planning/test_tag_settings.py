@@ -1,0 +1,53 @@
+"""Settings by tags: each counts on a node or a group, or is told to be wrong."""
+
+from dataclasses import replace
+
+import pytest
+
+from nodeagent.maintd.planning.tag_settings import described, faults, with_tags
+from nodeagent.model.ledger import Policy
+from nodeagent.model.snapshot import Group, Node, Snapshot
+
+
+@pytest.mark.parametrize("key", sorted(described(Policy())))
+def test_a_tag_counts_on_a_node_or_group_or_is_told_to_be_wrong(key: str) -> None:
+    key = "ignore-consistency" if key == "unchecked" else key
+    tag = f"maintd:{key}:{TAGGED.get(key, 7)}"
+    tagged = frozenset({tag})
+    node = Node("n1", "u", "127.0.0.1")
+    group = Group("default", "here")
+    on_node = Snapshot("c", {"n1": replace(node, tags=tagged)}, groups={group.uuid: group})
+    on_group = Snapshot("c", {"n1": node}, groups={group.uuid: replace(group, tags=tagged)})
+    for world in (on_node, on_group):
+        changed = with_tags(Policy(), world, world.nodes["n1"]) != Policy()
+        told = str(faults(world).get("n1", ""))
+        assert changed is not bool(told)
+        where = "the cluster or a group" if key.startswith("balance-") else "the cluster"
+        assert not told or f"is wrong: {key!r} can only be set on {where}: run gnt-" in told
+    assert not faults(Snapshot("c", {"n1": node}, tags=tagged))
+
+
+TAGGED = {
+    "autorepair": "safe",
+    "settle": "30d",
+    "withdraw": "1d",
+    "window-ahead": "1d",
+    "burst-within": "1d",
+    "cooldown": "1d",
+    "attempts-within": "2d",
+    "offline": "no",
+    "fallback": "no",
+    "ignore-consistency": "yes",
+    "spare": "no",
+    "return-withdrawn": "no",
+    "degraded": "yes",
+    "unreachable-after": "1d",
+    "return-after": "1d",
+    "return-check": "memtest",
+    "close-live-repairs": "2h",
+    "balance": "yes",
+    "balance-disks": "no",
+    "balance-load": "yes",
+    "balance-settle": "1d",
+    "balance-cooldown": "1d",
+}

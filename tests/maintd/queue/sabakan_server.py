@@ -1,0 +1,198 @@
+"""A sabakan of our own: its documented schema and matching, by graphql-core behind real HTTP."""
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from tests.maintd import answering
+
+graphql = pytest.importorskip("graphql", "3.2", reason="graphql-core 3.2 or later is not installed")
+
+SCHEMA = """
+scalar IPAddress
+scalar DateTime
+enum MachineState { UNINITIALIZED HEALTHY UNHEALTHY UNREACHABLE UPDATING RETIRING RETIRED }
+input LabelInput { name: String! value: String! }
+input MachineParams {
+  labels: [LabelInput!] = null
+  racks: [Int!] = null
+  roles: [String!] = null
+  states: [MachineState!] = null
+  minDaysBeforeRetire: Int = null
+}
+type Label { name: String! value: String! }
+type BMC { bmcType: String! ipv4: IPAddress! }
+type MachineSpec {
+  serial: ID!
+  labels: [Label!]
+  rack: Int!
+  indexInRack: Int!
+  role: String!
+  ipv4: [IPAddress!]!
+  registerDate: DateTime!
+  retireDate: DateTime!
+  bmc: BMC
+}
+type MachineStatus { state: MachineState! timestamp: DateTime! duration: Float! }
+type Machine { spec: MachineSpec! status: MachineStatus! }
+type Query {
+  machine(serial: ID!): Machine!
+  searchMachines(having: MachineParams = null, notHaving: MachineParams = null): [Machine!]!
+}
+"""
+Json = dict[str, Any]
+
+
+@dataclass
+class Machine:
+    """A machine as sabakan has it; `for_` is how many seconds it has been in its state."""
+
+    serial: str
+    ipv4: list[str]
+    state: str = "HEALTHY"
+    for_: float = 3600.0
+    rack: int = 1
+    role: str = "worker"
+    bmc: str | None = "r640"
+    labels: Mapping[str, str] = field(default_factory=dict)
+    days: int = 1000  # before it retires
+
+    def has_all(self, params: Json) -> bool:
+        """As `having`: every key matches, of labels all; what is empty is no constraint."""
+        labels = params.get("labels") or []
+        days = params.get("minDaysBeforeRetire")
+        return (
+            all(self.labels.get(label["name"]) == label["value"] for label in labels)
+            and self.rack in (params.get("racks") or [self.rack])
+            and self.role in (params.get("roles") or [self.role])
+            and self.state in (params.get("states") or [self.state])
+            and (days is None or days <= self.days)
+        )
+
+    def has_any(self, params: Json) -> bool:
+        """As `notHaving`: one key that matches is enough."""
+        labels = params.get("labels") or []
+        days = params.get("minDaysBeforeRetire")
+        return (
+            any(self.labels.get(label["name"]) == label["value"] for label in labels)
+            or self.rack in (params.get("racks") or [])
+            or self.role in (params.get("roles") or [])
+            or self.state in (params.get("states") or [])
+            or (days is not None and days <= self.days)
+        )
+
+
+@dataclass
+class Sabakan:
+    """What it knows, what it was asked, and what is wrong with it.
+
+    `breaks` has a machine's BMC fail to be resolved, so that there are errors beside data; `sleeps`
+    is how long (seconds) an answer takes.
+    """
+
+    machines: dict[str, Machine] = field(default_factory=dict)
+    asked: list[Json] = field(default_factory=list)
+    heads: list[Mapping[str, str]] = field(default_factory=list)
+    breaks: str = ""
+    sleeps: float = 0.0
+    kind: str = "application/json"
+    port: int = 0
+    now: Callable[[], float] = time.time
+
+    def __post_init__(self) -> None:
+        self.schema = graphql.build_schema(SCHEMA)
+        query = self.schema.type_map["Query"].fields
+        query["searchMachines"].resolve = self._search
+        query["machine"].resolve = self._machine
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/graphql"
+
+    def put(self, *machines: Machine) -> None:
+        self.machines |= {machine.serial: machine for machine in machines}
+
+    def _machine(self, _: object, __: object, serial: str) -> Json:
+        if serial not in self.machines:
+            raise graphql.GraphQLError("not found", extensions={"type": "MACHINE_NOT_FOUND"})
+        return self._told(self.machines[serial])
+
+    def _search(
+        self, _: object, __: object, having: Json | None = None, notHaving: Json | None = None
+    ) -> list[Json]:
+        time.sleep(self.sleeps)
+        return [
+            self._told(machine)
+            for machine in self.machines.values()
+            if machine.has_all(having or {}) and not machine.has_any(notHaving or {})
+        ]
+
+    def _told(self, machine: Machine) -> Json:
+        labels = [{"name": name, "value": machine.labels[name]} for name in sorted(machine.labels)]
+        bmc = machine.bmc and {"bmcType": machine.bmc, "ipv4": "10.72.0.1"}
+        broken = graphql.GraphQLError(f"the BMC of {machine.serial} is unknown")
+        return {
+            "spec": {
+                "serial": machine.serial,
+                "labels": labels or None,
+                "rack": machine.rack,
+                "indexInRack": 1,
+                "role": machine.role,
+                "ipv4": machine.ipv4,
+                "registerDate": "2020-01-01T00:00:00Z",
+                "retireDate": self._retires(machine.days),
+                "bmc": broken if machine.serial == self.breaks else bmc,
+            },
+            "status": {
+                "state": machine.state,
+                "timestamp": "2026-01-01T00:00:00Z",
+                "duration": machine.for_,
+            },
+        }
+
+    def _retires(self, days: int) -> str:
+        moment = datetime.fromtimestamp(self.now() + (days + 0.5) * 86_400, UTC)
+        return f"{moment:%Y-%m-%dT%H:%M:%SZ}"
+
+    def answer(self, head: Mapping[str, str], body: bytes) -> tuple[int, bytes]:
+        """The status codes are those of the library that sabakan is made with."""
+        self.heads.append(head)
+        kind = head.get("Content-Type", "")
+        if kind.partition(";")[0] != self.kind:
+            return 415, b""
+        try:
+            request = json.loads(body)
+            document = graphql.parse(request["query"])
+        except (ValueError, KeyError):
+            return (
+                400,
+                b'{"errors":[{"message":"json request body could not be decoded"}],"data":null}',
+            )
+        except graphql.GraphQLSyntaxError as error:
+            return 422, self._errors([error])
+        self.asked.append(request)
+        if wrong := graphql.validate(self.schema, document):
+            return 422, self._errors(wrong)
+        done = graphql.execute(self.schema, document, variable_values=request.get("variables"))
+        coerced = done.data is None and done.errors and not done.errors[0].path
+        return 422 if coerced else 200, json.dumps(done.formatted).encode()
+
+    @staticmethod
+    def _errors(errors: list[Any]) -> bytes:
+        return json.dumps({"errors": [e.formatted for e in errors], "data": None}).encode()
+
+
+@contextmanager
+def serving(*machines: Machine) -> Iterator[Sabakan]:
+    """Serve it on loopback until the end of the block."""
+    sabakan = Sabakan()
+    sabakan.put(*machines)
+    with answering.serving(sabakan.answer) as port:
+        sabakan.port = port
+        yield sabakan

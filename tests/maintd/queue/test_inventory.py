@@ -1,0 +1,572 @@
+"""Asking an inventory beside the rounds: one question at a time, bounded, and never in vain."""
+
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
+
+from nodeagent.cli.maintd import assemble
+from nodeagent.errors import ConfigError, Unavailable
+from nodeagent.maintd.queue.inventory import Inventory, InventorySettings, ask, in_thread
+from nodeagent.maintd.queue.sabakan import MOST_BYTES
+from nodeagent.maintd.settings import Settings, parse
+from nodeagent.model.queue import Queue
+from nodeagent.model.sick import Sick
+from nodeagent.model.units import Ms
+from nodeagent.web.client import Answered
+from nodeagent.web.tls import server_tls
+from tests.maintd.answering import serving, speaking
+from tests.maintd.queue.test_sabakan import answer, machine
+
+NOW = Ms(1_800_000_000_000)
+OK = b"HTTP/1.1 200 OK\r\n"
+OTHERS = '{"having":{"states":["UNHEALTHY"]}}'
+
+
+class Desk:
+    """An inventory that is asked by hand, at a time set by hand, of a server that says `says`."""
+
+    def __init__(self, port: int = 1, **settings: Any) -> None:
+        url = f"http://127.0.0.1:{port}/graphql"
+        self.work: list[Callable[[], None]] = []
+        self.seconds = 1000.0
+        self.ahead = 0  # ms by which somebody has set our clock
+        self.queue = Queue()
+        self.inventory = Inventory(
+            InventorySettings(**{"url": url, "seconds": 5.0, **settings}),
+            lambda: NOW + self.ahead + round((self.seconds - 1000) * 1000),
+            lambda: self.seconds,
+            self.work.append,
+        )
+
+    def answer(self) -> None:
+        """Have a round end, and what it has begun be done."""
+        self.inventory.ask(self.queue)
+        while self.work:
+            self.work.pop(0)()
+
+    def sick(self) -> tuple[Sick, ...] | str:
+        (said,) = self.inventory.sick(self.queue).values()
+        return said
+
+    def machines(self) -> tuple[Sick, ...]:
+        said = self.sick()
+        assert not isinstance(said, str)
+        return said
+
+    def fault(self) -> str:
+        said = self.sick()
+        assert isinstance(said, str)
+        return said
+
+
+@contextmanager
+def desk() -> Iterator[Desk]:
+    with serving(lambda _, __: (200, answer(machine()))) as port:
+        yield Desk(port)
+
+
+def test_what_is_heard_is_told_from_then_on() -> None:
+    with desk() as one:
+        assert one.sick() == "it has not answered yet"
+        one.answer()
+        (found,) = one.machines()
+        assert (found.address, found.since) == ("10.0.0.9", NOW - 90_500)
+
+
+@pytest.mark.parametrize("ms", [3_600_000, -3_600_000])
+def test_nothing_lasts_longer_because_the_clock_was_set(ms: int) -> None:
+    """Else what became unreachable just now would have been so for an hour, and be repaired."""
+    with desk() as one:
+        one.answer()
+        one.seconds += 30
+        assert one.machines()[0].since == NOW - 90_500, "time goes by"
+        one.ahead = ms // 3_600_000 * 999
+        assert one.machines()[0].since == NOW - 90_500, "clocks differ by a little all the time"
+        one.ahead = ms
+        assert one.machines()[0].since == NOW - 90_500 + ms
+        one.ahead = -(NOW)
+        assert one.machines()[0].since == 1
+
+
+def test_without_a_url_nobody_is_asked_and_nothing_told() -> None:
+    one = Desk(url="")
+    one.inventory.ask(one.queue)
+    assert one.work == []
+    assert (one.inventory.sick(one.queue), one.inventory.on) == ({}, False)
+
+
+def test_disabled_nobody_is_asked_and_nothing_told() -> None:
+    with desk() as one:
+        one.queue = Queue(auto_repair=False)
+        one.inventory.ask(one.queue)
+        assert (one.work, one.inventory.sick(one.queue)) == ([], {})
+
+
+def test_one_question_at_a_time_and_no_sooner_than_it_is_due() -> None:
+    one = Desk(every=60.0)
+    one.inventory.ask(one.queue)
+    one.seconds += 600
+    one.inventory.ask(one.queue)
+    assert len(one.work) == 1, "the first has not been answered"
+    one.work.pop()()
+    one.inventory.ask(one.queue)
+    assert len(one.work) == 1
+    one.work.pop()()
+    one.seconds += 50
+    one.inventory.ask(one.queue)
+    assert one.work == []
+    one.seconds += 5
+    one.inventory.ask(one.queue)
+    assert len(one.work) == 1, "rounds are not held to the second"
+
+
+def test_other_variables_are_asked_at_once_and_older_answers_do_not_count() -> None:
+    asked = list[bytes]()
+
+    def say(_: Mapping[str, str], body: bytes) -> tuple[int, bytes]:
+        asked.append(body)
+        return 200, answer()
+
+    with serving(say) as port:
+        one = Desk(port)
+        one.answer()
+        assert one.sick() == ()
+        one.queue = Queue(variables=OTHERS)
+        assert one.sick() == "it has not answered to the variables that are set now"
+        one.answer()
+        assert one.sick() == ()
+    assert b'"states":["UNHEALTHY"]' in asked[1]
+
+
+def test_an_answer_on_its_way_while_the_variables_change_is_none_to_the_new_ones() -> None:
+    with desk() as one:
+        one.inventory.ask(one.queue)
+        one.queue = Queue(variables=OTHERS)
+        one.inventory.ask(one.queue)
+        one.work.pop()()
+        assert one.fault() == "it has not answered to the variables that are set now"
+
+
+def test_variables_that_may_not_be_asked_are_not() -> None:
+    """As an older or newer maintd may have taken them."""
+    with desk() as one:
+        one.queue = Queue(variables="{}")
+        one.answer()
+        assert one.fault().startswith("it is not asked: the variables that are set: having.states")
+
+
+def test_a_stale_answer_is_not_used_and_its_age_is_told() -> None:
+    with desk() as one:
+        assert one.inventory.age is None
+        one.answer()
+        one.seconds += 300
+        assert not isinstance(one.sick(), str)
+        one.seconds += 1
+        assert one.sick() == "its newest answer is older than 300 s"
+        assert one.inventory.age == 301
+
+
+def test_after_a_failure_what_was_heard_before_does_not_count(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    said = [(200, answer(machine())), (500, b""), (500, b""), (200, answer())]
+    with serving(lambda _, __: said.pop(0)) as port:
+        one = Desk(port)
+        one.answer()
+        for _ in range(2):
+            one.seconds += 60
+            one.answer()
+            assert one.sick() == "it answers with HTTP status 500 and no word"
+        assert (one.inventory.age, one.inventory.heard.failures) == (120, 2)
+        assert one.inventory.heard.failed == NOW + 120_000
+        assert caplog.text.count("inventory-doubted") == 1, "said when it begins"
+        one.seconds += 60
+        one.answer()
+        assert one.sick() == ()
+        assert one.inventory.heard.failures == 2
+
+
+def test_a_bug_does_not_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def bug(*_: object) -> None:
+        raise ZeroDivisionError
+
+    with desk() as one:
+        monkeypatch.setattr("nodeagent.maintd.queue.inventory.machines", bug)
+        one.answer()
+        assert one.fault() == "asking it has failed: ZeroDivisionError; the journal has it"
+        monkeypatch.undo()
+        one.seconds += 60
+        one.answer()
+        assert not isinstance(one.sick(), str)
+
+
+def test_where_no_thread_can_be_had_the_round_goes_on() -> None:
+    def none_left(work: Callable[[], None]) -> None:
+        tried.append(work)
+        raise RuntimeError("can't start new thread")
+
+    tried, seconds = list[object](), [0.0]
+    settings = InventorySettings("http://127.0.0.1:1/x")
+    inventory = Inventory(settings, lambda: NOW, lambda: seconds[0], none_left)
+    inventory.ask(Queue())
+    assert inventory.sick(Queue()) == {"sabakan": "it is not asked: can't start new thread"}
+    seconds[0] += settings.every
+    inventory.ask(Queue())
+    assert len(tried) == 2, "and tries again"
+
+
+@pytest.mark.alone
+def test_a_round_does_not_wait_for_it() -> None:
+    def hang(connection: socket.socket) -> None:
+        connection.recv(1 << 20)
+        time.sleep(3)
+
+    with speaking(hang) as port:
+        url = f"http://127.0.0.1:{port}/graphql"
+        inventory = Inventory(InventorySettings(url, seconds=1.0), lambda: NOW, start=in_thread)
+        began = time.monotonic()
+        for _ in range(100):
+            inventory.ask(Queue())
+            assert inventory.sick(Queue()) == {"sabakan": "it has not answered yet"}
+        assert time.monotonic() - began < 0.5
+        assert sum(thread.name == "inventory" for thread in threading.enumerate()) == 1
+        while inventory.heard.failures == 0:
+            assert time.monotonic() - began < 20
+            time.sleep(0.05)
+        assert inventory.sick(Queue()) == {"sabakan": "no complete answer within 1 s"}
+
+
+# Whatever comes over the wire.
+
+
+def slowly(raw: bytes, pause: float = 0.05) -> Callable[[socket.socket], None]:
+    def say(connection: socket.socket) -> None:
+        for n in range(len(raw)):
+            connection.sendall(raw[n : n + 1])
+            time.sleep(pause)
+
+    return say
+
+
+def chunked(body: bytes, size: int) -> bytes:
+    parts = [body[n : n + size] for n in range(0, len(body), size)]
+    return b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in parts) + b"0\r\n\r\n"
+
+
+LONG = b"x" * (MOST_BYTES + 1)
+CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("say", "why"),
+    [
+        pytest.param(lambda c: c.close(), "closed before the answer", id="nothing"),
+        pytest.param(lambda c: c.sendall(b"SSH-2.0\r\n\r\n"), "not an HTTP answer", id="no HTTP"),
+        pytest.param(slowly(OK + b"\r\n" + b"x" * 999), "no complete answer within", id="slow"),
+        pytest.param(slowly(CHUNKED + b"1\r\nx\r\n" * 999), "no complete answer", id="slow chunks"),
+        pytest.param(
+            lambda c: c.sendall(OK + b"Content-Length: 99\r\n\r\n{}"), "before the answer", id="cut"
+        ),
+        pytest.param(
+            lambda c: c.sendall(OK + b"Content-Length: 99999999999\r\n\r\n"),
+            "answer larger than 16777216 bytes",
+            id="says that it is huge",
+        ),
+        pytest.param(lambda c: c.sendall(OK + b"\r\n" + LONG), "answer larger than", id="is huge"),
+        pytest.param(
+            lambda c: c.sendall(CHUNKED + chunked(LONG, 2**20)),
+            "answer larger",
+            id="huge in chunks",
+        ),
+        pytest.param(
+            lambda c: c.sendall(CHUNKED + chunked(b"x" * 9999, 1)),
+            "too many pieces",
+            id="in crumbs",
+        ),
+        pytest.param(
+            lambda c: c.sendall(OK + b"X-Y: " + b"x" * 99_999), "not an HTTP answer", id="long head"
+        ),
+        pytest.param(
+            lambda c: c.sendall(b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\n\r\n"),
+            "HTTP status 302 (a redirect, which is not followed)",
+            id="a redirect",
+        ),
+        pytest.param(
+            lambda c: c.sendall(OK + b"Content-Type: text/html\r\n\r\n<html>"),
+            "its answer is not to be read: not JSON at line 1",
+            id="HTML",
+        ),
+        pytest.param(
+            lambda c: c.sendall(OK + b"Content-Encoding: gzip\r\n\r\n\x1f\x8b\x08"),
+            "its answer is not to be read: not UTF-8 at byte 1",
+            id="compressed though nobody asked for it",
+        ),
+    ],
+)
+def test_of_odd_answers_no_machine_is_reported(
+    say: Callable[[socket.socket], None], why: str
+) -> None:
+    with speaking(say) as port:
+        one = Desk(port, seconds=2.0)
+        one.answer()
+        assert why in one.fault()
+
+
+def test_a_good_answer_in_chunks_with_announcements_and_no_type_counts() -> None:
+    raw = b"HTTP/1.1 100 Continue\r\n\r\n" + CHUNKED + chunked(answer(machine()), 100)
+    with speaking(lambda c: c.sendall(raw)) as port:
+        one = Desk(port)
+        one.answer()
+        assert len(one.sick()) == 1
+
+
+def test_nobody_there() -> None:
+    one = Desk()
+    one.answer()
+    assert one.sick() == "Connection refused"
+    for name in ("x" * 64, "a..b"):  # which nobody need be asked for
+        one = Desk(url=f"http://{name}/graphql")
+        one.answer()
+        assert one.fault().startswith(f"{name}: ")
+
+
+@pytest.fixture
+def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
+    """What the addresses of names are; there is no name service on loopback."""
+    known: dict[str, list[str]] = {}
+
+    def look_up(host: str, port: int, **_: object) -> list[tuple[Any, ...]]:
+        if host not in known:
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return [(0, socket.SOCK_STREAM, 0, "", (address, port)) for address in known[host]]
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    return known
+
+
+def test_a_name_that_nobody_knows(names: dict[str, list[str]]) -> None:
+    one = Desk(url="http://sabakan.test/graphql")
+    one.answer()
+    assert one.sick() == "sabakan.test: Name or service not known"
+
+
+def test_a_name_may_have_several_addresses_of_which_one_answers(
+    names: dict[str, list[str]],
+) -> None:
+    names["sabakan.test"] = ["::1", "127.0.0.9", "127.0.0.1"]
+    with serving(lambda head, _: (200, head["Host"].encode())) as port:
+        said = ask(InventorySettings(f"http://sabakan.test:{port}/x"), b"{}")
+    assert said == Answered(200, f"sabakan.test:{port}".encode(), "")
+
+
+@pytest.mark.alone
+def test_the_time_is_shared_by_the_addresses(names: dict[str, list[str]]) -> None:
+    names["x"] = ["127.0.0.1", "127.0.0.1", "127.0.0.2"]
+    with speaking(lambda _: time.sleep(3)) as port:
+        began = time.monotonic()
+        with pytest.raises(Unavailable):
+            ask(InventorySettings(f"http://x:{port}/x", seconds=1.0), b"{}")
+        assert time.monotonic() - began < 2.5
+
+
+def test_what_is_sent() -> None:
+    heads = list[Mapping[str, str]]()
+
+    def say(head: Mapping[str, str], _: bytes) -> tuple[int, bytes]:
+        heads.append(head)
+        return 200, answer()
+
+    with serving(say) as port:
+        one = Desk(port)
+        one.answer()
+    assert heads[0]["Content-Type"] == "application/json"
+    assert "Authorization" not in heads[0]
+
+
+# TLS and the token.
+
+
+def certificate(folder: Path, name: str) -> ssl.SSLContext:
+    """A server's TLS, by a certificate of its own making for this name; it stands in `ca.pem`."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "sabakan")])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+        .sign(key, hashes.SHA256())
+        .public_bytes(Encoding.PEM)
+    )
+    (folder / "ca.pem").write_bytes(made)
+    secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    return server_tls(secret + made)
+
+
+def test_over_tls_a_server_proves_its_name_and_gets_the_token(
+    tmp_path: Path, names: dict[str, list[str]]
+) -> None:
+    names |= {"sabakan.test": ["127.0.0.1"], "other.test": ["127.0.0.1"]}
+    heads = list[Mapping[str, str]]()
+
+    def say(head: Mapping[str, str], _: bytes) -> tuple[int, bytes]:
+        heads.append(head)
+        return 200, answer(machine())
+
+    token = tmp_path / "token"
+    token.write_text("s3cret\n\nwhatever\n")
+    token.chmod(0o600)
+    with serving(say, certificate(tmp_path, "sabakan.test")) as port:
+        where: dict[str, Any] = {
+            "url": f"https://sabakan.test:{port}/graphql",
+            "ca": f"{tmp_path}/ca.pem",
+        }
+        one = Desk(**where, token=str(token))
+        one.answer()
+        assert len(one.sick()) == 1
+        assert heads[0]["Authorization"] == "Bearer s3cret"
+        for wrong in ({"ca": ""}, {"url": f"https://other.test:{port}/graphql"}):
+            one = Desk(**{**where, **wrong}, token=str(token))
+            one.answer()
+            assert one.fault().startswith("TLS: its certificate is not trusted: ")
+    assert len(heads) == 1, "nobody else was told the token"
+
+
+def test_a_server_that_speaks_no_tls() -> None:
+    with serving(lambda _, __: (200, answer())) as port:
+        one = Desk(url=f"https://127.0.0.1:{port}/graphql")
+        one.answer()
+        assert "TLS: " in one.fault()
+
+
+@pytest.mark.parametrize(
+    ("text", "mode", "why"),
+    [
+        (None, 0, "No such file or directory"),
+        ("s3cret\n", 0o644, "its mode 0644 lets others read or write a secret: chmod 640 "),
+        ("", 0o600, "it is empty"),
+        ("two words\n", 0o600, "its first line is no token"),
+        ("x\r\nInjected: yes\n", 0o600, ""),
+        ("\u00e4\n", 0o600, "its first line is no token"),
+    ],
+)
+def test_tokens(tmp_path: Path, text: str | None, mode: int, why: str) -> None:
+    token = tmp_path / "token"
+    if text is not None:
+        token.write_text(text)
+        token.chmod(mode)
+    with serving(lambda _, __: (200, answer())) as port:
+        settings = InventorySettings(f"http://127.0.0.1:{port}/x", token=str(token))
+        if not why:
+            assert ask(settings, b"{}").status == 200
+            return
+        with pytest.raises(ConfigError) as told:
+            ask(settings, b"{}")
+    assert str(told.value).startswith(f"{token}: ")
+    assert why in str(told.value)
+
+
+def test_a_ca_that_cannot_be_read(tmp_path: Path) -> None:
+    one = Desk(url="https://127.0.0.1:1/graphql", ca=str(tmp_path / "none.pem"))
+    one.answer()
+    unread = f"{tmp_path}/none.pem: no certificate can be read"
+    assert one.fault() == f"{unread}: No such file or directory"
+    (tmp_path / "none.pem").write_text("hello")
+    one.seconds += 60
+    one.answer()
+    assert one.fault() == f"{unread}: it holds none"
+
+
+# Settings.
+
+
+def test_it_is_off_by_default() -> None:
+    assert parse({}).sabakan == Settings().sabakan == InventorySettings()
+    assert not Inventory(InventorySettings(), lambda: NOW).on
+
+
+def test_all_that_can_be_set() -> None:
+    said = {
+        "url": "https://[fe80::1]:443/graphql?x=y",
+        "every": "2m",
+        "seconds": "500ms",
+        "oldest": "1h",
+        "ca": "/etc/ca.pem",
+        "token": "/etc/token",
+        "priorities": {"ss": 5, "boot server": -1},
+    }
+    read = parse({"sabakan": said}).sabakan
+    expected = (str(said["url"]), 120, 0.5, 3600, "/etc/ca.pem", "/etc/token")
+    assert read == InventorySettings(*expected, {"ss": 5, "boot server": -1})
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ({"url": "sabakan:10080/graphql"}, "sabakan.url is 'sabakan:10080/graphql'; it must be of"),
+        ({"url": "http://sabakan:10080"}, "of the form http://HOST:10080/graphql"),
+        ({"url": "http://a:b@sabakan/graphql"}, "of the form"),
+        ({"url": "http://sabakan/a b"}, "of the form"),
+        ({"url": "http://sabakan/a\r\nX: y"}, "of the form"),
+        ({"url": "http://sabakan/a#b"}, "of the form"),
+        ({"url": "http://sabakan:65536/a"}, "sabakan.url has the port 65536"),
+        ({"url": "http://sabakan:0/a"}, "sabakan.url has the port 0"),
+        ({"url": "http://h/x", "token": "/t"}, "sabakan.token needs an https: sabakan.url"),
+        ({"url": "http://h/x", "ca": "/t"}, "sabakan.ca needs an https: sabakan.url"),
+        ({"oldest": "1m"}, "sabakan.oldest is less than sabakan.every and sabakan.seconds"),
+        ({"uri": "http://h/x"}, "sabakan.uri is not a known setting"),
+        ({"priorities": {"ss": "5"}}, "sabakan.priorities.ss is '5'; it must be a whole number"),
+        ({"every": 60}, "sabakan.every is 60; it must be a duration"),
+        ({"token": "t"}, "sabakan.token is 't'; it must be an absolute path"),
+    ],
+)
+def test_what_is_wrong_is_named(said: dict[str, Any], why: str) -> None:
+    with pytest.raises(ConfigError) as told:
+        parse({"sabakan": said})
+    assert why in str(told.value)
+
+
+def test_the_daemon_asks_whom_its_settings_name(tmp_path: Path) -> None:
+    for name in ("hmac.key", "client.pem"):
+        (tmp_path / name).write_text("0123456789abcdef\n")
+        (tmp_path / name).chmod(0o600)
+    with serving(lambda _, __: (200, answer(machine()))) as port:
+        said = {
+            "maintd": {"state": str(tmp_path)},
+            "cluster": {"ganeti": str(tmp_path), "node": "n1"},
+            "sabakan": {"url": f"http://127.0.0.1:{port}/graphql", "priorities": {"worker": 3}},
+        }
+        daemon = assemble(parse(said))
+        inventory = daemon.engine.inventory
+        inventory.ask(Queue())
+        until = time.monotonic() + 20
+        while isinstance(inventory.heard.sick, str):
+            assert time.monotonic() < until, inventory.heard
+            time.sleep(0.02)
+    (one,) = inventory.heard.sick
+    assert (one.address, one.priority) == ("10.0.0.9", 3)
+
+
+def test_an_answer_must_last_from_one_round_to_the_next() -> None:
+    said = {"sabakan": {"url": "http://h/x"}, "maintd": {"every": "5m"}}
+    with pytest.raises(ConfigError) as told:
+        parse(said)
+    assert "sabakan.oldest is not longer than maintd.every" in str(told.value)

@@ -1,0 +1,355 @@
+"""Incidents that are left to the repair queue: one of the two works on the node, never both."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from nodeagent.errors import ConfigError
+from nodeagent.maintd.queue.referral import give_up, referral_of, report, told
+from nodeagent.maintd.queue.settings import procedures_of
+from nodeagent.model.action import Scope
+from nodeagent.model.constraints import Constraints
+from nodeagent.model.diagnosis import Diagnosis, Need
+from nodeagent.model.incident import UNKNOWN, Incident, Status
+from nodeagent.model.ledger import Ledger, Policy
+from nodeagent.model.queue import Entry, EntryStatus, Procedures, Queue, Referral, RepairStep
+from nodeagent.model.sick import Sick as Reported
+from nodeagent.model.snapshot import Group, Node, Snapshot
+from nodeagent.model.units import Seconds
+from nodeagent.model.wish import AddEntry, Asked, Cancel, DeleteEntry, Pause, Resume, SetAutoRepair
+from nodeagent.section import Section
+from tests.maintd.queue.test_entries import Mender, policy
+from tests.maintd.world import EVACUATE, OK, REPAIR
+
+REFERRAL = Referral("r640", "unreachable", (Need.EVACUATE,))
+
+
+def referring(*referrals: Referral, **members: Any) -> Policy:
+    """A policy by which evacuations are left to the queue, where there is room for five."""
+    found = policy(RepairStep("try-1", need_drain=True, watch_seconds=Seconds(60)), **members)
+    return replace(
+        found,
+        procedures=replace(found.procedures, incidents=referrals or (REFERRAL,)),
+        constraints=Constraints(maximum_repair_queue_entries=5),
+    )
+
+
+class Sick(Mender):
+    """n3 says that it is to be evacuated, until a repair has healed it."""
+
+    def __init__(self, policy: Policy | None = None, **members: Any) -> None:
+        super().__init__(policy or referring(), **members)
+        self.agents.says["n3"] = EVACUATE
+
+    def tick(self, seconds: float = 10.0) -> Any:
+        if self.healed:
+            self.agents.says["n3"] = OK
+        return super().tick(seconds)
+
+    def ticks(self, times: int) -> None:
+        for _ in range(times):
+            self.tick()
+
+
+def test_an_incident_becomes_an_entry_and_is_not_worked_on_itself() -> None:
+    rig = Sick()
+    rig.tick()
+    assert (rig.entry.address, rig.entry.who) == ("127.0.0.3", "incidents")
+    assert (rig.entry.machine_type, rig.entry.operation) == ("r640", "unreachable")
+    assert rig.entry.domain == "group default"
+    assert rig.status("n3") is Status.NOTED
+    why = "left to the repair queue as unreachable of r640: entry 0 is being worked on"
+    assert why in rig.held()
+    seen = set[Status]()
+    for _ in range(60):
+        rig.tick()
+        seen |= {incident.status for incident in rig.ledger.incidents}
+    assert rig.entry.status is EntryStatus.SUCCEEDED
+    assert seen == {Status.NOTED}, "nothing was begun for it"
+    assert rig.ledger.incidents == (), "what is over is forgotten"
+    assert rig.commands() == ["try-1"]
+    assert rig.ledger.queue.next == 1
+    assert rig.node().in_service
+    drains = [job for job in rig.jobs() if job.startswith("Drain")]
+    assert len(drains) == 1
+
+
+def test_without_a_referral_it_is_as_ever() -> None:
+    rig = Sick(replace(referring(), procedures=replace(referring().procedures, incidents=())))
+    rig.ticks(3)
+    assert rig.ledger.queue.entries == ()
+    assert rig.status("n3") is Status.PENDING
+
+
+@pytest.mark.parametrize("at", range(1, 12))
+def test_one_repair_wherever_maintd_stops(at: int) -> None:
+    rig = Sick()
+    for n in range(60):
+        if n % 12 == at:
+            rig.crash()
+        rig.tick()
+    assert (rig.entry.status, rig.ledger.queue.next) == (EntryStatus.SUCCEEDED, 1)
+    assert rig.commands() == ["try-1"]
+
+
+def test_an_entry_that_has_failed_holds_it_until_somebody_deletes_that() -> None:
+    rig = Sick(heals="nothing")
+    rig.until(EntryStatus.FAILED)
+    assert "entry 0 has failed: delete it for another" in rig.held()
+    rig.ticks(20)
+    assert (rig.status("n3"), rig.ledger.queue.next) == (Status.NOTED, 1)
+    assert rig.ask(DeleteEntry(0)) == ""
+    rig.ticks(5)
+    assert (rig.entry.index, rig.entry.status.finished) == (1, False)
+
+
+def test_with_automatic_repair_disabled_neither_is_done() -> None:
+    """Else to switch off would be to begin an evacuation."""
+    rig = Sick()
+    rig.wish(SetAutoRepair(enabled=False))
+    rig.ticks(10)
+    assert rig.ledger.queue.entries == ()
+    assert rig.status("n3") is Status.NOTED
+    assert "as unreachable of r640: automatic repair is disabled" in rig.held()
+
+
+def test_without_room_for_it_neither_is_done() -> None:
+    rig = Sick(replace(referring(), constraints=Constraints()))
+    rig.ticks(10)
+    assert rig.ledger.queue.entries == ()
+    assert rig.status("n3") is Status.NOTED
+    assert "as unreachable of r640: there is no entry yet" in rig.held()
+    assert "maximum-repair-queue-entries is 0" in rig.held()
+
+
+def test_what_was_begun_before_it_was_referred_goes_on_itself() -> None:
+    rig = Sick(replace(referring(), procedures=replace(referring().procedures, incidents=())))
+    rig.ticks(3)
+    assert rig.status("n3") is Status.PENDING
+    rig.policy = referring()
+    rig.crash()
+    rig.ticks(30)
+    assert rig.ledger.queue.entries == ()
+    assert rig.status("n3") is Status.COMPLETED
+
+
+def test_an_entry_of_somebody_else_is_the_one_for_it() -> None:
+    rig = Sick()
+    rig.agents.says["n3"] = OK
+    rig.add(AddEntry("unreachable", "r640", "n3"))
+    rig.agents.says["n3"] = EVACUATE
+    rig.ticks(30)
+    assert (rig.ledger.queue.next, rig.entry.status) == (1, EntryStatus.SUCCEEDED)
+
+
+def test_what_holds_an_incident_holds_its_entry_back() -> None:
+    rig = Sick(replace(referring(), settle=60_000))
+    rig.wish(Pause(Scope.NODE, "n3"))
+    rig.ticks(10)
+    assert rig.ledger.queue.entries == ()
+    assert "paused by root" in rig.held()
+    assert rig.ask(Resume(Scope.NODE, "n3")) == ""
+    rig.ticks(2)
+    assert len(rig.ledger.queue.entries) == 1
+    rig = Sick(replace(referring(), settle=60_000))
+    rig.ticks(3)
+    assert rig.ledger.queue.entries == ()
+    assert "settling for" in rig.held()
+    rig.agents.says["n3"] = None
+    rig.ticks(20)
+    assert rig.ledger.queue.entries == (), "who is silent says nothing"
+
+
+def canceled(rig: Sick, how: str) -> None:
+    incident = rig.incident("n3")
+    if how == "wish":
+        assert rig.ask(Cancel(incident.id)) == ""
+    else:
+        tags = rig.node().tags | {f"maintd:canceled:{incident.id}"}
+        rig.cluster.put(replace(rig.node(), tags=tags))
+
+
+@pytest.mark.parametrize("how", ["wish", "tag"])
+@pytest.mark.parametrize("after", [1, 3])
+def test_who_cancels_an_incident_cancels_its_entry(how: str, after: int) -> None:
+    rig = Sick()
+    rig.ticks(after)
+    assert (rig.entry.status is EntryStatus.QUEUED) is (after == 1)
+    canceled(rig, how)
+    rig.ticks(20)
+    assert rig.ledger.queue.entries == ()
+    assert rig.commands() == []
+    assert rig.node().in_service
+    assert rig.status("n3") is Status.CANCELED
+    assert any(job.startswith("Drain") for job in rig.jobs()) is (after == 3)
+
+
+def test_who_pauses_an_incident_pauses_its_entry() -> None:
+    rig = Sick()
+    rig.tick()
+    identity = rig.incident("n3").id
+    assert rig.ask(Pause(Scope.NODE, "", incident=identity)) == ""
+    assert "(127.0.0.3): incident paused by root" in [rig.held() for _ in range(20)][-1]
+    assert not any(job.startswith("Drain") for job in rig.jobs())
+    assert rig.ask(Resume(Scope.NODE, "", identity)) == ""
+    rig.until(EntryStatus.SUCCEEDED)
+
+
+@pytest.mark.parametrize("asked", [Cancel, lambda i: Pause(Scope.NODE, "", incident=i)])
+def test_an_entry_of_somebody_else_is_neither_canceled_nor_paused(
+    asked: Callable[[str], Asked],
+) -> None:
+    rig = Sick(heals="nothing")
+    rig.agents.says["n3"] = OK
+    rig.add(AddEntry("unreachable", "r640", "n3"))
+    rig.agents.says["n3"] = EVACUATE
+    rig.tick()
+    assert rig.ask(asked(rig.incident("n3").id)) == ""
+    rig.until(EntryStatus.FAILED)
+
+
+def entries_left(*incidents: Incident, **members: Any) -> int:
+    one = Entry(0, NODE.address, "t", "o", **{"who": "incidents", "queued_at": 5, **members})
+    ledger = give_up(Ledger(queue=Queue((one,)), incidents=incidents), SEEN)
+    return sum(not entry.deleted for entry in ledger.queue.entries)
+
+
+def test_which_cancels_give_up_an_entry() -> None:
+    gone = Incident("i", "u3", "n3", EVACUATE, 0, Status.CANCELED, changed_at=5)
+    assert entries_left(gone) == 0
+    assert entries_left(replace(gone, changed_at=4)) == 1, "it was made of another since"
+    assert entries_left(gone, replace(gone, id="j", changed_at=4)) == 0
+    assert entries_left(gone, replace(gone, id="j", status=Status.NOTED)) == 1, "as is that"
+    assert entries_left(replace(gone, node="u4", name="n4")) == 1
+    assert entries_left(gone, status=EntryStatus.FAILED) == 1, "somebody is to see it"
+    assert entries_left(gone, who="root") == 1
+
+
+def test_what_does_not_fit_is_worked_on_itself() -> None:
+    rig = Sick()
+    rig.agents.says["n3"] = REPAIR
+    rig.ticks(2)
+    assert (rig.ledger.queue.entries, rig.status("n3")) == ((), Status.PENDING)
+
+
+NODE = Node("n3", "u3", "10.0.0.3", "g1")
+SEEN = Snapshot("c", {"n3": NODE}, {}, {"g1": Group("g1", "rack-1")})
+
+
+@pytest.mark.parametrize(
+    ("referral", "fits"),
+    [
+        (Referral("t", "o", (Need.LIVE_REPAIR,)), True),
+        (Referral("t", "o", (Need.EVACUATE,)), False),
+        (Referral("t", "o", (Need.EVACUATE, Need.LIVE_REPAIR)), True),
+        (Referral("t", "o", (Need.LIVE_REPAIR,), ("mend",)), True),
+        (Referral("t", "o", (Need.LIVE_REPAIR,), ("other",)), False),
+        (Referral("t", "o", (Need.LIVE_REPAIR,), (), ("rack-1", "rack-2")), True),
+        (Referral("t", "o", (Need.LIVE_REPAIR,), (), ("g1",)), False),
+    ],
+)
+def test_which_incidents_fit(referral: Referral, fits: bool) -> None:
+    said = Diagnosis(Need.LIVE_REPAIR, "mend", '{"command":"mend","status":"live-repair"}')
+    incident = Incident("i", "u3", "n3", said, 0)
+    whole = Policy(procedures=Procedures(incidents=(referral,)))
+    assert referral_of(incident, SEEN, whole) == (referral if fits else None)
+    assert referral_of(replace(incident, status=Status.PENDING), SEEN, whole) is None
+    assert referral_of(replace(incident, diagnosis=UNKNOWN), SEEN, whole) is None
+    assert referral_of(replace(incident, name="n4"), SEEN, whole) is None
+
+
+def test_the_first_that_fits_counts() -> None:
+    first, second = (Referral(kind, "o", (Need.EVACUATE,)) for kind in ("a", "b"))
+    incident = Incident("i", "u3", "n3", EVACUATE, 0)
+    policy = Policy(procedures=Procedures(incidents=(first, second)))
+    assert referral_of(incident, SEEN, policy) == first
+
+
+def test_the_guards_are_told_what_they_go_by() -> None:
+    incident = Incident("i", "u3", "n3", EVACUATE, 7)
+    given = Referral("t", "o", (Need.EVACUATE,), priority=5)
+    assert report(incident, given, SEEN) == Reported(
+        *("incidents", "10.0.0.3", "t", "o", "", "evacuate", "group rack-1", 5, 7),
+        "incident i on n3",
+    )
+
+
+def test_what_has_become_of_the_newest_entry_is_told() -> None:
+    elsewhere = Entry(2, "10.0.0.4", "t", "o")
+    for status, why in (
+        (EntryStatus.QUEUED, "is queued"),
+        (EntryStatus.PROCESSING, "is being worked on"),
+        (EntryStatus.SUCCEEDED, "has succeeded, and the node says so still: delete it for another"),
+        (EntryStatus.FAILED, "has failed: delete it for another"),
+    ):
+        old = Entry(0, NODE.address, "t", "o", status=EntryStatus.FAILED)
+        queue = Queue((old, Entry(1, NODE.address, "t", "o", status=status), elsewhere))
+        assert str(told(Referral("t", "o", ()), NODE, queue)).endswith(f"o of t: entry 1 {why}")
+
+
+# Settings.
+
+GOOD: dict[str, Any] = {
+    "repair_procedures": [
+        {
+            "machine_types": ["r640"],
+            "repair_operations": [
+                {
+                    "operation": "unhealthy",
+                    "health_check_command": "is-healthy",
+                    "repair_steps": [{"repair_command": "power-cycle"}],
+                }
+            ],
+        }
+    ]
+}
+
+
+def read(*incidents: dict[str, Any]) -> tuple[Referral, ...]:
+    return procedures_of(Section("queue", {**GOOD, "incidents": list(incidents)})).incidents
+
+
+def test_all_that_can_be_set() -> None:
+    least = {"machine_type": "r640", "operation": "unhealthy", "needs": ["evacuate"]}
+    most = {"needs": ["live-repair", "evacuate-failover"], "commands": ["mend"]}
+    assert read() == ()
+    assert read(least, {**least, **most, "groups": ["rack-1"], "priority": -1}) == (
+        Referral("r640", "unhealthy", (Need.EVACUATE,)),
+        Referral(
+            "r640",
+            "unhealthy",
+            (Need.LIVE_REPAIR, Need.EVACUATE_FAILOVER),
+            ("mend",),
+            ("rack-1",),
+            -1,
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"machine_type": "r650"}, "queue.incidents[0]: no repair procedure is configured for"),
+        (
+            {"operation": "melted"},
+            "queue.incidents[0]: no operation 'melted' is configured for machines of 'r640';"
+            " there may be: unhealthy",
+        ),
+        ({"needs": ["Ok"]}, "queue.incidents[0].needs has 'Ok'; there may be: live-repair, ev"),
+        ({"needs": ["sick"]}, "queue.incidents[0].needs has 'sick'"),
+        ({"needs": []}, "queue.incidents[0].needs is missing or empty"),
+        ({"needs": "evacuate"}, "queue.incidents[0].needs is 'evacuate'; it must be a list"),
+        ({"operation": ""}, "queue.incidents[0].operation is ''; it must be a word"),
+        ({"commands": ["a b"]}, "queue.incidents[0].commands is ['a b']; it must be a list of"),
+        ({"groups": "rack-1"}, "queue.incidents[0].groups is 'rack-1'; it must be a list"),
+        ({"priority": 1001}, "queue.incidents[0].priority is 1001; it must be a whole number"),
+        ({"status": "evacuate"}, "queue.incidents[0].status is not a known setting"),
+    ],
+)
+def test_what_is_wrong_is_named(change: dict[str, Any], why: str) -> None:
+    good = {"machine_type": "r640", "operation": "unhealthy", "needs": ["evacuate"]}
+    with pytest.raises(ConfigError) as told:
+        read({**good, **change})
+    assert str(told.value).startswith(why)

@@ -1,0 +1,356 @@
+"""What sabakan may be asked, and how its answers are read; every oddity is one line."""
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from ipaddress import ip_address
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nodeagent.errors import MessageError
+from nodeagent.maintd.queue.sabakan import DEFAULT, machines, question, variables
+from nodeagent.model.sick import Sick
+from nodeagent.model.units import Ms
+
+NOW = Ms(1_800_000_000_000)
+Json = dict[str, Any]
+
+
+def machine(**members: Any) -> Json:
+    """One machine of an answer; a member `spec_rack` replaces spec.rack."""
+    found: Json = {
+        "spec": {
+            "serial": "S1",
+            "rack": 7,
+            "role": "worker",
+            "ipv4": ["10.0.0.9", "10.1.0.9"],
+            "bmc": {"bmcType": "r640"},
+        },
+        "status": {"state": "UNREACHABLE", "duration": 90.5},
+    }
+    for path, value in members.items():
+        part, _, name = path.partition("_")
+        if name:
+            found[part][name] = value
+        else:
+            found[part] = value
+    return found
+
+
+def answer(*found: Any, **more: Any) -> bytes:
+    return json.dumps({"data": {"searchMachines": list(found)}, **more}).encode()
+
+
+def sick(body: bytes, status: int = 200, text: str = "") -> tuple[Sick, ...]:
+    return machines(status, body, text, NOW)
+
+
+def fault(body: bytes, status: int = 200, text: str = "") -> str:
+    with pytest.raises(MessageError) as told:
+        sick(body, status, text)
+    assert "\n" not in str(told.value)
+    return str(told.value)
+
+
+# What is asked.
+
+
+def test_the_variables_are_the_seeds_by_default() -> None:
+    asked = json.loads(question(""))
+    assert asked["variables"] == {
+        "having": {"states": ["UNHEALTHY", "UNREACHABLE"]},
+        "notHaving": {"roles": ["boot"]},
+    }
+    assert "searchMachines(having: $having, notHaving: $notHaving)" in asked["query"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        DEFAULT,
+        '{"having":{"states":["UNREACHABLE"]}}',
+        '{"having":{"states":["UPDATING"],"labels":[{"name":"a","value":"b"}]},"notHaving":null}',
+        ' {"having": {"states": ["RETIRED"], "racks": [1, 2], "roles": null,\n'
+        ' "minDaysBeforeRetire": 90}, "notHaving": {"racks": []}}\n',
+    ],
+)
+def test_what_may_be_asked(text: str) -> None:
+    assert json.loads(question(text))["variables"] == json.loads(text)
+
+
+NO_STATES = "having.states must name states: healthy machines would be reported too"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("{}", NO_STATES),
+        ('{"having":null}', NO_STATES),
+        ('{"having":{}}', NO_STATES),
+        ('{"having":{"states":null}}', NO_STATES),
+        ('{"having":{"states":[]}}', NO_STATES),
+        ('{"having":{"racks":[1]},"notHaving":{"states":["HEALTHY"]}}', NO_STATES),
+        ('{"having":{"states":["UNHEALTHY","HEALTHY"]}}', "a healthy machine is not to be rep"),
+        ('{"having":{"states":["unhealthy"]}}', 'having.states is ["unhealthy"]; it must be'),
+        ('{"having":{"states":"UNHEALTHY"}}', "it must be a list of states: UNINITIALIZED, HEAL"),
+        ('{"having":{"states":["UNHEALTHY",1]}}', "it must be a list of states"),
+        ('{"having":{"stats":["UNHEALTHY"]}}', 'having has an unknown key "stats"; there may'),
+        ('{"havnig":{"states":["UNHEALTHY"]}}', 'the document has an unknown key "havnig"'),
+        ('{"having":{"states":["UNHEALTHY"]},"notHaving":{"x":1}}', "notHaving has an unknown"),
+        ('{"having":{"states":["UNHEALTHY"],"racks":["1"]}}', 'having.racks is ["1"]; it must'),
+        ('{"having":{"states":["UNHEALTHY"],"racks":[true]}}', "it must be a list of whole"),
+        ('{"having":{"states":["UNHEALTHY"],"racks":[2147483648]}}', "it must be a list of w"),
+        ('{"having":{"states":["UNHEALTHY"],"roles":"boot"}}', "it must be a list of texts"),
+        ('{"having":{"states":["UNHEALTHY"],"labels":[{"name":"a"}]}}', "each with the texts"),
+        ('{"having":{"states":["UNHEALTHY"],"labels":[{"name":"a","value":"b","c":1}]}}', "each"),
+        ('{"having":{"states":["UNHEALTHY"],"minDaysBeforeRetire":1.5}}', "a whole number"),
+        ('{"having":[]}', "having must be a JSON object"),
+        ("[]", "the document must be a JSON object"),
+        ("", "empty"),
+        ("having", "not JSON at line 1 column 1"),
+        ('{"having":{"states":["UNHEALTHY"]},"having":{}}', "stands twice in one object"),
+        (" " * 20_000, "larger than 16384 characters"),
+    ],
+)
+def test_what_may_not(text: str, why: str) -> None:
+    with pytest.raises(MessageError) as told:
+        variables(text)
+    assert why in str(told.value)
+    assert len(str(told.value)) < 500
+
+
+# What is answered.
+
+
+def test_the_mapping_is_the_seeds() -> None:
+    (one,) = sick(answer(machine()))
+    assert one == Sick(
+        "sabakan",
+        address="10.0.0.9",
+        machine_type="r640",
+        operation="unreachable",
+        serial="S1",
+        state="UNREACHABLE",
+        domain="rack 7",
+        since=NOW - 90_500,
+    )
+
+
+def test_a_role_may_have_a_priority() -> None:
+    found = answer(machine(), machine(spec_role="ss"))
+    assert [one.priority for one in machines(200, found, "", NOW, {"ss": 7})] == [0, 7]
+
+
+def test_no_machine_is_an_answer_too() -> None:
+    assert sick(answer()) == ()
+    assert sick(answer(errors=[])) == sick(answer(errors=None)) == ()
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "why"),
+    [
+        (422, b'{"errors":[{"message":"Unknown field"}],"data":null}', 'HTTP status 422: "Unknow'),
+        (415, b"", "it answers with HTTP status 415 and no word"),
+        (400, b"bad\r\nrequest", 'HTTP status 400: "bad\\r\\nrequest"'),
+        (500, b"\xff\xfe", "HTTP status 500: "),
+        (301, b"", "status 301 (a redirect, which is not followed) and no word"),
+        (307, b"<html>", "status 307 (a redirect, which is not followed)"),
+        (204, b"", "HTTP status 204"),
+        (202, answer(machine()), "HTTP status 202"),
+        (503, b'{"errors":"x"}', "HTTP status 503"),
+        (200, b"", "its answer is empty"),
+        (200, b"   ", "its answer is not to be read: empty"),
+        (200, b"<html>sorry</html>", "its answer is not to be read: not JSON at line 1 column 1"),
+        (200, b"\xff", "not UTF-8 at byte 0"),
+        (200, answer(machine())[:-3], "its answer is not to be read: not JSON"),
+        (200, b"[]", "its answer is no JSON object"),
+        (200, b"null", "its answer is no JSON object"),
+        (200, b"{}", "its answer has no list data.searchMachines"),
+        (200, b'{"data":null}', "its answer has no list data.searchMachines"),
+        (200, b'{"data":[]}', "its answer has no list data.searchMachines"),
+        (200, b'{"data":{"searchMachines":null}}', "its answer has no list data.searchMachines"),
+        (200, b'{"data":{"searchMachines":{}}}', "its answer has no list data.searchMachines"),
+        (200, b'{"data":{"searchMachines":[]},"data":{}}', "stands twice in one object"),
+        (200, answer(errors=[{"message": "no\nway"}]), 'it reports errors: "no\\nway"'),
+        (200, answer(errors=[{"message": "a"}, {}, {}]), 'it reports errors: "a" and 2 more'),
+        (200, answer(errors="oops"), 'it reports errors: "oops"'),
+        (200, answer(errors=[{"message": 3}]), 'it reports errors: [{"message": 3}]'),
+        (200, answer(errors=[{"message": "x" * 999}]), "it reports errors: "),
+    ],
+)
+def test_what_is_no_answer(status: int, body: bytes, why: str) -> None:
+    told = fault(body, status)
+    assert why in told
+    assert len(told) < 400
+
+
+def test_errors_count_though_there_is_data() -> None:
+    told = fault(answer(machine(), errors=[{"message": "some of it failed"}]))
+    assert told == 'it reports errors: "some of it failed"'
+
+
+@pytest.mark.parametrize(
+    ("members", "why"),
+    [
+        ({"status_state": "unreachable"}, 'status.state is "unreachable"; it must be one of UNIN'),
+        ({"status_state": None}, "status.state is null; it must be one of"),
+        ({"status": None}, "status.state is null"),
+        ({"status_state": ["UNREACHABLE"]}, "it must be one of"),
+        ({"status_duration": "90"}, 'status.duration is "90"; it must be seconds'),
+        ({"status_duration": -1}, "none of them below zero"),
+        ({"status_duration": True}, "it must be seconds"),
+        ({"status_duration": 1e300}, "it must be seconds"),
+        ({"spec": None}, "spec.rack is null; it must be a whole number"),
+        ({"spec": []}, "spec.rack is null; it must be a whole number"),
+        ({"spec_rack": "7"}, 'spec.rack is "7"; it must be a whole number'),
+        ({"spec_rack": True}, "spec.rack is true"),
+        ({"spec_role": None}, "spec.role is null; it must be a printable text"),
+        ({"spec_serial": 17}, "spec.serial is 17; it must be a printable text"),
+        ({"spec_serial": "a\nb"}, 'spec.serial is "a\\nb"; it must be a printable text'),
+        ({"spec_serial": "x" * 9999}, "it must be a printable text of at most 200"),
+        ({"spec_ipv4": "10.0.0.9"}, 'spec.ipv4 is "10.0.0.9"; it must be a list of addresses'),
+        ({"spec_ipv4": {"0": "10.0.0.9"}}, "it must be a list of addresses"),
+        ({"spec_ipv4": ["10.0.0"]}, 'spec.ipv4[0] is "10.0.0"; it must be an address'),
+        ({"spec_ipv4": [167772169]}, "spec.ipv4[0] is 167772169; it must be an address"),
+        ({"spec_ipv4": [None]}, "spec.ipv4[0] is null; it must be an address"),
+        ({"spec_ipv4": ["fe80::1%<b>"]}, "it must be an address"),
+        ({"spec_bmc": {"bmcType": 640}}, "spec.bmc.bmcType is 640; it must be a printable text"),
+    ],
+)
+def test_of_a_field_that_is_odd_the_whole_answer_is_doubted(members: Json, why: str) -> None:
+    told = fault(answer(machine(spec_serial="S0", spec_ipv4=["10.0.0.8"]), machine(**members)))
+    assert told.startswith("machine 2 of its answer: ")
+    assert why in told
+    assert len(told) < 500
+
+
+@pytest.mark.parametrize("odd", [None, 3, "S1", [], {}])
+def test_what_is_no_machine(odd: object) -> None:
+    assert "machine 1 of its answer: status.state is null" in fault(answer(odd))
+
+
+def test_a_machine_without_an_address_or_bmc_is_told_and_the_others_count() -> None:
+    found = sick(
+        answer(
+            machine(spec_ipv4=[]),
+            machine(spec_ipv4=None),
+            machine(spec_bmc=None, spec_ipv4=["10.0.0.3"]),
+            machine(spec_bmc={"bmcType": ""}, spec_ipv4=["10.0.0.4"]),
+            machine(spec_ipv4=["10.0.0.5"]),
+        )
+    )
+    assert [(one.address, one.machine_type, one.why) for one in found] == [
+        ("", "r640", "it has no IPv4 address"),
+        ("", "r640", "it has no IPv4 address"),
+        ("10.0.0.3", "", "it has no BMC type"),
+        ("10.0.0.4", "", "it has no BMC type"),
+        ("10.0.0.5", "r640", ""),
+    ]
+
+
+LABEL = {"name": "a", "value": "b"}
+WITH_LABEL = '{"having":{"states":["UNREACHABLE"],"labels":[{"name":"a","value":"b"}]}}'
+WITHOUT_LABEL = (
+    '{"having":{"states":["UNREACHABLE"]},"notHaving":{"labels":[{"name":"a","value":"d"}]}}'
+)
+WITH_DAYS = '{"having":{"states":["UNREACHABLE"],"minDaysBeforeRetire":10}}'
+WITHOUT_DAYS = '{"having":{"states":["UNREACHABLE"]},"notHaving":{"minDaysBeforeRetire":10}}'
+
+
+def retires(days: float) -> str:
+    """So many days after the answer."""
+    return datetime.fromtimestamp(NOW / 1000 + days * 86_400, UTC).isoformat()
+
+
+@pytest.mark.parametrize(
+    ("members", "text", "told"),
+    [
+        pytest.param({"spec_labels": ["a"]}, WITHOUT_LABEL, "a list of labels", id="texts"),
+        pytest.param({"spec_labels": {"a": "b"}}, WITH_LABEL, "a list of labels", id="object"),
+        pytest.param({}, WITH_DAYS, "spec.retireDate is null", id="no date"),
+        pytest.param(
+            {"spec_retireDate": "soon"}, WITH_DAYS, 'spec.retireDate is "soon"', id="word"
+        ),
+        pytest.param({"spec_retireDate": 5}, WITHOUT_DAYS, "spec.retireDate is 5", id="number"),
+        pytest.param(
+            {"spec_retireDate": "2030-01-01T00:00:00"}, WITH_DAYS, "with its offset", id="no offset"
+        ),
+    ],
+)
+def test_what_a_filter_needs_must_be_told(members: Json, text: str, told: str) -> None:
+    assert told in fault(answer(machine(**members)), text=text)
+    assert sick(answer(machine(**members))), "without such a filter nobody looks at it"
+
+
+@pytest.mark.parametrize("days", [9.1, 10, 10.9])
+def test_a_day_more_or_less_is_no_fault(days: float) -> None:
+    """The inventory counts whole days, by its own clock."""
+    for text in (WITH_DAYS, WITHOUT_DAYS):
+        assert sick(answer(machine(spec_retireDate=retires(days))), text=text)
+
+
+@pytest.mark.parametrize(
+    ("members", "text"),
+    [
+        ({"status_state": "HEALTHY"}, ""),
+        ({"status_state": "RETIRED"}, ""),
+        ({"spec_role": "boot"}, ""),
+        ({"spec_rack": 7}, '{"having":{"states":["UNREACHABLE"],"racks":[6]}}'),
+        ({"spec_rack": 7}, '{"having":{"states":["UNREACHABLE"]},"notHaving":{"racks":[7]}}'),
+        ({"status_state": "UNHEALTHY"}, '{"having":{"states":["UNREACHABLE"]}}'),
+        ({"spec_labels": None}, WITH_LABEL),
+        ({"spec_labels": []}, WITH_LABEL),
+        ({"spec_labels": [{"name": "a", "value": "c"}]}, WITH_LABEL),
+        ({"spec_labels": [{"name": "a", "value": "d"}]}, WITHOUT_LABEL),
+        ({"spec_retireDate": retires(8.5)}, WITH_DAYS),
+        ({"spec_retireDate": retires(-300)}, WITH_DAYS),
+        ({"spec_retireDate": retires(11.5)}, WITHOUT_DAYS),
+    ],
+)
+def test_who_answers_what_was_not_asked_is_not_believed(members: Json, text: str) -> None:
+    """Whoever does not heed `having` would have healthy machines repaired."""
+    good = machine(spec_ipv4=["10.0.0.8"], spec_rack=6)
+    good["spec"] |= {"labels": [LABEL], "retireDate": retires(10)}
+    told = fault(answer(good, machine(**members)), text=text)
+    assert "were not asked for: the question is not heeded" in told
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=8,
+)
+PLACES = ("spec", "status", "spec_rack", "spec_ipv4", "spec_bmc", "status_duration")
+
+
+@settings(deadline=None)
+@given(JSON)
+def test_no_document_is_more_than_refused(document: object) -> None:
+    for wrap in WRAPPED:
+        found = sick_or_fault(json.dumps(wrap(document)).encode())
+        if isinstance(found, str):
+            assert found.isprintable()
+        else:
+            assert all(str(ip_address(one.address or "::")) for one in found)
+
+
+def sick_or_fault(body: bytes) -> tuple[Sick, ...] | str:
+    try:
+        return sick(body)
+    except MessageError as error:
+        return str(error)
+
+
+WRAPPED: list[Callable[[object], object]] = [
+    lambda value: value,
+    lambda value: {"data": value},
+    lambda value: {"errors": value, "data": {"searchMachines": []}},
+    lambda value: {"data": {"searchMachines": value}},
+    *(
+        lambda value, place=place: {"data": {"searchMachines": [machine(**{place: value})]}}
+        for place in PLACES
+    ),
+]

@@ -1,0 +1,458 @@
+"""Nodes in maintenance windows, whole rounds over a simulated cluster."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from time import process_time
+
+import pytest
+
+from nodeagent.maintd.decide import decide
+from nodeagent.maintd.http.calendar import calendar
+from nodeagent.maintd.http.status import View
+from nodeagent.maintd.planning.evacuation_time import Leads
+from nodeagent.maintd.windows.plan import wants_room
+from nodeagent.maintd.windows.schedule import changed
+from nodeagent.maintd.windows.timing import closed
+from nodeagent.model.action import Action, Drain, MovePrimary, Scope, SetOffline
+from nodeagent.model.incident import Status
+from nodeagent.model.ledger import Ledger, Policy
+from nodeagent.model.queue import Entry, EntryStatus, StepStatus
+from nodeagent.model.reason import Kind
+from nodeagent.model.snapshot import Group, Instance, Node, Observed, Snapshot
+from nodeagent.model.units import Nanoseconds
+from nodeagent.model.window import (
+    NANOSECONDS,
+    Machine,
+    Mode,
+    Pace,
+    Schedule,
+    Unavailability,
+    Window,
+)
+from nodeagent.model.wish import BringUp, Pause, SetSchedule, TakeDown
+from tests.maintd.rig import QUICK, Rig, fleet, mirrored
+from tests.maintd.world import EVACUATE, NOW, OK, REPAIR
+
+HOUR = 3600.0
+
+
+def rig(*places: tuple[str, str], nodes: list[Node] | None = None, policy: Policy = QUICK) -> Rig:
+    return Rig(nodes or fleet(), mirrored(*places or (("n3", "n4"), ("n5", "n3"))), policy)
+
+
+def plan(one: Rig, *names: str, ahead: float = 2 * HOUR, lasting: float | None = HOUR) -> None:
+    """Have a window of these nodes, and no other."""
+    start = round((one.time + ahead) * 1e9)
+    when = Unavailability(
+        Nanoseconds(start), Nanoseconds(round(lasting * 1e9)) if lasting else None
+    )
+    machines = tuple(Machine(name) for name in names)
+    one.wish(SetSchedule(Schedule((Window(machines, when),) if names else ())))
+    one.tick()
+
+
+def down(one: Rig, *names: str) -> None:
+    one.wish(TakeDown(tuple(map(Machine, names))))
+    one.tick()
+
+
+def up(one: Rig, *names: str) -> None:
+    one.wish(BringUp(tuple(map(Machine, names))))
+    one.tick()
+
+
+def node(one: Rig, name: str) -> Node:
+    return one.cluster.nodes[name]
+
+
+def held(one: Rig, seconds: float = 10.0) -> list[str]:
+    return [h.reason for h in one.tick(seconds).decision.held]
+
+
+def on(one: Rig, name: str) -> list[str]:
+    return [i.name for i in one.cluster.instances.values() if name in (i.primary, i.secondary)]
+
+
+def until(one: Rig, rounds: Iterable[int] = range(60), seconds: float = 60.0) -> None:
+    """Hold rounds until nothing is under way any more."""
+    calm = 0
+    for _ in rounds:
+        one.tick(seconds)
+        calm = 0 if one.ledger.intents else calm + 1
+        if calm > 2:
+            return
+    raise AssertionError(one.ledger.intents)
+
+
+def test_a_window_that_has_ended_is_not_begun_any_more() -> None:
+    one = rig()
+    plan(one, "n3")
+    one.time += 31 * 24 * HOUR  # somebody else's maintd was the master's
+    until(one)
+    assert one.jobs() == []
+    assert any("overdue: n3 is draining still" in why for why in held(one))
+    down(one, "n3")
+    until(one)
+    assert node(one, "n3").offline, "but if somebody says so"
+
+
+def test_a_window_drains_a_node_in_time_goes_down_and_comes_up_as_it_was() -> None:
+    one = rig()
+    plan(one, "n3")
+    start = one.time + 2 * HOUR
+    until(one, range(10))
+    assert one.jobs() == [], "nobody wants it empty two hours before"
+    while not node(one, "n3").drained:
+        one.tick(60)
+    assert 600 < start - one.time < 1800
+    until(one)
+    assert on(one, "n3") == []
+    assert one.time < start
+    assert not node(one, "n3").offline, "that is for an operator to say"
+    down(one, "n3")
+    until(one)
+    assert node(one, "n3").offline
+    up(one, "n3")
+    until(one)
+    assert node(one, "n3").in_service
+    assert (one.ledger.schedule, one.ledger.scheduled) == (Schedule(), ())
+
+
+def test_down_at_once_empties_before_it_takes_offline() -> None:
+    one = rig()
+    plan(one, "n3", ahead=0)
+    down(one, "n3")
+    until(one)
+    assert node(one, "n3").offline
+    assert on(one, "n3") == []
+    kinds = [job.split("(")[0] for job in one.jobs()]
+    assert kinds[0] == "Drain"
+    assert kinds[-1] == "SetOffline"
+
+
+def test_what_its_hypervisor_cannot_migrate_is_failed_over_for_a_window() -> None:
+    there = Instance("i1", "n3", "n4", memory=100, disk=100, hypervisor="lxc")
+    one = Rig(fleet(), [there], QUICK)
+    plan(one, "n3", ahead=0)
+    down(one, "n3")
+    until(one)
+    assert node(one, "n3").offline
+    assert on(one, "n3") == []
+
+
+def test_what_cannot_move_keeps_its_node_from_going_offline() -> None:
+    one = Rig(fleet(), [Instance("i1", "n3", None, template="plain", memory=1, disk=1)], QUICK)
+    plan(one, "n3", ahead=0)
+    down(one, "n3")
+    until(one)
+    assert node(one, "n3").drained
+    assert not node(one, "n3").offline
+    assert any("instance i1 cannot move" in why for why in held(one))
+
+
+@pytest.mark.parametrize("state", ["drained", "offline"])
+def test_up_is_as_it_was_found(state: str) -> None:
+    nodes = [replace(n, **{state: True}) if n.name == "n3" else n for n in fleet()]  # type: ignore[arg-type]
+    one = rig(("n5", "n4"), nodes=nodes)
+    plan(one, "n3", ahead=0)
+    down(one, "n3")
+    until(one)
+    assert node(one, "n3").offline
+    up(one, "n3")
+    until(one)
+    assert (node(one, "n3").drained, node(one, "n3").offline) == (
+        state == "drained",
+        state == "offline",
+    )
+    assert one.ledger.scheduled == ()
+
+
+def test_nothing_moves_to_down_or_up_by_itself_and_what_is_late_is_told() -> None:
+    one = rig()
+    plan(one, "n3", ahead=600, lasting=600)
+    until(one)
+    one.tick(1000)
+    assert any(
+        why.startswith("overdue: n3 is draining still, and its window began") for why in held(one)
+    )
+    assert {h.why.kind for h in one.tick().decision.held} == {Kind.LATE_DRAINING}
+    assert [s.mode for s in one.ledger.scheduled] == [Mode.DRAINING]
+    down(one, "n3")
+    until(one)
+    assert any(why.startswith("overdue: n3 is down still") for why in held(one, 10_000))
+    assert node(one, "n3").offline
+
+
+def test_a_window_without_an_end_is_never_down_too_long() -> None:
+    one = rig()
+    plan(one, "n3", ahead=0, lasting=None)
+    down(one, "n3")
+    until(one)
+    assert held(one, 1e6) == []
+
+
+def test_who_cancels_a_window_gets_the_node_back() -> None:
+    one = rig()
+    plan(one, "n3", ahead=0)
+    until(one)
+    assert node(one, "n3").drained
+    plan(one)
+    until(one)
+    assert node(one, "n3").in_service
+    assert one.ledger.scheduled == ()
+
+
+def test_a_window_that_is_far_away_again_leaves_its_node_drained_and_nothing_doubled() -> None:
+    one = rig()
+    plan(one, "n3", ahead=0)
+    until(one)
+    jobs = one.jobs()
+    plan(one, "n3", ahead=100 * HOUR)
+    until(one)
+    assert one.jobs() == jobs
+
+
+def test_two_nodes_of_a_window_do_not_take_in_each_other_s_instances() -> None:
+    one = rig(("n3", "n4"), ("n4", "n3"), ("n3", "n5"), ("n5", "n4"))
+    plan(one, "n3", "n4", ahead=0)
+    until(one)
+    assert on(one, "n3") == []
+    assert on(one, "n4") == []
+
+
+def test_a_machine_in_a_window_is_not_repaired() -> None:
+    one = rig()
+    plan(one, "n3", ahead=0)
+    until(one)
+    one.agents.says["n3"] = REPAIR
+    assert "n3 is in a maintenance window" in held(one)
+    assert one.agents.ran == {}
+    plan(one)
+    until(one)
+    assert one.agents.ran != {}, "it is, once its window is over"
+
+
+def test_one_under_repair_is_not_drained_twice() -> None:
+    one = rig()
+    one.agents.says["n3"] = EVACUATE
+    one.cluster.takes = lambda action: 300.0 if isinstance(action, MovePrimary) else 1.0
+    one.tick()
+    one.tick()
+    assert one.status("n3") is Status.PENDING
+    plan(one, "n3", ahead=0)
+    assert any("is under repair" in why for why in held(one))
+    until(one)
+    drains = [job for job in one.jobs() if job.startswith("Drain(node='n3'")]
+    assert len(drains) == 1
+    assert one.status("n3") is Status.COMPLETED
+    down(one, "n3")
+    up(one, "n3")
+    until(one)
+    assert node(one, "n3").offline, "so the repair has left it"
+
+
+def test_an_entry_of_the_queue_in_work_comes_first_too() -> None:
+    one = rig()
+    plan(one, "n3", ahead=0)
+    world, known = one.cluster.snapshot(), one.ledger
+    begun = Entry(0, "127.0.0.3", "t", "o", status=EntryStatus.PROCESSING)
+    entry = replace(begun, step_status=StepStatus.WATCHING)
+    for entries, shut in (((), True), ((entry,), False), ((begun,), True)):
+        with_entry = replace(known, queue=replace(known.queue, entries=entries))
+        assert ("n3" in closed(with_entry, world, one.now())) is shut
+
+
+def test_a_node_that_became_sick_is_not_put_back_into_service() -> None:
+    one = rig()
+    plan(one, "n3", ahead=0)
+    until(one)
+    one.agents.says["n3"] = EVACUATE
+    one.tick()
+    plan(one)
+    assert one.ledger.scheduled == ()
+    until(one)
+    assert not any(job.startswith("Restore") for job in one.jobs())
+
+
+def test_a_node_whose_failed_repair_is_the_past_is_put_back() -> None:
+    """It says Ok, and only the tag is left: before, its capacity was lost without a word."""
+    one = rig()
+    one.cluster.fails = lambda action: isinstance(action, Drain)
+    one.agents.says["n3"] = EVACUATE
+    until(one)
+    assert one.status("n3") is Status.FAILED
+    one.cluster.fails = lambda _: False
+    one.agents.says["n3"] = OK
+    plan(one, "n3", ahead=0)
+    until(one)
+    assert node(one, "n3").drained
+    plan(one)
+    until(one)
+    assert node(one, "n3").in_service
+
+
+def test_a_failed_move_stops_the_window_until_it_is_changed() -> None:
+    one = rig()
+    one.cluster.fails = lambda action: isinstance(action, MovePrimary) and "disk broken"
+    plan(one, "n3", ahead=0)
+    one.tick()
+    for _ in range(5):
+        one.tick(60)
+    moves = sum(job.startswith("MovePrimary") for job in one.jobs())
+    assert moves == 1
+    assert any("has stopped: job" in why and "disk broken" in why for why in held(one))
+    assert Kind.WINDOW_STOPPED in {one.why.kind for one in one.tick().decision.held}
+    one.cluster.fails = lambda _: ""
+    plan(one, "n3", ahead=60)
+    until(one)
+    assert on(one, "n3") == []
+
+
+@pytest.mark.parametrize("had_effect", [False, True], ids=["before", "after its effect"])
+@pytest.mark.parametrize("kind", [Drain, MovePrimary, SetOffline])
+def test_what_the_change_of_master_cut_off_stops_no_window(
+    kind: type[Action], *, had_effect: bool
+) -> None:
+    one = rig()
+    one.cluster.takes = lambda action: 30.0 if isinstance(action, kind) else 1.0
+    one.cluster.cut_late = lambda _: had_effect
+    plan(one, "n3", ahead=0)
+    down(one, "n3")
+    while not any(isinstance(j.action, kind) for j in one.cluster.jobs.values()):
+        one.tick(5)
+    one.tick(3)
+    one.cluster.set_master("n1")
+    one.cluster.takes = lambda _: 1.0
+    for _ in range(20):
+        one.tick(20)
+        assert not any("has stopped" in why for why in held(one))
+    assert (on(one, "n3"), node(one, "n3").offline) == ([], True)
+    up(one, "n3")
+    until(one)
+    assert node(one, "n3").in_service, "it was maintd that had drained it, and taken it offline"
+
+
+def test_who_is_up_before_it_answers_is_tried_again() -> None:
+    one = rig()
+    plan(one, "n3", ahead=0)
+    down(one, "n3")
+    until(one)
+    one.cluster.power_off("n3")
+    up(one, "n3")
+    one.tick(60)
+    assert any(why.startswith("to be tried again") for why in held(one))
+    one.cluster.power_on("n3")
+    until(one)
+    assert node(one, "n3").in_service
+
+
+def test_pauses_the_storm_brake_and_doubt_hold_a_window() -> None:
+    one = rig()
+    one.wish(Pause(Scope.NODE, "n3", "not now"))
+    plan(one, "n3", ahead=0)
+    assert any("paused by root" in why for why in held(one))
+    doubted = rig()
+    doubted.agents.says["n3"] = None
+    plan(doubted, "n3", ahead=0)
+    assert any("while in doubt" in why for why in held(doubted))
+    stormy = rig(policy=replace(QUICK, storm=0.1))
+    for name in ("n4", "n5", "n6"):
+        stormy.agents.says[name] = REPAIR
+    plan(stormy, "n3", ahead=0)
+    assert any(why.startswith("storm brake") for why in held(stormy))
+    assert one.jobs()[:1] != ["Drain"]
+    for one_of in (doubted, stormy):
+        assert not node(one_of, "n3").drained
+
+
+def test_the_master_node_is_held_with_what_to_do() -> None:
+    one = rig()
+    plan(one, "n1", ahead=0)
+    assert any("gnt-cluster master-failover" in why for why in held(one))
+
+
+def test_who_puts_a_node_back_by_hand_is_not_overruled() -> None:
+    one = rig()
+    plan(one, "n3", ahead=0)
+    until(one)
+    one.cluster.undrain("n3")
+    assert any("somebody has put n3 back into service" in why for why in held(one))
+    until(one)
+    assert node(one, "n3").in_service
+
+
+@pytest.mark.parametrize("at", range(1, 40))
+def test_whenever_maintd_is_killed_nothing_is_done_twice(at: int) -> None:
+    one = rig(("n3", "n4"), ("n5", "n3"), ("n3", "n6"))
+    plan(one, "n3", ahead=0)
+    for turn in range(80):
+        if turn == at:
+            one.crash()
+        if turn == 30:
+            one.wish(TakeDown((Machine("n3"),)))
+        if turn == 50:
+            one.wish(BringUp((Machine("n3"),)))
+        one.tick(5)
+    kinds = [job.split("(")[0] for job in one.jobs()]
+    assert kinds.count("Drain") == kinds.count("SetOffline") == kinds.count("Restore") == 1
+    assert kinds.count("MovePrimary") == 2
+    assert kinds.count("MoveSecondary") == 3
+    assert node(one, "n3").in_service
+
+
+def test_how_early_a_node_is_begun_with() -> None:
+    nodes = {n.name: n for n in fleet()}
+    small = {i.name: i for i in mirrored(("n3", "n4"))}
+    large = {"i1": replace(small["i1"], disk=1024 * 1024)}
+    few, many = (Snapshot("c", nodes, instances) for instances in (small, large))
+    assert Leads(few, ()).of(nodes["n5"]) == 600_000, "nothing is there"
+    assert Leads(few, ()).of(nodes["n3"]) == 600_000 + round(
+        1.5 * (60_000 + 100 / 0.05 + 100 / 0.03)
+    )
+    hours = Leads(many, ()).of(nodes["n3"]) / 3_600_000
+    assert 14 < hours < 15, "a terabyte at 30 MiB/s, and half as long again"
+    quick = [Pace(True, 1000, 1000)] * 10
+    assert Leads(many, quick).of(nodes["n3"]) < Leads(many, ()).of(nodes["n3"]) / 10
+    slow = [*quick, *[Pace(True, 10, 1000)] * 5]
+    assert Leads(many, slow).of(nodes["n3"]) > Leads(many, ()).of(nodes["n3"]), "by the slow ones"
+
+
+def test_past_moves_are_measured() -> None:
+    one = rig(("n3", "n4"), ("n3", "n5"))
+    one.cluster.takes = lambda action: 100.0
+    plan(one, "n3", ahead=0)
+    until(one, seconds=10)
+    disks = [pace for pace in one.ledger.paces if pace.disk]
+    assert len(disks) == 2
+    assert all(pace.mib == 100 and pace.ms > 10_000 for pace in disks)
+
+
+def test_a_machine_that_is_no_node_yet_is_known_when_it_comes() -> None:
+    one = rig()
+    plan(one, "n7", ahead=0)
+    down(one, "n7")
+    assert one.jobs() == []
+    new = Node("n7", "00000007-0000-4000-8000-000000000000", "127.0.0.7")
+    one.cluster.put(new)
+    until(one)
+    assert node(one, "n7").offline
+
+
+def test_a_window_of_all_machines_costs_a_round_next_to_nothing() -> None:
+    """All instances were looked at for each machine: 5 s at 1,000 nodes and 20,000 instances."""
+    nodes = {f"n{n}": Node(f"n{n}", f"u{n}", f"10.0.{n // 250}.{n % 250}") for n in range(1000)}
+    instances = {
+        f"i{n}": Instance(f"i{n}", f"n{n % 1000}", f"n{(7 * n + 1) % 1000}") for n in range(20_000)
+    }
+    there = Snapshot("c", nodes, instances, {"default": Group("default", "default")}, "n0")
+    when = Unavailability(Nanoseconds((NOW + 30 * 86_400_000) * NANOSECONDS))
+    whole = Schedule((Window(tuple(map(Machine, nodes)), when),))
+    planned = changed(Ledger(), SetSchedule(whole), there, NOW)
+    assert isinstance(planned, Ledger)
+    observed = Observed(there, dict.fromkeys(nodes, OK))
+    began = process_time()
+    assert not wants_room(planned, observed, NOW)
+    decision = decide(planned, observed, QUICK, NOW)
+    view = View(NOW, decision.ledger, observed, decision.held)
+    assert len(calendar(view)["windows"][0]["machines"]) == 1000
+    assert process_time() - began < 1.0

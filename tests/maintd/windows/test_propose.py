@@ -1,0 +1,417 @@
+"""Windows for many nodes: everything finds a place, by a judge that knows none of our code."""
+
+from collections import Counter
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from nodeagent.cluster.ganeti.backend import GanetiCluster
+from nodeagent.maintd.balancing.inputs import take_stock
+from nodeagent.maintd.planning.evacuation_time import Leads
+from nodeagent.maintd.windows.propose import Proposal, Wanted, _unfit, propose
+from nodeagent.model.ledger import Ledger
+from nodeagent.model.snapshot import Snapshot
+from nodeagent.model.units import Ms, Nanoseconds
+from nodeagent.model.window import Machine, Mode, Schedule, Scheduled, Unavailability, Window
+from nodeagent.placement.cluster.cluster import Cluster, Group, Instance, Node, Template
+from nodeagent.placement.cluster.from_ganeti import Known
+from nodeagent.placement.cluster.textfile import write
+from nodeagent.placement.evacuate.batches import afterwards, apart, immovable, most
+from nodeagent.placement.evacuate.evacuate import evacuate
+from nodeagent.placement.layout.rules import Rules
+from tests.cluster.ganeti.answering import serving
+from tests.placement.cluster.test_from_ganeti import told as as_told
+from tests.placement.luxid import Luxid
+from tests.placement.referee import Foul, Referee
+
+NOW = Ms(1_795_000_000_000)
+HOUR = Nanoseconds(3600 * 10**9)
+START = NOW * 10**6 + 100 * HOUR
+
+
+def seen(luxid: Luxid, folder: Path) -> tuple[Snapshot, Known]:
+    with serving(luxid, str(folder / "luxi")) as path, closing(GanetiCluster(path)) as cluster:
+        return cluster.snapshot(), take_stock(cluster)
+
+
+def node(name: str, memory: int = 8000, free: int = 8000, group: str = "u1") -> Node:
+    return Node(name, group, memory, 0, free, 1e5, 50_000, 16.0, spindles=4, own_cpus=0)
+
+
+def ring(count: int, free: int = 6000, **changed: Node) -> Cluster:
+    """Each node has an instance of 1000 MiB that is mirrored to the next; n1 is the master."""
+    names = [f"n{n}" for n in range(1, count + 1)]
+    nodes = [replace(changed.get(name, node(name, free=free)), name=name) for name in names]
+    nodes[0] = replace(nodes[0], master=True)
+    instances = [
+        Instance(f"i{n}", 1000, 1000, 1, name, names[n % count]) for n, name in enumerate(names, 1)
+    ]
+    return Cluster((Group("default", "u1"),), tuple(nodes), tuple(instances))
+
+
+def planned(
+    cluster: Cluster, folder: Path, ledger: Ledger | None = None, **asked: object
+) -> Proposal:
+    snapshot, known = seen(Luxid(cluster), folder)
+    return given(snapshot, known, ledger, **asked)
+
+
+def given(
+    snapshot: Snapshot, known: Known, ledger: Ledger | None = None, **asked: object
+) -> Proposal:
+    names = tuple(one.name for one in known.cluster.nodes)
+    wanted = replace(Wanted(names, START, 2 * HOUR), **asked)  # type: ignore[arg-type]
+    return propose(wanted, known, snapshot, ledger or Ledger(), NOW)
+
+
+def names(found: Proposal) -> list[list[str]]:
+    return [[machine.hostname for machine in window.machines] for window in found.windows]
+
+
+def test_all_nodes_have_their_turn_and_the_master_is_the_last(tmp_path: Path) -> None:
+    found = planned(ring(6), tmp_path)
+    assert sorted(name for some in names(found) for name in some) == [f"n{n}" for n in range(1, 7)]
+    assert names(found)[-1][-1] == "n1"
+    assert found.left_out == {}
+    assert found.remarks == (
+        "n1 is the master node, and comes last: run gnt-cluster master-failover on another master"
+        " candidate before",
+    )
+    for some in names(found):
+        assert not any({one, after(one)} <= set(some) for one in some), "an instance has both"
+
+
+def after(name: str) -> str:
+    return f"n{int(name[1:]) % 6 + 1}"
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_everything_finds_a_place_where_one_failure_more_is_survived(
+    seed: int, tmp_path: Path
+) -> None:
+    """What would be moved, replayed from the rows of a file, window after window."""
+    snapshot, known = seen(Luxid(hbals(as_told(seed))), tmp_path)
+    group = known.cluster.groups[seed % len(known.cluster.groups)]
+    wanted = tuple(one.name for one in known.cluster.nodes if one.group == group.uuid)
+    found = given(snapshot, known, nodes=wanted)
+    told = {name for some in names(found) for name in some} | set(found.left_out)
+    assert told == set(wanted)
+    rows = _Rows(write(known.cluster))
+    first = Counter(rows.pairs())
+    for number, evacuation in enumerate(found.evacuations):
+        window = found.windows[number]
+        if number in found.balanced:
+            rows = _Rows(write(known.cluster))
+        inside = {machine.hostname for machine in window.machines}
+        assert not any(set(pair) <= inside for pair in first if all(pair)), "lost with both nodes"
+        judge = Referee(rows.text(), ["-G", group.name])
+        for way in evacuation.ways:
+            name = known.cluster.instances[way.instance].name
+            for move in way.moves:
+                target = known.cluster.nodes[move.target].name if move.target >= 0 else ""
+                assert target not in inside
+                judge.play(name, move.kind.value.format(target))  # or it is a Foul
+            rows.move(
+                name, *(known.cluster.nodes[at].name if at >= 0 else "" for at in way.after[:2])
+            )
+        there = {name for name, pair in rows.places().items() if inside.intersection(pair)}
+        assert not there, "the nodes are empty then"
+
+
+def hbals(cluster: Cluster) -> Cluster:
+    """The same with instances only that hbal moves as well; the judge knows its rules."""
+    group = {node.name: node.group for node in cluster.nodes}
+    instances = (
+        replace(one, auto_balance=True)
+        for one in cluster.instances
+        if one.template is not Template.DISKLESS
+        and group[one.primary] == group[one.secondary or one.primary]
+    )
+    return replace(cluster, instances=tuple(instances))
+
+
+class _Rows:
+    """A cluster's file, its instances moved by hand."""
+
+    def __init__(self, text: str) -> None:
+        self.sections: list[list[str]] = [[]]
+        for line in text.removesuffix("\n").split("\n"):
+            if line:
+                self.sections[-1].append(line)
+            else:
+                self.sections.append([])
+        self.nodes = {row.split("|")[0]: row.split("|") for row in self.sections[1]}
+        self.instances = {row.split("|")[0]: row.split("|") for row in self.sections[2]}
+
+    def text(self) -> str:
+        first, _, _, *rest = self.sections
+        rows = [[*map("|".join, self.nodes.values())], [*map("|".join, self.instances.values())]]
+        return "\n".join("".join(f"{line}\n" for line in part) for part in (first, *rows, *rest))
+
+    def places(self) -> dict[str, tuple[str, str]]:
+        return {name: (row[6], row[7]) for name, row in self.instances.items()}
+
+    def pairs(self) -> list[tuple[str, str]]:
+        return [pair for pair in self.places().values() if pair[1]]
+
+    def move(self, name: str, primary: str, secondary: str) -> None:
+        row = self.instances[name]
+        old, new = {row[6], row[7]} - {""}, {primary, secondary} - {""}
+        if row[12] == "N":
+            if row[4] not in ("ADMIN_down", "ADMIN_offline", "USER_down", "ERROR_down"):
+                self._add(row[6], 3, int(row[1]))
+                self._add(primary, 3, -int(row[1]))
+            if row[8] in ("drbd", "plain"):
+                for one in old - new:
+                    self._add(one, 5, int(row[2]))
+                    self._add(one, 12, int(row[11].replace("-", "0")))
+                for one in new - old:
+                    self._add(one, 5, -int(row[2]))
+                    self._add(one, 12, -int(row[11].replace("-", "0")))
+        row[6], row[7] = primary, secondary
+
+    def _add(self, node: str, place: int, amount: int) -> None:
+        row = self.nodes[node]
+        if place != 12 or row[11] == "Y":
+            row[place] = str(int(row[place]) + amount)
+
+
+def test_the_windows_follow_each_other(tmp_path: Path) -> None:
+    found = planned(ring(4), tmp_path, gap=HOUR)
+    spans = [window.unavailability for window in found.windows]
+    assert [span.start for span in spans] == [START + n * 3 * HOUR for n in range(len(spans))]
+    assert {span.duration for span in spans} == {2 * HOUR}
+
+
+def test_the_next_nodes_are_emptied_in_the_gap(tmp_path: Path) -> None:
+    """Of those that go together the slowest counts."""
+    cluster = ring(6)
+    large = (replace(one, disk=9000) if one.name == "i2" else one for one in cluster.instances)
+    snapshot, known = seen(Luxid(replace(cluster, instances=tuple(large))), tmp_path)
+    found = given(snapshot, known)
+    assert len(found.windows) > 1
+    longer = 0
+    for one, other in zip(found.windows, found.windows[1:], strict=False):
+        end = one.unavailability.start + (one.unavailability.duration or 0)
+        gap = (other.unavailability.start - end) // 10**6
+        least = max(Leads(snapshot, ()).of(snapshot.nodes[m.hostname]) for m in other.machines)
+        assert gap % 300_000 == 0
+        assert gap >= least
+        longer += gap >= least + 300_000
+    assert longer, "for what has come since"
+
+
+def test_so_many_at_most(tmp_path: Path) -> None:
+    assert {len(some) for some in names(planned(ring(6), tmp_path, most=1))} == {1}
+
+
+def test_what_can_have_no_window_is_told(tmp_path: Path) -> None:
+    off = replace(node("n2"), offline=True)
+    cluster = ring(8, n2=off, n3=off)
+    luxid = Luxid(cluster, drained=frozenset(["n3"]), silent=frozenset(["n8"]))
+    snapshot, known = seen(luxid, tmp_path)
+    machines = [Machine("n4"), Machine("n5")]
+    ledger = Ledger(
+        schedule=Schedule(
+            (Window(tuple(machines), Unavailability(Nanoseconds(START + 999 * HOUR))),)
+        ),
+        scheduled=(
+            Scheduled(machines[0], Mode.DRAINING, NOW),
+            Scheduled(machines[1], Mode.DOWN, NOW),
+            Scheduled(Machine("n6"), Mode.UP, NOW),
+        ),
+    )
+    found = given(snapshot, known, ledger)
+    assert {name: why for name, why in found.left_out.items() if name not in ("n1", "n7")} == {
+        "n2": "is offline",
+        "n3": "is drained",
+        "n4": "is in a maintenance window already",
+        "n5": "is down for its maintenance window",
+        "n6": "is on its way back from its maintenance window",
+        "n8": "n8 does not say what it has free",
+    }
+    assert "its mirror, n2, is offline" in found.left_out["n1"]
+    assert "its mirror, n8, is in doubt (n8 does not say what it" in found.left_out["n7"]
+
+
+def test_who_has_no_instances_or_has_gone_needs_no_window(tmp_path: Path) -> None:
+    snapshot, known = seen(Luxid(ring(6)), tmp_path)
+    nodes = dict(snapshot.nodes)
+    del nodes["n2"]
+    nodes["n3"] = replace(nodes["n3"], vm_capable=False)
+    names = tuple(_unfit(snapshot.nodes, known, replace(snapshot, nodes=nodes), Ledger()).items())
+    assert names == (
+        ("n2", "is not there any more"),
+        ("n3", "has no instances (vm_capable is off): nothing is to be moved"),
+    )
+
+
+def test_what_does_not_fit_is_told_and_the_rest_is_planned(tmp_path: Path) -> None:
+    cluster = ring(4)
+    alone = Instance("alone", 100, 100, 1, "n3", None, Template.PLAIN)
+    cluster = replace(cluster, instances=(*cluster.instances, alone))
+    found = planned(cluster, tmp_path)
+    assert found.left_out == {
+        "n3": "cannot be emptied: instance alone stays: its disks (plain) are on n3 alone"
+    }
+    assert sorted(name for some in names(found) for name in some) == ["n1", "n2", "n4"]
+    found = planned(cluster, tmp_path, ignore=True)
+    assert found.left_out == {}
+    stays = [remark for remark in found.remarks if remark.startswith("instance ")]
+    assert [one[:45] for one in stays] == ["instance alone stays on n3, and keeps it from"]
+    found = planned(cluster, tmp_path, nodes=("n2",), ignore=True)
+    assert (names(found), found.remarks) == ([["n2"]], ())
+
+
+def test_what_never_moves_has_its_disks_on_its_node_alone() -> None:
+    every = [
+        Instance(one.value, 100, 100, 1, "n1", "n2" if one is Template.DRBD else None, one)
+        for one in Template
+    ]
+    cluster = replace(ring(2), instances=tuple(every))
+    assert immovable(cluster) == {"plain", "file"}
+
+
+def test_fewer_go_together_where_there_is_little_room(tmp_path: Path) -> None:
+    roomy, full = planned(ring(12), tmp_path), planned(ring(12, free=1500), tmp_path)
+    assert len(full.windows) > len(roomy.windows) == 2
+    assert (sum(map(len, names(full))), full.left_out) == (12, {})
+
+
+def test_instances_are_to_be_spread_anew_where_nothing_fits_otherwise(tmp_path: Path) -> None:
+    """Six of twelve nodes can be emptied, and then the other six are too full for each other."""
+    found = planned(ring(12, free=3000), tmp_path)
+    assert [len(some) for some in names(found)] == [6, 6]
+    assert found.balanced == {1}
+    assert found.remarks[0].startswith("before the window of n3 the instances must be spread anew")
+
+
+def with_window(
+    start: int, *machines: str, duration: Nanoseconds | None = HOUR, mode: Mode = Mode.DRAINING
+) -> Ledger:
+    them = tuple(Machine(name) for name in machines)
+    window = Window(them, Unavailability(Nanoseconds(start), duration))
+    scheduled = tuple(Scheduled(one, mode, NOW) for one in them)
+    return Ledger(schedule=Schedule((window,)), scheduled=scheduled)
+
+
+@pytest.mark.parametrize("most", [None, 1])
+@pytest.mark.parametrize(
+    ("start", "duration", "counts"),
+    [
+        pytest.param(START + HOUR, HOUR, True, id="at the same time"),
+        pytest.param(START - 50 * HOUR, HOUR, False, id="over before"),
+        pytest.param(START - 50 * HOUR, None, True, id="without an end"),
+        pytest.param(START + 900 * HOUR, HOUR, False, id="long after"),
+    ],
+)
+def test_nodes_of_other_windows_are_not_counted_on(
+    start: int, duration: Nanoseconds | None, counts: bool, most: int | None, tmp_path: Path
+) -> None:
+    ledger = with_window(start, "n5", duration=duration)
+    found = planned(ring(6), tmp_path, ledger, most=most)
+    told = "in maintenance windows of their own meanwhile: n5"
+    assert (told in found.remarks) == counts
+    to = {at for evacuation in found.evacuations for way in evacuation.ways for at in way.after[:2]}
+    assert (4 in to) != counts
+
+
+def test_nodes_are_not_counted_on_from_when_they_are_being_emptied(tmp_path: Path) -> None:
+    snapshot, known = seen(Luxid(ring(6)), tmp_path)
+    wanted = ("n1", "n2")
+    last = given(snapshot, known, nodes=wanted).windows[-1].unavailability
+    over = last.start + (last.duration or 0)
+    for minutes, counts in ((5, True), (300, False)):
+        ledger = with_window(over + minutes * 60 * 10**9, "n5")
+        told = given(snapshot, known, ledger, nodes=wanted).remarks
+        assert any("meanwhile: n5" in remark for remark in told) == counts, minutes
+
+
+def test_a_node_that_is_down_still_is_not_counted_on_though_its_window_is_over(
+    tmp_path: Path,
+) -> None:
+    """And a machine that is no node is nothing to count on anyway."""
+    ledger = with_window(START - 50 * HOUR, "rack-switch", "n5", mode=Mode.DOWN)
+    found = planned(ring(6), tmp_path, ledger, nodes=("n1", "n2", "n3"))
+    assert "in maintenance windows of their own meanwhile: n5" in found.remarks
+
+
+def test_nodes_whose_instances_one_node_mirrors_are_apart() -> None:
+    cluster = ring(6)
+    there = (replace(one, secondary="n6") for one in cluster.instances[:2])
+    assert apart(replace(cluster, instances=tuple(there)), ["n1", "n2", "n3"]) == [
+        ["n2", "n3"],
+        ["n1"],
+    ]
+
+
+def test_physical_disks_that_were_taken_are_taken_afterwards() -> None:
+    cluster = ring(3)
+    nodes = tuple(
+        replace(one, exclusive=True, spindles=10, free_spindles=free)
+        for one, free in zip(cluster.nodes, (8, 8, 10), strict=True)
+    )
+    mirrored = replace(cluster.instances[0], spindles=2)
+    cluster = replace(cluster, nodes=nodes, instances=(mirrored,))
+    found = evacuate(cluster, ["n1"], Rules())
+    assert found.complete
+    assert [one.free_spindles for one in afterwards(cluster, found).nodes] == [10, 8, 8]
+
+
+def test_too_late_to_be_empty_in_time(tmp_path: Path) -> None:
+    found = planned(ring(6), tmp_path, start=NOW * 10**6)
+    (late,) = found.late
+    assert late.endswith(" cannot be empty in time: that takes 15 min, and 0 min are left")
+    soon = planned(ring(6), tmp_path, start=NOW * 10**6 + 15 * 60 * 10**9)
+    assert soon.late == ()
+
+
+def test_windows_so_close_that_all_their_nodes_would_be_emptied_at_once(tmp_path: Path) -> None:
+    found = planned(ring(6), tmp_path, gap=20 * 10**9)
+    assert len(found.late) == len(found.windows) - 1 > 0
+    assert all(" min, and 0 min are between it" in one for one in found.late)
+    assert planned(ring(6), tmp_path, gap=HOUR).late == ()
+
+
+def test_it_tells_how_far_it_is(tmp_path: Path) -> None:
+    alone = Instance("alone", 100, 100, 1, "n3", None, Template.PLAIN)
+    cluster = ring(6)
+    snapshot, known = seen(Luxid(replace(cluster, instances=(*cluster.instances, alone))), tmp_path)
+    told: list[tuple[int, int]] = []
+    wanted = Wanted(
+        tuple(one.name for one in cluster.nodes), Nanoseconds(START), Nanoseconds(HOUR), most=1
+    )
+    found = propose(
+        wanted, known, snapshot, Ledger(), NOW, lambda done, of: told.append((done, of))
+    )
+    assert list(found.left_out) == ["n3"]
+    assert told == [(done, 6) for done in range(6)]
+
+
+def test_none_is_asked_for(tmp_path: Path) -> None:
+    found = planned(ring(3), tmp_path, nodes=(), start=0)
+    assert (found.windows, found.remarks) == ((), ())
+
+
+@pytest.mark.parametrize("limit", range(1, 14))
+def test_the_most_that_fit(limit: int) -> None:
+    for least in range(limit + 1):
+        asked: list[int] = []
+
+        def fits(count: int, least: int = least, asked: list[int] = asked) -> bool:
+            asked.append(count)
+            return count <= least
+
+        assert most(limit, fits) == least
+        assert len(asked) <= 8
+        assert least in asked or least == 0
+        assert 1 in asked or least > 0
+
+
+def test_the_judge_sees_what_is_wrong() -> None:
+    judge = Referee(write(ring(3, free=2000)), [])
+    with pytest.raises(Foul):
+        for _ in range(3):
+            judge.play("i1", "r:n3")

@@ -1,0 +1,325 @@
+"""Weekly rules: which days they have, and what moments those are, wherever clocks are changed."""
+
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from functools import cache
+from itertools import islice, pairwise
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nodeagent.errors import MessageError
+from nodeagent.maintd.windows.recurrence import (
+    EPOCH,
+    LAST_DAY,
+    all_days,
+    coming,
+    count,
+    day_text,
+    days,
+    is_day,
+    moment_text,
+    read_day,
+    read_weekly,
+    shortest,
+    start,
+    today,
+    weekly_text,
+)
+from nodeagent.maintd.windows.timezones import Zones, read_zone
+from nodeagent.model.series import Weekly
+from nodeagent.model.units import Ms, Seconds
+from nodeagent.model.zone import Zone
+
+ZONES = (
+    "Europe/Zurich",  # last Sundays of March and October
+    "America/New_York",  # at 02:00 of its own clocks
+    "Australia/Sydney",  # the southern hemisphere
+    "Australia/Lord_Howe",  # changed by half an hour
+    "Asia/Kolkata",  # half an hour, never changed
+    "Asia/Kathmandu",  # three quarters
+    "Africa/Casablanca",  # changed for Ramadan
+    "America/Santiago",  # at midnight
+    "Pacific/Apia",  # a day left out in 2011
+    "Europe/Dublin",  # where winter is the exception
+    "Europe/Istanbul",  # stayed in summer time in 2016
+    "Asia/Pyongyang",  # another half hour in 2015 and 2018
+    "UTC",
+)
+
+
+@cache
+def zone(name: str, year: int = 2026) -> Zone:
+    found = read_zone(name, Ms(round(datetime(year, 7, 1, tzinfo=UTC).timestamp() * 1000)))
+    assert found is not None
+    return found
+
+
+def rule(text: str, first: str, name: str = "UTC", **more: Any) -> Weekly:
+    weekdays, minute = read_weekly(text)
+    return Weekly(
+        weekdays, minute, name, Seconds(7200), date.fromisoformat(first).toordinal(), **more
+    )
+
+
+def texts(found: Weekly, most: int = 6, after: str = "0001-01-01") -> list[str]:
+    begin = date.fromisoformat(after).toordinal()
+    return [day_text(day) for day in islice(days(found, begin), most)]
+
+
+# Days.
+
+
+def test_every_sunday() -> None:
+    assert texts(rule("sun 02:00", "2026-11-22"), 3) == ["2026-11-22", "2026-11-29", "2026-12-06"]
+
+
+def test_several_days_begin_with_the_first_even_in_the_middle_of_a_week() -> None:
+    assert texts(rule("mon,wed,sat 22:30", "2026-11-25"), 5) == [
+        *("2026-11-25", "2026-11-28"),
+        *("2026-11-30", "2026-12-02", "2026-12-05"),
+    ]
+
+
+@pytest.mark.parametrize("year", [2015, 2020, 2026, 2032])
+def test_every_other_week_goes_on_over_a_year_of_53_weeks(year: int) -> None:
+    assert date(year, 12, 31).isocalendar().week == 53
+    found = [date.fromordinal(d) for d in islice(
+        days(rule("thu 01:00", date(year, 12, 3).isoformat(), every=2)), 5
+    )]  # fmt: skip
+    first = next(date(year, 12, n) for n in range(3, 10) if date(year, 12, n).weekday() == 3)
+    assert found[0] == first or date(year, 12, 3).weekday() != 3
+    assert all(after - before == timedelta(14) for before, after in pairwise(found))
+
+
+def test_weeks_begin_on_monday() -> None:
+    """Of a Sunday and the Monday after it, in every other week, one is 13 days after."""
+    found = rule("mon,sun 02:00", "2026-11-22", every=2)
+    assert texts(found, 3) == ["2026-11-22", "2026-11-30", "2026-12-06"]
+
+
+def test_the_last_day_is_one_of_them_and_those_skipped_count() -> None:
+    until = rule("sun 02:00", "2026-11-22", until=date(2026, 12, 6).toordinal())
+    assert texts(until) == ["2026-11-22", "2026-11-29", "2026-12-06"]
+    three = rule("sun 02:00", "2026-11-22", times=3)
+    three = replace(three, skipped=(date(2026, 11, 29).toordinal(),))
+    assert texts(three) == ["2026-11-22", "2026-12-06"]
+    assert count(until) == count(three) == 3
+    assert is_day(three, date(2026, 11, 29).toordinal())
+    assert not is_day(three, date(2026, 12, 13).toordinal())
+    both = replace(until, times=2)
+    assert (texts(both), count(both)) == (["2026-11-22", "2026-11-29"], 2)
+
+
+def test_the_last_day_of_all_is_one_too() -> None:
+    week = Weekly(((LAST_DAY - 1) % 7,), 0, "UTC", Seconds(3600), LAST_DAY - 7)
+    assert list(all_days(week)) == [LAST_DAY - 7, LAST_DAY]
+
+
+@pytest.mark.parametrize("name", ["America/Los_Angeles", "Pacific/Auckland"])
+def test_where_it_is_another_day_than_in_utc_the_next_is_not_left_out(name: str) -> None:
+    daily = Weekly(tuple(range(7)), 1410, name, Seconds(3600), date(2026, 1, 1).toordinal())
+    there = zone(name)
+    begins = start(daily, there, date(2026, 11, 21).toordinal())
+    for hours in range(1, 24):
+        now = begins - hours * 3600
+        assert next(coming(daily, there, now)) == (date(2026, 11, 21).toordinal(), begins)
+
+
+RULES = st.builds(
+    Weekly,
+    st.sets(st.integers(0, 6), min_size=1).map(lambda found: tuple(sorted(found))),
+    st.integers(0, 1439),
+    st.sampled_from(ZONES),
+    st.just(7200),
+    st.integers(date(2020, 1, 1).toordinal(), date(2027, 1, 1).toordinal()),
+    st.integers(1, 5),
+    st.just(0) | st.integers(date(2020, 1, 1).toordinal(), date(2029, 1, 1).toordinal()),
+    st.just(0) | st.integers(1, 60),
+)
+
+
+def on_its_first_day(found: Weekly) -> Weekly:
+    while (found.first - 1) % 7 not in found.weekdays:
+        found = replace(found, first=found.first + 1)
+    return found
+
+
+@settings(deadline=None)
+@given(RULES.map(on_its_first_day), st.integers(-400, 4000))
+def test_days_are_those_that_counting_one_by_one_finds(found: Weekly, later: int) -> None:
+    after = found.first + later
+    end = found.first + 12 * 366
+    monday = found.first - (found.first - 1) % 7
+    slowly = [
+        day
+        for day in range(found.first, end)
+        if (day - 1) % 7 in found.weekdays
+        and (day - monday) // 7 % found.every == 0
+        and (not found.until or day <= found.until)
+    ]
+    slowly = slowly[: found.times] if found.times else slowly
+    quickly = [day for day in islice(all_days(found, after), 8) if day < end]
+    assert quickly == [day for day in slowly if day > after][: len(quickly)]
+    if found.until or found.times:
+        assert count(found) == len(slowly) or (found.times and found.until == 0)
+        assert len(quickly) == min(8, sum(day > after for day in slowly))
+    assert shortest(found) == min(
+        (b - a for a, b in pairwise(d for d in islice(
+            all_days(replace(found, until=0, times=0)), 20))),
+    )  # fmt: skip
+
+
+# Moments.
+
+
+@pytest.mark.parametrize(
+    ("name", "local", "shown"),
+    [
+        # Never shown: as if the clocks had not been changed yet.
+        ("Europe/Zurich", "2026-03-29 02:30", "2026-03-29T03:30:00+02:00"),
+        ("Europe/Zurich", "2026-03-29 02:00", "2026-03-29T03:00:00+02:00"),
+        ("Europe/Zurich", "2026-03-29 03:00", "2026-03-29T03:00:00+02:00"),
+        ("Europe/Zurich", "2026-03-29 01:59", "2026-03-29T01:59:00+01:00"),
+        ("America/New_York", "2026-03-08 02:30", "2026-03-08T03:30:00-04:00"),
+        ("Australia/Lord_Howe", "2026-10-04 02:15", "2026-10-04T02:45:00+11:00"),
+        ("America/Santiago", "2026-09-06 00:00", "2026-09-06T01:00:00-03:00"),
+        ("Pacific/Apia", "2011-12-30 02:00", "2011-12-31T02:00:00+14:00"),
+        # Shown twice: the first.
+        ("Europe/Zurich", "2026-10-25 02:30", "2026-10-25T02:30:00+02:00"),
+        ("Europe/Zurich", "2026-10-25 03:00", "2026-10-25T03:00:00+01:00"),
+        ("America/New_York", "2026-11-01 01:30", "2026-11-01T01:30:00-04:00"),
+        ("Australia/Sydney", "2026-04-05 02:30", "2026-04-05T02:30:00+11:00"),
+        ("Australia/Lord_Howe", "2026-04-05 01:45", "2026-04-05T01:45:00+11:00"),
+        ("Asia/Pyongyang", "2015-08-14 23:45", "2015-08-14T23:45:00+09:00"),
+        # Rules that change: summer time for good; Ramadan.
+        ("Europe/Istanbul", "2016-11-06 03:30", "2016-11-06T03:30:00+03:00"),
+        ("Africa/Casablanca", "2026-02-20 02:30", "2026-02-20T02:30:00+00:00"),
+        ("Africa/Casablanca", "2026-03-27 02:30", "2026-03-27T02:30:00+01:00"),
+        ("Asia/Kolkata", "2026-03-29 02:30", "2026-03-29T02:30:00+05:30"),
+        ("Asia/Kathmandu", "2026-03-29 02:30", "2026-03-29T02:30:00+05:45"),
+    ],
+)
+def test_local_times_that_are_none_or_two_have_one_meaning(
+    name: str, local: str, shown: str
+) -> None:
+    then = datetime.fromisoformat(local)
+    here = zone(name, then.year)
+    at = here.moment(Seconds(round(then.replace(tzinfo=UTC).timestamp())))
+    assert moment_text(here, at) == shown
+
+
+@pytest.mark.parametrize("name", ZONES)
+@pytest.mark.parametrize("year", [2011, 2016, 2026])
+def test_a_zone_as_a_table_is_the_zone(name: str, year: int) -> None:
+    here, real = zone(name, year), ZoneInfo(name)
+    begin = round(datetime(year, 1, 1, tzinfo=UTC).timestamp())
+    for at in range(begin, begin + 366 * 86_400, 4 * 3600 + 7):
+        offset = datetime.fromtimestamp(at, real).utcoffset()
+        assert offset is not None
+        assert here.offset(Seconds(at)) == offset.total_seconds()
+        assert today(here, Seconds(at)) == datetime.fromtimestamp(at, real).toordinal()
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.sampled_from(ZONES),
+    st.datetimes(datetime(2025, 1, 1), datetime(2031, 12, 1)),  # noqa: DTZ001 it is local
+)
+def test_moments_are_as_the_database_s_own_reader_has_them(name: str, local: datetime) -> None:
+    local = local.replace(microsecond=0)
+    seconds = round(local.replace(tzinfo=UTC).timestamp())
+    assert zone(name).moment(Seconds(seconds)) == round(
+        local.replace(tzinfo=ZoneInfo(name), fold=0).timestamp()
+    )
+
+
+@pytest.mark.parametrize("name", ZONES)
+def test_occurrences_come_one_after_another_at_the_same_time_of_the_clock(name: str) -> None:
+    here = zone(name)
+    found = rule("sun 02:30", "2026-01-04", name)
+    all_ = list(islice(coming(found, here, start(found, here, found.first) - 1), 104))
+    assert len(all_) == 104
+    assert all(before[1] < after[1] for before, after in pairwise(all_))
+    shown = [moment_text(here, at)[11:16] for _, at in all_]
+    odd = [text for text in shown if text != "02:30"]
+    assert len(odd) <= 2, "only where the clocks never show it"
+    assert set(odd) <= {"03:30", "03:00"}
+
+
+def test_what_has_begun_is_not_to_come_and_what_is_beyond_the_table_is_not_known() -> None:
+    here = zone("Europe/Zurich")
+    found = rule("sun 02:30", "2026-11-22", "Europe/Zurich")
+    first = start(found, here, found.first)
+    assert next(coming(found, here, first - 1)) == (found.first, first)
+    assert next(coming(found, here, first)) == (found.first + 7, first + 7 * 86_400)
+    assert next(coming(found, here, first - 1, after=found.first))[0] == found.first + 7
+    *_, last = coming(found, here, first)
+    assert here.until - 8 * 86_400 < last[1] < here.until
+    far = replace(found, first=found.first + 7 * 1000)
+    assert list(coming(far, here, first)) == []
+
+
+# Words.
+
+
+@pytest.mark.parametrize("text", ["sun 02:00", "mon,tue,fri 00:00", "sat,sun 23:59"])
+def test_words_of_a_rule_are_read_as_they_are_written(text: str) -> None:
+    assert weekly_text(rule(text, "2026-11-22")) == text
+
+
+def test_order_and_case_do_not_matter() -> None:
+    assert read_weekly(" Wed,MON 09:05 ") == ((0, 2), 545)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "sun", "02:00", "sun 24:00", "sun 2:00", "sun 02:60", "sol 02:00", "sun,sun 02:00",
+     "sun,,mon 02:00", "sun 02:00 mon", "sun\n02:00", "sun \u0660\u0662:00"],
+)  # fmt: skip
+def test_what_is_no_time_of_a_week(text: str) -> None:
+    with pytest.raises(MessageError, match="is no time of a week: write 'sun 02:00'"):
+        read_weekly(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "2026-02-29", "2026-2-1", "20260201", "2026-W05-1", "\u0662026-01-01"]
+)
+def test_what_is_no_day(text: str) -> None:
+    with pytest.raises(MessageError, match="is no day: write 2026-11-22"):
+        read_day(text)
+
+
+# The database.
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "Europe", "Europe/Zürich", "../etc/passwd", "/etc/passwd", "Europe/../UTC", "localtime",
+     "right/Europe/Zurich", "posix/UTC", "Mars/Olympus", "zone.tab", "a\0b", "A" * 5000],
+)  # fmt: skip
+def test_what_is_no_zone(name: str) -> None:
+    assert read_zone(name, Ms(0)) is None
+
+
+def test_zones_are_read_again_after_an_hour(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+
+    def reading(name: str, now: int) -> Zone | None:
+        read.append(name)
+        return read_zone(name, Ms(now))
+
+    monkeypatch.setattr("nodeagent.maintd.windows.timezones.read_zone", reading)
+    zones, hour = Zones(), 3_600_000
+    for now in (0, hour - 1, hour, hour + 1):
+        assert list(zones.read(["UTC", "Nowhere"], Ms(now))) == ["UTC"]
+    assert read == ["UTC", "Nowhere"] * 2
+    zones.read(["UTC"], Ms(hour - 1))
+    assert read[4:] == ["UTC"], "and when the clock was set back"
+
+
+def test_the_epoch_is_a_thursday() -> None:
+    assert (EPOCH - 1) % 7 == 3

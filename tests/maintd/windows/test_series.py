@@ -1,0 +1,268 @@
+"""Weekly series without the rounds around them: what mutants of their rules got past the others."""
+
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from typing import Any
+
+import pytest
+
+from nodeagent.maintd.windows import occurrences, recurrence, schedule, series
+from nodeagent.maintd.windows.timezones import read_zone
+from nodeagent.model.ledger import Ledger, Policy
+from nodeagent.model.series import Member, Series, Weekly
+from nodeagent.model.snapshot import Node, Observed, Snapshot
+from nodeagent.model.units import Ms, Nanoseconds, Seconds
+from nodeagent.model.window import (
+    Consent,
+    Machine,
+    Mode,
+    Schedule,
+    Scheduled,
+    Unavailability,
+    Weight,
+    Window,
+)
+from nodeagent.model.wish import AddSeries, EditSeries, EndSeries, SetSchedule, TakeDown
+
+HOUR, DAY = 3_600_000, 86_400_000
+SUNDAY = date(2026, 11, 22).toordinal()
+BEGINS = round(datetime(2026, 11, 22, 1, tzinfo=UTC).timestamp() * 1000)  # 02:00 there
+NOW = BEGINS - 10 * HOUR
+NAMES = ("n3", "n6")
+N3, N6 = map(Machine, NAMES)
+ZONE = read_zone("Europe/Zurich", Ms(NOW))
+assert ZONE is not None
+NODES = {name: Node(name, f"uuid-{name}", f"192.0.2.{n}") for n, name in enumerate(NAMES, 3)}
+SEEN = Observed(Snapshot("c", NODES), {}, zones={"Europe/Zurich": ZONE})
+RULE = Weekly((6,), 120, "Europe/Zurich", Seconds(7200), SUNDAY)
+
+
+def of(*members: Member, number: int = 1, rule: Weekly = RULE, **more: Any) -> Series:
+    return Series(number, f"u{number}", "root", rule, members, **more)
+
+
+def window(at: int, *machines: Machine, hours: int = 2) -> Window:
+    return Window(
+        machines, Unavailability(Nanoseconds(at * 10**6), Nanoseconds(hours * HOUR * 10**6))
+    )
+
+
+def ledger(all_series: tuple[Series, ...], *planned: Window) -> Ledger:
+    there = schedule.grant(Ledger(series=all_series), SetSchedule(Schedule(planned)), SEEN, Ms(NOW))
+    assert not isinstance(there, str)
+    return there
+
+
+def edited(before: Ledger, **more: Any) -> Ledger:
+    after = series.grant(before, EditSeries(1, **more), ("w", "root"), SEEN, Ms(NOW))
+    assert not isinstance(after, str), after
+    return after
+
+
+def advanced(before: Ledger, now: int = NOW) -> occurrences.Advanced:
+    return occurrences.advance(before, SEEN, Policy(window_ahead=DAY), Ms(now))
+
+
+def down(before: Ledger, *machines: Machine) -> Ledger:
+    after = schedule.grant(before, TakeDown(machines), SEEN, Ms(NOW))
+    assert not isinstance(after, str)
+    return after
+
+
+# Windows that are not of a series, or no more where it has put them.
+
+
+def test_an_operators_own_window_is_not_let_go_when_its_end_has_passed() -> None:
+    own = window(NOW - 5 * HOUR, N3, hours=1)
+    done = advanced(ledger((of(Member(N3)),), own))
+    assert done.ledger.schedule.windows == (own,)
+    assert [h.reason for h in done.held] == [
+        "series/1 of 2026-11-22 waits: n3 is in another window"
+    ]
+
+
+def test_who_is_down_in_an_operators_own_window_waits_and_the_round_goes_on() -> None:
+    own = window(NOW - HOUR, N3)
+    done = advanced(down(ledger((of(Member(N3), Member(N6)),), own), N3))
+    assert done.ledger.schedule.windows == (own, window(BEGINS, N6))
+    assert [h.reason for h in done.held] == [
+        "series/1 of 2026-11-22 waits: n3 is in another window"
+    ]
+
+
+def test_whoever_joins_later_does_so_at_the_time_of_the_rule() -> None:
+    """Else it would be emptied and taken down when somebody has moved another's window to."""
+    for spelt in (N3, Machine("N3", "192.0.2.3")):
+        moved = window(BEGINS + DAY, spelt)
+        done = advanced(ledger((of(Member(N3, SUNDAY, placed=True), Member(N6)),), moved))
+        assert done.ledger.schedule.windows == (moved, window(BEGINS, N6))
+
+
+def test_an_occurrence_that_was_given_no_end_goes_on() -> None:
+    endless = Window((N3,), Unavailability(Nanoseconds(BEGINS * 10**6)))
+    before = ledger((of(Member(N3, SUNDAY, placed=True)),), endless)
+    assert advanced(before, BEGINS + 5 * HOUR) == occurrences.Advanced(before)
+
+
+def test_of_two_series_that_are_near_at_once_the_later_waits_alone() -> None:
+    soon = of(Member(N3), Member(N6), number=2, rule=replace(RULE, minute=60))
+    done = advanced(ledger((of(Member(N3)), soon)))
+    assert done.ledger.schedule.windows == (window(BEGINS - HOUR, N3, N6),)
+    why = "n3 is in another window, series/2 of 2026-11-22"
+    assert [h.reason for h in done.held] == [f"series/1 of 2026-11-22 waits: {why}"]
+
+
+def test_while_a_window_is_open_nothing_is_told_of_the_next() -> None:
+    nightly = replace(RULE, weekdays=tuple(range(7)))
+    before = ledger((of(Member(N3, SUNDAY, placed=True), rule=nightly),), window(BEGINS, N3))
+    assert advanced(before, BEGINS + HOUR) == occurrences.Advanced(before)
+
+
+def test_whom_one_was_spared_keeps_no_other_from_it() -> None:
+    done = advanced(ledger((of(Member(N3, SUNDAY), Member(N6)),))).ledger
+    assert done.schedule.windows == (window(BEGINS, N6),)
+    assert done.series[0].rule.skipped == ()
+
+
+def test_of_a_canceled_occurrence_only_that_day_is_skipped() -> None:
+    known = replace(RULE, first=SUNDAY - 7, skipped=(SUNDAY - 7,))
+    gone = Member(N3, SUNDAY, placed=True)
+    assert advanced(ledger((of(gone, rule=known),))).ledger.series[0].rule.skipped == (
+        SUNDAY - 7,
+        SUNDAY,
+    )
+    began = advanced(ledger((of(gone, rule=known),)), BEGINS)
+    assert began.ledger.series[0].rule.skipped == (SUNDAY - 7,), "it has begun: it was no skip"
+
+
+def test_what_owners_answers_weigh_is_the_series_own_and_stays_with_others() -> None:
+    veto, required = Consent(Weight.VETO, HOUR), Consent(Weight.REQUIRED, DAY)
+    before = ledger((of(Member(N3), consent=veto),), window(BEGINS, N6))
+    asked = tuple(replace(one, consent=required) for one in before.scheduled)
+    done = advanced(replace(before, scheduled=asked)).ledger
+    assert {str(one.machine): one.consent for one in done.scheduled} == {
+        "n3": veto,
+        "n6": required,
+    }
+    assert edited(done, seconds=3600).series[0].consent == veto
+    assert edited(done, consent=required).series[0].consent == required
+
+
+# What is asked of one that has been planned.
+
+
+def test_to_keep_a_day_brings_nobody_back_who_was_spared_another() -> None:
+    spared, there = Member(N3, SUNDAY), Member(N6, SUNDAY, placed=True)
+    rule = replace(RULE, skipped=(SUNDAY + 7,))
+    before = ledger((of(spared, there, rule=rule),), window(BEGINS, N6))
+    after = edited(before, keep=(SUNDAY + 7,))
+    assert after.series == (of(spared, there),)
+    assert edited(before, keep=(SUNDAY,)).series[0].members == (
+        Member(N3, SUNDAY - 1),
+        there,
+    ), "who is in it stays"
+
+
+def test_who_was_spared_is_so_by_another_rule_too() -> None:
+    """Else to let a series end later would drain a node for a window that was canceled for it."""
+    before = ledger((of(Member(N3, SUNDAY, late=SUNDAY - 7, why="x"), Member(N6)),))
+    for change in ({"until": SUNDAY + 70}, {"minute": 180}):
+        after = edited(before, **change)
+        assert after.series[0].members == (Member(N3, SUNDAY), Member(N6))
+        (there,) = advanced(after).ledger.schedule.windows
+        assert there.machines == (N6,)
+    back = edited(before, minute=180, keep=(SUNDAY,))
+    (there,) = advanced(back).ledger.schedule.windows
+    assert there.machines == (N3, N6)
+    assert edited(before, weekdays=(5,)).series[0].members == (Member(N3), Member(N6))
+
+
+def test_what_has_begun_is_not_planned_anew() -> None:
+    members = (Member(N3, SUNDAY, placed=True), Member(N6, SUNDAY, placed=True))
+    before = down(ledger((of(*members),), window(BEGINS, N3, N6)), N3)
+    after = edited(before, minute=180)
+    assert after.series[0].members == (members[0], Member(N6)), "who is down is, and is known to be"
+    assert after.schedule.windows == (window(BEGINS, N3),)
+
+
+def test_who_is_not_meant_by_a_change_keeps_its_window() -> None:
+    both = (Member(N3, SUNDAY, placed=True), Member(N6, SUNDAY, placed=True))
+    before = ledger((of(*both),), window(BEGINS, N3, N6))
+    less = edited(before, remove=(N6,))
+    assert (less.series[0].members, less.schedule.windows) == (both[:1], (window(BEGINS, N3),))
+    for change in ({"skip": (SUNDAY + 7,)}, {"keep": (SUNDAY + 7,)}, {"consent": Consent()}):
+        after = edited(before, **change)
+        assert (after.series[0].members, after.schedule) == (both, before.schedule)
+
+
+def test_another_day_to_begin_on() -> None:
+    before = ledger((of(Member(N3)),))
+    assert edited(before, begins=SUNDAY + 1).series[0].rule.first == SUNDAY + 7
+    assert edited(before, begins=SUNDAY + 8, minute=0).series[0].rule.first == SUNDAY + 14
+
+
+def test_what_is_skipped_stays_so_at_another_time_of_the_day() -> None:
+    rule = replace(RULE, every=2, first=SUNDAY - 14, skipped=(SUNDAY - 14, SUNDAY))
+    (after,) = edited(ledger((of(Member(N3), rule=rule),)), minute=180).series
+    assert (after.rule.first, after.rule.skipped) == (SUNDAY, (SUNDAY,))
+    assert recurrence.is_day(after.rule, SUNDAY + 14), "in the same weeks as before"
+
+
+def test_an_end_can_be_taken_away_again_and_what_is_not_named_stays() -> None:
+    rule = replace(RULE, until=SUNDAY + 70, times=3)
+    before = ledger((of(Member(N3), rule=rule),))
+    assert edited(before, seconds=3600).series[0].rule == replace(rule, seconds=Seconds(3600))
+    assert edited(before, until=0).series[0].rule == replace(rule, until=0)
+    assert edited(before, times=0).series[0].rule == replace(rule, times=0)
+    assert edited(before, minute=0).series[0].rule.minute == 0
+
+
+def test_what_is_done_to_one_leaves_the_others_and_their_windows() -> None:
+    mine, other = of(Member(N3, SUNDAY, placed=True)), of(Member(N6, SUNDAY, placed=True), number=2)
+    before = ledger((mine, other), window(BEGINS, N3), window(BEGINS, N6))
+    after = series.grant(before, EndSeries(1), ("w", "root"), SEEN, Ms(NOW))
+    assert not isinstance(after, str)
+    assert (after.series, after.schedule.windows) == ((other,), (window(BEGINS, N6),))
+    changed = edited(before, minute=180)
+    assert changed.series[1:] == (other,)
+    assert changed.schedule.windows == (window(BEGINS, N6),)
+
+
+def test_the_longest_and_the_shortest_window_that_may_be() -> None:
+    before = ledger((of(Member(N3)),))
+    for seconds, fits in ((60, True), (59, False), (7 * 86_400 - 7200, True)):
+        asked = EditSeries(1, seconds=Seconds(seconds))
+        after = series.grant(before, asked, ("w", "root"), SEEN, Ms(NOW))
+        assert isinstance(after, Ledger) is fits
+    asked = EditSeries(1, seconds=Seconds(7 * 86_400 - 7199))
+    assert isinstance(series.grant(before, asked, ("w", "root"), SEEN, Ms(NOW)), str)
+
+
+def test_no_more_series_and_machines_than_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(series, "MOST", 1)
+    monkeypatch.setattr(series, "MOST_MACHINES", 1)
+
+    def added(before: Ledger, *machines: Machine) -> Ledger | str:
+        asked = AddSeries(
+            machines, (6,), 120, "Europe/Zurich", Seconds(7200), until=SUNDAY, times=2
+        )
+        return series.grant(before, asked, ("w", "root"), SEEN, Ms(NOW))
+
+    assert added(Ledger(), N3, N6) == "a series has 1 machines at most"
+    wrong = "machine n3 192.0.2.6: the node n3 has the address 192.0.2.3"
+    assert added(Ledger(), Machine("n3", "192.0.2.6")) == wrong
+    one = added(Ledger(), N3)
+    assert isinstance(one, Ledger)
+    rule = replace(RULE, until=SUNDAY, times=2)
+    assert one.series == (Series(1, "w", "root", rule, (Member(N3),)),)
+    assert added(one, N6) == "there are 1 series already"
+    asked = EditSeries(1, add=(N6,))
+    why = "a series has 1 machines at most"
+    assert series.grant(one, asked, ("w", "root"), SEEN, Ms(NOW)) == why
+
+
+def test_who_is_being_put_back_is_planned_when_that_is_done() -> None:
+    back = Scheduled(N3, Mode.UP, NOW, "uuid-n3", was_down=True)
+    before = replace(Ledger(series=(of(Member(N3)),)), scheduled=(back,))
+    assert advanced(before).ledger.schedule.windows == ()
+    assert advanced(replace(before, scheduled=())).ledger.schedule.windows == (window(BEGINS, N3),)
