@@ -1,4 +1,4 @@
-"""The files that settings stand in: which they are, who may have written them, what each says."""
+"""The files of settings: their names, their permissions, their content."""
 
 import errno
 import os
@@ -10,6 +10,8 @@ from typing import Any
 
 from nodeagent.errors import ConfigError
 from nodeagent.folder import Absent, Unfit, opened_folder
+
+LONGEST_LINE = 16384  # characters; the work of tomllib grows with a dotted key's square
 
 
 def read_all(
@@ -86,16 +88,22 @@ def _read_file(place: int, name: str, path: str, owner: int | None) -> dict[str,
                     f"{path}: owned by uid {info.st_uid}, mode {mode:04o};"
                     f" it must be owned by {_owners(owner)} and not be writable by others"
                 )
-            return tomllib.load(file)
+            text = file.read().decode()
+            for number, line in enumerate(text.split("\n"), 1):
+                if len(line) > LONGEST_LINE:
+                    raise ConfigError(
+                        f"{path}: line {number} is longer than {LONGEST_LINE} characters"
+                    )
+            return tomllib.loads(text)
     except FileNotFoundError:
         return {}
     except OSError as error:
         why = "is a link" if error.errno == errno.ELOOP else error.strerror
         raise ConfigError(f"{path}: {why}") from None
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path}: not TOML: {error}") from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: not UTF-8 at byte {error.start}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: not TOML: {error}") from None
     except ValueError:  # Python's own limit, and not a word on the line
         raise ConfigError(f"{path}: holds a number of thousands of digits") from None
     except RecursionError:

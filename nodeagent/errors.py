@@ -1,4 +1,4 @@
-"""The families of errors, named by what the caller does about them.
+"""The families of errors, named by the caller's reaction. Pure.
 
     NodeAgentError
     ├── ConfigError    the administrator mends a setting; nothing was changed
@@ -41,3 +41,9 @@ def in_words(error: BaseException) -> str:
         where = f"{error.filename}: " if isinstance(error.filename, str) else ""
         return where + error.strerror
     return str(error)
+
+
+def plain(text: str, most: int) -> str:
+    """Cut a text, and write a question mark for each character that cannot be printed."""
+    line = "".join(letter if letter.isprintable() else "?" for letter in text[:most])
+    return line if len(text) <= most else f"{line}… ({len(text):,} characters)"

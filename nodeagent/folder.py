@@ -1,4 +1,4 @@
-"""A folder whose contents only its owner decides: opened step by step, each step judged.
+"""A folder that only its owner can change, opened and checked step by step.
 
 No decision is taken by path twice: every folder from `/` on is opened relative to the last,
 through no link, and judged by its descriptor.
@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager
 
 from nodeagent.protocol.canonical import printable
 
+_MOST_LINKS = 40  # as in the kernel
 _FLAGS = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -33,9 +34,7 @@ def opened_folder(folder: str, uid: int, who: str) -> Iterator[int]:
     if not folder.startswith("/") or "\0" in folder:
         raise Unfit(f"folder {printable(folder)} is not an absolute path")
     with ExitStack() as opened:
-        here = os.open("/", _FLAGS)
-        opened.callback(os.close, here)
-        _judge(here, "/", uid, who)
+        here = _root(uid, who, opened)
         so_far = ""
         for part in folder.split("/"):
             if part in ("", "."):
@@ -49,6 +48,57 @@ def opened_folder(folder: str, uid: int, who: str) -> Iterator[int]:
         yield here
 
 
+def opened_file(path: str, uid: int, who: str, opened: ExitStack) -> tuple[int, str]:
+    """Open a file as a place (O_PATH) until `opened` is closed, or raise Unfit; where it is.
+
+    It must belong to root or `uid`, and nobody else may write to it; and so with all folders on
+    the way. Links on the way are followed where they do, too.
+    """
+    here, names, left, links = [_root(uid, who, opened)], list[str](), path.split("/")[::-1], 0
+    while left:
+        if (part := left.pop()) in ("", "."):
+            continue
+        if part == "..":
+            here, names = here[: max(1, len(here) - 1)], names[:-1]
+            continue
+        so_far = "/" + "/".join((*names, part))
+        try:
+            place = os.open(part, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=here[-1])
+        except FileNotFoundError as error:
+            raise Absent(f"{so_far}: {error.strerror}") from None
+        opened.callback(os.close, place)
+        info = os.fstat(place)
+        if stat.S_ISLNK(info.st_mode):
+            links += 1
+            if links > _MOST_LINKS:
+                raise Unfit(f"more than {_MOST_LINKS} links lead there")
+            if info.st_uid not in (0, uid):
+                raise Unfit(f"link {so_far} is owned by uid {info.st_uid}, not by {who}")
+            target = os.readlink("", dir_fd=place)
+            if target.startswith("/"):
+                here, names = here[:1], []
+            left += target.split("/")[::-1]
+        elif stat.S_ISDIR(info.st_mode):
+            _judge(place, so_far, uid, who)
+            here.append(place)
+            names.append(part)
+        elif any(part not in ("", ".") for part in left):
+            raise Unfit(f"{so_far} is no folder")
+        elif not stat.S_ISREG(info.st_mode):
+            raise Unfit(f"{so_far} is not a regular file")
+        else:
+            _judge(place, so_far, uid, who, "file")
+            return place, so_far
+    raise Unfit("it is a folder")
+
+
+def _root(uid: int, who: str, opened: ExitStack) -> int:
+    here = os.open("/", _FLAGS)
+    opened.callback(os.close, here)
+    _judge(here, "/", uid, who)
+    return here
+
+
 def _step(part: str, here: int, so_far: str) -> int:
     try:
         return os.open(part, _FLAGS, dir_fd=here)
@@ -60,12 +110,12 @@ def _step(part: str, here: int, so_far: str) -> int:
         raise Unfit(f"{so_far}: {error.strerror}") from None
 
 
-def _judge(fd: int, path: str, uid: int, who: str) -> None:
+def _judge(fd: int, path: str, uid: int, who: str, kind: str = "folder") -> None:
     info = os.fstat(fd)
     if info.st_uid not in (0, uid):
-        raise Unfit(f"folder {path} is owned by uid {info.st_uid}, not by {who}")
+        raise Unfit(f"{kind} {path} is owned by uid {info.st_uid}, not by {who}")
     if info.st_mode & 0o022:
         mode = stat.S_IMODE(info.st_mode)
-        raise Unfit(f"folder {path} can be written by others (mode {mode:04o})")
+        raise Unfit(f"{kind} {path} can be written by others (mode {mode:04o})")
     # A write permission granted by an access control list shows in the group bits, the
     # list's mask; so the test above covers lists as well.

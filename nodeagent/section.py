@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import field, fields
 from ipaddress import ip_address
 from typing import Any, TypeVar
 
 from nodeagent.errors import ConfigError
 from nodeagent.model.diagnosis import Need
+from nodeagent.model.units import Seconds
 
 T = TypeVar("T")
 
@@ -16,7 +18,13 @@ _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _SIZE = re.compile(r"(\d{1,6})(KiB|MiB|GiB)")
 _EXIT_CODE = re.compile("0|[1-9][0-9]{0,2}")  # one spelling each: 2 and 02 would be two keys
 _DECIMAL = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
+_LONGEST = 150  # characters of a key in a complaint
 _BYTES = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+
+
+def setting(how: str, default: Any, **limits: Any) -> Any:
+    """A field that a table may set; `how` names the method of Section that reads it."""
+    return field(default=default, metadata={"how": how, "limits": limits})
 
 
 class Section:
@@ -32,10 +40,25 @@ class Section:
             raise ConfigError(f"{place}{name} must be a table, written [{name}]")
         self._left = dict(values)
 
+    def read(self, kind: type[T], default: T | None = None, **given: Any) -> T:
+        """Settings of this class: each field made by `setting`, by its name with hyphens.
+
+        What the table does not set is as in `default`, if there is one; the others are `given`.
+        """
+        made: Any = kind
+        for one in fields(made):
+            if "how" in one.metadata:
+                usual = one.default if default is None else getattr(default, one.name)
+                read = getattr(self, one.metadata["how"])
+                name = one.name.replace("_", "-")
+                given[one.name] = read(name, default=usual, **one.metadata["limits"])
+        return kind(**given)
+
     def missing(self, key: str, because: str, why: str) -> ConfigError:
         """The complaint that `key` is not set, which `because`, a key that is, calls for."""
         place = self._places.get(self._full(because))
-        return ConfigError(f"{place + ': ' if place else ''}{self._full(key)} is missing: {why}")
+        name = _key(self._full(key))
+        return ConfigError(f"{place + ': ' if place else ''}{name} is missing: {why}")
 
     def _wrong(self, key: str, wanted: str) -> ConfigError:
         return ConfigError(f"{self._where(key)} is {_said(self._left[key])}; it must be {wanted}")
@@ -46,7 +69,7 @@ class Section:
     def _where(self, key: str) -> str:
         full = self._full(key)
         place = self._places.get(full)
-        return f"{place}: {full}" if place else full
+        return f"{place}: {_key(full)}" if place else _key(full)
 
     def _take(self, key: str, default: T, read: Callable[[Any], T | None], wanted: str) -> T:
         if key not in self._left:
@@ -81,9 +104,13 @@ class Section:
     def paths(self, key: str, default: tuple[str, ...]) -> tuple[str, ...]:
         return self._take(key, default, _each(_path), "a list of absolute paths without ..")
 
-    def names(self, key: str, default: tuple[str, ...]) -> tuple[str, ...]:
+    def names(self, key: str, default: tuple[str, ...], most: int | None = None) -> tuple[str, ...]:
+        def read(value: Any) -> tuple[str, ...] | None:
+            found = _names(value)
+            return found if found is None or most is None or len(found) <= most else None
+
         wanted = "a list of command names (letters, digits, - and _), each once"
-        return self._take(key, default, _names, wanted)
+        return self._take(key, default, read, wanted + (f", at most {most}" if most else ""))
 
     def pointers(self, key: str) -> tuple[str, ...]:
         wanted = 'a list of JSON pointers such as "/details/*/temperature"'
@@ -101,6 +128,21 @@ class Section:
             ' such as {"/details/used" = 10}'
         )
         return self._take(key, {}, read, wanted)
+
+    def command(self, key: str, default: str) -> str:
+        """The name of a command, or nothing."""
+        wanted = "a command's name (letters, digits, - and _), or empty"
+        return self.text(key, default, f"({NAME.pattern})?", wanted)
+
+    def has(self, key: str) -> bool:
+        return key in self._left
+
+    def is_off(self, key: str) -> bool:
+        """Whether the key is `no` or false, and then read."""
+        off = self._left.get(key) is False or self._left.get(key) == "no"
+        if off:
+            del self._left[key]
+        return off
 
     def needs(self, key: str) -> Mapping[int, Need] | None:
         wanted = (
@@ -129,6 +171,9 @@ class Section:
             return number if least <= number <= most else None
 
         return self._take(key, default, read, f"a number from {least:g} to {most:g}, such as 0.1")
+
+    def seconds(self, key: str, default: int, least: int, most: int) -> Seconds:
+        return Seconds(self.count(key, default, least, most))
 
     def count_or_none(self, key: str, least: int, most: int) -> int | None:
         return self.count(key, 0, least, most) if key in self._left else None
@@ -200,6 +245,12 @@ def _sized(size: int) -> str:
     """A size as it would be written, in the largest unit that fits."""
     unit = [unit for unit in _BYTES if size % _BYTES[unit] == 0][-1]
     return f"{size // _BYTES[unit]}{unit}"
+
+
+def _key(name: str) -> str:
+    """A key as a complaint shows it: cut, and escaped where a terminal would obey it."""
+    short = name if len(name) <= _LONGEST else f"{name[:_LONGEST]}…"
+    return short if short.isprintable() else ascii(short)
 
 
 def _said(value: object) -> str:

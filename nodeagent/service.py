@@ -1,4 +1,4 @@
-"""What every daemon of ours owes the machine it runs on: notices, signals, one-line logs."""
+"""Duties of each of our daemons to its machine: notices, signals, one-line logs."""
 
 import asyncio
 import functools

@@ -15,21 +15,22 @@ from typing import Any
 from nodeagent.drop_ins import read_all
 from nodeagent.errors import ConfigError
 from nodeagent.model.diagnosis import Need
-from nodeagent.section import NAME, Section
+from nodeagent.section import NAME, Section, setting
 
 DEFAULT_FILE = "/etc/nodeagent/agent.toml"
 _UUID = "|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
-_LEVELS = "debug|info|warning|error"
+_MOST_CHECKS = 64  # as many names as a report has room for
+LEVELS = {"pattern": "debug|info|warning|error", "wanted": "debug, info, warning or error"}
 
 
 @dataclass(frozen=True, slots=True)
 class RunLimits:
-    """What one run of a command may use; seconds and bytes."""
+    """Limits of one run of a command, in seconds and bytes."""
 
-    timeout: float = 30.0
-    output: int = 256 * 2**10
-    memory: int = 512 * 2**20
-    processes: int = 64
+    timeout: float = setting("duration", 30.0, least=0.1, most=86400)
+    output: int = setting("size", 256 * 2**10, least=2**10, most=256 * 2**10)
+    memory: int = setting("size", 512 * 2**20, least=64 * 2**20, most=2**50)
+    processes: int = setting("count", 64, least=1, most=100000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +49,11 @@ class DiagnoseCommand:
 class DiagnoseSettings:
     """Which diagnose commands run, how often, and when a change is believed."""
 
-    folder: str = "/etc/ganeti/node-diagnose-commands"
-    link_folders: tuple[str, ...] = ("/usr/lib/nodeagent/node-diagnose-commands",)
-    commands: tuple[str, ...] = ()
-    every: float = 60.0
-    confirm: int = 2
+    folder: str = setting("path", "/etc/ganeti/node-diagnose-commands")
+    link_folders: tuple[str, ...] = setting("paths", ("/usr/lib/nodeagent/node-diagnose-commands",))
+    commands: tuple[str, ...] = setting("names", ())
+    every: float = setting("duration", 60.0, least=1, most=86400)
+    confirm: int = setting("count", 2, least=1, most=100)
     confirm_worse: int | None = None
     limits: RunLimits = RunLimits()
     each: Mapping[str, DiagnoseCommand] = field(default_factory=dict)
@@ -67,42 +68,45 @@ class RepairSettings:
     """Where repair commands stand, and what they may use.
 
     `queue_commands` are those that the repair queue may run on this node, about other machines.
+    `queue_checks` are such commands that only look: `checks_at_once` of them run side by side.
     """
 
-    enabled: bool = True
-    folder: str = "/etc/ganeti/node-repair-commands"
-    link_folders: tuple[str, ...] = ("/usr/lib/nodeagent/node-repair-commands",)
+    enabled: bool = setting("flag", default=True)
+    folder: str = setting("path", "/etc/ganeti/node-repair-commands")
+    link_folders: tuple[str, ...] = setting("paths", ("/usr/lib/nodeagent/node-repair-commands",))
     limits: RunLimits = RunLimits(timeout=3600.0, memory=4 * 2**30, processes=512)
-    queue_commands: tuple[str, ...] = ()
+    queue_commands: tuple[str, ...] = setting("names", ())
+    queue_checks: tuple[str, ...] = setting("names", (), most=_MOST_CHECKS)
+    checks_at_once: int = setting("count", 8, least=1, most=32)
 
 
 @dataclass(frozen=True, slots=True)
 class ListenSettings:
     """Where the front serves. `address` is `primary` (the node's own in Ganeti) or numeric."""
 
-    address: str = "primary"
-    port: int = 1817
-    tls: bool = True
-    connections: int = 512
-    per_peer: int = 128
+    address: str = setting("address", "primary")
+    port: int = setting("count", 1817, least=0, most=65535)
+    tls: bool = setting("flag", default=True)
+    connections: int = setting("count", 512, least=8, most=10000)
+    per_peer: int = setting("count", 128, least=1, most=10000)
 
 
 @dataclass(frozen=True, slots=True)
 class AgentSettings:
-    """Who we are and where our things lie.
+    """The agent's identity and paths.
 
-    `node`, `uuid` and `cluster` are learnt from Ganeti's ssconf files where empty. `front`
+    `node`, `uuid` and `cluster` come from Ganeti's ssconf files where empty. `front`
     is the system user that may talk to the runner.
     """
 
-    node: str = ""
-    uuid: str = ""
-    cluster: str = ""
-    ganeti: str = "/var/lib/ganeti"
-    state: str = "/var/lib/nodeagent"
-    socket: str = "/run/nodeagent/runner.sock"
-    front: str = "nodeagent"
-    log: str = "info"
+    node: str = setting("text", "")
+    uuid: str = setting("text", "", pattern=_UUID, wanted="a UUID in lower case, or empty")
+    cluster: str = setting("text", "")
+    ganeti: str = setting("path", "/var/lib/ganeti")
+    state: str = setting("path", "/var/lib/nodeagent")
+    socket: str = setting("path", "/run/nodeagent/runner.sock")
+    front: str = setting("text", "nodeagent")
+    log: str = setting("text", "info", **LEVELS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +153,13 @@ def parse(values: dict[str, Any], places: Mapping[str, str] | None = None) -> Se
     agent, listen = root.table("agent"), root.table("listen")
     diagnose, repair = root.table("diagnose"), root.table("repair")
     root.done()
-    settings = Settings(_agent(agent), _listen(listen), _diagnose(diagnose), _repair(repair))
+    limits = repair.read(RunLimits, RepairSettings().limits)
+    settings = Settings(
+        agent.read(AgentSettings),
+        listen.read(ListenSettings),
+        _diagnose(diagnose),
+        repair.read(RepairSettings, limits=limits),
+    )
     for section in (agent, listen, diagnose, repair):
         section.done()
     return settings
@@ -194,50 +204,10 @@ _FROM_TAG: Mapping[str, Callable[[str], Any]] = {
 }
 
 
-def _agent(section: Section) -> AgentSettings:
-    default = AgentSettings()
-    return AgentSettings(
-        node=section.text("node", default.node),
-        uuid=section.text("uuid", default.uuid, _UUID, "a UUID in lower case, or empty"),
-        cluster=section.text("cluster", default.cluster),
-        ganeti=section.path("ganeti", default.ganeti),
-        state=section.path("state", default.state),
-        socket=section.path("socket", default.socket),
-        front=section.text("front", default.front),
-        log=section.text("log", default.log, _LEVELS, "debug, info, warning or error"),
-    )
-
-
-def _listen(section: Section) -> ListenSettings:
-    default = ListenSettings()
-    return ListenSettings(
-        address=section.address("address", default.address),
-        port=section.count("port", default.port, 0, 65535),
-        tls=section.flag("tls", default=default.tls),
-        connections=section.count("connections", default.connections, 8, 10000),
-        per_peer=section.count("per-peer", default.per_peer, 1, 10000),
-    )
-
-
-def _limits(section: Section, default: RunLimits) -> RunLimits:
-    return RunLimits(
-        timeout=section.duration("timeout", default.timeout, 0.1, 86400),
-        output=section.size("output", default.output, 2**10, 256 * 2**10),
-        memory=section.size("memory", default.memory, 64 * 2**20, 2**50),
-        processes=section.count("processes", default.processes, 1, 100000),
-    )
-
-
 def _diagnose(section: Section) -> DiagnoseSettings:
-    default = DiagnoseSettings()
-    limits = _limits(section, default.limits)
-    tables = section.table("command")
-    return DiagnoseSettings(
-        folder=section.path("folder", default.folder),
-        link_folders=section.paths("link-folders", default.link_folders),
-        commands=section.names("commands", default.commands),
-        every=section.duration("every", default.every, 1, 86400),
-        confirm=section.count("confirm", default.confirm, 1, 100),
+    limits, tables = section.read(RunLimits), section.table("command")
+    return section.read(
+        DiagnoseSettings,
         confirm_worse=section.count_or_none("confirm-worse", 1, 100),
         limits=limits,
         each={name: _command(tables.table(name), limits) for name in tables.keys()},  # noqa: SIM118
@@ -252,7 +222,7 @@ def _command(section: Section, limits: RunLimits) -> DiagnoseCommand:
     if nagios and Need.LIVE_REPAIR in nagios.values() and repair is None:
         raise section.missing("repair", "nagios", "a code is mapped to live-repair")
     command = DiagnoseCommand(
-        limits=_limits(section, limits),
+        limits=section.read(RunLimits, limits),
         drop=section.pointers("drop"),
         bucket=section.widths("bucket"),
         nagios=nagios,
@@ -261,17 +231,6 @@ def _command(section: Section, limits: RunLimits) -> DiagnoseCommand:
     )
     section.done()
     return command
-
-
-def _repair(section: Section) -> RepairSettings:
-    default = RepairSettings()
-    return RepairSettings(
-        enabled=section.flag("enabled", default=default.enabled),
-        folder=section.path("folder", default.folder),
-        link_folders=section.paths("link-folders", default.link_folders),
-        limits=_limits(section, default.limits),
-        queue_commands=section.names("queue-commands", default.queue_commands),
-    )
 
 
 def _overlay(

@@ -16,9 +16,9 @@ from nodeagent.settings import Settings, load
 @click.command("check-config")
 @click.pass_obj
 def check_config(config: str) -> None:
-    """Say what is wrong with the settings, or `ok`.
+    """Check the settings, and print what is wrong or `ok`.
 
-    Read are all of them, this node's identity and the cluster's key.
+    Reads all settings, this node's identity and the cluster's key.
     """
     from nodeagent.agent.daemon import read_settings
     from nodeagent.agent.ssconf import Ssconf
@@ -30,11 +30,28 @@ def check_config(config: str) -> None:
         _judge_for_front(config, settings.agent.front)
     except NodeAgentError as error:
         die(error)
-    for name in sorted(set(settings.diagnose.each) - set(settings.diagnose.commands)):
-        click.echo(f"nodeagent: diagnose.command.{name} is set, but {name} does not run", err=True)
-    for note in _will_not_run(settings):
+    notes = [*_unused(settings), *_unmapped(settings), *_will_not_run(settings)]
+    for note in notes:
         click.echo(f"nodeagent: {note}", err=True)
-    click.echo(f"ok: node {identity.name} of cluster {identity.cluster}")
+    count = f", with {len(notes)} warning{'s' * (len(notes) != 1)}" if notes else ""
+    click.echo(f"ok{count}: node {identity.name} of cluster {identity.cluster}")
+
+
+def _unused(settings: Settings) -> Iterator[str]:
+    for name in sorted(set(settings.diagnose.each) - set(settings.diagnose.commands)):
+        yield f"diagnose.command.{name} is set, but {name} does not run"
+
+
+def _unmapped(settings: Settings) -> Iterator[str]:
+    """Yield the states of Nagios plug-ins that give no verdict; UNKNOWN never does."""
+    for name, command in settings.diagnose.each.items():
+        if command.nagios is not None:
+            for code, state in ((0, "OK"), (1, "WARNING"), (2, "CRITICAL")):
+                if code not in command.nagios:
+                    yield (
+                        f"diagnose.command.{name}.nagios does not map {code} ({state}):"
+                        " such a run gives no verdict"
+                    )
 
 
 def _judge_for_front(config: str, user: str) -> None:
@@ -43,8 +60,8 @@ def _judge_for_front(config: str, user: str) -> None:
         entry = pwd.getpwnam(user)
     except KeyError:
         click.echo(
-            f"nodeagent: agent.front is {printable(user)}, and there is no such user:"
-            " a front can ask the runner only as the runner's own user",
+            f"nodeagent: user {printable(user)} does not exist, so only root can talk to the"
+            " runner: create it, or set agent.front",
             err=True,
         )
         return
@@ -58,9 +75,9 @@ def _judge_for_front(config: str, user: str) -> None:
 
 
 def _will_not_run(settings: Settings) -> Iterator[str]:
-    """What the settings name and the folders do not hold, or hold unfit.
+    """Yield the configured commands that the folders lack, or hold unfit.
 
-    No fault: a tag names commands for all nodes, and which exist is each node's own matter.
+    This is no fault: a tag names commands for all nodes, and which exist is each node's own matter.
     """
     from nodeagent.agent.whitelist import Refused, look_up
 

@@ -1,4 +1,4 @@
-"""`nodeagent commands`: what may run on this node, and why or why not."""
+"""`nodeagent commands`: list the files that may run on this node, with the reasons."""
 
 import json
 import os
@@ -18,9 +18,9 @@ FOLDER_REFUSED = "folder refused"
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
 @click.pass_obj
 def commands(config: str, *, as_json: bool) -> None:
-    """Show every file in both command folders, and whether it runs.
+    """Show both command folders: which files run, and why.
 
-    Each with the reason. Exit code 1 if one is refused, or configured and not there.
+    Exit code 1 if a file is refused, or a configured command is missing.
     """
     try:
         settings = read(config)

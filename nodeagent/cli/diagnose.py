@@ -1,15 +1,15 @@
-"""`nodeagent diagnose`: run the commands now and show what they say."""
+"""`nodeagent diagnose`: run the commands now and print the diagnosis."""
 
 import asyncio
 import json
 import sys
-import time
 from typing import TYPE_CHECKING
 
 import click
 
 from nodeagent.cli.terminal import EXIT_FAULT, die, read, shown
 from nodeagent.errors import NodeAgentError
+from nodeagent.model.units import Ms
 from nodeagent.settings import Settings
 
 if TYPE_CHECKING:
@@ -24,12 +24,13 @@ if TYPE_CHECKING:
 def diagnose(config: str, names: tuple[str, ...], *, as_json: bool) -> None:
     """Run the diagnose commands now and print the diagnosis.
 
-    All configured ones, or NAMES. Nothing is stabilised or reported: this shows what one run
-    says, and on standard error what the commands write there. Commands with `audit` are run
-    and shown, and have no part in the diagnosis. Exit code 0 if every command gave a usable
-    diagnosis, else 1.
+    Runs all configured commands, or NAMES. This shows one run: it stabilises and reports
+    nothing. Commands with `audit` run and are shown, but do not count in the diagnosis. The
+    commands' own messages go to standard error. Exit code 0 if every command gave a usable
+    diagnosis, and the repair commands they name can run; else 1.
     """
     from nodeagent.agent.diagnose import merge
+    from nodeagent.agent.execute import milliseconds
     from nodeagent.model.diagnosis import Diagnosis, Unusable
 
     try:
@@ -40,7 +41,7 @@ def diagnose(config: str, names: tuple[str, ...], *, as_json: bool) -> None:
         die(error)
     audited = [name for name in wanted if settings.diagnose.command(name).audit]
     order = [name for name in wanted if name not in audited]
-    now = time.time_ns() // 1_000_000
+    now = milliseconds()
     verdict = merge({name: _steady(one, now) for name, one in said.items()}, order, now)
     # Of named commands that are all audited there is none; of the configured it is Ok. Which
     # those are is not known while the tags are ignored.
@@ -49,6 +50,7 @@ def diagnose(config: str, names: tuple[str, ...], *, as_json: bool) -> None:
     faults = verdict.unusable | {
         name: str(one) for name, one in said.items() if isinstance(one, Unusable)
     }
+    faults |= _without_repair(said, settings)
     if as_json:
         each = {
             name: json.loads(one.text) if isinstance(one, Diagnosis) else {"unusable": str(one)}
@@ -68,7 +70,24 @@ def diagnose(config: str, names: tuple[str, ...], *, as_json: bool) -> None:
     sys.exit(EXIT_FAULT if faults or unknown else 0)
 
 
-def _steady(one: "Interpreted", now: int) -> "Steady":
+def _without_repair(said: "dict[str, Interpreted]", settings: Settings) -> dict[str, str]:
+    """Why the repair command that a diagnosis names will not run, by diagnose command."""
+    from nodeagent.agent.whitelist import Refused, look_up
+    from nodeagent.model.diagnosis import Diagnosis
+
+    why: dict[str, str] = {}
+    for name, one in said.items():
+        if isinstance(one, Diagnosis) and one.command is not None:
+            repair = settings.repair
+            found = look_up(repair.folder, one.command, link_folders=repair.link_folders)
+            if isinstance(found, Refused):
+                why[name] = f"its repair command will not run: {found}"
+            else:
+                found.close()
+    return why
+
+
+def _steady(one: "Interpreted", now: Ms) -> "Steady":
     from nodeagent.model.diagnosis import Diagnosis, Steady
 
     if isinstance(one, Diagnosis):
@@ -86,8 +105,10 @@ async def _run(settings: Settings, names: tuple[str, ...]) -> dict[str, "Interpr
     class Aloud(Commands):
         """Says what commands write on standard error, which a runner only logs the head of."""
 
-        async def run(self, vetted: Vetted, stdin: bytes, limits: Limits) -> Ran:
-            ran = await super().run(vetted, stdin, limits)
+        async def run(
+            self, vetted: Vetted, stdin: bytes, limits: Limits, *, alias: str = ""
+        ) -> Ran:
+            ran = await super().run(vetted, stdin, limits, alias=alias)
             for line in ran.stderr.splitlines() if isinstance(ran, Finished) else ():
                 click.echo(f"{vetted.name}: {shown(line.decode('utf-8', 'replace'))}", err=True)
             return ran

@@ -1,4 +1,4 @@
-"""The `gnt-maint` command: what maintd knows and does, and telling it what to do.
+"""The `gnt-maint` command: show the state and plans of maintd, and send it requests.
 
 The verbs are in `cli/maint/`; this module sees to it that every end is an exit code and, where
 it is none to be glad of, one line.
@@ -12,49 +12,59 @@ from typing import NoReturn
 import click
 
 from nodeagent.cli.maint import (
+    agents,
     balance,
+    check,
     constraints,
+    control,
+    done,
     explain,
     groups,
+    notify,
     offers,
     plan,
     queue,
+    repair,
     rolling,
+    show,
+    sources,
     wait,
     what_if,
+    why,
     window,
+    window_list,
+    window_propose,
 )
-from nodeagent.cli.maint import control as change
-from nodeagent.cli.maint import repair as autorepair
-from nodeagent.cli.maint import show as look
-from nodeagent.cli.maint import sources as auto_repair
-from nodeagent.cli.maint import window_list as planned
-from nodeagent.cli.maint import window_propose as propose
 from nodeagent.cli.maint.console.options import cli
 from nodeagent.cli.maint.console.text import harmless
 from nodeagent.cli.usage import wrong
 from nodeagent.errors import ConfigError, NodeAgentError, Unavailable
 
 __all__ = [
-    "auto_repair",
-    "autorepair",
+    "agents",
     "balance",
-    "change",
+    "check",
     "cli",
     "constraints",
+    "control",
+    "done",
     "explain",
     "groups",
-    "look",
     "main",
+    "notify",
     "offers",
     "plan",
-    "planned",
-    "propose",
     "queue",
+    "repair",
     "rolling",
+    "show",
+    "sources",
     "wait",
     "what_if",
+    "why",
     "window",
+    "window_list",
+    "window_propose",
 ]
 
 EXIT_FAULT = 1
@@ -66,7 +76,6 @@ EXIT_INTERRUPTED = 130
 
 
 def main() -> NoReturn:
-    """The entry point."""
     if sys.stdout is None:  # closed: what is written is lost, as print() has it
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
     for stream in (sys.stdout, sys.stderr):
@@ -112,7 +121,7 @@ def _told(why: object, code: int) -> int:
 
 
 def _lost(error: OSError | ValueError) -> int:
-    """What was to be written cannot be: `head` has seen enough, or the disk is full."""
+    """Handle output that cannot be written: `head` has seen enough, or the disk is full."""
     with suppress(OSError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for Python's own flush at the end
     if isinstance(error, BrokenPipeError):

@@ -39,8 +39,6 @@ and of our own:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A command line."""
-
     file: str
     terms: Terms = field(default_factory=Terms)
     own_memory: int = 4096
@@ -125,7 +123,6 @@ _VALUES: dict[str, Callable[[Order, str], Order]] = {
 
 
 def run(order: Order) -> str:
-    """The answer to the request of a command line, as JSON."""
     cluster = None
     if order.text is not None:
         from nodeagent.placement.cluster.textfile import parse

@@ -6,9 +6,10 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Mapping
-from contextlib import AsyncExitStack
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
+from functools import partial
 from ipaddress import ip_address
 from typing import NoReturn
 
@@ -22,23 +23,28 @@ from nodeagent.cluster.ganeti.backend import GanetiCluster
 from nodeagent.cluster.ganeti.mastership import Mastership
 from nodeagent.cluster.ganeti.rapi import Rapi, RapiCluster
 from nodeagent.errors import ConfigError, Corrupt, NodeAgentError, NotMaster, Unavailable, in_words
-from nodeagent.maintd.api import Api
 from nodeagent.maintd.balancing.inputs import stock_of
 from nodeagent.maintd.balancing.search_thread import Adviser
 from nodeagent.maintd.daemon import Maintd
+from nodeagent.maintd.engine import absence
 from nodeagent.maintd.engine.measure import Measuring
 from nodeagent.maintd.engine.orders import Orders
 from nodeagent.maintd.engine.poll import poll, remember
 from nodeagent.maintd.engine.round import Conduct, Engine
 from nodeagent.maintd.http.listen import listening
-from nodeagent.maintd.ledger import other_master as away
+from nodeagent.maintd.http.readers import Readers
+from nodeagent.maintd.http.routes import Api
+from nodeagent.maintd.notices.outbox import Outbox
 from nodeagent.maintd.owners.webhook import Webhooks
 from nodeagent.maintd.queue.inventory import Inventory
 from nodeagent.maintd.settings import DEFAULT_FILE, Settings, load, needing_restart
 from nodeagent.model.snapshot import Snapshot
+from nodeagent.model.units import Ms
 from nodeagent.protocol.envelope import Key
 from nodeagent.protocol.look import Look, Seen
-from nodeagent.store.sqlite import SqliteStore, set_aside
+from nodeagent.secret import read_password, read_private
+from nodeagent.store.anew import set_aside
+from nodeagent.store.sqlite import SqliteStore
 
 log = logging.getLogger(__name__)
 EXIT_NOT_MASTER = 11  # as all of Ganeti's own master daemons
@@ -50,7 +56,7 @@ def _die(error: Exception) -> NoReturn:
 
 cli = usage.head(
     "maintd",
-    "Turn what the nodes say of themselves into Ganeti jobs. Driven by gnt-maint.",
+    "Maintenance daemon: drain, evacuate and repair nodes that report faults.",
     DEFAULT_FILE,
     "maintd.conf.d",
 )
@@ -64,14 +70,11 @@ cli.add_command(check_config)
 def check_master(config: str) -> None:
     """End with 1 where Ganeti's files name another master.
 
-    Nobody is asked.
+    Reads local files only, and queries no node.
     """
     try:
         settings = load(config, owner=os.geteuid())
-        where = settings.cluster
-        if where.backend == "luxi":
-            files = Mastership(lambda: files.own_name(), name=where.node, folder=where.ganeti)
-            files.check()
+        _ask_files(settings)
     except NotMaster as error:
         _not_here(settings)
         # Not 11: what the unit calls success would to systemd be a condition that is met.
@@ -80,13 +83,21 @@ def check_master(config: str) -> None:
         click.echo(f"maintd: {error}", err=True)
 
 
+def _ask_files(settings: Settings) -> None:
+    """Raise NotMaster where Ganeti's files name another master; over RAPI they do not matter."""
+    where = settings.cluster
+    if where.backend == "luxi":
+        files = Mastership(lambda: files.own_name(), name=where.node, folder=where.ganeti)
+        files.check()
+
+
 @cli.command()
-@click.option("--dry-run", is_flag=True, help="Decide and show, remember and submit nothing.")
-@click.option("--no-voting", is_flag=True, help="Do not ask the nodes who the master is.")
-@click.option("--yes-do-it", is_flag=True, help="Really, with --no-voting.")
+@click.option("--dry-run", is_flag=True, help="Decide and show; save and submit nothing.")
+@click.option("--no-voting", is_flag=True, help="Do not let the nodes vote on the master.")
+@click.option("--yes-do-it", is_flag=True, help="Confirm --no-voting.")
 @click.pass_obj
 def run(config: str, *, dry_run: bool, no_voting: bool, yes_do_it: bool) -> None:
-    """Serve until SIGTERM. Ends with 11 where this node is not the master."""
+    """Serve until SIGTERM. Ends with 11 if this node is not the master."""
     if no_voting and not yes_do_it:
         raise click.UsageError("--no-voting lets two masters act at once: add --yes-do-it")
     try:
@@ -111,25 +122,30 @@ def _not_here(settings: Settings) -> None:
     """
     if settings.cluster.backend == "luxi":
         try:
-            away.mark(settings.maintd.state)
+            absence.mark(settings.maintd.state)
         except OSError as error:
             click.echo(f"maintd: maintd.state: {in_words(error)}", err=True)
 
 
 async def serve(settings: Settings, config: str, *, dry: bool, voting: bool = True) -> None:
     """Be the daemon. NotMaster: this is not the place, or not any more."""
+    # First of all: elsewhere keys may be unreadable, and state is none of ours.
+    with suppress(Unavailable, ConfigError):
+        _ask_files(settings)
     lock = None if dry else _lock(settings.maintd.state)
     stop = asyncio.Event()
     vote = voting and settings.maintd.vote
-    maintd = assemble(replace(settings, maintd=replace(settings.maintd, vote=vote)), dry=dry)
+    alone = None if lock is None else partial(_stay_alone, settings.maintd.state, lock)
+    voting_or_not = replace(settings, maintd=replace(settings.maintd, vote=vote))
+    maintd = assemble(voting_or_not, dry=dry, alone=alone)
     service.on_signals(stop, lambda: _reload(maintd, config, settings))
     try:
         await asyncio.to_thread(maintd.engine.conduct.check_master)
     except Unavailable as error:  # luxid may just be starting; every round asks again
         log.warning("master-unknown why=%r", str(error))
     beat = asyncio.create_task(service.keep_alive(maintd.alive))
-    api = Api(maintd, settings.http.users)
     place = settings.maintd.socket, _address(settings)
+    api = Api(maintd, settings.http.users, readers=Readers(settings.http.read, place[1]))
     try:
         async with AsyncExitStack() as stack:
             try:
@@ -147,11 +163,17 @@ async def serve(settings: Settings, config: str, *, dry: bool, voting: bool = Tr
             os.close(lock)
 
 
-def assemble(settings: Settings, *, dry: bool = False) -> Maintd:
-    """The daemon's parts, wired for production."""
+def assemble(
+    settings: Settings, *, dry: bool = False, alone: Callable[[], None] | None = None
+) -> Maintd:
+    """The daemon's parts, wired for production; `alone` checks that no other has its state."""
     cluster, conduct = _cluster(settings, dry=dry)
+    if alone is not None:
+        conduct = replace(conduct, check_master=partial(_check, alone, conduct.check_master))
     state = settings.maintd.state
-    conduct = replace(conduct, away=lambda: away.marked(state), back=lambda: away.unmark(state))
+    conduct = replace(
+        conduct, away=lambda: absence.marked(state), back=lambda: absence.unmark(state)
+    )
     key, certificate = _key(settings), _certificate(settings)
     poll_settings = settings.poll
 
@@ -163,8 +185,9 @@ def assemble(settings: Settings, *, dry: bool = False) -> Maintd:
         genuine = remember(genuine, looks, snapshot)
         return looks
 
-    orders = Orders(key, certificate, poll_settings.port, poll_settings.tls, _now)
-    store = _store(state, dry=dry)
+    required = poll_settings.require_node_keys
+    orders = Orders(key, certificate, poll_settings.port, poll_settings.tls, _now, required)
+    store = _store(state, dry=dry, alone=alone)
     measure = Measuring(
         poll_settings, lambda: {name: seen.report.tls for name, seen in genuine.items()}, _now
     )
@@ -176,6 +199,7 @@ def assemble(settings: Settings, *, dry: bool = False) -> Maintd:
         adviser=adviser,
         inventory=inventory,
         webhooks=webhooks,
+        outbox=Outbox(settings.targets, _now),
     )
     # Questions to Ganeti, the poll, and the submissions: a request waits for what it may take.
     slowest = 900.0 + poll_settings.total + 3 * cluster.grace
@@ -209,9 +233,12 @@ def _cluster(settings: Settings, *, dry: bool) -> tuple[Cluster, Conduct]:
 
 def _rapi(settings: Settings) -> RapiCluster:
     where = settings.cluster
-    password = _read(where.password).decode().splitlines()
+    try:
+        password = read_password(where.password)
+    except ConfigError as error:
+        raise ConfigError(f"cluster.password {error}") from None
     host, _, port = where.rapi.rpartition(":")
-    rapi = Rapi(host.strip("[]"), where.user, password[0], where.ca, port=int(port))
+    rapi = Rapi(host.strip("[]"), where.user, password, where.ca, port=int(port))
     return RapiCluster(rapi, grace=where.grace or 120.0)
 
 
@@ -220,18 +247,23 @@ def _same_master(cluster: Cluster, before: str) -> None:
         raise NotMaster(f"the master is {now} now, and was {before} when maintd started")
 
 
-def _store(folder: str, *, dry: bool) -> SqliteStore:
+def _check(*checks: Callable[[], None]) -> None:
+    for check in checks:
+        check()
+
+
+def _store(folder: str, *, dry: bool, alone: Callable[[], None] | None = None) -> SqliteStore:
     path = f"{folder}/ledger.sqlite"
     if dry and not os.path.exists(path):
         return SqliteStore(":memory:")
     try:
-        return _readable(SqliteStore(path))
+        return _readable(SqliteStore(path, alone=alone))
     except Corrupt as error:
         if dry:
             raise
         aside = set_aside(path, _now())
         log.error("ledger-corrupt why=%r aside=%s", str(error), aside)  # noqa: TRY400
-        return SqliteStore(path)  # empty: it is rebuilt from Ganeti's tags and jobs
+        return SqliteStore(path, alone=alone)  # empty: it is rebuilt from Ganeti's tags and jobs
 
 
 def _readable(store: SqliteStore) -> SqliteStore:
@@ -265,6 +297,25 @@ def _lock(folder: str) -> int:
     return handle
 
 
+def _stay_alone(folder: str, lock: int) -> None:
+    """Take the lock again where somebody has deleted it. NotMaster: another maintd has it."""
+    path = f"{folder}/lock"
+    try:
+        if os.path.samestat(os.fstat(lock), os.stat(path)):
+            return
+    except OSError:
+        pass  # it is not there, or cannot be looked at
+    try:
+        fresh = _lock(folder)
+    except ConfigError as error:
+        raise Unavailable(str(error)) from None
+    except Unavailable as error:
+        raise NotMaster(str(error)) from None
+    os.dup2(fresh, lock, inheritable=False)
+    os.close(fresh)
+    log.error("lock-replaced path=%s", path)
+
+
 def _reload(maintd: Maintd, config: str, began: Settings) -> None:
     """At SIGHUP: policy, rhythm; the old ones stay where the new are wrong.
 
@@ -274,8 +325,10 @@ def _reload(maintd: Maintd, config: str, began: Settings) -> None:
         settings = load(config, owner=os.geteuid())
     except NodeAgentError as error:
         log.error("settings-kept why=%r", str(error))  # noqa: TRY400
+        maintd.engine.complaint = str(error)
         return
-    maintd.engine.policy = settings.policy
+    maintd.engine.policy, maintd.engine.complaint = settings.policy, ""
+    maintd.engine.outbox.configure(settings.targets)
     maintd.every = settings.maintd.every
     logging.getLogger().setLevel(settings.maintd.log.upper())
     for key in needing_restart(began, settings):
@@ -284,11 +337,16 @@ def _reload(maintd: Maintd, config: str, began: Settings) -> None:
 
 
 def _key(settings: Settings) -> Key:
-    return Key(_read(settings.maintd.key or _secret(settings, "hmac.key")))
+    return Key(_of_ganeti(settings, settings.maintd.key, "hmac.key"))
 
 
 def _certificate(settings: Settings) -> bytes:
-    return _read(settings.maintd.certificate or _secret(settings, "client.pem"))
+    return _of_ganeti(settings, settings.maintd.certificate, "client.pem")
+
+
+def _of_ganeti(settings: Settings, path: str, name: str) -> bytes:
+    """A file of Ganeti's, which may belong to a user of Ganeti's."""
+    return read_private(path or _secret(settings, name), any_owner=True)
 
 
 def _secret(settings: Settings, name: str) -> str:
@@ -307,12 +365,11 @@ def _read(path: str) -> bytes:
         raise ConfigError(f"{path}: {error.strerror}") from None
 
 
-def _now() -> int:
-    return time.time_ns() // 1_000_000
+def _now() -> Ms:
+    return Ms(time.time_ns() // 1_000_000)
 
 
 def main() -> None:
-    """The entry point."""
     usage.run(cli, "maintd")
 
 

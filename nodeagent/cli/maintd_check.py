@@ -2,15 +2,17 @@
 
 import os
 import pwd
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import click
 
 from nodeagent.cli import usage
 from nodeagent.errors import ConfigError, NodeAgentError
-from nodeagent.maintd.http.listen import public_tls
+from nodeagent.maintd.http.listen import named_tls, tls_of
+from nodeagent.maintd.notices.post import read_url
 from nodeagent.maintd.settings import Settings, load
-from nodeagent.web.post import read_secret
+from nodeagent.secret import read_password, read_private, read_private_text, read_token
 
 USER = "maintd"  # the unit's
 _CREDENTIALS = "/run/credentials/"  # where systemd puts what root has read for the unit
@@ -19,14 +21,14 @@ _CREDENTIALS = "/run/credentials/"  # where systemd puts what root has read for 
 @click.command("check-config")
 @click.pass_obj
 def check_config(config: str) -> None:
-    """Say what is wrong with the settings, or `ok`.
+    """Check the settings, and print what is wrong or `ok`.
 
-    Called by root it also tries, as the daemon's user, to read them and the files they name.
+    As root it also checks that the daemon's user can read the settings and the files they name.
     """
     try:
         http = load(config, owner=os.geteuid()).http
         if http.tls and not http.plain:
-            public_tls(http.tls)
+            tls_of(http.tls, named_tls(http.tls, any_owner=os.geteuid() == 0))
         _judge_for_daemon(config)
     except NodeAgentError as error:
         usage.die("maintd", error)
@@ -51,8 +53,7 @@ def _judge_for_daemon(config: str) -> None:
 
 def _read_named(settings: Settings) -> None:
     """ConfigError if a file that the settings name cannot be read; it begins with the key."""
-    named = [(*each, read_secret) for each in _secrets(settings)]
-    for key, path, read in (*named, *((*each, _open) for each in _files(settings))):
+    for key, path, read in (*_secrets(settings), *((*each, _open) for each in _files(settings))):
         if path and not path.startswith(_CREDENTIALS):
             try:
                 read(path)
@@ -67,26 +68,37 @@ def _open(path: str) -> None:
         raise ConfigError(f"{path}: {error.strerror}") from None
 
 
-def _secrets(settings: Settings) -> Iterator[tuple[str, str]]:
-    """By its key each file that is read only when something is sent; some are empty."""
+def _secrets(settings: Settings) -> Iterator[tuple[str, str, Callable[[str], object]]]:
+    """By its key each file with a secret, and how it is read; some are empty."""
+    of_ganeti = partial(read_private, any_owner=True)  # they may belong to a user of Ganeti's
+    yield "maintd.key", settings.maintd.key, of_ganeti
+    yield "maintd.certificate", settings.maintd.certificate, of_ganeti
+    if settings.cluster.backend == "rapi":
+        yield "cluster.password", settings.cluster.password, read_password
+    if not settings.http.plain:
+        yield "http.tls", settings.http.tls, read_private
+    if os.path.lexists(settings.http.users):
+        yield "http.users", settings.http.users, read_private_text
     if settings.sabakan.url:
-        yield "sabakan.token", settings.sabakan.token
+        yield "sabakan.token", settings.sabakan.token, read_token
     for number, hook in enumerate(settings.webhooks):
-        yield f"owners.webhooks[{number}].secret", hook.secret
+        yield f"owners.webhooks[{number}].secret", hook.secret, read_token
+    for target in settings.targets:
+        of = f"notify {target.name}"
+        yield f"{of}: url-file", target.url_file, read_url
+        yield f"{of}: secret", target.secret, read_token
+        yield f"{of}: token", target.token, read_token
+        if target.mail:
+            yield f"{of}: password", target.mail.password, read_password
 
 
 def _files(settings: Settings) -> Iterator[tuple[str, str]]:
     """By its key each other file that must be there; some are empty."""
-    yield "maintd.key", settings.maintd.key
-    yield "maintd.certificate", settings.maintd.certificate
     if settings.cluster.backend == "rapi":
-        yield "cluster.password", settings.cluster.password
         yield "cluster.ca", settings.cluster.ca
-    if not settings.http.plain:
-        yield "http.tls", settings.http.tls
-    if os.path.lexists(settings.http.users):
-        yield "http.users", settings.http.users
     if settings.sabakan.url:
         yield "sabakan.ca", settings.sabakan.ca
     for number, hook in enumerate(settings.webhooks):
         yield f"owners.webhooks[{number}].ca", hook.ca
+    for target in settings.targets:
+        yield f"notify {target.name}: ca", target.ca

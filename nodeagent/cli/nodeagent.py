@@ -8,6 +8,7 @@ import click
 from nodeagent.cli.check_config import check_config
 from nodeagent.cli.commands import commands
 from nodeagent.cli.diagnose import diagnose
+from nodeagent.cli.new_command import new_command
 from nodeagent.cli.report import report
 from nodeagent.cli.terminal import die
 from nodeagent.cli.usage import head
@@ -17,7 +18,7 @@ from nodeagent.settings import DEFAULT_FILE, load
 
 cli = head(
     "nodeagent",
-    "Say how this node is, and repair it when the cluster's master orders so.",
+    "Health agent: report faults of this node, and run repairs ordered by the master.",
     DEFAULT_FILE,
     "conf.d",
 )
@@ -39,9 +40,9 @@ def run(config: str) -> None:
 @cli.command()
 @click.pass_obj
 def runner(config: str) -> None:
-    """Run the half that is root and runs the commands.
+    """Run the root process, which runs the commands.
 
-    It alone holds the cluster's key.
+    Only this process holds the cluster's key.
     """
     from nodeagent.agent.daemon import become
 
@@ -51,18 +52,17 @@ def runner(config: str) -> None:
 @cli.command()
 @click.pass_obj
 def front(config: str) -> None:
-    """Run the half that is on the network; needs no privilege."""
+    """Run the unprivileged process on the network."""
     from nodeagent.agent.daemon import become
 
     become("front", config)
 
 
-for verb in (check_config, commands, diagnose, report):
+for verb in (check_config, commands, diagnose, new_command, report):
     cli.add_command(verb)
 
 
 def main() -> None:
-    """Entry point."""
     run_command(cli, "nodeagent")
 
 

@@ -1,4 +1,4 @@
-"""`nodeagent report`: what the master sees of a node, fetched and verified."""
+"""`nodeagent report`: fetch, verify and show the report of a node."""
 
 import asyncio
 import json
@@ -13,6 +13,7 @@ import click
 
 from nodeagent.cli.terminal import EXIT_FAULT, EXIT_UNAVAILABLE, die, read, shown
 from nodeagent.errors import NodeAgentError
+from nodeagent.model.units import Ms
 from nodeagent.protocol.canonical import printable
 
 MAX_TIMEOUT = 3600
@@ -24,16 +25,16 @@ MAX_TIMEOUT = 3600
     "--port",
     metavar="PORT",
     type=click.IntRange(1, 65535),
-    help="By default as our own settings say.",
+    help="Port of the agent [from our own settings].",
 )
-@click.option("--node", metavar="NAME", help="Ganeti's name of the node, where HOST is an address.")
+@click.option("--node", metavar="NAME", help="Ganeti's name of the node, if HOST is an address.")
 @click.option("--plain", is_flag=True, help="Use plain HTTP.")
 @click.option(
     "--timeout",
     metavar="SECONDS",
     default=5.0,
     show_default=True,
-    help="What the whole request may take.",
+    help="Time limit of the whole request.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 @click.pass_obj
@@ -49,8 +50,9 @@ def report(
 ) -> None:
     """Fetch the report of HOST, verify and show it.
 
-    HOST is a node's name, short or full, or its address. Needs to read the cluster's key. Exit
-    code 0 if the report is genuine, 69 if there was no answer, 1 if it cannot be trusted.
+    HOST is a node's name, short or full, or its address. Must be able to read the cluster's key.
+    Exit code 0 if the report is genuine, 69 if the agent does not answer, 1 if the report cannot
+    be trusted.
     """
     from nodeagent.agent.ssconf import Ssconf
     from nodeagent.protocol.look import Distrusted, Seen, Silent
@@ -125,7 +127,7 @@ async def _look(
         return Silent(str(error))
     cluster = ssconf.identity().cluster
     expected = Expected(cluster, name, "", salt, answer.certificate)
-    now = time.time_ns() // 1_000_000
+    now = Ms(time.time_ns() // 1_000_000)
     return judge_answer(answer.status, answer.body, ssconf.key(), expected, now)
 
 

@@ -1,4 +1,4 @@
-"""What the verbs of `nodeagent` share: exit codes, reading the settings, saying it in lines."""
+"""Parts that the verbs of `nodeagent` share: exit codes, reading the settings, writing lines."""
 
 from typing import Any, NoReturn
 
@@ -17,10 +17,7 @@ def die(error: Exception) -> NoReturn:
 
 
 def read(config: str) -> Settings:
-    """As the runner reads them at a start: the cluster's tags above the files.
-
-    That they are left out, as one of them is wrong, is said.
-    """
+    """Read settings as the runner does at a start, tags above them; say if these are ignored."""
     from nodeagent.agent.daemon import settings_to_start_with
 
     settings = settings_to_start_with(config)
@@ -39,5 +36,4 @@ def table(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> None:
 
 
 def shown(text: str) -> str:
-    """Show the control characters in a text that others chose."""
     return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)

@@ -1,4 +1,4 @@
-"""What our commands share: their head, and that what is wrong is one line and an exit code."""
+"""Parts that our commands share: their head, and that each fault is one line and an exit code."""
 
 import errno
 import os
@@ -19,10 +19,7 @@ EXIT_CONFIG = 78  # EX_CONFIG of sysexits
 
 
 class _Named(click.Path):
-    """A file, for shells to complete; whoever opens it says what is wrong.
-
-    An empty name, as of a variable that is not set, is refused: it would stand for none.
-    """
+    """A file, for shells to complete; an empty name is refused: it would stand for none."""
 
     def __init__(self, what: str) -> None:
         super().__init__(readable=False)
@@ -41,10 +38,7 @@ FILE, SOCKET = _Named("file"), _Named("socket")
 
 
 def head(name: str, purpose: str, default: str, drop_ins: str) -> click.Group:
-    """The command `name`, without its verbs; what they are given is the settings' file.
-
-    `default` is where that is, `drop_ins` the folder beside it.
-    """
+    """The command `name` without its verbs; settings: `default`, and `drop_ins` beside it."""
 
     @click.group(
         name,
@@ -88,10 +82,7 @@ def needs_command(context: click.Context, code: int = EXIT_USAGE) -> None:
 
 
 def named_file(context: click.Context, config: str) -> str:
-    """The settings' file; ConfigError if it was asked for by name and is not there.
-
-    What is there and cannot be read is said by whoever reads it.
-    """
+    """The settings' file; ConfigError if it was asked for by name and is not there."""
     chosen = context.get_parameter_source("config") is not click.core.ParameterSource.DEFAULT
     try:
         os.lstat(config)
@@ -137,7 +128,7 @@ def run(cli: click.Group, name: str) -> NoReturn:
 
 
 def wrong(error: click.UsageError, name: str) -> str:
-    """What is wrong with the command line of `name`, and where its right form is told."""
+    """Return the fault in the command line of `name`, and where its right form is shown."""
     path = error.ctx.command_path if error.ctx else name
     said = " ".join(error.format_message().split()).rstrip(".")
     return f"{said} (see {path} --help)"

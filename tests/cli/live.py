@@ -6,8 +6,8 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
 
-from nodeagent.maintd.api import Api
 from nodeagent.maintd.daemon import Maintd
+from nodeagent.maintd.http.routes import Api
 from nodeagent.web.server import Server
 from nodeagent.web.tls import make_certificate, server_tls
 from tests.maintd.rig import Rig
@@ -86,6 +86,6 @@ class Live:
         try:
             await self._running
         finally:
-            for server in self.api.servers:
+            for server in self.api.context.servers:
                 await server.close()
-            self.api.close()
+            self.api.context.close()

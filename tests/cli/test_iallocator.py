@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from nodeagent import __version__
+from nodeagent.cli.iallocator import main
+from tests import forked
 from tests.placement.hail import HAIL, WHY_NOT
 from tests.placement.hbal import DATA
 
@@ -18,15 +20,15 @@ shared = pytest.mark.skipif(not DATA.exists(), reason="needs ../shared/htools be
 real = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
 
 
-def run(*words: object, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", ALONE, *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, input=stdin, cwd=TOP)
+def run(*words: object, stdin: str = "") -> forked.Done:
+    return forked.run(main, "nodeagent-iallocator", [*map(str, words)], stdin=stdin)
 
 
 @shared
 def test_ganetis_way_to_run_it() -> None:
     """The options come after the file."""
-    done = run(ASKED, "--ignore-soft-errors")
+    command = [sys.executable, "-c", ALONE, str(ASKED), "--ignore-soft-errors"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=TOP)
     assert done.returncode == 0
     assert done.stderr == ""
     told = json.loads(done.stdout)

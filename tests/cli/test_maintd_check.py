@@ -18,11 +18,22 @@ pytestmark = pytest.mark.skipif(
 PEM = make_certificate()
 URL = "https://192.0.2.1/"
 DROP_IN = "maintd.conf.d/10.toml"
+_HOOK = '[[notify]]\nname = "ops"\nkind = "webhook"\n'
+CONTENT = {"notify ops: url-file": b"https://hooks.example/s3cr3t\n"}
 NAMED = {
     "sabakan.token": f'[sabakan]\nurl = "{URL}"\ntoken = "FILE"\n',
     "sabakan.ca": f'[sabakan]\nurl = "{URL}"\nca = "FILE"\n',
     "owners.webhooks[0].secret": f'[[owners.webhooks]]\nurl = "{URL}"\nsecret = "FILE"\n',
     "owners.webhooks[0].ca": f'[[owners.webhooks]]\nurl = "{URL}"\nca = "FILE"\n',
+    **{
+        f"notify ops: {key}": f'{_HOOK}url = "{URL}"\n{key} = "FILE"\n'
+        for key in ("secret", "token", "ca")
+    },
+    "notify ops: url-file": f'{_HOOK}url-file = "FILE"\n',
+    "notify ops: password": (
+        '[[notify]]\nname = "ops"\nkind = "smtp"\nserver = "mx"\nfrom = "a@b"\nto = ["a@b"]\n'
+        'user = "us"\npassword = "FILE"\n'
+    ),
     "http.users": '[http]\nusers = "FILE"\n',
     "http.tls": '[http]\ntls = "FILE"\n',
     "maintd.key": '[maintd]\nkey = "FILE"\n',
@@ -66,7 +77,7 @@ def test_settings_that_the_daemon_may_not_read(folder: Path, name: str, mode: in
 @pytest.mark.parametrize("key", NAMED)
 def test_what_they_name_and_the_daemon_may_not_read(folder: Path, key: str) -> None:
     file = folder / "file"
-    file.write_bytes(PEM if key == "http.tls" else b"secret\n")
+    file.write_bytes(PEM if key == "http.tls" else CONTENT.get(key, b"secret\n"))
     (folder / "maintd.toml").write_text(NAMED[key].replace("FILE", str(file)))
     if key == "http.users":
         (folder / DROP_IN).write_text("")
@@ -75,6 +86,27 @@ def test_what_they_name_and_the_daemon_may_not_read(folder: Path, key: str) -> N
     assert check(folder) == (78, said)
     file.chmod(0o640)
     os.chown(file, 0, 65534)
+    assert check(folder) == (0, f"{folder}/maintd.toml: ok\n")
+
+
+def test_a_file_with_no_url_is_refused_without_what_it_holds(folder: Path) -> None:
+    (file := folder / "file").write_text("hooks.example/s3cr3t\n")
+    file.chmod(0o640)
+    os.chown(file, 0, 65534)
+    (folder / "maintd.toml").write_text(NAMED["notify ops: url-file"].replace("FILE", str(file)))
+    code, said = check(folder)
+    assert code == 78
+    assert "its first line is no URL" in said
+    assert "s3cr3t" not in said
+
+
+@pytest.mark.parametrize("key", ["maintd.key", "maintd.certificate"])
+def test_ganeti_s_files_may_belong_to_a_user_of_ganeti_s(folder: Path, key: str) -> None:
+    file = folder / "file"
+    file.write_bytes(b"secret\n")
+    (folder / "maintd.toml").write_text(NAMED[key].replace("FILE", str(file)))
+    file.chmod(0o640)
+    os.chown(file, 4321, 65534)
     assert check(folder) == (0, f"{folder}/maintd.toml: ok\n")
 
 

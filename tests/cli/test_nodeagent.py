@@ -13,8 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from nodeagent.cli.nodeagent import main
 from nodeagent.protocol.canonical import read
 from nodeagent.protocol.messages import Progress, Receipt
+from tests import forked
 from tests.agent.place import NODE, SICK_TEXT, Place, safe_folder, sealed_order
 from tests.agent.test_runner import FIX, OK, SICK
 
@@ -30,11 +32,8 @@ def place() -> Iterator[Place]:
         yield Place(folder)
 
 
-def run(
-    place: Place, *arguments: str, config: str | None = None
-) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "nodeagent.cli.nodeagent", "-c", config or place.config]
-    return subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=60)
+def run(place: Place, *arguments: str, config: str | None = None) -> forked.Done:
+    return forked.run(main, "nodeagent", ["-c", config or place.config, *arguments])
 
 
 def drop_in(place: Place, text: str) -> Path:
@@ -70,7 +69,7 @@ def test_check_config_names_a_front_that_is_no_user(place: Place) -> None:
     drop_in(place, 'agent.front = "nodeagnet"')
     done = run(place, "check-config")
     assert done.returncode == 0
-    assert 'agent.front is "nodeagnet", and there is no such user' in done.stderr
+    assert 'user "nodeagnet" does not exist, so only root can talk to the runner' in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -181,10 +180,17 @@ def test_check_config_names_configured_commands_that_will_not_run(place: Place) 
         " No such file or directory",
         "nodeagent: repair command fix is configured, but will not run: No such file or directory",
     ]
+    assert [line for line in done.stderr.splitlines() if "does not map" in line] == [
+        f"nodeagent: diagnose.command.check.nagios does not map {state}:"
+        " such a run gives no verdict"
+        for state in ("0 (OK)", "1 (WARNING)")
+    ]
+    assert done.stdout.startswith("ok, with 5 warnings: node ")
 
 
 @root
 def test_diagnose_prints_the_canonical_diagnosis(place: Place) -> None:
+    place.command("repair", "fix", FIX)
     place.command("diagnose", "check", SICK)
     place.settings(commands='"check"')
     done = run(place, "diagnose")
@@ -205,7 +211,85 @@ def test_diagnose_names_what_cannot_be_used(place: Place) -> None:
 
 
 @root
+def test_diagnose_names_a_repair_command_that_will_not_run(place: Place) -> None:
+    place.command("diagnose", "check", SICK)
+    place.settings(commands='"check"')
+    done = run(place, "diagnose")
+    assert (done.returncode, done.stdout) == (1, SICK_TEXT + "\n")
+    assert 'check: its repair command will not run: "fix": No such file or directory' in done.stderr
+
+
+@root
+def test_diagnose_says_how_a_nagios_plug_in_is_read(place: Place) -> None:
+    place.command("diagnose", "raid", "#!/bin/sh\necho CRITICAL; exit 2\n")
+    done = run(place, "diagnose", "raid")
+    assert done.returncode == 1
+    assert "raid: exit code 2 (for a Nagios plug-in, map its exit codes by" in done.stderr
+
+
+@root
+def test_diagnose_names_the_setting_of_a_limit(place: Place) -> None:
+    place.command("diagnose", "slow", "#!/bin/sh\nsleep 60\n")
+    place.settings(commands='"slow"', more='[diagnose.command.slow]\ntimeout = "300ms"')
+    done = run(place, "diagnose")
+    assert "slow: timed out after 0.3 s ([diagnose.command.slow] timeout)" in done.stderr
+
+
+@root
+@pytest.mark.parametrize("kind", ["script", "nagios"])
+def test_a_new_command_works_and_so_does_its_test(place: Place, tmp_path: Path, kind: str) -> None:
+    plugin = place.folder / "check_it"
+    plugin.write_text('#!/bin/sh\necho "$1 is well"\n')
+    plugin.chmod(0o755)
+    of_kind = ["--kind", "nagios", "--", str(plugin), "all of it"] if kind == "nagios" else []
+    done = run(place, "new-command", "--into", str(tmp_path), "mine", *of_kind)
+    assert done.returncode == 0, done.stderr
+    for line in (f"install -o root -g root -m 755 {tmp_path}/mine", "nodeagent diagnose mine"):
+        assert line in done.stdout
+    assert ("nagios = {" in done.stdout) == (kind == "nagios")
+    tried = subprocess.run([tmp_path / "mine-test"], capture_output=True, text=True)
+    assert tried.returncode == 0, tried.stderr
+    place.command("diagnose", "mine", (tmp_path / "mine").read_text())
+    nagios = '[diagnose.command.mine]\nnagios = {0 = "Ok", 1 = "Ok", 2 = "evacuate"}'
+    place.settings(commands='"mine"', more=nagios if kind == "nagios" else "")
+    done = run(place, "diagnose")
+    assert (done.returncode, done.stdout) == (0, '{"status":"Ok"}\n')
+
+
+def test_the_test_of_a_new_command_fails_with_the_command(place: Place, tmp_path: Path) -> None:
+    run(place, "new-command", "--into", str(tmp_path), "mine")
+    (tmp_path / "mine").write_text('#!/bin/sh\necho \'{"status": "Ok"}\'\n')
+    tried = subprocess.run([tmp_path / "mine-test"], capture_output=True, text=True)
+    assert (tried.returncode, tried.stdout) == (1, "")
+    assert tried.stderr.startswith("mine with '/dev/sda1 / ext4 ro,noatime 0 0' gave: ")
+
+
+def test_a_new_command_overwrites_nothing(place: Place, tmp_path: Path) -> None:
+    (tmp_path / "mine-test").write_text("dear")
+    done = run(place, "new-command", "--into", str(tmp_path), "mine")
+    assert done.returncode != 0
+    assert done.stderr == f"nodeagent: {tmp_path}/mine-test: File exists\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["mine-test"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["a.b"], "'a.b' is not a command name"),
+        (["a", "--kind", "nagios"], "name the plug-in: nodeagent new-command NAME --kind nagios"),
+        (["a", "/bin/true"], "a plug-in needs --kind nagios"),
+        (["a", "--kind", "nagios", "/no/such"], "/no/such is not a program that can be run"),
+    ],
+)
+def test_a_new_command_that_cannot_be(place: Place, arguments: list[str], why: str) -> None:
+    done = run(place, "new-command", *arguments)
+    assert done.returncode != 0
+    assert why in done.stderr
+
+
+@root
 def test_diagnose_passes_standard_error_on(place: Place) -> None:
+    place.command("repair", "fix", FIX)
     """All of it, line by line; of the log it is only the head."""
     text = "i=0; while [ $i -lt 99 ]; do echo line $i >&2; i=$((i+1)); done; printf '\\033[2J' >&2"
     place.command("diagnose", "check", SICK + text + "\n")
@@ -217,6 +301,7 @@ def test_diagnose_passes_standard_error_on(place: Place) -> None:
 
 @root
 def test_diagnose_shows_audited_commands_apart(place: Place) -> None:
+    place.command("repair", "fix", FIX)
     place.command("diagnose", "check", OK)
     place.command("diagnose", "new", SICK)
     place.settings(commands='"check", "new"', more="[diagnose.command.new]\naudit = true")
@@ -236,6 +321,7 @@ def test_diagnose_shows_audited_commands_apart(place: Place) -> None:
 
 @root
 def test_a_wrong_tag_is_said_and_hides_nothing(place: Place) -> None:
+    place.command("repair", "fix", FIX)
     place.command("diagnose", "check", SICK)
     place.ssconf("cluster_tags", "nodeagent:evry:5m\n")
     said = "nodeagent: tags ignored: cluster tag nodeagent:evry:5m: unknown setting 'evry'\n"
@@ -318,7 +404,7 @@ class Agent:
         return run(self.place, "report", NODE, *more)
 
     def until_reports(self, wanted: str) -> None:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while wanted not in (found := self.report("--json")).stdout:
             assert time.monotonic() < deadline, (found, self.log.read_text())
             time.sleep(0.2)

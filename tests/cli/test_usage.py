@@ -12,15 +12,16 @@ import pytest
 from click.testing import CliRunner
 
 from nodeagent.cli import gnt_maint, maintd, nodeagent
+from tests import forked
 
 COMMANDS = {"gnt-maint": gnt_maint.cli, "maintd": maintd.cli, "nodeagent": nodeagent.cli}
+MAIN = {"gnt-maint": gnt_maint.main, "maintd": maintd.main, "nodeagent": nodeagent.main}
 MODULES = {name: f"nodeagent.cli.{name.replace('-', '_')}" for name in COMMANDS}
 USAGE = {"gnt-maint": 64, "maintd": 2, "nodeagent": 2}
 
 
-def run(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", MODULES[name], *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+def run(name: str, *arguments: str) -> forked.Done:
+    return forked.run(MAIN[name], name, arguments)
 
 
 @pytest.mark.parametrize(
@@ -153,3 +154,27 @@ def test_what_is_no_certificate_is_told_without_openssl_s_words(tmp_path: Path) 
     done = run("gnt-maint", "--url", "https://127.0.0.1:1", "--ca", str(file), "held")
     assert done.returncode == 78
     assert done.stderr == f"gnt-maint: {file}: no certificate can be read: it holds none\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "rest", "code"),
+    [
+        ("autorepair", "repair", ("--at-most", "0"), 64),
+        ("auto-repair", "sources", ("frob",), 64),
+        ("auto-repair", "sources", ("show", "--help"), 0),
+    ],
+)
+def test_a_renamed_command_runs_and_says_so(
+    old: str, new: str, rest: tuple[str, ...], code: int
+) -> None:
+    now, before = run("gnt-maint", new, *rest), run("gnt-maint", old, *rest)
+    said = f"gnt-maint: gnt-maint {old} is now gnt-maint {new}; the old name still works\n"
+    assert (before.returncode, before.stdout) == (now.returncode, now.stdout)
+    assert (now.returncode, before.stderr) == (code, said + now.stderr)
+
+
+def test_a_renamed_command_is_not_offered() -> None:
+    listed = run("gnt-maint", "--help").stdout.partition("Commands:")[2]
+    offered = {line.split()[0] for line in listed.splitlines() if line.startswith("  ")}
+    assert {"repair", "sources"} <= offered
+    assert not {"autorepair", "auto-repair"} & offered

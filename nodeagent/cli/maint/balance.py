@@ -29,10 +29,10 @@ _FEW = 5  # names that are told
 @cli.command(short_help="Find the moves that spread a group's instances better.")
 @options
 @click.pass_obj
-def balance(where: Where, /, **given: Any) -> int:
+def balance(where: Where, /, **given: Any) -> None:
     """Find the moves that spread a group's instances better, and print them as hbal does.
 
-    Nothing is moved, unless --exec is given: then maintd does it.
+    Moves nothing without --exec; with it, maintd makes the moves.
     """
     asked = Options(**given)
     asked.check(where)
@@ -44,9 +44,8 @@ def balance(where: Where, /, **given: Any) -> int:
             emit({"group": group, "stopped": True})
         else:
             click.echo(harmless(f"No more is begun in group {group}; jobs under way go on."))
-        return 0
+        return
     _Balancing(asked, where).run()
-    return 0
 
 
 class _Balancing:
@@ -56,7 +55,7 @@ class _Balancing:
         from nodeagent.cli.maint.hbal import tables
         from nodeagent.cli.maint.hbal.lines import Words
 
-        fields = tables.fields(asked.nodes or "")
+        fields = tables.fields(asked.print_nodes or "")
         if isinstance(fields, str):
             known = ", ".join(tables.COLUMNS)
             raise Refused(f"-p: there is no field {harmless(fields, 40)}; there are {known}")
@@ -73,8 +72,7 @@ class _Balancing:
         self.hurried = False
 
     def run(self) -> None:
-        """Everything that was asked for."""
-        from nodeagent.cli.maint.hbal import lines as hbal
+        from nodeagent.cli.maint.hbal import lines as hbal_lines
         from nodeagent.placement.balance.search import Plan
         from nodeagent.placement.cluster.textfile import write
         from nodeagent.placement.layout.layout import group_of, lay_out
@@ -89,10 +87,10 @@ class _Balancing:
         layout = lay_out(cluster, group_of(cluster, asked.group), rules)
         if asked.exec:
             self._warn(self._unmoved(layout))
-        if words.verbosity >= hbal.CHECKED:
-            self._warn(hbal.doubts(layout))
-        if words.verbosity >= hbal.CLUSTER:
-            self._warn(hbal.split(layout))
+        if words.verbosity >= hbal_lines.CHECKED:
+            self._warn(hbal_lines.doubts(layout))
+        if words.verbosity >= hbal_lines.CLUSTER:
+            self._warn(hbal_lines.split(layout))
         if asked.save:
             self._keep("original", "before", write(cluster))
         self._say(words.chosen(layout))
@@ -110,7 +108,7 @@ class _Balancing:
             self._say(self._cost(plan))
             self._commands(plan)
             if asked.save:
-                then = hbal.state(after, plan.steps, as_hbal=asked.search == "exact")
+                then = hbal_lines.state(after, plan.steps, as_hbal=asked.search == "exact")
                 self._keep("balanced", "after", write(then))
             self._tables("Final", plan, after)
             self._say(words.sums(layout, after))
@@ -165,7 +163,7 @@ class _Balancing:
         return plan
 
     def _cost(self, plan: "Plan") -> Iterator[str]:
-        """What hbal does not tell."""
+        """The cost, which hbal does not show."""
         if self.asked.search == "best" and self.words.verbosity >= 1:
             more = "; more time may find more" if self.hurried else ""
             yield f"To copy: {plan.copied:.1f} GiB; searched for {self.seconds:.1f} s{more}"
@@ -181,7 +179,7 @@ class _Balancing:
             yield on
 
     def _unmoved(self, layout: "Layout") -> Iterator[str]:
-        """Who of the group stays because the moves are to be made."""
+        """Yield the group's instances that stay because moving them would fail."""
         here = {layout.cluster.instances[index].name for index in layout.residents}
         told = here - self.known.untouchable
         stay = [f"{name} ({why})" for name, why in self.known.unmoved.items() if name in told]
@@ -206,7 +204,7 @@ class _Balancing:
     def _commands(self, plan: "Plan") -> None:
         from nodeagent.cli.maint.hbal.script import script
 
-        file = self.asked.commands
+        file = self.asked.print_commands
         if file is None:
             return
         if file and file != "-":
@@ -222,7 +220,7 @@ class _Balancing:
             return
         if self.asked.print_instances:
             self._warn(["", f"{when} instance map:", *tables.instances(layout)])
-        if self.asked.nodes is not None:
+        if self.asked.print_nodes is not None:
             rows = tables.nodes(layout, plan.steps, self.fields, self.words)
             self._warn(["", f"{when} cluster status:", *rows, ""])
 
@@ -251,7 +249,6 @@ class _Clock:
         self._stopped = False
 
     def spent(self) -> float:
-        """The part that has gone."""
         gone = time.monotonic() - self._began
         if int(gone) != self._told:
             self._told = int(gone)

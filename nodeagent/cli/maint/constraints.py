@@ -3,41 +3,39 @@
 import click
 
 from nodeagent.cli.maint.console.client import Where
-from nodeagent.cli.maint.console.options import as_json, cli
+from nodeagent.cli.maint.console.options import as_json, cli, lists
 from nodeagent.cli.maint.console.screen import emit, screen
 from nodeagent.cli.maint.control import ask
 
 
 @cli.group("constraints")
 def constraints() -> None:
-    """Limit what is repaired because a source has reported it."""
+    """Limit automatic repairs of reported machines."""
 
 
 @constraints.command("show")
+@lists
 @as_json
-@click.pass_obj
-def show(where: Where, *, as_json: bool) -> int:
-    """Show them all: what was set, or else is in the settings."""
+def show(where: Where, *, as_json: bool) -> None:
+    """Show all limits: those set here, else those of the settings."""
     found = where.reach().get("/1/constraints")
     if as_json:
         emit(found["constraints"])
-        return 0
+        return
     by_hand = set(found["set"])
     rows = [
         (name, str(value), "set" if name in by_hand else "-")
         for name, value in found["constraints"].items()
     ]
     screen().table(("constraint", "value", "by hand"), rows)
-    return 0
 
 
 @constraints.command("set", context_settings={"ignore_unknown_options": True})
 @click.argument("name")
 @click.argument("value")
 @as_json
-@click.pass_obj
-def set_one(where: Where, name: str, value: str, *, as_json: bool) -> int:
-    """Set one, above what is in the settings."""
+def set_one(where: Where, name: str, value: str, *, as_json: bool) -> None:
+    """Set a limit; it overrides the settings."""
     body = {"name": name, "value": value}
     done = f"{name} is {value}."
-    return ask(where.reach(), "POST", "/1/constraints", body, done, as_json=as_json)
+    ask(where.reach(), "POST", "/1/constraints", body, done, as_json=as_json)

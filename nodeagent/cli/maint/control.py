@@ -1,79 +1,119 @@
-"""gnt-maint cancel, retry, pause, resume: asking for something, which a round then grants."""
+"""gnt-maint cancel, retry, pause, resume: requests that the next round answers."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
 
-from nodeagent.cli.maint.console.client import Body, Reach, Refused, Unreachable, Where
+from nodeagent.cli.maint.console.client import Body, NotFound, Reach, Refused, Unreachable, Where
 from nodeagent.cli.maint.console.options import UUID, as_json, beginning, cli, complete_uuid, find
 from nodeagent.cli.maint.console.screen import emit, progress, screen
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def ask(reach: Reach, method: str, target: str, body: Body, done: str, *, as_json: bool) -> int:
+def ask(reach: Reach, method: str, target: str, body: Body, done: str, *, as_json: bool) -> None:
     """Ask maintd for it; when a round has granted it say so, or print the answer as JSON."""
     with progress(quiet=True) as told:
-        told.tell("waiting for the round that answers")
+        told.tell("waiting for the next round")
         said = reach.change(method, target, body)
     if as_json:
         emit(said)
     else:
         screen().line(done)
-    return 0
+
+
+def asking(group: click.Group, name: str, target: str, done: str, text: str) -> None:
+    """Add a verb that asks maintd for one thing; `text` is its help."""
+
+    @group.command(name, help=text)
+    @as_json
+    def verb(where: Where, *, as_json: bool) -> None:
+        ask(where.reach(), "POST", target, None, done, as_json=as_json)
+
+
+def together(*options: Callable[[F], F]) -> Callable[[F], F]:
+    """All these options, in the order in which help lists them."""
+
+    def decorate(function: F) -> F:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
 
 
 @cli.command()
 @UUID
+@click.option(
+    "--undrain",
+    is_flag=True,
+    help="Put its node back into service, if maintd took it out of service.",
+)
 @as_json
-@click.pass_obj
-def cancel(where: Where, uuid: str, *, as_json: bool) -> int:
-    """Do nothing more for an incident. What was done stays done."""
+def cancel(where: Where, uuid: str, *, undrain: bool, as_json: bool) -> None:
+    """Stop working on an incident. Its node stays as it is."""
     reach = where.reach()
     uuid = find(reach, uuid)
-    done = f"{uuid} is canceled; what was done stays as it is, and jobs under way end."
-    return ask(reach, "DELETE", f"/1/incidents/{uuid}", None, done, as_json=as_json)
+    target = f"/1/incidents/{uuid}?undrain=yes" if undrain else f"/1/incidents/{uuid}"
+    done = f"{uuid} is canceled. Running jobs finish; nothing is undone."
+    if undrain:
+        done = f"{uuid} is canceled; its node returns to service once its jobs have ended."
+    ask(reach, "DELETE", target, None, done, as_json=as_json)
+    if not (undrain or as_json):
+        _tell_where_its_node_stays(reach, uuid)
+
+
+def _tell_where_its_node_stays(reach: Reach, uuid: str) -> None:
+    """Out of service, with what puts it back; what cannot be told any more is no failure."""
+    try:
+        name = reach.get(f"/1/incidents/{uuid}")["node-name"]
+        node = next(one for one in reach.get("/1/nodes") if one["name"] == name)
+    except (Unreachable, NotFound, StopIteration):
+        return
+    if node["state"] == "online":
+        return
+    told = f"{name} stays {node['state']}. "
+    if node["stranded"]:
+        told += f"gnt-maint cancel --undrain {uuid} puts it back into service."
+    else:
+        flag = "offline" if node["state"] == "offline" else "drained"
+        told += f"gnt-node modify --{flag}=no {name} puts it back into service."
+    screen().line(told)
 
 
 @cli.command()
 @UUID
 @as_json
-@click.pass_obj
-def retry(where: Where, uuid: str, *, as_json: bool) -> int:
-    """Let go of jobs that cannot be found any more.
+def retry(where: Where, uuid: str, *, as_json: bool) -> None:
+    """Stop waiting for lost jobs and continue.
 
-    The incident goes on from what is seen.
+    The incident continues from the current state of the cluster.
     """
     reach = where.reach()
     uuid = find(reach, uuid)
-    done = f"{uuid} does not wait for its lost jobs any more."
-    return ask(reach, "POST", f"/1/incidents/{uuid}/retry", None, done, as_json=as_json)
+    done = f"{uuid} no longer waits for lost jobs."
+    ask(reach, "POST", f"/1/incidents/{uuid}/retry", None, done, as_json=as_json)
 
 
-def _place_options(function: F) -> F:
-    for option in (
-        click.option(
-            "--incident",
-            metavar="UUID",
-            callback=beginning,
-            shell_complete=complete_uuid,
-            help="One incident.",
-        ),
-        click.option("--group", metavar="NAME", help="The nodes of a group."),
-        click.option(
-            "--node", metavar="NAME", help="One node, by its name or what is before the first dot."
-        ),
-        click.option("--cluster", is_flag=True, help="Everything; so if nothing is named."),
-    ):
-        function = option(function)
-    return function
+_place_options = together(
+    click.option("--cluster", is_flag=True, help="The whole cluster (the default)."),
+    click.option("--node", metavar="NAME", help="One node, by its full or short name."),
+    click.option("--group", metavar="NAME", help="The nodes of a group."),
+    click.option(
+        "--incident",
+        metavar="UUID",
+        callback=beginning,
+        shell_complete=complete_uuid,
+        help="One incident.",
+    ),
+)
 
 
 def _place(
     reach: Reach, node: str | None, group: str | None, incident: str | None
 ) -> tuple[dict[str, str], str]:
-    """What to send, and how to call it."""
+    """The place to send, and its name for people."""
     if node is not None:
         node = full_name(reach, node)
         return {"scope": "node", "node": node}, f"node {node}"
@@ -108,9 +148,8 @@ def _one_place(*places: object) -> None:
 
 @cli.command()
 @_place_options
-@click.option("--why", metavar="TEXT", default="", help="What to tell those who ask.")
+@click.option("--why", metavar="TEXT", default="", help="Reason, shown to everybody.")
 @as_json
-@click.pass_obj
 def pause(
     where: Where,
     *,
@@ -120,25 +159,24 @@ def pause(
     incident: str | None,
     why: str,
     as_json: bool,
-) -> int:
-    """Begin nothing new there. What is under way ends."""
+) -> None:
+    """Start no new work there; running jobs finish."""
     _one_place(cluster, node, group, incident)
     reach = where.reach()
     body, place = _place(reach, node, group, incident)
-    done = f"Paused: {place}. Jobs under way end; see gnt-maint held."
+    done = f"Paused: {place}. Running jobs finish; see gnt-maint held."
     if why:
         body["why"] = why
-    return ask(reach, "POST", "/1/pause", body, done, as_json=as_json)
+    ask(reach, "POST", "/1/pause", body, done, as_json=as_json)
 
 
 @cli.command()
 @_place_options
-@click.option("--storm", is_flag=True, help="Reset the storm brake, and resume no pause.")
+@click.option("--storm", is_flag=True, help="Reset the storm brake; leave pauses as they are.")
 @click.option(
-    "--ledger", is_flag=True, help="Go on with what was planned before another master was there."
+    "--ledger", is_flag=True, help="Continue plans made before another node was the master."
 )
 @as_json
-@click.pass_obj
 def resume(
     where: Where,
     *,
@@ -149,15 +187,17 @@ def resume(
     storm: bool,
     ledger: bool,
     as_json: bool,
-) -> int:
-    """Take back a pause, the storm brake, or a doubt about plans."""
+) -> None:
+    """Remove a pause, reset the storm brake, or confirm old plans."""
     _one_place(cluster, node, group, incident, storm, ledger)
     reach = where.reach()
     if storm:
         done = "The storm brake is reset."
-        return ask(reach, "POST", "/1/storm/reset", None, done, as_json=as_json)
+        ask(reach, "POST", "/1/storm/reset", None, done, as_json=as_json)
+        return
     if ledger:
-        done = "What is planned goes on."
-        return ask(reach, "POST", "/1/ledger/resume", None, done, as_json=as_json)
+        done = "Planned work continues."
+        ask(reach, "POST", "/1/ledger/resume", None, done, as_json=as_json)
+        return
     body, place = _place(reach, node, group, incident)
-    return ask(reach, "POST", "/1/resume", body, f"Resumed: {place}.", as_json=as_json)
+    ask(reach, "POST", "/1/resume", body, f"Resumed: {place}.", as_json=as_json)

@@ -1,40 +1,35 @@
-"""gnt-maint explain: what auto-repair thinks of an instance, and why nothing happens."""
+"""gnt-maint explain: show how auto-repair judges an instance, and what blocks its repair."""
 
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from nodeagent.cli.maint.console.arguments import luxi_path, luxi_socket, unix_ms, when
 from nodeagent.cli.maint.console.client import NotFound, Unreachable, Where
 from nodeagent.cli.maint.console.options import as_json, cli, filled
-from nodeagent.cli.maint.console.screen import emit, screen
-from nodeagent.cli.maint.console.text import when
-from nodeagent.cli.maint.repair import luxi_path, luxi_socket, unix_ms
+from nodeagent.cli.maint.console.screen import Json, Screen, emit, screen
 from nodeagent.errors import Unavailable
 
 if TYPE_CHECKING:
     from nodeagent.model.ledger import Policy
-
-Json = dict[str, Any]
 
 
 @cli.command()
 @click.argument("instance", callback=filled)
 @luxi_socket
 @as_json
-@click.pass_obj
-def explain(where: Where, instance: str, *, luxi: str | None, as_json: bool) -> int:
-    """Show what auto-repair thinks of an instance.
+def explain(where: Where, instance: str, *, luxi: str | None, as_json: bool) -> None:
+    """Show how auto-repair judges an instance.
 
-    What it may do, would do next, and why not. With --luxi Ganeti itself is asked; else
-    maintd, and Ganeti where there is none.
+    Shows what it may do, what it would do next, and why not. Asks maintd, or Ganeti where no
+    maintd runs; with --luxi always Ganeti.
     """
     found = _explained(where, instance, luxi)
     if as_json:
         emit(found)
     else:
-        _tell(found)
-    return 0
+        tell(screen(), found)
 
 
 def _explained(where: Where, name: str, luxi: str | None) -> Json:
@@ -62,7 +57,7 @@ def _explained(where: Where, name: str, luxi: str | None) -> Json:
 
 
 def _thought(where: Where, name: str, luxi: str | None) -> Json:
-    """What is to be thought of an instance by what Ganeti alone knows."""
+    """Explain an instance by what Ganeti alone knows."""
     from nodeagent.autorepair.assess import SAFE
     from nodeagent.autorepair.explain import explain as explained
     from nodeagent.cluster.ganeti.backend import GanetiCluster
@@ -83,16 +78,15 @@ def _thought(where: Where, name: str, luxi: str | None) -> Json:
 
 
 def _policy(where: Where) -> "Policy":
-    """What maintd would do as its settings say; tags may say otherwise."""
     from nodeagent.model.ledger import Policy
 
     settings = where.settings()
     return Policy() if settings is None else settings.policy
 
 
-def _tell(found: Json) -> None:
-    on, policy, health, state = screen(), found["policy"], found["health"], found["state"]
-    then = found["next"]
+def tell(on: Screen, found: Json) -> None:
+    """Show what `/1/explain` says of an instance."""
+    policy, health, state, then = (found[key] for key in ("policy", "health", "state", "next"))
     rows: list[tuple[str, object]] = [
         ("Instance", f"{found['instance']} ({found['template']}) on {', '.join(found['nodes'])}"),
         ("Mode", f"{found['mode']}: {_MODE[found['mode']]}"),
@@ -116,7 +110,7 @@ def _tell(found: Json) -> None:
 
 
 _MODE = {
-    "off": "maintd repairs no instance; what follows is what gnt-maint autorepair would do",
+    "off": "maintd repairs no instance; what follows is what gnt-maint repair would do",
     "safe": "maintd repairs instances, where it runs, as it was designed",
     "compatible": "maintd repairs instances, where it runs, as harep does",
 }

@@ -1,28 +1,23 @@
-"""gnt-maint groups: how evenly each group is used, and what maintd does about it."""
+"""gnt-maint groups: show how evenly each group is used, and what maintd does about it."""
 
 from collections.abc import Iterator
-from typing import Any
-
-import click
 
 from nodeagent.cli.maint.console.client import Where
-from nodeagent.cli.maint.console.options import as_json, cli
-from nodeagent.cli.maint.console.screen import emit, screen
+from nodeagent.cli.maint.console.options import as_json, cli, lists
+from nodeagent.cli.maint.console.screen import Json, emit, screen
 from nodeagent.cli.maint.console.text import age
-
-Json = dict[str, Any]
 
 
 @cli.command()
+@lists
 @as_json
-@click.pass_obj
-def groups(where: Where, *, as_json: bool) -> int:
-    """List the groups: which are balanced, and what is in its way."""
+def groups(where: Where, *, as_json: bool) -> None:
+    """List the groups: balancing, and what blocks it."""
     reach = where.reach()
     found = reach.get("/1/balance")
     if as_json:
         emit(found)
-        return 0
+        return
     now = reach.get("/1/round")["now"]
     rows = [
         (
@@ -36,7 +31,6 @@ def groups(where: Where, *, as_json: bool) -> int:
         for one in found
     ]
     screen().table(("group", "balancing", "score", "moves", "jobs", "what"), rows)
-    return 0
 
 
 def _scores(one: Json) -> str:

@@ -21,6 +21,7 @@ from nodeagent.autorepair.compatible import (
     Submit,
     run,
 )
+from nodeagent.cli.maint.console.arguments import unix_ms
 from nodeagent.cluster.ganeti import decode
 from nodeagent.cluster.ganeti.decode import Row
 from nodeagent.cluster.ganeti.luxi import Luxi, Refusal
@@ -28,7 +29,7 @@ from nodeagent.errors import MessageError, Unavailable
 from nodeagent.model.snapshot import Group, Instance, Node, Snapshot
 
 SOURCE = "harep"  # in the jobs' reasons, so that job filters on harep's go on working
-COMMENT = f"automated repairs by gnt-maint autorepair {__version__}"
+COMMENT = f"automated repairs by gnt-maint repair {__version__}"
 _NODE = ("name", "offline", "drained", "vm_capable", "group.uuid")
 _INSTANCE = ("name", "pnode", "snodes", "disk_template", "tags", "forthcoming")
 _GROUP = ("uuid", "name", "tags")
@@ -36,12 +37,9 @@ _SOONEST, _LATEST = 0.02, 1.0  # seconds between two looks at a job that is wait
 
 
 def perform(luxi: Luxi, options: Options, reason: str, say: Callable[[str], None]) -> str | None:
-    """Run, printing what harep prints; None, or why it stopped as harep would have.
-
-    Unavailable where the cluster cannot be read.
-    """
+    """Run, printing what harep prints; None, or why it stopped. Unavailable: no cluster to read."""
     doing = _Doing(luxi, reason, say)
-    going = run(doing.snapshot(), _now(), options, _local)
+    going = run(doing.snapshot(), unix_ms(), options, _local)
     answer: Any = None
     while True:
         try:
@@ -58,7 +56,7 @@ class _Doing:
         self._say = say
 
     def snapshot(self) -> Snapshot:
-        """What harep bases its decisions on; Unavailable if that makes no sense."""
+        """The basis of harep's decisions; Unavailable if Ganeti's answers make no sense."""
         try:
             nodes = [_node(row) for row in self._table("node", _NODE)]
             instances = self._table("instance", _INSTANCE)
@@ -69,12 +67,11 @@ class _Doing:
             raise Unavailable(f"Ganeti's answers make no sense: {error}") from None
 
     def have(self, effect: Effect) -> Any:
-        """Have the effect, and return what the run wants to know of it."""
         match effect:
             case Say(line):
                 return self._say(line)
             case Clock():
-                return _now()
+                return unix_ms()
             case Query(jobs):
                 return self._states(jobs)
             case Submit(ops):
@@ -190,12 +187,7 @@ def _snapshot(
     return seen
 
 
-def _now() -> int:
-    return time.time_ns() // 1_000_000
-
-
 def _local(seconds: int) -> str:
-    """A time as harep shows it."""
     try:
         return time.strftime("%a %b %e %H:%M:%S %Z %Y", time.localtime(seconds))
     except (OverflowError, ValueError, OSError):  # not in any year that a clock knows

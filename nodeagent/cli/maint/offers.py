@@ -1,32 +1,29 @@
-"""gnt-maint offers: what owners of instances are asked about maintenance, and their answers."""
+"""gnt-maint offers: list the offers to owners of instances, and answer them."""
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
 import click
 
-from nodeagent.cli.maint.console.arguments import SECOND, moment
+from nodeagent.cli.maint.console.arguments import SECOND, moment, when
 from nodeagent.cli.maint.console.client import NotFound, Reach, Refused, Where
-from nodeagent.cli.maint.console.options import as_json, cli, duration, filled
-from nodeagent.cli.maint.console.screen import emit, screen
-from nodeagent.cli.maint.console.text import age, harmless, short, when
+from nodeagent.cli.maint.console.options import as_json, cli, duration, filled, lists
+from nodeagent.cli.maint.console.screen import Json, emit, screen
+from nodeagent.cli.maint.console.text import age, harmless, short
 from nodeagent.cli.maint.control import ask
 
-F = TypeVar("F", bound=Callable[..., Any])
-Json = dict[str, Any]
 _LAST = 2**33  # a unix second of the year 2242, up to which maintd takes times
 
 
 @cli.group()
 def offers() -> None:
-    """Answer for owners of instances whether nodes may go away.
+    """Accept or decline maintenance on behalf of instance owners.
 
-    An OFFER is an id, or the beginning of one; or it is named by --owner and --node.
+    Name an OFFER by its id, by a unique prefix of it, or by --owner and --node.
     """
 
 
 def _moment(context: click.Context, option: click.Parameter, text: str | None) -> float | None:
-    """A callback: unix seconds."""
     try:
         found = moment(context, option, text)
     except (ValueError, OverflowError):  # a year in which no clock runs
@@ -39,52 +36,17 @@ def _moment(context: click.Context, option: click.Parameter, text: str | None) -
     return found / SECOND
 
 
-def _which(function: F) -> F:
-    for option in (
-        click.argument("names", nargs=-1, metavar="[OFFER]..."),
-        click.option("--owner", metavar="NAME", help="The offers made to this owner."),
-        click.option("--node", metavar="NODE", help="The offers about this node."),
-    ):
-        function = option(function)
-    return function
-
-
-def _saying(function: F) -> F:
-    for option in (
-        click.option("--reason", metavar="TEXT", default="", help="What to tell the operators."),
-        click.option(
-            "--eta",
-            metavar="TIME",
-            callback=_moment,
-            help="When it will be done: now, +2h, or as 2026-11-22T22:00.",
-        ),
-        click.option(
-            "--earliest", metavar="TIME", callback=_moment, help="From when on it would suit."
-        ),
-        click.option(
-            "--again",
-            metavar="DURATION",
-            callback=duration,
-            default="1d",
-            show_default=True,
-            help="Not to be asked again for so long; 0s: in the next round.",
-        ),
-    ):
-        function = option(function)
-    return function
-
-
 @offers.command("list")
-@click.option("--owner", metavar="NAME", callback=filled, help="Only what is asked of this owner.")
-@click.option("--node", metavar="NODE", callback=filled, help="Only what is asked about this node.")
+@click.option("--owner", metavar="NAME", callback=filled, help="Show only offers to this owner.")
+@click.option("--node", metavar="NODE", callback=filled, help="Show only offers about this node.")
+@lists
 @as_json
-@click.pass_obj
-def list_(where: Where, *, owner: str | None, node: str | None, as_json: bool) -> int:
-    """List what owners are asked, and what they have answered."""
+def list_(where: Where, *, owner: str | None, node: str | None, as_json: bool) -> None:
+    """List the offers and the owners' answers."""
     found = _found(where.reach(), owner, node)
     if as_json:
         emit(found)
-        return 0
+        return
     ids = short(one["id"] for one in found)
     rows = [
         (
@@ -102,11 +64,9 @@ def list_(where: Where, *, owner: str | None, node: str | None, as_json: bool) -
     else:
         every = owner is None and node is None
         screen().line(f"{'No owner' if every else 'None of these'} is asked anything.")
-    return 0
 
 
 def answered(one: Json) -> str:
-    """What an owner has answered, or for how long it has not."""
     said = one["answer"]
     if said is None:
         return f"none for {age(one['age'])}"
@@ -129,7 +89,6 @@ def _found(reach: Reach, owner: str | None, node: str | None) -> list[Json]:
 
 
 def _ids(reach: Reach, names: Sequence[str], owner: str | None, node: str | None) -> list[str]:
-    """The offers that are named."""
     if names and (owner or node):
         raise click.UsageError("name offers, or --owner and --node")
     if "" in (*names, owner, node):  # an empty variable of a script would be the beginning of all
@@ -153,64 +112,56 @@ def _one(prefix: str, ids: Sequence[str]) -> str:
     return found[0]
 
 
-def _answer(
-    where: Where,
-    reply: str,
-    names: Sequence[str],
-    owner: str | None,
-    node: str | None,
-    said: Json,
-    *,
-    as_json: bool,
-) -> int:
-    reach = where.reach()
-    ids = _ids(reach, names, owner, node)
-    words = {key: value for key, value in said.items() if value is not None and key != "again"}
-    body = {
-        "type": f"{reply}_INVERSE_OFFERS",
-        f"{reply.lower()}_inverse_offers": {
-            "inverse_offer_ids": [{"value": one} for one in ids],
-            "filters": {"refuse_seconds": said["again"]},
-            **words,
-        },
-    }
-    done = f"{'Accepted' if reply == 'ACCEPT' else 'Declined'}: {len(ids)} of the offers."
-    return ask(reach, "POST", "/1/offers", body, done, as_json=as_json)
+def _answering(reply: str, text: str) -> None:
+    """Add a verb that answers offers so; `text` is its help."""
+
+    @offers.command(reply, help=text)
+    @click.option("--node", metavar="NODE", help="Offers about this node.")
+    @click.option("--owner", metavar="NAME", help="Offers to this owner.")
+    @click.argument("names", nargs=-1, metavar="[OFFER]...")
+    @click.option(
+        "--again",
+        metavar="DURATION",
+        callback=duration,
+        default="1d",
+        show_default=True,
+        help="Do not ask again for this long.",
+    )
+    @click.option(
+        "--earliest", metavar="TIME", callback=_moment, help="Earliest time that suits the owner."
+    )
+    @click.option(
+        "--eta",
+        metavar="TIME",
+        callback=_moment,
+        help="When the owner will be ready: now, +2h, 2026-11-22T22:00.",
+    )
+    @click.option("--reason", metavar="TEXT", default="", help="Reason, for administrators.")
+    @as_json
+    def verb(
+        where: Where,
+        /,
+        names: Sequence[str],
+        *,
+        owner: str | None,
+        node: str | None,
+        again: int,
+        as_json: bool,
+        **said: Any,
+    ) -> None:
+        reach = where.reach()
+        ids = _ids(reach, names, owner, node)
+        body = {
+            "type": f"{reply.upper()}_INVERSE_OFFERS",
+            f"{reply}_inverse_offers": {
+                "inverse_offer_ids": [{"value": one} for one in ids],
+                "filters": {"refuse_seconds": again},
+                **{key: value for key, value in said.items() if value is not None},
+            },
+        }
+        done = f"{'Accepted' if reply == 'accept' else 'Declined'}: {len(ids)} of the offers."
+        ask(reach, "POST", "/1/offers", body, done, as_json=as_json)
 
 
-@offers.command()
-@_which
-@_saying
-@as_json
-@click.pass_obj
-def accept(
-    where: Where,
-    /,
-    names: Sequence[str],
-    *,
-    owner: str | None,
-    node: str | None,
-    as_json: bool,
-    **said: Any,
-) -> int:
-    """Agree that the instances leave the node before its window begins."""
-    return _answer(where, "ACCEPT", names, owner, node, said, as_json=as_json)
-
-
-@offers.command()
-@_which
-@_saying
-@as_json
-@click.pass_obj
-def decline(
-    where: Where,
-    /,
-    names: Sequence[str],
-    *,
-    owner: str | None,
-    node: str | None,
-    as_json: bool,
-    **said: Any,
-) -> int:
-    """Do not agree; whether that counts is for the window's policy to say."""
-    return _answer(where, "DECLINE", names, owner, node, said, as_json=as_json)
+_answering("accept", "Accept that the instances leave the node before its window starts.")
+_answering("decline", "Decline; the window's policy decides whether that counts.")

@@ -4,15 +4,17 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from nodeagent.cli.maint.console.text import age, counted
+from nodeagent.cli.maint.console.text import POLLED, age, counted, status_of
 
 Json = dict[str, Any]
+_NAMED = 5  # nodes, or instances, by name
 
 
 def overview(said: Json) -> list[tuple[str, object]]:
     """Name and text of each line, from what maintd tells: round, incidents, nodes and plans."""
     return [
         *_now(said["round"], said["incidents"], said["nodes"]),
+        *_repaired(said["autorepair"]),
         *_planned(said["windows"]),
         *_queued(said["queue"]),
     ]
@@ -21,30 +23,53 @@ def overview(said: Json) -> list[tuple[str, object]]:
 def _now(this: Json, incidents: list[Json], nodes: list[Json]) -> list[tuple[str, object]]:
     now, storm, trouble = this["now"], this["storm"], this["trouble"]
     rows: list[tuple[str, object]] = [
-        ("Cluster", f"{this['cluster']}, master {this['master']}"),
+        *_cluster(this),
         ("Last round", f"{age(now - this['at'])} ago, one every {this['every']:g} s"),
     ]
     if trouble:
         since = age(now - trouble["since"])
         rows.append(("Trouble", f"no round for {since}: {trouble['why']}"))
     if this["idle"]:
-        rows.append(("Nothing done", this["idle"]))
+        rows.append(("Idle", this["idle"]))
     rows.append(("Storm", _storm(storm, now) if storm else "none"))
     if this["outdated"]:
         rows.append(("Plans", this["outdated"]))
     rows += [("Pauses", _pause(hold, now)) for hold in this["holds"]] or [("Pauses", "none")]
-    told = Counter(node["need"] or "no word" for node in nodes)
-    seen = Counter(node["look"] for node in nodes)
-    states = Counter(node["state"] for node in nodes)
-    counts = "; ".join(_counted(counter) for counter in (states, seen, told))
-    rows.append(("Nodes", f"{len(nodes)}: {counts}"))
-    each = _counted(Counter(i["repair-status"] for i in incidents))
+    bad = [n for n in nodes if n["look"] in ("silent", "distrusted")]
+    named = ", ".join(f"{n['name']} ({n['look-why']})" for n in bad[:_NAMED])
+    more = f" and {len(bad) - _NAMED} more: gnt-maint nodes" if len(bad) > _NAMED else ""
+    agents = _counted(Counter(POLLED.get(n["look"], str(n["look"])) for n in nodes))
+    health = {"Ok": "healthy", "None": "unknown"}
+    rows += [
+        ("Nodes", _counted(Counter(map(_state, nodes)))),
+        ("Agents", f"{agents}: {named}{more}" if bad else agents),
+        ("Health", _counted(Counter(health.get(str(n["need"]), str(n["need"])) for n in nodes))),
+    ]
+    each = _counted(Counter(status_of(one) for one in incidents))
     rows.append(("Incidents", f"{len(incidents)}: {each}" if incidents else "none"))
     return rows
 
 
+def _cluster(this: Json) -> Iterator[tuple[str, object]]:
+    ganeti = this.get("ganeti") or {}  # an older maintd does not tell it
+    version = f", Ganeti {ganeti['version']}" if ganeti else ""
+    yield "Cluster", f"{this['cluster']}, master {this['master']}{version}"
+    if doubt := ganeti.get("doubt"):
+        yield "Ganeti", doubt
+
+
+def _state(node: Json) -> str:
+    return "unreachable" if node.get("unreachable") else str(node["state"])
+
+
+def _repaired(found: Json) -> Iterator[tuple[str, object]]:
+    if busy := [one for one in found["repairs"] if one["job"] is not None]:
+        named = [f"{one['instance']} (job {one['job']})" for one in busy[:_NAMED]]
+        more = f" and {len(busy) - _NAMED} more" if len(busy) > _NAMED else ""
+        yield "Auto-repair", f"running: {', '.join(named)}{more}"
+
+
 def _planned(calendar: Json) -> Iterator[tuple[str, object]]:
-    """What is in maintenance windows, where anything is planned."""
     machines = [m for row in calendar["windows"] for m in row["machines"]] + calendar["returning"]
     if machines:
         late = sum(bool(m["overdue"]) for m in machines)
@@ -56,7 +81,7 @@ def _planned(calendar: Json) -> Iterator[tuple[str, object]]:
 
 
 def _queued(queue: Json) -> Iterator[tuple[str, object]]:
-    """What is in the repair queue, or why there is nothing, where anything is to be said."""
+    """Yield the repair queue's state, or why it is empty, where there is anything to say."""
     refused = sum(one["machines"] for one in queue["refused"])
     told = [_counted(Counter(one["status"] for one in queue["entries"]))]
     told += [f"{refused} reported and refused"] if refused else []

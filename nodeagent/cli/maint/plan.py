@@ -1,18 +1,16 @@
-"""gnt-maint plan: what the next round would do, by the daemon's word or decided here."""
-
-from typing import Any
+"""gnt-maint plan: show what the next round would do, asked of the daemon or decided here."""
 
 import click
 
 from nodeagent.cli.maint.console import files
+from nodeagent.cli.maint.console.arguments import when
 from nodeagent.cli.maint.console.client import Refused, Where
 from nodeagent.cli.maint.console.options import as_json, cli
-from nodeagent.cli.maint.console.screen import emit, screen
-from nodeagent.cli.maint.console.text import age, harmless, short, when
+from nodeagent.cli.maint.console.screen import Json, emit, screen
+from nodeagent.cli.maint.console.text import age, harmless, short
 from nodeagent.cli.maint.show import held_table
 from nodeagent.cli.usage import FILE
 
-Json = dict[str, Any]
 _MOST = 1024 * 1024 * 1024
 
 
@@ -22,20 +20,19 @@ _MOST = 1024 * 1024 * 1024
     "source",
     metavar="FILE",
     type=FILE,
-    help="Decide from a saved observation; - reads.",
+    help="Decide from a saved observation (- is standard input).",
 )
 @click.option(
     "--save",
     metavar="FILE",
     type=FILE,
-    help="Save what the daemon observed, and show what follows; - prints it alone.",
+    help="Save the observation, and show the plan; - prints only the observation.",
 )
 @as_json
-@click.pass_obj
-def plan(where: Where, source: str | None, save: str | None, *, as_json: bool) -> int:
-    """Show what the next round would do on what the newest one saw. Nothing is done.
+def plan(where: Where, source: str | None, save: str | None, *, as_json: bool) -> None:
+    """Show what the next round would do, from the last known state.
 
-    An observation holds all that a round decides from. With --from no daemon is asked.
+    Changes nothing. An observation holds all inputs of a round; --from needs no daemon.
     """
     if source is not None and save is not None:
         raise click.UsageError("--from and --save are not for the same time")
@@ -48,7 +45,7 @@ def plan(where: Where, source: str | None, save: str | None, *, as_json: bool) -
         found = decided(raw, "maintd's observation")
         if save == "-":
             click.echo(raw, nl=False)
-            return 0
+            return
         files.save(save, raw, 0o600)  # it has what the nodes said
         click.echo(f"gnt-maint: saved in {harmless(save)}", err=True)
     else:
@@ -57,15 +54,14 @@ def plan(where: Where, source: str | None, save: str | None, *, as_json: bool) -
         emit(found)
     else:
         _show(found, saved=source)
-    return 0
 
 
 def decided(raw: bytes, name: str) -> Json:
-    """What `decide` makes of an observation, as the daemon would tell it."""
+    """Return what `decide` makes of an observation, as the daemon would report it."""
     from nodeagent.errors import Corrupt
     from nodeagent.maintd.decide import decide
-    from nodeagent.maintd.history import tell
-    from nodeagent.maintd.http import status as view
+    from nodeagent.maintd.http import status
+    from nodeagent.maintd.ledger.history import tell
     from nodeagent.model.ledger import Decision
     from nodeagent.store.codec import decode_observation
 
@@ -78,8 +74,8 @@ def decided(raw: bytes, name: str) -> Json:
     try:
         after = decide(ledger, observed, policy, now)
         events = tell(ledger, after.ledger, after, None, now, observed)
-        seen = view.View(now, ledger, observed)
-        return view.plan(seen, Decision(ledger), after, now, events)
+        seen = status.View(now, ledger, observed)
+        return status.plan(seen, Decision(ledger), after, now, events)
     except Exception as error:  # it can be read, and contradicts itself
         why = f"nothing can be decided from it: {type(error).__name__}: {error}"
         raise Refused(f"{name}: {why}") from None

@@ -1,42 +1,37 @@
 """gnt-maint queue: the repair queue, by CKE's verbs."""
 
 import time
-from typing import Any
 
 import click
 
 from nodeagent.cli.maint.console.client import Where
-from nodeagent.cli.maint.console.options import Whole, as_json, cli, duration
+from nodeagent.cli.maint.console.options import Whole, as_json, cli, duration, lists
 from nodeagent.cli.maint.console.screen import emit, progress, screen
 from nodeagent.cli.maint.console.text import counted
-from nodeagent.cli.maint.control import ask, full_name
+from nodeagent.cli.maint.control import ask, asking, full_name
 
 EXIT_TIMEOUT = 4
 _EMPTY = "The repair queue is empty."
 _EVERY = 1.0
-Json = dict[str, Any]
 
 
 @cli.group("queue")
 def queue() -> None:
-    """Repair machines that are reported broken, step by step."""
-
-
-def _change(
-    where: Where, target: str, body: dict[str, str] | None, done: str, *, as_json: bool
-) -> int:
-    return ask(where.reach(), "POST", target, body, done, as_json=as_json)
+    """Repair reported machines by procedures, step by step."""
 
 
 @queue.command("list")
+@lists
 @as_json
-@click.pass_obj
-def list_entries(where: Where, *, as_json: bool) -> int:
-    """List the entries, and whether the queue is worked off."""
+def list_entries(where: Where, *, as_json: bool) -> None:
+    """List the entries, and whether the queue is enabled.
+
+    The JSON is the list of entries, as ckecli prints it.
+    """
     found = where.reach().get("/1/queue")
     if as_json:
-        emit(found)
-        return 0
+        emit(found["entries"])
+        return
     rows = [
         (
             one["index"],
@@ -59,7 +54,6 @@ def list_entries(where: Where, *, as_json: bool) -> int:
     for one in found["refused"]:
         machines = counted(one["machines"], "machine", "machines")
         on.line(f"Not repaired, {machines} ({one['reason']}): {one['why']}")
-    return 0
 
 
 @queue.command("add")
@@ -68,95 +62,81 @@ def list_entries(where: Where, *, as_json: bool) -> int:
 @click.argument("address")
 @click.argument("serial", default="")
 @as_json
-@click.pass_obj
 def add(
     where: Where, operation: str, machine_type: str, address: str, serial: str, *, as_json: bool
-) -> int:
-    """Have a machine repaired, by its address or its node's name.
+) -> None:
+    """Add a machine, by its address or its node's name.
 
-    OPERATION is what is wrong with it and MACHINE_TYPE what it is, as maintd.toml says.
+    OPERATION names the fault and MACHINE_TYPE the hardware, as in maintd.toml.
     """
     reach = where.reach()
     address = full_name(reach, address)
     body = {"operation": operation, "machine_type": machine_type, "address": address}
     body |= {"serial": serial} if serial else {}
-    return ask(reach, "POST", "/1/queue", body, f"{address} is queued.", as_json=as_json)
+    ask(reach, "POST", "/1/queue", body, f"{address} is queued.", as_json=as_json)
 
 
 @queue.command("delete")
 @click.argument("index", type=Whole(0))
 @as_json
-@click.pass_obj
-def delete(where: Where, index: int, *, as_json: bool) -> int:
-    """Forget an entry: cancel it, if it is not finished."""
-    return _change(
-        where, "/1/queue/delete", {"index": str(index)}, f"{index} is deleted.", as_json=as_json
-    )
+def delete(where: Where, index: int, *, as_json: bool) -> None:
+    """Delete an entry; cancel it if it is not finished."""
+    body, done = {"index": str(index)}, f"{index} is deleted."
+    ask(where.reach(), "POST", "/1/queue/delete", body, done, as_json=as_json)
 
 
 @queue.command("delete-finished")
 @as_json
-@click.pass_obj
-def delete_finished(where: Where, *, as_json: bool) -> int:
-    """Forget all that have succeeded or failed."""
-    return _change(
-        where, "/1/queue/delete", {"which": "finished"}, "They are deleted.", as_json=as_json
-    )
+def delete_finished(where: Where, *, as_json: bool) -> None:
+    """Delete all succeeded and failed entries; print their indices."""
+    none = "No entry was deleted: none has succeeded or failed. See gnt-maint queue list."
+    _delete_all(where, "finished", none, as_json=as_json)
 
 
 @queue.command("delete-unfinished")
 @as_json
-@click.pass_obj
-def delete_unfinished(where: Where, *, as_json: bool) -> int:
-    """Cancel all that have not."""
-    return _change(
-        where, "/1/queue/delete", {"which": "unfinished"}, "They are deleted.", as_json=as_json
-    )
+def delete_unfinished(where: Where, *, as_json: bool) -> None:
+    """Cancel and delete all other entries; print their indices."""
+    none = "No entry was deleted: none is queued or processing. See gnt-maint queue list."
+    _delete_all(where, "unfinished", none, as_json=as_json)
 
 
-@queue.command("enable")
-@as_json
-@click.pass_obj
-def enable(where: Where, *, as_json: bool) -> int:
-    """Work the queue off."""
-    return _change(where, "/1/queue/enable", None, "The repair queue is enabled.", as_json=as_json)
+def _delete_all(where: Where, which: str, none: str, *, as_json: bool) -> None:
+    """Print the indices of the entries that are deleted by it, one a line."""
+    reach = where.reach()
+    before = [one for one in reach.get("/1/queue")["entries"] if not one["deleted"]]
+    said = reach.change("POST", "/1/queue/delete", {"which": which})
+    left = {one["index"] for one in reach.get("/1/queue")["entries"] if not one["deleted"]}
+    deleted = [one["index"] for one in before if one["index"] not in left]
+    if as_json:
+        emit(said | {"deleted": deleted})
+        return
+    for line in deleted or [none]:
+        screen().line(line)
 
 
-@queue.command("disable")
-@as_json
-@click.pass_obj
-def disable(where: Where, *, as_json: bool) -> int:
-    """Begin no repair, and give up the drains under way."""
-    return _change(
-        where, "/1/queue/disable", None, "The repair queue is disabled.", as_json=as_json
-    )
+for _name, _done, _help in (
+    ("enable", "The repair queue is enabled.", "Start repairs of queued machines."),
+    ("disable", "The repair queue is disabled.",
+     "Start no repairs, and give up running drains."),
+    ("reset-backoff", "Nothing backs off any more.",
+     "Retry failed evacuations now."),
+):  # fmt: skip
+    asking(queue, _name, f"/1/queue/{_name}", _done, _help)
 
 
 @queue.command("is-enabled")
 @as_json
-@click.pass_obj
-def is_enabled(where: Where, *, as_json: bool) -> int:
-    """Print true or false, which is JSON as well."""
+def is_enabled(where: Where, *, as_json: bool) -> None:
+    """Print true or false (JSON)."""
     emit(where.reach().get("/1/queue")["enabled"])
-    return 0
-
-
-@queue.command("reset-backoff")
-@as_json
-@click.pass_obj
-def reset_backoff(where: Where, *, as_json: bool) -> int:
-    """Try at once again to empty the nodes that could not be."""
-    return _change(
-        where, "/1/queue/reset-backoff", None, "Nothing backs off any more.", as_json=as_json
-    )
 
 
 @queue.command("wait")
 @click.option("--timeout", callback=duration, default="30s", show_default=True)
 @as_json
-@click.pass_obj
 def wait(where: Where, timeout: int, *, as_json: bool) -> int:
-    """Wait until the queue is empty: finished entries count until they are deleted."""
+    """Wait until the queue is empty; finished entries count until they are deleted."""
     reach, until = where.reach(), time.monotonic() + timeout
     with progress() as told:
         while left := len(reach.get("/1/queue")["entries"]):

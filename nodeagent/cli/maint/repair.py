@@ -1,37 +1,27 @@
-"""gnt-maint autorepair: one pass of auto-repair, now."""
+"""gnt-maint repair: one pass of auto-repair, now."""
 
 import fcntl
 import gc
 import math
 import os
-import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from nodeagent.cli.maint.console.client import Absent, NotFound, Refused, Unreachable, Where
+from nodeagent.cli.maint.console.arguments import luxi_path, luxi_socket, unix_ms
+from nodeagent.cli.maint.console.client import Absent, NotFound, Reach, Refused, Unreachable, Where
 from nodeagent.cli.maint.console.options import as_json, cli
-from nodeagent.cli.maint.console.screen import emit
+from nodeagent.cli.maint.console.screen import Json, emit
 from nodeagent.cli.maint.console.text import harmless
-from nodeagent.cli.usage import SOCKET
-from nodeagent.errors import NodeAgentError
+from nodeagent.errors import NodeAgentError, Unavailable
 
 if TYPE_CHECKING:
     from nodeagent.maintd.autorepair.one_pass import Pass
 
-Json = dict[str, Any]
 EXIT_FAULT = 1
 DELAY = 10.0  # seconds, as harep's
-
-
-luxi_socket = click.option(
-    "--luxi",
-    metavar="SOCKET",
-    type=SOCKET,
-    help="Ganeti's LUXI socket; by default as it is set.",
-)
 
 
 def _finite(_: click.Context, option: click.Parameter, value: float | None) -> float | None:
@@ -46,7 +36,7 @@ def _finite(_: click.Context, option: click.Parameter, value: float | None) -> f
     "--mode",
     type=click.Choice(("compatible", "safe")),
     default="safe",
-    help="As harep does it, or as it was designed (the default).",
+    help="Repair exactly as harep does, or safely (the default).",
 )
 @luxi_socket
 @click.option(
@@ -54,20 +44,19 @@ def _finite(_: click.Context, option: click.Parameter, value: float | None) -> f
     metavar="SECONDS",
     type=float,
     callback=_finite,
-    help="Compatible: what each repair waits first, so that its tag can be set; 10.",
+    help="Compatible: delay before each repair, to let its tag be set [10].",
 )
-@click.option("--reason", metavar="TEXT", help="Compatible: what is written into the jobs.")
+@click.option("--reason", metavar="TEXT", help="Compatible: reason written into the jobs.")
 @click.option(
     "--at-most",
     "most",
     metavar="N",
     type=click.IntRange(min=1),
-    help="Safe: so many instances are repaired at once; 10. The others wait for a later pass.",
+    help="Safe: repair at most N instances at once [10]; the rest wait for a later pass.",
 )
-@click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
+@click.option("--dry-run", is_flag=True, help="Show the repairs without making them.")
 @as_json
-@click.pass_obj
-def autorepair(
+def repair(
     where: Where,
     *,
     mode: str,
@@ -78,9 +67,9 @@ def autorepair(
     dry_run: bool,
     as_json: bool,
 ) -> int:
-    """Repair broken instances as far as their tags allow it.
+    """Repair broken instances as far as their tags allow.
 
-    One pass, now, on the master node. It needs no maintd, and refuses where one repairs
+    Makes one pass, now, on the master node. Needs no maintd, and refuses where maintd repairs
     instances itself.
     """
     if where.url is not None:
@@ -93,15 +82,47 @@ def autorepair(
     if mode == "compatible" and most is not None:
         raise click.UsageError("--at-most goes with --mode safe: harep repairs all there is")
     try:
-        taken = _left_by_maintd(where, dry=dry_run)
+        taken, ours = _left_by_maintd(where, dry=dry_run)
         with _alone(luxi_path(where, luxi), dry=dry_run) as path:
+            why = _paused(path, mode)
+            if why and not dry_run:
+                return _not_now(why, mode, as_json=as_json)
+            if why:
+                click.echo(f"gnt-maint: without --dry-run nothing is done: {why}", err=True)
             if mode == "compatible":
-                told = reason or "gnt-maint autorepair called"
+                told = reason or "gnt-maint repair called"
                 delay = DELAY if job_delay is None else job_delay
                 return _compatible(path, delay, told, dry=dry_run, as_json=as_json)
-            return _safe(path, taken, most, dry=dry_run, as_json=as_json)
+            return _safe(path, taken, ours, most, dry=dry_run, as_json=as_json)
     except NodeAgentError as error:  # whatever it is: as with harep, cron is told 1
         raise Refused(str(error)) from None
+
+
+def _paused(path: str, mode: str) -> str:
+    """Why no pass is made while Ganeti's watcher is paused, or nothing.
+
+    Harep does not ask: where nobody answers, the compatible mode goes on and says what harep says.
+    """
+    from nodeagent.cluster.ganeti.backend import watcher_paused
+    from nodeagent.cluster.ganeti.luxi import Luxi
+    from nodeagent.maintd.autorepair.jobs import why_paused
+
+    try:
+        with closing(Luxi(path)) as luxi:
+            return str(why_paused(watcher_paused(luxi), unix_ms()) or "")
+    except Unavailable:
+        if mode == "compatible":
+            return ""
+        raise
+
+
+def _not_now(why: str, mode: str, *, as_json: bool) -> int:
+    """Tell why a pass does nothing; whoever has paused it knows, so cron is told no failure."""
+    if as_json:
+        emit({"mode": mode, "dry-run": False, "paused": why})
+    else:
+        click.echo(why)
+    return 0
 
 
 def _compatible(path: str, delay: float, reason: str, *, dry: bool, as_json: bool) -> int:
@@ -123,12 +144,20 @@ def _compatible(path: str, delay: float, reason: str, *, dry: bool, as_json: boo
     return 0
 
 
-def _safe(path: str, taken: dict[str, str], most: int | None, *, dry: bool, as_json: bool) -> int:
+def _safe(
+    path: str,
+    taken: dict[str, str],
+    ours: dict[str, str],
+    most: int | None,
+    *,
+    dry: bool,
+    as_json: bool,
+) -> int:
     from nodeagent.cluster.ganeti.backend import GanetiCluster
     from nodeagent.maintd.autorepair.one_pass import AT_MOST, one_pass
 
     with closing(GanetiCluster(path)) as cluster:
-        done = one_pass(cluster, unix_ms, dry=dry, taken=taken, most=most or AT_MOST)
+        done = one_pass(cluster, unix_ms, dry=dry, taken=taken, ours=ours, most=most or AT_MOST)
     told = _told(done, dry=dry)
     if as_json:
         emit(told)
@@ -169,7 +198,7 @@ def _told(done: "Pass", *, dry: bool) -> Json:
             for ran, why, canceled in done.withdrawn
         ],
         "expired": [{"action": describe(r), **answered(a)} for r, a in done.expired],
-        "held": [{"instance": name, "why": why} for name, why in done.plan.held],
+        "held": [{"instance": name, "why": str(why)} for name, why in done.plan.held],
         "trouble": [{"instance": name, "why": why} for name, why in done.trouble],
         "counts": dict(sorted(done.plan.counts.items())),
     }
@@ -199,8 +228,8 @@ def _answered(job: Json) -> str:
     return f" as job {job['job']}" if job["job"] else ""
 
 
-def _left_by_maintd(where: Where, *, dry: bool) -> dict[str, str]:
-    """What is left to maintd; a dry run does nothing, and says that another would be refused."""
+def _left_by_maintd(where: Where, *, dry: bool) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the nodes left to maintd; a dry run only says that another would be refused."""
     try:
         return _asked_of_maintd(where)
     except Refused as error:
@@ -208,12 +237,13 @@ def _left_by_maintd(where: Where, *, dry: bool) -> dict[str, str]:
             raise
         told = f"gnt-maint: without --dry-run it is refused: {error.format_message()}"
         click.echo(told, err=True)
-        return {}
+        return {}, {}
 
 
-def _asked_of_maintd(where: Where) -> dict[str, str]:
+def _asked_of_maintd(where: Where) -> tuple[dict[str, str], dict[str, str]]:
     """The nodes that are not ours to repair from, by name with the reason: maintd's incidents'.
 
+    Then those that maintd itself took out of service, for an incident that is no more.
     Refused where maintd repairs instances itself: two get in each other's way, and a maintd in
     doubt is one.
     """
@@ -222,32 +252,34 @@ def _asked_of_maintd(where: Where) -> dict[str, str]:
         match reach.get("/1/autorepair", seconds=10.0):
             case {"mode": "off"}:
                 incidents = reach.get("/1/status", seconds=10.0)
+                nodes = _nodes(reach)
             case {"mode": str(mode)}:
                 raise Refused(f"maintd repairs instances itself (mode {harmless(mode, 20)})")
             case _:
                 raise Unreachable("its answer makes no sense")
     except (Absent, NotFound):  # there is none, or one that cannot
-        return {}
+        return {}, {}
     except Unreachable as error:
         raise Refused(f"whether maintd repairs instances itself is not known: {error}") from None
-    return {
+    taken = {
         one["node-name"]: f"maintd's incident {one['uuid']} is about {one['node-name']}"
         for one in incidents
         if one["repair-status"] in _UNSETTLED
     }
+    ours = {one["name"]: one["stranded"] for one in nodes if one.get("stranded")}
+    return taken, ours
+
+
+def _nodes(reach: Reach) -> list[Json]:
+    """The nodes, by a maintd that tells; one of before tells less of them."""
+    try:
+        nodes: list[Json] = reach.get("/1/nodes", seconds=10.0)
+    except NotFound:
+        return []
+    return nodes
 
 
 _UNSETTLED = ("noted", "pending", "failed")
-
-
-def luxi_path(where: Where, given: str | None) -> str:
-    """Where Ganeti is asked: as the command line says, the daemon's settings, or by default."""
-    from nodeagent.cluster.ganeti.luxi import SOCKET
-
-    if given is not None:
-        return given
-    settings = where.settings()
-    return SOCKET if settings is None else settings.cluster.luxi
 
 
 @contextmanager
@@ -263,13 +295,8 @@ def _alone(path: str, *, dry: bool) -> Iterator[str]:
     try:
         fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise Refused("another pass of gnt-maint autorepair is under way") from None
+        raise Refused("another pass of gnt-maint repair is running") from None
     else:
         yield path
     finally:
         os.close(folder)
-
-
-def unix_ms() -> int:
-    """What time it is."""
-    return time.time_ns() // 1_000_000

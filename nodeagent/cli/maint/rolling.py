@@ -1,13 +1,13 @@
 """gnt-maint rolling: which nodes can be rebooted together, in hroller's words."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from nodeagent.cli.maint.console.client import Refused, Where
 from nodeagent.cli.maint.console.files import save as write_file
 from nodeagent.cli.maint.console.options import as_json, cli
-from nodeagent.cli.maint.console.screen import emit
+from nodeagent.cli.maint.console.screen import Json, emit
 from nodeagent.cli.maint.console.text import harmless
 from nodeagent.cli.maint.hbal.options import (
     GROUP,
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from nodeagent.placement.cluster.from_ganeti import Known
     from nodeagent.placement.evacuate.rolling import Batch, Rolling
 
-Json = dict[str, Any]
 _ENDLESS = 10**9  # characters
 
 
@@ -40,25 +39,24 @@ _ENDLESS = 10**9  # characters
     "--node-tags", metavar="TAG,...", callback=names, help="Only nodes with one of these tags."
 )
 @click.option(
-    "--skip-non-redundant", "skip", is_flag=True, help="Leave out nodes with what is not mirrored."
+    "--skip-non-redundant", "skip", is_flag=True, help="Skip nodes of non-redundant ones."
 )
 @click.option(
-    "--ignore-non-redundant", "ignore", is_flag=True, help="As if there was nothing of that sort."
+    "--ignore-non-redundant", "ignore", is_flag=True, help="Ignore non-redundant instances."
 )
 @click.option(
-    "--offline-maintenance", "shut_down", is_flag=True, help="All instances are shut down before."
+    "--offline-maintenance", "shut_down", is_flag=True, help="Shut down all instances first."
 )
-@click.option("--one-step-only", "first", is_flag=True, help="The first group only, a node a line.")
-@click.option("--print-moves", "moves", is_flag=True, help="Where what is not mirrored can go.")
-@click.option("--no-headers", is_flag=True, help="Leave out the line above the groups.")
+@click.option("--one-step-only", "first", is_flag=True, help="Print only the first group.")
+@click.option("--print-moves", "moves", is_flag=True, help="Print moves of non-redundant ones.")
+@click.option("--no-headers", is_flag=True, help="Print no header line.")
 @OWN_MEMORY
-@click.option("--save", "-S", metavar="FILE", type=FILE, help="Write it to FILE.original.")
+@click.option("--save", "-S", metavar="FILE", type=FILE, help="Write the cluster to FILE.original.")
 @VERSION
-@click.option("--force", "-f", is_flag=True, help="Go on without knowing the master node.")
-@click.option("--verbose", "-v", count=True, help="Compare the ways; twice: show the graph.")
-@click.option("--quiet", "-q", count=True, help="Say less.")
+@click.option("--force", "-f", is_flag=True, help="Continue without a known master.")
+@click.option("--verbose", "-v", count=True, help="Compare algorithms; twice: graph.")
+@click.option("--quiet", "-q", count=True, help="Print less.")
 @as_json
-@click.pass_obj
 def rolling(
     where: Where,
     *,
@@ -79,13 +77,13 @@ def rolling(
     verbose: int,
     quiet: int,
     as_json: bool,
-) -> int:
+) -> None:
     """Find groups of nodes that can be rebooted together, and print them as hroller does.
 
-    What runs on a group can be migrated off it all at once. Nothing is done. For a schedule of
-    windows see gnt-maint window propose.
+    All instances of a group can be migrated off it at once. Changes nothing. To schedule windows
+    see gnt-maint window propose.
     """
-    from nodeagent.cli.maint.hbal import hroller_lines as hroller
+    from nodeagent.cli.maint.hbal import hroller_lines
     from nodeagent.placement.cluster.cluster import Group
     from nodeagent.placement.cluster.textfile import write
     from nodeagent.placement.evacuate.rolling import Wanted, roll
@@ -111,13 +109,12 @@ def rolling(
     found = roll(layout, wanted)
     if as_json:
         emit(_told(stock, found))
-        return 0
+        return
     verbosity = 1 + verbose - quiet
-    for line in hroller.lines(
+    for line in hroller_lines.lines(
         cluster, found, verbosity, header=not no_headers, first=first, moves=moves
     ):
         click.echo(harmless(line, _ENDLESS))
-    return 0
 
 
 def _one_master(cluster: "Cluster", *, force: bool) -> None:

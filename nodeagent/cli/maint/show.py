@@ -1,4 +1,4 @@
-"""gnt-maint status, incidents, show, held, nodes, history: looking, and changing nothing."""
+"""gnt-maint status, incidents, show, held, nodes, history: verbs that change nothing."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 
 import click
 
+from nodeagent.cli.maint.console.arguments import when
 from nodeagent.cli.maint.console.client import NotFound, Where
 from nodeagent.cli.maint.console.options import (
     UUID,
@@ -18,59 +19,58 @@ from nodeagent.cli.maint.console.options import (
     duration,
     find,
     is_whole,
+    lists,
     one_of,
 )
-from nodeagent.cli.maint.console.screen import Screen, emit, screen
-from nodeagent.cli.maint.console.text import age, short, when
+from nodeagent.cli.maint.console.screen import Json, Screen, emit, screen
+from nodeagent.cli.maint.console.text import POLLED, age, short, status_of
 from nodeagent.cli.maint.overview import overview
 
-Json = dict[str, Any]
 _DETAILS = 4000  # characters of a diagnosis that are shown; --json shows all
 _ENDED = ("completed", "failed")
 
 
 @cli.command()
 @as_json
-@click.pass_obj
-def status(where: Where, *, as_json: bool) -> int:
-    """Show on one screen how the cluster is.
+def status(where: Where, *, as_json: bool) -> None:
+    """Show the state of the cluster on one screen.
 
-    What is in work, what is held, and what is over and waits for you.
+    Shows running work, blocked work, and incidents that need your action.
     """
     reach = where.reach()
     targets = {"round": "round", "incidents": "status", "held": "held", "nodes": "nodes"}
+    targets |= {"autorepair": "autorepair"}
     targets |= {"windows": "windows", "queue": "queue"}
     said = {name: reach.get(f"/1/{target}") for name, target in targets.items()}
     if as_json:
         emit(said)
-        return 0
+        return
     incidents, held, now = said["incidents"], said["held"], said["round"]["now"]
     on = screen()
     names = short(i["uuid"] for i in incidents)
     on.facts(overview(said))
-    _incident_table(on, "In work", [i for i in incidents if i["repair-status"] == "pending"], now)
+    _incident_table(on, "Running", [i for i in incidents if i["repair-status"] == "pending"], now)
     if held:
-        on.heading("Held: wanted, and not done")
+        on.heading("Blocked")
         held_table(on, held, names)
     ended = [i for i in incidents if i["repair-status"] in _ENDED]
-    _incident_table(on, "Over, and waiting for you", ended, now)
-    return 0
+    _incident_table(on, "Needs your action", ended, now)
 
 
 @cli.command()
-@click.option("--all", "everything", is_flag=True, help="The canceled ones as well.")
+@click.option("--all", "everything", is_flag=True, help="Include canceled ones.")
+@lists
 @as_json
-@click.pass_obj
-def incidents(where: Where, *, everything: bool, as_json: bool) -> int:
-    """List the incidents that are not cleared.
+def incidents(where: Where, *, everything: bool, as_json: bool) -> None:
+    """List the open incidents.
 
-    As JSON always all of them.
+    --json always lists all of them.
     """
     reach = where.reach()
     found = reach.get("/1/status")
     if as_json:
         emit(found)
-        return 0
+        return
     shown = [i for i in found if everything or i["repair-status"] != "canceled"]
     on = screen()
     if shown:
@@ -80,7 +80,6 @@ def incidents(where: Where, *, everything: bool, as_json: bool) -> int:
         on.line("There are no incidents." if not found else "There are no open incidents.")
     if hidden := len(found) - len(shown):
         on.line(f"{hidden} canceled not shown: --all")
-    return 0
 
 
 def _incident_table(
@@ -96,13 +95,13 @@ def _incident_table(
         on.heading(heading)
     names = names or short(i["uuid"] for i in found)
     on.table(
-        ("incident", "node", "need", "status", "since", "waits for"),
+        ("incident", "node", "requests", "status", "since", "waits for"),
         [
             (
                 names[i["uuid"]],
                 i["node-name"],
                 i["need"] or "unknown",
-                i["repair-status"],
+                status_of(i),
                 age(now - i["changed"]),
                 _first(i["waits"]),
             )
@@ -120,12 +119,11 @@ def _first(waits: Sequence[str]) -> str:
 @cli.command()
 @UUID
 @as_json
-@click.pass_obj
-def show(where: Where, uuid: str, *, as_json: bool) -> int:
-    """Show one incident, and why nothing is happening.
+def show(where: Where, uuid: str, *, as_json: bool) -> None:
+    """Show one incident, and what it waits for.
 
-    What it is about, what it waits for, its jobs, what happened. Of one that is forgotten
-    the history is shown.
+    Shows its diagnosis, its jobs, its history and what blocks it. Of a closed incident only the
+    history is left.
     """
     reach = where.reach()
     uuid = find(reach, uuid)
@@ -138,28 +136,27 @@ def show(where: Where, uuid: str, *, as_json: bool) -> int:
         incident = {"uuid": uuid, "repair-status": "forgotten", "timeline": events}
     if as_json:
         emit(incident)
-        return 0
+        return
     on = screen()
     if incident["repair-status"] == "forgotten":
-        on.facts([("Incident", uuid), ("Status", "forgotten: only its history is known")])
+        on.facts([("Incident", uuid), ("Status", "closed: only its history is left")])
     else:
         _show(on, incident, reach.get("/1/round")["now"])
-    on.heading("What happened")
+    on.heading("History")
     _event_table(on, incident["timeline"], about_one=True)
-    return 0
 
 
 def _show(on: Screen, incident: Json, now: float) -> None:
-    told = incident["repair-status"]
+    told = status_of(incident)
     if incident["why"]:
         told += f": {incident['why']}"
     jobs = ", ".join(str(job) for job in incident["jobs"])
     rows = [
         ("Incident", incident["uuid"]),
         ("Node", f"{incident['node-name']} ({incident['node']})"),
-        ("Need", incident["need"] or "unknown until the node says it again"),
+        ("Requests", incident["need"] or "unknown until the node reports again"),
         ("Diagnosis", _original(incident["original"])),
-        ("Noted", f"{when(incident['noted'])}, {age(now - incident['noted'])} ago"),
+        ("Detected", f"{when(incident['noted'])}, {age(now - incident['noted'])} ago"),
         ("Status", told),
         ("Since", f"{when(incident['changed'])}, {age(now - incident['changed'])}"),
         ("Tag", incident["tag"]),
@@ -168,11 +165,11 @@ def _show(on: Screen, incident: Json, now: float) -> None:
     if incident["orders"]:
         rows.append(("Orders", ", ".join(incident["orders"])))
     on.facts(rows)
-    on.heading("What it waits for")
+    on.heading("Waits for")
     for why in incident["waits"]:
         on.line(f"- {why}")
     if incident["intents"]:
-        on.heading("Under way")
+        on.heading("Running jobs")
         on.table(
             ("job", "state", "since", "action"),
             [
@@ -184,7 +181,7 @@ def _show(on: Screen, incident: Json, now: float) -> None:
 
 def _original(original: object) -> str:
     if original is None:
-        return "unknown until the node says it again"
+        return "unknown until the node reports again"
     text = json.dumps(original)
     return text if len(text) <= _DETAILS else f"{text[:_DETAILS]}… (all with --json)"
 
@@ -201,39 +198,46 @@ def _job(of: Json) -> str:
 
 
 @cli.command()
+@lists
 @as_json
-@click.pass_obj
-def held(where: Where, *, as_json: bool) -> int:
-    """List what is wanted and not done, each with its reason."""
+def held(where: Where, *, as_json: bool) -> None:
+    """List blocked work, with reasons and remedies."""
     reach = where.reach()
     found = reach.get("/1/held")
     if as_json:
         emit(found)
-        return 0
+        return
     if not found:
-        screen().line("Nothing is held.")
-        return 0
+        screen().line("Nothing is blocked.")
+        return
     held_table(screen(), found, short(h["incident"] for h in found if h["incident"]))
-    return 0
 
 
 def held_table(on: Screen, found: Sequence[Json], names: Mapping[str, str]) -> None:
     rows = [
-        (names.get(h["incident"], h["incident"] or "-"), h["node"] or "-", h["reason"])
+        (names.get(h["incident"], h["incident"] or "-"), h["node"] or "-", h["kind"], h["reason"])
         for h in found
     ]
-    on.table(("incident", "node", "reason"), rows)
+    on.table(("incident", "node", "kind", "reason"), rows)
 
 
 @cli.command()
+@click.option(
+    "--state",
+    type=click.Choice(["online", "drained", "offline", "unreachable"]),
+    help="List only these.",
+)
+@lists
 @as_json
-@click.pass_obj
-def nodes(where: Where, *, as_json: bool) -> int:
-    """List the nodes: their state, what they say, their incident."""
-    found = where.reach().get("/1/nodes")
+def nodes(where: Where, state: str | None, *, as_json: bool) -> None:
+    """List the nodes: state, health, incident.
+
+    A node is unreachable once its agent has not answered for a while (unreachable-after).
+    """
+    found = [n for n in where.reach().get("/1/nodes") if state in (None, n["state"], _reached(n))]
     if as_json:
         emit(found)
-        return 0
+        return
     names = short(n["incident"] for n in found if n["incident"])
     columns = (
         "node",
@@ -241,8 +245,8 @@ def nodes(where: Where, *, as_json: bool) -> int:
         "state",
         "pinst",
         "sinst",
-        "look",
-        "need",
+        "agent",
+        "requests",
         "incident",
         "status",
         "remark",
@@ -254,22 +258,27 @@ def nodes(where: Where, *, as_json: bool) -> int:
             n["state"],
             n["instances"],
             n["mirrors"],
-            n["look"],
+            POLLED.get(n["look"], n["look"]),
             n["need"] or "-",
             names.get(n["incident"], "-"),
-            n["repair-status"] or "-",
+            status_of(n) if n["repair-status"] else "-",
             _remark(n),
         )
         for n in found
     ]
     screen().table(columns, rows)
-    return 0
+
+
+def _reached(node: Json) -> str:
+    return "unreachable" if node.get("unreachable") else ""
 
 
 def _remark(node: Json) -> str:
     told = [
         "master" if node["master"] else "",
         f"paused: {node['paused']}" if node["paused"] else "",
+        node.get("stranded") or "",
+        f"unreachable since {when(node['unreachable'])}" if node.get("unreachable") else "",
         node["look-why"] or node["doubt"] or "",
     ]
     return "; ".join(filter(None, told))
@@ -278,13 +287,13 @@ def _remark(node: Json) -> str:
 @cli.command()
 @click.option(
     "--incident",
-    metavar="UUID",
+    metavar="NODE|UUID",
     callback=beginning,
     shell_complete=complete_uuid,
-    help="Only of this one; a unique beginning will do.",
+    help="Show only this incident, or that of this node.",
 )
 @click.option(
-    "--since", metavar="DURATION", callback=duration, help="Only so far back: 90s, 10m, 2h, 7d."
+    "--since", metavar="DURATION", callback=duration, help="Show this long back: 90s, 10m, 2h."
 )
 @click.option(
     "--limit",
@@ -292,14 +301,14 @@ def _remark(node: Json) -> str:
     type=Whole(1, 1000),
     default=100,
     show_default=True,
-    help="So many, the newest; at most 1000.",
+    help="Show the newest N events, at most 1000.",
 )
+@lists
 @as_json
-@click.pass_obj
 def history(
     where: Where, incident: str | None, since: int | None, limit: int, *, as_json: bool
-) -> int:
-    """Show what happened, the newest last."""
+) -> None:
+    """Show past events, the newest last."""
     reach = where.reach()
     asked: dict[str, object] = {"limit": limit}
     if incident is not None:
@@ -312,14 +321,17 @@ def history(
     elif found:
         _event_table(screen(), found)
     else:
-        screen().line("Nothing has happened.")
-    return 0
+        screen().line("No events.")
 
 
 def _find_known(reach: Any, prefix: str) -> str:
     """Like `find`, among those that the history still knows as well."""
-    known = {e["incident"] for e in reach.get("/1/history?limit=1000") if e["incident"]}
-    return one_of(prefix, known | {i["uuid"] for i in reach.get("/1/status")})
+    past = {
+        e["incident"]: {"uuid": e["incident"], "node-name": e["node"], "repair-status": "canceled"}
+        for e in reach.get("/1/history?limit=1000")
+        if e["incident"]
+    }
+    return one_of(prefix, [*(past | {i["uuid"]: i for i in reach.get("/1/status")}).values()])
 
 
 def _event_table(on: Screen, events: Sequence[Json], *, about_one: bool = False) -> None:

@@ -1,14 +1,13 @@
 """gnt-maint wait: until an incident has come so far, or to another end."""
 
 import time
-from typing import Any
 
 import click
 
 from nodeagent.cli.maint.console.client import NotFound, Reach, Unreachable, Where
 from nodeagent.cli.maint.console.options import UUID, as_json, cli, duration, find
-from nodeagent.cli.maint.console.screen import emit, progress, screen
-from nodeagent.cli.maint.console.text import age
+from nodeagent.cli.maint.console.screen import Json, emit, progress, screen
+from nodeagent.cli.maint.console.text import age, status_of
 
 EXIT_OTHERWISE = 1
 EXIT_FAILED = 2
@@ -16,37 +15,33 @@ EXIT_CANCELED = 3
 EXIT_TIMEOUT = 4
 EXIT_FORGOTTEN = 5
 _ENDS = {"failed": EXIT_FAILED, "canceled": EXIT_CANCELED, "forgotten": EXIT_FORGOTTEN}
-_EVERY = 1.0
-_PATIENCE = 120.0  # seconds without maintd; it may be starting anew
-Json = dict[str, Any]
+EVERY = 1.0
+PATIENCE = 120.0  # seconds without maintd; it may be starting anew
 
 
 @cli.command()
 @UUID
-@click.option(
-    "--timeout", metavar="DURATION", callback=duration, help="Wait no longer: 90s, 10m, 2h."
-)
+@click.option("--timeout", metavar="DURATION", callback=duration, help="Time limit: 90s, 10m, 2h.")
 @click.option(
     "--for",
     "wanted",
-    type=click.Choice(["pending", "completed", "failed", "canceled", "forgotten"]),
+    type=click.Choice(["pending", "completed", "failed", "canceled", "closed", "forgotten"]),
     default="completed",
     show_default=True,
-    help="How far it is to come.",
+    help="Status to wait for.",
 )
 @as_json
-@click.pass_obj
 def wait(where: Where, uuid: str, timeout: int | None, wanted: str, *, as_json: bool) -> int:
     """Wait until an incident is completed.
 
-    Meanwhile it shows what the incident waits for itself.
+    Meanwhile shows what blocks the incident.
 
-    Exit code 0 if it came so far, 2 if it failed, 3 if it was canceled, 5 if it was forgotten,
-    1 if it ended otherwise, 4 if the time was up, 69 if maintd could not be reached for two
-    minutes.
+    Exit code 0 if the incident reached the status, 2 if it failed, 3 if it was canceled, 5 if it
+    was closed, 1 if it ended otherwise, 4 if the time ran out, 69 if maintd did not answer for
+    two minutes.
     """
     reach = where.reach()
-    uuid = find(reach, uuid)
+    uuid, wanted = find(reach, uuid), "forgotten" if wanted == "closed" else wanted
     incident, code = _wait(reach, uuid, wanted, timeout)
     if as_json:
         emit(incident)
@@ -66,16 +61,16 @@ def _wait(reach: Reach, uuid: str, wanted: str, timeout: int | None) -> tuple[Js
             now = time.monotonic()
             if timeout is not None and now - began >= timeout:
                 return incident, EXIT_TIMEOUT
-            left = _PATIENCE if timeout is None else began + timeout - now
-            time.sleep(min(_EVERY, left))
+            left = PATIENCE if timeout is None else began + timeout - now
+            time.sleep(min(EVERY, left))
             try:
-                incident = reach.get(f"/1/incidents/{uuid}", min(_PATIENCE, left + _EVERY))
+                incident = reach.get(f"/1/incidents/{uuid}", min(PATIENCE, left + EVERY))
                 heard = time.monotonic()
                 told.tell(_words(incident))
             except NotFound:
                 incident = {"uuid": uuid, "repair-status": "forgotten"}
             except Unreachable as error:
-                if time.monotonic() - heard > _PATIENCE:
+                if time.monotonic() - heard > PATIENCE:
                     raise
                 told.tell(f"{uuid[:18]} {error.format_message()}")
 
@@ -91,15 +86,17 @@ def _code(status: str, wanted: str) -> int | None:
 
 def _end(incident: Json, code: int, wanted: str, timeout: int) -> str:
     if code == EXIT_TIMEOUT:
-        return f"not {wanted} within {age(timeout)}: {_words(incident)}"
-    told = str(incident["repair-status"])
+        return (
+            f"not {status_of({'repair-status': wanted})} within {age(timeout)}: {_words(incident)}"
+        )
+    told = status_of(incident)
     return f"{told}: {incident['why']}" if incident.get("why") else told
 
 
 def _words(incident: Json) -> str:
     waits, jobs = incident["waits"], len(incident["jobs"]) + len(incident["orders"])
-    under_way = sum(1 for intent in incident["intents"] if intent["state"] == "submitted")
+    running = sum(1 for intent in incident["intents"] if intent["state"] == "submitted")
     more = f", and {len(waits) - 1} more" if len(waits) > 1 else ""
     what = f"{waits[0]}{more}" if waits else "the next round"
-    done = f"{jobs - under_way} of {jobs} jobs done, " if jobs else ""
-    return f"{incident['node-name']} {incident['repair-status']}: {done}waiting for {what}"
+    done = f"{jobs - running} of {jobs} jobs done, " if jobs else ""
+    return f"{incident['node-name']} {status_of(incident)}: {done}waiting for {what}"

@@ -1,29 +1,27 @@
-"""gnt-maint what-if: what would become of the instances, told and not done."""
+"""gnt-maint what-if: show where instances would go, without a change."""
 
 from collections.abc import Sequence
-from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from nodeagent.cli.maint.console.arguments import luxi_socket
 from nodeagent.cli.maint.console.client import NotFound, Refused, Where
 from nodeagent.cli.maint.console.options import as_json, cli, filled
-from nodeagent.cli.maint.console.screen import emit, screen
-from nodeagent.cli.maint.hbal.options import ganeti, read
-from nodeagent.cli.maint.repair import luxi_path, luxi_socket
+from nodeagent.cli.maint.console.screen import Json, emit, screen
+from nodeagent.cli.maint.hbal.options import known
 from nodeagent.cli.usage import FILE
 
 if TYPE_CHECKING:
     from nodeagent.placement.cluster.from_ganeti import Known
     from nodeagent.placement.evacuate.evacuate import Evacuation, Way
 
-Json = dict[str, Any]
 EXIT_NO_ROOM = 2
 
 
 @cli.group("what-if")
 def what_if() -> None:
-    """Show whether and how something could be done. Nothing is done."""
+    """Show whether and how something could be done. Changes nothing."""
 
 
 @what_if.command()
@@ -34,14 +32,13 @@ def what_if() -> None:
     "source",
     metavar="FILE",
     type=FILE,
-    help="The cluster as hbal saves it; - reads.",
+    help="Read the cluster from FILE, as hbal saves it (- is standard input).",
 )
 @luxi_socket
 @click.option(
-    "--ignore-soft-errors", "ignore_soft", is_flag=True, help="Allow what is possible and unwise."
+    "--ignore-soft-errors", "ignore_soft", is_flag=True, help="Allow possible but unwise moves."
 )
 @as_json
-@click.pass_obj
 def evacuate(
     where: Where,
     nodes: Sequence[str],
@@ -51,10 +48,10 @@ def evacuate(
     ignore_soft: bool,
     as_json: bool,
 ) -> int:
-    """Show whether these nodes can all be emptied at once, and where everything would go.
+    """Show whether these nodes can be evacuated together, and where each instance would go.
 
-    Without a FILE Ganeti and its nodes are asked, on the master node. It ends with 2 if anything
-    would be left behind.
+    Without FILE queries Ganeti and its nodes; run that on the master node. Exit code 2 if any
+    instance would stay.
     """
     from nodeagent.placement.evacuate import evacuate as placement
     from nodeagent.placement.layout.rules import Rules
@@ -63,27 +60,15 @@ def evacuate(
         raise click.UsageError("--url is another machine: ask on the master node itself")
     if source is not None and luxi is not None:
         raise click.UsageError("-t and --luxi are two clusters: name one")
-    known = _known(where, source, luxi)
-    names = _named(nodes, [node.name for node in known.cluster.nodes])
-    found = placement.evacuate(known.cluster, names, Rules(ignore_soft=ignore_soft), known.doubts)
-    told = _told(found, names, known)
+    stock = known(where, source, luxi)
+    names = _named(nodes, [node.name for node in stock.cluster.nodes])
+    found = placement.evacuate(stock.cluster, names, Rules(ignore_soft=ignore_soft), stock.doubts)
+    told = _told(found, names, stock)
     if as_json:
         emit(told)
     else:
         _show(told)
     return 0 if found.complete else EXIT_NO_ROOM
-
-
-def _known(where: Where, source: str | None, luxi: str | None) -> "Known":
-    from nodeagent.placement.cluster.from_ganeti import Known
-    from nodeagent.placement.cluster.textfile import parse
-
-    if source is not None:
-        return Known(parse(read(source), "standard input" if source == "-" else source), {})
-    from nodeagent.maintd.balancing.inputs import take_stock
-
-    with closing(ganeti(luxi_path(where, luxi))) as cluster:
-        return take_stock(cluster)
 
 
 def _named(wanted: Sequence[str], names: Sequence[str]) -> list[str]:
@@ -99,7 +84,7 @@ def _named(wanted: Sequence[str], names: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _told(found: "Evacuation", names: Sequence[str], known: "Known") -> Json:
+def _told(found: "Evacuation", names: Sequence[str], stock: "Known") -> Json:
     from nodeagent.placement.evacuate.evacuate import failing
 
     staying, instances = found.staying(), found.before.cluster.instances
@@ -130,7 +115,7 @@ def _told(found: "Evacuation", names: Sequence[str], known: "Known") -> Json:
             }
             for node in room
         ],
-        "doubts": [{"node": name, "why": why} for name, why in sorted(known.doubts.items())],
+        "doubts": [{"node": name, "why": why} for name, why in sorted(stock.doubts.items())],
     }
 
 

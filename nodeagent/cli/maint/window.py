@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from nodeagent.cli.maint import window_series as series
+from nodeagent.cli.maint import window_series
 from nodeagent.cli.maint.console.arguments import (
     LASTING,
     MACHINE,
@@ -18,13 +18,12 @@ from nodeagent.cli.maint.console.arguments import (
     owners_of,
     owners_options,
     told_name,
+    when,
 )
 from nodeagent.cli.maint.console.client import NotFound, Refused, Stale, Where
 from nodeagent.cli.maint.console.options import as_json, cli
-from nodeagent.cli.maint.console.screen import emit, progress, screen
-from nodeagent.cli.maint.console.text import when
+from nodeagent.cli.maint.console.screen import Json, emit, progress, screen
 
-Json = dict[str, Any]
 _TRIES = 5  # while others change the schedule too
 _BY_NAME = (
     ", and it is repaired all the same if it is reported broken:"
@@ -34,14 +33,16 @@ _BY_NAME = (
 
 @cli.group()
 def window() -> None:
-    """Plan maintenance: nodes are emptied before it begins.
+    """Plan maintenance; maintd evacuates the nodes first.
 
-    A window is named by any of its machines. A machine is a node's name or an IPv4 address. Windows
-    that come again every week are a series, and named series/N.
+    Name a window by any of its machines, and a machine by its node's name or IP address. Weekly
+    windows are a series, named series/N.
     """
 
 
-def _change(where: Where, change: Callable[[Json, Json], None], done: str, *, as_json: bool) -> int:
+def _change(
+    where: Where, change: Callable[[Json, Json], None], done: str, *, as_json: bool
+) -> None:
     """Change the schedule as it is; as often as somebody else has changed it meanwhile.
 
     `change` is given the schedule, and all that is told of its windows.
@@ -60,21 +61,20 @@ def _change(where: Where, change: Callable[[Json, Json], None], done: str, *, as
                     raise
             else:
                 break
-    return _told(calendar, reach.get("/1/windows"), done, as_json=as_json)
+    _told(calendar, reach.get("/1/windows"), done, as_json=as_json)
 
 
 def _told(
     before: Json | None, after: Json, done: str, more: Iterable[str] = (), *, as_json: bool
-) -> int:
+) -> None:
     """Whatever a window of a series was changed to, the series is not."""
     if as_json:
         emit(after)
-        return 0
+        return
     if before:
-        more = (*more, *series.going_on(before, after), *_idle(before, after))
+        more = (*more, *window_series.going_on(before, after), *_idle(before, after))
     for line in (done, *more):
         screen().line(line)
-    return 0
 
 
 def _idle(before: Json, after: Json) -> Iterator[str]:
@@ -105,9 +105,8 @@ def _find(schedule: Json, calendar: Json, name: str) -> tuple[Json, Json]:
 @START
 @LASTING
 @owners_options
-@series.rule_options
+@window_series.rule_options
 @as_json
-@click.pass_obj
 def add(
     where: Where,
     /,
@@ -120,20 +119,21 @@ def add(
     at_deadline: str | None,
     as_json: bool,
     **weekly: Any,
-) -> int:
-    """Have a window of these machines, once or every week.
+) -> None:
+    """Add a window for these machines, once or every week.
 
-    Without a duration one that begins at --start has no end. Those of a series have the time of
-    the clocks of its zone, and their next is among the windows once it is near.
+    A window with --start and no duration has no end. A series follows local time in its zone; its
+    next window is listed once it is near.
     """
-    said, owners = series.rule(**weekly), owners_of(policy, deadline, at_deadline)
+    said, owners = window_series.rule(**weekly), owners_of(policy, deadline, at_deadline)
     if policy is None and owners:
         raise click.UsageError("--deadline and --at-deadline go with --policy")
     if (start is None) == ("weekly" not in said):
         raise click.UsageError("--start or --weekly must be given, and one of them alone")
     if start is None:
         said |= {"owners": owners} if owners else {}
-        return _add_series(where, machines, lasting, said, as_json=as_json)
+        _add_series(where, machines, lasting, said, as_json=as_json)
+        return
     if said:
         raise click.UsageError(f"--{next(iter(said))} goes with --weekly")
     when_: Json = {"start": {"nanoseconds": start}}
@@ -148,43 +148,42 @@ def add(
 
     until = "" if lasting is None else f" until {when(start / SECOND + lasting)}"
     done = f"Planned: {', '.join(machines)} from {when(start / SECOND)}{until}."
-    return _change(where, change, done, as_json=as_json)
+    _change(where, change, done, as_json=as_json)
 
 
 def _add_series(
     where: Where, machines: Sequence[str], lasting: int | None, said: Json, *, as_json: bool
-) -> int:
+) -> None:
     if lasting is None:
         raise click.UsageError("--for is missing: each of a series has an end")
     if "never" in (said.get("until"), said.get("times")):
         raise click.UsageError("never is what it is without --until and --times")
-    said = {"zone": series.zone_here()} | said
+    said = {"zone": window_series.zone_here()} | said
     body = {"machines": list(machines), "duration": lasting, **said}
-    after = series.change(where.reach(), "POST", "/1/series", body)
+    after = window_series.change(where.reach(), "POST", "/1/series", body)
     row = after["series"][-1]
     first = row["next"][0]["local"].replace("T", " ") if row["next"] else "never"
     done = f"Planned: {row['name']}, {row['weekly']} ({row['zone']}), first {first}."
-    return _told(None, after, done, series.twins(after, row["name"]), as_json=as_json)
+    _told(None, after, done, window_series.twins(after, row["name"]), as_json=as_json)
 
 
 @window.command()
 @MACHINE
 @START
 @LASTING
-@series.rule_options
+@window_series.rule_options
 @click.option(
     "--keep",
     metavar="DAY",
     multiple=True,
-    callback=series.days,
-    help="Have a series on that day after all.",
+    callback=window_series.days,
+    help="Restore a canceled day of a series.",
 )
-@click.option("--endless", is_flag=True, help="It has no end.")
-@click.option("--add", "more", metavar="MACHINE", multiple=True, help="A machine more.")
-@click.option("--remove", "less", metavar="MACHINE", multiple=True, help="A machine less.")
+@click.option("--endless", is_flag=True, help="Remove the end.")
+@click.option("--add", "more", metavar="MACHINE", multiple=True, help="Add this machine.")
+@click.option("--remove", "less", metavar="MACHINE", multiple=True, help="Remove this machine.")
 @owners_options
 @as_json
-@click.pass_obj
 def edit(
     where: Where,
     /,
@@ -200,24 +199,25 @@ def edit(
     at_deadline: str | None,
     as_json: bool,
     **weekly: Any,
-) -> int:
-    """Change a series, or the window that a machine is in; work that has stopped there goes on.
+) -> None:
+    """Change a series, or the window of a machine; stopped work there continues.
 
-    What is changed of a window that is one of a series is changed of this one alone.
+    A change of one window of a series does not change the series.
     """
-    rule, said = series.rule(**weekly), owners_of(policy, deadline, at_deadline)
-    if series.is_series(name):
+    rule, said = window_series.rule(**weekly), owners_of(policy, deadline, at_deadline)
+    if window_series.is_series(name):
         if start is not None or endless:
             raise click.UsageError("--start and --endless are of one window, not of a series")
-        body = series.rule(lasting=lasting, add=more, remove=less) | rule
+        body = window_series.rule(lasting=lasting, add=more, remove=less) | rule
         if not (body or said):
             raise click.UsageError("what is to be changed?")
         reach = where.reach()
         if said:
-            there = series.find(reach.get("/1/windows"), name)["owners"]
+            there = window_series.find(reach.get("/1/windows"), name)["owners"]
             body["owners"] = _kept(there, policy) | said
-        after = series.change(reach, "POST", series.target(name), body)
-        return _told(None, after, f"Changed: {name}.", as_json=as_json)
+        after = window_series.change(reach, "POST", window_series.target(name), body)
+        _told(None, after, f"Changed: {name}.", as_json=as_json)
+        return
     if rule:
         raise click.UsageError(f"--{next(iter(rule))} is of a series, and {name} is none")
     if endless and lasting is not None:
@@ -244,11 +244,11 @@ def edit(
         if not machines:
             raise Refused(f"no machine would be left: gnt-maint window cancel {name} instead")
 
-    return _change(where, change, f"Changed: the window of {name}.", as_json=as_json)
+    _change(where, change, f"Changed: the window of {name}.", as_json=as_json)
 
 
 def _kept(one: Json, policy: str | None) -> Json:
-    """What the owners' answers weigh there now, as far as another policy leaves of it."""
+    """Return the present weight of owners' answers, as far as another policy leaves of it."""
     kept = ("deadline_seconds",) if policy else ("policy", "deadline_seconds", "at_deadline")
     return {key: one[key] for key in kept if key in one}
 
@@ -259,21 +259,21 @@ def _kept(one: Json, policy: str | None) -> Json:
     "--on",
     metavar="DAY",
     multiple=True,
-    callback=series.days,
-    help="Only what is to be on that day of a series.",
+    callback=window_series.days,
+    help="Cancel only this day of a series.",
 )
 @as_json
-@click.pass_obj
-def cancel(where: Where, name: str, *, on: Sequence[str], as_json: bool) -> int:
-    """Cancel a series, or the window that a machine is in; its nodes are put back as they were.
+def cancel(where: Where, name: str, *, on: Sequence[str], as_json: bool) -> None:
+    """Cancel a series, or the window of a machine, and put its nodes back into service.
 
-    Of a window that is one of a series this one alone; the series goes on.
+    If you cancel one window of a series, the series continues.
     """
-    if series.is_series(name):
+    if window_series.is_series(name):
         ways: tuple[str, Json | None] = ("POST", {"skip": list(on)}) if on else ("DELETE", None)
-        after = series.change(where.reach(), ways[0], series.target(name), ways[1])
+        after = window_series.change(where.reach(), ways[0], window_series.target(name), ways[1])
         what = f"{name} on {', '.join(on)}; it goes on" if on else name
-        return _told(None, after, f"Canceled: {what}.", as_json=as_json)
+        _told(None, after, f"Canceled: {what}.", as_json=as_json)
+        return
     if on:
         raise click.UsageError(f"--on is of a series, and {name} is none")
 
@@ -281,33 +281,31 @@ def cancel(where: Where, name: str, *, on: Sequence[str], as_json: bool) -> int:
         row, _ = _find(schedule, calendar, name)
         schedule["windows"].remove(row)
 
-    return _change(where, change, f"Canceled: the window of {name}.", as_json=as_json)
+    _change(where, change, f"Canceled: the window of {name}.", as_json=as_json)
 
 
-def _tell_modes(where: Where, path: str, names: Sequence[str], done: str, *, as_json: bool) -> int:
+def _tell_modes(where: Where, path: str, names: Sequence[str], done: str, *, as_json: bool) -> None:
     reach = where.reach()
     before = reach.get("/1/windows")
     with progress(quiet=True) as told:
         told.tell("waiting for the round that answers")
         reach.put(path, [as_scheduled(machine_of(before, name)) for name in names])
-    return _told(before, reach.get("/1/windows"), done, as_json=as_json)
+    _told(before, reach.get("/1/windows"), done, as_json=as_json)
 
 
 @window.command()
 @MACHINES
 @as_json
-@click.pass_obj
-def down(where: Where, machines: Sequence[str], *, as_json: bool) -> int:
-    """Begin the maintenance: these nodes are taken offline as soon as they are empty."""
+def down(where: Where, machines: Sequence[str], *, as_json: bool) -> None:
+    """Start the maintenance: take these nodes offline as soon as they are evacuated."""
     done = f"Going down: {', '.join(machines)}; see gnt-maint window list."
-    return _tell_modes(where, "/machine/down", machines, done, as_json=as_json)
+    _tell_modes(where, "/machine/down", machines, done, as_json=as_json)
 
 
 @window.command()
 @MACHINES
 @as_json
-@click.pass_obj
-def up(where: Where, machines: Sequence[str], *, as_json: bool) -> int:
-    """End the maintenance: these nodes are put back as they were, and leave their window."""
+def up(where: Where, machines: Sequence[str], *, as_json: bool) -> None:
+    """End the maintenance: put these nodes back into service and remove them from their window."""
     done = f"Coming up: {', '.join(machines)}."
-    return _tell_modes(where, "/machine/up", machines, done, as_json=as_json)
+    _tell_modes(where, "/machine/up", machines, done, as_json=as_json)

@@ -1,30 +1,26 @@
-"""gnt-maint window list, show and export: what is planned, and how it stands."""
-
-from typing import Any
+"""gnt-maint window list, show and export: show planned windows and their state."""
 
 import click
 
-from nodeagent.cli.maint import window_series as series
-from nodeagent.cli.maint.console.arguments import MACHINE, machine_of, told_name
+from nodeagent.cli.maint import window_series
+from nodeagent.cli.maint.console.arguments import MACHINE, machine_of, told_name, when
 from nodeagent.cli.maint.console.client import Where
-from nodeagent.cli.maint.console.options import as_json
-from nodeagent.cli.maint.console.screen import Screen, emit, screen
-from nodeagent.cli.maint.console.text import age, when
+from nodeagent.cli.maint.console.options import as_json, lists
+from nodeagent.cli.maint.console.screen import Json, ListScreen, Screen, emit, screen
+from nodeagent.cli.maint.console.text import age
 from nodeagent.cli.maint.offers import answered
 from nodeagent.cli.maint.window import window
 
-Json = dict[str, Any]
-
 
 @window.command("list")
+@lists
 @as_json
-@click.pass_obj
-def list_(where: Where, *, as_json: bool) -> int:
-    """List the windows and how their machines stand, and the series."""
+def list_(where: Where, *, as_json: bool) -> None:
+    """List the windows with the state of their machines, and the series."""
     told = where.reach().get("/1/windows")
     if as_json:
         emit(told)
-        return 0
+        return
     on = screen()
     rows = [
         (*_span(row), told_name(one), one["mode"], one["left"], _remark(one))
@@ -35,33 +31,31 @@ def list_(where: Where, *, as_json: bool) -> int:
         ("", "", told_name(one), one["mode"], one["left"], _remark(one))
         for one in told["returning"]
     ]
-    if rows:
+    if rows or isinstance(on, ListScreen):
         on.table(("from", "until", "machine", "mode", "left", "remark"), rows)
     elif not told["series"]:
         on.line("No maintenance is planned.")
-    if told["series"]:
+    if told["series"] and not isinstance(on, ListScreen):
         if rows:
             on.heading("Every week")
-        on.table(series.COLUMNS, [series.listed(row) for row in told["series"]])
-    return 0
+        on.table(window_series.COLUMNS, [window_series.listed(row) for row in told["series"]])
 
 
 @window.command()
 @MACHINE
 @as_json
-@click.pass_obj
-def show(where: Where, name: str, *, as_json: bool) -> int:
-    """Show a series, or the window that a machine is in."""
+def show(where: Where, name: str, *, as_json: bool) -> None:
+    """Show a series, or the window of a machine."""
     told = where.reach().get("/1/windows")
-    if series.is_series(name):
-        one = series.find(told, name)
-        emit(one) if as_json else series.show(screen(), one)
-        return 0
+    if window_series.is_series(name):
+        one = window_series.find(told, name)
+        emit(one) if as_json else window_series.show(screen(), one)
+        return
     found = machine_of(told, name)
     row = next(row for row in told["windows"] if found in row["machines"])
     if as_json:
         emit(row)
-        return 0
+        return
     on = screen()
     start, end = _span(row)
     facts: list[tuple[str, object]] = [("from", start), ("until", end or "no end")]
@@ -70,7 +64,6 @@ def show(where: Where, name: str, *, as_json: bool) -> int:
     on.facts(facts)
     for one in row["machines"]:
         _show(on, one)
-    return 0
 
 
 def _show(on: Screen, one: Json) -> None:
@@ -101,20 +94,19 @@ def _span(row: Json) -> tuple[str, str]:
 
 def _remark(one: Json) -> str:
     if one["held"]:
-        return str(one["held"][0])
+        return "; ".join(one["held"])
     if one["node"] is None:
         return "no node of this cluster"
     if one["mode"] == "draining" and not one["begun"]:
-        return f"emptied from {when(one['begins'])} on"
+        return f"evacuation starts {when(one['begins'])}"
     return ""
 
 
 @window.command()
-@click.option("--ics", "as_ics", is_flag=True, help="As iCalendar, for calendars of people.")
+@click.option("--ics", "as_ics", is_flag=True, help="Print iCalendar, for calendar programs.")
 @as_json
-@click.pass_obj
-def export(where: Where, *, as_ics: bool, as_json: bool) -> int:
-    """Print everything that is planned, for other programs."""
+def export(where: Where, *, as_ics: bool, as_json: bool) -> None:
+    """Print all planned windows, for other programs."""
     if as_ics == as_json:
         raise click.UsageError("--ics or --json must be given, and one of them alone")
     reach = where.reach()
@@ -122,4 +114,3 @@ def export(where: Where, *, as_ics: bool, as_json: bool) -> int:
         emit(reach.get("/1/windows"))
     else:
         click.echo(reach.get_raw("/1/maintenance.ics"), nl=False)
-    return 0

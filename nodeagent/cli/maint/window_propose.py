@@ -2,18 +2,18 @@
 
 from collections.abc import Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from nodeagent.cli.maint.console.arguments import SECOND, moment
+from nodeagent.cli.maint.console.arguments import SECOND, luxi_path, luxi_socket, moment, when
 from nodeagent.cli.maint.console.client import Reach, Refused, Stale, Where
 from nodeagent.cli.maint.console.options import as_json, duration, filled
-from nodeagent.cli.maint.console.screen import Progress, emit, progress, screen
-from nodeagent.cli.maint.console.text import harmless, when
+from nodeagent.cli.maint.console.screen import Json, Progress, emit, progress, screen
+from nodeagent.cli.maint.console.text import harmless
 from nodeagent.cli.maint.hbal import options
-from nodeagent.cli.maint.repair import luxi_path, luxi_socket
 from nodeagent.cli.maint.window import window
+from nodeagent.model.units import Ms, Nanoseconds
 
 if TYPE_CHECKING:
     from nodeagent.maintd.windows.propose import Proposal
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from nodeagent.model.snapshot import Snapshot
     from nodeagent.placement.cluster.from_ganeti import Known
 
-Json = dict[str, Any]
 _TRIES = 5  # while others change the schedule too
+_NAMED = 3  # windows that are told to be late
 
 
 class _Asked(NamedTuple):
     nodes: tuple[str, ...]
     group: str | None
     tags: tuple[str, ...]
-    start: int
-    each: int
-    gap: int | None
+    start: Nanoseconds
+    each: Nanoseconds
+    gap: Nanoseconds | None
     most: int | None
     ignore: bool
 
@@ -51,7 +51,7 @@ class _Asked(NamedTuple):
     metavar="TIME",
     callback=moment,
     required=True,
-    help="When the first window begins: +1d, 2026-11-22T22:00.",
+    help="Start of the first window: +1d, 2026-11-22T22:00.",
 )
 @click.option(
     "--duration",
@@ -60,27 +60,27 @@ class _Asked(NamedTuple):
     metavar="DURATION",
     callback=duration,
     required=True,
-    help="For how long each of them.",
+    help="Length of each window.",
 )
 @click.option(
     "--gap",
     metavar="DURATION",
     callback=duration,
-    help="Between two windows; else as long as the next nodes take to be emptied.",
+    help="Time between two windows [as long as evacuating the next nodes takes].",
 )
 @click.option(
-    "--at-most", "most", metavar="N", type=click.IntRange(min=1), help="So many nodes together."
+    "--at-most", "most", metavar="N", type=click.IntRange(min=1), help="Most nodes per window."
 )
 @click.option(
     "--ignore-non-redundant",
     "ignore",
     is_flag=True,
-    help="Also nodes with instances that cannot move at all.",
+    help="Include nodes with instances that cannot move.",
 )
-@click.option("--add", is_flag=True, help="Have maintd plan them.")
+@click.option("--late", is_flag=True, help="Propose windows even if evacuation takes too long.")
+@click.option("--add", is_flag=True, help="Add the proposed windows.")
 @luxi_socket
 @as_json
-@click.pass_obj
 def propose(
     where: Where,
     nodes: tuple[str, ...],
@@ -92,21 +92,30 @@ def propose(
     gap: int | None,
     most: int | None,
     ignore: bool,
+    late: bool,
     add: bool,
     luxi: str | None,
     as_json: bool,
-) -> int:
-    """Propose windows for these nodes, or all, so that each is emptied and nothing is lost.
+) -> None:
+    """Propose windows in which all these nodes, or the whole cluster, can be evacuated.
 
-    Nodes are together in a window that can be emptied at once; the windows follow each other. With
-    --json it prints the schedule with the new windows in it, as it can be posted. Nothing is
-    changed without --add.
+    Nodes that can be evacuated together share a window; the windows follow each other. --json
+    prints the schedule with the new windows, ready to be posted. Changes nothing without --add.
     """
     if where.url is not None:
         raise click.UsageError("--url is another machine: ask on the master node itself")
     if each == 0:
         raise click.UsageError("--for 0 leaves no time")
-    asked = _Asked(nodes, group, tags, start, each * SECOND, _ns(gap), most, ignore)
+    asked = _Asked(
+        nodes,
+        group,
+        tags,
+        Nanoseconds(start),
+        _ns(each),
+        None if gap is None else _ns(gap),
+        most,
+        ignore,
+    )
     reach = where.reach()
     with progress(quiet=True) as on:
         on.tell("asking Ganeti and all nodes")
@@ -121,6 +130,8 @@ def propose(
                     f"a window that ends at {when((start / SECOND) + each)} is over already"
                 )
             found = _proposed(asked, known, snapshot, ledger, now, on)
+            if found.late and not late:
+                raise Refused(_too_late(found.late))
             schedule, version = _merged(ledger, found)
             if not (add and found.windows):
                 break
@@ -134,15 +145,20 @@ def propose(
     _tell(reach, found, schedule, added=add, as_json=as_json)
     if not found.windows:
         raise Refused("there is no window to propose")
-    return 0
 
 
-def _ns(seconds: int | None) -> int | None:
-    return None if seconds is None else seconds * SECOND
+def _too_late(late: Sequence[str]) -> str:
+    told = "; ".join(late[:_NAMED])
+    more = f"; and {len(late) - _NAMED} more windows" if len(late) > _NAMED else ""
+    return f"{told}{more}: choose a later --start or a longer --gap, or insist with --late"
 
 
-def _remembered(reach: Reach, snapshot: "Snapshot") -> "tuple[Ledger, int]":
-    """What maintd remembers now, and its time (unix ms)."""
+def _ns(seconds: int) -> Nanoseconds:
+    return Nanoseconds(seconds * SECOND)
+
+
+def _remembered(reach: Reach, snapshot: "Snapshot") -> "tuple[Ledger, Ms]":
+    """Return maintd's current ledger, and its time (unix ms)."""
     from nodeagent.errors import Corrupt
     from nodeagent.store.codec import decode_observation
 
@@ -162,7 +178,7 @@ def _proposed(
     known: "Known",
     snapshot: "Snapshot",
     ledger: "Ledger",
-    now: int,
+    now: Ms,
     on: Progress,
 ) -> "Proposal":
     from nodeagent.maintd.windows.propose import Wanted, propose
@@ -200,7 +216,11 @@ def _merged(ledger: "Ledger", found: "Proposal") -> tuple[Json, str]:
 
 
 def _tell(reach: Reach, found: "Proposal", schedule: Json, *, added: bool, as_json: bool) -> None:
-    remarks = [*found.remarks, *(f"{name} {why}" for name, why in found.left_out.items())]
+    remarks = [
+        *found.late,
+        *found.remarks,
+        *(f"{name} {why}" for name, why in found.left_out.items()),
+    ]
     if as_json:
         for remark in remarks:
             click.echo(f"gnt-maint: {harmless(remark)}", err=True)
@@ -213,9 +233,9 @@ def _tell(reach: Reach, found: "Proposal", schedule: Json, *, added: bool, as_js
     if found.left_out:
         on.heading("In none of them")
         on.table(("node", "why"), list(found.left_out.items()))
-    if found.remarks:
+    if found.late or found.remarks:
         on.line("")
-        for remark in found.remarks:
+        for remark in (*found.late, *found.remarks):
             on.line(f"{remark}.")
     if found.windows:
         on.line("")

@@ -6,14 +6,14 @@ from typing import Any, TypeVar
 
 import click
 
+from nodeagent.cli.maint.console.arguments import told_name
 from nodeagent.cli.maint.console.client import NotFound, Reach
 from nodeagent.cli.maint.console.options import Whole
-from nodeagent.cli.maint.console.screen import Screen, progress
+from nodeagent.cli.maint.console.screen import Json, Screen, progress
 from nodeagent.cli.maint.console.text import age, harmless
 from nodeagent.errors import MessageError
 from nodeagent.maintd.windows.recurrence import read_day, read_weekly
 
-Json = dict[str, Any]
 F = TypeVar("F", bound=Callable[..., Any])
 _PREFIX = "series/"
 _ZONES = "/zoneinfo/"
@@ -60,24 +60,23 @@ def days(context: click.Context, option: click.Parameter, texts: Sequence[str]) 
 
 _OPTIONS = (
     click.option("--weekly", metavar="'DAY,... HH:MM'", callback=_weekly,
-                 help="Every week, as in 'sun 02:00' or 'mon,thu 22:30'."),
-    click.option("--zone", metavar="ZONE", help="Whose clocks those are: Europe/Zurich."),
-    click.option("--every", metavar="N", type=Whole(1, 520), help="Every Nth week only."),
-    click.option("--from", "begins", metavar="DAY", callback=a_day, help="No earlier than that."),
-    click.option("--until", metavar="DAY", callback=a_day, help="The last day; never: none."),
-    click.option("--times", metavar="N", callback=_a_number, help="How many; never: any number."),
+                 help="Repeat every week, as in 'sun 02:00' or 'mon,thu 22:30'."),
+    click.option("--zone", metavar="ZONE", help="Time zone of the series: Europe/Zurich."),
+    click.option("--every", metavar="N", type=Whole(1, 520), help="Use only every Nth week."),
+    click.option("--from", "begins", metavar="DAY", callback=a_day, help="First day."),
+    click.option("--until", metavar="DAY", callback=a_day, help="Last day; never: no last day."),
+    click.option("--times", metavar="N", callback=_a_number, help="Number of windows; never: any."),
 )  # fmt: skip
 
 
 def rule_options(function: F) -> F:
-    """What says when a series takes place."""
     for option in reversed(_OPTIONS):
         function = option(function)
     return function
 
 
 def rule(**said: Any) -> Json:
-    """What was said of it, as maintd reads it."""
+    """The rule in the options, as maintd reads it."""
     names = {"begins": "from", "lasting": "duration"}
     return {names.get(key, key): value for key, value in said.items() if value not in (None, ())}
 
@@ -99,12 +98,10 @@ def zone_here() -> str:
 
 
 def is_series(name: str) -> bool:
-    """Whether it is a series that is named so; no machine is."""
     return name.startswith(_PREFIX)
 
 
 def target(name: str) -> str:
-    """Where a series is to be changed."""
     number = name.removeprefix(_PREFIX)
     if not (number.isascii() and number.isdecimal() and len(number) < 10):
         raise NotFound(f"there is no {name}")
@@ -121,7 +118,6 @@ def change(reach: Reach, method: str, where: str, body: Json | None = None) -> J
 
 
 def find(calendar: Json, name: str) -> Json:
-    """The series of that name."""
     rows: list[Json] = calendar["series"]
     for row in rows:
         if row["name"] == name:
@@ -143,8 +139,8 @@ def twins(after: Json, name: str) -> Iterator[str]:
     """Other series that have machines of this one at its times: entered twice, it may be."""
     new = find(after, name)
     for old in after["series"]:
-        theirs = [_machine(one) for one in old["machines"]]
-        both = [told for one in new["machines"] if (told := _machine(one)) in theirs]
+        theirs = [told_name(one) for one in old["machines"]]
+        both = [told for one in new["machines"] if (told := told_name(one)) in theirs]
         if old is not new and both and _times(old) & _times(new):
             why = f"{old['name']} has {', '.join(both)} at the same times"
             yield f"{why}: one of them is enough (gnt-maint window cancel {name})."
@@ -155,7 +151,7 @@ def _times(row: Json) -> set[tuple[int, int]]:
 
 
 def _planned(row: Json) -> set[tuple[str, str]]:
-    return {(_machine(one), one["planned"]) for one in row["machines"] if one["planned"]}
+    return {(told_name(one), one["planned"]) for one in row["machines"] if one["planned"]}
 
 
 def _next(row: Json) -> str:
@@ -167,7 +163,6 @@ def _next(row: Json) -> str:
 
 
 def listed(row: Json) -> tuple[object, ...]:
-    """A line of the list."""
     coming = next((one for one in row["next"] if not one["skipped"]), None)
     return (
         row["name"],
@@ -175,7 +170,7 @@ def listed(row: Json) -> tuple[object, ...]:
         row["zone"],
         age(row["duration"]),
         _local(coming) if coming else "",
-        ", ".join(_machine(one) for one in row["machines"]),
+        ", ".join(told_name(one) for one in row["machines"]),
         _remark(row),
     )
 
@@ -191,7 +186,6 @@ def _remark(row: Json) -> str:
 
 
 def show(on: Screen, row: Json) -> None:
-    """All there is to say of one."""
     on.facts(
         [
             ("when", f"{_when(row)} ({row['zone']})"),
@@ -211,7 +205,7 @@ def show(on: Screen, row: Json) -> None:
     on.heading("Machines")
     on.table(
         ("machine", "planned", "remark"),
-        [(_machine(one), one["planned"] or "", _late(one["late"])) for one in row["machines"]],
+        [(told_name(one), one["planned"] or "", _late(one["late"])) for one in row["machines"]],
     )
 
 
@@ -233,7 +227,3 @@ def _late(late: Json | None) -> str:
     if late is None:
         return ""
     return f"{late['day']} {'missed' if late['missed'] else 'waits'}: {late['why']}"
-
-
-def _machine(one: Json) -> str:
-    return str(one["node"] or one["hostname"] or one["ip"])

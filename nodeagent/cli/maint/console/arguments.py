@@ -1,15 +1,19 @@
-"""The words of gnt-maint window: moments, machines, and what several of its verbs take."""
+"""Arguments of gnt-maint window: times, machines, and options that several verbs share."""
 
 import re
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import click
 
-from nodeagent.cli.maint.console.client import NotFound, Refused
+from nodeagent.cli.maint.console.client import NotFound, Refused, Where
 from nodeagent.cli.maint.console.options import duration
 from nodeagent.cli.maint.console.text import harmless, seconds_of
+from nodeagent.cli.usage import SOCKET
+from nodeagent.model.address import is_address, one_form
+from nodeagent.model.units import Ms
 
 F = TypeVar("F", bound=Callable[..., Any])
 Json = dict[str, Any]
@@ -64,10 +68,7 @@ def machine(text: str) -> Json:
     """A machine as the schedule has it; a usage error if no machine could be called so."""
     if not _MACHINE.fullmatch(text):
         raise click.UsageError(f"{harmless(text, 40)!r} is no name of a machine, nor an address")
-    parts = text.split(".")
-    if len(parts) == 4 and all(part.isdecimal() for part in parts):
-        return {"ip": text}
-    return {"hostname": text}
+    return {"ip": text} if is_address(text) else {"hostname": text}
 
 
 def machine_of(calendar: Json, name: str) -> Json:
@@ -79,7 +80,7 @@ def machine_of(calendar: Json, name: str) -> Json:
     if not name:  # an empty variable of a script is nobody
         raise click.UsageError("the name of a machine is empty")
     rows: list[Json] = [one for row in calendar["windows"] for one in row["machines"]]
-    found = [one for one in rows if name.lower() in (*_hosts(one), one["ip"])]
+    found = [one for one in rows if one_form(name.lower()) in (*_hosts(one), one["ip"])]
     if not found:
         short = [one for one in rows if name.lower() in (h.partition(".")[0] for h in _hosts(one))]
         found = short
@@ -105,33 +106,32 @@ def as_scheduled(one: Json) -> Json:
 
 
 START = click.option(
-    "--start", metavar="TIME", callback=moment, help="When it begins: now, +2h, 2026-11-22T22:00."
+    "--start", metavar="TIME", callback=moment, help="Start: now, +2h, 2026-11-22T22:00."
 )
 LASTING = click.option(
-    "--duration", "--for", "lasting", metavar="DURATION", callback=duration, help="For how long."
+    "--duration", "--for", "lasting", metavar="DURATION", callback=duration, help="Length."
 )
 MACHINES = click.argument("machines", nargs=-1, required=True, metavar="MACHINE...")
 MACHINE = click.argument("name", metavar="MACHINE|SERIES")
 
 
 def owners_options(function: F) -> F:
-    """What may be said of the owners of instances."""
     for option in (
         click.option(
             "--at-deadline",
             type=click.Choice(["hold", "proceed"]),
-            help="With require-accept: wait on after the deadline, as is the default, or go on.",
+            help="With require-accept: after the deadline keep waiting (default), or proceed.",
         ),
         click.option(
             "--deadline",
             metavar="DURATION",
             callback=duration,
-            help="How long before the start owners are waited for no longer; by default 0s.",
+            help="Stop waiting for owners this long before the start [0s].",
         ),
         click.option(
             "--policy",
             type=click.Choice(["advisory", "veto", "require-accept"]),
-            help="What the answers of instances' owners weigh; by default nothing.",
+            help="How owners' answers count: advisory (default), veto, require-accept.",
         ),
     ):
         function = option(function)
@@ -139,6 +139,35 @@ def owners_options(function: F) -> F:
 
 
 def owners_of(policy: str | None, deadline: int | None, at_deadline: str | None) -> Json:
-    """What is said of the owners, as the schedule has it under `/1/`."""
+    """Return the owners' settings, as the schedule has them under `/1/`."""
     said = {"policy": policy, "deadline_seconds": deadline, "at_deadline": at_deadline}
     return {key: value for key, value in said.items() if value is not None}
+
+
+def when(moment: float) -> str:
+    try:
+        return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(moment))
+    except (OverflowError, ValueError, OSError):  # not in any year that a clock knows
+        return f"unix second {moment:.0f}"
+
+
+luxi_socket = click.option(
+    "--luxi",
+    metavar="SOCKET",
+    type=SOCKET,
+    help="Ganeti's LUXI socket [from maintd's settings].",
+)
+
+
+def luxi_path(where: Where, given: str | None) -> str:
+    """Where Ganeti is asked: as the command line says, the daemon's settings, or by default."""
+    from nodeagent.cluster.ganeti.luxi import SOCKET
+
+    if given is not None:
+        return given
+    settings = where.settings()
+    return SOCKET if settings is None else settings.cluster.luxi
+
+
+def unix_ms() -> Ms:
+    return Ms(time.time_ns() // 1_000_000)

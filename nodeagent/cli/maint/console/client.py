@@ -1,4 +1,4 @@
-"""How gnt-maint reaches maintd, and what its answers mean for whoever called it."""
+"""The client of maintd, with an error and an exit code for each failure."""
 
 import json
 import os
@@ -49,7 +49,7 @@ class Absent(Unreachable):
 
 
 class Noted(click.ClickException):
-    """What was asked for is not forgotten, and no round has answered it yet."""
+    """The request is kept, and no round has answered it yet."""
 
     exit_code = 75  # EX_TEMPFAIL
 
@@ -66,7 +66,7 @@ class Where:
     ca: str | None = None
 
     def reach(self) -> "Reach":
-        """Whoever answers there. ConfigError, or a usage error, if that makes no sense."""
+        """Return the way to maintd; ConfigError, or a usage error, if the options make no sense."""
         if self.url is None:
             if self.user or self.password_file or self.ca:
                 raise click.UsageError("--user, --password-file and --ca go with --url")
@@ -128,11 +128,9 @@ class Reach:
         self._local = local
 
     def get(self, target: str, seconds: float = LOOKING) -> Any:
-        """What is told there."""
         return _parsed(self._ask("GET", target, seconds))
 
     def get_raw(self, target: str) -> bytes:
-        """What is told there, to the byte."""
         return self._ask("GET", target, LOOKING).body
 
     def change(self, method: str, target: str, body: Body = None) -> Any:

@@ -10,8 +10,7 @@ from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
-from nodeagent.cli.maint.console.screen import Rows
-from nodeagent.cli.maint.console.text import harmless
+from nodeagent.cli.maint.console.text import Rows, harmless
 
 STYLES = {
     "noted": "cyan",

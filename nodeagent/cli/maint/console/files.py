@@ -9,7 +9,7 @@ from nodeagent.cli.maint.console.client import Refused
 
 
 def read(path: str, most: int) -> bytes:
-    """What a file, or standard input (-), begins with; Refused if it cannot be read."""
+    """Return the first `most` bytes of a file or standard input (-); Refused if unreadable."""
     try:
         if path == "-":
             return sys.stdin.buffer.read(most)

@@ -1,7 +1,7 @@
-"""What all verbs of gnt-maint have in common: the group, `--json`, incidents by prefix."""
+"""Parts that all verbs of gnt-maint share: the group, `--json`, incidents by node or prefix."""
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -9,6 +9,7 @@ from click.shell_completion import CompletionItem
 
 from nodeagent import __version__
 from nodeagent.cli.maint.console.client import NotFound, Reach, Refused, Where
+from nodeagent.cli.maint.console.screen import listed_so
 from nodeagent.cli.maint.console.text import harmless, seconds_of
 from nodeagent.cli.usage import FILE, SOCKET, named_file, needs_command
 
@@ -16,7 +17,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 Said = TypeVar("Said", str | None, tuple[str, ...])
 CONFIG = "/etc/nodeagent/maintd.toml"
 _UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_PREFIX = re.compile("[0-9a-f-]{1,36}")
+_NAME = re.compile("[A-Za-z0-9._-]{1,255}")
+RENAMED = {"autorepair": "repair", "auto-repair": "sources"}
 
 
 class Verbs(click.Group):
@@ -30,6 +32,17 @@ class Verbs(click.Group):
             there = ", ".join(sorted(self.commands))
             raise click.UsageError(f"which? There are {there}", context)
         return super().parse_args(context, args)
+
+    def resolve_command(
+        self, context: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command of that name; one that was renamed runs, and says so."""
+        if context.parent is None and (now := RENAMED.get(args[0])):
+            if not context.resilient_parsing:
+                told = f"gnt-maint {args[0]} is now gnt-maint {now}; the old name still works"
+                click.echo(f"gnt-maint: {told}", err=True)
+            args = [now, *args[1:]]
+        return super().resolve_command(context, args)
 
 
 class Whole(click.IntRange):
@@ -52,15 +65,15 @@ def filled(_: click.Context, option: click.Parameter, said: Said) -> Said:
     context_settings={"help_option_names": ["-h", "--help"]},
     invoke_without_command=True,
     subcommand_metavar="COMMAND [ARGS]...",
-    epilog="Exit codes: 0 done; 1 refused or failed; 64 wrong command line; 69 maintd cannot be"
-    " reached; 75 noted, and not yet answered; 78 wrong settings. See gnt-maint(8).",
+    epilog="Exit codes: 0 done; 1 refused or failed; 64 wrong command line; 69 maintd cannot be "
+    "reached; 75 request accepted, not answered; 78 wrong settings. See gnt-maint(8).",
 )
 @click.version_option(__version__, prog_name="gnt-maint")
 @click.option(
     "--socket",
     metavar="PATH",
     type=SOCKET,
-    help="maintd's admin socket; by default as it is set.",
+    help="maintd's admin socket [from its settings].",
 )
 @click.option(
     "-c",
@@ -69,23 +82,71 @@ def filled(_: click.Context, option: click.Parameter, said: Said) -> Said:
     type=FILE,
     default=CONFIG,
     show_default=True,
-    help="maintd's settings; maintd.conf.d/*.toml beside it is read too.",
+    help="maintd's settings; maintd.conf.d/*.toml beside this file is read too.",
 )
 @click.option("--url", metavar="URL", help="Ask over the network: https://HOST:1816.")
-@click.option("--user", metavar="NAME", callback=filled, help="Who asks, with --url.")
-@click.option("--password-file", metavar="FILE", type=FILE, help="The password is its first line.")
-@click.option("--ca", metavar="FILE", type=FILE, help="The server's certificate, or who signed it.")
+@click.option("--user", metavar="NAME", callback=filled, help="User name, with --url.")
+@click.option("--password-file", metavar="FILE", type=FILE, help="File with the password.")
+@click.option("--ca", metavar="FILE", type=FILE, help="Certificate of server or signer.")
 @click.pass_context
 def cli(context: click.Context, /, **options: Any) -> None:
-    """See what maintd knows, plans and holds back, and tell it what to do."""
+    """Show what maintd knows, plans and blocks, and tell it what to do."""
     context.obj = Where(**options)
     named_file(context, context.obj.config)
     needs_command(context, 64)
 
 
-def as_json(function: F) -> F:
-    """Every verb has it."""
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function)
+JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def as_json(verb: Callable[..., int | None]) -> Callable[..., Any]:
+    """Give a verb `--json`, and where maintd is to be reached."""
+    return JSON(click.pass_obj(verb))
+
+
+def _asked_for(context: click.Context, option: click.Parameter, said: Any) -> None:
+    if said is None or said is False:
+        return
+    if option.name == "fields":
+        fields = tuple(filter(None, said.lower().split(",")))
+        if not fields:
+            raise click.BadParameter("name one field or several: a,b", context, option)
+        listed_so(context, fields=fields)
+    elif option.name == "separator":
+        listed_so(context, separator=said)
+    else:
+        listed_so(context, headers=False)
+
+
+def lists(verb: F) -> F:
+    """Give a verb that prints one table the options of Ganeti's lists."""
+    for option in (
+        click.option(
+            "--separator",
+            metavar="TEXT",
+            expose_value=False,
+            callback=_asked_for,
+            help="Print this between fields, and do not align them.",
+        ),
+        click.option(
+            "--no-headers",
+            is_flag=True,
+            expose_value=False,
+            callback=_asked_for,
+            help="Leave out the names of the fields.",
+        ),
+        click.option(
+            "-o",
+            "--output",
+            "fields",
+            metavar="FIELDS",
+            expose_value=False,
+            callback=_asked_for,
+            help="Print these fields: the names of columns, as in node,waits-for.",
+        ),
+    ):
+        verb = option(verb)
+    return verb
 
 
 def duration(context: click.Context, option: click.Parameter, text: str | None) -> int | None:
@@ -100,49 +161,59 @@ def duration(context: click.Context, option: click.Parameter, text: str | None) 
 
 
 def beginning(context: click.Context, option: click.Parameter, text: str | None) -> str | None:
-    """A callback: an incident's UUID, or the beginning of one."""
+    """A callback: the name of an incident's node, its UUID, or the beginning of one."""
     if text is None:
         return None
-    if not _PREFIX.fullmatch(text.lower()):
-        why = f"{harmless(text, 40)!r} is no UUID, nor the beginning of one"
+    if not _NAME.fullmatch(text):
+        why = f"{harmless(text, 40)!r} is neither the name of a node nor a UUID"
         raise click.BadParameter(why, context, option)
     return text.lower()
 
 
 def complete_uuid(context: click.Context, _: click.Parameter, text: str) -> list[CompletionItem]:
-    """What a shell offers: the incidents there are."""
+    """Offer a shell the known incidents."""
     try:
         incidents = Where(**context.find_root().params).reach().get("/1/status", seconds=1.0)
         return [
-            CompletionItem(i["uuid"], help=harmless(f"{i['node-name']} {i['repair-status']}"))
+            CompletionItem(name, help=harmless(f"{i['node-name']} {i['repair-status']}"))
             for i in incidents
-            if i["uuid"].startswith(text.lower())
+            for name in (i["node-name"], i["uuid"])
+            if name.startswith(text.lower())
         ]
     except Exception:  # a shell that completes has no place for complaints
         return []
 
 
-UUID = click.argument("uuid", callback=beginning, shell_complete=complete_uuid)
+UUID = click.argument("uuid", metavar="NODE|UUID", callback=beginning, shell_complete=complete_uuid)
 
 
 def is_whole(text: str) -> bool:
-    """Whether it is a UUID, not the beginning of one."""
     return _UUID.fullmatch(text) is not None
 
 
-def find(reach: Reach, prefix: str) -> str:
-    """The one incident whose id begins so."""
-    if is_whole(prefix):
-        return prefix
-    return one_of(prefix, [incident["uuid"] for incident in reach.get("/1/status")])
+def find(reach: Reach, name: str) -> str:
+    """Return the UUID of the incident that is meant, by its node's name or by its UUID.
+
+    Of a node with several, the only one that is open. NotFound; Refused: the choices.
+    """
+    if is_whole(name):
+        return name
+    return one_of(name, reach.get("/1/status"))
 
 
-def one_of(prefix: str, ids: Iterable[str]) -> str:
-    """The one id that begins so."""
-    found = sorted(one for one in ids if one.startswith(prefix))
+def one_of(name: str, incidents: Sequence[Mapping[str, Any]]) -> str:
+    """The same among incidents as `/1/status` lists them."""
+    found = {str(i["uuid"]): i for i in incidents if _is_meant(name, i)}
     if not found:
-        raise NotFound(f"there is no incident {prefix}")
-    if len(found) > 1:
-        more = f" and {len(found) - 5} more" if len(found) > 5 else ""
-        raise Refused(f"{prefix} is the beginning of {', '.join(found[:5])}{more}")
-    return found[0]
+        raise NotFound(f"there is no incident of a node {name}, nor one whose UUID begins so")
+    still = {uuid for uuid, i in found.items() if i["repair-status"] != "canceled"} or set(found)
+    if len(still) > 1:
+        told = [f"{uuid} ({found[uuid]['node-name']})" for uuid in sorted(still)]
+        more = f" and {len(told) - 5} more" if len(told) > 5 else ""
+        raise Refused(f"{name} can be {', '.join(told[:5])}{more}")
+    return still.pop()
+
+
+def _is_meant(name: str, incident: Mapping[str, Any]) -> bool:
+    node = str(incident["node-name"])
+    return name in (node, node.partition(".")[0]) or str(incident["uuid"]).startswith(name)

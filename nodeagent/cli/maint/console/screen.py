@@ -1,6 +1,6 @@
-"""What is written: tables, facts and lines; with colours where a terminal is, else plain.
+"""Output: tables, facts and lines; with colours where a terminal is, else plain.
 
-Whatever is shown passes `harmless` here, wherever it comes from.
+All of it passes `harmless` here, wherever it comes from.
 """
 
 import json
@@ -8,26 +8,27 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, TypeAlias
 
 import click
 
-from nodeagent.cli.maint.console.text import harmless
+from nodeagent.cli.maint.console.text import Rows, harmless
 
-Rows = Sequence[Sequence[object]]
+Json: TypeAlias = dict[str, Any]
 
 
 class Screen(Protocol):
     """Where things are shown."""
 
     def heading(self, text: str) -> None:
-        """What comes next."""
+        """The title of what follows."""
 
     def line(self, text: str) -> None:
         """One line."""
 
     def facts(self, rows: Sequence[tuple[str, object]]) -> None:
-        """What something is, a label and a value a line."""
+        """Facts about one thing, a label and a value a line."""
 
     def table(self, columns: Sequence[str], rows: Rows) -> None:
         """Rows below the names of their columns."""
@@ -55,8 +56,60 @@ class PlainScreen:
             click.echo("  ".join(padded).rstrip())
 
 
+@dataclass(frozen=True, slots=True)
+class ListScreen:
+    """For scripts, as `gnt-*` lists: the rows of the table alone, of the fields asked for.
+
+    `fields` are names of columns, with - for a blank; None is all of them. Without a
+    `separator` the columns are aligned.
+    """
+
+    fields: tuple[str, ...] | None = None
+    headers: bool = True
+    separator: str | None = None
+
+    def heading(self, text: str) -> None:
+        """Nothing: it is no row."""
+
+    def line(self, text: str) -> None:
+        """Nothing: it is no row."""
+
+    def facts(self, rows: Sequence[tuple[str, object]]) -> None:
+        """Nothing: they are no rows."""
+
+    def table(self, columns: Sequence[str], rows: Rows) -> None:
+        """Print the chosen columns; a usage error names those there are."""
+        known = [column.replace(" ", "-") for column in columns]
+        chosen = known if self.fields is None else self.fields
+        if unknown := [field for field in chosen if field not in known]:
+            raise click.UsageError(
+                f"-o: there is no field {harmless(unknown[0], 40)!r}; there are {', '.join(known)}"
+            )
+        places = [known.index(field) for field in chosen]
+        cells = [[harmless(row[place]) for place in places] for row in rows]
+        if self.headers:
+            cells = [[known[place].upper() for place in places], *cells]
+        widths = [max((len(row[i]) for row in cells), default=0) for i in range(len(places))]
+        for row in cells:
+            if self.separator is None:
+                padded = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+                click.echo("  ".join(padded).rstrip())
+            else:
+                click.echo(self.separator.join(row))
+
+
+_LISTING = f"{__name__}.listing"
+
+
+def listed_so(context: click.Context, **changes: Any) -> None:
+    """Have `screen` return a list for scripts in this run, with these fields of it."""
+    context.meta[_LISTING] = replace(context.meta.get(_LISTING, ListScreen()), **changes)
+
+
 def screen() -> Screen:
-    """The one for where standard output goes."""
+    context = click.get_current_context(silent=True)
+    if context is not None and _LISTING in context.meta:
+        return context.meta[_LISTING]  # type: ignore[no-any-return]
     if not sys.stdout.isatty():
         return PlainScreen()
     from nodeagent.cli.maint.console.colour import ColourScreen
@@ -70,8 +123,6 @@ def emit(value: Any) -> None:
 
 
 class Progress(Protocol):
-    """Shows how far something is."""
-
     def tell(self, text: str) -> None: ...
 
 

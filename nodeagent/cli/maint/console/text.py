@@ -1,11 +1,17 @@
-"""How things are said to people: ages, times, short ids, and text of others made harmless."""
+"""How things are said to people: ages, times, short ids, and text of others made harmless. Pure."""
 
 import re
-import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 LEAST = 18  # characters of an incident's id; the first 12 digits are but the time of its noting
 _DURATION = re.compile(r"([0-9]{1,9})(s|m|h|d)")
+POLLED = {
+    "seen": "answering",
+    "silent": "not answering",
+    "distrusted": "not trusted",
+    "not-asked": "not polled",
+}
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -35,18 +41,16 @@ def age(seconds: float) -> str:
     return f"{seconds // 86400:.0f} d"
 
 
-def when(moment: float) -> str:
-    """A unix time, in the time of this place."""
-    try:
-        return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(moment))
-    except (OverflowError, ValueError, OSError):  # not in any year that a clock knows
-        return f"unix second {moment:.0f}"
-
-
 def seconds_of(text: str) -> int | None:
     """How many seconds `90s`, `10m`, `2h` or `7d` are; None if it is none of these."""
     match = _DURATION.fullmatch(text)
     return int(match[1]) * _SECONDS[match[2]] if match else None
+
+
+def status_of(incident: Mapping[str, Any]) -> str:
+    """An incident's status in people's words."""
+    status = str(incident["repair-status"])
+    return {"noted": "detected", "forgotten": "closed"}.get(status, status)
 
 
 def counted(count: int, one: str, more: str) -> str:
@@ -68,3 +72,6 @@ def short(ids: Iterable[str]) -> Mapping[str, str]:
 def _common(one: str, other: str) -> int:
     pairs = enumerate(zip(one, other, strict=False))
     return next((n for n, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+Rows = Sequence[Sequence[object]]

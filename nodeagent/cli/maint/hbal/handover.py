@@ -1,4 +1,4 @@
-"""Moves that are handed over to maintd, and followed until they are done.
+"""Hand moves over to maintd, and follow them until they are done.
 
 maintd makes them in their order, as many at once as have no node in common, gives way to whatever
 is more urgent, and ends at the first that fails.
@@ -6,16 +6,14 @@ is more urgent, and ends at the first that fails.
 
 import time
 from collections.abc import Callable
-from typing import Any
 
 from nodeagent.cli.maint.console.client import Reach, Refused, Unreachable
-from nodeagent.cli.maint.console.screen import Progress
+from nodeagent.cli.maint.console.screen import Json, Progress
 from nodeagent.maintd.http.parse import MOST_MOVES
 from nodeagent.model.snapshot import Snapshot
 from nodeagent.placement.balance.search import Plan
 from nodeagent.placement.layout.layout import Layout, Place
 
-Json = dict[str, Any]
 EVERY = 1.0  # seconds between two looks
 _PATIENCE = 120.0  # seconds without maintd; it may be starting anew
 _FEW = 5  # names that are told
@@ -33,10 +31,7 @@ def ready(reach: Reach, seen: Callable[[], Snapshot]) -> None:
 def hand_over(
     reach: Reach, plan: Plan, after: Layout, seen: Callable[[], Snapshot], on: Progress
 ) -> None:
-    """Return once every instance is where it was to be; Refused, with the reason, if it will not.
-
-    `seen` tells what is where then.
-    """
+    """Return once every instance is where it was to be, as `seen` tells; else Refused."""
     if len(plan.steps) > MOST_MOVES:
         raise Refused(f"maintd takes {MOST_MOVES} moves at once: -l {MOST_MOVES}")
     group = plan.layout.group.name
@@ -92,8 +87,8 @@ def _follow(reach: Reach, group: str, count: int, on: Progress) -> None:
             raise Refused(f"{halted['why']}: to go on, remove the tag {halted['tag']} from {group}")
         asked, under_way = found["asked"], found["under-way"]
         if asked is None and not under_way:
-            if ended := [why for why in found["held"] if "is given up" in why]:
-                raise Refused(ended[0])
+            if ended := found.get("given-up"):
+                raise Refused(ended)
             return
         left = len(asked["left"] or ()) if asked else 0
         waits = "" if under_way else _waits(reach, found["held"])

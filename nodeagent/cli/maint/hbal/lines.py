@@ -21,7 +21,7 @@ CHECKED, CLUSTER, PARTS, SUMS, NODES = 1, 2, 3, 4, 5
 
 
 class Words:
-    """What is said at a verbosity, 1 being hbal's own."""
+    """The lines at a verbosity, 1 being hbal's own."""
 
     def __init__(self, cluster: Cluster, verbosity: int) -> None:
         self.cluster = cluster
@@ -33,7 +33,6 @@ class Words:
         return name.removesuffix(self.domain)
 
     def loaded(self) -> Iterator[str]:
-        """What there is."""
         if self.verbosity >= CLUSTER:
             yield f"Loaded cluster tags: {','.join(self.cluster.tags)}"
             yield f"Loaded cluster ipolicy: {policy(self.cluster.policy)}"
@@ -77,7 +76,6 @@ class Words:
             )
 
     def initial(self, layout: Layout) -> Iterator[str]:
-        """The score there is."""
         if self.verbosity >= PARTS:
             yield f"Initial coefficients: overall {shown(score(layout))}"
             yield from _parts(layout)
@@ -85,14 +83,13 @@ class Words:
             yield f"Initial score: {shown(score(layout))}"
 
     def balanced(self, initial: float, least: float, excess: float) -> Iterator[str]:
-        """That there is nothing to gain."""
         yield f"Cluster is already well balanced (initial score {general(initial)},"
         yield f"optimum score due to N+1 reservations {general(least)},"
         yield f"minimum score {general(excess)})."
         yield "Nothing to do, exiting"
 
     def mover(self, layout: Layout) -> Callable[[int, Step], str]:
-        """What tells a step, given its number from 1, in columns that fit the whole group."""
+        """Return the writer of steps, numbered from 1, in columns that fit the whole group."""
         names = [self.short(self.cluster.instances[index].name) for index in layout.residents]
         nodes = [self.short(node.host.name) for node in layout.nodes]
         width = max(map(len, names), default=0)
@@ -112,12 +109,10 @@ class Words:
         return line
 
     def action(self, layout: Layout, step: Step) -> str:
-        """What is done, in hbal's letters."""
         target = layout.nodes[step.move.target].host.name if step.move.target >= 0 else ""
         return step.move.kind.value.format(self.short(target))
 
     def final(self, before: Layout, after: Layout, steps: int) -> Iterator[str]:
-        """What has come of it."""
         if not steps:
             yield "No solution found"
         elif self.verbosity >= PARTS:
@@ -130,7 +125,6 @@ class Words:
             yield f"Solution length={steps}"
 
     def sums(self, before: Layout, after: Layout) -> Iterator[str]:
-        """What is free on all nodes together."""
         if self.verbosity >= SUMS:
             for label, layout in (("Original:", before), ("Final:", after)):
                 nodes = layout.group_nodes()
@@ -138,7 +132,7 @@ class Words:
                 yield f"{label:9} mem={memory} disk={disk}"
 
     def commands(self, layout: Layout, steps: Sequence[Step]) -> Iterator[str]:
-        """What to run, a step of a job a line; below each other what must be so."""
+        """The commands to run, a step of a job a line; jobsets one after the other."""
         yield ""
         yield "Commands to run to reach the above solution:"
         for number, jobs in enumerate(jobsets(steps), 1):
@@ -231,10 +225,7 @@ def _reported(node: Filled) -> int:
 
 
 def jobsets(steps: Sequence[Step]) -> list[list[Step]]:
-    """The steps in sets, one after the other; those of a set have no node in common.
-
-    Each begins as early as it can, the last one first.
-    """
+    """The steps in sets without a node in common; each begins as early as it can."""
     found: list[list[Step]] = []
     touched: set[int] = set()
     for step in reversed(steps):

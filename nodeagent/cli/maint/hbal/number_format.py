@@ -43,7 +43,6 @@ def general(value: float) -> str:
 
 
 def policy(limits: Policy) -> str:
-    """A policy as it is shown."""
     ranges = ",".join(
         f"MinMaxISpecs {{minMaxISpecsMinSpec = {_spec(least)},"
         f" minMaxISpecsMaxSpec = {_spec(most)}}}"

@@ -1,4 +1,4 @@
-"""What a balancing is asked for: hbal's options and our own, and what they mean to placement."""
+"""Options of a balancing, hbal's and our own, as values for placement."""
 
 import math
 import os
@@ -6,16 +6,16 @@ import stat
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from nodeagent import __version__
+from nodeagent.cli.maint.console.arguments import luxi_path
 from nodeagent.cli.maint.console.client import NotFound, Refused, Where
-from nodeagent.cli.maint.console.options import as_json, duration, filled
+from nodeagent.cli.maint.console.options import JSON, duration, filled
 from nodeagent.cli.maint.console.text import harmless
-from nodeagent.cli.maint.repair import luxi_path
 from nodeagent.cli.usage import FILE
 from nodeagent.errors import MessageError
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 _MOST = 1024 * 1024 * 1024  # bytes of a file that are read
+_OWN_MEMORY = 4096  # MiB
 
 
 def _number(_: click.Context, option: click.Parameter, value: float | None) -> float | None:
@@ -41,32 +42,44 @@ def names(context: click.Context, option: click.Parameter, text: str | None) -> 
     return () if text is None else filled(context, option, tuple(text.split(",")))
 
 
-def _complete(field: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
-    """What a shell offers: what maintd's nodes have in this field."""
+def _complete(key: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
+    """A shell's completion: the values that maintd's nodes have in this field."""
 
     def offer(context: click.Context, _: click.Parameter, text: str) -> list[str]:
         try:
             rows = Where(**context.find_root().params).reach().get("/1/nodes", seconds=1.0)
-            return sorted({row[field] for row in rows if row[field].startswith(text)})
+            return sorted({row[key] for row in rows if row[key].startswith(text)})
         except Exception:  # a shell that completes has no place for complaints
             return []
 
     return offer
 
 
-def _flag(name: str, text: str, *more: str) -> Callable[[F], F]:
-    return click.option(name, *more, is_flag=True, help=text)
+def _given(*options: Callable[[F], F]) -> Any:
+    """A field that the last of these options fills."""
+    return field(metadata={"options": lambda _: options})
 
 
-def _real(name: str, metavar: str, default: float | None, text: str, *more: str) -> Any:
+def _option(*more: str, before: tuple[Callable[[F], F], ...] = (), **settings: Any) -> Any:
+    """A field with an option of its name, and perhaps `more` names."""
+
+    def options(name: str) -> tuple[Callable[[F], F], ...]:
+        return *before, click.option(f"--{name.replace('_', '-')}", *more, **settings)
+
+    return field(metadata={"options": options})
+
+
+def _flag(text: str, *more: str) -> Any:
+    return _option(*more, is_flag=True, help=text)
+
+
+def _real(metavar: str, default: float | None, text: str, *more: str) -> Any:
     said = text if default is None else f"{text} [{default:g}]"
-    return click.option(
-        *(name, *more), metavar=metavar, type=float, default=default, callback=_number, help=said
-    )
+    return _option(*more, metavar=metavar, type=float, default=default, callback=_number, help=said)
 
 
 TEXT_DATA = click.option(
-    "--text-data", "-t", metavar="FILE", type=FILE, help="The cluster is in FILE; - reads."
+    "--text-data", "-t", metavar="FILE", type=FILE, help="Read the cluster from FILE, or -."
 )
 LUXI = click.option(
     "--luxi",
@@ -75,7 +88,7 @@ LUXI = click.option(
     is_flag=False,
     flag_value="",
     default=None,
-    help="The cluster is the one here, asked at its LUXI socket: so too without -t.",
+    help="Query this cluster (the default without -t).",
 )
 GROUP = click.option(
     "--group",
@@ -99,157 +112,111 @@ OWN_MEMORY = click.option(
     "--static-kvm-node-memory",
     metavar="MIB",
     type=click.IntRange(min=0),
-    default=4096,
-    help="What a kvm node here takes for itself [4096]; 0: what it says.",
+    default=_OWN_MEMORY,
+    help="Memory that a KVM node needs for itself [4096]; 0: as the node reports.",
 )
-_OPTIONS = (
-    TEXT_DATA,
-    LUXI,
-    GROUP,
-    OFFLINE,
-    click.option(
-        "--max-length", "-l", metavar="N", type=click.IntRange(min=0), help="At most N moves."
-    ),
-    _real("--min-score", "EPSILON", 1e-9, "So little above the least possible is enough.", "-e"),
-    _real("--min-gain", "DELTA", 1e-2, "What a move must gain near the goal.", "-g"),
-    _real("--min-gain-limit", "SCORE", 1e-1, "From which score on that is asked of it."),
-    _real("--max-cpu", "RATIO", None, "Virtual by physical CPUs at most, not as policies say."),
-    click.option(
-        "--min-disk",
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """A command line: each field and its option, named alike, in the order of the help.
+
+    `print_nodes` and `print_commands` are empty texts where they stand without a value.
+    """
+
+    text_data: str | None = _given(TEXT_DATA)
+    luxi: str | None = _given(LUXI)
+    group: str | None = _given(GROUP)
+    offline: tuple[str, ...] = _given(OFFLINE)
+    max_length: int | None = _option(
+        "-l", metavar="N", type=click.IntRange(min=0), help="Most moves."
+    )
+    min_score: float = _real("EPSILON", 1e-9, "Stop this close to the least score.", "-e")
+    min_gain: float = _real("DELTA", 1e-2, "Least gain of a move near the goal.", "-g")
+    min_gain_limit: float = _real("SCORE", 1e-1, "Score below which --min-gain applies.")
+    max_cpu: float | None = _real("RATIO", None, "Most virtual CPUs per physical CPU.")
+    min_disk: float = _option(
         metavar="RATIO",
         type=click.FloatRange(0, 1),
         default=0.0,
         callback=_number,
-        help="The part of each node's disk that stays free [0].",
-    ),
-    _flag("--no-disk-moves", "Copy no disks: fail over and migrate only."),
-    _flag("--no-instance-moves", "Move no instance to another primary node."),
-    _flag("--restricted-migration", "Migrate off offline nodes only."),
-    _flag("--evac-mode", "Move only instances of offline and drained nodes.", "-E"),
-    _flag("--ignore-soft-errors", "Allow what is possible though it is unwise."),
-    click.option(
-        "--dynu-file", "-U", metavar="FILE", type=FILE, help="What each instance uses is in FILE."
-    ),
-    _flag("--ignore-dynu", "As if no instance used anything."),
-    click.option(
-        "--exclusion-tags",
+        help="Share of each node's disk that must stay free [0].",
+    )
+    no_disk_moves: bool = _flag("Copy no disks: fail over and migrate only.")
+    no_instance_moves: bool = _flag("Move no instance to another primary node.")
+    restricted_migration: bool = _flag("Migrate off offline nodes only.")
+    evac_mode: bool = _flag("Move only instances of offline and drained nodes.", "-E")
+    ignore_soft_errors: bool = _flag("Ignore soft errors: allow possible but unwise moves.")
+    dynu_file: str | None = _option(
+        "-U", metavar="FILE", type=FILE, help="Read utilisation from FILE."
+    )
+    ignore_dynu: bool = _flag("Ignore utilisation of instances.")
+    exclusion_tags: tuple[str, ...] = _option(
         metavar="TAG,...",
         callback=names,
-        help="Part instances that have a tag in common beginning so.",
-    ),
-    click.option("--select-instances", metavar="NAME,...", callback=names, help="Move these only."),
-    click.option("--exclude-instances", metavar="NAME,...", callback=names, help="Not these."),
-    OWN_MEMORY,
-    click.option(
-        "--search",
+        help="Keep apart instances that share a tag with one of these prefixes.",
+    )
+    select_instances: tuple[str, ...] = _option(
+        metavar="NAME,...", callback=names, help="Move only these."
+    )
+    exclude_instances: tuple[str, ...] = _option(
+        metavar="NAME,...", callback=names, help="Leave these."
+    )
+    static_kvm_node_memory: int = _given(OWN_MEMORY)
+    search: str = _option(
         type=click.Choice(("best", "exact")),
         default="best",
         show_default=True,
-        help="For the best balance that is found, or move for move as hbal.",
-    ),
-    click.option(
-        "--time",
+        help="Find the best balance, or exactly the moves of hbal.",
+    )
+    time: int | None = _option(
         callback=duration,
         metavar="DURATION",
-        help="Search no longer: 30s, 10m [60s]. Ctrl-C takes what is found so far.",
-    ),
-    click.option(
-        "--seed",
+        help="Limit the search: 30s, 10m [60s]. Ctrl-C takes the best result so far.",
+    )
+    seed: int | None = _option(
         metavar="N",
         type=click.IntRange(0, 2**32 - 1),
-        help="Another one tries other ways [0].",
-    ),
-    click.option(
-        "--price",
+        help="Seed of the random search [0].",
+    )
+    price: float | None = _option(
         metavar="SCORE",
         type=click.FloatRange(min=0),
         callback=_number,
-        help="How much lower the score must get for a GiB that is copied [0].",
-    ),
-    click.option(
-        "--print-commands",
+        help="Gain of score required for each GiB copied [0].",
+    )
+    print_commands: str | None = _option(
         "-C",
-        "commands",
         metavar="[FILE]",
         is_flag=False,
         flag_value="",
         default=None,
         help="Print the commands, or write them to FILE as a script.",
-    ),
-    click.option(
-        "--print-nodes",
+    )
+    print_nodes: str | None = _option(
         "-p",
-        "nodes",
         metavar="[FIELDS]",
         is_flag=False,
         flag_value="",
         default=None,
         help="Print the nodes before and after to standard error.",
-    ),
-    _flag("--print-instances", "The same of the instances."),
-    click.option(
-        "--save",
+    )
+    print_instances: bool = _flag("Print the instances as well.")
+    save: str | None = _option(
         "-S",
         metavar="FILE",
         type=FILE,
         help="Write the cluster to FILE.original and .balanced.",
-    ),
-    click.option("--svg", metavar="FILE", type=FILE, help="Draw the group before and after."),
-    _flag("--exec", "Have maintd make the moves, and wait until they are done.", "-X"),
-    _flag("--stop", "Have maintd begin no more of them."),
-    VERSION,
-    click.option("--verbose", "-v", count=True, help="Say more; twice: the score's parts."),
-    click.option("--quiet", "-q", count=True, help="Say less."),
-    as_json,
-)
-
-
-def options(function: F) -> F:
-    """All of them, in the order in which help lists them."""
-    for option in reversed(_OPTIONS):
-        function = option(function)
-    return function
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """A command line. `nodes` and `commands` are empty texts where they stand without a value."""
-
-    text_data: str | None
-    luxi: str | None
-    group: str | None
-    offline: tuple[str, ...]
-    max_length: int | None
-    min_score: float
-    min_gain: float
-    min_gain_limit: float
-    max_cpu: float | None
-    min_disk: float
-    no_disk_moves: bool
-    no_instance_moves: bool
-    restricted_migration: bool
-    evac_mode: bool
-    ignore_soft_errors: bool
-    dynu_file: str | None
-    ignore_dynu: bool
-    exclusion_tags: tuple[str, ...]
-    select_instances: tuple[str, ...]
-    exclude_instances: tuple[str, ...]
-    static_kvm_node_memory: int
-    search: str
-    time: int | None
-    seed: int | None
-    price: float | None
-    commands: str | None
-    nodes: str | None
-    print_instances: bool
-    save: str | None
-    svg: str | None
-    exec: bool
-    stop: bool
-    verbose: int
-    quiet: int
-    as_json: bool
+    )
+    svg: str | None = _option(metavar="FILE", type=FILE, help="Draw the group before and after.")
+    exec: bool = _flag("Let maintd make the moves, and wait for them.", "-X")
+    stop: bool = _flag("Let maintd start no more moves.")
+    verbose: int = _given(
+        VERSION,
+        click.option("--verbose", "-v", count=True, help="Print more; twice: the score's parts."),
+    )
+    quiet: int = _option("-q", count=True, help="Print less.")
+    as_json: bool = _given(JSON)
 
     def check(self, where: Where) -> None:
         """A usage error where they contradict each other, or what stands before the verb."""
@@ -269,10 +236,7 @@ class Options:
             raise click.UsageError("--time, --seed and --price go with --search best")
 
     def known(self, where: Where) -> "Known":
-        """The cluster there is, and what is in doubt of it.
-
-        MessageError with file, line and field, or Unavailable, if that cannot be known.
-        """
+        """The cluster and what is in doubt of it; MessageError or Unavailable if not known."""
         return known(where, self.text_data, self.luxi, self.static_kvm_node_memory)
 
     def here(self, where: Where) -> "Snapshot":
@@ -281,7 +245,6 @@ class Options:
             return cluster.snapshot()
 
     def rules(self, known: "Known") -> "Rules":
-        """What may be done."""
         from nodeagent.placement.layout.rules import Rules
 
         nodes = [node.name for node in known.cluster.nodes]
@@ -304,7 +267,6 @@ class Options:
         )
 
     def enough(self) -> "Enough":
-        """When to stop."""
         from nodeagent.placement.layout.rules import Enough
 
         return Enough(self.min_score, self.min_gain, self.min_gain_limit, self.max_length)
@@ -315,7 +277,17 @@ class Options:
         return parse_loads(read(self.dynu_file), self.dynu_file) if self.dynu_file else {}
 
 
-def known(where: Where, text_data: str | None, luxi: str | None, own_memory: int) -> "Known":
+def options(function: F) -> F:
+    """Add the options of all fields."""
+    for one in reversed(fields(Options)):
+        for option in reversed(one.metadata["options"](one.name)):
+            function = option(function)
+    return function
+
+
+def known(
+    where: Where, text_data: str | None, luxi: str | None, own_memory: int = _OWN_MEMORY
+) -> "Known":
     """The cluster in a file, or the one at a LUXI socket; errors as `Options.known`."""
     from nodeagent.placement.cluster.from_ganeti import Known
     from nodeagent.placement.cluster.textfile import parse
@@ -330,7 +302,6 @@ def known(where: Where, text_data: str | None, luxi: str | None, own_memory: int
 
 
 def ganeti(path: str) -> "GanetiCluster":
-    """The cluster at a LUXI socket."""
     from nodeagent.cluster.ganeti.backend import GanetiCluster
 
     return GanetiCluster(path)
@@ -354,7 +325,6 @@ def named(option: str, what: str, asked: Iterable[str], names: Iterable[str]) ->
 
 
 def read(path: str) -> str:
-    """A file's text, or standard input's."""
     if path == "-":
         raw = sys.stdin.buffer.read(_MOST)
     else:

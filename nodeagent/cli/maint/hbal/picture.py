@@ -1,4 +1,4 @@
-"""A balancing as a picture: every node before and after, and what moves between them.
+"""A balancing as a picture: every node before and after, with the moves between them.
 
 On the left the nodes as they are, on the right as they would be, each in its row. Between them
 run the instances that change their primary node, as broad as they are large, and as dashed lines
@@ -127,7 +127,6 @@ class Picture:
 
 
 def draw(plan: Plan, after: Layout) -> str:
-    """The picture as an SVG document."""
     folder = os.path.join(os.path.dirname(__file__), "templates")
     environment = Environment(
         loader=FileSystemLoader(folder),
@@ -200,7 +199,7 @@ def _told(value: float) -> str:
 
 
 def _side(node: Filled, moving: int, when: str) -> Side:
-    """What moves is next to the middle of the picture."""
+    """A node's side; what moves is next to the middle of the picture."""
     host = node.host
     used = int(host.memory) - node.free_memory
     parts = (

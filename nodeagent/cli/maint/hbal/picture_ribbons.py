@@ -1,4 +1,4 @@
-"""What moves between the two sides of a balancing's picture. Pure."""
+"""Ribbons for moves between the two sides of a balancing's picture. Pure."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,8 +14,6 @@ _FEW = 12  # names in a title
 
 @dataclass(frozen=True, slots=True)
 class Ribbon:
-    """What moves from one node to another."""
-
     path: str
     width: float
     title: str
@@ -26,7 +24,6 @@ Change = tuple[int, tuple[int, int], tuple[int, int]]
 
 
 def changed(before: Layout, after: Layout) -> list[Change]:
-    """All of them."""
     pairs = enumerate(zip(before.places, after.places, strict=True))
     return [(index, was[:2], now[:2]) for index, (was, now) in pairs if distance(was, now)]
 
@@ -45,7 +42,7 @@ def memory(layout: Layout, changes: Iterable[Change]) -> tuple[dict[int, int], d
 def ribbons(
     layout: Layout, changes: Iterable[Change], middles: dict[int, float], bar: float
 ) -> Iterator[Ribbon]:
-    """What runs elsewhere afterwards. At each node they lie beside each other, none crossing."""
+    """Ribbons for changes of primaries; at each node they lie beside each other, none crossing."""
     routes: dict[tuple[int, int], list[int]] = defaultdict(list)
     for index, was, now in changes:
         if was[0] != now[0] and was[0] in middles and now[0] in middles:

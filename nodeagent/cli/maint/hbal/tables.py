@@ -26,8 +26,6 @@ class Resident(NamedTuple):
 
 
 class Column(NamedTuple):
-    """A column of the nodes' table."""
-
     head: str
     right: bool
     tell: Callable[[Filled, Resident, Words], str]
@@ -87,7 +85,6 @@ COLUMNS: Mapping[str, Column] = {
 
 
 def used(node: Filled) -> int:
-    """The MiB that the instances running on a node take."""
     host = node.host
     return int(host.memory) - host.own_memory - max(0, host.missing) - node.free_memory
 
@@ -114,7 +111,6 @@ def nodes(layout: Layout, steps: Sequence[Step], names: Sequence[str], words: Wo
 
 
 def instances(layout: Layout) -> Iterator[str]:
-    """The group's instances and where they are."""
     head = ("F", "Name", "Pri_node", "Sec_node", "Auto_bal", "vcpu", "mem", "dsk",
             "lCpu", "lMem", "lDsk", "lNet")  # fmt: skip
     rows = [
@@ -144,7 +140,7 @@ def _listed(indices: tuple[int, ...]) -> str:
 
 
 def _residents(layout: Layout, steps: Sequence[Step]) -> dict[int, Resident]:
-    """What is on each node, by index; whatever comes, comes to the front."""
+    """Return the instances on each node, by index; a newcomer comes to the front."""
     places = list(layout.places)
     for step in reversed(steps):
         places[step.move.instance] = step.before

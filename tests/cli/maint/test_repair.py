@@ -1,4 +1,4 @@
-"""gnt-maint autorepair and explain, as processes, on a Ganeti of which there is but the socket."""
+"""gnt-maint repair and explain, as processes, on a Ganeti of which there is but the socket."""
 
 import fcntl
 import json
@@ -18,6 +18,8 @@ from typing import Any
 import pytest
 
 from nodeagent.autorepair.tags import PREFIX
+from nodeagent.cli.gnt_maint import main
+from tests import forked
 from tests.agent.place import safe_folder
 from tests.autorepair import luxi
 from tests.autorepair.worlds import case, local, ours, theirs
@@ -25,7 +27,7 @@ from tests.cluster.ganeti.answering import serving
 
 COMMAND = (sys.executable, "-m", "nodeagent.cli.gnt_maint")
 needs_harep = pytest.mark.skipif(not shutil.which("harep"), reason="harep is not installed")
-SHARED = Path(__file__).parents[3] / "shared" / "harep-oracle"
+SHARED = Path(__file__).parents[4] / "shared" / "harep-oracle"
 
 
 @dataclass
@@ -36,12 +38,11 @@ class Place:
     path: str
     maintd: str
 
-    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [*COMMAND, "--socket", self.maintd, *arguments]
-        return subprocess.run(command, capture_output=True, text=True, timeout=60)
+    def run(self, *arguments: str) -> forked.Done:
+        return forked.run(main, "gnt-maint", ["--socket", self.maintd, *arguments])
 
-    def repair(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return self.run("autorepair", "--luxi", self.path, *arguments)
+    def repair(self, *arguments: str) -> forked.Done:
+        return self.run("repair", "--luxi", self.path, *arguments)
 
     def json(self, *arguments: str) -> Any:
         done = self.run(*arguments, "--json", "--luxi", self.path)
@@ -139,12 +140,12 @@ def test_a_dry_run_submits_nothing_and_needs_no_lock(place: Place) -> None:
 def test_json_tells_all_of_it(place: Place) -> None:
     place.world.nodes["n1"].offline = True
     place.world.nodes["n3"].offline = place.world.nodes["n4"].offline = True
-    told = place.json("autorepair")
+    told = place.json("repair")
     assert told["counts"] == {"Needs repair": 1, "Pending repair": 1}
     repair, mark = told["jobs"]
     assert (repair["instance"], repair["repairs"], repair["job"]) == ("i", True, "1000")
     assert (mark["instance"], mark["repairs"], mark["job"]) == ("j", False, "1001")
-    again = place.json("autorepair", "--dry-run")
+    again = place.json("repair", "--dry-run")
     assert [(one["instance"], one["why"].partition(":")[0]) for one in again["held"]] == [
         ("j", "its primary node n3 is offline and its secondary node n4 is offline")
     ]
@@ -179,12 +180,28 @@ def test_a_job_that_is_not_taken_is_told_by_the_exit_code(place: Place) -> None:
 
 @pytest.mark.parametrize("mode", ["safe", "compatible"])
 def test_without_ganeti_there_is_one_line_and_1(mode: str, tmp_path: Path) -> None:
-    command = [*COMMAND, "autorepair", "--mode", mode, "--luxi", str(tmp_path / "none")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    command = ["repair", "--mode", mode, "--luxi", str(tmp_path / "none")]
+    done = forked.run(main, "gnt-maint", command)
     assert done.returncode == 1
     assert done.stdout == ""
     assert done.stderr.startswith("gnt-maint: LUXI Query")
     assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("mode", ["safe", "compatible"])
+def test_a_pause_of_the_watcher_holds_a_pass_and_says_until_when(place: Place, mode: str) -> None:
+    place.world.nodes["n1"].offline = True
+    place.world.paused = 4_102_444_800.5  # luxid tells fractions of seconds, too
+    done = place.repair("--mode", mode)
+    assert (done.returncode, done.stderr, place.world.jobs) == (0, "", {})
+    assert "until 2100-01-01T00:00:00Z: gnt-cluster watcher continue" in done.stdout
+    assert place.json("repair", "--mode", mode)["paused"] == done.stdout.strip()
+    dry = place.repair("--mode", mode, "--dry-run")
+    assert "without --dry-run nothing is done" in dry.stderr
+    assert " i" in dry.stdout, "what would be done is shown"
+    place.world.paused = None
+    place.repair("--mode", mode, "--job-delay", "0") if mode == "compatible" else place.repair()
+    assert place.world.jobs
 
 
 def test_one_pass_at_a_time(place: Place) -> None:
@@ -194,7 +211,7 @@ def test_one_pass_at_a_time(place: Place) -> None:
     os.close(folder)
     assert (done.returncode, done.stderr) == (
         1,
-        "gnt-maint: another pass of gnt-maint autorepair is under way\n",
+        "gnt-maint: another pass of gnt-maint repair is running\n",
     )
 
 
@@ -219,6 +236,21 @@ def test_nodes_that_maintd_works_on_are_left_to_it(place: Place) -> None:
     assert f"; maintd's incident {uuid} is about n1\n" in done.stdout
     assert not place.world.jobs
     incident["repair-status"] = "completed"
+    os.unlink(place.maintd)
+    with answering(place.maintd, told):
+        place.repair()
+    assert place.world.jobs
+
+
+def test_a_node_that_maintd_itself_drained_is_nobody_s_leave(place: Place) -> None:
+    place.world.nodes["n1"].drained = True
+    nodes = [{"name": "n1", "stranded": "maintd itself drained n1"}, {"name": "n2"}]
+    told = {"/1/autorepair": {"mode": "off"}, "/1/status": [], "/1/nodes": nodes}
+    with answering(place.maintd, told):
+        done = place.repair()
+    assert (done.returncode, place.world.jobs) == (0, {})
+    assert "Healthy: 2" in done.stdout
+    nodes[0]["stranded"] = None  # type: ignore[assignment]
     os.unlink(place.maintd)
     with answering(place.maintd, told):
         place.repair()
@@ -394,7 +426,7 @@ def test_explain_shows_the_mode_and_what_is_paused(place: Place) -> None:
     done = place.run("explain", "--luxi", place.path, "i")
     assert (
         "Mode",
-        "off: maintd repairs no instance; what follows is what gnt-maint autorepair would do",
+        "off: maintd repairs no instance; what follows is what gnt-maint repair would do",
     ) in rows(done.stdout)
     place.world.tags += ["maintd:autorepair:compatible", "maintd:pause:yes"]
     told = place.json("explain", "i")
@@ -437,9 +469,9 @@ def test_explain_asks_no_other_cluster_than_the_one_named(place: Place) -> None:
     """Whoever names another machine does not mean the Ganeti of this one."""
     done = place.run("explain", "--luxi", place.path, "i")
     assert done.returncode == 0
-    command = [*COMMAND, "--url", "https://127.0.0.1:1"]
+    command = ["--url", "https://127.0.0.1:1"]
     for arguments, code in ((("explain", "i"), 69), (("explain", "--luxi", place.path, "i"), 64)):
-        done = subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=60)
+        done = forked.run(main, "gnt-maint", [*command, *arguments])
         assert done.returncode == code
         assert "LUXI" not in done.stderr
         assert len(done.stderr.splitlines()) == 1
@@ -459,7 +491,7 @@ def test_explain_says_that_neither_answers(tmp_path: Path, monkeypatch: pytest.M
     assert f"; and LUXI QueryClusterInfo: {tmp_path}/luxi: No such file" in told
 
 
-@pytest.mark.parametrize("command", [["autorepair"], ["explain", "i"]])
+@pytest.mark.parametrize("command", [["repair"], ["explain", "i"]])
 def test_a_socket_without_a_name_is_a_wrong_command_line(place: Place, command: list[str]) -> None:
     done = place.run(*command, "--luxi", "")
     assert (done.returncode, done.stdout) == (64, "")
@@ -469,8 +501,8 @@ def test_a_socket_without_a_name_is_a_wrong_command_line(place: Place, command: 
 def test_a_pass_is_not_made_from_afar(place: Place) -> None:
     """maintd of one cluster would be asked, and instances of another repaired."""
     place.world.nodes["n1"].offline = True
-    command = [*COMMAND, "--url", "https://127.0.0.1:1", "autorepair", "--luxi", place.path]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    command = ["--url", "https://127.0.0.1:1", "repair", "--luxi", place.path]
+    done = forked.run(main, "gnt-maint", command)
     assert done.returncode == 64
     assert done.stderr.startswith("gnt-maint: --url is another machine")
     assert not place.world.jobs
@@ -513,8 +545,8 @@ def test_the_command_in_harep_s_place_answers_as_was_recorded(tmp_path: Path) ->
     said = {
         **os.environ,
         "TMPDIR": str(tmp_path),
-        "HAREP_CMD": " ".join((*COMMAND, "autorepair --mode compatible --luxi {socket}")),
-        "PYTHONPATH": str(Path(__file__).parents[2]),
+        "HAREP_CMD": " ".join((*COMMAND, "repair --mode compatible --luxi {socket}")),
+        "PYTHONPATH": str(Path(__file__).parents[3]),
     }
     driver = [sys.executable, str(tmp_path / "harep_oracle.py")]
     subprocess.run(driver, env=said, check=True, capture_output=True, timeout=110)
@@ -523,7 +555,7 @@ def test_the_command_in_harep_s_place_answers_as_was_recorded(tmp_path: Path) ->
 
 
 def test_the_command_does_what_the_pure_run_does(tmp_path: Path) -> None:
-    command = (*COMMAND, "autorepair", "--mode", "compatible", "--luxi", "{}")
+    command = (*COMMAND, "repair", "--mode", "compatible", "--luxi", "{}")
     for seed in range(12):
         one = case(seed)
         assert theirs(one, str(tmp_path / "luxi"), command) == ours(one)
@@ -535,7 +567,7 @@ def test_a_job_says_who_submitted_it_and_why(place: Place) -> None:
     assert done.returncode == 0, done.stderr
     delay, failover = place.world.jobs[1000].ops
     assert (delay["OP_ID"], delay["duration"]) == ("OP_TEST_DELAY", 0.5)
-    assert failover["comment"].startswith("automated repairs by gnt-maint autorepair ")
+    assert failover["comment"].startswith("automated repairs by gnt-maint repair ")
     assert failover["reason"][0][:2] == ["harep", "because"]
     assert place.world.jobs[1001].ops[0]["reason"][0][:2] == ["harep", "because"]
 
@@ -567,7 +599,7 @@ def test_harep_goes_on_with_what_we_have_begun(place: Place) -> None:
     place.world.nodes["n1"].offline = False
     assert harep(place) == ["Healthy: 2"]
     assert re.fullmatch(r"result:failover:[^:]+:\d+:success:1000", place.tags("i")[0])
-    assert place.json("autorepair", "--dry-run")["counts"] == {"Healthy": 2}
+    assert place.json("repair", "--dry-run")["counts"] == {"Healthy": 2}
 
 
 @needs_harep
@@ -634,6 +666,7 @@ def test_difference_5_ids_are_derived(place: Place) -> None:
     assert place.tags("i")[0].split(":")[2][14] == "5"  # a UUID of version 5; harep draws its ids
 
 
+@pytest.mark.alone
 def test_difference_6_nobody_waits_half_a_second_for_a_tag(place: Place) -> None:
     for node in ("n1", "n3"):
         place.world.nodes[node].offline = True
@@ -649,7 +682,7 @@ def test_difference_7_the_source_stays(place: Place) -> None:
     place.repair("--mode", "compatible")
     for job in place.world.jobs.values():
         (source, text, _) = job.ops[0]["reason"][0]
-        assert (source, text) == ("harep", "gnt-maint autorepair called")
+        assert (source, text) == ("harep", "gnt-maint repair called")
 
 
 @pytest.mark.parametrize(("said", "why"), [({"mode": "safe"}, "itself"), (None, "is not known")])
@@ -674,26 +707,29 @@ def test_difference_9_no_delay_is_endless(place: Place, delay: str) -> None:
 
 @pytest.mark.parametrize("option", ["-L", "-V"])
 def test_difference_10_there_are_no_letters(place: Place, option: str) -> None:
-    assert place.run("autorepair", "--mode", "compatible", option).returncode == 64
+    assert place.run("repair", "--mode", "compatible", option).returncode == 64
+
+
+def test_difference_11_a_pause_of_the_watcher_holds_it(place: Place) -> None:
+    place.world.nodes["n1"].offline = True
+    place.world.paused = 4_102_444_800
+    done = place.repair("--mode", "compatible")
+    assert (done.returncode, len(done.stdout.splitlines()), place.world.jobs) == (0, 1, {})
 
 
 def test_every_difference_is_in_the_guide_and_has_its_test() -> None:
-    guide = (Path(__file__).parents[2] / "docs" / "autorepair.md").read_text()
+    guide = (Path(__file__).parents[3] / "docs" / "autorepair.md").read_text()
     chapter = guide.partition("\n## The compatible mode\n")[2].partition("\n## ")[0]
-    table = [line.strip("|").split("|") for line in re.findall(r"^\| \d+ \|.*$", chapter, re.M)]
-    assert all(len(row) == 4 and all(cell.strip() for cell in row) for row in table), (
-        "a reason each"
-    )
-    rows = [row[0].strip() for row in table]
+    rows = re.findall(r"^(\d+)\. harep .*? Here ", " ".join(chapter.split("\n   ")), re.M)
     tests = re.findall(r"^def test_difference_(\d+)_", Path(__file__).read_text(), re.M)
     assert rows == tests
 
 
 def test_a_time_that_no_clock_knows_is_shown_all_the_same() -> None:
-    from nodeagent.cli.maint import harep_run as harep
+    from nodeagent.cli.maint import harep_run
 
-    assert harep._local(10**30) == f"{10**30} s"
-    assert harep._local(0) == local(0)
+    assert harep_run._local(10**30) == f"{10**30} s"
+    assert harep_run._local(0) == local(0)
 
 
 @needs_harep

@@ -9,12 +9,13 @@ from click.testing import CliRunner
 
 from nodeagent.cli import gnt_maint
 from nodeagent.model.constraints import Constraints
+from nodeagent.model.units import Seconds
 from tests.agent.place import safe_folder
 from tests.cli.live import Live
-from tests.cli.test_queue import ask
-from tests.maintd.test_entries import Mender, policy
+from tests.cli.maint.test_queue import ask
+from tests.maintd.queue.test_entries import Mender, policy
 
-IN_FILE = Constraints(wait_seconds_to_repair_rebooting=300)
+IN_FILE = Constraints(wait_seconds_to_repair_rebooting=Seconds(300))
 
 
 @pytest.fixture
@@ -31,7 +32,7 @@ def run(live: Live, *words: str, code: int = 0) -> str:
     if code:
         assert done.exception is not None
         return str(getattr(done.exception, "message", done.exception))
-    assert (done.exception, done.return_value) == (None, 0)
+    assert (done.exception, done.return_value or 0) == (None, 0)
     return done.output
 
 

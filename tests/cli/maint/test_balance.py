@@ -14,9 +14,9 @@ import pytest
 from nodeagent.cli import gnt_maint
 from nodeagent.errors import NodeAgentError
 from nodeagent.placement.cluster.textfile import parse
+from tests.placement.balance.test_greedy import OPTIONS
 from tests.placement.clusters import Case, case
 from tests.placement.hbal import DATA, FILES, HBAL, WHY_NOT
-from tests.placement.test_greedy import OPTIONS
 
 real = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
 shared = pytest.mark.skipif(not DATA.exists(), reason="needs ../shared/htools beside the checkout")

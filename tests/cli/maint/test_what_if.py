@@ -1,15 +1,15 @@
 """gnt-maint what-if: by a file, and by a Ganeti of which only the LUXI socket is there."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from nodeagent.cli.gnt_maint import main
 from nodeagent.placement.cluster.cluster import Cluster, Group, Instance, Node, Template
 from nodeagent.placement.cluster.textfile import write
+from tests import forked
 from tests.cluster.ganeti.answering import serving
 from tests.placement.luxid import Luxid
 
@@ -30,12 +30,8 @@ def cluster(*, room: int = 4000) -> Cluster:
     )
 
 
-def gnt_maint(*words: str, text: str = "") -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "nodeagent.cli.gnt_maint"]
-    return subprocess.run(
-        [*command, "what-if", "evacuate", *words],
-        input=text, capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
+def gnt_maint(*words: str, text: str = "") -> forked.Done:
+    return forked.run(main, "gnt-maint", ["what-if", "evacuate", *words], stdin=text)
 
 
 def told(*words: str, text: str = "", code: int = 0) -> Any:

@@ -18,7 +18,7 @@ from nodeagent.cli.maint.console.client import Where
 from nodeagent.cli.maint.hbal import options
 from nodeagent.errors import NodeAgentError
 from tests.cli.live import Live
-from tests.cli.test_balance_live import Here
+from tests.cli.maint.test_balance_live import Here
 from tests.maintd.rig import Rig, fleet, mirrored
 
 AHEAD = "2026-11-25T04:00Z"  # the rig's clock is at 2026-11-18
@@ -199,3 +199,19 @@ def test_another_cluster_s_maintd_is_not_asked(
     code, _, err = run("propose", "--start", AHEAD, "--for", "1h", "--add")
     assert code == 1
     assert "and here is other.example" in err
+
+
+@pytest.mark.parametrize("add", [(), ("--add",)])
+def test_what_cannot_be_in_time_is_refused_unless_somebody_insists(
+    live: Live, run: Run, add: tuple[str, ...]
+) -> None:
+    asked = ("propose", "--start", AHEAD, "--for", "2h", "--gap", "20s", *add)
+    code, out, err = run(*asked)
+    assert (code != 0, out) == (True, "")
+    assert "cannot be empty in time: that takes 15 min, and 0 min are between it" in err
+    assert "insist with --late" in err
+    assert calendar(run)["windows"] == []
+    code, out, _ = run(*asked, "--late")
+    assert code == 0
+    assert "cannot be empty in time" in out
+    assert bool(calendar(run)["windows"]) == bool(add)

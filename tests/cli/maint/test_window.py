@@ -14,8 +14,11 @@ from click.testing import CliRunner
 
 from nodeagent.cli.gnt_maint import cli
 from nodeagent.cli.maint import window
-from nodeagent.cli.maint.console import arguments as moments
+from nodeagent.cli.maint.console import arguments
 from nodeagent.cli.maint.console.client import Where
+from nodeagent.maintd.http import series as http_series
+from nodeagent.model.action import MovePrimary
+from nodeagent.model.window import Machine
 from tests.cli.live import Live
 from tests.maintd.rig import Rig, fleet, mirrored
 
@@ -58,7 +61,7 @@ def test_from_planning_to_coming_up(live: Live) -> None:
         ["n3", "draining", "1"],
         ["n4", "draining", "1"],
     ]
-    assert "emptied from 2026-11-25" in first
+    assert "evacuation starts 2026-11-25" in first
     assert third.split()[2:4] == ["n5", "draining"]
     run(live, "down", "n3")
     live.tick(60, times=8)
@@ -68,6 +71,16 @@ def test_from_planning_to_coming_up(live: Live) -> None:
     live.tick(60, times=4)
     assert live.rig.cluster.nodes["n3"].in_service
     assert machines(live) == [["127.0.0.4"], ["n5"]]
+
+
+def test_the_list_shows_every_reason_of_a_machine(live: Live) -> None:
+    live.rig.cluster.fails = lambda action: isinstance(action, MovePrimary) and "disk broken"
+    run(live, "add", "n3", "--start", "2026-11-18T00:00Z")
+    live.tick(60, times=8)
+    (_, row) = run(live, "list").splitlines()
+    assert "overdue: n3 is draining still" in row
+    assert "the maintenance window of n3 has stopped: job" in row
+    assert "run gnt-maint window edit n3 with another --start or --for" in row
 
 
 def test_a_machine_is_meant_by_its_node_s_name_its_address_or_its_own(live: Live) -> None:
@@ -201,7 +214,7 @@ def test_somebody_else_changes_the_schedule_meanwhile(
 
 
 def at(text: str) -> int | None:
-    return moments.moment(click.Context(click.Command("x")), click.Option(["--start"]), text)
+    return arguments.moment(click.Context(click.Command("x")), click.Option(["--start"]), text)
 
 
 def test_times_of_this_place_are_one_moment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -373,5 +386,16 @@ def test_export(live: Live) -> None:
     run(live, *SUNDAYS)
     text = run(live, "export", "--ics")
     assert text.startswith(("BEGIN:VCALENDAR\r\n", "BEGIN:VCALENDAR\n"))
-    assert "RRULE:FREQ=WEEKLY;INTERVAL=1;WKST=MO;BYDAY=SU" in text
+    (rule,) = (line for line in text.splitlines() if line.startswith("RRULE:"))
+    parts = rule.removeprefix("RRULE:").split(";")
+    assert sorted(parts) == ["BYDAY=SU", "FREQ=WEEKLY", "INTERVAL=1", "WKST=MO"]
     assert json.loads(run(live, "export", "--json")) == calendar(live)
+
+
+@pytest.mark.parametrize("address", ["10.0.0.3", "2001:db8::3", "::1"])
+def test_a_machine_is_named_by_either_kind_of_address(address: str) -> None:
+    assert arguments.machine(address) == {"ip": address}
+    assert http_series.machine(address) == Machine(ip=address)
+    assert arguments.machine("n3.example.com") == {"hostname": "n3.example.com"}
+    calendar = {"windows": [{"machines": [{"hostname": "", "ip": address, "node": None}]}]}
+    assert arguments.machine_of(calendar, address.upper())["ip"] == address

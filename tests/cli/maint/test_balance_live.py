@@ -15,15 +15,15 @@ from click.testing import CliRunner
 from nodeagent.cli import gnt_maint
 from nodeagent.cli.maint.console.client import Where
 from nodeagent.cli.maint.hbal import handover, options
-from nodeagent.cluster.simulated import SimulatedCluster
 from nodeagent.model.snapshot import Instance, Running, Snapshot
 from nodeagent.placement.cluster.textfile import parse
+from simulation.cluster import SimulatedCluster
 from tests.cli.live import Live
-from tests.cli.test_balance import ALL, TWO, Done, hbal, ours, real
+from tests.cli.maint.test_balance import ALL, TWO, Done, hbal, ours, real
 from tests.cluster.ganeti.answering import serving
 from tests.maintd.rig import Rig, fleet, mirrored
+from tests.placement.cluster.test_from_ganeti import told as as_told
 from tests.placement.luxid import Luxid
-from tests.placement.test_live import told as as_told
 
 
 @real
@@ -197,7 +197,15 @@ def test_without_maintd_nothing_is_searched(tmp_path: Path) -> None:
 def test_what_waits_says_for_what(live: Live, run: Run) -> None:
     reach = Where(socket=live.socket).reach()
     reach.change("POST", "/1/pause", {"scope": "cluster", "why": "the floor is wet"})
-    later = threading.Timer(1.0, reach.change, ["POST", "/1/resume", {"scope": "cluster"}])
+
+    def resume() -> None:
+        """Once the moves have been asked for, and that they wait was surely seen."""
+        while not live.rig.ledger.agenda:
+            time.sleep(0.1)
+        time.sleep(3.0)
+        reach.change("POST", "/1/resume", {"scope": "cluster"})
+
+    later = threading.Thread(target=resume, daemon=True)
     later.start()
     done = run("--exec", "-l", "1")
     later.join()

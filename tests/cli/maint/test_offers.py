@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from nodeagent.cli.gnt_maint import cli
 from tests.cli.live import Live
-from tests.maintd.owned import instance
+from tests.maintd.owners.owned import instance
 from tests.maintd.rig import Rig, fleet
 
 AHEAD, LATER = "2026-11-25T04:00Z", "2026-11-26T04:00Z"  # the rig's clock is at 2026-11-18

@@ -1,4 +1,4 @@
-"""gnt-maint auto-repair, at the real socket of a whole coordinator; and what is served of it."""
+"""gnt-maint sources, at the real socket of a whole coordinator; and what is served of it."""
 
 import json
 from collections.abc import Iterator
@@ -12,12 +12,13 @@ from click.testing import CliRunner
 from nodeagent.cli import gnt_maint
 from nodeagent.maintd.queue.inventory import InventorySettings
 from nodeagent.model.queue import RepairStep
+from nodeagent.model.units import Seconds
 from tests.agent.place import safe_folder
 from tests.cli.live import Live
-from tests.cli.test_queue import ask, samples
+from tests.cli.maint.test_queue import ask, samples
 from tests.maintd.answering import serving
-from tests.maintd.test_entries import Mender, policy
-from tests.maintd.test_sabakan import answer, machine
+from tests.maintd.queue.test_entries import Mender, policy
+from tests.maintd.queue.test_sabakan import answer, machine
 
 PLACE = "/1/queue/auto-repair"
 
@@ -42,7 +43,7 @@ def inventory() -> Inventory:
 @pytest.fixture
 def live(inventory: Inventory) -> Iterator[Live]:
     with safe_folder() as folder, serving(inventory.answer) as port:
-        rig = Mender(policy(RepairStep("try-1", watch_seconds=600)), heals="nothing")
+        rig = Mender(policy(RepairStep("try-1", watch_seconds=Seconds(600))), heals="nothing")
         rig.asks = InventorySettings(f"http://127.0.0.1:{port}/graphql")
         rig.crash()
         found = Live(rig, folder)
@@ -52,12 +53,12 @@ def live(inventory: Inventory) -> Iterator[Live]:
 
 def run(live: Live, *words: str, code: int = 0, stdin: str = "") -> str:
     """What it prints, or why it refuses."""
-    line = ["--socket", live.socket, "auto-repair", *words]
+    line = ["--socket", live.socket, "sources", *words]
     done = CliRunner().invoke(gnt_maint.cli, line, standalone_mode=False, input=stdin)
     if isinstance(done.exception, click.ClickException):
         assert done.exception.exit_code == code
         return done.exception.format_message()
-    assert (done.exception, done.return_value) == (None, code)
+    assert (done.exception, done.return_value or 0) == (None, code)
     return done.output
 
 
@@ -81,7 +82,7 @@ def test_variables_are_kept_to_the_byte(live: Live, inventory: Inventory, tmp_pa
     assert inventory.asked[-1] == {"having": {"states": ["UNREACHABLE"], "roles": ["sä", "sä"]}}
     assert live.rig.store.load().queue.variables == text
     assert ask(live, "GET", f"{PLACE}/variables") == (200, text)
-    line = ["--socket", live.socket, "auto-repair", "get-variables"]
+    line = ["--socket", live.socket, "sources", "get-variables"]
     assert CliRunner().invoke(gnt_maint.cli, line).stdout_bytes == file.read_bytes()
     run(live, "set-variables", "-", stdin='{"having":{"states":["UPDATING"]}}')
     assert run(live, "get-variables") == '{"having":{"states":["UPDATING"]}}'

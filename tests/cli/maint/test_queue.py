@@ -13,10 +13,11 @@ from click.testing import CliRunner
 
 from nodeagent.cli import gnt_maint
 from nodeagent.model.queue import RepairStep
+from nodeagent.model.units import Seconds
 from tests.agent.place import safe_folder
 from tests.cli.live import Live
+from tests.maintd.queue.test_entries import Mender, policy
 from tests.maintd.rig import Rig, fleet
-from tests.maintd.test_entries import Mender, policy
 
 ADD = ("add", "unreachable", "r640")
 
@@ -24,7 +25,7 @@ ADD = ("add", "unreachable", "r640")
 @pytest.fixture
 def live() -> Iterator[Live]:
     with safe_folder() as folder:
-        rig = Mender(policy(RepairStep("try-1", watch_seconds=600)), heals="nothing")
+        rig = Mender(policy(RepairStep("try-1", watch_seconds=Seconds(600))), heals="nothing")
         found = Live(rig, folder)
         yield found
         found.close()
@@ -37,13 +38,13 @@ def run(live: Live, *words: str, code: int = 0) -> str:
     if isinstance(done.exception, click.ClickException):
         assert done.exception.exit_code == code
         return done.exception.format_message()
-    assert (done.exception, done.return_value) == (None, code)
+    assert (done.exception, done.return_value or 0) == (None, code)
     return done.output
 
 
 def entries(live: Live) -> list[dict[str, Any]]:
     found = json.loads(run(live, "list", "--json"))
-    return list(found["entries"])
+    return list(found)
 
 
 def ask(live: Live, method: str, path: str, body: object = None) -> tuple[int, str]:
@@ -65,11 +66,9 @@ def ask(live: Live, method: str, path: str, body: object = None) -> tuple[int, s
 
 def test_an_empty_queue_is_an_empty_list(live: Live) -> None:
     """CKE's list prints null."""
-    assert json.loads(run(live, "list", "--json")) == {
-        "enabled": True,
-        "entries": [],
-        "refused": [],
-    }
+    assert json.loads(run(live, "list", "--json")) == []
+    beside = {"enabled": True, "entries": [], "refused": []}
+    assert json.loads(ask(live, "GET", "/1/queue")[1]) == beside
     assert run(live, "wait", "--timeout", "1s") == "The repair queue is empty.\n"
     assert run(live, "list") == "The repair queue is empty.\n"
 
@@ -92,14 +91,19 @@ def test_disabled_it_waits_and_enabled_it_works(live: Live) -> None:
 def test_entries_are_deleted_by_index_or_by_how_they_stand(live: Live) -> None:
     run(live, *ADD, "n3")
     run(live, *ADD, "10.9.9.9")
-    run(live, "delete-finished")
+    none = "No entry was deleted: none has succeeded or failed. See gnt-maint queue list.\n"
+    assert run(live, "delete-finished") == none
+    assert json.loads(run(live, "delete-finished", "--json"))["deleted"] == []
     assert [e["index"] for e in entries(live)] == ["0", "1"]
     run(live, "delete", "0")
     live.tick(times=3)
     assert [e["index"] for e in entries(live)] == ["1"]
-    run(live, "delete-unfinished")
+    run(live, *ADD, "10.9.9.8")
+    assert run(live, "delete-unfinished") == "1\n2\n"
     live.tick(times=3)
     assert entries(live) == []
+    none = "No entry was deleted: none is queued or processing. See gnt-maint queue list.\n"
+    assert run(live, "delete-unfinished") == none
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,80 @@
+"""gnt-maint agents: the agents' node keys, and trusting one after a reinstallation."""
+
+import sys
+
+import click
+
+from nodeagent.cli.maint.console.client import Refused, Where
+from nodeagent.cli.maint.console.options import JSON, Verbs, as_json, cli, filled, lists
+from nodeagent.cli.maint.console.screen import Json, emit, screen
+from nodeagent.cli.maint.console.text import harmless
+from nodeagent.cli.maint.control import ask, full_name
+
+_STATES = {"none": "none: old agent", "first-seen": "first seen"}
+
+
+@cli.group(cls=Verbs, invoke_without_command=True)
+@lists
+@JSON
+@click.pass_context
+def agents(context: click.Context, *, as_json: bool) -> None:
+    """List the agents with the keys they sign with.
+
+    maintd pins each node to the first key it shows, by a tag, and trusts no other key.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    where: Where = context.obj
+    found = where.reach().get("/1/agents")
+    if as_json:
+        emit(found)
+        return
+    rows = [
+        (
+            one["name"],
+            _STATES.get(one["state"], one["state"]),
+            _short(one["key"]),
+            ", ".join(map(_short, one["pinned"])) or "-",
+            one["software"] or "-",
+            one["why"] or "",
+        )
+        for one in found
+    ]
+    screen().table(("node", "state", "key", "pinned", "version", "remark"), rows)
+
+
+def _short(key: str | None) -> str:
+    return f"{key[:16]}…" if key else "-"
+
+
+@agents.command()
+@click.argument("node", callback=filled)
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation of the key.")
+@as_json
+def trust(where: Where, node: str, *, yes: bool, as_json: bool) -> None:
+    """Pin NODE to the key that it shows now.
+
+    Use this after reinstalling its agent. Compare the key first: NODE's runner logs it at each
+    start, as node-key fingerprint=….
+    """
+    reach = where.reach()
+    node = full_name(reach, node)
+    found: list[Json] = [one for one in reach.get("/1/agents") if one["name"] == node]
+    if not found:
+        raise Refused(f"{node} is not a node of this cluster: see gnt-maint agents")
+    key, pinned = found[0]["key"], found[0]["pinned"]
+    if not key:
+        why = found[0]["why"] or "its agent has no key: upgrade nodeagent there"
+        raise Refused(f"{node} shows no key that could be trusted: {why}")
+    if not as_json:
+        on = screen()
+        on.facts([("Node", node), ("Shows the key", key), ("Pinned to", ", ".join(pinned) or "-")])
+    if not yes:
+        if as_json or not sys.stdin.isatty():
+            raise Refused(
+                f"nothing was changed: compare the key {key} with the one that the runner on"
+                f" {node} logs, then run gnt-maint agents trust --yes {harmless(node)}"
+            )
+        click.confirm(f"Is this the key that the runner on {harmless(node)} logs?", abort=True)
+    done = f"maintd pins {node} to this key. Reports with another one are not believed."
+    ask(reach, "POST", f"/1/agents/{node}/trust", {"key": key}, done, as_json=as_json)

@@ -1,0 +1,90 @@
+"""gnt-maint check: a plug-in for Nagios and its kin."""
+
+import click
+
+from nodeagent.cli.maint.console.client import Reach, Unreachable, Where
+from nodeagent.cli.maint.console.options import cli
+from nodeagent.cli.maint.console.screen import Json
+from nodeagent.cli.maint.console.text import age, counted, harmless
+from nodeagent.errors import ConfigError
+
+OK, WARNING, CRITICAL, UNKNOWN = range(4)
+_STATES = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
+_NAMED = 5  # nodes
+_LATE = 5  # rounds that did not come
+_ANSWER_WITHIN = 8.0  # seconds; Nagios itself waits for 10, or 60
+
+
+@cli.command()
+@click.pass_obj
+def check(where: Where) -> int:
+    """Check the state as a Nagios plug-in does.
+
+    Prints one line with performance data. Exit code 0 OK; 1 WARNING: an incident needs your
+    action, a node is unreachable, the cluster is paused; 2 CRITICAL: a repair failed, the
+    storm brake tripped, no rounds, no answer of maintd; 3 UNKNOWN: it cannot be asked.
+    """
+    try:
+        state, told, figures = _judged(where.reach())
+    except Unreachable as error:
+        state, told, figures = CRITICAL, error.format_message(), {}
+    except (click.ClickException, ConfigError) as error:
+        why = error.format_message() if isinstance(error, click.ClickException) else str(error)
+        state, told, figures = UNKNOWN, why, {}
+    line = f"MAINTD {_STATES[state]} - {harmless(told).replace('|', '/')}"
+    data = " ".join(f"{name}={value};;;0" for name, value in figures.items())
+    click.echo(f"{line} | {data}" if data else line)
+    return state
+
+
+def _judged(reach: Reach) -> tuple[int, str, dict[str, int]]:
+    """The state, why, and the figures."""
+    this, incidents, nodes, held = (
+        reach.get(f"/1/{target}", _ANSWER_WITHIN) for target in ("round", "status", "nodes", "held")
+    )
+    failed = [i["node-name"] for i in incidents if i["repair-status"] == "failed"]
+    ended = [i["node-name"] for i in incidents if i["repair-status"] == "completed"]
+    away = [n["name"] for n in nodes if n["unreachable"]]
+    sick = [n for n in nodes if n["need"] not in (None, "Ok")]
+    found = [
+        (CRITICAL, _no_rounds(this)),
+        (CRITICAL, f"storm brake tripped: {this['storm']['why']}" if this["storm"] else ""),
+        (CRITICAL, _of("failed to be repaired", failed)),
+        (WARNING, _of("needs your action", ended)),
+        (WARNING, _of("unreachable", away)),
+        (WARNING, "paused" if any(h["scope"] == "cluster" for h in this["holds"]) else ""),
+    ]
+    whys = [(state, why) for state, why in found if why]
+    well = counted(len(nodes), "node", "nodes")
+    if sick:
+        well += f", {len(sick)} unhealthy"
+    figures = {
+        "nodes": len(nodes),
+        "unhealthy": len(sick),
+        "unreachable": len(away),
+        "incidents": len(incidents),
+        "failed": len(failed),
+        "needs_action": len(ended),
+        "blocked": len(held),
+    }
+    return (
+        max((state for state, _ in whys), default=OK),
+        "; ".join(why for _, why in whys) or well,
+        figures,
+    )
+
+
+def _no_rounds(this: Json) -> str:
+    if this["trouble"]:
+        since = age(this["now"] - this["trouble"]["since"])
+        return f"no round for {since}: {this['trouble']['why']}"
+    late = this["now"] - this["at"]
+    return f"no round for {age(late)}" if late > max(60.0, _LATE * this["every"]) else ""
+
+
+def _of(what: str, names: list[str]) -> str:
+    """`node3 needs your action`, or several with their number."""
+    if not names:
+        return ""
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"{what}: {', '.join(names[:_NAMED])}{more}"

@@ -1,0 +1,122 @@
+"""gnt-maint done: a node is repaired; close its incidents and put it back as it was."""
+
+import time
+
+import click
+
+from nodeagent.cli.maint.console.arguments import when
+from nodeagent.cli.maint.console.client import Reach, Refused, Unreachable, Where
+from nodeagent.cli.maint.console.options import as_json, cli, duration, filled
+from nodeagent.cli.maint.console.screen import Json, emit, progress, screen
+from nodeagent.cli.maint.console.text import age
+from nodeagent.cli.maint.control import full_name
+from nodeagent.cli.maint.wait import EVERY, EXIT_OTHERWISE, EXIT_TIMEOUT, PATIENCE
+
+_STATES = {"online": "in service"}
+
+
+@cli.command()
+@click.argument("node", callback=filled)
+@click.option("--force", is_flag=True, help="Do not wait until the node proves to be healthy.")
+@click.option("--keep-drained", is_flag=True, help="Leave the node drained.")
+@click.option("--keep-offline", is_flag=True, help="Leave the node offline.")
+@click.option("--wait", "waits", is_flag=True, help="Wait until the node is back.")
+@click.option("--timeout", metavar="DURATION", callback=duration, help="Time limit: 90s, 10m, 2h.")
+@as_json
+def done(
+    where: Where,
+    node: str,
+    timeout: int | None,
+    *,
+    force: bool,
+    keep_drained: bool,
+    keep_offline: bool,
+    waits: bool,
+    as_json: bool,
+) -> int:
+    """Close the ended incidents of NODE: it is repaired.
+
+    maintd puts the node back as it was before the incidents and removes their tags. It brings an
+    offline node back drained first. The node takes instances once its agent has reported Ok for a
+    while (return-after), and once the command return-check has succeeded there, if one is set.
+
+    With --wait exit code 0 if the node is back, 1 if it is left otherwise, 4 if the time ran out.
+    """
+    if keep_drained and keep_offline:
+        raise click.UsageError("--keep-drained and --keep-offline contradict each other")
+    if timeout is not None and not waits:
+        raise click.UsageError("--timeout goes with --wait")
+    reach = where.reach()
+    node = full_name(reach, node)
+    body = {"force": "yes"} if force else {}
+    if keep_drained or keep_offline:
+        body["keep"] = "drained" if keep_drained else "offline"
+    with progress(quiet=True) as told:
+        told.tell("waiting for the next round")
+        reach.change("POST", f"/1/nodes/{node}/done", body)
+    found, code = _node(reach, node), 0
+    if not as_json:
+        screen().line(_words(found, force=force))
+    if waits:
+        found, code = _wait(reach, found, timeout)
+        if not as_json:
+            screen().line(_end(found, code, timeout or 0))
+    if as_json:
+        emit(found)
+    return code
+
+
+def _node(reach: Reach, name: str) -> Json:
+    found: list[Json] = [one for one in reach.get("/1/nodes") if one["name"] == name]
+    if not found:
+        raise Refused(f"{name} is not a node of this cluster any more")
+    return found[0]
+
+
+def _words(node: Json, *, force: bool) -> str:
+    """The sentence that tells what happens next."""
+    name, back = node["name"], node["returning"]
+    state = _STATES.get(node["state"], node["state"])
+    if back is None:
+        return f"{name} is {state}; its incidents are closed."
+    if back["to"] != "in service" or state == "in service":
+        return f"{name} is left {back['to']}; its incidents are closed."
+    if force:
+        return f"{name} returns to service at once."
+    if back["at"] is not None:
+        return (
+            f"{name} returns at {when(back['at'])} if it stays healthy; until then it is drained."
+        )
+    first = "brought back drained first" if state == "offline" else "drained"
+    return f"{name} is {first}; it returns once it has reported Ok for {age(back['after'])}."
+
+
+def _wait(reach: Reach, node: Json, timeout: int | None) -> tuple[Json, int]:
+    began = heard = time.monotonic()
+    wanted = node["returning"]["to"] if node["returning"] else None
+    name = node["name"]
+    with progress() as told:
+        while node["returning"] is not None:
+            if timeout is not None and time.monotonic() - began >= timeout:
+                return node, EXIT_TIMEOUT
+            time.sleep(EVERY)
+            try:
+                node = _node(reach, name)
+                held = (h["reason"] for h in reach.get("/1/held") if h["node"] == name)
+                told.tell(next(held, f"{name} is {node['state']}"))
+                heard = time.monotonic()
+            except Unreachable as error:
+                if time.monotonic() - heard > PATIENCE:
+                    raise
+                told.tell(f"{name}: {error.format_message()}")
+    state = _STATES.get(node["state"], node["state"])
+    return node, 0 if wanted in (None, state) else EXIT_OTHERWISE
+
+
+def _end(node: Json, code: int, timeout: int) -> str:
+    state = _STATES.get(node["state"], node["state"])
+    if code == EXIT_TIMEOUT:
+        return f"{node['name']} is {state}: not back within {age(timeout)}; see gnt-maint held"
+    if code:
+        return f"{node['name']} is {state}: somebody or something changed it meanwhile"
+    return f"{node['name']} is {state}."

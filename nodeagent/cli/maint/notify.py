@@ -1,0 +1,80 @@
+"""gnt-maint notify: the sinks of notifications, and a test of them."""
+
+import time
+
+import click
+
+from nodeagent.cli.maint.console.client import Reach, Refused, Where
+from nodeagent.cli.maint.console.options import JSON, Verbs, as_json, cli, lists
+from nodeagent.cli.maint.console.screen import Json, emit, progress, screen
+from nodeagent.cli.maint.console.text import age
+
+_PLACE = "/1/notify"
+_EACH = 1.0  # seconds between two looks
+
+
+@cli.group("notify", cls=Verbs, invoke_without_command=True)
+@lists
+@JSON
+@click.pass_context
+def notify(context: click.Context, *, as_json: bool) -> None:
+    """List the sinks of notifications and their state.
+
+    [[notify]] in maintd.toml names them.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    where: Where = context.obj
+    _show(where.reach().get(_PLACE), as_json=as_json)
+
+
+@notify.command()
+@click.argument("name", required=False, default="")
+@click.option("--timeout", default=150, show_default=True, help="Wait so many seconds at most.")
+@as_json
+def test(where: Where, name: str, *, timeout: int, as_json: bool) -> None:
+    """Send a test message to sink NAME, or to all, and tell how it went.
+
+    Exit code 2: a sink failed, or did not answer in time.
+    """
+    reach = where.reach()
+    asked = reach.get("/1/round")["now"]
+    with progress(quiet=as_json) as told:
+        told.tell("waiting for the next round")
+        reach.change("POST", f"{_PLACE}/test", {"name": name})
+        told.tell("waiting for delivery")
+        found = _ended(reach, name, asked, timeout)
+    _show(found, as_json=as_json)
+    if bad := [one["name"] for one in found if not _arrived(one, asked)]:
+        raise Refused(f"not delivered: {', '.join(bad)}")
+
+
+def _ended(reach: Reach, name: str, asked: float, timeout: int) -> list[Json]:
+    """The sinks asked about, once each has delivered or failed, or the time is over."""
+    end = time.monotonic() + timeout
+    while True:
+        found = [one for one in reach.get(_PLACE) if name in ("", one["name"])]
+        if all(_arrived(one, asked) or one["why"] for one in found) or time.monotonic() >= end:
+            return found
+        time.sleep(_EACH)
+
+
+def _arrived(one: Json, asked: float) -> bool:
+    return not one["why"] and (one["delivered"] or 0) >= asked
+
+
+def _show(found: list[Json], *, as_json: bool) -> None:
+    if as_json:
+        emit(found)
+        return
+    rows = [
+        (
+            one["name"],
+            one["kind"],
+            str(one["waiting"]),
+            age(max(0.0, time.time() - one["delivered"])) if one["delivered"] else "-",
+            f"failed {one['tries']} times: {one['why']}" if one["why"] else "ok",
+        )
+        for one in found
+    ]
+    screen().table(("sink", "kind", "waiting", "delivered", "state"), rows)

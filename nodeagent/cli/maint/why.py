@@ -1,0 +1,223 @@
+"""gnt-maint why: all that maintd knows of one thing, and what blocks it, on one screen."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+from urllib.parse import quote
+
+import click
+
+from nodeagent.cli.maint.console.arguments import told_name, when
+from nodeagent.cli.maint.console.client import NotFound, Reach, Refused, Where
+from nodeagent.cli.maint.console.options import as_json, cli, filled
+from nodeagent.cli.maint.console.screen import Json, Screen, emit, screen
+from nodeagent.cli.maint.console.text import POLLED, age, status_of
+from nodeagent.cli.maint.explain import tell as tell_instance
+
+_ASKED = ("round", "status", "nodes", "held", "balance", "windows", "queue")
+
+
+@cli.command()
+@click.argument("name", callback=filled, metavar="NODE|INSTANCE|GROUP|ENTRY|WINDOW")
+@as_json
+def why(where: Where, name: str, *, as_json: bool) -> None:
+    """Show why something is done, or not.
+
+    Shows the state, what is wanted, each reason with the command that helps, and what happens
+    next. NAME is a node (short or full), an instance, a group, the index of a repair queue's
+    entry, or a machine in a window. Where several have the name, write node/NAME, and so on.
+    """
+    reach = where.reach()
+    said = {target: reach.get(f"/1/{target}") for target in _ASKED}
+    found = dict(_found(reach, said, name))
+    if not found:
+        raise NotFound(f"there is no node, instance, group, entry or window {name}")
+    if len(found) > 1:
+        raise Refused(f"{name} can be {', '.join(f'{of}/{name}' for of in found)}")
+    ((of, one),) = found.items()
+    about = {"type": of, of: one, **_around(said, of, one)}
+    if as_json:
+        emit(about)
+        return
+    on = screen()
+    _TELL[of](on, about, said["round"]["now"])
+    _blocked(on, about["held"])
+
+
+def _found(reach: Reach, said: Mapping[str, Any], name: str) -> Iterator[tuple[str, Json]]:
+    """Whatever has that name, by its type."""
+    of, slash, rest = name.partition("/")
+    only = of if slash and of in _TELL else ""
+    name = rest if only else name
+    places: dict[str, Callable[[], Json | None]] = {
+        "node": lambda: _node(said["nodes"], name.lower()),
+        "group": lambda: _first(said["balance"], group=name),
+        "entry": lambda: _first(said["queue"]["entries"], index=name),
+        "window": lambda: None if _node(said["nodes"], name.lower()) else _window(said, name),
+        "instance": lambda: _instance(reach, name),
+    }
+    for of, look in places.items():
+        if only in ("", of) and (one := look()) is not None:
+            yield of, one
+
+
+def _first(rows: list[Json], **members: str) -> Json | None:
+    ((key, value),) = members.items()
+    return next((row for row in rows if str(row[key]) == value), None)
+
+
+def _node(nodes: list[Json], name: str) -> Json | None:
+    found = [n for n in nodes if name in (n["name"], n["name"].partition(".")[0])]
+    whole = [n for n in found if n["name"] == name] or found
+    if len(whole) > 1:
+        raise Refused(f"{name} is short for {' and '.join(n['name'] for n in whole)}")
+    return whole[0] if whole else None
+
+
+def _window(said: Mapping[str, Any], name: str) -> Json | None:
+    machines = [one for row in said["windows"]["windows"] for one in row["machines"]]
+    return next((m for m in machines if name in (told_name(m), m["hostname"], m["ip"])), None)
+
+
+def _instance(reach: Reach, name: str) -> Json | None:
+    try:
+        found: Json = reach.get(f"/1/explain/{quote(name, safe='', errors='replace')}")
+    except NotFound:
+        return None
+    return found
+
+
+def _around(said: Mapping[str, Any], of: str, one: Json) -> Json:
+    """Return what is about it: incidents, windows and entries of a node, and blocked work."""
+    key = {"node": "name", "instance": "instance", "group": "group", "entry": "index"}
+    name = told_name(one) if of == "window" else str(one[key[of]])
+    around: Json = {}
+    uuids: set[str] = set()
+    if of == "node":
+        around["incidents"] = [i for i in said["status"] if i["node-name"] == name]
+        uuids = {i["uuid"] for i in around["incidents"]}
+        rows = [(row, m) for row in said["windows"]["windows"] for m in row["machines"]]
+        around["windows"] = [{**m, "start": row["start"]} for row, m in rows if m["node"] == name]
+        around["entries"] = [e for e in said["queue"]["entries"] if e["nodename"] == name]
+    about = {"type": of, "name": name}
+    around["held"] = [
+        held
+        for held in said["held"]
+        if held["subject"] == about
+        or (of == "node" and (held["node"] == name or held["incident"] in uuids))
+        or held["subject"]["type"] == "cluster"
+    ]
+    return around
+
+
+# What is shown.
+
+
+def _tell_node(on: Screen, about: Json, now: float) -> None:
+    node = about["node"]
+    state = f"{node['state']}, the master" if node["master"] else node["state"]
+    polled = POLLED.get(node["look"], node["look"])
+    if node["unreachable"]:
+        polled += f" since {when(node['unreachable'])}"
+    rows: list[tuple[str, object]] = [
+        ("Node", node["name"]),
+        ("State", f"{state}; {node['instances']} primary, {node['mirrors']} secondary instances"),
+        ("Agent", f"{polled}: {node['look-why']}" if node["look-why"] else polled),
+        ("Reports", node["need"] or f"unknown: {node['doubt'] or 'not polled'}"),
+    ]
+    rows += [("Paused", node["paused"])] if node["paused"] else []
+    rows += [("Drained", node["stranded"])] if node["stranded"] else []
+    rows += [
+        ("Incident", f"{i['uuid']}: {i['need'] or 'unknown'}, {status_of(i)} for {_since(i, now)}")
+        for i in about["incidents"]
+    ]
+    rows += [
+        ("Window", f"from {when(w['start'])}: {w['mode']}; gnt-maint window show {told_name(w)}")
+        for w in about["windows"]
+    ]
+    rows += [
+        ("Queue", f"entry {e['index']}: {e['operation']}, {e['status']}") for e in about["entries"]
+    ]
+    on.facts(rows)
+    lines = [(w, i["node-name"]) for i in about["incidents"] for w in i["waits"]]
+    blocked = {held["reason"] for held in about["held"]}
+    _lines(on, "Next", [*_return(node), *(w for w, _ in lines if w not in blocked)])
+    jobs = [c for c in node["claims"] if c["job"] is not None]
+    _lines(on, "Running", [f"job {c['job']}: {c['action']}" for c in jobs])
+
+
+def _since(incident: Json, now: float) -> str:
+    return age(now - incident["changed"])
+
+
+def _return(node: Json) -> Iterator[str]:
+    """Say when a repaired node takes instances again."""
+    if (back := node["returning"]) is not None:
+        at = f"at {when(back['at'])}, if it stays healthy" if back["at"] else "after its proof"
+        yield f"{node['name']} is left {back['to']} {at} (asked for by {back['who']})"
+
+
+def _tell_instance(on: Screen, about: Json, _: float) -> None:
+    tell_instance(on, about["instance"])
+
+
+def _tell_group(on: Screen, about: Json, _: float) -> None:
+    group = about["group"]
+    score = "unknown" if group["score"] is None else f"{group['score']:.4f}"
+    then = f", {group['final']:.4f} after {len(group['moves'])} moves" if group["moves"] else ""
+    on.facts(
+        [
+            ("Group", group["group"]),
+            ("Balancing", "on" if group["on"] else "off: set balance = true in maintd.toml"),
+            ("Score", score + then),
+            ("Jobs", group["under-way"]),
+        ]
+    )
+    halted = [f"{group['halted']['why']}: remove the tag"] if group["halted"] else []
+    _lines(on, "Waits for", [*halted, *group["held"], *filter(None, [group["doubt"]])])
+
+
+def _tell_entry(on: Screen, about: Json, _: float) -> None:
+    entry = about["entry"]
+    on.facts(
+        [
+            ("Entry", entry["index"]),
+            ("Machine", f"{entry['nodename'] or entry['address']}, {entry['machine_type']}"),
+            ("Operation", entry["operation"]),
+            ("Status", entry["status"] + (", deleted" if entry["deleted"] else "")),
+            ("Step", f"{entry['step'] + 1} {entry['step_status']}"),
+        ]
+    )
+    _lines(on, "Waits for", [entry["why"]] if entry["why"] else [])
+
+
+def _tell_window(on: Screen, about: Json, _: float) -> None:
+    one = about["window"]
+    left = f"{one['mode']}, {one['left']} instances left" if one["left"] else one["mode"]
+    on.facts([("Window of", told_name(one)), ("State", left)])
+    _lines(on, "Waits for", list(one["held"]))
+
+
+def _blocked(on: Screen, held: list[Json]) -> None:
+    if not held:
+        return
+    on.heading("Blocked")
+    for one in held:
+        on.line(f"- {one['reason']}")
+        if one["help"] and one["help"] not in one["reason"]:
+            on.line(f"    {one['help']}")
+
+
+def _lines(on: Screen, heading: str, lines: list[str]) -> None:
+    if lines:
+        on.heading(heading)
+        for line in lines:
+            on.line(f"- {line}")
+
+
+_TELL: Mapping[str, Callable[[Screen, Json, float], None]] = {
+    "node": _tell_node,
+    "instance": _tell_instance,
+    "group": _tell_group,
+    "entry": _tell_entry,
+    "window": _tell_window,
+}

@@ -1,0 +1,67 @@
+"""Read files with secrets: private, of root or of our own user, not empty. One rule for all.
+
+The mode is 0640 at the most. What systemd hands over as credentials is 0400 or 0440.
+"""
+
+import os
+import re
+import stat
+
+from nodeagent.errors import ConfigError
+
+MOST_BYTES = 1024 * 1024
+_OPEN = 0o037  # beyond 0640: the group may read, and no more
+_TOKEN = re.compile(r"[\x21-\x7e]{1,4096}")
+
+
+def read_private(path: str, most: int = MOST_BYTES, *, any_owner: bool = False) -> bytes:
+    """The content of a private file, or ConfigError with the path and the command that helps."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        with os.fdopen(handle, "rb") as file:
+            found = os.fstat(file.fileno())
+            if why := _unfit(path, found, any_owner=any_owner):
+                raise ConfigError(f"{path}: {why}")
+            content = file.read(most + 1)
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from None
+    if len(content) > most:
+        raise ConfigError(f"{path}: it is larger than {most} bytes")
+    if not content.strip():
+        raise ConfigError(f"{path}: it is empty")
+    return content
+
+
+def _unfit(path: str, found: os.stat_result, *, any_owner: bool) -> str:
+    if not stat.S_ISREG(found.st_mode):
+        return "it is not a regular file"
+    if not any_owner and found.st_uid not in (0, os.geteuid()):
+        return f"it belongs to user {found.st_uid}, and must to root or to us: chown root {path}"
+    if found.st_mode & _OPEN:
+        mode = stat.S_IMODE(found.st_mode)
+        return f"its mode {mode:04o} lets others read or write a secret: chmod 640 {path}"
+    return ""
+
+
+def read_private_text(path: str, most: int = MOST_BYTES) -> str:
+    """The content as text."""
+    try:
+        return read_private(path, most).decode()
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: it is not UTF-8") from None
+
+
+def read_password(path: str) -> str:
+    """The first line, as it is."""
+    line = read_private_text(path, 8192).splitlines()[0]
+    if not line:
+        raise ConfigError(f"{path}: there is no password in its first line")
+    return line
+
+
+def read_token(path: str) -> str:
+    """The first line, which must be printable ASCII without blanks."""
+    line = read_private(path, 8192).decode("latin-1").partition("\n")[0].strip()
+    if not _TOKEN.fullmatch(line):
+        raise ConfigError(f"{path}: its first line is no token of printable characters")
+    return line

@@ -1,0 +1,75 @@
+"""gnt-maint notify, against a whole coordinator at a real socket."""
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from nodeagent.cli.gnt_maint import cli
+from nodeagent.maintd.notices.outbox import Outbox
+from tests.cli.live import Live
+from tests.maintd.answering import serving
+from tests.maintd.notices.sinks import CALM, Receiver, hook, sick
+from tests.maintd.rig import Rig, fleet
+
+
+@pytest.fixture
+def receiver() -> Iterator[tuple[Receiver, int]]:
+    one = Receiver()
+    with serving(one) as port:
+        yield one, port
+
+
+@pytest.fixture
+def live(tmp_path: Path, receiver: tuple[Receiver, int]) -> Iterator[Live]:
+    (good, target), (down, nowhere) = hook(receiver[1]), hook(1, "down")
+    rig = Rig(fleet(3), [], replace(CALM, notify=(good, down)))
+    rig.engine.outbox = Outbox([target, nowhere], rig.now)
+    opened = Live(rig, tmp_path)
+    opened.api.context._clock = time.monotonic  # what is told is told anew in time
+    opened.tick()
+    yield opened
+    opened.close()
+
+
+def run(live: Live, *words: str, code: int = 0) -> str:
+    done = CliRunner().invoke(cli, ["--socket", live.socket, "notify", *words])
+    assert done.exit_code == code, (done.output, done.exception)
+    return done.output
+
+
+def test_a_test_arrives_and_is_said_to(live: Live, receiver: tuple[Receiver, int]) -> None:
+    said = run(live, "test", "ops")
+    assert receiver[0].events == [["test"]]
+    (row,) = said.splitlines()[-1:]
+    assert row.split()[:3] == ["ops", "webhook", "0"]
+    assert row.endswith("ok")
+    history = live.rig.store.history()
+    assert any("asked to test the notifications to ops" in str(event) for event in history)
+
+
+def test_a_test_that_fails_says_why(live: Live) -> None:
+    said = run(live, "test", code=1)
+    (down,) = [line for line in said.splitlines() if line.startswith("down ")]
+    assert "failed 1 times: Connection refused" in down
+
+
+def test_what_is_no_sink_is_refused_with_those_there_are(live: Live) -> None:
+    said = run(live, "test", "slck", code=1)
+    assert "there is no sink 'slck'; there are: ops, down" in said
+
+
+def test_the_list_tells_what_waits_and_no_address(live: Live) -> None:
+    live.rig.agents.says["n2"] = sick()
+    live.tick(60, 3)
+    text = run(live, "--json")
+    assert "s3cr3t" not in text
+    good, down = json.loads(text)
+    assert (good["name"], good["waiting"], good["why"]) == ("ops", 0, "")
+    assert good["delivered"]
+    assert (down["waiting"], down["why"]) == (1, "Connection refused")
+    assert down["tries"] >= 1

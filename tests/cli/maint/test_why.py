@@ -1,0 +1,86 @@
+"""gnt-maint why: of whatever has the name, and what is said of it."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.cli.live import Live
+from tests.cli.test_gnt_maint import Run, anywhere, busy, in_utc, incident, quiet, run
+from tests.maintd.rig import Rig, fleet, mirrored
+from tests.maintd.world import EVACUATE, OK
+
+__all__ = ["anywhere", "busy", "in_utc", "quiet", "run"]  # fixtures
+
+
+def test_of_a_node_that_is_being_evacuated(busy: Live, run: Run) -> None:
+    out = run("why", "n3").out
+    for line in (
+        "Node      n3\n",
+        "State     drained; 2 primary, 1 secondary instances\n",
+        "Agent     answering\n",
+        "Reports   evacuate\n",
+        f"Incident  {incident(busy)}: evacuate, pending for ",
+        "\nNext\n- job ",
+        "\nRunning\n- job ",
+    ):
+        assert line in out, out
+
+
+def test_of_a_node_that_is_blocked(busy: Live, run: Run) -> None:
+    """The reason, and below it the command that helps, ready to copy."""
+    lines = run("why", "n1").lines
+    assert lines[1] == "State     online, the master; 0 primary, 0 secondary instances"
+    (at,) = (number for number, line in enumerate(lines) if line == "Blocked")
+    assert lines[at + 1].startswith("- n1 is the master")
+    assert "gnt-cluster master-failover" in "\n".join(lines[at + 1 :])
+
+
+def test_of_a_node_that_does_not_answer(busy: Live, run: Run) -> None:
+    assert "Agent    not answering: timed out\nReports  unknown: " in run("why", "n6").out
+
+
+def test_of_a_repaired_node(quiet: Live, run: Run) -> None:
+    quiet.rig.agents.says["n3"] = EVACUATE
+    quiet.tick(seconds=60.0, times=20)
+    quiet.rig.agents.says["n3"] = OK
+    assert run("why", "n3").out.count("gnt-maint done n3") == 1
+    assert run("done", "n3").code == 0
+    quiet.tick(times=5)
+    assert "\nNext\n- n3 is left " in run("why", "n3").out
+
+
+def test_of_instances_groups_and_windows(busy: Live, run: Run) -> None:
+    assert run("why", "i3").out.startswith("Instance  i3 (drbd) on n2, n3\n")
+    assert run("why", "default").out.startswith("Group      default\nBalancing  off: set ")
+    assert run("window", "add", "--start", "+2h", "--for", "1h", "10.1.2.3").code == 0
+    assert run("why", "10.1.2.3").out.startswith("Window of  10.1.2.3\nState      draining\n")
+    assert run("window", "add", "--start", "+2h", "--for", "1h", "n2").code == 0
+    assert "\nWindow   from 20" in run("why", "n2").out
+
+
+def test_as_json(busy: Live, run: Run) -> None:
+    told = run("why", "n3", "--json").json
+    assert (told["type"], told["node"]["name"]) == ("node", "n3")
+    assert [one["uuid"] for one in told["incidents"]] == [incident(busy)]
+    assert run("why", "node/n3", "--json").json["node"] == told["node"]
+
+
+@pytest.mark.parametrize("name", ["n9", "node/i3", "entry/n3", "0", "group/n3"])
+def test_of_nothing(busy: Live, run: Run, name: str) -> None:
+    why = run("why", name).refused(1)
+    assert why == f"there is no node, instance, group, entry or window {name}"
+
+
+def test_of_two_things_of_one_name(tmp_path: Path, anywhere: Run) -> None:
+    rig = Rig(fleet(), mirrored(("n3", "n4")))
+    (group,) = rig.cluster.world.groups.values()
+    live = Live(rig, tmp_path)
+    try:
+        rig.cluster.put(replace(group, name="n3"))
+        live.tick()
+        ask = ("--socket", live.socket, "why")
+        assert anywhere(*ask, "n3").refused(1) == "n3 can be node/n3, group/n3"
+        assert anywhere(*ask, "group/n3").out.startswith("Group      n3\n")
+    finally:
+        live.close()
