@@ -1,0 +1,58 @@
+"""Every decoder on inputs kept, on bad ones made up, and on the longest and nastiest texts."""
+
+import os
+import random
+
+import pytest
+
+from tests.fuzz.decoder import Decoder
+from tests.fuzz.fuzzer import Fuzzer, corpus
+from tests.fuzz.live import doors, knock
+from tests.fuzz.nasty import NASTY, holes, outgrows
+from tests.fuzz.table import DECODERS
+
+SECONDS = float(os.environ.get("FUZZ_SECONDS", "20"))
+ALL = os.environ.get("FUZZ_PLACES") == "all"
+IN_CI = 150  # inputs a decoder
+MOST_TRIED = 401  # places with a kind of text, in a short run: no multiple of how many kinds
+EACH = pytest.mark.parametrize("decoder", DECODERS.values(), ids=list(DECODERS))
+
+
+def _chance() -> random.Random:
+    """Other inputs every time, in CI always the same."""
+    return random.Random(0) if os.environ.get("CI") else random.Random()
+
+
+@EACH
+def test_inputs_that_are_kept(decoder: Decoder) -> None:
+    fuzzer = Fuzzer(decoder, random.Random(0))
+    for raw in (*decoder.seeds, *corpus(decoder.name)):
+        assert not fuzzer.attempt(raw), raw[:200]
+
+
+def test_bad_requests_at_open_doors() -> None:
+    with doors() as open_doors:
+        for door in open_doors:
+            sent, why = knock(door, SECONDS / 8, _chance())
+            assert not why, f"{door.name}: {why}"
+            assert sent
+
+
+@EACH
+def test_bad_inputs_end_in_the_decoders_own_errors(decoder: Decoder) -> None:
+    """Some 20 s for all of them, in CI always the same inputs; `make fuzz` takes longer."""
+    if os.environ.get("CI"):
+        found = Fuzzer(decoder, _chance()).run(SECONDS, most=IN_CI)
+    else:
+        found = Fuzzer(decoder, _chance()).run(SECONDS / len(DECODERS))
+    assert not found, [(one.keep(), one.why) for one in found]
+
+
+@pytest.mark.alone
+@pytest.mark.timeout(1200)
+@EACH
+def test_the_work_grows_as_the_text(decoder: Decoder) -> None:
+    """In the places of every good input: with FUZZ_PLACES=all in all of them."""
+    tried = [(place, kind, read) for place, read in holes(decoder) for kind in NASTY]
+    for place, kind, read in tried if ALL else tried[:: len(tried) // MOST_TRIED + 1]:
+        assert not (why := outgrows(read, kind)), f"{place}: {why}"
