@@ -4,7 +4,7 @@ PYTHON := $(VENV)/bin/python
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check test-real conformance nightly
+.PHONY: help demo test check test-real conformance nightly decisions
 
 help:             ## show these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 18
@@ -13,28 +13,45 @@ help:             ## show these targets
 some = $(if $(EVERY),--every=$(EVERY)) $(if $(PART),--part=$(PART))
 
 demo: $(READY)    ## six agents, a simulated cluster, two broken nodes (KEEP=1 stays up)
-	@$(PYTHON) -m nodeagent.cli.demo $(if $(KEEP),--keep)
+	@$(PYTHON) -m simulation.demo $(if $(KEEP),--keep)
 
-check: $(READY)   ## formatting, lint, types
+check: $(READY)   ## formatting, lint, types, words
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/ruff check .
-	$(VENV)/bin/mypy nodeagent tests
+	$(VENV)/bin/mypy nodeagent simulation tests
+	$(PYTHON) -m tests.words
 
-test: $(READY)    ## lint, types and the whole quick suite (AGAIN=1: what failed last; EVERY=4: of very many alike one in four; PART=4: of all)
+quick = $(PYTHON) -m pytest -q -rfEs --durations=40 $(some)
+test: $(READY)    ## lint, types and the whole quick suite on all cores (WORKERS=1: on one; AGAIN=1: what failed last; EVERY=4: of very many alike one in four; PART=4: of all)
 	@$(MAKE) --no-print-directory check
-	$(PYTHON) -m pytest -q -rfEs --durations=40 $(some) $(if $(AGAIN),--last-failed --last-failed-no-failures none)
+ifdef AGAIN
+	$(quick) --last-failed --last-failed-no-failures none
+else
+	@$(quick) -n $(or $(WORKERS),$(shell nproc)) --dist loadfile --no-loadscope-reorder -m "not real and not oracle and not alone"; \
+	code=$$?; $(quick) -m "alone and not real and not oracle" && exit $$code
+endif
+
+decisions: $(READY) ## renew, on purpose, the rounds that tests/maintd/test_decisions.py decides again (REAL=1: real ones too; root)
+	rm -rf build/decisions
+	DECISIONS_INTO=$(CURDIR)/build/decisions $(PYTHON) -m pytest -q -p tests.maintd.decisions tests/maintd
+	$(if $(REAL),DECISIONS_INTO=$(CURDIR)/build/decisions $(PYTHON) -m pytest -q -m real tests/real)
+	$(PYTHON) -m tests.maintd.decisions build/decisions
 
 # A real cluster beside other work is late now and then: what failed is tried once more, and told.
+failed = -o cache_dir=$(VENV)/failed/$@
 define once_more
-$(PYTHON) -m pytest -q --durations=20 -o cache_dir=build/failed/$@ $(1) || { echo "once more, what failed:"; \
-	$(PYTHON) -m pytest -q -o cache_dir=build/failed/$@ --last-failed --last-failed-no-failures none $(1); }
+$(PYTHON) -m pytest -q --durations=20 $(failed) $(1) || { echo "once more, what failed:"; \
+	$(PYTHON) -m pytest -q $(failed) --last-failed --last-failed-no-failures none $(1); }
 endef
 
-test-real: $(READY) ## our backends and maintd on a real Ganeti cluster of three nodes (root; slow; EVERY=4: less)
-	@$(call once_more,-m real $(some) $(or $(REAL),tests/real))
+# Beside the Ganeti that is asked for, in the Debian that ships it; else beside this machine's.
+on_ganeti = $(if $(GANETI),packaging/with-ganeti $(GANETI) $@,$(1))
 
-conformance: $(READY) ## what every backend must keep, asked of the real cluster too (root; slow; EVERY=4: less)
-	@$(call once_more,-m "real or not real" $(some) tests/cluster/test_conformance.py)
+test-real: $(READY) ## our backends and maintd on a real Ganeti cluster of three nodes (root; slow; EVERY=4: less; GANETI=3.1: in Debian 13)
+	@$(call on_ganeti,$(call once_more,-m real $(some) $(or $(REAL),tests/real)))
+
+conformance: $(READY) ## what every backend must keep, asked of the real cluster too (root; slow; EVERY=4: less; GANETI=3.1: in Debian 13)
+	@$(call on_ganeti,$(call once_more,-m "real or not real" $(some) tests/cluster/test_conformance.py tests/cluster/ganeti/test_unless_back.py tests/cluster/test_versions.py tests/test_matrix.py))
 
 $(READY): pyproject.toml packaging/setup-venv
 	@packaging/setup-venv $(VENV)
@@ -45,7 +62,11 @@ nightly: export LIFECYCLE_EXAMPLES = 500
 nightly: export REPAIRS_EXAMPLES = 500
 nightly: export BALANCE_EXAMPLES = 100
 nightly: export PYTEST_TIMEOUT = 1200
+nightly: export FUZZ_PLACES = all
 nightly:          ## every suite, uncut, with new random lives each time: hours (root)
-	@$(MAKE) --no-print-directory demo test test-real conformance oracle package-test fresh-test year bench
+	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=$(or $(FUZZ_SECONDS),3600)
+	@$(MAKE) --no-print-directory conformance test-real oracle GANETI=3.1
+	@$(MAKE) --no-print-directory package-test SUITE="bookworm trixie"
+	@$(MAKE) --no-print-directory demo test conformance test-real oracle fresh-test year bench
 
 include $(wildcard packaging/*.mk)

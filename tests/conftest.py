@@ -2,14 +2,15 @@
 
 An ordinary user of Debian 13 has the umask 002. `--every N` keeps one in N of the tests marked
 `oracle` or `thorough`, and of those that are made of one function MANY times or more; `--part N`
-one in N of all that are left, and those marked `user`, which run nowhere else in CI. Hypothesis
-tries the same examples every time there: whoever lands a change is not stopped by a fault that
-was there before.
+one in N of all that are left, and those marked `user`, which run nowhere else in CI. A hash of its
+name chooses a test: a new test changes nothing for the others. Hypothesis tries the same examples
+every time there, so no change is refused for a fault that was there before.
 """
 
 import os
-from collections import Counter
+import zlib
 from collections.abc import Iterator
+from itertools import groupby
 
 import pytest
 from hypothesis import settings
@@ -28,22 +29,38 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--part", type=int, default=1, metavar="N", help=told)
 
 
+def _mark(item: pytest.Item) -> int:
+    """A number that a test has for good: its name's, wherever it stands."""
+    return zlib.crc32(item.nodeid.encode())
+
+
+def _chosen(items: list[pytest.Item], one_in: int) -> list[pytest.Item]:
+    """One in so many of some tests; one at least."""
+    found = [item for item in items if _mark(item) % one_in == 0]
+    return found or sorted(items, key=_mark)[:1]
+
+
+def _function(item: pytest.Item) -> str:
+    return item.nodeid.partition("[")[0]
+
+
 @pytest.hookimpl(trylast=True)  # of what the marks asked for have left
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    alike = Counter(item.nodeid.partition("[")[0] for item in items)
-    many = [
-        item
-        for item in items
-        if any(map(item.get_closest_marker, ("oracle", "thorough")))
-        or alike[item.nodeid.partition("[")[0]] >= MANY
-    ]
-    left_out = set(many) - set(many[:: config.getoption("--every")])
-    rest = [item for item in items if item not in left_out]
-    others = set(rest) - set(rest[:: config.getoption("--part")])
-    left_out.update(item for item in others if not item.get_closest_marker("user"))
-    if left_out:
-        config.hook.pytest_deselected(items=[item for item in items if item in left_out])
-        items[:] = [item for item in items if item not in left_out]
+    every, part = config.getoption("--every"), config.getoption("--part")
+    kept: set[pytest.Item] = set()
+    for _, cases in groupby(sorted(items, key=_function), _function):
+        alike = list(cases)
+        marked = any(map(alike[0].get_closest_marker, ("oracle", "thorough")))
+        if marked and len(alike) < MANY:
+            kept.update(item for item in alike if _mark(item) % every == 0)
+        elif marked or len(alike) >= MANY:
+            kept.update(_chosen(alike, every))
+        else:
+            kept.update(alike)
+    kept = {i for i in kept if _mark(i) // every % part == 0 or i.get_closest_marker("user")}
+    if len(kept) < len(items):
+        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+        items[:] = [item for item in items if item in kept]
 
 
 @pytest.fixture(autouse=True, scope="session")

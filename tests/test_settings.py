@@ -45,6 +45,9 @@ confirm = 3
 confirm-worse = 1
 timeout = "10s"
 output = "64KiB"
+[repair]
+queue-checks = ["is-healthy"]
+checks-at-once = 4
 [diagnose.command.smart]
 timeout = "2m"
 drop = ["/details/*/temperature"]
@@ -58,6 +61,7 @@ audit = true
     assert settings.agent.node == "node1.example.com"
     assert (settings.listen.port, settings.listen.tls) == (1815, False)
     assert settings.diagnose.commands == ("smart", "check-raid")
+    assert (settings.repair.queue_checks, settings.repair.checks_at_once) == (("is-healthy",), 4)
     assert (settings.diagnose.every, settings.diagnose.confirm_worse) == (90.0, 1)
     smart, raid = settings.diagnose.command("smart"), settings.diagnose.command("check-raid")
     assert smart.limits == RunLimits(timeout=120.0, output=64 * 1024)
@@ -71,6 +75,7 @@ audit = true
     ("text", "said"),
     [
         ("[agnet]", "agnet is not a known setting"),
+        ('["a\u202eb"]', "'a\\u202eb' is not a known setting"),
         ("[diagnose]\nevrey = '60s'", "diagnose.evrey is not a known setting"),
         ("[diagnose]\nevery = 60", "a duration such as 500ms, 30s, 5m, 2h, 1d, from 1s to 1d"),
         ("[diagnose]\nevery = '60 s'", "diagnose.every is '60 s'"),
@@ -107,6 +112,9 @@ audit = true
         ("[diagnose.command.x]\nspeed = 1", "diagnose.command.x.speed is not a known setting"),
         ("[listen]\naddress = 'node1'", "listen.address is 'node1'"),
         ("[listen]\nport = 70000", "listen.port is 70000"),
+        ("[repair]\nqueue-checks = ['a', 'a']", "repair.queue-checks is"),
+        (f"[repair]\nqueue-checks = {[f'c{n}' for n in range(65)]}", "each once, at most 64"),
+        ("[repair]\nchecks-at-once = 0", "repair.checks-at-once is 0"),
         ("[repair]\nenabled = 'yes'", "repair.enabled is 'yes'; it must be true or false"),
         ("[agent]\nuuid = 'x'", "agent.uuid is 'x'; it must be a UUID in lower case, or empty"),
         ('[agent]\nnode = "a\\u0007"', "it must be a text without control characters"),
@@ -117,6 +125,7 @@ audit = true
         ("agent = 1", "agent must be a table"),
         ("[diagnose.command]\nx = 1", "diagnose.command.x must be a table"),
         ("[diagnose", "not TOML"),
+        ("#\n" + "a." * 8193, "line 2 is longer than 16384 characters"),
         ("a = " + "[" * 3000 + "]" * 3000, "nested too deeply"),
         ("a" + ".a" * 5000 + " = 1", "nested too deeply"),
         ("[diagnose]\nevery." + "a." * 700 + "a = 1", "diagnose.every is"),

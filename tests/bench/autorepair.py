@@ -19,15 +19,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nodeagent.autorepair.tags import PREFIX
-from nodeagent.cluster.simulated import SimulatedCluster
 from nodeagent.maintd.autorepair.one_pass import one_pass
 from nodeagent.model.snapshot import Group, Instance, Node
+from nodeagent.model.units import Ms
+from simulation.cluster import SimulatedCluster
 from tests.autorepair import luxi
 from tests.bench.table import row, run
 from tests.cluster.ganeti.answering import serving
 
-NOW = 1_700_000_000_000
-OURS = (sys.executable, "-m", "nodeagent.cli.gnt_maint", "--socket", "/nonexistent", "autorepair")
+NOW = Ms(1_700_000_000_000)
+OURS = (sys.executable, "-m", "nodeagent.cli.gnt_maint", "--socket", "/nonexistent", "repair")
 
 
 def rows(*, quick: bool = False) -> list[dict[str, Any]]:
@@ -93,7 +94,7 @@ def whole(instances: int, broken: int) -> dict[str, Any]:
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
     took = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
     what = f"{instances:,} instances, {broken:,} repairs"
-    return row(f"gnt-maint autorepair --dry-run, whole process, CPU s: {what}", took, None)
+    return row(f"gnt-maint repair --dry-run, whole process, CPU s: {what}", took, None)
 
 
 # Beside harep.
@@ -131,7 +132,7 @@ def beside(instances: int, broken: int) -> list[dict[str, Any]]:
     ):
         command = [*OURS, "--mode", mode, *more, "--luxi", "{}"]
         took = _run(world, command)
-        what = f"gnt-maint autorepair --mode {mode}, s: {instances:,} instances, {repairs} repairs"
+        what = f"gnt-maint repair --mode {mode}, s: {instances:,} instances, {repairs} repairs"
         goal, met = "< harep", took < harep
         found.append(row(f"{what} (peer: harep)", took, harep, goal=goal, met=met))
     return found

@@ -18,8 +18,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from nodeagent.agent.command import ENVIRONMENT, Commands
-from nodeagent.agent.run import Finished, Limits
+from nodeagent.agent.command import Commands
+from nodeagent.agent.run import ENVIRONMENT, Finished, Limits
 from tests.attacks.folder import put, trusted_folder, vetted
 from tests.bench.table import row, run
 

@@ -12,13 +12,13 @@ from dataclasses import replace
 from typing import Any
 
 from nodeagent.cluster.backend import Accepted, Submission
-from nodeagent.cluster.simulated import SimulatedCluster
 from nodeagent.maintd.decide import decide
 from nodeagent.model.action import Action, Drain, MovePrimary, MoveSecondary
 from nodeagent.model.balance import Advice, Shift, Spot
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.ledger import Ledger, Outcome, Policy
 from nodeagent.model.snapshot import Capacity, Instance, Node, Observed, Size
+from simulation.cluster import SimulatedCluster
 from tests.bench.table import row, run
 from tests.maintd.rig import Rig, fleet
 from tests.maintd.world import EVACUATE, NOW, OK, need
@@ -59,7 +59,7 @@ def _deciding(nodes: int, instances: int, incidents: int) -> list[dict[str, Any]
     shifts = len(balanced.intents)
     what = f"{nodes:,} nodes, {instances:,} instances, {incidents} incidents"
     return [
-        row(f"decide, s: {what}, all noted", noting, 1.0, goal="<= 1 s", met=noting <= 1),
+        row(f"decide, s: {what}, all detected", noting, 1.0, goal="<= 1 s", met=noting <= 1),
         row(
             f"decide, s: {what}, {moves:,} moves planned",
             moving,

@@ -2,6 +2,7 @@
 // gcc -O2 -o farm poll.c -lssl -lcrypto
 // farm -m seal|drip|hang|hole -p PORT -o OCTET -n COUNT [-k KEY -t TEMPLATE] [-b BODY] [-C PEM] [-d MS]
 // TEMPLATE is the text of a message in which @NAME@, @UUID@, @SALT@, @SEQ@, @TIME@ are filled in.
+// All sign with one node key, whose seed is the beginning of KEY.
 // BODY is what is answered to a target without a salt. A hole's full backlog drops every SYN.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -27,6 +28,7 @@ struct one { int listens, node, got, asked, sent; double due; SSL *tls; char in[
 static struct one *by_fd[MOST];
 static int waiting[MOST], first, last;  // a ring of descriptors that answer later, or drip
 static int poller, port = 1817, octet = 1, delay;
+static EVP_PKEY *node_key;
 static char mode = 's', key[4096], template[16384], body[LARGE];
 static unsigned char sub[32];
 static int key_length;
@@ -122,8 +124,9 @@ static int fill(int node, const char *salt, char *to) {
 
 static int seal(int node, const char *salt, char *to) {
     static char msg[32768], bytes[65536];
-    unsigned char digest[32];
-    char weak[41], strong[65], *start = to;
+    unsigned char digest[32], signature[64];
+    char weak[41], strong[65], own[129], *start = to;
+    size_t signed_length = 64;
     int n = fill(node, salt, msg), head = strlen(salt);
     memcpy(bytes, salt, head), memcpy(bytes + head, msg, n);
     HMAC(EVP_sha1(), key, key_length, (void *)bytes, head + n, digest, NULL);
@@ -134,13 +137,19 @@ static int seal(int node, const char *salt, char *to) {
     memcpy(b, &length, 4), memcpy(b + 4, salt, head), memcpy(b + 4 + head, msg, n);
     HMAC(EVP_sha256(), sub, 32, (void *)bytes, 17 + head + n, digest, NULL);
     hex(digest, 32, strong);
+    EVP_MD_CTX *signing = EVP_MD_CTX_new();
+    if (EVP_DigestSignInit(signing, NULL, NULL, NULL, node_key) != 1
+        || EVP_DigestSign(signing, signature, &signed_length, (void *)bytes, 17 + head + n) != 1) exit(1);
+    EVP_MD_CTX_free(signing);
+    hex(signature, 64, own);
     to += sprintf(to, "{\"name\": \"diagnose\", \"version\": \"B\", \"format_version\": 1, \"timestamp\": 1,"
                   " \"category\": \"node\", \"kind\": 1, \"data\": {\"msg\": \"");
     for (char *p = msg; *p; p++) {
         if (*p == '"' || *p == '\\') *to++ = '\\';
         *to++ = *p;
     }
-    to += sprintf(to, "\", \"salt\": \"%s\", \"hmac\": \"%s\", \"hmac_sha256\": \"%s\"}}", salt, weak, strong);
+    to += sprintf(to, "\", \"salt\": \"%s\", \"hmac\": \"%s\", \"hmac_sha256\": \"%s\", \"signature\": \"%s\"}}",
+                  salt, weak, strong, own);
     return to - start;
 }
 
@@ -225,6 +234,7 @@ int main(int count, char **words) {
     files.rlim_cur = files.rlim_max;
     setrlimit(RLIMIT_NOFILE, &files);
     HMAC(EVP_sha256(), key, key_length, (void *)"nodeagent-v1\0report", 19, sub, NULL);
+    node_key = EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, NULL, (void *)key, 32);
     if (pem) {
         context = SSL_CTX_new(TLS_server_method());
         if (SSL_CTX_use_certificate_chain_file(context, pem) != 1

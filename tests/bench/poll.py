@@ -20,10 +20,13 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
 from nodeagent.maintd.engine.poll import PollSettings
 from nodeagent.protocol.canonical import canonical
 from nodeagent.protocol.messages import Report
-from tests.bench.poller import CLUSTER, DRIPPING, HOLES, SEALING, SECRET, TARGET, address
+from tests.bench.poller import CLUSTER, DRIPPING, HOLES, NODE_KEY, SEALING, SECRET, TARGET, address
 from tests.bench.serve import FLOORS, HERE, compile_c
 from tests.bench.table import row, run
 from tests.real.vcluster import HBAL, why_not
@@ -33,6 +36,19 @@ ROOT = HERE.parents[1]
 PEERS = ROOT / "build" / "peers"  # what `packaging/bench.mk` installs beside us
 PORT = 1815  # hbal knows no other
 GROUP = "6f3b1d5e-0002-4000-8000-000000000002"
+
+
+def proof_us(count: int = 1000) -> float:
+    """Processor time of OpenSSL for one Ed25519 signature, which the bare loop does not check."""
+    key, message = Ed25519PrivateKey.generate(), bytes(1000)
+    public, signature = (
+        key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw),
+        key.sign(message),
+    )
+    began = time.process_time()
+    for _ in range(count):
+        Ed25519PublicKey.from_public_bytes(public).verify(signature, message)
+    return (time.process_time() - began) / count * 1e6
 
 
 def rows(*, quick: bool = False) -> list[dict[str, Any]]:
@@ -80,15 +96,15 @@ class Farms:
                     if (PEERS / "aiohttp").exists()
                     else None
                 )
-        each = middle(ours, "cpu_us")
+        each, proof = middle(ours, "cpu_us"), proof_us()
         said = f"poll of {count:,} agents"
         return [
             row(
                 f"{said}, CPU an agent, us (peer: bare C loop)",
                 each,
                 middle(floor, "us_per_req_cpu"),
-                goal="<= 300 us",
-                met=each is not None and each <= 300,
+                goal=f"<= 300 us + {proof:.0f} us, one signature's check",
+                met=each is not None and each <= 300 + proof,
             ),
             row(f"{said}, CPU an agent, us (peer: aiohttp)", each, middle(rival, "cpu_us")),
             row(f"{said}, s (peer: bare C loop)", middle(ours, "wall"), middle(floor, "wall_s")),
@@ -110,6 +126,7 @@ class Farms:
             floor = [self.floor(kinds[SEALING], port)]
             newly = measure("newly", kinds, port, seconds=seconds)
             floor.append(self.floor(kinds[SEALING], port))
+        proof = proof_us()
         unheard = 2 * kinds[SEALING] - seen["seen"] - newly["seen"]
         cost = newly["wall"] - newly["alone"]
         said = f"poll of {count:,} agents, 5 % black-holed, 1 % dripping"
@@ -133,8 +150,8 @@ class Farms:
                 f"{said}, CPU an agent, us (peer: bare C loop over the well ones)",
                 seen["cpu_us"],
                 middle(floor, "us_per_req_cpu"),
-                goal="<= 300 us",
-                met=seen["cpu_us"] <= 300,
+                goal=f"<= 300 us + {proof:.0f} us, one signature's check",
+                met=seen["cpu_us"] <= 300 + proof,
             ),
             row(
                 f"{said}, s until the last well one was heard (peer: the same C loop)",
@@ -282,6 +299,7 @@ def message(certificate: str) -> str:
         "node00000.bench.example",
         certificate,
         "bench",
+        key=NODE_KEY,
     )
     text = canonical({**report.body(), "purpose": "report", "salt": "@SALT@"})
     return text.replace('"seq":-1', '"seq":@SEQ@').replace('"time":-2', '"time":@TIME@')

@@ -13,15 +13,30 @@ import time
 from collections import Counter
 from typing import Any
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
 from nodeagent.maintd.decide import decide
 from nodeagent.maintd.engine.poll import PollSettings, poll, remember, understand
+from nodeagent.maintd.planning.node_keys import pins_of, shown
 from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.snapshot import Node, Observed, Snapshot
+from nodeagent.model.units import Ms
 from nodeagent.protocol.envelope import Key
 from nodeagent.protocol.look import Expected, Look, Seen, Silent, judge_answer
+from nodeagent.protocol.messages import fingerprint
+from nodeagent.protocol.node_key import TAG
 
 CLUSTER = "bench.example"
 SECRET = b"0123456789abcdef0123456789abcdef01234567\n"
+# All agents have one, and all nodes are pinned to it.
+NODE_KEY = (
+    Ed25519PrivateKey.from_private_bytes(SECRET[:32])
+    .public_key()
+    .public_bytes(Encoding.Raw, PublicFormat.Raw)
+    .hex()
+)
+PINNED = frozenset({TAG + fingerprint(NODE_KEY)})
 TARGET = "/1/report/node/diagnose?salt="
 SEALING, HOLES, DRIPPING = 1, 2, 3
 NAMES = {SEALING: "node{:05}.bench.example", HOLES: "hole{:05}", DRIPPING: "drip{:05}"}
@@ -36,7 +51,7 @@ def address(octet: int, number: int) -> str:
 def cluster(kinds: dict[int, int]) -> Snapshot:
     """So many nodes of each kind."""
     nodes = [
-        Node(NAMES[octet].format(n), f"uuid-{n:05}", address(octet, n))
+        Node(NAMES[octet].format(n), f"uuid-{n:05}", address(octet, n), tags=PINNED)
         for octet, count in kinds.items()
         for n in range(count)
     ]
@@ -53,9 +68,9 @@ class Poller:
         self.previous: dict[str, Seen] = {}
         self.judged = 0.0  # when the last answer was
 
-    def now(self) -> int:
+    def now(self) -> Ms:
         self.judged = time.monotonic()
-        return time.time_ns() // 1_000_000
+        return Ms(time.time_ns() // 1_000_000)
 
     async def look(self, snapshot: Snapshot) -> dict[str, Look]:
         if self._how != "aiohttp":
@@ -66,6 +81,7 @@ class Poller:
         """As one would write it: a session, so many connections, a time limit for each."""
         aiohttp: Any = importlib.import_module("aiohttp")
         looks: dict[str, Look] = {}
+        pins = pins_of(snapshot)
         gate = asyncio.Semaphore(256)  # its own limit gets slower with those who wait for it
 
         async def one(session: Any, node: Node) -> None:
@@ -77,7 +93,7 @@ class Poller:
             except (aiohttp.ClientError, TimeoutError) as error:
                 looks[node.name] = Silent(str(error))
                 return
-            expected = Expected(snapshot.cluster, node.name, node.uuid, salt)
+            expected = Expected(snapshot.cluster, node.name, node.uuid, salt, pins=pins)
             looks[node.name] = judge_answer(answer.status, body, self._key, expected, self.now())
 
         async with aiohttp.ClientSession(
@@ -100,7 +116,7 @@ class Poller:
         looks = await self.look(snapshot)
         polled, cpu, judged = time.monotonic(), _used() - before, self.judged
         diagnoses, doubts = understand(looks, self.now(), self._settings.oldest)
-        observed = Observed(snapshot, diagnoses, doubts)
+        observed = Observed(snapshot, diagnoses, doubts, keys=shown(looks))
         decision = decide(Ledger(), observed, Policy(), self.now())
         decided = time.monotonic()
         kind = Counter(type(look).__name__ for look in looks.values())

@@ -14,10 +14,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from nodeagent.cli.demo import POLICY
 from nodeagent.placement.cluster.textfile import parse
+from simulation.demo import POLICY
 
-COMMAND = [sys.executable, "-m", "nodeagent.cli.demo"]
+COMMAND = [sys.executable, "-m", "simulation.demo"]
 
 
 def demonstrated() -> subprocess.CompletedProcess[str]:
@@ -92,7 +92,8 @@ def whoever_looks_around_has_something_to_try(told: dict[str, str], folder: Path
     settings = tomllib.loads((folder / "node1.demo.example" / "agent.toml").read_text())
     (operation,) = POLICY.procedures.repair_procedures[0].repair_operations
     wanted = [operation.health_check_command, operation.repair_steps[0].repair_command]
-    assert settings["repair"]["queue-commands"] == wanted
+    listed = settings["repair"]
+    assert [*listed["queue-checks"], *listed["queue-commands"]] == wanted
     assert {path.name for path in Path(settings["repair"]["folder"]).iterdir()} >= set(wanted)
     assert len(parse((folder / "cluster.data").read_text()).nodes) == 6
 

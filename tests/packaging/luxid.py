@@ -25,6 +25,8 @@ NODE = {
     "ndp/spindle_count": 1,
     "ndp/exclusive_storage": False,
     "ndp/cpu_speed": 1.0,
+    **dict.fromkeys(("mfree", "dfree", "mtotal", "dtotal", "ctotal", "sptotal", "spfree"), 1000),
+    **dict.fromkeys(("mnode", "cnos"), 1),
 }
 TABLES: dict[str, list[dict[str, Any]]] = {
     "node": [NODE],
@@ -42,7 +44,7 @@ TABLES: dict[str, list[dict[str, Any]]] = {
 
 def answer(method: str, args: list[Any], master: str) -> object:
     if method == "QueryConfigValues":
-        return [master]
+        return [master if field == "master_node" else None for field in args[0]]
     if method == "QueryClusterInfo":
         return {"name": "cluster.example.org", "master": master, "tags": []}
     if method == "SubmitManyJobs":

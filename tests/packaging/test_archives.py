@@ -103,8 +103,34 @@ def test_the_pages_are_there_with_all_that_they_link(
     pages = "/usr/share/doc/nodeagent"
     linked = set(re.findall(rf"{pages}/\S+?\.md", "".join(map(Path.read_text, SETTINGS))))
     for page in DOCS.glob("*.md"):
-        linked |= {
-            f"{pages}/{link}" for link in re.findall(r"\]\(([a-z][a-z0-9/.-]+)", page.read_text())
-        }
+        linked |= links(page.read_text())
     for entries in (in_debs(debs), in_rpms(rpms)):
         assert linked - {entry.path for entry in entries} == set()
+
+
+def links(page: str) -> set[str]:
+    """The pages beside it, or below, that one links to, by where the packages have them."""
+    found = re.findall(r"\]\(((?!https?:|\.\.)[\w/.-]+)", page)
+    return {f"/usr/share/doc/nodeagent/{link}".rstrip("/") for link in found}
+
+
+def test_the_readme_links_the_pages_that_lie_beside_it(
+    debs: Sequence[Path], rpms: Sequence[Path], tmp_path: Path
+) -> None:
+    """It lists them all: the packages' index of documentation."""
+    output("dpkg-deb", "-x", debs[1], tmp_path)
+    readme = (tmp_path / "usr/share/doc/nodeagent/README.md").read_text()
+    linked = links(readme)
+    assert {f"/usr/share/doc/nodeagent/{page.name}" for page in DOCS.glob("*.md")} == {
+        link for link in linked if link.endswith(".md")
+    }
+    for entries in (in_debs(debs), in_rpms(rpms)):
+        assert linked - {entry.path for entry in entries} == set()
+
+
+def test_a_package_says_where_it_comes_from(debs: Sequence[Path]) -> None:
+    for deb in debs:
+        assert output("dpkg-deb", "-f", deb, "Homepage").startswith("https://")
+    control = (TOP / "packaging/debian/control").read_text()
+    assert re.search(r"^Vcs-Git: https://", control, re.MULTILINE)
+    assert re.search(r"^Vcs-Browser: https://", control, re.MULTILINE)

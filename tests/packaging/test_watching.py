@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -14,9 +15,14 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from nodeagent.agent.metrics import write
 from nodeagent.maintd.queue.inventory import InventorySettings
+from nodeagent.model.incident import Status
+from nodeagent.model.ledger import Ledger
+from nodeagent.model.notice import Sink, Way
+from nodeagent.model.units import Ms
 from nodeagent.web.server import Server
 from tests.maintd.rig import Rig, fleet
 from tests.maintd.served import Served
+from tests.maintd.world import incident
 
 TOP = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
@@ -37,6 +43,15 @@ def known(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, dict[str,
     """Every sample that an agent and maintd serve."""
     rig = Rig(fleet())
     rig.asks = InventorySettings("http://127.0.0.1:1/graphql")  # where nobody answers
+    broken = [
+        replace(incident(node.name, status=status), node=node.uuid)
+        for node, status in zip(fleet()[1:], (Status.FAILED, Status.COMPLETED), strict=False)
+    ]
+    sinks = (Sink("ops", Way.COMMAND),)
+    rig.policy = replace(rig.policy, notify=sinks, unreachable_after=Ms(0))
+    rig.store.save(Ledger(incidents=tuple(broken)))
+    rig.agents.says["n4"], rig.agents.required = None, True
+    rig.agents.keys = dict.fromkeys(("n1", "n2", "n3", "n6"), "11" * 32)
     rig.crash()
     served = Served(rig, tmp_path_factory.mktemp("maintd"))
     served.tick()
@@ -81,7 +96,12 @@ def test_every_alert_says_how_bad_it_is_and_what_it_is() -> None:
             name
         )
         assert re.search(r'^          summary: ".{20,}"$', alert, re.M), name
+        assert re.search(r'^          description: ".{40,}"$', alert, re.M), name
+        assert re.search(r"^        for: \d+[mh]$", alert, re.M) or "increase(" in alert, name
+        (runbook,) = re.findall(r"^          runbook_url: (\S+)$", alert, re.M)
+        assert runbook == f"file:///usr/share/doc/nodeagent/alerts.md#{name.lower()}"
     names = re.findall(r"- alert: (\w+)", text)
+    assert re.findall(r"^## (\w+)$", (TOP / "docs/alerts.md").read_text(), re.M) == names
     assert len(names) == len(set(names))
 
 

@@ -1,6 +1,7 @@
 """Agents and maintd as processes on the laboratory's nodes, told what is broken."""
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -15,6 +16,7 @@ from click import ClickException
 
 from nodeagent.cli.maint.console.client import Reach
 from nodeagent.cluster.ganeti.backend import GanetiCluster
+from nodeagent.protocol.node_key import TAG
 from nodeagent.web.caller import at_socket
 from tests.real.lab import (
     LAB,
@@ -51,7 +53,11 @@ withdraw = "30s"
 storm = 100
 burst = 1000
 """
-AGENT = """
+# What else is in /var/lib does not outlive a node's power here, and a machine keeps its key.
+AGENT_STATE = "/var/lib/ganeti/nodeagent"
+AGENT = f"""
+[agent]
+state = "{AGENT_STATE}"
 [diagnose]
 commands = ["check"]
 every = "3s"
@@ -61,10 +67,14 @@ PREPARE = """
 mkdir -p /etc/nodeagent /var/lib/maintd /run/maintd
 mkdir -p /etc/ganeti/node-diagnose-commands /etc/ganeti/node-repair-commands
 printf '#!/bin/sh\\ncat /etc/ganeti/hardware.json\\n' > /etc/ganeti/node-diagnose-commands/check
-printf '#!/bin/sh\\ncat >> /run/fed; echo >> /run/fed\\n' > /etc/ganeti/node-repair-commands/fix
-chmod 755 /etc/ganeti/node-*-commands/*
+chmod 755 /etc/ganeti/node-diagnose-commands/check
 echo '{"status": "Ok"}' > /etc/ganeti/hardware.json
 """
+FIX_PATH = "/etc/ganeti/node-repair-commands/fix"
+# When the next life is killed: as soon as it has done something; as soon as it would do the next
+# thing (the first it does again); when it knows that what was promised has not been submitted.
+NEXT = {"submitted": 1, "remembered": 1, "promised": 2, "observed": 2, "decided": 2, "saved": 7}
+FIX = "cat >> /run/fed; echo >> /run/fed"
 
 
 @contextmanager
@@ -89,11 +99,14 @@ class Maintenance:
         self.maintd: subprocess.Popen[bytes] | None = None
         self.where = "node1"
         self.log = STATE / "maintd.log"
+        self.seen: set[str] = set()  # incidents, by their UUIDs
+        self.past: set[str] = set()  # those of the tests before
 
     def start(self) -> None:
         for name in NODES:
             short = name.partition(".")[0]
             self.shell(short, PREPARE)
+            self.repairs_with(short, FIX)
             self.write(short, "/etc/nodeagent/agent.toml", AGENT)
             self.write(short, "/etc/nodeagent/maintd.toml", SETTINGS)
             self.agents[short] = self.spawn(short, "nodeagent.cli.nodeagent", "run")
@@ -113,6 +126,7 @@ class Maintenance:
         power(name, "on")
         until(lambda: node(name, "true").returncode == 0, 60, lambda: f"{name} is not back")
         self.shell(name, PREPARE)
+        self.repairs_with(name, FIX)
         self.agents[name] = self.spawn(name, "nodeagent.cli.nodeagent", "run")
 
     def restart_agent(self, name: str) -> None:
@@ -125,18 +139,27 @@ class Maintenance:
         self, name: str, module: str, *arguments: str, env: str = ""
     ) -> subprocess.Popen[bytes]:
         log = (STATE / f"{name}.{module.rpartition('.')[2]}.log").open("ab")
-        command = ["env", *([env] if env else []), sys.executable, "-m", module, *arguments]
+        command = ["env", *env.split(), sys.executable, "-m", module, *arguments]
         with log:
             return subprocess.Popen([str(LAB / "node"), name, *command], cwd=ROOT, stderr=log)
 
     def start_maintd(self, name: str = "node1", failpoint: str = "") -> None:
         env = f"MAINTD_FAILPOINT={failpoint}" if failpoint else ""
         self.where = name
-        self.maintd = self.spawn(name, "nodeagent.cli.maintd", "run", env=env)
+        maintd: tuple[str, ...] = ("nodeagent.cli.maintd", "run")
+        if folder := os.environ.get("DECISIONS_INTO"):
+            env = f"{env} DECISIONS_INTO={folder} PYTHONPATH={ROOT}"
+            maintd = ("tests.maintd.decisions", *maintd)
+        self.maintd = self.spawn(name, *maintd, env=env)
 
     def until_it_answers(self) -> None:
-        """Wait for maintd, which was just started."""
+        """Wait for maintd, which was just started, and for the tags of nodes it sees first."""
         until(lambda: self.ask("status").returncode == 0, 60, self.tail)
+        until(lambda: "first-seen" not in self.key_states().values(), 60, self.tail)
+
+    def key_states(self) -> dict[str, str]:
+        """How `gnt-maint agents` calls the key of each node."""
+        return {one["name"].partition(".")[0]: one["state"] for one in self.get("/1/agents")}
 
     def stop_maintd(self, number: str = "TERM") -> int | None:
         """Signal it where it runs: what we have started only waits for it."""
@@ -152,12 +175,17 @@ class Maintenance:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    def write(self, name: str, path: str, text: str) -> None:
-        self.shell(name, f"cat > {path}.new <<'END'\n{text}\nEND\nmv {path}.new {path}")
+    def write(self, name: str, path: str, text: str, mode: str = "644") -> None:
+        new = f"cat > {path}.new <<'END'\n{text}\nEND\n"
+        self.shell(name, f"{new}chmod {mode} {path}.new; mv {path}.new {path}")
 
     def breaks(self, name: str, diagnosis: Mapping[str, object]) -> None:
         """What the node's diagnose command prints from now on."""
         self.write(name, "/etc/ganeti/hardware.json", json.dumps(diagnosis))
+
+    def repairs_with(self, name: str, script: str) -> None:
+        """Have the node's repair command be this script from now on, until it is healed."""
+        self.write(name, FIX_PATH, f"#!/bin/sh\n{script}", mode="755")
 
     def mended(self, name: str) -> None:
         self.breaks(name, {"status": "Ok"})
@@ -172,21 +200,24 @@ class Maintenance:
         return Reach(at_socket(str(path)), local=True).get(target)
 
     def incidents(self, master: str = "node1") -> list[dict[str, object]]:
-        """What `gnt-maint incidents --json` lists; nothing while nobody answers."""
-        try:
-            found: list[dict[str, object]] = self.get("/1/status", master)
-        except ClickException:
-            return []
+        """What `gnt-maint incidents --json` lists, the oldest first; as `get` if nobody answers."""
+        found: list[dict[str, object]] = self.get("/1/status", master)
+        self.seen.update(str(incident["uuid"]) for incident in found)
         return found
+
+    def needs(self) -> dict[str, str | None]:
+        """What maintd believes each node to ask for; nothing while it is in doubt."""
+        return {node["name"].partition(".")[0]: node["need"] for node in self.get("/1/nodes")}
 
     def until_status(
         self, name: str, status: str, seconds: float = 120, master: str = "node1"
     ) -> dict[str, object]:
-        """Wait for the newest incident of the node to come that far."""
+        """Wait for the newest incident of the node, begun in this test, to come that far."""
         found: list[dict[str, object]] = []
 
         def come() -> bool:
-            found[:] = [i for i in self.incidents(master) if str(i["node-name"]).startswith(name)]
+            of_node = [i for i in self.incidents(master) if str(i["node-name"]).startswith(name)]
+            found[:] = [i for i in of_node if i["uuid"] not in self.past]
             return bool(found) and found[-1]["repair-status"] == status
 
         until(come, seconds, lambda: f"{found} {self.tail()}")
@@ -197,10 +228,24 @@ class Maintenance:
         logs = sorted(STATE.glob("*.maintd.log"))
         return "\n".join(Path(log).read_text()[-2000:] for log in logs)
 
+    def told(self) -> str:
+        """All that a test which has failed wants explained: incidents, receipts and journals."""
+        try:
+            lines = [json.dumps(incident) for incident in self.incidents(self.where)]
+        except (ClickException, OSError) as error:
+            lines = [f"{self.where} tells of no incidents: {error}"]
+        for name in self.agents:
+            receipts = f"tail -n +1 {AGENT_STATE}/receipts/*.json {AGENT_STATE}/checks/*.json"
+            lines.append(f"-- receipts of {name}: {node(name, 'sh', '-c', receipts).stdout}")
+        for log in sorted(STATE.glob("*.nodeagent.log")) + sorted(STATE.glob("*.maintd.log")):
+            lines.append(f"-- {log.name}: {log.read_text(errors='replace')[-10_000:]}")
+        return "\n".join(lines)
+
     def heal(self) -> None:
         """All nodes well, in service, without tags of ours; all incidents forgotten."""
         for name in self.agents:
             self.mended(name)
+            self.repairs_with(name, FIX)
         for name in self.agents:
             ((tags,),) = listed("node", "tags", name=name)
             for tag in (tag for tag in tags if tag.startswith("maintd:")):
@@ -213,17 +258,25 @@ class Maintenance:
                 gnt("gnt-node", "modify", "-f", "--drained=no", name)
         if self.maintd is not None:
             until(lambda: self.incidents() == [], 60, self.tail)
+            until(lambda: set(self.needs().values()) == {"Ok"}, 60, self.tail)
+        self.past |= self.seen
 
 
 def until(condition: Callable[[], bool], seconds: float, told: Callable[[], str]) -> None:
-    """Wait, or fail with what is told. Asking takes a third of the time, or less."""
+    """Wait, or fail with what is told. Asking takes a third of the time, or less.
+
+    While maintd does not answer nothing is known, so there is nothing that can have come true.
+    """
     deadline = time.monotonic() + seconds
     while True:
-        asked = time.monotonic()
-        if condition():
-            return
+        asked, unanswered = time.monotonic(), ""
+        try:
+            if condition():
+                return
+        except ClickException as error:
+            unanswered = f"maintd does not answer: {error}\n"
         now = time.monotonic()
-        assert now < deadline, told()
+        assert now < deadline, unanswered + told()
         time.sleep(max(0.3, 2 * (now - asked)))
 
 
@@ -235,6 +288,13 @@ def flags(name: str) -> dict[str, str]:
 
 
 def _word(value: object) -> str:
+    """As `gnt-node list` shows it; of the tags not the one that every node has."""
+    if isinstance(value, list):
+        value = [tag for tag in value if not str(tag).startswith(TAG)]
+    return _shown(value)
+
+
+def _shown(value: object) -> str:
     match value:
         case bool():
             return "Y" if value else "N"
@@ -283,7 +343,7 @@ def agrees_with_ganetis_own_commands() -> None:
     for what, fields in wanted.items():
         options = ("--no-headers", "--separator=|", "-o", ",".join(fields))
         shown = gnt(f"gnt-{what}", "list", *options).splitlines()
-        asked = ["|".join(map(_word, row)) for row in listed(what, *fields)]
+        asked = ["|".join(map(_shown, row)) for row in listed(what, *fields)]
         assert sorted(shown) == sorted(asked)
 
 

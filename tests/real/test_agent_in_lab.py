@@ -23,9 +23,10 @@ pytestmark = [
 ORDER = """
 import asyncio, sys, time
 from nodeagent.cluster.backend import NotTaken
-from nodeagent.maintd.order import Orders
+from nodeagent.maintd.engine.orders import Orders
 from nodeagent.model.action import RunCommand
 from nodeagent.model.ledger import Intent, Outcome
+from nodeagent.model.purpose import OfIncident
 from nodeagent.model.snapshot import Node, Snapshot
 from nodeagent.protocol.envelope import Key
 
@@ -42,7 +43,8 @@ orders = Orders(
 )
 snapshot = Snapshot("cluster.gnt.test", {node.name: node})
 action = RunCommand(node.name, "fix", text, int(number))
-intent = Intent("1", "7b1cb7c2-0c8e-5b8e-9d55-0d4a5f6a1b2c", node.name, action)
+incident = OfIncident("7b1cb7c2-0c8e-5b8e-9d55-0d4a5f6a1b2c")
+intent = Intent("1", incident, node.name, action)
 
 async def main():
     from dataclasses import replace

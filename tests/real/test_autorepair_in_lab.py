@@ -97,7 +97,7 @@ def jobs_of(repair: str) -> list[Trail]:
     """The jobs of one repair that the queue knows, in order."""
     cluster = GanetiCluster(socket_path())
     try:
-        return [trail for trail in cluster.trails() if trail.repair == repair]
+        return [trail for trail in cluster.trails() if trail.purpose.repair == repair]
     finally:
         cluster.close()
 
@@ -295,11 +295,11 @@ def test_a_pass_from_cron_beside_harep(system: Maintenance) -> None:
         create("inst1", "drbd", "node2.gnt.test", "node3.gnt.test")
         dies("node2")
         theirs = node("node1", "harep", "--dry-run")
-        ours = system.ask("autorepair", "--mode", "compatible", "--dry-run")
+        ours = system.ask("repair", "--mode", "compatible", "--dry-run")
         assert theirs.returncode == ours.returncode == 0
         assert plain(ours.stdout) == plain(theirs.stdout)
         for _ in range(60):
-            done = system.ask("autorepair")
+            done = system.ask("repair")
             assert done.returncode == 0, done.stderr
             if any(tag.startswith("result:") for tag in tags("inst1")):
                 break

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from nodeagent.protocol.confd import Question, Reply
 from nodeagent.protocol.envelope import Key
+from tests.protocol.confd import Question, Reply
 from tests.real.vcluster import CONFD, CONFD_ADDRESS, KEY, NODE, ask, confd, lay_out, why_not
 
 pytestmark = pytest.mark.skipif(bool(why_not(CONFD)), reason=why_not(CONFD))

@@ -193,7 +193,9 @@ def test_who_comes_second_with_a_retag_changes_nothing(lab_luxi: GanetiCluster) 
     tags = lab_luxi.snapshot().nodes[TWO].tags
     winner = ("mine", "yours")[outcomes(results).index(OK)]
     assert tags & {"old", "mine", "yours"} == {winner}
-    assert next(r.why for r in results if r.outcome is ERROR) == "Tag(s) 'old' not found"
+    assert next(r.why for r in results if r.outcome is ERROR) == (
+        "OpPrereqError: Tag(s) 'old' not found"
+    )
     done(lab_luxi, Retag(Scope.NODE, TWO, remove=(winner,)))
 
 
@@ -248,9 +250,9 @@ def test_what_cannot_move_says_why(cluster: Cluster, instances: None) -> None:
         MoveSecondary(MIRRORED, THREE, TWO),
     )
     assert [result.why for result in results] == [
-        "Instance's disk layout 'plain' does not allow migrations",
-        "Instance 'inst9.gnt.test' not known",
-        "The specified node is the primary node of the instance",
+        "OpPrereqError: Instance's disk layout 'plain' does not allow migrations",
+        "OpPrereqError: Instance 'inst9.gnt.test' not known",
+        "OpPrereqError: The specified node is the primary node of the instance",
     ]
 
 
@@ -273,7 +275,7 @@ def test_a_node_is_drained_and_taken_offline_and_another_promoted(cluster: Clust
 
 
 def test_the_master_is_never_drained(cluster: Cluster) -> None:
-    why = "The master role can be changed only via master-failover"
+    why = "OpPrereqError: The master role can be changed only via master-failover"
     assert done(cluster, Drain(ONE), SetOffline(ONE)) == [Result(ERROR, why)] * 2
 
 
@@ -282,9 +284,10 @@ def test_a_job_waits_for_the_one_before_it(cluster: Cluster) -> None:
     assert outcomes(done(cluster, Retag(Scope.NODE, TWO, remove=("first",)), after=first)) == [OK]
     failing, *_ = submit(cluster, Retag(Scope.NODE, TWO, remove=("no-such-tag",)))
     (result,) = done(cluster, Drain(THREE), after=failing)
-    assert result.outcome is ERROR
+    assert result.outcome is Outcome.LATER, "what is still wanted is planned anew"
     assert result.why == (
-        f"Dependency job {failing} finished with status 'error', not one of 'success' as required"
+        f"OpExecError: Dependency job {failing} finished with status 'error',"
+        " not one of 'success' as required"
     )
     assert not cluster.snapshot().nodes[THREE].drained
 

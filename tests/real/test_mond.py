@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from nodeagent.maintd.balancing.load import read_busy
+from nodeagent.model.units import Ms
 from tests.real.vcluster import CONFD, LOAD, MOND, confd, lay_out, mond, why_not
 from tests.web.live import agent, free_port, wait_for
 
@@ -142,4 +143,4 @@ def test_either_is_what_balancing_measures_by(ports: tuple[int, int]) -> None:
     for port in ports:
         body = ask(port, LOAD)[1]
         total = json.loads(body)["data"]["cpu_total"]
-        assert read_busy(body, time.time_ns() // 1_000_000) == total
+        assert read_busy(body, Ms(time.time_ns() // 1_000_000)) == total

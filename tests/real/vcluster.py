@@ -11,8 +11,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from nodeagent.protocol.confd import PORT, Question, open_reply, seal_query
 from nodeagent.protocol.envelope import Key
+from tests.protocol.confd import PORT, Question, open_reply, seal_query
 
 MOND = "/usr/sbin/ganeti-mond"
 CONFD = "/usr/sbin/ganeti-confd"

@@ -2,11 +2,11 @@
 
 A round is what maintd's is: what was ordered has answered, `decide` decides, and what it has
 promised is done. Between the rounds only the clock and the world can change anything. After a
-*quiet* round, one in which nothing was done but to ask for an entry's health, and if every
+*quiet* round, one in which nothing was done but to ask for the health of every entry, and if every
 entry's newest answer is what it would be now and is newer than whatever the clock has brought
 about, the rounds to come are alike until something happens in the world, or one of the instants
 passes that are remembered or can be reckoned from what is remembered. Of those in between only
-whom they ask is made up (`_as_if`). Where nothing is queued and nothing under way the guards are
+when they ask is made up (`_as_if`). Where nothing is queued and nothing under way the guards are
 asked alone, as long as they let nothing begin. That this decides the same is tested, not only
 argued.
 """
@@ -21,9 +21,11 @@ from nodeagent.maintd.queue.guards import admit
 from nodeagent.model.action import RunCommand
 from nodeagent.model.diagnosis import Diagnosis, Need
 from nodeagent.model.ledger import USED_TAG, Intent, Ledger, Policy, Result
+from nodeagent.model.purpose import OfEntry
 from nodeagent.model.queue import Entry, EntryStatus, Operation, Queue
 from nodeagent.model.sick import Sick
-from nodeagent.model.snapshot import Node, Observed, Snapshot
+from nodeagent.model.snapshot import Beside, Node, Observed, Snapshot
+from nodeagent.model.units import Ms, Nanoseconds
 from nodeagent.model.window import (
     NANOSECONDS,
     Machine,
@@ -40,6 +42,7 @@ from tests.year.world import World, ms
 
 MASTER = Node("master", "uuid-master", "10.255.0.1", candidate=True)
 SNAPSHOT = Snapshot("year", {MASTER.name: MASTER}, master=MASTER.name, tags=frozenset({USED_TAG}))
+BESIDE = {MASTER.name: Beside((worlds.CHECK,), 64)}  # as an agent has it that lists its check
 WELL = {MASTER.name: Diagnosis(Need.OK, None, '{"status":"Ok"}')}
 
 
@@ -96,7 +99,7 @@ class Rounds:
             name, uuid = f"m{number}", f"uuid-m{number}"
             machine = Machine(name)
             nodes[name] = Node(name, uuid, self.world.boxes[number].address, offline=True)
-            windows.append(Window((machine,), Unavailability(ms(at) * NANOSECONDS)))
+            windows.append(Window((machine,), Unavailability(Nanoseconds(ms(at) * NANOSECONDS))))
             down = Scheduled(machine, Mode.DOWN, ms(at), uuid, Standing.OFFLINE, drained=True)
             scheduled.append(down)
         self._snapshot = replace(SNAPSHOT, nodes=nodes)
@@ -108,17 +111,20 @@ class Rounds:
         """One round; whether it was quiet."""
         before = self.ledger
         sick = self.world.source()
-        observed = Observed(self._snapshot, WELL, results=self._results, sick=sick)
+        observed = Observed(self._snapshot, WELL, results=self._results, sick=sick, beside=BESIDE)
         self.rounds += 1
         if self._nothing_begins(observed, minute):
             return _rest(before) == _rest(self.ledger)
-        decision = decide(before, observed, self.policy, ms(minute))
+        decision = decide(before, observed, self.policy, Ms(ms(minute)))
         self.ledger = decision.ledger
         self._results = {}
         for intent in self.ledger.intents:
             self._do(intent, minute)
         checks = all(purpose(intent) == CHECK for intent in self.ledger.intents)
-        return self._followed(minute) and checks and _rest(before) == _rest(self.ledger)
+        followed = self._followed(minute)
+        # Where there are more entries than checks a round, each has its turn: no round is left out.
+        all_asked = len(self.ledger.intents) == len(self._live)
+        return followed and checks and all_asked and _rest(before) == _rest(self.ledger)
 
     def _nothing_begins(self, observed: Observed, minute: int) -> bool:
         """Whether nothing is queued nor under way, and the guards let nothing be.
@@ -127,7 +133,7 @@ class Rounds:
         """
         if self.every or self._live or self._worked or self.ledger.intents:
             return False
-        ledger = admit(self.ledger, observed, self.policy, ms(minute)).ledger
+        ledger = admit(self.ledger, observed, self.policy, Ms(ms(minute))).ledger
         old, new = self.ledger.queue, ledger.queue
         if (new.entries, new.attempts) != (old.entries, old.attempts):
             return False
@@ -210,39 +216,32 @@ class Rounds:
         yield entry.changed_at + operation.repair_steps[entry.step].watch_seconds * 1000
 
     def _as_if(self, minute: int, last: int) -> Ledger:
-        """The ledger after rounds until `last` that do nothing but to ask for health in turn."""
+        """The ledger after rounds until `last` that only ask for the health of all entries."""
         ledger = self.ledger
         if not self._live or last == minute:
             return ledger
-        (asked,) = ledger.intents
-        entries = sorted(
-            self._live.values(),
-            key=lambda entry: (
-                asked.promised if entry.owner == asked.owner else entry.checked_at,
-                entry.index,
-            ),
-        )
-        rounds, queue, self._results = last - minute, ledger.queue, {}
-        for place, entry in enumerate(entries):
-            # Asked in round place + 1, and then in each len-th; the last has not answered yet.
-            times = (rounds - 2 - place) // len(entries)
-            at = asked.promised if entry.owner == asked.owner else entry.checked_at
-            if times >= 0:
-                at = ms(minute + 1 + place + times * len(entries))
-            self._live[entry.index] = replace(entry, checked_at=at, asked_at=at)
-            queue = queue.put(self._live[entry.index])
-        entry = entries[(rounds - 1) % len(entries)]
-        assert isinstance(asked.action, RunCommand)
-        stdin = canonical(entry_json(entry, self._snapshot))
-        intent = replace(
-            asked,
-            id=str(ms(last)),
-            action=replace(asked.action, stdin=stdin),
-            promised=ms(last),
-            entry=f"{entry.owner}:{CHECK}",
-        )
-        ledger = replace(ledger, round=ms(last), queue=queue, intents=(intent,))
-        self._do(intent, last)
+        asked, queue, self._results = ledger.intents[0], ledger.queue, {}
+        entries = [self._live[index] for index in sorted(self._live)]
+        before = ms(last - 1)  # the round before the last has been answered by then
+        entries = [replace(entry, checked_at=before, asked_at=before) for entry in entries]
+        intents = []
+        for number, entry in enumerate(entries, ms(last)):
+            self._live[entry.index] = entry
+            queue = queue.put(entry)
+            assert isinstance(asked.action, RunCommand)
+            stdin = canonical(entry_json(entry, self._snapshot))
+            intent = replace(
+                asked,
+                id=str(number),
+                action=replace(asked.action, stdin=stdin),
+                promised=ms(last),
+                purpose=OfEntry(entry.index, CHECK),
+            )
+            intents.append(intent)
+        newest = ms(last) + len(intents) - 1
+        ledger = replace(ledger, round=newest, queue=queue, intents=tuple(intents))
+        for intent in intents:
+            self._do(intent, last)
         return ledger
 
 

@@ -2,28 +2,32 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from nodeagent.model.constraints import Constraints
 from nodeagent.model.ledger import Policy
 from nodeagent.model.queue import Operation, Procedure, Procedures, RepairStep
+from nodeagent.model.units import Seconds
 from tests.year.fleet import HOUR, Cause, Fleet, draw
 from tests.year.rounds import Rounds
 from tests.year.world import CHECK, CYCLE, REINSTALL, TYPE, World
 
 STEPS = (
-    RepairStep(CYCLE, command_retries=1, command_interval=120, watch_seconds=15 * 60),
-    RepairStep(REINSTALL, watch_seconds=90 * 60),
+    RepairStep(
+        CYCLE, command_retries=1, command_interval=Seconds(120), watch_seconds=Seconds(15 * 60)
+    ),
+    RepairStep(REINSTALL, watch_seconds=Seconds(90 * 60)),
 )
 OPERATIONS = tuple(Operation(state, STEPS, CHECK) for state in ("unreachable", "unhealthy"))
 GUARDED = Constraints(
     maximum_repair_queue_entries=30,
-    wait_seconds_to_repair_rebooting=15 * 60,
-    wait_seconds_to_repair=15 * 60,
+    wait_seconds_to_repair_rebooting=Seconds(15 * 60),
+    wait_seconds_to_repair=Seconds(15 * 60),
     maximum_repairs_per_domain=4,
     domain_failure_machines=10,
     maximum_repairs_per_machine=3,
-    cool_down_seconds=12 * 3600,
-    finished_entry_ttl_seconds=6 * 3600,
+    cool_down_seconds=Seconds(12 * 3600),
+    finished_entry_ttl_seconds=Seconds(6 * 3600),
 )
 NO_LIMIT = 10**9
 AT_ONCE = 5
@@ -49,7 +53,7 @@ class Row:
         return Policy(constraints=self.constraints, procedures=procedures)
 
 
-def _but(**changed: int) -> Constraints:
+def _but(**changed: Any) -> Constraints:
     return replace(GUARDED, **changed)
 
 
@@ -58,7 +62,7 @@ NEITHER = _but(
     maximum_repairs_per_domain=0,
     domain_failure_machines=0,
 )
-NOTHING = Constraints(maximum_repair_queue_entries=NO_LIMIT, finished_entry_ttl_seconds=1)
+NOTHING = Constraints(maximum_repair_queue_entries=NO_LIMIT, finished_entry_ttl_seconds=Seconds(1))
 ROWS = (
     Row("all guards"),
     Row("no entry remembered once it is over", _but(finished_entry_ttl_seconds=1)),
@@ -77,8 +81,8 @@ ROWS = (
         "CKE's limit and wait alone",
         Constraints(
             maximum_repair_queue_entries=30,
-            wait_seconds_to_repair_rebooting=15 * 60,
-            finished_entry_ttl_seconds=6 * 3600,
+            wait_seconds_to_repair_rebooting=Seconds(15 * 60),
+            finished_entry_ttl_seconds=Seconds(6 * 3600),
         ),
     ),
     Row("none", NOTHING, at_once=10_000, planned=False),

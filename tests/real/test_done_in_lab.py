@@ -1,0 +1,178 @@
+"""From fault to back in service, on a real Ganeti cluster with its own lists as the witness.
+
+Uses the multi-node laboratory beside the checkout; skipped by name where that is absent.
+`make test-real` runs it.
+"""
+
+import json
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from nodeagent.maintd.engine.failpoint import NAMES
+from nodeagent.model.ledger import PAUSE_TAG
+from tests.real.lab import create, gnt, node, remove
+from tests.real.maintd import (
+    EVACUATE,
+    NEXT,
+    REPAIR,
+    Maintenance,
+    agrees_with_ganetis_own_commands,
+    flags,
+    kinds,
+    last_job,
+    maintained,
+    placed,
+    rests,
+    until,
+)
+
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.timeout(600),
+]
+
+AFTER = "maintd:return-after:15s"
+BACK = ["NODE_SET_PARAMS", "NODE_SET_PARAMS", "TAGS_DEL"]
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Maintenance]:
+    with maintained() as system:
+        gnt("gnt-cluster", "add-tags", AFTER, "maintd:unreachable-after:10s")
+        yield system
+
+
+@pytest.fixture
+def system(lab: Maintenance) -> Iterator[Maintenance]:
+    lab.start_maintd()
+    lab.until_it_answers()
+    lab.heal()
+    yield lab
+    try:
+        lab.heal()
+    finally:
+        lab.stop_maintd()
+
+
+def state(name: str) -> str:
+    """Ganeti's own word for how the node stands."""
+    found = flags(name)
+    return "offline" if found["offline"] == "Y" else "drained" if found["drained"] == "Y" else ""
+
+
+def evacuated(system: Maintenance) -> int:
+    """node2 is evacuated, offline and repaired meanwhile; the newest job."""
+    system.breaks("node2", EVACUATE)
+    system.until_status("node2", "completed", 180)
+    until(lambda: "evacuated and offline" in system.ask("held").stdout, 60, system.tail)
+    system.mended("node2")
+    assert state("node2") == "offline"
+    return last_job()
+
+
+def test_an_evacuated_node_is_back_in_service_after_proof(system: Maintenance) -> None:
+    create("inst1", "drbd", "node2.gnt.test", "node3.gnt.test")
+    try:
+        before = evacuated(system)
+        assert placed("inst1") == ("node3", "node1")
+        done = system.ask("done", "node2")
+        assert done.returncode == 0, done.stderr
+        assert done.stdout == (
+            "node2.gnt.test is brought back drained first; it returns once it has reported Ok for"
+            " 15 s.\n"
+        )
+        until(lambda: state("node2") == "drained", 60, system.tail)
+        until(lambda: "returns to service once" in system.ask("held").stdout, 30, system.tail)
+        time.sleep(5)
+        assert state("node2") == "drained", "it proves to be healthy first"
+        until(lambda: state("node2") == "", 60, system.tail)
+        until(lambda: flags("node2")["tags"] == "", 60, system.tail)
+        until(lambda: system.incidents() == [], 30, system.tail)
+        assert kinds(before) == BACK
+        agrees_with_ganetis_own_commands()
+        assert "Nothing is blocked." in system.ask("held").stdout
+        moved = node("master", "gnt-instance", "replace-disks", "-n", "node2", "inst1", seconds=180)
+        assert moved.returncode == 0, moved.stderr
+        assert placed("inst1") == ("node3", "node2"), "it takes instances"
+    finally:
+        remove("inst1")
+
+
+def test_one_that_is_broken_again_meanwhile_stays_drained_until_it_is_mended(
+    system: Maintenance,
+) -> None:
+    before = evacuated(system)
+    assert system.ask("done", "node2").returncode == 0
+    until(lambda: state("node2") == "drained", 60, system.tail)
+    system.breaks("node2", EVACUATE)
+    until(lambda: "node2.gnt.test says evacuate" in system.ask("held").stdout, 30, system.tail)
+    rests(20)
+    assert state("node2") == "drained"
+    system.mended("node2")
+    until(lambda: system.needs()["node2"] == "Ok", 30, system.tail)
+    done = system.ask("done", "node2", "--wait", "--timeout", "90s")
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "node2.gnt.test is in service.")
+    assert (state("node2"), kinds(before)) == ("", BACK)
+
+
+def test_a_live_repair_is_closed_by_a_word_and_an_unhealthy_node_is_refused(
+    system: Maintenance,
+) -> None:
+    system.breaks("node2", REPAIR)
+    system.until_status("node2", "completed")
+    refused = system.ask("done", "node2")
+    assert refused.returncode == 1
+    assert "its agent reports live-repair: repair it first, or insist" in refused.stderr
+    system.mended("node2")
+    until(lambda: system.needs()["node2"] == "Ok", 30, system.tail)
+    done = system.ask("done", "node2", "--wait")
+    assert done.returncode == 0, done.stderr
+    until(lambda: (system.incidents(), flags("node2")["tags"]) == ([], ""), 30, system.tail)
+
+
+def test_a_node_whose_agent_is_dead_is_listed(system: Maintenance) -> None:
+    node("node3", "pkill", "-TERM", "-f", "nodeagent.cli.nodeagent")
+    system.agents["node3"].wait(20)
+    try:
+
+        def listed_there() -> list[str]:
+            found = json.loads(system.ask("nodes", "--state", "unreachable", "--json").stdout)
+            return [one["name"] for one in found]
+
+        until(lambda: listed_there() == ["node3.gnt.test"], 60, system.tail)
+        held = " ".join(system.ask("held").stdout.split())
+        assert "node3.gnt.test has been unreachable since" in held
+        assert "1 unreachable" in system.ask("status").stdout
+    finally:
+        system.agents["node3"] = system.spawn("node3", "nodeagent.cli.nodeagent", "run")
+    until(lambda: listed_there() == [], 60, system.tail)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", [n for n in NAMES if n not in ("ordered", "adopted")])
+def test_killed_at_every_effect(system: Maintenance, name: str) -> None:
+    evacuated(system)
+    gnt("gnt-cluster", "add-tags", PAUSE_TAG)  # it is asked for, and nothing is begun
+    until(lambda: "maintd:pause:yes" in system.ask("status").stdout, 30, system.tail)
+    assert system.ask("done", "node2").returncode == 0
+    system.stop_maintd()
+    gnt("gnt-cluster", "remove-tags", PAUSE_TAG)
+    before = last_job()
+    system.start_maintd(failpoint=f"{name}:kill:1")
+    killed = 0
+
+    def back() -> bool:
+        nonlocal killed
+        assert system.maintd is not None
+        if system.maintd.poll() is not None:
+            killed += 1
+            system.start_maintd(failpoint=f"{name}:kill:{NEXT[name]}")
+        return state("node2") == "" and flags("node2")["tags"] == ""
+
+    until(back, 400, system.tail)
+    assert kinds(before) == BACK
+    assert killed >= (1 if name == "saved" else len(BACK) - 1)
+    system.stop_maintd()
+    system.start_maintd()

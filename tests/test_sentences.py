@@ -1,0 +1,153 @@
+"""Nobody reads a sentence that we wrote: what a program is to know is a value beside it.
+
+Two rules. A member or a variable that holds a sentence is only handed on, never searched, cut or
+compared. And each module with regular expressions names here whose text it reads.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent / "nodeagent"
+NAMES = {"reason", "why", "told", "sentence", "trouble"}
+MEMBERS = NAMES | {"text"}
+READS = {
+    *("startswith", "endswith", "removeprefix", "removesuffix", "partition", "rpartition"),
+    *("split", "rsplit", "splitlines", "find", "index", "replace", "count"),
+}
+REGEX = {"match", "search", "fullmatch", "findall", "finditer", "sub", "split"}
+TRAIL = "Ganeti's reason trail, which tells a new master what a job is for"
+# What looks into such a text all the same, and whose it is.
+THEIRS = {
+    "maintd/engine/orders.py": "an agent's receipt; agents of earlier releases know its form",
+    "maintd/queue/entries.py": "an agent's receipt; agents of earlier releases know its form",
+    "placement/cluster/textfile.py": "htools' text file",
+    "model/incident.py": "an incident's heir: earlier ledgers tell it in words alone",
+    "store/sqlite.py": "SQLite's own messages",
+}
+EXPRESSIONS = {
+    "model/ganeti.py": "Ganeti's own version",
+    "model/event.py": "moves in histories of earlier releases, which have only their texts",
+    "model/purpose.py": TRAIL,
+    "agent/cgroup.py": "names of cgroups",
+    "agent/diagnose.py": "performance data and control characters in plug-ins' output",
+    "agent/node_key.py": "the key file",
+    "agent/receipts.py": "names of files",
+    "agent/ssconf.py": "Ganeti's certificate digests",
+    "autorepair/tags.py": "harep's tags",
+    "cli/maint/console/arguments.py": "what a person types",
+    "cli/maint/console/options.py": "what a person types",
+    "cli/maint/console/text.py": "what a person types",
+    "cluster/ganeti/jobqueue.py": "Ganeti's messages",
+    "cluster/ganeti/opcodes.py": "Ganeti's job numbers and opcodes",
+    "cluster/ganeti/rapi.py": "names in RAPI's paths",
+    "maintd/http/page/page.py": "characters that a browser could draw over others",
+    "maintd/http/parse.py": "JSON of requests",
+    "maintd/http/readers.py": "any text at all: in doubt it is hidden from those who may see less",
+    "maintd/http/windows.py": "HTTP's ETag",
+    "maintd/windows/mesos.py": "Mesos' JSON",
+    "maintd/windows/recurrence.py": "what a person types",
+    "maintd/windows/timezones.py": "names of time zones",
+    "model/tag.py": "Ganeti's tags",
+    "placement/cluster/textfile.py": "htools' text file",
+    "protocol/canonical.py": "JSON",
+    "protocol/envelope.py": "salts and digests on the wire",
+    "protocol/messages.py": "names and ids on the wire",
+    "protocol/node_key.py": "fingerprints and signatures on the wire",
+    "secret.py": "tokens in files",
+    "section.py": "settings",
+    "settings.py": "settings in tags",
+    "store/codec.py": "half surrogate pairs",
+    "web/caller.py": "URLs",
+    "web/compress.py": "HTTP's Accept-Encoding",
+    "web/exchange.py": "paths of requests",
+    "web/post.py": "URLs",
+    "web/refusal.py": "HTTP's Content-Length",
+}
+
+
+def _is_sentence(node: ast.AST) -> bool:
+    match node:
+        case ast.Name(id=name):
+            return name in NAMES
+        case ast.Attribute(attr=name):
+            return name in MEMBERS
+        case ast.Call(func=ast.Name(id="str"), args=[said]):
+            return _is_sentence(said) or (isinstance(said, ast.Name) and said.id == "error")
+        case _:
+            return False
+
+
+def _is_words(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value != ""
+
+
+def _reads(node: ast.AST) -> bool:
+    match node:
+        case ast.Call(func=ast.Attribute(value=said, attr=name)) if name in READS:
+            return _is_sentence(said)
+        case ast.Call(func=ast.Attribute(attr=name), args=args) if name in REGEX:
+            return any(map(_is_sentence, args))
+        case ast.Compare(left=left, comparators=[right]):
+            return (_is_sentence(left) and _is_words(right)) or (
+                _is_sentence(right) and _is_words(left)
+            )
+        case _:
+            return False
+
+
+def readings(source: str) -> list[int]:
+    """The lines that look into a sentence."""
+    return sorted(node.lineno for node in ast.walk(ast.parse(source)) if _reads(node))  # type: ignore[attr-defined]
+
+
+def _modules() -> Iterator[tuple[str, str]]:
+    for path in sorted(ROOT.rglob("*.py")):
+        yield str(path.relative_to(ROOT)), path.read_text()
+
+
+def test_no_module_reads_a_sentence_of_ours() -> None:
+    found = {name: lines for name, source in _modules() if (lines := readings(source))}
+    assert {name: lines for name, lines in found.items() if name not in THEIRS} == {}
+    assert THEIRS.keys() - found.keys() == set(), "these need no exception any more"
+
+
+def test_each_regular_expression_says_whose_text_it_reads() -> None:
+    assert {name for name, source in _modules() if "import re\n" in source} == set(EXPRESSIONS)
+
+
+def test_no_template_reads_a_sentence() -> None:
+    reads = re.compile(rf"\.({'|'.join(READS - {'replace'})})\(")
+    found = {
+        path.name
+        for path in ROOT.rglob("*.html")
+        if any(map(reads.search, path.read_text().splitlines()))
+    }
+    assert found == set()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'held.reason.startswith("overdue: ")',
+        'h.why.removeprefix("group ")',
+        '"is given up" in why',
+        'one.why == "canceled"',
+        're.search("[0-9]", held.reason)',
+        "UUID.search(str(error))",
+        'str(error).startswith("noted")',
+        'event.text.partition(": ")',
+    ],
+)
+def test_a_reading_is_found(line: str) -> None:
+    assert readings(line) == [1]
+
+
+@pytest.mark.parametrize(
+    "line", ["if why: pass", "held.append(why)", 'text.split(",")', "why == other.why", 'why == ""']
+)
+def test_what_hands_on_is_let_be(line: str) -> None:
+    assert readings(line) == []

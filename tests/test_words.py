@@ -1,0 +1,120 @@
+"""The rules about words can fail, and hold."""
+
+from pathlib import Path
+
+import click
+import pytest
+
+from tests import words
+
+
+def test_the_sources_and_the_history_keep_the_rules() -> None:
+    assert words.complaints() == []
+
+
+@pytest.mark.parametrize(
+    "docstring", ["What it says.", "Whoever asks.", "Of two the first.", "That it is so."]
+)
+def test_a_docstring_begins_with_its_subject_or_a_verb(
+    docstring: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(words, "TOP", tmp_path)
+    (tmp_path / "wrong.py").write_text(f'def one() -> None:\n    """{docstring}"""\n')
+    (complaint,) = words.wrong_docstrings(tmp_path / "wrong.py")
+    assert complaint.startswith("wrong.py:2: a docstring begins with ")
+    (tmp_path / "right.py").write_text('def one() -> None:\n    """Return one."""\n')
+    assert words.wrong_docstrings(tmp_path / "right.py") == []
+
+
+@pytest.mark.parametrize(
+    "said", ["What it weighs.", "As if nothing.", "So many.", "Wait till begun."]
+)
+def test_help_begins_with_its_subject_or_a_verb(said: str) -> None:
+    one = click.Command("one", help="Do one.", params=[click.Option(["--two"], help=said)])
+    group = click.Group("all", commands={"one": one}, help="Do it.")
+    (complaint,) = words.wrong_help("all", group)
+    assert complaint.startswith("all one --two --help has ")
+
+
+def test_old_words_are_found_but_not_in_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(words, "TOP", tmp_path)
+    page, template = tmp_path / "page.md", tmp_path / "page.html"
+    page.write_text("Jobs are under way.\n`noted`\n\n    sick\n```\nbegun\n```\nIt is forgotten.\n")
+    template.write_text('<p class="sick">{{ noted }} Whoever\n')
+    assert [one.split(": ")[:2] for one in words.old_words(page)] == [
+        ["page.md:1", "under way"],
+        ["page.md:8", "forgotten"],
+    ]
+    assert [one.split(": ")[:2] for one in words.old_words(template)] == [
+        ["page.html:1", "Whoever"]
+    ]
+
+
+def test_a_sentence_begins_with_its_subject_or_a_verb(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(words, "TOP", tmp_path)
+    page = tmp_path / "page.md"
+    page.write_text(
+        "# What\n\nWhat is it? It runs. Who asks\nwaits.\n\n    What code\n| That is. |\n"
+    )
+    found = [one.partition(": say")[0] for one in words.unclear_sentences(page)]
+    assert found == [
+        "page.md:3: a sentence begins with Who",
+        "page.md:7: a sentence begins with That",
+    ]
+
+
+def test_the_glossary_s_words_are_used() -> None:
+    rows = (words.TOP / "docs" / "glossary.md").read_text().partition("|---|")[2].splitlines()[1:]
+    pages = [
+        path.read_text().lower() for path in words.texts() if path.suffix in (".md", ".8", ".5")
+    ]
+    terms = [term for row in rows for term in row.split("|")[1].strip().lower().split(", ")]
+    assert len(terms) >= 35
+    assert [term for term in terms if not any(term in page for page in pages)] == []
+
+
+def test_prose_and_tables_are_at_most_so_wide_but_for_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(words, "TOP", tmp_path)
+    page = tmp_path / "page.md"
+    wide = "a " * 60
+    page.write_text(f"{wide}\n\n    {wide}\n| {wide} |\n```\n{wide}\n```\n- {wide}\n{'x' * 100}\n")
+    found = words.wide_lines(page)
+    assert [one.partition(": ")[0] for one in found] == ["page.md:1", "page.md:4", "page.md:8"]
+    monkeypatch.setattr(words, "FIGURES", ("page.md",))
+    assert [one.partition(": ")[0] for one in words.wide_lines(page)] == ["page.md:1", "page.md:8"]
+
+
+def test_each_page_of_figures_needs_its_exception(monkeypatch: pytest.MonkeyPatch) -> None:
+    pages = [words.TOP / name for name in words.FIGURES]
+    monkeypatch.setattr(words, "FIGURES", ())
+    assert all(map(words.wide_lines, pages))
+
+
+@pytest.mark.parametrize(
+    "subject",
+    [
+        "no area",
+        "ci: what is over is not said to be interrupted",
+        "tests: nobody waits for it",
+        f"maintd: {'x' * 72}",
+    ],
+)
+def test_a_subject_that_says_nothing_is_refused(subject: str) -> None:
+    assert words.wrong_subject(subject)
+
+
+@pytest.mark.parametrize(
+    "subject",
+    [
+        "ci: do not report finished jobs as interrupted",
+        "maintd, placement: move modules into their rooms",
+    ],
+)
+def test_a_subject_in_the_imperative_is_taken(subject: str) -> None:
+    assert words.wrong_subject(subject) == ""
