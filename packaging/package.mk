@@ -4,8 +4,8 @@
 package:          ## build .deb and .rpm packages in build/package
 	@packaging/build
 
-package-test: $(READY)  ## try the packages in a fresh Debian 12: install, run, upgrade, purge (root)
-	@packaging/test-in-debian12
+package-test: $(READY)  ## try the packages in a fresh Debian 12: install, run, upgrade, purge (root; SUITE="bookworm trixie": in 13 too)
+	@packaging/test-packages $(SUITE)
 
 fresh-test:       ## try the README's two commands in fresh Debians 12 and 13, as root and as a user (root)
 	@packaging/test-fresh bookworm
