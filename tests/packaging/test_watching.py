@@ -19,7 +19,9 @@ from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.notice import Sink, Way
 from nodeagent.model.units import Ms
+from nodeagent.model.wish import AddEntry
 from nodeagent.web.server import Server
+from simulation.demo import POLICY as DEMO
 from tests.maintd.rig import Rig, fleet
 from tests.maintd.served import Served
 from tests.maintd.world import incident
@@ -39,8 +41,8 @@ def samples(text: str) -> Iterator[tuple[str, dict[str, str]]]:
 
 
 @pytest.fixture(scope="module")
-def known(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, dict[str, str]]]:
-    """Every sample that an agent and maintd serve."""
+def maintd(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The metrics of a maintd that has something of most kinds."""
     rig = Rig(fleet())
     rig.asks = InventorySettings("http://127.0.0.1:1/graphql")  # where nobody answers
     broken = [
@@ -48,16 +50,27 @@ def known(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, dict[str,
         for node, status in zip(fleet()[1:], (Status.FAILED, Status.COMPLETED), strict=False)
     ]
     sinks = (Sink("ops", Way.COMMAND),)
-    rig.policy = replace(rig.policy, notify=sinks, unreachable_after=Ms(0))
+    rig.policy = replace(
+        rig.policy, notify=sinks, unreachable_after=Ms(0), procedures=DEMO.procedures
+    )
     rig.store.save(Ledger(incidents=tuple(broken)))
     rig.agents.says["n4"], rig.agents.required = None, True
     rig.agents.keys = dict.fromkeys(("n1", "n2", "n3", "n6"), "11" * 32)
     rig.crash()
     served = Served(rig, tmp_path_factory.mktemp("maintd"))
-    served.tick()
+    served.rig.wish(AddEntry("unreachable", "demo", "127.0.0.5"))
+    served.tick(times=2)
+    inventory = rig.engine.inventory  # it answered once, and does not any more
+    inventory.heard = replace(inventory.heard, failures=1, failed=rig.now(), believed=rig.time - 60)
     served.api.server().answered[200] += 1
-    maintd = served.ask("GET", "/metrics").body.decode()
+    text = served.ask("GET", "/metrics").body.decode()
     served.close()
+    return text
+
+
+@pytest.fixture(scope="module")
+def known(maintd: str) -> list[tuple[str, dict[str, str]]]:
+    """Every sample that an agent and maintd serve."""
     health = {"runs": {"ok": 1}, "need": "Ok", "ready": True}
     server = SimpleNamespace(answered={200: 1}, shed=0)
     return [*samples(maintd), *samples(write(health, cast(Server, server)).decode())]
@@ -88,6 +101,22 @@ def test_every_metric_is_served(expression: str, known: list[tuple[str, dict[str
         assert set(re.split(r", *", grouped)) - {"instance"} <= names
 
 
+def test_every_metric_of_maintd_is_in_the_docs_with_its_labels(maintd: str) -> None:
+    text = (TOP / "docs/metrics.md").read_text()
+    listed = re.findall(r"^\| `(gnt_maint_\w+)(?:\{([\w,]+)\})?` \|", text, re.M)
+    told = {name: set(filter(None, labels.split(","))) for name, labels in listed}
+    assert len(told) == len(listed) > 40
+    served: dict[str, set[str] | None] = {}
+    for family in text_string_to_metric_families(maintd):
+        name = family.name + {"counter": "_total"}.get(family.type, "")
+        labels = [one.labels.keys() - {"le"} for one in family.samples]
+        served[name] = set[str]().union(*labels) if labels else None
+    assert told.keys() == served.keys()
+    assert {name: told[name] for name, labels in served.items() if labels is not None} == {
+        name: labels for name, labels in served.items() if labels is not None
+    }
+
+
 def test_every_alert_says_how_bad_it_is_and_what_it_is() -> None:
     text = RULES.read_text()
     for alert in text.split("      - alert: ")[1:]:
@@ -108,7 +137,7 @@ def test_every_alert_says_how_bad_it_is_and_what_it_is() -> None:
 def test_the_dashboard_is_one_that_grafana_imports() -> None:
     panels: list[dict[str, Any]] = DASHBOARD["panels"]
     assert len({panel["id"] for panel in panels}) == len(panels)
-    assert {panel["type"] for panel in panels} <= {"stat", "timeseries"}
+    assert {panel["type"] for panel in panels} == {"row", "stat", "timeseries"}
     taken: set[tuple[int, int]] = set()
     for panel in panels:
         place = panel["gridPos"]
@@ -133,3 +162,10 @@ def test_prometheus_takes_the_rules_and_they_ring(command: tuple[str, ...]) -> N
         ["promtool", *command], capture_output=True, text=True, check=False, timeout=60
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="needs promtool")
+def test_prometheus_finds_nothing_odd_about_the_metrics(maintd: str) -> None:
+    check = ["promtool", "check", "metrics"]
+    done = subprocess.run(check, input=maintd, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")

@@ -32,6 +32,7 @@ from nodeagent.maintd.ledger import lost_tags, other_master
 from nodeagent.maintd.ledger.agent_events import Heard, hear
 from nodeagent.maintd.ledger.history import refuse, tell
 from nodeagent.maintd.ledger.recover import recover
+from nodeagent.maintd.ledger.tally import Tally
 from nodeagent.maintd.ledger.trails import newest_of_others
 from nodeagent.maintd.ledger.unreachable import unreachable
 from nodeagent.maintd.notices.outbox import Outbox
@@ -135,6 +136,7 @@ class Engine:
         self.webhooks = webhooks if webhooks is not None else Webhooks((), now)
         self.outbox = outbox if outbox is not None else Outbox((), now)
         self.complaint = ""
+        self.tally = Tally()
         self._adviser = adviser or Adviser(unanswered, nothing_measured)
         self._store = store
         self._cluster = cluster
@@ -322,6 +324,7 @@ class Engine:
         if decision.ledger != before or events or answers:
             self._store.save(decision.ledger, events, answers)
         self._ledger = decision.ledger
+        self.tally.take(before, decision, observed, now)
         self._submitter.not_taken.clear()
         failpoint.reach("saved")
         self.outbox.tell(letters)

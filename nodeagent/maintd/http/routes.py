@@ -20,7 +20,7 @@ from nodeagent.maintd.http.balance import balances
 from nodeagent.maintd.http.calendar import calendar
 from nodeagent.maintd.http.context import Context
 from nodeagent.maintd.http.incidents import Cases
-from nodeagent.maintd.http.metrics import Metrics
+from nodeagent.maintd.http.metrics.metrics import Metrics
 from nodeagent.maintd.http.notify import Notifying
 from nodeagent.maintd.http.offers import Owners
 from nodeagent.maintd.http.page.page import Page

@@ -56,7 +56,7 @@ class Outbox:
             return {name: one.sent for name, one in self._senders.items() if one.sent is not None}
 
     @property
-    def counts(self) -> Mapping[str, Mapping[str, int]]:
+    def counts(self) -> dict[str, dict[str, int]]:
         with self._lock:
             return {name: dict(one.counts) for name, one in self._senders.items()}
 

@@ -1,8 +1,8 @@
 """Metrics of maintd for Prometheus; names are labels of the repair queue, sinks and troubles."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Iterable
+from typing import Any
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
@@ -11,29 +11,24 @@ from prometheus_client.registry import Collector as MetricsSource
 from nodeagent import __version__
 from nodeagent.maintd.http import status as show
 from nodeagent.maintd.http.context import Context
+from nodeagent.maintd.http.metrics.families import NAMED, counter, counters, gauge, gauges
+from nodeagent.maintd.http.metrics.outcome import of_open_incidents, of_outcome
+from nodeagent.maintd.http.metrics.queue import of_queue, of_refusals, of_sources
 from nodeagent.maintd.http.status import View
 from nodeagent.maintd.ledger import agent_events
 from nodeagent.maintd.ledger.unreachable import unreachable
 from nodeagent.maintd.notices.outbox import Outbox
 from nodeagent.maintd.owners import offers
 from nodeagent.maintd.owners.webhook import Webhooks
-from nodeagent.maintd.queue import refusals
-from nodeagent.maintd.queue.inventory import Inventory
-from nodeagent.maintd.queue.sabakan import SABAKAN
-from nodeagent.maintd.queue.state import counts, matrix
 from nodeagent.maintd.windows import timing
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.incident import Status
-from nodeagent.model.ledger import Policy
 from nodeagent.model.offer import UNKNOWN, Reply
-from nodeagent.model.queue import Queue
 from nodeagent.model.reason import Kind
 from nodeagent.model.window import Mode
 from nodeagent.web.exchange import Request, Response
 
-Family = TypeVar("Family", GaugeMetricFamily, CounterMetricFamily)
 _LOOKS = ("seen", "silent", "distrusted", "not-asked")
-NAMED = 100  # nodes by name, of each kind of trouble
 _SCOPES = ("cluster", "group", "node", "incident")
 
 
@@ -57,9 +52,11 @@ class Metrics(MetricsSource):
         yield info
         yield from self._of_rounds()
         yield from self._of_http()
+        yield from of_outcome(self._context.maintd.engine.tally)
         view = self._context.view
         if view is not None:
             yield from _of_incidents(view)
+            yield from of_open_incidents(view)
             yield from _of_work(view)
             yield from _of_nodes(view)
             yield from _of_trouble(view)
@@ -67,82 +64,82 @@ class Metrics(MetricsSource):
             yield from _of_offers(view)
             yield from _of_webhooks(self._context.maintd.engine.webhooks)
             yield from _of_notifications(view, self._context.maintd.engine.outbox)
-            yield from _of_sources(view, self._context.maintd.engine.inventory)
-            yield from _of_queue(view, self._context.maintd.engine.policy)
-            yield from _of_refusals(view.ledger.queue)
+            yield from of_sources(view, self._context.maintd.engine.inventory)
+            yield from of_queue(view, self._context.maintd.engine.policy)
+            yield from of_refusals(view.ledger.queue)
 
     def _of_rounds(self) -> Any:
         maintd = self._context.maintd
-        yield _count("gnt_maint_rounds", "Rounds held or skipped.", maintd.rounds)
-        yield _gauge(
+        yield counter("gnt_maint_rounds", "Rounds held or skipped.", maintd.rounds)
+        yield gauge(
             "gnt_maint_ready", "Whether a round was held lately.", not self._context.unready()
         )
-        yield _gauge("gnt_maint_round_skipped", "Whether the last round was not held.",
+        yield gauge("gnt_maint_round_skipped", "Whether the last round was not held.",
                      maintd.trouble is not None)  # fmt: skip
         troubled = bool(maintd.memory.troubles())
-        yield _gauge("gnt_maint_ledger_trouble",
+        yield gauge("gnt_maint_ledger_trouble",
                      "Whether the ledger is damaged, or was replaced within a day.",
                      troubled)  # fmt: skip
         if (done := maintd.latest) is not None:
             name = "gnt_maint_round_timestamp_seconds"
-            yield _gauge(name, "When the last round was held.", done.at / 1000)
+            yield gauge(name, "When the last round was held.", done.at / 1000)
             age = (maintd.now() - done.at) / 1000
-            yield _gauge("gnt_maint_round_age_seconds", "How long ago that was.", age)
+            yield gauge("gnt_maint_round_age_seconds", "How long ago that was.", age)
             acting = done.idle is None
-            yield _gauge("gnt_maint_acting", "Whether that round was carried out.", acting)
+            yield gauge("gnt_maint_acting", "Whether that round was carried out.", acting)
 
     def _of_http(self) -> Any:
         answered = sum((server.answered for server in self._context.servers), Counter[int]())
         by_code = {str(code): count for code, count in sorted(answered.items())}
-        yield _counts("gnt_maint_http_requests", "Requests answered, by status code.", "code",
+        yield counters("gnt_maint_http_requests", "Requests answered, by status code.", "code",
                       by_code)  # fmt: skip
         shed = sum(server.shed for server in self._context.servers)
-        yield _count(
+        yield counter(
             "gnt_maint_http_shed",
             "Connections closed to make room, or for reading too slowly.",
             shed,
         )
         failures = self._context.access.throttle.failures
-        yield _count("gnt_maint_logins_failed", "Logins that failed.", failures)
+        yield counter("gnt_maint_logins_failed", "Logins that failed.", failures)
 
 
 def _of_incidents(view: View) -> Any:
     found = Counter(incident.status.value for incident in view.ledger.incidents)
     states = {status.value: found[status.value] for status in Status}
-    yield _gauges("gnt_maint_incidents", "Incidents, by repair status.", "status", states)
+    yield gauges("gnt_maint_incidents", "Incidents, by repair status.", "status", states)
     kinds = Counter(held.why.kind.metric for held in view.held)
     named = {kind.metric: kinds[kind.metric] for kind in Kind}
-    yield _gauges("gnt_maint_held", "What is wanted and not done, by reason.", "kind", named)
+    yield gauges("gnt_maint_held", "What is wanted and not done, by reason.", "kind", named)
 
 
 def _of_work(view: View) -> Any:
     jobs = [intent.job for intent in view.ledger.intents]
     ganeti = sum(1 for job in jobs if job and job.isdecimal())
-    yield _gauge("gnt_maint_jobs_in_flight", "Ganeti jobs not known to be over.", ganeti)
+    yield gauge("gnt_maint_jobs_in_flight", "Ganeti jobs not known to be over.", ganeti)
     orders = sum(1 for job in jobs if job and not job.isdecimal())
-    yield _gauge("gnt_maint_orders_in_flight", "Orders to agents not known to be over.", orders)
+    yield gauge("gnt_maint_orders_in_flight", "Orders to agents not known to be over.", orders)
     repairs = sum(1 for intent in view.ledger.intents if intent.purpose.repair)
-    yield _gauge("gnt_maint_repairs_in_flight", "Those of them that repair instances.", repairs)
-    yield _gauge("gnt_maint_promised", "Promises not known to be submitted.", jobs.count(None))
+    yield gauge("gnt_maint_repairs_in_flight", "Those of them that repair instances.", repairs)
+    yield gauge("gnt_maint_promised", "Promises not known to be submitted.", jobs.count(None))
     tripped = view.ledger.storm is not None
-    yield _gauge("gnt_maint_storm", "Whether the storm brake has tripped.", tripped)
+    yield gauge("gnt_maint_storm", "Whether the storm brake has tripped.", tripped)
     told = "Whether plans wait since another node was the master."
-    yield _gauge("gnt_maint_plans_outdated", told, view.ledger.away > 0)
+    yield gauge("gnt_maint_plans_outdated", told, view.ledger.away > 0)
     scopes = Counter(hold["scope"] for hold in show.holds(view))
     paused = {scope: scopes[scope] for scope in _SCOPES}
-    yield _gauges("gnt_maint_paused", "Pauses, by what they are laid on.", "scope", paused)
+    yield gauges("gnt_maint_paused", "Pauses, by what they are laid on.", "scope", paused)
 
 
 def _of_nodes(view: View) -> Any:
     names = view.observed.snapshot.nodes
     looks = Counter(agent_events.how_seen(view.looks.get(name))[0] for name in names)
     by_look = {look: looks[look] for look in _LOOKS}
-    yield _gauges("gnt_maint_nodes", "Nodes, by how looking at them went.", "look", by_look)
+    yield gauges("gnt_maint_nodes", "Nodes, by how looking at them went.", "look", by_look)
     dead = len(unreachable(view.ledger, view.observed.snapshot, view.policy, view.at))
-    yield _gauge("gnt_maint_nodes_unreachable", "Nodes whose agent is silent for long.", dead)
+    yield gauge("gnt_maint_nodes_unreachable", "Nodes whose agent is silent for long.", dead)
     needs = Counter(said.need for said in view.observed.diagnoses.values())
     by_need = {need.wire: needs[need] for need in Need}
-    yield _gauges("gnt_maint_nodes_need", "Nodes, by what they say they need.", "need", by_need)
+    yield gauges("gnt_maint_nodes_need", "Nodes, by what they say they need.", "need", by_need)
 
 
 def _of_trouble(view: View) -> Any:
@@ -168,9 +165,9 @@ def _of_windows(view: View) -> Any:
     modes = Counter(one.mode for one in scheduled)
     late = Counter(one.mode for one in scheduled if timing.overdue(one, view.ledger, view.at))
     planned = (Mode.DRAINING, Mode.DOWN)
-    yield _gauges("gnt_maint_machines_scheduled", "Machines in maintenance windows, by mode.",
+    yield gauges("gnt_maint_machines_scheduled", "Machines in maintenance windows, by mode.",
                   "mode", {mode.value: modes[mode] for mode in planned})  # fmt: skip
-    yield _gauges("gnt_maint_machines_overdue",
+    yield gauges("gnt_maint_machines_overdue",
                   "Those that are draining past the start of their window, or down past its end.",
                   "mode", {mode.value: late[mode] for mode in planned})  # fmt: skip
 
@@ -180,121 +177,40 @@ def _of_offers(view: View) -> Any:
     asked = [offer for offer in ledger.offers if offer.instances]
     found = Counter(offer.status for offer in asked)
     states = (UNKNOWN, *(reply.value for reply in Reply))
-    yield _gauges("gnt_maint_offers",
+    yield gauges("gnt_maint_offers",
                   "Owners asked whether their instances may leave a node, by answer.", "status",
                   {status: found[status] for status in states})  # fmt: skip
     oldest = min((o.since for o in asked if o.answer is None), default=view.at)
-    yield _gauge("gnt_maint_offers_unanswered_seconds",
+    yield gauge("gnt_maint_offers_unanswered_seconds",
                  "For how long the oldest of them is unanswered.",
                  max(0, view.at - oldest) / 1000)  # fmt: skip
     made = offers.by_node(ledger)
     held = sum(any(offers.holds(one, ledger, view.at, made)) for one in ledger.scheduled)
-    yield _gauge("gnt_maint_machines_held_by_owners",
+    yield gauge("gnt_maint_machines_held_by_owners",
                  "Machines that are not emptied because owners do not agree.", held)  # fmt: skip
 
 
 def _of_webhooks(webhooks: Webhooks) -> Any:
-    yield _counts("gnt_maint_offers_told", "Tries to tell an owner by its webhook.", "outcome",
+    yield counters("gnt_maint_offers_told", "Tries to tell an owner by its webhook.", "outcome",
                   webhooks.counts)  # fmt: skip
-    yield _gauge("gnt_maint_offers_untold", "Offers that are still to be told of so.",
+    yield gauge("gnt_maint_offers_untold", "Offers that are still to be told of so.",
                  webhooks.waiting)  # fmt: skip
 
 
 def _of_notifications(view: View, outbox: Outbox) -> Any:
     tries = CounterMetricFamily("gnt_maint_notifications", "Tries to deliver a notification.",
                                 labels=["sink", "outcome"])  # fmt: skip
-    for sink, said in outbox.counts.items():
+    none = {"delivered": 0, "failed": 0}  # so that the first of each counts as an increase
+    for sink, said in ({one.name: none for one in view.policy.notify} | outbox.counts).items():
         for outcome, count in said.items():
             tries.add_metric([sink, outcome], count)
     yield tries
     boxes = {box.sink: box for box in view.ledger.notices.boxes}
     waiting = {name: sum(box.counts.values()) + (box.message.total if box.message else 0)
                for name, box in boxes.items()}  # fmt: skip
-    yield _gauges("gnt_maint_notifications_waiting", "Events that a sink is still to be told of.",
+    yield gauges("gnt_maint_notifications_waiting", "Events that a sink is still to be told of.",
                   "sink", waiting)  # fmt: skip
     failing = {name: box.message is not None and box.message.tries > 0
                for name, box in boxes.items()}  # fmt: skip
-    yield _gauges("gnt_maint_notifications_failing", "Whether the newest try of a sink failed.",
+    yield gauges("gnt_maint_notifications_failing", "Whether the newest try of a sink failed.",
                   "sink", failing)  # fmt: skip
-
-
-def _of_queue(view: View, policy: Policy) -> Any:
-    """CKE's own; without any procedure no node has a line."""
-    queue, nodes = view.ledger.queue, view.observed.snapshot.nodes.values()
-    addresses = [node.address for node in nodes] if policy.procedures.repair_procedures else []
-    yield _gauge("gnt_maint_repair_queue_enabled", "Whether the queue is worked off.",
-                 queue.enabled)  # fmt: skip
-    items = {status.value: count for status, count in counts(queue).items()}
-    yield _gauges("gnt_maint_repair_queue_items", "Entries, by status.", "status", items)
-    labels = ("index", "address", "operation", "status", "step")
-    entries = GaugeMetricFamily("gnt_maint_repair_queue_entries", "1 for each.", labels=labels)
-    for entry in queue.entries:
-        named = (str(entry.index), entry.address, entry.operation, entry.status.value)
-        entries.add_metric([*named, str(entry.step)], 1)
-    yield entries
-    machines = GaugeMetricFamily("gnt_maint_machine_repair_status",
-                                 "Whether an entry of this status is about the machine.",
-                                 labels=("address", "status"))  # fmt: skip
-    for address, status, there in matrix(queue, addresses):
-        machines.add_metric([address, status.value], there)
-    yield machines
-
-
-def _of_sources(view: View, inventory: Inventory) -> Any:
-    """Yield metrics of sources; one not polled has only those known of it before."""
-    yield _gauge("gnt_maint_auto_repair_enabled", "Whether entries are made of what is reported.",
-                 view.ledger.queue.auto_repair)  # fmt: skip
-    said = sorted(view.sick.items())
-    believed = {name: int(not isinstance(sick, str)) for name, sick in said}
-    yield _gauges("gnt_maint_repair_source_up", "Whether what a source reports is believed.",
-                  "source", believed)  # fmt: skip
-    found = {name: len(sick) for name, sick in said if not isinstance(sick, str)}
-    yield _gauges("gnt_maint_repair_source_machines", "Machines that it reports broken.",
-                  "source", found)  # fmt: skip
-    if not inventory.on:
-        return
-    heard = inventory.heard
-    failures = {SABAKAN: heard.failures}
-    yield _counts("gnt_maint_repair_source_failures", "Answers that were none to be believed.",
-                  "source", failures)  # fmt: skip
-    if heard.failed:
-        name = "gnt_maint_repair_source_failed_timestamp_seconds"
-        yield _gauges(name, "When the last was.", "source", {SABAKAN: heard.failed / 1000})
-    if inventory.age is not None:
-        name = "gnt_maint_repair_source_age_seconds"
-        told = "How long ago the last came that was believed."
-        yield _gauges(name, told, "source", {SABAKAN: inventory.age})
-
-
-def _of_refusals(queue: Queue) -> Any:
-    """Yield refusals of limiter and guards, which CKE does not report."""
-    found = {refusal.reason: refusal for refusal in queue.refusals}
-    machines = {reason: one.machines for reason in refusals.KINDS if (one := found.get(reason))}
-    yield _gauges("gnt_maint_auto_repair_refused",
-                  "Machines that are reported broken and not repaired, by reason.", "reason",
-                  {reason: machines.get(reason, 0) for reason in refusals.KINDS})  # fmt: skip
-    yield _gauges("gnt_maint_auto_repair_refused_since_timestamp_seconds",
-                  "Since when the reason has been there; without it nothing.", "reason",
-                  {one.reason: one.since / 1000 for one in queue.refusals})  # fmt: skip
-
-
-def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:
-    return GaugeMetricFamily(name, text, value=float(value))
-
-
-def _count(name: str, text: str, value: int) -> CounterMetricFamily:
-    return CounterMetricFamily(name, text, value=value)
-
-
-def _gauges(name: str, text: str, label: str, values: Mapping[str, float]) -> GaugeMetricFamily:
-    return _each(GaugeMetricFamily(name, text, labels=[label]), values)
-
-
-def _counts(name: str, text: str, label: str, values: Mapping[str, int]) -> CounterMetricFamily:
-    return _each(CounterMetricFamily(name, text, labels=[label]), values)
-
-
-def _each(family: Family, values: Mapping[str, float]) -> Family:
-    for key, value in values.items():
-        family.add_metric([key], value)
-    return family

@@ -1,0 +1,74 @@
+"""Metrics of the repair queue and of the sources of its entries: CKE's, and why not."""
+
+from typing import Any
+
+from prometheus_client.core import GaugeMetricFamily
+
+from nodeagent.maintd.http.metrics.families import counters, gauge, gauges
+from nodeagent.maintd.http.status import View
+from nodeagent.maintd.queue import refusals
+from nodeagent.maintd.queue.inventory import Inventory
+from nodeagent.maintd.queue.sabakan import SABAKAN
+from nodeagent.maintd.queue.state import counts, matrix
+from nodeagent.model.ledger import Policy
+from nodeagent.model.queue import Queue
+
+
+def of_queue(view: View, policy: Policy) -> Any:
+    """CKE's own; without any procedure no node has a line."""
+    queue, nodes = view.ledger.queue, view.observed.snapshot.nodes.values()
+    addresses = [node.address for node in nodes] if policy.procedures.repair_procedures else []
+    yield gauge("gnt_maint_repair_queue_enabled", "Whether the queue is worked off.",
+                 queue.enabled)  # fmt: skip
+    items = {status.value: count for status, count in counts(queue).items()}
+    yield gauges("gnt_maint_repair_queue_items", "Entries, by status.", "status", items)
+    labels = ("index", "address", "operation", "status", "step")
+    entries = GaugeMetricFamily("gnt_maint_repair_queue_entries", "1 for each.", labels=labels)
+    for entry in queue.entries:
+        named = (str(entry.index), entry.address, entry.operation, entry.status.value)
+        entries.add_metric([*named, str(entry.step)], 1)
+    yield entries
+    machines = GaugeMetricFamily("gnt_maint_machine_repair_status",
+                                 "Whether an entry of this status is about the machine.",
+                                 labels=("address", "status"))  # fmt: skip
+    for address, status, there in matrix(queue, addresses):
+        machines.add_metric([address, status.value], there)
+    yield machines
+
+
+def of_sources(view: View, inventory: Inventory) -> Any:
+    """Yield metrics of sources; one not polled has only those known of it before."""
+    yield gauge("gnt_maint_auto_repair_enabled", "Whether entries are made of what is reported.",
+                 view.ledger.queue.auto_repair)  # fmt: skip
+    said = sorted(view.sick.items())
+    believed = {name: int(not isinstance(sick, str)) for name, sick in said}
+    yield gauges("gnt_maint_repair_source_up", "Whether what a source reports is believed.",
+                  "source", believed)  # fmt: skip
+    found = {name: len(sick) for name, sick in said if not isinstance(sick, str)}
+    yield gauges("gnt_maint_repair_source_machines", "Machines that it reports broken.",
+                  "source", found)  # fmt: skip
+    if not inventory.on:
+        return
+    heard = inventory.heard
+    failures = {SABAKAN: heard.failures}
+    yield counters("gnt_maint_repair_source_failures", "Answers that were none to be believed.",
+                  "source", failures)  # fmt: skip
+    if heard.failed:
+        name = "gnt_maint_repair_source_failed_timestamp_seconds"
+        yield gauges(name, "When the last was.", "source", {SABAKAN: heard.failed / 1000})
+    if inventory.age is not None:
+        name = "gnt_maint_repair_source_age_seconds"
+        told = "How long ago the last came that was believed."
+        yield gauges(name, told, "source", {SABAKAN: inventory.age})
+
+
+def of_refusals(queue: Queue) -> Any:
+    """Yield refusals of limiter and guards, which CKE does not report."""
+    found = {refusal.reason: refusal for refusal in queue.refusals}
+    machines = {reason: one.machines for reason in refusals.KINDS if (one := found.get(reason))}
+    yield gauges("gnt_maint_auto_repair_refused",
+                  "Machines that are reported broken and not repaired, by reason.", "reason",
+                  {reason: machines.get(reason, 0) for reason in refusals.KINDS})  # fmt: skip
+    yield gauges("gnt_maint_auto_repair_refused_since_timestamp_seconds",
+                  "Since when the reason has been there; without it nothing.", "reason",
+                  {one.reason: one.since / 1000 for one in queue.refusals})  # fmt: skip

@@ -1,0 +1,90 @@
+"""Count since the start of maintd what ended, how long it took, and requests. Pure."""
+
+import re
+from collections import Counter
+from dataclasses import dataclass, replace
+
+from nodeagent.maintd.planning.outcomes import by_uuid
+from nodeagent.model.diagnosis import Need
+from nodeagent.model.incident import UNKNOWN, Incident, Status
+from nodeagent.model.ledger import Decision, Ledger
+from nodeagent.model.snapshot import Observed
+from nodeagent.model.units import Ms
+from nodeagent.model.wish import Asked
+
+RESULTS = ("completed", "failed", "canceled", "superseded", "passed")
+_MINUTE, _HOUR, _DAY = 60, 3600, 86400
+BOUNDS = (
+    *(_MINUTE, 2 * _MINUTE, 5 * _MINUTE, 10 * _MINUTE, 20 * _MINUTE, 30 * _MINUTE),
+    *(_HOUR, 2 * _HOUR, 4 * _HOUR, 8 * _HOUR, _DAY, 3 * _DAY, 7 * _DAY),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """A histogram: how many took up to each of BOUNDS seconds, in all, and their sum."""
+
+    upto: tuple[int, ...] = (0,) * len(BOUNDS)
+    count: int = 0
+    seconds: float = 0.0
+
+    def plus(self, seconds: float) -> "Times":
+        upto = tuple(n + (seconds <= bound) for n, bound in zip(self.upto, BOUNDS, strict=True))
+        return replace(self, upto=upto, count=self.count + 1, seconds=self.seconds + seconds)
+
+
+class Tally:
+    """Counters of one life of maintd: they begin at 0, as Prometheus expects after a restart."""
+
+    def __init__(self) -> None:
+        self.ended = Counter(dict.fromkeys(RESULTS, 0))
+        self.evacuated = Times()
+        self.repaired = {need.wire: Times() for need in Need if need is not Need.OK}
+        self.requests: Counter[tuple[str, str]] = Counter()
+
+    def take(self, before: Ledger, decision: Decision, observed: Observed, now: Ms) -> None:
+        """Count the changes of a round that was carried out."""
+        for wish in observed.wishes:
+            result = "refused" if wish.id in decision.refused else "granted"
+            self.requests[verb(type(wish.asked)), result] += 1
+        known = {incident.id: incident for incident in before.incidents}
+        for incident in decision.ledger.incidents:
+            old = known.pop(incident.id, None)
+            if incident.status is not (old.status if old else Status.NOTED):
+                self._changed(incident, now)
+        nodes = by_uuid(observed) if known else {}
+        for incident in known.values():
+            self._closed(incident, now, there=incident.node in nodes)
+
+    def _changed(self, incident: Incident, now: Ms) -> None:
+        if incident.status.active:
+            return
+        self.ended["superseded" if incident.heir else incident.status.value] += 1
+        if incident.status is not Status.COMPLETED:
+            return
+        if incident.diagnosis.need is Need.LIVE_REPAIR:
+            self._repaired(incident, now)
+        elif incident.diagnosis.need > Need.LIVE_REPAIR:
+            self.evacuated = self.evacuated.plus(_took(incident, now))
+
+    def _closed(self, incident: Incident, now: Ms, *, there: bool) -> None:
+        if incident.status.active:
+            self.ended["passed"] += 1
+        live = incident.diagnosis.need is Need.LIVE_REPAIR
+        done = incident.status is Status.COMPLETED and not live
+        if there and (done or incident.status is Status.FAILED or incident.by_hand):
+            self._repaired(incident, now)
+
+    def _repaired(self, incident: Incident, now: Ms) -> None:
+        if incident.diagnosis != UNKNOWN:  # rebuilt, and its node has not said yet what it had
+            wire = incident.diagnosis.need.wire
+            self.repaired[wire] = self.repaired[wire].plus(_took(incident, now))
+
+
+def verb(asked: type[Asked]) -> str:
+    """The name of a request's class, as a label: set-schedule."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", asked.__name__).lower()
+
+
+def _took(incident: Incident, now: Ms) -> float:
+    return max(0, now - incident.noted_at) / 1000
