@@ -16,10 +16,11 @@ from nodeagent.errors import Unavailable
 from nodeagent.maintd.engine.chatter import Chatter
 from nodeagent.maintd.engine.rations import Rations
 from nodeagent.maintd.engine.round import Engine, Round
+from nodeagent.model.asked import Asked
 from nodeagent.model.event import Event
 from nodeagent.model.reason import Held, Of
 from nodeagent.model.units import Ms
-from nodeagent.model.wish import Asked, Wish
+from nodeagent.model.wish import Wish
 from nodeagent.protocol.canonical import printable
 
 log = logging.getLogger(__name__)

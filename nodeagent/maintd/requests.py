@@ -21,6 +21,7 @@ from nodeagent.maintd.queue import entries
 from nodeagent.maintd.windows import plan, schedule, series
 from nodeagent.model import wish as to
 from nodeagent.model.action import Retag, Scope
+from nodeagent.model.asked import Asked
 from nodeagent.model.ledger import STORM_TAG, USED_TAG, Hold, Ledger, Outcome, Policy
 from nodeagent.model.purpose import OfRepair, OfTags
 from nodeagent.model.snapshot import Observed
@@ -69,12 +70,12 @@ class _Here:
 
 
 _Answer: TypeAlias = Ledger | str
-_R = TypeVar("_R", bound=to.Asked)
+_R = TypeVar("_R", bound=Asked)
 
 
 def _row(
     kind: type[_R], grant_it: Callable[[_Here, _R], _Answer]
-) -> tuple[type[to.Asked], Callable[[_Here, Any], _Answer]]:
+) -> tuple[type[Asked], Callable[[_Here, Any], _Answer]]:
     return kind, grant_it
 
 
@@ -92,7 +93,7 @@ def _trust_ledger(here: _Here, _: to.TrustLedger) -> _Answer:
 
 def _pause(here: _Here, asked: to.Pause) -> _Answer:
     hold = Hold(asked.scope, asked.name, here.who, here.now, asked.why, asked.incident)
-    return pause(here.ledger, hold, here.observed)
+    return pause(here.ledger, hold, here.observed, force=asked.force)
 
 
 def _schedule(here: _Here, asked: to.SetSchedule | to.TakeDown | to.BringUp) -> _Answer:
@@ -108,7 +109,7 @@ def _series(here: _Here, asked: to.AddSeries | to.EditSeries | to.EndSeries) -> 
 
 
 # fmt: off
-ROWS: Mapping[type[to.Asked], Callable[[_Here, Any], _Answer]] = dict((
+ROWS: Mapping[type[Asked], Callable[[_Here, Any], _Answer]] = dict((
     _row(to.Cancel, lambda at, r: cancel(at.ledger, r, at.who, at.observed.snapshot, at.now)),
     _row(to.Done, lambda at, r: returns.done(at.ledger, r, at.who, at.observed, at.now)),
     _row(to.Retry, lambda at, r: _retry(at.ledger, r.incident, at.observed)),

@@ -4,40 +4,13 @@ A new request is a class here, which says how it is told, and a row of `maintd.r
 """
 
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from nodeagent.model.action import Scope
+from nodeagent.model.asked import Asked
 from nodeagent.model.balance import Shift
 from nodeagent.model.offer import Reply
 from nodeagent.model.units import Seconds
 from nodeagent.model.window import Consent, Machine, Schedule
-
-
-@dataclass(frozen=True)
-class Asked:
-    """A request: its fields are what is kept of it, by its class's name.
-
-    `says` is what it asks for, in words for the history. If it is `urgent`, it begins or releases
-    something at once: nobody expects that hours later.
-    """
-
-    says: ClassVar[str] = ""
-    urgent: ClassVar[bool] = False
-
-    @property
-    def words(self) -> str:
-        """The request, after "asked to"."""
-        return self.says.format(self)
-
-    @property
-    def about(self) -> tuple[str, str]:
-        """The incident and the node (its name) that it is about, or empty."""
-        return getattr(self, "incident", ""), getattr(self, "node", "")
-
-    @property
-    def at_once(self) -> bool:
-        """Whether it is refused once it has waited for long."""
-        return self.urgent
 
 
 @dataclass(frozen=True)
@@ -92,13 +65,14 @@ class Pause(Asked):
     """Begin nothing there: on the cluster, a group or a node; or, by id, for one incident.
 
     `name` is empty for the cluster, and the node's or group's name else; an incident is
-    named by `incident` alone.
+    named by `incident` alone. A pause that lies there already is replaced by `force` only.
     """
 
     scope: Scope
     name: str
     why: str = ""
     incident: str = ""
+    force: bool = field(default=False, metadata={"later": True})
 
     @property
     def about(self) -> tuple[str, str]:

@@ -474,6 +474,11 @@ def test_pause_and_resume(
     )
     (hold,) = run("status", "--json").json["round"]["holds"]
     assert (hold["scope"], hold["why"], hold["who"]) == (holds, "a drill", ME)
+    why = run("pause", *place, "--why", "another").refused(1)
+    assert why == f"{told} is paused already by {ME} (a drill): insist with gnt-maint pause --force"
+    assert run("pause", *place, "--why", "another", "--force").code == 0
+    (hold,) = run("status", "--json").json["round"]["holds"]
+    assert hold["why"] == "another"
     done = run("resume", *place)
     assert (done.code, done.out) == (0, f"Resumed: {told}.\n")
     assert "is not paused" in run("resume", *place).refused(1)

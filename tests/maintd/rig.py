@@ -17,6 +17,7 @@ from nodeagent.maintd.planning.node_keys import pins_of
 from nodeagent.maintd.planning.outcomes import BACK_OFF
 from nodeagent.maintd.queue.inventory import Inventory, InventorySettings
 from nodeagent.model.action import Retag, RunCommand, Scope
+from nodeagent.model.asked import Asked
 from nodeagent.model.balance import Question
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.incident import Incident, Status
@@ -33,7 +34,7 @@ from nodeagent.model.ledger import (
 )
 from nodeagent.model.snapshot import Capacity, Instance, Node, Running, Snapshot
 from nodeagent.model.units import Ms
-from nodeagent.model.wish import Asked, Wish
+from nodeagent.model.wish import Wish
 from nodeagent.placement.cluster.from_ganeti import Known
 from nodeagent.protocol.look import Distrusted, Look, Seen, Silent
 from nodeagent.protocol.messages import Report, fingerprint

@@ -16,6 +16,7 @@ from nodeagent.model.action import (
     Scope,
     SetOffline,
 )
+from nodeagent.model.asked import Asked
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.incident import TRANSITIONS, UNKNOWN, Event, Incident, Status
 from nodeagent.model.ledger import Begun, Decision, Hold, Intent, Ledger, Outcome, Policy, Result
@@ -25,7 +26,6 @@ from nodeagent.model.snapshot import Capacity, Group, Observed, Snapshot
 from nodeagent.model.window import Schedule
 from nodeagent.model.wish import (
     AddEntry,
-    Asked,
     Cancel,
     Pause,
     ResetStorm,

@@ -139,7 +139,7 @@ def test_the_first_step_heals_nothing_and_the_second_does(system: Maintenance) -
     create("inst1", "drbd", "node2.gnt.test", "node3.gnt.test")
     create("inst3", "sharedfile", "node2.gnt.test")
     before, was = last_job(), service("node2")
-    queue(system, "add", "unreachable", "r640", "node2.gnt.test", "S2X9")
+    queue(system, "add", "--force", "unreachable", "r640", "node2.gnt.test", "S2X9")
     first = entry(system)
     seen = [(first["status"], first["step"], first["step_status"])]
 
@@ -200,7 +200,7 @@ def test_the_first_step_heals_nothing_and_the_second_does(system: Maintenance) -
 def test_what_has_failed_goes_back_into_service(system: Maintenance) -> None:
     create("inst3", "sharedfile", "node2.gnt.test")
     before, was = last_job(), service("node2")
-    queue(system, "add", "hopeless", "r640", ADDRESS)
+    queue(system, "add", "--force", "hopeless", "r640", ADDRESS)
     until(lambda: entry(system)["status"] == "failed", 120, system.tail)
     assert "not healthy after the last step" in entry(system)["why"]
     until(lambda: service("node2") == was, 60, system.tail)
@@ -212,7 +212,7 @@ def test_what_has_failed_goes_back_into_service(system: Maintenance) -> None:
 def test_a_drain_of_the_administrators_outlives_the_repair(system: Maintenance) -> None:
     gnt("gnt-node", "modify", "--drained=yes", "--auto-promote", "node2")
     before, was = last_job(), service("node2")
-    queue(system, "add", "hopeless", "r640", "node2.gnt.test")
+    queue(system, "add", "--force", "hopeless", "r640", "node2.gnt.test")
     until(lambda: entry(system)["status"] == "failed", 120, system.tail)
     rests(3)
     assert (service("node2"), kinds(before)) == (was, [])
@@ -223,7 +223,7 @@ def test_what_cannot_be_emptied_is_put_off_untouched_and_can_be_deleted(
 ) -> None:
     create("inst4", "plain", "node2.gnt.test")
     before, was = last_job(), service("node2")
-    queue(system, "add", "hopeless", "r640", "node2.gnt.test")
+    queue(system, "add", "--force", "hopeless", "r640", "node2.gnt.test")
     why = "instance inst4 cannot move: its disks (plain)"
     until(lambda: why in entry(system)["why"], 60, system.tail)
     assert entry(system)["drain_backoff_count"] == 1
@@ -252,7 +252,7 @@ def test_killed_during_a_step_it_does_not_run_the_command_twice(system: Maintena
 
     # The second order, after a check: its agent has it, and the ledger does not know that.
     start("ordered:kill:2")
-    queue(system, "add", "unreachable", "r640", "node2.gnt.test")
+    queue(system, "add", "--force", "unreachable", "r640", "node2.gnt.test")
     start_when_it_is_killed()
     until(lambda: len(ran(system, "reinstall")) == 1, 120, system.tail)
     start("submitted:kill")
@@ -274,13 +274,13 @@ def test_after_the_ledger_is_lost_nothing_is_repaired_until_somebody_has_looked(
     create("inst3", "sharedfile", "node2.gnt.test")
     before, was = last_job(), service("node2")
     queue(system, "disable")
-    queue(system, "add", "unreachable", "r640", "node2.gnt.test")
+    queue(system, "add", "--force", "unreachable", "r640", "node2.gnt.test")
     system.stop_maintd("KILL")
     system.shell("node1", "rm -f /var/lib/maintd/ledger* /run/ran-*; touch /run/go")
     system.start_maintd()
     system.until_it_answers()
     assert "or the ledger was lost: what was switched off" in system.ask("held").stdout
-    queue(system, "add", "unreachable", "r640", "node2.gnt.test")
+    queue(system, "add", "--force", "unreachable", "r640", "node2.gnt.test")
     rests(5)
     assert standing(system) == ("queued", 0, "waiting")
     assert [ran(system, name) for name in SCRIPTS] == [[]] * len(SCRIPTS)

@@ -5,10 +5,11 @@ import sys
 import click
 
 from nodeagent.cli.maint.console.client import Refused, Where
+from nodeagent.cli.maint.console.nodes import full_name
 from nodeagent.cli.maint.console.options import JSON, Verbs, as_json, cli, filled, lists
 from nodeagent.cli.maint.console.screen import Json, emit, screen
 from nodeagent.cli.maint.console.text import harmless
-from nodeagent.cli.maint.control import ask, full_name
+from nodeagent.cli.maint.control import ask
 
 _STATES = {"none": "none: old agent", "first-seen": "first seen"}
 

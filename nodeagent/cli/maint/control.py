@@ -5,7 +5,8 @@ from typing import Any, TypeVar
 
 import click
 
-from nodeagent.cli.maint.console.client import Body, NotFound, Reach, Refused, Unreachable, Where
+from nodeagent.cli.maint.console.client import Body, NotFound, Reach, Unreachable, Where
+from nodeagent.cli.maint.console.nodes import full_name
 from nodeagent.cli.maint.console.options import UUID, as_json, beginning, cli, complete_uuid, find
 from nodeagent.cli.maint.console.screen import emit, progress, screen
 
@@ -125,20 +126,6 @@ def _place(
     return {"scope": "cluster"}, "the cluster"
 
 
-def full_name(reach: Reach, node: str) -> str:
-    """Ganeti's name of a node; what is short for none is for the round to refuse."""
-    try:
-        names: list[str] = [one["name"] for one in reach.get("/1/nodes")]
-    except Unreachable:  # it can be noted before the first round
-        return node
-    found = [name for name in names if name.partition(".")[0] == node]
-    if node in names or not found:
-        return node
-    if len(found) > 1:
-        raise Refused(f"{node} is short for {' and '.join(found)}")
-    return found[0]
-
-
 def _one_place(*places: object) -> None:
     if sum(map(bool, places)) > 1:
         raise click.UsageError("name one place at a time")
@@ -149,6 +136,7 @@ def _one_place(*places: object) -> None:
 @cli.command()
 @_place_options
 @click.option("--why", metavar="TEXT", default="", help="Reason, shown to everybody.")
+@click.option("--force", is_flag=True, help="Replace a pause that exists already.")
 @as_json
 def pause(
     where: Where,
@@ -158,6 +146,7 @@ def pause(
     group: str | None,
     incident: str | None,
     why: str,
+    force: bool,
     as_json: bool,
 ) -> None:
     """Start no new work there; running jobs finish."""
@@ -167,6 +156,8 @@ def pause(
     done = f"Paused: {place}. Running jobs finish; see gnt-maint held."
     if why:
         body["why"] = why
+    if force:
+        body["force"] = "yes"
     ask(reach, "POST", "/1/pause", body, done, as_json=as_json)
 
 

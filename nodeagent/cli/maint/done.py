@@ -6,10 +6,10 @@ import click
 
 from nodeagent.cli.maint.console.arguments import when
 from nodeagent.cli.maint.console.client import Reach, Refused, Unreachable, Where
+from nodeagent.cli.maint.console.nodes import full_name
 from nodeagent.cli.maint.console.options import as_json, cli, duration, filled
 from nodeagent.cli.maint.console.screen import Json, emit, progress, screen
 from nodeagent.cli.maint.console.text import age
-from nodeagent.cli.maint.control import full_name
 from nodeagent.cli.maint.wait import EVERY, EXIT_OTHERWISE, EXIT_TIMEOUT, PATIENCE
 
 _STATES = {"online": "in service"}

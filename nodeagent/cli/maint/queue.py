@@ -4,11 +4,12 @@ import time
 
 import click
 
-from nodeagent.cli.maint.console.client import Where
+from nodeagent.cli.maint.console.client import Reach, Refused, Unreachable, Where
+from nodeagent.cli.maint.console.nodes import node_of
 from nodeagent.cli.maint.console.options import Whole, as_json, cli, duration, lists
 from nodeagent.cli.maint.console.screen import emit, progress, screen
 from nodeagent.cli.maint.console.text import counted
-from nodeagent.cli.maint.control import ask, asking, full_name
+from nodeagent.cli.maint.control import ask, asking
 
 EXIT_TIMEOUT = 4
 _EMPTY = "The repair queue is empty."
@@ -61,19 +62,44 @@ def list_entries(where: Where, *, as_json: bool) -> None:
 @click.argument("machine_type")
 @click.argument("address")
 @click.argument("serial", default="")
+@click.option("--force", is_flag=True, help="Repair a node though its agent reports Ok.")
 @as_json
 def add(
-    where: Where, operation: str, machine_type: str, address: str, serial: str, *, as_json: bool
+    where: Where,
+    operation: str,
+    machine_type: str,
+    address: str,
+    serial: str,
+    *,
+    force: bool,
+    as_json: bool,
 ) -> None:
     """Add a machine, by its address or its node's name.
 
     OPERATION names the fault and MACHINE_TYPE the hardware, as in maintd.toml.
     """
     reach = where.reach()
-    address = full_name(reach, address)
+    address = _to_repair(reach, address, force=force)
     body = {"operation": operation, "machine_type": machine_type, "address": address}
     body |= {"serial": serial} if serial else {}
     ask(reach, "POST", "/1/queue", body, f"{address} is queued.", as_json=as_json)
+
+
+def _to_repair(reach: Reach, name: str, *, force: bool) -> str:
+    """The name of the machine. Refused: it is a node that needs no repair, unless by `force`."""
+    try:
+        node = node_of(reach.get("/1/nodes"), name)
+    except Unreachable:  # it can be noted before the first round
+        return name
+    if node is None:
+        return name
+    if node["need"] == "Ok" and not force:
+        runs = counted(node["instances"], "instance", "instances")
+        raise Refused(
+            f"{node['name']} reports Ok and runs {runs}: its repair would interrupt them;"
+            " see gnt-maint why, or insist with --force"
+        )
+    return str(node["name"])
 
 
 @queue.command("delete")

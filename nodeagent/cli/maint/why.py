@@ -8,6 +8,7 @@ import click
 
 from nodeagent.cli.maint.console.arguments import told_name, when
 from nodeagent.cli.maint.console.client import NotFound, Reach, Refused, Where
+from nodeagent.cli.maint.console.nodes import node_of
 from nodeagent.cli.maint.console.options import as_json, cli, filled
 from nodeagent.cli.maint.console.screen import Json, Screen, emit, screen
 from nodeagent.cli.maint.console.text import POLLED, age, status_of
@@ -49,10 +50,10 @@ def _found(reach: Reach, said: Mapping[str, Any], name: str) -> Iterator[tuple[s
     only = of if slash and of in _TELL else ""
     name = rest if only else name
     places: dict[str, Callable[[], Json | None]] = {
-        "node": lambda: _node(said["nodes"], name.lower()),
+        "node": lambda: node_of(said["nodes"], name),
         "group": lambda: _first(said["balance"], group=name),
         "entry": lambda: _first(said["queue"]["entries"], index=name),
-        "window": lambda: None if _node(said["nodes"], name.lower()) else _window(said, name),
+        "window": lambda: None if node_of(said["nodes"], name) else _window(said, name),
         "instance": lambda: _instance(reach, name),
     }
     for of, look in places.items():
@@ -63,14 +64,6 @@ def _found(reach: Reach, said: Mapping[str, Any], name: str) -> Iterator[tuple[s
 def _first(rows: list[Json], **members: str) -> Json | None:
     ((key, value),) = members.items()
     return next((row for row in rows if str(row[key]) == value), None)
-
-
-def _node(nodes: list[Json], name: str) -> Json | None:
-    found = [n for n in nodes if name in (n["name"], n["name"].partition(".")[0])]
-    whole = [n for n in found if n["name"] == name] or found
-    if len(whole) > 1:
-        raise Refused(f"{name} is short for {' and '.join(n['name'] for n in whole)}")
-    return whole[0] if whole else None
 
 
 def _window(said: Mapping[str, Any], name: str) -> Json | None:

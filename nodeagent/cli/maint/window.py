@@ -21,13 +21,13 @@ from nodeagent.cli.maint.console.arguments import (
     when,
 )
 from nodeagent.cli.maint.console.client import NotFound, Refused, Stale, Where
+from nodeagent.cli.maint.console.nodes import only_nodes
 from nodeagent.cli.maint.console.options import as_json, cli
 from nodeagent.cli.maint.console.screen import Json, emit, progress, screen
 
 _TRIES = 5  # while others change the schedule too
-_BY_NAME = (
-    ", and it is repaired all the same if it is reported broken:"
-    " only its address, or its serial number, would tell that it is this one"
+_STRANGER = click.option(
+    "--not-a-node", "stranger", is_flag=True, help="Allow machines that are not nodes."
 )
 
 
@@ -85,10 +85,11 @@ def _idle(before: Json, after: Json) -> Iterator[str]:
         if as_scheduled(one) in known:
             continue
         if not one["node"]:
-            stranger = f"{told_name(one)} is no node of this cluster: nothing is emptied for it"
-            yield f"{stranger}{'' if one['ip'] else _BY_NAME}."
+            told = f"{told_name(one)} is not a node: its window evacuates nothing"
+            by_name = ", and protects nothing unless you name it by its address"
+            yield f"{told}{'' if one['ip'] else by_name}."
         elif lasting is not None and one["overdue"] >= lasting:
-            yield f"{told_name(one)}'s window is over already: nothing is emptied for it."
+            yield f"{told_name(one)}'s window is over already: maintd evacuates nothing for it."
 
 
 def _find(schedule: Json, calendar: Json, name: str) -> tuple[Json, Json]:
@@ -106,6 +107,7 @@ def _find(schedule: Json, calendar: Json, name: str) -> tuple[Json, Json]:
 @LASTING
 @owners_options
 @window_series.rule_options
+@_STRANGER
 @as_json
 def add(
     where: Where,
@@ -117,6 +119,7 @@ def add(
     policy: str | None,
     deadline: int | None,
     at_deadline: str | None,
+    stranger: bool,
     as_json: bool,
     **weekly: Any,
 ) -> None:
@@ -136,10 +139,13 @@ def add(
         return
     if said:
         raise click.UsageError(f"--{next(iter(said))} goes with --weekly")
+    wanted = [machine(name) for name in machines]
+    if not stranger:
+        only_nodes(where.reach(), machines)
     when_: Json = {"start": {"nanoseconds": start}}
     if lasting is not None:
         when_["duration"] = {"nanoseconds": lasting * SECOND}
-    new: Json = {"machine_ids": [machine(name) for name in machines], "unavailability": when_}
+    new: Json = {"machine_ids": wanted, "unavailability": when_}
     if owners:
         new["owners"] = owners
 
@@ -181,6 +187,7 @@ def _add_series(
 )
 @click.option("--endless", is_flag=True, help="Remove the end.")
 @click.option("--add", "more", metavar="MACHINE", multiple=True, help="Add this machine.")
+@_STRANGER
 @click.option("--remove", "less", metavar="MACHINE", multiple=True, help="Remove this machine.")
 @owners_options
 @as_json
@@ -197,6 +204,7 @@ def edit(
     policy: str | None,
     deadline: int | None,
     at_deadline: str | None,
+    stranger: bool,
     as_json: bool,
     **weekly: Any,
 ) -> None:
@@ -224,6 +232,8 @@ def edit(
         raise click.UsageError("--duration and --endless are two ends: name one")
     if start is None and lasting is None and not (endless or more or less or said):
         raise click.UsageError("what is to be changed?")
+    if more and not stranger:
+        only_nodes(where.reach(), more)
 
     def change(schedule: Json, calendar: Json) -> None:
         row, _ = _find(schedule, calendar, name)

@@ -11,8 +11,8 @@ from nodeagent.maintd.http import status as show
 from nodeagent.maintd.http.access import Access
 from nodeagent.maintd.http.readers import discreet
 from nodeagent.maintd.http.status import View
+from nodeagent.model.asked import Asked
 from nodeagent.model.reason import Held, Kind, because
-from nodeagent.model.wish import Asked
 from nodeagent.web.compress import compressed, wanted
 from nodeagent.web.exchange import Answer, Request, Response
 from nodeagent.web.server import Server

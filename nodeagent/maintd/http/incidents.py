@@ -7,7 +7,7 @@ from nodeagent.maintd.http import status as show
 from nodeagent.maintd.http.context import Context
 from nodeagent.maintd.http.readers import discreet
 from nodeagent.maintd.http.status import View
-from nodeagent.model.wish import Asked
+from nodeagent.model.asked import Asked
 from nodeagent.web.exchange import ANY_UUID, Answer, Request, Response, Route
 
 _INCIDENT = ("1", "incidents", ANY_UUID)

@@ -9,10 +9,10 @@ from typing import Any
 from nodeagent.errors import MessageError
 from nodeagent.maintd.queue.sabakan import variables
 from nodeagent.model.action import Scope
+from nodeagent.model.asked import Asked
 from nodeagent.model.balance import Shift, Spot
 from nodeagent.model.constraints import wrong
 from nodeagent.model.wish import (
-    Asked,
     Balance,
     Cancel,
     DeleteEntries,
@@ -75,12 +75,17 @@ def cancel(request: Request) -> Asked:
 def done(request: Request) -> Asked:
     """A node by its path, and how it is to be left."""
     said = body(request, {"force": False, "keep": False})
-    force, keep = said.get("force", "no"), said.get("keep", "")
-    if force not in ("yes", "no"):
-        raise MessageError(f"force is {printable(force)}; it must be yes or no")
+    force, keep = _flag(said, "force"), said.get("keep", "")
     if keep not in ("", "drained", "offline"):
         raise MessageError(f"keep is {printable(keep)}; it must be drained or offline")
-    return Done(request.segments[2], force == "yes", keep)
+    return Done(request.segments[2], force, keep)
+
+
+def _flag(said: dict[str, str], key: str) -> bool:
+    text = said.get(key, "no")
+    if text not in ("yes", "no"):
+        raise MessageError(f"{key} is {printable(text)}; it must be yes or no")
+    return text == "yes"
 
 
 def retry(request: Request) -> Asked:
@@ -124,8 +129,8 @@ def _shown(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:60]}…"
 
 
-def _place(request: Request, more: dict[str, bool]) -> tuple[Scope, str, str, str]:
-    """Scope, name, incident and reason, as Pause and Resume want them."""
+def _place(request: Request, more: dict[str, bool]) -> tuple[Scope, str, str, dict[str, str]]:
+    """Scope, name and incident, as Pause and Resume want them, and all that is said."""
     loose = dict.fromkeys(("scope", "group", "node", "incident", *more), False)
     scope = body(request, loose).get("scope")
     if scope is None:
@@ -134,12 +139,11 @@ def _place(request: Request, more: dict[str, bool]) -> tuple[Scope, str, str, st
         raise MessageError(f"scope is {printable(scope)}; it must be one of {', '.join(_SCOPES)}")
     exact = {"scope": True, **({} if scope == "cluster" else {scope: True}), **more}
     said = body(request, exact)
-    why = said.get("why", "")
     if scope == "incident":
         if not UUID.fullmatch(said["incident"]):
             raise MessageError(f"incident is {printable(said['incident'])}; it must be a UUID")
-        return Scope.NODE, "", said["incident"], why
-    return Scope(_SCOPES[scope]), said.get(scope, ""), "", why
+        return Scope.NODE, "", said["incident"], said
+    return Scope(_SCOPES[scope]), said.get(scope, ""), "", said
 
 
 def trust_key(request: Request) -> Asked:
@@ -166,8 +170,8 @@ def texts(kind: type[Asked]) -> Callable[[Request], Asked]:
 
 
 def pause(request: Request) -> Asked:
-    scope, name, incident, why = _place(request, {"why": False})
-    return Pause(scope, name, why, incident)
+    scope, name, incident, said = _place(request, {"why": False, "force": False})
+    return Pause(scope, name, said.get("why", ""), incident, _flag(said, "force"))
 
 
 def resume(request: Request) -> Asked:

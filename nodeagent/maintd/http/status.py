@@ -281,6 +281,7 @@ def _node_json(view: View, node: Node) -> Json:
     return {
         "name": node.name,
         "uuid": node.uuid,
+        "address": node.address,
         "state": "offline" if node.offline else "drained" if node.drained else "online",
         "master": node.name == view.observed.snapshot.master,
         "candidate": node.candidate,

@@ -5,12 +5,12 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 from nodeagent.maintd.planning.outcomes import by_uuid
+from nodeagent.model.asked import Asked
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.incident import UNKNOWN, Incident, Status
 from nodeagent.model.ledger import Decision, Ledger
 from nodeagent.model.snapshot import Observed
 from nodeagent.model.units import Ms
-from nodeagent.model.wish import Asked
 
 RESULTS = ("completed", "failed", "canceled", "superseded", "passed")
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400

@@ -9,6 +9,7 @@ from nodeagent.model.purpose import OfTags
 from nodeagent.model.reason import Kind, Of, Reason, because
 from nodeagent.model.snapshot import Observed, Snapshot
 from nodeagent.model.units import Ms
+from nodeagent.model.wish import place_words
 
 GO_TAG = "maintd:pause:no"
 OF_SCOPE = {
@@ -19,7 +20,8 @@ OF_SCOPE = {
 }
 
 
-def pause(ledger: Ledger, hold: Hold, observed: Observed) -> Ledger | str:
+def pause(ledger: Ledger, hold: Hold, observed: Observed, *, force: bool) -> Ledger | str:
+    """Add a pause; one that lies there already is replaced by `force` alone."""
     if hold.incident:
         incident = ledger.incident(hold.incident)
         if incident is None:
@@ -27,9 +29,15 @@ def pause(ledger: Ledger, hold: Hold, observed: Observed) -> Ledger | str:
         hold = replace(hold, scope=Scope.NODE, name=incident.name)
     elif tags_of(hold.scope, hold.name, observed.snapshot) is None:
         return f"there is no {_kind(hold.scope)} {hold.name}"
-    if any(_same(hold, other) for other in ledger.holds):
-        return ledger
-    return replace(ledger, holds=(*ledger.holds, hold))
+    there = next((other for other in ledger.holds if _same(hold, other)), None)
+    by_hand = hold.tag in (tags_of(hold.scope, hold.name, observed.snapshot) or ())
+    if not force and (there or (by_hand and not _going(ledger, hold))):
+        how = f"by {there.who}" if there else f"by its tag {hold.tag}"
+        how += f" ({there.why})" if there and there.why else ""
+        return f"{_where(hold)} is paused already {how}: insist with gnt-maint pause --force"
+    if there is not None:
+        hold = replace(hold, tag_seen=there.tag_seen)
+    return replace(ledger, holds=(*(h for h in ledger.holds if h is not there), hold))
 
 
 def resume(
@@ -47,8 +55,7 @@ def resume(
     if not here and not tagged:
         if tags_of(scope, name, observed.snapshot) is None:
             return f"there is no {_kind(scope)} {name}"
-        where = f"{_kind(scope)} {name}" if name else "the cluster"
-        return f"{f'incident {identity}' if identity else where} is not paused"
+        return f"{_where(wanted)} is not paused"
     ledger = replace(ledger, holds=tuple(h for h in ledger.holds if not _same(h, wanted)))
     if tagged:
         ledger = ledger.promise(OfTags(), name, Retag(scope, name, remove=(wanted.tag,)), now)
@@ -64,6 +71,13 @@ def _sets(intent: Intent, hold: Hold) -> bool:
         and (action.scope, action.name) == (hold.scope, hold.name)
         and hold.tag in action.add
     )
+
+
+def _going(ledger: Ledger, hold: Hold) -> bool:
+    """Whether a job takes its tag off."""
+    takers = (i.action for i in ledger.intents if isinstance(i.action, Retag))
+    place = (hold.scope, hold.name)
+    return any((at.scope, at.name) == place and hold.tag in at.remove for at in takers)
 
 
 def _same(one: Hold, other: Hold) -> bool:
@@ -161,6 +175,10 @@ def _words(hold: Hold) -> Reason:
     place = f" --{what} {hold.incident or hold.name}" if hold.name else " --cluster"
     of, _ = OF_SCOPE[hold.scope]
     return because(Kind.PAUSED, hold.name, of, what=what, who=hold.who, why=hold.why, place=place)
+
+
+def _where(hold: Hold) -> str:
+    return place_words(hold.scope, hold.name, hold.incident)
 
 
 def _kind(scope: Scope) -> str:

@@ -18,8 +18,9 @@ from tests.agent.place import safe_folder
 from tests.cli.live import Live
 from tests.maintd.queue.test_entries import Mender, policy
 from tests.maintd.rig import Rig, fleet
+from tests.maintd.world import EVACUATE
 
-ADD = ("add", "unreachable", "r640")
+ADD = ("add", "--force", "unreachable", "r640")
 
 
 @pytest.fixture
@@ -109,14 +110,31 @@ def test_entries_are_deleted_by_index_or_by_how_they_stand(live: Live) -> None:
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (("add", "melted", "r640", "n3"), "no operation 'melted' is configured"),
-        (("add", "unreachable", "t9", "n3"), "no repair procedure is configured"),
+        (("add", "--force", "melted", "r640", "n3"), "no operation 'melted' is configured"),
+        (("add", "--force", "unreachable", "t9", "n3"), "no repair procedure is configured"),
         ((*ADD, "n9"), "'n9' is neither an address nor a node"),
         (("delete", "7"), "there is no queue entry 7"),
     ],
 )
 def test_what_is_refused_says_why(live: Live, words: tuple[str, ...], why: str) -> None:
     assert why in run(live, *words, code=1)
+
+
+@pytest.mark.parametrize("name", ["n3", "127.0.0.3"])
+def test_a_node_that_reports_ok_is_repaired_only_by_force(live: Live, name: str) -> None:
+    why = run(live, "add", "unreachable", "r640", name, code=1)
+    assert why == (
+        "n3 reports Ok and runs 2 instances: its repair would interrupt them;"
+        " see gnt-maint why, or insist with --force"
+    )
+    assert entries(live) == []
+    assert run(live, *ADD, name) == "n3 is queued.\n"
+
+
+def test_a_node_that_reports_a_fault_is_queued_without_force(live: Live) -> None:
+    live.rig.agents.says["n3"] = EVACUATE
+    live.tick(times=2)
+    assert run(live, "add", "unreachable", "r640", "n3") == "n3 is queued.\n"
 
 
 def test_what_is_before_the_first_dot_will_do() -> None:

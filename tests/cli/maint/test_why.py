@@ -53,7 +53,9 @@ def test_of_a_repaired_node(quiet: Live, run: Run) -> None:
 def test_of_instances_groups_and_windows(busy: Live, run: Run) -> None:
     assert run("why", "i3").out.startswith("Instance  i3 (drbd) on n2, n3\n")
     assert run("why", "default").out.startswith("Group      default\nBalancing  off: set ")
-    assert run("window", "add", "--start", "+2h", "--for", "1h", "10.1.2.3").code == 0
+    assert (
+        run("window", "add", "--start", "+2h", "--for", "1h", "--not-a-node", "10.1.2.3").code == 0
+    )
     assert run("why", "10.1.2.3").out.startswith("Window of  10.1.2.3\nState      draining\n")
     assert run("window", "add", "--start", "+2h", "--for", "1h", "n2").code == 0
     assert "\nWindow   from 20" in run("why", "n2").out

@@ -110,7 +110,7 @@ def test_a_machine_of_a_name_and_an_address_goes_down_and_comes_up(live: Live) -
 
 def test_an_empty_name_is_nobody_and_a_short_one_not_two(live: Live) -> None:
     run(live, "add", "127.0.0.4", "--start", AHEAD)
-    run(live, "add", "m1.a.example.org", "m1.b.example.org", "--start", LATER)
+    run(live, "add", "m1.a.example.org", "m1.b.example.org", "--start", LATER, "--not-a-node")
     for verb in (("cancel", ""), ("show", ""), ("down", ""), ("edit", "n4", "--remove", "")):
         assert "the name of a machine is empty" in run(live, *verb, code=2)
     said = run(live, "cancel", "m1", code=1)
@@ -120,20 +120,32 @@ def test_an_empty_name_is_nobody_and_a_short_one_not_two(live: Live) -> None:
     assert len(machines(live)) == 2
 
 
+@pytest.mark.parametrize("name", ["nod4", "10.9.9.3", "n33"])
+def test_a_machine_that_is_no_node_is_refused(live: Live, name: str) -> None:
+    why = (
+        f"{name} is not a node of this cluster, so its window would evacuate nothing:"
+        " see gnt-maint nodes, or insist with --not-a-node"
+    )
+    assert run(live, "add", "n3", name, "--start", AHEAD, code=1) == f"Error: {why}\n"
+    assert machines(live) == []
+    run(live, "add", "n3", "--start", AHEAD)
+    assert run(live, "edit", "n3", "--add", name, code=1) == f"Error: {why}\n"
+    run(live, "edit", "n3", "--add", name, "--not-a-node")
+    assert machines(live) == [["n3", name]]
+
+
 def test_who_is_no_node_is_told(live: Live) -> None:
-    said = run(live, "add", "n3", "nod4", "--start", AHEAD, "--for", "2h")
+    force = "--not-a-node"
+    said = run(live, "add", "n3", "nod4", "--start", AHEAD, "--for", "2h", force)
     assert re.fullmatch(
         r"Planned: n3, nod4 from 2026-11-2.* until 2026-11-2.*\.", said.splitlines()[0]
     )
     assert said.splitlines()[1:] == [
-        "nod4 is no node of this cluster: nothing is emptied for it, and it is repaired all the"
-        " same if it is reported broken: only its address, or its serial number, would tell that"
-        " it is this one."
+        "nod4 is not a node: its window evacuates nothing, and protects nothing unless you name"
+        " it by its address."
     ]
-    said = run(live, "add", "10.9.9.3", "--start", AHEAD)
-    assert said.splitlines()[1:] == [
-        "10.9.9.3 is no node of this cluster: nothing is emptied for it."
-    ]
+    said = run(live, "add", "10.9.9.3", "--start", AHEAD, force)
+    assert said.splitlines()[1:] == ["10.9.9.3 is not a node: its window evacuates nothing."]
     assert run(live, "edit", "n3", "--for", "1h") == "Changed: the window of n3.\n"
     said = run(live, "edit", "n3", "--remove", "n3", "--remove", "nod4", code=1)
     assert "no machine would be left: gnt-maint window cancel n3 instead" in said
@@ -141,7 +153,9 @@ def test_who_is_no_node_is_told(live: Live) -> None:
 
 def test_what_is_over_already_is_told(live: Live) -> None:
     said = run(live, "add", "n3", "--start", "2025-11-25", "--for", "2h")
-    assert said.splitlines()[1:] == ["n3's window is over already: nothing is emptied for it."]
+    assert said.splitlines()[1:] == [
+        "n3's window is over already: maintd evacuates nothing for it."
+    ]
 
 
 @pytest.mark.parametrize("name", ["series/1", " ", "a b", ""])

@@ -8,6 +8,7 @@ from nodeagent.maintd.decide import decide
 from nodeagent.maintd.ledger.history import tell
 from nodeagent.model import event_kinds
 from nodeagent.model.action import Drain, MovePrimary, Retag, Scope
+from nodeagent.model.asked import Asked
 from nodeagent.model.balance import Halt, Shift, Spot
 from nodeagent.model.diagnosis import Diagnosis, Need
 from nodeagent.model.event import MOST, Event, happened
@@ -25,7 +26,6 @@ from nodeagent.model.wish import (
     AddEntry,
     AddSeries,
     AnswerOffers,
-    Asked,
     Balance,
     BringUp,
     Cancel,

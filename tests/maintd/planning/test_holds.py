@@ -97,6 +97,21 @@ def test_a_pause_whose_job_is_lost_is_told_again() -> None:
     assert not done.decision.held
 
 
+def test_a_pause_by_hand_is_taken_over_only_by_force() -> None:
+    rig = Rig(fleet())
+    rig.cluster.tag("n3", "maintd:pause:yes")
+    rig.tick()
+    rig.wish(Pause(Scope.NODE, "n3"))
+    (why,) = rig.tick().decision.refused.values()
+    assert why == (
+        "node n3 is paused already by its tag maintd:pause:yes: insist with gnt-maint pause --force"
+    )
+    assert not rig.ledger.holds
+    rig.wish(Pause(Scope.NODE, "n3", "mine now", force=True))
+    ticks(rig, 3)
+    assert [(h.name, h.why, h.tag_seen) for h in rig.ledger.holds] == [("n3", "mine now", True)]
+
+
 @pytest.mark.parametrize("pauses_again", [False, True])
 def test_a_pause_taken_back_while_its_tag_is_being_set_leaves_none(pauses_again: bool) -> None:
     one = rig()

@@ -11,6 +11,7 @@ from nodeagent.cluster.backend import Answer
 from nodeagent.maintd.planning.times import rfc3339
 from nodeagent.maintd.queue.entries import entry_json
 from nodeagent.model.action import Action, Drain, MovePrimary, RunCommand, Scope
+from nodeagent.model.asked import Asked
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import PAUSE_TAG, Intent, Outcome, Policy, Result
 from nodeagent.model.queue import (
@@ -27,7 +28,6 @@ from nodeagent.model.units import Nanoseconds, Seconds
 from nodeagent.model.window import Machine, Schedule, Unavailability, Window
 from nodeagent.model.wish import (
     AddEntry,
-    Asked,
     DeleteEntries,
     DeleteEntry,
     Pause,

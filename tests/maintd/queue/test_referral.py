@@ -10,6 +10,7 @@ from nodeagent.errors import ConfigError
 from nodeagent.maintd.queue.referral import give_up, referral_of, report, told
 from nodeagent.maintd.queue.settings import procedures_of
 from nodeagent.model.action import Scope
+from nodeagent.model.asked import Asked
 from nodeagent.model.constraints import Constraints
 from nodeagent.model.diagnosis import Diagnosis, Need
 from nodeagent.model.incident import UNKNOWN, Incident, Status
@@ -18,7 +19,7 @@ from nodeagent.model.queue import Entry, EntryStatus, Procedures, Queue, Referra
 from nodeagent.model.sick import Sick as Reported
 from nodeagent.model.snapshot import Group, Node, Snapshot
 from nodeagent.model.units import Seconds
-from nodeagent.model.wish import AddEntry, Asked, Cancel, DeleteEntry, Pause, Resume, SetAutoRepair
+from nodeagent.model.wish import AddEntry, Cancel, DeleteEntry, Pause, Resume, SetAutoRepair
 from nodeagent.section import Section
 from tests.maintd.queue.test_entries import Mender, policy
 from tests.maintd.world import EVACUATE, OK, REPAIR

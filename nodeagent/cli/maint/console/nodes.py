@@ -1,0 +1,46 @@
+"""Nodes by the names that people give them: full, short, or an address."""
+
+from collections.abc import Iterable, Sequence
+
+from nodeagent.cli.maint.console.client import Reach, Refused, Unreachable
+from nodeagent.cli.maint.console.screen import Json
+from nodeagent.cli.maint.console.text import harmless
+from nodeagent.model.address import one_form
+
+
+def node_of(nodes: Sequence[Json], name: str) -> Json | None:
+    """The node of that name, as `/1/nodes` tells of it; None if it is none. Refused: several."""
+    called = one_form(name.lower())
+    found = [
+        n for n in nodes if called in (n["name"], n["name"].partition(".")[0], n.get("address"))
+    ]
+    whole = [n for n in found if n["name"] == called] or found
+    if len(whole) > 1:
+        raise Refused(f"{name} is short for {' and '.join(n['name'] for n in whole)}")
+    return whole[0] if whole else None
+
+
+def _names(node: Json) -> tuple[str, str, str]:
+    name = node["name"]
+    return name, name.partition(".")[0], node.get("address", "")  # an older maintd tells none
+
+
+def full_name(reach: Reach, name: str) -> str:
+    """Ganeti's name of a node; what is short for none is for the round to refuse."""
+    try:
+        found = node_of(reach.get("/1/nodes"), name)
+    except Unreachable:  # it can be noted before the first round
+        return name
+    return str(found["name"]) if found else name
+
+
+def only_nodes(reach: Reach, names: Iterable[str]) -> None:
+    """Refuse machines that are not nodes of the cluster: somebody has mistyped, it may be."""
+    nodes = reach.get("/1/nodes")
+    for name in names:
+        if node_of(nodes, name) is None:
+            told = harmless(name, 80)
+            raise Refused(
+                f"{told} is not a node of this cluster, so its window would evacuate nothing:"
+                " see gnt-maint nodes, or insist with --not-a-node"
+            )
