@@ -46,7 +46,8 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
     policy, ledger = with_tags(policy, snapshot), _with_closed_and_new(ledger, observed, now)
     ledger = _with_withdrawn(ledger, observed, policy, now)
     # 4. Requests: what people ask for is granted or refused before anything new is planned.
-    ledger = past_moves.acknowledge(holds.release(ledger, snapshot), snapshot, now)
+    ledger = holds.expire(holds.release(ledger, snapshot), now)
+    ledger = past_moves.acknowledge(ledger, snapshot, now)
     ledger, refused = grant(ledger, observed, now, policy)
     # 5. The storm brake, which a request may just have reset; then the calendar.
     ledger = storm_brake.brake(ledger, observed, policy, now)

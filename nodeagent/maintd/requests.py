@@ -17,6 +17,7 @@ from nodeagent.maintd.owners import offers
 from nodeagent.maintd.planning import node_keys
 from nodeagent.maintd.planning.effects import tags_of
 from nodeagent.maintd.planning.holds import pause, resume, untag_resumed
+from nodeagent.maintd.planning.times import rfc3339
 from nodeagent.maintd.queue import entries
 from nodeagent.maintd.windows import plan, schedule, series
 from nodeagent.model import wish as to
@@ -92,7 +93,11 @@ def _trust_ledger(here: _Here, _: to.TrustLedger) -> _Answer:
 
 
 def _pause(here: _Here, asked: to.Pause) -> _Answer:
-    hold = Hold(asked.scope, asked.name, here.who, here.now, asked.why, asked.incident)
+    if asked.until and asked.until <= here.now:
+        return f"the pause would have ended at {rfc3339(asked.until)} already"
+    hold = Hold(
+        asked.scope, asked.name, here.who, here.now, asked.why, asked.incident, until=asked.until
+    )
     return pause(here.ledger, hold, here.observed, force=asked.force)
 
 

@@ -80,7 +80,7 @@ SENTENCES: Mapping[str, str] = {
     "superseded": "superseded by {heir}",
     "forgotten": "{left:+its node has left the cluster}{tag:+% was removed}"
     "{well:+, and it is no longer observed}{unseen:+it is no longer observed}",
-    "paused": "{place} paused by {who}{why:+: %}",
+    "paused": "{place} paused by {who}{until:+ until %}{why:+: %}",
     "resumed": "{place} resumed",
     "returning": "{who}: to be left {state}",
     "returned": "it is {state}",

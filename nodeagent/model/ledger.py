@@ -197,7 +197,10 @@ class Unreachable:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """A pause somebody asked for; `tag_seen` as with incidents: its absence now means resume."""
+    """A pause somebody asked for; `tag_seen` as with incidents: its absence now means resume.
+
+    It ends by itself at `until` (unix ms), unless that is 0.
+    """
 
     scope: Scope
     name: str
@@ -206,6 +209,7 @@ class Hold:
     why: str = ""
     incident: str = ""
     tag_seen: bool = False
+    until: Ms = field(default=Ms(0), metadata=LATER)
 
     @property
     def tag(self) -> str:

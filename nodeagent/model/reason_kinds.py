@@ -33,7 +33,12 @@ class Kind(Enum):
         return self.name.lower().replace("_", "-")
 
     # Pauses, doubt and limits.
-    PAUSED = "paused", Of.CLUSTER, "{what} paused by {who}{why:+: %}", "gnt-maint resume{place}"
+    PAUSED = (
+        "paused",
+        Of.CLUSTER,
+        "{what} paused by {who}{until:+ until %}{why:+: %}",
+        "gnt-maint resume{place}",
+    )
     TAGGED = "paused", Of.NODE, "{what} has the tag {tag}", "{command} remove-tags{it:+ %} {tag}"
     STORM = "storm", Of.CLUSTER, "storm brake: {why}; {help} resets it", "gnt-maint resume --storm"
     OUTDATED = (

@@ -9,7 +9,7 @@ from nodeagent.model.action import Scope
 from nodeagent.model.asked import Asked
 from nodeagent.model.balance import Shift
 from nodeagent.model.offer import Reply
-from nodeagent.model.units import Seconds
+from nodeagent.model.units import Ms, Seconds
 from nodeagent.model.window import Consent, Machine, Schedule
 
 
@@ -65,7 +65,8 @@ class Pause(Asked):
     """Begin nothing there: on the cluster, a group or a node; or, by id, for one incident.
 
     `name` is empty for the cluster, and the node's or group's name else; an incident is
-    named by `incident` alone. A pause that lies there already is replaced by `force` only.
+    named by `incident` alone. A pause that lies there already is replaced by `force` only. It
+    ends by itself at `until` (unix ms), unless that is 0.
     """
 
     scope: Scope
@@ -73,6 +74,7 @@ class Pause(Asked):
     why: str = ""
     incident: str = ""
     force: bool = field(default=False, metadata={"later": True})
+    until: Ms = field(default=Ms(0), metadata={"later": True})
 
     @property
     def about(self) -> tuple[str, str]:

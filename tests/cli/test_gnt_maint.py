@@ -484,6 +484,28 @@ def test_pause_and_resume(
     assert "is not paused" in run("resume", *place).refused(1)
 
 
+def test_a_pause_with_an_end_says_so_everywhere(busy: Live, run: Run) -> None:
+    done = run("pause", "--node", "n3", "--until", "2026-12-01T08:00Z", "--why", "a drill")
+    assert done.out.startswith("Paused: node n3 until 2026-12-01 08:00:00. Running jobs finish")
+    (hold,) = run("status", "--json").json["round"]["holds"]
+    assert hold["until"] == 1796112000
+    assert re.search(rf"Pauses .* by {ME}, until 2026-12-01 08:00:00: a drill", run("status").out)
+    told = f"node paused by {ME} until 2026-12-01T08:00:00Z: a drill"
+    assert told in run("why", "n3").out
+    assert told in run("history").out.replace("node n3 paused", "node paused")
+    busy.rig.time = 1796112000
+    busy.tick(times=5)
+    assert "node n3 resumed" in run("history").out
+    assert run("status", "--json").json["round"]["holds"] == []
+
+
+def test_a_pause_for_a_while_ends_then(quiet: Live, run: Run) -> None:
+    before = time.time()
+    assert run("pause", "--for", "2h").code == 0
+    (hold,) = run("status", "--json").json["round"]["holds"]
+    assert before + 7199 <= hold["until"] <= time.time() + 7201
+
+
 def test_a_node_has_its_short_name_too(tmp_path: Path, anywhere: Run) -> None:
     names = ("n1", "n2.example", "n2.other", "n3.example")
     nodes = [replace(node, name=name) for node, name in zip(fleet(4), names, strict=True)]
@@ -514,6 +536,7 @@ def test_pause_of_an_incident_by_its_beginning(busy: Live, run: Run) -> None:
         (("pause", "--group", "none"), "there is no group none"),
         (("resume", "--storm"), "the storm brake has not tripped"),
         (("resume", "--ledger"), "nothing of what is planned waits for that"),
+        (("pause", "--until", "2026-01-01"), "the pause would have ended at 2026-01-01T"),
         (("pause", "--why", "x" * 501), "one printable line of at most 500 characters"),
         (("pause", "--why", "\x1b[2J"), "one printable line"),
     ],

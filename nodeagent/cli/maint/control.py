@@ -1,13 +1,23 @@
 """gnt-maint cancel, retry, pause, resume: requests that the next round answers."""
 
+import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
 
+from nodeagent.cli.maint.console.arguments import SECOND, moment, when
 from nodeagent.cli.maint.console.client import Body, NotFound, Reach, Unreachable, Where
 from nodeagent.cli.maint.console.nodes import full_name
-from nodeagent.cli.maint.console.options import UUID, as_json, beginning, cli, complete_uuid, find
+from nodeagent.cli.maint.console.options import (
+    UUID,
+    as_json,
+    beginning,
+    cli,
+    complete_uuid,
+    duration,
+    find,
+)
 from nodeagent.cli.maint.console.screen import emit, progress, screen
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -136,6 +146,10 @@ def _one_place(*places: object) -> None:
 @cli.command()
 @_place_options
 @click.option("--why", metavar="TEXT", default="", help="Reason, shown to everybody.")
+@click.option("--for", "lasting", metavar="DURATION", callback=duration, help="Resume after this.")
+@click.option(
+    "--until", metavar="TIME", callback=moment, help="Resume then: +2h, 2026-11-22T22:00."
+)
 @click.option("--force", is_flag=True, help="Replace a pause that exists already.")
 @as_json
 def pause(
@@ -146,14 +160,25 @@ def pause(
     group: str | None,
     incident: str | None,
     why: str,
+    lasting: int | None,
+    until: int | None,
     force: bool,
     as_json: bool,
 ) -> None:
-    """Start no new work there; running jobs finish."""
+    """Start no new work there; running jobs finish.
+
+    Without --for or --until the pause lasts until gnt-maint resume.
+    """
     _one_place(cluster, node, group, incident)
+    if lasting is not None and until is not None:
+        raise click.UsageError("--for and --until are two ends: name one")
+    end = time.time() + lasting if lasting is not None else until and until / SECOND
     reach = where.reach()
     body, place = _place(reach, node, group, incident)
-    done = f"Paused: {place}. Running jobs finish; see gnt-maint held."
+    ends = f" until {when(end)}" if end else ""
+    done = f"Paused: {place}{ends}. Running jobs finish; see gnt-maint held."
+    if end:
+        body["until"] = f"{end:.0f}"
     if why:
         body["why"] = why
     if force:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from nodeagent.cli.maint.console.arguments import when
 from nodeagent.cli.maint.console.text import POLLED, age, counted, status_of
 
 Json = dict[str, Any]
@@ -101,6 +102,8 @@ def _pause(hold: Json, now: float) -> str:
         told += f" for {age(now - hold['since'])}"
     if hold["who"]:
         told += f" by {hold['who']}"
+    if hold.get("until"):
+        told += f", until {when(hold['until'])}"
     return f"{told}: {hold['why']}" if hold["why"] else told
 
 

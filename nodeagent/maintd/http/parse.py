@@ -12,6 +12,7 @@ from nodeagent.model.action import Scope
 from nodeagent.model.asked import Asked
 from nodeagent.model.balance import Shift, Spot
 from nodeagent.model.constraints import wrong
+from nodeagent.model.units import Ms
 from nodeagent.model.wish import (
     Balance,
     Cancel,
@@ -35,6 +36,7 @@ MOST_MOVES = 2000
 MOST_BYTES_OF_MOVES = 512 * 1024
 _LONGEST = 500  # characters of a reason
 _SECONDS = re.compile(r"[0-9]{1,12}(\.[0-9]{1,6})?")
+_LAST = 2**33  # a unix second of the year 2242
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,255}")
 _INDEX = re.compile(r"[0-9]{1,15}")
 _WHOLE = re.compile(r"[0-9]{1,6}")
@@ -170,8 +172,12 @@ def texts(kind: type[Asked]) -> Callable[[Request], Asked]:
 
 
 def pause(request: Request) -> Asked:
-    scope, name, incident, said = _place(request, {"why": False, "force": False})
-    return Pause(scope, name, said.get("why", ""), incident, _flag(said, "force"))
+    scope, name, incident, said = _place(request, {"why": False, "force": False, "until": False})
+    until = said.get("until", "0")
+    if not (_SECONDS.fullmatch(until) and float(until) < _LAST):
+        raise MessageError(f"until is {printable(until)}; it must be unix seconds before 2242")
+    force = _flag(said, "force")
+    return Pause(scope, name, said.get("why", ""), incident, force, Ms(round(float(until) * 1000)))
 
 
 def resume(request: Request) -> Asked:

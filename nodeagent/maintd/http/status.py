@@ -198,6 +198,7 @@ def hold_json(hold: Hold) -> Json:
         "incident": hold.incident or None,
         "who": hold.who,
         "since": hold.since / 1000 if hold.since else None,
+        "until": hold.until / 1000 if hold.until else None,
         "why": hold.why,
     }
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from nodeagent.maintd.planning.times import rfc3339
 from nodeagent.model.action import Scope
 from nodeagent.model.event import Event, happened
 from nodeagent.model.ledger import Decision, Hold, Ledger
@@ -42,7 +43,8 @@ def holds(before: Ledger, after: Ledger, now: Ms) -> Iterator[Event]:
     for hold in [hold for key, hold in old.items() if key not in new]:
         yield _of_hold(now, "resumed", hold)
     for hold in [hold for key, hold in new.items() if key not in old]:
-        yield _of_hold(now, "paused", hold, who=hold.who, why=hold.why)
+        until = {"until": rfc3339(hold.until)} if hold.until else {}
+        yield _of_hold(now, "paused", hold, who=hold.who, why=hold.why, **until)
 
 
 def _of_hold(now: Ms, kind: str, hold: Hold, **details: str) -> Event:

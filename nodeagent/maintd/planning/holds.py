@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from nodeagent.maintd.planning.effects import tags_of
+from nodeagent.maintd.planning.times import rfc3339
 from nodeagent.model.action import Retag, Scope
 from nodeagent.model.ledger import HOLD_TAG, PAUSE_TAG, Hold, Intent, Ledger
 from nodeagent.model.purpose import OfTags
@@ -73,6 +74,15 @@ def _sets(intent: Intent, hold: Hold) -> bool:
     )
 
 
+def expire(ledger: Ledger, now: Ms) -> Ledger:
+    """End the pauses whose time is over; their tags are taken off as with `resume`."""
+    over = tuple(hold for hold in ledger.holds if hold.until and hold.until <= now)
+    if not over:
+        return ledger
+    left = tuple(hold for hold in ledger.holds if hold not in over)
+    return replace(ledger, holds=left, resumed=(*ledger.resumed, *over))
+
+
 def _going(ledger: Ledger, hold: Hold) -> bool:
     """Whether a job takes its tag off."""
     takers = (i.action for i in ledger.intents if isinstance(i.action, Retag))
@@ -85,14 +95,15 @@ def _same(one: Hold, other: Hold) -> bool:
 
 
 def untag_resumed(ledger: Ledger, snapshot: Snapshot, now: Ms) -> Ledger:
-    """Take off what was still to be set when its pause was taken back, once it is there."""
+    """Take off the tags of pauses that have ended, once they are set, until they are gone."""
     kept: list[Hold] = []
     for hold in ledger.resumed:
         if any(_same(hold, other) for other in ledger.holds):
             continue  # it is paused again
-        if any(_sets(intent, hold) for intent in ledger.intents):
+        if any(_sets(intent, hold) for intent in ledger.intents) or _going(ledger, hold):
             kept.append(hold)
         elif hold.tag in (tags_of(hold.scope, hold.name, snapshot) or ()):
+            kept.append(hold)  # the job may fail
             action = Retag(hold.scope, hold.name, remove=(hold.tag,))
             ledger = ledger.promise(OfTags(), hold.name, action, now)
     return replace(ledger, resumed=tuple(kept)) if ledger.resumed else ledger
@@ -174,7 +185,10 @@ def _words(hold: Hold) -> Reason:
     what = "incident" if hold.incident else _kind(hold.scope)
     place = f" --{what} {hold.incident or hold.name}" if hold.name else " --cluster"
     of, _ = OF_SCOPE[hold.scope]
-    return because(Kind.PAUSED, hold.name, of, what=what, who=hold.who, why=hold.why, place=place)
+    details = {"what": what, "who": hold.who, "why": hold.why, "place": place}
+    if hold.until:
+        details["until"] = rfc3339(hold.until)
+    return because(Kind.PAUSED, hold.name, of, **details)
 
 
 def _where(hold: Hold) -> str:

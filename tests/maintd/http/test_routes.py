@@ -361,14 +361,14 @@ def test_a_pause_by_ganeti_s_own_tag_is_told_too(quiet: Served) -> None:
         (b'{"scope": "node", "node": ""}', "node is missing"),
         (b'{"scope": "node", "node": 7}', "node is 7; it must be a text"),
         (b'{"scope": "node", "node": "n3", "group": "x"}',
-         'unknown key "group"; there may be: scope, node, why, force'),
+         'unknown key "group"; there may be: scope, node, why, force, until'),
         (b'{"scope": "cluster", "node": "n3"}',
-         'unknown key "node"; there may be: scope, why, force'),
+         'unknown key "node"; there may be: scope, why, force, until'),
         (b'{"scope": "incident", "incident": "x"}', 'incident is "x"; it must be a UUID'),
         (b'{"scope": "cluster", "why": "a\\nb"}',
          "why must be one printable line of at most 500 characters"),
         (b'{"scope": "cluster", "\\u001b": "x"}',
-         'unknown key "\\u001b"; there may be: scope, group, node, incident, why, force'),
+         'unknown key "\\u001b"; there may be: scope, group, node, incident, why, force, until'),
     ],
 )  # fmt: skip
 def test_a_wrong_body_is_told_in_one_line_and_changes_nothing(

@@ -1,9 +1,13 @@
 """Holds: what is paused stays so, whoever is the master and whatever is lost."""
 
+from dataclasses import replace
+
 import pytest
 
+from nodeagent.maintd.planning.times import rfc3339
 from nodeagent.model.action import Retag, Scope
 from nodeagent.model.incident import Status
+from nodeagent.model.units import Ms
 from nodeagent.model.wish import Pause, Resume
 from tests.maintd.rig import Rig, fleet
 from tests.maintd.rounds import broken, holds, moved, ticks
@@ -95,6 +99,91 @@ def test_a_pause_whose_job_is_lost_is_told_again() -> None:
     assert "maintd:pause:yes" in rig.cluster.world.tags
     assert not rig.ledger.intents
     assert not done.decision.held
+
+
+def in_an_hour(rig: Rig) -> Ms:
+    return Ms(rig.now() + 3_600_000)
+
+
+@pytest.mark.parametrize(("scope", "name"), [(Scope.CLUSTER, ""), (Scope.NODE, "n3")])
+@pytest.mark.parametrize("crashes", [False, True])
+def test_a_pause_ends_by_itself_and_its_tag_goes(scope: Scope, name: str, crashes: bool) -> None:
+    rig = broken()
+    until = in_an_hour(rig)
+    rig.wish(Pause(scope, name, "a drill", until=until))
+    done = ticks(rig, 5)
+    (why,) = {held.reason for held in done.decision.held}
+    assert why.endswith(f"paused by root until {rfc3339(until)}: a drill"), why
+    rig.time += 3540  # a minute is left
+    if crashes:
+        rig.crash()
+    rig.tick(0)
+    assert rig.ledger.holds
+    assert not moved(rig)
+    rig.time += 60
+    if crashes:
+        rig.crash()
+    until_calm(rig)
+    assert not rig.ledger.holds
+    assert not rig.ledger.resumed
+    assert "maintd:pause:yes" not in rig.cluster.snapshot().tags
+    assert "maintd:pause:yes" not in rig.cluster.nodes["n3"].tags
+    assert rig.status("n3") is Status.COMPLETED
+
+
+def test_the_tag_of_a_pause_that_has_ended_is_taken_off_until_it_is_gone() -> None:
+    rig = Rig(fleet())
+    rig.wish(Pause(Scope.CLUSTER, "", until=in_an_hour(rig)))
+    ticks(rig, 3)
+    rig.cluster.fails = lambda action: isinstance(action, Retag)
+    ticks(rig, 3, 3600)
+    assert rig.cluster.world.tags == {"maintd:pause:yes"}
+    rig.cluster.fails = lambda _: False
+    rig.crash()
+    until_calm(rig, 600)
+    assert rig.cluster.world.tags == set()
+    assert rig.ledger.resumed == ()
+
+
+def test_a_pause_of_an_incident_ends_by_itself() -> None:
+    rig = broken()
+    rig.wish(Pause(Scope.NODE, "", "", rig.incident("n3").id, until=in_an_hour(rig)))
+    ticks(rig, 5)
+    assert holds(rig)
+    assert not moved(rig)
+    rig.time += 3600
+    rig.settle()
+    assert not holds(rig)
+    assert rig.status("n3") is Status.COMPLETED
+
+
+def test_a_pause_that_is_resumed_in_time_is_not_ended_again() -> None:
+    rig = Rig(fleet())
+    rig.wish(Pause(Scope.CLUSTER, "", until=in_an_hour(rig)))
+    ticks(rig, 3)
+    rig.wish(Resume(Scope.CLUSTER, ""))
+    ticks(rig, 3)
+    rig.cluster.world = replace(rig.cluster.world, tags=frozenset({"maintd:pause:yes"}))
+    ticks(rig, 5, 3600)
+    assert rig.cluster.world.tags == {"maintd:pause:yes"}, "somebody has set it by hand"
+
+
+def test_a_pause_is_given_another_end_by_force() -> None:
+    rig = Rig(fleet())
+    rig.wish(Pause(Scope.CLUSTER, "", until=in_an_hour(rig)))
+    ticks(rig, 3)
+    rig.wish(Pause(Scope.CLUSTER, "", "longer", force=True))
+    ticks(rig, 5, 3600)
+    assert [(hold.why, hold.until) for hold in rig.ledger.holds] == [("longer", 0)]
+    assert rig.cluster.world.tags == {"maintd:pause:yes"}
+
+
+def test_a_pause_that_would_be_over_is_refused() -> None:
+    rig = Rig(fleet())
+    rig.wish(Pause(Scope.CLUSTER, "", until=Ms(rig.now() - 1)))
+    (why,) = rig.tick().decision.refused.values()
+    assert why.startswith("the pause would have ended at 2026-11-18T")
+    assert not rig.ledger.holds
 
 
 def test_a_pause_by_hand_is_taken_over_only_by_force() -> None:

@@ -19,6 +19,7 @@ from nodeagent.maintd.http.status import nodes
 from nodeagent.model.action import Drain, MovePrimary, MoveSecondary, Scope
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.snapshot import Node
+from nodeagent.model.units import Ms
 from nodeagent.model.wish import Pause
 from nodeagent.protocol.look import Distrusted
 from tests.maintd.http.page.browser import CHROMIUM, Browser, browser
@@ -153,7 +154,8 @@ def test_what_moves_where_and_what_waits_for_what(tmp_path: Path) -> None:
 def test_banners_tell_what_stops_everything(tmp_path: Path) -> None:
     with served(storm(), tmp_path) as one:
         one.tick()
-        one.rig.wish(Pause(Scope.CLUSTER, "", "switch <b>7</b>"), "bob")
+        end = Ms(one.rig.now() + 7_200_000)
+        one.rig.wish(Pause(Scope.CLUSTER, "", "switch <b>7</b>", until=end), "bob")
         one.tick()
         one.maintd.trouble = (one.rig.now(), "LUXI does not answer")
         text = page(one)
@@ -161,6 +163,7 @@ def test_banners_tell_what_stops_everything(tmp_path: Path) -> None:
     assert "7 of 12 nodes are sick, more than 30%" in text
     assert "<b>The cluster is paused</b>" in text
     assert "switch &lt;b&gt;7&lt;/b&gt;" in text
+    assert re.search("until <time>2026-11-18 ..:..:..</time>: ", text)
     assert "<b>Rounds are being skipped</b>" in text
     assert "LUXI does not answer" in text
 
