@@ -166,6 +166,16 @@ class SimulatedCluster:
         moves = ((move_of(job.action), job.number) for job in theirs)
         return {move.instance: number for move, number in moves if move is not None}
 
+    def unfinished(self) -> Mapping[str, int]:
+        self._live()
+        active = self._active.values()
+        running = sum(job.began is not None for job in active)
+        late = sum(
+            job.outcome is Outcome.RUNNING for jobs in self._dependents.values() for job in jobs
+        )
+        waiting = len(active) - running + late
+        return {"canceling": 0, "queued": len(self._queue), "running": running, "waiting": waiting}
+
     def watcher_paused(self) -> int:
         self._live()
         return round(self.watcher_until * 1000) if self.watcher_until > self.clock() else 0

@@ -92,6 +92,10 @@ class Cluster(Protocol):
         """
         ...
 
+    def unfinished(self) -> Mapping[str, int]:
+        """How many jobs, ours and others', are not over, by Ganeti's word for their status."""
+        ...
+
     def watcher_paused(self) -> int:
         """Until when (unix ms) `gnt-cluster watcher pause` is in force; 0 where it is not."""
         ...

@@ -291,6 +291,17 @@ def test_what_somebody_else_moves_is_known(place: Place, reason: Reason) -> None
     place.end(job)
 
 
+def test_unfinished_jobs_are_counted_by_status(place: Place, reason: Reason) -> None:
+    with place.busy(place.nodes[2]):
+        waits = place.submit(tag(place, "first", node=2), reason())
+        place.pause()
+        found = place.cluster.unfinished()
+        assert found.keys() == {"canceling", "queued", "running", "waiting"}
+        assert found["running"] >= 1
+        assert found["waiting"] >= 1
+    place.end(waits)
+
+
 def test_a_paused_watcher_says_until_when(place: Place) -> None:
     """Through RAPI nobody tells; there instances are not repaired anyway."""
     assert place.cluster.watcher_paused() == 0

@@ -699,6 +699,16 @@ def test_what_others_are_at_work_on(cluster: Cluster) -> None:
     assert cluster.busy() == {}
 
 
+def test_unfinished_jobs_by_status(cluster: Cluster) -> None:
+    none = {"canceling": 0, "queued": 0, "running": 0, "waiting": 0}
+    assert cluster.unfinished() == none
+    cluster.submit_foreign(MIGRATE)
+    cluster.submit_foreign(MIGRATE)
+    assert cluster.unfinished() == none | {"running": 1, "waiting": 1}, "both want one lock"
+    cluster.at(10)
+    assert cluster.unfinished() == none
+
+
 def test_no_candidate_goes_without_another_in_its_place(cluster: Cluster) -> None:
     cluster.put(node("c", candidate=True))
     assert "auto promote" in cluster.end(Drain("c"))

@@ -218,6 +218,9 @@ class Between:
     def busy(self) -> Mapping[str, str]:
         return self.cluster.busy()
 
+    def unfinished(self) -> Mapping[str, int]:
+        return self.cluster.unfinished()
+
     def watcher_paused(self) -> int:
         return self.cluster.watcher_paused()
 

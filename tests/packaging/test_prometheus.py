@@ -6,6 +6,8 @@ import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
@@ -19,6 +21,7 @@ from tests.maintd.rig import Rig, fleet
 from tests.maintd.world import incident
 
 RULES = Path(__file__).resolve().parents[2] / "packaging/alerts/nodeagent.yml"
+DASHBOARD = RULES.parents[1] / "dashboards/nodeagent.json"
 PROMETHEUS = shutil.which("prometheus")
 
 
@@ -66,6 +69,19 @@ def test_a_failed_repair_rings_with_the_node_and_what_helps(tmp_path: Path) -> N
             assert said["runbook_url"].endswith("alerts.md#maintdincidentfailed")
             targets = Manager(port).get("/api/v1/targets")["data"]["activeTargets"]
             assert [target["lastError"] for target in targets] == [""]
+
+            def ask(expression: str) -> list[dict[str, Any]]:
+                asked = f"/api/v1/query?{urlencode({'query': expression})}"
+                found: list[dict[str, Any]] = Manager(port).get(asked)["data"]["result"]
+                return found
+
+            (open_one,) = ask("gnt_maint_node_incident_timestamp_seconds")
+            assert (open_one["metric"]["node"], open_one["metric"]["status"]) == ("n2", "failed")
+            (masters,) = ask('sum(gnt_maint_ganeti_nodes{role="master"})')
+            assert masters["value"][1] == "1"
+            for panel in json.loads(DASHBOARD.read_text())["panels"]:
+                for target in panel["targets"]:
+                    ask(target["expr"])  # one that is wrong is refused
         finally:
             running.terminate()
             running.wait(20)

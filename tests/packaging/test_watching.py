@@ -18,6 +18,7 @@ from nodeagent.maintd.queue.inventory import InventorySettings
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.notice import Sink, Way
+from nodeagent.model.snapshot import Instance
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import AddEntry
 from nodeagent.web.server import Server
@@ -43,7 +44,8 @@ def samples(text: str) -> Iterator[tuple[str, dict[str, str]]]:
 @pytest.fixture(scope="module")
 def maintd(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The metrics of a maintd that has something of most kinds."""
-    rig = Rig(fleet())
+    apart = ("n4", "n5")  # silent and distrusted: who balances would wait for them
+    rig = Rig([replace(n, group="other" if n.name in apart else "default") for n in fleet()])
     rig.asks = InventorySettings("http://127.0.0.1:1/graphql")  # where nobody answers
     broken = [
         replace(incident(node.name, status=status), node=node.uuid)
@@ -51,12 +53,17 @@ def maintd(tmp_path_factory: pytest.TempPathFactory) -> str:
     ]
     sinks = (Sink("ops", Way.COMMAND),)
     rig.policy = replace(
-        rig.policy, notify=sinks, unreachable_after=Ms(0), procedures=DEMO.procedures
+        rig.policy,
+        notify=sinks,
+        unreachable_after=Ms(0),
+        procedures=DEMO.procedures,
+        balance=True,
     )
     rig.store.save(Ledger(incidents=tuple(broken)))
     rig.agents.says["n4"], rig.agents.required = None, True
     rig.agents.keys = dict.fromkeys(("n1", "n2", "n3", "n6"), "11" * 32)
     rig.crash()
+    rig.cluster.world.instances["web"] = Instance("web", "n2", "n6", memory=100, disk=100)
     served = Served(rig, tmp_path_factory.mktemp("maintd"))
     served.rig.wish(AddEntry("unreachable", "demo", "127.0.0.5"))
     served.tick(times=2)

@@ -1,6 +1,7 @@
 """Questions in Ganeti's query language, which both its interfaces answer alike."""
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -22,6 +23,7 @@ MOST_JOBS = 10**8  # a job a second for three years; asking page by page for mor
 PAGE = 1000  # jobs asked for at once: half a second of luxid's time, and some 2 MB
 _TRIES = 3
 _AT_ONCE = 16  # nodes asked by themselves
+_UNDER_WAY = ["|", *(["=", "status", status] for status in sorted(jobqueue.UNFINISHED))]
 
 
 @dataclass
@@ -108,8 +110,14 @@ class Queries(ABC):
     def busy(self) -> Mapping[str, str]:
         """Instances and nodes in others' unfinished jobs, known to luxid without the archive."""
         with _sense():
-            under_way = ["|", *(["=", "status", status] for status in sorted(jobqueue.UNFINISHED))]
-            return jobqueue.busy(self._table("job", jobqueue.BUSY, under_way))
+            return jobqueue.busy(self._table("job", jobqueue.BUSY, _UNDER_WAY))
+
+    def unfinished(self) -> Mapping[str, int]:
+        """Count the unfinished jobs by status, known to luxid without the archive."""
+        with _sense():
+            rows = self._table("job", ("status",), _UNDER_WAY)
+            found = Counter(row.text("status") for row in rows)
+            return {status: found[status] for status in sorted(jobqueue.UNFINISHED)}
 
     def trails(self) -> Sequence[Trail]:
         """All jobs of ours that the queue and its archive still have, oldest first."""

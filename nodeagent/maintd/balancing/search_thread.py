@@ -7,17 +7,19 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from nodeagent.errors import NodeAgentError, Unavailable
+from nodeagent.maintd.balancing.ratings import Rating, ratable, rated
 from nodeagent.model.balance import Advice, Question
-from nodeagent.model.snapshot import Snapshot
+from nodeagent.model.snapshot import Capacity, Snapshot
 from nodeagent.model.units import Ms
 from nodeagent.placement.cluster.cluster import Loads
-from nodeagent.placement.cluster.from_ganeti import Known
+from nodeagent.placement.cluster.from_ganeti import Known, assess
 
 log = logging.getLogger(__name__)
 
 SECONDS = 10.0  # that one group is searched for
 ALL = 60.0  # seconds after which the groups that are left wait for another time
 _EVEN = 300.0  # seconds for which a group that was even is taken to be so
+RATED = 300.0  # seconds for which a rating serves
 _LATE = 900.0  # seconds after which a search that has not ended is told of
 
 
@@ -53,6 +55,8 @@ class Adviser:
         self._answered: dict[str, tuple[Question, float]] = {}
         self._busy = False
         self._began = 0.0
+        self._rated: float | None = None
+        self.ratings: Mapping[str, Rating] = {}
 
     def advice(self) -> Mapping[str, Advice]:
         return dict(self._advice)
@@ -80,9 +84,43 @@ class Adviser:
             log.warning("not-advised why=%r", str(error))
             self._refuse(due, now, f"nothing can be searched: {error}")
 
+    def rate(self, snapshot: Snapshot, capacity: Mapping[str, Capacity], now: Ms) -> None:
+        """Rate the groups whose nodes a round has asked for what they have, once in a while."""
+        waits = self._rated is not None and self._steady() - self._rated < RATED
+        if self._busy or waits or not capacity:
+            return
+        groups = [one for one in ratable(snapshot, capacity) if not self._rated_lately(one, now)]
+        if not groups:
+            return
+        self._rated = self._began = self._steady()
+        self._busy = True
+        try:
+            self._start(lambda: self._rate(snapshot, capacity, groups, now))
+        except RuntimeError as error:  # no thread is to be had
+            self._busy = False
+            log.warning("not-rated why=%r", str(error))
+
+    def _rate(
+        self, snapshot: Snapshot, capacity: Mapping[str, Capacity], groups: Sequence[str], now: Ms
+    ) -> None:
+        try:
+            known = assess(snapshot, capacity)
+            found = rated(known, snapshot, groups, now, running=False)
+            self.ratings = {**self.ratings, **found}
+        except NodeAgentError as error:
+            log.warning("not-rated why=%r", str(error))
+        except Exception:  # it must not end the thread unseen; it is but for metrics
+            log.exception("not-rated")
+        finally:
+            self._busy = False
+
     def _refuse(self, questions: Sequence[Question], now: Ms, why: str) -> None:
         for question in questions:
             self._advice[question.group] = Advice(question.group, now, why=why)
+
+    def _rated_lately(self, group: str, now: Ms) -> bool:
+        known = self.ratings.get(group)
+        return known is not None and 0 <= now - known.at < 1000 * RATED
 
     def _still_even(self, question: Question) -> bool:
         """Whether the very same was asked lately, and nothing was to be gained."""
@@ -112,6 +150,9 @@ class Adviser:
         measured = [question for question in questions if question.load]
         loads, doubts = self._measure(snapshot, measured) if measured else ({}, {})
         known = self._look(snapshot, questions)
+        asked = {question.group for question in questions}
+        old = [g for g in asked if not (self._rated_lately(g, now) and self.ratings[g].instances)]
+        self.ratings = {**self.ratings, **rated(known, snapshot, old, now)}
         end = self._steady() + ALL
         # Who was answered longest ago comes first.
         order = sorted(questions, key=lambda q: self._answered.get(q.group, (q, 0.0))[1])

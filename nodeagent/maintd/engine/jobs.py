@@ -29,6 +29,7 @@ from nodeagent.model.units import Ms
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
+COUNTED = 60.0  # seconds between two counts of the unfinished jobs
 
 
 class Inquiry:
@@ -40,6 +41,8 @@ class Inquiry:
         self._steady = steady
         self._open: dict[str, float] = {}
         self._untold: set[str] = set()  # orders of which nobody tells anything
+        self.unfinished: Mapping[str, int] = {}
+        self._counted: float | None = None
 
     async def adopt(
         self, ledger: Ledger, not_taken: Mapping[str, str]
@@ -118,6 +121,12 @@ class Inquiry:
     async def watcher_paused(self) -> int | None:
         """Until when (unix ms) Ganeti's watcher is paused; None where it does not say."""
         return await _told("watcher", self._cluster.watcher_paused)
+
+    async def count_jobs(self) -> None:
+        """Count the unfinished jobs, once in a while; `unfinished` has them by status."""
+        if self._counted is None or self._steady() - self._counted >= COUNTED:
+            self._counted = self._steady()
+            self.unfinished = await _told("jobs", self._cluster.unfinished) or {}
 
     async def roles(self, since: str) -> tuple[RoleChange, ...] | None:
         """The jobs about nodes' roles from this one on; None where nobody tells."""

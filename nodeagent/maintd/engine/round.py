@@ -18,6 +18,7 @@ from nodeagent.cluster.backend import Cluster
 from nodeagent.errors import NotMaster, Unavailable
 from nodeagent.maintd.autorepair.survey import in_tags
 from nodeagent.maintd.autorepair.withdraw import Withdrawals
+from nodeagent.maintd.balancing.ratings import Rating
 from nodeagent.maintd.balancing.search_thread import Adviser, nothing_measured, unanswered
 from nodeagent.maintd.decide import decide
 from nodeagent.maintd.engine import failpoint
@@ -37,10 +38,7 @@ from nodeagent.maintd.ledger.trails import newest_of_others
 from nodeagent.maintd.ledger.unreachable import unreachable
 from nodeagent.maintd.notices.outbox import Outbox
 from nodeagent.maintd.notices.plan import take_up
-from nodeagent.maintd.owners import endings
-from nodeagent.maintd.owners.offer_json import Book, ending_json, question_json
-from nodeagent.maintd.owners.offers import listed
-from nodeagent.maintd.owners.webhook import Letter, Webhooks
+from nodeagent.maintd.owners.webhook import Webhooks
 from nodeagent.maintd.planning import node_keys, tag_place
 from nodeagent.maintd.planning.outcomes import TAG_SHOWS
 from nodeagent.maintd.planning.tag_settings import with_tags
@@ -53,7 +51,6 @@ from nodeagent.model.ledger import Decision, Ledger, Policy, Trail
 from nodeagent.model.snapshot import Observed, Snapshot
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Wish
-from nodeagent.protocol.canonical import canonical
 from nodeagent.protocol.look import Look
 
 log = logging.getLogger(__name__)
@@ -158,6 +155,16 @@ class Engine:
     def ledger(self) -> Ledger | None:
         return self._ledger
 
+    @property
+    def ratings(self) -> Mapping[str, Rating]:
+        """How even each group was lately, by UUID."""
+        return self._adviser.ratings
+
+    @property
+    def unfinished(self) -> Mapping[str, int]:
+        """Ganeti's unfinished jobs by status, as counted lately; empty where nobody tells."""
+        return self._inquiry.unfinished
+
     async def one_round(self, stop: Callable[[], bool] = lambda: False) -> Round:
         """Observe, decide and act once; when `stop` says so, no more is asked, and nothing done.
 
@@ -179,6 +186,7 @@ class Engine:
         repairs = with_tags(self.policy, there).autorepair != "off"
         jobs = await self._inquiry.of(map(str, in_tags(there))) if repairs else {}
         paused = await self._inquiry.watcher_paused() if repairs else 0
+        await self._inquiry.count_jobs()
         _unless(stop)
         looks = await self._look(there)
         _unless(stop)
@@ -229,7 +237,7 @@ class Engine:
         heard = hear(self._heard, looks, now)
         if idle is None:
             decision = await self._carry_out(ledger, decision, observed, now, heard)
-            self._announce(decision.ledger, snapshot, now)
+            self.webhooks.announce(decision.ledger, snapshot, now)  # of what is on disk
         elif self.conduct.dry:
             self._ledger = _as_if_nothing_was_begun(ledger, decision.ledger)
         else:  # where the vote is undecided, it matters who is out of reach
@@ -239,6 +247,7 @@ class Engine:
         self._heard = heard
         self._last = decision
         self._adviser.ask(decision.questions, snapshot, now)
+        self._adviser.rate(snapshot, observed.capacity, now)
         self.inventory.ask(decision.ledger.queue)
         return Round(now, observed, decision, self.policy, looks, idle, heard.events)
 
@@ -334,23 +343,6 @@ class Engine:
             failpoint.reach("promised")
             await self._submitter.submit(fresh, observed.snapshot)
         return replace(decision, ledger=self._ledger)
-
-    def _announce(self, ledger: Ledger, snapshot: Snapshot, now: Ms) -> None:
-        """Only of what is on disk owners are told."""
-        if not self.webhooks:
-            return
-        book = Book(ledger, snapshot, now)
-        self.webhooks.tell(
-            [
-                Letter(o.id, o.owner, canonical(question_json(o, book)).encode())
-                for o in listed(ledger)
-                if o.open and o.instances
-            ]
-            + [
-                Letter(one.id, one.owner, canonical(ending_json(one, book)).encode())
-                for one in endings.told(ledger, now)
-            ]
-        )
 
     def _known(self) -> Ledger:
         assert self._ledger is not None

@@ -15,7 +15,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from nodeagent.errors import NodeAgentError, Unavailable
+from nodeagent.maintd.owners import endings
+from nodeagent.maintd.owners.offer_json import Book, ending_json, question_json
+from nodeagent.maintd.owners.offers import listed
+from nodeagent.model.ledger import Ledger
+from nodeagent.model.snapshot import Snapshot
 from nodeagent.model.units import Ms
+from nodeagent.protocol.canonical import canonical
 from nodeagent.secret import read_token
 from nodeagent.web.post import post
 
@@ -83,6 +89,16 @@ class Webhooks:
 
     def __bool__(self) -> bool:
         return bool(self._lines)
+
+    def announce(self, ledger: Ledger, snapshot: Snapshot, now: Ms) -> None:
+        """Tell of all offers that are open in this ledger, and of what has ended lately."""
+        if not self._lines:
+            return
+        book = Book(ledger, snapshot, now)
+        open_ones = [offer for offer in listed(ledger) if offer.open and offer.instances]
+        asked = [(o.id, o.owner, question_json(o, book)) for o in open_ones]
+        ended = [(o.id, o.owner, ending_json(o, book)) for o in endings.told(ledger, now)]
+        self.tell([Letter(o, who, canonical(said).encode()) for o, who, said in asked + ended])
 
     def tell(self, letters: Sequence[Letter]) -> None:
         """These are the offers that are open now."""

@@ -318,10 +318,21 @@ def test_answers_that_make_no_sense_are_no_answers(path: str, cluster: GanetiClu
             lambda: cluster.trails(),
             lambda: cluster.capacity(["n1"]),
             lambda: cluster.running(["n1"]),
+            lambda: cluster.unfinished(),
             lambda: cluster.master(),
         ):
             with pytest.raises(Unavailable):
                 ask()
+
+
+def test_unfinished_jobs_are_counted_by_status(path: str, cluster: GanetiCluster) -> None:
+    rows = [[[0, status]] for status in ("running", "queued", "queued")]
+    with luxid(path, says({"data": rows})) as server:
+        none = {"canceling": 0, "waiting": 0}
+        assert cluster.unfinished() == none | {"running": 1, "queued": 2}
+        ((what, fields, condition),) = (request["args"] for request in server.requests)
+        assert (what, fields) == ("job", ["status"])
+        assert ["=", "status", "success"] not in condition, "nor anything of the archive"
 
 
 def test_a_job_with_an_absurd_number_is_named_and_not_counted_up_to(

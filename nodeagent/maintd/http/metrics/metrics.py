@@ -12,6 +12,7 @@ from nodeagent import __version__
 from nodeagent.maintd.http import status as show
 from nodeagent.maintd.http.context import Context
 from nodeagent.maintd.http.metrics.families import NAMED, counter, counters, gauge, gauges
+from nodeagent.maintd.http.metrics.ganeti import of_ganeti
 from nodeagent.maintd.http.metrics.outcome import of_open_incidents, of_outcome
 from nodeagent.maintd.http.metrics.queue import of_queue, of_refusals, of_sources
 from nodeagent.maintd.http.status import View
@@ -59,6 +60,8 @@ class Metrics(MetricsSource):
             yield from of_open_incidents(view)
             yield from _of_work(view)
             yield from _of_nodes(view)
+            engine = self._context.maintd.engine
+            yield from of_ganeti(view, engine.ratings, engine.unfinished)
             yield from _of_trouble(view)
             yield from _of_windows(view)
             yield from _of_offers(view)

@@ -1,0 +1,97 @@
+"""How even groups are, as hbal would see them from what their nodes have said anyway. Pure."""
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from math import isfinite
+from operator import itemgetter
+
+from nodeagent.model.snapshot import Capacity, Snapshot
+from nodeagent.model.units import Ms
+from nodeagent.placement.cluster.cluster import Cluster, Group, Instance
+from nodeagent.placement.cluster.from_ganeti import Known
+from nodeagent.placement.layout.layout import lay_out
+from nodeagent.placement.layout.rules import Rules
+from nodeagent.placement.layout.score import score
+
+
+@dataclass(frozen=True, slots=True)
+class Rating:
+    """A group at `at` (unix ms): hbal's score, and the nodes that fail N+1.
+
+    `memory` and `disk` are free on nodes in service, in MiB. `instances` counts those that live
+    there by Ganeti's word for their status; it is empty where that was not asked.
+    """
+
+    at: Ms
+    score: float
+    failing: int
+    memory: int
+    disk: int
+    instances: Mapping[str, int]
+
+
+def rated(
+    known: Known,
+    snapshot: Snapshot,
+    groups: Collection[str],
+    at: Ms,
+    *,
+    running: bool = True,
+) -> dict[str, Rating]:
+    """Rate each of these groups (by UUID), unless a node in service there is in doubt.
+
+    `running` is whether it was asked how the instances are.
+    """
+    found = {}
+    for group, part in _parts(known.cluster, groups):
+        members = {node.name for node in part.nodes if node.group == group.uuid}
+        doubted = filter(None, map(snapshot.nodes.get, known.doubts.keys() & members))
+        if any(node.in_service for node in doubted):
+            continue
+        layout = lay_out(part, group, Rules())
+        value = score(layout)
+        online = [node for node in layout.group_nodes() if not node.host.offline]
+        if not online or not isfinite(value):
+            continue
+        hosts = [node for node in part.nodes if node.name in members and not node.offline]
+        here = [i for i in part.instances if running and i.primary in members]
+        found[group.uuid] = Rating(
+            at,
+            value,
+            sum(node.failing for node in online),
+            sum(node.free_memory for node in hosts),
+            sum(node.free_disk for node in hosts),
+            Counter(str(one.status) for one in here if not one.forthcoming),
+        )
+    return found
+
+
+def ratable(snapshot: Snapshot, capacity: Mapping[str, Capacity]) -> list[str]:
+    """The groups all of whose nodes in service have said what they have."""
+    silent = {
+        node.group
+        for node in snapshot.nodes.values()
+        if node.in_service and ((said := capacity.get(node.name)) is None or said.size is None)
+    }
+    return [group for group in snapshot.groups if group not in silent]
+
+
+def _parts(cluster: Cluster, groups: Collection[str]) -> Iterator[tuple[Group, Cluster]]:
+    """Each group with its nodes, their instances, and the other nodes of these."""
+    group_of = {node.name: node.group for node in cluster.nodes}
+    instances: dict[str, list[Instance]] = defaultdict(list)
+    nodes: dict[str, set[str]] = defaultdict(set)
+    for node in cluster.nodes:
+        nodes[node.group].add(node.name)
+    for one in cluster.instances:
+        places = [one.primary] if one.secondary is None else [one.primary, one.secondary]
+        for uuid in {group_of[place] for place in places}:
+            instances[uuid].append(one)
+            nodes[uuid].update(places)
+    order = {node.name: (number, node) for number, node in enumerate(cluster.nodes)}
+    for group in cluster.groups:
+        if group.uuid in groups and group.uuid in nodes:
+            here = sorted((order[name] for name in nodes[group.uuid]), key=itemgetter(0))
+            mine = tuple(node for _, node in here)
+            yield group, replace(cluster, nodes=mine, instances=tuple(instances[group.uuid]))

@@ -1,0 +1,109 @@
+"""Metrics of Ganeti itself: nodes, instances, balance and jobs, from what maintd knows anyway."""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from prometheus_client.core import GaugeMetricFamily
+
+from nodeagent.maintd.balancing.ratings import Rating
+from nodeagent.maintd.http.metrics.families import NAMED, gauges
+from nodeagent.maintd.http.status import View
+from nodeagent.model.snapshot import Instance, Node, Snapshot
+from nodeagent.model.units import Ms
+
+ROLES = ("master", "candidate", "regular", "drained", "offline")
+STATES = ("up", "down", "offline", "forthcoming")
+OLDEST = 1_800_000  # ms for which a rating is shown
+_MIB = 2**20
+
+
+def of_ganeti(view: View, ratings: Mapping[str, Rating], unfinished: Mapping[str, int]) -> Any:
+    snapshot = view.observed.snapshot
+    names = _names(snapshot)
+    yield _nodes(snapshot, names)
+    yield _instances(snapshot, names)
+    yield gauges("gnt_maint_ganeti_jobs", "Ganeti jobs that are not over, by status.", "status",
+                 unfinished)  # fmt: skip
+    shown = {
+        names[uuid]: rating
+        for uuid, rating in ratings.items()
+        if names.get(uuid) and view.at - rating.at < OLDEST
+    }
+    yield from _balance(shown)
+
+
+def _names(snapshot: Snapshot) -> dict[str, str]:
+    """The groups by UUID, as labels; those beyond the bound share one label, which is empty."""
+    named = sorted(group.name for group in snapshot.groups.values())[:NAMED]
+    return {g.uuid: g.name if g.name in named else "" for g in snapshot.groups.values()}
+
+
+def _nodes(snapshot: Snapshot, names: Mapping[str, str]) -> GaugeMetricFamily:
+    nodes = snapshot.nodes.values()
+    found = Counter((names.get(one.group, ""), _role(one, snapshot)) for one in nodes)
+    family = GaugeMetricFamily("gnt_maint_ganeti_nodes", "Ganeti's nodes, by group and role.",
+                               labels=["group", "role"])  # fmt: skip
+    return _all(family, names, ROLES, found)
+
+
+def _role(node: Node, snapshot: Snapshot) -> str:
+    """Ganeti's own roles: M, C, R, D and O of gnt-node list."""
+    if node.name == snapshot.master:
+        return "master"
+    if node.offline or node.drained:
+        return "offline" if node.offline else "drained"
+    return "candidate" if node.candidate else "regular"
+
+
+def _instances(snapshot: Snapshot, names: Mapping[str, str]) -> GaugeMetricFamily:
+    group_of = {node.name: names.get(node.group, "") for node in snapshot.nodes.values()}
+    found = Counter((group_of[i.primary], _state(i)) for i in snapshot.instances.values())
+    found += Counter((group_of[i.primary], "forthcoming") for i in snapshot.forthcoming.values())
+    told = "Instances by the group of their primary node, and by what is wanted of them."
+    family = GaugeMetricFamily("gnt_maint_ganeti_instances", told, labels=["group", "state"])
+    return _all(family, names, STATES, found)
+
+
+def _state(instance: Instance) -> str:
+    if instance.running:
+        return "up"
+    return "offline" if instance.offline else "down"
+
+
+def _all(
+    family: GaugeMetricFamily,
+    names: Mapping[str, str],
+    words: tuple[str, ...],
+    found: Counter[tuple[str, str]],
+) -> GaugeMetricFamily:
+    for group in sorted(set(names.values())):
+        for word in words:
+            family.add_metric([group, word], found[group, word])
+    return family
+
+
+def _balance(shown: Mapping[str, Rating]) -> Any:
+    yield gauges("gnt_maint_ganeti_score", "hbal's score of a group: 0 is perfect balance.",
+                 "group", {name: one.score for name, one in shown.items()})  # fmt: skip
+    yield gauges("gnt_maint_ganeti_n1_failures",
+                 "Nodes that could not run the instances of another one, should it fail.", "group",
+                 {name: one.failing for name, one in shown.items()})  # fmt: skip
+    yield gauges("gnt_maint_ganeti_memory_free_bytes", "Free memory of nodes in service.",
+                 "group", {name: one.memory * _MIB for name, one in shown.items()})  # fmt: skip
+    yield gauges("gnt_maint_ganeti_disk_free_bytes", "Free disk of nodes in service.",
+                 "group", {name: one.disk * _MIB for name, one in shown.items()})  # fmt: skip
+    family = GaugeMetricFamily("gnt_maint_ganeti_instance_status",
+                               "Instances, by Ganeti's word for how they are.",
+                               labels=["group", "status"])  # fmt: skip
+    for name, one in shown.items():
+        for status, count in one.instances.items():
+            family.add_metric([name, status], count)
+    yield family
+    yield gauges("gnt_maint_ganeti_looked_timestamp_seconds",
+                 "When the nodes of the group said what they have.", "group",
+                 {name: _seconds(one.at) for name, one in shown.items()})  # fmt: skip
+
+
+def _seconds(at: Ms) -> float:
+    return at / 1000

@@ -1,0 +1,140 @@
+"""How even groups are: hbal's own figures, from what is known anyway and no more often."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+import pytest
+
+from nodeagent.maintd.balancing.ratings import rated
+from nodeagent.maintd.balancing.search_thread import RATED
+from nodeagent.model.snapshot import Capacity, Group, Instance, Node, Running, Size, Snapshot
+from nodeagent.model.units import Ms
+from nodeagent.placement.cluster.from_ganeti import Known, assess
+from nodeagent.placement.cluster.textfile import parse
+from nodeagent.placement.layout.layout import lay_out
+from nodeagent.placement.layout.rules import Rules
+from nodeagent.placement.layout.score import score
+from tests.cluster.by_hand import ByHand
+from tests.maintd.balancing.test_search import LOPSIDED
+from tests.maintd.rig import QUICK, Between, Rig, fleet, mirrored
+from tests.maintd.world import EVACUATE
+
+HALF = Capacity(2000, 50_000, Size(4000, 0, 100_000, 8))
+TWO = Snapshot(
+    "c",
+    {
+        name: Node(name, f"uuid-{name}", "127.0.0.1", group=group)
+        for name, group in (("a1", "a"), ("a2", "a"), ("b1", "b"), ("b2", "b"))
+    },
+    {
+        "even": Instance("even", "a1", "a2", memory=2000, disk=50_000),
+        "odd": Instance("odd", "a2", "a1", memory=2000, disk=50_000),
+        "big": Instance("big", "b1", "b2", memory=3000, disk=10_000),
+    },
+    {group: Group(group, group) for group in "ab"},
+)
+
+
+def test_it_is_the_score_of_each_group_by_itself() -> None:
+    known = Known(parse(LOPSIDED), {})
+    (group,) = known.cluster.groups
+    said = rated(known, Snapshot("c", {}), [group.uuid], Ms(7))[group.uuid]
+    assert said.at == 7
+    assert said.score == score(lay_out(known.cluster, group, Rules())) > 0
+    assert said.instances == {"running": 2}
+
+
+def test_each_group_counts_its_own_nodes_and_instances() -> None:
+    small = replace(HALF, memory=1000)
+    room = {"a1": HALF, "a2": HALF, "b1": small, "b2": small}
+    found = rated(assess(TWO, room), TWO, ["a", "b"], Ms(0))
+    assert {name: one.instances for name, one in found.items()} == {
+        "a": {"running": 2},
+        "b": {"running": 1},
+    }
+    assert {name: (one.memory, one.disk) for name, one in found.items()} == {
+        "a": (4000, 100_000),
+        "b": (2000, 100_000),
+    }
+    assert {name: one.failing for name, one in found.items()} == {"a": 0, "b": 1}, (
+        "b2 has no room for the instance of b1"
+    )
+    assert found["a"].score < found["b"].score
+
+
+@pytest.mark.parametrize(
+    ("node", "rated_groups"),
+    [
+        pytest.param({}, {"b"}, id="in service and silent: its group is unknown"),
+        pytest.param({"drained": True}, {"a", "b"}, id="drained: it does not count"),
+        pytest.param({"offline": True}, {"a", "b"}, id="offline: it does not count"),
+    ],
+)
+def test_a_node_that_does_not_say_what_it_has(
+    node: dict[str, bool], rated_groups: set[str]
+) -> None:
+    changed = replace(TWO.nodes["a2"], **node)  # type: ignore[arg-type]
+    world = replace(TWO, nodes={**TWO.nodes, "a2": changed})
+    known = assess(world, dict.fromkeys(("a1", "b1", "b2"), HALF))
+    assert rated(known, world, ["a", "b"], Ms(0)).keys() == rated_groups
+
+
+# In rounds.
+
+
+class Counting(Between):
+    """Counts how often nodes are asked."""
+
+    asked = 0
+
+    def capacity(self, nodes: Collection[str]) -> Mapping[str, Capacity]:
+        self.asked += 1
+        return super().capacity(nodes)
+
+    def running(self, nodes: Collection[str]) -> Mapping[str, Running]:
+        self.asked += 1
+        return super().running(nodes)
+
+
+def test_no_node_is_asked_for_it() -> None:
+    between: list[Counting] = []
+    rig = Rig(fleet(), mirrored(("n3", "n4"), ("n2", "n3")), through=lambda c: _kept(c, between))
+    rig.tick()
+    rig.tick()
+    assert dict(rig.engine.ratings) == {}
+    assert sum(one.asked for one in between) == 0
+
+    rig.agents.says["n3"] = EVACUATE  # now rounds want to know for themselves what is free
+    rig.tick()
+    assert sum(one.asked for one in between) == 1
+    (rating,) = rig.engine.ratings.values()
+    assert rating.at == rig.now()
+    assert rating.score > 0
+    assert not rating.instances, "nobody asked how they are"
+
+
+def _kept(cluster: ByHand, kept: list[Counting]) -> Counting:
+    kept.append(Counting(cluster))
+    return kept[-1]
+
+
+def test_a_rating_serves_for_a_while() -> None:
+    rig = Rig(fleet(), mirrored(("n3", "n4")))
+    rig.agents.says["n3"] = EVACUATE
+    rig.cluster.pauses = lambda _: True
+    rig.tick()
+    first = rig.now()
+    for _ in range(int(RATED / 10)):
+        (rating,) = rig.engine.ratings.values()
+        assert rating.at == first
+        rig.tick()
+    (rating,) = rig.engine.ratings.values()
+    assert rating.at == rig.now()
+
+
+def test_what_balancing_looks_at_is_rated_with_the_state_of_instances() -> None:
+    rig = Rig(fleet(), mirrored(("n3", "n4"), ("n2", "n3")), replace(QUICK, balance=True))
+    rig.tick()
+    rig.tick()
+    (rating,) = rig.engine.ratings.values()
+    assert rating.instances == {"running": 2}

@@ -1,0 +1,152 @@
+"""Metrics of Ganeti itself: by group, and bounded; no question more than maintd asks anyway."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from nodeagent.errors import Unavailable
+from nodeagent.maintd.engine.jobs import COUNTED
+from nodeagent.maintd.http.metrics.ganeti import OLDEST
+from nodeagent.model.action import MovePrimary
+from nodeagent.model.snapshot import Group, Instance, Node
+from tests.cluster.by_hand import ByHand
+from tests.maintd.rig import QUICK, Between, Rig, fleet
+from tests.maintd.served import Served
+from tests.maintd.world import EVACUATE
+
+
+def values(served: Served, name: str) -> dict[tuple[str, ...], float]:
+    """The samples of a family by their labels' values that are not 0."""
+    text = served.ask("GET", "/metrics").body.decode()
+    return {
+        tuple(one.labels.values()): one.value
+        for family in text_string_to_metric_families(text)
+        for one in family.samples
+        if one.name == f"gnt_maint_ganeti_{name}" and one.value
+    }
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    """n1 to n3 in group a, the others in group b; n2 is drained, n6 offline."""
+    nodes = [
+        replace(one, group=group, candidate=one.name < "n4")
+        for one, group in zip(fleet(), "aaabbb", strict=True)
+    ]
+    nodes[1], nodes[5] = replace(nodes[1], drained=True), replace(nodes[5], offline=True)
+    instances = [
+        Instance("up", "n3", "n1", memory=100, disk=100),
+        Instance("down", "n4", "n5", running=False),
+        Instance("off", "n6", "n5", running=False, offline=True),
+    ]
+    rig = Rig(nodes, instances)
+    rig.cluster.world.groups = {g: Group(g, {"a": "alpha", "b": "beta"}[g]) for g in "ab"}
+    served = Served(rig, tmp_path)
+    served.tick()
+    yield served
+    served.close()
+
+
+def test_nodes_by_role_and_instances_by_state(served: Served) -> None:
+    assert values(served, "nodes") == {
+        ("alpha", "master"): 1,
+        ("alpha", "drained"): 1,
+        ("alpha", "candidate"): 1,
+        ("beta", "regular"): 2,
+        ("beta", "offline"): 1,
+    }
+    assert values(served, "instances") == {
+        ("alpha", "up"): 1,
+        ("beta", "down"): 1,
+        ("beta", "offline"): 1,
+    }
+
+
+def test_a_quiet_cluster_has_no_score_for_no_node_is_asked(served: Served) -> None:
+    assert values(served, "score") == {}
+    assert values(served, "memory_free_bytes") == {}
+
+
+def test_the_balance_of_the_groups_whose_nodes_were_asked(served: Served) -> None:
+    served.rig.agents.says["n3"] = EVACUATE
+    served.tick()
+    assert values(served, "score").keys() == {("alpha",), ("beta",)}
+    free = {name: served.rig.cluster.capacity([name])[name] for name in ("n1", "n3", "n4", "n5")}
+    assert values(served, "memory_free_bytes") == {
+        ("alpha",): 2**20 * (free["n1"].memory + free["n3"].memory),
+        ("beta",): 2**20 * (free["n4"].memory + free["n5"].memory),
+    }
+    assert values(served, "disk_free_bytes")["alpha",] == 2**20 * (
+        free["n1"].disk + free["n3"].disk
+    )
+    looked = values(served, "looked_timestamp_seconds")
+    assert looked == dict.fromkeys((("alpha",), ("beta",)), served.rig.now() / 1000)
+
+    served.rig.agents.says |= dict.fromkeys(served.rig.cluster.nodes)  # they are silent
+    served.tick(OLDEST / 1000)
+    assert values(served, "score") == {}, "too old to be shown"
+
+
+class Counting(Between):
+    """Counts how often the job queue is asked for; where nobody answers, too."""
+
+    asked = 0
+    answers = True
+
+    def unfinished(self) -> Mapping[str, int]:
+        self.asked += 1
+        if not self.answers:
+            raise Unavailable("luxid is busy")
+        return super().unfinished()
+
+
+def test_the_job_queue_is_counted_once_a_minute(tmp_path: Path) -> None:
+    between: list[Counting] = []
+
+    def through(cluster: ByHand) -> Counting:
+        between.append(Counting(cluster))
+        return between[-1]
+
+    rig = Rig(fleet(), [Instance("up", "n3", "n2")], through=through)
+    served, counting = Served(rig, tmp_path), between[0]
+    rig.cluster.pauses = lambda _: True
+    rig.cluster.submit_foreign(MovePrimary("up", "n3", live=True))
+    served.tick()
+    assert values(served, "jobs") == {("queued",): 1}
+    for _ in range(5):
+        served.tick(COUNTED / 6)
+    assert counting.asked == 1
+    rig.cluster.pauses = lambda _: False
+    served.tick(COUNTED / 6)
+    assert counting.asked == 2
+    served.tick(COUNTED)
+    assert values(served, "jobs") == {}, "all 0"
+
+    counting.answers = False
+    served.tick(COUNTED)
+    text = served.ask("GET", "/metrics").body.decode()
+    served.close()
+    assert "gnt_maint_ganeti_jobs{" not in text, "not known is not 0"
+    assert served.maintd.latest is not None
+    assert served.maintd.latest.at == rig.now(), "the round was held all the same"
+
+
+def test_the_number_of_series_is_bounded_at_10_000_nodes_and_1_000_groups(tmp_path: Path) -> None:
+    def count(nodes: list[Node], folder: str) -> int:
+        (tmp_path / folder).mkdir()
+        instances = [Instance(f"i{n}", one.name, None, "plain") for n, one in enumerate(nodes)]
+        served = Served(Rig(nodes, instances, QUICK), tmp_path / folder)
+        served.rig.agents.says["n2"] = EVACUATE
+        served.tick()
+        assert len(served.rig.engine.ratings) == len({one.group for one in nodes})
+        text = served.ask("GET", "/metrics").body.decode()
+        total = sum(values(served, "nodes").values()), sum(values(served, "instances").values())
+        served.close()
+        assert total == (len(nodes), len(nodes)), "all are counted somewhere"
+        return sum(not line.startswith("#") for line in text.splitlines())
+
+    many = [replace(one, group=f"g{n % 1000:03}") for n, one in enumerate(fleet(10_000))]
+    assert count(many, "many") < count(fleet(), "few") + 101 * 16
