@@ -118,14 +118,15 @@ class Maintd:
                 self._done.notify_all()
             await self._until(stop, due)
 
-    async def ask(self, asked: Asked, who: str) -> str:
+    async def ask(self, asked: Asked, who: str, command: str = "") -> str:
         """Put a wish to the next round; "" if it was granted, else why not.
 
         Waiting: no round has taken it up yet; it is not lost, and will be answered.
         """
-        wish = Wish(str(uuid4()), who, self.now(), asked)
+        wish = Wish(str(uuid4()), who, self.now(), asked, command)
         self.memory.wish(wish)
-        log.info("wish id=%s who=%r asked=%s", wish.id, who, printable(repr(asked), _LOGGED))
+        said = printable(repr(asked), _LOGGED)
+        log.info("wish id=%s who=%r asked=%s command=%r", wish.id, who, said, command)
         self._wanted.set()
         with suppress(TimeoutError):
             async with asyncio.timeout(ANSWER_WITHIN), self._done:

@@ -170,7 +170,7 @@ class SetSchedule(Asked):
     @property
     def words(self) -> str:
         machines = sum(len(window.machines) for window in self.schedule.windows)
-        return f"schedule maintenance of {machines} machines"
+        return f"set a schedule of {machines} machines"
 
 
 @dataclass(frozen=True)
@@ -370,7 +370,10 @@ def place_words(scope: Scope, name: str, incident: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
+    """A request of `who` at `at` (unix ms), by this `command` of gnt-maint if it says so."""
+
     id: str
     who: str
     at: int
     asked: Asked
+    command: str = field(default="", metadata={"later": True})

@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 
 from nodeagent.cli import gnt_maint
 from nodeagent.cli.maint import wait
+from nodeagent.cli.maint.console import author
 from nodeagent.cli.maint.console.text import age, harmless, seconds_of, short
 from nodeagent.model.action import MovePrimary, move_of
 from nodeagent.web.exchange import Request, Response
@@ -499,6 +500,47 @@ def test_a_pause_with_an_end_says_so_everywhere(busy: Live, run: Run) -> None:
     assert run("status", "--json").json["round"]["holds"] == []
 
 
+def test_the_history_names_the_person_and_the_command(
+    quiet: Live, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(author, "login_name", lambda: "alice")
+    run("window", "add", "n4", "--start", "+2h", "--for", "1h")
+    run("window", "cancel", "n4")
+    run("pause", "--why", "it's hot")
+    run("pause").refused(1)
+    told = [e["text"] for e in run("history", "--json").json if e["kind"].startswith("wish-")]
+    who = f"alice ({ME}) asked to"
+    assert told == [
+        f"{who} set a schedule of 1 machines, by gnt-maint window add n4 --start +2h --for 1h",
+        f"{who} set a schedule of 0 machines, by gnt-maint window cancel n4",
+        f"""{who} pause the cluster (it's hot), by gnt-maint pause --why 'it'"'"'s hot'""",
+        f"{who} pause the cluster, by gnt-maint pause: the cluster is paused already by"
+        f" alice ({ME}) (it's hot): insist with gnt-maint pause --force",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("login", "sudo", "name"),
+    [
+        ("4294967295", "", ""),
+        ("4294967295", "alice", "alice"),
+        ("0", "alice", "alice"),
+        ("1", "alice", "daemon"),
+        ("4000000000", "alice", "uid-4000000000"),
+        ("x", "alice", "alice"),
+        (None, "", ""),
+    ],
+)
+def test_the_login_is_the_kernel_s_word_then_sudo_s(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, login: str | None, sudo: str, name: str
+) -> None:
+    monkeypatch.undo()
+    monkeypatch.setenv("SUDO_USER", sudo)
+    if login is not None:
+        (tmp_path / "loginuid").write_text(login)
+    assert author.login_name(str(tmp_path / "loginuid")) == name
+
+
 def test_a_pause_for_a_while_ends_then(quiet: Live, run: Run) -> None:
     before = time.time()
     assert run("pause", "--for", "2h").code == 0
@@ -597,7 +639,7 @@ def test_what_no_round_has_answered_yet_is_noted(
 def _asks_in_vain(live: Live) -> Any:
     from nodeagent.maintd.daemon import Waiting
 
-    async def ask(asked: object, who: str) -> str:
+    async def ask(*_: object) -> str:
         raise Waiting(NOT_THERE, f"noted as {NOT_THERE}, but no round could be held yet: no LUXI")
 
     return ask

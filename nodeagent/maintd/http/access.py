@@ -3,12 +3,15 @@
 import logging
 import math
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from urllib.parse import unquote
 
 from nodeagent.maintd.http.users import REALM, Throttle, Users
 from nodeagent.web.exchange import Request, Response
 
+_LOGIN = re.compile(r"[A-Za-z0-9._][A-Za-z0-9._@-]{0,63}")
 log = logging.getLogger(__name__)
 
 
@@ -41,12 +44,9 @@ class Access:
     def asker(self, request: Request) -> Asker | Response:
         if request.peer.startswith("uid:"):
             uid = int(request.peer.removeprefix("uid:"))
-            if uid == 0:
-                return Asker("root")
-            mine = uid == os.geteuid()
-            return (
-                Asker(f"user {uid}") if mine else Response.error(403, "only root may do this here")
-            )
+            if uid not in (0, os.geteuid()):
+                return Response.error(403, "only root may do this here")
+            return Asker(_person(request, "root" if uid == 0 else f"user {uid}"))
         if "origin" in request.headers:  # credentials a browser adds by itself prove nothing
             return Response.error(403, "not from a web page")
         if not request.secure:
@@ -65,6 +65,15 @@ class Access:
             return _unknown("the name or the password is wrong")
         self.throttle.succeeded(request.peer, name)
         return Asker(user.name, user.may_read, user.may_write, user.owners)
+
+
+def _person(request: Request, name: str) -> str:
+    """Name the person at root's terminal, by the word of root's process.
+
+    Root can pretend to be anybody, and we see no process but our own: an aid, and no proof.
+    """
+    login = unquote(request.headers.get("nodeagent-login", ""))
+    return f"{login} ({name})" if _LOGIN.fullmatch(login) and login != name else name
 
 
 def _unknown(why: str) -> Response:

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 from nodeagent.errors import Corrupt, MessageError, NodeAgentError, Unavailable
 from nodeagent.maintd.daemon import Maintd, Waiting
+from nodeagent.maintd.http import parse
 from nodeagent.maintd.http import status as show
 from nodeagent.maintd.http.access import Access
 from nodeagent.maintd.http.readers import discreet
@@ -128,14 +129,14 @@ class Context:
                 asked = read_wish(request)
             except MessageError as error:
                 return Response.error(400, str(error))
-            return await self.put(asked, who)
+            return await self.put(asked, who, request)
 
         return answer
 
-    async def put(self, asked: Asked, who: str) -> Response:
+    async def put(self, asked: Asked, who: str, request: Request) -> Response:
         """Put a wish to the next round: 200 if it was granted, 409 if not, 503 if nobody knows."""
         try:
-            refused = await self.maintd.ask(asked, who)
+            refused = await self.maintd.ask(asked, who, parse.command(request))
         except NodeAgentError as error:
             wish = error.wish if isinstance(error, Waiting) else None
             return Response.json({"error": str(error), "wish": wish}, 503)

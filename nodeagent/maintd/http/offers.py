@@ -81,7 +81,7 @@ class Owners:
             asked = replace(asked, owners=tuple(sorted(asker.owners)))
             if refused := self._not_theirs(asked, asker):
                 return refused
-        return await self._context.put(asked, asker.name)
+        return await self._context.put(asked, asker.name, request)
 
     def _not_theirs(self, asked: AnswerOffers, asker: Asker) -> Response | None:
         """Refuse offers made to others or unknown: nothing is stored, no round is held for it."""

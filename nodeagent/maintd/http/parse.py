@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable
 from dataclasses import MISSING, fields
 from typing import Any
+from urllib.parse import unquote
 
 from nodeagent.errors import MessageError
 from nodeagent.maintd.queue.sabakan import variables
@@ -59,6 +60,12 @@ def which_events(request: Request) -> tuple[str | None, int | None, int]:
         raise MessageError(f"limit is {printable(limit)}; it must be 1 to {MOST_EVENTS}")
     ms = None if since is None else round(float(since) * 1000)
     return incident, ms, 100 if limit is None else int(limit)
+
+
+def command(request: Request) -> str:
+    """Return the command that a person typed for this, by the word of the program, or ""."""
+    text = unquote(request.headers.get("nodeagent-command", ""))[:_LONGEST]
+    return text if text.isprintable() else ""
 
 
 def cancel(request: Request) -> Asked:

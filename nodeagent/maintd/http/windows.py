@@ -85,7 +85,7 @@ class Maintenance:
                 why = self._would_be_refused(asked)
                 return Response.error(400, why) if why else lacks_write(asker)
             before = self._context.view
-            said = await self._context.put(asked, asker.name)
+            said = await self._context.put(asked, asker.name, request)
             if said.status == 409:
                 return replace(said, status=412 if self._is_stale(asked) else 400)
             if said.status != 200:

@@ -31,10 +31,11 @@ def of_owner(wish: Wish) -> bool:
 
 def answered(wish: Wish, why: str | None, now: Ms) -> Event:
     """The event of a request, granted unless there is a reason `why` not."""
-    about, request = wish.asked.about, wish.asked.words
+    details = {"who": wish.who, "request": wish.asked.words}
+    details |= {"command": wish.command} if wish.command else {}
     if why is None:
-        return happened(now, "wish-granted", *about, who=wish.who, request=request)
-    return happened(now, "wish-refused", *about, who=wish.who, request=request, why=why)
+        return happened(now, "wish-granted", *wish.asked.about, **details)
+    return happened(now, "wish-refused", *wish.asked.about, **details, why=why)
 
 
 def holds(before: Ledger, after: Ledger, now: Ms) -> Iterator[Event]:

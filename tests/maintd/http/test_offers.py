@@ -29,7 +29,7 @@ def put(asker: Asker) -> AnswerOffers:
     """The request that an answer becomes for the round."""
     asked = list[AnswerOffers]()
 
-    async def take(what: AnswerOffers, _: str) -> Response:
+    async def take(what: AnswerOffers, *_: object) -> Response:
         asked.append(what)
         return Response.json({})
 

@@ -435,6 +435,36 @@ def test_root_and_maintd_s_own_user_need_no_password_at_the_admin_socket(
     assert (answer.status, error(answer)) == (403, "only root may do this here")
 
 
+@pytest.mark.parametrize(
+    ("login", "command", "told"),
+    [
+        ("alice", "pause%20--why%20%C3%BC", "alice (root) asked to pause node n2, by gnt-maint"
+         " pause --why ü"),
+        ("root", "", "root asked to pause node n2"),
+        ("a%0Ab", "pause%0Aroot asked to nothing", "root asked to pause node n2"),
+        ("x" * 65, "x" * 501, f"root asked to pause node n2, by gnt-maint {'x' * 500}"),
+    ],
+)  # fmt: skip
+def test_root_s_process_says_who_sits_there_and_what_was_typed(
+    quiet: Served, login: str, command: str, told: str
+) -> None:
+    quiet.tick()
+    headers = {"nodeagent-login": login, "nodeagent-command": command}
+    place = {"scope": "node", "node": "n2"}
+    assert quiet.change("POST", "/1/pause", place, peer=ROOT, headers=headers).status == 200
+    (event,) = [e for e in quiet.get("/1/history") if e["kind"] == "wish-granted"]
+    assert event["text"] == told
+
+
+def test_over_the_network_the_user_is_who_asks(quiet: Served) -> None:
+    quiet.tick()
+    headers = basic("alice", "secret") | {"nodeagent-login": "bob"}
+    asked = quiet.change("POST", "/1/pause", PAUSE, peer=REMOTE, secure=True, headers=headers)
+    assert asked.status == 200
+    (event,) = [e for e in quiet.get("/1/history") if e["kind"] == "wish-granted"]
+    assert event["text"] == "alice asked to pause the cluster"
+
+
 def test_over_the_network_it_takes_tls_and_a_user_who_may_write(quiet: Served) -> None:
     quiet.tick()
 

@@ -492,7 +492,7 @@ WISHES = [
         (asked, "", "", f"ada asked to {words}")
         for asked, words in (
             (TrustLedger(), "go on with what was planned before another node was the master"),
-            (SetSchedule(Schedule()), "schedule maintenance of 0 machines"),
+            (SetSchedule(Schedule()), "set a schedule of 0 machines"),
             (TakeDown((Machine("n1"),)), "take down n1"),
             (BringUp((Machine("n1"), Machine("n2"))), "bring up n1, n2"),
             (AddEntry("dead", "r640", "10.0.0.9"), "repair 10.0.0.9 (dead)"),
@@ -529,6 +529,15 @@ def test_who_asked_what_is_told(
         assert (event.kind, str(event)) == ("wish-refused", f"{text}: {why}")
         (less,) = tell(EMPTY, EMPTY, decision, None, NOW)
         assert less == Event(NOW, "wish-refused", details={"why": why})
+
+
+@pytest.mark.parametrize("why", [None, "it is not there"])
+def test_the_command_of_a_request_is_told(why: str | None) -> None:
+    wish = Wish("w", "ada (root)", NOW, SetSchedule(Schedule()), "window cancel n4")
+    decision = Decision(EMPTY, refused={} if why is None else {"w": why})
+    (event,) = tell(EMPTY, EMPTY, decision, None, NOW, seen(six(), wishes=(wish,)))
+    said = "ada (root) asked to set a schedule of 0 machines, by gnt-maint window cancel n4"
+    assert str(event) == (said if why is None else f"{said}: {why}")
 
 
 def held(kind: Kind, **details: Detail) -> Held:

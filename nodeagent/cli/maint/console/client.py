@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
+from nodeagent.cli.maint.console import author
 from nodeagent.cli.maint.console.text import harmless
 from nodeagent.errors import ConfigError, Unavailable
 from nodeagent.web import caller
@@ -154,6 +155,8 @@ class Reach:
         body: bytes = b"",
         more: Sequence[tuple[str, str]] = (),
     ) -> Replied:
+        if method != "GET":
+            more = [*more, *author.headers(local=self._local)]
         try:
             replied = self._caller.request(method, target, seconds, body, more)
         except PermissionError:

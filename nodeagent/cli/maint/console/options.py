@@ -8,6 +8,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from nodeagent import __version__
+from nodeagent.cli.maint.console import author
 from nodeagent.cli.maint.console.client import NotFound, Reach, Refused, Where
 from nodeagent.cli.maint.console.screen import listed_so
 from nodeagent.cli.maint.console.text import harmless, seconds_of
@@ -37,11 +38,13 @@ class Verbs(click.Group):
         self, context: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """The command of that name; one that was renamed runs, and says so."""
-        if context.parent is None and (now := RENAMED.get(args[0])):
-            if not context.resilient_parsing:
-                told = f"gnt-maint {args[0]} is now gnt-maint {now}; the old name still works"
-                click.echo(f"gnt-maint: {told}", err=True)
-            args = [now, *args[1:]]
+        if context.parent is None:
+            author.typed(context, args)
+            if now := RENAMED.get(args[0]):
+                if not context.resilient_parsing:
+                    told = f"gnt-maint {args[0]} is now gnt-maint {now}; the old name still works"
+                    click.echo(f"gnt-maint: {told}", err=True)
+                args = [now, *args[1:]]
         return super().resolve_command(context, args)
 
 
