@@ -120,7 +120,7 @@ def test_the_guide_to_http_has_every_resource() -> None:
     for path in resources:
         words = path.replace("series/{name}", "series/NUMBER")
         words = words.replace("agents/{name}", "agents/NODE")
-        words = words.replace("nodes/{name}", "nodes/NODE")
+        words = words.replace("nodes/{name}", "nodes/NODE").replace("status/{name}", "status/NODE")
         words = words.replace("{uuid}", "UUID").replace("{name}", "INSTANCE")
         if words not in (
             "/",

@@ -18,7 +18,7 @@ from nodeagent.agent.run import Finished
 from nodeagent.maintd.balancing.load import read_busy, read_own, read_resident
 from nodeagent.maintd.engine import orders, poll
 from nodeagent.maintd.http import status
-from nodeagent.maintd.http.page import page
+from nodeagent.maintd.http.page import incident_card, text
 from nodeagent.model.diagnosis import Need, Steady
 from nodeagent.model.event import happened
 from nodeagent.model.reason import Held, Kind, because
@@ -73,7 +73,7 @@ def report(raw: bytes) -> None:
         reason(why.encode())
     for said in diagnoses.values():
         str(happened(NOW, "noted", "i", "n1", need=said.need.wire, said=said.text))
-        page._pretty(said.text, json.loads(said.text))
+        incident_card.pretty(said.text, json.loads(said.text))
 
 
 def reason(raw: bytes) -> None:
@@ -82,7 +82,7 @@ def reason(raw: bytes) -> None:
     status.held_json(held)
     assert hash(held.key)
     assert held.why.help
-    page.clean(held.reason)
+    text.clean(held.reason)
     str(happened(NOW, "held", "", held.node, why=held.reason))
 
 

@@ -90,6 +90,7 @@ class Context:
         """Keep what a thread makes until then, and give what is kept already."""
         kept = self._shared.get(name)
         if kept is None or kept[0] <= self._clock():
+            self._shared = {k: v for k, v in self._shared.items() if v[0] > self._clock()}
             kept = self._shared[name] = until, asyncio.ensure_future(self.in_thread(work, request))
         return kept
 

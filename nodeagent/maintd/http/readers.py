@@ -19,7 +19,7 @@ from typing import Any
 
 from nodeagent.maintd.http.access import Access, Asker
 from nodeagent.model.event import Event
-from nodeagent.model.reason import Kind
+from nodeagent.model.reason import Held, Kind
 from nodeagent.web.exchange import ANY_UUID, Answer, Request, Response, Route
 
 LOCAL, ANYONE, USERS = "local", "anyone", "users"
@@ -140,6 +140,13 @@ def _is_local(peer: str, here: str) -> bool:
 def discreet_text(text: str) -> str:
     """The text, unless it speaks of owners or the schedule."""
     return NOT_SHOWN if _SECRET.search(text) else text
+
+
+def reason_of(held: Held, *, full: bool) -> tuple[str, str]:
+    """The reason and the command that helps, as those who see everything see them, or others."""
+    said = held.reason, held.why.help
+    hidden = held.why.kind.word in _PLANS_ALONE or any(map(_SECRET.search, said))
+    return (NOT_SHOWN, "") if hidden and not full else said
 
 
 def discreet(value: Any) -> Any:

@@ -23,6 +23,7 @@ from nodeagent.maintd.http.incidents import Cases
 from nodeagent.maintd.http.metrics.metrics import Metrics
 from nodeagent.maintd.http.notify import Notifying
 from nodeagent.maintd.http.offers import Owners
+from nodeagent.maintd.http.page.asked import read as read_asked
 from nodeagent.maintd.http.page.page import Page
 from nodeagent.maintd.http.queue import Queueing
 from nodeagent.maintd.http.readers import LOCAL_READERS, Readers, Reading, discreet
@@ -102,6 +103,7 @@ class Api:
             *Notifying(context).routes,
             Route("GET", ("1", "openapi.json"), self._described),
             Route("GET", ("status",), self._page),
+            Route("GET", ("status", ANY_NAME), self._node_page),
             Route("GET", ("metrics",), self._metrics.answer),
             Route("GET", ("healthz",), lambda _: Response.text("ok\n")),
             Route("GET", ("readyz",), self._ready),
@@ -211,15 +213,29 @@ class Api:
         return await self.context.in_thread(answer, request)
 
     async def _page(self, request: Request) -> Response:
-        page = self._drawn[request.full]
+        page, asked = self._drawn[request.full], read_asked(request)
 
         def build(view: View) -> Response:
-            return page.answer(view, self._round(view), self._balance(view), self._events)
+            groups = self._balance(view)
+            return page.answer(view, self._round(view), groups, self._events, asked)
 
+        return await self._drawing(request, f"page {asked.key}", page, build)
+
+    async def _node_page(self, request: Request) -> Response:
+        page, asked, name = self._drawn[request.full], read_asked(request), request.segments[1]
+
+        def build(view: View) -> Response:
+            return page.node(view, self._round(view), name, self._events, asked)
+
+        return await self._drawing(request, f"node {name} {asked.key}", page, build)
+
+    async def _drawing(
+        self, request: Request, name: str, page: Page, build: Callable[[View], Response]
+    ) -> Response:
         if self.context.view is None:
             trouble = show.trouble_json(self.context.maintd.trouble)
-            return page.answer(None, {"cluster": "", "trouble": trouble}, (), self._events)
-        return await self.context.share("page", build, request)
+            return page.before({"cluster": "", "trouble": trouble}, read_asked(request))
+        return await self.context.share(name, build, request)
 
     def _events(self, incident: str | None, limit: int) -> Sequence[Event]:
         return self.context.maintd.memory.history(incident, limit=limit)

@@ -22,14 +22,14 @@ from nodeagent.model.window import Mode
 
 LATE = 900_000  # ms after which a window that is overdue is told of
 _TEXT = 500  # characters
-_YOURS = {
+YOURS = {
     *(Kind.OUTDATED, Kind.OUTDATED_QUEUE, Kind.LOST_JOB, Kind.LOST_ORDER, Kind.FAILED_BEFORE),
     *(Kind.MASTER, Kind.OFFLINE, Kind.NO_COMMAND, Kind.PUT_BACK_BY_OTHERS, Kind.STAYS_CANCELED),
     *(Kind.WAITS_FOR_REPAIR, Kind.HALTED, Kind.WINDOW_STOPPED, Kind.DOWN_STILL, Kind.NO_TIME_ZONE),
     *(Kind.RETURN_FAILED, Kind.STAYS_TAG_GONE),
 }
 """Reasons that only a person can end."""
-_SETTINGS = {Kind.WRONG_TAG, Kind.MORE_WRONG_TAGS}
+SETTINGS = {Kind.WRONG_TAG, Kind.MORE_WRONG_TAGS}
 
 
 def conditions(
@@ -56,7 +56,7 @@ def conditions(
             text = f"queue entry {entry.index}: {entry.address} was not repaired: {entry.why}"
             yield Notice(Occasion.QUEUE_FAILED, f"{entry.index}", "", now, _cut(text))
     for held in decision.held:
-        if held.why.kind in _YOURS or held.why.kind in _SETTINGS:
+        if held.why.kind in YOURS or held.why.kind in SETTINGS:
             yield _of_reason(held, now)
     if complaint:
         text = _cut(f"maintd keeps its old settings: {complaint}")
@@ -114,7 +114,7 @@ def _owners(ledger: Ledger, observed: Observed, now: Ms) -> Iterator[Notice]:
 
 def _of_reason(held: Held, now: Ms) -> Notice:
     why = held.why
-    wrong = why.kind in _SETTINGS
+    wrong = why.kind in SETTINGS
     detail = dict(why.details).get("tag", "") if wrong else held.incident
     subject = f"{why.kind.word} {why.subject.name} {detail}".strip()
     occasion = Occasion.SETTINGS_WRONG if wrong else Occasion.NEEDS_YOU

@@ -28,6 +28,16 @@ STATES = {
     "doubt": "in doubt",
     "out": "offline",
 }
+WORDS = {
+    "well": "healthy",
+    "sick": "unhealthy",
+    "failed": "failed",
+    "ready": "done",
+    "silent": "no answer",
+    "distrusted": "distrusted",
+    "doubt": "in doubt",
+    "out": "offline",
+}
 MARKS = {"sick": "!", "failed": "✕", "ready": "✓", "silent": "?", "distrusted": "≠", "doubt": "~"}
 
 
@@ -67,6 +77,7 @@ class Spot:
     master: bool
     paused: bool
     load: str
+    told: str
     title: str
 
 
@@ -230,8 +241,16 @@ def _spot(row: Json, state: str, x: float, y: float) -> Spot:
         row["master"],
         row["paused"] is not None,
         f"{row['instances']} run, {row['mirrors']} secondary",
+        _told_state(row, state),
         "\n".join(_words(row, state)),
     )
+
+
+def _told_state(row: Json, state: str) -> str:
+    """The state and the role, if a card has room for both; the card's edge shows the role too."""
+    word = f"{MARKS.get(state, '')} {WORDS[state]}".strip()
+    both = f"{word}, {row['state']}"
+    return word if row["state"] == "online" or state == "out" or len(both) > _CLIP else both
 
 
 def _words(row: Json, state: str) -> Iterable[str]:
@@ -296,7 +315,7 @@ def _arcs(moves: Mapping[Move, list[str]], spots: Mapping[str, Spot]) -> Iterabl
         path = f"M{ax:.1f} {ay:.1f}C{ax:.1f} {acy:.1f} {bx:.1f} {bcy:.1f} {bx:.1f} {by:.1f}"
         x, y = _at(0.7, ax, ax, bx, bx), _at(0.7, ay, acy, bcy, by)
         count = str(len(moves[move])) if len(moves[move]) > 1 else ""
-        yield Arrow(path, move[2], count, round(x, 1), round(y, 1), _told(move, moves[move]))
+        yield Arrow(path, move[2], count, round(x, 1), round(y, 1), _told_move(move, moves[move]))
 
 
 def _at(t: float, a: float, b: float, c: float, d: float) -> float:
@@ -312,7 +331,7 @@ def _sides(one: Spot, other: Spot, kind: str) -> tuple[bool, bool]:
     return one.y > other.y, one.y < other.y
 
 
-def _told(move: Move, instances: list[str]) -> str:
+def _told_move(move: Move, instances: list[str]) -> str:
     verb = "instance" if move[2] == "move" else "secondary"
     plural = "" if len(instances) == 1 else "s"
     names = ", ".join(instances[:20]) + ("…" if len(instances) > 20 else "")
@@ -328,7 +347,7 @@ def _bows(
         if one is None or other is None:
             continue
         side = 1 if move[2] == "move" else -1
-        yield Arrow(_bow(one, other, shape, side), move[2], "", 0, 0, _told(move, instances))
+        yield Arrow(_bow(one, other, shape, side), move[2], "", 0, 0, _told_move(move, instances))
 
 
 def _bow(one: Spot, other: Spot, shape: Shape, side: int) -> str:

@@ -36,6 +36,16 @@ def windows(view: View, rows: Iterable[Json]) -> Json | None:
     }
 
 
+def windows_of(view: View, row: Json) -> list[Json]:
+    """The windows of one node (`row`), of its own machine alone."""
+    told, states = calendar(view), {row["name"]: row["state"]}
+    found = []
+    for window in told["windows"]:
+        if mine := [one for one in window["machines"] if one["node"] == row["name"]]:
+            found.append(_window({**window, "machines": mine}, states, view.at / 1000))
+    return found
+
+
 def _is_urgent(row: Json) -> bool:
     return any(one["overdue"] or one["begun"] or one["mode"] == "down" for one in row["machines"])
 
@@ -103,6 +113,12 @@ def queue(view: View) -> Json | None:
             for one in found.refusals
         ],
     }
+
+
+def entries_of(view: View, node: str) -> list[Json]:
+    """The entries of one node's machine."""
+    told = [_entry(entry, view) for entry in view.ledger.queue.entries]
+    return [entry for entry in told if entry["nodename"] == node]
 
 
 def _entry(entry: Entry, view: View) -> Json:

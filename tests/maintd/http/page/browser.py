@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
+_REPEATED = "window.repeatedWork"  # the functions that a page gave to setInterval
 _FLAGS = (
     *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"),
     *("--no-first-run", "--disable-extensions", "--hide-scrollbars", "--disable-sync"),
@@ -35,6 +36,8 @@ class Browser:
         self._session = attached["sessionId"]
         for part in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{part}.enable")
+        keep = f"{_REPEATED} = []; window.setInterval = (work) => {_REPEATED}.push(work)"
+        self.call("Page.addScriptToEvaluateOnNewDocument", source=keep)
 
     def call(self, method: str, **params: object) -> dict[str, Any]:
         """One command of the DevTools protocol, and its result."""
@@ -53,12 +56,25 @@ class Browser:
         """Load a page to its end."""
         self._events: list[str] = []
         self.call("Page.navigate", url=url)
-        while "Page.loadEventFired" not in self._events:
+        self.wait_for_load()
+
+    def renew(self) -> None:
+        """Have the page do now what it does again and again, and wait for it."""
+        self.run(f"Promise.all(({_REPEATED} || []).map((work) => work()))")
+
+    def wait_for_load(self) -> None:
+        """Wait until the page that a click leads to is loaded."""
+        self._wait_for("Page.loadEventFired")
+        self._events = []
+
+    def _wait_for(self, event: str) -> None:
+        while event not in self._events:
             self._next(30)
 
     def run(self, script: str) -> Any:
-        """The value of an expression in the page."""
-        result = self.call("Runtime.evaluate", expression=script, returnByValue=True)
+        """The value of an expression in the page, or of its promise."""
+        asked = {"expression": script, "returnByValue": True, "awaitPromise": True}
+        result = self.call("Runtime.evaluate", **asked)
         assert "exceptionDetails" not in result, result
         return result["result"].get("value")
 

@@ -1,0 +1,258 @@
+"""Lists of the status page: what needs a person, the other unhealthy nodes, and blocked work.
+
+Each line has a state, since when, why, what happens next, and the command that helps.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from nodeagent.maintd.http import status as show
+from nodeagent.maintd.http.page.asked import Asked
+from nodeagent.maintd.http.page.cluster_map import WORDS, state_of
+from nodeagent.maintd.http.page.incident_card import summary
+from nodeagent.maintd.http.page.text import when
+from nodeagent.maintd.http.readers import NOT_SHOWN, discreet_text, reason_of
+from nodeagent.maintd.http.status import Json, View
+from nodeagent.maintd.notices.conditions import SETTINGS, YOURS
+from nodeagent.model.diagnosis import Need
+from nodeagent.model.incident import Incident
+from nodeagent.model.queue import EntryStatus
+from nodeagent.model.reason import Held, Kind, Of
+
+MOST = 100  # lines of a list
+_NEXT = 3  # things that a line waits for
+_SHARED = 3  # places where one sentence is shown before it is told once, and linked
+_NAMED = 12  # nodes by name
+_FOR_A_PERSON = YOURS | SETTINGS | {Kind.LEDGER, Kind.LATE_DRAINING, Kind.LATE_DOWN}
+_TOLD_OTHERWISE = {Kind.UNREACHABLE, Kind.MORE_UNREACHABLE}
+_ORDER = ("failed", "silent", "distrusted", "sick", "ready", "doubt", "out", "well")
+
+
+@dataclass(frozen=True, slots=True)
+class Next:
+    """One thing that comes next; `href` leads to the whole reason where this is a part of it."""
+
+    text: str
+    command: str = ""
+    href: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A node, or something else, with its state (a class of the style and a word).
+
+    `about` is the group of a node, or the machine of an entry.
+    """
+
+    anchor: str
+    name: str
+    href: str
+    about: str
+    state: str
+    word: str
+    since: float | None
+    why: str
+    next: tuple[Next, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One reason that blocks work, with the nodes where it does; `more` are not named."""
+
+    anchor: str
+    reason: str
+    command: str
+    nodes: tuple[str, ...]
+    more: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lists:
+    """Both lists of lines, and how many nodes of the second are left out."""
+
+    yours: tuple[Line, ...]
+    nodes: tuple[Line, ...]
+    more: int
+    count: int  # of all that needs a person, whatever was asked for
+
+
+def href(node: str) -> str:
+    """The page of a node."""
+    return f"/status/{quote(node, safe='')}"
+
+
+def blocked(view: View, *, full: bool) -> list[Block]:
+    """Each reason once, in the order of the round."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for held in view.held:
+        found.setdefault(reason_of(held, full=full), []).append(held.node)
+    blocks = []
+    for number, ((reason, command), places) in enumerate(found.items(), 1):
+        nodes = tuple(dict.fromkeys(filter(None, places)))
+        more = max(0, len(nodes) - _NAMED)
+        help_ = "" if command in reason else command
+        given = (reason, help_, nodes[:_NAMED], more, len(places))
+        blocks.append(Block(f"blocked-{number}", *given))
+    return blocks
+
+
+class Attention:
+    """Makes lines from a view; `rows` are its nodes as they are shown."""
+
+    def __init__(
+        self, view: View, rows: Sequence[Json], blocks: Iterable[Block], *, full: bool
+    ) -> None:
+        self._view, self._rows, self._full = view, rows, full
+        self._incidents = {incident.id: incident for incident in view.ledger.incidents}
+        self._since = {one.node: one.since / 1000 for one in view.ledger.unreachable}
+        self._shared = {block.reason: block for block in blocks if block.count > _SHARED}
+        self._helps = dict(reason_of(held, full=full) for held in view.held)
+        self._held: dict[str, list[Held]] = {}
+        self._other: list[Held] = []
+        names = view.observed.snapshot.nodes
+        for held in view.held:
+            kind = held.why.kind
+            if kind in _FOR_A_PERSON and reason_of(held, full=full)[0] != NOT_SHOWN:
+                if held.node in names:
+                    self._held.setdefault(held.node, []).append(held)
+                else:
+                    self._other.append(held)
+
+    def lists(self, asked: Asked) -> Lists:
+        """The lines that a reader asks for."""
+        mine = [row for row in self._rows if self.is_yours(row)]
+        listed = [row for row in self._rows if asked.lists(row)]
+        yours = [row for row in mine if asked.place(row) and (not asked.state or asked.lists(row))]
+        names = {row["name"] for row in yours}
+        nodes = [row for row in listed if row["name"] not in names]
+        others = list(self._others())
+        lines = [] if asked.narrow else list(others)
+        lines += map(self.line, sorted(yours, key=self._urgency)[:MOST])
+        shown = tuple(map(self.line, sorted(nodes, key=self._urgency)[:MOST]))
+        more = len(nodes) - len(shown) + max(0, len(yours) - MOST)
+        return Lists(tuple(lines), shown, more, len(mine) + len(others))
+
+    def line(self, row: Json) -> Line:
+        """Tell of a node."""
+        state, name = state_of(row), row["name"]
+        incident = self._incidents.get(row["incident"] or "")
+        since, why = self._cause(row, state, incident)
+        given = (name, href(name), row["group"], state, word_of(row, state), since, why)
+        return Line(f"node-{name}", *given, tuple(self._nexts(row, state, incident))[:_NEXT])
+
+    def waits(self, texts: Iterable[str]) -> list[Next]:
+        """Turn sentences into steps; one that many share is told once, and linked."""
+        return [self._linked(text) for text in texts]
+
+    def is_yours(self, row: Json) -> bool:
+        ended = row["repair-status"] in ("failed", "completed") and row["returning"] is None
+        return ended or row["unreachable"] is not None or row["name"] in self._held
+
+    def _urgency(self, row: Json) -> tuple[int, str]:
+        return _ORDER.index(state_of(row)), row["name"]
+
+    def _cause(self, row: Json, state: str, incident: Incident | None) -> tuple[float | None, str]:
+        """Since when a node is as it is, and why."""
+        if state in ("failed", "ready") and incident is not None:
+            why = incident.why if state == "failed" else _wanted(incident)
+            return incident.changed_at / 1000, self._hushed(why)
+        if state in ("silent", "distrusted"):
+            return self._since.get(row["uuid"]), self._hushed(row["look-why"] or row["doubt"] or "")
+        if state == "sick" and incident is not None:
+            return incident.noted_at / 1000, self._hushed(_wanted(incident))
+        why = row["doubt"] or row["stranded"] or row["paused"] or ""
+        if row["need"] not in (None, "Ok"):
+            why = f"requests {row['need']}"
+        return None, self._hushed(why)
+
+    def _nexts(self, row: Json, state: str, incident: Incident | None) -> Iterator[Next]:
+        name = row["name"]
+        told = set[str]()
+        for held in self._held.get(name, ()):
+            reason, command = reason_of(held, full=self._full)
+            told.add(reason)
+            yield self._linked(reason, command)
+        if (back := row["returning"]) is not None:
+            at = f"at {when(back['at'])}, if it stays healthy" if back["at"] else "after its proof"
+            yield Next(f"{name} is left {back['to']} {at}")
+        elif state in ("failed", "ready") and incident is not None and not told:
+            for text in show.waits(self._view, incident):
+                yield self._linked(text, self._helps.get(text) or f"gnt-maint done {name}")
+        elif state == "sick" and incident is not None:
+            for text in show.waits(self._view, incident):
+                if text not in told:
+                    yield self._linked(text)
+        if row["unreachable"] is not None:
+            yield Next("ask its agent", f"nodeagent report {name}")
+            dead = "if the machine is dead, switch it off, then run"
+            yield Next(dead, f"gnt-node modify --offline=yes {name}")
+        elif state in ("silent", "distrusted", "doubt"):
+            yield Next("maintd asks again in each round", f"nodeagent report {name}")
+        if row["paused"] is not None:
+            yield self._linked(row["paused"])
+
+    def _linked(self, text: str, command: str = "") -> Next:
+        text = self._hushed(text)
+        if (block := self._shared.get(text)) is not None:
+            return Next(_beginning(text), command, f"#{block.anchor}")
+        return Next(text, command or self._helps.get(text, ""))
+
+    def _hushed(self, text: str) -> str:
+        return text if self._full else discreet_text(text)
+
+    def _others(self) -> Iterator[Line]:
+        """Yield the lines that need a person and are about no node."""
+        for number, held in enumerate(self._other, 1):
+            about = held.why.subject
+            name = f"{about.of.value} {held.node or about.name}" if about.name else about.of.value
+            name = "ledger" if held.why.kind is Kind.LEDGER else name
+            place = "#balancing" if about.of is Of.GROUP else "#maintenance"
+            place = place if about.of in (Of.GROUP, Of.WINDOW) else "#blocked"
+            reason, command = reason_of(held, full=self._full)
+            word, after = held.why.kind.word.replace("-", " "), self._linked(reason, command)
+            yield Line(f"needs-{number}", name, place, "", "failed", word, None, "", (after,))
+        for entry in self._view.ledger.queue.entries:
+            if entry.status is EntryStatus.FAILED:
+                name, since = f"queue entry {entry.index}", entry.changed_at / 1000
+                text = f"look at {entry.address}, then remove the entry"
+                then = Next(text, f"gnt-maint queue delete {entry.index}")
+                given = (name, f"#entry-{entry.index}", entry.address, "failed", "repair failed")
+                anchor, why = f"needs-entry-{entry.index}", self._hushed(entry.why)
+                yield Line(anchor, *given, since, why, (then,))
+
+
+def word_of(row: Mapping[str, object], state: str) -> str:
+    """A node's state in a word or two, with its role unless it is in service."""
+    word = "unreachable" if row["unreachable"] is not None else WORDS[state]
+    if state == "ready":
+        word = "repaired" if row["state"] == "online" else "evacuated"
+    return word if row["state"] == "online" or state == "out" else f"{word}, {row['state']}"
+
+
+def _wanted(incident: Incident) -> str:
+    original = show.original(incident)
+    if original is None:
+        return "known by Ganeti's tags alone"
+    need = incident.diagnosis.need
+    details = summary(original)
+    said = f"requests {need.wire}" if need is not Need.OK else "reports Ok"
+    return f"{said}: {details}" if details else said
+
+
+def _beginning(text: str) -> str:
+    """The first words of a sentence, as a label."""
+    first = text.partition(":")[0]
+    return first if len(first) <= 60 else f"{first[:60]}…"
+
+
+def fold(events: Sequence[Json]) -> list[Json]:
+    """Events of one moment with the same words become one, of all their nodes."""
+    found: dict[tuple[object, ...], Json] = {}
+    for event in events:
+        key = event["at"], event["kind"], event["text"], event["job"]
+        nodes = found.setdefault(key, {**event, "nodes": []})["nodes"]
+        if event["node"] and event["node"] not in nodes:
+            nodes.append(event["node"])
+    return list(found.values())

@@ -1,0 +1,120 @@
+"""The page of one node: how it is, its incidents, windows, queue entries, instances and history."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from nodeagent.maintd.http import status as show
+from nodeagent.maintd.http.page import panels
+from nodeagent.maintd.http.page.attention import Attention, Next, fold
+from nodeagent.maintd.http.page.incident_card import History, by_urgency, card
+from nodeagent.maintd.http.readers import reason_of
+from nodeagent.maintd.http.status import Json, View
+from nodeagent.model.action import describe, move_of
+from nodeagent.model.event import Event
+from nodeagent.model.reason import Kind
+
+_MOST_INSTANCES = 300
+_MOST_EVENTS = 50
+_MOST_CLAIMS = 20
+_LOOKED_THROUGH = 1000  # events of the history
+POLLED = {
+    "seen": "answers",
+    "silent": "does not answer",
+    "distrusted": "is not trusted",
+    "not-asked": "is not polled",
+}
+
+
+def names(nodes: Iterable[str], name: str) -> list[str]:
+    """The nodes that are called so, in full or in short."""
+    name = name.lower()
+    found = [node for node in nodes if name in (node.lower(), node.lower().partition(".")[0])]
+    return [node for node in found if node.lower() == name] or found
+
+
+def told(view: View, name: str, history: History, *, full: bool) -> dict[str, Any]:
+    """All that the page shows of a node there is."""
+    row = next(row for row in show.nodes(view) if row["name"] == name)
+    attention = Attention(view, [row], [], full=full)
+    incidents = sorted((i for i in view.ledger.incidents if i.node == row["uuid"]), key=by_urgency)
+    node = view.observed.snapshot.nodes[name]
+    left = row["instances"] + row["mirrors"]
+    cards = [card(view, one, node, left, history) for one in incidents]
+    for one in cards:
+        one["waits"] = attention.waits(one["waits"])
+    instances = list(_instances(view, name))
+    line = attention.line(row)
+    said = {then.text for one in ({"waits": line.next}, *cards) for then in one["waits"]}
+    return {
+        "row": row,
+        "line": line,
+        "facts": list(_facts(row)),
+        "blocked": [one for one in _blocked(view, row, full=full) if one.text not in said],
+        "incidents": cards,
+        "windows": panels.windows_of(view, row),
+        "entries": panels.entries_of(view, name),
+        "instances": instances[:_MOST_INSTANCES],
+        "more_instances": max(0, len(instances) - _MOST_INSTANCES),
+        "events": fold(list(reversed(_events(name, [i.id for i in incidents], history)))),
+        "yours": int(attention.is_yours(row)),
+    }
+
+
+def _facts(row: Json) -> Iterator[tuple[str, str]]:
+    roles = [row["state"], "the master" if row["master"] else ""]
+    roles.append("a master candidate" if row["candidate"] and not row["master"] else "")
+    yield "State", ", ".join(filter(None, roles))
+    yield "Group", row["group"]
+    polled = f"{POLLED.get(row['look'], row['look'])}"
+    yield "Agent", f"{polled}: {row['look-why']}" if row["look-why"] else polled
+    yield "Requests", row["need"] or f"unknown: {row['doubt'] or 'not polled'}"
+    yield "Instances", f"{row['instances']} primary, {row['mirrors']} secondary"
+    if row["paused"]:
+        yield "Paused", row["paused"]
+    if row["stranded"]:
+        yield "Drained", row["stranded"]
+    for claim in row["claims"][:_MOST_CLAIMS]:
+        number = f"job {claim['job']}" if claim["job"] is not None else "order"
+        yield "Running", f"{number}: {claim['action']}"
+
+
+def _blocked(view: View, row: Json, *, full: bool) -> Iterator[Next]:
+    """Yield each reason that blocks work here: at the node, or everywhere."""
+    shown = set[str]()
+    for held in view.held:
+        about = held.why.subject
+        mine = row["name"] in (held.node, about.name) or held.why.kind is Kind.STORM
+        reason, command = reason_of(held, full=full)
+        if mine and reason not in shown:
+            shown.add(reason)
+            yield Next(reason, command)
+
+
+def _instances(view: View, name: str) -> Iterator[Json]:
+    moving: dict[str, list[str]] = {}
+    for intent in view.ledger.intents:
+        if (action := move_of(intent.action)) is not None:
+            moving.setdefault(action.instance, []).append(describe(intent.action))
+    snapshot = view.observed.snapshot
+    for one in sorted(snapshot.instances.values(), key=lambda i: (i.primary != name, i.name)):
+        if name in (one.primary, one.secondary):
+            primary = one.primary == name
+            yield {
+                "name": one.name,
+                "role": "primary" if primary else "secondary",
+                "other": (one.secondary or "") if primary else one.primary,
+                "memory": one.memory,
+                "disk": one.disk,
+                "moving": ", then ".join(moving.get(one.name, ())),
+            }
+
+
+def _events(name: str, incidents: Iterable[str], history: History) -> list[Json]:
+    """The newest events of a node; those of its open incidents however old they are."""
+    found: dict[tuple[int, str, str, str], Event] = {}
+    lists = [history(one, _MOST_EVENTS) for one in incidents]
+    lists.append([e for e in history(None, _LOOKED_THROUGH) if e.node == name])
+    for events in lists:
+        found |= {(event.at, event.kind, event.job, str(event)): event for event in events}
+    newest = sorted(found.values(), key=lambda event: event.at)[-_MOST_EVENTS:]
+    return [show.event_json(event) for event in newest]

@@ -1,0 +1,86 @@
+(() => {
+"use strict";
+const two = (n) => String(n).padStart(2, "0");
+const local = (text) => {
+  const at = new Date(text.replace(" UTC", "Z").replace(" ", "T"));
+  if (isNaN(at)) return text;
+  const away = -at.getTimezoneOffset(), size = Math.abs(away);
+  const seconds = text.split(":").length > 2 ? ":" + two(at.getSeconds()) : "";
+  return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ` +
+    `${two(at.getHours())}:${two(at.getMinutes())}${seconds} ` +
+    `${away < 0 ? "-" : "+"}${two(Math.floor(size / 60))}${two(size % 60)}`;
+};
+const MOMENT = /\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d)?Z| \d\d:\d\d(?::\d\d)? UTC)/g;
+
+// Moments in the reader's own time; not in what nodes wrote, nor in commands.
+const localize = (root) => {
+  const walk = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
+  while (walk.nextNode()) {
+    const node = walk.currentNode, said = node.data, parent = node.parentElement;
+    if (!said.match(MOMENT) || parent.closest("pre, code, script, style")) continue;
+    if (parent.tagName === "TIME") parent.title = said;
+    node.data = said.replace(MOMENT, local);
+  }
+};
+
+// What is open stays open, also on another page of ours.
+let open = new Set();
+try { open = new Set(JSON.parse(sessionStorage.getItem("open")) || []); } catch { /* not kept */ }
+const reopen = () => {
+  for (const one of document.querySelectorAll("details[id]")) one.open = open.has(one.id);
+};
+document.addEventListener("toggle", ({ target }) => {
+  if (!target.id || target.tagName !== "DETAILS") return;
+  if (target.open) open.add(target.id); else open.delete(target.id);
+  try { sessionStorage.setItem("open", JSON.stringify([...open])); } catch { /* not kept */ }
+}, true);
+
+let since = Date.now();
+const told = () => document.getElementById("age");
+const count = () => {
+  if (!told()) return;
+  const seconds = Number(told().dataset.age) + (Date.now() - since) / 1000;
+  told().textContent = seconds < 120 ? `${Math.round(seconds)} s` : `${Math.round(seconds / 60)} min`;
+};
+
+const key = (one) => [one.tagName, one.getAttribute("href"), one.name, one.closest("[id]")?.id].join();
+const CAN_FOCUS = "a[href], summary, button, input, select, .scroll";
+const renew = async () => {
+  const before = document.activeElement;
+  if (document.hidden || before.form || String(getSelection())) return;
+  const stale = document.getElementById("stale");
+  try {
+    const answer = await fetch(location.pathname + location.search, { cache: "no-store" });
+    if (!answer.ok) throw new Error(answer.status);
+    const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const wanted = before.matches(CAN_FOCUS) ? key(before) : "";
+    const across = document.getElementById("map")?.scrollLeft || 0;
+    document.title = fresh.title;
+    for (const part of ["header", "main", "footer"]) {
+      document.querySelector(part).replaceWith(document.adoptNode(fresh.querySelector(part)));
+    }
+    since = Date.now();
+    localize(document.body);
+    reopen();
+    const map = document.getElementById("map");
+    if (map) map.scrollLeft = across;
+    if (wanted) {
+      const same = [...document.querySelectorAll(CAN_FOCUS)].find((one) => key(one) === wanted);
+      same?.focus({ preventScroll: true });
+    }
+  } catch (error) {
+    stale.textContent = `No answer for ${Math.round((Date.now() - since) / 1000)} s (${error.message}).`;
+  }
+};
+
+localize(document.body);
+reopen();
+setInterval(count, 5000);
+const every = Number(document.body.dataset.refresh);
+if (every) {
+  setInterval(renew, every * 1000);
+  document.addEventListener("visibilitychange", () => {
+    if (!document.hidden && Date.now() - since > every * 1000) renew();
+  });
+}
+})();

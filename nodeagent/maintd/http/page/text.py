@@ -1,0 +1,76 @@
+"""Text on the pages: what others wrote is made harmless, moments and durations are spelled.
+
+No control character, no turning round of the writing direction, no endless text gets through.
+"""
+
+import re
+from datetime import UTC, datetime, timedelta
+
+from markupsafe import Markup
+
+from nodeagent.maintd.http.readers import discreet_text
+
+MOST = 300  # characters of any one text
+
+
+def clean(value: object, most: int = MOST) -> object:
+    """A text as it may be shown: printable, and not too long. What is no text stays as it is."""
+    if not isinstance(value, str) or isinstance(value, Markup):
+        return value
+    if len(value) > most:
+        value = f"{value[:most]}… ({len(value):,} characters)"
+    if value.isascii() and value.isprintable():
+        return value
+    return _STACK.sub(_spelled, "".join(c if _harmless(c) else _escape(c) for c in value))
+
+
+# Marks that stand above and below a letter; in numbers they cover the lines around.
+_STACK = re.compile(
+    r"[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]{4,}"
+)
+
+
+def _harmless(c: str) -> bool:
+    return c.isprintable() or c == "\n"
+
+
+def _escape(c: str) -> str:
+    return f"\\u{{{ord(c):x}}}"
+
+
+def _spelled(stack: re.Match[str]) -> str:
+    return "".join(map(_escape, stack[0]))
+
+
+def discreet(value: object) -> object:
+    """The same for those who do not see everything."""
+    plain = isinstance(value, str) and not isinstance(value, Markup)
+    return clean(discreet_text(str(value)) if plain else value)
+
+
+def when(seconds: float) -> str:
+    """A moment in UTC; the page's script shows it in the reader's own time."""
+    return f"{_moment(seconds):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def iso(seconds: float) -> str:
+    """A moment for programs."""
+    return f"{_moment(seconds):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _moment(seconds: float) -> datetime:
+    try:
+        return datetime.fromtimestamp(0, UTC) + timedelta(seconds=int(seconds))
+    except OverflowError:
+        return datetime.max.replace(tzinfo=UTC)
+
+
+def ago(seconds: float) -> str:
+    for unit, size in (("d", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds // size:.0f} {unit}"
+    return f"{max(0, seconds):.0f} s"
+
+
+def whole(number: float) -> str:
+    return f"{number:g}"
