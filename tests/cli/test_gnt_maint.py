@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 from nodeagent.cli import gnt_maint
 from nodeagent.cli.maint import wait
 from nodeagent.cli.maint.console import author
+from nodeagent.cli.maint.console.client import Reach, Unreachable
 from nodeagent.cli.maint.console.text import age, harmless, seconds_of, short
 from nodeagent.model.action import MovePrimary, move_of
 from nodeagent.web.exchange import Request, Response
@@ -336,6 +337,71 @@ def test_history(busy: Live, run: Run) -> None:
     assert len(run("history", "--since", "5s").lines) < len(run("history", "--since", "1h").lines)
     only = run("history", "--incident", incident(busy, "n1"), "--json").json
     assert {event["incident"] for event in only} == {incident(busy, "n1")}
+
+
+@pytest.fixture
+def looking(busy: Live, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """While a verb rests a round is held; at the third rest somebody presses Ctrl-C."""
+    rests: list[float] = []
+
+    def rest(seconds: float) -> None:
+        rests.append(seconds)
+        if len(rests) == 3:
+            raise KeyboardInterrupt
+        busy.tick(60)
+
+    monkeypatch.setattr(time, "sleep", rest)
+    return rests
+
+
+@pytest.mark.parametrize("verb", [*(v for v in LOOKS), "why n3", "window list", "queue list"])
+def test_watch_shows_it_again_until_ctrl_c(run: Run, looking: list[float], verb: str) -> None:
+    done = run(*verb.split(), "--watch", "--interval", "5s")
+    assert (done.code, done.err, looking) == (0, "", [5, 5, 5])
+    assert "\x1b" not in done.out, "no terminal: one after the other"
+    first = done.lines[0]
+    assert sum(line.split()[:1] == first.split()[:1] for line in done.lines) >= 3
+
+
+def test_watch_goes_on_without_maintd_but_does_not_begin_so(
+    busy: Live, run: Run, anywhere: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert anywhere("--socket", "/nowhere", "held", "--watch").code == 69
+    real, rests = Reach.get, list[float]()
+
+    def rest(seconds: float) -> None:
+        rests.append(seconds)
+        if len(rests) == 3:
+            raise KeyboardInterrupt
+
+    def get(self: Reach, target: str, seconds: float = 1.0) -> Any:
+        if len(rests) == 1:
+            raise Unreachable("it is starting anew")
+        return real(self, target, seconds)
+
+    monkeypatch.setattr(time, "sleep", rest)
+    monkeypatch.setattr(Reach, "get", get)
+    done = run("held", "--watch")
+    assert (done.code, done.err) == (0, "gnt-maint: it is starting anew\n")
+    assert done.out.count("REASON") == 2
+
+
+def test_history_follows(busy: Live, run: Run, looking: list[float]) -> None:
+    busy.rig.agents.says["n3"] = OK
+    before = run("history", "--json").json
+    done = run("history", "-f", "--limit", "5", "--json")
+    told = [json.loads(line) for line in done.lines]
+    assert told[:5] == before[-5:]
+    after = run("history", "--json").json
+    assert len(after) > len(before)
+    assert told == after[-len(told) :], "each event once"
+    assert (done.code, looking) == (0, [2, 2, 2])
+
+
+def test_history_follows_in_lines(busy: Live, run: Run, looking: list[float]) -> None:
+    done = run("history", "--follow", "--limit", "1")
+    assert re.match(r"2026-11-18 ..:..:..  [a-z-]+ +n", done.lines[0])
+    assert "leave out the options of lists" in run("history", "-f", "-o", "time").refused(64)
 
 
 @pytest.mark.parametrize("verb", LOOKS)
@@ -995,6 +1061,24 @@ def in_a_terminal(*arguments: str, columns: int = 120, **env: str) -> tuple[int,
         said += part
     os.close(master)
     return process.wait(30), said.decode().replace("\r\n", "\n")
+
+
+def test_on_a_terminal_watch_clears_what_it_has_shown(busy: Live) -> None:
+    master, slave = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "nodeagent.cli.gnt_maint", "--socket", busy.socket, "held",
+         "--watch", "--interval", "1s"], stdin=slave, stdout=slave, stderr=slave,
+        env={**os.environ, "TERM": "xterm-256color"},
+    )  # fmt: skip
+    os.close(slave)
+    said = b""
+    while said.count(b"\x1b[2J") < 3:
+        said += os.read(master, 65536)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(30) == 0
+    os.close(master)
+    assert said.startswith(b"\x1b[H\x1b[2J")
+    assert said.count(b"REASON") in (2, 3)
 
 
 STYLE = re.compile(r"\x1b\[[0-9;]*m")

@@ -19,8 +19,8 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 # The daemon's own names for two settings of the policy.
 NAMES = {"unchecked": "ignore-consistency"}
 
-# Told once, for all commands that print a table.
-OF_LISTS = ("--output", "--no-headers", "--separator")
+# Told once, for all commands that show something, or print a table.
+OF_LISTS = ("--output", "--no-headers", "--separator", "--watch", "--interval")
 
 
 def plain(page: str) -> str:

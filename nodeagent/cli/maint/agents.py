@@ -5,8 +5,9 @@ import sys
 import click
 
 from nodeagent.cli.maint.console.client import Refused, Where
+from nodeagent.cli.maint.console.looking import lists
 from nodeagent.cli.maint.console.nodes import full_name
-from nodeagent.cli.maint.console.options import JSON, Verbs, as_json, cli, filled, lists
+from nodeagent.cli.maint.console.options import JSON, Verbs, as_json, cli, filled
 from nodeagent.cli.maint.console.screen import Json, emit, screen
 from nodeagent.cli.maint.console.text import harmless
 from nodeagent.cli.maint.control import ask

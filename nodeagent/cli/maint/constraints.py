@@ -3,7 +3,8 @@
 import click
 
 from nodeagent.cli.maint.console.client import Where
-from nodeagent.cli.maint.console.options import as_json, cli, lists
+from nodeagent.cli.maint.console.looking import lists
+from nodeagent.cli.maint.console.options import as_json, cli
 from nodeagent.cli.maint.console.screen import emit, screen
 from nodeagent.cli.maint.control import ask
 

@@ -7,6 +7,7 @@ import click
 
 from nodeagent.cli.maint.console.arguments import luxi_path, luxi_socket, unix_ms, when
 from nodeagent.cli.maint.console.client import NotFound, Unreachable, Where
+from nodeagent.cli.maint.console.looking import looks
 from nodeagent.cli.maint.console.options import as_json, cli, filled
 from nodeagent.cli.maint.console.screen import Json, Screen, emit, screen
 from nodeagent.errors import Unavailable
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 @cli.command()
 @click.argument("instance", callback=filled)
 @luxi_socket
+@looks
 @as_json
 def explain(where: Where, instance: str, *, luxi: str | None, as_json: bool) -> None:
     """Show how auto-repair judges an instance.

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 from nodeagent.cli.maint.console.client import Where
-from nodeagent.cli.maint.console.options import as_json, cli, lists
+from nodeagent.cli.maint.console.looking import lists
+from nodeagent.cli.maint.console.options import as_json, cli
 from nodeagent.cli.maint.console.screen import Json, emit, screen
 from nodeagent.cli.maint.console.text import age
 

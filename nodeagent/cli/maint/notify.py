@@ -5,7 +5,8 @@ import time
 import click
 
 from nodeagent.cli.maint.console.client import Reach, Refused, Where
-from nodeagent.cli.maint.console.options import JSON, Verbs, as_json, cli, lists
+from nodeagent.cli.maint.console.looking import lists
+from nodeagent.cli.maint.console.options import JSON, Verbs, as_json, cli
 from nodeagent.cli.maint.console.screen import Json, emit, progress, screen
 from nodeagent.cli.maint.console.text import age
 

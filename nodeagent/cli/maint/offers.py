@@ -7,7 +7,8 @@ import click
 
 from nodeagent.cli.maint.console.arguments import SECOND, moment, when
 from nodeagent.cli.maint.console.client import NotFound, Reach, Refused, Where
-from nodeagent.cli.maint.console.options import as_json, cli, duration, filled, lists
+from nodeagent.cli.maint.console.looking import lists
+from nodeagent.cli.maint.console.options import as_json, cli, duration, filled
 from nodeagent.cli.maint.console.screen import Json, emit, screen
 from nodeagent.cli.maint.console.text import age, harmless, short
 from nodeagent.cli.maint.control import ask

@@ -5,6 +5,7 @@ import click
 from nodeagent.cli.maint.console import files
 from nodeagent.cli.maint.console.arguments import when
 from nodeagent.cli.maint.console.client import Refused, Where
+from nodeagent.cli.maint.console.looking import looks
 from nodeagent.cli.maint.console.options import as_json, cli
 from nodeagent.cli.maint.console.screen import Json, emit, screen
 from nodeagent.cli.maint.console.text import age, harmless, short
@@ -28,6 +29,7 @@ _MOST = 1024 * 1024 * 1024
     type=FILE,
     help="Save the observation, and show the plan; - prints only the observation.",
 )
+@looks
 @as_json
 def plan(where: Where, source: str | None, save: str | None, *, as_json: bool) -> None:
     """Show what the next round would do, from the last known state.

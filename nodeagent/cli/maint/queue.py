@@ -5,8 +5,9 @@ import time
 import click
 
 from nodeagent.cli.maint.console.client import Reach, Refused, Unreachable, Where
+from nodeagent.cli.maint.console.looking import lists
 from nodeagent.cli.maint.console.nodes import node_of
-from nodeagent.cli.maint.console.options import Whole, as_json, cli, duration, lists
+from nodeagent.cli.maint.console.options import Whole, as_json, cli, duration
 from nodeagent.cli.maint.console.screen import emit, progress, screen
 from nodeagent.cli.maint.console.text import counted
 from nodeagent.cli.maint.control import ask, asking

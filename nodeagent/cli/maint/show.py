@@ -1,29 +1,18 @@
-"""gnt-maint status, incidents, show, held, nodes, history: verbs that change nothing."""
+"""gnt-maint status, incidents, show, held, nodes: verbs that change nothing."""
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
 from urllib.parse import urlencode
 
 import click
 
 from nodeagent.cli.maint.console.arguments import when
 from nodeagent.cli.maint.console.client import NotFound, Where
-from nodeagent.cli.maint.console.options import (
-    UUID,
-    Whole,
-    as_json,
-    beginning,
-    cli,
-    complete_uuid,
-    duration,
-    find,
-    is_whole,
-    lists,
-    one_of,
-)
+from nodeagent.cli.maint.console.looking import lists, looks
+from nodeagent.cli.maint.console.options import UUID, as_json, cli, find
 from nodeagent.cli.maint.console.screen import Json, Screen, emit, screen
 from nodeagent.cli.maint.console.text import POLLED, age, short, status_of
+from nodeagent.cli.maint.history import event_table, job_of
 from nodeagent.cli.maint.overview import overview
 
 _DETAILS = 4000  # characters of a diagnosis that are shown; --json shows all
@@ -31,6 +20,7 @@ _ENDED = ("completed", "failed")
 
 
 @cli.command()
+@looks
 @as_json
 def status(where: Where, *, as_json: bool) -> None:
     """Show the state of the cluster on one screen.
@@ -118,6 +108,7 @@ def _first(waits: Sequence[str]) -> str:
 
 @cli.command()
 @UUID
+@looks
 @as_json
 def show(where: Where, uuid: str, *, as_json: bool) -> None:
     """Show one incident, and what it waits for.
@@ -143,7 +134,7 @@ def show(where: Where, uuid: str, *, as_json: bool) -> None:
     else:
         _show(on, incident, reach.get("/1/round")["now"])
     on.heading("History")
-    _event_table(on, incident["timeline"], about_one=True)
+    event_table(on, incident["timeline"], about_one=True)
 
 
 def _show(on: Screen, incident: Json, now: float) -> None:
@@ -173,7 +164,7 @@ def _show(on: Screen, incident: Json, now: float) -> None:
         on.table(
             ("job", "state", "since", "action"),
             [
-                (_job(i), i["state"], age(now - i["promised"]), _after(i, incident["intents"]))
+                (job_of(i), i["state"], age(now - i["promised"]), _after(i, incident["intents"]))
                 for i in incident["intents"]
             ],
         )
@@ -189,12 +180,6 @@ def _original(original: object) -> str:
 def _after(intent: Json, intents: Sequence[Json]) -> str:
     before = next((i for i in intents if i["id"] == intent["after"]), None)
     return f"{intent['action']}, after: {before['action']}" if before else str(intent["action"])
-
-
-def _job(of: Json) -> str:
-    if of["job"] is not None:
-        return str(of["job"])
-    return "order" if of["order"] else "-"
 
 
 @cli.command()
@@ -282,75 +267,3 @@ def _remark(node: Json) -> str:
         node["look-why"] or node["doubt"] or "",
     ]
     return "; ".join(filter(None, told))
-
-
-@cli.command()
-@click.option(
-    "--incident",
-    metavar="NODE|UUID",
-    callback=beginning,
-    shell_complete=complete_uuid,
-    help="Show only this incident, or that of this node.",
-)
-@click.option(
-    "--since", metavar="DURATION", callback=duration, help="Show this long back: 90s, 10m, 2h."
-)
-@click.option(
-    "--limit",
-    metavar="N",
-    type=Whole(1, 1000),
-    default=100,
-    show_default=True,
-    help="Show the newest N events, at most 1000.",
-)
-@lists
-@as_json
-def history(
-    where: Where, incident: str | None, since: int | None, limit: int, *, as_json: bool
-) -> None:
-    """Show past events, the newest last."""
-    reach = where.reach()
-    asked: dict[str, object] = {"limit": limit}
-    if incident is not None:
-        asked["incident"] = incident if is_whole(incident) else _find_known(reach, incident)
-    if since is not None:
-        asked["since"] = max(0, round(reach.get("/1/round")["now"] - since))
-    found = reach.get(f"/1/history?{urlencode(asked)}")
-    if as_json:
-        emit(found)
-    elif found:
-        _event_table(screen(), found)
-    else:
-        screen().line("No events.")
-
-
-def _find_known(reach: Any, prefix: str) -> str:
-    """Like `find`, among those that the history still knows as well."""
-    past = {
-        e["incident"]: {"uuid": e["incident"], "node-name": e["node"], "repair-status": "canceled"}
-        for e in reach.get("/1/history?limit=1000")
-        if e["incident"]
-    }
-    return one_of(prefix, [*(past | {i["uuid"]: i for i in reach.get("/1/status")}).values()])
-
-
-def _event_table(on: Screen, events: Sequence[Json], *, about_one: bool = False) -> None:
-    if about_one:
-        rows: list[tuple[object, ...]] = [
-            (when(e["at"]), e["kind"], _job(e), e["text"]) for e in events
-        ]
-        on.table(("time", "what", "job", "text"), rows)
-        return
-    names = short(e["incident"] for e in events if e["incident"])
-    rows = [
-        (
-            when(e["at"]),
-            e["kind"],
-            e["node"] or "-",
-            names.get(e["incident"], "-"),
-            _job(e),
-            e["text"],
-        )
-        for e in events
-    ]
-    on.table(("time", "what", "node", "incident", "job", "text"), rows)

@@ -4,6 +4,7 @@ import click
 
 from nodeagent.cli.maint.console.client import Where
 from nodeagent.cli.maint.console.files import read
+from nodeagent.cli.maint.console.looking import looks
 from nodeagent.cli.maint.console.options import as_json, cli
 from nodeagent.cli.maint.console.screen import Json, Screen, emit, screen
 from nodeagent.cli.maint.console.text import age
@@ -53,6 +54,7 @@ def get_variables(where: Where, *, as_json: bool) -> None:
 
 
 @sources.command("show")
+@looks
 @as_json
 def show(where: Where, *, as_json: bool) -> None:
     """Show each source, its reports and their age."""

@@ -8,6 +8,7 @@ import click
 
 from nodeagent.cli.maint.console.arguments import told_name, when
 from nodeagent.cli.maint.console.client import NotFound, Reach, Refused, Where
+from nodeagent.cli.maint.console.looking import looks
 from nodeagent.cli.maint.console.nodes import node_of
 from nodeagent.cli.maint.console.options import as_json, cli, filled
 from nodeagent.cli.maint.console.screen import Json, Screen, emit, screen
@@ -19,6 +20,7 @@ _ASKED = ("round", "status", "nodes", "held", "balance", "windows", "queue")
 
 @cli.command()
 @click.argument("name", callback=filled, metavar="NODE|INSTANCE|GROUP|ENTRY|WINDOW")
+@looks
 @as_json
 def why(where: Where, name: str, *, as_json: bool) -> None:
     """Show why something is done, or not.

@@ -5,7 +5,8 @@ import click
 from nodeagent.cli.maint import window_series
 from nodeagent.cli.maint.console.arguments import MACHINE, machine_of, told_name, when
 from nodeagent.cli.maint.console.client import Where
-from nodeagent.cli.maint.console.options import as_json, lists
+from nodeagent.cli.maint.console.looking import lists, looks
+from nodeagent.cli.maint.console.options import as_json
 from nodeagent.cli.maint.console.screen import Json, ListScreen, Screen, emit, screen
 from nodeagent.cli.maint.console.text import age
 from nodeagent.cli.maint.offers import answered
@@ -43,6 +44,7 @@ def list_(where: Where, *, as_json: bool) -> None:
 
 @window.command()
 @MACHINE
+@looks
 @as_json
 def show(where: Where, name: str, *, as_json: bool) -> None:
     """Show a series, or the window of a machine."""

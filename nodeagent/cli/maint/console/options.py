@@ -10,11 +10,9 @@ from click.shell_completion import CompletionItem
 from nodeagent import __version__
 from nodeagent.cli.maint.console import author
 from nodeagent.cli.maint.console.client import NotFound, Reach, Refused, Where
-from nodeagent.cli.maint.console.screen import listed_so
 from nodeagent.cli.maint.console.text import harmless, seconds_of
 from nodeagent.cli.usage import FILE, SOCKET, named_file, needs_command
 
-F = TypeVar("F", bound=Callable[..., Any])
 Said = TypeVar("Said", str | None, tuple[str, ...])
 CONFIG = "/etc/nodeagent/maintd.toml"
 _UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -105,51 +103,6 @@ JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def as_json(verb: Callable[..., int | None]) -> Callable[..., Any]:
     """Give a verb `--json`, and where maintd is to be reached."""
     return JSON(click.pass_obj(verb))
-
-
-def _asked_for(context: click.Context, option: click.Parameter, said: Any) -> None:
-    if said is None or said is False:
-        return
-    if option.name == "fields":
-        fields = tuple(filter(None, said.lower().split(",")))
-        if not fields:
-            raise click.BadParameter("name one field or several: a,b", context, option)
-        listed_so(context, fields=fields)
-    elif option.name == "separator":
-        listed_so(context, separator=said)
-    else:
-        listed_so(context, headers=False)
-
-
-def lists(verb: F) -> F:
-    """Give a verb that prints one table the options of Ganeti's lists."""
-    for option in (
-        click.option(
-            "--separator",
-            metavar="TEXT",
-            expose_value=False,
-            callback=_asked_for,
-            help="Print this between fields, and do not align them.",
-        ),
-        click.option(
-            "--no-headers",
-            is_flag=True,
-            expose_value=False,
-            callback=_asked_for,
-            help="Leave out the names of the fields.",
-        ),
-        click.option(
-            "-o",
-            "--output",
-            "fields",
-            metavar="FIELDS",
-            expose_value=False,
-            callback=_asked_for,
-            help="Print these fields: the names of columns, as in node,waits-for.",
-        ),
-    ):
-        verb = option(verb)
-    return verb
 
 
 def duration(context: click.Context, option: click.Parameter, text: str | None) -> int | None:

@@ -106,8 +106,24 @@ def listed_so(context: click.Context, **changes: Any) -> None:
     context.meta[_LISTING] = replace(context.meta.get(_LISTING, ListScreen()), **changes)
 
 
+_REDRAWS = f"{__name__}.redraws"
+_CLEAR = "\x1b[H\x1b[2J\x1b[3J"
+
+
+def redraw(context: click.Context, *, clears: bool) -> None:
+    """Have what is shown next stand in the place of all before, if it `clears` a terminal."""
+    context.meta[_REDRAWS] = clears and sys.stdout.isatty()
+
+
+def _begin(context: click.Context | None) -> None:
+    """Something is shown now: not before it is there, so nothing flickers."""
+    if context is not None and context.meta.pop(_REDRAWS, False):
+        sys.stdout.write(_CLEAR)
+
+
 def screen() -> Screen:
     context = click.get_current_context(silent=True)
+    _begin(context)
     if context is not None and _LISTING in context.meta:
         return context.meta[_LISTING]  # type: ignore[no-any-return]
     if not sys.stdout.isatty():
@@ -119,6 +135,7 @@ def screen() -> Screen:
 
 def emit(value: Any) -> None:
     """One JSON document; nothing in it but ASCII, so nothing for a terminal to obey."""
+    _begin(click.get_current_context(silent=True))
     click.echo(json.dumps(value, indent=2))
 
 

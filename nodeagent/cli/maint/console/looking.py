@@ -1,0 +1,119 @@
+"""Verbs that show something: once, or with --watch again and again; and their lists."""
+
+import sys
+import time
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, NoReturn, TypeVar
+
+import click
+
+from nodeagent.cli.maint.console.client import Unreachable
+from nodeagent.cli.maint.console.options import duration
+from nodeagent.cli.maint.console.screen import listed_so, redraw
+from nodeagent.cli.maint.console.text import harmless
+
+F = TypeVar("F", bound=Callable[..., Any])
+_WATCHES, _EVERY = f"{__name__}.watches", f"{__name__}.every"
+
+
+def _noted(context: click.Context, option: click.Parameter, said: Any) -> None:
+    context.meta[_WATCHES if option.name == "watch" else _EVERY] = said
+
+
+def looks(verb: F) -> F:
+    """Give a verb that shows something `--watch` and `--interval`."""
+
+    @wraps(verb)
+    def run(*args: Any, **options: Any) -> Any:
+        context = click.get_current_context()
+        if not context.meta.get(_WATCHES) or context.invoked_subcommand:
+            return verb(*args, **options)
+        again_and_again(lambda: verb(*args, **options), clears=True)
+
+    for option in (
+        click.option(
+            "--interval",
+            metavar="DURATION",
+            default="2s",
+            show_default=True,
+            callback=lambda *said: _noted(said[0], said[1], duration(*said)),
+            expose_value=False,
+            help="With --watch: wait this long in between.",
+        ),
+        click.option(
+            "--watch",
+            is_flag=True,
+            callback=_noted,
+            expose_value=False,
+            help="Show it again and again, until Ctrl-C.",
+        ),
+    ):
+        run = option(run)
+    return run  # type: ignore[return-value]
+
+
+def again_and_again(show: Callable[[], object], *, clears: bool = False) -> NoReturn:
+    """Show it until Ctrl-C, which is a good end; on a terminal in place of what it `clears`."""
+    context = click.get_current_context()
+    first = True
+    try:
+        while True:
+            redraw(context, clears=clears)
+            try:
+                show()
+            except Unreachable as error:
+                if first:  # else it may be starting anew
+                    raise
+                click.echo(f"gnt-maint: {harmless(error.format_message())}", err=True)
+            first = False
+            sys.stdout.flush()
+            time.sleep(max(1, context.meta[_EVERY]))
+    except KeyboardInterrupt:
+        context.exit(0)
+
+
+def _asked_for(context: click.Context, option: click.Parameter, said: Any) -> None:
+    if said is None or said is False:
+        return
+    if option.name == "fields":
+        fields = tuple(filter(None, said.lower().split(",")))
+        if not fields:
+            raise click.BadParameter("name one field or several: a,b", context, option)
+        listed_so(context, fields=fields)
+    elif option.name == "separator":
+        listed_so(context, separator=said)
+    else:
+        listed_so(context, headers=False)
+
+
+def lists(verb: F) -> F:
+    """Give a verb that prints one table the options of Ganeti's lists, and those of `looks`."""
+    verb = looks(verb)
+    for option in (
+        click.option(
+            "--separator",
+            metavar="TEXT",
+            expose_value=False,
+            callback=_asked_for,
+            help="Print this between fields, and do not align them.",
+        ),
+        click.option(
+            "--no-headers",
+            is_flag=True,
+            expose_value=False,
+            callback=_asked_for,
+            help="Leave out the names of the fields.",
+        ),
+        click.option(
+            "-o",
+            "--output",
+            "fields",
+            metavar="FIELDS",
+            expose_value=False,
+            callback=_asked_for,
+            help="Print these fields: the names of columns, as in node,waits-for.",
+        ),
+    ):
+        verb = option(verb)
+    return verb
