@@ -34,9 +34,7 @@ class Kind(Enum):
 
     # Pauses, doubt and limits.
     PAUSED = (
-        "paused",
-        Of.CLUSTER,
-        "{what} paused by {who}{until:+ until %}{why:+: %}",
+        *("paused", Of.CLUSTER, "{what} paused by {who}{until:+ until %}{why:+: %}"),
         "gnt-maint resume{place}",
     )
     TAGGED = "paused", Of.NODE, "{what} has the tag {tag}", "{command} remove-tags{it:+ %} {tag}"
@@ -71,8 +69,14 @@ class Kind(Enum):
     )
     UNREACHABLE = (
         *("unreachable", Of.NODE),
-        "{it} has been unreachable since {since} ({doubt}): run {help}; if the machine is dead,"
-        " switch it off and run gnt-node modify --offline=yes {it}",
+        "{it} has been unreachable since {since} ({doubt}{noded:+; %}): run {help}; if the machine"
+        " is dead, switch it off and run gnt-node modify --offline=yes {it}",
+        "nodeagent report {it}",
+    )
+    AGENT_UNREACHABLE = (
+        *("unreachable", Of.NODE),
+        "the agent of {it} has been unreachable since {since} ({doubt}), but Ganeti's noded"
+        " answers, so the machine is up: run {help}, and look at the agent there",
         "nodeagent report {it}",
     )
     MORE_UNREACHABLE = (

@@ -180,7 +180,8 @@ class Observed:
     for it where auto-repair is on. `roles` are the jobs about nodes' roles since our own drains,
     None if we have not asked. `keys` has by node name the fingerprint of the key that its agent
     signs with. `unanswered` are the nodes whose agent was asked and does not answer, or is not to
-    be believed; `doubts` says of each why.
+    be believed; `doubts` says of each why. `noded` says of some unreachable nodes whether Ganeti's
+    noded answers there.
     """
 
     snapshot: Snapshot
@@ -200,3 +201,4 @@ class Observed:
     beside: Mapping[str, Beside] = field(default_factory=dict, metadata=LATER)
     keys: Mapping[str, str] = field(default_factory=dict, metadata=LATER)
     unanswered: frozenset[str] = field(default=frozenset(), metadata=LATER)
+    noded: Mapping[str, bool] = field(default_factory=dict, metadata=LATER)

@@ -12,6 +12,7 @@ from nodeagent.cluster.backend import Accepted, Answer, Cluster, NotTaken, Submi
 from nodeagent.errors import NotMaster, Unavailable
 from nodeagent.maintd.balancing.inputs import stock_of
 from nodeagent.maintd.balancing.search_thread import Adviser, Measure, nothing_measured
+from nodeagent.maintd.engine.noded import Noded
 from nodeagent.maintd.engine.round import Conduct, Engine, Round
 from nodeagent.maintd.planning.node_keys import pins_of
 from nodeagent.maintd.planning.outcomes import BACK_OFF
@@ -288,6 +289,7 @@ class Rig:
             lambda: self.time,
             Adviser(self.stock, self.measure, lambda work: work(), lambda: self.time),
             Inventory(self.asks, self.now, lambda: self.time, elsewhere),
+            noded=Noded(self._through(self.cluster), lambda: self.time, lambda work: work()),
         )
 
     def stock(self, snapshot: Snapshot, questions: Sequence[Question]) -> Known:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from nodeagent.cli.maint.console.arguments import when
-from nodeagent.cli.maint.console.text import POLLED, age, counted, status_of
+from nodeagent.cli.maint.console.text import NODED, POLLED, age, counted, status_of
 
 Json = dict[str, Any]
 _NAMED = 5  # nodes, or instances, by name
@@ -37,7 +37,7 @@ def _now(this: Json, incidents: list[Json], nodes: list[Json]) -> list[tuple[str
         rows.append(("Plans", this["outdated"]))
     rows += [("Pauses", _pause(hold, now)) for hold in this["holds"]] or [("Pauses", "none")]
     bad = [n for n in nodes if n["look"] in ("silent", "distrusted")]
-    named = ", ".join(f"{n['name']} ({n['look-why']})" for n in bad[:_NAMED])
+    named = ", ".join(f"{n['name']} ({_why(n)})" for n in bad[:_NAMED])
     more = f" and {len(bad) - _NAMED} more: gnt-maint nodes" if len(bad) > _NAMED else ""
     agents = _counted(Counter(POLLED.get(n["look"], str(n["look"])) for n in nodes))
     health = {"Ok": "healthy", "None": "unknown"}
@@ -57,6 +57,10 @@ def _cluster(this: Json) -> Iterator[tuple[str, object]]:
     yield "Cluster", f"{this['cluster']}, master {this['master']}{version}"
     if doubt := ganeti.get("doubt"):
         yield "Ganeti", doubt
+
+
+def _why(node: Json) -> str:
+    return "; ".join(filter(None, (node["look-why"], NODED.get(node.get("noded"), ""))))
 
 
 def _state(node: Json) -> str:

@@ -11,7 +11,7 @@ from nodeagent.cli.maint.console.client import NotFound, Where
 from nodeagent.cli.maint.console.looking import lists, looks
 from nodeagent.cli.maint.console.options import UUID, as_json, cli, find
 from nodeagent.cli.maint.console.screen import Json, Screen, emit, screen
-from nodeagent.cli.maint.console.text import POLLED, age, short, status_of
+from nodeagent.cli.maint.console.text import NODED, POLLED, age, short, status_of
 from nodeagent.cli.maint.history import event_table, job_of
 from nodeagent.cli.maint.overview import overview
 
@@ -265,5 +265,6 @@ def _remark(node: Json) -> str:
         node.get("stranded") or "",
         f"unreachable since {when(node['unreachable'])}" if node.get("unreachable") else "",
         node["look-why"] or node["doubt"] or "",
+        NODED.get(node.get("noded"), ""),
     ]
     return "; ".join(filter(None, told))

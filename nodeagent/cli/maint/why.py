@@ -12,7 +12,7 @@ from nodeagent.cli.maint.console.looking import looks
 from nodeagent.cli.maint.console.nodes import node_of
 from nodeagent.cli.maint.console.options import as_json, cli, filled
 from nodeagent.cli.maint.console.screen import Json, Screen, emit, screen
-from nodeagent.cli.maint.console.text import POLLED, age, status_of
+from nodeagent.cli.maint.console.text import NODED, POLLED, age, status_of
 from nodeagent.cli.maint.explain import tell as tell_instance
 
 _ASKED = ("round", "status", "nodes", "held", "balance", "windows", "queue")
@@ -119,6 +119,8 @@ def _tell_node(on: Screen, about: Json, now: float) -> None:
         ("Agent", f"{polled}: {node['look-why']}" if node["look-why"] else polled),
         ("Reports", node["need"] or f"unknown: {node['doubt'] or 'not polled'}"),
     ]
+    noded = NODED.get(node.get("noded"))  # an older maintd does not tell it
+    rows += [("Evidence", noded)] if noded else []
     rows += [("Paused", node["paused"])] if node["paused"] else []
     rows += [("Drained", node["stranded"])] if node["stranded"] else []
     rows += [

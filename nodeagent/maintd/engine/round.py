@@ -24,6 +24,7 @@ from nodeagent.maintd.decide import decide
 from nodeagent.maintd.engine import failpoint
 from nodeagent.maintd.engine.jobs import Inquiry
 from nodeagent.maintd.engine.moving import wants_others_jobs, wants_room
+from nodeagent.maintd.engine.noded import Noded
 from nodeagent.maintd.engine.orders import Ordering
 from nodeagent.maintd.engine.poll import beside, out_of_reach, understand
 from nodeagent.maintd.engine.submit import Submitter
@@ -126,6 +127,7 @@ class Engine:
         inventory: Inventory | None = None,
         webhooks: Webhooks | None = None,
         outbox: Outbox | None = None,
+        noded: Noded | None = None,
     ) -> None:
         self.policy = policy
         self.conduct = conduct
@@ -134,6 +136,7 @@ class Engine:
         self.outbox = outbox if outbox is not None else Outbox((), now)
         self.complaint = ""
         self.tally = Tally()
+        self._noded = noded or Noded(cluster, steady)
         self._adviser = adviser or Adviser(unanswered, nothing_measured)
         self._store = store
         self._cluster = cluster
@@ -219,6 +222,7 @@ class Engine:
             beside=beside(looks),
             keys=node_keys.shown(looks),
             unanswered=out_of_reach(looks),
+            noded=self._noded.said(),
         )
         _unless(stop)
         zones = await asyncio.to_thread(self._zones.read, zones_of(ledger, observed.wishes), now)
@@ -247,6 +251,7 @@ class Engine:
         self._heard = heard
         self._last = decision
         self._adviser.ask(decision.questions, snapshot, now)
+        self._noded.ask(snapshot, unreachable(decision.ledger, snapshot, self.policy, now))
         self._adviser.rate(snapshot, observed.capacity, now)
         self.inventory.ask(decision.ledger.queue)
         return Round(now, observed, decision, self.policy, looks, idle, heard.events)

@@ -271,6 +271,7 @@ def nodes(view: View) -> list[Json]:
             "stranded": stranded.get(node.name),
             "returning": _returning(view, node),
             "unreachable": since / 1000 if (since := dead.get(node.name)) else None,
+            "noded": view.observed.noded.get(node.name) if node.name in dead else None,
         }
         for node in snapshot.nodes.values()
     ]

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from nodeagent.maintd.planning.tag_settings import with_tags
 from nodeagent.model.ledger import Ledger, Policy, Unreachable
-from nodeagent.model.reason import Held, Kind, because
+from nodeagent.model.reason import Held, Kind, Reason, because
 from nodeagent.model.snapshot import Observed, Snapshot
 from nodeagent.model.units import Ms
 
@@ -40,13 +40,22 @@ def told(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> tuple[H
     """Each unreachable node, with the evidence and the command that helps."""
     there = unreachable(ledger, observed.snapshot, policy, now)
     found = [
-        Held(because(Kind.UNREACHABLE, name, since=_moment(since), doubt=doubt), name)
+        Held(_why(name, since, doubt, observed), name)
         for name, since in there.items()
         if (doubt := observed.doubts.get(name))
     ]
     if len(found) > TOLD:
         found[TOLD:] = [Held(because(Kind.MORE_UNREACHABLE, count=len(found) - TOLD))]
     return tuple(found)
+
+
+def _why(name: str, since: Ms, doubt: str, observed: Observed) -> Reason:
+    """The reason, with the evidence of Ganeti's noded."""
+    noded = observed.noded.get(name)
+    if noded:
+        return because(Kind.AGENT_UNREACHABLE, name, since=_moment(since), doubt=doubt)
+    also = {} if noded is None else {"noded": "Ganeti's noded does not answer either"}
+    return because(Kind.UNREACHABLE, name, since=_moment(since), doubt=doubt, **also)
 
 
 def _moment(ms: Ms) -> str:

@@ -40,6 +40,34 @@ def test_of_a_node_that_does_not_answer(busy: Live, run: Run) -> None:
     assert "Agent    not answering: timed out\nReports  unknown: " in run("why", "n6").out
 
 
+@pytest.mark.parametrize(
+    ("dead", "noded", "reason"),
+    [
+        (True, "Ganeti's noded does not answer", "; Ganeti's noded does not answer either): run"),
+        (False, "Ganeti's noded answers", ", but Ganeti's noded answers, so the machine is up: "),
+    ],
+)
+def test_of_an_unreachable_node_the_evidence(
+    busy: Live, run: Run, dead: bool, noded: str, reason: str
+) -> None:
+    assert "noded" not in run("why", "n6").out
+    busy.rig.cluster.world.off |= {"n6"} if dead else set()
+    busy.tick(seconds=180.0)
+    busy.tick()
+    out = run("why", "n6").out
+    assert f"\nEvidence  {noded}\n" in out
+    assert reason in " ".join(out.split())
+    assert reason in " ".join(run("held").out.split())
+    assert f"n6 (timed out; {noded})" in " ".join(run("status").out.split())
+    assert f"timed out; {noded}" in " ".join(run("nodes", "--state", "unreachable").out.split())
+    (row,) = run("nodes", "--state", "unreachable", "--json").json
+    assert row["noded"] is not dead
+    assert {row["noded"] for row in run("nodes", "--state", "online", "--json").json} == {
+        None,
+        not dead,
+    }
+
+
 def test_of_a_repaired_node(quiet: Live, run: Run) -> None:
     quiet.rig.agents.says["n3"] = EVACUATE
     quiet.tick(seconds=60.0, times=20)

@@ -11,7 +11,7 @@ from tests.maintd.rig import QUICK, Rig, fleet
 
 
 def told(rig: Rig, seconds: float = 10.0) -> list[Held]:
-    kinds = (Kind.UNREACHABLE, Kind.MORE_UNREACHABLE)
+    kinds = (Kind.UNREACHABLE, Kind.AGENT_UNREACHABLE, Kind.MORE_UNREACHABLE)
     return [held for held in rig.tick(seconds).decision.held if held.why.kind in kinds]
 
 
@@ -27,11 +27,34 @@ def test_a_silent_node_is_listed_after_a_while_and_until_it_answers() -> None:
         " report n4; if the machine is dead, switch it off and run gnt-node modify --offline=yes n4"
     )
     assert held.why.help == "nodeagent report n4"
-    assert told(rig)[0].key == held.key, "it is the same line in the round after"
+    (known,) = told(rig)
+    assert told(rig)[0].key == known.key, "it is the same line in the round after"
     del rig.agents.says["n4"]
     assert told(rig) == []
     assert rig.ledger.unreachable == ()
     assert rig.jobs() == []
+
+
+@pytest.mark.parametrize("dead", [True, False])
+def test_ganetis_noded_is_the_evidence_whether_it_is_the_machine_or_the_agent(dead: bool) -> None:
+    rig = Rig(fleet())
+    rig.agents.says["n4"] = None
+    rig.cluster.world.off |= {"n4"} if dead else set()
+    rig.tick()
+    assert rig.tick(180.0).observed.noded == {}, "nobody is asked before it is unreachable"
+    assert rig.tick().observed.noded == {"n4": not dead}
+    (held,) = told(rig)
+    if dead:
+        assert "(silent: timed out; Ganeti's noded does not answer either): run" in held.reason
+        assert "switch it off and run gnt-node modify --offline=yes n4" in held.reason
+    else:
+        assert held.reason.endswith(
+            "(silent: timed out), but Ganeti's noded answers, so the machine is up:"
+            " run nodeagent report n4, and look at the agent there"
+        )
+    del rig.agents.says["n4"]
+    rig.tick()
+    assert rig.tick().observed.noded == {}, "it answers again"
 
 
 def test_one_answer_begins_the_count_anew() -> None:

@@ -12,6 +12,10 @@ POLLED = {
     "distrusted": "not trusted",
     "not-asked": "not polled",
 }
+NODED: Mapping[object, str] = {
+    True: "Ganeti's noded answers",
+    False: "Ganeti's noded does not answer",
+}
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 

@@ -1,0 +1,81 @@
+"""Ask Ganeti beside the rounds whether its noded answers on nodes whose agent does not.
+
+A dead node may keep the answer for many seconds, so a thread waits for it, and no round.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping
+
+from nodeagent.cluster.backend import Cluster
+from nodeagent.errors import NodeAgentError
+from nodeagent.model.snapshot import Snapshot
+
+log = logging.getLogger(__name__)
+AGAIN = 300.0  # seconds after which a node is asked again: as often as Ganeti's watcher asks it
+AT_ONCE = 15  # nodes of one question: luxid's answer is then waited for side by side
+
+
+def in_thread(work: Callable[[], None]) -> None:
+    threading.Thread(target=work, name="noded", daemon=True).start()
+
+
+class Noded:
+    """Remembers by node name whether noded answered; asks only about the nodes it is given.
+
+    A node counts as silent only where another one has answered the same question.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        steady: Callable[[], float] = time.monotonic,
+        start: Callable[[Callable[[], None]], None] = in_thread,
+    ) -> None:
+        self._cluster = cluster
+        self._steady = steady
+        self._start = start
+        self._asked: dict[str, float] = {}
+        self._said: dict[str, bool] = {}
+        self._busy = False
+
+    def said(self) -> Mapping[str, bool]:
+        return dict(self._said)
+
+    def ask(self, snapshot: Snapshot, names: Collection[str]) -> None:
+        """Ask about some of these nodes, if that is due; forget all others."""
+        if self._busy:
+            return
+        for name in self._asked.keys() - set(names):
+            del self._asked[name]
+            self._said.pop(name, None)
+        now, nodes = self._steady(), snapshot.nodes
+        due = [
+            n for n in names if nodes[n].vm_capable and now - self._asked.get(n, -AGAIN) >= AGAIN
+        ]
+        due.sort(key=lambda name: self._asked.get(name, -AGAIN))
+        others = [n.name for n in nodes.values() if n.in_service and n.name not in names]
+        witness = snapshot.master if snapshot.master in others else next(iter(others), None)
+        if not due or witness is None:
+            return
+        chosen = due[:AT_ONCE]
+        self._asked |= dict.fromkeys(chosen, now)
+        self._busy = True
+        try:
+            self._start(lambda: self._ask(chosen, witness))
+        except RuntimeError as error:  # no thread is to be had
+            self._busy = False
+            log.warning("noded-unknown why=%r", str(error))
+
+    def _ask(self, chosen: Collection[str], witness: str) -> None:
+        """Live data come from noded: who gives none, while another does, does not answer."""
+        try:
+            answered = self._cluster.capacity([*chosen, witness]).keys()
+            self._said |= {name: name in answered for name in chosen if answered}
+        except NodeAgentError as error:
+            log.warning("noded-unknown why=%r", str(error))
+        except Exception:  # it must not end the thread unseen; it is but evidence
+            log.exception("noded-unknown")
+        finally:
+            self._busy = False
