@@ -1,10 +1,13 @@
 """The state of balancing by group, as JSON. Pure."""
 
+from collections import Counter
+from collections.abc import Mapping
+
 from nodeagent.maintd.http.status import Json, View
 from nodeagent.maintd.planning.tag_settings import nearer, with_tags
 from nodeagent.model.balance import Agenda, Shift, Spot
 from nodeagent.model.ledger import Policy
-from nodeagent.model.reason import Kind, Of, Subject
+from nodeagent.model.reason import Kind, Of, Reason, Subject
 from nodeagent.model.snapshot import Group
 
 
@@ -13,16 +16,29 @@ def balances(view: View, policy: Policy) -> list[Json]:
     snapshot = view.observed.snapshot
     policy = with_tags(policy, snapshot)
     groups = sorted(snapshot.groups.values(), key=lambda group: group.name)
-    return [_balance(view, group, nearer(policy, group)) for group in groups]
+    reasons: dict[Subject, list[Reason]] = {}
+    for held in view.held:
+        if held.why.subject.of is Of.GROUP:
+            reasons.setdefault(held.why.subject, []).extend(held.why.parts)
+    running = Counter(intent.purpose.group for intent in view.ledger.intents)
+    return [
+        _balance(view, group, nearer(policy, group), running[group.uuid], reasons)
+        for group in groups
+    ]
 
 
-def _balance(view: View, group: Group, policy: Policy) -> Json:
+def _balance(
+    view: View,
+    group: Group,
+    policy: Policy,
+    running: int,
+    reasons: Mapping[Subject, list[Reason]],
+) -> Json:
     ledger, advice = view.ledger, view.observed.advice.get(group.uuid)
     halt = next((h for h in ledger.halts if h.group == group.uuid), None)
     since = next((one.since for one in ledger.lopsided if one.group == group.uuid), None)
     agenda = next((a for a in ledger.agenda if a.group == group.uuid), None)
-    about = Subject(Of.GROUP, group.name)
-    held = [part for one in view.held if one.why.subject == about for part in one.why.parts]
+    held = reasons.get(Subject(Of.GROUP, group.name), [])
     given_up = (str(part) for part in held if part.kind is Kind.LIST_GIVEN_UP)
     return {
         "group": group.name,
@@ -35,7 +51,7 @@ def _balance(view: View, group: Group, policy: Policy) -> Json:
         "moves": [] if advice is None else [_shift(shift) for shift in advice.shifts],
         "since": None if since is None else since / 1000,
         "doubt": (advice.doubt or None) if advice else None,
-        "under-way": sum(intent.purpose.group == group.uuid for intent in ledger.intents),
+        "under-way": running,
         "asked": None if agenda is None else _agenda(agenda),
         "halted": None if halt is None else {"job": halt.job, "why": halt.why, "tag": halt.tag},
         "held": [str(part) for part in held],

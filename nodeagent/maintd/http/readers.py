@@ -145,8 +145,10 @@ def discreet_text(text: str) -> str:
 def reason_of(held: Held, *, full: bool) -> tuple[str, str]:
     """The reason and the command that helps, as those who see everything see them, or others."""
     said = held.reason, held.why.help
+    if full:
+        return said
     hidden = held.why.kind.word in _PLANS_ALONE or any(map(_SECRET.search, said))
-    return (NOT_SHOWN, "") if hidden and not full else said
+    return (NOT_SHOWN, "") if hidden else said
 
 
 def discreet(value: Any) -> Any:

@@ -9,10 +9,11 @@ from urllib.parse import quote
 
 from nodeagent.maintd.http import status as show
 from nodeagent.maintd.http.page.asked import Asked
+from nodeagent.maintd.http.page.blocked import Blocked
 from nodeagent.maintd.http.page.cluster_map import WORDS, state_of
 from nodeagent.maintd.http.page.incident_card import summary
 from nodeagent.maintd.http.page.text import when
-from nodeagent.maintd.http.readers import NOT_SHOWN, discreet_text, reason_of
+from nodeagent.maintd.http.readers import NOT_SHOWN, discreet_text
 from nodeagent.maintd.http.status import Json, View
 from nodeagent.maintd.notices.conditions import SETTINGS, YOURS
 from nodeagent.model.diagnosis import Need
@@ -22,8 +23,6 @@ from nodeagent.model.reason import Held, Kind, Of
 
 MOST = 100  # lines of a list
 _NEXT = 3  # things that a line waits for
-_SHARED = 3  # places where one sentence is shown before it is told once, and linked
-_NAMED = 12  # nodes by name
 _FOR_A_PERSON = YOURS | SETTINGS | {Kind.LEDGER, Kind.LATE_DRAINING, Kind.LATE_DOWN}
 _TOLD_OTHERWISE = {Kind.UNREACHABLE, Kind.MORE_UNREACHABLE}
 _ORDER = ("failed", "silent", "distrusted", "sick", "ready", "doubt", "out", "well")
@@ -57,18 +56,6 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
-    """One reason that blocks work, with the nodes where it does; `more` are not named."""
-
-    anchor: str
-    reason: str
-    command: str
-    nodes: tuple[str, ...]
-    more: int
-    count: int
-
-
-@dataclass(frozen=True, slots=True)
 class Lists:
     """Both lists of lines, and how many nodes of the second are left out."""
 
@@ -83,42 +70,35 @@ def href(node: str) -> str:
     return f"/status/{quote(node, safe='')}"
 
 
-def blocked(view: View, *, full: bool) -> list[Block]:
-    """Each reason once, in the order of the round."""
-    found: dict[tuple[str, str], list[str]] = {}
-    for held in view.held:
-        found.setdefault(reason_of(held, full=full), []).append(held.node)
-    blocks = []
-    for number, ((reason, command), places) in enumerate(found.items(), 1):
-        nodes = tuple(dict.fromkeys(filter(None, places)))
-        more = max(0, len(nodes) - _NAMED)
-        help_ = "" if command in reason else command
-        given = (reason, help_, nodes[:_NAMED], more, len(places))
-        blocks.append(Block(f"blocked-{number}", *given))
-    return blocks
-
-
 class Attention:
-    """Makes lines from a view; `rows` are its nodes as they are shown."""
+    """Makes lines from a view; `rows` are its nodes as they are shown.
+
+    A sentence that many share is linked to the list of blocked work, unless `whole`.
+    """
 
     def __init__(
-        self, view: View, rows: Sequence[Json], blocks: Iterable[Block], *, full: bool
+        self,
+        view: View,
+        rows: Sequence[Json],
+        blocked: Blocked,
+        *,
+        full: bool,
+        whole: bool = False,
     ) -> None:
         self._view, self._rows, self._full = view, rows, full
+        self._blocked, self._shared = blocked, {} if whole else blocked.shared
         self._incidents = {incident.id: incident for incident in view.ledger.incidents}
         self._since = {one.node: one.since / 1000 for one in view.ledger.unreachable}
-        self._shared = {block.reason: block for block in blocks if block.count > _SHARED}
-        self._helps = dict(reason_of(held, full=full) for held in view.held)
-        self._held: dict[str, list[Held]] = {}
-        self._other: list[Held] = []
+        self._held: dict[str, list[tuple[str, str]]] = {}
+        self._other: list[tuple[Held, str, str]] = []
         names = view.observed.snapshot.nodes
-        for held in view.held:
-            kind = held.why.kind
-            if kind in _FOR_A_PERSON and reason_of(held, full=full)[0] != NOT_SHOWN:
-                if held.node in names:
-                    self._held.setdefault(held.node, []).append(held)
-                else:
-                    self._other.append(held)
+        for held, reason, command in blocked.told:
+            if held.why.kind not in _FOR_A_PERSON or reason == NOT_SHOWN:
+                continue
+            if held.node in names:
+                self._held.setdefault(held.node, []).append((reason, command))
+            else:
+                self._other.append((held, reason, command))
 
     def lists(self, asked: Asked) -> Lists:
         """The lines that a reader asks for."""
@@ -170,18 +150,17 @@ class Attention:
     def _nexts(self, row: Json, state: str, incident: Incident | None) -> Iterator[Next]:
         name = row["name"]
         told = set[str]()
-        for held in self._held.get(name, ()):
-            reason, command = reason_of(held, full=self._full)
+        for reason, command in self._held.get(name, ()):
             told.add(reason)
             yield self._linked(reason, command)
         if (back := row["returning"]) is not None:
             at = f"at {when(back['at'])}, if it stays healthy" if back["at"] else "after its proof"
             yield Next(f"{name} is left {back['to']} {at}")
         elif state in ("failed", "ready") and incident is not None and not told:
-            for text in show.waits(self._view, incident):
-                yield self._linked(text, self._helps.get(text) or f"gnt-maint done {name}")
+            for text in show.waits(self._blocked.about(incident.id), incident):
+                yield self._linked(text, self._blocked.helps.get(text) or f"gnt-maint done {name}")
         elif state == "sick" and incident is not None:
-            for text in show.waits(self._view, incident):
+            for text in show.waits(self._blocked.about(incident.id), incident):
                 if text not in told:
                     yield self._linked(text)
         if row["unreachable"] is not None:
@@ -197,20 +176,19 @@ class Attention:
         text = self._hushed(text)
         if (block := self._shared.get(text)) is not None:
             return Next(_beginning(text), command, f"#{block.anchor}")
-        return Next(text, command or self._helps.get(text, ""))
+        return Next(text, command or self._blocked.helps.get(text, ""))
 
     def _hushed(self, text: str) -> str:
         return text if self._full else discreet_text(text)
 
     def _others(self) -> Iterator[Line]:
         """Yield the lines that need a person and are about no node."""
-        for number, held in enumerate(self._other, 1):
+        for number, (held, reason, command) in enumerate(self._other, 1):
             about = held.why.subject
             name = f"{about.of.value} {held.node or about.name}" if about.name else about.of.value
             name = "ledger" if held.why.kind is Kind.LEDGER else name
             place = "#balancing" if about.of is Of.GROUP else "#maintenance"
             place = place if about.of in (Of.GROUP, Of.WINDOW) else "#blocked"
-            reason, command = reason_of(held, full=self._full)
             word, after = held.why.kind.word.replace("-", " "), self._linked(reason, command)
             yield Line(f"needs-{number}", name, place, "", "failed", word, None, "", (after,))
         for entry in self._view.ledger.queue.entries:

@@ -6,8 +6,8 @@ from typing import Any
 from nodeagent.maintd.http import status as show
 from nodeagent.maintd.http.page import panels
 from nodeagent.maintd.http.page.attention import Attention, Next, fold
+from nodeagent.maintd.http.page.blocked import Blocked
 from nodeagent.maintd.http.page.incident_card import History, by_urgency, card
-from nodeagent.maintd.http.readers import reason_of
 from nodeagent.maintd.http.status import Json, View
 from nodeagent.model.action import describe, move_of
 from nodeagent.model.event import Event
@@ -35,11 +35,12 @@ def names(nodes: Iterable[str], name: str) -> list[str]:
 def told(view: View, name: str, history: History, *, full: bool) -> dict[str, Any]:
     """All that the page shows of a node there is."""
     row = next(row for row in show.nodes(view) if row["name"] == name)
-    attention = Attention(view, [row], [], full=full)
+    blocked = Blocked(view, full=full)
+    attention = Attention(view, [row], blocked, full=full, whole=True)
     incidents = sorted((i for i in view.ledger.incidents if i.node == row["uuid"]), key=by_urgency)
     node = view.observed.snapshot.nodes[name]
     left = row["instances"] + row["mirrors"]
-    cards = [card(view, one, node, left, history) for one in incidents]
+    cards = [card(blocked.about(one.id), one, node, left, history) for one in incidents]
     for one in cards:
         one["waits"] = attention.waits(one["waits"])
     instances = list(_instances(view, name))
@@ -49,7 +50,7 @@ def told(view: View, name: str, history: History, *, full: bool) -> dict[str, An
         "row": row,
         "line": line,
         "facts": list(_facts(row)),
-        "blocked": [one for one in _blocked(view, row, full=full) if one.text not in said],
+        "blocked": [one for one in _reasons(blocked, row) if one.text not in said],
         "incidents": cards,
         "windows": panels.windows_of(view, row),
         "entries": panels.entries_of(view, name),
@@ -78,16 +79,14 @@ def _facts(row: Json) -> Iterator[tuple[str, str]]:
         yield "Running", f"{number}: {claim['action']}"
 
 
-def _blocked(view: View, row: Json, *, full: bool) -> Iterator[Next]:
+def _reasons(blocked: Blocked, row: Json) -> Iterator[Next]:
     """Yield each reason that blocks work here: at the node, or everywhere."""
     shown = set[str]()
-    for held in view.held:
-        about = held.why.subject
-        mine = row["name"] in (held.node, about.name) or held.why.kind is Kind.STORM
-        reason, command = reason_of(held, full=full)
-        if mine and reason not in shown:
+    for held, reason, command in blocked.told:
+        here = row["name"] in (held.node, held.why.subject.name)
+        if (here or held.why.kind is Kind.STORM) and reason not in shown:
             shown.add(reason)
-            yield Next(reason, command)
+            yield Next(reason, "" if command in reason else command)
 
 
 def _instances(view: View, name: str) -> Iterator[Json]:

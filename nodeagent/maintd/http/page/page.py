@@ -19,7 +19,8 @@ from nodeagent.maintd.http import status as show
 from nodeagent.maintd.http.page import asked as asking
 from nodeagent.maintd.http.page import node_page, panels, text
 from nodeagent.maintd.http.page.asked import Asked
-from nodeagent.maintd.http.page.attention import Attention, blocked, fold, href
+from nodeagent.maintd.http.page.attention import Attention, fold, href
+from nodeagent.maintd.http.page.blocked import Blocked
 from nodeagent.maintd.http.page.cluster_map import MARKS, STATES, draw, state_of
 from nodeagent.maintd.http.page.incident_card import History, by_urgency, card
 from nodeagent.maintd.http.readers import discreet_events
@@ -131,14 +132,14 @@ def _words(view: View, asked: Asked, history: History, *, full: bool) -> dict[st
     states = {row["name"]: state_of(row) for row in rows}
     there = [row for row in rows if asked.place(row)] if asked.narrow else rows
     picture = draw(view, there)
-    blocks = blocked(view, full=full)
-    attention = Attention(view, rows, blocks, full=full)
+    blocked = Blocked(view, full=full)
+    attention = Attention(view, rows, blocked, full=full)
     lists = attention.lists(asked)
     incidents = sorted(_incidents(view, rows, asked), key=by_urgency)
     nodes = {node.uuid: node for node in view.observed.snapshot.nodes.values()}
     left = {row["name"]: row["instances"] + row["mirrors"] for row in rows}
     told = [
-        card(view, one, nodes.get(one.node), left.get(one.name, 0), history)
+        card(blocked.about(one.id), one, nodes.get(one.node), left.get(one.name, 0), history)
         for one in incidents[:_MOST_INCIDENTS]
     ]
     for one in told:
@@ -161,8 +162,8 @@ def _words(view: View, asked: Asked, history: History, *, full: bool) -> dict[st
         "drawn_paused": any(row["paused"] for row in there),
         "incidents": told,
         "more_incidents": len(incidents) - len(told),
-        "blocks": blocks[:_MOST_BLOCKED],
-        "more_blocked": max(0, len(blocks) - _MOST_BLOCKED),
+        "blocks": blocked.blocks[:_MOST_BLOCKED],
+        "more_blocked": max(0, len(blocked.blocks) - _MOST_BLOCKED),
         "events": fold(events),
         "tiles": list(_tiles(view, rows, states.values(), maintenance)),
     }

@@ -19,9 +19,9 @@ _STEPS = {"waiting": "waits", "draining": "is being evacuated", "watching": "is 
 
 def windows(view: View, rows: Iterable[Json]) -> Json | None:
     """The four weeks, windows, series; None where nothing is planned. `rows` are the nodes."""
-    told = calendar(view, _TIMES)
-    if not (told["windows"] or told["returning"] or told["series"]):
+    if not _is_planned(view):
         return None
+    told = calendar(view, _TIMES)
     states = {row["name"]: row["state"] for row in rows}
     shown = sorted(told["windows"], key=lambda row: (not _is_urgent(row), row["start"]))
     return {
@@ -36,8 +36,15 @@ def windows(view: View, rows: Iterable[Json]) -> Json | None:
     }
 
 
+def _is_planned(view: View) -> bool:
+    ledger = view.ledger
+    return bool(ledger.schedule.windows or ledger.scheduled or ledger.series)
+
+
 def windows_of(view: View, row: Json) -> list[Json]:
     """The windows of one node (`row`), of its own machine alone."""
+    if not _is_planned(view):
+        return []
     told, states = calendar(view), {row["name"]: row["state"]}
     found = []
     for window in told["windows"]:

@@ -1,0 +1,54 @@
+"""Blocked work as the pages show it: each reason once, with the nodes where it holds."""
+
+from dataclasses import dataclass, replace
+
+from nodeagent.maintd.http.readers import reason_of
+from nodeagent.maintd.http.status import View
+from nodeagent.model.reason import Held, Reason
+
+_SHARED = 3  # places where one sentence is shown before it is told once, and linked
+_NAMED = 12  # nodes by name
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One reason that blocks work, with the nodes where it does; `more` are not named."""
+
+    anchor: str
+    reason: str
+    command: str
+    nodes: tuple[str, ...]
+    more: int
+
+
+class Blocked:
+    """The reasons of a view, as readers who see everything see them, or others."""
+
+    def __init__(self, view: View, *, full: bool) -> None:
+        self._view = view
+        said: dict[Reason, tuple[str, str]] = {}
+        places: dict[tuple[str, str], list[str]] = {}
+        self._of_incident: dict[str, list[Held]] = {}
+        self.told: list[tuple[Held, str, str]] = []
+        for held in view.held:
+            words = said.get(held.why)
+            if words is None:
+                words = said[held.why] = reason_of(held, full=full)
+            self.told.append((held, *words))
+            places.setdefault(words, []).append(held.node)
+            self._of_incident.setdefault(held.incident, []).append(held)
+        self.helps = dict(places.keys())
+        self.blocks: list[Block] = []
+        self.shared: dict[str, Block] = {}
+        for number, ((reason, command), there) in enumerate(places.items(), 1):
+            nodes = tuple(dict.fromkeys(filter(None, there)))
+            help_ = "" if command in reason else command
+            more = max(0, len(nodes) - _NAMED)
+            block = Block(f"blocked-{number}", reason, help_, nodes[:_NAMED], more)
+            self.blocks.append(block)
+            if len(there) > _SHARED:
+                self.shared[reason] = block
+
+    def about(self, incident: str) -> View:
+        """The view with the reasons of this incident alone; there may be ten thousand others."""
+        return replace(self._view, held=tuple(self._of_incident.get(incident, ())))
