@@ -35,7 +35,8 @@ class Request:
 
     `peer` is a numeric address, or `uid:` and the user of the process at a unix socket;
     `secure` is whether it came over TLS. `full` is set by a program that shows some readers more
-    than others: whether this one sees everything.
+    than others: whether this one sees everything; `dry` if it is to be told what a change would
+    do, and to do nothing.
     """
 
     method: str
@@ -45,6 +46,7 @@ class Request:
     peer: str = ""
     secure: bool = False
     full: bool = False
+    dry: bool = False
 
     @property
     def segments(self) -> tuple[str, ...]:

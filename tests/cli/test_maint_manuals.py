@@ -20,7 +20,15 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 NAMES = {"unchecked": "ignore-consistency"}
 
 # Told once, for all commands that show something, or print a table.
-OF_LISTS = ("--output", "--no-headers", "--separator", "--watch", "--interval")
+OF_LISTS = (
+    "--output",
+    "--no-headers",
+    "--separator",
+    "--watch",
+    "--interval",
+    "--dry-run",
+    "--yes",
+)
 
 
 def plain(page: str) -> str:

@@ -4,6 +4,7 @@ import sys
 
 import click
 
+from nodeagent.cli.maint.console.changing import changes, is_dry, said_yes
 from nodeagent.cli.maint.console.client import Refused, Where
 from nodeagent.cli.maint.console.looking import lists
 from nodeagent.cli.maint.console.nodes import full_name
@@ -51,9 +52,9 @@ def _short(key: str | None) -> str:
 
 @agents.command()
 @click.argument("node", callback=filled)
-@click.option("--yes", is_flag=True, help="Do not ask for confirmation of the key.")
+@changes
 @as_json
-def trust(where: Where, node: str, *, yes: bool, as_json: bool) -> None:
+def trust(where: Where, node: str, *, as_json: bool) -> None:
     """Pin NODE to the key that it shows now.
 
     Use this after reinstalling its agent. Compare the key first: NODE's runner logs it at each
@@ -71,7 +72,7 @@ def trust(where: Where, node: str, *, yes: bool, as_json: bool) -> None:
     if not as_json:
         on = screen()
         on.facts([("Node", node), ("Shows the key", key), ("Pinned to", ", ".join(pinned) or "-")])
-    if not yes:
+    if not (said_yes() or is_dry()):
         if as_json or not sys.stdin.isatty():
             raise Refused(
                 f"nothing was changed: compare the key {key} with the one that the runner on"

@@ -2,6 +2,7 @@
 
 import click
 
+from nodeagent.cli.maint.console.changing import changes
 from nodeagent.cli.maint.console.client import Where
 from nodeagent.cli.maint.console.looking import lists
 from nodeagent.cli.maint.console.options import as_json, cli
@@ -34,6 +35,7 @@ def show(where: Where, *, as_json: bool) -> None:
 @constraints.command("set", context_settings={"ignore_unknown_options": True})
 @click.argument("name")
 @click.argument("value")
+@changes
 @as_json
 def set_one(where: Where, name: str, value: str, *, as_json: bool) -> None:
     """Set a limit; it overrides the settings."""

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import click
 
 from nodeagent.cli.maint.console.arguments import SECOND, moment, when
+from nodeagent.cli.maint.console.changing import changes
 from nodeagent.cli.maint.console.client import Body, NotFound, Reach, Unreachable, Where
 from nodeagent.cli.maint.console.nodes import full_name
 from nodeagent.cli.maint.console.options import (
@@ -18,16 +19,14 @@ from nodeagent.cli.maint.console.options import (
     duration,
     find,
 )
-from nodeagent.cli.maint.console.screen import emit, progress, screen
+from nodeagent.cli.maint.console.screen import emit, screen
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def ask(reach: Reach, method: str, target: str, body: Body, done: str, *, as_json: bool) -> None:
     """Ask maintd for it; when a round has granted it say so, or print the answer as JSON."""
-    with progress(quiet=True) as told:
-        told.tell("waiting for the next round")
-        said = reach.change(method, target, body)
+    said = reach.change(method, target, body)
     if as_json:
         emit(said)
     else:
@@ -38,6 +37,7 @@ def asking(group: click.Group, name: str, target: str, done: str, text: str) -> 
     """Add a verb that asks maintd for one thing; `text` is its help."""
 
     @group.command(name, help=text)
+    @changes
     @as_json
     def verb(where: Where, *, as_json: bool) -> None:
         ask(where.reach(), "POST", target, None, done, as_json=as_json)
@@ -61,6 +61,7 @@ def together(*options: Callable[[F], F]) -> Callable[[F], F]:
     is_flag=True,
     help="Put its node back into service, if maintd took it out of service.",
 )
+@changes
 @as_json
 def cancel(where: Where, uuid: str, *, undrain: bool, as_json: bool) -> None:
     """Stop working on an incident. Its node stays as it is."""
@@ -95,6 +96,7 @@ def _tell_where_its_node_stays(reach: Reach, uuid: str) -> None:
 
 @cli.command()
 @UUID
+@changes
 @as_json
 def retry(where: Where, uuid: str, *, as_json: bool) -> None:
     """Stop waiting for lost jobs and continue.
@@ -151,6 +153,7 @@ def _one_place(*places: object) -> None:
     "--until", metavar="TIME", callback=moment, help="Resume then: +2h, 2026-11-22T22:00."
 )
 @click.option("--force", is_flag=True, help="Replace a pause that exists already.")
+@changes
 @as_json
 def pause(
     where: Where,
@@ -192,6 +195,7 @@ def pause(
 @click.option(
     "--ledger", is_flag=True, help="Continue plans made before another node was the master."
 )
+@changes
 @as_json
 def resume(
     where: Where,

@@ -5,6 +5,7 @@ import time
 import click
 
 from nodeagent.cli.maint.console.arguments import when
+from nodeagent.cli.maint.console.changing import changes
 from nodeagent.cli.maint.console.client import Reach, Refused, Unreachable, Where
 from nodeagent.cli.maint.console.nodes import full_name
 from nodeagent.cli.maint.console.options import as_json, cli, duration, filled
@@ -22,6 +23,7 @@ _STATES = {"online": "in service"}
 @click.option("--keep-offline", is_flag=True, help="Leave the node offline.")
 @click.option("--wait", "waits", is_flag=True, help="Wait until the node is back.")
 @click.option("--timeout", metavar="DURATION", callback=duration, help="Time limit: 90s, 10m, 2h.")
+@changes
 @as_json
 def done(
     where: Where,
@@ -51,9 +53,7 @@ def done(
     body = {"force": "yes"} if force else {}
     if keep_drained or keep_offline:
         body["keep"] = "drained" if keep_drained else "offline"
-    with progress(quiet=True) as told:
-        told.tell("waiting for the next round")
-        reach.change("POST", f"/1/nodes/{node}/done", body)
+    reach.change("POST", f"/1/nodes/{node}/done", body)
     found, code = _node(reach, node), 0
     if not as_json:
         screen().line(_words(found, force=force))

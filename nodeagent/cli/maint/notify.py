@@ -4,6 +4,7 @@ import time
 
 import click
 
+from nodeagent.cli.maint.console.changing import changes
 from nodeagent.cli.maint.console.client import Reach, Refused, Where
 from nodeagent.cli.maint.console.looking import lists
 from nodeagent.cli.maint.console.options import JSON, Verbs, as_json, cli
@@ -32,6 +33,7 @@ def notify(context: click.Context, *, as_json: bool) -> None:
 @notify.command()
 @click.argument("name", required=False, default="")
 @click.option("--timeout", default=150, show_default=True, help="Wait so many seconds at most.")
+@changes
 @as_json
 def test(where: Where, name: str, *, timeout: int, as_json: bool) -> None:
     """Send a test message to sink NAME, or to all, and tell how it went.
@@ -40,9 +42,8 @@ def test(where: Where, name: str, *, timeout: int, as_json: bool) -> None:
     """
     reach = where.reach()
     asked = reach.get("/1/round")["now"]
+    reach.change("POST", f"{_PLACE}/test", {"name": name})
     with progress(quiet=as_json) as told:
-        told.tell("waiting for the next round")
-        reach.change("POST", f"{_PLACE}/test", {"name": name})
         told.tell("waiting for delivery")
         found = _ended(reach, name, asked, timeout)
     _show(found, as_json=as_json)

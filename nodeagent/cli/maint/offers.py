@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from nodeagent.cli.maint.console.arguments import SECOND, moment, when
+from nodeagent.cli.maint.console.changing import changes
 from nodeagent.cli.maint.console.client import NotFound, Reach, Refused, Where
 from nodeagent.cli.maint.console.looking import lists
 from nodeagent.cli.maint.console.options import as_json, cli, duration, filled
@@ -138,6 +139,7 @@ def _answering(reply: str, text: str) -> None:
         help="When the owner will be ready: now, +2h, 2026-11-22T22:00.",
     )
     @click.option("--reason", metavar="TEXT", default="", help="Reason, for administrators.")
+    @changes
     @as_json
     def verb(
         where: Where,

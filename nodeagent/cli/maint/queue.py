@@ -4,6 +4,7 @@ import time
 
 import click
 
+from nodeagent.cli.maint.console.changing import changes
 from nodeagent.cli.maint.console.client import Reach, Refused, Unreachable, Where
 from nodeagent.cli.maint.console.looking import lists
 from nodeagent.cli.maint.console.nodes import node_of
@@ -64,6 +65,7 @@ def list_entries(where: Where, *, as_json: bool) -> None:
 @click.argument("address")
 @click.argument("serial", default="")
 @click.option("--force", is_flag=True, help="Repair a node though its agent reports Ok.")
+@changes
 @as_json
 def add(
     where: Where,
@@ -105,6 +107,7 @@ def _to_repair(reach: Reach, name: str, *, force: bool) -> str:
 
 @queue.command("delete")
 @click.argument("index", type=Whole(0))
+@changes
 @as_json
 def delete(where: Where, index: int, *, as_json: bool) -> None:
     """Delete an entry; cancel it if it is not finished."""
@@ -113,6 +116,7 @@ def delete(where: Where, index: int, *, as_json: bool) -> None:
 
 
 @queue.command("delete-finished")
+@changes
 @as_json
 def delete_finished(where: Where, *, as_json: bool) -> None:
     """Delete all succeeded and failed entries; print their indices."""
@@ -121,6 +125,7 @@ def delete_finished(where: Where, *, as_json: bool) -> None:
 
 
 @queue.command("delete-unfinished")
+@changes
 @as_json
 def delete_unfinished(where: Where, *, as_json: bool) -> None:
     """Cancel and delete all other entries; print their indices."""

@@ -2,6 +2,7 @@
 
 import click
 
+from nodeagent.cli.maint.console.changing import changes
 from nodeagent.cli.maint.console.client import Where
 from nodeagent.cli.maint.console.files import read
 from nodeagent.cli.maint.console.looking import looks
@@ -39,6 +40,7 @@ def is_enabled(where: Where, *, as_json: bool) -> None:
 
 @sources.command("set-variables")
 @click.argument("file", type=FILE)
+@changes
 @as_json
 def set_variables(where: Where, file: str, *, as_json: bool) -> None:
     """Query sabakan with the variables in FILE, a JSON object (- is standard input)."""

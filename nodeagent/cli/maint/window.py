@@ -20,10 +20,11 @@ from nodeagent.cli.maint.console.arguments import (
     told_name,
     when,
 )
+from nodeagent.cli.maint.console.changing import changes
 from nodeagent.cli.maint.console.client import NotFound, Refused, Stale, Where
 from nodeagent.cli.maint.console.nodes import only_nodes
 from nodeagent.cli.maint.console.options import as_json, cli
-from nodeagent.cli.maint.console.screen import Json, emit, progress, screen
+from nodeagent.cli.maint.console.screen import Json, emit, screen
 
 _TRIES = 5  # while others change the schedule too
 _STRANGER = click.option(
@@ -48,19 +49,17 @@ def _change(
     `change` is given the schedule, and all that is told of its windows.
     """
     reach = where.reach()
-    with progress(quiet=True) as told:
-        for turn in range(1, _TRIES + 1):
-            calendar = reach.get("/1/windows")
-            schedule = calendar["schedule"]
-            change(schedule, calendar)
-            told.tell("waiting for the round that answers")
-            try:
-                reach.put("/1/maintenance/schedule", schedule, calendar["version"])
-            except Stale:
-                if turn == _TRIES:
-                    raise
-            else:
-                break
+    for turn in range(1, _TRIES + 1):
+        calendar = reach.get("/1/windows")
+        schedule = calendar["schedule"]
+        change(schedule, calendar)
+        try:
+            reach.put("/1/maintenance/schedule", schedule, calendar["version"])
+        except Stale:
+            if turn == _TRIES:
+                raise
+        else:
+            break
     _told(calendar, reach.get("/1/windows"), done, as_json=as_json)
 
 
@@ -108,6 +107,7 @@ def _find(schedule: Json, calendar: Json, name: str) -> tuple[Json, Json]:
 @owners_options
 @window_series.rule_options
 @_STRANGER
+@changes
 @as_json
 def add(
     where: Where,
@@ -190,6 +190,7 @@ def _add_series(
 @_STRANGER
 @click.option("--remove", "less", metavar="MACHINE", multiple=True, help="Remove this machine.")
 @owners_options
+@changes
 @as_json
 def edit(
     where: Where,
@@ -272,6 +273,7 @@ def _kept(one: Json, policy: str | None) -> Json:
     callback=window_series.days,
     help="Cancel only this day of a series.",
 )
+@changes
 @as_json
 def cancel(where: Where, name: str, *, on: Sequence[str], as_json: bool) -> None:
     """Cancel a series, or the window of a machine, and put its nodes back into service.
@@ -297,14 +299,13 @@ def cancel(where: Where, name: str, *, on: Sequence[str], as_json: bool) -> None
 def _tell_modes(where: Where, path: str, names: Sequence[str], done: str, *, as_json: bool) -> None:
     reach = where.reach()
     before = reach.get("/1/windows")
-    with progress(quiet=True) as told:
-        told.tell("waiting for the round that answers")
-        reach.put(path, [as_scheduled(machine_of(before, name)) for name in names])
+    reach.put(path, [as_scheduled(machine_of(before, name)) for name in names])
     _told(before, reach.get("/1/windows"), done, as_json=as_json)
 
 
 @window.command()
 @MACHINES
+@changes
 @as_json
 def down(where: Where, machines: Sequence[str], *, as_json: bool) -> None:
     """Start the maintenance: take these nodes offline as soon as they are evacuated."""
@@ -314,6 +315,7 @@ def down(where: Where, machines: Sequence[str], *, as_json: bool) -> None:
 
 @window.command()
 @MACHINES
+@changes
 @as_json
 def up(where: Where, machines: Sequence[str], *, as_json: bool) -> None:
     """End the maintenance: put these nodes back into service and remove them from their window."""

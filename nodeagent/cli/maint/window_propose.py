@@ -136,7 +136,6 @@ def propose(
             if not (add and found.windows):
                 break
             try:
-                on.tell("waiting for the round that answers")
                 reach.put("/maintenance/schedule", schedule, version)
                 break
             except Stale:

@@ -9,7 +9,7 @@ import click
 from nodeagent.cli.maint.console.arguments import told_name
 from nodeagent.cli.maint.console.client import NotFound, Reach
 from nodeagent.cli.maint.console.options import Whole
-from nodeagent.cli.maint.console.screen import Json, Screen, progress
+from nodeagent.cli.maint.console.screen import Json, Screen
 from nodeagent.cli.maint.console.text import age, harmless
 from nodeagent.errors import MessageError
 from nodeagent.maintd.windows.recurrence import read_day, read_weekly
@@ -110,9 +110,7 @@ def target(name: str) -> str:
 
 def change(reach: Reach, method: str, where: str, body: Json | None = None) -> Json:
     """Have it so; the windows and series there are then."""
-    with progress(quiet=True) as told:
-        told.tell("waiting for the round that answers")
-        reach.change(method, where, body)
+    reach.change(method, where, body)
     found: Json = reach.get("/1/windows")
     return found
 

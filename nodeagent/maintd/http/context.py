@@ -3,21 +3,27 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from nodeagent.errors import Corrupt, MessageError, NodeAgentError, Unavailable
 from nodeagent.maintd.daemon import Maintd, Waiting
+from nodeagent.maintd.decide import decide
 from nodeagent.maintd.http import parse
 from nodeagent.maintd.http import status as show
 from nodeagent.maintd.http.access import Access
 from nodeagent.maintd.http.readers import discreet
 from nodeagent.maintd.http.status import View
+from nodeagent.maintd.windows.series import zones_of
+from nodeagent.maintd.windows.timezones import Zones
 from nodeagent.model.asked import Asked
 from nodeagent.model.reason import Held, Kind, because
+from nodeagent.model.wish import Wish
 from nodeagent.web.compress import compressed, wanted
 from nodeagent.web.exchange import Answer, Request, Response
 from nodeagent.web.server import Server
 
+_DRY = "dry-run"  # the id of a request that nobody keeps
 _FRESH = 1.0  # seconds for which an answer serves everybody
 _Kept: TypeAlias = tuple[float, asyncio.Future[Response]]  # until when, and what
 _NO_ROUND = "no round has been held yet"
@@ -135,7 +141,12 @@ class Context:
         return answer
 
     async def put(self, asked: Asked, who: str, request: Request) -> Response:
-        """Put a wish to the next round: 200 if it was granted, 409 if not, 503 if nobody knows."""
+        """Put a wish to the next round: 200 if it was granted, 409 if not, 503 if nobody knows.
+
+        On a dry run tell what a round now would do with it.
+        """
+        if request.dry:
+            return await self.in_thread(lambda: self._would(asked, who), request)
         try:
             refused = await self.maintd.ask(asked, who, parse.command(request))
         except NodeAgentError as error:
@@ -145,3 +156,17 @@ class Context:
         if refused:
             return Response.error(409, refused)
         return Response.json({"granted": True, "why": ""})
+
+    def _would(self, asked: Asked, who: str) -> Response:
+        view, now, policy = self.view, self.maintd.now(), self.maintd.engine.policy
+        if view is None:
+            return Response.error(503, self.no_round())
+        wish = Wish(_DRY, who, now, asked)
+        zones = Zones().read(zones_of(view.ledger, (wish,)), now)
+        without, decided = (
+            decide(view.ledger, replace(view.observed, wishes=wishes, zones=zones), policy, now)
+            for wishes in ((), (wish,))
+        )
+        if why := decided.refused.get(_DRY):
+            return Response.error(409, why)
+        return Response.json(show.would(asked, view, without, decided))

@@ -4,6 +4,7 @@ Times are unix seconds, keys are in lower case with hyphens, as in the design's 
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
@@ -16,7 +17,8 @@ from nodeagent.maintd.planning.holds import paused
 from nodeagent.maintd.planning.outcomes import worst_per_node
 from nodeagent.maintd.planning.resources import target_of
 from nodeagent.maintd.planning.tag_settings import faults, with_tags
-from nodeagent.model.action import MovePrimary, Scope, describe
+from nodeagent.model.action import MovePrimary, Retag, Scope, describe
+from nodeagent.model.asked import Asked
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.event import Event
 from nodeagent.model.ganeti import doubt
@@ -338,6 +340,24 @@ def _counts(view: View) -> dict[str, tuple[int, int]]:
 
 
 # Planning.
+
+
+def would(asked: Asked, view: View, without: Decision, decided: Decision) -> Json:
+    """Tell what a request adds to what a round starts `without` it."""
+    known = {intent.id for intent in view.ledger.intents}
+
+    def starts(decision: Decision) -> Counter[str]:
+        new = (i.action for i in decision.ledger.intents if i.id not in known)
+        return Counter(describe(action) for action in new if not isinstance(action, Retag))
+
+    more = starts(decided) - starts(without)
+    return {
+        "granted": True,
+        "dry-run": True,
+        "request": asked.words,
+        "at-once": asked.at_once,
+        "starts": list(more.elements()),
+    }
 
 
 def plan(view: View, done: Decision, after: Decision, now: Ms, events: Sequence[Event]) -> Json:

@@ -88,7 +88,7 @@ class Maintenance:
             said = await self._context.put(asked, asker.name, request)
             if said.status == 409:
                 return replace(said, status=412 if self._is_stale(asked) else 400)
-            if said.status != 200:
+            if said.status != 200 or request.dry:
                 return said
             view = self._context.view
             headers = {} if view is None else _etag(view.ledger.schedule)

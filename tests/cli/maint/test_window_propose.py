@@ -97,7 +97,16 @@ def test_it_is_shown_how_far_it_is(run: Run, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_what_is_printed_can_be_posted_as_it_is(live: Live, run: Run) -> None:
-    run("add", "n6", "rack-switch", "--start", "2026-12-25T04:00Z", "--duration", "1h")
+    run(
+        "add",
+        "n6",
+        "rack-switch",
+        "--start",
+        "2026-12-25T04:00Z",
+        "--duration",
+        "1h",
+        "--not-a-node",
+    )
     before = calendar(run)["schedule"]["windows"]
     schedule = proposed(run, "--gap", "1h", "n2", "n3", "n4")
     assert schedule["windows"][:1] == before, "what there is stays as it is"

@@ -456,6 +456,19 @@ def test_root_s_process_says_who_sits_there_and_what_was_typed(
     assert event["text"] == told
 
 
+def test_a_dry_run_takes_the_rights_of_the_change_and_does_nothing(quiet: Served) -> None:
+    quiet.tick()
+    for peer, status in ((ROOT, 200), (NOBODY, 403), (REMOTE, 403)):
+        assert quiet.ask("POST", "/dry-run/1/pause", PAUSE, peer=peer).status == status
+    assert quiet.ask("GET", "/dry-run/1/round", peer=ROOT).status == 404
+    assert error(quiet.ask("POST", "/dry-run/1/resume", PAUSE, peer=ROOT)) == (
+        "the cluster is not paused"
+    )
+    quiet.tick()
+    assert quiet.get("/1/round")["holds"] == []
+    assert not [e for e in quiet.get("/1/history") if e["kind"].startswith("wish-")]
+
+
 def test_over_the_network_the_user_is_who_asks(quiet: Served) -> None:
     quiet.tick()
     headers = basic("alice", "secret") | {"nodeagent-login": "bob"}

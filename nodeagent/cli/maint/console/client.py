@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
-from nodeagent.cli.maint.console import author
+from nodeagent.cli.maint.console import author, changing
+from nodeagent.cli.maint.console.screen import Json, progress
 from nodeagent.cli.maint.console.text import harmless
 from nodeagent.errors import ConfigError, Unavailable
 from nodeagent.web import caller
@@ -33,6 +34,10 @@ class Refused(click.ClickException):
 
 class NotFound(Refused):
     """There is no such thing."""
+
+
+class TooOld(Refused):
+    """An older maintd does not know this."""
 
 
 class Stale(Refused):
@@ -139,13 +144,43 @@ class Reach:
         text = b"" if body is None else body
         if not isinstance(text, bytes):
             text = json.dumps(text).encode()
-        return _parsed(self._ask(method, target, CHANGING, text))
+        return _parsed(self._change(method, target, text))
 
     def put(self, target: str, body: Any, version: str = "") -> None:
         """Have this there; with a version if what is there is of it, else Stale."""
         text = json.dumps(body).encode()
         match = [("If-Match", f'"{version}"')] if version else []
-        self._ask("POST", target, CHANGING, text, match)
+        self._change("POST", target, text, match)
+
+    def _change(
+        self, method: str, target: str, body: bytes, more: Sequence[tuple[str, str]] = ()
+    ) -> Replied:
+        """Ask for a change; before, show what it would be, or ask the person, as they want."""
+        more = [*more, *author.headers(local=self._local)]
+        if changing.is_dry():
+            changing.show(self._would(method, target, body, more))
+        if changing.may_ask():
+            try:
+                would = self._would(method, target, body, more)
+            except (Unreachable, TooOld):  # it can be noted before the first round
+                would = None
+            if would is not None and not changing.confirm(would):
+                raise Refused("nothing was changed")
+        with progress(quiet=True) as told:
+            told.tell("waiting for the next round")
+            return self._ask(method, target, CHANGING, body, more)
+
+    def _would(
+        self, method: str, target: str, body: bytes, more: Sequence[tuple[str, str]]
+    ) -> Json:
+        """Ask what maintd would do. TooOld: it cannot say; all else as when it is asked to."""
+        try:
+            found = _parsed(self._ask(method, f"/dry-run{target}", LOOKING, body, more))
+        except NotFound as error:
+            if error.message == "Resource not found":
+                raise TooOld("this maintd is too old to say what it would do") from None
+            raise
+        return dict(found)
 
     def _ask(
         self,
@@ -155,8 +190,6 @@ class Reach:
         body: bytes = b"",
         more: Sequence[tuple[str, str]] = (),
     ) -> Replied:
-        if method != "GET":
-            more = [*more, *author.headers(local=self._local)]
         try:
             replied = self._caller.request(method, target, seconds, body, more)
         except PermissionError:

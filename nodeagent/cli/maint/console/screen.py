@@ -106,6 +106,7 @@ def listed_so(context: click.Context, **changes: Any) -> None:
     context.meta[_LISTING] = replace(context.meta.get(_LISTING, ListScreen()), **changes)
 
 
+_PROGRESS = f"{__name__}.progress"
 _REDRAWS = f"{__name__}.redraws"
 _CLEAR = "\x1b[H\x1b[2J\x1b[3J"
 
@@ -158,11 +159,23 @@ class _Lines:
 
 @contextmanager
 def progress(*, quiet: bool = False) -> Iterator[Progress]:
-    """A line that moves on a terminal; else lines of what is new, and none if `quiet`."""
+    """A line that moves on a terminal; else lines of what is new, and none if `quiet`.
+
+    Within another it is that one.
+    """
+    context = click.get_current_context(silent=True)
+    meta = {} if context is None else context.meta
+    if (outer := meta.get(_PROGRESS)) is not None:
+        yield outer
+        return
     if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         yield _Lines(quiet=quiet)
         return
     from nodeagent.cli.maint.console.colour import spinning
 
     with spinning() as spinner:
-        yield spinner
+        meta[_PROGRESS] = spinner
+        try:
+            yield spinner
+        finally:
+            del meta[_PROGRESS]

@@ -1,0 +1,79 @@
+"""Verbs that change something: --dry-run, --yes, and the question on a terminal."""
+
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from nodeagent.cli.maint.console.screen import Json, emit, screen
+
+F = TypeVar("F", bound=Callable[..., Any])
+_DRY, _YES = f"{__name__}.dry_run", f"{__name__}.yes"
+
+
+def _noted(context: click.Context, option: click.Parameter, said: Any) -> None:
+    context.meta[_DRY if option.name == "dry_run" else _YES] = said
+
+
+def changes(verb: F) -> F:
+    """Give a verb `--dry-run` and `--yes`; `Reach` obeys them at its first change."""
+    for option in (
+        click.option(
+            "--yes",
+            is_flag=True,
+            callback=_noted,
+            expose_value=False,
+            help="Do not ask, even on a terminal.",
+        ),
+        click.option(
+            "--dry-run",
+            is_flag=True,
+            callback=_noted,
+            expose_value=False,
+            help="Only show what would be done.",
+        ),
+    ):
+        verb = option(verb)
+    return verb
+
+
+def is_dry() -> bool:
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.meta.get(_DRY))
+
+
+def said_yes() -> bool:
+    return bool(click.get_current_context().meta.get(_YES))
+
+
+def may_ask() -> bool:
+    """Whether somebody is there who can be asked, and wants to be."""
+    context = click.get_current_context(silent=True)
+    if context is None or context.meta.get(_YES) is not False:
+        return False  # said, or no verb that asks
+    return not context.params.get("as_json") and sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def show(would: Json) -> None:
+    """Tell what maintd would do; the end of a dry run."""
+    context = click.get_current_context()
+    if context.params.get("as_json"):
+        emit(would)
+    else:
+        on = screen()
+        on.line(f"maintd would accept: {would['request']}.")
+        for action in would["starts"] or ["start nothing in the next round"]:
+            on.line(f"It would {action}.")
+    context.exit(0)
+
+
+def confirm(would: Json) -> bool:
+    """Ask before work starts, or is released, at once."""
+    if not would["at-once"]:
+        return True
+    on = screen()
+    on.line(f"You ask maintd to {would['request']}.")
+    for action in would["starts"]:
+        on.line(f"It will {action}.")
+    return click.confirm("Go on?")

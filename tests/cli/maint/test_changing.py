@@ -1,0 +1,174 @@
+"""--dry-run, --yes and the question on a terminal, of all verbs that change something."""
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from nodeagent.cli import gnt_maint
+from tests.cli.live import Live
+from tests.maintd.queue.test_entries import Mender, policy
+
+# These look, wait, or write nothing but a file; or they have a dry run of their own.
+OTHERS = {
+    "balance": "moves nothing without --exec",
+    "check": "a plug-in",
+    "constraints": "a group",
+    "queue is-enabled": "one word",
+    "queue wait": "waits",
+    "repair": "has a --dry-run, and asks nothing: it is for cron",
+    "rolling": "looks at Ganeti",
+    "sources get-variables": "one document",
+    "sources is-enabled": "one word",
+    "wait": "waits",
+    "what-if evacuate": "looks at Ganeti",
+    "window export": "one document",
+    "window propose": "adds nothing without --add",
+}
+
+
+def verbs(group: click.Group, path: str = "") -> Iterator[tuple[str, click.Command]]:
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from verbs(command, f"{path}{name} ")
+        else:
+            yield f"{path}{name}", command
+
+
+@pytest.mark.parametrize(("name", "command"), verbs(gnt_maint.cli))
+def test_every_verb_looks_or_changes(name: str, command: click.Command) -> None:
+    options = {name for parameter in command.params for name in parameter.opts}
+    looks, changes = "--watch" in options, {"--dry-run", "--yes"} <= options
+    assert looks + changes + (name in OTHERS) == 1
+
+
+@pytest.fixture
+def live(tmp_path: Path) -> Iterator[Live]:
+    found = Live(Mender(policy(), heals="nothing"), tmp_path)
+    yield found
+    found.close()
+
+
+def run(live: Live, *words: str, code: int = 0) -> str:
+    line = ["--socket", live.socket, *words]
+    done = CliRunner().invoke(gnt_maint.cli, line, standalone_mode=False)
+    if isinstance(done.exception, click.ClickException):
+        assert done.exception.exit_code == code, done.exception
+        return done.exception.format_message()
+    assert (done.exception, done.return_value or 0) == (None, code)
+    return done.output
+
+
+def kept(live: Live) -> tuple[Any, ...]:
+    ledger = live.rig.ledger
+    return ledger.holds, ledger.schedule, ledger.queue.entries, ledger.intents, ledger.series
+
+
+FORCED = ("queue", "add", "--force", "unreachable", "r640", "n3")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("pause", "--why", "x"), "pause the cluster (x)"),
+        (("window", "add", "n3", "--start", "+5h"), "set a schedule of 1 machines"),
+        (("window", "add", "n3", "--weekly", "sun 02:00", "--zone", "UTC", "--for", "2h"),
+         "plan maintenance of 1 machines every week"),
+        (("constraints", "set", "cool-down-seconds", "60"),
+         "set the constraint cool-down-seconds to 60"),
+        (("queue", "disable"), "disable the repair queue"),
+        (("queue", "delete-finished"), "delete what is finished from the repair queue"),
+    ],
+)  # fmt: skip
+def test_a_dry_run_tells_and_does_nothing(live: Live, words: tuple[str, ...], told: str) -> None:
+    before = kept(live)
+    said = run(live, *words, "--dry-run")
+    assert said == f"maintd would accept: {told}.\nIt would start nothing in the next round.\n"
+    assert json.loads(run(live, *words, "--dry-run", "--json"))["request"] == told
+    live.tick()
+    assert kept(live) == before
+    run(live, *words)
+
+
+def test_a_dry_run_tells_what_would_start(live: Live) -> None:
+    before = kept(live)
+    said = run(live, *FORCED, "--dry-run")
+    assert (
+        said == "maintd would accept: repair n3 (unreachable).\nIt would order n1 to run check.\n"
+    )
+    assert json.loads(run(live, *FORCED, "--dry-run", "--json")) == {
+        "granted": True,
+        "dry-run": True,
+        "request": "repair n3 (unreachable)",
+        "at-once": True,
+        "starts": ["order n1 to run check"],
+    }
+    assert kept(live) == before
+
+
+@pytest.mark.parametrize(
+    "words", [("resume",), ("window", "down", "n3"), ("queue", "delete", "7"), ("cancel", "n3")]
+)
+def test_a_dry_run_is_refused_as_the_request_is(live: Live, words: tuple[str, ...]) -> None:
+    why = run(live, *words, "--dry-run", code=1)
+    assert why == run(live, *words, code=1)
+
+
+def test_an_old_maintd_cannot_tell(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nodeagent.maintd.http.routes._DRY_RUN", "/other")
+    why = run(live, "pause", "--dry-run", code=1)
+    assert why == "this maintd is too old to say what it would do"
+    assert not live.rig.ledger.holds
+
+
+def entries(live: Live) -> list[str]:
+    return [one["nodename"] for one in json.loads(run(live, "queue", "list", "--json"))]
+
+
+def answer(live: Live, reply: str, *words: str) -> tuple[int, str]:
+    """At a terminal, on which somebody types this once there is a question."""
+    master, slave = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "nodeagent.cli.gnt_maint", "--socket", live.socket, *words],
+        stdin=slave, stdout=slave, stderr=slave,
+        env={**os.environ, "TERM": "dumb", "COLUMNS": "200"},
+    )  # fmt: skip
+    os.close(slave)
+    said = b""
+    while True:
+        try:
+            part = os.read(master, 65536)
+        except OSError:
+            break
+        if b"[y/N]" in part:
+            os.write(master, reply.encode())
+        said += part
+    os.close(master)
+    return process.wait(30), said.decode().replace("\r\n", "\n")
+
+
+def test_on_a_terminal_it_asks_before_work_starts(live: Live) -> None:
+    code, said = answer(live, "", "pause", "--node", "n4")
+    assert (code, "[y/N]" in said) == (0, False), "nothing starts"
+    code, said = answer(live, "n\n", *FORCED)
+    question = "You ask maintd to repair n3 (unreachable).\nIt will order n1 to run check.\n"
+    question += "Go on? [y/N]: n\n"
+    assert (code, said) == (1, f"{question}gnt-maint: nothing was changed\n")
+    assert entries(live) == []
+    code, said = answer(live, "y\n", *FORCED)
+    assert (code, said.endswith("n3 is queued.\n")) == (0, True)
+    assert entries(live) == ["n3"]
+
+
+def test_yes_asks_nothing(live: Live) -> None:
+    run(live, "pause")
+    code, said = answer(live, "n\n", "resume", "--yes")
+    assert (code, said) == (0, "Resumed: the cluster.\n")
