@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from nodeagent.cli.terminal import EXIT_FAULT, die, read, table
+from nodeagent.cli import exits
+from nodeagent.cli.terminal import die, read, table
 from nodeagent.errors import NodeAgentError
 from nodeagent.settings import DiagnoseSettings, RepairSettings, Settings
 
@@ -40,7 +41,7 @@ def commands(config: str, *, as_json: bool) -> None:
     for name in sorted(missing):
         click.echo(f"nodeagent: diagnose command {name} is configured, but there is none", err=True)
     bad = missing or any(row["verdict"].endswith("refused") for row in rows)
-    sys.exit(EXIT_FAULT if bad else 0)
+    sys.exit(exits.FAULT if bad else 0)
 
 
 def _rows(

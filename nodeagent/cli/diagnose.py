@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nodeagent.cli.terminal import EXIT_FAULT, die, read, shown
+from nodeagent.cli import exits
+from nodeagent.cli.terminal import die, read, shown
 from nodeagent.errors import NodeAgentError
 from nodeagent.model.units import Ms
 from nodeagent.settings import Settings
@@ -67,7 +68,7 @@ def diagnose(config: str, names: tuple[str, ...], *, as_json: bool) -> None:
                 click.echo(f"nodeagent: {name} (audit, not reported) says {one.text}", err=True)
         if merged is not None:
             click.echo(merged.text)
-    sys.exit(EXIT_FAULT if faults or unknown else 0)
+    sys.exit(exits.FAULT if faults or unknown else 0)
 
 
 def _without_repair(said: "dict[str, Interpreted]", settings: Settings) -> dict[str, str]:

@@ -11,6 +11,7 @@ from typing import NoReturn
 
 import click
 
+from nodeagent.cli import exits
 from nodeagent.cli.maint import (
     agents,
     balance,
@@ -69,13 +70,6 @@ __all__ = [
     "window_propose",
 ]
 
-EXIT_FAULT = 1
-EXIT_USAGE = 64
-EXIT_UNAVAILABLE = 69
-EXIT_BUG = 70
-EXIT_CONFIG = 78
-EXIT_INTERRUPTED = 130
-
 
 def main() -> NoReturn:
     if sys.stdout is None:  # closed: what is written is lost, as print() has it
@@ -96,24 +90,24 @@ def _run() -> int:
         code = cli.main(prog_name="gnt-maint", standalone_mode=False)
         return code if isinstance(code, int) else 0
     except click.UsageError as error:
-        return _told(wrong(error, "gnt-maint"), EXIT_USAGE)
+        return _told(wrong(error, "gnt-maint"), exits.USAGE)
     except click.ClickException as error:
         return _told(error.format_message(), error.exit_code)
     except (click.Abort, KeyboardInterrupt):
-        return EXIT_INTERRUPTED
+        return exits.INTERRUPTED
     except ConfigError as error:
-        return _told(error, EXIT_CONFIG)
+        return _told(error, exits.CONFIG)
     except Unavailable as error:
-        return _told(error, EXIT_UNAVAILABLE)
+        return _told(error, exits.UNAVAILABLE)
     except NodeAgentError as error:
-        return _told(error, EXIT_FAULT)
+        return _told(error, exits.FAULT)
     except OSError as error:
         return _lost(error)
     except Exception as error:
         if os.environ.get("GNT_MAINT_DEBUG"):
             raise
         kind = type(error).__name__
-        return _told(f"a bug, or another maintd than this speaks to: {kind}: {error}", EXIT_BUG)
+        return _told(f"a bug, or another maintd than this speaks to: {kind}: {error}", exits.BUG)
 
 
 def _told(why: object, code: int) -> int:
@@ -127,9 +121,9 @@ def _lost(error: OSError | ValueError) -> int:
     with suppress(OSError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for Python's own flush at the end
     if isinstance(error, BrokenPipeError):
-        return EXIT_FAULT
+        return exits.FAULT
     place = getattr(error, "filename", None) or "standard output"
-    return _told(f"{place}: {getattr(error, 'strerror', None) or error}", EXIT_FAULT)
+    return _told(f"{place}: {getattr(error, 'strerror', None) or error}", exits.FAULT)
 
 
 if __name__ == "__main__":

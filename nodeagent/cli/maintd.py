@@ -16,7 +16,7 @@ from typing import NoReturn
 import click
 
 from nodeagent import service
-from nodeagent.cli import usage
+from nodeagent.cli import exits, usage
 from nodeagent.cli.maintd_check import check_config
 from nodeagent.cluster.backend import Cluster
 from nodeagent.cluster.ganeti.backend import GanetiCluster
@@ -47,7 +47,6 @@ from nodeagent.store.anew import set_aside
 from nodeagent.store.sqlite import SqliteStore
 
 log = logging.getLogger(__name__)
-EXIT_NOT_MASTER = 11  # as all of Ganeti's own master daemons
 
 
 def _die(error: Exception) -> NoReturn:
@@ -110,7 +109,7 @@ def run(config: str, *, dry_run: bool, no_voting: bool, yes_do_it: bool) -> None
         # To systemd an end before READY is a failure, whatever the exit code.
         service.notify("READY=1", "STATUS=not the master")
         click.echo(f"maintd: not master, exiting: {error}", err=True)
-        sys.exit(EXIT_NOT_MASTER)
+        sys.exit(exits.NOT_MASTER)
     except (NodeAgentError, OSError) as error:
         _die(error)
 

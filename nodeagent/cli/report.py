@@ -11,7 +11,8 @@ from typing import Any
 
 import click
 
-from nodeagent.cli.terminal import EXIT_FAULT, EXIT_UNAVAILABLE, die, read, shown
+from nodeagent.cli import exits
+from nodeagent.cli.terminal import die, read, shown
 from nodeagent.errors import NodeAgentError
 from nodeagent.model.units import Ms
 from nodeagent.protocol.canonical import printable
@@ -71,10 +72,10 @@ def report(
     match look:
         case Silent(why):
             click.echo(f"nodeagent: {host}: no report: {shown(why)}", err=True)
-            sys.exit(EXIT_UNAVAILABLE)
+            sys.exit(exits.UNAVAILABLE)
         case Distrusted(why):
             click.echo(f"nodeagent: {host}: NOT TRUSTED: {shown(why)}", err=True)
-            sys.exit(EXIT_FAULT)
+            sys.exit(exits.FAULT)
         case Seen(report=genuine):
             body = genuine.body()
             if as_json:

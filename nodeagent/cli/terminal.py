@@ -7,9 +7,6 @@ import click
 from nodeagent.cli import usage
 from nodeagent.settings import Settings
 
-EXIT_UNAVAILABLE = 69
-EXIT_FAULT = usage.EXIT_FAULT
-
 
 def die(error: Exception) -> NoReturn:
     """Say why in one line, and end."""

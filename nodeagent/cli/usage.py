@@ -11,11 +11,8 @@ from typing import Any, NoReturn
 import click
 
 from nodeagent import __version__
+from nodeagent.cli import exits
 from nodeagent.errors import ConfigError, in_words
-
-EXIT_FAULT = 1
-EXIT_USAGE = 2
-EXIT_CONFIG = 78  # EX_CONFIG of sysexits
 
 
 class _Named(click.Path):
@@ -71,14 +68,14 @@ def head(name: str, purpose: str, default: str, drop_ins: str) -> click.Group:
 def die(name: str, error: Exception) -> NoReturn:
     """Say why in one line of the command `name`, and end."""
     click.echo(f"{name}: {in_words(error)}", err=True)
-    sys.exit(EXIT_CONFIG if isinstance(error, ConfigError) else EXIT_FAULT)
+    sys.exit(exits.CONFIG if isinstance(error, ConfigError) else exits.FAULT)
 
 
-def needs_command(context: click.Context, code: int = EXIT_USAGE) -> None:
+def needs_command(context: click.Context) -> None:
     """Show the help and end where no command is given, with whatever version of click."""
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
-        context.exit(code)
+        context.exit(exits.USAGE)
 
 
 def named_file(context: click.Context, config: str) -> str:
@@ -115,15 +112,17 @@ def run(cli: click.Group, name: str) -> NoReturn:
         code = cli.main(prog_name=name, standalone_mode=False)
     except click.UsageError as error:
         click.echo(f"{name}: {wrong(error, name)}", err=True)
-        sys.exit(EXIT_USAGE)
-    except (click.Abort, BrokenPipeError):  # whoever read us has seen enough
-        sys.exit(EXIT_FAULT)
+        sys.exit(exits.USAGE)
+    except (click.Abort, KeyboardInterrupt):
+        sys.exit(exits.INTERRUPTED)
+    except BrokenPipeError:  # whoever read us has seen enough
+        sys.exit(exits.FAULT)
     except OSError as error:
         if error.errno != errno.ENOSPC or error.filename is not None:
             raise
         click.echo(f"{name}: standard output: {error.strerror}", err=True)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for Python's own flush at the end
-        sys.exit(EXIT_FAULT)
+        sys.exit(exits.FAULT)
     sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -359,7 +359,7 @@ def test_report_says_whom_it_does_not_know(place: Place, host: str, said: str) -
     others = "node2.example 192.0.2.2\nnode2.other 192.0.2.3\n"
     place.ssconf("node_primary_ips", f"{NODE} 127.0.0.1\n{others}")
     done = run(place, "report", host)
-    assert (done.returncode, done.stdout) == (2, "")
+    assert (done.returncode, done.stdout) == (64, "")
     assert said in done.stderr
     assert "Traceback" not in done.stderr
 
@@ -375,7 +375,7 @@ def test_report_knows_a_node_by_short_name_full_name_and_address(place: Place, h
 @pytest.mark.parametrize("seconds", ["nan", "-1", "0", "inf"])
 def test_report_waits_a_finite_time(place: Place, seconds: str) -> None:
     done = run(place, "report", NODE, "--timeout", seconds)
-    assert (done.returncode, "--timeout" in done.stderr) == (2, True)
+    assert (done.returncode, "--timeout" in done.stderr) == (64, True)
 
 
 def free_port() -> int:

@@ -1,5 +1,6 @@
 """Command lines: what is wrong with one is one line, and the help is whole."""
 
+import re
 import ssl
 import subprocess
 import sys
@@ -11,13 +12,12 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from nodeagent.cli import gnt_maint, maintd, nodeagent
+from nodeagent.cli import exits, gnt_maint, maintd, nodeagent
 from tests import forked
 
 COMMANDS = {"gnt-maint": gnt_maint.cli, "maintd": maintd.cli, "nodeagent": nodeagent.cli}
 MAIN = {"gnt-maint": gnt_maint.main, "maintd": maintd.main, "nodeagent": nodeagent.main}
 MODULES = {name: f"nodeagent.cli.{name.replace('-', '_')}" for name in COMMANDS}
-USAGE = {"gnt-maint": 64, "maintd": 2, "nodeagent": 2}
 
 
 def run(name: str, *arguments: str) -> forked.Done:
@@ -41,15 +41,69 @@ def run(name: str, *arguments: str) -> forked.Done:
 )
 def test_a_wrong_command_line_is_one_line(name: str, arguments: tuple[str, ...], said: str) -> None:
     done = run(name, *arguments)
-    assert (done.returncode, done.stdout) == (USAGE[name], "")
+    assert (done.returncode, done.stdout) == (exits.USAGE, "")
     assert done.stderr.startswith(f"{name}: {said}"), done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def commands(group: click.Group, *path: str) -> Iterator[tuple[str, ...]]:
+    for name, command in group.commands.items():
+        yield (*path, name)
+        if isinstance(command, click.Group):
+            yield from commands(command, *path, name)
+
+
+@pytest.mark.parametrize(
+    "words", [words for name, group in COMMANDS.items() for words in commands(group, name)],
+    ids=" ".join,
+)  # fmt: skip
+def test_every_command_ends_alike_after_a_wrong_line(words: tuple[str, ...]) -> None:
+    name, *verb = words
+    done = run(name, *verb, "--no-such-option")
+    assert (done.returncode, done.stdout) == (exits.USAGE, "")
+    assert re.match(f"{name}: (No such option|Missing argument)", done.stderr), done.stderr
+    assert done.stderr.endswith(f"(see {' '.join(words)} --help)\n"), done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_ends_alike_without_its_settings(name: str, tmp_path: Path) -> None:
+    verb = {"gnt-maint": "held", "maintd": "run", "nodeagent": "diagnose"}[name]
+    file = tmp_path / "settings.toml"
+    file.write_text("[poll]\nevery = 'x\n")
+    file.chmod(0o600)
+    line = ["-c", str(file), verb]
+    done = run(name, *(line if name != "gnt-maint" else ["--url", "ftp://x", verb]))
+    assert (done.returncode, done.stdout) == (exits.CONFIG, "")
+    assert done.stderr.count("\n") == 1, done.stderr
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_ends_alike_by_ctrl_c(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(COMMANDS[name], "invoke", interrupted)
+    verb = next(iter(COMMANDS[name].commands))
+    assert run(name, verb).returncode == exits.INTERRUPTED
+
+
+MANUALS = Path(__file__).resolve().parents[2] / "docs" / "man"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_manuals_tell_the_codes_that_all_share(name: str) -> None:
+    page = (MANUALS / f"{name}.8").read_text().partition(".SH EXIT STATUS\n")[2]
+    told = re.findall(r"^\.B (\d+)$", page.partition("\n.SH ")[0], re.M)
+    shared = (0, exits.FAULT, exits.USAGE, exits.CONFIG, exits.INTERRUPTED)
+    assert {str(code) for code in shared} <= {*told}
+    assert told == sorted(told, key=int)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_without_a_command_the_help_is_shown(name: str) -> None:
     done = run(name)
-    assert (done.returncode, done.stderr) == (USAGE[name], "")
+    assert (done.returncode, done.stderr) == (exits.USAGE, "")
     assert done.stdout.startswith(f"Usage: {name} [OPTIONS] COMMAND [ARGS]...\n")
 
 

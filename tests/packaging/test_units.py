@@ -90,8 +90,7 @@ def test_the_units_name_what_the_settings_do() -> None:
 
 
 def test_maintds_unit_names_what_its_settings_do() -> None:
-    from nodeagent.cli.maintd import EXIT_NOT_MASTER
-    from nodeagent.cli.usage import EXIT_CONFIG
+    from nodeagent.cli import exits
     from nodeagent.maintd.settings import Settings
 
     settings = Settings()
@@ -102,8 +101,8 @@ def test_maintds_unit_names_what_its_settings_do() -> None:
     assert "\nStateDirectory=maintd\nStateDirectoryMode=0700\n" in unit
     assert settings.maintd.socket == "/run/maintd/admin.sock"
     assert "\nRuntimeDirectory=maintd\n" in unit
-    assert f"\nSuccessExitStatus={EXIT_NOT_MASTER}\n" in unit
-    assert f"\nRestartPreventExitStatus={EXIT_CONFIG}\n" in unit
+    assert f"\nSuccessExitStatus={exits.NOT_MASTER}\n" in unit
+    assert f"\nRestartPreventExitStatus={exits.CONFIG}\n" in unit
     for name in ("hmac.key", "client.pem"):
         path = f"{settings.cluster.ganeti}/{name}"
         assert f"\nLoadCredential={name}:{path}\n" in unit

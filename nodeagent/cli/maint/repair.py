@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from nodeagent.cli import exits
 from nodeagent.cli.maint.console.arguments import luxi_path, luxi_socket, unix_ms
 from nodeagent.cli.maint.console.client import Absent, NotFound, Reach, Refused, Unreachable, Where
 from nodeagent.cli.maint.console.options import as_json, cli
@@ -20,7 +21,6 @@ from nodeagent.errors import NodeAgentError, Unavailable
 if TYPE_CHECKING:
     from nodeagent.maintd.autorepair.one_pass import Pass
 
-EXIT_FAULT = 1
 DELAY = 10.0  # seconds, as harep's
 
 
@@ -164,7 +164,7 @@ def _safe(
     else:
         _show(told)
     refused = any(job["refused"] for job in (*told["jobs"], *told["expired"]))
-    return EXIT_FAULT if refused or done.trouble else 0
+    return exits.FAULT if refused or done.trouble else 0
 
 
 def _told(done: "Pass", *, dry: bool) -> Json:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
+from nodeagent.cli import exits
 from nodeagent.cli.maint.console import author, changing
 from nodeagent.cli.maint.console.screen import Json, progress
 from nodeagent.cli.maint.console.text import harmless
@@ -29,7 +30,7 @@ CHANGING = 150.0  # the round that answers may take a minute to begin, and then 
 class Refused(click.ClickException):
     """It is not done, or cannot be."""
 
-    exit_code = 1
+    exit_code = exits.FAULT
 
 
 class NotFound(Refused):
@@ -47,7 +48,7 @@ class Stale(Refused):
 class Unreachable(click.ClickException):
     """maintd does not answer, or has nothing to tell yet."""
 
-    exit_code = 69  # EX_UNAVAILABLE of sysexits
+    exit_code = exits.UNAVAILABLE
 
 
 class Absent(Unreachable):
@@ -57,7 +58,7 @@ class Absent(Unreachable):
 class Noted(click.ClickException):
     """The request is kept, and no round has answered it yet."""
 
-    exit_code = 75  # EX_TEMPFAIL
+    exit_code = exits.NOTED
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,7 +94,7 @@ def cli(context: click.Context, /, **options: Any) -> None:
     """Show what maintd knows, plans and blocks, and tell it what to do."""
     context.obj = Where(**options)
     named_file(context, context.obj.config)
-    needs_command(context, 64)
+    needs_command(context)
 
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
