@@ -83,7 +83,7 @@ def opened_file(path: str, uid: int, who: str, opened: ExitStack) -> tuple[int, 
             here.append(place)
             names.append(part)
         elif any(part not in ("", ".") for part in left):
-            raise Unfit(f"{so_far} is no folder")
+            raise Unfit(f"{so_far} is not a folder")
         elif not stat.S_ISREG(info.st_mode):
             raise Unfit(f"{so_far} is not a regular file")
         else:

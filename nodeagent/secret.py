@@ -55,7 +55,7 @@ def read_password(path: str) -> str:
     """The first line, as it is."""
     line = read_private_text(path, 8192).splitlines()[0]
     if not line:
-        raise ConfigError(f"{path}: there is no password in its first line")
+        raise ConfigError(f"{path}: its first line holds no password")
     return line
 
 
@@ -63,5 +63,5 @@ def read_token(path: str) -> str:
     """The first line, which must be printable ASCII without blanks."""
     line = read_private(path, 8192).decode("latin-1").partition("\n")[0].strip()
     if not _TOKEN.fullmatch(line):
-        raise ConfigError(f"{path}: its first line is no token of printable characters")
+        raise ConfigError(f"{path}: its first line is not a token of printable characters")
     return line

@@ -248,7 +248,7 @@ class SimulatedCluster:
         if isinstance(tags, Retag) and (why := tag.fault(tags.add)):
             return NotTaken(why)
         if submission.after is not None and not submission.after.isdecimal():
-            return NotTaken(f"it was to wait for job {submission.after!r}, which is none")
+            return NotTaken(f"it should wait for job {submission.after!r}, which is none")
         if not self.loses_answer(action):
             return Accepted(self._enqueue(submission).number)
         if delay := self.arrives(action):

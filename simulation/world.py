@@ -304,7 +304,7 @@ class World:
         if instance.running and source is not None and not source.offline:
             return f"Instance '{instance.name}' is marked to be up, cannot recreate disks"
         if not action.running and source is not None and not source.offline:
-            return "its primary node is not offline any more: nothing was done"
+            return "its primary node is no longer offline: nothing was done"
         places = [action.target, *([action.mirror] if action.mirror else [])]
         if len(places) != 1 + (instance.secondary is not None):
             return (

@@ -74,7 +74,7 @@ def test_this_machine_has_the_versions_of_its_row() -> None:
         (r for r in ROWS if ("debian", r[1]) == (system["ID"], system.get("VERSION_ID"))), None
     )
     if row is None:
-        pytest.skip("this is none of the Debians of the table")
+        pytest.skip("this is not one of the Debians of the table")
     code = "import sys; print('%d.%d' % sys.version_info[:2])"
     assert output("/usr/bin/python3", "-c", code) == row[2]
     ganeti = output("dpkg-query", "-W", "-f", "${Version}", "ganeti")

@@ -68,9 +68,9 @@ def test_an_empty_one(file: Path, kind: str, content: bytes) -> None:
     [
         ("text", b"\xff\n", "it is not UTF-8"),
         ("password", b"\xff\n", "it is not UTF-8"),
-        ("password", b"\nx\n", "there is no password in its first line"),
-        ("token", b"\xff\n", "its first line is no token of printable characters"),
-        ("token", b"a b\n", "its first line is no token of printable characters"),
+        ("password", b"\nx\n", "its first line holds no password"),
+        ("token", b"\xff\n", "its first line is not a token of printable characters"),
+        ("token", b"a b\n", "its first line is not a token of printable characters"),
         ("http.tls", b"\xff\n", "holds no key and certificate that fit"),
         ("any", b"x" * (1024 * 1024 + 1), "it is larger than 1048576 bytes"),
     ],
@@ -121,7 +121,11 @@ def test_users_of_a_file_that_is_too_open_are_let_in_no_more(
 
 @pytest.mark.parametrize(
     ("content", "why"),
-    [(b"", "it is empty"), (b"\xff\n", "it is not UTF-8"), (b"\nx", "there is no password")],
+    [
+        (b"", "it is empty"),
+        (b"\xff\n", "it is not UTF-8"),
+        (b"\nx", "its first line holds no password"),
+    ],
 )
 def test_a_password_that_is_none_ends_maintd_with_one_line(
     file: Path, content: bytes, why: str

@@ -120,7 +120,7 @@ class Checks:
         """Run it if it still may; the settings and the file may have changed meanwhile."""
         settings = self._settings()
         if not settings.enabled or order.command not in settings.queue_checks:
-            return _later(receipt, f"{order.command} is not in repair.queue-checks any more")
+            return _later(receipt, f"{order.command} is no longer in repair.queue-checks")
         found = self._look_up(order)
         if isinstance(found, whitelist.Refused):
             return _later(receipt, str(found))

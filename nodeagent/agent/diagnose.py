@@ -80,7 +80,7 @@ def _rounded(width: float, value: Any) -> Any:
         return value
     rounded = math.floor(value / width) * width
     if isinstance(rounded, float) and not math.isfinite(rounded):
-        raise ValueError(f"{rounded} is no number")
+        raise ValueError(f"{rounded} is not a number")
     return rounded
 
 
@@ -185,7 +185,7 @@ def merge(steadies: Mapping[str, Steady], order: Sequence[str], now: Ms) -> Verd
     diagnosis = speaking[0][2] if len(speaking) == 1 else _merged(worst, speaking)
     if sent_size(diagnosis.text) > MAX_DIAGNOSIS:
         largest = max(speaking, key=lambda row: sent_size(row[2].text))[0]
-        why = f"larger than what one report can hold, with the others: {MAX_DIAGNOSIS} bytes"
+        why = f"too large for one report together with the others: {MAX_DIAGNOSIS} bytes"
         return Verdict(None, None, None, unusable | {largest: why}, firm=False)
     return Verdict(diagnosis, checked, changed, unusable, firm)
 

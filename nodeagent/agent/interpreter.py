@@ -27,7 +27,9 @@ def judge_interpreter(head: bytes, uid: int, who: str, depth: int = 0) -> None:
     if head.startswith(b"\x7fELF"):
         return
     if not head.startswith(b"#!"):
-        raise Unfit("has no #! line and is no ELF program: let it begin with #!/bin/sh or the like")
+        raise Unfit(
+            "has no #! line and is not an ELF program: begin it with a line such as #!/bin/sh"
+        )
     if depth > _DEEPEST:
         raise Unfit(f"has more than {_DEEPEST} scripts as interpreters of each other")
     line, newline, _ = head[2:HEAD].partition(b"\n")

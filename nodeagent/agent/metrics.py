@@ -53,7 +53,7 @@ class _Metrics(Collector):
         yield runs
         yield _gauge(
             "gnt_health_unusable_commands",
-            "Diagnose commands whose last run could not be believed.",
+            "Diagnose commands whose last run was unusable.",
             len(health.get("unusable", ())),
         )
         yield _gauge(
@@ -65,7 +65,7 @@ class _Metrics(Collector):
         refused.add_metric([], health.get("refused", 0))
         yield refused
         need = GaugeMetricFamily(
-            "gnt_health_need", "What the node needs: 1 for its state.", labels=["need"]
+            "gnt_health_need", "Requested action of the node: 1 for its state.", labels=["need"]
         )
         for name in _NEEDS:
             need.add_metric([name], float(health.get("need") == name))

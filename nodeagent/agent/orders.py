@@ -83,7 +83,7 @@ def judge(
     proof is enough to run one.
     """
     if signer not in candidates:
-        return Refused(f"signed by {signer}, which is no master candidate's certificate")
+        return Refused(f"signed by {signer}, which is not the certificate of a master candidate")
     if order.cluster != view.cluster:
         return Refused(f"meant for cluster {order.cluster!r}, this is {view.cluster!r}")
     if order.name != view.name:

@@ -77,7 +77,7 @@ class Receipts:
         closed = []
         for receipt in list(self._known.values()):
             if receipt.progress is Progress.STARTED:
-                why = f"{INTERRUPTED}; how far it came is not known"
+                why = f"{INTERRUPTED}; how far it came is unknown"
                 ended = replace(receipt, progress=Progress.FAILED, ended=now, why=why)
                 self.end(ended)
                 closed.append(ended)
@@ -97,7 +97,7 @@ class Receipts:
                 raise MessageError(f"is the receipt of another order, {receipt.order}")
         except (OSError, MessageError, AttributeError) as error:
             log.error("receipt-unread id=%s why=%r", order, str(error))  # noqa: TRY400
-            why = f"{UNREAD}; how far it came is not known"
+            why = f"{UNREAD}; how far it came is unknown"
             receipt = Receipt(order, order, "unknown", Progress.FAILED, 0, None, None, why, "")
         self._known[order] = receipt
         return stray

@@ -113,7 +113,7 @@ class Ssconf:
         except OSError as error:
             raise Unavailable(f"{path}: {error.strerror}") from None
         if len(whole.strip()) < 16:
-            raise ConfigError(f"{path}: empty or too short to be a key")
+            raise ConfigError(f"{path}: too short to be a key, or empty")
         self._key = (version, Key(whole))
         return self._key[1]
 

@@ -50,7 +50,7 @@ _GROUP_EVENTS = (
 )
 _UNSTARTED = {
     errno.ENOENT: "the interpreter named in its first line does not exist",
-    errno.ENOEXEC: "neither begins with #! nor is a program for this machine",
+    errno.ENOEXEC: "is neither a script with #! nor a program for this machine",
 }
 _SPARED = -900  # should memory run out, then not the keeper; only root can have it so
 _PLAIN = set(range(1, 32)) - {signal.SIGKILL, signal.SIGSTOP}

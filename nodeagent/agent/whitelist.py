@@ -108,7 +108,7 @@ def look_up(
         if where not in map(os.path.normpath, link_folders):  # which may end in /
             raise _No(f"is a link to {printable(target)}, which is in no configured folder")
         if not COMMAND_NAME.fullmatch(file):
-            raise _No(f"is a link to {printable(target)}, which is no command name")
+            raise _No(f"is a link to {printable(target)}, which is not a command name")
         with opened_folder(where, owner.uid, _who(owner)) as parent:
             return _vet_file(parent, where, file, name, owner)
     except Unfit as no:

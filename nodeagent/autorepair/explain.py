@@ -107,7 +107,7 @@ def _record(record: Record) -> Json:
 
 
 def _job(ran: Ran) -> Json:
-    what = "what it was cannot be read" if ran.action is None else describe(ran.action)
+    what = "its operation cannot be read" if ran.action is None else describe(ran.action)
     outcome, why = ran.result.outcome.value, ran.result.why
     return {"job": ran.job, "repair": ran.repair, "what": what, "outcome": outcome, "why": why}
 

@@ -34,7 +34,7 @@ def next_step(
     """Decide at `now` (unix ms) about an instance; arguments as in `steps.next_step`."""
     if isinstance(loaded, Conflict):
         why = f"an unfinished repair, {loaded.older.tag}, beside a newer one, {loaded.found.tag}"
-        return Nothing(f"somebody has to look at its tags: {why}", trouble=True)
+        return Nothing(f"check its tags: {why}", trouble=True)
     work = _Work(instance, policy, nodes, loaded, jobs, results, now)
     if loaded.state == FAILED:
         assert loaded.record is not None
@@ -113,7 +113,7 @@ class _Work:
         listed = with_jobs(record, ran).jobs
         result = fit(compose(record.kind, record.id, self.now // 1000, listed, ending))
         if result is None:
-            told = f"there is no room for the result in a tag: {why}; remove its tag {record.tag}"
+            told = f"the result is too long for a tag: {why}; remove its tag {record.tag}"
             return Nothing(told, trouble=True)
         return Mark(record.id, self._swap(result, self._old()), why, ending)
 

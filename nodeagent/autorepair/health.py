@@ -56,7 +56,7 @@ def check(instance: Instance, nodes: Mapping[str, Node]) -> Health:
     )
     if instance.offline and isinstance(found, Broken) and found.need is _REINSTALL:
         # Its disks would be made anew, and the installation then be refused.
-        return Stuck(f"{found.why}; it is itself marked offline, and so is not installed anew")
+        return Stuck(f"{found.why}; it is marked offline itself, so it is not reinstalled")
     return found
 
 

@@ -70,11 +70,11 @@ class Ran:
         match self.result.outcome:
             case Outcome.RUNNING:
                 how = f" ({self.result.why})" if self.result.why else ""
-                return f"job {self.job} is under way{how}"
+                return f"job {self.job} has not ended{how}"
             case Outcome.SUCCESS:
                 return f"job {self.job} succeeded"
             case Outcome.LOST:
-                return f"job {self.job} cannot be found any more"
+                return f"job {self.job} is no longer in Ganeti's queue"
             case _:
                 return f"job {self.job} failed: {self.result.why}"
 
@@ -103,7 +103,7 @@ class Ran:
                 return False
 
 
-_NOT_ASKED = Result(Outcome.RUNNING, "nobody has asked yet how it stands")
+_NOT_ASKED = Result(Outcome.RUNNING, "its state has not been asked for yet")
 
 
 def ran_for(record: Record, jobs: Sequence[Ran], results: Mapping[int, Result]) -> list[Ran]:
@@ -148,8 +148,8 @@ def backing_off(jobs: Sequence[Ran], now: Ms) -> str | None:
         return None
     patience = min(RETRY_AFTER * 2 ** (len(failed) - 1), _DAY)
     left = failed[-1].ended + patience - now
-    told = f"job {failed[-1].job} failed before it had begun: {failed[-1].result.why}"
-    return f"to be tried again in {left // 1000} s: {told}" if left > 0 else None
+    told = f"job {failed[-1].job} failed before it started: {failed[-1].result.why}"
+    return f"next attempt in {left // 1000} s: {told}" if left > 0 else None
 
 
 def tags_refused(jobs: Sequence[Ran], now: Ms) -> str | None:
@@ -163,7 +163,7 @@ def tags_refused(jobs: Sequence[Ran], now: Ms) -> str | None:
         return None
     patience = min(RETRY_AFTER * 2 ** (len(failed) - 2), _DAY)
     left = failed[0].ended + patience - now
-    return f"to be tried again in {left // 1000} s: {failed[0].told}" if left > 0 else None
+    return f"next attempt in {left // 1000} s: {failed[0].told}" if left > 0 else None
 
 
 def repair_id(instance: str, now: Ms) -> str:

@@ -164,7 +164,7 @@ def _pending(
     repairs.sort(key=_age)
     begun = [record for record in repairs if record.jobs]
     if len(begun) > 1:
-        return Unclear(f"two repairs have been begun: tags {begun[0].tag} and {begun[1].tag}")
+        return Unclear(f"two repairs have started: tags {begun[0].tag} and {begun[1].tag}")
     first = begun[0] if begun else repairs[0]
     later = tuple(record for record in repairs if record is not first)
     return Pending(first, stale, later, ended)

@@ -99,10 +99,10 @@ def next_step(
     """
     match state:
         case Unclear(why):
-            return Nothing(f"somebody has to look at its tags: {why}", trouble=True)
+            return Nothing(f"check its tags: {why}", trouble=True)
         case Failed(record):
             return Nothing(
-                f"repair {record.id} has failed: look at the instance, then remove its tag"
+                f"repair {record.id} has failed: check the instance, then remove its tag"
                 f" {record.tag}"
             )
     if isinstance(policy, Suspended | Unreadable):
@@ -200,7 +200,7 @@ class _Work:
             return self._close(pending, ran, Ending.FAILURE, why)
         lost = last is not None and last.result.outcome is Outcome.LOST
         if last is not None and lost and isinstance(last.move, Reinstall):
-            why = f"{last.told}, and nobody knows how far it came with the installation"
+            why = f"{last.told}, and how far the installation came is unknown"
             return self._close(pending, ran, Ending.FAILURE, why)
         return self._close(pending, ran, Ending.SUCCESS, "all its nodes are in service")
 
@@ -231,7 +231,7 @@ class _Work:
         if tried >= TRIES:
             return self._close(pending, ran, failure, f"tried {tried} times: {told}")
         left = last.ended + RETRY_AFTER - self.now
-        return Wait(f"to be tried again in {left // 1000} s: {told}") if left > 0 else None
+        return Wait(f"next attempt in {left // 1000} s: {told}") if left > 0 else None
 
     def _note(self, record: Record, live: Ran, ran: Sequence[Ran]) -> Next:
         told = live.told
@@ -263,7 +263,7 @@ class _Work:
         tags = tuple(result.tag for result in fitted if result is not None)
         if len(tags) != len(fitted):
             return Nothing(
-                f"there is no room for the result of the repair in a tag: {why}; remove its tag"
+                f"the result of the repair is too long for a tag: {why}; remove its tag"
                 f" {record.tag}",
                 trouble=True,
             )

@@ -165,7 +165,7 @@ def _enable(tag: str) -> Enable | Malformed:
         return Enable(tag, kind)
     # What was perhaps meant to suspend is not to be taken for a leave to repair.
     part = Part.SUSPEND if word.lower().startswith("suspend") else Part.ENABLE
-    return Malformed(tag, part, f"{word!r} is no type of repair")
+    return Malformed(tag, part, f"{word!r} is not a type of repair")
 
 
 def _suspend(tag: str, rest: str, *, strict: bool) -> Suspend | Malformed:
@@ -173,7 +173,7 @@ def _suspend(tag: str, rest: str, *, strict: bool) -> Suspend | Malformed:
         return Suspend(tag, None)
     until = _number(rest, strict=strict)
     if until is None:
-        return Malformed(tag, Part.SUSPEND, f"{rest!r} is no time in unix seconds")
+        return Malformed(tag, Part.SUSPEND, f"{rest!r} is not a time in unix seconds")
     return Suspend(tag, until)
 
 
@@ -189,13 +189,13 @@ def _record(tag: str, part: Part, rest: str, *, strict: bool) -> Record | Malfor
     ending = _ENDING.get(said["result"]) if part is Part.RESULT else None
     jobs = _jobs(said["jobs"], strict=strict)
     if kind is None:
-        return Malformed(tag, part, f"{said['type']!r} is no type of repair")
+        return Malformed(tag, part, f"{said['type']!r} is not a type of repair")
     if at is None:
-        return Malformed(tag, part, f"{said['time']!r} is no time in unix seconds")
+        return Malformed(tag, part, f"{said['time']!r} is not a time in unix seconds")
     if part is Part.RESULT and ending is None:
-        return Malformed(tag, part, f"{said['result']!r} is no result")
+        return Malformed(tag, part, f"{said['result']!r} is not a result")
     if jobs is None:
-        return Malformed(tag, part, f"{said['jobs']!r} is no list of jobs")
+        return Malformed(tag, part, f"{said['jobs']!r} is not a list of jobs")
     if strict and not said["id"]:
         return Malformed(tag, part, "its id is empty")
     return Record(tag, kind, said["id"], at, jobs, ending)

@@ -39,7 +39,9 @@ def commands(config: str, *, as_json: bool) -> None:
     else:
         table(rows, ("kind", "name", "verdict", "why"))
     for name in sorted(missing):
-        click.echo(f"nodeagent: diagnose command {name} is configured, but there is none", err=True)
+        click.echo(
+            f"nodeagent: diagnose command {name} is configured, but does not exist", err=True
+        )
     bad = missing or any(row["verdict"].endswith("refused") for row in rows)
     sys.exit(exits.FAULT if bad else 0)
 

@@ -91,7 +91,7 @@ def _only(order: Order, value: str) -> Order:
 
 def _own_memory(order: Order, value: str) -> Order:
     if not (value.isascii() and value.isdecimal()):
-        raise ConfigError(f"--static-kvm-node-memory: {value!r} is no whole number of MiB")
+        raise ConfigError(f"--static-kvm-node-memory: {value!r} is not a whole number of MiB")
     return replace(order, own_memory=int(value))
 
 
@@ -131,7 +131,7 @@ def run(order: Order) -> str:
     try:
         found = json.loads(_contents(order.file))
     except (ValueError, RecursionError) as error:
-        raise MessageError(f"{order.file}: is no JSON: {error}") from error
+        raise MessageError(f"{order.file}: is not JSON: {error}") from error
     try:
         request = read_request(found, order.own_memory, cluster)
         if order.verbose:

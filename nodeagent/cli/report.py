@@ -97,7 +97,7 @@ def _whom(host: str, node: str | None, addresses: Mapping[str, str]) -> tuple[st
         raise click.BadParameter(why, param_hint="HOST")
     name = node or next((name for name, address in addresses.items() if address == host), "")
     if not name:
-        why = f"{host} is no node's address here; --node tells whose report it shall be"
+        why = f"{host} is not the address of a node here; name the node with --node"
         raise click.BadParameter(why, param_hint="HOST")
     return name, host
 
@@ -135,7 +135,7 @@ async def _look(
 def _show(body: dict[str, Any]) -> None:
     now = time.time() * 1000
     for label, value in (
-        ("node", f"{body['name']} {body['node'] or '(UUID not known to it)'}"),
+        ("node", f"{body['name']} {body['node'] or '(it does not know its UUID)'}"),
         ("cluster", body["cluster"]),
         ("master, as it believes", body["master"]),
         ("diagnosis", body["diagnosis"] or "none confirmed yet"),
@@ -155,8 +155,11 @@ def _firm(body: dict[str, Any]) -> str:
     if body["diagnosis"] is None:
         return "no; a command counts from when enough runs in a row have agreed"
     if body["unusable"]:
-        return "no, nobody acts on it: a command it rests on is unusable, or said something else"
-    return "no, nobody acts on it: contradicted by the last run of a command it rests on"
+        return (
+            "no, maintd does not act on it: one of its commands is unusable or reported"
+            " something else"
+        )
+    return "no, maintd does not act on it: the last run of one of its commands contradicts it"
 
 
 def _ago(when: int | None, now: float) -> str:

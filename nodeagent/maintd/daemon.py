@@ -134,7 +134,7 @@ class Maintd:
                     await self._done.wait()
                 return answer
         why = f": {self.trouble[1]}" if self.trouble else ""
-        raise Waiting(wish.id, f"noted as {wish.id}, but no round could be held yet{why}")
+        raise Waiting(wish.id, f"recorded as {wish.id}, but maintd has not held a round yet{why}")
 
     def _count_refusals(self) -> None:
         """One line of the history, and of the journal, for a minute's refusals of a user."""

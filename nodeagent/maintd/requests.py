@@ -88,7 +88,7 @@ def _reset_storm(here: _Here, _: to.ResetStorm) -> _Answer:
 
 def _trust_ledger(here: _Here, _: to.TrustLedger) -> _Answer:
     if not here.ledger.away:
-        return "nothing of what is planned waits for that"
+        return "no plan waits for that"
     return replace(here.ledger, away=0)
 
 
@@ -177,7 +177,7 @@ def _retry(ledger: Ledger, identity: str, observed: Observed) -> Ledger | str:
         and result.outcome is Outcome.LOST
     }
     if not lost:
-        return "none of its jobs is lost; there is nothing to let go of"
+        return "none of its jobs is lost; nothing to give up on"
     return replace(ledger, intents=tuple(i for i in ledger.intents if i.id not in lost))
 
 

@@ -156,7 +156,7 @@ def describe(action: Action) -> str:
             verb = "migrate" if live else "fail over"
             return f"{verb} {instance} off {node}" + (f" to {target}" if target else "")
         case MoveSecondary(instance, node, target):
-            return f"move the mirror of {instance} from {node} to {target}"
+            return f"move the secondary of {instance} from {node} to {target}"
         case SetOffline(node):
             return f"take {node} offline"
         case Restore(node, drained):

@@ -13,7 +13,7 @@
 | `job-done`      | a job has succeeded                                                       |
 | `job-failed`    | a job has failed, and why                                                 |
 | `job-later`     | a job did nothing and is to be tried again                                |
-| `job-lost`      | a job cannot be found any more and is not waited for                      |
+| `job-lost`      | a job is no longer in the queue, and maintd no longer waits for it        |
 | `dropped`       | a promise is void, and why                                                |
 | `completed`     | the incident's repair is over and its ready tag set                       |
 | `failed`        | the incident has failed, and why                                          |
@@ -71,9 +71,9 @@ SENTENCES: Mapping[str, str] = {
     "job-done": _ACTION,
     "job-failed": "{action}{why:+: %}",
     "job-later": "{action}: {why}{asks:+it asks to be tried again later}",
-    "job-lost": "{action}: the job cannot be found any more",
-    "dropped": "{action}: {why}{after:+what it was to follow did not succeed}"
-    "{unawaited:+it is not waited for any more}",
+    "job-lost": "{action}: the job is no longer in Ganeti's queue",
+    "dropped": "{action}: {why}{after:+the job it follows did not succeed}"
+    "{unawaited:+maintd no longer waits for it}",
     "completed": "{why}{tag:+% is set}",
     "failed": _ENDED,
     "canceled": _ENDED,

@@ -9,7 +9,7 @@ def doubt(said: str) -> str:
     """Why we may misunderstand a Ganeti of this version; empty where we know it."""
     found = re.match(r"([0-9]{1,9})\.([0-9]{1,9})(?![0-9])", said, re.ASCII)
     if found is None:
-        return "that is no version of Ganeti's that we can read"
+        return "that is not a Ganeti version we can read"
     if (int(found[1]), int(found[2])) in KNOWN:
         return ""
     newest = ".".join(map(str, KNOWN[-1]))

@@ -28,7 +28,7 @@ class Outcome(Enum):
 
     LATER: it is to be tried again: an order did nothing and asks for it, or a job never began
     or was cut off as the master changed, perhaps after its effect. LOST: it cannot be found any
-    more, and nobody knows how it ended.
+    more, and its result is unknown.
     """
 
     RUNNING = "running"

@@ -41,15 +41,16 @@ class Kind(Enum):
     STORM = "storm", Of.CLUSTER, "storm brake: {why}; {help} resets it", "gnt-maint resume --storm"
     OUTDATED = (
         *("outdated", Of.CLUSTER),
-        "since {since} another node was the master: windows, repair queue and lists of moves may be"
-        " out of date: look at gnt-maint window list, queue list and balance, then {help}",
+        "another node has been the master since {since}: windows, repair queue and lists of"
+        " moves may be out of date: check gnt-maint window list, queue list and balance, then run"
+        " {help}",
         "gnt-maint resume --ledger",
     )
     OUTDATED_QUEUE = (
         *("outdated", Of.CLUSTER),
-        "since {since} another node was the master, or the ledger was lost: what was switched off,"
-        " limited or tried in the repair queue is not known here: look at gnt-maint queue list,"
-        " auto-repair show and constraints show, then {help}",
+        "another node has been the master since {since}, or the ledger was lost: the repair queue's"
+        " switches, limits and attempts are unknown here: check gnt-maint queue list, sources show"
+        " and constraints show, then run {help}",
         "gnt-maint resume --ledger",
     )
     LEDGER = "ledger", Of.CLUSTER, "{why}"
@@ -60,11 +61,11 @@ class Kind(Enum):
     )
     WRONG_TAGS = "setting", Of.NODE, "{wrong:;}"
     MORE_WRONG_TAGS = (
-        *("setting", Of.CLUSTER, "a tag of {count} more places is wrong: run {help}"),
+        *("setting", Of.CLUSTER, "{count} more places have a wrong tag: run {help}"),
         "gnt-maint nodes",
     )
     DOUBT = (
-        *("doubt", Of.NODE, "nothing is done while in doubt: {doubt}"),
+        *("doubt", Of.NODE, "maintd does nothing while the node's state is in doubt: {doubt}"),
         "nodeagent report {it}",
     )
     UNREACHABLE = (
@@ -85,47 +86,44 @@ class Kind(Enum):
     )
     CHANGED = (
         *("doubt", Of.NODE),
-        "the node says {need} now, not what this is about: waiting for it to last",
+        "the node now reports {need} instead: waiting until this lasts",
     )
     REBUILT = (
         *("doubt", Of.NODE),
-        "rebuilt from Ganeti: waiting for the node to say again what it has",
+        "rebuilt from Ganeti: waiting for the node to report its fault again",
     )
     SETTLING = "settling", Of.NODE, "settling for {left:wait} more"
     COOLING_DOWN = "cooldown", Of.NODE, "cooling down for {left:wait} more"
-    NOT_AGAIN = "cooldown", Of.NODE, "not again for {left:wait}: {why}"
-    TRY_AGAIN = "cooldown", Of.NODE, "to be tried again in {left:s}: {why}"
+    NOT_AGAIN = "cooldown", Of.NODE, "next attempt in {left:wait} at the earliest: {why}"
+    TRY_AGAIN = "cooldown", Of.NODE, "next attempt in {left:s}: {why}"
     ATTEMPTS = (
         *("cooldown", Of.NODE),
-        "the node was worked on {times} times within {within:wait}, and may be {most} times",
+        "maintd worked on the node {times} times within {within:wait}; the limit is {most}",
     )
     FAILED_BEFORE = (
-        *("failed-before", Of.NODE, "an earlier repair failed: look at {it}, then run {help}"),
+        *("failed-before", Of.NODE, "an earlier repair failed: check {it}, then run {help}"),
         "gnt-maint done {it}",
     )
-    NODES_IN_WORK = "limit", Of.CLUSTER, "{count} of {most} nodes in work: {nodes}"
-    GROUP_IN_WORK = "limit", Of.NODE, "{count} of {most} nodes of its group in work"
-    TAKES_PART = "limit", Of.NODE, "{it} is taking part in another repair"
-    MOVED_BY_OTHERS = "limit", Of.INSTANCE, "instance {it} is being moved in another repair"
-    OTHERS_JOB = "job", Of.CLUSTER, "job {job}, which is not ours, is at work on it"
-    OUR_JOB = "job", Of.NODE, "maintd's job {job} ({what}) is under way"
+    NODES_IN_WORK = "limit", Of.CLUSTER, "maintd works on {count} of at most {most} nodes: {nodes}"
+    GROUP_IN_WORK = "limit", Of.NODE, "maintd works on {count} of at most {most} nodes of its group"
+    TAKES_PART = "limit", Of.NODE, "{it} takes part in another repair"
+    MOVED_BY_OTHERS = "limit", Of.INSTANCE, "another repair is moving instance {it}"
+    OTHERS_JOB = "job", Of.CLUSTER, "job {job}, not submitted by maintd, is working on it"
+    OUR_JOB = "job", Of.NODE, "maintd's job {job} ({what}) is running"
     WAITS_FOR_JOB = "job", Of.NODE, "waiting for job {job}{there:+ %} to end"
     LOST_JOB = (
         *("lost-job", Of.NODE),
-        "job {job} ({what}) cannot be found any more and its effect is not seen: look at {it}, then"
-        " {help}",
+        "job {job} ({what}) is no longer in Ganeti's queue and its effect is not visible: check"
+        " {it}, then {help}",
         "{then}",
     )
     LOST_ORDER = (
-        *(
-            "lost-job",
-            Of.NODE,
-            "no word of what became of {what}: {why}: look at {it}, then {help}",
-        ),
+        *("lost-job", Of.NODE),
+        "the result of {what} is unknown: {why}: check {it}, then {help}",
         "{then}",
     )
     SILENT_ORDER = (
-        *("other", Of.NODE, "no word of what became of {what}: {doubt}"),
+        *("other", Of.NODE, "the result of {what} is unknown: {doubt}"),
         "nodeagent report {it}",
     )
 
@@ -133,25 +131,24 @@ class Kind(Enum):
     OUT_OF_SERVICE = "other", Of.NODE, "{it} is {state}"
     IN_DOUBT = "other", Of.NODE, "{it} is in doubt ({doubt})"
     OPEN_INCIDENT = "other", Of.NODE, "{it} has the open incident {incident}"
-    ASKS = "other", Of.NODE, "{it} says {need}"
+    ASKS = "other", Of.NODE, "{it} reports {need}"
     ON_HOLD = "paused", Of.NODE, "{it} is on hold ({why})"
     CLAIMED = "limit", Of.NODE, "{it} is claimed by {who}"
-    UNKNOWN_ROOM = "other", Of.NODE, "it is not known what {it} has free"
-    UNKNOWN_ROOMS = "other", Of.GROUP, "it is not known what {nodes} have free"
-    UNKNOWN_DISKS = "other", Of.INSTANCE, "it is not known how many physical disks it had"
+    UNKNOWN_ROOM = "other", Of.NODE, "the free resources of {it} are unknown"
+    UNKNOWN_ROOMS = "other", Of.GROUP, "the free resources of {nodes} are unknown"
+    UNKNOWN_DISKS = "other", Of.INSTANCE, "the number of its physical disks is unknown"
     TOO_SMALL = "other", Of.NODE, "{it} has {free} MiB of {what} left{wanted:+ for its % MiB}"
     NO_FAILURE_LEFT = (
         *("other", Of.NODE),
-        "{it} would have {free} MiB of memory left, and need {wanted} MiB should {other} fail",
+        "{it} would have {free} MiB of memory left but needs {wanted} MiB if {other} fails",
     )
     NO_FREE_NODE = "other", Of.GROUP, "no free node of its group has {wanted:&}"
     ALL_TAKEN = (
-        "other",
-        Of.GROUP,
+        *("other", Of.GROUP),
         "no other node of its group is free{whys:+: %}{more:+, and % more}",
     )
-    ONLY_NODE = "other", Of.GROUP, "its group has no other node than {nodes}"
-    ALONE = "other", Of.GROUP, "it is alone in its group"
+    ONLY_NODE = "other", Of.GROUP, "its group has only {nodes}"
+    ALONE = "other", Of.GROUP, "it is the only node of its group"
 
     # A node with an incident.
     MASTER = (
@@ -160,22 +157,26 @@ class Kind(Enum):
         "gnt-cluster master-failover",
     )
     PUT_BACK_BY_OTHERS = (
-        *("other", Of.NODE, "somebody has put {it} back into service: drain it again, or cancel"),
+        *("other", Of.NODE),
+        "somebody put {it} back into service: run {help} to continue, or cancel the incident",
         "gnt-node modify --drained=yes {it}",
     )
     OFFLINE = (
         *("other", Of.NODE),
-        "{it} is offline, and nobody asks an offline node how it is: {help}, or gnt-maint cancel"
+        "{it} is offline, and maintd does not poll offline nodes: run {help}, or gnt-maint cancel"
         " {incident}",
         "gnt-node modify --offline=no {it}",
     )
-    OFFLINE_NO_ORDER = "other", Of.NODE, "{it} is offline: nothing is ordered there"
+    OFFLINE_NO_ORDER = "other", Of.NODE, "{it} is offline: maintd sends no orders there"
     NO_COMMAND = (
         *("other", Of.NODE),
-        "{it} asks for a live repair and names no command: repair it by hand, or {help}",
+        "{it} asks for a live repair but names no command: repair it by hand, or run {help}",
         "gnt-maint cancel {incident}",
     )
-    NEW_MIRROR = "other", Of.NODE, "{it} gives instance {instance} a new mirror: that ends first"
+    NEW_MIRROR = (
+        *("other", Of.NODE),
+        "{it} is copying instance {instance} to its new secondary: this must end first",
+    )
     LEFT_TO_QUEUE = (
         *("queue", Of.NODE, "left to the repair queue as {operation} of {type}: {how}"),
         "gnt-maint queue list",
@@ -183,13 +184,13 @@ class Kind(Enum):
     WAITS_FOR_REPAIR = (
         *("waiting", Of.NODE),
         "evacuated and {state}: repair {it}, then run {help}"
-        "{left:+; meanwhile these have no mirror but there: %}",
+        "{left:+; until then the secondary of these does not work: %}",
         "gnt-maint done {it}",
     )
     STAYS_TAG_GONE = (
         *("drained", Of.NODE),
-        "{it} stays {state}, though the tag of its incident was removed: {help} puts it back"
-        "{left:+; meanwhile these have no mirror but there: %}",
+        "{it} stays {state}, although somebody removed its incident's tag: {help} puts it back"
+        "{left:+; until then the secondary of these does not work: %}",
         "gnt-maint done {it}",
     )
     STAYS_CANCELED = (
@@ -204,56 +205,61 @@ class Kind(Enum):
         " puts it back",
         "gnt-node modify --{state}=no {it}",
     )
-    TO_BE_PUT_BACK = "drained", Of.NODE, "{it} is to be put back into service ({back}): {why}"
+    TO_BE_PUT_BACK = "drained", Of.NODE, "maintd will put {it} back into service ({back}): {why}"
     PROVES = (
         *("returning", Of.NODE),
         "{it} returns to service once it has reported Ok for {left:wait} more; until then it stays"
         " drained",
     )
-    RETURN_WAITS = "returning", Of.NODE, "{it} is to be {goal} ({who} ran gnt-maint done): {why}"
+    RETURN_WAITS = "returning", Of.NODE, "{it} will be {goal} ({who} ran gnt-maint done): {why}"
     RETURN_FAILED = (
-        *("return-failed", Of.NODE, "{it} does not return: {why}; look at it, then run {help}"),
+        *("return-failed", Of.NODE),
+        "{it} does not return to service: {why}; check it, then run {help}",
         "gnt-maint done {it}",
     )
-    TAG_AWAITED = "returning", Of.NODE, "a tag of {it} is being changed"
+    TAG_AWAITED = "returning", Of.NODE, "a job is changing a tag of {it}"
     UNDER_REPAIR = "limit", Of.NODE, "it is under repair ({repair})"
-    NOT_WELL = "doubt", Of.NODE, "it does not say Ok any more"
-    UNHEARD = "doubt", Of.NODE, "it does not say how it is"
+    NOT_WELL = "doubt", Of.NODE, "it no longer reports Ok"
+    UNHEARD = "doubt", Of.NODE, "it does not report its health"
     UNKNOWN_CHANGES = (
-        *("doubt", Of.NODE, "it is not known yet whether somebody else has changed it since"),
+        *("doubt", Of.NODE, "maintd does not know yet whether somebody else has changed it since"),
     )
 
     # Evacuation.
-    NO_ROOM = "room", Of.NODE, "not emptied, there would be too little room: {why}"
-    UNKNOWN_IF_ROOM = "room", Of.NODE, "not emptied while in doubt: {why}"
-    LEFT_ALONE = "job", Of.INSTANCE, "instance {it} is left alone: {why}"
+    NO_ROOM = "room", Of.NODE, "not evacuated, too little room: {why}"
+    UNKNOWN_IF_ROOM = "room", Of.NODE, "not evacuated while in doubt: {why}"
+    LEFT_ALONE = "job", Of.INSTANCE, "instance {it} stays: {why}"
     CANNOT_MOVE = "room", Of.INSTANCE, "instance {it} cannot move: {why}"
     MIRROR_CANNOT_MOVE = (
         *("room", Of.INSTANCE),
-        "the mirror of instance {it} cannot move: {why}"
+        "the secondary of instance {it} cannot move: {why}"
         "{alone:+; gnt-node add-tags % maintd:degraded:yes lets it stay}",
         "{alone:+gnt-node add-tags % maintd:degraded:yes}",
     )
     ONLY_FAILOVER = (
-        *("room", Of.NODE, "{it} is offline: it can only be failed over: {help}"),
+        *("room", Of.NODE, "{it} is offline, its instances can only be failed over: run {help}"),
         "gnt-node failover {it}",
     )
     NOT_FOR_MAINTD = (
-        *("room", Of.NODE, "{it} is offline: that is for auto-repair or a person: {help}"),
+        *("room", Of.NODE, "{it} is offline, auto-repair or a person must do this: run {help}"),
         "gnt-node evacuate --secondary-only {it}",
     )
     NEVER_MIGRATES = (
-        *("room", Of.INSTANCE, "{hypervisor} migrates nothing, and fallback to a failover is off"),
+        *("room", Of.INSTANCE),
+        "{hypervisor} cannot migrate, and the fallback to a failover is off",
     )
-    LOCAL_DISKS = "room", Of.INSTANCE, "its disks ({template}) are on {node} alone"
-    TAGS_FORBID = "room", Of.INSTANCE, "migration tags forbid it from {node} to {to}{off:+, and %}"
-    TAGS_LEAVE = "room", Of.INSTANCE, "{why}, of those that migration tags allow"
+    LOCAL_DISKS = "room", Of.INSTANCE, "its disks ({template}) are only on {node}"
+    TAGS_FORBID = (
+        *("room", Of.INSTANCE),
+        "migration tags forbid a move from {node} to {to}{off:+, and %}",
+    )
+    TAGS_LEAVE = "room", Of.INSTANCE, "{why}, among those that migration tags allow"
     NO_OTHER_MIRROR = "room", Of.INSTANCE, "{unfit}; it gets no other secondary: {why}"
     NO_MEMORY = "room", Of.INSTANCE, "no other node of its group has the memory for it"
-    MIRROR_CLOSED = "room", Of.NODE, "its mirror, {why}"
-    MIRROR_UNKNOWN = "room", Of.NODE, "it is not known what its mirror {it} has free"
+    MIRROR_CLOSED = "room", Of.NODE, "its secondary {why}"
+    MIRROR_UNKNOWN = "room", Of.NODE, "the free memory of its secondary {it} is unknown"
     MIRROR_TOO_SMALL = (
-        *("room", Of.NODE, "its mirror {it} has {free} MiB of memory left for its {wanted} MiB"),
+        *("room", Of.NODE, "its secondary {it} has {free} MiB of memory left for its {wanted} MiB"),
     )
 
     # Auto-repair.
@@ -270,62 +276,60 @@ class Kind(Enum):
     STEP_WAITS = "autorepair", Of.INSTANCE, "{step}; {why}"
     BY_RULES = "autorepair", Of.INSTANCE, "{why}"
     TAKEN = "autorepair", Of.NODE, "{why}"
-    AT_ONCE = "autorepair", Of.CLUSTER, "as many instances are being repaired as may be at once"
+    AT_ONCE = "autorepair", Of.CLUSTER, "the limit of instances under repair at once is reached"
     LATER_PASS = (
         *("autorepair", Of.CLUSTER),
-        "left to a later pass: {most} instances may be under repair at once",
+        "left to a later pass: at most {most} instances are repaired at once",
     )
-    ON_THE_MOVE = "autorepair", Of.INSTANCE, "it is on the move"
-    NO_NEW_MIRROR = "autorepair", Of.INSTANCE, "its mirror cannot be made anew: {why}"
-    NO_PLACE_FOR_MIRROR = "autorepair", Of.INSTANCE, "there is no place for its mirror: {why}"
+    ON_THE_MOVE = "autorepair", Of.INSTANCE, "it is moving"
+    NO_NEW_MIRROR = "autorepair", Of.INSTANCE, "its secondary cannot be replaced: {why}"
+    NO_PLACE_FOR_MIRROR = "autorepair", Of.INSTANCE, "no node can be its new secondary: {why}"
     CANNOT_MIGRATE = "autorepair", Of.INSTANCE, "it cannot migrate: {why}"
-    MIRROR_REFUSES = "autorepair", Of.INSTANCE, "its mirror cannot take it: {why}"
-    NO_PLACE_TO_RUN = "autorepair", Of.INSTANCE, "there is no place where it could run: {why}"
-    NO_PLACE_ANEW = "autorepair", Of.INSTANCE, "there is no place to install it anew: {why}"
+    MIRROR_REFUSES = "autorepair", Of.INSTANCE, "its secondary cannot take it: {why}"
+    NO_PLACE_TO_RUN = "autorepair", Of.INSTANCE, "no node can run it: {why}"
+    NO_PLACE_ANEW = "autorepair", Of.INSTANCE, "no node can take it for a reinstallation: {why}"
 
     # Balancing.
     NOT_BALANCED = "balance", Of.GROUP, "group {it} is not balanced: {why}"
     FEW_NODES = "balance", Of.GROUP, "it has fewer than two nodes"
     FEW_FREE_NODES = "balance", Of.GROUP, "fewer than two of its nodes are free{why:+: %}"
     HALTED = (
-        *("balance", Of.GROUP, "{why}: remove the tag {tag} from the group to go on"),
+        *("balance", Of.GROUP, "{why}: run {help} to go on"),
         "gnt-group remove-tags {it} {tag}",
     )
-    NOT_TAKEN = "balance", Of.CLUSTER, "not again for {left:s}: a job was not taken"
+    NOT_TAKEN = "balance", Of.CLUSTER, "next attempt in {left:s}: Ganeti did not accept a job"
     HAS_TROUBLE = "balance", Of.NODE, "{it} {what} ({incident})"
     NOT_LASTING = (
         *("balance", Of.GROUP),
-        "{moves} moves would bring its score from {score:.8f} to {final:.8f}{doubt:+ (%)}: begun if"
-        " that is so for {left:s} more",
+        "{moves} moves would bring its score from {score:.8f} to {final:.8f}{doubt:+ (%)}: they"
+        " start if this holds for {left:s} more",
     )
     NO_SEARCH = "balance", Of.GROUP, "{why}"
     MOVE_WAITS = "balance", Of.INSTANCE, "{move}: {why}"
     NO_MOVE = "balance", Of.INSTANCE, "{why}"
-    NOT_THERE = "balance", Of.INSTANCE, "it is not there any more"
-    INSTANCE_GONE = "balance", Of.INSTANCE, "there is no instance {it} any more"
+    NOT_THERE = "balance", Of.INSTANCE, "it no longer exists"
+    INSTANCE_GONE = "balance", Of.INSTANCE, "instance {it} no longer exists"
     NOT_IN_BALANCE = "balance", Of.NODE, "{it} takes no part in balancing"
     LIST_GIVEN_UP = (
         *("balance", Of.GROUP),
-        "what {who} asked for is given up, {moves} moves before its end: {why}",
+        "maintd gave up the moves that {who} asked for, {moves} before their end: {why}",
     )
 
     # Windows and owners.
     LATE_DRAINING = (
         *("overdue", Of.WINDOW),
-        "overdue: {it} is draining still, and its window began at {at}: {help}, or edit or cancel"
-        " it",
+        "overdue: {it} is still draining, and its window began at {at}: run {help}, or edit or"
+        " cancel it",
         "gnt-maint window down {it}",
     )
     LATE_DOWN = (
-        *(
-            "overdue",
-            Of.WINDOW,
-            "overdue: {it} is down still, and its window ended at {at}: {help}",
-        ),
+        *("overdue", Of.WINDOW),
+        "overdue: {it} is still down, and its window ended at {at}: run {help}",
         "gnt-maint window up {it}",
     )
     WINDOW_WAITS = (
-        *("window", Of.WINDOW, "{it} is under repair ({repair}): its maintenance window waits"),
+        *("window", Of.WINDOW),
+        "the maintenance window of {it} waits: the node is under repair ({repair})",
     )
     WINDOW_STOPPED = (
         *("window-stopped", Of.WINDOW),
@@ -341,17 +345,17 @@ class Kind(Enum):
     )
     OWNER_NOT_TOLD = (
         *("owner", Of.WINDOW),
-        "owner {owner} is not told of its offer by {command}: {why}{tries:+, % times: tell it"
-        " yourself}",
+        "{command} did not tell owner {owner} of its offer: {why}{tries:+, % times: tell the"
+        " owner yourself}",
     )
     SERIES_WAITS = "window", Of.WINDOW, "{it} waits: {why}"
     NO_TIME_ZONE = (
         *("window", Of.WINDOW),
-        "there is no time zone {zone} here: is the package tzdata installed?",
+        "time zone {zone} is unknown here: install the package tzdata",
     )
-    NO_SUCH_NODE = "window", Of.WINDOW, "{it} is no node of this cluster any more"
+    NO_SUCH_NODE = "window", Of.WINDOW, "{it} is no longer a node of this cluster"
     DOWN_STILL = (
-        *("window", Of.NODE, "{it} is down still, since that of {day}: {help}"),
+        *("window", Of.NODE, "{it} is still down since the window of {day}: run {help}"),
         "gnt-maint window up {it}",
     )
     OTHER_WINDOW = "window", Of.NODE, "{it} is in another window{which:+, %}"
@@ -360,12 +364,12 @@ class Kind(Enum):
     # The repair queue.
     REFUSED = "reported", Of.CLUSTER, "auto-repair{of:+ of %}: {why}", "gnt-maint constraints show"
     MORE_REFUSED = (
-        *("reported", Of.CLUSTER, "auto-repair of {count} machines: {why}, as of others"),
+        *("reported", Of.CLUSTER, "auto-repair of {count} more machines: {why}"),
         "gnt-maint constraints show",
     )
     ENTRY_WAITS = "queue", Of.ENTRY, "queue entry {it} ({address}): {why}"
-    NOT_CHECKED = "queue", Of.ENTRY, "its health is not asked for: {why}"
-    CHECK_AWAITED = "queue", Of.ENTRY, "waits for what {command} says{unanswered:+: %}"
+    NOT_CHECKED = "queue", Of.ENTRY, "no health check yet: {why}"
+    CHECK_AWAITED = "queue", Of.ENTRY, "waiting for the result of {command}{unanswered:+: %}"
     COMMAND_WAITS = "queue", Of.ENTRY, "{command} does not run yet: {why}"
     COMMAND_LATER = "queue", Of.ENTRY, "{command} runs later: {why}"
     COMMAND_SOON = "queue", Of.ENTRY, "{command} runs in {left:s}: {why}"
@@ -373,27 +377,27 @@ class Kind(Enum):
     CHECKS_FIRST = "queue", Of.ENTRY, "{command} runs alone, once {count} checks have ended"
     AGENT_RUNS = "queue", Of.NODE, "the agent of {it} runs {what} now"
     AGENT_IN_DOUBT = "queue", Of.NODE, "the agent of {it} is in doubt: {doubt}"
-    NO_MASTER = "queue", Of.CLUSTER, "nobody knows which node is the master"
-    INCIDENT_FIRST = "queue", Of.NODE, "incident {incident} is to be repaired on {it}"
-    OWNERS_FIRST = "queue", Of.CLUSTER, "{command} is to tell owners of their offers"
-    NOTICES_FIRST = "queue", Of.CLUSTER, "a command is to deliver a notification"
+    NO_MASTER = "queue", Of.CLUSTER, "the master node is unknown"
+    INCIDENT_FIRST = "queue", Of.NODE, "the repair of incident {incident} on {it} comes first"
+    OWNERS_FIRST = "queue", Of.CLUSTER, "{command} must first tell owners of their offers"
+    NOTICES_FIRST = "queue", Of.CLUSTER, "a command must first deliver a notification"
     INCIDENT_THERE = "queue", Of.NODE, "incident {incident} is being repaired there{status:+ (%)}"
     SAME_MACHINE = "queue", Of.ENTRY, "another entry is about the same machine"
-    AT_MOST = "queue", Of.CLUSTER, "no more than {most} are repaired at once"
+    AT_MOST = "queue", Of.CLUSTER, "at most {most} machines are repaired at once"
     CANDIDATE = "queue", Of.CLUSTER, "another master candidate is being repaired"
     OTHER_CANDIDATE = "queue", Of.NODE, "{it}, another master candidate, is being repaired"
-    BACKS_OFF = "queue", Of.ENTRY, "backs off for {left:s} more ({times} times): {why}"
+    BACKS_OFF = "queue", Of.ENTRY, "next attempt in {left:s} ({times} failed): {why}"
     NO_PROCEDURE = "queue", Of.ENTRY, "{why}"
-    DELETED = "queue", Of.ENTRY, "is deleted; what is under way for it ends first"
+    DELETED = "queue", Of.ENTRY, "deleted, once its running work has ended"
     RETURNS_AFTER_MOVES = (
-        *("queue", Of.NODE, "{it} goes back into service when what moves has arrived"),
+        *("queue", Of.NODE, "{it} returns to service when its moves have ended"),
     )
-    RETURNS_LATER = "queue", Of.NODE, "{it} goes back into service later: {why}"
-    RETURNS_SOON = "queue", Of.NODE, "{it} goes back into service in {left:s}: {why}"
-    WATCHED = "queue", Of.ENTRY, "step {step} is watched for {left:s} more"
+    RETURNS_LATER = "queue", Of.NODE, "{it} returns to service later: {why}"
+    RETURNS_SOON = "queue", Of.NODE, "{it} returns to service in {left:s}: {why}"
+    WATCHED = "queue", Of.ENTRY, "watching step {step} for {left:s} more"
     QUEUE_DISABLED = "queue", Of.CLUSTER, "the repair queue is disabled", "gnt-maint queue enable"
     DOMAIN_FAILED = (
         *("queue", Of.CLUSTER),
-        "{machines} machines of {domain} are broken at once: its power or its switch is rather to"
-        " be looked at than they repaired",
+        "{machines} machines of {domain} failed at once: check its power and its switch before"
+        " repairing them",
     )

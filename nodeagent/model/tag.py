@@ -16,5 +16,5 @@ def fault(tags: Iterable[str]) -> str:
     wrong = next((tag for tag in tags if not _TAG.fullmatch(tag)), None)
     if wrong is None:
         return ""
-    why = f"is longer than {LENGTH} characters" if len(wrong) > LENGTH else "is none of Ganeti's"
+    why = f"is longer than {LENGTH} characters" if len(wrong) > LENGTH else "is not one of Ganeti's"
     return f"the tag {wrong[:LENGTH]!a} {why}"

@@ -116,7 +116,7 @@ class ResetStorm(Asked):
 class TrustLedger(Asked):
     """Go on with the plans in the ledger, though another node was the master meanwhile."""
 
-    says = "go on with what was planned before another node was the master"
+    says = "continue the plans made before another node was the master"
     urgent = True
 
 
@@ -303,7 +303,7 @@ class DeleteEntries(Asked):
     @property
     def words(self) -> str:
         finished = "finished" if self.finished else "not finished"
-        return f"delete what is {finished} from the repair queue"
+        return f"delete entries that are {finished} from the repair queue"
 
 
 @dataclass(frozen=True)

@@ -318,7 +318,7 @@ class Receipt:
         try:
             progress = Progress(document.get("progress"))
         except ValueError:
-            raise MessageError("receipt.progress is not known") from None
+            raise MessageError("receipt.progress is unknown") from None
         return cls(
             order=take.matching("order", IDENTITY),
             incident=take.matching("incident", IDENTITY),

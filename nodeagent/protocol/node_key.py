@@ -80,7 +80,7 @@ class Pins:
         if pins and shown != pins[0]:
             return (
                 f"it is signed with the key {short(shown)}, and {node} is pinned to"
-                f" {short(pins[0])}: if somebody has reinstalled its agent, run `{help_}`"
+                f" {short(pins[0])}: if you reinstalled its agent, run `{help_}`"
             )
         if not pins and (holder := self.holders.get(shown)) is not None:
             return (

@@ -116,7 +116,7 @@ def make_private(path: str) -> bool:
     try:
         found = os.stat(path)
         if found.st_size == 0:
-            raise Corrupt("it is empty: it was truncated, or its first start was cut short")
+            raise Corrupt("it is empty: truncated, or its first start was interrupted")
         if stat.S_IMODE(found.st_mode) & 0o077:
             os.chmod(path, 0o600)
     except FileNotFoundError:

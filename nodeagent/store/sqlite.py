@@ -205,7 +205,7 @@ class SqliteStore:
             if row is None:
                 self._db.execute("INSERT INTO wish (id, text) VALUES (?, ?)", (identity, text))
             elif row[0] not in (text, _digest(text)):
-                raise MessageError("there is another wish of this id")
+                raise MessageError("another request has this id")
         self._waiting[identity] = text
 
     def wishes(self) -> tuple[Wish, ...]:

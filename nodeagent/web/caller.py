@@ -150,7 +150,7 @@ def at_url(url: str, ca: str = "", user: str = "", password: str = "") -> Caller
     if scheme == "http" and user:
         raise ConfigError(f"--url is {printable(url)}; a password is sent by https only")
     if scheme == "http" and ca:
-        raise ConfigError(f"--url is {printable(url)}; there is no certificate without https")
+        raise ConfigError(f"--url is {printable(url)}; a certificate needs https")
     tls = trusting_tls(ca, named=False) if scheme == "https" else None
     connect, where = over_network(host, port, tls), f"{match[2]}:{port}"
     return Caller(f"{scheme}://{where}", connect, where, user, password)

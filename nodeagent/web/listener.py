@@ -103,13 +103,13 @@ def _make_way(path: str) -> None:
     """See to it that a socket may be put there."""
     with suppress(FileNotFoundError):
         if not stat.S_ISSOCK(os.lstat(path).st_mode):
-            raise FileExistsError(f"{path} is there, and is no socket")
+            raise FileExistsError(f"{path} exists and is not a socket")
         with socket.socket(socket.AF_UNIX) as probe:
             try:
                 probe.connect(path)
             except ConnectionRefusedError:
                 return
-        raise OSError(f"somebody listens at {path} already")
+        raise OSError(f"another process listens at {path} already")
 
 
 def _user_of(sock: socket.socket) -> int:

@@ -244,7 +244,7 @@ def test_no_rule_of_repairs_is_left_out(place: Place, caplog: pytest.LogCaptureF
             assert await bench.look("e", **changes) is None, changes
         place.ssconf("master_candidates_certs", f"{place.uuid}=AA:BB\n")
         assert await bench.look("e") is None
-        assert "no master candidate's certificate" in caplog.text
+        assert "not the certificate of a master candidate" in caplog.text
         place.ssconf("master_candidates_certs", f"{place.uuid}={place.master_digest}\n")
         (place.folder / "repair" / "look").chmod(0o777)
         assert await bench.look("e") is None
@@ -303,7 +303,7 @@ def test_what_is_not_listed_any_more_when_it_has_its_turn_does_not_run(place: Pl
         end = await bench.ended(second)
         assert (end.progress, end.why) == (
             Progress.LATER,
-            "look is not in repair.queue-checks any more",
+            "look is no longer in repair.queue-checks",
         )
 
     story(place, tell)

@@ -400,7 +400,7 @@ def test_what_is_too_large_together_is_in_doubt_and_never_cut() -> None:
     verdict = merge(rows, tuple(rows), Ms(9))
     assert (verdict.diagnosis, verdict.firm) == (None, False)
     assert list(verdict.unusable) == ["d"], "the one that takes most, as it is sent"
-    assert "larger than what one report can hold" in verdict.unusable["d"]
+    assert "too large for one report" in verdict.unusable["d"]
     assert isinstance(looked_at(verdict), Seen)
     small = {name: row for name, row in rows.items() if name in "abcef"}
     assert isinstance(looked_at(merge(small, tuple(small), Ms(9))), Seen)

@@ -117,7 +117,7 @@ def test_a_script_as_interpreter_is_judged_like_any(folder: Path) -> None:
         ("/usr/bin", "it is a folder"),
         ("/bin/sh\r", "line ends of DOS, CR LF"),
         ("/etc/passwd", "it is not executable"),
-        ("/etc/passwd/x", "/etc/passwd is no folder"),
+        ("/etc/passwd/x", "/etc/passwd is not a folder"),
         ("/dev/null", "/dev/null is not a regular file"),
         ("/" + "x" * HEAD, f"#! line of more than {HEAD} bytes"),
         ("/bin/sh" + " " * HEAD + "-x", f"#! line of more than {HEAD} bytes"),

@@ -52,7 +52,7 @@ def test_the_receipt_of_an_order_from_before_is_shown_all_the_same() -> None:
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"signer": "CC:DD"}, "no master candidate's certificate"),
+        ({"signer": "CC:DD"}, "not the certificate of a master candidate"),
         ({"cluster": "other"}, "meant for cluster 'other'"),
         ({"name": "n2"}, "meant for node 'n2'"),
         ({"node": "uuid-2"}, "meant for the node with UUID uuid-2"),
@@ -95,7 +95,7 @@ def test_an_order_of_the_queue_runs_what_is_listed_for_it_whatever_the_node_has(
     [
         ({"view": VIEW}, "heal is not listed for the queue (repair.queue-commands)"),
         ({"command": "fix"}, "fix is not listed for the queue"),
-        ({"signer": "CC:DD"}, "no master candidate's certificate"),
+        ({"signer": "CC:DD"}, "not the certificate of a master candidate"),
         ({"name": "n2"}, "meant for node 'n2'"),
         ({"expires": NOW - 5}, "valid for -5 ms"),
         ({"running": RECEIPT}, "is still running"),
@@ -163,7 +163,7 @@ def test_a_live_repair_is_never_a_check_whatever_is_listed() -> None:
         ({"view": replace(LOOKS, checks=(), queue=("heal",))}, "and a repair runs alone"),
         ({"view": replace(LOOKS, enabled=False)}, "switched off"),
         ({"running": RECEIPT}, "is still running"),
-        ({"signer": "CC:DD"}, "no master candidate's certificate"),
+        ({"signer": "CC:DD"}, "not the certificate of a master candidate"),
         ({"name": "n2"}, "meant for node 'n2'"),
         ({"expires": NOW - 5}, "valid for -5 ms"),
     ],

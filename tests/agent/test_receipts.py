@@ -38,7 +38,7 @@ def test_started_and_never_ended_has_failed(tmp_path: Path) -> None:
     after = Receipts(str(tmp_path))
     (closed,) = after.close_interrupted(Ms(9))
     assert (closed.order, closed.progress, closed.ended) == (started.order, Progress.FAILED, 9)
-    assert closed.why == f"{INTERRUPTED}; how far it came is not known"
+    assert closed.why == f"{INTERRUPTED}; how far it came is unknown"
     assert after.running is None
     assert Receipts(str(tmp_path)).close_interrupted(Ms(10)) == []
     assert after.get(done.order) == done

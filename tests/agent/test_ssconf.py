@@ -92,8 +92,8 @@ def test_a_changed_key_is_taken_up(place: Place) -> None:
     [
         (0o444, b"f" * 40, "too open"),
         (0o460, b"f" * 40, "too open"),
-        (0o440, b"", "empty or too short"),
-        (0o440, b"\n\n\n\n" * 20, "empty or too short"),
+        (0o440, b"", "too short to be a key, or empty"),
+        (0o440, b"\n\n\n\n" * 20, "too short to be a key, or empty"),
     ],
 )
 def test_an_unfit_key_is_refused(place: Place, mode: int, content: bytes, said: str) -> None:

@@ -89,7 +89,7 @@ def test_p01_environment_is_fixed(folder: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_p01_python_imports_from_nowhere_unsafe(folder: Path) -> None:
-    """A script's own folder comes first on its path: for a copy in memory that is no folder."""
+    """A script's own folder comes first on its path: for a copy in memory that is not a folder."""
     ran = run_text(folder, "#!/usr/bin/env python3\nimport sys\nprint(sys.path[0])\n")
     if ran.code == 127:
         pytest.skip("no python3 in the system's PATH")

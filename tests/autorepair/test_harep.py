@@ -128,7 +128,7 @@ def test_a_pending_repair_ends_as_its_jobs_whatever_the_policy() -> None:
                 f"{word} +result:failover:{ONE}:{AT}:{word}:1+2 -{pending}"
             )
         assert told(assess(world(tags, "P", ["error", "running"]))).startswith(
-            "wait: job 2 is under way"
+            "wait: job 2 has not ended"
         )
 
 
@@ -167,12 +167,12 @@ def test_a_running_job_is_noted_and_waited_for() -> None:
     it = world(["failover", f"pending:failover:{ONE}:1:"], "P")
     assert told(assess(it, [did(Outcome.RUNNING)])).startswith("note +pending:")
     it.instances["i1"].tags = {PREFIX + "failover"}
-    assert told(assess(it, [did(Outcome.RUNNING)])).startswith("wait: job 7 is under way")
+    assert told(assess(it, [did(Outcome.RUNNING)])).startswith("wait: job 7 has not ended")
 
 
 def test_what_was_rejected_is_not_asked_for_again_at_once() -> None:
     it = world(["failover"], "P")
-    assert told(assess(it, [did(Outcome.ERROR, ago=1000)])).startswith("wait: to be tried again in")
+    assert told(assess(it, [did(Outcome.ERROR, ago=1000)])).startswith("wait: next attempt in in")
     assert isinstance(assess(it, [did(Outcome.ERROR)]), Step)
 
 

@@ -207,7 +207,7 @@ def test_tags_that_contradict_each_other_are_for_a_person(states: tuple[str, str
 
 def test_a_job_of_a_repair_whose_tag_was_taken_off_is_waited_for() -> None:
     found = told(step(snapshot("offline", "ok", ("failover",)), [did(7, FAILOVER, RUNNING)]))
-    assert found == "wait: job 7 is under way, and its tag is not there"
+    assert found == "wait: job 7 has not ended, and its tag is not there"
 
 
 @pytest.mark.parametrize(("failures", "minutes"), [(1, 5), (2, 10), (4, 40)])
@@ -254,9 +254,9 @@ def test_while_a_job_runs_nothing_is_done_but_to_note_it(states: tuple[str, str]
     jobs = [did(7, guarded(pending("5"), pending()), RUNNING)]
     assert told(step(snapshot(*states, tags), jobs)) == f"mark {swapped('5+7', '5')}"
     noting = did(8, Retag(Scope.INSTANCE, "i", add=("t",)), RUNNING)
-    assert told(step(snapshot(*states, tags), [*jobs, noting])) == "wait: job 7 is under way"
+    assert told(step(snapshot(*states, tags), [*jobs, noting])) == "wait: job 7 has not ended"
     noted = ("failover", pending("5+7"))
-    assert told(step(snapshot(*states, noted), jobs, j5=SUCCESS)) == "wait: job 7 is under way"
+    assert told(step(snapshot(*states, noted), jobs, j5=SUCCESS)) == "wait: job 7 has not ended"
 
 
 def test_a_job_that_has_not_set_its_tag_yet_is_not_noted() -> None:
@@ -265,7 +265,7 @@ def test_a_job_that_has_not_set_its_tag_yet_is_not_noted() -> None:
     waiting = did(7, guarded(pending("5"), pending()), RUNNING)
     same = did(7, guarded(pending(), pending()), RUNNING)
     for job in (waiting, same):
-        assert told(step(seen, [job])) == "wait: job 7 is under way"
+        assert told(step(seen, [job])) == "wait: job 7 has not ended"
 
 
 def guarded(add: str, remove: str) -> Guarded:
@@ -275,7 +275,7 @@ def guarded(add: str, remove: str) -> Guarded:
 
 def test_a_job_of_harep_s_is_waited_for_too() -> None:
     tags = ("failover", pending("7", identity="x"))
-    assert told(step(snapshot("offline", "ok", tags), j7=RUNNING)) == "wait: job 7 is under way"
+    assert told(step(snapshot("offline", "ok", tags), j7=RUNNING)) == "wait: job 7 has not ended"
 
 
 def test_a_job_nobody_has_asked_about_is_not_taken_for_lost() -> None:
@@ -401,14 +401,14 @@ def test_a_job_that_failed_and_changed_nothing_is_tried_twice_more() -> None:
 def test_but_not_at_once() -> None:
     seen = snapshot("offline", "ok", ("failover", pending()))
     found = told(step(seen, [did(7, FAILOVER, ERROR, ago=RETRY_AFTER - 1000)]))
-    assert found == "wait: to be tried again in 1 s: job 7 failed: no luck"
+    assert found == "wait: next attempt in 1 s: job 7 failed: no luck"
 
 
 def test_a_failover_in_place_of_a_migration_is_a_try_of_it() -> None:
     """Migration tags forbade it to migrate, and the repair may fail over."""
     seen = snapshot("drained", "ok", ("failover", pending()))
     found = told(step(seen, [did(7, FAILOVER, ERROR, ago=RETRY_AFTER - 1000)]))
-    assert found == "wait: to be tried again in 1 s: job 7 failed: no luck"
+    assert found == "wait: next attempt in 1 s: job 7 failed: no luck"
 
 
 def test_earlier_steps_are_no_tries_of_this_one() -> None:

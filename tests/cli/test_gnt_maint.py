@@ -201,7 +201,9 @@ def test_status_tells_what_stops_everything(busy: Live, run: Run) -> None:
     busy.tick(200)
     out = run("status").out
     assert f"Pauses      cluster for 3 min by {ME}: a fire drill\n" in out
-    assert re.search(r"Storm       tripped 0 s ago: .* sick.*; gnt-maint resume --storm\n", out)
+    assert re.search(
+        r"Storm       tripped 0 s ago: .* unhealthy.*; gnt-maint resume --storm\n", out
+    )
     busy.maintd.trouble = (busy.rig.now() - 90_000, "no LUXI")
     busy.seconds += 2
     assert "Trouble     no round for 90 s: no LUXI\n" in run("status").out
@@ -249,7 +251,7 @@ def test_no_incidents_is_said(quiet: Live, run: Run) -> None:
     assert run("incidents").out == "There are no incidents.\n"
     assert run("held").out == "Nothing is blocked.\n"
     assert run("history").out == "No events.\n"
-    assert "It would do nothing.\n" in run("plan").out
+    assert "maintd would do nothing.\n" in run("plan").out
     assert "Incidents   none\n" in run("status").out
 
 
@@ -283,7 +285,7 @@ def test_show_has_the_jobs_and_what_follows_what(busy: Live, run: Run) -> None:
     out = run("show", incident(busy)).out
     assert "Jobs       1, 2, 3, 4, 5, 6\n" in out
     assert "- job 2 (migrate i1 off n3 to n4) to end\n" in out
-    mirror = "move the mirror of i1 from n3 to n[0-9], after: migrate i1 off n3 to n4"
+    mirror = "move the secondary of i1 from n3 to n[0-9], after: migrate i1 off n3 to n4"
     assert re.search(f"^5    submitted  10 s   {mirror}$", out, re.M)
     assert "2026-11-18 11:07:00  job-done   1    drain n3\n" in out
 
@@ -332,7 +334,7 @@ n3    default  drained  2      1      answering      evacuate  n3-incident-id-is
 def test_history(busy: Live, run: Run) -> None:
     out = run("history").lines
     assert out[0] == "TIME                 WHAT          NODE  INCIDENT            JOB  TEXT"
-    assert re.search("4    move the mirror of i3 from n3 to n[0-9]$", out[-1])
+    assert re.search("4    move the secondary of i3 from n3 to n[0-9]$", out[-1])
     assert len(run("history", "--limit", "3").lines) == 4
     assert len(run("history", "--since", "5s").lines) < len(run("history", "--since", "1h").lines)
     only = run("history", "--incident", incident(busy, "n1"), "--json").json
@@ -436,7 +438,9 @@ def test_cancel(busy: Live, run: Run) -> None:
 def test_an_unknown_incident_is_refused_in_every_verb(busy: Live, run: Run) -> None:
     for verb in ("show", "cancel", "retry", "wait"):
         for name in (NOT_THERE, "6f3b1"):
-            assert run(verb, name).refused(1).startswith("there is no incident")
+            assert (
+                run(verb, name).refused(1).startswith(("there is no incident", "no incident has"))
+            )
     for verb in ("pause", "resume"):
         assert "there is no incident" in run(verb, "--incident", NOT_THERE).refused(1)
 
@@ -452,7 +456,7 @@ def test_a_beginning_must_be_of_one(busy: Live, run: Run) -> None:
 @pytest.mark.parametrize("verb", ["show", "wait --for pending", "cancel"])
 def test_an_incident_is_meant_by_its_node_s_name(busy: Live, run: Run, verb: str) -> None:
     assert run(*verb.split(), "n3", "--json").code == 0
-    assert "no incident of a node n2" in run(*verb.split(), "n2").refused(1)
+    assert "no incident has a node n2" in run(*verb.split(), "n2").refused(1)
     assert "neither the name of a node nor a UUID" in run(*verb.split(), "n3/x").refused(64)
 
 
@@ -643,7 +647,7 @@ def test_pause_of_an_incident_by_its_beginning(busy: Live, run: Run) -> None:
         (("pause", "--node", "n9"), "there is no node n9"),
         (("pause", "--group", "none"), "there is no group none"),
         (("resume", "--storm"), "the storm brake has not tripped"),
-        (("resume", "--ledger"), "nothing of what is planned waits for that"),
+        (("resume", "--ledger"), "no plan waits for that"),
         (("pause", "--until", "2026-01-01"), "the pause would have ended at 2026-01-01T"),
         (("pause", "--why", "x" * 501), "one printable line of at most 500 characters"),
         (("pause", "--why", "\x1b[2J"), "one printable line"),
@@ -668,7 +672,7 @@ def test_what_is_over_cannot_be_canceled_nor_retried(busy: Live, run: Run) -> No
 def test_a_lost_job_is_let_go_of(busy: Live, run: Run) -> None:
     busy.rig.cluster.jobs.pop("2")
     busy.tick()
-    assert "cannot be found any more" in run("show", incident(busy)).out
+    assert "is no longer in Ganeti's queue" in run("show", incident(busy)).out
     assert run("retry", incident(busy)).out.endswith("no longer waits for lost jobs.\n")
 
 
@@ -687,8 +691,8 @@ def test_plans_of_before_another_master_hold_again(quiet: Live, run: Run) -> Non
     back = replace(rig.ledger, away=rig.now())
     rig.engine._remember(back)
     quiet.tick()
-    assert "another node was the master" in run("held").out
-    assert "Plans       since 20" in run("status").out
+    assert "another node has been the master" in run("held").out
+    assert "Plans       another node has been the master since 20" in run("status").out
     assert run("resume", "--ledger").out == "Planned work continues.\n"
     assert run("status", "--json").json["round"]["outdated"] is None
     assert run("resume", "--ledger", "--storm").code == 64
@@ -699,14 +703,16 @@ def test_what_no_round_has_answered_yet_is_noted(
 ) -> None:
     monkeypatch.setattr("nodeagent.maintd.daemon.ANSWER_WITHIN", 0.2)
     monkeypatch.setattr(quiet.maintd, "ask", _asks_in_vain(quiet))
-    assert "no round could be held yet" in run("pause").refused(75)
+    assert "has not held a round yet" in run("pause").refused(75)
 
 
 def _asks_in_vain(live: Live) -> Any:
     from nodeagent.maintd.daemon import Waiting
 
     async def ask(*_: object) -> str:
-        raise Waiting(NOT_THERE, f"noted as {NOT_THERE}, but no round could be held yet: no LUXI")
+        raise Waiting(
+            NOT_THERE, f"recorded as {NOT_THERE}, but maintd has not held a round yet: no LUXI"
+        )
 
     return ask
 
@@ -820,8 +826,8 @@ def test_plan_is_what_the_next_round_does(quiet: Live, run: Run) -> None:
     quiet.tick()
     quiet.rig.time += 100
     assert run("plan").out == (
-        "What was seen 100 s ago, 2026-11-18 11:06:50, decided anew.\n"
-        "\nIt would do\n"
+        "From the state of 2026-11-18 11:06:50, 100 s ago.\n"
+        "\nmaintd would do\n"
         "INCIDENT            NODE  ACTION\n"
         f"{incident(quiet)[:18]}  n3    drain n3\n"
         "\nIt would note\n"
@@ -1113,7 +1119,7 @@ def test_nothing_is_cut_off_in_a_narrow_terminal(busy: Live) -> None:
         assert "…" not in narrow
 
 
-# A server that is none of ours.
+# A server that is not one of ours.
 
 
 @pytest.mark.parametrize(
@@ -1321,7 +1327,7 @@ def test_a_wrong_url_is_told(anywhere: Run, tmp_path: Path, url: str, why: str) 
     ("raw", "mode", "why"),
     [
         (b"secret\n", 0o644, "others may read it: chmod 600"),
-        (b"\n", 0o600, "there is no password in its first line"),
+        (b"\n", 0o600, "its first line holds no password"),
         (b"\xff", 0o600, "not UTF-8"),
     ],
 )

@@ -83,8 +83,8 @@ def _data(word: str) -> str:
 def test_bad_input_is_one_line_and_exit_1(tmp_path: Path) -> None:
     file = tmp_path / "request"
     for text, said in (
-        ("{", f"nodeagent-iallocator: {file}: is no JSON: Expecting property name"),
-        ("[" * 100_000, f"nodeagent-iallocator: {file}: is no JSON: "),
+        ("{", f"nodeagent-iallocator: {file}: is not JSON: Expecting property name"),
+        ("[" * 100_000, f"nodeagent-iallocator: {file}: is not JSON: "),
         ("[]", f"nodeagent-iallocator: {file}: the request: is no object"),
         ("{}", f"nodeagent-iallocator: {file}: request: is missing"),
     ):
@@ -111,7 +111,7 @@ def test_bad_input_is_one_line_and_exit_1(tmp_path: Path) -> None:
         (["a", "--dance"], "there is no option --dance"),
         (["a", "--ignore-soft-errors=yes"], "--ignore-soft-errors takes no value"),
         (["a", "--mond=yes"], "--mond: load is not asked for"),
-        (["a", "--static-kvm-node-memory=much"], "--static-kvm-node-memory: 'much' is no whole"),
+        (["a", "--static-kvm-node-memory=much"], "--static-kvm-node-memory: 'much' is not a whole"),
         (["a", "--restrict-allocation-to="], "--restrict-allocation-to: '' names a node without"),
         (["a", "-t"], "-t needs a value"),
     ],

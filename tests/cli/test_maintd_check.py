@@ -96,7 +96,7 @@ def test_a_file_with_no_url_is_refused_without_what_it_holds(folder: Path) -> No
     (folder / "maintd.toml").write_text(NAMED["notify ops: url-file"].replace("FILE", str(file)))
     code, said = check(folder)
     assert code == 78
-    assert "its first line is no URL" in said
+    assert "its first line is not a URL" in said
     assert "s3cr3t" not in said
 
 

@@ -135,7 +135,7 @@ def test_commands_shows_every_file_with_its_verdict_and_reason(place: Place) -> 
     assert "0777" in rows["open"]["why"]
     assert "no configured folder" in rows["link"]["why"]
     assert done.returncode == 1
-    assert "absent is configured, but there is none" in done.stderr
+    assert "absent is configured, but does not exist" in done.stderr
     table = run(place, "commands").stdout.splitlines()
     assert table[0].split() == ["KIND", "NAME", "VERDICT", "WHY"]
     assert len(table) == 7
@@ -352,7 +352,7 @@ def test_nobody_elses_command_runs(place: Place) -> None:
         ("a\nb", r'"a\nb" is neither'),
         ("fe80::1%e\x1b0", "is neither"),
         ("node2", "short for node2.example and node2.other"),
-        ("192.0.2.9", "no node's address here; --node tells"),
+        ("192.0.2.9", "not the address of a node here; name the node with --node"),
     ],
 )
 def test_report_says_whom_it_does_not_know(place: Place, host: str, said: str) -> None:
@@ -465,7 +465,7 @@ def test_report_says_what_stands_against_the_diagnosis(place: Place) -> None:
         agent.until_reports('"firm": false')
         shown = agent.report().stdout
         assert shown_row(shown, "diagnosis") == SICK_TEXT
-        assert "contradicted by the last run" in shown_row(shown, "firm")
+        assert "contradicts it" in shown_row(shown, "firm")
         place.command("diagnose", "check", "#!/bin/sh\nexit 1\n")
         agent.until_reports("exit code 1")
         assert "unusable" in shown_row(agent.report().stdout, "firm")

@@ -672,7 +672,7 @@ class TestRepairs:
     def test_what_is_down_keeps_its_disks_as_well(self, cluster: Cluster) -> None:
         cluster.put(replace(cluster.instances["plain"], running=False))
         down = Reinstall("plain", "n3", "n4", running=False)
-        assert "not offline any more" in cluster.end(down)
+        assert "no longer offline" in cluster.end(down)
         assert not cluster.world.emptied
         cluster.end(SetOffline("n3"))
         assert cluster.end(down) == ""

@@ -354,7 +354,7 @@ class Rig:
         return self.incident(node).status
 
     def jobs(self) -> list[str]:
-        """What Ganeti was asked to do, in order; an incident's id is none of it.
+        """What Ganeti was asked to do, in order; an incident's id is not one of it.
 
         But for the tag that tells of a repair queue.
         """

@@ -9,7 +9,7 @@ from tests.maintd.world import EVACUATE
 
 
 def broken(settle: int = 0) -> Rig:
-    """n3 has just said that it is to be emptied."""
+    """n3 has just said that it is to be evacuated."""
     rig = Rig(fleet(), mirrored(("n3", "n4")), replace(QUICK, settle=settle))
     rig.agents.says["n3"] = EVACUATE
     rig.tick()

@@ -180,7 +180,7 @@ def test_what_its_hypervisor_cannot_migrate_is_failed_over_if_that_is_allowed(
     assert actions(decided.ledger)[0] == MovePrimary("a", "n1", live=False, target="n2")
     strict = decide(Ledger(), observed, replace(POLICY, fallback=False), NOW)
     assert actions(strict.ledger) == []
-    why = f"instance a cannot move: {hypervisor} migrates nothing, and fallback to a failover is"
+    why = f"instance a cannot move: {hypervisor} cannot migrate, and the fallback to a failover"
     assert any(why in one.reason for one in strict.held)
     stopped = replace(world, instances={"a": replace(there, running=False)})
     strict = decide(Ledger(), seen(stopped, {"n1": EVACUATE}), replace(POLICY, fallback=False), NOW)
@@ -236,7 +236,7 @@ def test_later_steps(before: Incident, world: Snapshot, wanted: list[Action]) ->
         pytest.param(
             seen(six(), {"n1": EVACUATE, "n2": EVACUATE, "n3": EVACUATE}),
             POLICY,
-            "storm brake: 3 of 6 nodes are sick, more than 30%",
+            "storm brake: 3 of 6 nodes are unhealthy, more than 30%",
             id="storm brake",
         ),
         pytest.param(
@@ -248,7 +248,7 @@ def test_later_steps(before: Incident, world: Snapshot, wanted: list[Action]) ->
         pytest.param(
             seen(six(node("n1", drained=True), a=("n1", None)), {"n1": EVACUATE}),
             POLICY,
-            "instance a cannot move: its disks (plain) are on n1 alone",
+            "instance a cannot move: its disks (plain) are only on n1",
             id="an instance that cannot move is named",
         ),
         pytest.param(
@@ -257,7 +257,7 @@ def test_later_steps(before: Incident, world: Snapshot, wanted: list[Action]) ->
                 {"n1": EVACUATE},
             ),
             POLICY,
-            "instance a cannot move: its mirror, n2 is offline",
+            "instance a cannot move: its secondary n2 is offline",
             id="its target is out of service",
         ),
         pytest.param(
@@ -291,7 +291,7 @@ def test_later_steps(before: Incident, world: Snapshot, wanted: list[Action]) ->
                 capacity={},
             ),
             POLICY,
-            "not emptied while in doubt: instance a cannot move: it is not known what its",
+            "not evacuated while in doubt: instance a cannot move: the free memory of its",
             id="room that nobody knows of is no room",
         ),
     ],
@@ -316,8 +316,8 @@ def test_a_node_is_not_emptied_if_the_rest_could_not_stand_one_more_failure() ->
     held = decide(Ledger(), seen(world, {"n1": EVACUATE}, capacity=tight), POLICY, NOW)
     assert actions(held.ledger) == []
     assert reasons(held) == [
-        "not emptied, there would be too little room: n2 would have 300 MiB of memory left,"
-        " and need 400 MiB should n3 fail"
+        "not evacuated, too little room: n2 would have 300 MiB of memory left"
+        " but needs 400 MiB if n3 fails"
     ]
     anyway = replace(POLICY, spare=False)
     begun = decide(Ledger(), seen(world, {"n1": EVACUATE}, capacity=tight), anyway, NOW)
@@ -337,7 +337,7 @@ def test_memory_is_handed_out_once() -> None:
     assert MovePrimary("a", "n1", live=True, target="n2") in actions(decided.ledger)
     assert MovePrimary("b", "n1", live=True, target="n2") not in actions(decided.ledger)
     assert reasons(decided) == [
-        "instance b cannot move: its mirror n2 has 400 MiB of memory left for its 600 MiB"
+        "instance b cannot move: its secondary n2 has 400 MiB of memory left for its 600 MiB"
     ]
 
 
@@ -345,7 +345,7 @@ def test_one_node_in_work_at_a_time() -> None:
     twice = seen(six(), {"n1": EVACUATE, "n2": EVACUATE})
     decided = decide(Ledger(), twice, replace(POLICY, storm=1.0), NOW)
     assert actions(decided.ledger) == [Drain("n1")]
-    assert reasons(decided) == ["1 of 1 nodes in work: n1"]
+    assert reasons(decided) == ["maintd works on 1 of at most 1 nodes: n1"]
 
 
 def test_one_node_of_a_group_in_work_at_a_time() -> None:
@@ -353,7 +353,7 @@ def test_one_node_of_a_group_in_work_at_a_time() -> None:
     said = seen(world, {"n2": EVACUATE, "n3": EVACUATE, "n1": EVACUATE})
     decided = decide(Ledger(), said, replace(WIDE, group_in_work=1), NOW)
     assert actions(decided.ledger) == [Drain("n1"), Drain("n2")]
-    assert reasons(decided) == ["1 of 1 nodes of its group in work"]
+    assert reasons(decided) == ["maintd works on 1 of at most 1 nodes of its group"]
 
 
 def test_what_is_stuck_does_not_keep_others_from_being_worked_on() -> None:
@@ -401,7 +401,7 @@ def test_the_same_node_is_not_worked_on_for_ever() -> None:
     begun = tuple(Begun("uuid-n1", NOW - n, f"old-{n}", REPAIR.need) for n in (1, 2, 3))
     decided = decide(ledger(begun=begun), seen(six(), {"n1": REPAIR}), POLICY, NOW)
     assert actions(decided.ledger) == []
-    assert "worked on 3 times within 1440 min" in reasons(decided)[0]
+    assert "worked on the node 3 times within 1440 min" in reasons(decided)[0]
 
 
 def test_a_cooldown_does_not_delay_what_is_worse() -> None:
@@ -449,7 +449,7 @@ def test_a_node_that_says_it_is_well_is_not_emptied_further() -> None:
     before = ledger(incident(status=Status.PENDING, drained=True))
     soon = decide(before, seen(world, {"n1": OK}), POLICY, NOW + 1)
     assert not actions(soon.ledger)
-    assert "says Ok now" in reasons(soon)[0]
+    assert "now reports Ok instead" in reasons(soon)[0]
     late = decide(soon.ledger, seen(world, {"n1": OK}), POLICY, NOW + POLICY.withdraw + 1)
     assert late.ledger.incidents[0].status is Status.CANCELED
     after = decide(late.ledger, seen(world, {"n1": OK}), POLICY, NOW + POLICY.withdraw + 2)
@@ -466,7 +466,7 @@ def test_what_somebody_put_back_into_service_is_not_drained_again() -> None:
     before = ledger(incident(status=Status.PENDING, drained=True))
     decided = decide(before, seen(six(), {"n1": EVACUATE}), POLICY, NOW)
     assert not actions(decided.ledger)
-    assert reasons(decided)[0].startswith("somebody has put n1 back into service")
+    assert reasons(decided)[0].startswith("somebody put n1 back into service")
 
 
 # Doubt never acts: silence, forgery and broken scripts change no incident.
@@ -499,8 +499,8 @@ def test_a_node_in_doubt_is_given_nothing() -> None:
     decided = decide(Ledger(), seen(world, {"n1": EVACUATE}, doubts), POLICY, NOW)
     assert actions(decided.ledger) == []
     assert reasons(decided) == [
-        "instance a cannot move: its mirror, n2 is in doubt (silent)",
-        "the mirror of instance b cannot move: no other node of its group is free:"
+        "instance a cannot move: its secondary n2 is in doubt (silent)",
+        "the secondary of instance b cannot move: no other node of its group is free:"
         " n2 is in doubt (silent), n4 is in doubt (silent), n5 is in doubt (silent), and 1 more",
     ]
 
@@ -516,7 +516,7 @@ def test_who_takes_part_in_other_work_is_not_called_full() -> None:
         )
     (why,) = reasons(decide(before, seen(world, {"n1": EVACUATE}), POLICY, NOW))
     assert why == (
-        "the mirror of instance b cannot move: no other node of its group is free:"
+        "the secondary of instance b cannot move: no other node of its group is free:"
         " n2 is claimed by another repair, n4 is claimed by another repair,"
         " n5 is claimed by another repair, and 1 more"
     )
@@ -707,7 +707,7 @@ def test_a_lost_job_whose_effect_is_not_seen_holds_until_a_person_says() -> None
     decided = decide(before, lost, POLICY, NOW)
     assert actions(decided.ledger) == []
     assert decided.ledger.incidents[0].status is Status.PENDING
-    assert reasons(decided)[0].startswith("job 7 (drain n1) cannot be found any more")
+    assert reasons(decided)[0].startswith("job 7 (drain n1) is no longer in Ganeti's queue")
     retry = wishing(lost, Retry(decided.ledger.incidents[0].id))
     assert actions(decide(decided.ledger, retry, POLICY, NOW).ledger) == [Drain("n1")]
 
@@ -731,7 +731,7 @@ def test_a_promise_that_was_never_submitted_is_void_and_planned_anew() -> None:
     absent = seen(six(), {"n1": EVACUATE}, absent={"1": "the job queue is drained"})
     decided = decide(before, absent, POLICY, NOW)
     assert actions(decided.ledger) == []
-    assert reasons(decided) == ["to be tried again in 60 s: the job queue is drained"]
+    assert reasons(decided) == ["next attempt in 60 s: the job queue is drained"]
     later = decide(decided.ledger, seen(six(), {"n1": EVACUATE}), POLICY, NOW + MINUTE)
     assert actions(later.ledger) == [Drain("n1")]
     assert later.ledger.intents[0].id != "1"
@@ -746,7 +746,7 @@ def test_why_a_promise_is_tried_again_later_outlives_the_success_of_another() ->
     state = decide(before, absent, POLICY, NOW).ledger
     done = seen(six(node("n1", drained=True)), {"n1": EVACUATE}, results={"1": Outcome.SUCCESS})
     decided = decide(state, done, POLICY, NOW + 1000)
-    assert reasons(decided) == ["to be tried again in 59 s: the job queue is drained"]
+    assert reasons(decided) == ["next attempt in 59 s: the job queue is drained"]
 
 
 def test_a_failure_tag_that_cannot_be_set_is_tried_again_later() -> None:
@@ -798,7 +798,7 @@ def test_mirrors_are_spread_and_their_targets_claimed() -> None:
         running, seen(world, {"n1": EVACUATE, "n4": EVACUATE}, results=busy), WIDE, NOW + 1
     )
     assert again.ledger.intents == running.intents, "a node that is receiving is not drained"
-    assert "n4 is taking part in another repair" in reasons(again)
+    assert "n4 takes part in another repair" in reasons(again)
 
 
 def test_a_failed_repair_keeps_other_work_off_its_node() -> None:
@@ -807,7 +807,7 @@ def test_a_failed_repair_keeps_other_work_off_its_node() -> None:
     other = need("live-repair", command="fix-nic", details=2)
     decided = decide(ledger(before), seen(world, {"n1": other}), POLICY, NOW)
     assert actions(decided.ledger) == []
-    assert reasons(decided)[0] == "an earlier repair failed: look at n1, then run gnt-maint done n1"
+    assert reasons(decided)[0] == "an earlier repair failed: check n1, then run gnt-maint done n1"
 
 
 # The storm brake.
@@ -840,7 +840,7 @@ def test_the_storm_brake_counts_what_nobody_has_canceled() -> None:
     )
     decided = decide(ledger(*done), seen(world, {"n1": EVACUATE}), POLICY, NOW)
     assert actions(decided.ledger) == [TRIPPED]
-    assert reasons(decided)[0].startswith("storm brake: 3 of 6 nodes are sick, more than 30%")
+    assert reasons(decided)[0].startswith("storm brake: 3 of 6 nodes are unhealthy, more than 30%")
 
 
 # Wishes.

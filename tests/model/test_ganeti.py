@@ -17,4 +17,4 @@ def test_what_nobody_tried_is_taken_for_the_newest_known(said: str) -> None:
 
 @pytest.mark.parametrize("said", ["", "three", "3", "3.", "v3.0.2", "9" * 5000])
 def test_what_is_no_version_is_said_to_be_none(said: str) -> None:
-    assert doubt(said) == "that is no version of Ganeti's that we can read"
+    assert doubt(said) == "that is not a Ganeti version we can read"

@@ -23,7 +23,7 @@ TAG = "maintd:repairready:01a1"
         (because(Kind.SETTLING, "n3", left=600_001), "settling for 11 min more", ""),
         (
             because(Kind.TRY_AGAIN, "n3", left=1_800_000, why="full"),
-            "to be tried again in 1800 s: full",
+            "next attempt in 1800 s: full",
             "",
         ),
         (
@@ -47,13 +47,13 @@ TAG = "maintd:repairready:01a1"
             "gnt-node remove-tags n3 maintd:hold:x",
         ),
         (
-            because(Kind.STORM, why="4 of 6 nodes are sick"),
-            "storm brake: 4 of 6 nodes are sick; gnt-maint resume --storm resets it",
+            because(Kind.STORM, why="4 of 6 nodes are unhealthy"),
+            "storm brake: 4 of 6 nodes are unhealthy; gnt-maint resume --storm resets it",
             "gnt-maint resume --storm",
         ),
         (
             because(Kind.NODES_IN_WORK, count=2, most=2, nodes=("n1", "n2")),
-            "2 of 2 nodes in work: n1, n2",
+            "maintd works on 2 of at most 2 nodes: n1, n2",
             "",
         ),
         (
@@ -74,14 +74,15 @@ TAG = "maintd:repairready:01a1"
         (because(Kind.ALL_TAKEN, "g", whys=None), "no other node of its group is free", ""),
         (
             because(Kind.MIRROR_CANNOT_MOVE, "web", why=because(Kind.ALONE, "default"), alone="n1"),
-            "the mirror of instance web cannot move: it is alone in its group; gnt-node add-tags"
+            "the secondary of instance web cannot move: it is the only node of its group;"
+            " gnt-node add-tags"
             " n1 maintd:degraded:yes lets it stay",
             "gnt-node add-tags n1 maintd:degraded:yes",
         ),
         (
             because(Kind.WAITS_FOR_REPAIR, "n3", state="offline", left=("web", "db")),
-            "evacuated and offline: repair n3, then run gnt-maint done n3; meanwhile these have no"
-            " mirror but there: web, db",
+            "evacuated and offline: repair n3, then run gnt-maint done n3; until then the"
+            " secondary of these does not work: web, db",
             "gnt-maint done n3",
         ),
         (
@@ -99,14 +100,15 @@ TAG = "maintd:repairready:01a1"
         ),
         (
             because(Kind.NOT_LASTING, "g", moves=3, score=1.5, final=0.25, doubt="", left=9500),
-            "3 moves would bring its score from 1.50000000 to 0.25000000: begun if that is so for"
+            "3 moves would bring its score from 1.50000000 to 0.25000000: they start if"
+            " this holds for"
             " 10 s more",
             "",
         ),
         (
             because(Kind.LATE_DOWN, "n3", at="2026-11-23T02:00:00Z"),
-            "overdue: n3 is down still, and its window ended at 2026-11-23T02:00:00Z: gnt-maint"
-            " window up n3",
+            "overdue: n3 is still down, and its window ended at 2026-11-23T02:00:00Z: run"
+            " gnt-maint window up n3",
             "gnt-maint window up n3",
         ),
         (

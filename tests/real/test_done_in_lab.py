@@ -107,7 +107,7 @@ def test_one_that_is_broken_again_meanwhile_stays_drained_until_it_is_mended(
     assert system.ask("done", "node2").returncode == 0
     until(lambda: state("node2") == "drained", 60, system.tail)
     system.breaks("node2", EVACUATE)
-    until(lambda: "node2.gnt.test says evacuate" in system.ask("held").stdout, 30, system.tail)
+    until(lambda: "node2.gnt.test reports evacuate" in system.ask("held").stdout, 30, system.tail)
     rests(20)
     assert state("node2") == "drained"
     system.mended("node2")

@@ -45,9 +45,9 @@ def test_jobs_of_each_door_are_found_through_the_other(
 
 def test_a_user_without_write_is_refused_and_told_so(lab: None) -> None:
     reader = RapiCluster(rapi("labreader", "labreadonly"))
-    with pytest.raises(Unavailable, match="RAPI answers 403: Forbidden"):
+    with pytest.raises(Unavailable, match="RAPI answered 403: Forbidden"):
         reader.snapshot()
-    assert reader.submit([tag("x")]) == [NotTaken("RAPI answers 403: Forbidden")]
+    assert reader.submit([tag("x")]) == [NotTaken("RAPI answered 403: Forbidden")]
     assert reader.master() == MASTER, "what everybody may read"
 
 

@@ -70,7 +70,7 @@ FULL = Ledger(
     ),
     holds=(Hold(Scope.GROUP, "default", "ada", 3, "moving racks", "", True),),
     begun=(Begun("u1", 4, "i1", Need.LIVE_REPAIR),),
-    storm=Storm(5, "3 of 4 nodes are sick"),
+    storm=Storm(5, "3 of 4 nodes are unhealthy"),
     calm=6,
     shifted=(
         Trail("9", "balance:g:8", MoveSecondary("web", "n1", "n2"), Result(Outcome.SUCCESS), 8, 9),

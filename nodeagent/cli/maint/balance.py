@@ -43,7 +43,9 @@ def balance(where: Where, /, **given: Any) -> None:
         if asked.as_json:
             emit({"group": group, "stopped": True})
         else:
-            click.echo(harmless(f"No more is begun in group {group}; jobs under way go on."))
+            click.echo(
+                harmless(f"maintd starts no more moves in group {group}; jobs under way go on.")
+            )
         return
     _Balancing(asked, where).run()
 

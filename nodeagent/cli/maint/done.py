@@ -69,7 +69,7 @@ def done(
 def _node(reach: Reach, name: str) -> Json:
     found: list[Json] = [one for one in reach.get("/1/nodes") if one["name"] == name]
     if not found:
-        raise Refused(f"{name} is not a node of this cluster any more")
+        raise Refused(f"{name} is no longer a node of this cluster")
     return found[0]
 
 
@@ -118,5 +118,5 @@ def _end(node: Json, code: int, timeout: int) -> str:
     if code == EXIT_TIMEOUT:
         return f"{node['name']} is {state}: not back within {age(timeout)}; see gnt-maint held"
     if code:
-        return f"{node['name']} is {state}: somebody or something changed it meanwhile"
+        return f"{node['name']} is {state}: it was changed meanwhile"
     return f"{node['name']} is {state}."

@@ -112,7 +112,7 @@ def tell(on: Screen, found: Json) -> None:
 
 
 _MODE = {
-    "off": "maintd repairs no instance; what follows is what gnt-maint repair would do",
+    "off": "maintd does not repair instances; gnt-maint repair would do the following",
     "safe": "maintd repairs instances, where it runs, as it was designed",
     "compatible": "maintd repairs instances, where it runs, as harep does",
 }

@@ -90,7 +90,7 @@ class _Doing:
                 states = [row[0] if isinstance(row, list) and row else None for row in rows]
                 if all(isinstance(state, str) and state in STATES for state in states):
                     return [str(state) for state in states]
-        return Stopped(f"one of the jobs {', '.join(map(str, jobs))} is not known any more")
+        return Stopped(f"one of the jobs {', '.join(map(str, jobs))} is no longer known")
 
     def _submit(self, ops: Sequence[Opcode]) -> int | Stopped:
         common = {

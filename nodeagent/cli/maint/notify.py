@@ -32,7 +32,7 @@ def notify(context: click.Context, *, as_json: bool) -> None:
 
 @notify.command()
 @click.argument("name", required=False, default="")
-@click.option("--timeout", default=150, show_default=True, help="Wait so many seconds at most.")
+@click.option("--timeout", default=150, show_default=True, help="Wait at most this many seconds.")
 @changes
 @as_json
 def test(where: Where, name: str, *, timeout: int, as_json: bool) -> None:

@@ -33,7 +33,7 @@ def _moment(context: click.Context, option: click.Parameter, text: str | None) -
     if found is None:
         return None
     if not 0 < found < _LAST * SECOND:
-        why = f"{harmless(text, 40)!r} is no time between 1970 and 2242"
+        why = f"{harmless(text, 40)!r} is not a time between 1970 and 2242"
         raise click.BadParameter(why, context, option)
     return found / SECOND
 

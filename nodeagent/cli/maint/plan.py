@@ -94,11 +94,11 @@ def _show(found: Json, *, saved: str | None) -> None:
         on.line(f"Decided from {saved}, observed {when(this['at'])}.")
     else:
         ago = age(then["at"] - this["at"])
-        on.line(f"What was seen {ago} ago, {when(this['at'])}, decided anew.")
+        on.line(f"From the state of {when(this['at'])}, {ago} ago.")
     if this["idle"]:
-        on.line(f"Nothing is done: {this['idle']}.")
+        on.line(f"maintd does nothing: {this['idle']}.")
     if then["intents"]:
-        on.heading("It would do")
+        on.heading("maintd would do")
         known = {i["id"]: i["action"] for i in then["intents"]}
         rows = [
             (names.get(i["incident"], "-"), i["node"] or "-", _action(i, known))
@@ -106,9 +106,9 @@ def _show(found: Json, *, saved: str | None) -> None:
         ]
         on.table(("incident", "node", "action"), rows)
     else:
-        on.line("It would do nothing.")
+        on.line("maintd would do nothing.")
     if then["held"]:
-        on.heading("It would hold back")
+        on.heading("Blocked")
         held_table(on, then["held"], names)
     events = [e for e in then["events"] if e["kind"] != "promised"]
     if events:

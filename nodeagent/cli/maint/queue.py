@@ -151,7 +151,7 @@ for _name, _done, _help in (
     ("enable", "The repair queue is enabled.", "Start repairs of queued machines."),
     ("disable", "The repair queue is disabled.",
      "Start no repairs, and give up running drains."),
-    ("reset-backoff", "Nothing backs off any more.",
+    ("reset-backoff", "Entries no longer back off.",
      "Retry failed evacuations now."),
 ):  # fmt: skip
     asking(queue, _name, f"/1/queue/{_name}", _done, _help)

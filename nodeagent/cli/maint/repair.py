@@ -27,7 +27,7 @@ DELAY = 10.0  # seconds, as harep's
 def _finite(_: click.Context, option: click.Parameter, value: float | None) -> float | None:
     # Less than none is none: harep takes it so.
     if value is not None and not math.isfinite(value):
-        raise click.BadParameter(f"{value:g} is no number of seconds", param=option)
+        raise click.BadParameter(f"{value:g} is not a number of seconds", param=option)
     return value
 
 
@@ -260,7 +260,7 @@ def _asked_of_maintd(where: Where) -> tuple[dict[str, str], dict[str, str]]:
     except (Absent, NotFound):  # there is none, or one that cannot
         return {}, {}
     except Unreachable as error:
-        raise Refused(f"whether maintd repairs instances itself is not known: {error}") from None
+        raise Refused(f"it is unknown whether maintd repairs instances itself: {error}") from None
     taken = {
         one["node-name"]: f"maintd's incident {one['uuid']} is about {one['node-name']}"
         for one in incidents

@@ -67,7 +67,9 @@ def show(where: Where, *, as_json: bool) -> None:
     on = screen()
     on.line(f"Automatic repair is {'enabled' if found['enabled'] else 'disabled'}.")
     if not found["sources"]:
-        on.line("There is no source: [sabakan] and [[queue.incidents]] in maintd.toml name them.")
+        on.line(
+            "No source is configured: [sabakan] and [[queue.incidents]] in maintd.toml name them."
+        )
     for source in found["sources"]:
         _show(on, source)
 

@@ -168,7 +168,7 @@ def _remembered(reach: Reach, snapshot: "Snapshot") -> "tuple[Ledger, Ms]":
         raise Refused(f"maintd's observation cannot be read: {error}") from None
     if observed.snapshot.cluster != snapshot.cluster:
         theirs = observed.snapshot.cluster
-        raise Refused(f"maintd looks after cluster {theirs}, and here is {snapshot.cluster}")
+        raise Refused(f"maintd manages cluster {theirs}, but this is cluster {snapshot.cluster}")
     return ledger, now
 
 
@@ -199,7 +199,7 @@ def _proposed(
     wanted = Wanted(names, asked.start, asked.each, asked.gap, asked.most, asked.ignore)
 
     def tell(done: int, of: int) -> None:
-        on.tell(f"looking which nodes can be emptied together: {done} of {of}")
+        on.tell(f"finding nodes that can be evacuated together: {done} of {of}")
 
     return propose(wanted, known, snapshot, ledger, now, tell)
 

@@ -46,7 +46,7 @@ def _a_number(context: click.Context, option: click.Parameter, text: str | None)
     if text is None or text == "never":
         return text
     if not (text.isascii() and text.isdecimal() and len(text) < 7 and int(text) > 0):
-        why = f"{harmless(text, 40)!r} is no number of times"
+        why = f"{harmless(text, 40)!r} is not a number of times"
         raise click.BadParameter(why, context, option)
     return int(text)
 

@@ -119,7 +119,7 @@ def _way_out(said: str) -> str:
 def _in_other_words(why: str) -> str:
     """Where we asked for the impossible the answer is not to be read as a lack of memory."""
     back = f"needed {BEYOND} MiB" in why
-    return "its primary node is not offline any more: nothing was done" if back else why
+    return "its primary node is no longer offline: nothing was done" if back else why
 
 
 def unread(rows: Sequence[Row]) -> list[str]:

@@ -33,7 +33,7 @@ class Mastership:
                 return f"this is {own}, and Ganeti's files on it name {told} the master"
             said = self._cluster_says()
         except (Unavailable, ConfigError) as error:
-            return f"it cannot be told which node is the master: {error}"
+            return f"the master node is unknown: {error}"
         if said != own:
             return f"this is {own}, and Ganeti's master daemon names {said} the master"
         return None

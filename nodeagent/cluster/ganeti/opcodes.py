@@ -56,7 +56,7 @@ def depends_on(after: str | None) -> list[list[object]] | NotTaken:
     if after is None:
         return []
     if not is_job(after):
-        return NotTaken(f"it was to wait for job {after!r}, which is none of Ganeti's")
+        return NotTaken(f"it should wait for job {after!r}, which is not one of Ganeti's")
     return [[int(after), ["success"]]]
 
 

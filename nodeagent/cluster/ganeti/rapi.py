@@ -62,7 +62,7 @@ class Reply:
     def why(self) -> str:
         told = self.said.get("message") if isinstance(self.said, dict) else None
         words = html.unescape(told) if isinstance(told, str) else "no reason given"
-        return f"RAPI answers {self.status}: {one_line(words)}"
+        return f"RAPI answered {self.status}: {one_line(words)}"
 
 
 class Rapi:
@@ -185,7 +185,7 @@ class RapiCluster(Queries):
             case Reply(500, {"message": "Queue drained"}):
                 return NotTaken("Ganeti's job queue is drained and takes no jobs")
             case Reply(200, said):
-                raise Unavailable(f"RAPI answers {one_line(said, 80)}, which is no job's number")
+                raise Unavailable(f"RAPI answered {one_line(said, 80)}, which is no job's number")
             case _:  # any other 5xx: luxid may have been asked, and RAPI not have heard the answer
                 raise Unavailable(reply.why)
 

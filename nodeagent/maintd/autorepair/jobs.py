@@ -111,7 +111,7 @@ def survey_of(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Su
     unsure = {instance_of(i) for i in ledger.intents if i.purpose.repair and i.job is None}
     if not unsure:
         return surveyed
-    wait = Wait("whether a job for it was submitted is not known yet")
+    wait = Wait("it is unknown yet whether a job for it was submitted")
     rows = [replace(r, next=wait) if r.instance.name in unsure else r for r in surveyed.rows]
     return replace(surveyed, rows=rows)
 

@@ -13,5 +13,5 @@ def why_withdrawn(move: Move | None, snapshot: Snapshot) -> str:
         return ""
     for place in (instance.primary, instance.secondary):
         if place is not None and not snapshot.nodes[place].offline:
-            return f"node {place}, which has the data of {move.instance}, is not offline any more"
+            return f"node {place}, which has the data of {move.instance}, is no longer offline"
     return ""

@@ -116,9 +116,9 @@ class Meter:
 
     def _doubt(self, name: str, now: Ms) -> str:
         if name in self.why:
-            return f"the load of {name} is not known: {self.why[name]}"
+            return f"the load of {name} is unknown: {self.why[name]}"
         if name not in self.last or now - self.last[name] > GAP:
-            return f"the load of {name} is not known"
+            return f"the load of {name} is unknown"
         left = self.since[name] + LONG_ENOUGH - now
         return f"the load of {name} is measured for {left / 1000:.0f} s more" if left > 0 else ""
 
@@ -171,7 +171,7 @@ def _data(body: bytes, name: str, now: Ms) -> Any:
     except (ValueError, RecursionError):
         raise MessageError("its report is not JSON") from None
     if not isinstance(document, dict) or document.get("name") != name:
-        raise MessageError(f"its report is none of {name}")
+        raise MessageError(f"its report is not one of {name}")
     stamp = document.get("timestamp")
     if type(stamp) is not int or not 0 <= stamp < 2**63:
         raise MessageError("its report has no time")

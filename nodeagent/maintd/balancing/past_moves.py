@@ -84,9 +84,9 @@ def _with_new(halts: tuple[Halt, ...], failed: Iterable[Trail]) -> tuple[Halt, .
     """One for each group, the first."""
     known = {halt.group: halt for halt in halts}
     for trail in sorted(failed, key=lambda trail: int(trail.job)):
-        what = describe(trail.action) if trail.action else "what it was cannot be read"
+        what = describe(trail.action) if trail.action else "its operation cannot be read"
         lost = trail.result.outcome is Outcome.LOST
-        how = "cannot be found any more" if lost else f"failed: {trail.result.why}"
+        how = "is no longer in Ganeti's queue" if lost else f"failed: {trail.result.why}"
         why = f"job {trail.job} ({what}) {how}"
         known.setdefault(
             trail.purpose.group, Halt(trail.purpose.group, trail.job, why, trail.ended)

@@ -124,7 +124,7 @@ class _Seen:
         """Temporary work or trouble at a node that delays balancing; else None."""
         if (incident := self.sick.get(node.uuid)) is not None:
             emptied = incident.diagnosis.need >= Need.EVACUATE
-            what = "is to be emptied" if emptied else "has trouble of its own"
+            what = "is to be evacuated" if emptied else "has a fault of its own"
             return because(Kind.HAS_TROUBLE, node.name, what=what, incident=incident.id)
         if node.in_service and (doubt := self.observed.doubts.get(node.name)) is not None:
             return because(Kind.IN_DOUBT, node.name, doubt=doubt)

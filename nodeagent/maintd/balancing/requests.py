@@ -20,7 +20,7 @@ def grant(ledger: Ledger, asked: Balance, who: str, observed: Observed, now: Ms)
     if (halt := next((h for h in ledger.halts if h.group == group.uuid), None)) is not None:
         return f"{halt.why}: remove the tag {halt.tag} from group {group.name} first"
     if (old := next((a for a in ledger.agenda if a.group == group.uuid), None)) is not None:
-        return f"what {old.who} asked for is not done yet: stop that first"
+        return f"the moves that {old.who} asked for are still running: stop them first"
     if why := _wrong(asked.shifts, snapshot, group):
         return why
     new = Agenda(group.uuid, who, now, asked.shifts, listed=bool(asked.shifts))

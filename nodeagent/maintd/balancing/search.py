@@ -51,7 +51,7 @@ def advise(
         return Advice(question.group, at, why=f"{min(missing)} has been taken out of service")
     found = _search(question, layout, spent)
     if not isfinite(found.score):
-        return Advice(question.group, at, why="its score is no number: a node has no size")
+        return Advice(question.group, at, why="its score is not a number: a node has no size")
     return Advice(question.group, at, found.score, found.final, found.shifts, doubt=doubt)
 
 

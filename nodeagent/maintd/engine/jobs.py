@@ -69,7 +69,7 @@ class Inquiry:
             if job is not None:
                 ledger = with_job(ledger, intent, job)
             elif now - self._open[intent.id] > patience and intent.id not in unsure:
-                absent[intent.id] = "it was not known to be submitted, and it certainly was not"
+                absent[intent.id] = "it was not submitted"
         failpoint.reach("adopted")
         return ledger, absent
 

@@ -92,7 +92,7 @@ class Orders:
         assert isinstance(action, RunCommand)
         node, now = snapshot.nodes.get(action.node), self.now()
         if node is None:
-            return NotTaken(f"node {action.node} is not in the cluster any more")
+            return NotTaken(f"node {action.node} is no longer in the cluster")
         order = Order(
             id=self.job(intent),
             cluster=snapshot.cluster,

@@ -314,7 +314,7 @@ class Engine:
         if job := lost_tags.may_show_yet(gone.values(), now):
             self._missed = self._steady() if self._missed is None else self._missed
             if self._steady() - self._missed < TAG_SHOWS / 1000:
-                raise Unavailable(f"the cluster does not show yet what job {job} has done")
+                raise Unavailable(f"the effect of job {job} is not visible in the cluster yet")
         for place in gone:
             log.warning(
                 "tag-lost tag=%s scope=%s name=%r", place.tag, place.scope.value, place.name

@@ -54,9 +54,9 @@ class Submitter:
         chunks = [chunk for wave in _waves(jobs) for chunk in _in_chunks(wave, most)]
         for number, chunk in enumerate(chunks):
             if not await self._submit_jobs(chunk, snapshot):
-                why = "the answer to what was submitted before it was lost"
+                why = "the answer to an earlier submission was lost"
             elif self._steady() > until:
-                why = "what was submitted before it took too long"
+                why = "an earlier submission took too long"
             else:
                 continue
             self._void([intent for later in chunks[number + 1 :] for intent in later], why)
@@ -70,7 +70,7 @@ class Submitter:
         intents = await self._unchanged(intents, snapshot)
         for intent in intents:
             if intent.after is not None and jobs.get(intent.after) is None:
-                self.not_taken[intent.id] = "what it was to follow was not submitted"
+                self.not_taken[intent.id] = "the job it follows was not submitted"
                 continue
             after = None if intent.after is None else jobs[intent.after]
             batch.append((intent, Submission(intent.action, intent.reason, after)))
@@ -111,7 +111,7 @@ class Submitter:
             self._void(grave, f"the node cannot be looked at again: {error}")
         else:
             changed = [i for i in grave if not _is_as_it_was(i, snapshot, fresh)]
-            self._void(changed, "what it is about has changed meanwhile")
+            self._void(changed, "its object has changed meanwhile")
             for intent in [i for i in grave if i not in changed]:
                 if why := _why_busy(intent, fresh, busy):
                     self._void([intent], why)
@@ -122,7 +122,7 @@ class Submitter:
         try:
             await self._check_master()
         except Unavailable as error:
-            self._void(intents, f"it cannot be told whether this is the master: {error}")
+            self._void(intents, f"it is unknown whether this is the master: {error}")
             return False
         return True
 

@@ -260,5 +260,5 @@ def _spot(number: int, names: list[object]) -> Spot:
 
 def _name(number: int, text: str) -> str:
     if not _NAME.fullmatch(text):
-        raise MessageError(f"move {number}: {printable(text[:80])} is no name of Ganeti's")
+        raise MessageError(f"move {number}: {printable(text[:80])} is not a name of Ganeti's")
     return text

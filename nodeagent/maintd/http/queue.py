@@ -48,7 +48,7 @@ class Queueing:
             return Response.error(503, self._context.no_round())
         if text := view.ledger.queue.variables:
             return Response(200, text.encode())
-        return Response.error(404, f"none have been set; these are used: {DEFAULT}")
+        return Response.error(404, f"none are set; the default is used: {DEFAULT}")
 
     def _constraints(self, view: View) -> Json:
         defaults, by_hand = (

@@ -212,7 +212,7 @@ class Api:
         def answer() -> Response:
             said = self.context.maintd.memory.answer(wish)
             if said is None:
-                return Response.error(404, f"wish {wish} waits for a round, or is none")
+                return Response.error(404, f"wish {wish} waits for a round, or does not exist")
             return Response.json({"granted": said == "", "why": said})
 
         return await self.context.in_thread(answer, request)

@@ -89,7 +89,7 @@ def read_end(request: Request) -> Asked:
 def _number(request: Request) -> int:
     text = request.segments[2]
     if not (text.isascii() and text.isdecimal() and len(text) < 10):
-        raise MessageError(f"{printable(text[:60])} is no number of a series")
+        raise MessageError(f"{printable(text[:60])} is not a number of a series")
     return int(text)
 
 
@@ -214,7 +214,7 @@ def series_json(view: View, one: Series, names: Names, times: int = COMING) -> J
         "skipped": [recurrence.day_text(day) for day in rule.skipped],
         "machines": [_member(member, one, zone, names, now) for member in one.members],
         "next": [] if zone is None else _coming(one, zone, now, times),
-        "trouble": None if zone else f"there is no time zone {rule.zone} here",
+        "trouble": None if zone else f"time zone {rule.zone} is unknown here",
     }
 
 

@@ -129,12 +129,13 @@ def waits(view: View, incident: Incident) -> Iterator[str]:
             yield (
                 f"the repair command has succeeded: gnt-maint done {incident.name} closes it"
                 if incident.diagnosis.need is Need.LIVE_REPAIR
-                else f"all is done: repair {incident.name}, then run gnt-maint done {incident.name}"
+                else f"evacuated and offline: repair {incident.name}, then run gnt-maint"
+                f" done {incident.name}"
             )
         case Status.FAILED:
-            yield f"it has failed: look at {incident.name}, then run gnt-maint done {incident.name}"
+            yield f"it has failed: check {incident.name}, then run gnt-maint done {incident.name}"
         case Status.CANCELED:
-            yield "nothing more is done; forgotten once no longer observed"
+            yield "maintd does nothing more; it closes once the fault is no longer reported"
         case Status.COMPLETED:
             pass
         case _ if not (mine or told):
@@ -145,10 +146,10 @@ def _under_way(view: View, intent: Intent) -> str:
     what = describe(intent.action)
     result = view.observed.results.get(intent.id)
     if intent.job is None:
-        return f"{what}: promised, and not known to be submitted"
+        return f"{what}: planned, and not yet known to be submitted"
     name = f"job {intent.job}" if intent.job.isdecimal() else f"order {intent.job}"
     if result is not None and result.outcome is Outcome.LOST:
-        return f"{name} ({what}), which cannot be found any more"
+        return f"{name} ({what}), which is no longer in Ganeti's queue"
     return f"{name} ({what}) to end"
 
 

@@ -324,9 +324,9 @@ def _doubt(one: Drained, snapshot: Snapshot, roles: Sequence[RoleChange]) -> str
     """Why it cannot be told that we alone have changed it; nothing if it can."""
     node = next(node for node in snapshot.nodes.values() if node.uuid == one.node)
     if _touched(one, node, roles):
-        return "somebody else has changed it since"
+        return "somebody else changed it since"
     if not any(r.job == one.job and r.changed and r.is_of(node.name) for r in roles):
-        return f"nobody can tell whether job {one.job} has changed it"
+        return f"it is unknown whether job {one.job} has changed it"
     return ""
 
 

@@ -37,7 +37,7 @@ def _lost(intent: Intent, result: Result) -> Reason:
 def _let_go(intent: Intent) -> str:
     match intent.purpose:
         case OfOwners():
-            return "wait: owners are told again"
+            return "wait: maintd tells owners again"
         case OfNotices():
             return "wait: maintd sends the notification again"
         case OfWindow():

@@ -145,7 +145,7 @@ def _after(one: Returning, intent: Intent, observed: Observed, now: Ms) -> Retur
         return one
     if end is not None and end.outcome is Outcome.SUCCESS:
         return replace(one, checked=isinstance(intent.action, RunCommand), tries=0, why="")
-    why = observed.absent.get(intent.id) or (end.why if end else "nobody knows how it ended")
+    why = observed.absent.get(intent.id) or (end.why if end else "its result is unknown")
     told = f"{describe(intent.action)}: {why}"
     return replace(one, tries=one.tries + 1, not_before=now + BACK_OFF, why=told)
 

@@ -137,13 +137,13 @@ def _take_up(incidents: dict[str, Incident], trail: Trail, nodes: dict[str, Node
             incident = incident.after(Event.STARTED, now)
         failed = trail.result.outcome is Outcome.ERROR
         if incident.status.active and (end := _meant(trail.action, identity)) is not None:
-            incident = replace(incident, status=end, changed_at=now, why="as it was to be tagged")
+            incident = replace(incident, status=end, changed_at=now, why="from its planned tag")
         elif failed and incident.status is Status.PENDING:
-            what = describe(trail.action) if trail.action else "what it was cannot be read"
+            what = describe(trail.action) if trail.action else "its operation cannot be read"
             why = f"job {trail.job} ({what}) failed: {trail.result.why}"
             incident = incident.after(Event.JOB_FAILED, now, why)
         elif trail.result.outcome is Outcome.LATER and incident.status is Status.PENDING:
-            what = describe(trail.action) if trail.action else "what it was cannot be read"
+            what = describe(trail.action) if trail.action else "its operation cannot be read"
             incident = cut_off(incident, f"job {trail.job} ({what}): {trail.result.why}", now)
         if trail.result.outcome is Outcome.SUCCESS:
             incident = _done(incident, trail, now)
@@ -169,7 +169,7 @@ def _done(incident: Incident, trail: Trail, now: Ms) -> Incident:
             ends = {tag: status for tag in add if (status := _end_of(tag, incident.id))}
             for status in ends.values():
                 if incident.status.active:
-                    why = "as it was tagged"
+                    why = "from its tag"
                     incident = replace(incident, status=status, changed_at=now, why=why)
             # What was just set need not be in every answer of the cluster yet.
             shows = incident.tag in ends and now - trail.at > TAG_SHOWS

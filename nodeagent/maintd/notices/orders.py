@@ -29,7 +29,7 @@ def remember(ledger: Ledger, observed: Observed, sinks: tuple[Sink, ...], now: M
     for box in ledger.notices.boxes:
         message, sink = box.message, known.get(box.sink)
         if message is not None and message.intent and sink is not None:
-            lost = "" if message.intent in ours else "nobody knows its order any more"
+            lost = "" if message.intent in ours else "its order is no longer known"
             why = ended.get(message.intent, lost or None)
             if why is not None:
                 box = mailbox.settle(box, sink, Sent(message.id, message.tries, why, now), now)

@@ -38,7 +38,7 @@ def read_url(path: str) -> str:
     """The URL in the first line of a private file; ConfigError tells nobody what else it is."""
     url = read_token(path)
     if not is_url(url) or wrong_port(url):
-        raise ConfigError(f"{path}: its first line is no URL, such as https://HOST:PORT/PATH")
+        raise ConfigError(f"{path}: its first line is not a URL such as https://HOST:PORT/PATH")
     return url
 
 

@@ -83,7 +83,7 @@ def how_ended(intent: Intent, observed: Observed) -> str | None:
     if result is None or result.outcome is Outcome.RUNNING:
         return None
     if result.outcome is Outcome.LOST:
-        return "its agent knows nothing of it any more"
+        return "its agent no longer knows it"
     return "" if result.outcome is Outcome.SUCCESS else result.why or result.outcome.value
 
 

@@ -146,7 +146,7 @@ def grant(ledger: Ledger, asked: AnswerOffers, who: str, now: Ms) -> Ledger | st
 
 def missing(identity: str) -> str:
     """Why an offer cannot be answered that is none."""
-    return f"there is no offer {identity}, or it is rescinded: list the offers again"
+    return f"there is no offer {identity}, or it was rescinded: list the offers again"
 
 
 # Holding.

@@ -47,7 +47,7 @@ def is_seen(action: Action, snapshot: Snapshot) -> bool:
 
 
 def is_of_nothing(action: Action | None, snapshot: Snapshot) -> bool:
-    """Whether it was to move an instance that is not there any more: somebody removed it.
+    """Whether it was to move an instance that no longer exists: somebody removed it.
 
     While that goes on Ganeti shows it without disks, as one that could go anywhere.
     """

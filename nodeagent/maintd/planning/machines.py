@@ -28,7 +28,7 @@ def address_of(text: str, snapshot: Snapshot, known: Container[str]) -> str:
     except ValueError:
         raise MessageError(f"{text!r} is neither an address nor a node") from None
     if nobodys and address not in known:
-        raise MessageError(f"{text!r} is no address of a machine")
+        raise MessageError(f"{text!r} is not an address of a machine")
     return address
 
 

@@ -25,7 +25,7 @@ class Names:
             self._by_address.setdefault(one_form(node.address), []).append(node)
 
     def node(self, machine: Machine) -> Node | str | None:
-        """The node, None if it is none of this cluster, or why it cannot be told."""
+        """The node, None if it is not one of this cluster, or why it cannot be told."""
         named = self._one(self._by_name, machine.hostname.lower())
         at = self._one(self._by_address, machine.ip)
         if isinstance(named, str) or isinstance(at, str):

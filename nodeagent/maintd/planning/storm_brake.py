@@ -26,7 +26,7 @@ def brake(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Ledger
     burst = [i.name for i in new if now - i.noted_at < policy.burst_within]
     total = len(observed.snapshot.nodes)
     if len(sick) > max(1, policy.storm * total):
-        why = f"{len(sick)} of {total} nodes are sick, more than {policy.storm:.0%}"
+        why = f"{len(sick)} of {total} nodes are unhealthy, more than {policy.storm:.0%}"
         why = f"{why}: {_listed(sick.values())}"
     elif len(burst) > policy.burst:
         minutes = policy.burst_within / 60_000

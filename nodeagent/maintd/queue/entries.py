@@ -45,7 +45,7 @@ def entry_json(entry: Entry, snapshot: Snapshot) -> dict[str, Any]:
 
 
 def _unknown(entry: Entry) -> str:
-    return f"its health is not known: {entry.unanswered}" if entry.unanswered else ""
+    return f"its health is unknown: {entry.unanswered}" if entry.unanswered else ""
 
 
 # What is asked for.
@@ -190,7 +190,7 @@ def _after(entry: Entry, intent: Intent, result: Result, policy: Policy, now: Ms
     does, why = purpose(intent), result.why or result.outcome.value
     done = result.outcome is Outcome.SUCCESS
     if result.outcome is Outcome.LOST:
-        why = "its agent knows nothing of it any more: nobody can tell how far it came"
+        why = "its agent no longer knows it: how far it came is unknown"
     if does == CHECK:
         return _checked(entry, intent, result, why)
     if does == RESTORE:

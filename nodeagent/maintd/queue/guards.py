@@ -171,7 +171,7 @@ class _Round:
         rebooting = self.limits.wait_seconds_to_repair_rebooting
         if _is_unreachable(one) and rebooting > wait:
             if node is None:
-                wait, because = rebooting, " of a machine that is no node"
+                wait, because = rebooting, " of a machine that is not a node"
             elif self._is_rebooting(node):
                 wait, because = rebooting, " of a machine that is being repaired"
         if not wait:

@@ -210,7 +210,7 @@ class _Work:
         return running if self.looking >= self.beside.most else None
 
     def _as_it_is(self, entry: Entry) -> Entry:
-        """An entry that remembers no drain which is not there any more."""
+        """An entry that remembers no drain which no longer exists."""
         node = self.places.get(entry.index)
         if not entry.drained or self._working(entry) or (node is not None and node.drained):
             return entry

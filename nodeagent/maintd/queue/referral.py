@@ -17,7 +17,8 @@ INCIDENTS = "incidents"
 _WORDS = {
     EntryStatus.QUEUED: "is queued",
     EntryStatus.PROCESSING: "is being worked on",
-    EntryStatus.SUCCEEDED: "has succeeded, and the node says so still: delete it for another",
+    EntryStatus.SUCCEEDED: "has succeeded, but the node still reports the fault: delete it"
+    " for another",
     EntryStatus.FAILED: "has failed: delete it for another",
 }
 

@@ -140,7 +140,7 @@ def _found(status: int, body: bytes) -> list[Any]:
     except MessageError as error:
         raise MessageError(f"its answer is not to be read: {error}") from None
     if not isinstance(answer, dict):
-        raise MessageError("its answer is no JSON object")
+        raise MessageError("its answer is not a JSON object")
     if (errors := answer.get("errors")) not in (None, []):
         raise MessageError(f"it reports errors: {_first(errors)}")
     data = answer.get("data")
@@ -158,7 +158,7 @@ def _reason(body: bytes) -> str:
         answer = read(body)
     except MessageError:
         said = body[:_SAID].decode(errors="replace").strip()
-        return f": {_shown(said)}" if said else " and no word"
+        return f": {_shown(said)}" if said else ", and gave no reason"
     errors = answer.get("errors") if isinstance(answer, dict) else None
     return f": {_first(errors)}" if errors else ""
 

@@ -313,10 +313,10 @@ class _Round:
         elif done:
             self._back_off(entry, _no_answer(entry, operation))
         elif entry.drained and not (machine.out or machine.moving):
-            self._back_off(entry, f"somebody has put {machine.name} back into service")
+            self._back_off(entry, f"somebody put {machine.name} back into service")
         elif left < 0:
             seconds = self.procedures.eviction_timeout_seconds
-            self._back_off(entry, f"{machine.name} was not empty after {seconds} s")
+            self._back_off(entry, f"{machine.name} was not evacuated after {seconds} s")
         else:
             self._turn(Do.DRAIN, entry)
 

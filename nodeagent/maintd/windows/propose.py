@@ -136,7 +136,7 @@ def _windows(ledger: Ledger, snapshot: Snapshot) -> dict[str, str]:
 
 def _out(node: Node | None) -> str:
     if node is None:
-        return "is not there any more"
+        return "no longer exists"
     if node.offline:
         return "is offline"
     if node.drained:
@@ -265,7 +265,7 @@ class _Planned:
                 names = ", ".join(one.hostname for one in window.machines)
                 minutes = -(-lead // 60_000)
                 found.append(
-                    f"{names} cannot be empty in time: that takes {minutes} min, and"
+                    f"{names} cannot be evacuated in time: that takes {minutes} min, and"
                     f" {max(0, left) / 60_000:.0f} min {why}"
                 )
         return found

@@ -22,7 +22,7 @@ def read_weekly(text: str) -> tuple[tuple[int, ...], int]:
     match = _WHEN.fullmatch(text.strip().lower())
     names = match[1].split(",") if match else []
     if match is None or not set(names) <= set(WEEKDAYS) or len(set(names)) < len(names):
-        why = "is no time of a week: write 'sun 02:00' or 'mon,thu 22:30'"
+        why = "is not a time of a week: write 'sun 02:00' or 'mon,thu 22:30'"
         raise MessageError(f"{printable(text[:60])} {why}")
     days = tuple(sorted(WEEKDAYS.index(name) for name in names))
     return days, int(match[2]) * 60 + int(match[3])
@@ -46,7 +46,7 @@ def read_day(text: str) -> int:
             return date.fromisoformat(text).toordinal()
         except ValueError:
             pass
-    raise MessageError(f"{printable(text[:60])} is no day: write 2026-11-22")
+    raise MessageError(f"{printable(text[:60])} is not a day: write 2026-11-22")
 
 
 # Days. The rule's own number of each counts from 0, those skipped too.

@@ -73,7 +73,7 @@ def wrong_schedule(schedule: Schedule) -> str:
 def wrong_machines(machines: Sequence[Machine]) -> str:
     """Return the fault of a list of machines in itself; "" if it has none."""
     if not machines:
-        return "there is no machine in the list"
+        return "the list has no machine"
     return _wrong(machines, set(), "in the list", "of the list")
 
 
@@ -94,7 +94,7 @@ def _wrong_ip(text: str) -> str:
     try:
         address = str(read_address(text))
     except ValueError:
-        return "its ip is no IP address"
+        return "its ip is not an IP address"
     return "" if address == text else f"its ip must be written {address}"
 
 

@@ -69,7 +69,7 @@ def _add(
 def _begin(rule: Weekly, begins: int, zone: Zone | None, now: Ms) -> Weekly | str:
     """The rule with its first day: the first to come, from a day (0: from now) on."""
     if zone is None:
-        return f"there is no time zone {rule.zone} here"
+        return f"time zone {rule.zone} is unknown here"
     begins = max(begins, recurrence.today(zone, in_seconds(now)))
     loose = replace(rule, first=begins - 7, every=1, until=0, times=0, skipped=())
     first = next(recurrence.coming(loose, zone, in_seconds(now), begins - 1), None)

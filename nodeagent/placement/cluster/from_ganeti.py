@@ -127,7 +127,7 @@ def _silent(snapshot: Snapshot, capacity: Mapping[str, Capacity]) -> dict[str, s
     found = {}
     for name in asked(snapshot):
         if name not in capacity:
-            found[name] = f"{name} does not say what it has free"
+            found[name] = f"{name} does not report its free resources"
         elif capacity[name].size is None:
             found[name] = f"{name} does not say how large it is"
     return found
@@ -209,4 +209,4 @@ def _word(words: type[T], text: str, what: str) -> T:
     try:
         return words(text)
     except ValueError:
-        raise MessageError(f"{what}: {text!r} is none of {', '.join(words)}") from None
+        raise MessageError(f"{what}: {text!r} is not one of {', '.join(words)}") from None

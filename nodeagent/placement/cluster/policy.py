@@ -11,7 +11,7 @@ def read_policy(of: Object) -> Policy:
     templates = []
     for name in of.texts("disk-templates"):
         if name not in list(Template):
-            of.wrong("disk-templates", f"{name!r} is none of {', '.join(Template)}")
+            of.wrong("disk-templates", f"{name!r} is not one of {', '.join(Template)}")
         templates.append(Template(name))
     return Policy(
         _spec(of.object("std")),

@@ -131,7 +131,7 @@ def _list(text: str) -> tuple[str, ...]:
 
 def _integer(text: str) -> int:
     if not (text.isascii() and text.removeprefix("-").isdecimal()):
-        raise _Wrong(f"{text!r} is no whole number")
+        raise _Wrong(f"{text!r} is not a whole number")
     value = int(text) if len(text) < 20 else _MOST + 1
     if abs(value) > _MOST:
         raise _Wrong(f"{text} is too much")
@@ -147,7 +147,7 @@ def _count(text: str) -> int:
 
 def _real(text: str) -> float:
     if not (_REAL.fullmatch(text) and isfinite(value := float(text))):
-        raise _Wrong(f"{text!r} is no number")
+        raise _Wrong(f"{text!r} is not a number")
     return value
 
 
@@ -176,7 +176,7 @@ def _yes_or_no(text: str) -> bool:
 def _one_of(words: Collection[str], what: Callable[[str], T]) -> Callable[[str], T]:
     def read(text: str) -> T:
         if text not in words:
-            raise _Wrong(f"{text!r} is none of {', '.join(words)}")
+            raise _Wrong(f"{text!r} is not one of {', '.join(words)}")
         return what(text)
 
     return read
@@ -264,7 +264,7 @@ def _node(line: _Line, groups: Collection[str]) -> Node:
         spindles, tags, exclusive, free_spindles, own_cpus, speed,
     ) = line.read(_NODE)  # fmt: skip
     if group not in groups:
-        line.wrong(f"{name}: group: there is none of UUID {group}")
+        line.wrong(f"{name}: group: no group has the UUID {group}")
     if None in (memory, own_memory, free_memory, disk, free_disk, cpus):  # it could not be asked
         return Node(name, group, 0.0, 0, 0, 0.0, 0, 0.0, offline=True, spindles=0, own_cpus=0)
     return Node(

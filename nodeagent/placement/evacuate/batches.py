@@ -58,7 +58,7 @@ def obstacle(found: Evacuation, name: str) -> str:
     left = left_behind(found, [name])
     one = found.before.cluster.instances[left[0]].name
     more = f" (and {len(left) - 1} more)" if len(left) > 1 else ""
-    return f"cannot be emptied: instance {one} stays{more}: {found.left[left[0]]}"
+    return f"cannot be evacuated: instance {one} stays{more}: {found.left[left[0]]}"
 
 
 def afterwards(cluster: Cluster, found: Evacuation) -> Cluster:

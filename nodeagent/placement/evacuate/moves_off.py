@@ -90,11 +90,11 @@ class Exits:
             return ""
         name = self._name(at.primary)
         if known.template is not Template.DRBD:
-            return f"its disks ({known.template}) are on {name} alone"
+            return f"its disks ({known.template}) are only on {name}"
         if at.secondary not in self._leaving and (why := self._out(at.secondary)):
-            return f"its mirror, {self._name(at.secondary)}, {why}"
+            return f"its secondary {self._name(at.secondary)} {why}"
         if at.secondary in self._leaving and at.primary in self._gone:
-            return f"it cannot be mirrored anew: {name} {self._out(at.primary)}"
+            return f"it cannot get a new secondary: {name} {self._out(at.primary)}"
         return ""
 
     def best(self, layout: Layout, instance: int) -> Found:
@@ -104,19 +104,19 @@ class Exits:
             return self._first(layout, instance, Kind.FAILOVER_ANY)
         if at.primary not in self._leaving:
             ahead, why = self._first(layout, instance, Kind.REPLACE)
-            return Found(ahead, why and _because("its mirror cannot move", why))
+            return Found(ahead, why and _because("its secondary cannot move", why))
         if at.secondary in self._leaving:
             return self._both(layout, instance)
         if refused := _runs_at_mirror(layout, instance):
             name = self._name(at.secondary)
-            return Found(None, lambda: f"its mirror, {name}, cannot run it: {refused.words}")
+            return Found(None, lambda: f"its secondary {name} cannot run it: {refused.words}")
         ahead, why = self._first(layout, instance, Kind.FAILOVER_REPLACE)
         if why is None:
             return Found(ahead)
         alone = Move(instance, Kind.FAILOVER)
         after = attempt(layout, alone)
         moved = (_with(layout, instance, after), (alone,)) if isinstance(after, Moved) else None
-        return Found(moved, _because("its mirror finds no other place", why))
+        return Found(moved, _because("no node can be its new secondary", why))
 
     def _both(self, layout: Layout, instance: int) -> Found:
         """Both of its nodes are to be left: mirrored to a new one, run there, mirrored anew."""
@@ -155,7 +155,7 @@ class Exits:
             if refused.total() == 1:
                 return f"the only other node does not take it: {next(iter(refused)).words}"
             each = "; ".join(f"{why.words} ({count})" for why, count in refused.most_common())
-            return f"none of the {refused.total()} other nodes takes it: {each}"
+            return f"none of the {refused.total()} other nodes can take it: {each}"
 
         return why
 

@@ -64,7 +64,7 @@ def roll(layout: Layout, wanted: Wanted) -> Rolling:
     """Find the batches. MessageError, if nothing is asked for or an instance finds no place."""
     chosen = choose(layout, wanted)
     if not chosen:
-        raise MessageError("none of the nodes is online and asked for")
+        raise MessageError("none of the nodes named is online")
     bystanders = range(min(chosen), max(chosen) + 1)
     graph = conflicts(layout, bystanders, chosen, shut_down=wanted.shut_down)
     coloured = {name: way(graph) for name, way in WAYS.items()}

@@ -32,7 +32,7 @@ class Refused(StrEnum):
 
 
 _WORDS = {
-    Refused.MEMORY: "too little memory, or none left should another node fail",
+    Refused.MEMORY: "too little memory, or none left if another node fails",
     Refused.DISK: "too little disk, or too much pressure on its disks",
     Refused.SPINDLES: "too few free physical disks, or the instance does not say how many",
     Refused.CPU: "too many virtual CPUs",

@@ -247,12 +247,12 @@ def test_the_state_after_is_the_one_that_was_promised(seed: int, tmp_path: Path)
         (("-pname,size",), "-p: there is no field size; there are idx, name"),
         (("-U", "/dev/null/x"), "Not a directory"),
         (("-l", "-2"), "-2 is not in the range x>=0"),
-        (("-e", "nan"), "nan is no number"),
+        (("-e", "nan"), "nan is not a finite number"),
         (("--min-disk", "1.5"), "1.5 is not in the range 0<=x<=1"),
         (("-L",), "-t and -L are two clusters"),
         (("--search", "exact", "--seed", "1"), "go with --search best"),
-        (("--price", "inf"), "inf is no number"),
-        (("--time", "soon"), "'soon' is no duration: write 90s"),
+        (("--price", "inf"), "inf is not a finite number"),
+        (("--time", "soon"), "'soon' is not a duration: write 90s"),
         (("--time", "0s"), "--time 0 leaves no time"),
         (("-S", "/dev/null/x"), "/dev/null/x.original: Not a directory"),
         (("-C/dev/null/x",), "/dev/null/x: Not a directory"),
@@ -268,13 +268,13 @@ def test_refused(words: tuple[str, ...], why: str, small: Path) -> None:
 
 def test_a_wrong_file_is_named_with_line_and_field(small: Path) -> None:
     small.write_text(TWO.replace("i2.example|2048", "i2.example|2k"))
-    assert ours("-t", small).err == f"{small}:8: i2.example: memory: '2k' is no whole number"
+    assert ours("-t", small).err == f"{small}:8: i2.example: memory: '2k' is not a whole number"
     small.write_bytes(TWO.encode() + b"\n\xff")
     assert ours("-t", small).err == f"{small}:11: is not UTF-8"
     loads = small.with_name("loads")
     loads.write_text("i1 1 1 x 1\n")
     small.write_text(TWO)
-    assert ours("-t", small, "-U", loads).err == f"{loads}:1: i1: disk: 'x' is no number"
+    assert ours("-t", small, "-U", loads).err == f"{loads}:1: i1: disk: 'x' is not a number"
 
 
 def test_short_names_are_names(small: Path) -> None:

@@ -47,9 +47,11 @@ def test_a_node_that_says_nothing_is_named_and_left_alone(tmp_path: Path) -> Non
     with serving(luxid, str(tmp_path / "luxi")) as socket:
         done = ours(f"-L{socket}")
         found = json.loads(ours(f"-L{socket}", "--json").out)
-    assert done.err.startswith("gnt-maint: a.example does not say what it has free: what is on it")
+    assert done.err.startswith(
+        "gnt-maint: a.example does not report its free resources: what is on it"
+    )
     assert "No solution found" in done.out
-    assert found["doubts"] == {"a.example": "a.example does not say what it has free"}
+    assert found["doubts"] == {"a.example": "a.example does not report its free resources"}
 
 
 def test_a_cluster_that_does_not_answer(tmp_path: Path) -> None:
@@ -180,7 +182,7 @@ def test_another_cluster_s_maintd_is_asked_nothing(
     monkeypatch.setattr(options.Options, "here", lambda self, where: other)
     done = run("--exec", "-l", "1")
     assert (done.code, done.out) == (1, "")
-    assert done.err.endswith(", and here is other.example")
+    assert done.err.endswith(", but this is cluster other.example")
 
 
 def test_a_dry_run_is_asked_nothing(live: Live, run: Run) -> None:
@@ -223,7 +225,9 @@ def test_stop(live: Live, run: Run) -> None:
     )
     reach = Where(socket=live.socket).reach()
     reach.change("POST", "/1/balance", {"group": "default", "moves": [one, other]})
-    assert run("--stop").out == "No more is begun in group default; jobs under way go on.\n"
+    assert run("--stop").out == (
+        "maintd starts no more moves in group default; jobs under way go on.\n"
+    )
     assert reach.get("/1/balance")[0]["asked"] is None
     assert places(live)["i2"] == ("n1", "n2")
 
@@ -248,7 +252,7 @@ def test_the_groups_and_what_is_done_about_them(live: Live) -> None:
 
 def test_exec_and_a_file_do_not_go_together(tmp_path: Path) -> None:
     (tmp_path / "c").write_text(TWO)
-    assert "--exec moves what is here" in ours("-t", tmp_path / "c", "--exec").err
+    assert "--exec works on the live cluster" in ours("-t", tmp_path / "c", "--exec").err
     assert "opposites" in ours("--stop", "--exec").err
     elsewhere = ours("--exec", before=("--url", "https://192.0.2.1"))
     assert "--url is elsewhere, and the cluster that is asked is here" in elsewhere.err

@@ -85,7 +85,7 @@ FORCED = ("queue", "add", "--force", "unreachable", "r640", "n3")
         (("constraints", "set", "cool-down-seconds", "60"),
          "set the constraint cool-down-seconds to 60"),
         (("queue", "disable"), "disable the repair queue"),
-        (("queue", "delete-finished"), "delete what is finished from the repair queue"),
+        (("queue", "delete-finished"), "delete entries that are finished from the repair queue"),
     ],
 )  # fmt: skip
 def test_a_dry_run_tells_and_does_nothing(live: Live, words: tuple[str, ...], told: str) -> None:

@@ -44,9 +44,9 @@ def offers(live: Live, *more: str) -> list[Any]:
         (("--owner", ""), "the name of an offer, an owner or a node is empty"),
         (("--owner", "db", "--node", ""), "the name of an offer, an owner or a node is empty"),
         (("--owner", "db", "--eta", "2026-03-29T02:30"), "the clock never shows it: add the zone"),
-        (("--owner", "db", "--eta", "1969-01-01T00:00Z"), "is no time between 1970 and 2"),
-        (("--owner", "db", "--earliest", "9999-12-31T23:59:59"), "is no time"),
-        (("--owner", "db", "--earliest", "0001-01-01"), "'0001-01-01' is no time"),
+        (("--owner", "db", "--eta", "1969-01-01T00:00Z"), "is not a time between 1970 and 2"),
+        (("--owner", "db", "--earliest", "9999-12-31T23:59:59"), "is not a time"),
+        (("--owner", "db", "--earliest", "0001-01-01"), "'0001-01-01' is not a time"),
     ],
 )
 def test_what_names_no_offer_or_time(

@@ -104,7 +104,7 @@ def test_passes_carry_a_repair_to_its_end(place: Place) -> None:
     noted = place.repair()
     assert ">>> tag i +" in noted.stdout
     assert place.tags("i")[0].endswith(":1000")
-    assert "Not repairing i: job 1000 is under way (queued)\n" in place.repair().stdout
+    assert "Not repairing i: job 1000 has not ended (queued)\n" in place.repair().stdout
     place.end()
     place.world.instances["i"] = luxi.Instance("n2", "n1", tags=place.world.instances["i"].tags)
     place.repair()
@@ -155,7 +155,7 @@ def test_what_is_left_to_the_next_pass_is_told(place: Place) -> None:
     place.world.nodes["n1"].offline = place.world.nodes["n3"].offline = True
     done = place.repair("--at-most", "1")
     assert done.returncode == 0
-    left = "left to a later pass: 1 instances may be under repair at once"
+    left = "left to a later pass: at most 1 instances are repaired at once"
     assert f"Not repairing j: its primary node n3 is offline; {left}\n" in done.stdout
     assert done.stdout.endswith("Needs repair: 1\nPending repair: 1\n")
     assert jobs(place.world) == [["OP_TAGS_SET", "OP_INSTANCE_FAILOVER"]]
@@ -166,7 +166,7 @@ def test_an_instance_in_a_muddle_is_told_by_the_exit_code(place: Place) -> None:
     place.world.instances["j"].tags.add(PREFIX + "pending:failover:x:1")
     done = place.repair()
     assert done.returncode == 1
-    assert "Not repairing j: somebody has to look at its tags" in done.stdout
+    assert "Not repairing j: check its tags" in done.stdout
     assert jobs(place.world) == [["OP_TAGS_SET", "OP_INSTANCE_FAILOVER"]]
 
 
@@ -267,9 +267,11 @@ def test_what_somebody_moves_by_hand_is_left_to_him(place: Place) -> None:
     place.world.jobs[7] = luxi.Job("waiting", [by_hand])
     done = place.repair()
     assert done.returncode == 0
-    assert "; job 7, which is not ours, is at work on it\n" in done.stdout
+    assert "; job 7, not submitted by maintd, is working on it\n" in done.stdout
     assert list(place.world.jobs) == [7]
-    assert place.json("explain", "i")["paused"] == ["job 7, which is not ours, is at work on it"]
+    assert place.json("explain", "i")["paused"] == [
+        "job 7, not submitted by maintd, is working on it"
+    ]
     place.world.jobs[7].status = "canceled"
     place.repair()
     assert len(place.world.jobs) == 2
@@ -283,7 +285,7 @@ def test_a_maintd_that_does_not_tell_may_be_repairing(place: Place) -> None:
     assert "Instance status count" in dry.stdout
     assert done.returncode == 1
     assert done.stderr.startswith(
-        "gnt-maint: whether maintd repairs instances itself is not known: no round was held yet"
+        "gnt-maint: it is unknown whether maintd repairs instances itself: no round was held yet"
     )
     assert not place.world.jobs
 
@@ -294,7 +296,7 @@ def test_nor_is_one_trusted_that_answers_nonsense(place: Place, said: object) ->
     with answering(place.maintd, {"/1/autorepair": said}):
         done = place.repair()
     assert done.returncode == 1
-    assert "is not known: its answer makes no sense" in done.stderr
+    assert "itself: its answer makes no sense" in done.stderr
     assert not place.world.jobs
 
 
@@ -405,7 +407,7 @@ def test_explain_shows_a_repair_with_its_jobs(place: Place) -> None:
             "tag": PREFIX + "Failover",
             "object": "nodegroup",
             "name": "name-of-g1",
-            "why": "'Failover' is no type of repair",
+            "why": "'Failover' is not a type of repair",
         }
     ]
     done = place.run("explain", "--luxi", place.path, "i")
@@ -426,7 +428,7 @@ def test_explain_shows_the_mode_and_what_is_paused(place: Place) -> None:
     done = place.run("explain", "--luxi", place.path, "i")
     assert (
         "Mode",
-        "off: maintd repairs no instance; what follows is what gnt-maint repair would do",
+        "off: maintd does not repair instances; gnt-maint repair would do the following",
     ) in rows(done.stdout)
     place.world.tags += ["maintd:autorepair:compatible", "maintd:pause:yes"]
     told = place.json("explain", "i")
@@ -444,7 +446,7 @@ def test_explain_asks_for_room_as_a_pass_does(place: Place) -> None:
         node.memory = 64
     place.world.instances["i"] = luxi.Instance("n1", template="rbd")
     (held,) = place.json("explain", "i")["held"]
-    why = "there is no place where it could run: no free node of its group has 128 MiB of memory"
+    why = "no node can run it: no free node of its group has 128 MiB of memory"
     assert held == f"instance i: its primary node n1 is offline; {why}"
     assert f"Not repairing {held.removeprefix('instance ')}\n" in place.repair().stdout
     place.world.nodes["n4"].memory = 128
@@ -606,7 +608,7 @@ def test_harep_goes_on_with_what_we_have_begun(place: Place) -> None:
 def test_we_go_on_with_what_harep_has_begun(place: Place) -> None:
     place.world.nodes["n1"].offline = True
     assert harep(place) == ["Healthy: 1", "Pending repair: 1"]
-    assert "Not repairing i: job 1000 is under way" in place.repair().stdout
+    assert "Not repairing i: job 1000 has not ended" in place.repair().stdout
     place.end()
     place.world.instances["i"] = luxi.Instance("n2", "n1", tags=place.world.instances["i"].tags)
     place.repair()  # the same repair goes on: harep would have ended it and begun another
@@ -685,7 +687,7 @@ def test_difference_7_the_source_stays(place: Place) -> None:
         assert (source, text) == ("harep", "gnt-maint repair called")
 
 
-@pytest.mark.parametrize(("said", "why"), [({"mode": "safe"}, "itself"), (None, "is not known")])
+@pytest.mark.parametrize(("said", "why"), [({"mode": "safe"}, "itself"), (None, "is unknown")])
 def test_difference_8_it_is_left_to_a_maintd_that_may_do_it(
     place: Place, said: object, why: str
 ) -> None:
@@ -701,7 +703,7 @@ def test_difference_8_it_is_left_to_a_maintd_that_may_do_it(
 def test_difference_9_no_delay_is_endless(place: Place, delay: str) -> None:
     done = place.repair("--mode", "compatible", "--job-delay", delay)
     assert (done.returncode, done.stdout) == (64, "")
-    assert f"{delay} is no number of seconds" in done.stderr
+    assert f"{delay} is not a number of seconds" in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 

@@ -107,7 +107,7 @@ def test_as_json(tmp_path: Path, ours: Ours) -> None:
         (("4|N|u", "4|M|u"), (), "several nodes are the master: a, b, c, d"),
         (("", ""), ("-G", "h"), "there is no group h"),
         (("", ""), ("-O", "e"), "there is no node e"),
-        (("", ""), ("--node-tags=x",), "none of the nodes is online and asked for"),
+        (("", ""), ("--node-tags=x",), "none of the nodes named is online"),
         (("|k", ""), ("-t", "-", "-L"), "two clusters"),
         (("|8000|9000|5000", "|900|9000|5000"), (), "instance k: no other node of its group has"),
     ],
@@ -127,7 +127,7 @@ def test_a_node_that_says_nothing_is_in_no_group(tmp_path: Path, ours: Ours) -> 
     with serving(luxid, str(tmp_path / "luxi")) as socket:
         code, out, err = ours(f"-L{socket}", "--no-headers")
     assert (code, out) == (0, "d\nb,a\n")
-    assert err == "gnt-maint: c does not say what it has free: it is in no group\n"
+    assert err == "gnt-maint: c does not report its free resources: it is in no group\n"
 
 
 def test_its_help_names_every_option_of_hroller_s_that_it_has() -> None:

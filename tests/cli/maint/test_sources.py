@@ -73,7 +73,7 @@ def test_it_is_enabled_until_somebody_disables_it_and_that_survives(live: Live) 
 
 
 def test_variables_are_kept_to_the_byte(live: Live, inventory: Inventory, tmp_path: Path) -> None:
-    assert "none have been set; these are used: {" in run(live, "get-variables", code=1)
+    assert "none are set; the default is used: {" in run(live, "get-variables", code=1)
     text = '\r\n{ "having" :{"states":[ "UNREACHABLE"], "roles":["s\\u00e4", "sä"]}}\n\n'
     file = tmp_path / "variables"
     file.write_bytes(text.encode())

@@ -77,7 +77,7 @@ def test_it_does_not_fit(tmp_path: Path) -> None:
     found = told("-t", "-", "n1", text=file.read_text(), code=2)
     (left,) = found["left"]
     assert (left["instance"], left["nodes"]) == ("mail", ["n2.example", "n1.example"])
-    assert left["why"].startswith("its mirror cannot move: the only other node does not take it")
+    assert left["why"].startswith("its secondary cannot move: the only other node does not take it")
     assert told("-t", str(file), "n1", "--ignore-soft-errors")["fits"]
 
 
@@ -100,7 +100,7 @@ def test_ganeti_and_its_nodes_are_asked(tmp_path: Path) -> None:
     with serving(Luxid(cluster(), silent=silent), str(tmp_path / "luxi")) as path:
         found = told("--luxi", path, "n1", code=2)
         shown = gnt_maint("--luxi", path, "n1").stdout
-    why = "n3.example does not say what it has free"
+    why = "n3.example does not report its free resources"
     assert found["doubts"] == [{"node": "n3.example", "why": why}]
     assert [one["node"] for one in found["room"]] == ["n2.example"]
     assert f"In doubt, and no target: {why}." in shown
@@ -130,5 +130,5 @@ def test_a_file_that_is_none_and_a_ganeti_that_is_none(tmp_path: Path) -> None:
     bad.write_text(write(cluster()).replace("|8000|", "|much|", 1))
     done = gnt_maint("-t", str(bad), "n1")
     assert done.returncode == 1
-    assert f"{bad}:3: n1.example: total memory: 'much' is no number" in done.stderr
+    assert f"{bad}:3: n1.example: total memory: 'much' is not a number" in done.stderr
     assert gnt_maint("--luxi", str(tmp_path / "none"), "n1").returncode == 69

@@ -91,8 +91,8 @@ def test_it_is_shown_how_far_it_is(run: Run, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(verb, "progress", lambda **_: nullcontext(Told()))
     proposed(run, "--at-most", "3", "n2", "n3", "n4")
     assert told[0] == "asking Ganeti and all nodes"
-    assert told[1] == "looking which nodes can be emptied together: 0 of 3"
-    assert told[-1].startswith("looking which nodes can be emptied together: ")
+    assert told[1] == "finding nodes that can be evacuated together: 0 of 3"
+    assert told[-1].startswith("finding nodes that can be evacuated together: ")
     assert len(told) > 2
 
 
@@ -186,7 +186,7 @@ def test_what_is_left_out_goes_to_standard_error(live: Live, run: Run) -> None:
         (("--for", "1h"), 2, "Missing option '--start'"),
         (("--start", AHEAD), 2, "Missing option '--duration' / '--for'"),
         (("--start", AHEAD, "--for", "0s"), 2, "--for 0 leaves no time"),
-        (("--start", "soon", "--for", "1h"), 2, "'soon' is no time"),
+        (("--start", "soon", "--for", "1h"), 2, "'soon' is not a time"),
     ],
 )
 def test_what_cannot_be_is_told(run: Run, words: tuple[str, ...], code: int, why: str) -> None:
@@ -207,7 +207,7 @@ def test_another_cluster_s_maintd_is_not_asked(
     monkeypatch.setattr(options, "ganeti", lambda path: Other(live.rig.cluster))
     code, _, err = run("propose", "--start", AHEAD, "--for", "1h", "--add")
     assert code == 1
-    assert "and here is other.example" in err
+    assert "but this is cluster other.example" in err
 
 
 @pytest.mark.parametrize("add", [(), ("--add",)])
@@ -217,10 +217,10 @@ def test_what_cannot_be_in_time_is_refused_unless_somebody_insists(
     asked = ("propose", "--start", AHEAD, "--for", "2h", "--gap", "20s", *add)
     code, out, err = run(*asked)
     assert (code != 0, out) == (True, "")
-    assert "cannot be empty in time: that takes 15 min, and 0 min are between it" in err
+    assert "cannot be evacuated in time: that takes 15 min, and 0 min are between it" in err
     assert "insist with --late" in err
     assert calendar(run)["windows"] == []
     code, out, _ = run(*asked, "--late")
     assert code == 0
-    assert "cannot be empty in time" in out
+    assert "cannot be evacuated in time" in out
     assert bool(calendar(run)["windows"]) == bool(add)

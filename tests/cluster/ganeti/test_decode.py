@@ -326,7 +326,7 @@ NO_MEMORY = (
             "error",
             ["success", "error", "error"],
             [None, ["OpPrereqError", [NO_MEMORY.format(2**40), "insufficient_resources"]], SKIPPED],
-            Result(Outcome.ERROR, "its primary node is not offline any more: nothing was done"),
+            Result(Outcome.ERROR, "its primary node is no longer offline: nothing was done"),
         ),
         (
             "error",

@@ -223,11 +223,11 @@ def test_what_rapi_cannot_do_is_said_and_not_sent(place: Place, action: Action) 
 @pytest.mark.parametrize(
     ("status", "said", "why"),
     [
-        (400, {"message": "Object OpX doesn&#x27;t"}, "RAPI answers 400: Object OpX doesn't"),
-        (401, {"message": "Unauthorized"}, "RAPI answers 401: Unauthorized"),
-        (403, {"message": "a\nb"}, "RAPI answers 403: a b"),
-        (404, "what?", "RAPI answers 404: no reason given"),
-        (415, None, "RAPI answers 415: no reason given"),
+        (400, {"message": "Object OpX doesn&#x27;t"}, "RAPI answered 400: Object OpX doesn't"),
+        (401, {"message": "Unauthorized"}, "RAPI answered 401: Unauthorized"),
+        (403, {"message": "a\nb"}, "RAPI answered 403: a b"),
+        (404, "what?", "RAPI answered 404: no reason given"),
+        (415, None, "RAPI answered 415: no reason given"),
         (500, {"message": "Queue drained"}, "Ganeti's job queue is drained and takes no jobs"),
     ],
 )

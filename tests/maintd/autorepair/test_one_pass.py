@@ -375,7 +375,7 @@ def test_where_there_is_no_room_a_repair_waits_for_it() -> None:
     done = site.go(3600)
     assert [move.instance for move in site.moves()] == ["i"]
     assert held(done)["j"].endswith(
-        "its mirror cannot take it: n3 has 476 MiB of memory left for its 1024 MiB"
+        "its secondary cannot take it: n3 has 476 MiB of memory left for its 1024 MiB"
     )
     assert site.go().plan.counts == {"Pending repair": 1, "Needs repair": 1}
     site.cluster.world.sizes["n3"] = Capacity(10**6, 10**6)
@@ -409,7 +409,7 @@ def test_no_more_are_repaired_at_once_than_may_be_whoever_has_begun_them() -> No
     assert [move.instance for move in site.moves()] == ["i0", "i1", "i2"]
     left = held(done)
     assert list(left) == ["i3", "i4", "i5", "i6", "i7"]
-    why = "; left to a later pass: 3 instances may be under repair at once"
+    why = "; left to a later pass: at most 3 instances are repaired at once"
     assert all(said.endswith(why) for said in left.values())
     assert done.plan.counts == {"Pending repair": 3, "Needs repair": 5}
     site.go()  # the three are under way still
@@ -441,7 +441,7 @@ def test_nodes_that_do_not_say_what_they_have_are_no_target() -> None:
     site.change("n2", offline=True)
     for node in ("n1", "n3"):
         site.cluster.power_off(node)
-    assert "it is not known what n1, n3 have free" in str(site.go().plan.held[0][1])
+    assert "the free resources of n1, n3 are unknown" in str(site.go().plan.held[0][1])
 
 
 # The unexpected.
@@ -557,7 +557,7 @@ def test_what_an_incident_of_maintd_moves_is_not_moved_again(live: bool) -> None
     site.cluster.submit([Submission(theirs, f"{incident}:7")])
     done = site.go(10)
     assert [move.instance for move in site.moves()] == ["u"]
-    why = f"maintd's job 1 ({describe(theirs)}) is under way"
+    why = f"maintd's job 1 ({describe(theirs)}) is running"
     assert [told.partition("; ")[2] for told in held(done).values()] == [why] * 2
     site.time += 1000
     site.go()
@@ -572,7 +572,7 @@ def test_what_somebody_moves_by_hand_is_not_moved_again() -> None:
     theirs = site.cluster.submit_foreign(MovePrimary("s", "n2", live=False, target="n3"))
     done = site.go(1500)
     assert [move.instance for move in site.moves()] == ["t"]
-    why = f"its primary node n2 is offline; job {theirs}, which is not ours, is at work on it"
+    why = f"its primary node n2 is offline; job {theirs}, not submitted by maintd, is working on it"
     assert held(done) == {"s": why}
     site.go()
     assert [move.instance for move in site.moves()] == ["t"]
@@ -591,7 +591,7 @@ def test_nor_what_somebody_moves_while_nodes_are_asked() -> None:
 
     site.cluster.__class__ = Meanwhile
     ((_, answer),) = site.go().repairs
-    assert answer == NotTaken("job 1, which is not ours, is at work on it")
+    assert answer == NotTaken("job 1, not submitted by maintd, is working on it")
     assert not site.moves()
 
 
@@ -876,7 +876,7 @@ def test_an_installation_that_waits_is_canceled_when_a_node_with_the_data_is_bac
     site.change(back, offline=False, drained=True)
     ((ran, why, tried),) = site.go(10, dry=True).withdrawn
     assert (ran.instance, tried) == ("i", None)
-    assert why == f"node {back}, which has the data of i, is not offline any more"
+    assert why == f"node {back}, which has the data of i, is no longer offline"
     ((_, _, in_time),) = site.go(10).withdrawn
     assert in_time is True
     site.cluster.pauses = lambda _: False

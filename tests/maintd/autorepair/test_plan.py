@@ -171,7 +171,7 @@ def test_no_more_at_once_than_is_set() -> None:
     out(rig, "n2")
     done = rig.tick()
     assert len([i for i in done.decision.ledger.intents if isinstance(i.action, Guarded)]) == 3
-    assert any("as may be at once" in held.reason for held in done.decision.held)
+    assert any("under repair at once is reached" in held.reason for held in done.decision.held)
     rig.settle()
     assert all(result(rig, i.name)[1] == "success" for i in instances)
 
@@ -661,7 +661,7 @@ def test_what_somebody_moves_by_hand_is_not_moved_again() -> None:
     by_hand(rig)
     for _ in range(10):
         done = rig.tick()
-    why = "job 1, which is not ours, is at work on it"
+    why = "job 1, not submitted by maintd, is working on it"
     assert [held.reason for held in done.decision.held] == [
         f"instance i1: its primary node n2 is offline; {why}"
     ]

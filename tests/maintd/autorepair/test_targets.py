@@ -44,7 +44,8 @@ def test_it_is_installed_where_its_physical_disks_are_free() -> None:
 
 def test_it_waits_for_physical_disks() -> None:
     assert anew(PLAIN, room("n2")) == (
-        "there is no place to install it anew: no free node of its group has 2 free physical disks"
+        "no node can take it for a reinstallation: no free node of its group has 2 free"
+        " physical disks"
     )
 
 
@@ -56,7 +57,7 @@ def test_it_waits_for_physical_disks() -> None:
     ],
 )
 def test_what_is_not_known_to_have_how_many_is_not_touched(instance: Instance, into: Room) -> None:
-    why = "there is no place to install it anew: it is not known how many physical disks it had"
+    why = "no node can take it for a reinstallation: the number of its physical disks is unknown"
     assert anew(instance, into) == why
 
 

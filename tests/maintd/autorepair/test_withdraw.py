@@ -42,7 +42,7 @@ def seen(*back: str, instance: Instance = MIRRORED) -> Snapshot:
 )
 def test_why(move: Move | None, snapshot: Snapshot, node: str) -> None:
     why = why_withdrawn(move, snapshot)
-    told = f"node {node}, which has the data of i, is not offline any more"
+    told = f"node {node}, which has the data of i, is no longer offline"
     assert why == (told if node else "")
 
 
@@ -81,7 +81,7 @@ RUNNING = {INTENT.id: Result(Outcome.RUNNING)}
 def test_it_is_canceled_and_the_reason_told() -> None:
     asked, told = withdraw(True, RUNNING)
     assert asked == ["7"]
-    why = "node n3, which has the data of i, is not offline any more"
+    why = "node n3, which has the data of i, is no longer offline"
     assert told[INTENT.id] == Result(Outcome.ERROR, f"the job was canceled before it began: {why}")
 
 

@@ -33,7 +33,7 @@ def free(**memory: int) -> dict[str, Capacity]:
 def test_an_advice_from_before_somebody_else_took_the_room_is_not_followed() -> None:
     decision = done(seen(crowded(), advice=advised(OVER), capacity=free(n2=1000)))
     assert not begun(decision)
-    expected = "n2 would have 400 MiB of memory left, and need 500 MiB should n3 fail"
+    expected = "n2 would have 400 MiB of memory left but needs 500 MiB if n3 fails"
     assert why(decision).endswith(expected)
     assert begun(done(seen(crowded(), advice=advised(OVER), capacity=free(n2=1100))))
 
@@ -57,7 +57,7 @@ def test_room_is_kept_for_what_needs_it(
 def test_a_mirror_comes_to_nobody_who_could_not_run_it() -> None:
     over = advised(shift("a", "n1:n2", "n1:n4"))
     decision = done(seen(crowded(), advice=over, capacity=free(n4=599)))
-    assert "n4 would have 599 MiB of memory left, and need 600 MiB should n1" in why(decision)
+    assert "n4 would have 599 MiB of memory left but needs 600 MiB if n1" in why(decision)
     assert begun(done(seen(crowded(), advice=over, capacity=free(n4=600))))
 
 
@@ -73,7 +73,7 @@ def test_no_command_repairs_a_node_that_a_mirror_is_being_copied_from() -> None:
     held = done(seen(marked, {"n1": REPAIR}), kept, policy=replace(ON, settle=0), now=NOW + 1)
     assert not [i for i in held.ledger.intents if isinstance(i.action, RunCommand)]
     reasons = [h.reason for h in held.held if h.node == "n1"]
-    assert "n1 gives instance a a new mirror: that ends first" in reasons
+    assert "n1 is copying instance a to its new secondary: this must end first" in reasons
     over = replace(kept, intents=())
     after = done(seen(marked, {"n1": REPAIR}), over, policy=replace(ON, settle=0), now=NOW + 2)
     assert [i for i in after.ledger.intents if isinstance(i.action, RunCommand)]

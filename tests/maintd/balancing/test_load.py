@@ -109,10 +109,10 @@ def test_load_goes_with_its_instance() -> None:
 @pytest.mark.parametrize(
     ("said", "minutes", "later", "doubt"),
     [
-        ({"n1": Sample(1.0)}, 9, 0, "the load of n2 is not known"),
-        ({**STEADY, "n2": "silent"}, 9, 0, "the load of n2 is not known: silent"),
+        ({"n1": Sample(1.0)}, 9, 0, "the load of n2 is unknown"),
+        ({**STEADY, "n2": "silent"}, 9, 0, "the load of n2 is unknown: silent"),
         (STEADY, 4, 0, "the load of n1 is measured for 60 s more"),
-        (STEADY, 9, GAP + 1, "the load of n1 is not known"),
+        (STEADY, 9, GAP + 1, "the load of n1 is unknown"),
     ],
 )
 def test_doubt_is_named(
@@ -215,8 +215,8 @@ def test_reports_of_a_mond_and_of_our_agents() -> None:
     [
         (b"", "its report is not JSON"),
         (b"[" * 100_000, "its report is not JSON"),
-        (b"[]", "its report is none of cpu-avg-load"),
-        (report("diskstats", {}), "its report is none of cpu-avg-load"),
+        (b"[]", "its report is not one of cpu-avg-load"),
+        (report("diskstats", {}), "its report is not one of cpu-avg-load"),
         (report("cpu-avg-load", {"error": "Empty buffer"}), "it says: Empty buffer"),
         (report("cpu-avg-load", None), "its report has a number that cannot be"),
         (report("cpu-avg-load", {"cpu_total": -1}), "its report has a number that cannot be"),

@@ -105,7 +105,7 @@ def test_what_is_stopped_fails_over_and_loses_nothing() -> None:
 @pytest.mark.parametrize(
     ("template", "at", "to", "why"),
     [
-        ("plain", "n1", "n2", "its disks (plain) are on n1 alone"),
+        ("plain", "n1", "n2", "its disks (plain) are only on n1"),
         ("drbd", "n1:n2", "n2", "it is mirrored: name two nodes"),
         ("drbd", "n1", "n2:n1", "it is mirrored: name two nodes"),
         ("rbd", "n1:n2", "n2", "it is not mirrored: name one node"),
@@ -247,8 +247,8 @@ def test_who_was_moved_rests_and_is_not_brought_back() -> None:
 @pytest.mark.parametrize(
     ("said", "doubts", "expected"),
     [
-        ({"n6": EVACUATE}, {}, "n6 is to be emptied"),
-        ({"n6": REPAIR}, {}, "n6 has trouble of its own"),
+        ({"n6": EVACUATE}, {}, "n6 is to be evacuated"),
+        ({"n6": REPAIR}, {}, "n6 has a fault of its own"),
         ({}, {"n6": "silent: timed out"}, "n6 is in doubt (silent: timed out)"),
     ],
 )
@@ -286,7 +286,7 @@ def test_where_a_repair_has_failed_nothing_is_moved_and_elsewhere_it_is() -> Non
     on_it = advised(shift("a", "n1:n2", "n6:n1"))
     decision = done(seen(world(), {"n6": EVACUATE}, advice=on_it), ledger(failed))
     assert not begun(decision)
-    assert "n6 says evacuate" in why(decision)
+    assert "n6 reports evacuate" in why(decision)
 
 
 def test_the_storm_brake_and_a_pause_hold_it() -> None:
@@ -311,7 +311,7 @@ def test_nodes_that_others_claim_are_waited_for() -> None:
 @pytest.mark.parametrize(
     ("has", "expected"),
     [
-        ({}, "it is not known what n3 has free"),
+        ({}, "the free resources of n3 are unknown"),
         ({"n3": Capacity(1000, 10)}, "n3 has 10 MiB of disk left"),
         ({"n3": Capacity(10, 1000)}, "n3 has 10 MiB of memory left"),
     ],
@@ -369,7 +369,7 @@ def test_whatever_fails_ends_it_until_somebody_acknowledges(result: Outcome) -> 
     assert [i.action for i in decision.ledger.intents] == [tag]
     assert halt.tag == "maintd:balancefailed:7"
     assert "job 7 (migrate a off n1 to n2) " in why(decision)
-    assert f"remove the tag {halt.tag} from the group" in why(decision)
+    assert f"gnt-group remove-tags default {halt.tag}" in why(decision)
 
     tagged = world(tags=[halt.tag])
     later = seen(tagged, advice=advised(OVER, at=NOW + 50))
@@ -386,7 +386,7 @@ def test_what_the_change_of_master_cut_off_is_no_failure_and_waits_a_while() -> 
     _, decision = failing(Outcome.LATER)
     assert not decision.ledger.halts
     assert not begun(decision)
-    assert "not again for 60 s" in why(decision)
+    assert "next attempt in 60 s" in why(decision)
     later = NOW + BACK_OFF + 10
     again = done(seen(world(), advice=advised(OVER, at=later)), decision.ledger, now=later + 1)
     assert not again.ledger.halts
@@ -397,13 +397,13 @@ def test_a_halt_is_told_while_other_moves_of_its_group_end() -> None:
     halted = replace(first.ledger, halts=(replace(HALT, tag_seen=True),))
     decision = done(seen(world(tags=[HALT.tag])), halted, now=NOW + 1)
     assert begun(decision) == begun(first)
-    assert "job 7 failed: remove the tag maintd:balancefailed:7 from the group" in why(decision)
+    assert "job 7 failed: run gnt-group remove-tags default maintd:balancefailed:7" in why(decision)
 
 
 def test_a_halt_that_only_its_tag_tells_of_is_heeded() -> None:
     decision = done(seen(world(tags=["maintd:balancefailed:9"]), advice=advised(OVER)))
     assert not begun(decision)
-    assert "remove the tag maintd:balancefailed:9 from the group" in why(decision)
+    assert "gnt-group remove-tags default maintd:balancefailed:9 to go on" in why(decision)
     assert not decision.ledger.intents
 
 
@@ -466,7 +466,7 @@ def test_a_job_that_was_not_taken_is_planned_anew_after_a_while() -> None:
     observed = seen(world(), absent={intent.id: "queue full"}, advice=advised(OVER, at=NOW + 1))
     decision = done(observed, first.ledger, now=NOW + 2)
     assert not begun(decision)
-    assert "a job was not taken" in why(decision)
+    assert "Ganeti did not accept a job" in why(decision)
 
 
 # By wish.
@@ -491,7 +491,7 @@ def test_what_was_asked_for_and_not_taken_is_tried_again() -> None:
     (intent,) = begun(first)
     absent = {intent.id: "queue full"}
     refused = done(seen(world(), absent=absent), first.ledger, Policy(), NOW + 1)
-    assert "a job was not taken" in why(refused)
+    assert "Ganeti did not accept a job" in why(refused)
     again = done(seen(world()), refused.ledger, Policy(), NOW + 10**6)
     assert [i.action for i in begun(again)] == [intent.action]
 
@@ -512,7 +512,10 @@ def test_what_was_asked_for_is_given_up_where_somebody_moves_things() -> None:
     decision = done(seen(world(a=("n3", "n2"))), left, Policy())
     assert not begun(decision)
     assert not decision.ledger.agenda
-    assert "given up, 1 moves before its end: a n1:n2 => n2:n1: it is not there" in why(decision)
+    assert (
+        "the moves that ada asked for, 1 before their end: a n1:n2 => n2:n1: it no longer exists"
+        in why(decision)
+    )
 
 
 def test_without_a_list_what_is_advised_is_done_at_once_until_nothing_is() -> None:
@@ -542,7 +545,11 @@ def test_it_can_be_stopped() -> None:
     [
         (wished(group="none"), Ledger(), "there is no group none"),
         (wished(), Ledger(halts=(HALT,)), "remove the tag maintd:balancefailed:7 from group defa"),
-        (wished(), Ledger(agenda=(Agenda("default", "bob", 1),)), "what bob asked for is not done"),
+        (
+            wished(),
+            Ledger(agenda=(Agenda("default", "bob", 1),)),
+            "the moves that bob asked for are still",
+        ),
         (wished(shift("q", "n1:n2", "n2:n1")), Ledger(), "move 1: there is no instance q"),
         (wished(OVER, OVER), Ledger(), "move 2: a n1:n2 => n2:n1: it is on n2:n1"),
         (wished(shift("a", "n1:n2", "n9:n1")), Ledger(), "move 1: n9 is no node of group default"),
@@ -589,5 +596,5 @@ def test_what_somebody_else_s_job_is_at_work_on_is_left_alone(what: str) -> None
     busy = {what: "77"}
     decision = done(seen(world(), advice=advised(OVER), busy=busy))
     assert not begun(decision)
-    assert why(decision).endswith("job 77, which is not ours, is at work on it")
+    assert why(decision).endswith("job 77, not submitted by maintd, is working on it")
     assert begun(done(seen(world(), advice=advised(OVER), busy={"n6": "77"})))

@@ -232,8 +232,8 @@ def test_time_that_is_over_ends_the_search_with_what_there_is() -> None:
 def test_nodes_of_which_nobody_knows_what_they_have_are_named() -> None:
     cluster = parse(LOPSIDED)
     (question,) = questions(cluster)
-    doubtful = Known(cluster, {"n2": "n2 does not say what it has free"})
-    assert advise(question, doubtful, 7, {}).why == "n2 does not say what it has free"
+    doubtful = Known(cluster, {"n2": "n2 does not report its free resources"})
+    assert advise(question, doubtful, 7, {}).why == "n2 does not report its free resources"
     off = replace(cluster, nodes=(replace(cluster.nodes[0], offline=True), cluster.nodes[1]))
     assert told(question, off, 7, {}).why == "n1 has been taken out of service"
 
@@ -242,7 +242,7 @@ def test_a_score_that_is_no_number_is_told_and_nothing_moves() -> None:
     for sizes in ("0|0|0|100000|90000|8", "10000|100|7900|100000|90000|0"):
         cluster = parse(LOPSIDED.replace("10000|100|7900|100000|90000|8", sizes))
         (question,) = questions(cluster)
-        why = "its score is no number: a node has no size"
+        why = "its score is not a number: a node has no size"
         assert told(question, cluster, 7, {}) == Advice(question.group, 7, why=why)
 
 

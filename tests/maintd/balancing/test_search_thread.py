@@ -162,9 +162,9 @@ def test_who_cannot_be_asked_is_told_and_asked_again() -> None:
 
 
 def test_who_had_no_answer_is_asked_again_at_once() -> None:
-    desk = Desk(Known(KNOWN.cluster, {"n2": "n2 does not say what it has free"}))
+    desk = Desk(Known(KNOWN.cluster, {"n2": "n2 does not report its free resources"}))
     desk.ask(ASKED)
-    assert desk.adviser.advice()["g"].why == "n2 does not say what it has free"
+    assert desk.adviser.advice()["g"].why == "n2 does not report its free resources"
     desk.known = KNOWN
     desk.ask(ASKED)
     assert desk.adviser.advice()["g"].shifts

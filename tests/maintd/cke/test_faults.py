@@ -46,7 +46,7 @@ def test_who_is_not_the_master_takes_up_no_entry(monkeypatch: pytest.MonkeyPatch
         old.rig.cluster.set_master("n2")
         about = {"operation": "op1", "machine_type": "type1", "address": "n3"}
         status, text = old.ask("POST", "/1/queue", about)
-        assert (status, "no round could be held" in text) == (503, True)
+        assert (status, "has not held a round" in text) == (503, True)
         assert old.entries == []
 
 
@@ -57,7 +57,7 @@ def test_what_is_deleted_while_its_command_runs_stays_deleted(cke: Cke) -> None:
     cke.delete(index=cke.entry["index"])
     cke.tick(times=3)
     assert cke.entry["deleted"] is True
-    assert "is deleted; what is under way for it ends first" in cke.held
+    assert "deleted, once its running work has ended" in cke.held
     cke.tick(100)
     cke.tick(times=3)
     assert (cke.entries, cke.ran) == ([], ["try-1"])
@@ -118,7 +118,7 @@ def test_while_a_command_runs_only_other_commands_of_that_agent_wait(cke: Cke) -
     cke.tick(times=6)
     assert [row["repair-status"] for row in cke.get("/1/status")] == ["completed"]
     assert [entry["status"] for entry in cke.entries] == ["processing", "queued"]
-    why = "its health is not asked for: the agent of n1 runs try-1 now"
+    why = "no health check yet: the agent of n1 runs try-1 now"
     assert f"queue entry {cke.entry['index']} (127.0.0.5): {why}" in cke.held
     ran = [order.purpose.entry for _, _, order in cke.agents.ran.values()]
     assert f"queue:{cke.entry['index']}:check" not in ran

@@ -119,7 +119,7 @@ def stuck(cke: Cke, why: str) -> None:
 
 def test_mtest_9_what_can_never_leave(cke: Cke) -> None:
     cke.run_there(Instance("stays", "n4", template="plain"))
-    stuck(cke, "its disks (plain) are on n4 alone")
+    stuck(cke, "its disks (plain) are only on n4")
     assert (cke.jobs, cke.node().in_service) == ([], True)
     cke.post("/1/queue/reset-backoff")
     one = cke.entry
@@ -133,7 +133,7 @@ def test_mtest_9_what_can_never_leave(cke: Cke) -> None:
 def test_mtest_10_what_may_not_leave(cke: Cke) -> None:
     """Its mirror is on a node that is not to have anything."""
     cke.rig.cluster.put(replace(cke.node("n5"), offline=True))
-    stuck(cke, "instance i1 cannot move: its mirror, n5")
+    stuck(cke, "instance i1 cannot move: its secondary n5")
 
 
 def test_mtest_11_what_may_leave(cke: Cke) -> None:
@@ -168,13 +168,13 @@ def test_mtest_13_what_may_not_be_cut_off(cke: Cke) -> None:
 def test_mtest_14_where_nobody_knows_how_it_would_be(cke: Cke) -> None:
     """What is not said is not allowed, as with CKE's selector `null`."""
     cke.say("n5", None)
-    stuck(cke, "instance i1 cannot move: its mirror, n5")
+    stuck(cke, "instance i1 cannot move: its secondary n5")
 
 
 def test_mtest_15_where_there_is_no_room(cke: Cke) -> None:
     """What is allowed by nothing is not allowed, as with CKE's selector `{}`."""
     cke.run_there(Instance("large", "n4", "n5", memory=10**9, disk=1))
-    stuck(cke, "instance large cannot move: its mirror n5 has")
+    stuck(cke, "instance large cannot move: its secondary n5 has")
     assert cke.jobs == []
 
 

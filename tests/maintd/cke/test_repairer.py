@@ -204,7 +204,7 @@ def test_a_rack_without_power_is_no_storm_of_repairs(live: Live, sabakan: Sabaka
     rack = [replace(m, rack=7) for m in (M1, M2, M3)]
     assert made(live, sabakan, *rack, M4) == ["S4"]
     assert refused(live) == {"domain-failure": 3}
-    assert "3 machines of rack 7 are broken at once" in run(live, "queue", "list")
+    assert "3 machines of rack 7 failed at once" in run(live, "queue", "list")
 
 
 def test_an_inventory_that_fails_is_no_inventory_without_machines(

@@ -311,4 +311,4 @@ def test_with_a_mirror_left_it_is_not_and_late_in_the_end(cke: Cke) -> None:
     cke.add()
     cke.until(*PUT_OFF)
     assert cke.jobs[:2] == ["Drain", "MoveSecondary"]
-    assert (cke.ran, cke.entry["why"]) == ([], "n4 was not empty after 60 s")
+    assert (cke.ran, cke.entry["why"]) == ([], "n4 was not evacuated after 60 s")

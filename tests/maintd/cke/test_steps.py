@@ -53,7 +53,7 @@ def test_draining_120_s_of_60(cke: Cke) -> None:
     drains(cke, eviction_timeout_seconds=60)
     cke.tick(120)
     assert (cke.stands, cke.entry["drain_backoff_count"]) == (PUT_OFF, 1)
-    assert cke.entry["why"] == "n4 was not empty after 60 s"
+    assert cke.entry["why"] == "n4 was not evacuated after 60 s"
 
 
 def test_draining_half_of_the_default(cke: Cke) -> None:
@@ -79,13 +79,13 @@ def test_waiting_with_back_off_in_the_future_and_drained(cke: Cke) -> None:
     assert cke.node().drained
     cke.tick(times=5)
     assert (cke.stands, cke.jobs[-1]) == (PUT_OFF, "MoveSecondary")
-    assert "n4 goes back into service when what moves has arrived" in cke.held
+    assert "n4 returns to service when its moves have ended" in cke.held
     cke.tick(200)
     cke.tick(1)
     assert (cke.stands, cke.jobs[-1]) == (PUT_OFF, "Restore")
     cke.tick(2)
     assert (cke.stands, cke.node().drained, cke.ran) == (PUT_OFF, False, [])
-    assert "backs off for" in cke.held
+    assert "next attempt in" in cke.held
 
 
 def test_waiting_with_back_off_in_the_future_and_not_drained(cke: Cke) -> None:
@@ -95,7 +95,7 @@ def test_waiting_with_back_off_in_the_future_and_not_drained(cke: Cke) -> None:
     cke.until(*PUT_OFF)
     cke.tick(times=3)
     assert (cke.stands, cke.jobs, cke.ran) == (PUT_OFF, [], [])
-    assert "backs off for 270 s more (1 times): instance stays cannot move" in cke.held
+    assert "next attempt in 270 s (1 failed): instance stays cannot move" in cke.held
 
 
 def test_back_off_in_the_past(cke: Cke) -> None:
@@ -132,7 +132,7 @@ def test_watching_30_s_of_60(cke: Cke) -> None:
     watching(cke, 60, 60)
     cke.tick(30)
     assert (cke.stands, cke.ran) == (BEGUN, ["try-1"])
-    assert "step 1 is watched for 30 s more" in cke.held
+    assert "step 1 for 30 s more" in cke.held
 
 
 def test_watching_120_s_of_60(cke: Cke) -> None:

@@ -135,7 +135,7 @@ def test_two_of_a_candidate_and_two_workers(cke: Cke) -> None:
     several(cke, "n4", "n5", "n3")
     assert processing(cke) == ["n4", "n3"]
     assert [entry["nodename"] for _, entry in cke.agents.entries] == ["n3", "n4"]
-    assert "no more than 2 are repaired at once" in cke.held
+    assert "at most 2 machines are repaired at once" in cke.held
 
 
 def test_two_candidates(cke: Cke) -> None:

@@ -96,7 +96,7 @@ def test_our_agents_are_believed_where_their_reports_were_sealed() -> None:
         assert (loads["a"].memory, loads["b"].memory) == (0.5, 1.0)
         sealed["n3"] = "another's"
         _, doubts = measuring(SEEN, ASKED)
-        why = "the load of n3 is not known: it does not come from where the node's report was seal"
+        why = "the load of n3 is unknown: it does not come from where the node's report was seal"
         assert doubts["g"].startswith(why)
 
 
@@ -115,11 +115,11 @@ def test_who_does_not_answer_is_a_doubt() -> None:
     measuring = Measuring(PollSettings(port=1, seconds=1.0), dict, now)
     loads, doubts = measuring(SEEN, ASKED)
     assert loads == {}
-    assert doubts["g"].startswith("the load of n2 is not known: ")
+    assert doubts["g"].startswith("the load of n2 is unknown: ")
 
 
 def test_a_collector_that_has_nothing_yet_is_a_doubt() -> None:
     with serving({"cpu-avg-load": {"error": "Empty buffer"}}, None) as port:
         measuring = Measuring(PollSettings(load="mond"), dict, now, port)
         _, doubts = measuring(SEEN, ASKED)
-        assert doubts["g"] == "the load of n2 is not known: it says: Empty buffer"
+        assert doubts["g"] == "the load of n2 is unknown: it says: Empty buffer"

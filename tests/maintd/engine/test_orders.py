@@ -122,7 +122,7 @@ def test_after_any_other_the_order_may_not_have_arrived(status: int) -> None:
 
 def test_a_node_that_left_the_cluster_is_sent_nothing() -> None:
     answer = told(lambda *_: (202, b""), lambda orders: orders.submit(INTENT, snapshot()))
-    assert answer == NotTaken("node n1 is not in the cluster any more")
+    assert answer == NotTaken("node n1 is no longer in the cluster")
 
 
 # Receipts.

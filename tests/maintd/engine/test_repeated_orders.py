@@ -26,7 +26,7 @@ def test_a_lost_check_names_the_node_that_was_to_run_it() -> None:
     check = Intent("1", OfTags(), "", RunCommand("n1", "look", REPAIR.text), "o")
     lost = seen(six(), results={"1": Outcome.LOST})
     (why,) = reasons(decide(ledger(intents=(check,)), lost, POLICY, NOW))
-    assert "look at n1, then" in why
+    assert "check n1, then" in why
 
 
 @pytest.mark.parametrize("told", [Outcome.RUNNING, Outcome.SUCCESS])

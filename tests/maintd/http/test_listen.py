@@ -111,7 +111,7 @@ def test_two_cannot_listen_at_one_place(tmp_path: Path) -> None:
 
     async def run() -> None:
         async with listening(served(tmp_path).api, path, "127.0.0.1", http):
-            with pytest.raises(Unavailable, match="somebody listens"):
+            with pytest.raises(Unavailable, match="another process listens"):
                 async with listening(served(tmp_path).api, path, "127.0.0.1", http):
                     pass
             assert os.path.exists(path), "it is the first one's still"
@@ -174,7 +174,7 @@ def test_a_dry_run_beside_the_daemon_goes_on_without_listening(
 
     async def run() -> None:
         async with listening(served(tmp_path).api, path, "127.0.0.1", settings.http):
-            with pytest.raises(Unavailable, match="somebody listens"):
+            with pytest.raises(Unavailable, match="another process listens"):
                 await command.serve(settings, "", dry=False)
             serving = asyncio.create_task(command.serve(settings, "", dry=True))
             while "not-listening" not in caplog.text:

@@ -268,8 +268,8 @@ def test_what_was_asked_for_is_there_without_who_and_what(planned: Served) -> No
     "text",
     [
         "the maintenance window of n3 waits: owner db declines (eve): why",
-        "owner db is not told of its offer by mail-owners: exit code 1",
-        "overdue: n3 is draining still, and its window began at 2026-11-23T02:00:00Z",
+        "owner db did not tell owner mail-owners: exit code 1",
+        "overdue: n3 is still draining, and its window began at 2026-11-23T02:00:00Z",
         "series/1 of 2026-11-23 waits: n3 is in another window, series/2 of 2026-11-24",
         "instance i1: its node n3 is in a maintenance window",
     ],

@@ -308,7 +308,7 @@ def test_a_wrong_query_cancels_nothing(busy: Served, query: str, why: str) -> No
 def test_a_refusal_has_its_reason(busy: Served) -> None:
     answer = busy.change("POST", f"/1/incidents/{incident(busy)}/retry")
     assert answer.status == 409
-    assert error(answer) == "none of its jobs is lost; there is nothing to let go of"
+    assert error(answer) == "none of its jobs is lost; nothing to give up on"
     answer = busy.change("POST", "/1/storm/reset")
     assert (answer.status, error(answer)) == (409, "the storm brake has not tripped")
 
@@ -626,7 +626,7 @@ def test_moves_that_are_asked_for_become_jobs(quiet: Served) -> None:
         ),
         (
             {"group": "default", "moves": [{"instance": "a b", "from": ["n"], "to": ["m"]}]},
-            'move 1: "a b" is no name of Ganeti\'s',
+            'move 1: "a b" is not a name of Ganeti\'s',
         ),
         ({"group": "default", "more": "x"}, "unknown key"),
     ],

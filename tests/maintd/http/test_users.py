@@ -164,7 +164,7 @@ def test_ten_failures_of_a_user_at_an_address_are_too_many() -> None:
     now[0] = 3600
     for _ in range(10):
         throttle.failed(HERE, "jack")
-    assert throttle.wait(HERE, "jack") == 6, "an hour gives no more than ten"
+    assert throttle.wait(HERE, "jack") == 6, "an hour gives at most ten"
     assert throttle.failures == 21
 
 

@@ -43,7 +43,7 @@ def test_that_secondaries_have_nowhere_to_go_is_told_with_the_command() -> None:
     assert rig.status("n2") is Status.PENDING
     assert not rig.cluster.nodes["n2"].offline
     assert lines(done)[0] == (
-        "the mirror of instance i1 cannot move: its group has no other node than n3;"
+        "the secondary of instance i1 cannot move: its group has only n3;"
         " gnt-node add-tags n2 maintd:degraded:yes lets it stay"
     )
 
@@ -58,8 +58,8 @@ def test_degraded_ends_with_primaries_moved_and_secondaries_left(how: str) -> No
     places = {(i.primary, i.secondary) for i in rig.cluster.instances.values()}
     assert places == {("n3", "n2")}
     assert lines(done) == [
-        "evacuated and offline: repair n2, then run gnt-maint done n2; meanwhile these have no"
-        " mirror but there: i1, i2, i3"
+        "evacuated and offline: repair n2, then run gnt-maint done n2; until then the"
+        " secondary of these does not work: i1, i2, i3"
     ]
     kinds = [job.partition("(")[0] for job in rig.jobs()]
     assert MoveSecondary.__name__ not in kinds

@@ -229,7 +229,7 @@ def test_where_nobody_can_tell_who_drained_it_the_command_that_helps_is_ganetis(
     assert not cancel(rig, undrain=True)
     (line,) = lines(later(rig, 10))
     assert line.endswith(
-        "was canceled (nobody can tell whether job 1 has changed it);"
+        "was canceled (it is unknown whether job 1 has changed it);"
         " gnt-node modify --drained=no n3 puts it back"
     )
 
@@ -242,7 +242,7 @@ def test_a_lost_job_that_puts_it_back_is_let_go_of_by_retry() -> None:
     (number,) = [n for n, job in rig.cluster.jobs.items() if isinstance(job.action, Restore)]
     del rig.cluster.jobs[number]
     rig.cluster._queue.clear()
-    assert any("cannot be found any more" in line for line in lines(rig.tick()))
+    assert any("is no longer in Ganeti's queue" in line for line in lines(rig.tick()))
     rig.cluster.pauses = lambda _: False
     rig.wish(Retry(rig.incident("n3").id))
     later(rig, 10)
@@ -299,7 +299,7 @@ def test_what_was_drained_in_the_same_moment_by_somebody_else_is_his() -> None:
     done = later(rig, 80)
     assert (rig.cluster.nodes["n3"].drained, put_back(rig)) == (True, 0)
     assert len(lines(done)) == 1
-    assert "nobody can tell whether job" in lines(done)[0]
+    assert "it is unknown whether job" in lines(done)[0]
 
 
 def test_it_is_not_put_back_while_it_cannot_be_asked_who_has_touched_it() -> None:
@@ -315,7 +315,7 @@ def test_it_is_not_put_back_while_it_cannot_be_asked_who_has_touched_it() -> Non
     rig.agents.says["n3"] = OK
     done = later(rig, 80)
     assert rig.cluster.nodes["n3"].drained
-    assert "it is not known yet whether somebody else has changed it since" in lines(done)[0]
+    assert "maintd does not know yet whether somebody else has changed it since" in lines(done)[0]
     Mute.mute = False
     later(rig, 5)
     assert rig.cluster.nodes["n3"].in_service
@@ -329,7 +329,8 @@ def test_a_pause_holds_it_back() -> None:
     done = later(rig, 80)
     assert rig.cluster.nodes["n3"].drained
     assert (
-        "is to be put back into service (it was withdrawn): node n3 has the tag" in lines(done)[0]
+        "maintd will put n3 back into service (it was withdrawn): node n3 has the"
+        " tag" in lines(done)[0]
     )
     rig.cluster.untag("n3", PAUSE_TAG)
     later(rig, 5)
@@ -387,7 +388,7 @@ def test_what_another_incident_has_emptied_meanwhile_waits_for_its_repair(offlin
     rig.agents.says["n3"] = OK
     rig.tick()
     rig.cluster.tag("n3", PAUSE_TAG)
-    assert "is to be put back" in lines(later(rig, 80))[0]
+    assert "maintd will put" in lines(later(rig, 80))[0]
     rig.agents.says["n3"] = need("evacuate", details="again")
     later(rig, 3)
     rig.cluster.untag("n3", PAUSE_TAG)
@@ -540,14 +541,18 @@ def test_what_is_offline_and_waits_is_told_with_the_commands() -> None:
     rig.tick()
     rig.cluster.put(replace(rig.cluster.nodes["n3"], offline=True, candidate=False))
     assert lines(rig.tick()) == [
-        "n3 is offline, and nobody asks an offline node how it is: gnt-node modify --offline=no n3,"
+        "n3 is offline, and maintd does not poll offline nodes: run gnt-node modify"
+        " --offline=no n3,"
         " or gnt-maint cancel ID"
     ]
     rig = emptying(QUICK, rounds=0)
     rig.cluster.put(replace(rig.cluster.nodes["n3"], drained=False, offline=True))
     told = lines(later(rig, 3))
     assert told
-    assert all("is offline: it can only be failed over: gnt-node failover n3" in w for w in told)
+    assert all(
+        "is offline, its instances can only be failed over: run gnt-node failover n3" in w
+        for w in told
+    )
 
 
 def test_what_stays_out_after_its_tag_was_taken_off_is_told_with_the_command() -> None:
@@ -556,7 +561,7 @@ def test_what_stays_out_after_its_tag_was_taken_off_is_told_with_the_command() -
     rig.settle()
     rig.cluster.untag("n3", rig.incident("n3").tag)
     assert lines(later(rig, 3)) == [
-        "n3 stays offline, though the tag of its incident was removed: gnt-maint done n3 puts it"
+        "n3 stays offline, although somebody removed its incident's tag: gnt-maint done n3 puts it"
         " back"
     ]
     rig.agents.says["n3"] = OK

@@ -19,7 +19,7 @@ def test_what_an_administrator_drained_and_put_back_is_not_drained_by_us() -> No
     first = decide(Ledger(), seen(world, {"n1": EVACUATE}), POLICY, NOW).ledger
     back = decide(replace(first, intents=()), seen(six(), {"n1": EVACUATE}), POLICY, NOW + 1)
     assert new(back) == []
-    assert reasons(back)[0].startswith("somebody has put n1 back into service")
+    assert reasons(back)[0].startswith("somebody put n1 back into service")
 
 
 @pytest.mark.parametrize("diagnosis", [REPAIR, EVACUATE], ids=["live-repair", "evacuate"])
@@ -46,7 +46,7 @@ def test_a_mirror_whose_instance_is_out_of_reach_holds_and_fails_nothing(what: s
     decision = decide(Ledger(), seen(world, {"n1": EVACUATE}, doubts), POLICY, NOW)
     assert [getattr(a, "instance", None) for a in new(decision)] == ["c"]
     assert any(
-        why.startswith("the mirror of instance b cannot move: n3") for why in reasons(decision)
+        why.startswith("the secondary of instance b cannot move: n3") for why in reasons(decision)
     )
     assert SetOffline("n1") not in new(decision)
 
@@ -57,7 +57,7 @@ def test_a_node_is_not_taken_offline_while_another_repair_moves_what_runs_there(
     rig.agents.says |= {"n3": EVACUATE, "n4": EVACUATE}
     for _ in range(6):
         done = rig.tick()
-    assert "instance i1 is being moved in another repair" in {
+    assert "another repair is moving instance i1" in {
         held.reason for held in done.decision.held if held.node == "n3"
     }
     rig.settle()
@@ -79,5 +79,6 @@ def test_what_was_put_back_is_not_drained_for_something_milder_either() -> None:
         done = rig.tick(60.0)
     assert not rig.cluster.nodes["n3"].drained
     assert {held.reason for held in done.decision.held} == {
-        "somebody has put n3 back into service: drain it again, or cancel"
+        "somebody put n3 back into service: run gnt-node modify --drained=yes n3 to"
+        " continue, or cancel the incident"
     }

@@ -85,10 +85,13 @@ def test_without_a_wait_it_returns_as_soon_as_it_says_ok() -> None:
 @pytest.mark.parametrize(
     ("says", "told"),
     [
-        (EVACUATE, "n3 is to be put back into service (root ran gnt-maint done): n3 says evacuate"),
+        (
+            EVACUATE,
+            "n3 will be put back into service (root ran gnt-maint done): n3 reports evacuate",
+        ),
         (
             None,
-            "n3 is to be put back into service (root ran gnt-maint done): n3 is in doubt"
+            "n3 will be put back into service (root ran gnt-maint done): n3 is in doubt"
             " (silent: timed out)",
         ),
     ],
@@ -192,7 +195,8 @@ def test_a_check_that_fails_keeps_it_out_and_is_tried_five_times() -> None:
     result = later(rig, 80)
     assert (state(rig), ran(rig)) == ("drained", ["memtest"] * 5)
     assert lines(result) == [
-        "n3 does not return: order n3 to run memtest: ; look at it, then run gnt-maint done n3"
+        "n3 does not return to service: order n3 to run memtest: ; check it, then run"
+        " gnt-maint done n3"
     ]
     rig.agents.ends = lambda _: Outcome.SUCCESS
     assert done(rig) == ""
@@ -348,8 +352,10 @@ def test_a_job_that_fails_is_tried_five_times_and_then_told() -> None:
     done(rig)
     result = later(rig, 60)
     assert jobs(rig, before) == ["Restore"] * 5
-    assert lines(result)[0].startswith("n3 does not return: put n3 back to being drained: ")
-    assert lines(result)[0].endswith("; look at it, then run gnt-maint done n3")
+    assert lines(result)[0].startswith(
+        "n3 does not return to service: put n3 back to being drained: "
+    )
+    assert lines(result)[0].endswith("; check it, then run gnt-maint done n3")
 
 
 def test_auto_repair_touches_nothing_there_meanwhile() -> None:
@@ -422,7 +428,7 @@ def repaired(close: int | None) -> Rig:
 def test_a_live_repair_is_closed_once_its_node_was_healthy_for_an_hour() -> None:
     rig = repaired(3_600_000)
     later(rig, 10, 600.0)
-    assert rig.status("n3") is Status.COMPLETED, "it says live-repair still"
+    assert rig.status("n3") is Status.COMPLETED, "it reports live-repair still"
     rig.agents.says["n3"] = OK
     rig.tick()
     later(rig, 5, 600.0)

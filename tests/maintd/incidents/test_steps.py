@@ -22,8 +22,8 @@ def test_a_live_repair_without_a_command_is_an_incident_that_waits_for_a_person(
     (held,) = done.decision.held
     assert (held.node, held.incident) == ("n4", one.id)
     assert held.reason == (
-        "n4 asks for a live repair and names no command: repair it by hand,"
-        f" or gnt-maint cancel {one.id}"
+        "n4 asks for a live repair but names no command: repair it by hand,"
+        f" or run gnt-maint cancel {one.id}"
     )
     assert (rig.jobs(), rig.agents.ran) == ([], {})
     rig.agents.says["n4"] = OK

@@ -21,7 +21,7 @@ def test_a_clock_put_back_makes_no_wait_for_an_effect_longer() -> None:
     rig.skew = 0
     done = ticks(rig, 30)
     assert not rig.ledger.intents
-    assert "somebody has put n3 back into service" in done.decision.held[0].reason
+    assert "somebody put n3 back into service" in done.decision.held[0].reason
 
 
 def test_a_clock_put_forward_for_a_round_gives_up_nothing() -> None:

@@ -221,7 +221,7 @@ TABLE: list[tuple[str, Ledger, Ledger, Observed | None, list[tuple[str, ...]]]] 
         seen(six(), results={"5": Outcome.ERROR}),
         [
             ("job-failed", ID, "n1", "drain n1: told so", "77"),
-            ("dropped", ID, "n1", "migrate web off n1: what it was to follow did not succeed", ""),
+            ("dropped", ID, "n1", "migrate web off n1: the job it follows did not succeed", ""),
             ("failed", ID, "n1", "job 77 (drain n1) failed: told so", ""),
         ],
     ),
@@ -237,7 +237,7 @@ TABLE: list[tuple[str, Ledger, Ledger, Observed | None, list[tuple[str, ...]]]] 
         working(DRAIN, jobs=("77",)),
         working(jobs=("77",)),
         seen(six(), results={"5": Outcome.LOST}),
-        [("job-lost", ID, "n1", "drain n1: the job cannot be found any more", "77")],
+        [("job-lost", ID, "n1", "drain n1: the job is no longer in Ganeti's queue", "77")],
     ),
     (
         "never submitted",
@@ -251,7 +251,7 @@ TABLE: list[tuple[str, Ledger, Ledger, Observed | None, list[tuple[str, ...]]]] 
         working(DRAIN, jobs=("77",)),
         working(jobs=("77",)),
         None,
-        [("dropped", ID, "n1", "drain n1: it is not waited for any more", "77")],
+        [("dropped", ID, "n1", "drain n1: maintd no longer waits for it", "77")],
     ),
     (
         "a group's balancing ends with a failed job",
@@ -361,7 +361,7 @@ TABLE: list[tuple[str, Ledger, Ledger, Observed | None, list[tuple[str, ...]]]] 
         EMPTY,
         seen(replace(six(), nodes={})),
         [
-            ("dropped", ID, "n1", "drain n1: it is not waited for any more", "77"),
+            ("dropped", ID, "n1", "drain n1: maintd no longer waits for it", "77"),
             ("forgotten", ID, "n1", "its node has left the cluster", ""),
         ],
     ),
@@ -425,16 +425,16 @@ TABLE: list[tuple[str, Ledger, Ledger, Observed | None, list[tuple[str, ...]]]] 
     (
         "storm",
         EMPTY,
-        Ledger(storm=Storm(NOW, "3 of 6 nodes are sick")),
+        Ledger(storm=Storm(NOW, "3 of 6 nodes are unhealthy")),
         None,
-        [("storm-tripped", "", "", "3 of 6 nodes are sick", "")],
+        [("storm-tripped", "", "", "3 of 6 nodes are unhealthy", "")],
     ),
     (
         "storm over",
-        Ledger(storm=Storm(1, "3 of 6 nodes are sick")),
+        Ledger(storm=Storm(1, "3 of 6 nodes are unhealthy")),
         Ledger(calm=NOW),
         None,
-        [("storm-reset", "", "", "it had tripped: 3 of 6 nodes are sick", "")],
+        [("storm-reset", "", "", "it had tripped: 3 of 6 nodes are unhealthy", "")],
     ),
 ]
 TABLE.extend(
@@ -491,14 +491,20 @@ WISHES = [
     *(
         (asked, "", "", f"ada asked to {words}")
         for asked, words in (
-            (TrustLedger(), "go on with what was planned before another node was the master"),
+            (TrustLedger(), "continue the plans made before another node was the master"),
             (SetSchedule(Schedule()), "set a schedule of 0 machines"),
             (TakeDown((Machine("n1"),)), "take down n1"),
             (BringUp((Machine("n1"), Machine("n2"))), "bring up n1, n2"),
             (AddEntry("dead", "r640", "10.0.0.9"), "repair 10.0.0.9 (dead)"),
             (DeleteEntry(3), "delete queue entry 3"),
-            (DeleteEntries(finished=True), "delete what is finished from the repair queue"),
-            (DeleteEntries(finished=False), "delete what is not finished from the repair queue"),
+            (
+                DeleteEntries(finished=True),
+                "delete entries that are finished from the repair queue",
+            ),
+            (
+                DeleteEntries(finished=False),
+                "delete entries that are not finished from the repair queue",
+            ),
             (SetQueue(enabled=True), "enable the repair queue"),
             (SetConstraint("minimum", 3), "set the constraint minimum to 3"),
             (ResetBackOff(), "reset the back-off of the repair queue"),

@@ -45,7 +45,9 @@ def begin_anew(rig: Rig, *, ledger: bool) -> None:
         rig.crash()
     else:
         rig.lose_ledger()
-    with pytest.raises(Unavailable, match=r"the cluster does not show yet what job \d+ has done"):
+    with pytest.raises(
+        Unavailable, match=r"the effect of job \d+ is not visible in the" r" cluster yet"
+    ):
         rig.round()
     for _ in range(12):
         rig.tick_quietly(5)

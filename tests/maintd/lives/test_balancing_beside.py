@@ -239,7 +239,7 @@ class Beside(Life):
     @rule(data=st.data(), seconds=SECONDS)
     def load(self, data: st.DataObject, seconds: float) -> None:
         """Noise: another one works, and perhaps nobody knows."""
-        self.doubt = data.draw(st.sampled_from(["", "", "the load of n2 is not known"]))
+        self.doubt = data.draw(st.sampled_from(["", "", "the load of n2 is unknown"]))
         for name in self.rig.cluster.instances:
             busy = float(data.draw(st.integers(0, 4)))
             self.loads[name] = Load(busy, 1.0, 1.0, 1.0)
@@ -302,7 +302,7 @@ class Beside(Life):
         rig = self.rig
         rig.agents.says.clear()
         self.loads.clear()
-        self.doubt = "the load is not known any more"
+        self.doubt = "the load is no longer known"
         for _ in range(30):
             self.rounds(500.0)
         for node in list(rig.cluster.nodes):

@@ -210,7 +210,7 @@ def test_F03_a_job_of_which_nothing_is_known_or_seen_holds_and_is_not_repeated()
         done = rig.tick(60.0)
     assert rig.status("n3") is Status.PENDING
     assert len(rig.cluster.jobs) == 1
-    assert "cannot be found any more" in done.decision.held[0].reason
+    assert "is no longer in Ganeti's queue" in done.decision.held[0].reason
 
 
 @pytest.mark.parametrize("how", ["cancel", "kill"])

@@ -163,7 +163,7 @@ def test_jsonp_is_no_script(master: Master, path: str) -> None:
 def test_who_is_not_the_leader_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It ends with exit 11; until it is gone it says that it cannot, and no more than that."""
+    """It ends with exit 11; until it is gone it says that it cannot, and at most that."""
     monkeypatch.setattr(daemon, "ANSWER_WITHIN", 0.2)
     master = Master(tmp_path)
     assert master.schedule(window(M1)) == 200

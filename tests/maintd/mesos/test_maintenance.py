@@ -193,7 +193,7 @@ NO_ADDRESSES = ["10.0.0", "10.0.0.256", "010.0.0.1", "1.2.3.4/24", "1.2.3.4 ", "
 
 @pytest.mark.parametrize("ip", [*NO_ADDRESSES, "[2001:db8::1]", "2001::db8::1", "2001:db8::1/64"])
 def test_what_is_no_address(master: Master, ip: str) -> None:
-    assert "its ip is no IP address" in master.why(SCHEDULE, schedule(window({"ip": ip})))
+    assert "its ip is not an IP address" in master.why(SCHEDULE, schedule(window({"ip": ip})))
 
 
 @pytest.mark.parametrize(

@@ -115,7 +115,7 @@ def test_what_fails_is_tried_again_a_few_times_and_says_why() -> None:
         one.tick()
     assert len(orders(one)) == 1
     assert [h.reason for h in one.tick().decision.held] == [
-        f"owner {owner} is not told of its offer by tell-owners: exit code 1: no route"
+        f"tell-owners did not tell owner {owner} of its offer: exit code 1: no route"
         for owner in ("db", "web")
     ]
     for _ in range(400):
@@ -224,6 +224,6 @@ def test_who_could_not_be_told_stays_told_of() -> None:
     ledger = Ledger(offers=(asked(Told("", done=True, tries=5, why="no route")),))
     by = Announcing("tell-owners")
     (held,) = notify.announce(ledger, Observed(world, {}), by, NOW).held
-    assert held.reason.endswith("by tell-owners: no route, 5 times: tell it yourself")
+    assert held.reason.endswith("of its offer: no route, 5 times: tell the owner yourself")
     over = replace(ledger, offers=(replace(ledger.offers[0], open=False),))
     assert notify.announce(over, Observed(world, {}), by, NOW).held == []

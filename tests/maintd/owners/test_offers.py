@@ -124,7 +124,7 @@ def test_accept_invalid_inverse_offer(master: Owned) -> None:
             status, why = master.answer(reply, ids, FIRST)
             assert (status, why) == (
                 409,
-                f"there is no offer {made_up}, or it is rescinded: list the offers again",
+                f"there is no offer {made_up}, or it was rescinded: list the offers again",
             )
     after = master.offers()
     for offer in (*before, *after):
@@ -365,7 +365,7 @@ def test_an_owners_user_sees_and_answers_for_its_owner_only(master: Owned) -> No
     assert master.answer("ACCEPT", [mine], DB, reason="ready") == (200, "")
     assert master.offer("db")["answer"]["who"] == "dbuser"
     assert master.answer("DECLINE", [theirs], FIRST) == (200, ""), "an operator may for any"
-    assert master.code("/maintenance/schedule", {}, DB) == 403, "and no more than answer"
+    assert master.code("/maintenance/schedule", {}, DB) == 403, "and at most answer"
     assert master.ask("GET", "/1/offers", user=None)[0] == 401
     for query in ("owners=db", "owner=db&owner=web"):
         assert master.ask("GET", f"/1/offers?{query}")[0] == 400
@@ -428,7 +428,7 @@ def test_refusals_of_an_owner_are_one_line_a_minute_of_the_history(rationed: Own
     rationed.tick(1)
     said = "maintd refused 30 answers of user dbuser to offers; the last: "
     too_many = '"user dbuser has sent too many answers: try again in 60 s"'
-    missing = '"there is no offer none, or it is rescinded: list the offers again"'
+    missing = '"there is no offer none, or it was rescinded: list the offers again"'
     web = "maintd refused 1 answer of user webuser to offers; the last: "
     assert told(rationed) == [said + too_many, web + missing]
     rationed.tick(100, times=3)

@@ -53,7 +53,7 @@ def test_a_healed_node_with_a_tag_is_no_sick_one(status: Status) -> None:
     assert why(ledger(*before), {"n1": EVACUATE}, *nodes) == ""
     lasting: dict[str, object] = {"n1": EVACUATE, "n2": REPAIR, "n3": REPAIR}
     assert why(ledger(*before), lasting, *nodes) == (
-        "3 of 6 nodes are sick, more than 30%: n1, n2, n3"
+        "3 of 6 nodes are unhealthy, more than 30%: n1, n2, n3"
     )
 
 
@@ -106,7 +106,9 @@ def test_the_list_of_a_thousand_nodes_is_bounded() -> None:
     storm = brake(many, seen(world, dict.fromkeys(names, EVACUATE)), POLICY, NOW).storm
     assert storm is not None
     assert storm.why.startswith(
-        "1000 of 1000 nodes are sick, more than 30%: node0000.example.org, node0001.example.org, "
+        "1000 of 1000 nodes are unhealthy, more than 30%:"
+        " node0000.example.org,"
+        " node0001.example.org, "
     )
     assert storm.why.endswith(" more")
     assert len(storm.why) < 300

@@ -173,7 +173,7 @@ def test_at_work_it_is_let_be_by_a_window_that_then_takes_over(step: StepStatus)
     rig.add()
     rig.until_true(lambda: rig.at(step) and rig.node().drained)
     rig.plan("n3")
-    assert "is under repair (queue entry 0): its maintenance window waits" in rig.held()
+    assert "is under repair (queue entry 0)" in rig.held()
     rig.until_true(lambda: rig.entry.status is EntryStatus.FAILED or rig.at(StepStatus.WAITING))
     rig.until_true(lambda: rig.found() is not None)
     assert rig.found() is Standing.SERVING, "it was in service before the entry came"
@@ -193,7 +193,7 @@ def test_at_work_it_is_let_be_by_an_incident(step: StepStatus) -> None:
     rig.until_true(lambda: rig.at(step) and rig.node().drained)
     rig.agents.says["n3"] = EVACUATE
     rig.tick()
-    assert "n3 is taking part in another repair" in rig.held()
+    assert "n3 takes part in another repair" in rig.held()
     rig.until_true(lambda: rig.status("n3") is not Status.NOTED)
 
 
@@ -234,7 +234,7 @@ def test_no_entry_fails_for_a_window() -> None:
     rig.until(EntryStatus.SUCCEEDED)
 
 
-# An entry between two steps: it backs off, or waits for its command to be tried again.
+# An entry between two steps: it backs off, or waits for its command next attempt in.
 
 
 def backing_off() -> Shared:
@@ -301,7 +301,7 @@ def test_what_an_entry_has_drained_goes_back_when_the_live_repair_there_is_over(
     rig.agents.says["n3"] = REPAIR
     rig.until_true(lambda: rig.status("n3") is Status.PENDING)
     rig.ask(DeleteEntry(0))
-    assert "n3 goes back into service later: incident" in rig.held()
+    assert "n3 returns to service later: incident" in rig.held()
     assert rig.restores() == 0
     rig.until_true(lambda: rig.status("n3") is Status.COMPLETED)
     rig.until_true(rig.in_service)
@@ -316,7 +316,7 @@ def test_a_pending_incident_keeps_the_window_waiting() -> None:
     rig.agents.says["n3"] = EVACUATE
     rig.until_true(lambda: bool(rig.ledger.incidents) and rig.status("n3") is Status.PENDING)
     rig.plan("n3")
-    assert "its maintenance window waits" in rig.held()
+    assert "the maintenance window of" in rig.held()
     rig.until_true(lambda: rig.status("n3") is Status.COMPLETED)
     assert rig.drains() == 1
 

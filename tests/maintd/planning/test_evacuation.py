@@ -15,8 +15,8 @@ def test_nothing_is_emptied_while_nobody_knows_what_the_others_have_free() -> No
     decision = decide(Ledger(), asked_in_vain, POLICY, NOW)
     assert new(decision) == []
     assert reasons(decision) == [
-        "not emptied while in doubt: instance a cannot move:"
-        " it is not known what its mirror n2 has free"
+        "not evacuated while in doubt: instance a cannot move:"
+        " the free memory of its secondary n2 is unknown"
     ]
 
 

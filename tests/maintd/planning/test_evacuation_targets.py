@@ -150,7 +150,7 @@ def test_no_node_is_begun_that_would_need_what_is_promised() -> None:
 
     assert begun(seen) == ["Drain"]
     (why,) = begun(replace(seen, forthcoming={"soon": shared("soon", 6000, "n2")}))
-    assert "n2 would have 0 MiB of memory left, and need 3000 MiB should n4 fail" in why
+    assert "n2 would have 0 MiB of memory left but needs 3000 MiB if n4 fails" in why
 
 
 def test_other_groups_and_what_is_promised_there_do_not_matter() -> None:

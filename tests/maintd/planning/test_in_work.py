@@ -26,9 +26,9 @@ def test_an_order_nobody_hears_of_is_told_and_keeps_no_other_node_from_being_emp
     silent = seen(world, {"n2": EVACUATE}, {} if offline else {"n1": "silent: timed out"})
     decision = decide(ledger(one, intents=(order,)), silent, POLICY, NOW)
     assert new(decision) == [Drain("n2")]
-    gone = "n1 is offline: look at n1, then gnt-maint retry or cancel"
+    gone = "n1 is offline: check n1, then gnt-maint retry or cancel"
     why = gone if offline else "silent: timed out"
-    assert reasons(decision) == [f"no word of what became of order n1 to run fix-nic: {why}"]
+    assert reasons(decision) == [f"the result of order n1 to run fix-nic is unknown: {why}"]
     retry = replace(silent, wishes=(Wish("w", "root", NOW, Retry(one.id)),))
     retried = decide(decision.ledger, retry, POLICY, NOW + 1)
     assert ("w" in retried.refused) is not offline
@@ -56,7 +56,7 @@ def test_a_node_whose_jobs_still_run_is_in_work_whatever_became_of_its_incident(
     observed = seen(world, said, results={"1": Outcome.RUNNING})
     decision = decide(ledger(one, intents=(running,)), observed, POLICY, NOW)
     assert not any(isinstance(action, Drain) for action in new(decision))
-    assert "1 of 1 nodes in work: n1" in reasons(decision)
+    assert "maintd works on 1 of at most 1 nodes: n1" in reasons(decision)
 
 
 def test_what_was_paused_goes_on_only_when_there_is_room_in_work() -> None:

@@ -18,7 +18,7 @@ NOBODYS = ["127.0.0.1", "::1", "0.0.0.0", "::", "224.0.0.1", "ff02::1", "255.255
 def test_what_is_no_machines_address_is_repaired_by_nobody(text: str) -> None:
     done = round_of(replace(M2, address=text))
     assert (made(done), kinds(done)) == ([], {"address": 1})
-    assert f"'{text}' is no address of a machine" in told(done)
+    assert f"'{text}' is not an address of a machine" in told(done)
     ours = replace(node(1), address="127.0.0.1")
     assert address_of("127.0.0.1", Snapshot("c", {}), {ours.address}) == "127.0.0.1"
 
@@ -42,7 +42,7 @@ def test_what_is_no_address_is_none(text: str) -> None:
 def test_an_operator_may_name_no_such_address_either() -> None:
     rig = Mender(policy())
     assert rig.ask(AddEntry("unreachable", "r640", "127.1.1.1")) == (
-        "'127.1.1.1' is no address of a machine"
+        "'127.1.1.1' is not an address of a machine"
     )
     rig.add(AddEntry("unreachable", "r640", "::ffff:127.0.0.3"))
     assert rig.entry.address == "127.0.0.3"

@@ -1,4 +1,4 @@
-"""Nothing is migrated to where the htools' migration tags forbid it."""
+"""Nothing is migrated to where the htools' migration tags forbid a move."""
 
 from dataclasses import replace
 
@@ -67,7 +67,8 @@ def test_without_fallback_it_stays_and_the_tags_are_named() -> None:
     moves, held = made(world(said=EVACUATE), STRICT)
     assert moves == {}
     assert sorted(one.reason for one in held) == [
-        f"instance {name} cannot move: migration tags forbid it from n1 to {where}, and fallback"
+        f"instance {name} cannot move: migration tags forbid a move from n1 to {where}, and"
+        " fallback"
         " to a failover is off"
         for name, where in (("db", "n2"), ("web", "any node of its group"))
     ]
@@ -86,7 +87,7 @@ def test_it_waits_for_room_where_it_may_migrate_to() -> None:
     full = world(WEB, said=EVACUATE, capacity={"n3": replace(FREE, memory=100)}, n3="new")
     moves, (held,) = made(full)
     assert moves == {}
-    assert held.reason.endswith("4096 MiB of memory, of those that migration tags allow")
+    assert held.reason.endswith("4096 MiB of memory, among those that migration tags allow")
     doubted = replace(full, diagnoses={"n1": EVACUATE, "n2": OK}, doubts={"n3": "silent"})
     assert made(doubted)[0] == {}, "n3 may be back in a minute"
 
@@ -127,7 +128,7 @@ def test_a_window_goes_by_the_tags() -> None:
     assert not moves["db"].live
     strict, held = made(world(), STRICT, planned)
     assert strict == {}
-    assert len([one for one in held if "migration tags forbid it" in one.reason]) == 2
+    assert len([one for one in held if "migration tags forbid a move" in one.reason]) == 2
 
 
 # Auto-repair.
@@ -142,7 +143,7 @@ def repaired(observed: Observed, instance: Instance, *, fallback: bool = False) 
 
 def test_a_repair_waits_unless_it_may_fail_over() -> None:
     for instance, where in ((WEB, "any node of its group"), (DB, "n2")):
-        why = f"it cannot migrate: migration tags forbid it from n1 to {where}"
+        why = f"it cannot migrate: migration tags forbid a move from n1 to {where}"
         assert str(repaired(world(), instance)) == why
         made = repaired(world(), instance, fallback=True)
         assert isinstance(made, MovePrimary)

@@ -41,8 +41,8 @@ def test_what_somebody_else_is_at_work_on_is_left_to_him() -> None:
     moved, held = begun(world(WEB, DB, COPY, busy={"web": "77", "db": "78"}))
     assert moved == {"copy"}
     assert sorted(held) == [
-        "instance db is left alone: job 78, which is not ours, is at work on it",
-        "instance web is left alone: job 77, which is not ours, is at work on it",
+        "instance db stays: job 78, not submitted by maintd, is working on it",
+        "instance web stays: job 77, not submitted by maintd, is working on it",
     ]
 
 

@@ -37,8 +37,8 @@ def test_an_incident_that_is_over_closes_no_node_that_says_ok(
 @pytest.mark.parametrize(
     ("said", "doubts", "paused", "flags", "why"),
     [
-        (REPAIR, {}, {}, {}, "n2 says live-repair"),
-        (EVACUATE, {}, {}, {}, "n2 says evacuate"),
+        (REPAIR, {}, {}, {}, "n2 reports live-repair"),
+        (EVACUATE, {}, {}, {}, "n2 reports evacuate"),
         (None, {"n2": "silent: timed out"}, {}, {}, "n2 is in doubt (silent: timed out)"),
         (
             OK,
@@ -126,7 +126,7 @@ def test_what_is_lost_without_it_runs_on_its_secondary_whatever_is_wrong_there(
 
 @pytest.mark.parametrize(
     ("said", "why"),
-    [(None, "n4 is in doubt (silent: timed out)"), (FAILOVER, "n4 says evacuate-failover")],
+    [(None, "n4 is in doubt (silent: timed out)"), (FAILOVER, "n4 reports evacuate-failover")],
     ids=["doubt", "evacuate-failover"],
 )
 def test_doubt_and_what_would_not_keep_it_forbid_that(said: Diagnosis | None, why: str) -> None:
@@ -136,7 +136,7 @@ def test_doubt_and_what_would_not_keep_it_forbid_that(said: Diagnosis | None, wh
     for _ in range(6):
         done = rig.tick()
     assert moves(rig) == []
-    assert any(f"its mirror cannot take it: {why}" in held.reason for held in done.decision.held)
+    assert any(f"its secondary cannot take it: {why}" in held.reason for held in done.decision.held)
 
 
 def test_a_node_that_is_about_to_be_drained_is_no_place_to_fail_over_to() -> None:

@@ -64,7 +64,7 @@ class Machine:
     days: int = 1000  # before it retires
 
     def has_all(self, params: Json) -> bool:
-        """As `having`: every key matches, of labels all; what is empty is no constraint."""
+        """As `having`: every key matches, of labels all; what is empty is not a constraint."""
         labels = params.get("labels") or []
         days = params.get("minDaysBeforeRetire")
         return (

@@ -37,7 +37,7 @@ def test_a_check_that_nobody_makes_keeps_no_other_machine_waiting() -> None:
         rig.tick()
     first, second = rig.ledger.queue.entries
     assert (first.status, second.status) == (EntryStatus.QUEUED, EntryStatus.SUCCEEDED)
-    assert "waits for what check says" in rig.held()
+    assert "waiting for the result of check" in rig.held()
 
 
 def unanswered(one: Entry, ago: int = DAY) -> Entry:
@@ -59,9 +59,9 @@ def test_a_check_that_never_answers_after_a_step_is_told_and_keeps_nobody_waitin
     while rig.entry.checked_at == 0 or not rig.commands():
         rig.tick()
     silent.add("queue:0:check")
-    while "waits for what check says: exit code 75" not in (held := rig.held()):
+    while "waiting for the result of check: exit code 75" not in (held := rig.held()):
         assert rig.entry.status is EntryStatus.QUEUED
-    assert "no more than 1 are repaired at once" in held
+    assert "at most 1 machines are repaired at once" in held
     rig.tick(14_400)
     for _ in range(10):
         rig.tick()
@@ -156,7 +156,7 @@ def test_what_recovers_while_its_node_is_emptied_is_not_repaired() -> None:
     """The check that said no was made before, hours ago perhaps."""
     before = begun(at=DRAINING, ago=60_000, drained=True, checked_at=NOW - 60_001)
     done = turns(before, machine=EMPTY, procedures=DRAINS)
-    assert (did(done), reasons(done)) == ([], "waits for what check says")
+    assert (did(done), reasons(done)) == ([], "waiting for the result of check")
     since = replace(before, checked_at=NOW - 60_000)
     assert did(turns(since, machine=EMPTY, procedures=DRAINS)) == [(Do.EXECUTE, 0)]
     late = replace(before, changed_at=NOW - 14_400_001, checked_at=0)

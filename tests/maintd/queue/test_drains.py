@@ -25,7 +25,7 @@ def test_a_node_that_could_not_be_put_back_is_tried_again_in_a_while() -> None:
     one = begun(backoffs=1, backoff_until=NOW + 9000, drained=True, restore_after=NOW + 5000)
     done = turns(one, machine=EMPTY, procedures=DRAINS)
     assert did(done) == []
-    assert "n4 goes back into service in 5 s" in reasons(done)
+    assert "n4 returns to service in 5 s" in reasons(done)
     assert did(turns(replace(one, restore_after=NOW), machine=EMPTY, procedures=DRAINS)) == [
         (Do.UNDRAIN, 0)
     ]

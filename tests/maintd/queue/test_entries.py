@@ -164,7 +164,7 @@ def test_a_check_that_was_cut_off_has_not_said_no(why: str) -> None:
     """The master's own agent was killed; what has run out of time has said no, as in CKE."""
     rig = Mender(policy())
     rig.healed = True
-    rig.fates["check"] = [Result(Outcome.ERROR, f"{why}; how far it came is not known")]
+    rig.fates["check"] = [Result(Outcome.ERROR, f"{why}; how far it came is unknown")]
     rig.add()
     rig.tick()
     assert why in rig.entry.unanswered
@@ -227,7 +227,7 @@ def test_a_command_whose_agent_has_forgotten_it_is_never_run_again() -> None:
     while not rig.entry.processing:
         rig.tick(60)
     rig.agents.forgets = True
-    assert "nobody can tell how far it came" in rig.until(EntryStatus.FAILED).why
+    assert "how far it came is unknown" in rig.until(EntryStatus.FAILED).why
     assert rig.commands() == ["try-1"]
 
 
@@ -318,7 +318,7 @@ def test_what_cannot_be_emptied_backs_off_and_stays_in_service() -> None:
         rig.tick()
     assert (rig.entry.status, rig.entry.step_status) == (EntryStatus.PROCESSING, StepStatus.WAITING)
     assert (rig.entry.backoffs, rig.entry.backoff_until > rig.now()) == (1, True)
-    assert "backs off for" in rig.held()
+    assert "next attempt in" in rig.held()
     assert rig.jobs() == []
     rig.cluster.world.drop("stays")
     assert rig.ask(ResetBackOff()) == ""
@@ -438,7 +438,7 @@ def test_an_incident_waits_for_the_entry_that_has_its_node() -> None:
     while not rig.commands():
         rig.tick()
     rig.agents.says["n3"] = EVACUATE
-    assert "n3 is taking part in another repair" in [rig.held() for _ in range(4)][-1]
+    assert "n3 takes part in another repair" in [rig.held() for _ in range(4)][-1]
     assert (rig.status("n3"), rig.jobs()) == (Status.NOTED, [])
 
 
@@ -449,7 +449,7 @@ def test_the_limit_of_nodes_in_work_is_one_for_all() -> None:
     while not rig.ledger.incidents or rig.status("n5") is Status.NOTED:
         rig.tick()
     rig.add()
-    assert "1 of 1 nodes in work: n5" in [rig.held() for _ in range(4)][-1]
+    assert "maintd works on 1 of at most 1 nodes: n5" in [rig.held() for _ in range(4)][-1]
 
 
 def test_a_paused_node_is_left_alone() -> None:
@@ -551,7 +551,7 @@ def test_an_entry_is_told_in_ckes_words() -> None:
         "why": "",
     }
     unknown = replace(entry, unanswered="exit code 75")
-    assert entry_json(unknown, snapshot())["why"] == "its health is not known: exit code 75"
+    assert entry_json(unknown, snapshot())["why"] == "its health is unknown: exit code 75"
     assert entry_json(replace(unknown, why="failed"), snapshot())["why"] == "failed"
 
 

@@ -326,7 +326,7 @@ def test_a_machine_in_a_window_is_no_entry_however_long_it_is_unreachable(mode: 
 
 
 def outside(machine: Machine, mode: Mode = Mode.DOWN, start: int = NOW) -> Ledger:
-    """A window of a machine that is no node."""
+    """A window of a machine that is not a node."""
     when = Unavailability(Nanoseconds(start * 10**6), Nanoseconds(3600 * 10**9))
     windows = Schedule((Window((machine,), when),))
     return Ledger(schedule=windows, scheduled=(Scheduled(machine, mode, NOW),))
@@ -431,7 +431,7 @@ def test_a_domain_that_failed_is_not_repaired_and_others_are() -> None:
     limits = replace(CKE, domain_failure_machines=3)
     done = round_of(*rack(1, 3, 4), M2, limits=limits)
     assert (made(done), kinds(done)) == ([2], {"domain-failure": 3})
-    assert "auto-repair of 3 machines: 3 machines of rack 7 are broken at once" in told(done)
+    assert "auto-repair of 3 machines: 3 machines of rack 7 failed at once" in told(done)
     assert made(round_of(*rack(1, 3), M2, limits=limits)) == [1, 3, 2]
 
 
@@ -615,4 +615,4 @@ def test_an_inventory_gone_mad_does_not_fill_the_history() -> None:
     done = round_of(*odd, M3)
     assert (made(done), kinds(done)) == ([3], {"address": 1000})
     assert len(done.held) == TOLD + 1
-    assert done.held[-1].reason == f"auto-repair of {1000 - TOLD} machines: address, as of others"
+    assert done.held[-1].reason == f"auto-repair of {1000 - TOLD} more machines: address"

@@ -189,7 +189,7 @@ def test_after_a_failure_what_was_heard_before_does_not_count(
         for _ in range(2):
             one.seconds += 60
             one.answer()
-            assert one.sick() == "it answers with HTTP status 500 and no word"
+            assert one.sick() == "it answers with HTTP status 500, and gave no reason"
         assert (one.inventory.age, one.inventory.heard.failures) == (120, 2)
         assert one.inventory.heard.failed == NOW + 120_000
         assert caplog.text.count("inventory-doubted") == 1, "said when it begins"
@@ -463,9 +463,9 @@ def test_a_server_that_speaks_no_tls() -> None:
         (None, 0, "No such file or directory"),
         ("s3cret\n", 0o644, "its mode 0644 lets others read or write a secret: chmod 640 "),
         ("", 0o600, "it is empty"),
-        ("two words\n", 0o600, "its first line is no token"),
+        ("two words\n", 0o600, "its first line is not a token"),
         ("x\r\nInjected: yes\n", 0o600, ""),
-        ("\u00e4\n", 0o600, "its first line is no token"),
+        ("\u00e4\n", 0o600, "its first line is not a token"),
     ],
 )
 def test_tokens(tmp_path: Path, text: str | None, mode: int, why: str) -> None:

@@ -282,7 +282,10 @@ def test_what_has_become_of_the_newest_entry_is_told() -> None:
     for status, why in (
         (EntryStatus.QUEUED, "is queued"),
         (EntryStatus.PROCESSING, "is being worked on"),
-        (EntryStatus.SUCCEEDED, "has succeeded, and the node says so still: delete it for another"),
+        (
+            EntryStatus.SUCCEEDED,
+            "has succeeded, but the node still reports the fault: delete it for another",
+        ),
         (EntryStatus.FAILED, "has failed: delete it for another"),
     ):
         old = Entry(0, NODE.address, "t", "o", status=EntryStatus.FAILED)

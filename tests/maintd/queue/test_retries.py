@@ -90,7 +90,7 @@ def test_what_was_ordered_of_a_master_that_is_offline_now_is_not_waited_for(does
     if does == "check":
         rig.until(EntryStatus.SUCCEEDED)
     else:
-        assert "nobody can tell how far it came" in rig.until(EntryStatus.FAILED).why
+        assert "how far it came is unknown" in rig.until(EntryStatus.FAILED).why
         assert rig.commands() == ["try-1"]
 
 
@@ -141,7 +141,7 @@ def test_steps_are_told_as_people_count_them() -> None:
     (turn,) = turns(beyond).turns
     assert turn.entry.why == "there is no step 3 in its procedure (any more)"
     watched = begun(at=WATCHING, ago=50_000, step=1)
-    assert reasons(turns(watched, procedures=WATCHES)) == "step 2 is watched for 10 s more"
+    assert reasons(turns(watched, procedures=WATCHES)) == "watching step 2 for 10 s more"
 
 
 def test_what_was_put_off_before_anything_was_done_is_no_repair_that_counts() -> None:

@@ -128,7 +128,7 @@ def _slow(sabakan: Sabakan) -> None:
     [
         (_older, "it answers with HTTP status 422: "),
         (_stricter, "it answers with HTTP status 422: "),
-        (_elsewhere, "it answers with HTTP status 415 and no word"),
+        (_elsewhere, "it answers with HTTP status 415, and gave no reason"),
         (_slow, "no complete answer within 1 s"),
     ],
 )

@@ -233,7 +233,7 @@ def test_candidates_come_first_and_one_at_a_time() -> None:
 def test_those_begun_come_before_those_queued() -> None:
     done = turns(entry(0), begun(1), machines={0: Machine("n1", candidate=True), 1: HERE})
     assert did(done) == [(Do.EXECUTE, 1)]
-    assert reasons(done) == "no more than 1 are repaired at once"
+    assert reasons(done) == "at most 1 machines are repaired at once"
 
 
 def test_one_machine_is_never_handled_by_two_entries_though_it_is_a_worker() -> None:
@@ -280,7 +280,7 @@ def test_a_drain_that_was_done_ends_the_count_of_back_offs() -> None:
 def test_nothing_is_repaired_before_a_health_check_has_said_no() -> None:
     for one in (entry(checked_at=0), entry(checked_at=NOW - 5 * MIN)):
         done = turns(one)
-        assert (did(done), reasons(done)) == ([], "waits for what check says")
+        assert (did(done), reasons(done)) == ([], "waiting for the result of check")
         assert done.checks == [one]
 
 
@@ -302,7 +302,7 @@ def test_a_drain_of_somebody_else_stays() -> None:
 
 def test_a_node_put_back_into_service_meanwhile_is_left_there() -> None:
     (turn,) = turns(begun(at=DRAINING, drained=True), procedures=DRAINS).turns
-    assert (turn.do, turn.entry.why) == (Do.BACK_OFF, "somebody has put n4 back into service")
+    assert (turn.do, turn.entry.why) == (Do.BACK_OFF, "somebody put n4 back into service")
 
 
 def test_what_runs_is_waited_for() -> None:
@@ -310,7 +310,7 @@ def test_what_runs_is_waited_for() -> None:
     one = begun(at=WATCHING, ago=10 * MIN)
     done = turns(one, entry(1), machines={0: runs, 1: Machine("n5")})
     assert (did(done), done.checks) == ([], [entry(1)])
-    assert "what is under way" in reasons(turns(replace(one, deleted=True), machine=runs))
+    assert "its running work" in reasons(turns(replace(one, deleted=True), machine=runs))
     moving = replace(EMPTY, moving=True)
     assert did(turns(entry(status=EntryStatus.FAILED, drained=True), machine=moving)) == []
 

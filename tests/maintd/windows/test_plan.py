@@ -90,7 +90,7 @@ def test_a_window_that_has_ended_is_not_begun_any_more() -> None:
     one.time += 31 * 24 * HOUR  # somebody else's maintd was the master's
     until(one)
     assert one.jobs() == []
-    assert any("overdue: n3 is draining still" in why for why in held(one))
+    assert any("overdue: n3 is still draining" in why for why in held(one))
     down(one, "n3")
     until(one)
     assert node(one, "n3").offline, "but if somebody says so"
@@ -173,13 +173,13 @@ def test_nothing_moves_to_down_or_up_by_itself_and_what_is_late_is_told() -> Non
     until(one)
     one.tick(1000)
     assert any(
-        why.startswith("overdue: n3 is draining still, and its window began") for why in held(one)
+        why.startswith("overdue: n3 is still draining, and its window began") for why in held(one)
     )
     assert {h.why.kind for h in one.tick().decision.held} == {Kind.LATE_DRAINING}
     assert [s.mode for s in one.ledger.scheduled] == [Mode.DRAINING]
     down(one, "n3")
     until(one)
-    assert any(why.startswith("overdue: n3 is down still") for why in held(one, 10_000))
+    assert any(why.startswith("overdue: n3 is still down") for why in held(one, 10_000))
     assert node(one, "n3").offline
 
 
@@ -340,7 +340,7 @@ def test_who_is_up_before_it_answers_is_tried_again() -> None:
     one.cluster.power_off("n3")
     up(one, "n3")
     one.tick(60)
-    assert any(why.startswith("to be tried again") for why in held(one))
+    assert any(why.startswith("next attempt in") for why in held(one))
     one.cluster.power_on("n3")
     until(one)
     assert node(one, "n3").in_service
@@ -354,7 +354,7 @@ def test_pauses_the_storm_brake_and_doubt_hold_a_window() -> None:
     doubted = rig()
     doubted.agents.says["n3"] = None
     plan(doubted, "n3", ahead=0)
-    assert any("while in doubt" in why for why in held(doubted))
+    assert any("in doubt" in why for why in held(doubted))
     stormy = rig(policy=replace(QUICK, storm=0.1))
     for name in ("n4", "n5", "n6"):
         stormy.agents.says[name] = REPAIR
@@ -376,7 +376,7 @@ def test_who_puts_a_node_back_by_hand_is_not_overruled() -> None:
     plan(one, "n3", ahead=0)
     until(one)
     one.cluster.undrain("n3")
-    assert any("somebody has put n3 back into service" in why for why in held(one))
+    assert any("somebody put n3 back into service" in why for why in held(one))
     until(one)
     assert node(one, "n3").in_service
 

@@ -230,10 +230,10 @@ def test_what_can_have_no_window_is_told(tmp_path: Path) -> None:
         "n4": "is in a maintenance window already",
         "n5": "is down for its maintenance window",
         "n6": "is on its way back from its maintenance window",
-        "n8": "n8 does not say what it has free",
+        "n8": "n8 does not report its free resources",
     }
-    assert "its mirror, n2, is offline" in found.left_out["n1"]
-    assert "its mirror, n8, is in doubt (n8 does not say what it" in found.left_out["n7"]
+    assert "its secondary n2 is offline" in found.left_out["n1"]
+    assert "its secondary n8 is in doubt (n8 does not report its" in found.left_out["n7"]
 
 
 def test_who_has_no_instances_or_has_gone_needs_no_window(tmp_path: Path) -> None:
@@ -243,7 +243,7 @@ def test_who_has_no_instances_or_has_gone_needs_no_window(tmp_path: Path) -> Non
     nodes["n3"] = replace(nodes["n3"], vm_capable=False)
     names = tuple(_unfit(snapshot.nodes, known, replace(snapshot, nodes=nodes), Ledger()).items())
     assert names == (
-        ("n2", "is not there any more"),
+        ("n2", "no longer exists"),
         ("n3", "has no instances (vm_capable is off): nothing is to be moved"),
     )
 
@@ -254,7 +254,7 @@ def test_what_does_not_fit_is_told_and_the_rest_is_planned(tmp_path: Path) -> No
     cluster = replace(cluster, instances=(*cluster.instances, alone))
     found = planned(cluster, tmp_path)
     assert found.left_out == {
-        "n3": "cannot be emptied: instance alone stays: its disks (plain) are on n3 alone"
+        "n3": "cannot be evacuated: instance alone stays: its disks (plain) are only on n3"
     }
     assert sorted(name for some in names(found) for name in some) == ["n1", "n2", "n4"]
     found = planned(cluster, tmp_path, ignore=True)
@@ -363,7 +363,7 @@ def test_physical_disks_that_were_taken_are_taken_afterwards() -> None:
 def test_too_late_to_be_empty_in_time(tmp_path: Path) -> None:
     found = planned(ring(6), tmp_path, start=NOW * 10**6)
     (late,) = found.late
-    assert late.endswith(" cannot be empty in time: that takes 15 min, and 0 min are left")
+    assert late.endswith(" cannot be evacuated in time: that takes 15 min, and 0 min are left")
     soon = planned(ring(6), tmp_path, start=NOW * 10**6 + 15 * 60 * 10**9)
     assert soon.late == ()
 

@@ -281,7 +281,7 @@ def test_order_and_case_do_not_matter() -> None:
      "sun,,mon 02:00", "sun 02:00 mon", "sun\n02:00", "sun \u0660\u0662:00"],
 )  # fmt: skip
 def test_what_is_no_time_of_a_week(text: str) -> None:
-    with pytest.raises(MessageError, match="is no time of a week: write 'sun 02:00'"):
+    with pytest.raises(MessageError, match="is not a time of a week: write 'sun 02:00'"):
         read_weekly(text)
 
 
@@ -289,7 +289,7 @@ def test_what_is_no_time_of_a_week(text: str) -> None:
     "text", ["", "2026-02-29", "2026-2-1", "20260201", "2026-W05-1", "\u0662026-01-01"]
 )
 def test_what_is_no_day(text: str) -> None:
-    with pytest.raises(MessageError, match="is no day: write 2026-11-22"):
+    with pytest.raises(MessageError, match="is not a day: write 2026-11-22"):
         read_day(text)
 
 

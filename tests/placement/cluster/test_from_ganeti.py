@@ -105,7 +105,7 @@ def test_one_silent_node_hides_the_cluster_from_the_real_hbal_and_not_from_us(
     name = next(node.name for node in cluster.nodes if not node.offline)
     luxid = Luxid(cluster, silent=frozenset({name}))
     known = stock(luxid, tmp_path)
-    assert known.doubts == {name: f"{name} does not say what it has free"}
+    assert known.doubts == {name: f"{name} does not report its free resources"}
     assert known.untouchable
     with serving(luxid, str(tmp_path / "luxi")) as path:
         assert "failed to load data" in ask([f"-L{path}"]).err
@@ -149,7 +149,7 @@ def test_a_node_that_does_not_say_what_it_has_is_in_doubt_and_nothing_on_it_move
     )
     known = assess(seen, {"n1": FREE, "n3": replace(FREE, size=None)})
     assert known.doubts == {
-        "n2": "n2 does not say what it has free",
+        "n2": "n2 does not report its free resources",
         "n3": "n3 does not say how large it is",
     }
     assert [node.offline for node in known.cluster.nodes] == [False, True, True]
@@ -222,14 +222,14 @@ def test_a_forthcoming_instance_has_its_place_already() -> None:
             {"groups": {"g": Group("g", "default", policy='{"minmax":[{}]}')}},
             r"group default: ipolicy.minmax\[0\].min: is missing",
         ),
-        ({"policy": "[]"}, "the cluster: ipolicy: is no object"),
+        ({"policy": "[]"}, "the cluster: ipolicy: is not an object"),
         (
             {"groups": {"g": Group("g", "default", allocation="never")}},
-            "group default: allocation policy: 'never' is none of preferred, last_resort,",
+            "group default: allocation policy: 'never' is not one of preferred, last_resort,",
         ),
         (
             {"instances": {"web": Instance("web", "n1", template="tape")}},
-            "instance web: disk template: 'tape' is none of diskless, file,",
+            "instance web: disk template: 'tape' is not one of diskless, file,",
         ),
     ],
 )

@@ -240,8 +240,8 @@ def test_the_first_node_of_all_is_a_place() -> None:
 @pytest.mark.parametrize(
     ("nodes", "one", "why"),
     [
-        (THREE, {"template": Template.PLAIN}, "its disks (plain) are on n1 alone"),
-        (THREE, {"template": Template.FILE}, "its disks (file) are on n1 alone"),
+        (THREE, {"template": Template.PLAIN}, "its disks (plain) are only on n1"),
+        (THREE, {"template": Template.FILE}, "its disks (file) are only on n1"),
         ([node("n1"), node("x", group="u2")], {}, "no other node of its group is online and stays"),
         (
             [node("n1"), node("n2", 100)],
@@ -252,37 +252,38 @@ def test_the_first_node_of_all_is_a_place() -> None:
         (
             [node("n1"), node("n2", 100), node("n3", free_memory=50), node("n4", cpus=0.1)],
             {},
-            "none of the 3 other nodes takes it: too little memory, or none left should another"
+            "none of the 3 other nodes can take it: too little memory, or none left should another"
             " node fail (2); too many virtual CPUs (1)",
         ),
-        ([node("n1"), gone("n2"), node("n3")], {"secondary": "n2"}, "its mirror, n2, is offline"),
+        ([node("n1"), gone("n2"), node("n3")], {"secondary": "n2"}, "its secondary n2 is offline"),
         (
             [node("n1"), node("n2", offline=True), node("n3")],
             {"secondary": "n2"},
-            "its mirror, n2, is drained",
+            "its secondary n2 is drained",
         ),
         (
             [node("n1"), node("n2", 100), node("n3")],
             {"secondary": "n2"},
-            "its mirror, n2, cannot run it: too little memory, or none left should another node"
+            "its secondary n2 cannot run it: too little memory, or none left should another node"
             " fail",
         ),
         (
             [node("n1"), node("n2"), node("n3", free_disk=900)],
             {"secondary": "n2"},
-            "its mirror finds no other place: the only other node does not take it: too little"
+            "no node can be its new secondary: the only other node does not take it: too little"
             " disk, or too much pressure on its disks",
         ),
         (
             [node("n1"), node("n2"), node("n3", free_disk=900)],
             {"primary": "n2", "secondary": "n1"},
-            "its mirror cannot move: the only other node does not take it: too little disk, or too"
+            "its secondary cannot move: the only other node does not take it: too little"
+            " disk, or too"
             " much pressure on its disks",
         ),
         (
             [node("n1"), gone("n2"), node("n3")],
             {"primary": "n2", "secondary": "n1"},
-            "it cannot be mirrored anew: n2 is offline",
+            "it cannot get a new secondary: n2 is offline",
         ),
     ],
 )
@@ -300,7 +301,7 @@ def test_a_node_in_doubt_is_no_target_and_no_mirror_to_run_at() -> None:
     nodes = [node("n1"), node("n2", offline=True), node("n3")]
     known = cluster_of(nodes, instance("i", "n1:n2"), instance("j", "n1"))
     found = evacuate(known, ["n1"], Rules(), {"n2": "n2 is silent"})
-    assert reasons(found) == {"i": "its mirror, n2, is in doubt (n2 is silent)"}
+    assert reasons(found) == {"i": "its secondary n2 is in doubt (n2 is silent)"}
     assert places(found) == {"j": "n3"}
 
 
@@ -354,7 +355,7 @@ def test_an_unwise_mirror_runs_it_where_that_is_allowed() -> None:
     nodes = [node("n1"), node("n2", cpus=0.1), node("n3")]
     known = cluster_of(nodes, instance("i", "n1:n2"))
     assert reasons(evacuate(known, ["n1"], Rules())) == {
-        "i": "its mirror, n2, cannot run it: too many virtual CPUs"
+        "i": "its secondary n2 cannot run it: too many virtual CPUs"
     }
     assert places(evacuate(known, ["n1"], Rules(ignore_soft=True))) == {"i": "n2:n3"}
 
@@ -387,7 +388,7 @@ def test_room_that_another_failure_would_need_is_left() -> None:
     without = cluster_of([*nodes[:3], node("n4", 1900)], *known.instances)
     found = evacuate(without, ["n1"], Rules())
     assert not found.ways
-    assert "none left should another node fail (3)" in reasons(found)["a"]
+    assert "none left if another node fails (3)" in reasons(found)["a"]
 
 
 def test_there_is_no_such_node() -> None:

@@ -44,10 +44,11 @@ def moment(context: click.Context, option: click.Parameter, text: str | None) ->
                 raise click.BadParameter(f"{text}: {why}", context, option)
             if 0 < seconds < _LAST:
                 return seconds * SECOND
-            why = f"{harmless(text, 40)!r} is no time between 1970 and 2262"
+            why = f"{harmless(text, 40)!r} is not a time between 1970 and 2262"
             raise click.BadParameter(why, context, option)
     why = (
-        f"{harmless(text, 40)!r} is no time: write now, +2h, 2026-11-22T22:00 or 2026-11-22T22:00Z"
+        f"{harmless(text, 40)!r} is not a time: write now, +2h, 2026-11-22T22:00 or"
+        " 2026-11-22T22:00Z"
     )
     raise click.BadParameter(why, context, option)
 
@@ -67,7 +68,7 @@ def _no_moment(found: datetime) -> str:
 def machine(text: str) -> Json:
     """A machine as the schedule has it; a usage error if no machine could be called so."""
     if not _MACHINE.fullmatch(text):
-        raise click.UsageError(f"{harmless(text, 40)!r} is no name of a machine, nor an address")
+        raise click.UsageError(f"{harmless(text, 40)!r} is not a name of a machine, nor an address")
     return {"ip": text} if is_address(text) else {"hostname": text}
 
 

@@ -83,7 +83,7 @@ class Where:
         if bool(self.user) != bool(self.password_file):
             raise click.UsageError("--user and --password-file go together")
         if self.user and (":" in self.user or not self.user.isprintable()):
-            raise click.UsageError("--user is no name that could be sent")
+            raise click.UsageError("--user is not a name that can be sent")
         password = _password(self.password_file) if self.password_file else ""
         return Reach(at_url(self.url, self.ca or "", self.user or "", password), local=False)
 
@@ -123,7 +123,7 @@ def _password(path: str) -> str:
     except UnicodeDecodeError:
         raise ConfigError(f"{path}: not UTF-8") from None
     if not lines or not lines[0]:
-        raise ConfigError(f"{path}: there is no password in its first line")
+        raise ConfigError(f"{path}: its first line holds no password")
     return lines[0]
 
 

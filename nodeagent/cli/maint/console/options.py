@@ -111,7 +111,7 @@ def duration(context: click.Context, option: click.Parameter, text: str | None) 
         return None
     seconds = seconds_of(text)
     if seconds is None:
-        why = f"{harmless(text, 40)!r} is no duration: write 90s, 10m, 2h or 7d"
+        why = f"{harmless(text, 40)!r} is not a duration: write 90s, 10m, 2h or 7d"
         raise click.BadParameter(why, context, option)
     return seconds
 
@@ -161,7 +161,7 @@ def one_of(name: str, incidents: Sequence[Mapping[str, Any]]) -> str:
     """The same among incidents as `/1/status` lists them."""
     found = {str(i["uuid"]): i for i in incidents if _is_meant(name, i)}
     if not found:
-        raise NotFound(f"there is no incident of a node {name}, nor one whose UUID begins so")
+        raise NotFound(f"no incident has a node {name} or a UUID that begins so")
     still = {uuid for uuid, i in found.items() if i["repair-status"] != "canceled"} or set(found)
     if len(still) > 1:
         told = [f"{uuid} ({found[uuid]['node-name']})" for uuid in sorted(still)]

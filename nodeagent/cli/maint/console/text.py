@@ -46,7 +46,7 @@ def age(seconds: float) -> str:
 
 
 def seconds_of(text: str) -> int | None:
-    """How many seconds `90s`, `10m`, `2h` or `7d` are; None if it is none of these."""
+    """How many seconds `90s`, `10m`, `2h` or `7d` are; None if it is not one of these."""
     match = _DURATION.fullmatch(text)
     return int(match[1]) * _SECONDS[match[2]] if match else None
 

@@ -84,5 +84,5 @@ def _node(node: Filled) -> Json:
 
 
 def _number(value: float) -> float | None:
-    """JSON has no word for what is no number."""
+    """JSON has no word for what is not a number."""
     return value if isfinite(value) else None

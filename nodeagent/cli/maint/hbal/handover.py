@@ -23,7 +23,7 @@ def ready(reach: Reach, seen: Callable[[], Snapshot]) -> None:
     """Refused if the maintd there does nothing, or not with this cluster."""
     this, here = reach.get("/1/round"), seen().cluster
     if this["cluster"] != here:
-        raise Refused(f"maintd looks after cluster {this['cluster']}, and here is {here}")
+        raise Refused(f"maintd manages cluster {this['cluster']}, but this is cluster {here}")
     if this["dry-run"]:
         raise Refused("maintd is on a dry run, and moves nothing")
 

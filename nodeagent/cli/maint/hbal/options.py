@@ -33,7 +33,7 @@ _OWN_MEMORY = 4096  # MiB
 
 def _number(_: click.Context, option: click.Parameter, value: float | None) -> float | None:
     if value is not None and not math.isfinite(value):
-        raise click.BadParameter(f"{value} is no number to count with", param=option)
+        raise click.BadParameter(f"{value} is not a finite number", param=option)
     return value
 
 
@@ -225,7 +225,7 @@ class Options:
         if self.text_data is not None and self.luxi is not None:
             raise click.UsageError("-t and -L are two clusters: name one")
         if self.text_data is not None and self.exec:
-            raise click.UsageError("--exec moves what is here: not with -t")
+            raise click.UsageError("--exec works on the live cluster: not with -t")
         if self.stop and self.exec:
             raise click.UsageError("--exec and --stop are opposites")
         if self.svg == "-":

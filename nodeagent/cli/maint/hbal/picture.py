@@ -42,10 +42,10 @@ _LABELS = {
     "net_load_cv": "net load",
     "pri_tags_score": "exclusion tags on one node",
     "spindles_cv": "pressure on disks",
-    "free_mem_cv_forth": "free memory, with promised",
-    "free_disk_cv_forth": "free disk, with promised",
-    "vcpu_ratio_cv_forth": "virtual CPUs, with promised",
-    "spindles_cv_forth": "pressure on disks, with promised",
+    "free_mem_cv_forth": "free memory, with planned moves",
+    "free_disk_cv_forth": "free disk, with planned moves",
+    "vcpu_ratio_cv_forth": "virtual CPUs, with planned moves",
+    "spindles_cv_forth": "pressure on disks, with planned moves",
     "location_score": "locations shared or unwanted",
     "location_exclusion_score": "exclusion tags at one location",
     "reserved_mem_rtotal": "reserved memory in all",
@@ -285,5 +285,5 @@ def _label(layout: Layout, part: str) -> str:
         if part in _LOADS:
             return "number of instances"
         if part == "disk_load_cv":
-            return "instances and mirrors"
+            return "instances and secondaries"
     return _LABELS[part]

@@ -72,7 +72,7 @@ def test_first_what_needs_a_person_with_state_since_why_next_and_command(tmp_pat
     assert list(found) == ["node-n5", "node-n6", "node-n3"]
     assert found["node-n5"].startswith("n5 default failed for 4 min, since 2026-11-18 11:07:00 UTC")
     assert "job 3 (drain n5) failed: this job fails" in found["node-n5"]
-    assert found["node-n5"].endswith("look at n5, then run gnt-maint done n5 gnt-maint done n5")
+    assert found["node-n5"].endswith("check n5, then run gnt-maint done n5 gnt-maint done n5")
     assert "unreachable for 4 min" in found["node-n6"]
     assert "timed out" in found["node-n6"]
     assert "nodeagent report n6" in found["node-n6"]

@@ -58,7 +58,7 @@ def test_how_a_node_is_and_what_comes_next(busy: Served) -> None:
 
 def test_its_instances_and_where_they_move(busy: Served) -> None:
     told = section(page(busy, "n3"), "Instances")
-    assert "i1 primary n4 100 MiB migrate i1 off n3 to n4, then move the mirror" in told
+    assert "i1 primary n4 100 MiB migrate i1 off n3 to n4, then move the secondary" in told
     assert "i4 secondary n2 100 MiB" in told
     assert "i5" not in told
     assert section(page(busy, "n12"), "Instances") == "No instances."
@@ -83,7 +83,7 @@ def test_its_windows_and_its_entries(tmp_path: Path) -> None:
         assert "owner db declines: rebuilding <b>a replica</b>" in told
         assert "n7" not in told
         assert "<h2>Maintenance windows" not in page(one, "n2")
-        assert "overdue: n7 is down still" in page(one, "n7")
+        assert "overdue: n7 is still down" in page(one, "n7")
         local = one.ask("GET", "/status/n7", peer="127.0.0.1").body.decode()
     assert "overdue" not in local
     assert "Maintenance windows and owners' answers are not shown here" in local

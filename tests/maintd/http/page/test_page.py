@@ -160,7 +160,7 @@ def test_banners_tell_what_stops_everything(tmp_path: Path) -> None:
         one.maintd.trouble = (one.rig.now(), "LUXI does not answer")
         text = page(one)
     assert "<b>Storm brake</b>" in text
-    assert "7 of 12 nodes are sick, more than 30%" in text
+    assert "7 of 12 nodes are unhealthy, more than 30%" in text
     assert "<b>The cluster is paused</b>" in text
     assert "switch &lt;b&gt;7&lt;/b&gt;" in text
     assert re.search("until <time datetime[^>]*>2026-11-18 ..:..:.. UTC</time>: ", text)
@@ -192,7 +192,7 @@ def test_what_is_over_and_what_failed_say_what_to_do(tmp_path: Path) -> None:
         one.tick(times=10)
         text = page(one)
     assert "the repair command has succeeded: gnt-maint done n3 closes it" in text
-    assert "it has failed: look at n5, then run gnt-maint done n5" in text
+    assert "it has failed: check n5, then run gnt-maint done n5" in text
     assert 'class="node failed' in text
     assert 'class="node ready' in text
     assert '<li class="stopped"><span></span>drain</li>' in text

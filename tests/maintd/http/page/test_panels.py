@@ -172,7 +172,7 @@ def test_the_windows_tell_their_mode_what_is_late_how_far_they_are_and_who_objec
         text = page(one)
     told = section(text, "Maintenance")
     assert '<span class="badge late">overdue</span>' in told
-    assert 'late-words">overdue: n7 is down still, and its window ended' in told
+    assert 'late-words">overdue: n7 is still down, and its window ended' in told
     assert "gnt-maint window up n7" in told
     assert '<span class="badge begun">being emptied</span>' in told
     assert "empty (3 to move)" in told
@@ -197,13 +197,13 @@ def test_the_queue_tells_why_entries_wait_and_whether_it_is_worked_off(tmp_path:
         rows = told.split("<tr")[3:]
         assert [row.partition("</td>")[0].rpartition(">")[2] for row in rows][-1] == "0", "over"
         assert 'id="entry-1"' in told
-        assert "no more than 1 are repaired at once" in told
+        assert "at most 1 machines are repaired at once" in told
         assert "step 1 is watched" in told
         assert "try-1 failed: exit code 1" in told
         one.rig.wish(DeleteEntry(1))
         one.tick()
         told = section(page(one), "Repair queue")
-        assert "is deleted; what is under way for it ends first" in told
+        assert "deleted, once its running work has ended" in told
 
 
 def test_a_queue_that_is_disabled_is_told_though_it_is_empty(tmp_path: Path) -> None:
@@ -222,7 +222,7 @@ def test_balancing_tells_scores_moves_and_what_is_in_the_way(tmp_path: Path) -> 
         assert " planned" in told
         assert "The moves" in told
         assert "i1: n1, n2 → n" in told
-        assert "begun if that is so for" in told
+        assert "they start if this holds for" in told
         one.rig.wish(Balance("rack-b"), "alice")
         one.tick()
         assert "requested by alice" in section(page(one), "Balancing")
