@@ -24,7 +24,10 @@ from nodeagent.model.reason import Held, Kind, Of
 MOST = 100  # lines of a list
 _NEXT = 3  # things that a line waits for
 _FOR_A_PERSON = YOURS | SETTINGS | {Kind.LEDGER, Kind.LATE_DRAINING, Kind.LATE_DOWN}
-_TOLD_OTHERWISE = {Kind.UNREACHABLE, Kind.MORE_UNREACHABLE}
+NODED = {
+    True: "Ganeti's noded answers: the machine is up",
+    False: "Ganeti's noded does not answer either",
+}
 _ORDER = ("failed", "silent", "distrusted", "sick", "ready", "doubt", "out", "well")
 
 
@@ -139,7 +142,10 @@ class Attention:
             why = incident.why if state == "failed" else _wanted(incident)
             return incident.changed_at / 1000, self._hushed(why)
         if state in ("silent", "distrusted"):
-            return self._since.get(row["uuid"]), self._hushed(row["look-why"] or row["doubt"] or "")
+            why = "; ".join(
+                filter(None, (row["look-why"] or row["doubt"], NODED.get(row["noded"])))
+            )
+            return self._since.get(row["uuid"]), self._hushed(why)
         if state == "sick" and incident is not None:
             return incident.noted_at / 1000, self._hushed(_wanted(incident))
         why = row["doubt"] or row["stranded"] or row["paused"] or ""
@@ -165,8 +171,9 @@ class Attention:
                     yield self._linked(text)
         if row["unreachable"] is not None:
             yield Next("ask its agent", f"nodeagent report {name}")
-            dead = "if the machine is dead, switch it off, then run"
-            yield Next(dead, f"gnt-node modify --offline=yes {name}")
+            if row["noded"] is not True:
+                dead = "if the machine is dead, switch it off, then run"
+                yield Next(dead, f"gnt-node modify --offline=yes {name}")
         elif state in ("silent", "distrusted", "doubt"):
             yield Next("maintd asks again in each round", f"nodeagent report {name}")
         if row["paused"] is not None:

@@ -1,6 +1,7 @@
 """The page of one node: how it is, its incidents, windows, queue entries, instances and history."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from nodeagent.maintd.http import status as show
@@ -44,12 +45,14 @@ def told(view: View, name: str, history: History, *, full: bool) -> dict[str, An
     for one in cards:
         one["waits"] = attention.waits(one["waits"])
     instances = list(_instances(view, name))
-    line = attention.line(row)
+    line, yours = attention.line(row), attention.is_yours(row)
+    if incidents and not yours:
+        line = replace(line, next=())  # the incident tells it
     said = {then.text for one in ({"waits": line.next}, *cards) for then in one["waits"]}
     return {
         "row": row,
         "line": line,
-        "facts": list(_facts(row)),
+        "facts": list(_facts(row, {one.id for one in incidents})),
         "blocked": [one for one in _reasons(blocked, row) if one.text not in said],
         "incidents": cards,
         "windows": panels.windows_of(view, row),
@@ -57,11 +60,12 @@ def told(view: View, name: str, history: History, *, full: bool) -> dict[str, An
         "instances": instances[:_MOST_INSTANCES],
         "more_instances": max(0, len(instances) - _MOST_INSTANCES),
         "events": fold(list(reversed(_events(name, [i.id for i in incidents], history)))),
-        "yours": int(attention.is_yours(row)),
+        "yours": int(yours),
     }
 
 
-def _facts(row: Json) -> Iterator[tuple[str, str]]:
+def _facts(row: Json, mine: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Name and text of each; jobs for the node's own incidents (`mine`) are told with these."""
     roles = [row["state"], "the master" if row["master"] else ""]
     roles.append("a master candidate" if row["candidate"] and not row["master"] else "")
     yield "State", ", ".join(filter(None, roles))
@@ -74,7 +78,8 @@ def _facts(row: Json) -> Iterator[tuple[str, str]]:
         yield "Paused", row["paused"]
     if row["stranded"]:
         yield "Drained", row["stranded"]
-    for claim in row["claims"][:_MOST_CLAIMS]:
+    others = [claim for claim in row["claims"] if claim["incident"] not in mine]
+    for claim in others[:_MOST_CLAIMS]:
         number = f"job {claim['job']}" if claim["job"] is not None else "order"
         yield "Running", f"{number}: {claim['action']}"
 
@@ -84,6 +89,8 @@ def _reasons(blocked: Blocked, row: Json) -> Iterator[Next]:
     shown = set[str]()
     for held, reason, command in blocked.told:
         here = row["name"] in (held.node, held.why.subject.name)
+        if held.why.kind.metric == "unreachable":
+            continue  # the line tells it
         if (here or held.why.kind is Kind.STORM) and reason not in shown:
             shown.add(reason)
             yield Next(reason, "" if command in reason else command)

@@ -16,7 +16,7 @@ _TOLD = 20  # in what there is to say of it
 KINDS = {
     "planned": "of a series, no window yet",
     "window": "planned",
-    "begun": "being emptied",
+    "begun": "being evacuated",
     "down": "down",
     "late": "overdue",
     "skipped": "canceled",
@@ -180,7 +180,7 @@ def stages(one: Json, state: str, *, begun: bool) -> list[Stage]:
     left = f" ({one['left']} to move)" if one["left"] else ""
     rows = [
         ("drained", "drain", one["begun"] and out),
-        ("emptied", f"empty{left}", empty),
+        ("evacuated", f"evacuate{left}", empty),
         ("down", "take down", down and state == "offline"),
     ]
     found: list[Stage] = []

@@ -49,6 +49,14 @@ def ended() -> Rig:
     return rig
 
 
+def evidence(one: Served, noded: bool | None) -> None:
+    """Say whether Ganeti's noded answers on n6."""
+    done = one.maintd.latest
+    assert done is not None
+    told = {} if noded is None else {"n6": noded}
+    one.maintd.latest = replace(done, observed=replace(done.observed, noded=told))
+
+
 def lines(text: str, heading: str) -> dict[str, str]:
     """The visible text of each line of a list, by its anchor."""
     part = text.partition(f"<h2>{heading}</h2>")[2].partition("</section>")[0]
@@ -75,8 +83,7 @@ def test_first_what_needs_a_person_with_state_since_why_next_and_command(tmp_pat
     assert found["node-n5"].endswith("check n5, then run gnt-maint done n5 gnt-maint done n5")
     assert "unreachable for 4 min" in found["node-n6"]
     assert "timed out" in found["node-n6"]
-    assert "nodeagent report n6" in found["node-n6"]
-    assert found["node-n6"].endswith("switch it off, then run gnt-node modify --offline=yes n6")
+    assert found["node-n6"].endswith("the machine is up ask its agent nodeagent report n6")
     assert "repaired" in found["node-n3"]
     assert '<code class="command">gnt-maint done n3</code>' in text
     (other,) = lines(text, "Other unhealthy nodes").values()
@@ -85,6 +92,27 @@ def test_first_what_needs_a_person_with_state_since_why_next_and_command(tmp_pat
     assert other.endswith("instance i3 cannot move: its mirror, n5 says evacuate")
     assert "<title>(3) cluster.example" in text
     assert '<a href="#needs-you"><b>3</b><span class="dim">need you</span></a>' in text
+
+
+@pytest.mark.parametrize(
+    ("noded", "said", "dead"),
+    [
+        (True, "Ganeti's noded answers: the machine is up", False),
+        (False, "Ganeti's noded does not answer either", True),
+        (None, "timed out", True),
+    ],
+)
+def test_a_machine_that_is_up_is_not_to_be_switched_off(
+    tmp_path: Path, noded: bool | None, said: str, dead: bool
+) -> None:
+    with served(ended(), tmp_path) as one:
+        one.tick(times=30)
+        evidence(one, noded)
+        told = lines(page(one), "Needs you")["node-n6"]
+        alone = one.ask("GET", "/status/n6").body.decode()
+    assert said in told
+    assert ("if the machine is dead, switch it off, then run" in told) is dead
+    assert ("gnt-node modify --offline=yes n6</code>" in alone) is dead
 
 
 def test_a_node_that_returns_needs_nobody(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from nodeagent.maintd.http.page.node_page import names
 from nodeagent.model.action import Scope
 from nodeagent.model.wish import Pause
-from tests.maintd.http.page.test_attention import ended, plain
+from tests.maintd.http.page.test_attention import ended, evidence, plain
 from tests.maintd.http.page.test_page import (
     SCRIPT,
     Balanced,
@@ -49,7 +49,7 @@ def test_how_a_node_is_and_what_comes_next(busy: Served) -> None:
     now = section(text, "Now")
     assert now.startswith("unhealthy, drained for 20 s, since 2026-11-18 11:06:50 UTC")
     assert "requests evacuate: part mainboard" in now
-    assert "(migrate i1 off n3 to n4) to end" in now
+    assert "(migrate i1 off n3 to n4) to end" in section(text, "Incidents")
     assert "State drained Group rack-a Agent answers Requests evacuate" in now
     assert "Instances 3 primary, 1 secondary" in now
     assert now.endswith("gnt-maint why n3")
@@ -111,6 +111,7 @@ def test_what_blocks_work_there_or_everywhere_is_shown_once(tmp_path: Path) -> N
 def test_a_dead_node_says_what_to_do(tmp_path: Path) -> None:
     with served(ended(), tmp_path) as one:
         one.tick(times=30)
+        evidence(one, noded=False)
         text = page(one, "n6")
     assert "unreachable for 4 min, since" in section(text, "Now")
     assert "gnt-node modify --offline=yes n6" in section(text, "Now")

@@ -174,8 +174,8 @@ def test_the_windows_tell_their_mode_what_is_late_how_far_they_are_and_who_objec
     assert '<span class="badge late">overdue</span>' in told
     assert 'late-words">overdue: n7 is still down, and its window ended' in told
     assert "gnt-maint window up n7" in told
-    assert '<span class="badge begun">being emptied</span>' in told
-    assert "empty (3 to move)" in told
+    assert '<span class="badge begun">being evacuated</span>' in told
+    assert "evacuate (3 to move)" in told
     assert "owner db declines: rebuilding &lt;b&gt;a replica&lt;/b&gt;" in told
     assert '(done by <time datetime="2026-11-18T13:00:00Z">2026-11-18 13:00:00 UTC</time>)' in told
     assert "owner web has not answered for" in told
@@ -300,18 +300,23 @@ def test_a_day_shows_four_and_counts_the_others() -> None:
 @pytest.mark.parametrize(
     ("one", "state", "begun", "told"),
     [
-        ({}, "online", False, "drain:todo empty (2 to move):todo take down:todo up:todo"),
-        ({"begun": True}, "online", False, "drain:now empty (2 to move):todo take down:todo"),
-        ({"begun": True}, "drained", False, "drained:done empty (2 to move):now take down:todo"),
+        ({}, "online", False, "drain:todo evacuate (2 to move):todo take down:todo up:todo"),
+        ({"begun": True}, "online", False, "drain:now evacuate (2 to move):todo take down:todo"),
+        ({"begun": True}, "drained", False, "drained:done evacuate (2 to move):now take down:todo"),
         (
             {"begun": True, "held": ["a move failed"]},
-            *("drained", False, "drained:done empty (2 to move):stopped"),
+            *("drained", False, "drained:done evacuate (2 to move):stopped"),
         ),
-        ({"begun": True, "left": 0}, "drained", False, "drained:done emptied:done take down:todo"),
-        ({"begun": True, "left": 0}, "drained", True, "drained:done emptied:done take down:now"),
+        (
+            {"begun": True, "left": 0},
+            "drained",
+            False,
+            "drained:done evacuated:done take down:todo",
+        ),
+        ({"begun": True, "left": 0}, "drained", True, "drained:done evacuated:done take down:now"),
         (
             {"begun": True, "left": 0, "mode": "down"},
-            *("offline", True, "drained:done emptied:done down:done up:todo"),
+            *("offline", True, "drained:done evacuated:done down:done up:todo"),
         ),
     ],
 )

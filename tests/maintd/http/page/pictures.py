@@ -1,0 +1,171 @@
+"""Draw the pictures of the status page that the documentation shows: docs/page*.png.
+
+python -m tests.maintd.http.page.pictures
+"""
+
+import base64
+import struct
+import tempfile
+import zlib
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nodeagent.maintd.http.readers import Readers
+from nodeagent.maintd.http.routes import Api
+from nodeagent.model.action import Drain, MovePrimary, MoveSecondary
+from nodeagent.model.snapshot import Capacity, Group, Instance
+from nodeagent.model.window import Schedule
+from nodeagent.model.wish import SetSchedule
+from tests.maintd.http.page.browser import Browser, browser
+from tests.maintd.http.page.test_page import at_a_port
+from tests.maintd.http.page.test_panels import window
+from tests.maintd.rig import QUICK, Between, Rig, fleet
+from tests.maintd.served import Served
+from tests.maintd.world import need
+
+DOCS = Path(__file__).parents[4] / "docs"
+_APART = 10  # how far two colours are apart that are not drawn as one
+_PIXELS = """(async () => {
+    const image = await createImageBitmap(await (await fetch("data:image/png;base64,%s")).blob());
+    const canvas = new OffscreenCanvas(image.width, image.height), pen = canvas.getContext("2d");
+    pen.drawImage(image, 0, 0);
+    const found = pen.getImageData(0, 0, image.width, image.height).data;
+    let text = "";
+    for (let i = 0; i < found.length; i += 32768)
+        text += String.fromCharCode(...found.subarray(i, i + 32768));
+    return btoa(text);
+})()"""
+
+
+def name(number: int) -> str:
+    return f"node{number}.example.org"
+
+
+class DeadNode(Between):
+    """Ganeti's noded does not answer on node11."""
+
+    def capacity(self, nodes: Collection[str]) -> Mapping[str, Capacity]:
+        return {n: c for n, c in self.cluster.capacity(nodes).items() if n != name(11)}
+
+
+def night() -> Rig:
+    """node3 is being evacuated, node5 could not be, node8 is evacuated, node11 is dead."""
+    nodes = [
+        replace(node, name=name(n), group="rack-a" if n < 7 else "rack-b")
+        for n, node in enumerate(fleet(12), 1)
+    ]
+    pairs = {
+        "web1": (3, 4),
+        "web2": (3, 2),
+        "db1": (6, 4),
+        "mail1": (2, 6),
+        "git1": (8, 9),
+        "ci1": (9, 10),
+        "ci2": (12, 10),
+        "dns1": (1, 5),
+        "dns2": (7, 12),
+    }
+    instances = [
+        Instance(f"{one}.example.org", name(a), name(b), memory=4096, disk=20_480)
+        for one, (a, b) in pairs.items()
+    ]
+    policy = replace(QUICK, nodes_in_work=3)
+    rig = Rig(nodes, instances, policy, me=name(1), through=DeadNode)
+    rig.agents.master = name(1)
+    for group in ("rack-a", "rack-b"):
+        rig.cluster.put(Group(group, group))
+    rows = (window(rig.time + 200_000, 3, name(9), name(10)),)
+    rig.wish(SetSchedule(Schedule(rows), consents=(None,)), "root")
+    rig.agents.says |= {name(8): need("evacuate", details="fan 3 has stopped"), name(11): None}
+    why = "node daemon: input/output error"
+    rig.cluster.fails = lambda a: why if isinstance(a, Drain) and a.node == name(5) else False
+    for _ in range(13):
+        rig.tick(60)
+    rig.agents.says[name(5)] = need("evacuate", details={"disk": "sdb", "smart": "failing now"})
+    rig.tick(60)
+    said = {"disk": "sda", "reallocated sectors": 412}
+    rig.agents.says[name(3)] = need("evacuate", details=said)
+    long = (MovePrimary, MoveSecondary)
+    rig.cluster.takes = lambda action: 1000.0 if isinstance(action, long) else 1.0
+    rig.tick(60)
+    return rig
+
+
+@dataclass(frozen=True)
+class Shot:
+    """One picture: of which page, how large, in which colours."""
+
+    file: str
+    path: str
+    width: int
+    height: int
+    dark: bool = False
+    opened: str = "body"
+
+
+SHOTS = (
+    Shot("page.png", "", 1200, 1150),
+    Shot("page-phone.png", "", 400, 1000, dark=True),
+    Shot("page-node.png", "/node3", 1200, 960, opened="details"),
+)
+
+
+def main() -> None:
+    """Draw all of them."""
+    with tempfile.TemporaryDirectory() as folder, browser() as tab:
+        one = Served(night(), Path(folder))
+        one.maintd.every = 60.0
+        everything = Readers(everything=True)
+        one.api = Api(one.maintd, str(one.users), lambda: one.seconds, everything)
+        one.tick(30)
+        tab.call("Emulation.setTimezoneOverride", timezoneId="Europe/Zurich")
+        taken: dict[Shot, str] = {}
+        with at_a_port(one) as url:
+            for shot in SHOTS:
+                taken[shot] = _taken(tab, url, shot)
+        tab.open("about:blank")
+        for shot, png in taken.items():
+            raw = base64.b64decode(tab.run(_PIXELS % png))
+            pixels = np.frombuffer(raw, np.uint8).reshape(shot.height, shot.width, 4)
+            (DOCS / shot.file).write_bytes(small(pixels[:, :, :3]))
+
+
+def _taken(tab: Browser, url: str, shot: Shot) -> str:
+    """The PNG, in base64."""
+    scheme = [{"name": "prefers-color-scheme", "value": "dark" if shot.dark else "light"}]
+    tab.call("Emulation.setEmulatedMedia", features=scheme)
+    size = {"width": shot.width, "height": shot.height, "deviceScaleFactor": 1, "mobile": False}
+    tab.call("Emulation.setDeviceMetricsOverride", **size)
+    tab.open(url + shot.path)
+    tab.run(f"document.querySelector('{shot.opened}').open = true")
+    return str(tab.call("Page.captureScreenshot", format="png")["data"])
+
+
+def small(pixels: NDArray[np.uint8]) -> bytes:
+    """The pixels as a PNG of at most 256 colours: a third of what a browser writes."""
+    height, width, _ = pixels.shape
+    flat = pixels.reshape(-1, 3)
+    colours, of, times = np.unique(flat, axis=0, return_inverse=True, return_counts=True)
+    kept = np.empty((0, 3), int)
+    for colour in colours[np.argsort(-times)].astype(int):
+        if len(kept) < 256 and (np.abs(kept - colour).sum(1) >= _APART).all():
+            kept = np.vstack((kept, colour))
+    near = [np.abs(kept - colour.astype(int)).sum(1).argmin() for colour in colours]
+    rows = np.array(near, np.uint8)[of.reshape(-1)].reshape(height, width)
+    drawn = zlib.compress(np.insert(rows, 0, 0, axis=1).tobytes(), 9)
+    head = struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0)
+    palette = kept.astype(np.uint8).tobytes()
+    parts = ((b"IHDR", head), (b"PLTE", palette), (b"IDAT", drawn), (b"IEND", b""))
+    chunks = (
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        for kind, data in parts
+    )
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
+
+
+if __name__ == "__main__":
+    main()
