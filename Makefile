@@ -12,7 +12,7 @@ help:             ## show these targets
 # Of many tests alike, or of all, only so many.
 some = $(if $(EVERY),--every=$(EVERY)) $(if $(PART),--part=$(PART))
 
-demo: $(READY)    ## six agents, a simulated cluster, two broken nodes (KEEP=1 stays up)
+demo: $(READY)    ## a node breaks, is evacuated, mended and filled (KEEP=1 stays up)
 	@$(PYTHON) -m simulation.demo $(if $(KEEP),--keep)
 
 check: $(READY)   ## formatting, lint, types, words

@@ -1,6 +1,7 @@
 """`make demo`: six real agents on loopback, maintd, and a simulated cluster they belong to.
 
-The wiring is production's: whitelisted scripts run on this machine, runner, front,
+It tells a whole life: a node breaks, is evacuated, explained, mended, proven and filled again. The
+wiring is production's: whitelisted scripts run on this machine, runner, front,
 signatures, TLS, poll, incidents, intents, orders, tags. Only the cluster behind `Cluster`
 is simulated, and the required owner of the scripts is whoever runs the demo.
 """
@@ -15,11 +16,13 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from pathlib import Path
+from dataclasses import replace
 from types import FrameType
 
 import click
 
+from nodeagent.maintd.balancing.inputs import stock_of
+from nodeagent.maintd.balancing.search_thread import Adviser, nothing_measured
 from nodeagent.maintd.daemon import Maintd
 from nodeagent.maintd.engine.orders import Orders
 from nodeagent.maintd.engine.poll import PollSettings, poll, remember
@@ -29,7 +32,7 @@ from nodeagent.maintd.http.readers import Readers
 from nodeagent.maintd.http.routes import Api
 from nodeagent.maintd.owners.offers import OWNER_TAG
 from nodeagent.maintd.settings import HttpSettings
-from nodeagent.model.action import MovePrimary, MoveSecondary, describe
+from nodeagent.model.action import Action, MovePrimary, MoveSecondary, Retag, describe
 from nodeagent.model.incident import Incident, Status
 from nodeagent.model.ledger import Policy
 from nodeagent.model.queue import Operation, Procedure, Procedures, RepairStep
@@ -40,10 +43,10 @@ from nodeagent.protocol.look import Look, Seen
 from nodeagent.protocol.node_key import TAG as KEY_TAG
 from nodeagent.store.sqlite import SqliteStore
 from simulation.cluster import SimulatedCluster
-from simulation.demo_kept import ADMIN, OWNER, save, secured
+from simulation.demo_kept import OWNER, gnt_maint, hints, secured
 from simulation.demo_nodes import CLUSTER, NODES, POWER_CYCLE, POWERED, Nodes, trusted_folder
 
-PATIENCE = 120.0  # seconds for the whole demo; it takes 15, and a busy machine more
+PATIENCE = 120.0  # seconds for the whole demo; it takes 20, and a busy machine more
 
 # For whoever looks around: what the repair queue does with an unreachable machine.
 _UNREACHABLE = Operation(
@@ -53,6 +56,9 @@ POLICY = Policy(
     settle=300,
     cooldown=0,
     storm=0.5,
+    return_after=1000,
+    close_live_repairs=1000,
+    balance_settle=500,
     procedures=Procedures((Procedure(("demo",), (_UNREACHABLE,)),)),
 )
 
@@ -60,6 +66,7 @@ BROKEN_BOARD = {
     "status": "evacuate",
     "details": {"part": "mainboard", "slot": "CPU2", "fault": "VRM"},
 }
+WELL = {"status": "Ok"}
 LOOSE_DISK = {"status": "live-repair", "command": "reseat-disk", "details": {"bay": 7}}
 
 
@@ -74,21 +81,27 @@ class Demo:
         self.seen: dict[str, Incident] = {}
         self._genuine: dict[str, Seen] = {}
         self._shown: set[object] = set()
+        self._hints: list[str] = []
+        self._chapters = 0
 
     async def run(self, *, keep: bool) -> bool:
         """The whole story; True if everything went as it should."""
         stop = asyncio.Event()
+        self._chapter("Six nodes start, an agent on each, and maintd on the master")
+        self._say("", "start", f"runners and fronts, in {self.nodes.folder}")
+        if not await self._until(self.nodes.all_listen):
+            return False
         daemon = self._maintd()
         maintd = asyncio.create_task(daemon.run(stop))
         well = True  # as far as one has looked who ends it before
         try:
             async with AsyncExitStack() as open_:
                 await self._serve(daemon, open_, keep=keep)
-                well = await self._story()
+                well = await self._story(daemon.engine)
                 if keep:
-                    self._say("", "kept", f"agents at https://127.0.0.11-16:{self.nodes.port}")
-                    self._say("", "kept", f"{self._maint} status")
-                    self._say("", "kept", "Ctrl-C ends")
+                    self.summary()
+                    click.echo("\nIt stays up until Ctrl-C. Copy these lines to look around:\n")
+                    click.echo("\n".join(self._hints))
                     await asyncio.Event().wait()
         except asyncio.CancelledError:
             pass
@@ -101,42 +114,78 @@ class Demo:
     def _socket(self) -> str:
         return str(self.nodes.folder / "admin.sock")
 
-    @property
-    def _maint(self) -> str:
-        beside = Path(sys.executable).with_name("gnt-maint")  # not in the PATH of who has cloned
-        return f"{beside if beside.exists() else beside.name} --socket {self._socket}"
-
     async def _serve(self, maintd: Maintd, open_: AsyncExitStack, *, keep: bool) -> None:
         """maintd's page, JSON and admin socket, as long as the demo lasts; to keep, more."""
-        users, saved = self.nodes.folder / "maintd.users", self.nodes.folder / "cluster.data"
+        users = self.nodes.folder / "maintd.users"
         api = Api(maintd, str(users), readers=Readers(everything=True))
         http = HttpSettings(port=0, plain=True)
         port = await open_.enter_async_context(listening(api, self._socket, "127.0.0.1", http))
-        self._say("", "page", f"http://127.0.0.1:{port}/status")
+        page = f"http://127.0.0.1:{port}/status"
+        self._say("", "page", page)
         if keep:
             curl = await open_.enter_async_context(secured(api, users))
-            self._say("", "admin", curl(ADMIN, "/maintenance/schedule"))
-            self._say("", "owner", curl(OWNER, "/1/offers"))
-            self._say("", "queue", f"{self._maint} queue add unreachable demo 192.0.2.9")
-            save(self.cluster, saved)
-            self._say("", "rolling", f"{self._maint} rolling -t {saved}")
+            self._hints = hints(self.nodes, self._socket, page, self.cluster, curl)
 
-    async def _story(self) -> bool:
-        self._say("", "start", f"six agents, runner and front each, in {self.nodes.folder}")
+    async def _story(self, engine: Engine) -> bool:
         if not await self._until(lambda: len(self.healthy()) == len(NODES)):
             self._say("", "FAILED", f"only {len(self.healthy())} of 6 agents report: {self.looks}")
             return False
-        self._say(
-            "", "healthy", "six verified reports, each signed and bound to its TLS connection"
-        )
+        self._say("", "healthy", "six verified reports, each signed with its node's own key")
         sick, loose = NODES[2].name, NODES[4].name
-        self.nodes.set_hardware(sick, BROKEN_BOARD)
-        self._say(sick, "break", json.dumps(BROKEN_BOARD))
+
+        self._chapter("The mainboard of node3 fails: maintd evacuates it")
+        self._break(sick, BROKEN_BOARD)
         if not await self._until(lambda: self._status(sick) is Status.COMPLETED):
             return False
-        self.nodes.set_hardware(loose, LOOSE_DISK)
-        self._say(loose, "break", json.dumps(LOOSE_DISK))
-        return await self._until(lambda: self._status(loose) is Status.COMPLETED)
+        self._chapter("A colleague asks why node3 is empty")
+        if not await self._gnt_maint("why", "node3"):
+            return False
+        self._chapter("A technician replaces the board; meanwhile a disk of node5 is loose")
+        self.nodes.set_hardware(sick, WELL)
+        self._say(sick, "mend", json.dumps(WELL))
+        self._break(loose, LOOSE_DISK)
+        if not await self._until(lambda: self._status(loose) is Status.COMPLETED):
+            return False
+        self._chapter("The technician says so; node3 must prove it before it takes instances")
+        if not await self._gnt_maint("done", "node3"):
+            return False
+        if not await self._until(lambda: self._in_service(sick) and not self.seen):
+            return False
+        self._say(sick, "back", "in service, its tag is gone and its incident closed")
+        self._chapter("Balancing (balance = true) brings instances back to node3")
+        engine.policy = replace(engine.policy, balance=True)
+        if not await self._until(lambda: sum(i.primary == sick for i in self._instances()) > 1):
+            return False
+        return await self._until(lambda: engine.ledger is not None and not engine.ledger.intents)
+
+    def _break(self, node: str, diagnosis: object) -> None:
+        self.nodes.set_hardware(node, diagnosis)
+        self._say(node, "break", json.dumps(diagnosis))
+
+    async def _gnt_maint(self, *words: str) -> bool:
+        """Run gnt-maint as a person would, and show what it says."""
+        self._say("", "$", " ".join(("gnt-maint", *words)))
+        command = (*gnt_maint(self._socket), *words)
+        running = await asyncio.create_subprocess_exec(
+            *command,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            env=os.environ | {"COLUMNS": "80", "NO_COLOR": "1"},
+        )
+        try:
+            out, _ = await running.communicate()
+        finally:
+            if running.returncode is None:
+                running.kill()
+        for line in out.decode().splitlines():
+            click.echo(f"{'':10}| {line}".rstrip())
+        return running.returncode == 0
+
+    def _in_service(self, node: str) -> bool:
+        return self.cluster.snapshot().nodes[node].in_service
+
+    def _instances(self) -> list[Instance]:
+        return list(self.cluster.snapshot().instances.values())
 
     def healthy(self) -> list[str]:
         """Nodes whose last look was genuine and Ok."""
@@ -158,7 +207,11 @@ class Demo:
         orders = Orders(key, self.nodes.client_pem, self.nodes.port, tls=True, now=_now)
         store = SqliteStore(str(self.nodes.folder / "ledger.sqlite"))
         conduct = Conduct(NODES[0].name, lambda: None)
-        engine = Engine(store, self.cluster, orders, look, POLICY, _now, conduct)
+        adviser = Adviser(
+            lambda seen, asked: stock_of(self.cluster, seen, {one.group for one in asked}),
+            nothing_measured,
+        )
+        engine = Engine(store, self.cluster, orders, look, POLICY, _now, conduct, adviser=adviser)
         return Maintd(engine, store, 0.4, _now, self._watch)
 
     def _watch(self, done: Round) -> None:
@@ -167,21 +220,23 @@ class Demo:
         for incident in ledger.incidents:
             before = self.seen.get(incident.id)
             if before is None or before.status is not incident.status:
-                said = incident.diagnosis.text if before is None else f"incident {incident.id}"
-                self._say(incident.name, incident.status.value, said)
+                word, text = _STATUS[incident.status]
+                self._say(incident.name, word, text or incident.diagnosis.text)
             self.seen[incident.id] = incident
+        for gone in self.seen.keys() - {incident.id for incident in ledger.incidents}:
+            self._say(self.seen.pop(gone).name, "closed", "its incident is in the history only")
         for intent in ledger.intents:
             known = (
                 intent.purpose.entry or intent.id
             )  # the queue asks for a machine's health again and again
-            if intent.job is not None and known not in self._shown:
+            if intent.job is not None and known not in self._shown and not _pins(intent.action):
                 self._shown.add(known)
                 job = f"job {intent.job}: " if intent.job.isdecimal() else ""
                 self._say(intent.node, "", f"  {job}{describe(intent.action)}")
         for held in done.decision.held:
             if held.key not in self._shown:  # not every second it lasts
                 self._shown.add(held.key)
-                self._say(held.node, "held", held.reason)
+                self._say(held.node, "waits", held.reason)
 
     def _status(self, node: str) -> Status | None:
         return next((i.status for i in self.seen.values() if i.name == node), None)
@@ -195,11 +250,16 @@ class Demo:
             await asyncio.sleep(0.1)
         return True
 
+    def _chapter(self, title: str) -> None:
+        self._chapters += 1
+        click.echo(f"\n{self._chapters}. {title}\n")
+
     def _say(self, node: str, event: str, text: str) -> None:
         seconds = time.monotonic() - self.began
         colour = _COLOURS.get(event, "")
         name = node.partition(".")[0]
-        line = f"{seconds:5.1f} s  {name:6} {event:10} {text}"
+        text = text.replace(f".{CLUSTER}", "")
+        line = f"{seconds:5.1f} s  {name:6} {event:10} {text}".rstrip()
         if colour and sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
             line = line.replace(f"{event:10}", f"\x1b[{colour}m{event:10}\x1b[0m", 1)
         click.echo(line)
@@ -215,28 +275,51 @@ class Demo:
             click.echo(f"{name.partition('.')[0]:8}{state:12}{', '.join(here) or '-':28}{tags}")
 
 
+_STATUS = {
+    Status.NOTED: ("detected", ""),
+    Status.PENDING: ("started", "maintd works on its incident"),
+    Status.COMPLETED: ("completed", "maintd has done its part"),
+    Status.FAILED: ("failed", "maintd needs a person"),
+    Status.CANCELED: ("canceled", "nothing more is done"),
+}
 _COLOURS = {
     "break": "31",
-    "noted": "33",
-    "pending": "36",
+    "mend": "32",
+    "detected": "33",
+    "started": "36",
     "completed": "32",
+    "closed": "32",
+    "back": "32",
     "failed": "31",
     "FAILED": "31",
-    "held": "35",
+    "waits": "35",
+    "$": "1",
 }
+
+
+def _pins(action: Action) -> bool:
+    """Whether it pins a node to its key, which maintd does once for each."""
+    return isinstance(action, Retag) and any(tag.startswith(KEY_TAG) for tag in action.add)
 
 
 def _cluster() -> SimulatedCluster:
     owned = frozenset({f"{OWNER_TAG}{OWNER}"})
     instances = [
-        Instance(f"{name}{n + 1}", NODES[n % 6].name, NODES[(n + step) % 6].name, tags=tags)
+        Instance(
+            f"{name}{n + 1}",
+            NODES[n % 6].name,
+            NODES[(n + step) % 6].name,
+            memory=4096,
+            disk=20_480,
+            tags=tags,
+        )
         for n in range(6)
         for name, step, tags in (("web", 1, frozenset[str]()), ("db", 2, owned))
     ]
     cluster = SimulatedCluster.of(
         time.monotonic, NODES, instances, master=NODES[0].name, name=CLUSTER
     )
-    cluster.takes = lambda action: 0.7 if isinstance(action, MovePrimary | MoveSecondary) else 0.4
+    cluster.takes = lambda action: 0.5 if isinstance(action, MovePrimary | MoveSecondary) else 0.2
     return cluster
 
 
@@ -252,7 +335,7 @@ def _on_signals(handler: Callable[[int, FrameType | None], None] | signal.Handle
 @click.command()
 @click.option("--keep", is_flag=True, help="Stay up until Ctrl-C, to look around.")
 def main(*, keep: bool) -> None:
-    """Break two of six nodes and watch maintd evacuate them, in under 30 seconds."""
+    """Break two of six nodes and watch them come back, in under 30 seconds."""
     os.umask(0o022)
     _on_signals(signal.default_int_handler)  # a closed terminal leaves no agents behind either
     user = pwd.getpwuid(os.getuid()).pw_name
@@ -264,7 +347,8 @@ def main(*, keep: bool) -> None:
         try:
             nodes.start()
             well = asyncio.run(demo.run(keep=keep))
-            demo.summary()
+            if not keep:
+                demo.summary()
         except KeyboardInterrupt:
             well = True
         finally:

@@ -1,6 +1,7 @@
-"""Extras of a demo that stays up: HTTPS with users, and the cluster as htools' text."""
+"""Extras of a demo that stays up: how to break and mend nodes, HTTPS with users, htools' text."""
 
 import secrets
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,6 +11,7 @@ from nodeagent.maintd.balancing.inputs import take_stock
 from nodeagent.maintd.http.routes import Api
 from nodeagent.placement.cluster.textfile import write
 from nodeagent.web.tls import make_certificate, server_tls
+from simulation.demo_nodes import CLUSTER, Nodes
 
 ADMIN, OWNER = "demo", "db"  # users; the second answers for the owner of the same name
 CommandLine = Callable[[str, str], str]  # of a user and a path
@@ -32,6 +34,53 @@ async def secured(api: Api, users: Path) -> AsyncIterator[CommandLine]:
         await server.close()
 
 
-def save(cluster: Cluster, path: Path) -> None:
-    """Write what `gnt-maint rolling -t` and others of the kind read."""
-    path.write_text(write(take_stock(cluster).cluster))
+def gnt_maint(socket: str) -> list[str]:
+    """Its command line: not in the PATH of who has cloned."""
+    beside = Path(sys.executable).with_name("gnt-maint")
+    words = [str(beside)] if beside.exists() else [sys.executable, "-m", "nodeagent.cli.gnt_maint"]
+    return [*words, "--socket", socket]
+
+
+def hints(nodes: Nodes, socket: str, page: str, cluster: Cluster, curl: CommandLine) -> list[str]:
+    """Lines to copy, each with what it does; the files that they name are written."""
+    saved = nodes.folder / "cluster.data"
+    saved.write_text(write(take_stock(cluster).cluster))
+    for name, text in (("break", _BREAK), ("mend", _MEND)):
+        script = nodes.folder / name
+        script.write_text(text.format(folder=nodes.folder, cluster=CLUSTER))
+        script.chmod(0o755)
+    lines = (
+        (f"alias gnt-maint='{' '.join(gnt_maint(socket))}'", "first"),
+        ("gnt-maint status", "the cluster on one screen; also why, nodes, history"),
+        (f"xdg-open {page}", "the page, in any browser of this machine"),
+        (f"{nodes.folder}/break node2", "node2 asks to be evacuated"),
+        (f"{nodes.folder}/break node4 evacuate-failover", "by failover, not migration"),
+        (f"{nodes.folder}/break node6 live-repair", "its agent reseats a disk"),
+        (f"{nodes.folder}/mend node2", "node2 reports Ok again"),
+        ("gnt-maint done node2", "and is back after 1 s of proof"),
+        (f"gnt-maint rolling -t {saved}", "which nodes can go down together"),
+        ("gnt-maint queue add unreachable demo 192.0.2.9", "a machine to power-cycle"),
+        (curl(ADMIN, "/maintenance/schedule"), "Mesos' schedule"),
+        (curl(OWNER, "/1/offers"), "the questions to the owner of db1 to db6"),
+    )
+    return [f"  {line}  # {told}" for line, told in lines]
+
+
+_BREAK = """#!/bin/sh
+# break NODE [NEED]: have the node's diagnose command ask for evacuate, or for NEED.
+need=${{2:-evacuate}} command=
+case $need in
+    evacuate|evacuate-failover) ;;
+    live-repair) command='"command": "reseat-disk", ' ;;
+    *) echo "break NODE [evacuate|evacuate-failover|live-repair]" >&2; exit 64 ;;
+esac
+cd "{folder}/$1.{cluster}" || exit 64
+printf '{{"status": "%s", %s"details": {{"bay": 3}}}}' "$need" "$command" > hardware.new
+mv hardware.new hardware.json
+"""
+_MEND = """#!/bin/sh
+# mend NODE: have the node's diagnose command report Ok.
+cd "{folder}/$1.{cluster}" || exit 64
+echo '{{"status": "Ok"}}' > hardware.new
+mv hardware.new hardware.json
+"""

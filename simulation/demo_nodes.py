@@ -142,6 +142,14 @@ timeout = "20s"
                 process.start()
                 self._processes.append(process)
 
+    def all_listen(self) -> bool:
+        """Whether every front takes connections."""
+        for node in NODES:
+            with socket.socket() as probe:
+                if probe.connect_ex((node.address, self.port)):
+                    return False
+        return True
+
     def stop(self) -> None:
         """End the processes that `start` has started."""
         for process in self._processes:
