@@ -44,6 +44,7 @@ EXPRESSIONS = {
     "cluster/ganeti/jobqueue.py": "Ganeti's messages",
     "cluster/ganeti/opcodes.py": "Ganeti's job numbers and opcodes",
     "cluster/ganeti/rapi.py": "names in RAPI's paths",
+    "maintd/http/access.py": "the login name of a person",
     "maintd/http/page/text.py": "characters that a browser could draw over others",
     "maintd/http/parse.py": "JSON of requests",
     "maintd/http/readers.py": "any text at all: in doubt it is hidden from those who may see less",

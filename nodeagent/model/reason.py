@@ -6,7 +6,8 @@ A reason may have others among its details. Its kind has the sentence and the co
 from dataclasses import dataclass
 from typing import Any, TypeAlias, Union
 
-from nodeagent.model.reason_kinds import Kind, Of
+from nodeagent.model.reason_kinds import Kind
+from nodeagent.model.reason_subject import Of
 from nodeagent.model.sentence import filled
 
 __all__ = ["Detail", "Held", "Kind", "Of", "Reason", "Subject", "because"]

@@ -6,16 +6,7 @@ its sort, `{help}` the command; `sentence` says how the others are written.
 
 from enum import Enum
 
-
-class Of(Enum):
-    """Subjects of reasons."""
-
-    CLUSTER = "cluster"
-    GROUP = "group"
-    NODE = "node"
-    INSTANCE = "instance"
-    ENTRY = "entry"
-    WINDOW = "window"
+from nodeagent.model.reason_subject import Of
 
 
 class Kind(Enum):

@@ -1,6 +1,5 @@
 """Count since the start of maintd what ended, how long it took, and requests. Pure."""
 
-import re
 from collections import Counter
 from dataclasses import dataclass, replace
 
@@ -83,7 +82,8 @@ class Tally:
 
 def verb(asked: type[Asked]) -> str:
     """The name of a request's class, as a label: set-schedule."""
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", asked.__name__).lower()
+    letters = (f"-{one.lower()}" if one.isupper() else one for one in asked.__name__)
+    return "".join(letters).removeprefix("-")
 
 
 def _took(incident: Incident, now: Ms) -> float:
