@@ -15,7 +15,8 @@ from nodeagent.maintd.http.page.incident_card import summary
 from nodeagent.maintd.http.page.text import when
 from nodeagent.maintd.http.readers import NOT_SHOWN, discreet_text
 from nodeagent.maintd.http.status import Json, View
-from nodeagent.maintd.notices.conditions import SETTINGS, YOURS
+from nodeagent.maintd.notices.conditions import LATE, SETTINGS, YOURS
+from nodeagent.maintd.windows import timing
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.incident import Incident
 from nodeagent.model.queue import EntryStatus
@@ -23,7 +24,8 @@ from nodeagent.model.reason import Held, Kind, Of
 
 MOST = 100  # lines of a list
 _NEXT = 3  # things that a line waits for
-_FOR_A_PERSON = YOURS | SETTINGS | {Kind.LEDGER, Kind.LATE_DRAINING, Kind.LATE_DOWN}
+_OVERDUE = {Kind.LATE_DRAINING, Kind.LATE_DOWN}
+_FOR_A_PERSON = YOURS | SETTINGS | {Kind.LEDGER}
 NODED = {
     True: "Ganeti's noded answers: the machine is up",
     False: "Ganeti's noded does not answer either",
@@ -95,8 +97,10 @@ class Attention:
         self._held: dict[str, list[tuple[str, str]]] = {}
         self._other: list[tuple[Held, str, str]] = []
         names = view.observed.snapshot.nodes
+        late = _late(view)
         for held, reason, command in blocked.told:
-            if held.why.kind not in _FOR_A_PERSON or reason == NOT_SHOWN:
+            overdue = held.why.kind in _OVERDUE and held.node in late
+            if reason == NOT_SHOWN or not (overdue or held.why.kind in _FOR_A_PERSON):
                 continue
             if held.node in names:
                 self._held.setdefault(held.node, []).append((reason, command))
@@ -206,6 +210,17 @@ class Attention:
                 given = (name, f"#entry-{entry.index}", entry.address, "failed", "repair failed")
                 anchor, why = f"needs-entry-{entry.index}", self._hushed(entry.why)
                 yield Line(anchor, *given, since, why, (then,))
+
+
+def _late(view: View) -> set[str]:
+    """Name the machines that are overdue for so long that a person is needed."""
+    scheduled, ledger = view.ledger.scheduled, view.ledger
+    names = {n.uuid: n.name for n in view.observed.snapshot.nodes.values()} if scheduled else {}
+    return {
+        names.get(one.node) or str(one.machine)
+        for one in scheduled
+        if timing.overdue(one, ledger, view.at) >= LATE
+    }
 
 
 def word_of(row: Mapping[str, object], state: str) -> str:

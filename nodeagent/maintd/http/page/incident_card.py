@@ -40,6 +40,7 @@ def card(view: View, incident: Incident, node: Node | None, left: int, history: 
         "details": summary(original),
         "steps": list(_steps(incident, node, left)),
         "timeline": events,
+        "older": len(events) == _TIMELINE,
     }
 
 

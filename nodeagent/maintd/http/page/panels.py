@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from nodeagent.maintd.http.calendar import calendar
 from nodeagent.maintd.http.page.weeks import KINDS, WEEKS, kind_of, machine_name, stages, weeks
 from nodeagent.maintd.http.status import Json, View
+from nodeagent.maintd.notices.conditions import LATE
 from nodeagent.maintd.queue.entries import entry_json
 from nodeagent.model.queue import Entry
 from nodeagent.model.reason import Of, Subject
@@ -21,7 +22,7 @@ def windows(view: View, rows: Iterable[Json]) -> Json | None:
     """The four weeks, windows, series; None where nothing is planned. `rows` are the nodes."""
     if not _is_planned(view):
         return None
-    told = calendar(view, _TIMES)
+    told = _calendar(view)
     states = {row["name"]: row["state"] for row in rows}
     shown = sorted(told["windows"], key=lambda row: (not _is_urgent(row), row["start"]))
     return {
@@ -36,6 +37,14 @@ def windows(view: View, rows: Iterable[Json]) -> Json | None:
     }
 
 
+def _calendar(view: View) -> Json:
+    """The calendar, in which a machine is overdue only once somebody would be told so."""
+    told = calendar(view, _TIMES)
+    for one in (*told["returning"], *(m for row in told["windows"] for m in row["machines"])):
+        one["overdue"] = one["overdue"] if one["overdue"] * 1000 >= LATE else 0
+    return told
+
+
 def _is_planned(view: View) -> bool:
     ledger = view.ledger
     return bool(ledger.schedule.windows or ledger.scheduled or ledger.series)
@@ -45,7 +54,7 @@ def windows_of(view: View, row: Json) -> list[Json]:
     """The windows of one node (`row`), of its own machine alone."""
     if not _is_planned(view):
         return []
-    told, states = calendar(view), {row["name"]: row["state"]}
+    told, states = _calendar(view), {row["name"]: row["state"]}
     found = []
     for window in told["windows"]:
         if mine := [one for one in window["machines"] if one["node"] == row["name"]]:

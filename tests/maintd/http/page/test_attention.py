@@ -17,7 +17,8 @@ from nodeagent.maintd.http.status import event_json
 from nodeagent.model.action import Drain, MovePrimary, Scope
 from nodeagent.model.event import happened
 from nodeagent.model.units import Ms
-from nodeagent.model.wish import Cancel, Done, Pause
+from nodeagent.model.window import Schedule
+from nodeagent.model.wish import Cancel, Done, Pause, SetSchedule
 from nodeagent.web.exchange import Request
 from tests.maintd.http.page.browser import Browser, browser
 from tests.maintd.http.page.test_page import (
@@ -32,7 +33,7 @@ from tests.maintd.http.page.test_page import (
     served,
     storm,
 )
-from tests.maintd.http.page.test_panels import planned, queued
+from tests.maintd.http.page.test_panels import planned, queued, window
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
 from tests.maintd.served import Served
 from tests.maintd.world import EVACUATE, REPAIR, need
@@ -156,6 +157,22 @@ def test_a_failed_entry_and_an_overdue_window_need_a_person(tmp_path: Path) -> N
         local = one.ask("GET", "/status", peer="127.0.0.1").body.decode()
     assert told.endswith("gnt-maint window up n7")
     assert "Needs you" not in local, "the schedule is not for everybody"
+
+
+@pytest.mark.parametrize(("seconds", "late"), [(60, False), (870, False), (960, True)])
+def test_a_window_is_overdue_after_a_quarter_of_an_hour(
+    tmp_path: Path, seconds: float, late: bool
+) -> None:
+    rig = healthy()
+    rig.cluster.takes = lambda action: 10_000.0
+    rig.wish(SetSchedule(Schedule((window(rig.time, 2, "n3"),)), consents=(None,)), "root")
+    with served(rig, tmp_path) as one:
+        one.tick(1)
+        one.tick(seconds)
+        text = page(one)
+    assert ("node-n3" in lines(text, "Needs you")) is late
+    assert ('<span class="badge late">overdue</span>' in text) is late
+    assert ('<span class="dim">overdue</span>' in text) is late
 
 
 def test_a_pause_and_the_storm_brake_say_how_to_end_them(tmp_path: Path) -> None:
