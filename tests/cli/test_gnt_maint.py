@@ -1051,7 +1051,8 @@ def test_no_text_of_others_moves_the_terminal(busy: Live, anywhere: Run, poison:
 def in_a_terminal(*arguments: str, columns: int = 120, **env: str) -> tuple[int, str]:
     """What the command writes to a terminal of its own."""
     master, slave = pty.openpty()
-    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": str(columns), **env}
+    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": str(columns)}
+    environment |= {"PAGER": "cat", **env}
     environment.pop("NO_COLOR", None) if "NO_COLOR" not in env else None
     process = subprocess.Popen(
         [sys.executable, "-m", "nodeagent.cli.gnt_maint", *arguments],
@@ -1085,6 +1086,37 @@ def test_on_a_terminal_watch_clears_what_it_has_shown(busy: Live) -> None:
     os.close(master)
     assert said.startswith(b"\x1b[H\x1b[2J")
     assert said.count(b"REASON") in (2, 3)
+
+
+@pytest.mark.parametrize("verb", ["status", "nodes", "history", "status --json"])
+def test_on_a_terminal_a_pager_shows_what_is_long(busy: Live, verb: str) -> None:
+    line = ("--socket", busy.socket, *verb.split())
+    code, said = in_a_terminal(*line, PAGER="tr a-z A-Z", NO_COLOR="1")
+    assert code == 0
+    assert "N3" in said
+    assert "n3" not in said
+    code, bare = in_a_terminal("--no-pager", *line, PAGER="tr a-z A-Z", NO_COLOR="1")
+    assert (code, "n3" in bare) == (0, True)
+    _, colours = in_a_terminal(*line, PAGER="tr a-z A-Z")
+    assert "json" in verb or "\x1b[" in colours, "it is for a terminal still"
+
+
+@pytest.mark.parametrize("pager", ["true", "/no/such/pager", "'", "less"])
+def test_a_pager_that_is_left_or_not_there_is_no_fault(busy: Live, pager: str) -> None:
+    code, said = in_a_terminal("--socket", busy.socket, "nodes", PAGER=pager)
+    assert code == 0
+    assert "Traceback" not in said
+    assert ("n3" in said) is (pager != "true")
+
+
+def test_by_sudo_no_other_pager_runs(busy: Live) -> None:
+    line = ("--socket", busy.socket, "nodes")
+    assert "n3" in in_a_terminal(*line, PAGER="tr a-z A-Z", SUDO_USER="alice")[1]
+
+
+def test_what_is_asked_for_is_not_paged(busy: Live) -> None:
+    _, said = in_a_terminal("--socket", busy.socket, "pause", PAGER="tr a-z A-Z", NO_COLOR="1")
+    assert "Paused: the cluster." in said
 
 
 STYLE = re.compile(r"\x1b\[[0-9;]*m")
@@ -1248,7 +1280,7 @@ def test_interrupting_a_wait_is_quiet(busy: Live) -> None:
     assert (started.returncode, out, said.strip()) == (130, "", "")
 
 
-def test_the_shell_completes_verbs_and_incidents(busy: Live, tmp_path: Path) -> None:
+def test_the_shell_completes_verbs_and_names(busy: Live, run: Run, tmp_path: Path) -> None:
     def complete(words: str, place: int) -> list[str]:
         env = {
             **os.environ,
@@ -1261,7 +1293,18 @@ def test_the_shell_completes_verbs_and_incidents(busy: Live, tmp_path: Path) -> 
         assert done.stderr == ""
         return [line.partition(",")[2] for line in done.stdout.splitlines() if line]
 
+    def offered(words: str) -> list[str]:
+        line = f"gnt-maint --socket {busy.socket} {words}"
+        return complete(line, len(line.split(" ")) - 1)
+
     assert complete("gnt-maint ca", 1) == ["cancel"]
+    assert offered("done n") == ["n1", "n2", "n3", "n4", "n5", "n6"]
+    assert offered("pause --group d") == ["default"]
+    assert offered("explain i") == ["i1", "i2", "i3"]
+    assert offered("why i") == ["i1", "i2", "i3"]
+    run("window", "add", "n5", "--start", "+2h", "--for", "1h")
+    assert offered("window cancel n") == ["n5"]
+    assert offered("constraints set cool") == ["cool-down-seconds"]
     both = complete(f"gnt-maint --socket {busy.socket} show 01", 4)
     assert sorted(both) == sorted((incident(busy), incident(busy, "n1")))
     assert complete(f"gnt-maint --socket {tmp_path}/none show 01", 4) == []

@@ -6,6 +6,7 @@ import click
 
 from nodeagent.cli.maint.console.changing import changes, is_dry, said_yes
 from nodeagent.cli.maint.console.client import Refused, Where
+from nodeagent.cli.maint.console.completion import complete
 from nodeagent.cli.maint.console.looking import lists
 from nodeagent.cli.maint.console.nodes import full_name
 from nodeagent.cli.maint.console.options import JSON, Verbs, as_json, cli, filled
@@ -51,7 +52,7 @@ def _short(key: str | None) -> str:
 
 
 @agents.command()
-@click.argument("node", callback=filled)
+@click.argument("node", callback=filled, shell_complete=complete("node"))
 @changes
 @as_json
 def trust(where: Where, node: str, *, as_json: bool) -> None:

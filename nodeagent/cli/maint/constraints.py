@@ -4,6 +4,7 @@ import click
 
 from nodeagent.cli.maint.console.changing import changes
 from nodeagent.cli.maint.console.client import Where
+from nodeagent.cli.maint.console.completion import complete
 from nodeagent.cli.maint.console.looking import lists
 from nodeagent.cli.maint.console.options import as_json, cli
 from nodeagent.cli.maint.console.screen import emit, screen
@@ -33,7 +34,7 @@ def show(where: Where, *, as_json: bool) -> None:
 
 
 @constraints.command("set", context_settings={"ignore_unknown_options": True})
-@click.argument("name")
+@click.argument("name", shell_complete=complete("constraint"))
 @click.argument("value")
 @changes
 @as_json

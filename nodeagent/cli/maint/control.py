@@ -9,16 +9,9 @@ import click
 from nodeagent.cli.maint.console.arguments import SECOND, moment, when
 from nodeagent.cli.maint.console.changing import changes
 from nodeagent.cli.maint.console.client import Body, NotFound, Reach, Unreachable, Where
+from nodeagent.cli.maint.console.completion import complete
 from nodeagent.cli.maint.console.nodes import full_name
-from nodeagent.cli.maint.console.options import (
-    UUID,
-    as_json,
-    beginning,
-    cli,
-    complete_uuid,
-    duration,
-    find,
-)
+from nodeagent.cli.maint.console.options import UUID, as_json, beginning, cli, duration, find
 from nodeagent.cli.maint.console.screen import emit, screen
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -111,13 +104,20 @@ def retry(where: Where, uuid: str, *, as_json: bool) -> None:
 
 _place_options = together(
     click.option("--cluster", is_flag=True, help="The whole cluster (the default)."),
-    click.option("--node", metavar="NAME", help="One node, by its full or short name."),
-    click.option("--group", metavar="NAME", help="The nodes of a group."),
+    click.option(
+        "--node",
+        metavar="NAME",
+        shell_complete=complete("node"),
+        help="One node, by its full or short name.",
+    ),
+    click.option(
+        "--group", metavar="NAME", shell_complete=complete("group"), help="The nodes of a group."
+    ),
     click.option(
         "--incident",
         metavar="UUID",
         callback=beginning,
-        shell_complete=complete_uuid,
+        shell_complete=complete("incident"),
         help="One incident.",
     ),
 )

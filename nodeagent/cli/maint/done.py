@@ -7,6 +7,7 @@ import click
 from nodeagent.cli.maint.console.arguments import when
 from nodeagent.cli.maint.console.changing import changes
 from nodeagent.cli.maint.console.client import Reach, Refused, Unreachable, Where
+from nodeagent.cli.maint.console.completion import complete
 from nodeagent.cli.maint.console.nodes import full_name
 from nodeagent.cli.maint.console.options import as_json, cli, duration, filled
 from nodeagent.cli.maint.console.screen import Json, emit, progress, screen
@@ -17,7 +18,7 @@ _STATES = {"online": "in service"}
 
 
 @cli.command()
-@click.argument("node", callback=filled)
+@click.argument("node", callback=filled, shell_complete=complete("node"))
 @click.option("--force", is_flag=True, help="Do not wait until the node proves to be healthy.")
 @click.option("--keep-drained", is_flag=True, help="Leave the node drained.")
 @click.option("--keep-offline", is_flag=True, help="Leave the node offline.")

@@ -7,6 +7,7 @@ import click
 
 from nodeagent.cli.maint.console.arguments import luxi_path, luxi_socket, unix_ms, when
 from nodeagent.cli.maint.console.client import NotFound, Unreachable, Where
+from nodeagent.cli.maint.console.completion import complete
 from nodeagent.cli.maint.console.looking import looks
 from nodeagent.cli.maint.console.options import as_json, cli, filled
 from nodeagent.cli.maint.console.screen import Json, Screen, emit, screen
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @cli.command()
-@click.argument("instance", callback=filled)
+@click.argument("instance", callback=filled, shell_complete=complete("instance"))
 @luxi_socket
 @looks
 @as_json

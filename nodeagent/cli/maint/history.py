@@ -9,13 +9,13 @@ import click
 
 from nodeagent.cli.maint.console.arguments import when
 from nodeagent.cli.maint.console.client import Reach, Where
+from nodeagent.cli.maint.console.completion import complete
 from nodeagent.cli.maint.console.looking import again_and_again, lists
 from nodeagent.cli.maint.console.options import (
     Whole,
     as_json,
     beginning,
     cli,
-    complete_uuid,
     duration,
     is_whole,
     one_of,
@@ -29,7 +29,7 @@ from nodeagent.cli.maint.console.text import short
     "--incident",
     metavar="NODE|UUID",
     callback=beginning,
-    shell_complete=complete_uuid,
+    shell_complete=complete("incident"),
     help="Show only this incident, or that of this node.",
 )
 @click.option(

@@ -6,6 +6,7 @@ import click
 
 from nodeagent.cli.maint.console.changing import changes
 from nodeagent.cli.maint.console.client import Reach, Refused, Where
+from nodeagent.cli.maint.console.completion import complete
 from nodeagent.cli.maint.console.looking import lists
 from nodeagent.cli.maint.console.options import JSON, Verbs, as_json, cli
 from nodeagent.cli.maint.console.screen import Json, emit, progress, screen
@@ -31,7 +32,7 @@ def notify(context: click.Context, *, as_json: bool) -> None:
 
 
 @notify.command()
-@click.argument("name", required=False, default="")
+@click.argument("name", required=False, default="", shell_complete=complete("sink"))
 @click.option("--timeout", default=150, show_default=True, help="Wait at most this many seconds.")
 @changes
 @as_json

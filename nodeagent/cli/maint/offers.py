@@ -8,6 +8,7 @@ import click
 from nodeagent.cli.maint.console.arguments import SECOND, moment, when
 from nodeagent.cli.maint.console.changing import changes
 from nodeagent.cli.maint.console.client import NotFound, Reach, Refused, Where
+from nodeagent.cli.maint.console.completion import complete
 from nodeagent.cli.maint.console.looking import lists
 from nodeagent.cli.maint.console.options import as_json, cli, duration, filled
 from nodeagent.cli.maint.console.screen import Json, emit, screen
@@ -39,8 +40,20 @@ def _moment(context: click.Context, option: click.Parameter, text: str | None) -
 
 
 @offers.command("list")
-@click.option("--owner", metavar="NAME", callback=filled, help="Show only offers to this owner.")
-@click.option("--node", metavar="NODE", callback=filled, help="Show only offers about this node.")
+@click.option(
+    "--owner",
+    metavar="NAME",
+    callback=filled,
+    shell_complete=complete("owner"),
+    help="Show only offers to this owner.",
+)
+@click.option(
+    "--node",
+    metavar="NODE",
+    callback=filled,
+    shell_complete=complete("node"),
+    help="Show only offers about this node.",
+)
 @lists
 @as_json
 def list_(where: Where, *, owner: str | None, node: str | None, as_json: bool) -> None:
@@ -118,9 +131,13 @@ def _answering(reply: str, text: str) -> None:
     """Add a verb that answers offers so; `text` is its help."""
 
     @offers.command(reply, help=text)
-    @click.option("--node", metavar="NODE", help="Offers about this node.")
-    @click.option("--owner", metavar="NAME", help="Offers to this owner.")
-    @click.argument("names", nargs=-1, metavar="[OFFER]...")
+    @click.option(
+        "--node", metavar="NODE", shell_complete=complete("node"), help="Offers about this node."
+    )
+    @click.option(
+        "--owner", metavar="NAME", shell_complete=complete("owner"), help="Offers to this owner."
+    )
+    @click.argument("names", nargs=-1, metavar="[OFFER]...", shell_complete=complete("offer"))
     @click.option(
         "--again",
         metavar="DURATION",

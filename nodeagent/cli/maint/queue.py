@@ -6,6 +6,7 @@ import click
 
 from nodeagent.cli.maint.console.changing import changes
 from nodeagent.cli.maint.console.client import Reach, Refused, Unreachable, Where
+from nodeagent.cli.maint.console.completion import complete
 from nodeagent.cli.maint.console.looking import lists
 from nodeagent.cli.maint.console.nodes import node_of
 from nodeagent.cli.maint.console.options import Whole, as_json, cli, duration
@@ -62,7 +63,7 @@ def list_entries(where: Where, *, as_json: bool) -> None:
 @queue.command("add")
 @click.argument("operation")
 @click.argument("machine_type")
-@click.argument("address")
+@click.argument("address", shell_complete=complete("node"))
 @click.argument("serial", default="")
 @click.option("--force", is_flag=True, help="Repair a node though its agent reports Ok.")
 @changes
@@ -106,7 +107,7 @@ def _to_repair(reach: Reach, name: str, *, force: bool) -> str:
 
 
 @queue.command("delete")
-@click.argument("index", type=Whole(0))
+@click.argument("index", type=Whole(0), shell_complete=complete("entry"))
 @changes
 @as_json
 def delete(where: Where, index: int, *, as_json: bool) -> None:

@@ -7,6 +7,7 @@ import click
 
 from nodeagent.cli.maint.console.arguments import luxi_socket
 from nodeagent.cli.maint.console.client import NotFound, Refused, Where
+from nodeagent.cli.maint.console.completion import complete
 from nodeagent.cli.maint.console.options import as_json, cli, filled
 from nodeagent.cli.maint.console.screen import Json, emit, screen
 from nodeagent.cli.maint.hbal.options import known
@@ -25,7 +26,14 @@ def what_if() -> None:
 
 
 @what_if.command()
-@click.argument("nodes", metavar="NODE...", nargs=-1, required=True, callback=filled)
+@click.argument(
+    "nodes",
+    metavar="NODE...",
+    nargs=-1,
+    required=True,
+    callback=filled,
+    shell_complete=complete("node"),
+)
 @click.option(
     "-t",
     "--text-data",

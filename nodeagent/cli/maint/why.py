@@ -6,20 +6,26 @@ from urllib.parse import quote
 
 import click
 
-from nodeagent.cli.maint.console.arguments import told_name, when
+from nodeagent.cli.maint.console.arguments import when
 from nodeagent.cli.maint.console.client import NotFound, Reach, Refused, Where
+from nodeagent.cli.maint.console.completion import complete
 from nodeagent.cli.maint.console.looking import looks
 from nodeagent.cli.maint.console.nodes import node_of
 from nodeagent.cli.maint.console.options import as_json, cli, filled
 from nodeagent.cli.maint.console.screen import Json, Screen, emit, screen
-from nodeagent.cli.maint.console.text import NODED, POLLED, age, status_of
+from nodeagent.cli.maint.console.text import NODED, POLLED, age, status_of, told_name
 from nodeagent.cli.maint.explain import tell as tell_instance
 
 _ASKED = ("round", "status", "nodes", "held", "balance", "windows", "queue")
 
 
 @cli.command()
-@click.argument("name", callback=filled, metavar="NODE|INSTANCE|GROUP|ENTRY|WINDOW")
+@click.argument(
+    "name",
+    callback=filled,
+    metavar="NODE|INSTANCE|GROUP|ENTRY|WINDOW",
+    shell_complete=complete("node", "instance", "group", "entry", "window"),
+)
 @looks
 @as_json
 def why(where: Where, name: str, *, as_json: bool) -> None:

@@ -10,6 +10,7 @@ from nodeagent.cli.maint.console.arguments import (
     LASTING,
     MACHINE,
     MACHINES,
+    PLANNED,
     SECOND,
     START,
     as_scheduled,
@@ -17,14 +18,15 @@ from nodeagent.cli.maint.console.arguments import (
     machine_of,
     owners_of,
     owners_options,
-    told_name,
     when,
 )
 from nodeagent.cli.maint.console.changing import changes
 from nodeagent.cli.maint.console.client import NotFound, Refused, Stale, Where
+from nodeagent.cli.maint.console.completion import complete
 from nodeagent.cli.maint.console.nodes import only_nodes
 from nodeagent.cli.maint.console.options import as_json, cli
 from nodeagent.cli.maint.console.screen import Json, emit, screen
+from nodeagent.cli.maint.console.text import told_name
 
 _TRIES = 5  # while others change the schedule too
 _STRANGER = click.option(
@@ -186,9 +188,23 @@ def _add_series(
     help="Restore a canceled day of a series.",
 )
 @click.option("--endless", is_flag=True, help="Remove the end.")
-@click.option("--add", "more", metavar="MACHINE", multiple=True, help="Add this machine.")
+@click.option(
+    "--add",
+    "more",
+    metavar="MACHINE",
+    multiple=True,
+    shell_complete=complete("node"),
+    help="Add this machine.",
+)
 @_STRANGER
-@click.option("--remove", "less", metavar="MACHINE", multiple=True, help="Remove this machine.")
+@click.option(
+    "--remove",
+    "less",
+    metavar="MACHINE",
+    multiple=True,
+    shell_complete=complete("window"),
+    help="Remove this machine.",
+)
 @owners_options
 @changes
 @as_json
@@ -304,7 +320,7 @@ def _tell_modes(where: Where, path: str, names: Sequence[str], done: str, *, as_
 
 
 @window.command()
-@MACHINES
+@PLANNED
 @changes
 @as_json
 def down(where: Where, machines: Sequence[str], *, as_json: bool) -> None:
@@ -314,7 +330,7 @@ def down(where: Where, machines: Sequence[str], *, as_json: bool) -> None:
 
 
 @window.command()
-@MACHINES
+@PLANNED
 @changes
 @as_json
 def up(where: Where, machines: Sequence[str], *, as_json: bool) -> None:

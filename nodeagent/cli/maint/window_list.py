@@ -3,12 +3,12 @@
 import click
 
 from nodeagent.cli.maint import window_series
-from nodeagent.cli.maint.console.arguments import MACHINE, machine_of, told_name, when
+from nodeagent.cli.maint.console.arguments import MACHINE, machine_of, when
 from nodeagent.cli.maint.console.client import Where
 from nodeagent.cli.maint.console.looking import lists, looks
 from nodeagent.cli.maint.console.options import as_json
 from nodeagent.cli.maint.console.screen import Json, ListScreen, Screen, emit, screen
-from nodeagent.cli.maint.console.text import age
+from nodeagent.cli.maint.console.text import age, told_name
 from nodeagent.cli.maint.offers import answered
 from nodeagent.cli.maint.window import window
 

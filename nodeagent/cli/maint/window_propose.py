@@ -8,6 +8,7 @@ import click
 
 from nodeagent.cli.maint.console.arguments import SECOND, luxi_path, luxi_socket, moment, when
 from nodeagent.cli.maint.console.client import Reach, Refused, Stale, Where
+from nodeagent.cli.maint.console.completion import complete
 from nodeagent.cli.maint.console.options import as_json, duration, filled
 from nodeagent.cli.maint.console.screen import Json, Progress, emit, progress, screen
 from nodeagent.cli.maint.console.text import harmless
@@ -37,7 +38,9 @@ class _Asked(NamedTuple):
 
 
 @window.command()
-@click.argument("nodes", metavar="[NODE]...", nargs=-1, callback=filled)
+@click.argument(
+    "nodes", metavar="[NODE]...", nargs=-1, callback=filled, shell_complete=complete("node")
+)
 @options.GROUP
 @click.option(
     "--node-tags",

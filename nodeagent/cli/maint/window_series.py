@@ -6,11 +6,10 @@ from typing import Any, TypeVar
 
 import click
 
-from nodeagent.cli.maint.console.arguments import told_name
 from nodeagent.cli.maint.console.client import NotFound, Reach
 from nodeagent.cli.maint.console.options import Whole
 from nodeagent.cli.maint.console.screen import Json, Screen
-from nodeagent.cli.maint.console.text import age, harmless
+from nodeagent.cli.maint.console.text import age, harmless, told_name
 from nodeagent.errors import MessageError
 from nodeagent.maintd.windows.recurrence import read_day, read_weekly
 

@@ -280,6 +280,17 @@ def nodes(view: View) -> list[Json]:
     ]
 
 
+def names(view: View) -> Json:
+    """List all names of Ganeti's, for shells that complete them."""
+    snapshot = view.observed.snapshot
+    groups = sorted(group.name for group in snapshot.groups.values())
+    return {
+        "nodes": sorted(snapshot.nodes),
+        "groups": groups,
+        "instances": sorted(snapshot.instances),
+    }
+
+
 def _node_json(view: View, node: Node) -> Json:
     said = view.observed.diagnoses.get(node.name)
     look, why = how_seen(view.looks.get(node.name))

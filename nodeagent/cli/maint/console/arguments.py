@@ -9,8 +9,9 @@ from typing import Any, TypeVar
 import click
 
 from nodeagent.cli.maint.console.client import NotFound, Refused, Where
+from nodeagent.cli.maint.console.completion import complete
 from nodeagent.cli.maint.console.options import duration
-from nodeagent.cli.maint.console.text import harmless, seconds_of
+from nodeagent.cli.maint.console.text import harmless, seconds_of, told_name
 from nodeagent.cli.usage import SOCKET
 from nodeagent.model.address import is_address, one_form
 from nodeagent.model.units import Ms
@@ -96,11 +97,6 @@ def _hosts(one: Json) -> tuple[str, ...]:
     return one["hostname"].lower(), (one["node"] or "").lower()
 
 
-def told_name(one: Json) -> str:
-    """A machine by its node's name, where it is one."""
-    return str(one["node"] or one["hostname"] or one["ip"])
-
-
 def as_scheduled(one: Json) -> Json:
     """A machine that is told of, as the schedule has it."""
     return {key: one[key] for key in ("hostname", "ip") if one[key]}
@@ -112,8 +108,20 @@ START = click.option(
 LASTING = click.option(
     "--duration", "--for", "lasting", metavar="DURATION", callback=duration, help="Length."
 )
-MACHINES = click.argument("machines", nargs=-1, required=True, metavar="MACHINE...")
-MACHINE = click.argument("name", metavar="MACHINE|SERIES")
+
+
+def _machines(kind: str) -> Callable[[F], F]:
+    return click.argument(
+        "machines",
+        nargs=-1,
+        required=True,
+        metavar="MACHINE...",
+        shell_complete=complete(kind),
+    )
+
+
+MACHINES, PLANNED = _machines("node"), _machines("window")
+MACHINE = click.argument("name", metavar="MACHINE|SERIES", shell_complete=complete("window"))
 
 
 def owners_options(function: F) -> F:

@@ -8,6 +8,7 @@ from typing import Any, NoReturn, TypeVar
 
 import click
 
+from nodeagent.cli.maint.console import pager
 from nodeagent.cli.maint.console.client import Unreachable
 from nodeagent.cli.maint.console.options import duration
 from nodeagent.cli.maint.console.screen import listed_so, redraw
@@ -27,7 +28,10 @@ def looks(verb: F) -> F:
     @wraps(verb)
     def run(*args: Any, **options: Any) -> Any:
         context = click.get_current_context()
-        if not context.meta.get(_WATCHES) or context.invoked_subcommand:
+        if context.invoked_subcommand:
+            return verb(*args, **options)
+        if not context.meta.get(_WATCHES):
+            pager.wanted(context)
             return verb(*args, **options)
         again_and_again(lambda: verb(*args, **options), clears=True)
 
@@ -56,6 +60,7 @@ def looks(verb: F) -> F:
 def again_and_again(show: Callable[[], object], *, clears: bool = False) -> NoReturn:
     """Show it until Ctrl-C, which is a good end; on a terminal in place of what it `clears`."""
     context = click.get_current_context()
+    pager.unwanted(context)
     first = True
     try:
         while True:

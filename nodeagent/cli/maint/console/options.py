@@ -5,11 +5,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import click
-from click.shell_completion import CompletionItem
 
 from nodeagent import __version__
-from nodeagent.cli.maint.console import author
+from nodeagent.cli.maint.console import author, pager
 from nodeagent.cli.maint.console.client import NotFound, Reach, Refused, Where
+from nodeagent.cli.maint.console.completion import complete
 from nodeagent.cli.maint.console.text import harmless, seconds_of
 from nodeagent.cli.usage import FILE, SOCKET, named_file, needs_command
 
@@ -89,6 +89,13 @@ def filled(_: click.Context, option: click.Parameter, said: Said) -> Said:
 @click.option("--user", metavar="NAME", callback=filled, help="User name, with --url.")
 @click.option("--password-file", metavar="FILE", type=FILE, help="File with the password.")
 @click.option("--ca", metavar="FILE", type=FILE, help="Certificate of server or signer.")
+@click.option(
+    "--no-pager",
+    is_flag=True,
+    expose_value=False,
+    callback=lambda context, _, said: pager.unwanted(context) if said else None,
+    help="Do not pipe long output into a pager.",
+)
 @click.pass_context
 def cli(context: click.Context, /, **options: Any) -> None:
     """Show what maintd knows, plans and blocks, and tell it what to do."""
@@ -126,21 +133,9 @@ def beginning(context: click.Context, option: click.Parameter, text: str | None)
     return text.lower()
 
 
-def complete_uuid(context: click.Context, _: click.Parameter, text: str) -> list[CompletionItem]:
-    """Offer a shell the known incidents."""
-    try:
-        incidents = Where(**context.find_root().params).reach().get("/1/status", seconds=1.0)
-        return [
-            CompletionItem(name, help=harmless(f"{i['node-name']} {i['repair-status']}"))
-            for i in incidents
-            for name in (i["node-name"], i["uuid"])
-            if name.startswith(text.lower())
-        ]
-    except Exception:  # a shell that completes has no place for complaints
-        return []
-
-
-UUID = click.argument("uuid", metavar="NODE|UUID", callback=beginning, shell_complete=complete_uuid)
+UUID = click.argument(
+    "uuid", metavar="NODE|UUID", callback=beginning, shell_complete=complete("incident")
+)
 
 
 def is_whole(text: str) -> bool:

@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeAlias
 
 import click
 
+from nodeagent.cli.maint.console import pager
 from nodeagent.cli.maint.console.text import Rows, harmless
 
 Json: TypeAlias = dict[str, Any]
@@ -118,8 +119,11 @@ def redraw(context: click.Context, *, clears: bool) -> None:
 
 def _begin(context: click.Context | None) -> None:
     """Something is shown now: not before it is there, so nothing flickers."""
-    if context is not None and context.meta.pop(_REDRAWS, False):
+    if context is None:
+        return
+    if context.meta.pop(_REDRAWS, False):
         sys.stdout.write(_CLEAR)
+    pager.begin(context)
 
 
 def screen() -> Screen:

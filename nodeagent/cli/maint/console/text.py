@@ -57,6 +57,11 @@ def status_of(incident: Mapping[str, Any]) -> str:
     return {"noted": "detected", "forgotten": "closed"}.get(status, status)
 
 
+def told_name(machine: Mapping[str, Any]) -> str:
+    """A machine by its node's name, where it is one."""
+    return str(machine["node"] or machine["hostname"] or machine["ip"])
+
+
 def counted(count: int, one: str, more: str) -> str:
     """So many, with the word for one or for more."""
     return f"{count} {one if count == 1 else more}"

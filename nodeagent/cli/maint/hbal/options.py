@@ -14,6 +14,7 @@ import click
 from nodeagent import __version__
 from nodeagent.cli.maint.console.arguments import luxi_path
 from nodeagent.cli.maint.console.client import NotFound, Refused, Where
+from nodeagent.cli.maint.console.completion import complete
 from nodeagent.cli.maint.console.options import JSON, duration, filled
 from nodeagent.cli.maint.console.text import harmless
 from nodeagent.cli.usage import FILE
@@ -40,19 +41,6 @@ def _number(_: click.Context, option: click.Parameter, value: float | None) -> f
 def names(context: click.Context, option: click.Parameter, text: str | None) -> tuple[str, ...]:
     """A callback: what is named, with commas between; an empty name would stand for all."""
     return () if text is None else filled(context, option, tuple(text.split(",")))
-
-
-def _complete(key: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
-    """A shell's completion: the values that maintd's nodes have in this field."""
-
-    def offer(context: click.Context, _: click.Parameter, text: str) -> list[str]:
-        try:
-            rows = Where(**context.find_root().params).reach().get("/1/nodes", seconds=1.0)
-            return sorted({row[key] for row in rows if row[key].startswith(text)})
-        except Exception:  # a shell that completes has no place for complaints
-            return []
-
-    return offer
 
 
 def _given(*options: Callable[[F], F]) -> Any:
@@ -95,7 +83,7 @@ GROUP = click.option(
     "-G",
     metavar="ID",
     callback=filled,
-    shell_complete=_complete("group"),
+    shell_complete=complete("group"),
     help="The node group, by name or UUID.",
 )
 OFFLINE = click.option(
@@ -104,7 +92,7 @@ OFFLINE = click.option(
     metavar="NODE",
     multiple=True,
     callback=filled,
-    shell_complete=_complete("name"),
+    shell_complete=complete("node"),
     help="Count NODE as offline.",
 )
 VERSION = click.version_option(__version__, "--version", "-V", prog_name="gnt-maint")

@@ -1,0 +1,88 @@
+"""Names that a shell completes: of incidents, nodes, groups, instances, windows and so on."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias
+
+import click
+from click.shell_completion import CompletionItem
+
+from nodeagent.cli.maint.console.client import Reach, Where
+from nodeagent.cli.maint.console.text import harmless, told_name
+
+Completes: TypeAlias = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+_SECONDS = 1.0  # a person waits
+
+
+def complete(*kinds: str) -> Completes:
+    """Offer a shell the names of these kinds that maintd knows; none where it does not answer."""
+
+    def offer(context: click.Context, _: click.Parameter, text: str) -> list[CompletionItem]:
+        try:
+            reach = Where(**context.find_root().params).reach()
+            found = [one for kind in kinds for one in _NAMES[kind](_asking(reach))]
+        except Exception:  # a shell that completes has no place for complaints
+            return []
+        names = {name: about for name, about in found if name.lower().startswith(text.lower())}
+        return [CompletionItem(name, help=harmless(about)) for name, about in names.items()]
+
+    return offer
+
+
+_Get: TypeAlias = Callable[[str], Any]
+_Named: TypeAlias = Iterable[tuple[str, str]]
+
+
+def _asking(reach: Reach) -> _Get:
+    return lambda target: reach.get(target, seconds=_SECONDS)
+
+
+def _of_names(kind: str) -> Callable[[_Get], _Named]:
+    return lambda get: ((name, kind) for name in get("/1/names")[f"{kind}s"])
+
+
+def _incidents(get: _Get) -> _Named:
+    for one in get("/1/status"):
+        for name in (one["node-name"], one["uuid"]):
+            yield name, f"{one['node-name']} {one['repair-status']}"
+
+
+def _windows(get: _Get) -> _Named:
+    told = get("/1/windows")
+    for row in told["windows"]:
+        yield from ((told_name(one), "window") for one in row["machines"])
+    yield from ((row["name"], str(row["weekly"])) for row in told["series"])
+
+
+def _entries(get: _Get) -> _Named:
+    for one in get("/1/queue")["entries"]:
+        yield one["index"], f"{one['nodename'] or one['address']} {one['status']}"
+
+
+def _offers(get: _Get) -> _Named:
+    return ((one["id"], f"{one['owner']} {one['node']}") for one in get("/1/offers"))
+
+
+def _owners(get: _Get) -> _Named:
+    return ((one["owner"], "owner") for one in get("/1/offers"))
+
+
+def _sinks(get: _Get) -> _Named:
+    return ((one["name"], one["kind"]) for one in get("/1/notify"))
+
+
+def _constraints(get: _Get) -> _Named:
+    return ((name, str(value)) for name, value in get("/1/constraints")["constraints"].items())
+
+
+_NAMES: Mapping[str, Callable[[_Get], _Named]] = {
+    "node": _of_names("node"),
+    "group": _of_names("group"),
+    "instance": _of_names("instance"),
+    "incident": _incidents,
+    "window": _windows,
+    "entry": _entries,
+    "offer": _offers,
+    "owner": _owners,
+    "sink": _sinks,
+    "constraint": _constraints,
+}
