@@ -75,10 +75,7 @@ class Kind(Enum):
         *("unreachable", Of.CLUSTER, "{count} more nodes are unreachable: run {help}"),
         "gnt-maint nodes --state unreachable",
     )
-    CHANGED = (
-        *("doubt", Of.NODE),
-        "the node now reports {need} instead: waiting until this lasts",
-    )
+    CHANGED = "doubt", Of.NODE, "the node now reports {need} instead: waiting until this lasts"
     REBUILT = (
         *("doubt", Of.NODE),
         "rebuilt from Ganeti: waiting for the node to report its fault again",
@@ -284,10 +281,7 @@ class Kind(Enum):
     NOT_BALANCED = "balance", Of.GROUP, "group {it} is not balanced: {why}"
     FEW_NODES = "balance", Of.GROUP, "it has fewer than two nodes"
     FEW_FREE_NODES = "balance", Of.GROUP, "fewer than two of its nodes are free{why:+: %}"
-    HALTED = (
-        *("balance", Of.GROUP, "{why}: run {help} to go on"),
-        "gnt-group remove-tags {it} {tag}",
-    )
+    HALTED = "balance", Of.GROUP, "{why}: run {help} to go on", "gnt-group remove-tags {it} {tag}"
     NOT_TAKEN = "balance", Of.CLUSTER, "next attempt in {left:s}: Ganeti did not accept a job"
     HAS_TROUBLE = "balance", Of.NODE, "{it} {what} ({incident})"
     NOT_LASTING = (
@@ -380,9 +374,7 @@ class Kind(Enum):
     BACKS_OFF = "queue", Of.ENTRY, "next attempt in {left:s} ({times} failed): {why}"
     NO_PROCEDURE = "queue", Of.ENTRY, "{why}"
     DELETED = "queue", Of.ENTRY, "deleted, once its running work has ended"
-    RETURNS_AFTER_MOVES = (
-        *("queue", Of.NODE, "{it} returns to service when its moves have ended"),
-    )
+    RETURNS_AFTER_MOVES = "queue", Of.NODE, "{it} returns to service when its moves have ended"
     RETURNS_LATER = "queue", Of.NODE, "{it} returns to service later: {why}"
     RETURNS_SOON = "queue", Of.NODE, "{it} returns to service in {left:s}: {why}"
     WATCHED = "queue", Of.ENTRY, "watching step {step} for {left:s} more"
