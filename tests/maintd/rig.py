@@ -1,6 +1,5 @@
 """A whole coordinator over a simulated cluster and agents that are told what to say."""
 
-import asyncio
 import re
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -42,6 +41,7 @@ from nodeagent.protocol.messages import Report, fingerprint
 from nodeagent.protocol.node_key import Pins
 from nodeagent.store.sqlite import MEMORY, SqliteStore
 from tests.cluster.by_hand import ByHand
+from tests.maintd import inline
 from tests.maintd.world import NOW, OK
 
 QUICK = Policy(
@@ -312,7 +312,7 @@ class Rig:
         self.crash()
 
     def round(self) -> Round:
-        return asyncio.run(self.engine.one_round())
+        return inline.run(self.engine.one_round())
 
     def tick(self, seconds: float = 10.0) -> Round:
         """Let time pass, and hold a round."""

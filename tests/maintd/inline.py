@@ -1,0 +1,37 @@
+"""A loop whose threads are none: a rig's rounds do what they do in threads at once.
+
+maintd asks stores, clusters and agents in threads. A rig holds thousands of rounds whose answers
+are in memory; to begin and join a thread for each costs more than the rounds.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class Inline(ThreadPoolExecutor):
+    """Does at once, in the loop's own thread, what it is given."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        try:
+            done.set_result(fn(*args, **kwargs))
+        except BaseException as error:
+            done.set_exception(error)
+        return done
+
+
+@cache
+def _loop() -> asyncio.AbstractEventLoop:
+    loop = asyncio.new_event_loop()
+    loop.set_default_executor(Inline())
+    return loop
+
+
+def run(coroutine: Coroutine[Any, Any, T]) -> T:
+    """The coroutine's result; one loop for all that a process runs so."""
+    return _loop().run_until_complete(coroutine)
