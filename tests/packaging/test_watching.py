@@ -32,6 +32,7 @@ HERE = Path(__file__).resolve().parent
 RULES = TOP / "packaging/alerts/nodeagent.yml"
 DASHBOARD = json.loads((TOP / "packaging/dashboards/nodeagent.json").read_text())
 SELECTOR = re.compile(r"\b(gnt_\w+)(?:\{([^}]*)\})?")
+ENDED_OR_NOT = (Status.FAILED, Status.COMPLETED, Status.PENDING)
 LABEL = re.compile(r'(\w+)(=~|=|!=)"([^"]*)"')
 
 
@@ -49,7 +50,7 @@ def maintd(tmp_path_factory: pytest.TempPathFactory) -> str:
     rig.asks = InventorySettings("http://127.0.0.1:1/graphql")  # where nobody answers
     broken = [
         replace(incident(node.name, status=status), node=node.uuid)
-        for node, status in zip(fleet()[1:], (Status.FAILED, Status.COMPLETED), strict=False)
+        for node, status in zip(fleet()[1:], ENDED_OR_NOT, strict=False)
     ]
     sinks = (Sink("ops", Way.COMMAND),)
     rig.policy = replace(
