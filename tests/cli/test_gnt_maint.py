@@ -630,6 +630,8 @@ def test_a_node_has_its_short_name_too(tmp_path: Path, anywhere: Run) -> None:
         why = anywhere(*ask, "pause", "--node", "n2").refused(1)
         assert why == "n2 is short for n2.example and n2.other"
         assert anywhere(*ask, "pause", "--node", "n2.other").code == 0
+        why = anywhere(*ask, "offers", "accept", "--node", "n2").refused(1)
+        assert why == "n2 is short for n2.example and n2.other"
     finally:
         live.close()
 

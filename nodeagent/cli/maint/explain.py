@@ -9,6 +9,7 @@ from nodeagent.cli.maint.console.arguments import luxi_path, luxi_socket, unix_m
 from nodeagent.cli.maint.console.client import NotFound, Unreachable, Where
 from nodeagent.cli.maint.console.completion import complete
 from nodeagent.cli.maint.console.looking import looks
+from nodeagent.cli.maint.console.nodes import instance_path
 from nodeagent.cli.maint.console.options import as_json, cli, filled
 from nodeagent.cli.maint.console.screen import Json, Screen, emit, screen
 from nodeagent.errors import Unavailable
@@ -40,10 +41,9 @@ def _explained(where: Where, name: str, luxi: str | None) -> Json:
         raise click.UsageError("--luxi and --url are two places: name one")
     if luxi is not None:
         return _thought(where, name, luxi)
-    from urllib.parse import quote
-
     try:
-        said: Json = where.reach().get(f"/1/explain/{quote(name, safe='', errors='replace')}")
+        reach = where.reach()
+        said: Json = reach.get(instance_path(reach, name))
     except (Unreachable, NotFound) as error:
         if where.url is not None:  # the Ganeti of this machine may be another one
             raise

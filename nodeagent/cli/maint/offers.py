@@ -10,6 +10,7 @@ from nodeagent.cli.maint.console.changing import changes
 from nodeagent.cli.maint.console.client import NotFound, Reach, Refused, Where
 from nodeagent.cli.maint.console.completion import complete
 from nodeagent.cli.maint.console.looking import lists
+from nodeagent.cli.maint.console.nodes import full_name
 from nodeagent.cli.maint.console.options import as_json, cli, duration, filled
 from nodeagent.cli.maint.console.screen import Json, emit, screen
 from nodeagent.cli.maint.console.text import age, harmless, short
@@ -95,12 +96,8 @@ def answered(one: Json) -> str:
 
 def _found(reach: Reach, owner: str | None, node: str | None) -> list[Json]:
     found: list[Json] = reach.get("/1/offers")
-    return [
-        one
-        for one in found
-        if owner in (None, one["owner"])
-        and (node is None or node in (one["node"], one["node"].partition(".")[0]))
-    ]
+    node = node and full_name(reach, node)
+    return [one for one in found if owner in (None, one["owner"]) and node in (None, one["node"])]
 
 
 def _ids(reach: Reach, names: Sequence[str], owner: str | None, node: str | None) -> list[str]:

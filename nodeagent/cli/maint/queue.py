@@ -5,11 +5,11 @@ import time
 import click
 
 from nodeagent.cli.maint.console.changing import changes
-from nodeagent.cli.maint.console.client import Reach, Refused, Unreachable, Where
+from nodeagent.cli.maint.console.client import NotFound, Reach, Refused, Unreachable, Where
 from nodeagent.cli.maint.console.completion import complete
 from nodeagent.cli.maint.console.looking import lists
 from nodeagent.cli.maint.console.nodes import node_of
-from nodeagent.cli.maint.console.options import Whole, as_json, cli, duration
+from nodeagent.cli.maint.console.options import as_json, cli, duration
 from nodeagent.cli.maint.console.screen import emit, progress, screen
 from nodeagent.cli.maint.console.text import counted
 from nodeagent.cli.maint.control import ask, asking
@@ -107,13 +107,28 @@ def _to_repair(reach: Reach, name: str, *, force: bool) -> str:
 
 
 @queue.command("delete")
-@click.argument("index", type=Whole(0), shell_complete=complete("entry"))
+@click.argument("entry", metavar="INDEX|MACHINE", shell_complete=complete("entry", "node"))
 @changes
 @as_json
-def delete(where: Where, index: int, *, as_json: bool) -> None:
-    """Delete an entry; cancel it if it is not finished."""
-    body, done = {"index": str(index)}, f"{index} is deleted."
-    ask(where.reach(), "POST", "/1/queue/delete", body, done, as_json=as_json)
+def delete(where: Where, entry: str, *, as_json: bool) -> None:
+    """Delete an entry, or that of a machine; cancel it if it is not finished."""
+    reach = where.reach()
+    index = entry if entry.isascii() and entry.isdecimal() else _index_of(reach, entry)
+    body, done = {"index": index}, f"{index} is deleted."
+    ask(reach, "POST", "/1/queue/delete", body, done, as_json=as_json)
+
+
+def _index_of(reach: Reach, machine: str) -> str:
+    """The only entry of a machine, by its node's name or its address."""
+    node = node_of(reach.get("/1/nodes"), machine)
+    address = node["address"] if node else machine
+    there = [e for e in reach.get("/1/queue")["entries"] if not e["deleted"]]
+    found = [e["index"] for e in there if e["address"] == address]
+    if not found:
+        raise NotFound(f"there is no queue entry of {machine}: see gnt-maint queue list")
+    if len(found) > 1:
+        raise Refused(f"{machine} has the entries {', '.join(found)}: name one")
+    return str(found[0])
 
 
 @queue.command("delete-finished")

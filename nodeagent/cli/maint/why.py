@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
-from urllib.parse import quote
 
 import click
 
@@ -10,7 +9,7 @@ from nodeagent.cli.maint.console.arguments import when
 from nodeagent.cli.maint.console.client import NotFound, Reach, Refused, Where
 from nodeagent.cli.maint.console.completion import complete
 from nodeagent.cli.maint.console.looking import looks
-from nodeagent.cli.maint.console.nodes import node_of
+from nodeagent.cli.maint.console.nodes import instance_path, node_of
 from nodeagent.cli.maint.console.options import as_json, cli, filled
 from nodeagent.cli.maint.console.screen import Json, Screen, emit, screen
 from nodeagent.cli.maint.console.text import NODED, POLLED, age, status_of, told_name
@@ -81,7 +80,7 @@ def _window(said: Mapping[str, Any], name: str) -> Json | None:
 
 def _instance(reach: Reach, name: str) -> Json | None:
     try:
-        found: Json = reach.get(f"/1/explain/{quote(name, safe='', errors='replace')}")
+        found: Json = reach.get(instance_path(reach, name))
     except NotFound:
         return None
     return found

@@ -112,6 +112,7 @@ def test_entries_are_deleted_by_index_or_by_how_they_stand(live: Live) -> None:
     [
         (("add", "--force", "melted", "r640", "n3"), "no operation 'melted' is configured"),
         (("add", "--force", "unreachable", "t9", "n3"), "no repair procedure is configured"),
+        (("delete", "x"), "there is no queue entry of x: see gnt-maint queue list"),
         ((*ADD, "n9"), "'n9' is neither an address nor a node"),
         (("delete", "7"), "there is no queue entry 7"),
     ],
@@ -129,6 +130,15 @@ def test_a_node_that_reports_ok_is_repaired_only_by_force(live: Live, name: str)
     )
     assert entries(live) == []
     assert run(live, *ADD, name) == "n3 is queued.\n"
+
+
+def test_an_entry_is_deleted_by_its_machine(live: Live) -> None:
+    run(live, *ADD, "n3")
+    run(live, *ADD, "10.9.9.9")
+    assert run(live, "delete", "n3") == "0 is deleted.\n"
+    assert run(live, "delete", "10.9.9.9") == "1 is deleted.\n"
+    why = "there is no queue entry of n3: see gnt-maint queue list"
+    assert run(live, "delete", "n3", code=1) == why
 
 
 def test_a_node_that_reports_a_fault_is_queued_without_force(live: Live) -> None:
@@ -153,7 +163,6 @@ def test_what_is_before_the_first_dot_will_do() -> None:
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (("delete", "x"), "'x' is not a valid whole number"),
         (("delete", "9" * 16), "it must be a whole number of 15 digits at most"),
         ((), "which? There are add, delete, delete-finished, delete-unfinished, disable,"),
     ],

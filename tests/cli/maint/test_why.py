@@ -36,6 +36,21 @@ def test_of_a_node_that_is_blocked(busy: Live, run: Run) -> None:
     assert "gnt-cluster master-failover" in "\n".join(lines[at + 1 :])
 
 
+def test_instances_have_short_names_too(tmp_path: Path, anywhere: Run) -> None:
+    names = ("web.example", "db.a.example", "db.b.example")
+    places = mirrored(("n3", "n4"), ("n3", "n5"), ("n2", "n3"))
+    there = [replace(one, name=name) for one, name in zip(places, names, strict=True)]
+    live = Live(Rig(fleet(), there), tmp_path)
+    try:
+        for verb in ("why", "explain"):
+            ask = ("--socket", live.socket, verb)
+            assert anywhere(*ask, "web").out.startswith("Instance  web.example (drbd) on n3, n4\n")
+            why = anywhere(*ask, "db").refused(1)
+            assert why == "db is short for db.a.example and db.b.example"
+    finally:
+        live.close()
+
+
 def test_of_a_node_that_does_not_answer(busy: Live, run: Run) -> None:
     assert "Agent    not answering: timed out\nReports  unknown: " in run("why", "n6").out
 

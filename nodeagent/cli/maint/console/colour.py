@@ -1,7 +1,7 @@
 """The same for a terminal: colours, tables that wrap, a line that moves. Needs rich."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -32,6 +32,7 @@ STYLES = {
     "storm-tripped": "bold red",
 }
 _NARROW = 32  # columns that a text needs to be readable
+_INDENT = 4  # columns before what stands below the others
 _LOUD = ("Storm", "Plans", "Trouble", "Nothing done", "Pauses")
 
 
@@ -50,24 +51,32 @@ class ColourScreen:
     def facts(self, rows: Sequence[tuple[str, object]]) -> None:
         table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
         table.add_column(style="bold", no_wrap=True)
-        table.add_column(overflow="fold")
-        for label, value in rows:
-            words = harmless(value)
-            style = "yellow" if label in _LOUD and words != "none" else STYLES.get(words, "")
-            table.add_row(Text(label), Text(words, style))
-        self._print(table)
+        table.add_column()
+        cells = [(label, harmless(value)) for label, value in rows]
+        width = max((len(label) for label, _ in cells), default=0) + 2
+        fits = width + _longest(words for _, words in cells) <= self._console.width
+        for label, words in cells:
+            loud = label in _LOUD and words != "none"
+            value = Text(words, "yellow" if loud else STYLES.get(words, ""))
+            if fits:
+                table.add_row(Text(label), value)
+            else:  # a terminal that is too narrow breaks the line, and copies it whole
+                self._print(Text(label.ljust(width), "bold").append_text(value))
+        if fits:
+            self._print(table)
 
     def table(self, columns: Sequence[str], rows: Rows) -> None:
         head = [name.upper() for name in columns]
         cells = [[harmless(cell) for cell in row] for row in rows]
         widths = [max(len(row[i]) for row in (head, *cells)) for i in range(len(head) - 1)]
-        if self._console.width - sum(widths) - 2 * len(widths) < _NARROW:
+        needs = max(_NARROW, _longest(row[-1] for row in cells))
+        if self._console.width - sum(widths) - 2 * len(widths) < needs:
             self._two_lines(head, cells, widths)
             return
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold dim")
         for name in head[:-1]:
             table.add_column(Text(name), no_wrap=True)
-        table.add_column(Text(head[-1]), overflow="fold")
+        table.add_column(Text(head[-1]))
         for row in cells:
             table.add_row(*(Text(cell, STYLES.get(cell, "")) for cell in row))
         self._print(table)
@@ -75,18 +84,25 @@ class ColourScreen:
     def _two_lines(self, head: list[str], cells: list[list[str]], widths: list[int]) -> None:
         """Where little room is left for the last column, it stands below the others."""
         self._print(Text("  ".join(map(str.ljust, head, widths)).rstrip(), "bold dim"))
-        self._print(Text(f"    {head[-1]}", "bold dim"))
+        self._print(Text(" " * _INDENT + head[-1], "bold dim"))
         for *first, last in cells:
             line = Text()
             for cell, width in zip(first, widths, strict=True):
                 line.append(cell.ljust(width), STYLES.get(cell, "")).append("  ")
             line.rstrip()
             self._print(line)
-            if last:
-                self._print(Padding(Text(last, overflow="fold"), (0, 0, 0, 4)))
+            if last and _longest([last]) + _INDENT > self._console.width:
+                self._print(Text(" " * _INDENT + last))
+            elif last:
+                self._print(Padding(Text(last), (0, 0, 0, _INDENT)))
 
     def _print(self, what: Text | Table | Padding) -> None:
         self._console.print(what, soft_wrap=isinstance(what, Text))
+
+
+def _longest(texts: Iterable[str]) -> int:
+    """The length of the longest word: a tag or a UUID, perhaps, that must stay whole."""
+    return max((len(word) for text in texts for word in text.split()), default=0)
 
 
 class _Spinner:

@@ -1,8 +1,9 @@
-"""Nodes by the names that people give them: full, short, or an address."""
+"""Nodes and instances by the names that people give them: full, short, or an address."""
 
 from collections.abc import Iterable, Sequence
+from urllib.parse import quote
 
-from nodeagent.cli.maint.console.client import Reach, Refused, Unreachable
+from nodeagent.cli.maint.console.client import NotFound, Reach, Refused, Unreachable
 from nodeagent.cli.maint.console.screen import Json
 from nodeagent.cli.maint.console.text import harmless
 from nodeagent.model.address import one_form
@@ -32,6 +33,18 @@ def full_name(reach: Reach, name: str) -> str:
     except Unreachable:  # it can be noted before the first round
         return name
     return str(found["name"]) if found else name
+
+
+def instance_path(reach: Reach, name: str) -> str:
+    """Where maintd explains an instance, by its full or short name. Refused: several."""
+    try:
+        names: list[str] = reach.get("/1/names")["instances"]
+    except NotFound:  # an older maintd
+        names = []
+    found = [name] if name in names else [n for n in names if n.partition(".")[0] == name]
+    if len(found) > 1:
+        raise Refused(f"{name} is short for {' and '.join(found)}")
+    return f"/1/explain/{quote(found[0] if found else name, safe='', errors='replace')}"
 
 
 def only_nodes(reach: Reach, names: Iterable[str]) -> None:
