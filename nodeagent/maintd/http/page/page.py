@@ -64,7 +64,7 @@ class Page:
             hashes[name] = base64.b64encode(hashlib.sha256(inside.encode()).digest()).decode()
         environment.globals |= {"href": href, "refresh": _REFRESH, "full": full}
         environment.filters |= {"when": text.when, "iso": text.iso, "whole": text.whole}
-        environment.filters |= {"ago": text.ago}
+        environment.filters |= {"ago": text.ago, "event_word": text.event_word}
         self._status = environment.get_template("status.html")
         self._node = environment.get_template("node.html")
         self._headers = {

@@ -72,5 +72,23 @@ def ago(seconds: float) -> str:
     return f"{max(0, seconds):.0f} s"
 
 
+_EVENTS = {
+    "noted": "detected",
+    "begun": "started",
+    "promised": "planned",
+    "held": "blocked",
+    "forgotten": "closed",
+    "wish-granted": "request accepted",
+    "wish-refused": "request refused",
+    "agent-silent": "agent not answering",
+    "agent-distrusted": "agent not trusted",
+}
+
+
+def event_word(kind: str) -> str:
+    """A kind of event in the words of the glossary."""
+    return _EVENTS.get(kind, kind.replace("-", " "))
+
+
 def whole(number: float) -> str:
     return f"{number:g}"

@@ -14,10 +14,11 @@ from pathlib import Path
 import pytest
 
 from nodeagent.maintd.http.page.cluster_map import MOST, STATES, draw, state_of
-from nodeagent.maintd.http.page.text import clean
+from nodeagent.maintd.http.page.text import clean, event_word
 from nodeagent.maintd.http.status import nodes
 from nodeagent.model.action import Drain, MovePrimary, MoveSecondary, Scope
 from nodeagent.model.diagnosis import Diagnosis
+from nodeagent.model.event_kinds import SENTENCES
 from nodeagent.model.snapshot import Node
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Pause
@@ -435,6 +436,21 @@ def test_the_browser_would_have_told(tab: Browser, tmp_path: Path) -> None:
     tab.open(f"file://{bad}")
     assert tab.run("document.title") == "owned"
     assert any("owned" in words for words in tab.said)
+
+
+@pytest.mark.parametrize(
+    ("kind", "word"),
+    [
+        ("noted", "detected"),
+        ("held", "blocked"),
+        ("wish-granted", "request accepted"),
+        ("agent-silent", "agent not answering"),
+        ("job-done", "job done"),
+    ],
+)
+def test_events_have_the_words_of_the_glossary(kind: str, word: str) -> None:
+    assert kind in SENTENCES
+    assert event_word(kind) == word
 
 
 def test_a_diagnosis_that_is_no_object_is_shown_too(tmp_path: Path) -> None:
