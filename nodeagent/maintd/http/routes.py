@@ -24,7 +24,7 @@ from nodeagent.maintd.http.metrics.metrics import Metrics
 from nodeagent.maintd.http.notify import Notifying
 from nodeagent.maintd.http.offers import Owners
 from nodeagent.maintd.http.page.asked import read as read_asked
-from nodeagent.maintd.http.page.page import Page
+from nodeagent.maintd.http.page.page import Page, page_for
 from nodeagent.maintd.http.queue import Queueing
 from nodeagent.maintd.http.readers import LOCAL_READERS, Readers, Reading, discreet
 from nodeagent.maintd.http.status import View
@@ -63,7 +63,7 @@ class Api:
     ) -> None:
         self.context = context = Context(maintd, users, clock)
         self._metrics = Metrics(context)
-        self._drawn = {full: Page(full=full) for full in (True, False)}
+        self._drawn = {full: page_for(full=full) for full in (True, False)}
         with open(os.path.join(_HERE, "openapi.json"), "rb") as file:
             self._openapi = Response(200, file.read())
         self._openapi_small = compressed(self._openapi)

@@ -265,9 +265,7 @@ def test_what_is_not_the_master_does_nothing() -> None:
 def test_a_lost_vote_ends_us() -> None:
     rig = broken()
     rig.agents.masters = {f"n{i}": "n6" for i in range(2, 7)}
-    with pytest.raises(
-        NotMaster, match="maintd works on 1 of at most 6 nodes say that n1 is the master, 5 say n6"
-    ):
+    with pytest.raises(NotMaster, match="1 of 6 nodes say that n1 is the master, 5 say n6"):
         rig.tick()
     assert not rig.cluster.jobs
 

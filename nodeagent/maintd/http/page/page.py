@@ -10,6 +10,7 @@ import hashlib
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -41,6 +42,12 @@ def _hushed(view: View) -> View:
     bare = Ledger()
     hidden = {name: getattr(bare, name) for name in ("offers", "schedule", "scheduled", "series")}
     return replace(view, ledger=replace(view.ledger, **hidden))
+
+
+@cache
+def page_for(*, full: bool) -> "Page":
+    """The pages for one sort of reader; templates are compiled once in a process."""
+    return Page(full=full)
 
 
 class Page:
