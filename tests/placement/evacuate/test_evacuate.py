@@ -246,14 +246,14 @@ def test_the_first_node_of_all_is_a_place() -> None:
         (
             [node("n1"), node("n2", 100)],
             {},
-            "the only other node does not take it: too little memory, or none left should another"
-            " node fail",
+            "the only other node does not take it: too little memory, or none left if another"
+            " node fails",
         ),
         (
             [node("n1"), node("n2", 100), node("n3", free_memory=50), node("n4", cpus=0.1)],
             {},
-            "none of the 3 other nodes can take it: too little memory, or none left should another"
-            " node fail (2); too many virtual CPUs (1)",
+            "none of the 3 other nodes can take it: too little memory, or none left if another"
+            " node fails (2); too many virtual CPUs (1)",
         ),
         ([node("n1"), gone("n2"), node("n3")], {"secondary": "n2"}, "its secondary n2 is offline"),
         (
