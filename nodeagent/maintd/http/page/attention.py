@@ -137,8 +137,9 @@ class Attention:
         ended = row["repair-status"] in ("failed", "completed") and row["returning"] is None
         return ended or row["unreachable"] is not None or row["name"] in self._held
 
-    def _urgency(self, row: Json) -> tuple[int, str]:
-        return _ORDER.index(state_of(row)), row["name"]
+    def _urgency(self, row: Json) -> tuple[int, int, str]:
+        short = row["name"].partition(".")[0]  # n2 before n10
+        return _ORDER.index(state_of(row)), len(short), row["name"]
 
     def _cause(self, row: Json, state: str, incident: Incident | None) -> tuple[float | None, str]:
         """Since when a node is as it is, and why."""

@@ -269,6 +269,13 @@ def test_nodes_by_group_state_and_name(tmp_path: Path, query: str, names: str) -
     assert Balanced(text)
 
 
+def test_n2_is_before_n10(tmp_path: Path) -> None:
+    with served(Rig(fleet(12)), tmp_path) as one:
+        one.tick()
+        text = one.ask("GET", "/status?state=all").body.decode()
+    assert re.findall(r'<li id="node-n(\d+)"', text) == [str(n) for n in range(1, 13)]
+
+
 def test_what_was_asked_for_is_chosen_in_the_form_and_can_be_taken_back(tmp_path: Path) -> None:
     with served(large(), tmp_path) as one:
         one.tick()
@@ -432,6 +439,48 @@ def test_times_are_the_reader_s_own_and_those_in_reports_and_commands_stay(
         assert tab.run("document.querySelector('#node-n5 time').textContent") == (
             "2026-11-18 11:07:00 UTC"
         )
+
+
+@needs_chromium
+def test_a_command_is_copied_by_its_button(tab: Browser, tmp_path: Path) -> None:
+    one = Served(ended(), tmp_path)
+    one.tick(times=30)
+    with at_a_port(one) as url:
+        tab.open(url)
+        tab.run("navigator.clipboard.writeText = async (text) => { window.copied = text }")
+        for _ in range(2):
+            tab.renew()
+            assert tab.run("document.querySelectorAll('#node-n5 button').length") == 1
+        tab.run("document.querySelector('#node-n5 button').click()")
+        assert tab.run("window.copied") == "gnt-maint done n5"
+        assert tab.run("document.querySelector('#node-n5 button').textContent") == "copied"
+        label = "document.querySelector('#node-n5 button').getAttribute('aria-label')"
+        assert tab.run(label) == "copy gnt-maint done n5"
+
+
+@needs_chromium
+def test_nothing_is_taken_from_under_who_types_or_selects(tab: Browser, tmp_path: Path) -> None:
+    one = Served(ended(), tmp_path)
+    one.tick(times=30)
+    told = "document.getElementById('stale').textContent"
+    with at_a_port(one) as url:
+        tab.open(url)
+        tab.run("document.querySelector('h1').dataset.old = 'yes'")
+        for begin, end in (
+            ("document.querySelector('input').focus()", "document.activeElement.blur()"),
+            (
+                "getSelection().selectAllChildren(document.querySelector('.command'))",
+                "getSelection().empty()",
+            ),
+        ):
+            tab.run(begin)
+            tab.renew()
+            assert tab.run("document.querySelector('h1').dataset.old") == "yes"
+            assert tab.run(told) == "Not updated while you type or select."
+            tab.run(end)
+        tab.renew()
+        assert tab.run("document.querySelector('h1').dataset.old") is None
+        assert tab.run(told) == ""
 
 
 @needs_chromium

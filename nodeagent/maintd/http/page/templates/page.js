@@ -23,6 +23,21 @@ const localize = (root) => {
   }
 };
 
+// A button beside each command, for keyboards and thumbs.
+const offerCopies = () => {
+  if (!navigator.clipboard) return;
+  for (const command of document.querySelectorAll("code.command")) {
+    const button = document.createElement("button");
+    button.name = button.className = button.textContent = "copy";
+    button.setAttribute("aria-label", `copy ${command.textContent}`);
+    button.onclick = async () => {
+      await navigator.clipboard.writeText(command.textContent);
+      button.textContent = "copied";
+    };
+    command.after(" ", button);
+  }
+};
+
 // What is open stays open, also on another page of ours.
 let open = new Set();
 try { open = new Set(JSON.parse(sessionStorage.getItem("open")) || []); } catch { /* not kept */ }
@@ -35,6 +50,12 @@ document.addEventListener("toggle", ({ target }) => {
   try { sessionStorage.setItem("open", JSON.stringify([...open])); } catch { /* not kept */ }
 }, true);
 
+const prepare = () => {
+  localize(document.body);
+  offerCopies();
+  reopen();
+};
+
 let since = Date.now();
 const told = () => document.getElementById("age");
 const count = () => {
@@ -46,9 +67,13 @@ const count = () => {
 const key = (one) => [one.tagName, one.getAttribute("href"), one.name, one.closest("[id]")?.id].join();
 const CAN_FOCUS = "a[href], summary, button, input, select, .scroll";
 const renew = async () => {
-  const before = document.activeElement;
-  if (document.hidden || before.form || String(getSelection())) return;
+  const before = document.activeElement || document.body;
   const stale = document.getElementById("stale");
+  if (document.hidden) return;
+  if (before.form || String(getSelection())) {
+    stale.textContent = "Not updated while you type or select.";
+    return;
+  }
   try {
     const answer = await fetch(location.pathname + location.search, { cache: "no-store" });
     if (!answer.ok) throw new Error(answer.status);
@@ -60,8 +85,7 @@ const renew = async () => {
       document.querySelector(part).replaceWith(document.adoptNode(fresh.querySelector(part)));
     }
     since = Date.now();
-    localize(document.body);
-    reopen();
+    prepare();
     const map = document.getElementById("map");
     if (map) map.scrollLeft = across;
     if (wanted) {
@@ -73,8 +97,7 @@ const renew = async () => {
   }
 };
 
-localize(document.body);
-reopen();
+prepare();
 setInterval(count, 5000);
 const every = Number(document.body.dataset.refresh);
 if (every) {
