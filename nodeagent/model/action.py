@@ -20,8 +20,8 @@ class Scope(Enum):
 class Drain:
     """Let the node take no new instances.
 
-    With `promote` another node becomes master candidate in its place. That locks all nodes, and
-    so waits for every job there is: only for a node that is one.
+    With `promote` Ganeti promotes another node to master candidate in its place. That locks all
+    nodes, and so waits for every job: set it only for a master candidate.
     """
 
     node: str
@@ -32,10 +32,10 @@ class Drain:
 class MovePrimary:
     """Move an instance off `node`; `live` by migration, else by failover.
 
-    `target` is the other side where the disk is mirrored: Ganeti would find it by itself, and
-    would move an instance that has moved already back again; None is for jobs read back without
-    one. `fallback` lets a migration become a failover where migrating is impossible, `unchecked`
-    lets a failover start on a side that is not known to be consistent.
+    `target` is the secondary node of a DRBD instance. Ganeti would find it without a name, and
+    would move an instance that has already moved back again. Only jobs read back without a target
+    have None. `fallback` lets a migration become a failover where migration is impossible.
+    `unchecked` lets a failover start on a secondary that is not known to be consistent.
     """
 
     instance: str
@@ -57,7 +57,7 @@ class MoveSecondary:
 
 @dataclass(frozen=True, slots=True)
 class SetOffline:
-    """Have the cluster ignore the node; `promote` as with Drain."""
+    """Mark the node offline in the cluster; `promote` as with Drain."""
 
     node: str
     promote: bool = False
@@ -65,7 +65,7 @@ class SetOffline:
 
 @dataclass(frozen=True, slots=True)
 class Restore:
-    """Put a node that is out of service back into it, or, from offline, only to being `drained`."""
+    """Put a node back into service, or only from offline to `drained`."""
 
     node: str
     drained: bool = False
@@ -75,8 +75,8 @@ class Restore:
 class RunCommand:
     """Order the node's agent to run a repair command with `stdin`, the diagnosis text.
 
-    `attempt` counts how often the command has asked to be tried again. For the repair queue `stdin`
-    is the entry, and `seconds` how long the command may run (0: as its agent lets it).
+    `attempt` counts how often the command has asked for another try. For the repair queue `stdin`
+    is the entry, and `seconds` the time limit of the command (0: the agent's own).
     """
 
     node: str
@@ -88,10 +88,10 @@ class RunCommand:
 
 @dataclass(frozen=True, slots=True)
 class Retag:
-    """Take tags off and put tags on one object, as one job: all of it or nothing.
+    """Remove tags from one object and add tags to it, as one job: all of it or nothing.
 
-    Taking off a tag that has gone fails the whole job, so this is a compare-and-swap.
-    `name` is empty for the cluster.
+    If a tag to remove is missing, the whole job fails, so this is a compare-and-swap. `name` is
+    empty for the cluster.
     """
 
     scope: Scope
@@ -102,10 +102,10 @@ class Retag:
 
 @dataclass(frozen=True, slots=True)
 class Reinstall:
-    """Give an instance new, empty disks on other nodes and install it anew: its data are lost.
+    """Give an instance new, empty disks on other nodes and install it again: its data are lost.
 
-    `node` is where it was, `target` where it is to be, `mirror` the other side where its disks
-    are mirrored. It is started afterwards if `running`.
+    `node` is its primary node until now, `target` the new one, `mirror` the new secondary of a DRBD
+    instance. If `running`, the job starts the instance afterwards.
     """
 
     instance: str
@@ -117,9 +117,9 @@ class Reinstall:
 
 @dataclass(frozen=True, slots=True)
 class Guarded:
-    """Change tags and then do `then`, as one job: nothing is done unless the tags were as said.
+    """Change tags, then do `then`, as one job: it does nothing unless the tags were as given.
 
-    So the tags tell of every job that has begun, and of two who want the same one comes first.
+    So the tags show every job that has started, and only one of two rivals wins.
     """
 
     swap: Retag
@@ -141,14 +141,14 @@ Move: TypeAlias = MovePrimary | MoveSecondary | Reinstall
 
 
 def move_of(action: Action) -> Move | None:
-    """Return what an action does to an instance's nodes, guarded or not."""
+    """Return the move of an instance in an action, guarded or not."""
     if isinstance(action, Guarded):
         return action.then
     return action if isinstance(action, MovePrimary | MoveSecondary | Reinstall) else None
 
 
 def describe(action: Action) -> str:
-    """The action in a few words, for people."""
+    """Describe the action in a few words, for people."""
     match action:
         case Drain(node):
             return f"drain {node}"

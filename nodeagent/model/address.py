@@ -1,11 +1,11 @@
-"""IP addresses in their one form, so that equal ones are equal texts. Pure."""
+"""IP addresses in their one form, so that equal addresses are equal texts. Pure."""
 
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
 
 def read_address(text: str) -> IPv4Address | IPv6Address:
-    """The address; IPv4 if it is that within IPv6. ValueError: it is none, or has a scope."""
+    """Read an address; IPv4 if IPv6 wraps one. ValueError: not an address, or one with a scope."""
     address = ip_address(text)
     if isinstance(address, IPv4Address):
         return address
@@ -16,7 +16,7 @@ def read_address(text: str) -> IPv4Address | IPv6Address:
 
 @lru_cache(maxsize=16_384)
 def one_form(text: str) -> str:
-    """An address as it is always written; any other text as it is."""
+    """Return an address in its one form, and any other text unchanged."""
     try:
         return str(read_address(text))
     except ValueError:
@@ -24,6 +24,6 @@ def one_form(text: str) -> str:
 
 
 def is_address(text: str) -> bool:
-    """Whether a name is written as an address: four numbers, or with a colon."""
+    """Tell whether a name is written as an address: four numbers, or with a colon."""
     parts = text.split(".")
     return ":" in text or (len(parts) == 4 and all(part.isdecimal() for part in parts))

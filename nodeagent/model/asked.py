@@ -1,4 +1,4 @@
-"""The root of all requests: how one is told, and whether it may wait. Pure."""
+"""The base class of all requests: their words, and whether they may wait. Pure."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -6,10 +6,10 @@ from typing import ClassVar
 
 @dataclass(frozen=True)
 class Asked:
-    """A request: its fields are what is kept of it, by its class's name.
+    """A request: its fields are stored under the name of its class.
 
-    `says` is what it asks for, in words for the history. If it is `urgent`, it begins or releases
-    something at once: nobody expects that hours later.
+    `says` describes it for the history. An `urgent` request starts or releases something at once:
+    nobody expects that hours later.
     """
 
     says: ClassVar[str] = ""
@@ -17,15 +17,15 @@ class Asked:
 
     @property
     def words(self) -> str:
-        """The request, after "asked to"."""
+        """Return the words after "asked to"."""
         return self.says.format(self)
 
     @property
     def about(self) -> tuple[str, str]:
-        """The incident and the node (its name) that it is about, or empty."""
+        """Return its incident and the name of its node, or empty texts."""
         return getattr(self, "incident", ""), getattr(self, "node", "")
 
     @property
     def at_once(self) -> bool:
-        """Whether it is refused once it has waited for long."""
+        """Tell whether maintd refuses it once it has waited for long."""
         return self.urgent

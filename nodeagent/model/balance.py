@@ -15,9 +15,9 @@ class Spot:
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """Bringing one instance from where it is to where it is better off, by one move of hbal's.
+    """Move one instance to a better place, by one move of hbal's.
 
-    `gain` is by how much the group's score gets lower, the shifts before it done; 0 if unknown.
+    `gain` is how much lower the group's score gets, after the shifts before it; 0 if unknown.
     """
 
     instance: str
@@ -27,7 +27,7 @@ class Shift:
 
     @property
     def nodes(self) -> frozenset[str]:
-        """The names of the nodes that take part in it."""
+        """Return the names of the nodes that take part."""
         places = (self.at.primary, self.at.secondary, self.to.primary, self.to.secondary)
         return frozenset(name for name in places if name is not None)
 
@@ -36,9 +36,9 @@ class Shift:
 class Advice:
     """The search's result for a group (its UUID) as it was at `at`, unix ms.
 
-    The shifts, one after the other, bring the score from `score` to `final`; `why` says why there
-    are none. `doubt` says why the search took all instances' load to be the same though it was to
-    measure it.
+    The shifts, in their order, bring the score from `score` to `final`; `why` says why there are
+    none. `doubt` says why the search assumed equal load for all instances though it was to measure
+    load.
     """
 
     group: str
@@ -54,8 +54,9 @@ class Advice:
 class Question:
     """The search's task: a group's (UUID) best shifts among `nodes`, by name.
 
-    `never` are the instances that stay; `left` are (instance, node, part): parts that an instance
-    may not take again. At most `moves` shifts; one that brings less than `share` does not count.
+    `never` lists the instances that stay. `left` lists (instance, node, part): an instance may not
+    return to that node in that part. There are at most `moves` shifts; a shift that gains less than
+    `share` does not count.
     """
 
     group: str
@@ -70,9 +71,10 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Lopsided:
-    """Since when (unix ms) a group (its UUID) has been worth balancing, without a break.
+    """The time (unix ms) since which a group (its UUID) has been worth balancing without a break.
 
-    `seen` is when that was last so, `doubted` whether load was to be measured and could not be.
+    `seen` is the last time it was worth balancing. `doubted` tells that the load could not be
+    measured though it was to be.
     """
 
     group: str
@@ -85,7 +87,7 @@ class Lopsided:
 class Agenda:
     """An administrator's unfinished request for a group (its UUID).
 
-    Do these shifts, in this order; or, without any, follow the advice until there is none.
+    Do these shifts, in this order; or, if there are none, follow the advice until it ends.
     """
 
     group: str
@@ -97,9 +99,10 @@ class Agenda:
 
 @dataclass(frozen=True, slots=True)
 class Halt:
-    """A job that has failed (at `at`, unix ms) ends the balancing of its group (a UUID).
+    """A failed job (at `at`, unix ms) that stopped the balancing of its group (a UUID).
 
-    Until somebody takes the tag off the group; `tag_seen`: it has been seen there.
+    Balancing stays stopped until somebody removes the tag from the group. `tag_seen`: the group has
+    shown the tag.
     """
 
     group: str
@@ -110,5 +113,5 @@ class Halt:
 
     @property
     def tag(self) -> str:
-        """The tag that tells of it, and to acknowledge it by."""
+        """Return the tag that shows the halt; removing it closes the halt."""
         return f"{FAILED_TAG}{self.job}"

@@ -11,17 +11,22 @@ MOST = 10**9
 
 @dataclass(frozen=True, slots=True)
 class Constraints:
-    """Whole numbers, each by the name of its field with hyphens; 0 switches off all but the first.
+    """Whole numbers, named like their fields with hyphens; 0 switches off all but the first.
 
-    `maximum_repair_queue_entries` is of all entries there are and all new reports together: of more
-    none is admitted, or with `partial_admission` (0 or 1) the most urgent. What became unreachable
-    less than `wait_seconds_to_repair_rebooting` ago is left alone if it is being repaired or no
-    node, and anything that was reported less than `wait_seconds_to_repair` ago.
-    `maximum_repairs_per_domain` are repaired at once of one failure domain; of as many reports as
-    `domain_failure_machines` it is believed that the domain has failed, and none is repaired.
+    `maximum_repair_queue_entries` limits all entries and new reports together. Above it maintd
+    admits no report or, with `partial_admission` (0 or 1), the most urgent ones.
+
+    maintd ignores a machine that became unreachable less than `wait_seconds_to_repair_rebooting`
+    ago, if a repair of it is running or it is not a node. It also ignores every report that is
+    younger than `wait_seconds_to_repair`.
+
+    `maximum_repairs_per_domain` limits the running repairs in one failure domain. At
+    `domain_failure_machines` reports the domain counts as failed, and maintd repairs none of its
+    machines.
+
     A machine is repaired at most `maximum_repairs_per_machine` times within
-    `repairs_counted_seconds`, and not within `cool_down_seconds` of the last time. Finished entries
-    are forgotten after `finished_entry_ttl_seconds`.
+    `repairs_counted_seconds`, and not within `cool_down_seconds` of the last time. maintd removes
+    finished entries after `finished_entry_ttl_seconds`.
     """
 
     maximum_repair_queue_entries: int = 0
@@ -39,14 +44,14 @@ class Constraints:
         return {f.name.replace("_", "-"): getattr(self, f.name) for f in fields(self)}
 
     def over(self, changed: Mapping[str, int]) -> "Constraints":
-        """These with others by name in their stead; of an unknown name nothing is made."""
+        """Return these with some replaced by name; unknown names are ignored."""
         known = {f.name for f in fields(self)}
         found: dict[str, Any] = {name.replace("-", "_"): value for name, value in changed.items()}
         return replace(self, **{name: found[name] for name in sorted(found.keys() & known)})
 
 
 def wrong(name: str, value: int) -> str:
-    """Why there is no such constraint; "" if there is."""
+    """Say why a constraint is wrong; "" if it is right."""
     names = Constraints().named()
     if name not in names:
         return f"there is no constraint {name!r}; there are {', '.join(names)}"

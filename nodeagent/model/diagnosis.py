@@ -17,7 +17,7 @@ class Need(IntEnum):
 
     @property
     def wire(self) -> str:
-        """The word used in JSON."""
+        """Return the word used in JSON."""
         return _WIRE[self]
 
     @classmethod
@@ -39,8 +39,8 @@ _NEED = {text: need for need, text in _WIRE.items()}
 class Diagnosis:
     """A node's requested action, and the canonical JSON text that requests it.
 
-    Two diagnoses are the same exactly when their texts are equal; the very text is
-    signed, stored and fed to a repair command.
+    Two diagnoses are the same exactly when their texts are equal. The agent signs, stores and feeds
+    to a repair command this very text.
     """
 
     need: Need
@@ -50,9 +50,9 @@ class Diagnosis:
 
 @dataclass(frozen=True, slots=True)
 class Unusable:
-    """A command gave no diagnosis one could act on; `why` is one readable line.
+    """A command's run without a usable diagnosis; `why` is one readable line.
 
-    `private` is what only this node's administrator shall read: why a file may not run.
+    `private` is for the administrator of this node only: why a file may not run.
     """
 
     why: str
@@ -66,10 +66,10 @@ class Unusable:
 class Steady:
     """The settled state of one command: the confirmed diagnosis, and a challenger.
 
-    `times` counts how often in a row the challenger has been seen, `unequal` how often it
-    was another one since anything was settled. Times are unix milliseconds: `checked` is the
-    last usable run, `changed` when `current` was taken up. `why` says why the last run
-    was unusable, or that nothing settles; else it is None.
+    `times` counts how often in a row the command has returned the challenger. `unequal` counts how
+    often it has changed since the last settled result. Times are unix milliseconds: `checked` is
+    the last usable run, `changed` the moment when `current` became confirmed. `why` says why the
+    last run was unusable, or that nothing settles; else it is None.
     """
 
     current: Diagnosis | None = None
@@ -85,9 +85,9 @@ class Steady:
 class Verdict:
     """The verdict of the whole node, merged from all its commands.
 
-    `diagnosis` is None until every command is confirmed once or some command requests an
-    action. `unusable` names the commands whose last run gave no usable diagnosis.
-    `firm` is whether the diagnosis rests on none of these: doubt never acts.
+    `diagnosis` is None until every command is confirmed once or some command requests an action.
+    `unusable` names the commands whose last run gave no usable diagnosis. `firm` tells whether the
+    diagnosis rests on none of these: doubt never acts.
     """
 
     diagnosis: Diagnosis | None

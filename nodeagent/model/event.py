@@ -1,4 +1,4 @@
-"""One line of the history: what happened, as values and in a sentence. Pure."""
+"""One line of the history: an event as values and as a sentence. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -11,16 +11,16 @@ from nodeagent.model.event_kinds import SENTENCES
 from nodeagent.model.sentence import filled
 from nodeagent.model.units import Ms
 
-# Kinds that only those who may write cause: they are kept apart, so nobody else evicts them.
+# Only callers with write access cause these kinds. They are kept apart, so nobody else evicts them.
 AUDIT = ("wish-granted", "wish-refused")
-MOST = 1000  # characters of a sentence, and of a detail; a job's log and a diagnosis may be a book
+MOST = 1000  # characters of a sentence, and of a detail; a log may be very long
 
 Detail: TypeAlias = str | tuple[str, ...]
 _MOVED = re.compile(r"(migrate|fail over) (\S+) off (\S+)(?: to (\S+))?")
 
 
 def _action_before(members: Mapping[str, Any]) -> MovePrimary | None:
-    """The move that an event of an earlier release tells in words alone."""
+    """Read the move that an event of an earlier release has only in words."""
     found = _MOVED.fullmatch(members["text"]) if members["kind"] == "job-done" else None
     return MovePrimary(found[2], found[3], found[1] == "migrate", found[4]) if found else None
 
@@ -29,9 +29,9 @@ def _action_before(members: Mapping[str, Any]) -> MovePrimary | None:
 class Event:
     """An event at `at` (unix ms), whose text is its sentence.
 
-    `kind` is one of the words of `event_kinds`; `incident`, `node` (a name) and `job` are empty
-    where it concerns none. `action` is what was planned or done, without a command's stdin. `text`
-    is the sentence that an earlier release has kept, and empty since.
+    `kind` is one of the words of `event_kinds`. `incident`, `node` (a name) and `job` are empty
+    where they do not apply. `action` is the planned or finished action, without a command's stdin.
+    `text` is the sentence that an earlier release has stored; now it is empty.
     """
 
     at: int
@@ -48,7 +48,7 @@ class Event:
         return _cut(self.text or filled(SENTENCES.get(self.kind, ""), self._value))
 
     def about(self, action: Action) -> "Event":
-        """The same event, about this action."""
+        """Return the same event with this action."""
         short = replace(action, stdin="") if isinstance(action, RunCommand) else action
         return replace(self, action=short)
 
@@ -61,7 +61,7 @@ class Event:
 def happened(
     now: Ms, kind: str, incident: str = "", node: str = "", job: str = "", **details: Detail
 ) -> Event:
-    """An event of now; details that are empty are none."""
+    """Return an event of now; empty details are left out."""
     assert kind in SENTENCES, kind
     kept = {name: _bounded(value) for name, value in details.items() if value}
     return Event(now, kind, incident, node, "", job, details=kept)

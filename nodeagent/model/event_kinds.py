@@ -1,53 +1,53 @@
-"""Kinds of events, with the sentence that each is told in. Pure.
+"""Kinds of events, with the sentence for each. Pure.
 
-`{action}` is what was planned or done, in words; `sentence` says how details are written.
+`{action}` is the planned or finished action, in words; `sentence` says how details are written.
 
 | kind            | means                                                                     |
 |-----------------|---------------------------------------------------------------------------|
-| `noted`         | a diagnosis has become an incident                                        |
-| `recovered`     | an incident was rebuilt from what Ganeti knows of it                      |
-| `known-again`   | its node says again what a rebuilt incident is about                      |
+| `noted`         | a diagnosis became an incident                                            |
+| `recovered`     | maintd rebuilt an incident from Ganeti's tags and jobs                    |
+| `known-again`   | the node reports the diagnosis of a rebuilt incident again                |
 | `begun`         | the incident is pending: work on it goes on                               |
-| `promised`      | an action was decided and is on disk                                      |
-| `submitted`     | a promised action has become a job (of the cluster, or an agent's order)  |
-| `job-done`      | a job has succeeded                                                       |
-| `job-failed`    | a job has failed, and why                                                 |
-| `job-later`     | a job did nothing and is to be tried again                                |
+| `promised`      | maintd planned an action; the plan is on disk                             |
+| `submitted`     | a planned action became a job (of the cluster, or an agent's order)       |
+| `job-done`      | a job succeeded                                                           |
+| `job-failed`    | a job failed, and why                                                     |
+| `job-later`     | a job did nothing; maintd tries it again                                  |
 | `job-lost`      | a job is no longer in the queue, and maintd no longer waits for it        |
-| `dropped`       | a promise is void, and why                                                |
+| `dropped`       | a plan is void, and why                                                   |
 | `completed`     | the incident's repair is over and its ready tag set                       |
-| `failed`        | the incident has failed, and why                                          |
-| `canceled`      | nothing more is done for the incident, and why                            |
-| `superseded`    | another incident of the node goes on in its stead                         |
-| `forgotten`     | the incident is over and no longer remembered, and why                    |
-| `paused`        | a hold was laid on the cluster, a group, a node or an incident            |
-| `resumed`       | a hold was taken back                                                     |
-| `returning`     | somebody says that a node is repaired, and how it is to be left           |
-| `returned`      | it is so, and the tags of its incidents are off                           |
-| `return-over`   | it is not, for somebody or something else has changed it                  |
-| `halted`        | a failed job ends the balancing of a group, and which                     |
-| `released`      | that was acknowledged: its tag was removed                                |
-| `storm-tripped` | the storm brake has tripped, and why                                      |
+| `failed`        | the incident failed, and why                                              |
+| `canceled`      | maintd does nothing more for the incident, and why                        |
+| `superseded`    | another incident of the node replaces it                                  |
+| `forgotten`     | the incident is closed, and why                                           |
+| `paused`        | somebody paused the cluster, a group, a node or an incident               |
+| `resumed`       | the pause ended                                                           |
+| `returning`     | somebody reports a node repaired, and says in which state to leave it     |
+| `returned`      | the node is in that state, and its incidents' tags are removed            |
+| `return-over`   | the return stopped: somebody or something else changed the node           |
+| `halted`        | a failed job stopped the balancing of a group, and which job              |
+| `released`      | somebody closed the halt: its tag was removed                             |
+| `storm-tripped` | the storm brake tripped, and why                                          |
 | `storm-reset`   | the storm brake was reset                                                 |
-| `wish-granted`  | what an administrator asked for was granted                               |
-| `wish-refused`  | what an administrator asked for was refused, and why                      |
-| `answers-refused` | answers of a user to owners' offers were refused: how many, and why     |
-| `occurrence-planned` | a time of a weekly series has become a window                       |
-| `occurrence-over` | it is over, or was canceled                                            |
-| `entry-queued`  | an entry of the repair queue was added                                    |
-| `entry-processing` | its repair has begun, or its success command runs                      |
-| `entry-put-off` | its node could not be emptied now, and why                                |
-| `entry-succeeded` | its machine is healthy                                                  |
-| `entry-failed`  | it was not repaired, and why                                              |
-| `entry-deleted` | it is over and no longer remembered                                       |
-| `offered`       | an owner is asked to give up what it has on a node                        |
-| `accepted`      | an owner is content that its instances leave the node                     |
-| `declined`      | an owner is not, and why                                                  |
+| `wish-granted`  | maintd accepted an administrator's request                                |
+| `wish-refused`  | maintd refused an administrator's request, and why                        |
+| `answers-refused` | maintd refused a user's answers to owners' offers: how many, and why    |
+| `occurrence-planned` | a time of a weekly series became a window                            |
+| `occurrence-over` | the occurrence is over, or was canceled                                 |
+| `entry-queued`  | the repair queue has a new entry                                          |
+| `entry-processing` | the entry's repair started, or its success command runs                |
+| `entry-put-off` | maintd cannot evacuate the entry's node now, and why                      |
+| `entry-succeeded` | the entry's machine is healthy                                          |
+| `entry-failed`  | the machine was not repaired, and why                                     |
+| `entry-deleted` | maintd deleted the finished entry                                         |
+| `offered`       | maintd asks an owner to give up its instances on a node                   |
+| `accepted`      | an owner agrees that its instances leave the node                         |
+| `declined`      | an owner does not agree, and why                                          |
 | `rescinded`     | an owner need not answer any more                                         |
-| `agent-silent`  | an agent, or several, do not answer for the second round in a row         |
-| `agent-distrusted` | the same of answers that are not to be trusted                         |
-| `agent-back`    | an agent, or several, of which that was told answer again                 |
-| `held`          | something is wanted and not done, for a reason it was not held for before |
+| `agent-silent`  | agents do not answer for the second round in a row                        |
+| `agent-distrusted` | agents' answers are not trusted for the second round in a row          |
+| `agent-back`    | agents reported so answer again                                           |
+| `held`          | requested work is blocked for a new reason                                |
 """
 
 from collections.abc import Mapping

@@ -1,12 +1,12 @@
-"""Versions of Ganeti that are known, and why another is doubted. Pure."""
+"""Known versions of Ganeti, and the reason to doubt another. Pure."""
 
 import re
 
-KNOWN = ((3, 0), (3, 1))  # what the conformance suite has been seen to pass with
+KNOWN = ((3, 0), (3, 1))  # the conformance suite passes with these
 
 
 def doubt(said: str) -> str:
-    """Why we may misunderstand a Ganeti of this version; empty where we know it."""
+    """Say why maintd may misunderstand this version of Ganeti; "" for a known one."""
     found = re.match(r"([0-9]{1,9})\.([0-9]{1,9})(?![0-9])", said, re.ASCII)
     if found is None:
         return "that is not a Ganeti version we can read"

@@ -22,7 +22,7 @@ class Status(Enum):
 
     @property
     def active(self) -> bool:
-        """Whether anything is still to be done for it."""
+        """Tell whether anything is still to be done for it."""
         return bool(TRANSITIONS[self])
 
 
@@ -56,7 +56,7 @@ SUPERSEDED = "superseded by "
 
 
 def _heir_before(members: Mapping[str, Any]) -> str:
-    """The heir of an incident that an earlier release has kept: it told that in words alone."""
+    """Read the heir of an incident of an earlier release, which has it only in words."""
     why: str = members["why"]
     return why.removeprefix(SUPERSEDED) if why.startswith(SUPERSEDED) else ""
 
@@ -65,14 +65,16 @@ def _heir_before(members: Mapping[str, Any]) -> str:
 class Incident:
     """One diagnosis on one node. Times are unix milliseconds.
 
-    `node` is the node's UUID, `name` what it was last called. `repaired`: its live repair has
-    reported success. `drained`: we drained the node for it; `was_drained`: somebody else had done
-    so before it was begun. `tag_seen`: its tag has been seen on the node, so its absence now means
-    acknowledgement. `seen_at` is when it was last observed, `missed_at` since when a begun one is
-    not (else 0) or, of a completed or failed one, since when its node has said Ok; `not_before`
-    when it may next be tried, `tries` how often it was put off in a row, `attempt` how often its
-    repair command has run and asked to be tried again, `why` the reason it failed or was canceled,
-    `heir` the id of the incident that goes on in its stead.
+    `node` is the node's UUID, `name` its last name. `repaired`: its live repair has reported
+    success. `drained`: we drained the node for it; `was_drained`: somebody else drained it before
+    the incident started. `tag_seen`: the node has shown its tag, so that a missing tag now closes
+    it.
+
+    `seen_at` is when it was last observed. `missed_at` is, for a started incident, since when it is
+    not observed (else 0); for a completed or failed one, since when its node has said Ok.
+    `not_before` is the next permitted try, `tries` the delays in a row. `attempt` counts how often
+    its repair command has run and asked for another try. `why` is the reason it failed or was
+    canceled, `heir` the id of the incident that replaces it.
     """
 
     id: str
@@ -97,26 +99,26 @@ class Incident:
 
     @property
     def tag(self) -> str:
-        """The tag that is, or on success will be, set on the node."""
+        """The tag of its status; maintd sets a ready or failed tag at the end."""
         return f"maintd:{_TAGS.get(self.status, 'repairready')}:{self.id}"
 
     @property
     def by_hand(self) -> bool:
-        """Whether a person is to repair its node, which runs on: nothing is begun for it."""
+        """Tell whether a person repairs its node, which runs on: maintd starts nothing for it."""
         told = self.diagnosis
         return self.status is Status.NOTED and told.need is Need.LIVE_REPAIR and not told.command
 
     @property
     def mark(self) -> str:
-        """The tag that tells, while a live repair is under way, that it was begun."""
+        """Return the tag that shows a running live repair."""
         return f"maintd:repairing:{self.id}"
 
     def after(self, event: Event, now: Ms, why: str = "") -> "Incident":
-        """The incident after an event; an impossible one is a bug and raises KeyError."""
+        """Return the incident after an event; an impossible one is a bug and raises KeyError."""
         status = TRANSITIONS[self.status][event]
         if status is self.status:
             return self
-        # Another status has another tag, which nobody has seen yet.
+        # Another status has another tag, which the node has not shown yet.
         seen = self.tag_seen and _TAGS.get(status) == _TAGS.get(self.status)
         return replace(self, status=status, changed_at=now, why=why, tag_seen=seen)
 
@@ -125,11 +127,11 @@ _TAGS = {Status.FAILED: "repairfailed", Status.CANCELED: "canceled"}
 
 
 def incident_id(node: str, diagnosis: Diagnosis, noted_at: Ms) -> str:
-    """Derived, not drawn, so that deciding stays pure; and to be known again from itself.
+    """Derive an incident's id from its facts: deciding stays pure, and the id can be checked.
 
-    A UUID of version 8 (RFC 9562): 48 bits of unix milliseconds, and 74 bits of the digest of
-    the node's UUID and the diagnosis text. So an incident's tag alone tells, to a maintd that
-    has lost its memory, when it was noted and whether what a node says now is the same.
+    A UUID of version 8 (RFC 9562): 48 bits of unix milliseconds, and 74 bits of the digest of the
+    node's UUID and the diagnosis text. So a maintd that has lost its ledger reads from an
+    incident's tag alone when it was detected, and whether the node still reports the same.
     """
     digest = hashlib.sha256(f"{node}\n{diagnosis.text}".encode()).digest()
     bits = int.from_bytes(digest[:10], "big") >> 6  # 74 bits
@@ -138,10 +140,10 @@ def incident_id(node: str, diagnosis: Diagnosis, noted_at: Ms) -> str:
 
 
 def noted_when(identity: str) -> Ms:
-    """When an incident was noted, unix ms, by its id."""
+    """Read from an incident's id when it was detected, unix ms."""
     return Ms(UUID(identity).int >> 80)
 
 
 def is_same(identity: str, node: str, diagnosis: Diagnosis) -> bool:
-    """Whether the id is that of this diagnosis on this node, whenever it was noted."""
+    """Tell whether the id belongs to this diagnosis on this node, whenever it was detected."""
     return incident_id(node, diagnosis, noted_when(identity)) == identity

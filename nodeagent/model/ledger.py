@@ -24,11 +24,11 @@ LATER: Mapping[str, bool] = {"later": True}
 
 
 class Outcome(Enum):
-    """How a job stands.
+    """The outcome of a job.
 
-    LATER: it is to be tried again: an order did nothing and asks for it, or a job never began
-    or was cut off as the master changed, perhaps after its effect. LOST: it cannot be found any
-    more, and its result is unknown.
+    LATER: try it again. An order did nothing and asks for another try; or a job never started; or a
+    change of master cut it off, perhaps after its effect. LOST: it cannot be found any more, and
+    its result is unknown.
     """
 
     RUNNING = "running"
@@ -40,9 +40,9 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A job's outcome, and in one line why it is none to be glad of.
+    """A job's outcome, and one line that explains a bad one.
 
-    Of a command that has ended by itself, its exit `code`, and how what it `said` begins.
+    If a command ended by itself: its exit `code`, and the beginning of its output in `said`.
     """
 
     outcome: Outcome
@@ -51,17 +51,16 @@ class Result:
     said: str = field(default="", metadata=LATER)
 
 
-SHOWS = 30_000  # ms within which what a job has done is in every answer of the cluster
+SHOWS = 30_000  # ms until every answer of the cluster shows the effect of a job
 
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """An action promised on disk at `promised` (unix ms).
+    """A planned action, on disk since `promised` (unix ms).
 
-    `job` is None until we know that it was submitted. `after` is the id of an intent whose
-    job must succeed first. `node` is the machine's for an entry of the repair queue, or empty.
-    `ended` is when its job was first known to have succeeded (unix ms), while its effect does not
-    show yet.
+    `job` is None until we know its submission. `after` is the id of an intent whose job must
+    succeed first. `node` is the machine's for an entry of the repair queue, or empty. `ended` is
+    when we first knew that its job had succeeded (unix ms), while its effect does not show yet.
     """
 
     id: str
@@ -75,27 +74,27 @@ class Intent:
 
     @property
     def reason(self) -> str:
-        """The text that we write into the job's reason trail, and find there after a crash."""
+        """The text in the job's reason trail; after a crash we find the job by it."""
         return reason(self.purpose, self.id)
 
     @property
     def owner(self) -> str:
-        """For whom its nodes are claimed."""
+        """Return the owner of the claims on its nodes."""
         return self.purpose.owner
 
     @property
     def incident(self) -> str:
-        """The incident it serves, or nothing."""
+        """Return the incident it serves, or ""."""
         return self.purpose.incident
 
 
 @dataclass(frozen=True, slots=True)
 class Trail:
-    """A job of ours as the queue remembers it: what a maintd without memory has to go by.
+    """A job of ours as Ganeti's queue has it: a maintd without a ledger starts from these.
 
-    `reason` is the text of our entry in its reason trail, `at` when it was received and `ended`
-    when it ended (unix ms; 0 while it has not, or nobody knows). `action` is None where it is
-    none that we know how to order.
+    `reason` is the text of our entry in its reason trail. `at` is when the queue received it,
+    `ended` when it ended (unix ms; 0 if it has not, or unknown). `action` is None if we order no
+    such action.
     """
 
     job: str
@@ -107,16 +106,16 @@ class Trail:
 
     @property
     def purpose(self) -> Purpose:
-        """The purpose of its intent, by its reason."""
+        """Read the purpose of its intent from its reason."""
         return parse(self.reason)[0]
 
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """A job, anybody's, that took tags off something, or the thing itself away.
+    """Anybody's job that removed tags from an object, or the object itself.
 
     `name` is as its owner wrote it, so perhaps a node's without its domain, and empty for the
-    cluster; `tags` is None where the thing is gone.
+    cluster; `tags` is None if the object is gone.
     """
 
     job: str
@@ -127,10 +126,10 @@ class Removal:
 
 @dataclass(frozen=True, slots=True)
 class RoleChange:
-    """A job, anybody's, about whether a node is drained or offline.
+    """Anybody's job about a node's drained or offline flag.
 
     `node` is as its owner wrote it, so perhaps without its domain. `changed` tells that the job has
-    succeeded, and that the node was otherwise before.
+    succeeded and changed the node.
     """
 
     job: str
@@ -139,7 +138,7 @@ class RoleChange:
     changed: bool
 
     def is_of(self, name: str) -> bool:
-        """Whether it is about this node, as Ganeti reads names."""
+        """Tell whether it is about this node, as Ganeti reads names."""
         ours, theirs = name.casefold(), self.node.casefold()
         return ours == theirs or ours.startswith(f"{theirs}.")
 
@@ -148,9 +147,9 @@ class RoleChange:
 class Drained:
     """A node (its UUID) that our `job` drained for an incident, and perhaps took `offline` later.
 
-    `back` says why it is to be put back into service, or nothing; how often that has failed,
-    when it may next be tried (unix ms), and why it failed, or is not to be. `ended` tells that its
-    incident was completed or failed, which whoever acknowledges that has seen.
+    `back` says why to put it back into service, or is empty. The others say how often that has
+    failed, when to try again (unix ms), and why it failed or is not tried. `ended` tells that its
+    incident was completed or failed; closing the incident accepts that.
     """
 
     node: str
@@ -166,12 +165,12 @@ class Drained:
 
 @dataclass(frozen=True, slots=True)
 class Returning:
-    """A node (its UUID) that is as it was before its incidents once it has proved to be healthy.
+    """A node (its UUID) on its way back to its earlier state, once it has proved to be healthy.
 
-    `who` said so at `at`, and is told to be `forced` if no proof is wanted; `to` is how the node is
-    left. `online` tells that it is polled, `well` since when it has said Ok without a break (0: it
-    does not), `checked` that the command has succeeded meanwhile which is to prove it. How often a
-    job has failed, when the next may be tried, and why it failed. Times are unix ms.
+    `who` asked for it at `at`; `forced` wants no proof; `to` is the state in which to leave the
+    node. `online` tells that we poll it. `well` is since when it has said Ok without a break (0: it
+    does not). `checked` tells that the check command has succeeded meanwhile. The others count the
+    failures of a job and say when to try the next, and why it failed. Times are unix ms.
     """
 
     node: str
@@ -189,7 +188,7 @@ class Returning:
 
 @dataclass(frozen=True, slots=True)
 class Unreachable:
-    """A node (its UUID) out of reach since the first failed poll in a row, at `since` (unix ms)."""
+    """An unreachable node (its UUID); at `since` (unix ms) the first poll in a row failed."""
 
     node: str
     since: Ms
@@ -197,7 +196,7 @@ class Unreachable:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """A pause somebody asked for; `tag_seen` as with incidents: its absence now means resume.
+    """A requested pause; `tag_seen` as with incidents: a missing tag now means resume.
 
     It ends by itself at `until` (unix ms), unless that is 0.
     """
@@ -213,7 +212,7 @@ class Hold:
 
     @property
     def tag(self) -> str:
-        """The tag that tells a maintd without memory."""
+        """The tag that shows the pause to a maintd without a ledger."""
         return f"{HOLD_TAG}{self.incident}" if self.incident else PAUSE_TAG
 
 
@@ -225,7 +224,7 @@ USED_TAG = "maintd:queue:used"
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """Work on an incident was begun at a node (its UUID) at `at`, unix ms."""
+    """A start of work on an incident, at a node (its UUID) at `at`, unix ms."""
 
     node: str
     at: int
@@ -235,7 +234,7 @@ class Begun:
 
 @dataclass(frozen=True, slots=True)
 class Storm:
-    """The storm brake has tripped: when (unix ms), and why."""
+    """A trip of the storm brake: when (unix ms), and why."""
 
     at: int
     why: str
@@ -245,19 +244,21 @@ class Storm:
 class Ledger:
     """Everything maintd remembers.
 
-    `round` is the newest number given to an intent: never reused, not even after a loss of
-    the ledger, for it is never less than the time (unix ms). `calm` is when the storm brake was
-    last reset, `tags_after` and `repairs_after` when tags that serve no incident and repairs may
-    next be tried (unix ms). `ran` are the jobs that have ended of repairs that have not, `shifted`
-    those of balancing that count yet; `balance_after` is when the next may begin. `scheduled` is
-    how the machines of the schedule stand, `paces` how fast nodes were emptied lately, `offers`
-    what owners are asked and have answered. `series` are the weekly windows,
-    `last_series` is the newest number given to one. `away` is since when (unix ms) another node's
-    maintd may have worked by another ledger: what is planned in this one waits. `resumed` are the
-    pauses that were taken back while a job was to set their tag. `drained` are the nodes that are
-    out of service by our own jobs for incidents, `unreachable` those whose agent does not answer,
-    `returning` those that somebody has said are repaired, `notices` the notifications to be
-    delivered, `endings` the ends that owners who were asked are told of.
+    `round` is the newest number of an intent. It is never less than the time (unix ms), so no
+    number is used twice, not even after a loss of the ledger. `calm` is the last reset of the storm
+    brake. `tags_after` and `repairs_after` are the next permitted tries (unix ms) of tags that
+    serve no incident, and of repairs. `ran` lists ended jobs of repairs that go on. `shifted` lists
+    the balancing moves that count yet; `balance_after` is when the next may start.
+
+    `scheduled` has the states of the machines in the schedule, `paces` how fast recent evacuations
+    were, `offers` the questions to owners and their answers. `series` are the weekly windows,
+    `last_series` is the newest number of one. `away` is since when (unix ms) another node's maintd
+    may have worked with another ledger: the plans in this one wait. `resumed` are the pauses that
+    ended while a job was setting their tag.
+
+    `drained` are the nodes out of service by our own jobs for incidents, `unreachable` those whose
+    agent does not answer, `returning` those reported repaired. `notices` are the notifications to
+    deliver, `endings` the ends to report to owners who were asked.
     """
 
     round: int = 0
@@ -293,7 +294,7 @@ class Ledger:
     def promise(
         self, purpose: Purpose, node: str, action: Action, now: Ms, after: str | None = None
     ) -> "Ledger":
-        """The ledger with one more intent, its id newer than any there ever was."""
+        """Return the ledger with one more intent, its id newer than all before."""
         number = max(self.round + 1, now)
         intent = Intent(str(number), purpose, node, action, after=after, promised=now)
         return replace(self, round=number, intents=(*self.intents, intent))
@@ -304,32 +305,33 @@ class Ledger:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Limits on what is done at once; times are in ms.
+    """Limits on concurrent work; times are in ms.
 
-    `settle` is how long an incident stays noted before anything is done: time for a person to
-    see it, and for a passing fault to pass. `withdraw` is how long a begun incident may be
-    unobserved before it is given up. `nodes_in_work` and `group_in_work` count nodes being
-    worked on; `moves` the instances of one node under way at once. `storm` is the share of sick
-    nodes, `burst` the number of incidents noted within `burst_within` that trips the storm
-    brake. A node is begun at most `attempts` times within `attempts_within`, and not within
-    `cooldown` of the last time. `spare` is whether there must be room for the failure of one
-    more node after a node was emptied. `autorepair` is by whose rules broken instances are
-    repaired, if any (`off`, `compatible`, `safe`), `repairs` how many of them at once.
+    `settle` is how long an incident waits after detection: time for a person to see it, and for a
+    passing fault to pass. `withdraw` is how long a started incident may be unobserved before maintd
+    gives up on it. `nodes_in_work` and `group_in_work` limit the nodes being worked on, `moves` the
+    running moves off one node. The storm brake trips at `storm`, the share of unhealthy nodes, or
+    at `burst` incidents detected within `burst_within`. Work on a node starts at most `attempts`
+    times within `attempts_within`, and not within `cooldown` of the last time. `spare` demands room
+    for the failure of one more node after an evacuation. `autorepair` names the rules for repairs
+    of broken instances (`off`, `compatible`, `safe`), `repairs` how many run at once.
 
     `balance` is whether groups are balanced: where up to `balance_moves` moves lower the score by
-    `balance_threshold`, and that for `balance_settle`. No instance is moved again for balance
-    within `balance_cooldown`. `balance_disks` is whether disks may be copied for it,
-    `balance_load` whether instances count by what they use rather than all the same.
-    `procedures` is how the repair queue is worked off, `constraints` what may become its entry,
-    `announcing` how owners are told what they are asked. `window_ahead` is how long before its
-    beginning an occurrence of a weekly series becomes a window, if its nodes need no longer.
-    `return_withdrawn` is whether a node that we drained is put back when its incident is withdrawn,
-    `degraded` whether a node counts as empty with secondaries on it that have nowhere to go.
-    `notify` are the sinks of notifications.
-    `unreachable_after` is for how long an agent may not answer before its node is called so.
-    `return_after` is for how long a repaired node must say Ok before it takes instances, and
-    `return_check` the command that must succeed there then, if any. `close_live_repairs` is for how
-    long a node repaired live must have said Ok until its incident is closed; None: a person does.
+    `balance_threshold`, and that for `balance_settle`. Balancing moves no instance again within
+    `balance_cooldown`. `balance_disks` permits copies of disks, `balance_load` weighs instances by
+    their load rather than all the same.
+
+    `procedures` says how the repair queue is processed, `constraints` what may become its entry,
+    `announcing` how owners hear of questions. `window_ahead` is how long before its beginning an
+    occurrence of a weekly series becomes a window, if its nodes need no longer. `return_withdrawn`
+    puts a node that we drained back when its incident is withdrawn. `degraded` counts a node as
+    evacuated though it keeps secondaries that have nowhere to go. `notify` are the sinks of
+    notifications.
+
+    `unreachable_after` is how long an agent may not answer before its node counts as unreachable.
+    `return_after` is how long a repaired node must say Ok before it takes instances, `return_check`
+    the command that must succeed there then, if any. `close_live_repairs` is how long a node
+    repaired live must say Ok before maintd closes its incident; None: a person closes it.
     """
 
     settle: int = 60_000
@@ -371,11 +373,10 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The ledger to remember and what was blocked; its new intents without a job are what to do.
+    """The next ledger and the blocked work; new intents without a job are the work to do.
 
-    `refused` are the refused requests, with the reason, by wish id. `questions` are what balancing
-    wants to know in the rounds to come. `sick` is all that sources have reported, our own incidents
-    among them.
+    `refused` are the refused requests, with the reason, by wish id. `questions` are balancing's
+    questions for the next rounds. `sick` has all reports of sources, our own incidents among them.
     """
 
     ledger: Ledger

@@ -1,4 +1,4 @@
-"""Notifications: lasting conditions, the messages about them, and the sinks they go to. Pure."""
+"""Notifications: lasting conditions, the messages about them, and their sinks. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from nodeagent.model.units import Seconds
 
 
 class Severity(Enum):
-    """Urgency of a notification, the least first."""
+    """Urgency of a notification, lowest first."""
 
     INFO = "info"
     WARNING = "warning"
@@ -66,8 +66,8 @@ class Condition:
     """A condition that lasts: an occasion, and its subject.
 
     The subject is an incident's id, a node, a machine, an entry's index or a reason. `node` is the
-    name of the node that it is about, or empty; `since` (unix ms) when maintd first saw it, and
-    `gone` since when it is not seen any more, while that may pass.
+    name of its node, or empty. `since` (unix ms) is when maintd first saw it, `gone` since when
+    maintd does not see it, while that may pass.
     """
 
     occasion: Occasion
@@ -83,9 +83,9 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """One line of a message: what happened at `at` (unix ms).
+    """One line of a message: the event at `at` (unix ms).
 
-    If it is `over`, a condition that had begun then.
+    If `over`, a condition that started then has ended.
     """
 
     occasion: Occasion
@@ -98,11 +98,11 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """Notices that go out together, made at `made` (unix ms).
+    """Notices in one message, made at `made` (unix ms).
 
-    `counts` tells by occasion how many were put together, of which `notices` are the shown ones;
-    `lost` is how many before could not be delivered. It has failed `tries` times, last because of
-    `why`, and is tried next at `after`. `intent` is the order that delivers it now, if one does.
+    `counts` has by occasion the number of notices, of which `notices` are shown; `lost` is how many
+    before could not be delivered. It has failed `tries` times, last because of `why`; the next try
+    is at `after`. `intent` is the order that delivers it now, if any.
     """
 
     id: str
@@ -122,10 +122,10 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Mailbox:
-    """A sink's message under way, and the notices that wait for it to end.
+    """A sink's message in delivery, and the notices that wait for its end.
 
     `made` is when its newest message was made, `ended` when a delivery last succeeded (unix ms),
-    `lost` how many notices were given up since then.
+    `lost` how many notices were dropped since then.
     """
 
     sink: str
@@ -139,7 +139,7 @@ class Mailbox:
 
 @dataclass(frozen=True, slots=True)
 class Notices:
-    """All that is remembered of notifications: conditions that were told, and a box by sink."""
+    """The memory of notifications: reported conditions, and a box by sink."""
 
     conditions: tuple[Condition, ...] = ()
     boxes: tuple[Mailbox, ...] = ()
@@ -156,11 +156,11 @@ class Way(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Sink:
-    """Where notifications go, without any secret; times are in ms.
+    """A sink of notifications, without any secret; times are in ms.
 
-    Of `events` (all, where it is empty) those of at least this severity. Messages are at least
-    `interval` apart; one is given up after `give_up`. `title` and `body` are templates, of the
-    way's own where empty. `command` of the master's own agent may take `seconds`.
+    It takes the `events` listed (all, if empty) of at least this severity. Messages are at least
+    `interval` apart; maintd gives up on one after `give_up`. `title` and `body` are templates;
+    empty ones mean the way's own. `command` of the master's own agent may take `seconds`.
     """
 
     name: str
@@ -175,7 +175,7 @@ class Sink:
     seconds: Seconds = Seconds(30)
 
     def takes(self, occasion: Occasion) -> bool:
-        """Whether it is told of this."""
+        """Tell whether it takes this occasion."""
         if occasion is Occasion.TEST:
             return True
         named = not self.events or occasion.value in self.events

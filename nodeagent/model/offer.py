@@ -36,7 +36,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Announcing:
-    """By which command of the master's own agent owners are told, if any; `seconds` it may take."""
+    """The command of the master's own agent that notifies owners, if any; `seconds` it may take."""
 
     command: str = ""
     seconds: Seconds = Seconds(30)
@@ -44,8 +44,10 @@ class Announcing:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """How far telling of a question by a command is: the intent that does it, or whether it is
-    done; how often it has failed and why, and when it may next be tried (unix ms)."""
+    """The delivery of a question by a command: the intent that does it, or whether it is
+
+    done; how often it has failed and why, and when to try again (unix ms).
+    """
 
     intent: str = ""
     done: bool = False
@@ -64,9 +66,9 @@ class End(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """An owner that was asked is told the end: about which node (a UUID), and when (unix ms).
+    """The end to report to an owner that was asked: of which node (a UUID), and when (unix ms).
 
-    One that is `down` is remembered until the machine is up again, whose end is told, too.
+    An ending that is `down` stays until the machine is up again, and that end is reported, too.
     """
 
     id: str
@@ -81,12 +83,12 @@ class Ending:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """An owner is asked to give up its instances on a node (a UUID) while that will not be there.
+    """A question to an owner: give up its instances on a node (a UUID) while the node is away.
 
-    `id` is the newest question's, which is `open` until it is answered; `asked_at` when it was
-    put, `since` when this interval was first asked about (unix ms), and `generation` counts the
-    intervals. `answer` is the newest there is to this interval, `instances` what is there now;
-    `told` is about the newest question.
+    `id` is the newest question's, which is `open` until its answer. `asked_at` is when it was put,
+    `since` when this interval was first asked about (unix ms); `generation` counts the intervals.
+    `answer` is the newest one to this interval, `instances` are those on the node now. `told` is
+    about the newest question.
     """
 
     id: str
@@ -103,12 +105,12 @@ class Offer:
 
     @property
     def status(self) -> str:
-        """UNKNOWN as long as there is no answer."""
+        """Return the answer's status; UNKNOWN without an answer."""
         return self.answer.reply.value if self.answer else UNKNOWN
 
     @property
     def accepted(self) -> bool:
-        """Whether all that is there now may go."""
+        """Tell whether all instances that are there now may go."""
         said = self.answer
         return (
             said is not None

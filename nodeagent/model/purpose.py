@@ -1,6 +1,6 @@
 """The purpose of an intent: its text in a job's reason trail, and back. Pure.
 
-Each class knows by which of MEMBERS a ledger keeps it; all others are empty.
+Each class has the MEMBERS of a ledger that store it; all others are empty.
 """
 
 import re
@@ -14,7 +14,7 @@ NOTIFY = "notify"
 WINDOW = "window"
 RETURN = "return"
 MEMBERS = ("incident", "repair", "group", "entry", "window", "back")
-LATER_MEMBERS = ("entry", "window", "back")  # a ledger from before has none
+LATER_MEMBERS = ("entry", "window", "back")  # a ledger of an earlier release has none
 
 _OWNERS = "|".join(("maintd", AUTOREPAIR, BALANCE, QUEUE, WINDOW, RETURN))
 _OURS = re.compile(rf"(?:[0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}|{_OWNERS}):\S+")
@@ -23,7 +23,7 @@ _OURS = re.compile(rf"(?:[0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}|{_O
 class Purpose:
     """One of the classes below.
 
-    `text` is how the reason begins, and `owner` for whom its nodes are claimed.
+    `text` is the beginning of the reason, `owner` the owner of the claims on its nodes.
     """
 
     __slots__ = ()
@@ -31,12 +31,12 @@ class Purpose:
 
     @property
     def text(self) -> str:
-        """Its kind, and whom it serves by name."""
+        """Return its kind, and the name of its subject."""
         return f"{self.kind}:{self.repair or self.group or self.window or self.back}"
 
     @property
     def owner(self) -> str:
-        """The text, unless several purposes share their nodes."""
+        """Return the text, unless several purposes share their nodes."""
         return self.text
 
 
@@ -62,7 +62,7 @@ class OfRepair(Purpose):
 
 @dataclass(frozen=True, slots=True)
 class OfBalance(Purpose):
-    """The balance of a group, by its UUID."""
+    """The balancing of a group, by its UUID."""
 
     group: str
     kind = BALANCE
@@ -71,7 +71,7 @@ class OfBalance(Purpose):
 
 @dataclass(frozen=True, slots=True)
 class OfEntry(Purpose):
-    """An entry of the repair queue, and `does` what for."""
+    """An entry of the repair queue, and in `does` the kind of work."""
 
     index: int
     does: str
@@ -107,7 +107,7 @@ class OfReturn(Purpose):
 
 @dataclass(frozen=True, slots=True)
 class OfOwners(Purpose):
-    """Telling owners of instances what they are asked."""
+    """Questions to owners of instances."""
 
     entry = text = "offers::told"
     owner = "offers:"
@@ -115,7 +115,7 @@ class OfOwners(Purpose):
 
 @dataclass(frozen=True, slots=True)
 class OfNotices(Purpose):
-    """Delivering notifications to a sink, by its name."""
+    """The delivery of notifications to a sink, by its name."""
 
     sink: str
     owner = "notify:"
@@ -131,7 +131,7 @@ class OfNotices(Purpose):
 
 @dataclass(frozen=True, slots=True)
 class OfTags(Purpose):
-    """Tags that serve none of these, and all that we cannot read: no node is claimed."""
+    """Tags that serve none of these, and unreadable purposes: no node is claimed."""
 
     text = "maintd"
     owner = ""
@@ -141,7 +141,7 @@ _NAMED = {AUTOREPAIR: OfRepair, BALANCE: OfBalance, WINDOW: OfWindow, RETURN: Of
 
 
 def purpose_of(text: str) -> Purpose:
-    """Read the purpose that has this text."""
+    """Read the purpose from its text."""
     kind, _, rest = text.partition(":")
     index, _, does = rest.partition(":")
     if (named := _NAMED.get(kind)) and rest:
@@ -156,23 +156,23 @@ def purpose_of(text: str) -> Purpose:
 
 
 def reason(purpose: Purpose, number: str) -> str:
-    """The text in the reason trail of the job of this intent."""
+    """Return the text in the reason trail of this intent's job."""
     return f"{purpose.text}:{number}"
 
 
 def parse(text: str) -> tuple[Purpose, int | None]:
-    """Read a purpose and the number of its intent from a reason; the number is None in others'."""
+    """Read a purpose and the number of its intent from a reason; None in foreign ones."""
     head, _, number = text.rpartition(":")
     return (purpose_of(head), int(number)) if number.isdecimal() else (OfTags(), None)
 
 
 def is_ours(text: str) -> bool:
-    """Whether a reason reads as ours; anybody may write one that begins with maintd:."""
+    """Tell whether a reason has our form; anybody may write one that begins with maintd:."""
     return _OURS.fullmatch(text) is not None
 
 
 def is_identity(text: str) -> bool:
-    """Whether it is an incident's id, as we write them."""
+    """Tell whether a text is an incident's id, as we write them."""
     try:
         return str(UUID(text)) == text
     except ValueError:
@@ -182,7 +182,7 @@ def is_identity(text: str) -> bool:
 def kept(
     incident: str, repair: str, group: str, entry: str = "", window: str = "", back: str = ""
 ) -> Purpose:
-    """The purpose that a ledger keeps as these members."""
+    """Return the purpose that a ledger stores as these members."""
     if repair:
         return OfRepair(repair)
     if group:

@@ -13,11 +13,11 @@ from nodeagent.model.diagnosis import Need
 from nodeagent.model.purpose import OfEntry
 from nodeagent.model.units import Seconds
 
-_LATER = {"later": True}  # a ledger from before has the default
+_LATER = {"later": True}  # a ledger of an earlier release has the default
 
 
 class EntryStatus(Enum):
-    """How far the handling of an entry has come."""
+    """The state of an entry."""
 
     QUEUED = "queued"
     PROCESSING = "processing"
@@ -26,7 +26,7 @@ class EntryStatus(Enum):
 
     @property
     def finished(self) -> bool:
-        """Whether nothing more is repaired for it."""
+        """Tell whether its repair is over."""
         return self is EntryStatus.SUCCEEDED or self is EntryStatus.FAILED
 
 
@@ -42,17 +42,18 @@ class StepStatus(Enum):
 class Entry:
     """One machine to be repaired. Times are unix milliseconds.
 
-    `index` is never given twice, `address` the machine's, `changed_at` when status or step last
-    changed. `step` counts from 0. `backoffs` is how often in a row its node could not be emptied,
-    `backoff_until` when that may next be tried. `attempt` is how often the step's command has
-    failed, `not_before` when it may run again. `checked_at` is when the newest health check that
-    has answered was ordered, `healthy` what it found. `drained`: we drained its node. `ending`: it
-    was found healthy, and its success command has not ended yet. `why` says how it has ended.
-    `domain` and `priority` are as its source has them, `begun_at` is when its repair began.
-    `asked_at` is when the newest health check that is over was ordered, whether it has answered or
-    not, `restore_after` when its node may next be put back, `tries` how often in a row a command
-    for it was certainly not run, `unanswered` why the newest health check that is over has not
-    answered, empty if it has, `unanswered_since` when the first of those in a row was ordered.
+    `index` is never used twice; `address` is the machine's. `changed_at` is the last change of
+    status or step. `step` counts from 0. `backoffs` counts failed evacuations in a row,
+    `backoff_until` is the next permitted try. `attempt` counts how often the step's command has
+    failed, `not_before` is when it may run again. `checked_at` is when the newest answered health
+    check was ordered, `healthy` its result. `drained`: we drained its node. `ending`: the machine
+    is healthy, and its success command has not ended yet. `why` says how the entry ended.
+
+    `domain` and `priority` come from its source; `begun_at` is when its repair started. `asked_at`
+    is when the newest finished health check was ordered, answered or not. `restore_after` is when
+    its node may next be put back. `tries` counts in a row the commands that certainly did not run.
+    `unanswered` says why the newest finished health check has no answer, empty if it has one;
+    `unanswered_since` is when the first of those in a row was ordered.
     """
 
     index: int
@@ -87,28 +88,28 @@ class Entry:
 
     @property
     def owner(self) -> str:
-        """For whom its node is claimed, and its jobs' reason."""
+        """Return the owner of its node's claim, which is its jobs' reason."""
         return OfEntry(self.index, "").owner
 
     @property
     def processing(self) -> bool:
-        """Whether it was begun and is not over."""
+        """Tell whether it has started and not ended."""
         return self.status is EntryStatus.PROCESSING
 
     @property
     def at_rest(self) -> bool:
-        """Whether it is only remembered: it is over, and nothing is to be put in order."""
+        """Tell whether it is only remembered: it is over, and nothing is left to restore."""
         return self.status.finished and not (self.deleted or self.drained)
 
     @property
     def at_work(self) -> bool:
-        """Whether its machine is nobody else's; between two steps it may be."""
+        """Tell whether it alone owns its machine, perhaps between two steps."""
         return self.processing and self.step_status is not StepStatus.WAITING and not self.ending
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A machine's repair, of the entry of this index, was over at `at` (unix ms)."""
+    """A finished repair of a machine, by the entry of this index, at `at` (unix ms)."""
 
     index: int
     address: str
@@ -118,7 +119,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """For one reason, of few, so many machines are not repaired, since when (unix ms); and why."""
+    """One of a few reasons, the number of machines it stops, and since when (unix ms)."""
 
     reason: str
     machines: int
@@ -128,7 +129,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class FailedDomain:
-    """A failure domain of which these sources have reported so many machines broken at once."""
+    """A failure domain with so many machines that these sources report broken at once."""
 
     domain: str
     sources: tuple[str, ...]
@@ -137,13 +138,12 @@ class FailedDomain:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """All entries, in order of their indices; `next` is the index of the one to come.
+    """All entries, in order of their indices; `next` is the next entry's index.
 
-    `enabled` is whether they are worked off, `auto_repair` whether what sources report becomes
-    entries. `variables` are what sabakan is asked, as the JSON text that somebody has set; empty
-    for the default. `overrides` are the constraints that were set, by name. `attempts` are the
-    repairs that count, `refusals` why what is reported is no entry. `failed` are the failure
-    domains of which nothing is repaired.
+    `enabled` switches their processing, `auto_repair` whether reports become entries. `variables`
+    is the JSON text of the variables set for sabakan; empty for the default. `overrides` are the
+    changed constraints, by name. `attempts` are the repairs that count, `refusals` the reasons why
+    reports are no entries. `failed` are the failure domains without repairs.
     """
 
     entries: tuple[Entry, ...] = ()
@@ -161,7 +161,7 @@ class Queue:
         return None if place is None else self.entries[place]
 
     def add(self, entry: Entry) -> "Queue":
-        """The queue with one more entry; it is given its index here."""
+        """Return the queue with one more entry, which gets its index here."""
         entry = replace(entry, index=self.next)
         return replace(self, entries=(*self.entries, entry), next=self.next + 1)
 
@@ -172,7 +172,7 @@ class Queue:
         return self._with(index)
 
     def in_one_form(self) -> "Queue":
-        """The queue with addresses as nodes' are read; older ledgers have them as spelt then."""
+        """Return the queue with addresses in their one form; older ledgers differ."""
         return replace(
             self, entries=tuple(replace(e, address=one_form(e.address)) for e in self.entries)
         )
@@ -192,7 +192,7 @@ class Queue:
 
 @dataclass(frozen=True, slots=True)
 class RepairStep:
-    """One thing to try, and for how long it is then watched whether it has helped; seconds."""
+    """One repair attempt, and how long to watch whether it has helped; seconds."""
 
     repair_command: str
     command_timeout_seconds: Seconds = Seconds(30)
@@ -224,10 +224,10 @@ class Procedure:
 
 @dataclass(frozen=True, slots=True)
 class Referral:
-    """Incidents that are left to the repair queue, and as what.
+    """The incidents left to the repair queue, and the operation for them.
 
-    Those of one of `needs` and, unless these are empty, with one of `commands`, on a node of one of
-    the node `groups` (by name).
+    It fits incidents of one of `needs` and, unless these are empty, with one of `commands`, on a
+    node of one of the node `groups` (by name).
     """
 
     machine_type: str
@@ -240,12 +240,11 @@ class Referral:
 
 @dataclass(frozen=True, slots=True)
 class Procedures:
-    """How the queue is to be worked off; seconds.
+    """Settings of the queue's processing; seconds.
 
-    `eviction_timeout_seconds` is how long emptying a node may take. The n-th time in a row that it
-    could not be done it is left alone for `back_off_seconds`, doubled each time, up to
-    `most_back_off_seconds`. The first of `incidents` that fits one is what it is left to the queue
-    as.
+    `eviction_timeout_seconds` is how long an evacuation may take. After the n-th failure in a row
+    the node rests for `back_off_seconds`, doubled each time, up to `most_back_off_seconds`. The
+    first of `incidents` that fits an incident gives its operation.
     """
 
     repair_procedures: tuple[Procedure, ...] = ()
@@ -257,12 +256,12 @@ class Procedures:
 
     @property
     def longest_interval(self) -> int:
-        """The most seconds that any step waits before its command is tried again."""
+        """Return the longest wait of any step before its command is tried again, in seconds."""
         operations = (o for one in self.repair_procedures for o in one.repair_operations)
         return max((s.command_interval for o in operations for s in o.repair_steps), default=0)
 
     def look_up(self, machine_type: str, operation: str) -> Operation | str:
-        """The operation of the procedure for this type, or why there is none."""
+        """Return the operation of the procedure for this type, or why there is none."""
         for procedure in self.repair_procedures:
             if machine_type in procedure.machine_types:
                 found = (o for o in procedure.repair_operations if o.operation == operation)
@@ -273,7 +272,7 @@ class Procedures:
         return f"no repair procedure is configured for machines of {machine_type!r}"
 
     def refusal(self, machine_type: str, operation: str) -> str:
-        """Why there is nothing for this type and operation, and what there is; "" if there is."""
+        """Say why there is nothing for this type and operation, and what exists; "" if there is."""
         found = self.look_up(machine_type, operation)
         if isinstance(found, Operation):
             return ""

@@ -15,7 +15,7 @@ __all__ = ["Detail", "Held", "Kind", "Of", "Reason", "Subject", "because"]
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Something that a reason is about; the cluster has no name."""
+    """The subject of a reason; the cluster has no name."""
 
     of: Of
     name: str = ""
@@ -26,7 +26,7 @@ Detail: TypeAlias = Union[str, int, float, None, "Reason", tuple[str, ...], tupl
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """A kind of reason, about whom, and its details by name."""
+    """A kind of reason, its subject, and its details by name."""
 
     kind: Kind
     subject: Subject
@@ -38,19 +38,19 @@ class Reason:
 
     @property
     def help(self) -> str:
-        """The command that helps, or nothing where there is only to wait."""
+        """Return the command that helps, or "" if only waiting helps."""
         mine = filled(self.kind.command, self._value)
         return mine or next((why.help for why in self.parts if why.help), "")
 
     @property
     def parts(self) -> tuple["Reason", ...]:
-        """The reasons among its details."""
+        """Return the reasons among its details."""
         lists = (value if isinstance(value, tuple) else (value,) for _, value in self.details)
         return tuple(one for several in lists for one in several if isinstance(one, Reason))
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """The same for a reason that goes on: passing numbers and doubts make no new one."""
+        """Return a key that stays the same while the reason lasts, without numbers and doubts."""
         lasting = ((n, v) for n, v in self.details if not isinstance(v, int | float))
         return self.kind, self.subject, *((n, _key(v)) for n, v in lasting if n != "doubt")
 
@@ -69,7 +69,7 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Something wanted that is not done this round, and why; at a node, for an incident, or not."""
+    """Blocked work and its reason; at a node, for an incident, or neither."""
 
     why: Reason
     node: str = ""
@@ -82,12 +82,12 @@ class Held:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """The same as long as it is held for the same reason, whatever passes meanwhile."""
+        """Return a key that stays the same while the reason does, whatever changes meanwhile."""
         return self.node, self.incident, self.why.key
 
 
 def because(kind: Kind, name: str = "", of: Of | None = None, /, **details: Detail) -> Reason:
-    """A reason about what is called so, by default of the kind's usual sort."""
+    """Build a reason about the subject of this name, by default of the kind's usual sort."""
     return Reason(kind, Subject(of or kind.of, name), tuple(details.items()))
 
 

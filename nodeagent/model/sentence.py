@@ -1,7 +1,7 @@
 """Sentences of reasons and events, with their details filled in. Pure.
 
-A colon in braces is followed by how a detail is written: `s` and `wait` are for milliseconds, `;`
-and `&` join several, `+ (%)` is written in this form if the detail is there.
+After a colon in braces stands the format of a detail: `s` and `wait` are for milliseconds, `;` and
+`&` join several, `+ (%)` writes a detail in this form if there is one.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from typing import Any
 
 
 def filled(sentence: str, value: Callable[[str], Any]) -> str:
-    """The sentence; `value` gives the detail that has a name, or None."""
+    """Fill in a sentence; `value` returns the detail of a name, or None."""
     return "".join(
         text + (_written(value(name), how) if name else "") for text, name, how in _parsed(sentence)
     )

@@ -1,4 +1,4 @@
-"""Windows that come again every week: their rule, and how far each machine has come. Pure."""
+"""Weekly windows: their rule, and the progress of each machine. Pure."""
 
 from dataclasses import dataclass, field
 
@@ -8,12 +8,12 @@ from nodeagent.model.window import Consent, Machine
 
 @dataclass(frozen=True, slots=True)
 class Weekly:
-    """On which days, and when.
+    """Days and times of a series.
 
     `weekdays` are 0 (Monday) to 6, in order; `minute` is of the day on the clocks of `zone`, for
-    `seconds` that pass. Days are proleptic Gregorian ordinals: from `first`, a day of it, in
-    every `every`th week (they begin on Monday), until `until` (0: for ever) and at most `times`
-    (0: any number) of them, those `skipped` counted.
+    `seconds` that pass. Days are proleptic Gregorian ordinals. They begin at `first`, a day of the
+    series, in every `every`th week (weeks begin on Monday), until `until` (0: for ever). At most
+    `times` (0: any number) of them take place, those `skipped` counted.
     """
 
     weekdays: tuple[int, ...]
@@ -31,8 +31,8 @@ class Weekly:
 class Member:
     """A machine of a series.
 
-    `day` is the newest occurrence that is dealt with, and it is `placed` while the machine is in
-    the schedule for it. `late` is the newest one that could not be placed, and `why`.
+    `day` is the newest processed occurrence; it is `placed` while the machine is in the schedule
+    for it. `late` is the newest one that could not be placed, and `why`.
     """
 
     machine: Machine
@@ -44,9 +44,9 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Some machines and when they will not be there, week after week; `uid` is never reused.
+    """Some machines and the weekly times of their absence; `uid` is never reused.
 
-    `consent` is what the answers of owners weigh in the windows to come.
+    `consent` is the weight of owners' answers in the windows to come.
     """
 
     number: int
@@ -58,5 +58,5 @@ class Series:
 
     @property
     def name(self) -> str:
-        """The series' name; no machine can have it."""
+        """Return the series' name; no machine can have it."""
         return f"series/{self.number}"

@@ -5,13 +5,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Sick:
-    """A machine that a source says is broken.
+    """A machine that a source reports broken.
 
-    `address`, `machine_type`, `operation` and `serial` are what its entry in the repair queue would
-    have; without an address it can have none. `state` is the source's own word for how it is,
-    `since` when that began (unix ms). `domain` is what it fails together with (such as its rack),
-    empty where nobody knows. Those of a higher `priority` are repaired first. `why` is whatever
-    else there is to tell.
+    `address`, `machine_type`, `operation` and `serial` are those of its entry in the repair queue;
+    without an address it can have none. `state` is the source's own word for its state, `since` the
+    beginning of that (unix ms). `domain` is its failure domain (such as its rack), empty if
+    unknown. Machines of a higher `priority` are repaired first. `why` holds further information.
     """
 
     source: str

@@ -13,10 +13,10 @@ from nodeagent.model.zone import Zone
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node as Ganeti's configuration has it; `address` is its primary one, `group` a UUID.
+    """A node as in Ganeti's configuration; `address` is its primary one, `group` a UUID.
 
-    `spindles` is how many disks it counts as, `speed` its processors' by the usual one's; with
-    `exclusive` storage instances have physical disks for themselves.
+    `spindles` is the number of disks it counts as, `speed` its processors' relative to a usual
+    one's. With `exclusive` storage instances have physical disks for themselves.
     """
 
     name: str
@@ -34,20 +34,20 @@ class Node:
 
     @property
     def in_service(self) -> bool:
-        """Whether Ganeti may put instances on it."""
+        """Tell whether Ganeti may put instances on it."""
         return self.vm_capable and not (self.drained or self.offline)
 
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """An instance; `secondary` is None unless its disks are mirrored to another node.
+    """An instance; `secondary` is None unless it has DRBD disks.
 
-    `memory` is in MiB, `disk` the MiB it takes on each of its nodes. `running` is what its
-    administrator wants it to be, not whether it runs; `offline` that he wants it left down, and
-    Ganeti then installs nothing. `spindle_use` is its pressure on disks, `spindles` how many it
-    has for itself (None: unknown). Without `auto_balance` its place is its administrator's matter,
-    and no memory is kept free for it elsewhere. With `always_failover` Ganeti fails it over also
-    where it is told to migrate it. `hypervisor` is empty where nobody has said.
+    `memory` is in MiB, `disk` the MiB it takes on each of its nodes. `running` is the state its
+    administrator wants, not the observed one. `offline`: its administrator wants it left down, and
+    Ganeti then installs nothing. `spindle_use` is its pressure on disks, `spindles` how many it has
+    for itself (None: unknown). Without `auto_balance` its administrator chooses its place, and no
+    memory is kept free for it elsewhere. With `always_failover` Ganeti fails it over even when told
+    to migrate it. `hypervisor` is empty if unknown.
     """
 
     name: str
@@ -68,17 +68,17 @@ class Instance:
 
     @property
     def migratable(self) -> bool:
-        """Whether its hypervisor can migrate it: else Ganeti's job to do so fails."""
+        """Tell whether its hypervisor can migrate it: else Ganeti's migration job fails."""
         return self.hypervisor not in _NEVER_MIGRATE
 
     @property
     def interrupted(self) -> bool:
-        """Whether to bring it to another primary node would interrupt it."""
+        """Tell whether a move to another primary node would interrupt it."""
         return self.running and (self.always_failover or not self.migratable)
 
     @property
     def shared(self) -> bool:
-        """Whether its disks can be reached from any node of its group (or it has none)."""
+        """Tell whether any node of its group reaches its disks (or it has none)."""
         return self.template in SHARED_TEMPLATES
 
 
@@ -90,8 +90,8 @@ SHARED_TEMPLATES = frozenset({"sharedfile", "blockdev", "rbd", "ext", "gluster",
 class Group:
     """A node group.
 
-    `allocation` is its policy on new instances, `policy` on what instances may be like, as the
-    JSON text of Ganeti's own words; empty where nobody has said.
+    `allocation` is its policy on new instances, `policy` its policy on instances' specifications,
+    as the JSON text of Ganeti's own words; empty if unknown.
     """
 
     uuid: str
@@ -119,7 +119,7 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """A node's free resources for instances in MiB, as it reported them; `size` is the total."""
+    """A node's report of free resources for instances in MiB; `size` is the total."""
 
     memory: int
     disk: int
@@ -128,7 +128,7 @@ class Capacity:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """How an instance's nodes say that it is: Ganeti's word, and the MiB it has now if it runs."""
+    """An instance's state as its nodes report it: Ganeti's word, and its MiB now if it runs."""
 
     status: str
     memory: int | None = None
@@ -139,8 +139,8 @@ class Snapshot:
     """The cluster at one moment: nodes and instances by name, groups by UUID.
 
     `master` is the master node's name; `tags` and `policy` are the cluster's own. `forthcoming`
-    instances have been promised their places, and do not exist yet. `hypervisor` is the default,
-    `ganeti` the version that Ganeti says it has.
+    instances have reserved places, and do not exist yet. `hypervisor` is the default, `ganeti` the
+    version that Ganeti reports.
     """
 
     cluster: str
@@ -157,7 +157,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """The commands that an agent says only look, and how many orders of them it takes at once."""
+    """The commands that an agent runs side by side as checks, and how many such orders it takes."""
 
     commands: tuple[str, ...] = ()
     most: int = 1
@@ -167,21 +167,22 @@ class Beside:
 class Observed:
     """The observation of one round.
 
-    `diagnoses` has, by name, only the nodes that answered genuinely and stand by what they say
+    `diagnoses` has, by name, only the nodes that answered genuinely and confirm their diagnosis
     now; `doubts` says of every other node why it has none. `results` is by intent id, for the
-    intents whose job is known; `absent` are the intents of which we know that no job was ever
-    submitted, and why. `capacity` lacks the nodes that did not report it. `wishes` are the
-    administrators' requests. `jobs` has by number the state of the jobs that repairs' tags name,
-    `advice` by group the newest search result for its balance, `busy` by name what the jobs
-    of others are at work on. `sick` has by source the machines that it reports broken, or why we do
-    not believe it. `beside` has by node name the commands that its agent runs side by side.
-    `zones` are the time zones of series, by name, that are known here.
-    `watcher_paused` is until when (unix ms) Ganeti's watcher is paused, None if unknown; we ask
-    for it where auto-repair is on. `roles` are the jobs about nodes' roles since our own drains,
-    None if we have not asked. `keys` has by node name the fingerprint of the key that its agent
-    signs with. `unanswered` are the nodes whose agent was asked and does not answer, or is not to
-    be believed; `doubts` says of each why. `noded` says of some unreachable nodes whether Ganeti's
-    noded answers there.
+    intents whose job is known. `absent` are the intents that certainly have no job, and why.
+    `capacity` lacks the nodes that did not report it. `wishes` are the administrators' requests.
+
+    `jobs` has by number the state of the jobs that repairs' tags name. `advice` has by group the
+    newest search result for its balance, `busy` by name the work of others' jobs. `sick` has by
+    source the machines it reports broken, or why we do not believe it. `beside` has by node name
+    the commands that its agent runs side by side. `zones` are the known time zones of series, by
+    name.
+
+    `watcher_paused` is until when (unix ms) Ganeti's watcher is paused, None if unknown; we ask for
+    it if auto-repair is on. `roles` are the jobs about nodes' roles since our own drains, None if
+    we have not asked. `keys` has by node name the fingerprint of its agent's signing key.
+    `unanswered` are the nodes whose agent does not answer our poll or is not trusted; `doubts`
+    gives the reason. `noded` says of some unreachable nodes whether Ganeti's noded answers there.
     """
 
     snapshot: Snapshot

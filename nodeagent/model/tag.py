@@ -8,10 +8,10 @@ _TAG = re.compile(rf"[A-Za-z0-9_.+*/:@-]{{1,{LENGTH}}}")
 
 
 def fault(tags: Iterable[str]) -> str:
-    """Why one of these cannot be set, or nothing.
+    """Say why one of these tags cannot be set, or return "".
 
-    Ganeti looks at a tag only when it comes to set it, after what the same job has taken off.
-    What is no ASCII it would take, and garble in its answers (measured with 3.0.2).
+    Ganeti checks a tag only when it sets it, after the removals of the same job. Ganeti would
+    accept characters beyond ASCII, and garble them in its answers (measured with 3.0.2).
     """
     wrong = next((tag for tag in tags if not _TAG.fullmatch(tag)), None)
     if wrong is None:

@@ -1,14 +1,14 @@
 """Units of time, as types of their own that mypy tells apart. Pure.
 
-At run time each of them is int: `units.pyi` says what mypy knows. A sum or a difference with a bare
-number keeps its unit; with another unit, and as a product or a quotient, it has none.
+At run time each of them is int: `units.pyi` holds mypy's rules. A sum or a difference with a bare
+number keeps its unit. With another unit, and as a product or a quotient, it has none.
 """
 
 Ms = Seconds = Nanoseconds = int
 
 
 def in_seconds(ms: Ms) -> Seconds:
-    """As whole seconds, rounded down."""
+    """Return whole seconds, rounded down."""
     return ms // 1000
 
 

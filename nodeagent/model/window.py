@@ -11,7 +11,7 @@ NANOSECONDS = 1_000_000  # in a millisecond
 
 
 class Mode(Enum):
-    """How far maintenance of a machine has come; only an operator changes it."""
+    """The mode of a machine's maintenance; only an operator changes it."""
 
     UP = "up"
     DRAINING = "draining"
@@ -28,14 +28,14 @@ class Standing(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A machine by its host name, its IP address, or both; what is not given is empty."""
+    """A machine by its host name, its IP address, or both; a missing one is empty."""
 
     hostname: str = ""
     ip: str = ""
 
     @property
     def key(self) -> tuple[str, str]:
-        """The machine's identity; the case of a host name does not count."""
+        """Return the machine's identity; the case of a host name does not count."""
         return self.hostname.lower(), self.ip
 
     def __str__(self) -> str:
@@ -44,19 +44,19 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Unavailability:
-    """From when (nanoseconds since the epoch) and for how many; without a duration for ever."""
+    """A start (nanoseconds since the epoch) and a duration; without a duration for ever."""
 
     start: Nanoseconds
     duration: Nanoseconds | None = None
 
     @property
     def start_ms(self) -> Ms:
-        """When it begins, unix ms."""
+        """Return its start, unix ms."""
         return Ms(self.start // NANOSECONDS)
 
     @property
     def end_ms(self) -> Ms | None:
-        """When it is to be over, unix ms."""
+        """Return its planned end, unix ms."""
         return None if self.duration is None else Ms((self.start + self.duration) // NANOSECONDS)
 
 
@@ -90,10 +90,10 @@ class Weight(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Consent:
-    """How far a window waits for the owners of instances.
+    """The time that a window waits for the owners of instances.
 
-    Whoever vetoes, or has not accepted where that is required, holds it until `before` ms before
-    its start; then it `proceeds` all the same, or where accepting is required may wait on.
+    An owner blocks it with a veto, or without acceptance where that is required, until `before` ms
+    before its start. Then it `proceeds` all the same, or where acceptance is required may wait on.
     """
 
     weight: Weight = Weight.ADVISORY
@@ -102,20 +102,20 @@ class Consent:
 
     @property
     def ends(self) -> bool:
-        """Whether nobody holds it any more once the deadline has passed."""
+        """Tell whether no owner blocks it any more after the deadline."""
         return self.weight is Weight.VETO or self.proceeds
 
 
 @dataclass(frozen=True, slots=True)
 class Scheduled:
-    """How a machine stands: in the schedule, or (up) taken from it and to be put back.
+    """The state of a machine: in the schedule, or (up) taken from it and to be put back.
 
-    `since` is when its mode began (unix ms). `found` is how the node (a UUID) stood before
-    anything was done for the window; None as long as nothing was. `drained`: it was seen out of
-    service since. `stopped` is the failure that ends the work until an operator changes its
-    window or mode, `not_before` when what was refused may be tried again (unix ms), and `why`.
-    `consent` is what the answers of owners weigh. `was_down`: it is up, and was not only canceled.
-    `taken`: if it is offline, then by us; nobody knows better of a ledger from before.
+    `since` is when its mode began (unix ms). `found` is the state of the node (a UUID) before the
+    window's first work; None without any. `drained`: it was seen out of service since. `stopped` is
+    the failure that ends the work until an operator changes its window or mode. `not_before` is
+    when to try a refused action again (unix ms), and `why`. `consent` is the weight of owners'
+    answers. `was_down`: it is up, and was not only canceled. `taken`: if it is offline, we took it
+    offline; also the default of an older ledger, which does not say.
     """
 
     machine: Machine
@@ -134,7 +134,7 @@ class Scheduled:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How long (ms) a move of so many MiB took, from its promise to its end."""
+    """The duration (ms) of a move of so many MiB, from its plan to its end."""
 
     disk: bool
     mib: int

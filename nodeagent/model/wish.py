@@ -1,6 +1,6 @@
 """Administrators' requests to maintd; `decide` alone accepts them, in the next round. Pure.
 
-A new request is a class here, which says how it is told, and a row of `maintd.requests`.
+A new request is a class here, with its words, and a row of `maintd.requests`.
 """
 
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from nodeagent.model.window import Consent, Machine, Schedule
 
 @dataclass(frozen=True)
 class SendTestNotice(Asked):
-    """Send a test notification to a sink, or where `name` is empty to all; try what waits now."""
+    """Send a test notification to a sink, or to all if `name` is empty; retry waiting ones now."""
 
     urgent = True
     name: str = ""
@@ -27,7 +27,7 @@ class SendTestNotice(Asked):
 
 @dataclass(frozen=True)
 class Cancel(Asked):
-    """Take no further action for the incident; forget it once it is no longer observed.
+    """Take no further action for the incident; close it once it is no longer observed.
 
     With `undrain` put its node back into service, if maintd took it out.
     """
@@ -39,7 +39,7 @@ class Cancel(Asked):
 
 @dataclass(frozen=True)
 class Done(Asked):
-    """Close the ended incidents of a repaired node, which may be kept drained or offline."""
+    """Close the ended incidents of a repaired node, and if asked keep it drained or offline."""
 
     says = "close the incidents of {0.node}{0.flags}"
     urgent = True
@@ -53,7 +53,7 @@ class Done(Asked):
 
 @dataclass(frozen=True)
 class Retry(Asked):
-    """Let go of the incident's jobs that nobody can find any more, and go on from what is seen."""
+    """Give up on the incident's lost jobs, and go on from the observed state."""
 
     says = "retry incident {0.incident}"
     urgent = True
@@ -62,11 +62,11 @@ class Retry(Asked):
 
 @dataclass(frozen=True)
 class Pause(Asked):
-    """Begin nothing there: on the cluster, a group or a node; or, by id, for one incident.
+    """Start no new work: on the cluster, a group or a node; or, by id, for one incident.
 
-    `name` is empty for the cluster, and the node's or group's name else; an incident is
-    named by `incident` alone. A pause that lies there already is replaced by `force` only. It
-    ends by itself at `until` (unix ms), unless that is 0.
+    `name` is empty for the cluster, and the node's or group's name else; `incident` alone names an
+    incident. Only `force` replaces an existing pause. The pause ends by itself at `until` (unix
+    ms), unless that is 0.
     """
 
     scope: Scope
@@ -88,7 +88,7 @@ class Pause(Asked):
 
 @dataclass(frozen=True)
 class Resume(Asked):
-    """Take back a pause."""
+    """End a pause."""
 
     urgent = True
     scope: Scope
@@ -131,9 +131,9 @@ class TrustKey(Asked):
 
 @dataclass(frozen=True)
 class Balance(Asked):
-    """Balance a group, by name: by these shifts in their order, or without any as is advised.
+    """Balance a group, by name: by these shifts in their order, or without any by the advice.
 
-    Now, whether balancing is switched on or not.
+    It starts now, whether balancing is switched on or not.
     """
 
     urgent = True
@@ -148,7 +148,7 @@ class Balance(Asked):
 
 @dataclass(frozen=True)
 class StopBalancing(Asked):
-    """Begin no more of what was asked for in a group, by name."""
+    """Start no more of the requested moves in a group, by name."""
 
     says = "stop balancing group {0.group}"
     group: str
@@ -156,11 +156,11 @@ class StopBalancing(Asked):
 
 @dataclass(frozen=True)
 class SetSchedule(Asked):
-    """Have this schedule of maintenance, and no other.
+    """Replace the schedule of maintenance with this one.
 
-    As with the two below: if the schedule there is is of one of these versions; without any
-    whatever it is. `consents` has for each window what the answers of owners weigh; where it has
-    none its machines keep what they have.
+    As with the two below: only if the present schedule has one of these versions, or, if none are
+    given, in any case. `consents` has for each window the weight of owners' answers; machines
+    without one keep theirs.
     """
 
     schedule: Schedule
@@ -175,7 +175,7 @@ class SetSchedule(Asked):
 
 @dataclass(frozen=True)
 class TakeDown(Asked):
-    """Begin the maintenance of machines that are draining."""
+    """Start the maintenance of machines that are draining."""
 
     urgent = True
     machines: tuple[Machine, ...]
@@ -188,7 +188,7 @@ class TakeDown(Asked):
 
 @dataclass(frozen=True)
 class BringUp(Asked):
-    """The maintenance of machines that are down is over."""
+    """End the maintenance of machines that are down."""
 
     urgent = True
     machines: tuple[Machine, ...]
@@ -201,9 +201,9 @@ class BringUp(Asked):
 
 @dataclass(frozen=True)
 class AddSeries(Asked):
-    """Have windows of these machines every week: see `model.series` for what the rule is made of.
+    """Add weekly windows of these machines; `model.series` explains the rule.
 
-    The first is the first to come from the day `begins` on, or (0) from now on.
+    The first window is the first after the day `begins`, or (0) after now.
     """
 
     machines: tuple[Machine, ...]
@@ -224,9 +224,9 @@ class AddSeries(Asked):
 
 @dataclass(frozen=True)
 class EditSeries(Asked):
-    """Have a series otherwise: what is None, 0 or empty stays as it is.
+    """Change a series: fields that are None, 0 or empty stay as they are.
 
-    `skip` are days on which it is not to take place, `keep` those on which it is after all.
+    `skip` lists days without a window, `keep` the days that take place after all.
     """
 
     says = "change series/{0.number}"
@@ -248,7 +248,7 @@ class EditSeries(Asked):
 
 @dataclass(frozen=True)
 class EndSeries(Asked):
-    """Have a series no more; who is down for it stays in the schedule until it is up."""
+    """End a series; machines that are down for it stay in the schedule until they are up."""
 
     says = "end series/{0.number}"
     number: int
@@ -258,7 +258,7 @@ class EndSeries(Asked):
 class AnswerOffers(Asked):
     """Answer these offers, all or none, as one who may answer for these owners; None: for any.
 
-    `refuse` is for how many ms none of them is to be asked again.
+    `refuse` is for how many ms maintd asks none of them again.
     """
 
     ids: tuple[str, ...]
@@ -288,7 +288,7 @@ class AddEntry(Asked):
 
 @dataclass(frozen=True)
 class DeleteEntry(Asked):
-    """Forget an entry: it is canceled if it is not over."""
+    """Delete an entry; cancel it first if it is not over."""
 
     says = "delete queue entry {0.index}"
     index: int
@@ -296,7 +296,7 @@ class DeleteEntry(Asked):
 
 @dataclass(frozen=True)
 class DeleteEntries(Asked):
-    """Forget all that are finished, or all that are not."""
+    """Delete all finished entries, or all others."""
 
     finished: bool
 
@@ -308,7 +308,7 @@ class DeleteEntries(Asked):
 
 @dataclass(frozen=True)
 class SetQueue(Asked):
-    """Work the queue off, or do not."""
+    """Switch the processing of the queue on or off."""
 
     enabled: bool
 
@@ -323,14 +323,14 @@ class SetQueue(Asked):
 
 @dataclass(frozen=True)
 class ResetBackOff(Asked):
-    """Try at once again what was put off because a node could not be emptied."""
+    """Try entries in back-off again at once."""
 
     says = "reset the back-off of the repair queue"
 
 
 @dataclass(frozen=True)
 class SetConstraint(Asked):
-    """Have a constraint, by its name."""
+    """Set a constraint, by its name."""
 
     says = "set the constraint {0.name} to {0.value}"
     name: str
@@ -339,7 +339,7 @@ class SetConstraint(Asked):
 
 @dataclass(frozen=True)
 class SetAutoRepair(Asked):
-    """Make entries of what sources report, or do not."""
+    """Switch on or off whether reports of sources become entries."""
 
     enabled: bool
 
@@ -361,7 +361,7 @@ class SetVariables(Asked):
 
 
 def place_words(scope: Scope, name: str, incident: str) -> str:
-    """Where a pause lies, as people call it."""
+    """Return a pause's place in people's words."""
     if incident:
         return f"incident {incident}"
     word = scope.value.replace("nodegroup", "group")
