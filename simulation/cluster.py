@@ -31,6 +31,7 @@ from nodeagent.model.action import (
 )
 from nodeagent.model.ledger import Outcome, Removal, Result, RoleChange, Trail
 from nodeagent.model.snapshot import Capacity, Group, Instance, Node, Running, Snapshot
+from nodeagent.model.units import Ms
 from simulation.world import ALL_NODES, Lock, World
 
 _RUNNING = Result(Outcome.RUNNING)
@@ -176,9 +177,9 @@ class SimulatedCluster:
         waiting = len(active) - running + late
         return {"canceling": 0, "queued": len(self._queue), "running": running, "waiting": waiting}
 
-    def watcher_paused(self) -> int:
+    def watcher_paused(self) -> Ms:
         self._live()
-        return round(self.watcher_until * 1000) if self.watcher_until > self.clock() else 0
+        return Ms(round(self.watcher_until * 1000) if self.watcher_until > self.clock() else 0)
 
     def trails(self) -> Sequence[Trail]:
         self._live()
@@ -332,7 +333,7 @@ class SimulatedCluster:
 def _trail(job: Job) -> Trail:
     ended = 0 if job.outcome is Outcome.RUNNING else int(job.ends * 1000)
     action = _read_back(job.action)
-    return Trail(job.number, job.reason, action, job.result, int(job.born * 1000), ended)
+    return Trail(job.number, job.reason, action, job.result, Ms(int(job.born * 1000)), Ms(ended))
 
 
 def _read_back(action: Action) -> Action:

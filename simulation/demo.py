@@ -53,12 +53,12 @@ _UNREACHABLE = Operation(
     "unreachable", (RepairStep(POWER_CYCLE, watch_seconds=Seconds(10)),), POWERED
 )
 POLICY = Policy(
-    settle=300,
-    cooldown=0,
+    settle=Ms(300),
+    cooldown=Ms(0),
     storm=0.5,
-    return_after=1000,
-    close_live_repairs=1000,
-    balance_settle=500,
+    return_after=Ms(1000),
+    close_live_repairs=Ms(1000),
+    balance_settle=Ms(500),
     procedures=Procedures((Procedure(("demo",), (_UNREACHABLE,)),)),
 )
 

@@ -179,9 +179,9 @@ def merge(steadies: Mapping[str, Steady], order: Sequence[str], now: Ms) -> Verd
     worst = max(said.need for _, _, said in speaking)
     # The verdict is as old as the oldest of those it rests on; an Ok rests on all of them.
     grounds = [row for _, row, said in speaking if said.need is worst]
-    checked = min(row.checked or 0 for row in grounds)
+    checked = min(row.checked or Ms(0) for row in grounds)
     firm = all(row.why is None and row.challenger is None for row in grounds)
-    changed = max((row.changed or 0) for _, row, _ in speaking)
+    changed = max((row.changed or Ms(0)) for _, row, _ in speaking)
     diagnosis = speaking[0][2] if len(speaking) == 1 else _merged(worst, speaking)
     if sent_size(diagnosis.text) > MAX_DIAGNOSIS:
         largest = max(speaking, key=lambda row: sent_size(row[2].text))[0]

@@ -7,6 +7,7 @@ from typing import Protocol, TypeAlias
 from nodeagent.model.action import Action
 from nodeagent.model.ledger import Removal, Result, RoleChange, Trail
 from nodeagent.model.snapshot import Capacity, Running, Snapshot
+from nodeagent.model.units import Ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,7 @@ class Cluster(Protocol):
         """How many jobs, ours and others', are not over, by Ganeti's word for their status."""
         ...
 
-    def watcher_paused(self) -> int:
+    def watcher_paused(self) -> Ms:
         """Until when (unix ms) `gnt-cluster watcher pause` is in force; 0 where it is not."""
         ...
 

@@ -89,7 +89,7 @@ def _reset_storm(here: _Here, _: to.ResetStorm) -> _Answer:
 def _trust_ledger(here: _Here, _: to.TrustLedger) -> _Answer:
     if not here.ledger.away:
         return "no plan waits for that"
-    return replace(here.ledger, away=0)
+    return replace(here.ledger, away=Ms(0))
 
 
 def _pause(here: _Here, asked: to.Pause) -> _Answer:

@@ -20,7 +20,7 @@ from nodeagent.maintd.queue.inventory import InventorySettings
 from nodeagent.maintd.queue.settings import constraints_of, procedures_of
 from nodeagent.model.ledger import Policy
 from nodeagent.model.offer import Announcing
-from nodeagent.model.units import Seconds
+from nodeagent.model.units import Ms, Seconds
 from nodeagent.section import NAME, Section, setting
 from nodeagent.settings import LEVELS, read_files
 from nodeagent.web.post import URL, wrong_port
@@ -84,7 +84,7 @@ class HttpSettings:
     )
 
 
-POLICY = Policy(close_live_repairs=3_600_000)  # a ledger from before has the design's letter
+POLICY = Policy(close_live_repairs=Ms(3_600_000))  # a ledger from before has the design's letter
 
 
 @dataclass(frozen=True, slots=True)

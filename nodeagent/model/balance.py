@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from nodeagent.model.units import Ms
+
 FAILED_TAG = "maintd:balancefailed:"
 
 
@@ -42,7 +44,7 @@ class Advice:
     """
 
     group: str
-    at: int
+    at: Ms
     score: float = 0.0
     final: float = 0.0
     shifts: tuple[Shift, ...] = ()
@@ -78,8 +80,8 @@ class Lopsided:
     """
 
     group: str
-    since: int
-    seen: int = field(default=0, metadata={"later": True})
+    since: Ms
+    seen: Ms = field(default=Ms(0), metadata={"later": True})
     doubted: bool = field(default=False, metadata={"later": True})
 
 
@@ -92,7 +94,7 @@ class Agenda:
 
     group: str
     who: str
-    at: int
+    at: Ms
     shifts: tuple[Shift, ...] = ()
     listed: bool = False
 
@@ -108,7 +110,7 @@ class Halt:
     group: str
     job: str
     why: str
-    at: int
+    at: Ms
     tag_seen: bool = False
 
     @property

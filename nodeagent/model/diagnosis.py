@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+from nodeagent.model.units import Ms
+
 
 class Need(IntEnum):
     """The action that a node requests; a larger value is more invasive.
@@ -76,8 +78,8 @@ class Steady:
     challenger: Diagnosis | None = None
     times: int = 0
     unequal: int = 0
-    checked: int | None = None
-    changed: int | None = None
+    checked: Ms | None = None
+    changed: Ms | None = None
     why: str | None = None
 
 
@@ -91,7 +93,7 @@ class Verdict:
     """
 
     diagnosis: Diagnosis | None
-    checked: int | None
-    changed: int | None
+    checked: Ms | None
+    changed: Ms | None
     unusable: dict[str, str] = field(default_factory=dict)
     firm: bool = True

@@ -34,7 +34,7 @@ class Event:
     `text` is the sentence that an earlier release has stored; now it is empty.
     """
 
-    at: int
+    at: Ms
     kind: str
     incident: str = ""
     node: str = ""

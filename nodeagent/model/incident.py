@@ -81,16 +81,16 @@ class Incident:
     node: str
     name: str
     diagnosis: Diagnosis
-    noted_at: int
+    noted_at: Ms
     status: Status = Status.NOTED
     jobs: tuple[str, ...] = ()
     repaired: bool = False
     drained: bool = False
     tag_seen: bool = False
-    seen_at: int = 0
-    missed_at: int = 0
-    changed_at: int = 0
-    not_before: int = 0
+    seen_at: Ms = Ms(0)
+    missed_at: Ms = Ms(0)
+    changed_at: Ms = Ms(0)
+    not_before: Ms = Ms(0)
     tries: int = 0
     attempt: int = 0
     why: str = ""

@@ -69,8 +69,8 @@ class Intent:
     action: Action
     job: str | None = None
     after: str | None = None
-    promised: int = 0
-    ended: int = 0
+    promised: Ms = Ms(0)
+    ended: Ms = Ms(0)
 
     @property
     def reason(self) -> str:
@@ -101,8 +101,8 @@ class Trail:
     reason: str
     action: Action | None
     result: Result
-    at: int
-    ended: int = 0
+    at: Ms
+    ended: Ms = Ms(0)
 
     @property
     def purpose(self) -> Purpose:
@@ -158,7 +158,7 @@ class Drained:
     offline: bool = False
     back: str = ""
     tries: int = 0
-    not_before: int = 0
+    not_before: Ms = Ms(0)
     why: str = ""
     ended: bool = False
 
@@ -204,7 +204,7 @@ class Hold:
     scope: Scope
     name: str
     who: str
-    since: int
+    since: Ms
     why: str = ""
     incident: str = ""
     tag_seen: bool = False
@@ -227,7 +227,7 @@ class Begun:
     """A start of work on an incident, at a node (its UUID) at `at`, unix ms."""
 
     node: str
-    at: int
+    at: Ms
     incident: str
     need: Need
 
@@ -236,7 +236,7 @@ class Begun:
 class Storm:
     """A trip of the storm brake: when (unix ms), and why."""
 
-    at: int
+    at: Ms
     why: str
 
 
@@ -267,15 +267,15 @@ class Ledger:
     holds: tuple[Hold, ...] = ()
     begun: tuple[Begun, ...] = ()
     storm: Storm | None = None
-    calm: int = 0
-    tags_after: int = 0
-    repairs_after: int = 0
+    calm: Ms = Ms(0)
+    tags_after: Ms = Ms(0)
+    repairs_after: Ms = Ms(0)
     ran: tuple[Trail, ...] = ()
     shifted: tuple[Trail, ...] = ()
     lopsided: tuple[Lopsided, ...] = ()
     agenda: tuple[Agenda, ...] = ()
     halts: tuple[Halt, ...] = ()
-    balance_after: int = 0
+    balance_after: Ms = Ms(0)
     queue: Queue = field(default=Queue(), metadata=LATER)
     schedule: Schedule = field(default=Schedule(), metadata=LATER)
     scheduled: tuple[Scheduled, ...] = field(default=(), metadata=LATER)
@@ -283,7 +283,7 @@ class Ledger:
     offers: tuple[Offer, ...] = field(default=(), metadata=LATER)
     series: tuple[Series, ...] = field(default=(), metadata=LATER)
     last_series: int = field(default=0, metadata=LATER)
-    away: int = field(default=0, metadata=LATER)
+    away: Ms = field(default=Ms(0), metadata=LATER)
     resumed: tuple[Hold, ...] = field(default=(), metadata=LATER)
     drained: tuple[Drained, ...] = field(default=(), metadata=LATER)
     notices: Notices = field(default=Notices(), metadata=LATER)
@@ -334,17 +334,17 @@ class Policy:
     repaired live must say Ok before maintd closes its incident; None: a person closes it.
     """
 
-    settle: int = 60_000
-    withdraw: int = 600_000
+    settle: Ms = Ms(60_000)
+    withdraw: Ms = Ms(600_000)
     nodes_in_work: int = 1
     group_in_work: int = 1
     moves: int = 20
     storm: float = 0.3
     burst: int = 10
-    burst_within: int = 600_000
-    cooldown: int = 600_000
+    burst_within: Ms = Ms(600_000)
+    cooldown: Ms = Ms(600_000)
     attempts: int = 3
-    attempts_within: int = 86_400_000
+    attempts_within: Ms = Ms(86_400_000)
     offline: bool = True
     fallback: bool = True
     unchecked: bool = False
@@ -356,19 +356,19 @@ class Policy:
     balance_moves: int = 10
     balance_disks: bool = True
     balance_load: bool = False
-    balance_settle: int = 600_000
-    balance_cooldown: int = 3_600_000
+    balance_settle: Ms = Ms(600_000)
+    balance_cooldown: Ms = Ms(3_600_000)
     procedures: Procedures = field(default=Procedures(), metadata=LATER)
     constraints: Constraints = field(default=Constraints(), metadata=LATER)
     announcing: Announcing = field(default=Announcing(), metadata=LATER)
-    window_ahead: int = field(default=259_200_000, metadata=LATER)
+    window_ahead: Ms = field(default=Ms(259_200_000), metadata=LATER)
     return_withdrawn: bool = field(default=True, metadata=LATER)
     degraded: bool = field(default=False, metadata=LATER)
     notify: tuple[Sink, ...] = field(default=(), metadata=LATER)
-    unreachable_after: int = field(default=180_000, metadata=LATER)
-    return_after: int = field(default=600_000, metadata=LATER)
+    unreachable_after: Ms = field(default=Ms(180_000), metadata=LATER)
+    return_after: Ms = field(default=Ms(600_000), metadata=LATER)
     return_check: str = field(default="", metadata=LATER)
-    close_live_repairs: int | None = field(default=None, metadata=LATER)
+    close_live_repairs: Ms | None = field(default=None, metadata=LATER)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from nodeagent.model.units import Seconds
+from nodeagent.model.units import Ms, Seconds
 
 
 class Severity(Enum):
@@ -73,8 +73,8 @@ class Condition:
     occasion: Occasion
     subject: str
     node: str
-    since: int
-    gone: int = 0
+    since: Ms
+    gone: Ms = Ms(0)
 
     @property
     def key(self) -> tuple[Occasion, str]:
@@ -91,7 +91,7 @@ class Notice:
     occasion: Occasion
     subject: str
     node: str
-    at: int
+    at: Ms
     text: str
     over: bool = False
 
@@ -111,7 +111,7 @@ class Message:
     counts: Mapping[str, int]
     lost: int = 0
     tries: int = 0
-    after: int = 0
+    after: Ms = Ms(0)
     why: str = ""
     intent: str = ""
 
@@ -167,8 +167,8 @@ class Sink:
     kind: Way
     events: tuple[str, ...] = ()
     severity: Severity = Severity.INFO
-    interval: int = 60_000
-    give_up: int = 86_400_000
+    interval: Ms = Ms(60_000)
+    give_up: Ms = Ms(86_400_000)
     title: str = ""
     body: str = ""
     command: str = ""

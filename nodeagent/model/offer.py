@@ -26,9 +26,9 @@ class Answer:
 
     reply: Reply
     who: str
-    at: int
+    at: Ms
     about: tuple[str, ...]
-    until: int
+    until: Ms
     reason: str = ""
     eta: int | None = None
     earliest: int | None = None
@@ -52,7 +52,7 @@ class Told:
     intent: str = ""
     done: bool = False
     tries: int = 0
-    after: int = 0
+    after: Ms = Ms(0)
     why: str = ""
 
 
@@ -96,8 +96,8 @@ class Offer:
     node: str
     instances: tuple[str, ...]
     unavailability: Unavailability
-    asked_at: int
-    since: int
+    asked_at: Ms
+    since: Ms
     generation: int = 1
     open: bool = True
     answer: Answer | None = None

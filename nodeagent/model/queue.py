@@ -11,7 +11,7 @@ from enum import Enum
 from nodeagent.model.address import one_form
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.purpose import OfEntry
-from nodeagent.model.units import Seconds
+from nodeagent.model.units import Ms, Seconds
 
 _LATER = {"later": True}  # a ledger of an earlier release has the default
 
@@ -62,29 +62,29 @@ class Entry:
     operation: str
     serial: str = ""
     who: str = ""
-    queued_at: int = 0
+    queued_at: Ms = Ms(0)
     status: EntryStatus = EntryStatus.QUEUED
     step: int = 0
     step_status: StepStatus = StepStatus.WAITING
     deleted: bool = False
-    changed_at: int = 0
+    changed_at: Ms = Ms(0)
     backoffs: int = 0
-    backoff_until: int = 0
+    backoff_until: Ms = Ms(0)
     attempt: int = 0
-    not_before: int = 0
-    checked_at: int = 0
+    not_before: Ms = Ms(0)
+    checked_at: Ms = Ms(0)
     healthy: bool = False
     drained: bool = False
     ending: bool = False
     why: str = ""
     domain: str = field(default="", metadata=_LATER)
     priority: int = field(default=0, metadata=_LATER)
-    begun_at: int = field(default=0, metadata=_LATER)
-    asked_at: int = field(default=0, metadata=_LATER)
-    restore_after: int = field(default=0, metadata=_LATER)
+    begun_at: Ms = field(default=Ms(0), metadata=_LATER)
+    asked_at: Ms = field(default=Ms(0), metadata=_LATER)
+    restore_after: Ms = field(default=Ms(0), metadata=_LATER)
     tries: int = field(default=0, metadata=_LATER)
     unanswered: str = field(default="", metadata=_LATER)
-    unanswered_since: int = field(default=0, metadata=_LATER)
+    unanswered_since: Ms = field(default=Ms(0), metadata=_LATER)
 
     @property
     def owner(self) -> str:
@@ -114,7 +114,7 @@ class Attempt:
     index: int
     address: str
     serial: str
-    at: int
+    at: Ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ class Refusal:
 
     reason: str
     machines: int
-    since: int
+    since: Ms
     why: str
 
 

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from nodeagent.model.units import Ms
+
 
 @dataclass(frozen=True, slots=True)
 class Sick:
@@ -21,5 +23,5 @@ class Sick:
     state: str = ""
     domain: str = ""
     priority: int = 0
-    since: int = 0
+    since: Ms = Ms(0)
     why: str = ""

@@ -7,6 +7,7 @@ from nodeagent.model.balance import Advice
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.ledger import LATER, Result, RoleChange
 from nodeagent.model.sick import Sick
+from nodeagent.model.units import Ms
 from nodeagent.model.wish import Wish
 from nodeagent.model.zone import Zone
 
@@ -197,7 +198,7 @@ class Observed:
     busy: Mapping[str, str] = field(default_factory=dict)
     sick: Mapping[str, tuple[Sick, ...] | str] = field(default_factory=dict, metadata=LATER)
     zones: Mapping[str, Zone] = field(default_factory=dict, metadata=LATER)
-    watcher_paused: int | None = field(default=0, metadata=LATER)
+    watcher_paused: Ms | None = field(default=Ms(0), metadata=LATER)
     roles: tuple[RoleChange, ...] | None = field(default=None, metadata=LATER)
     beside: Mapping[str, Beside] = field(default_factory=dict, metadata=LATER)
     keys: Mapping[str, str] = field(default_factory=dict, metadata=LATER)

@@ -120,12 +120,12 @@ class Scheduled:
 
     machine: Machine
     mode: Mode
-    since: int
+    since: Ms
     node: str = ""
     found: Standing | None = None
     drained: bool = False
     stopped: str = ""
-    not_before: int = 0
+    not_before: Ms = Ms(0)
     why: str = ""
     consent: Consent = field(default=Consent(), metadata={"later": True})
     was_down: bool = field(default=False, metadata={"later": True})
@@ -138,4 +138,4 @@ class Pace:
 
     disk: bool
     mib: int
-    ms: int
+    ms: Ms

@@ -16,10 +16,11 @@ from nodeagent.agent.receipts import Receipts
 from nodeagent.agent.repairs import Repairs
 from nodeagent.agent.ssconf import Ssconf
 from nodeagent.model.diagnosis import Diagnosis, Need, Verdict
+from nodeagent.model.units import Ms
 from nodeagent.protocol.messages import Progress, Receipt
 from tests.agent.place import ME, SICK_TEXT, Place, safe_folder, sealed_order
 
-SICK = Verdict(Diagnosis(Need.LIVE_REPAIR, "fix", SICK_TEXT), 1, 1)
+SICK = Verdict(Diagnosis(Need.LIVE_REPAIR, "fix", SICK_TEXT), Ms(1), Ms(1))
 # Writes down that it runs, and waits until it may end.
 LOOK = """#!/bin/sh
 read entry

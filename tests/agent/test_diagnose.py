@@ -298,7 +298,9 @@ def test_where_it_differs_is_said_as_drop_takes_it(
 # Merging.
 
 
-def steady(diagnosis: Diagnosis | None = None, why: str | None = None, checked: int = 5) -> Steady:
+def steady(
+    diagnosis: Diagnosis | None = None, why: str | None = None, checked: Ms = Ms(5)
+) -> Steady:
     known = checked if diagnosis else None
     return Steady(diagnosis, checked=known, changed=known, why=why)
 
@@ -419,7 +421,9 @@ def test_nor_does_one_that_was_never_confirmed() -> None:
 
 
 def test_the_verdict_is_as_old_as_what_it_rests_on() -> None:
-    verdict = merge({"a": steady(OK, checked=3), "b": steady(OK, checked=7)}, ("a", "b"), Ms(9))
+    verdict = merge(
+        {"a": steady(OK, checked=Ms(3)), "b": steady(OK, checked=Ms(7))}, ("a", "b"), Ms(9)
+    )
     assert verdict.checked == 3
 
 

@@ -33,7 +33,7 @@ from nodeagent.protocol.messages import Progress, Receipt
 from nodeagent.web import selfsigned
 from tests.agent.place import ME, SICK_TEXT, Place, client_pem, safe_folder, sealed_order
 
-SICK = Verdict(Diagnosis(Need.LIVE_REPAIR, "fix", SICK_TEXT), 1, 1)
+SICK = Verdict(Diagnosis(Need.LIVE_REPAIR, "fix", SICK_TEXT), Ms(1), Ms(1))
 
 
 @pytest.fixture

@@ -533,5 +533,5 @@ def test_an_id_of_ours_is_known_again() -> None:
     ],
 )
 def test_a_job_s_reason_names_its_repair(reason: str, identity: str | None) -> None:
-    trail = Trail("7", reason, None, Result(Outcome.SUCCESS), 0)
+    trail = Trail("7", reason, None, Result(Outcome.SUCCESS), Ms(0))
     assert trail.purpose.repair == (identity or "")

@@ -18,6 +18,7 @@ from nodeagent.model.balance import Advice, Shift, Spot
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.ledger import Ledger, Outcome, Policy
 from nodeagent.model.snapshot import Capacity, Instance, Node, Observed, Size
+from nodeagent.model.units import Ms
 from simulation.cluster import SimulatedCluster
 from tests.bench.table import row, run
 from tests.maintd.rig import Rig, fleet
@@ -38,7 +39,12 @@ def rows(*, quick: bool = False) -> list[dict[str, Any]]:
 def _deciding(nodes: int, instances: int, incidents: int) -> list[dict[str, Any]]:
     observed = _large(nodes, instances, incidents)
     policy = Policy(
-        settle=0, cooldown=0, nodes_in_work=incidents, group_in_work=100, storm=1.0, burst=10**6
+        settle=Ms(0),
+        cooldown=Ms(0),
+        nodes_in_work=incidents,
+        group_in_work=100,
+        storm=1.0,
+        burst=10**6,
     )
     first, noting = _timed(Ledger(), observed, policy)
     drained = replace(
@@ -54,7 +60,7 @@ def _deciding(nodes: int, instances: int, incidents: int) -> list[dict[str, Any]
     second, moving = _timed(replace(first, intents=()), drained, policy)
     moves = len(second.intents)
     balanced, balancing = _timed(
-        Ledger(), _advised(nodes, instances), Policy(balance=True, balance_settle=0)
+        Ledger(), _advised(nodes, instances), Policy(balance=True, balance_settle=Ms(0))
     )
     shifts = len(balanced.intents)
     what = f"{nodes:,} nodes, {instances:,} instances, {incidents} incidents"

@@ -2,8 +2,9 @@
 
 from nodeagent.model.action import Action
 from nodeagent.model.ledger import Decision, Policy
+from nodeagent.model.units import Ms
 
-POLICY = Policy(settle=0, cooldown=0, storm=1.0)
+POLICY = Policy(settle=Ms(0), cooldown=Ms(0), storm=1.0)
 
 
 def new(decision: Decision) -> list[Action]:

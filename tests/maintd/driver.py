@@ -21,6 +21,7 @@ from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Intent
 from nodeagent.model.snapshot import Snapshot
+from nodeagent.model.units import Ms
 from nodeagent.model.wish import Done
 from tests.cluster.by_hand import ByHand
 from tests.maintd.rig import QUICK, Agents, Between, Rig, fleet, mirrored
@@ -64,7 +65,7 @@ class Lasting:
         self.folder = folder
         self.mended = False
         self.rig = Rig(
-            *(fleet(), mirrored(*PLACES), replace(QUICK, return_after=60_000)),
+            *(fleet(), mirrored(*PLACES), replace(QUICK, return_after=Ms(60_000))),
             path=str(folder / "ledger.sqlite"),
             through=self._through,
         )

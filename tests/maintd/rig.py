@@ -45,7 +45,13 @@ from tests.maintd import inline
 from tests.maintd.world import NOW, OK
 
 QUICK = Policy(
-    settle=0, cooldown=0, attempts=1000, nodes_in_work=10, group_in_work=10, storm=1.0, burst=10**6
+    settle=Ms(0),
+    cooldown=Ms(0),
+    attempts=1000,
+    nodes_in_work=10,
+    group_in_work=10,
+    storm=1.0,
+    burst=10**6,
 )
 
 
@@ -222,7 +228,7 @@ class Between:
     def unfinished(self) -> Mapping[str, int]:
         return self.cluster.unfinished()
 
-    def watcher_paused(self) -> int:
+    def watcher_paused(self) -> Ms:
         return self.cluster.watcher_paused()
 
     def trails(self) -> Sequence[Trail]:

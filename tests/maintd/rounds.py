@@ -4,13 +4,14 @@ from dataclasses import replace
 
 from nodeagent.maintd.engine.round import Round
 from nodeagent.model.action import MovePrimary, SetOffline
+from nodeagent.model.units import Ms
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
 from tests.maintd.world import EVACUATE
 
 
 def broken(settle: int = 0) -> Rig:
     """n3 has just said that it is to be evacuated."""
-    rig = Rig(fleet(), mirrored(("n3", "n4")), replace(QUICK, settle=settle))
+    rig = Rig(fleet(), mirrored(("n3", "n4")), replace(QUICK, settle=Ms(settle)))
     rig.agents.says["n3"] = EVACUATE
     rig.tick()
     return rig

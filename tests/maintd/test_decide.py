@@ -23,6 +23,7 @@ from nodeagent.model.ledger import Begun, Decision, Hold, Intent, Ledger, Outcom
 from nodeagent.model.purpose import OfIncident, OfTags
 from nodeagent.model.reason import Kind
 from nodeagent.model.snapshot import Capacity, Group, Observed, Snapshot
+from nodeagent.model.units import Ms
 from nodeagent.model.window import Schedule
 from nodeagent.model.wish import (
     AddEntry,
@@ -54,7 +55,7 @@ from tests.maintd.world import (
     snapshot,
 )
 
-POLICY = Policy(settle=0, cooldown=0)
+POLICY = Policy(settle=Ms(0), cooldown=Ms(0))
 WIDE = replace(POLICY, nodes_in_work=10, group_in_work=10, storm=1.0)
 MINUTE = 60_000
 TRIPPED = Retag(Scope.CLUSTER, "", add=("maintd:brake:tripped",))
@@ -241,7 +242,7 @@ def test_later_steps(before: Incident, world: Snapshot, wanted: list[Action]) ->
         ),
         pytest.param(
             seen(six(), {"n1": EVACUATE}),
-            replace(POLICY, settle=5000),
+            replace(POLICY, settle=Ms(5000)),
             "settling for 5 s more",
             id="settling",
         ),
@@ -406,7 +407,7 @@ def test_the_same_node_is_not_worked_on_for_ever() -> None:
 
 def test_a_cooldown_does_not_delay_what_is_worse() -> None:
     begun = (Begun("uuid-n1", NOW - 1, "old", REPAIR.need),)
-    policy = replace(POLICY, cooldown=MINUTE)
+    policy = replace(POLICY, cooldown=Ms(MINUTE))
     assert not actions(decide(ledger(begun=begun), seen(six(), {"n1": REPAIR}), policy, NOW).ledger)
     worse = decide(ledger(begun=begun), seen(six(), {"n1": EVACUATE}), policy, NOW)
     assert actions(worse.ledger) == [Drain("n1")]
@@ -436,7 +437,7 @@ def test_an_emptying_goes_on_under_its_new_name() -> None:
     world = six(node("n1", drained=True), a=("n1", "n2"))
     before = ledger(incident(status=Status.PENDING, drained=True))
     other = need("evacuate", details="more of it")
-    policy = replace(POLICY, cooldown=MINUTE, settle=MINUTE)
+    policy = replace(POLICY, cooldown=Ms(MINUTE), settle=Ms(MINUTE))
     decided = decide(before, seen(world, {"n1": other}), policy, NOW + 1)
     old, heir = decided.ledger.incidents
     assert (old.status, heir.status, heir.drained) == (Status.CANCELED, Status.PENDING, True)

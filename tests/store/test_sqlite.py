@@ -34,7 +34,7 @@ WISHES = (
 
 
 def event(number: int, incident: str = "i1") -> Event:
-    return Event(number, "noted", incident, "n1", f"number {number}")
+    return Event(Ms(number), "noted", incident, "n1", f"number {number}")
 
 
 @pytest.fixture
@@ -167,7 +167,7 @@ def test_history_keeps_the_newest(path: str) -> None:
 
 
 def act(number: int) -> Event:
-    return Event(number, "wish-granted", "", "n1", "alice asked to pause the cluster")
+    return Event(Ms(number), "wish-granted", "", "n1", "alice asked to pause the cluster")
 
 
 def test_nothing_that_others_cause_evicts_what_administrators_did(path: str) -> None:
@@ -189,7 +189,11 @@ def test_the_history_of_an_older_release_is_read_and_its_acts_are_kept(path: str
     old.execute("DROP INDEX event_by_audit")
     old.execute("ALTER TABLE event DROP COLUMN audit")
     said = 'about "kind":"wish-granted"'
-    for one in (act(1), Event(2, "noted", "", "n1", said), Event(3, "wish-refused", "", "", "no")):
+    for one in (
+        act(1),
+        Event(Ms(2), "noted", "", "n1", said),
+        Event(Ms(3), "wish-refused", "", "", "no"),
+    ):
         line = one.at, one.incident, encode(one)
         old.execute("INSERT INTO event (at, incident, text) VALUES (?, ?, ?)", line)
     old.close()
@@ -219,7 +223,7 @@ def test_the_text_of_a_wish_is_not_kept_once_it_is_answered(store: SqliteStore) 
 
 
 def test_an_event_of_hostile_words_comes_back(store: SqliteStore) -> None:
-    hostile = Event(1, "failed", "i\udcff", "n", "\0\x1b[31m<b>\udcff'); DROP TABLE event;--")
+    hostile = Event(Ms(1), "failed", "i\udcff", "n", "\0\x1b[31m<b>\udcff'); DROP TABLE event;--")
     store.save(Ledger(), [hostile])
     assert store.history() == store.history("i\udcff") == [hostile]
 
@@ -253,7 +257,7 @@ def test_a_save_that_cannot_be_leaves_all_as_it_was(
         store.wish(wish)
     store.save(Ledger(1), [event(1)])
     mend = trouble(store, path)
-    big = [Event(n, "noted", "i", "n", "x" * 5000) for n in range(50)]
+    big = [Event(Ms(n), "noted", "i", "n", "x" * 5000) for n in range(50)]
     with pytest.raises(Unavailable, match="ledger cannot be written"):
         store.save(FULL, big, {"w1": "no", "w2": ""})
     assert store.load() == Ledger(1)
@@ -327,7 +331,7 @@ def test_f6_a_full_disk(small_disk: Path) -> None:
     kept = 0
     with pytest.raises(Unavailable, match="cannot be written"):
         while True:
-            store.save(Ledger(kept + 1), [Event(kept, "noted", "", "", "x" * 9000)])
+            store.save(Ledger(kept + 1), [Event(Ms(kept), "noted", "", "", "x" * 9000)])
             kept += 1
     assert store.load() == Ledger(kept)
     assert len(store.history()) == kept
@@ -517,7 +521,9 @@ def test_what_was_acknowledged_survives_kill_9(path: str, after: int) -> None:
 
 def test_a_ledger_of_many_incidents_is_saved_fast(store: SqliteStore) -> None:
     first = FULL.incidents[0]
-    incidents = tuple(Incident(f"i{n}", f"u{n}", f"n{n}", first.diagnosis, n) for n in range(2000))
+    incidents = tuple(
+        Incident(f"i{n}", f"u{n}", f"n{n}", first.diagnosis, Ms(n)) for n in range(2000)
+    )
     intents = tuple(
         Intent(str(n), OfIncident(f"i{n}"), f"n{n}", Drain(f"n{n}")) for n in range(2000)
     )

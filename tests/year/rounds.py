@@ -100,7 +100,7 @@ class Rounds:
             machine = Machine(name)
             nodes[name] = Node(name, uuid, self.world.boxes[number].address, offline=True)
             windows.append(Window((machine,), Unavailability(Nanoseconds(ms(at) * NANOSECONDS))))
-            down = Scheduled(machine, Mode.DOWN, ms(at), uuid, Standing.OFFLINE, drained=True)
+            down = Scheduled(machine, Mode.DOWN, Ms(ms(at)), uuid, Standing.OFFLINE, drained=True)
             scheduled.append(down)
         self._snapshot = replace(SNAPSHOT, nodes=nodes)
         self.ledger = replace(
@@ -223,7 +223,7 @@ class Rounds:
         asked, queue, self._results = ledger.intents[0], ledger.queue, {}
         entries = [self._live[index] for index in sorted(self._live)]
         before = ms(last - 1)  # the round before the last has been answered by then
-        entries = [replace(entry, checked_at=before, asked_at=before) for entry in entries]
+        entries = [replace(entry, checked_at=Ms(before), asked_at=Ms(before)) for entry in entries]
         intents = []
         for number, entry in enumerate(entries, ms(last)):
             self._live[entry.index] = entry
@@ -234,7 +234,7 @@ class Rounds:
                 asked,
                 id=str(number),
                 action=replace(asked.action, stdin=stdin),
-                promised=ms(last),
+                promised=Ms(ms(last)),
                 purpose=OfEntry(entry.index, CHECK),
             )
             intents.append(intent)

@@ -10,6 +10,7 @@ from random import Random
 
 from nodeagent.model.ledger import Outcome, Result
 from nodeagent.model.sick import Sick
+from nodeagent.model.units import Ms
 from tests.year.fleet import DAY, GONE, HOUR, Cause, Fault, Kind, Spell, Year
 
 SOURCE, TYPE = "inventory", "server"
@@ -290,7 +291,7 @@ class World:
             state=state,
             domain=f"rack {box.number // self.year.fleet.rack}",
             priority=10 if box.number % 50 == 0 else 0,
-            since=ms(since),
+            since=Ms(ms(since)),
         )
 
     def _repairing(self, box: Box, command: str) -> None:

@@ -11,6 +11,7 @@ from nodeagent.cluster.ganeti.decode import one_line
 from nodeagent.cluster.ganeti.luxi import SOCKET, Json, Luxi, Refusal
 from nodeagent.cluster.ganeti.queries import Queries
 from nodeagent.errors import Unavailable
+from nodeagent.model.units import Ms
 from nodeagent.web.deadline import Unsent
 
 # Measured: luxid copies each job to every master candidate before it answers, one job after the
@@ -67,7 +68,7 @@ class GanetiCluster(Queries):
             case said:
                 raise Unavailable(f"no answer to a cancellation: {one_line(said, 80)}")
 
-    def watcher_paused(self) -> int:
+    def watcher_paused(self) -> Ms:
         return watcher_paused(self._luxi)
 
     def close(self) -> None:
@@ -101,13 +102,13 @@ class GanetiCluster(Queries):
             return own.ask("Query", [what, fields, condition], seconds)
 
 
-def watcher_paused(luxi: Luxi) -> int:
+def watcher_paused(luxi: Luxi) -> Ms:
     """Until when (unix ms) the watcher is paused: luxid tells seconds, and null once it is over."""
     match luxi.ask("QueryConfigValues", [["watcher_pause"]]):
         case [None | False]:
-            return 0
+            return Ms(0)
         case [int(until) | float(until)] if isfinite(until):
-            return max(0, round(until * 1000))
+            return Ms(max(0, round(until * 1000)))
         case said:
             told = one_line(said, 80)
             raise Unavailable(f"Ganeti does not say whether its watcher is paused: {told}")

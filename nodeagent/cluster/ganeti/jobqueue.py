@@ -8,6 +8,7 @@ from nodeagent.cluster.ganeti.opcodes import BEYOND, SOURCE, action, removed, ro
 from nodeagent.errors import MessageError
 from nodeagent.model.ledger import Outcome, Removal, Result, RoleChange, Trail
 from nodeagent.model.purpose import is_ours
+from nodeagent.model.units import Ms
 from nodeagent.protocol.bounds import WHY, brief
 from nodeagent.protocol.canonical import printable
 
@@ -195,7 +196,7 @@ def trail(row: Row) -> Trail | None:
         return None
     at, ended = _ms(row.any("received_ts")), _ms(row.any("end_ts"))
     job = str(row.number("id"))
-    return Trail(job, texts[0], action(row.any("ops")), result(row), at, ended)
+    return Trail(job, texts[0], action(row.any("ops")), result(row), Ms(at), Ms(ended))
 
 
 def _ms(stamp: object) -> int:

@@ -19,6 +19,7 @@ from nodeagent.cluster.ganeti.decode import one_line
 from nodeagent.cluster.ganeti.luxi import MOST
 from nodeagent.cluster.ganeti.queries import Queries
 from nodeagent.errors import Unavailable
+from nodeagent.model.units import Ms
 from nodeagent.web.caller import Caller, over_network
 from nodeagent.web.deadline import Unsent
 from nodeagent.web.tls import trusting_tls
@@ -167,9 +168,9 @@ class RapiCluster(Queries):
             case reply:
                 raise Unavailable(reply.why)
 
-    def watcher_paused(self) -> int:
+    def watcher_paused(self) -> Ms:
         """RAPI tells nobody; and what it would hold is refused here anyway."""
-        return 0
+        return Ms(0)
 
     def _submit(self, submission: Submission) -> Answer:
         job = opcodes.job(submission, self._clock())

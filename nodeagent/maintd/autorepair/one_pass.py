@@ -107,7 +107,7 @@ def _not_to_come(trails: Sequence[Trail], now: Ms) -> Iterator[Trail]:
     every wait a day longer.
     """
     for trail in trails:
-        yield trail if trail.ended <= now else replace(trail, ended=0)
+        yield trail if trail.ended <= now else replace(trail, ended=Ms(0))
 
 
 def one_pass(

@@ -16,7 +16,7 @@ def fault(shift: Shift, instance: Instance) -> str:
     (p, s), (to_p, to_s) = _pair(shift.at), _pair(shift.to)
     mirrored = instance.template == "drbd" and instance.secondary is not None
     if not mirrored and not instance.shared:
-        return f"its disks ({instance.template}) are on {instance.primary} alone"
+        return f"its disks ({instance.template}) are only on {instance.primary}"
     if (s is None) == mirrored or (to_s is None) == mirrored:
         return "it is mirrored: name two nodes" if mirrored else "it is not mirrored: name one node"
     if to_p == to_s:

@@ -118,7 +118,7 @@ class Inquiry:
         wanted = list(jobs)
         return await asyncio.to_thread(self._cluster.results, wanted) if wanted else {}
 
-    async def watcher_paused(self) -> int | None:
+    async def watcher_paused(self) -> Ms | None:
         """Until when (unix ms) Ganeti's watcher is paused; None where it does not say."""
         return await _told("watcher", self._cluster.watcher_paused)
 

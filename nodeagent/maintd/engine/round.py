@@ -188,7 +188,7 @@ class Engine:
         results |= await self._inquiry.receipts(ledger, there)
         repairs = with_tags(self.policy, there).autorepair != "off"
         jobs = await self._inquiry.of(map(str, in_tags(there))) if repairs else {}
-        paused = await self._inquiry.watcher_paused() if repairs else 0
+        paused = await self._inquiry.watcher_paused() if repairs else Ms(0)
         await self._inquiry.count_jobs()
         _unless(stop)
         looks = await self._look(there)

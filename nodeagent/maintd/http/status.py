@@ -214,7 +214,7 @@ def holds(view: View) -> list[Json]:
     tagged += [(Scope.GROUP, group.name, group.tags) for group in snapshot.groups.values()]
     tagged += [(Scope.NODE, node.name, node.tags) for node in snapshot.nodes.values()]
     others = [
-        Hold(scope, name, "", 0, f"it has the tag {PAUSE_TAG}")
+        Hold(scope, name, "", Ms(0), f"it has the tag {PAUSE_TAG}")
         for scope, name, tags in tagged
         if PAUSE_TAG in tags and (scope, name) not in ours
     ]

@@ -49,6 +49,6 @@ def _with_back(ledger: Ledger, incident: Incident, who: str, snapshot: Snapshot)
     found = found or Drained(incident.node, incident.id, "")
     others = tuple(one for one in ledger.drained if one.node != incident.node)
     one = replace(
-        found, incident=incident.id, back=f"{who} asked for it", tries=0, not_before=0, why=""
+        found, incident=incident.id, back=f"{who} asked for it", tries=0, not_before=Ms(0), why=""
     )
     return replace(ledger, drained=(*others, one))

@@ -210,7 +210,7 @@ def _looked_at(incident: Incident, node: Node, said: Diagnosis | None, now: Ms) 
         tag_seen=incident.tag_seen or incident.tag in node.tags,
         seen_at=now if observed else incident.seen_at,
         # Not by how long ago it was seen: a clock put forward would make that long.
-        missed_at=incident.missed_at if over else incident.missed_at or now if missed else 0,
+        missed_at=incident.missed_at if over else incident.missed_at or now if missed else Ms(0),
     )
 
 
@@ -255,7 +255,7 @@ def withdraw(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Led
         said = observed.diagnoses.get(incident.name)
         if incident.status in (Status.COMPLETED, Status.FAILED):
             since = well_since(incident, said, policy, now)
-            incidents[incident.id] = replace(incident, missed_at=since)
+            incidents[incident.id] = replace(incident, missed_at=Ms(since))
         if incident.status is not Status.PENDING or said is None or said == incident.diagnosis:
             continue
         if incident.repaired or incident.id in working:

@@ -114,7 +114,7 @@ def recover(
         ran=recalled(ledger, trails, snapshot, now),
         shifted=moved,
         halts=halts,
-        away=since,
+        away=Ms(since),
         drained=drained.recalled(ledger, trails, snapshot, roles),
     )
     return replace(recovered, holds=lost_tags.holds(recovered, gone, now)) if gone else recovered
@@ -316,7 +316,9 @@ def _begun(
         if identity and not only_cancels(trail):
             first[identity] = min(trail.at, first.get(identity, trail.at))
     new = [
-        Begun(i.node, first[i.id], i.id, i.diagnosis.need if i.diagnosis != UNKNOWN else max(Need))
+        Begun(
+            i.node, Ms(first[i.id]), i.id, i.diagnosis.need if i.diagnosis != UNKNOWN else max(Need)
+        )
         for i in incidents.values()
         if i.id not in known and i.status is not Status.NOTED and i.jobs and i.id in first
     ]

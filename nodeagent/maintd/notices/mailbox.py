@@ -80,7 +80,7 @@ def _compared(
     ended: list[Notice] = []
     for one in known:
         if one.key in there:
-            kept[one.key] = replace(one, gone=0) if one.gone else one
+            kept[one.key] = replace(one, gone=Ms(0)) if one.gone else one
         elif one.occasion in _PASSING and now - (one.gone or now) < QUIET:
             kept[one.key] = replace(one, gone=min(one.gone or now, now))
         else:
@@ -128,9 +128,9 @@ def test(before: Notices, sink: Sink, who: str, now: Ms) -> Notices:
     text = f"{who} asked for this test of {sink.name}"
     box = _with(box, [Notice(Occasion.TEST, f"{now}", "", now, text)])
     if box.message is not None:
-        box = replace(box, message=replace(box.message, after=0))
+        box = replace(box, message=replace(box.message, after=Ms(0)))
     others = (other for other in before.boxes if other.sink != sink.name)
-    return replace(before, boxes=(*others, _posted(box, replace(sink, interval=0), now)))
+    return replace(before, boxes=(*others, _posted(box, replace(sink, interval=Ms(0)), now)))
 
 
 def settle(box: Mailbox, sink: Sink, sent: Sent, now: Ms) -> Mailbox:

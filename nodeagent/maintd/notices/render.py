@@ -119,8 +119,8 @@ def _compiled(template: str) -> Template:
 def fault(sink: Sink) -> str:
     """Say what is wrong with its templates, by an example of a message; "" if nothing is."""
     examples = [
-        Notice(Occasion.FAILED, "01a2b3c4", "node3", 1, 'the work on node3 failed: "no route"'),
-        Notice(Occasion.DETECTED, "01a2b3c4", "node3", 1, "node3 requests evacuate"),
+        Notice(Occasion.FAILED, "01a2b3c4", "node3", Ms(1), 'the work on node3 failed: "no route"'),
+        Notice(Occasion.DETECTED, "01a2b3c4", "node3", Ms(1), "node3 requests evacuate"),
     ]
     for shown in (examples, examples[:1]):
         counts = {one.occasion.value: 1 for one in shown}

@@ -7,7 +7,7 @@ from nodeagent.maintd.notices.mail import Server
 from nodeagent.maintd.notices.post import Target
 from nodeagent.maintd.notices.render import fault
 from nodeagent.model.notice import Occasion, Severity, Sink, Way
-from nodeagent.model.units import Seconds
+from nodeagent.model.units import Ms, Seconds
 from nodeagent.section import NAME, Section
 from nodeagent.web.post import URL, wrong_port
 
@@ -45,8 +45,10 @@ def _sink(section: Section) -> tuple[Sink, Target | None]:
     severity = section.text("min-severity", "info", "|".join(levels), ", ".join(levels))
     sink = Sink(
         *(name, way, events, Severity(severity)),
-        interval=round(section.duration("interval", default.interval / 1000, 1, 86400) * 1000),
-        give_up=round(section.duration("give-up", default.give_up / 1000, 60, 30 * 86400) * 1000),
+        interval=Ms(round(section.duration("interval", default.interval / 1000, 1, 86400) * 1000)),
+        give_up=Ms(
+            round(section.duration("give-up", default.give_up / 1000, 60, 30 * 86400) * 1000)
+        ),
         title=section.text("title", "", _TEXT, "a template") if way is not Way.ALERTMANAGER else "",
         body=section.text("body", "", _TEXT, "a template") if way in _WITH_BODY else "",
         command=_command(section) if way is Way.COMMAND else "",

@@ -36,7 +36,7 @@ def measured(ledger: Ledger, observed: Observed, now: Ms) -> Iterator[Pace]:
             continue
         beside = sum(other.node == intent.node for other in moving)
         took = max(1, now - intent.promised) // beside
-        yield Pace(disk, instance.disk if disk else instance.memory, max(1, took))
+        yield Pace(disk, instance.disk if disk else instance.memory, Ms(max(1, took)))
 
 
 class Leads:

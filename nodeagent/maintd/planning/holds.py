@@ -49,7 +49,7 @@ def resume(
         if incident is None:
             return f"there is no incident {identity}"
         scope, name = Scope.NODE, incident.name
-    wanted = Hold(scope, name, "", 0, incident=identity)
+    wanted = Hold(scope, name, "", Ms(0), incident=identity)
     here = [hold for hold in ledger.holds if _same(hold, wanted)]
     tagged = wanted.tag in (tags_of(scope, name, observed.snapshot) or ())
     setting = any(_sets(intent, wanted) for intent in ledger.intents)

@@ -13,6 +13,7 @@ from nodeagent.model.action import Scope
 from nodeagent.model.ledger import Policy
 from nodeagent.model.reason import Held, Kind, Reason, because
 from nodeagent.model.snapshot import Group, Node, Snapshot
+from nodeagent.model.units import Ms
 from nodeagent.section import Section
 
 # Tags that tell of incidents and holds, and those of other parts, are no settings.
@@ -56,12 +57,12 @@ TOLD = 20  # wrong tags that are told one by one
 def policy_of(section: Section, default: Policy) -> Policy:
     """Read what a policy says in a table of settings, or raise ConfigError naming the key."""
 
-    def ms(key: str, standard: int) -> int:
-        return round(section.duration(key, standard / 1000, 0, 30 * 86400) * 1000)
+    def ms(key: str, standard: Ms) -> Ms:
+        return Ms(round(section.duration(key, standard / 1000, 0, 30 * 86400) * 1000))
 
-    def ms_or_no(key: str, standard: int | None) -> int | None:
+    def ms_or_no(key: str, standard: Ms | None) -> Ms | None:
         off = section.is_off(key) or (standard is None and not section.has(key))
-        return None if off else ms(key, standard or 0)
+        return None if off else ms(key, standard or Ms(0))
 
     storm = section.count("storm", round(default.storm * 100), 0, 100)
     return Policy(

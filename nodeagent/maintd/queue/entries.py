@@ -85,7 +85,7 @@ def delete_all(ledger: Ledger, *, finished: bool) -> Ledger:
 
 def reset_back_off(ledger: Ledger) -> Ledger:
     """Try at once again what was put off."""
-    return _each(ledger, lambda entry: replace(entry, backoffs=0, backoff_until=0))
+    return _each(ledger, lambda entry: replace(entry, backoffs=0, backoff_until=Ms(0)))
 
 
 def _each(ledger: Ledger, change: Callable[[Entry], Entry]) -> Ledger:
@@ -221,7 +221,7 @@ def _checked(entry: Entry, intent: Intent, result: Result, why: str) -> Entry:
         return _unanswered(entry, intent, why)
     at = intent.promised
     healthy = result.outcome is Outcome.SUCCESS and result.code == 0 and result.said == "true"
-    entry = replace(entry, unanswered="", unanswered_since=0)
+    entry = replace(entry, unanswered="", unanswered_since=Ms(0))
     return replace(entry, asked_at=at, checked_at=at, healthy=healthy)
 
 
@@ -237,7 +237,7 @@ def _after_repair(
     """Retry a failed repair command as configured; one cut off fails: its effect is unknown."""
     assert isinstance(intent.action, RunCommand)
     if result.outcome is Outcome.SUCCESS:
-        return replace(entry, changed_at=now, attempt=0, not_before=0, tries=0, why="")
+        return replace(entry, changed_at=now, attempt=0, not_before=Ms(0), tries=0, why="")
     operation = policy.procedures.look_up(entry.machine_type, entry.operation)
     steps = operation.repair_steps if isinstance(operation, Operation) else ()
     step = steps[entry.step] if entry.step < len(steps) else None

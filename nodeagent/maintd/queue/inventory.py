@@ -165,7 +165,7 @@ def _moved(sick: Sicks, ms: int) -> Sicks:
     """Shift reports by the ms that our clock was set, so that durations stay the same."""
     if isinstance(sick, str):
         return sick
-    return tuple(replace(one, since=max(1, one.since + ms)) for one in sick)
+    return tuple(replace(one, since=Ms(max(1, one.since + ms))) for one in sick)
 
 
 def ask(settings: InventorySettings, body: bytes) -> Answered:

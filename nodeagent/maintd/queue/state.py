@@ -53,7 +53,7 @@ def rewind(queue: Queue, procedures: Procedures, now: Ms) -> Queue:
             queued_at=min(entry.queued_at, now),
             begun_at=min(entry.begun_at, now),
             changed_at=min(entry.changed_at, now),
-            checked_at=entry.checked_at if entry.checked_at <= now else 0,
+            checked_at=entry.checked_at if entry.checked_at <= now else Ms(0),
             asked_at=min(entry.asked_at, now),
             unanswered_since=min(entry.unanswered_since, now),
             backoff_until=min(entry.backoff_until, most),
@@ -72,8 +72,8 @@ def rewind(queue: Queue, procedures: Procedures, now: Ms) -> Queue:
 
 def waiting(entry: Entry, step: int, since: int) -> Entry:
     """The entry before a step that is not begun yet."""
-    before = replace(entry, step=step, step_status=StepStatus.WAITING, changed_at=since)
-    return replace(before, attempt=0, not_before=0)
+    before = replace(entry, step=step, step_status=StepStatus.WAITING, changed_at=Ms(since))
+    return replace(before, attempt=0, not_before=Ms(0))
 
 
 def aged(queue: Queue, limits: Constraints, now: Ms) -> Queue:

@@ -295,7 +295,7 @@ class _Round:
             step_status=StepStatus.WATCHING,
             changed_at=self.now,
             backoffs=0,
-            backoff_until=0,
+            backoff_until=Ms(0),
             begun_at=entry.begun_at or self.now,
         )
         self._turn(Do.EXECUTE, begun)

@@ -149,12 +149,12 @@ def _kept(
     if consent is not None:
         one = replace(one, consent=consent)
     if old.of(one.machine) != new.of(machine):
-        one = replace(one, stopped="", not_before=0, why="")
+        one = replace(one, stopped="", not_before=Ms(0), why="")
     return replace(one, machine=machine)
 
 
 def _mode(one: Scheduled, mode: Mode, now: Ms) -> Scheduled:
-    return replace(one, mode=mode, since=now, stopped="", not_before=0, why="")
+    return replace(one, mode=mode, since=now, stopped="", not_before=Ms(0), why="")
 
 
 def _down(one: Scheduled, ledger: Ledger, now: Ms) -> Scheduled | str:

@@ -498,7 +498,7 @@ OWN = "7b1cb7c2-0c8e-5b8e-9d55-0d4a5f6a1b2c:1.2"
 )
 def test_whose_job_it_is(source: str, text: str, ours: bool) -> None:
     found = jobqueue.trail(job(["gnt:opcode:x", "job=7;index=0", 1], [source, text, 2]))
-    times = 1_795_193_205_444, 1_795_193_206_001
+    times = Ms(1_795_193_205_444), Ms(1_795_193_206_001)
     expected = Trail("7", text, Drain("n1"), Result(Outcome.SUCCESS), *times)
     assert found == (expected if ours else None)
 

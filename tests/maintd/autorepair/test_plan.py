@@ -252,7 +252,7 @@ def test_a_pause_of_the_watcher_holds_repairs_and_says_until_when(mode: str) -> 
 
 def test_a_watcher_of_which_ganeti_does_not_tell_holds_repairs() -> None:
     class Mute(Between):
-        def watcher_paused(self) -> int:
+        def watcher_paused(self) -> Ms:
             raise Unavailable("no answer")
 
     rig = Rig(fleet(), mirrored(("n2", "n3")), SAFE, through=Mute)
@@ -774,7 +774,9 @@ def test_taking_the_node_back_ends_a_waiting_repair_as_a_success() -> None:
 def test_a_tag_just_set_is_waited_for_as_long_as_any() -> None:
     """Ganeti's answers may not show it yet; it would be set once more."""
     rig = cluster(plain("i1", "n2", "rbd"))
-    job = Intent("1", OfRepair("r"), "n2", Retag(Scope.INSTANCE, "i1", add=("t",)), "7", ended=1)
+    job = Intent(
+        "1", OfRepair("r"), "n2", Retag(Scope.INSTANCE, "i1", add=("t",)), "7", ended=Ms(1)
+    )
     seen = Observed(rig.cluster.snapshot(), {}, results={"1": Result(Outcome.SUCCESS)})
     ledger = Ledger(intents=(job,))
     assert remember(ledger, seen, Ms(45_000)).intents == (job,)

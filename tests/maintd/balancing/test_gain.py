@@ -7,10 +7,11 @@ import pytest
 from nodeagent.maintd.balancing.imbalance import DOUBTED, FRESH
 from nodeagent.model.balance import Agenda, Lopsided
 from nodeagent.model.ledger import Ledger
+from nodeagent.model.units import Ms
 from tests.maintd.balancing.test_plan import ON, OVER, advised, begun, done, shift, why, world
 from tests.maintd.world import NOW, seen
 
-SLOW = replace(ON, balance_settle=600_000, balance_load=True)
+SLOW = replace(ON, balance_settle=Ms(600_000), balance_load=True)
 DOUBT = "the load of n2 is measured for 200 s more"
 
 
@@ -31,7 +32,7 @@ def test_a_gain_that_is_one_only_without_the_load_must_last_by_itself() -> None:
 
 @pytest.mark.parametrize("asked", [False, True], ids=["by itself", "as asked"])
 def test_doubt_about_the_load_is_waited_out_however_quick_the_settings(asked: bool) -> None:
-    quick = replace(SLOW, balance_settle=0)
+    quick = replace(SLOW, balance_settle=Ms(0))
     agenda = (Agenda("default", "ada", NOW),) if asked else ()
     before = Ledger(agenda=agenda)
     first = done(seen(world(), advice=advised(OVER, doubt=DOUBT)), before, quick)

@@ -7,6 +7,7 @@ from nodeagent.maintd.planning.tag_place import Place
 from nodeagent.model.action import MovePrimary, Retag, Scope
 from nodeagent.model.ledger import Ledger, Outcome, Result, Trail
 from nodeagent.model.snapshot import Snapshot
+from nodeagent.model.units import Ms
 from tests.maintd.balancing.test_plan import world
 from tests.maintd.world import NOW
 
@@ -15,7 +16,7 @@ def remembered(there: Snapshot, *more: Trail, ended: int = NOW - 1000) -> Ledger
     """A migration of `a` has failed; `more` came after it."""
     action = MovePrimary("a", "n1", True, "n2", fallback=False)
     result = Result(Outcome.ERROR, "told so")
-    failed = Trail("5", "balance:default:5", action, result, NOW - 50_000, ended)
+    failed = Trail("5", "balance:default:5", action, result, NOW - 50_000, Ms(ended))
     trails, halts = past_moves.recalled(Ledger(), [failed, *more], there, NOW)
     return Ledger(shifted=trails, halts=halts)
 

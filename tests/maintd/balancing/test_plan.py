@@ -20,7 +20,7 @@ from nodeagent.model.units import Ms
 from nodeagent.model.wish import Balance, StopBalancing, Wish
 from tests.maintd.world import EVACUATE, NOW, REPAIR, incident, instance, ledger, node, seen, six
 
-ON = Policy(balance=True, balance_settle=0)
+ON = Policy(balance=True, balance_settle=Ms(0))
 GROUP = Group("default", "default")
 HALT = Halt("default", "7", "job 7 failed", NOW)
 
@@ -43,7 +43,7 @@ def shift(name: str, at: str, to: str, gain: float = 1.0) -> Shift:
 
 def advised(*shifts: Shift, at: int = NOW, **members: Any) -> Mapping[str, Advice]:
     gain = sum(one.gain for one in shifts)
-    return {"default": Advice("default", at, 10.0, 10.0 - gain, shifts, **members)}
+    return {"default": Advice("default", Ms(at), 10.0, 10.0 - gain, shifts, **members)}
 
 
 def done(
@@ -188,7 +188,7 @@ def test_one_round_after_the_other() -> None:
 
 
 def test_a_gain_must_last() -> None:
-    slow = replace(ON, balance_settle=600_000)
+    slow = replace(ON, balance_settle=Ms(600_000))
     first = done(seen(world(), advice=advised(OVER)), policy=slow)
     assert not begun(first)
     assert "1 moves would bring its score from 10.00000000 to 9.00000000" in why(first)
@@ -219,7 +219,7 @@ def test_an_old_advice_is_none() -> None:
 def trail(job: str = "5", ended: int = NOW - 10_000, **members: Any) -> Trail:
     action = MovePrimary("a", "n1", True, "n2", fallback=False)
     kept: dict[str, Any] = {"result": Result(Outcome.SUCCESS), "at": NOW - 20_000, **members}
-    return Trail(job, f"balance:default:{job}", action, ended=ended, **kept)
+    return Trail(job, f"balance:default:{job}", action, ended=Ms(ended), **kept)
 
 
 def test_an_advice_from_before_the_last_move_is_none() -> None:
@@ -290,7 +290,7 @@ def test_where_a_repair_has_failed_nothing_is_moved_and_elsewhere_it_is() -> Non
 
 
 def test_the_storm_brake_and_a_pause_hold_it() -> None:
-    storm = done(seen(world(), advice=advised(OVER)), Ledger(storm=Storm(1, "3 of 6 are sick")))
+    storm = done(seen(world(), advice=advised(OVER)), Ledger(storm=Storm(Ms(1), "3 of 6 are sick")))
     assert why(storm) == "storm brake: 3 of 6 are sick; gnt-maint resume --storm resets it"
     paused = replace(world(), tags=frozenset({"maintd:pause:yes"}))
     decision = done(seen(paused, advice=advised(OVER)))
@@ -330,9 +330,9 @@ def test_the_nearest_setting_decides() -> None:
     off = world(tags=["maintd:balance:no"])
     assert not begun(done(seen(off, advice=advised(OVER))))
     on = world(tags=["maintd:balance:yes", "maintd:balance-threshold:2.5"])
-    assert not begun(done(seen(on, advice=advised(OVER)), policy=Policy(balance_settle=0)))
+    assert not begun(done(seen(on, advice=advised(OVER)), policy=Policy(balance_settle=Ms(0))))
     dear = replace(OVER, gain=2.5)
-    assert begun(done(seen(on, advice=advised(dear)), policy=Policy(balance_settle=0)))
+    assert begun(done(seen(on, advice=advised(dear)), policy=Policy(balance_settle=Ms(0))))
     without = world(node("n6", tags=frozenset({"maintd:balance:no"})))
     (question,) = done(seen(without)).questions
     assert question.nodes == {"n1", "n2", "n3", "n4", "n5"}
@@ -519,7 +519,7 @@ def test_what_was_asked_for_is_given_up_where_somebody_moves_things() -> None:
 
 
 def test_without_a_list_what_is_advised_is_done_at_once_until_nothing_is() -> None:
-    slow = Policy(balance_settle=10**8)
+    slow = Policy(balance_settle=Ms(10**8))
     first = done(seen(world(), wishes=wished()), policy=slow)
     assert first.questions
     second = done(seen(world(), advice=advised(OVER)), first.ledger, slow)
@@ -547,7 +547,7 @@ def test_it_can_be_stopped() -> None:
         (wished(), Ledger(halts=(HALT,)), "remove the tag maintd:balancefailed:7 from group defa"),
         (
             wished(),
-            Ledger(agenda=(Agenda("default", "bob", 1),)),
+            Ledger(agenda=(Agenda("default", "bob", Ms(1)),)),
             "the moves that bob asked for are still",
         ),
         (wished(shift("q", "n1:n2", "n2:n1")), Ledger(), "move 1: there is no instance q"),

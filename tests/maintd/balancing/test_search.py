@@ -9,6 +9,7 @@ from nodeagent.maintd.balancing.moves import fault
 from nodeagent.maintd.balancing.search import advise, laid_out
 from nodeagent.model.balance import Advice, Question, Shift, Spot
 from nodeagent.model.snapshot import Instance
+from nodeagent.model.units import Ms
 from nodeagent.placement.cluster.cluster import Cluster, Load
 from nodeagent.placement.cluster.from_ganeti import Known
 from nodeagent.placement.cluster.textfile import parse
@@ -243,7 +244,7 @@ def test_a_score_that_is_no_number_is_told_and_nothing_moves() -> None:
         cluster = parse(LOPSIDED.replace("10000|100|7900|100000|90000|8", sizes))
         (question,) = questions(cluster)
         why = "its score is not a number: a node has no size"
-        assert told(question, cluster, 7, {}) == Advice(question.group, 7, why=why)
+        assert told(question, cluster, 7, {}) == Advice(question.group, Ms(7), why=why)
 
 
 def test_no_more_moves_than_are_asked_for() -> None:

@@ -77,7 +77,9 @@ def test_a_search_that_does_not_end_is_told_and_none_is_begun_beside_it() -> Non
     assert desk.adviser.advice() == {}
     desk.seconds += 60.0
     desk.adviser.ask([ASKED], SEEN, Ms(3))
-    assert desk.adviser.advice()["g"] == Advice("g", 3, why="the search has not ended for 16 min")
+    assert desk.adviser.advice()["g"] == Advice(
+        "g", Ms(3), why="the search has not ended for 16 min"
+    )
     assert len(desk.work) == 1
 
 
@@ -91,7 +93,7 @@ def test_where_no_thread_is_to_be_had_it_is_told_and_tried_again() -> None:
     for now in (1, 2):
         desk.ask(ASKED, now=now)
         why = "nothing can be searched: can't start new thread"
-        assert desk.adviser.advice() == {"g": Advice("g", now, why=why)}
+        assert desk.adviser.advice() == {"g": Advice("g", Ms(now), why=why)}
 
 
 def test_a_search_ends_after_ten_seconds_of_its_own() -> None:

@@ -11,6 +11,7 @@ from nodeagent.model.action import Action, Drain, MovePrimary, MoveSecondary, Ru
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Outcome
 from nodeagent.model.snapshot import Capacity, Snapshot
+from nodeagent.model.units import Ms
 from nodeagent.model.wish import Cancel, Pause, Resume
 from simulation.cluster import Job
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
@@ -389,7 +390,7 @@ def test_a_cluster_that_does_not_answer_skips_the_round() -> None:
 
 
 def test_a_dry_run_decides_and_does_nothing() -> None:
-    rig = broken(policy=replace(QUICK, settle=15_000))
+    rig = broken(policy=replace(QUICK, settle=Ms(15_000)))
     rig.engine.conduct = replace(rig.engine.conduct, dry=True)
     assert rig.tick().decision.held[0].reason == "settling for 15 s more"
     rig.tick()

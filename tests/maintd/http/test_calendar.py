@@ -9,7 +9,7 @@ from nodeagent.maintd.planning.names import Names
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.series import Series
 from nodeagent.model.snapshot import Observed, Snapshot
-from nodeagent.model.units import Nanoseconds
+from nodeagent.model.units import Ms, Nanoseconds
 from nodeagent.model.window import Mode, Schedule, Scheduled, Unavailability, Window
 from tests.maintd.windows.rounds import N3, SUNDAY, ZONES, of, world_of
 from tests.maintd.world import NOW
@@ -39,7 +39,7 @@ def test_calendars_look_at_the_nodes_once_however_many_series_there_are(
 
 
 def exported(one: Series, window: Window) -> bytes:
-    there = Scheduled(N3, Mode.DOWN, 0, "uuid-n3")
+    there = Scheduled(N3, Mode.DOWN, Ms(0), "uuid-n3")
     ledger = Ledger(series=(one,), schedule=Schedule((window,)), scheduled=(there,))
     return ical.calendar(view(ledger, world_of(["n3"])))
 

@@ -34,7 +34,7 @@ def put(asker: Asker) -> AnswerOffers:
         return Response.json({})
 
     access = SimpleNamespace(asker=lambda _: asker)
-    made = Offer("of-web", "db", "u", ("i",), Unavailability(Nanoseconds(0)), 1, 1)
+    made = Offer("of-web", "db", "u", ("i",), Unavailability(Nanoseconds(0)), Ms(1), Ms(1))
     view = SimpleNamespace(ledger=Ledger(offers=(made,)))
     maintd = SimpleNamespace(rations=Rations(lambda: 0.0))
     api = SimpleNamespace(access=access, view=view, put=take, maintd=maintd)
@@ -62,7 +62,8 @@ def test_the_round_is_told_for_whom_he_may_answer(
 def test_the_round_refuses_what_is_made_to_another_and_all_that_is_beside_it() -> None:
     when = Unavailability(Nanoseconds(0))
     made = tuple(
-        Offer(f"of-{owner}", owner, "u", ("i",), when, 1, 1) for owner in ("db", "web", "gone")
+        Offer(f"of-{owner}", owner, "u", ("i",), when, Ms(1), Ms(1))
+        for owner in ("db", "web", "gone")
     )
     ledger = Ledger(offers=made)
     asked = AnswerOffers(("of-db", "of-web"), Reply.ACCEPT, 0, ("db",))

@@ -741,7 +741,7 @@ def test_every_answer_is_as_described(busy: Served, path: str, method: str) -> N
     if path == "/1/round":
         busy.maintd.trouble = (0, "none")
         ledger = busy.rig.engine.ledger
-        object.__setattr__(ledger, "storm", Storm(0, "a burst"))
+        object.__setattr__(ledger, "storm", Storm(Ms(0), "a burst"))
         busy.seconds += 2
         held_to(path, method, busy.ask("GET", path))
 

@@ -14,6 +14,7 @@ from nodeagent.model.action import Drain, Guarded, Restore, SetOffline
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import PAUSE_TAG, Ledger, RoleChange
 from nodeagent.model.snapshot import Capacity
+from nodeagent.model.units import Ms
 from nodeagent.model.wish import Cancel, Retry
 from nodeagent.store.codec import decode, encode
 from tests.maintd.rig import ID, QUICK, Between, Rig, fleet, mirrored
@@ -536,7 +537,7 @@ def test_what_is_offline_and_waits_is_told_with_the_commands() -> None:
     rig = Rig(fleet(), [])
     rig.agents.says["n3"] = EVACUATE
     rig.cluster.pauses = lambda action: isinstance(action, Drain)
-    rig.policy = replace(QUICK, settle=10**6)
+    rig.policy = replace(QUICK, settle=Ms(10**6))
     rig.crash()
     rig.tick()
     rig.cluster.put(replace(rig.cluster.nodes["n3"], offline=True, candidate=False))

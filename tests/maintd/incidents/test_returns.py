@@ -11,12 +11,13 @@ from nodeagent.model.action import MovePrimary, Restore, RunCommand
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import PAUSE_TAG, Outcome, Policy
+from nodeagent.model.units import Ms
 from nodeagent.model.wish import Cancel, Done
 from tests.maintd.rig import ID, QUICK, Rig, fleet, mirrored
 from tests.maintd.world import EVACUATE, OK, REPAIR
 
 MINUTES = 60.0
-FIVE = replace(QUICK, return_after=300_000)
+FIVE = replace(QUICK, return_after=Ms(300_000))
 PLACES = (("n3", "n4"), ("n3", "n5"), ("n2", "n3"))
 
 
@@ -76,7 +77,7 @@ def test_an_evacuated_node_is_brought_back_drained_and_returns_after_proof() -> 
 
 
 def test_without_a_wait_it_returns_as_soon_as_it_says_ok() -> None:
-    rig = evacuated(replace(QUICK, return_after=0))
+    rig = evacuated(replace(QUICK, return_after=Ms(0)))
     done(rig)
     later(rig, 8)
     assert (state(rig), rig.ledger.incidents) == ("in service", ())
@@ -173,7 +174,7 @@ def test_force_waits_for_no_proof() -> None:
 # A command that proves it.
 
 
-CHECKED = replace(FIVE, return_check="memtest", return_after=60_000)
+CHECKED = replace(FIVE, return_check="memtest", return_after=Ms(60_000))
 
 
 def ran(rig: Rig) -> list[str]:
@@ -417,7 +418,7 @@ def test_without_the_ledger_it_is_said_once_more() -> None:
 # Live repairs close themselves.
 
 
-def repaired(close: int | None) -> Rig:
+def repaired(close: Ms | None) -> Rig:
     rig = Rig(fleet(), [], replace(QUICK, close_live_repairs=close))
     rig.agents.says["n3"] = REPAIR
     rig.settle()
@@ -426,7 +427,7 @@ def repaired(close: int | None) -> Rig:
 
 
 def test_a_live_repair_is_closed_once_its_node_was_healthy_for_an_hour() -> None:
-    rig = repaired(3_600_000)
+    rig = repaired(Ms(3_600_000))
     later(rig, 10, 600.0)
     assert rig.status("n3") is Status.COMPLETED, "it reports live-repair still"
     rig.agents.says["n3"] = OK
@@ -445,13 +446,13 @@ def test_by_no_and_for_evacuations_a_person_closes_it(close: int | None) -> None
         rig = repaired(None)
         rig.agents.says["n3"] = OK
     else:
-        rig = evacuated(replace(FIVE, close_live_repairs=close))
+        rig = evacuated(replace(FIVE, close_live_repairs=Ms(close)))
     later(rig, 20, 600.0)
     assert rig.status("n3") is Status.COMPLETED
 
 
 def test_a_tag_says_after_how_long() -> None:
-    rig = repaired(3_600_000)
+    rig = repaired(Ms(3_600_000))
     node = rig.cluster.nodes["n3"]
     rig.cluster.put(replace(node, tags=node.tags | {"maintd:close-live-repairs:no"}))
     rig.agents.says["n3"] = OK

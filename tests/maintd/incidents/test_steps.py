@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from nodeagent.model.incident import Status
+from nodeagent.model.units import Ms
 from nodeagent.model.wish import Cancel
 from tests.maintd.autorepair.test_plan import SAFE, cluster, out
 from tests.maintd.rig import Rig, fleet, mirrored
@@ -43,7 +44,7 @@ def test_it_can_be_canceled() -> None:
 
 def test_it_takes_no_arrivals_and_stops_nothing_else() -> None:
     """A technician may come in days: auto-repair goes on there, and the others are balanced."""
-    policy = replace(SAFE, balance=True, balance_settle=0, spare=False)
+    policy = replace(SAFE, balance=True, balance_settle=Ms(0), spare=False)
     places = [("n4", "n3"), *[("n5", "n6")] * 8]
     rig = cluster(*mirrored(*places), policy=policy)
     rig.agents.says["n4"] = BY_HAND

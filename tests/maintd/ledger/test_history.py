@@ -20,7 +20,7 @@ from nodeagent.model.queue import Entry, EntryStatus, Queue
 from nodeagent.model.reason import Detail, Held, Kind, because
 from nodeagent.model.series import Member, Series, Weekly
 from nodeagent.model.snapshot import Observed
-from nodeagent.model.units import Nanoseconds, Seconds
+from nodeagent.model.units import Ms, Nanoseconds, Seconds
 from nodeagent.model.window import Machine, Schedule, Unavailability
 from nodeagent.model.wish import (
     AddEntry,
@@ -385,7 +385,10 @@ TABLE: list[tuple[str, Ledger, Ledger, Observed | None, list[tuple[str, ...]]]] 
     (
         "resumed",
         Ledger(
-            holds=(Hold(Scope.CLUSTER, "", "ada", 1), Hold(Scope.NODE, "n1", "a", 1, incident=ID))
+            holds=(
+                Hold(Scope.CLUSTER, "", "ada", Ms(1)),
+                Hold(Scope.NODE, "n1", "a", Ms(1), incident=ID),
+            )
         ),
         EMPTY,
         None,
@@ -431,7 +434,7 @@ TABLE: list[tuple[str, Ledger, Ledger, Observed | None, list[tuple[str, ...]]]] 
     ),
     (
         "storm over",
-        Ledger(storm=Storm(1, "3 of 6 nodes are unhealthy")),
+        Ledger(storm=Storm(Ms(1), "3 of 6 nodes are unhealthy")),
         Ledger(calm=NOW),
         None,
         [("storm-reset", "", "", "it had tripped: 3 of 6 nodes are unhealthy", "")],

@@ -227,7 +227,7 @@ def test_a_node_of_the_same_name_is_not_the_one_that_was_tagged() -> None:
 
 def job(number: int, add: tuple[str, ...], remove: tuple[str, ...] = ()) -> Trail:
     action = Retag(Scope.NODE, "n1.example", add, remove)
-    return Trail(str(number), f"maintd:{number}", action, Result(Outcome.SUCCESS), 0, 1)
+    return Trail(str(number), f"maintd:{number}", action, Result(Outcome.SUCCESS), Ms(0), Ms(1))
 
 
 def off(number: int, *tags: str, name: str = "n1.example") -> Removal:

@@ -326,11 +326,11 @@ def test_each_kind_of_plan_may_be_out_of_date() -> None:
     rule = Weekly((6,), 120, "UTC", Seconds(7200), 1)
     for planned in (
         Ledger(schedule=Schedule((Window((Machine("n3"),), start),))),
-        Ledger(scheduled=(Scheduled(Machine("n3"), Mode.UP, 0),)),
+        Ledger(scheduled=(Scheduled(Machine("n3"), Mode.UP, Ms(0)),)),
         Ledger(series=(Series(1, "u", "root", rule),)),
         Ledger(queue=Queue((entry,))),
         Ledger(queue=Queue((replace(over, drained=True),))),
-        Ledger(agenda=(Agenda("g", "root", 0),)),
+        Ledger(agenda=(Agenda("g", "root", Ms(0)),)),
     ):
         for repairs in (False, True):
             assert other_master.since(planned, 5, 0, Ms(9), repairs=repairs) == 5, planned
@@ -344,7 +344,7 @@ def test_each_kind_of_plan_may_be_out_of_date() -> None:
 
 
 def test_the_reason_has_a_kind_of_its_own() -> None:
-    told = other_master.doubt(replace(Ledger(), away=1_000_000))
+    told = other_master.doubt(replace(Ledger(), away=Ms(1_000_000)))
     assert told is not None
     assert told.kind is Kind.OUTDATED_QUEUE
     assert other_master.doubt(Ledger()) is None

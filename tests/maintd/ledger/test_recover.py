@@ -7,6 +7,7 @@ import pytest
 from nodeagent.model.action import Retag, Scope, describe
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Outcome
+from nodeagent.model.units import Ms
 from nodeagent.model.wish import Pause, ResetStorm, Resume
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
 from tests.maintd.rounds import broken, holds, moved, ticks
@@ -56,7 +57,7 @@ def test_a_tripped_storm_brake_outlives_the_ledger() -> None:
 
 
 def test_a_node_cools_down_without_the_ledger_too() -> None:
-    rig = Rig(fleet(), [], replace(QUICK, cooldown=3_600_000))
+    rig = Rig(fleet(), [], replace(QUICK, cooldown=Ms(3_600_000)))
     rig.agents.says["n3"] = REPAIR
     ticks(rig, 20)
     rig.cluster.untag("n3", *rig.cluster.nodes["n3"].tags)

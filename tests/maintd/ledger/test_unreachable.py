@@ -7,6 +7,7 @@ import pytest
 
 from nodeagent.maintd.ledger.unreachable import TOLD
 from nodeagent.model.reason import Held, Kind
+from nodeagent.model.units import Ms
 from tests.maintd.rig import QUICK, Rig, fleet
 
 
@@ -116,7 +117,7 @@ def test_a_tag_says_for_how_long(tag: str, listed: bool) -> None:
 
 
 def test_where_the_vote_is_undecided_they_are_listed_all_the_more() -> None:
-    rig = Rig(fleet(), policy=replace(QUICK, unreachable_after=60_000))
+    rig = Rig(fleet(), policy=replace(QUICK, unreachable_after=Ms(60_000)))
     rig.agents.says |= dict.fromkeys(("n4", "n5", "n6"))
     rig.tick()
     done = rig.tick(60.0)

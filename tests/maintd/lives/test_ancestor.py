@@ -36,6 +36,7 @@ from nodeagent.model.diagnosis import Diagnosis, Unusable
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Outcome, Policy
 from nodeagent.model.snapshot import Capacity, Instance, Snapshot
+from nodeagent.model.units import Ms
 from nodeagent.model.wish import Cancel
 from nodeagent.protocol.envelope import Key, Purpose, seal
 from nodeagent.protocol.look import Distrusted, Expected, Look, Seen, judge_answer
@@ -266,7 +267,7 @@ def test_fault_11_what_an_incident_migrates_auto_repair_does_not_fail_over(
     """harep fails over what is on a drained node, and a node that is emptied is drained."""
 
     def moved(said: Diagnosis) -> tuple[Rig, list[MovePrimary]]:
-        rig = broken(said, replace(QUICK, autorepair=mode, moves=1, settle=30_000))
+        rig = broken(said, replace(QUICK, autorepair=mode, moves=1, settle=Ms(30_000)))
         rig.cluster.put(replace(rig.cluster.nodes["n3"], drained=True, candidate=False))
         rig.cluster.takes = lambda _: 25.0
         for name in ("i1", "i2"):
@@ -290,7 +291,7 @@ def test_fault_11_what_an_incident_migrates_auto_repair_does_not_fail_over(
 )
 def test_fault_12_balancing_waits_for_the_nodes_that_others_have_taken(who: str, why: str) -> None:
     """i1 is brought from n2 to n3, where balancing would make the mirror of i2."""
-    policy = replace(QUICK, autorepair="safe", balance=True, balance_settle=0)
+    policy = replace(QUICK, autorepair="safe", balance=True, balance_settle=Ms(0))
     rig = Rig(fleet(), mirrored(("n2", "n3"), ("n4", "n6")), policy)
     rig.cluster.takes = lambda _: 25.0
     if who == "incident":

@@ -22,13 +22,20 @@ from nodeagent.model.action import MovePrimary, MoveSecondary, Retag, move_of
 from nodeagent.model.balance import FAILED_TAG
 from nodeagent.model.ledger import Outcome
 from nodeagent.model.snapshot import Snapshot
+from nodeagent.model.units import Ms
 from nodeagent.placement.cluster.cluster import Load
 from simulation.cluster import Job
 from tests.maintd.lives.life import NODES, SECONDS, HardLife, at_random
 from tests.maintd.rig import QUICK, Between, Rig, fleet, mirrored
 from tests.maintd.world import EVACUATE, OK, REPAIR
 
-ON = replace(QUICK, balance=True, balance_settle=20_000, balance_cooldown=300_000, withdraw=30_000)
+ON = replace(
+    QUICK,
+    balance=True,
+    balance_settle=Ms(20_000),
+    balance_cooldown=Ms(300_000),
+    withdraw=Ms(30_000),
+)
 counted: Counter[str] = Counter()
 
 

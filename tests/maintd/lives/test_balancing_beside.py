@@ -24,6 +24,7 @@ from nodeagent.model.action import MovePrimary, MoveSecondary, RunCommand, move_
 from nodeagent.model.balance import FAILED_TAG, Shift, Spot
 from nodeagent.model.ledger import Outcome
 from nodeagent.model.snapshot import Capacity, Group, Instance
+from nodeagent.model.units import Ms
 from nodeagent.model.wish import Balance, StopBalancing
 from nodeagent.placement.cluster.cluster import Load
 from simulation.world import World
@@ -35,10 +36,10 @@ COOLDOWN = 400
 ON = replace(
     QUICK,
     balance=True,
-    balance_settle=20_000,
-    balance_cooldown=COOLDOWN * 1000,
+    balance_settle=Ms(20_000),
+    balance_cooldown=Ms(COOLDOWN * 1000),
     balance_load=True,
-    withdraw=30_000,
+    withdraw=Ms(30_000),
 )
 NODES = tuple(f"n{n}" for n in range(1, 7))
 SECONDS = st.sampled_from([1.0, 10.0, 10.0, 70.0, 500.0])

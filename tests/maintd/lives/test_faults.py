@@ -505,7 +505,7 @@ def test_F07_where_only_our_clock_is_wrong_everybody_is_in_doubt() -> None:
 
 
 def test_F08_flapping_neither_begins_nor_piles_up() -> None:
-    rig = Rig(fleet(), policy=replace(QUICK, settle=60_000))
+    rig = Rig(fleet(), policy=replace(QUICK, settle=Ms(60_000)))
     for n in range(200):
         rig.agents.says["n3"] = (EVACUATE, OK)[n % 2]
         rig.tick(20.0)
@@ -514,7 +514,9 @@ def test_F08_flapping_neither_begins_nor_piles_up() -> None:
 
 
 def test_F08_ever_other_words_are_worked_on_no_oftener_than_allowed() -> None:
-    rig = Rig(fleet(), policy=replace(QUICK, attempts=3, attempts_within=86_400_000, burst=1000))
+    rig = Rig(
+        fleet(), policy=replace(QUICK, attempts=3, attempts_within=Ms(86_400_000), burst=1000)
+    )
     for n in range(60):
         rig.agents.says["n3"] = need("live-repair", command="fix", counter=n)
         for _ in range(6):

@@ -11,10 +11,13 @@ from nodeagent.maintd.notices.post import Target
 from nodeagent.model.diagnosis import Diagnosis, Need
 from nodeagent.model.ledger import Policy
 from nodeagent.model.notice import Mailbox, Sink, Way
+from nodeagent.model.units import Ms
 from nodeagent.store.sqlite import MEMORY
 from tests.maintd.rig import QUICK, Rig, elsewhere, fleet, mirrored
 
-CALM = replace(QUICK, settle=10**12, unreachable_after=0)  # nothing is done about what is detected
+CALM = replace(
+    QUICK, settle=Ms(10**12), unreachable_after=Ms(0)
+)  # nothing is done about what is detected
 
 
 def sick(number: int = 1) -> Diagnosis:

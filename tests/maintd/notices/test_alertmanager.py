@@ -17,11 +17,12 @@ import pytest
 from nodeagent.maintd.notices.post import Target
 from nodeagent.maintd.notices.render import ALERTS, TITLES
 from nodeagent.model.notice import ENDS, Occasion, Severity, Sink, Way
+from nodeagent.model.units import Ms
 from tests.maintd.answering import serving
 from tests.maintd.notices.sinks import Notifying, Receiver
 
 MANAGER = shutil.which("prometheus-alertmanager")
-SINK = Sink("am", Way.ALERTMANAGER, interval=0)
+SINK = Sink("am", Way.ALERTMANAGER, interval=Ms(0))
 
 
 def free_port() -> int:

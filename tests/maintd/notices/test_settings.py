@@ -11,6 +11,7 @@ from nodeagent.maintd.notices.mail import Server
 from nodeagent.maintd.notices.post import Target
 from nodeagent.maintd.settings import needing_restart, parse
 from nodeagent.model.notice import Occasion, Severity, Sink, Way
+from nodeagent.model.units import Ms
 
 DOCS = Path(__file__).parents[3] / "docs"
 HOOK = {"name": "ops", "kind": "webhook", "url": "https://hooks.example/x"}
@@ -29,7 +30,7 @@ def test_all_kinds_are_read() -> None:
     more = {"events": ["failed"], "min-severity": "warning", "interval": "5m", "give-up": "2h"}
     read = parse({"notify": [{**HOOK, **more, "secret": "/s"}, MAIL, COMMAND, manager]})
     assert read.policy.notify == (
-        Sink("ops", Way.WEBHOOK, ("failed",), Severity.WARNING, 300_000, 7_200_000),
+        Sink("ops", Way.WEBHOOK, ("failed",), Severity.WARNING, Ms(300_000), Ms(7_200_000)),
         Sink("mail", Way.SMTP),
         Sink("ticket", Way.COMMAND, command="open-ticket"),
         Sink("am", Way.ALERTMANAGER),

@@ -12,7 +12,7 @@ from nodeagent.model.action import RunCommand
 from nodeagent.model.ledger import Ledger, Outcome, Result
 from nodeagent.model.offer import Announcing, Answer, Offer, Reply, Told
 from nodeagent.model.snapshot import Node, Observed, Snapshot
-from nodeagent.model.units import Nanoseconds, Seconds
+from nodeagent.model.units import Ms, Nanoseconds, Seconds
 from nodeagent.model.window import Machine, Mode, Schedule, Scheduled, Unavailability, Window
 from nodeagent.model.wish import AnswerOffers, SetQueue, SetSchedule
 from nodeagent.protocol.canonical import canonical
@@ -205,7 +205,7 @@ def test_a_clock_that_was_ahead_keeps_no_owner_from_being_told(tries: int, most:
 def test_an_owner_of_very_much_is_told_again_too() -> None:
     names = tuple(f"instance-{n}.example.org" for n in range(2000))
     said = Answer(Reply.DECLINE, "eve", NOW, names, NOW, "later")
-    one = Scheduled(N3, Mode.DRAINING, 0, "uuid-n3")
+    one = Scheduled(N3, Mode.DRAINING, Ms(0), "uuid-n3")
     world = Snapshot("c", {"n3": Node("n3", "uuid-n3", "")})
     ledger = Ledger(offers=(asked(instances=names, answer=said),), scheduled=(one,))
     book = offer_json.Book(ledger, world, NOW)

@@ -619,8 +619,8 @@ def test_an_answer_is_lost_only_with_its_interval(acts: list[tuple[str, str]]) -
     """And nobody is asked two things about one node, nor twice by one id."""
     nodes = {node.name: node for node in fleet()}
     things = {name: instance(name, owner) for name, owner in (("i1", "db"), ("i2", "web"))}
-    one = Scheduled(Machine("n3"), Mode.DRAINING, 0, nodes["n3"].uuid)
-    other = Scheduled(Machine("n4"), Mode.DRAINING, 0, nodes["n4"].uuid)
+    one = Scheduled(Machine("n3"), Mode.DRAINING, Ms(0), nodes["n3"].uuid)
+    other = Scheduled(Machine("n4"), Mode.DRAINING, Ms(0), nodes["n4"].uuid)
     start, elsewhere, now, newest = 10**12, 10**12, 1, dict[str, Answer]()
     asked: set[str] = set()
     ledger = Ledger(scheduled=(one, other))
@@ -634,7 +634,9 @@ def test_an_answer_is_lost_only_with_its_interval(acts: list[tuple[str, str]]) -
                     after = offers.grant(ledger, said, owner, Ms(now))
                     assert not isinstance(after, str)
                     ledger = after
-                    newest[owner] = Answer(said.reply, owner, now, offer.instances, now + 20_000)
+                    newest[owner] = Answer(
+                        said.reply, owner, Ms(now), offer.instances, Ms(now + 20_000)
+                    )
             case "more":
                 things[f"{owner}{now}"] = instance(f"{owner}{now}", owner, "n3", "n6")
             case "less":

@@ -11,6 +11,7 @@ from nodeagent.model.incident import Incident, Status
 from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.reason import Kind, because
 from nodeagent.model.snapshot import Node
+from nodeagent.model.units import Ms
 from nodeagent.model.wish import ResetStorm
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
 from tests.maintd.world import (
@@ -27,7 +28,7 @@ from tests.maintd.world import (
     snapshot,
 )
 
-POLICY = Policy(settle=0, cooldown=0)
+POLICY = Policy(settle=Ms(0), cooldown=Ms(0))
 MINUTE = 60_000
 
 
@@ -163,7 +164,7 @@ def test_a_failure_whose_node_was_well_for_a_while_holds_up_nothing(
 
 def test_a_node_that_was_mended_by_hand_is_evacuated_for_its_next_fault() -> None:
     """Its failed repair's tag is still there; a fault at once after the failure waits for it."""
-    rig = Rig(fleet(), mirrored(("n3", "n4")), replace(QUICK, withdraw=600_000))
+    rig = Rig(fleet(), mirrored(("n3", "n4")), replace(QUICK, withdraw=Ms(600_000)))
     rig.cluster.fails = lambda action: False
     rig.agents.refuses = lambda _: True
     rig.agents.says["n3"] = REPAIR

@@ -15,13 +15,13 @@ from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.reason import Held, Reason
 from nodeagent.model.snapshot import Capacity, Group, Instance, Observed, Size
-from nodeagent.model.units import Nanoseconds
+from nodeagent.model.units import Ms, Nanoseconds
 from nodeagent.model.window import Machine, Mode, Schedule, Scheduled, Unavailability, Window
 from tests.maintd.world import EVACUATE, FAILOVER, NOW, OK, incident, ledger, node, seen, snapshot
 
 WEB = Instance("web", "n1", template="rbd", memory=4096, hypervisor="kvm")
 DB = Instance("db", "n1", "n2", memory=4096, disk=1000, hypervisor="kvm")
-POLICY = Policy(settle=0, spare=False)
+POLICY = Policy(settle=Ms(0), spare=False)
 STRICT = replace(POLICY, fallback=False)
 FREE = Capacity(60_000, 900_000, Size(65_536, 1024, 1_000_000, 16))
 RULES = frozenset({"htools:migration:cpu"})

@@ -13,6 +13,7 @@ from nodeagent.model.incident import UNKNOWN, Status
 from nodeagent.model.ledger import Outcome, Policy
 from nodeagent.model.reason import Kind, Reason, because
 from nodeagent.model.snapshot import Instance
+from nodeagent.model.units import Ms
 from nodeagent.model.wish import Pause
 from tests.maintd.autorepair.test_plan import SAFE, cluster, moves, out
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
@@ -100,13 +101,13 @@ def test_what_is_lost_without_it_runs_on_its_secondary_whatever_is_wrong_there(
     trouble: str, mode: str
 ) -> None:
     """n3 is offline, so i1 runs nowhere; n4, its secondary, can run it."""
-    policy = replace(SAFE, autorepair=mode, settle=10**9 if trouble == "detected" else 0)
+    policy = replace(SAFE, autorepair=mode, settle=Ms(10**9 if trouble == "detected" else 0))
     rig = cluster(*mirrored(("n3", "n4")), allowed="failover", policy=policy)
     if trouble == "paused":
         rig.wish(Pause(Scope.NODE, "n4"))
     elif trouble == "evacuate":
         rig.agents.says["n4"] = EVACUATE
-        rig.policy = rig.engine.policy = replace(policy, settle=10**9)
+        rig.policy = rig.engine.policy = replace(policy, settle=Ms(10**9))
     else:
         rig.agents.says["n4"] = REPAIR
     rig.agents.takes = 10**9 if trouble in ("running", "awaited") else 1000
@@ -130,7 +131,7 @@ def test_what_is_lost_without_it_runs_on_its_secondary_whatever_is_wrong_there(
     ids=["doubt", "evacuate-failover"],
 )
 def test_doubt_and_what_would_not_keep_it_forbid_that(said: Diagnosis | None, why: str) -> None:
-    rig = cluster(*mirrored(("n3", "n4")), policy=replace(SAFE, settle=10**9))
+    rig = cluster(*mirrored(("n3", "n4")), policy=replace(SAFE, settle=Ms(10**9)))
     rig.agents.says["n4"] = said
     out(rig, "n3")
     for _ in range(6):
@@ -153,7 +154,7 @@ def test_a_node_that_is_about_to_be_drained_is_no_place_to_fail_over_to() -> Non
 def test_what_ran_on_a_node_that_is_offline_by_now_is_left_to_auto_repair() -> None:
     """Its open incident can do nothing there any more: it says that auto-repair is to."""
     shared = Instance("i2", "n3", template="rbd", memory=100)
-    rig = cluster(*mirrored(("n3", "n4")), shared, policy=replace(SAFE, settle=10**9))
+    rig = cluster(*mirrored(("n3", "n4")), shared, policy=replace(SAFE, settle=Ms(10**9)))
     rig.agents.says["n3"] = EVACUATE
     rig.tick()
     assert rig.status("n3") is Status.NOTED
@@ -193,7 +194,7 @@ def test_what_an_incident_that_failed_has_drained_is_not_for_auto_repair() -> No
 
 def test_a_repaired_node_takes_part_in_balancing() -> None:
     """Twelve instances on one of two nodes; the other was repaired, and its tag is still there."""
-    policy = replace(QUICK, balance=True, balance_settle=0, spare=False)
+    policy = replace(QUICK, balance=True, balance_settle=Ms(0), spare=False)
     rig = Rig(fleet(3), mirrored(*[("n2", "n3")] * 12), policy)
     rig.agents.says["n3"] = REPAIR
     rig.settle()
@@ -206,7 +207,7 @@ def test_a_repaired_node_takes_part_in_balancing() -> None:
 
 
 def test_the_order_of_a_live_repair_is_not_given_twice_for_it() -> None:
-    rig = Rig(fleet(), mirrored(("n3", "n4")), Policy(settle=0, cooldown=0))
+    rig = Rig(fleet(), mirrored(("n3", "n4")), Policy(settle=Ms(0), cooldown=Ms(0)))
     rig.agents.says["n4"] = REPAIR
     rig.settle()
     rig.agents.says["n4"] = OK

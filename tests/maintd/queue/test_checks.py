@@ -9,7 +9,7 @@ from nodeagent.maintd.queue.strategy import Do, Machine
 from nodeagent.model.ledger import Outcome, Result
 from nodeagent.model.queue import Entry, EntryStatus, Queue, RepairStep
 from nodeagent.model.reason import Kind, because
-from nodeagent.model.units import Seconds
+from nodeagent.model.units import Ms, Seconds
 from tests.maintd.queue.news import DAY, DRAINING, LATER, WAITING, WATCHING, folded, order
 from tests.maintd.queue.test_entries import ADD, NO, Mender, policy
 from tests.maintd.queue.test_strategy import (
@@ -159,7 +159,7 @@ def test_what_recovers_while_its_node_is_emptied_is_not_repaired() -> None:
     assert (did(done), reasons(done)) == ([], "waiting for the result of check")
     since = replace(before, checked_at=NOW - 60_000)
     assert did(turns(since, machine=EMPTY, procedures=DRAINS)) == [(Do.EXECUTE, 0)]
-    late = replace(before, changed_at=NOW - 14_400_001, checked_at=0)
+    late = replace(before, changed_at=NOW - 14_400_001, checked_at=Ms(0))
     (turn,) = turns(late, machine=EMPTY, procedures=DRAINS).turns
     assert (turn.do, turn.entry.why) == (Do.BACK_OFF, "check does not answer"), "not for ever"
     healed = replace(since, healthy=True)

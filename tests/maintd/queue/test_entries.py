@@ -24,7 +24,7 @@ from nodeagent.model.queue import (
     StepStatus,
 )
 from nodeagent.model.snapshot import Instance, Node, Snapshot
-from nodeagent.model.units import Nanoseconds, Seconds
+from nodeagent.model.units import Ms, Nanoseconds, Seconds
 from nodeagent.model.window import Machine, Schedule, Unavailability, Window
 from nodeagent.model.wish import (
     AddEntry,
@@ -533,7 +533,7 @@ def test_times_are_written_as_rfc_3339(ms: int, text: str) -> None:
 
 
 def test_an_entry_is_told_in_ckes_words() -> None:
-    entry = Entry(4, "10.0.0.9", "r640", "unreachable", changed_at=951_782_400_000)
+    entry = Entry(4, "10.0.0.9", "r640", "unreachable", changed_at=Ms(951_782_400_000))
     assert entry_json(entry, snapshot()) == {
         "index": "4",
         "address": "10.0.0.9",

@@ -204,7 +204,7 @@ def test_whatever_is_reported_waits_if_that_is_asked_for(
 
 
 def test_a_report_that_does_not_say_since_when_waits() -> None:
-    done = round_of(observed=world(replace(M1, since=0), nodes=()))
+    done = round_of(observed=world(replace(M1, since=Ms(0)), nodes=()))
     assert made(done) == []
     assert "does not say since when it is UNREACHABLE" in told(done)
 

@@ -18,7 +18,7 @@ from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.queue import Entry, EntryStatus, Procedures, Queue, Referral, RepairStep
 from nodeagent.model.sick import Sick as Reported
 from nodeagent.model.snapshot import Group, Node, Snapshot
-from nodeagent.model.units import Seconds
+from nodeagent.model.units import Ms, Seconds
 from nodeagent.model.wish import AddEntry, Cancel, DeleteEntry, Pause, Resume, SetAutoRepair
 from nodeagent.section import Section
 from tests.maintd.queue.test_entries import Mender, policy
@@ -146,7 +146,7 @@ def test_an_entry_of_somebody_else_is_the_one_for_it() -> None:
 
 
 def test_what_holds_an_incident_holds_its_entry_back() -> None:
-    rig = Sick(replace(referring(), settle=60_000))
+    rig = Sick(replace(referring(), settle=Ms(60_000)))
     rig.wish(Pause(Scope.NODE, "n3"))
     rig.ticks(10)
     assert rig.ledger.queue.entries == ()
@@ -218,10 +218,10 @@ def entries_left(*incidents: Incident, **members: Any) -> int:
 
 
 def test_which_cancels_give_up_an_entry() -> None:
-    gone = Incident("i", "u3", "n3", EVACUATE, 0, Status.CANCELED, changed_at=5)
+    gone = Incident("i", "u3", "n3", EVACUATE, Ms(0), Status.CANCELED, changed_at=Ms(5))
     assert entries_left(gone) == 0
-    assert entries_left(replace(gone, changed_at=4)) == 1, "it was made of another since"
-    assert entries_left(gone, replace(gone, id="j", changed_at=4)) == 0
+    assert entries_left(replace(gone, changed_at=Ms(4))) == 1, "it was made of another since"
+    assert entries_left(gone, replace(gone, id="j", changed_at=Ms(4))) == 0
     assert entries_left(gone, replace(gone, id="j", status=Status.NOTED)) == 1, "as is that"
     assert entries_left(replace(gone, node="u4", name="n4")) == 1
     assert entries_left(gone, status=EntryStatus.FAILED) == 1, "somebody is to see it"
@@ -253,7 +253,7 @@ SEEN = Snapshot("c", {"n3": NODE}, {}, {"g1": Group("g1", "rack-1")})
 )
 def test_which_incidents_fit(referral: Referral, fits: bool) -> None:
     said = Diagnosis(Need.LIVE_REPAIR, "mend", '{"command":"mend","status":"live-repair"}')
-    incident = Incident("i", "u3", "n3", said, 0)
+    incident = Incident("i", "u3", "n3", said, Ms(0))
     whole = Policy(procedures=Procedures(incidents=(referral,)))
     assert referral_of(incident, SEEN, whole) == (referral if fits else None)
     assert referral_of(replace(incident, status=Status.PENDING), SEEN, whole) is None
@@ -263,16 +263,16 @@ def test_which_incidents_fit(referral: Referral, fits: bool) -> None:
 
 def test_the_first_that_fits_counts() -> None:
     first, second = (Referral(kind, "o", (Need.EVACUATE,)) for kind in ("a", "b"))
-    incident = Incident("i", "u3", "n3", EVACUATE, 0)
+    incident = Incident("i", "u3", "n3", EVACUATE, Ms(0))
     policy = Policy(procedures=Procedures(incidents=(first, second)))
     assert referral_of(incident, SEEN, policy) == first
 
 
 def test_the_guards_are_told_what_they_go_by() -> None:
-    incident = Incident("i", "u3", "n3", EVACUATE, 7)
+    incident = Incident("i", "u3", "n3", EVACUATE, Ms(7))
     given = Referral("t", "o", (Need.EVACUATE,), priority=5)
     assert report(incident, given, SEEN) == Reported(
-        *("incidents", "10.0.0.3", "t", "o", "", "evacuate", "group rack-1", 5, 7),
+        *("incidents", "10.0.0.3", "t", "o", "", "evacuate", "group rack-1", 5, Ms(7)),
         "incident i on n3",
     )
 

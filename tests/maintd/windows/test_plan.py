@@ -19,7 +19,7 @@ from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.queue import Entry, EntryStatus, StepStatus
 from nodeagent.model.reason import Kind
 from nodeagent.model.snapshot import Group, Instance, Node, Observed, Snapshot
-from nodeagent.model.units import Nanoseconds
+from nodeagent.model.units import Ms, Nanoseconds
 from nodeagent.model.window import (
     NANOSECONDS,
     Machine,
@@ -411,9 +411,9 @@ def test_how_early_a_node_is_begun_with() -> None:
     )
     hours = Leads(many, ()).of(nodes["n3"]) / 3_600_000
     assert 14 < hours < 15, "a terabyte at 30 MiB/s, and half as long again"
-    quick = [Pace(True, 1000, 1000)] * 10
+    quick = [Pace(True, 1000, Ms(1000))] * 10
     assert Leads(many, quick).of(nodes["n3"]) < Leads(many, ()).of(nodes["n3"]) / 10
-    slow = [*quick, *[Pace(True, 10, 1000)] * 5]
+    slow = [*quick, *[Pace(True, 10, Ms(1000))] * 5]
     assert Leads(many, slow).of(nodes["n3"]) > Leads(many, ()).of(nodes["n3"]), "by the slow ones"
 
 

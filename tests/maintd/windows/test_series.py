@@ -60,7 +60,7 @@ def edited(before: Ledger, **more: Any) -> Ledger:
 
 
 def advanced(before: Ledger, now: int = NOW) -> occurrences.Advanced:
-    return occurrences.advance(before, SEEN, Policy(window_ahead=DAY), Ms(now))
+    return occurrences.advance(before, SEEN, Policy(window_ahead=Ms(DAY)), Ms(now))
 
 
 def down(before: Ledger, *machines: Machine) -> Ledger:
@@ -262,7 +262,7 @@ def test_no_more_series_and_machines_than_may_be(monkeypatch: pytest.MonkeyPatch
 
 
 def test_who_is_being_put_back_is_planned_when_that_is_done() -> None:
-    back = Scheduled(N3, Mode.UP, NOW, "uuid-n3", was_down=True)
+    back = Scheduled(N3, Mode.UP, Ms(NOW), "uuid-n3", was_down=True)
     before = replace(Ledger(series=(of(Member(N3)),)), scheduled=(back,))
     assert advanced(before).ledger.schedule.windows == ()
     assert advanced(replace(before, scheduled=())).ledger.schedule.windows == (window(BEGINS, N3),)

@@ -11,7 +11,7 @@ from nodeagent.maintd.windows import occurrences, series
 from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.series import Series
 from nodeagent.model.snapshot import Observed
-from nodeagent.model.units import Seconds
+from nodeagent.model.units import Ms, Seconds
 from nodeagent.model.wish import AddSeries, EditSeries
 from tests.maintd.windows.rounds import DAY, HOUR, N3, RULE, SUNDAY, ZONES, of, plan, rig, world_of
 from tests.maintd.world import NOW
@@ -40,7 +40,7 @@ def test_skipped_days_are_forgotten_after_a_year_and_no_more_than_a_thousand() -
     gone = of(["n3"], rule=rule, day=SUNDAY - 7, placed=True)
     observed = Observed(world_of(["n3"]), {}, zones=ZONES)
     after = occurrences.advance(
-        Ledger(series=(gone,)), observed, Policy(window_ahead=0), NOW
+        Ledger(series=(gone,)), observed, Policy(window_ahead=Ms(0)), NOW
     ).ledger
     assert after.series[0].rule.skipped == (late,)
     most = replace(RULE, skipped=tuple(SUNDAY + 7 * n for n in range(series.MOST_SKIPPED)))
@@ -70,7 +70,7 @@ def test_series_of_all_machines_are_planned_in_a_moment() -> None:
     observed = Observed(world_of(names), {}, zones=ZONES)
     began = process_time()
     done = occurrences.advance(
-        Ledger(series=many), observed, Policy(window_ahead=8 * DAY * 1000), NOW
+        Ledger(series=many), observed, Policy(window_ahead=Ms(8 * DAY * 1000)), NOW
     )
     took = process_time() - began
     assert [len(window.machines) for window in done.ledger.schedule.windows] == [1000] * 3

@@ -6,7 +6,7 @@ from nodeagent.model.action import Drain
 from nodeagent.model.ledger import Intent, Ledger, Outcome, Result
 from nodeagent.model.purpose import OfWindow
 from nodeagent.model.snapshot import Node, Observed, Snapshot
-from nodeagent.model.units import Nanoseconds
+from nodeagent.model.units import Ms, Nanoseconds
 from nodeagent.model.window import Mode, Pace, Schedule, Scheduled, Standing, Unavailability, Window
 from nodeagent.model.wish import SetSchedule
 from tests.maintd.windows.rounds import DAY, HOUR, N3, node, plan, rig
@@ -14,10 +14,10 @@ from tests.maintd.world import NOW
 
 
 def test_moves_that_have_waited_for_days_do_not_begin_windows_weeks_before() -> None:
-    waited = [Pace(disk, 100, 3 * DAY * 1000) for disk in (False, True)] * 4
+    waited = [Pace(disk, 100, Ms(3 * DAY * 1000)) for disk in (False, True)] * 4
     one = rig()
     assert Leads(one.cluster.snapshot(), waited).of(node(one)) < 1000 * HOUR
-    slow = [Pace(True, 100, 10_000)] * 4  # a third of the usual
+    slow = [Pace(True, 100, Ms(10_000))] * 4  # a third of the usual
     usual = Leads(one.cluster.snapshot(), ()).of(node(one))
     assert Leads(one.cluster.snapshot(), slow).of(node(one)) > usual
 
@@ -35,7 +35,7 @@ def test_another_interval_lets_go_of_a_lost_job() -> None:
         Schedule((Window((N3,), Unavailability(Nanoseconds(n * 10**9))),)) for n in (1, 2)
     )
     lost = Intent("1", OfWindow("uuid-n3"), "n3", Drain("n3"), "7")
-    there = Scheduled(N3, Mode.DRAINING, 0, "uuid-n3", Standing.SERVING)
+    there = Scheduled(N3, Mode.DRAINING, Ms(0), "uuid-n3", Standing.SERVING)
     before = Ledger(intents=(lost,), schedule=first, scheduled=(there,))
     world = Snapshot("c", {"n3": Node("n3", "uuid-n3", "")})
     observed = Observed(world, {}, results={"1": Result(Outcome.LOST)})

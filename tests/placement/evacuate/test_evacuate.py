@@ -264,8 +264,7 @@ def test_the_first_node_of_all_is_a_place() -> None:
         (
             [node("n1"), node("n2", 100), node("n3")],
             {"secondary": "n2"},
-            "its secondary n2 cannot run it: too little memory, or none left if another node"
-            " fails",
+            "its secondary n2 cannot run it: too little memory, or none left if another node fails",
         ),
         (
             [node("n1"), node("n2"), node("n3", free_disk=900)],

@@ -14,12 +14,13 @@ from nodeagent.model.action import MovePrimary
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Ledger, Outcome
+from nodeagent.model.units import Ms
 from nodeagent.model.wish import Cancel, Done, ResetStorm
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
 from tests.maintd.served import Served
 from tests.maintd.world import EVACUATE, NOW, OK, REPAIR, incident, need, seen, six
 
-QUIET = replace(QUICK, settle=60_000, withdraw=60_000, return_after=300_000)
+QUIET = replace(QUICK, settle=Ms(60_000), withdraw=Ms(60_000), return_after=Ms(300_000))
 
 
 def samples(served: Served) -> dict[tuple[str, ...], float]:

@@ -14,7 +14,7 @@ from nodeagent.model.action import MovePrimary, MoveSecondary
 from nodeagent.model.ledger import Outcome, Result
 from nodeagent.model.offer import Reply
 from nodeagent.model.snapshot import Group, Instance
-from nodeagent.model.units import Nanoseconds, Seconds
+from nodeagent.model.units import Ms, Nanoseconds, Seconds
 from nodeagent.model.window import Consent, Machine, Schedule, Unavailability, Weight, Window
 from nodeagent.model.wish import (
     AddEntry,
@@ -104,7 +104,7 @@ def queued() -> Rig:
 
 def lopsided() -> Rig:
     """One group is balanced and has moves planned, the other is not asked for."""
-    on = replace(QUICK, balance=True, balance_settle=3_600_000)
+    on = replace(QUICK, balance=True, balance_settle=Ms(3_600_000))
     places = [replace(node, group="a" if n < 3 else "b") for n, node in enumerate(fleet(6))]
     rig = Rig(places, mirrored(*[("n1", "n2")] * 8), on)
     for name, tags in (("a", frozenset[str]()), ("b", frozenset({"maintd:balance:no"}))):
