@@ -142,7 +142,7 @@ class Balance(Asked):
 
     @property
     def words(self) -> str:
-        how = f" by {len(self.shifts)} moves" if self.shifts else ""
+        how = f" by {_several(len(self.shifts), 'move')}" if self.shifts else ""
         return f"balance group {self.group}{how}"
 
 
@@ -170,7 +170,7 @@ class SetSchedule(Asked):
     @property
     def words(self) -> str:
         machines = sum(len(window.machines) for window in self.schedule.windows)
-        return f"set a schedule of {machines} machines"
+        return f"set a schedule of {_several(machines, 'machine')}"
 
 
 @dataclass(frozen=True)
@@ -219,7 +219,7 @@ class AddSeries(Asked):
 
     @property
     def words(self) -> str:
-        return f"plan maintenance of {len(self.machines)} machines every week"
+        return f"plan maintenance of {_several(len(self.machines), 'machine')} every week"
 
 
 @dataclass(frozen=True)
@@ -271,7 +271,7 @@ class AnswerOffers(Asked):
 
     @property
     def words(self) -> str:
-        return f"{self.reply.value.lower()} {len(self.ids)} offers"
+        return f"{self.reply.value.lower()} {_several(len(self.ids), 'offer')}"
 
 
 @dataclass(frozen=True)
@@ -358,6 +358,10 @@ class SetVariables(Asked):
 
     says = "set the variables that sabakan is asked with"
     text: str
+
+
+def _several(count: int, word: str) -> str:
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"
 
 
 def place_words(scope: Scope, name: str, incident: str) -> str:

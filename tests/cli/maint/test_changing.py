@@ -79,9 +79,9 @@ FORCED = ("queue", "add", "--force", "unreachable", "r640", "n3")
     ("words", "told"),
     [
         (("pause", "--why", "x"), "pause the cluster (x)"),
-        (("window", "add", "n3", "--start", "+5h"), "set a schedule of 1 machines"),
+        (("window", "add", "n3", "--start", "+5h"), "set a schedule of 1 machine"),
         (("window", "add", "n3", "--weekly", "sun 02:00", "--zone", "UTC", "--for", "2h"),
-         "plan maintenance of 1 machines every week"),
+         "plan maintenance of 1 machine every week"),
         (("constraints", "set", "cool-down-seconds", "60"),
          "set the constraint cool-down-seconds to 60"),
         (("queue", "disable"), "disable the repair queue"),

@@ -31,7 +31,7 @@ STYLES = {
     "held": "yellow",
     "storm-tripped": "bold red",
 }
-_NARROW = 32  # columns that a text needs to be readable
+_READABLE = 60  # columns for a text that is longer than that
 _INDENT = 4  # columns before what stands below the others
 _LOUD = ("Storm", "Plans", "Trouble", "Nothing done", "Pauses")
 
@@ -69,7 +69,8 @@ class ColourScreen:
         head = [name.upper() for name in columns]
         cells = [[harmless(cell) for cell in row] for row in rows]
         widths = [max(len(row[i]) for row in (head, *cells)) for i in range(len(head) - 1)]
-        needs = max(_NARROW, _longest(row[-1] for row in cells))
+        last = [row[-1] for row in cells]
+        needs = max(min(_READABLE, max(map(len, last), default=0)), _longest(last), len(head[-1]))
         if self._console.width - sum(widths) - 2 * len(widths) < needs:
             self._two_lines(head, cells, widths)
             return
