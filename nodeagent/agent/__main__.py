@@ -1,7 +1,7 @@
 """Front or runner alone: `python -I …/agent/__main__.py front|runner SETTINGS`.
 
-What the `nodeagent` command turns into once it has read its arguments, so that the daemons
-do not carry the command line's library with them for the rest of their lives.
+The `nodeagent` command replaces itself by this once it has read its arguments, so that the daemons
+do not carry the command line's library for the rest of their lives.
 """
 
 import os

@@ -1,8 +1,8 @@
-"""Control groups in which commands are counted, limited and killed, where they can be had.
+"""Control groups that count, limit and kill commands, where the system has them.
 
-Under systemd the runner's unit has `Delegate=yes` and groups of version 2; elsewhere
-version 1 (pids, memory) is used. Without any, the supervisor counts by itself and limits by
-setrlimit, so a group is a stronger guard but never a condition.
+Under systemd the runner's unit has `Delegate=yes` and groups of version 2; elsewhere version 1
+(pids, memory) is used. Without any, the supervisor counts by itself and limits by setrlimit: a
+group is a stronger guard, not a condition.
 """
 
 import itertools
@@ -22,7 +22,7 @@ _count = itertools.count(1)
 class Cages:
     """Makes the groups, a set for each supervisor; one object for the life of the runner.
 
-    `homes` are (kind, folder to make groups in, group to return to); they are looked for.
+    `homes` are (kind, folder to make groups in, group to return to); by default it finds them.
     """
 
     def __init__(self, homes: list[tuple[str, str, str]] | None = None) -> None:
@@ -32,7 +32,7 @@ class Cages:
 
     @property
     def kind(self) -> str:
-        """The available kinds, for the log: e.g. `v2`, `v1 pids`, `none`."""
+        """Name the available kinds, for the log: e.g. `v2`, `v1 pids`, `none`."""
         return ", ".join(sorted(kind for kind, _, _ in self._homes)) or "none"
 
     def make(self) -> dict[str, str]:
@@ -42,7 +42,8 @@ class Cages:
         for _, base, home in self._homes:
             group = f"{base}/nodeagent-{os.getpid()}-{number}"
             try:
-                # Numbers are not used twice: one that exists is from before our pid was ours.
+                # Numbers are not used twice: an existing group is from an earlier process with our
+                # pid.
                 os.makedirs(group, exist_ok=True)
             except OSError as error:
                 log.warning("cgroup-unmade group=%s why=%r", group, error.strerror)
@@ -51,7 +52,7 @@ class Cages:
         return made
 
     def discard(self, groups: dict[str, str]) -> None:
-        """Remove groups whose run is over; what is still busy is retried later."""
+        """Remove groups whose run is over; retry busy ones later."""
         self._litter += groups
         self.tidy()
 
@@ -75,7 +76,7 @@ def kill(groups: Iterable[str]) -> list[int]:
 
 
 def _abandoned(base: str) -> list[str]:
-    """Groups of runners that were killed, and so could not remove them."""
+    """List groups of killed runners, which could not remove them."""
     with suppress(OSError):
         return [
             f"{base}/{name}"
@@ -121,10 +122,10 @@ def _usable_homes() -> list[tuple[str, str, str]]:
 
 
 def _own_leaf(base: str) -> str:
-    """Move into a leaf, so that controllers can be switched on for our siblings-to-be.
+    """Move into a leaf, so that controllers can be switched on for our future siblings.
 
-    A group of version 2 holds either processes or limited children. In the root group, and
-    where moving is refused, we stay: then commands are still killed as a group.
+    A group of version 2 holds either processes or limited children. In the root group, or if the
+    kernel refuses the move, we stay: then commands are still killed as a group.
     """
     wanted = " ".join(f"+{name}" for name in _CONTROLLERS)
     try:
@@ -146,7 +147,7 @@ def _own_leaf(base: str) -> str:
 
 
 def _mounts() -> dict[str, str]:
-    """Where each hierarchy is mounted: `v2`, `pids`, `memory`."""
+    """Find the mount point of each hierarchy: `v2`, `pids`, `memory`."""
     found: dict[str, str] = {}
     try:
         with open("/proc/self/mountinfo") as file:

@@ -1,7 +1,7 @@
 """Health checks of the repair queue: commands that change nothing; several run at once.
 
-Each is vetted, signed for and recorded as a repair is; it has its receipt before it starts.
-Those that wait for their turn start while their order is valid, or not at all.
+The agent vets, proves and records each like a repair; its receipt is on disk before it starts.
+Waiting checks start while their order is valid, or not at all.
 """
 
 import asyncio
@@ -20,13 +20,13 @@ from nodeagent.settings import RepairSettings
 log = logging.getLogger(__name__)
 
 TAKEN = 8  # orders for each check that may run at once; the others wait
-KEEP = 4_000  # receipts: of more than can be ordered while an order is valid on any clock
+KEEP = 4_000  # receipts: more than orders that can be valid at once on any clock
 
 LookUp = Callable[[Order], whitelist.Found]
 
 
 class Checks:
-    """One node's health checks. `settings` are asked anew for every order."""
+    """One node's health checks. `settings` is called for every order."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Checks:
 
     @property
     def open(self) -> int:
-        """How many have been started or wait for that."""
+        """Count the checks that run or wait."""
         return len(self._open)
 
     @property
@@ -55,14 +55,14 @@ class Checks:
         return TAKEN * self._settings().checks_at_once
 
     def start(self, order: Order) -> Receipt | str:
-        """Start a check, or have it wait for its turn; a text says why not."""
+        """Start a check, or queue it for its turn; a text says why not."""
         found = self._look_up(order)
         if isinstance(found, whitelist.Refused):
             return str(found)
         found.close()  # vetted again when it has its turn
         receipt = receipt_of(order)
         try:
-            self.receipts.keep(receipt)  # on disk before anything is started
+            self.receipts.keep(receipt)  # on disk before the start
         except OSError as error:
             return f"no receipt can be kept: {error}"
         log.info(
@@ -75,11 +75,11 @@ class Checks:
         return receipt
 
     def _done(self, order: str, task: asyncio.Task[None]) -> None:
-        self._open.discard(order)  # had it ended in a fault of ours, too
+        self._open.discard(order)  # also after a fault of ours
         self._tasks.discard(task)
 
     async def finish(self) -> None:
-        """Start nothing more, and wait for those that run."""
+        """Start nothing more, and wait for the running checks."""
         self._stopping = True
         async with self._changed:
             self._changed.notify_all()
@@ -94,13 +94,13 @@ class Checks:
                 ended = await self._run(order, receipt)
             finally:
                 self._running -= 1
-        self._open.discard(order.id)  # whoever sees the receipt may order a repair at once
+        self._open.discard(order.id)  # a reader of the receipt may order a repair at once
         self.receipts.end(ended)
         async with self._changed:
             self._changed.notify_all()
 
     async def _turn(self, order: Order) -> str:
-        """Wait for a place, and take it; or why it is not started."""
+        """Wait for a place, and take it; or return why the check does not start."""
         left = min(order.expires - milliseconds(), orders.MAX_LIFE) / 1000
         try:
             async with asyncio.timeout(max(0.0, left)), self._changed:
@@ -113,7 +113,7 @@ class Checks:
         return ""
 
     def _free(self) -> bool:
-        # A run that cannot be ended keeps its place: there are never more of these than places.
+        # A run that does not end keeps its place: there are never more runs than places.
         return self._running + self._commands.stuck < self._settings().checks_at_once
 
     async def _run(self, order: Order, receipt: Receipt) -> Receipt:
@@ -131,6 +131,6 @@ class Checks:
 
 
 def _later(receipt: Receipt, why: str) -> Receipt:
-    """The final receipt of a check that has not been started."""
+    """Return the final receipt of a check that did not start."""
     log.warning("check-not-started id=%s why=%r", receipt.order, why)
     return replace(receipt, progress=Progress.LATER, ended=milliseconds(), why=why[:1000])

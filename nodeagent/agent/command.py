@@ -1,7 +1,7 @@
 """Running one vetted command: bounded in time, output, memory, processes and descendants.
 
-No arguments, no shell, a fixed environment, standard input from memory; see `supervisor`
-for the half that lives in a process of its own.
+It has no arguments, no shell, a fixed environment, and standard input from memory. `supervisor` is
+the half that lives in a process of its own.
 """
 
 import asyncio
@@ -23,14 +23,14 @@ from nodeagent.agent.whitelist import Vetted
 log = logging.getLogger(__name__)
 
 STDERR_KEPT = 64 * 1024
-STDERR_MOST = 16 * 1024 * 1024  # what nobody keeps is still work for the runner to throw away
+STDERR_MOST = 16 * 1024 * 1024  # discarding output is work for the runner, too
 _ANSWER_WITHIN = supervisor.GRACE + supervisor.PATIENCE + 5
 
 
 class Commands:
     """Runs commands, one at a time of each name. Belongs to one event loop.
 
-    `spare` supervisors are kept ready; each takes some 30 ms of a processor to start.
+    It keeps `spare` supervisors ready; each takes some 30 ms of a processor to start.
     """
 
     def __init__(self, *, spare: int = 1, cages: Cages | None = None) -> None:
@@ -46,7 +46,7 @@ class Commands:
 
     @property
     def stuck(self) -> int:
-        """How many runs have answered and yet not ended: processes in uninterruptible sleep."""
+        """Count the runs that have answered but not ended: processes in uninterruptible sleep."""
         return sum(keeper.answered for keeper in self._busy.values())
 
     def warm_up(self) -> None:
@@ -59,7 +59,7 @@ class Commands:
     async def run(self, vetted: Vetted, stdin: bytes, limits: Limits, *, alias: str = "") -> Ran:
         """Run to the end or to a limit, and leave no descendant behind.
 
-        Returns by the time limit plus a few seconds, whatever the command does. With an `alias`
+        It returns by the time limit plus a few seconds, whatever the command does. With an `alias`
         it runs beside others of its name.
         """
         name = alias or vetted.name
@@ -101,7 +101,7 @@ class Commands:
         return self._new()
 
     def _wanted(self) -> bool:
-        # One more than the spare ones, lest each run start one and end one.
+        # One more than the spare ones, so that not every run starts and ends one.
         return self._spare > 0 and len(self._idle) <= self._spare
 
     def _new(self) -> "_Supervisor":
@@ -119,7 +119,7 @@ class Commands:
 class _Supervisor:
     def __init__(self, cages: Cages, on_end: Callable[["_Supervisor"], None]) -> None:
         self.answered = False
-        self.clean = True  # nothing is left of its last run
+        self.clean = True  # its last run has left nothing behind
         self.last = False  # it will not serve again
         self._loop = asyncio.get_running_loop()
         self._cages = cages
@@ -138,20 +138,20 @@ class _Supervisor:
 
     @property
     def alive(self) -> bool:
-        """Whether it can be asked; it may have been killed a moment ago."""
+        """Tell whether it can take a question; it may have died a moment ago."""
         if self._socket.fileno() < 0:
             return False
         how = os.WEXITED | os.WNOHANG | os.WNOWAIT
         return os.waitid(os.P_PIDFD, self._watch, how) is None
 
     def hang_up(self) -> None:
-        """Let the supervisor see that we have gone: it ends everything it runs."""
+        """Close our end of the socket: the supervisor then ends everything it runs."""
         if self._socket.fileno() >= 0:
             self._loop.remove_reader(self._socket)
             self._socket.close()
 
     async def run(self, vetted: Vetted, stdin: bytes, limits: Limits) -> Finished:
-        """As Commands.run; afterwards `clean` and not `last` says that it may be called again."""
+        """Run as Commands.run does; afterwards it can run again if it is `clean` and not `last`."""
         self.answered = self.clean = False
         self._answer = self._loop.create_future()
         late = stdout = stderr = None
@@ -159,7 +159,7 @@ class _Supervisor:
             stdout = _Intake(limits.output_bytes, limits.output_bytes, self._too_much)
             stderr = _Intake(STDERR_KEPT, STDERR_MOST, self._too_much)
             self._tell(vetted, stdin, limits, stdout, stderr)
-            # All else while the supervisor is at work.
+            # Do the rest while the supervisor works.
             late = self._loop.call_later(limits.seconds + _ANSWER_WITHIN, self._give_up)
             stdout.listen()
             stderr.listen()
@@ -192,7 +192,7 @@ class _Supervisor:
             answer = json.loads(self._socket.recv(65536))
         except BlockingIOError:
             return
-        except (OSError, ValueError):  # nothing at all is what a dead one says
+        except (OSError, ValueError):  # a dead supervisor answers nothing
             answer = {}
         if not isinstance(answer, dict):
             answer = {}
@@ -202,7 +202,7 @@ class _Supervisor:
             self.hang_up()
 
     def _give_up(self) -> None:
-        """The supervisor itself is stopped or stuck: end it, and be its heir."""
+        """End a stopped or stuck supervisor, and take over its descendants."""
         if self._watch >= 0:  # not waited for yet, so this is still its number
             os.kill(self._pid, signal.SIGKILL)
 
@@ -216,7 +216,7 @@ class _Supervisor:
         self._bury(0.001)
 
     def _bury(self, pause: float) -> None:
-        """End what a supervisor left that did not live to do so; only then has it ended."""
+        """End the processes of a dead supervisor; only then has it ended."""
         if not self._answer.done():
             self._answer.set_result({})
         if not self.clean and self._strays():
@@ -227,11 +227,11 @@ class _Supervisor:
         self._on_end(self)
 
     def _strays(self) -> list[int]:
-        """Kill and reap what is left in its groups, or came to us as the next subreaper.
+        """Kill and reap all processes in its groups, and all that came to us as the next subreaper.
 
-        Supervisors are in our session. A command never is, nor is any descendant of one.
-        Returns all it found, dead by now or not: only a look that finds none is the last,
-        for what a dying process leaves comes to us while we look.
+        Supervisors are in our session. A command never is, nor is any descendant of one. It returns
+        all it found, dead by now or not. Only a call that finds none is the last: a dying process
+        may leave others while this runs.
         """
         found = cgroup.kill(self._groups)
         ours = os.getsid(0)
@@ -248,7 +248,7 @@ class _Supervisor:
         return list(dict.fromkeys(found))
 
     async def _wake(self) -> list[int]:
-        """Hold the wake of a lost supervisor; name the strays that are still there after it."""
+        """Clean up after a lost supervisor; return the strays that remain."""
         log.error("supervisor-lost pid=%d", self._pid)
         self._give_up()
         with suppress(TimeoutError):
@@ -281,7 +281,7 @@ class _Supervisor:
 
 
 class _Intake:
-    """The read end of a pipe: keeps the head, throws the rest away, complains above `most`."""
+    """The read end of a pipe: keeps the head, drops the rest, complains above `most`."""
 
     def __init__(self, keep: int, most: int, on_over: Callable[[], None]) -> None:
         self.taken = bytearray()
@@ -293,14 +293,14 @@ class _Intake:
         self._read_end, self.write_end = os.pipe2(os.O_CLOEXEC)
 
     def listen(self) -> None:
-        """Leave the writing to the command, and take in what it writes."""
+        """Hand the write end to the command, and read its output."""
         os.close(self.write_end)
         self.write_end = -1
         os.set_blocking(self._read_end, False)
         self._loop.add_reader(self._read_end, self._readable)
 
     def _readable(self) -> bool:
-        """Take what is there; False at the end, or when there is nothing now."""
+        """Read the available bytes; False at the end, or if there are none now."""
         try:
             chunk = os.read(self._read_end, 65536)
         except BlockingIOError:
@@ -316,8 +316,8 @@ class _Intake:
         return True
 
     def close(self) -> None:
-        """Take what a finished command left in the pipe, which is at most the pipe's size."""
-        if self.write_end >= 0:  # it was never told where to write
+        """Read the rest of a finished command's output, at most the pipe's size."""
+        if self.write_end >= 0:  # no command got the write end
             os.close(self.write_end)
         else:
             for _ in range(64):
@@ -342,7 +342,7 @@ def _start(groups: dict[str, str]) -> tuple[socket.socket, int]:
                 (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
                 (os.POSIX_SPAWN_DUP2, theirs.fileno(), 3),
             ],
-            setpgroup=0,  # what is meant for the runner's group shall not strike its keepers
+            setpgroup=0,  # signals to the runner's group must not hit its supervisors
             setsigmask=(),
             setsigdef=range(1, 32),
         )
@@ -354,7 +354,7 @@ def _start(groups: dict[str, str]) -> tuple[socket.socket, int]:
 
 
 def _watch(pid: int, ours: socket.socket) -> int:
-    """A descriptor that tells when the process has ended."""
+    """Return a descriptor that shows when the process has ended."""
     try:
         return os.pidfd_open(pid)
     except OSError:
@@ -365,7 +365,7 @@ def _watch(pid: int, ours: socket.socket) -> int:
 
 
 def _in_memory(content: bytes) -> int:
-    """A read-only descriptor on bytes that the command may read, or not, as it likes."""
+    """Return a read-only descriptor on bytes; the command need not read them."""
     if not content:
         return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
     fd = os.memfd_create("stdin", os.MFD_CLOEXEC)

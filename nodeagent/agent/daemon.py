@@ -28,7 +28,7 @@ Load = Callable[[], Settings]
 
 
 def read_settings(path: str) -> Settings:
-    """The runner's view: files that root or the caller owns, and the cluster's tags above them."""
+    """Read the runner's settings: files of root or the caller, then the cluster's tags."""
     from nodeagent.agent.ssconf import Ssconf
 
     settings = load(path, owner=os.geteuid())
@@ -36,9 +36,9 @@ def read_settings(path: str) -> Settings:
 
 
 def settings_to_start_with(path: str) -> Settings:
-    """As `read_settings`; but a wrong tag, which anybody far away can set, stops no start.
+    """Read the settings as `read_settings` does; but a wrong tag stops no start.
 
-    Then all are left out, and why is in `tags_ignored`.
+    Anybody far away can set a tag. Then all tags are left out, and `tags_ignored` says why.
     """
     try:
         return read_settings(path)
@@ -96,7 +96,7 @@ def run_front(read: Load) -> int:
 
 
 def _run(read: Load, run: Callable[[Settings], Coroutine[None, None, None]]) -> int:
-    service.log_to_stderr("info")  # what reading the settings has to say
+    service.log_to_stderr("info")  # reading the settings may log
     settings = read()
     if settings.tags_ignored:
         log.error("tags-ignored %s", settings.tags_ignored)
@@ -112,8 +112,8 @@ def _run(read: Load, run: Callable[[Settings], Coroutine[None, None, None]]) -> 
 def run_both(path: str) -> int:
     """Run both as processes of their own until SIGTERM, or until one of them ends.
 
-    For development and containers: both have the caller's user here, so the front is not
-    kept from what the runner may do. The packages' two units keep them apart.
+    For development and containers: both have the caller's user here, so the front could do all that
+    the runner may do. The packages' two units keep them apart.
     """
     both: list[subprocess.Popen[bytes]] = []
     told: list[subprocess.Popen[bytes]] = []
@@ -121,7 +121,7 @@ def run_both(path: str) -> int:
 
     def tell() -> None:
         for process in both:
-            if process not in told:  # a second word would end one that is tidying up
+            if process not in told:  # a second signal would end a process that is cleaning up
                 told.append(process)
                 process.terminate()
 
@@ -142,9 +142,10 @@ def run_both(path: str) -> int:
             both.append(subprocess.Popen(_command(half, path)))
     if asked:
         tell()
-    with suppress(ChildProcessError):  # telling one that has ended takes its code in
+    with suppress(ChildProcessError):  # the signal may have reaped an ended process
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
     tell()
-    # Told before it listens, or when it does not any more: systemd and a terminal tell them too.
+    # An exit by a signal is clean: a half may get it before it listens, or twice, as systemd and a
+    # terminal send it too.
     clean = (0, -signal.SIGTERM, -signal.SIGINT)
     return max((abs(code) for process in both if (code := process.wait()) not in clean), default=0)

@@ -22,7 +22,7 @@ from nodeagent.protocol.messages import (
 
 Interpreted: TypeAlias = Diagnosis | Unusable
 
-UNSETTLED = 5  # runs that each said something else than the one before, and it is a trouble
+UNSETTLED = 5  # changing results in a row that count as a fault
 
 _NAGIOS = {1: "WARNING", 2: "CRITICAL", 3: "UNKNOWN"}
 _PERHAPS_NAGIOS = " (for a Nagios plug-in, map its exit codes by the setting `nagios`)"
@@ -32,12 +32,12 @@ _PERFDATA = re.compile(r"\|.*", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How the output of one command is read.
+    """Settings for reading a command's output.
 
-    `drop` and `bucket` are JSON pointers (with `*` for every element) to parts that move
-    while the hardware does not: they are left out, or rounded down to a multiple.
-    `nagios` maps the exit codes of a Nagios plug-in to needs; None expects our own JSON.
-    `repair` is the repair command to name where a plug-in's state maps to live-repair.
+    `drop` and `bucket` are JSON pointers (with `*` for every element) to parts that move while the
+    hardware does not: these are left out, or rounded down to a multiple. `nagios` maps the exit
+    codes of a Nagios plug-in to needs; None expects our own JSON. `repair` is the repair command to
+    name where a plug-in's state maps to live-repair.
     """
 
     drop: tuple[str, ...] = ()
@@ -47,7 +47,7 @@ class Reading:
 
 
 def interpret(ran: Ran, reading: Reading) -> Interpreted:
-    """Turn one run into a diagnosis, or say why it cannot be believed."""
+    """Turn one run into a diagnosis, or say why it is not usable."""
     if isinstance(ran, StillRunning):
         return Unusable(ran.fault)
     ended = ran.unstarted is None and ran.stopped is None and not ran.stuck
@@ -107,13 +107,15 @@ _PRINTABLE = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 def stabilise(
     steady: Steady, that: Interpreted, now: Ms, *, confirm: int, confirm_worse: int | None = None
 ) -> Steady:
-    """Fold one run into what we stand by for this command. `now` is unix milliseconds.
+    """Fold one run into the confirmed state of this command. `now` is unix milliseconds.
 
-    A change counts only after `confirm` equal runs in a row (`confirm_worse` for a more
-    invasive need). An unusable run confirms nothing and denies nothing: it keeps the
-    current diagnosis, which ages, and breaks the challenger's row. So does a run that says
-    something else: what it contradicts is neither fresh nor firm until that is settled. One
-    that never settles, as its output always differs, is unusable too and says where.
+    A change counts only after `confirm` equal runs in a row (`confirm_worse` for a more invasive
+    need).
+
+    An unusable run confirms nothing and denies nothing: it keeps the current diagnosis, which ages,
+    and breaks the challenger's row. So does a run with another result: until that is settled, the
+    result it contradicts is neither fresh nor firm. An output that always differs never settles: it
+    is unusable too, and the reason says where it differs.
     """
     if isinstance(that, Unusable):
         return replace(steady, challenger=None, times=0, why=that.why)
@@ -135,7 +137,7 @@ def stabilise(
 
 
 def _differs(one: Any, other: Any) -> str:
-    """Say where two outputs begin to differ, by a pointer as `drop` takes it."""
+    """Say where two outputs begin to differ, as a pointer that `drop` takes."""
     place = ""
     while one != other:
         step: Any = None
@@ -160,11 +162,12 @@ def _short(value: Any) -> str:
 def merge(steadies: Mapping[str, Steady], order: Sequence[str], now: Ms) -> Verdict:
     """Merge the commands into one verdict: the worst need wins, details by command name.
 
-    No command configured is the built-in diagnose, which always says Ok. Those that need
-    something speak, or all where none does; the form depends on them alone, so that the same
-    fault stays the same text whatever the healthy ones say and however many there are. The
-    diagnosis of one that speaks alone is passed on as it is; of several, each stands in the
-    details by its name. While a command has never been confirmed the node is not called Ok.
+    Without a configured command the built-in diagnose always says Ok.
+
+    If some commands request an action, only these count, else all. So the same fault has the same
+    text, whatever the healthy commands say and however many there are. A single diagnosis is passed
+    on unchanged; several stand in the details by command name. While a command has never been
+    confirmed, the node is not called Ok.
     """
     if not order:
         return Verdict(BUILT_IN, checked=now, changed=None)
@@ -177,7 +180,7 @@ def merge(steadies: Mapping[str, Steady], order: Sequence[str], now: Ms) -> Verd
         return Verdict(None, None, None, unusable, firm=False)
     speaking = sick or known
     worst = max(said.need for _, _, said in speaking)
-    # The verdict is as old as the oldest of those it rests on; an Ok rests on all of them.
+    # The verdict is as old as the oldest diagnosis it rests on; an Ok rests on all of them.
     grounds = [row for _, row, said in speaking if said.need is worst]
     checked = min(row.checked or Ms(0) for row in grounds)
     firm = all(row.why is None and row.challenger is None for row in grounds)

@@ -13,7 +13,7 @@ _SIGNATURE, _PUBLIC, SEED = 64, 32, 32  # bytes
 
 
 class OpenSsl:
-    """A private key, from its seed, in the memory of libcrypto. OSError if there is none such."""
+    """A private key, from its seed, in the memory of libcrypto. OSError if libcrypto refuses."""
 
     def __init__(self, seed: bytes) -> None:
         self._lib = _libcrypto()
@@ -60,17 +60,17 @@ PrivateKey: TypeAlias = OpenSsl | Cryptography
 
 
 def private_key(seed: bytes) -> PrivateKey:
-    """The key of this seed, of 32 random bytes."""
+    """Make the key of this seed, of 32 random bytes."""
     if len(seed) != SEED:
         raise ValueError(f"the seed of an Ed25519 key has {SEED} bytes, not {len(seed)}")
     try:
         return OpenSsl(seed)
-    except (AttributeError, OSError):  # a Python with OpenSSL inside itself, or none
+    except (AttributeError, OSError):  # this Python has OpenSSL inside itself, or none
         return Cryptography(seed)
 
 
 def _libcrypto() -> ctypes.CDLL:
-    """Found through the module that is linked with it, so there is one OpenSSL and no search."""
+    """Find libcrypto through the module linked with it: one OpenSSL and no search."""
     lib = ctypes.CDLL(_hashlib.__file__)
     pointer, text, number = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int
     length, room = ctypes.c_size_t, ctypes.POINTER(ctypes.c_size_t)

@@ -1,4 +1,4 @@
-"""Run one ordered command and write down in its receipt how it ended."""
+"""Run one ordered command and record in its receipt how it ended."""
 
 import logging
 import time
@@ -15,7 +15,7 @@ from nodeagent.settings import RunLimits
 log = logging.getLogger(__name__)
 
 OUTPUT_KEPT = 32 * 1024  # characters of a command's output in its receipt
-STDERR_LOGGED = 4000  # characters; an order is rare, and why it failed stands nowhere else
+STDERR_LOGGED = 4000  # characters; an order is rare, and only the log says why it failed
 
 
 def receipt_of(order: Order) -> Receipt:
@@ -67,7 +67,7 @@ async def execute(
 
 
 def limits_of(given: RunLimits, table: str, seconds: int = 0) -> Limits:
-    """Limits of a run by the settings' `table`; an order's `seconds` can only shorten the time."""
+    """Return the limits in the settings' `table`; an order's `seconds` only shorten the time."""
     timeout = min(given.timeout, seconds or given.timeout)
     table = table if timeout == given.timeout else ""  # else the order has set it
     return Limits(timeout, given.output, given.memory, given.processes, table=table)

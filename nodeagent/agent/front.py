@@ -28,7 +28,7 @@ from nodeagent.web.tls import fingerprint, make_certificate, server_tls
 
 log = logging.getLogger(__name__)
 
-ORDERS = 4  # asked of the runner at once: as a frame each may be six times as large as it came
+ORDERS = 4  # concurrent requests to the runner: as a frame an order may grow sixfold
 WAITING = 5.0  # seconds until an order must have its turn
 
 _NO_REPORT = "Unable to produce a report for the requested resource"
@@ -41,7 +41,7 @@ class Front:
         self.started = asyncio.Event()
         self._fingerprint = ""
         self._link = Link(settings.agent.socket, on_connect=self._hello)
-        # Judging an order takes a process and up to seconds; reports do not queue behind it.
+        # Judging an order takes a process and up to seconds; reports must not wait for it.
         self._orders = Link(settings.agent.socket, on_connect=self._hello)
         self._turns = asyncio.Semaphore(ORDERS)
         self._samplers = samplers or [Sampler(c) for c in (CpuAvgLoad(), Diskstats(), KvmInstRss())]
@@ -68,8 +68,8 @@ class Front:
     async def run(self, stop: asyncio.Event) -> None:
         listen = self.settings.listen
         tls = self._own_tls() if listen.tls else None
-        # Ready before it serves: the runner may be busy with a repair for an hour, and what
-        # a front waits for is no failure to start. /readyz and the status tell the rest.
+        # It is ready before it serves. A repair may keep the runner busy for an hour, and waiting
+        # is not a failed start. /readyz and the status show the rest.
         service.notify("READY=1", "STATUS=starting")
         alive = asyncio.create_task(service.keep_alive(lambda: True))
         address = await self._address(stop)
@@ -79,9 +79,9 @@ class Front:
         for sampler in self._samplers:
             sampler.start()
         self.port = await self.server.start(address, listen.port, tls)
-        # A collector's thread gives way to a request after this long, not after 5 ms.
+        # A collector's thread lets a request run after this long, not after 5 ms.
         sys.setswitchinterval(0.0005)
-        # What lives from here to the end need not be looked at in every collection.
+        # Objects that live until the end need not be checked in every garbage collection.
         gc.collect()
         gc.freeze()
         scheme = "https" if tls else "http"
@@ -104,7 +104,7 @@ class Front:
         return server_tls(made)
 
     async def _address(self, stop: asyncio.Event) -> str | None:
-        """Where to listen; the node's primary address is the runner's to know."""
+        """Return the address to listen on; the runner knows the node's primary address."""
         if self.settings.listen.address != "primary":
             return self.settings.listen.address
         said = ""
@@ -132,7 +132,7 @@ class Front:
     def _handle(self, request: Request) -> Any:
         if request.method == "HEAD":
             return Response.text("Resource not found", 404)
-        if "%00" in request.target:  # no frame may hold it: it would end the link for everybody
+        if "%00" in request.target:  # a frame cannot hold it: it would end the link for everybody
             return Response.error(400, "a NUL character in the target")
         return route(self._table, request)
 
@@ -235,7 +235,7 @@ class Front:
         return Response(200, text, "text/plain; version=0.0.4; charset=utf-8")
 
     async def _ask_health(self) -> Frame:
-        """The runner's word on itself; empty when it does not answer."""
+        """Ask the runner for its health; empty if it does not answer."""
         try:
             return await self._link.ask({"verb": "health"})
         except Unavailable:
@@ -243,7 +243,7 @@ class Front:
 
 
 def _written(health: Frame, server: Server) -> bytes:
-    """The metrics. Who is never asked for them need not carry the 4.6 MB of what writes them."""
+    """Write the metrics. Only a front that is asked for them loads the 4.6 MB of their library."""
     from nodeagent.agent.metrics import write
 
     return write(health, server)
@@ -254,6 +254,6 @@ def _with_salt(question: Frame, salt: str | None) -> Frame:
 
 
 def _wrapped(sealed: str) -> str:
-    """Put the sealed text, unread, where mond's report has its data."""
+    """Put the sealed text, unread, into the data of mond's report."""
     head = json.dumps(report("diagnose", "node", STATUS, time.time_ns(), None))
     return head.removesuffix("null}") + sealed + "}"

@@ -1,9 +1,8 @@
-"""The interpreters that a script's `#!` line names: the kernel starts them as root, by their path.
+"""The interpreters in a script's `#!` line: the kernel starts them as root, by their path.
 
-So each must be a file that nobody but root can change, in folders of which the same holds; links
-on the way, as `/bin`, are followed where only root can set them. `env` starts what it finds in the
-PATH that commands are given, and that is judged in its place. An interpreter may be a script
-itself.
+So only root may change each file and the folders above it. Links on the way, such as `/bin`, are
+followed where only root can set them. `env` starts a program of the commands' PATH: that program is
+judged in its place. An interpreter may be a script itself.
 """
 
 import os
@@ -20,7 +19,7 @@ _BLANKS = b" \t"
 
 
 def judge_interpreter(head: bytes, uid: int, who: str, depth: int = 0) -> None:
-    """Judge what the first bytes of a file name, or raise Unfit; `who` names `uid` in complaints.
+    """Judge the interpreter in a file's first bytes, or raise Unfit; `who` names `uid` in complaints.
 
     A file without `#!` is an ELF program, or the kernel does not start it by itself.
     """
@@ -47,7 +46,7 @@ def judge_interpreter(head: bytes, uid: int, who: str, depth: int = 0) -> None:
 
 
 def _judged(path: str, uid: int, who: str, depth: int) -> str:
-    """Judge one interpreter, or raise Unfit; where it really is."""
+    """Judge one interpreter, or raise Unfit; return its real path."""
     if not path.startswith("/"):
         raise Unfit(f"its interpreter {printable(path)} is not an absolute path")
     try:
@@ -68,11 +67,11 @@ def _judged(path: str, uid: int, who: str, depth: int) -> str:
 
 
 def _by_env(env: str, argument: str) -> str:
-    """The path that env starts for a script: only a name, or -S and a name with plain words."""
+    """Return the path that env starts for a script: only a name, or -S and a name with plain words."""
     name, *rest = argument.split() or [""]
     if name == "-S":
         name, *rest = rest or [""]
-    elif rest:  # the kernel hands all of it over as one
+    elif rest:  # the kernel passes the rest as one argument
         name = argument
     if not name or name.startswith("-") or any(c in "= \\\"'$#" for c in "".join((name, *rest))):
         took = printable(argument)

@@ -19,7 +19,7 @@ from nodeagent.protocol.canonical import MAX_DEPTH, read
 
 MAX_FRAME = 8 * 1024 * 1024  # a quarter megabyte, its quotes escaped thrice and framed
 MAX_QUESTION = 2 * 1024 * 1024  # a quarter megabyte of order, each byte of it escaped once
-CONNECTIONS = 8  # the front has two, and for a moment those that it has just given up
+CONNECTIONS = 8  # the front has two, and for a moment the broken ones before them
 Frame: TypeAlias = dict[str, Any]
 Handle: TypeAlias = Callable[[Frame], Awaitable[Frame]]
 
@@ -46,7 +46,7 @@ def frame(document: Frame) -> bytes:
 
 
 def peer_uid(writer: asyncio.StreamWriter) -> int:
-    """The user at the other end of a unix socket, as the kernel says."""
+    """Return the user at the other end of a unix socket, as the kernel says."""
     sock = writer.get_extra_info("socket")
     raw = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     return int(struct.unpack("3i", raw)[1])
@@ -55,10 +55,10 @@ def peer_uid(writer: asyncio.StreamWriter) -> int:
 async def listen(
     path: str, allowed: frozenset[int], gid: int, begin: Callable[[], Handle]
 ) -> asyncio.Server:
-    """Serve on a unix socket to the users in `allowed` only; `begin` each connection anew.
+    """Serve on a unix socket to the users in `allowed` only; `begin` gives each connection a handle.
 
-    Whoever has taken over the front costs no more than a few descriptors, frames and turns of
-    the loop: it may stop the reports, not the repair that runs.
+    An attacker who controls the front costs no more than a few descriptors, frames and turns of the
+    loop: it can stop the reports, but not a running repair.
     """
     served = 0
 
@@ -74,9 +74,9 @@ async def listen(
                     writer.write(frame(await handle(asked)))
                     await writer.drain()
                     await asyncio.sleep(0)  # neither of these waits if there is more to read
-        finally:  # also after a bug in a verb: nobody shall wait for an answer to come
+        finally:  # also after a bug in a verb: nobody shall wait in vain
             served -= 1
-            writer.transport.abort()  # not for its unsent answers to be read, which may be never
+            writer.transport.abort()  # do not wait until the peer reads its answers: it may never
 
     with suppress(FileNotFoundError):
         os.unlink(path)
@@ -91,7 +91,7 @@ async def listen(
 
 
 class Link:
-    """The front's end: one connection, made anew when it breaks."""
+    """The front's end: one connection, opened again after it breaks."""
 
     def __init__(self, path: str, *, on_connect: Callable[[], Frame] | None = None) -> None:
         self.greeting: Frame = {}
@@ -114,7 +114,7 @@ class Link:
                     await self._connect()
                 return await self._put(question)
         except TimeoutError:
-            # Answers come in order; after one that did not come, none can be told apart.
+            # Answers come in order; after a missing one the others cannot be told apart.
             self._break(Unavailable("the runner does not answer"))
             raise Unavailable("the runner does not answer") from None
         except OSError as error:
@@ -148,11 +148,11 @@ class Link:
         writer: asyncio.StreamWriter,
         waiting: deque[asyncio.Future[Frame]],
     ) -> None:
-        """Hand out the answers of one connection; what comes of its successor is not ours."""
+        """Hand out the answers of one connection; its successor's answers are not ours."""
         with suppress(OSError, MessageError):
             while (answer := await read_frame(reader)) is not None:
                 if not waiting:
-                    break  # an answer that nobody has asked for
+                    break  # an answer without a question
                 asked = waiting.popleft()
                 if not asked.done():
                     asked.set_result(answer)
@@ -161,7 +161,7 @@ class Link:
 
     def _break(self, error: Unavailable) -> None:
         if self._writer is not None:
-            # What is unsent stays so: its asker is told that it was not heard.
+            # Drop unsent questions: their callers learn that the runner did not get them.
             self._writer.transport.abort()
             self._writer = None
         while self._waiting:

@@ -16,7 +16,7 @@ _NEEDS = ("Ok", "live-repair", "evacuate", "evacuate-failover")
 
 
 def write(health: Frame, server: Server) -> bytes:
-    """The metrics in Prometheus' text format; `health` is empty where the runner is silent."""
+    """Write the metrics in Prometheus' text format; `health` is empty if the runner is not answering."""
     registry = CollectorRegistry()
     registry.register(_Metrics(health, server))
     return generate_latest(registry)
@@ -75,7 +75,7 @@ class _Metrics(Collector):
             "Whether there is a diagnosis that may be acted upon.",
             bool(health.get("need")) and health.get("firm"),
         )
-        # Never is long ago, so that an alert on an old diagnosis rings for none at all as well.
+        # Never counts as long ago, so that an alert on an old diagnosis also fires without any.
         for which in ("checked", "changed"):
             yield _gauge(
                 f"gnt_health_diagnosis_{which}_timestamp_seconds",

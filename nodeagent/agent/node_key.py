@@ -21,10 +21,10 @@ _HELP = "remove it for a new key, and run `gnt-maint agents trust` for this node
 
 
 class NodeKey:
-    """The key in the file `node.key` of a folder; made there where there is none.
+    """The key in the file `node.key` of a folder; created there if it is missing.
 
-    Once read it stays in memory. Until then each use tries again, so that a file that is mended
-    needs no restart.
+    Once read it stays in memory. Until then each use tries again, so that a repaired file needs no
+    restart.
     """
 
     def __init__(self, folder: str) -> None:
@@ -33,11 +33,11 @@ class NodeKey:
 
     @property
     def public(self) -> str:
-        """The public key in hex. ConfigError or Unavailable where there is no key to be used."""
+        """The public key in hex. ConfigError or Unavailable without a usable key."""
         return self._loaded().public.hex()
 
     def tell(self, trouble: Callable[[str], None]) -> None:
-        """Log whose key it is; `trouble` is told why nothing is sealed until it is mended."""
+        """Log the key's owner; pass to `trouble` why nothing is sealed until a repair."""
         try:
             log.info("node-key fingerprint=%s", fingerprint(self.public))
         except NodeAgentError as error:

@@ -1,12 +1,17 @@
-"""May this order be carried out? Every no has its reason. Pure.
+"""Judge orders: may the node carry one out? Every refusal has its reason. Pure.
 
-An order counts only if all of this holds: sealed with the cluster's key for this purpose;
-signed by a certificate whose digest Ganeti lists for a master candidate; meant for this
-cluster and this node; fresh, and issued after the runner began, so that receipts which were lost
-repeat nothing; for the diagnosis this node reports now, or one of the repair queue's
-and for a command that this node's settings list for it; never seen before; and nothing else
-running. Commands that the settings list as looking only run beside each other, never beside a
-repair. The reason goes to this node's log, the caller sees "refused".
+An order counts only if all of this holds:
+
+- The cluster's key has sealed it for this purpose.
+- The digest of the signing certificate is among Ganeti's master candidates.
+- It is meant for this cluster and this node.
+- It is fresh, and issued after the runner started, so that lost receipts repeat nothing.
+- It is for the diagnosis this node reports now, or it is one of the repair queue's.
+- This node's settings list its command for it.
+- It is new, and no other order runs.
+
+Commands that the settings list as checks run beside each other, never beside a repair. The reason
+goes to this node's log, the caller sees "refused".
 """
 
 from collections.abc import Mapping
@@ -23,11 +28,11 @@ SKEW = 150_000  # ms two nodes' clocks may differ in Ganeti
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The node's knowledge at the moment of judging; `now` is unix milliseconds.
+    """The node's knowledge when it judges; `now` is unix milliseconds.
 
-    `queue` are the commands that the repair queue may run here, `checks` those that only look.
-    `looking` counts the orders of these that have not ended, `most` limits them. `began` is
-    when this runner began, by the clock that says `now`.
+    `queue` are the commands that the repair queue may run here, `checks` those that change nothing.
+    `looking` counts the running orders of checks, `most` limits them. `began` is when this runner
+    started, by the clock of `now`.
     """
 
     cluster: str
@@ -46,7 +51,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Carry it out; beside others if it only looks."""
+    """Carry it out; beside others if it is a check."""
 
     order: Order
     looks: bool = False
@@ -54,14 +59,14 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """It has been carried out, or is being; here is the record."""
+    """The order is running or done; this is its record."""
 
     receipt: Receipt
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """It is not carried out. `why` is for this node's log."""
+    """The node does not carry it out. `why` is for this node's log."""
 
     why: str
 
@@ -79,8 +84,8 @@ def judge(
 ) -> Judgement:
     """Judge an order signed by `signer`, a certificate's digest.
 
-    A claim is enough to refuse one and to show a receipt, which anybody may ask for; only a
-    proof is enough to run one.
+    A claim is enough to refuse one and to show a receipt, which anybody may ask for; running one
+    needs a proof.
     """
     if signer not in candidates:
         return Refused(f"signed by {signer}, which is not the certificate of a master candidate")
@@ -121,7 +126,7 @@ def judge(
 
 
 def stale(order: Order, now: Ms) -> str | None:
-    """Say why an order may not begin now, or nothing."""
+    """Say why an order may not start now, or return None."""
     life = order.expires - order.issued
     if not 0 < life <= MAX_LIFE:
         return f"it is valid for {life} ms; more than none and at most {MAX_LIFE} is accepted"

@@ -1,6 +1,6 @@
-"""The node's records of orders: one small file each, on disk before anything is started.
+"""The node's records of orders: one small file each, on disk before the start.
 
-What a sick disk does not give back keeps the node from repairing, never from telling so.
+A failing disk may keep the node from repairing, never from reporting that.
 """
 
 import logging
@@ -24,8 +24,8 @@ _FILE = re.compile(rf"({IDENTITY.pattern})\.json")
 class Receipts:
     """All receipts of this node, in memory and in one folder.
 
-    `unread` is why nobody knows what this node has started: its folder cannot be read. `keep` is
-    how many there may be.
+    `unread` says why the folder cannot be read, so that the node's past orders are unknown. `keep`
+    is the greatest number of receipts.
     """
 
     def __init__(self, folder: str, keep: int | None = None) -> None:
@@ -46,7 +46,7 @@ class Receipts:
             self._known.setdefault(stray.order, stray)
 
     def get(self, order: str) -> Receipt | None:
-        """The receipt of an order, or None if this node, as far as is known, never started it."""
+        """Return the receipt of an order, or None if this node has no record of a start."""
         return self._known.get(order)
 
     @property
@@ -55,16 +55,16 @@ class Receipts:
         return next(started, None)
 
     def keep(self, receipt: Receipt) -> None:
-        """Write the receipt so that it survives a power cut, then know it."""
+        """Write the receipt so that it survives a power cut, then add it to memory."""
         replace_file(self._path(receipt.order), canonical(receipt.body()).encode())
         self._known[receipt.order] = receipt
         self._prune()
 
     def end(self, receipt: Receipt) -> None:
-        """Keep the final receipt; where the disk refuses, it counts until a restart.
+        """Keep the final receipt; if the disk refuses, it counts until a restart.
 
-        After that restart the order is found started and never ended, hence failed: an
-        end that was not written may be taken for worse than it was, never for better.
+        After that restart the order counts as started and never ended, hence as failed. So an
+        unwritten end may look worse than it was, never better.
         """
         try:
             self.keep(receipt)
@@ -73,7 +73,7 @@ class Receipts:
             self._known[receipt.order] = receipt
 
     def close_interrupted(self, now: Ms) -> list[Receipt]:
-        """After a restart: what was started and never ended has failed; nothing runs twice."""
+        """Fail the orders that a restart has interrupted; nothing runs twice."""
         closed = []
         for receipt in list(self._known.values()):
             if receipt.progress is Progress.STARTED:
@@ -84,9 +84,9 @@ class Receipts:
         return closed
 
     def _read(self, order: str) -> Receipt | None:
-        """Know the receipt of an order; as failed if it cannot be read. Return another's if it is.
+        """Read an order's receipt; as failed if unreadable. Return it if it is another order's.
 
-        Such a one has no end, so that it is never old enough to be removed.
+        Such a receipt has no end, so it is never old enough to be removed.
         """
         path, stray = self._path(order), None
         try:
@@ -103,7 +103,7 @@ class Receipts:
         return stray
 
     def _prune(self) -> None:
-        """Orders expire within a minute, so a receipt this old guards against nothing."""
+        """Remove old receipts: orders expire within a minute, so these protect against nothing."""
         if (excess := len(self._known) - (self._keep or KEEP)) <= 0:
             return
         ended = [r for r in self._known.values() if r.ended is not None]
@@ -117,7 +117,7 @@ class Receipts:
 
 
 def sweep(folder: str) -> None:
-    """Remove what a writer left that was killed, if it can be. No other may be writing there."""
+    """Remove a killed writer's leftovers, if possible. No other process may be writing there."""
     with suppress(OSError):
         for name in os.listdir(folder):
             if _HALF.fullmatch(name):

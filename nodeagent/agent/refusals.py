@@ -1,19 +1,19 @@
-"""Telling of refused orders, which anybody on the network may send, and as many as they like."""
+"""Logging of refused orders: anybody on the network may send them, and any number."""
 
 import asyncio
 import logging
 
 log = logging.getLogger(__name__)
 
-FIRST = 4  # reasons of a kind that are told in full
+FIRST = 4  # reasons of a kind that are logged in full
 _EVERY = 60.0  # seconds
 
 
 class Refusals:
     """Counts them. Logs the first of a reason, then once a minute how many more there were.
 
-    Those without the cluster's seal are a kind by themselves: who has no key may fill the room
-    for those, and what became of an order that is somebody's is told all the same.
+    Orders without the cluster's seal are a kind by themselves. A sender without the key may fill
+    that kind, and refusals of real orders are still logged.
     """
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class Refusals:
             self._timer = asyncio.get_running_loop().call_later(_EVERY, self._sum_up)
 
     def _sum_up(self) -> None:
-        """A kind of which there were no more is forgotten: its next is told in full again."""
+        """Forget a kind without new refusals: its next one is logged in full again."""
         self._timer = None
         for kind, told in self._told.items():
             if self._more[kind]:

@@ -1,6 +1,6 @@
-"""Carrying out orders: judged, recorded, run once, recorded again.
+"""Carrying out orders: judge, record, run once, record again.
 
-A repair runs alone. Commands that only look run beside each other: `checks`.
+A repair runs alone. Checks run beside each other: see `checks`.
 """
 
 import asyncio
@@ -36,15 +36,15 @@ _SIGNATURE = os.path.join(os.path.dirname(protocol.__file__), "signature.py")
 
 
 def _steady() -> Ms:
-    """It goes on while the node sleeps."""
+    """Read a clock that also counts while the node sleeps."""
     return Ms(time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000)
 
 
 class Repairs:
-    """One node's repairs. `settings` and `verdict` are asked anew for every order.
+    """One node's repairs. `settings` and `verdict` are called for every order.
 
-    `now` is unix ms, `steady` ms of a clock that nobody sets: with both, the moment at which we
-    began is known by today's clock, also when that was wrong then.
+    `now` is unix ms, `steady` ms of a clock that nobody sets. Together they give our start time by
+    today's clock, also if the clock was wrong then.
     """
 
     def __init__(
@@ -76,13 +76,13 @@ class Repairs:
         self._running: asyncio.Task[None] | None = None
 
     def close_interrupted(self) -> None:
-        """After a restart: what was started and never ended has failed."""
+        """Fail the orders that a restart has interrupted."""
         for receipts in (self._receipts, self.checks.receipts):
             for receipt in receipts.close_interrupted(milliseconds()):
                 log.error("order-interrupted id=%s command=%s", receipt.order, receipt.command)
 
     def receipt(self, order: str) -> Receipt | None:
-        """The receipt of an order, or None if this node never started it. Else Unavailable."""
+        """Return an order's receipt, or None if this node never started it. Else Unavailable."""
         if why := self._unread:
             raise Unavailable(f"no receipt can be read: {why}")
         return self._known(order)
@@ -95,7 +95,7 @@ class Repairs:
         return self._receipts.get(order) or self.checks.receipts.get(order)
 
     async def order(self, raw: bytes) -> Receipt | None:
-        """Start what is ordered, or find that it was; None if refused, the log says why."""
+        """Start an order, or find its receipt; None if refused, with the reason in the log."""
         try:
             signed = open_order(self._ssconf.key(), raw)
         except MessageError as error:
@@ -111,7 +111,7 @@ class Repairs:
         return None
 
     async def finish(self) -> None:
-        """Start nothing more, and wait for the running repair or checks, if there are any.
+        """Start nothing more, and wait for the running repair or checks.
 
         They end by `repair.timeout` at the latest; until then systemd is asked to wait, too.
         """
@@ -129,9 +129,9 @@ class Repairs:
             task.result()
 
     async def _judge(self, signed: Signed) -> orders.Known | orders.Refused:
-        """Prove who signed only of what would otherwise run: that takes a process, one at a time.
+        """Prove the signer only of an order that would otherwise run: that takes a process each.
 
-        Until then the certificate is a claim, on which much is refused and nothing started.
+        Until then the certificate is a claim: it suffices for refusals and starts nothing.
         """
         if why := self._unread:
             return orders.Refused(f"order {signed.order.id}: no receipt can be read: {why}")
@@ -143,7 +143,7 @@ class Repairs:
         if not isinstance(judged, orders.Run):
             return judged
         async with self._judging:
-            judged = self._weigh(signed.order, claimed)  # it may have waited
+            judged = self._weigh(signed.order, claimed)  # the order may have waited
             if isinstance(judged, orders.Run):
                 judged = self._weigh(signed.order, await _signer(signed))
             return self._start(judged) if isinstance(judged, orders.Run) else judged
@@ -163,7 +163,7 @@ class Repairs:
             checks=settings.queue_checks,
             looking=self.checks.open,
             most=self.checks.most,
-            began=now - (self._steady() - self._began) - 1,  # of a ms only the whole is known
+            began=now - (self._steady() - self._began) - 1,  # the last ms has only partly passed
         )
         receipt = self._known(order.id)
         candidates = self._ssconf.candidates()
@@ -195,7 +195,7 @@ class Repairs:
             text = diagnosis.text
         receipt = receipt_of(order)
         try:
-            self._receipts.keep(receipt)  # on disk before anything is started
+            self._receipts.keep(receipt)  # on disk before the start
         except OSError as error:
             found.close()
             return orders.Refused(f"order {order.id}: no receipt can be kept: {error}")
@@ -214,7 +214,7 @@ class Repairs:
 
 
 async def _signer(signed: Signed) -> str:
-    """Digest of the certificate that signed, or raise MessageError; asks another process."""
+    """Return the digest of the signing certificate, or raise MessageError; asks another process."""
     question = {
         "certificate": signed.certificate,
         "signature": signed.signature,

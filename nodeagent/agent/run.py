@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 from nodeagent.protocol.canonical import printable
 
-# All that a command finds in its environment, beside its own name.
+# A command's whole environment, beside its own name.
 ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8", "HOME": "/"}
 
 
@@ -24,7 +24,7 @@ class Limits:
     table: str = ""
 
     def reached(self, which: str) -> str:
-        """Say which limit a run has met, as `Finished.stopped` names it, and where it is set."""
+        """Say which limit a run has reached, as `Finished.stopped` names it, and its setting."""
         key, text = {
             "time": ("timeout", f"timed out after {self.seconds:g} s"),
             "output": ("output", f"printed more than {self.output_bytes / 1024:g} KiB"),
@@ -36,12 +36,12 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """How a run ended.
+    """The end of a run.
 
-    `code` is the exit code, or the negative number of the signal, or None if the command
-    was never seen to end. `stopped` says what limit it met: `time`, `output`, `processes`,
-    `memory`, or None, and `limits` how high it was. `stuck` are descendants that even SIGKILL
-    did not end. `unstarted` is the reason it could not be started.
+    `code` is the exit code, or the negative number of the signal, or None if the command's end was
+    not seen. `stopped` is the reached limit: `time`, `output`, `processes`, `memory`, or None;
+    `limits` has its value. `stuck` are descendants that survive even SIGKILL. `unstarted` says why
+    the command did not start.
     """
 
     code: int | None
@@ -54,7 +54,7 @@ class Finished:
 
     @property
     def fault(self) -> str | None:
-        """Why this run is not a clean end with exit code 0; one line, or None."""
+        """Say why this run is not a clean end with exit code 0; one line, or None."""
         if self.unstarted is not None:
             return f"could not be started: {self.unstarted}"
         if self.stuck:
@@ -74,7 +74,7 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class StillRunning:
-    """The command's last run has not ended; it is not started a second time."""
+    """The command's last run has not ended; no second one starts."""
 
     name: str
 

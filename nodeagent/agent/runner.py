@@ -1,7 +1,7 @@
 """The runner: the half of the agent that is root, runs commands and holds the cluster key.
 
-It listens on a unix socket only, to the front's user only, and knows five verbs. Everything
-it decides is decided elsewhere, by pure functions; this is where they are given the world.
+It listens on a unix socket only, to the front's user only, and knows five verbs. Pure functions
+elsewhere make all its decisions; this module connects them to the system.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ _SET_CHILD_SUBREAPER = 36
 
 @dataclass(slots=True)
 class Caller:
-    """The peer of one connection: the certificate it serves with, once it has said hello."""
+    """The peer of one connection: its server certificate, once it has said hello."""
 
     tls: str = ""
 
@@ -59,13 +59,13 @@ class Runner:
     ) -> None:
         self.settings = settings
         self.started = asyncio.Event()
-        self._reloaded = asyncio.Event()  # a new one for each time
+        self._reloaded = asyncio.Event()  # a new one for each reload
         self._owner = owner
         self._reload = reload
         self._ssconf = Ssconf(settings.agent)
         cages = Cages()
         self._commands = Commands(spare=1, cages=cages)
-        # Repairs apart: a diagnose command of the same name is another command.
+        # Repairs apart: a repair and a diagnose command of one name are two commands.
         self._repair_commands = Commands(spare=0, cages=cages)
         self._check_commands = Commands(spare=0, cages=cages)
         self._at_once = asyncio.Semaphore(AT_ONCE)
@@ -94,7 +94,7 @@ class Runner:
             await self._run(stop)
 
     def _remember(self) -> None:
-        """Read what the last runner left; not while it may still be writing."""
+        """Read the files of the last runner; not while it may still be writing."""
         state = self.settings.agent.state
         sweep(state)
         self._steadies = steady.load(self._steady_file)
@@ -112,7 +112,7 @@ class Runner:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Keep a second runner away: it would take the socket, and fail the first's repair."""
+        """Lock out a second runner: it would take the socket, and fail the first's repair."""
         path = os.path.join(self.settings.agent.state, "lock")
         lock = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -125,7 +125,7 @@ class Runner:
 
     async def _run(self, stop: asyncio.Event) -> None:
         ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-        # systemd makes the folder for the packaged unit; elsewhere it may not be there yet.
+        # systemd makes the folder for the packaged unit; elsewhere it may be missing.
         os.makedirs(os.path.dirname(self.settings.agent.socket), mode=0o755, exist_ok=True)
         allowed, gid = _front_user(self.settings.agent.front, self._owner)
         server = await listen(self.settings.agent.socket, allowed, gid, self._begin_connection)
@@ -139,7 +139,7 @@ class Runner:
         self.started.set()
         await stop.wait()
         service.notify("STOPPING=1")
-        await self.repairs.finish()  # meanwhile reports are still sealed
+        await self.repairs.finish()  # meanwhile the runner still seals reports
         server.close()
         alive.cancel()
         for task in self._tasks.values():
@@ -152,13 +152,13 @@ class Runner:
         log.info("runner-stopped")
 
     def reload(self) -> None:
-        """Take up changed settings; wrong ones change nothing and are said."""
+        """Apply changed settings; wrong ones change nothing and are logged."""
         if self._reload is None:
             return
         service.notify("RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1000}")
         try:
             fresh = self._reload()
-            for table in ("agent", "listen"):  # the latter is the front's, which reads but once
+            for table in ("agent", "listen"):  # the front reads the latter, and only once
                 old = getattr(self.settings, table)
                 if getattr(fresh, table) != old:
                     log.warning("settings-need-restart [%s] changed; the old one stays", table)
@@ -183,7 +183,7 @@ class Runner:
     # Diagnosing.
 
     def _begin(self) -> None:
-        """Diagnose by the settings as they are now; what runs already is not disturbed."""
+        """Diagnose by the current settings; running commands go on undisturbed."""
         wanted = self.settings.diagnose.commands
         for name in [name for name in self._tasks if name not in wanted]:
             self._tasks.pop(name).cancel()
@@ -206,7 +206,7 @@ class Runner:
             due = await self._next_due(due)
 
     async def _next_due(self, last: float) -> float:
-        """Wait for the next run, by the settings as they are then; return when it was due."""
+        """Wait for the next run, by the settings of that moment; return when it was due."""
         loop = asyncio.get_running_loop()
         ended = loop.time()
         while (due := max(last + self.settings.diagnose.every, ended)) > loop.time():
@@ -216,7 +216,7 @@ class Runner:
         return due
 
     async def diagnose(self, name: str) -> None:
-        """Run one diagnose command and fold what it said into what we stand by."""
+        """Run one diagnose command and fold its result into the confirmed state."""
         wanted = self.settings.diagnose
         command = wanted.command(name)
         hear = partial(self._hear, name)
@@ -251,7 +251,7 @@ class Runner:
     # The verbs.
 
     def _begin_connection(self) -> Handle:
-        """Another front, started by hand, must not speak for this node's: each has its own."""
+        """Begin a connection with its own state: another front must not speak for this node's."""
         return partial(self._handle, Caller())
 
     async def _handle(self, caller: Caller, asked: Frame) -> Frame:
@@ -275,7 +275,7 @@ class Runner:
 
     async def _report(self, asked: Frame, caller: Caller) -> Frame:
         salt = asked.get("salt")
-        if salt is None:  # nobody's question: the time, as confd's queries have it
+        if salt is None:  # the time instead of a question's salt, as confd's queries have it
             salt = str(int(time.time()))
         if not isinstance(salt, str) or not SALT.fullmatch(salt):
             return {"bad": "salt is 1 to 64 of 0-9 A-Z a-z . _ : -"}
@@ -324,7 +324,7 @@ class Runner:
         return self._sealed(Purpose.RECEIPT, salt, body)
 
     def _sealed(self, purpose: Purpose, salt: str, body: dict[str, object]) -> Frame:
-        """Sealed with the cluster's key, and signed with this node's own."""
+        """Seal with the cluster's key, and sign with this node's own."""
         return {"sealed": self._node_key.seal(self._ssconf.key(), purpose, salt, body).decode()}
 
     async def _health(self, asked: Frame, _: Caller) -> Frame:
@@ -351,7 +351,7 @@ class Runner:
         }
 
     def _say_once(self, event: str, why: str) -> None:
-        """Log a trouble when it begins or changes, not each time; whoever ends it forgets it."""
+        """Log a trouble when it begins or changes, not each time; its end removes it."""
         if self._told.get(event) != why:
             self._told[event] = why
             log.warning("%s why=%r", event, why)
@@ -366,7 +366,7 @@ async def run_diagnose(
 ) -> diagnose.Interpreted:
     """Look up, run and interpret one diagnose command.
 
-    `hear` is told what it wrote on standard error: the head, quoted, or "" if it wrote nothing.
+    It calls `hear` with the head of standard error, quoted, or "" if the command wrote nothing.
     """
     wanted = settings.diagnose
     command = wanted.command(name)
@@ -384,7 +384,7 @@ async def run_diagnose(
 
 
 def _front_user(name: str, owner: whitelist.Owner) -> tuple[frozenset[int], int]:
-    """The users that may talk to the runner: its own, and the front's where that exists."""
+    """Return the users that may talk to the runner: its own, and the front's if that exists."""
     try:
         user = pwd.getpwnam(name)
     except KeyError:

@@ -1,7 +1,7 @@
 """The cluster as this node knows it without asking others: Ganeti's ssconf files.
 
-Ganeti's master writes them to every node. We read all of them again whenever we need them: a
-demoted master candidate must not order anything from the moment the file says so.
+Ganeti's master writes them to every node. We read all of them again for each use: a demoted master
+candidate must not order anything from the moment the file says so.
 """
 
 import hashlib
@@ -34,7 +34,7 @@ class Ssconf:
         self._key: tuple[tuple[int, ...], Key] | None = None
 
     def lines(self, name: str, missing: list[str] | None = None) -> list[str]:
-        """The lines of `ssconf_<name>`, `missing` where there is no such file, or Unavailable."""
+        """Return the lines of `ssconf_<name>`, `missing` without such a file, or Unavailable."""
         path = f"{self._settings.ganeti}/ssconf_{name}"
         try:
             with open(path, encoding="utf-8") as file:
@@ -45,16 +45,16 @@ class Ssconf:
             raise Unavailable(f"{path}: {error.strerror}") from None
         except UnicodeDecodeError:
             raise Unavailable(f"{path}: not UTF-8") from None
-        if "\0" in text:  # as a power cut may leave it
+        if "\0" in text:  # a power cut may leave it so
             raise Unavailable(f"{path}: holds a NUL character")
         return [line for line in text.splitlines() if line]
 
     def tags(self) -> list[str]:
-        """The cluster's tags; none where this node belongs to no cluster yet."""
+        """Return the cluster's tags; none if this node belongs to no cluster yet."""
         return self.lines("cluster_tags", missing=[])
 
     def master(self) -> str:
-        """The node that this node believes to be the master; empty if it does not know."""
+        """Return the master's name as this node knows it; empty if unknown."""
         try:
             return (self.lines("master_node") or [""])[0]
         except Unavailable:
@@ -67,7 +67,7 @@ class Ssconf:
         return dict(line.split(" ") for line in lines)
 
     def candidates(self) -> dict[str, str]:
-        """Master candidates: SHA-1 digest of the client certificate -> node UUID."""
+        """Return the master candidates: SHA-1 digest of the client certificate -> node UUID."""
         found: dict[str, str] = {}
         for line in self.lines("master_candidates_certs"):
             uuid, _, digest = line.partition("=")
@@ -76,7 +76,7 @@ class Ssconf:
         return found
 
     def identity(self) -> Identity:
-        """Work out who we are, or raise with the setting that would tell."""
+        """Find out this node's identity, or raise with the setting that would give it."""
         cluster = self._settings.cluster or (self.lines("cluster_name") or [""])[0]
         addresses = self.addresses()
         name = self._settings.node or _own_name(list(addresses))
@@ -88,7 +88,7 @@ class Ssconf:
         )
 
     def _own_uuid(self) -> str:
-        """A master candidate finds its UUID beside the digest of its own certificate."""
+        """Return the UUID beside the digest of our certificate; only a master candidate has one."""
         try:
             with open(f"{self._settings.ganeti}/client.pem", encoding="ascii") as file:
                 own = certificate_digest(file.read())
@@ -97,7 +97,7 @@ class Ssconf:
             return ""
 
     def key(self) -> Key:
-        """The cluster key; read again when the file has changed. ConfigError if unfit."""
+        """Return the cluster key; read it again after each change. ConfigError if unfit."""
         path = f"{self._settings.ganeti}/hmac.key"
         try:
             with open(path, "rb") as file:
@@ -131,7 +131,7 @@ def _own_name(nodes: list[str]) -> str:
 
 
 def certificate_digest(pem: str) -> str:
-    """Name a certificate as Ganeti does; it is decoded, not parsed. ValueError if it is none."""
+    """Name a certificate as Ganeti does; decode it without parsing. ValueError if that fails."""
     start = pem.index("-----BEGIN CERTIFICATE-----")
     end = pem.index("-----END CERTIFICATE-----", start) + len("-----END CERTIFICATE-----")
     der = ssl.PEM_cert_to_DER_cert(pem[start:end])

@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 
 def load(path: str) -> dict[str, Steady]:
-    """Read what we stood by before a restart; unreadable means nothing is known, said aloud."""
+    """Read the confirmed diagnoses of before a restart; log an unreadable file and start empty."""
     try:
         with open(path, "rb") as file:
             document = read(file.read(), limit=64 * 1024 * 1024)
@@ -28,7 +28,7 @@ def load(path: str) -> dict[str, Steady]:
 
 
 def store(path: str, steadies: dict[str, Steady]) -> None:
-    """Write what we stand by, so that a restart is not amnesia."""
+    """Write the confirmed diagnoses, so that they survive a restart."""
     rows = {
         name: asdict(replace(row, challenger=None, times=0, unequal=0))
         | {"current": row.current.text if row.current else None}

@@ -1,16 +1,16 @@
 """The process that runs commands and outlives all their descendants. Standard library only.
 
-Started ahead of time by `agent.command` as `python -I -S supervisor.py GROUP=HOME...` with a
-SEQPACKET socket as descriptor 3. One packet tells it what to run (with the program, standard
-input, output and error as attached descriptors); it answers with one packet once the command
-is over or its time is up and every descendant has been ended, or will not end. It is the
-subreaper of all of them, so neither setsid nor a double fork leads out of its care; where
-control groups can be had they are counted and killed as one. If the runner goes away, so
-does everything here.
+`agent.command` starts it ahead of time as `python -I -S supervisor.py GROUP=HOME...` with a
+SEQPACKET socket as descriptor 3. One packet names the command to run (with the program, standard
+input, output and error as attached descriptors). It answers with one packet once the command is
+over or its time is up and every descendant has ended, or will not end.
 
-A process of its own, because limits (setrlimit) and the role of subreaper belong to a whole
-process, and because a child in uninterruptible sleep must hold up nobody else. It serves
-again only after a run that left nothing behind, and `RUNS` times at most.
+It is the subreaper of all of them, so neither setsid nor a double fork escapes it. Where control
+groups exist, they count and kill all as one. If the runner goes away, so does everything here.
+
+It is a process of its own because limits (setrlimit) and the role of subreaper belong to a whole
+process, and because a child in uninterruptible sleep must not delay others. It serves again only
+after a run that left nothing behind, and `RUNS` times at most.
 """
 
 import array
@@ -30,13 +30,13 @@ from typing import Any
 
 GRACE = 2.0  # seconds between SIGTERM and SIGKILL
 PATIENCE = 1.0  # seconds after SIGKILL before a descendant is called stuck
-RUNS = 64  # a group keeps what its commands wrote to a tmpfs: none is used for ever
+RUNS = 64  # a group keeps its commands' writes to a tmpfs: do not use one for ever
 _SET_CHILD_SUBREAPER = 36
-_LIMITS = {  # of a run: which, and what this process has itself
+_LIMITS = {  # of a run: which, and this process's own
     "memory": (resource.RLIMIT_AS, *resource.getrlimit(resource.RLIMIT_AS)),
     "files": (resource.RLIMIT_NOFILE, *resource.getrlimit(resource.RLIMIT_NOFILE)),
 }
-# File of a group, limit it sets, and what this process itself needs of it.
+# File of a group, limit it sets, and this process's own part of it.
 _GROUP_LIMITS = (
     ("pids.max", "processes", 1),
     ("memory.max", "memory", 0),
@@ -52,17 +52,17 @@ _UNSTARTED = {
     errno.ENOENT: "the interpreter named in its first line does not exist",
     errno.ENOEXEC: "is neither a script with #! nor a program for this machine",
 }
-_SPARED = -900  # should memory run out, then not the keeper; only root can have it so
+_SPARED = -900  # if memory runs out, spare the supervisor; only root can set it
 _PLAIN = set(range(1, 32)) - {signal.SIGKILL, signal.SIGSTOP}
-_PROGRAM = 3  # where the command finds its own text, as /proc/self/fd/3
+_PROGRAM = 3  # the command's own text is here, as /proc/self/fd/3
 _STUCK_NAMED = 32  # of possibly very many, so that the answer fits its packet
 
 
 def main(arguments: list[str]) -> None:
-    """Serve the runner until it goes away, or something is left that cannot be ended."""
+    """Serve the runner until it goes away, or a process remains that does not end."""
     runner = socket.socket(fileno=3)
     runner.set_inheritable(False)
-    # A stopping unit or a terminal signals every process of it; ours ends with the runner.
+    # A stopping unit or a terminal signals every process; this one ends with the runner.
     for what in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(what, signal.SIG_IGN)
     os.closerange(4, 65536)
@@ -70,7 +70,7 @@ def main(arguments: list[str]) -> None:
     os.umask(0o077)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    # Entering a group may take the kernel milliseconds: done while nobody waits for us.
+    # Entering a group may take the kernel milliseconds: do it while nobody waits for us.
     cage = Cage(dict(pair.split("=", 1) for pair in arguments))
     _rehearse(cage)
     gc.freeze()
@@ -87,8 +87,8 @@ def main(arguments: list[str]) -> None:
         if last:
             while _any_left():
                 cage.end_all(60.0)
-            # Tidying up now would keep the runner from a processor for 2 to 4 milliseconds,
-            # just when our answer woke it: sleep until it has hung up.
+            # Cleaning up now would keep the runner from a processor for 2 to 4 milliseconds, just
+            # when our answer woke it: sleep until it has hung up.
             with contextlib.suppress(OSError):
                 runner.recv(1)
             break
@@ -96,7 +96,7 @@ def main(arguments: list[str]) -> None:
 
 
 class Cage:
-    """The control groups, if any, in which this process and its commands are."""
+    """The control groups, if any, of this process and its commands."""
 
     def __init__(self, homes: dict[str, str]) -> None:
         self.emptied = False
@@ -120,7 +120,7 @@ class Cage:
 
     @property
     def counts(self) -> bool:
-        """Whether the kernel limits the number of processes."""
+        """Tell whether the kernel limits the number of processes."""
         return any(path.endswith("/pids.max") for path, _, _ in self._limits)
 
     def limit(self, wish: dict[str, Any]) -> None:
@@ -131,7 +131,7 @@ class Cage:
                 self._set[path] = amount
 
     def exceeded(self) -> str | None:
-        """Name the limit that was met since this was last asked, or None."""
+        """Name the limit reached since the last call, or None."""
         before, self._before = self._before, self._counts()
         counters = zip(self._events, before, self._before, strict=True)
         return next((name for (_, _, name), old, new in counters if new > old), None)
@@ -146,11 +146,11 @@ class Cage:
         if _any_left() and not self.emptied:
             self.emptied = True
             for group, home in self._homes.items():
-                _write(f"{group}/pids.max", "0")  # a fork bomb shall not outrun us
+                _write(f"{group}/pids.max", "0")  # a fork bomb must not outrun us
                 if not _write(f"{home}/cgroup.procs", str(os.getpid())):
                     self._homes = {g: h for g, h in self._homes.items() if g != group}
         while _any_left():
-            for group in self._homes:  # left by now: to kill it is not to kill ourselves
+            for group in self._homes:  # this process has left them by now: it survives
                 _write(f"{group}/cgroup.kill", "1")
             doomed = descendants()
             _signal(doomed, signal.SIGSTOP)
@@ -162,7 +162,7 @@ class Cage:
             pause = min(2 * pause, max(0.01, patience / 100))
 
     def remove(self) -> None:
-        """Remove the groups: there may be no runner any more to do it."""
+        """Remove the groups: the runner may be gone."""
         for group, home in self._homes.items():
             _write(f"{home}/cgroup.procs", str(os.getpid()))
             with contextlib.suppress(OSError):
@@ -175,7 +175,7 @@ def _count(text: bytes, word: bytes) -> int:
 
 
 def _rehearse(cage: Cage) -> None:
-    """Run a harmless program as a command will be run, so that the first need not warm up."""
+    """Run a harmless program like a command, so that the first command need not warm up."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     limits = {"seconds": 5.0, "memory": 2**29, "processes": 64, "files": 256}
     with ours, theirs, contextlib.suppress(OSError):
@@ -191,7 +191,7 @@ def _rehearse(cage: Cage) -> None:
 
 
 def _receive(runner: socket.socket) -> tuple[Any, list[int]]:
-    """Wait for a wish; anything without descriptors is a "stop" that came too late."""
+    """Wait for a request; anything without descriptors is a "stop" that came too late."""
     fds = array.array("i")
     space = socket.CMSG_LEN(4 * fds.itemsize)
     while not fds:
@@ -217,7 +217,7 @@ def _serve(
         for fd in fds:
             os.close(fd)
     outcome = _watch(runner, child, wish, deadline, counted=cage.counts)
-    exceeded = cage.exceeded()  # asked in any case: the next run shall not answer for this one
+    exceeded = cage.exceeded()  # call it in any case: it also resets the counters for the next run
     outcome["stopped"] = outcome["stopped"] or exceeded
     cage.end_all(PATIENCE)
     outcome["stuck"] = descendants()[:_STUCK_NAMED] if _any_left() else []
@@ -237,7 +237,7 @@ def _start(cage: Cage, wish: dict[str, Any], fds: list[int]) -> int:
     try:
         for name, (which, _, hard) in _LIMITS.items():
             most = wish[name] if hard == resource.RLIM_INFINITY else min(wish[name], hard)
-            resource.setrlimit(which, (most, hard))  # `hard` could not be raised again by all
+            resource.setrlimit(which, (most, hard))  # not every caller could raise `hard` again
         return os.posix_spawn(
             f"/proc/self/fd/{_PROGRAM}",
             [wish["name"]],
@@ -303,7 +303,7 @@ def _reap_orphans(child: int) -> None:
 
 
 def _any_left() -> bool:
-    """Reap the dead; as their subreaper we have children for as long as we have descendants."""
+    """Reap the dead; a subreaper has children as long as it has descendants."""
     while True:
         try:
             pid, _ = os.waitpid(-1, os.WNOHANG)
@@ -314,7 +314,7 @@ def _any_left() -> bool:
 
 
 def descendants(of: int = 0) -> list[int]:
-    """All processes below this one, or below another; a parent comes before its children."""
+    """List all processes below this one, or below another; a parent comes before its children."""
     found: list[int] = []
     todo = [of or os.getpid()]
     while todo:
@@ -325,14 +325,14 @@ def descendants(of: int = 0) -> list[int]:
 
 
 def children(pid: int) -> list[int]:
-    """The processes whose parent is `pid`, as far as they hold still."""
+    """List the processes whose parent is `pid`, as far as they hold still."""
     found: list[int] = []
     try:
         for thread in os.listdir(f"/proc/{pid}/task"):
             with open(f"/proc/{pid}/task/{thread}/children") as file:
                 found += map(int, file.read().split())
     except OSError:
-        pass  # gone meanwhile; what it had is now ours and found in the next pass
+        pass  # gone meanwhile; its children are now ours, and the next pass finds them
     return found
 
 

@@ -1,14 +1,13 @@
-"""Which programs may run on this node: finding one by name, or saying why not.
+"""Programs that may run on this node: find one by name, or say why not.
 
-A command is a file in one of two folders that only root can write. Nothing is decided by
-path twice: every folder from `/` on is opened and judged by descriptor, the file is judged
-by descriptor, and what is later executed is a sealed copy of those very bytes. So neither
-a swapped file nor one edited meanwhile changes what runs, and one that is just being
-written does not run at all. The interpreter of its `#!` line is judged as well.
+A command is a file in one of two folders that only root can write. No path is used twice: the code
+opens and judges every folder from `/` on by descriptor, judges the file by descriptor, and executes
+a sealed copy of those very bytes. So neither a swapped file nor a later edit changes the program,
+and a half-written file does not run at all. The interpreter of its `#!` line is judged as well.
 
-The rules are those of Ganeti's restricted commands (root:root, mode within 0755, a plain
-name) closed up where they leak: the whole chain of folders, links, FIFOs, hard links,
-access control lists, the newline that `$` lets through.
+The rules are those of Ganeti's restricted commands (root:root, mode within 0755, a plain name),
+made stricter where they leak: the whole chain of folders, links, FIFOs, hard links, access control
+lists, the newline that `$` lets through.
 """
 
 import errno
@@ -60,7 +59,7 @@ class Vetted:
         self.sealed = sealed
 
     def close(self) -> None:
-        """Let go of the descriptor; harmless when repeated."""
+        """Close the descriptor; harmless when repeated."""
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
@@ -87,13 +86,13 @@ Found: TypeAlias = Vetted | Refused
 
 
 class _No(Unfit):
-    """Leaves the checks with a reason."""
+    """Leave the checks with a reason."""
 
 
 def look_up(
     folder: str, name: str, *, owner: Owner = ROOT, link_folders: Sequence[str] = ()
 ) -> Found:
-    """Find the command `name` in `folder` and hold what was judged, or say why not.
+    """Find the command `name` in `folder` and hold the judged file, or say why not.
 
     A symbolic link in the folder is followed once, and only into one of `link_folders`.
     """
@@ -113,12 +112,12 @@ def look_up(
             return _vet_file(parent, where, file, name, owner)
     except Unfit as no:
         return Refused(name, str(no))
-    except OSError as error:  # of the node, not of the command: no descriptor or memory left
+    except OSError as error:  # a fault of the node, not of the command: no descriptor or memory left
         return Refused(name, f"cannot be judged: {error.strerror}")
 
 
 def list_names(folder: str) -> list[str]:
-    """All names in a folder, as the file system has them; an absent folder has none."""
+    """List all names in a folder, as the file system has them; an absent folder has none."""
     try:
         return sorted(os.fsdecode(entry) for entry in os.listdir(os.fsencode(folder)))
     except OSError:
@@ -137,7 +136,7 @@ def judge_folder(folder: str, owner: Owner = ROOT) -> str | None:
 
 
 def _link_target(parent: int, folder: str, name: str, owner: Owner) -> str | None:
-    """Absolute path a link leads to; None for anything that is not a link."""
+    """Return the absolute path a link leads to; None for anything else."""
     try:
         info = os.stat(name, dir_fd=parent, follow_symlinks=False)
         if not stat.S_ISLNK(info.st_mode):
@@ -158,7 +157,7 @@ def _vet_file(parent: int, folder: str, file: str, name: str, owner: Owner) -> V
         before = os.fstat(place)
         _judge_file(before, owner)
         _refuse_access_list(place)
-        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # not to wait for another's lease
+        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # do not wait for another process's lease
         fd = _open(f"/proc/self/fd/{place}", flags, None)
     finally:
         os.close(place)
@@ -218,10 +217,10 @@ def _refuse_access_list(place: int) -> None:
 
 
 def _refuse_writers(fd: int) -> None:
-    """Refuse a file that is open for writing: half a script may do what the whole does not.
+    """Refuse a file that is open for writing: half a script may do harm.
 
-    The kernel would refuse to execute it (ETXTBSY), but we execute a copy. A read lease is
-    granted only while nobody writes, and holds up whoever wants to, until `fd` is closed.
+    The kernel would refuse to execute it (ETXTBSY), but we execute a copy. The kernel grants a read
+    lease only while nobody writes, and delays any writer until `fd` is closed.
     """
     try:
         fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)  # by default ignored; SIGIO would kill us
@@ -252,7 +251,7 @@ def _sealed_copy(fd: int, name: str, size: int) -> int | None:
             copied += count
         os.fchmod(writable, 0o500)
         fcntl.fcntl(writable, fcntl.F_ADD_SEALS, _SEALS)
-        # A second, read-only opening: a file that is open for writing cannot be executed.
+        # Open it a second time, read-only: a file that is open for writing cannot be executed.
         return os.open(f"/proc/self/fd/{writable}", os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:
         raise _No(f"cannot be copied: {error.strerror}") from None

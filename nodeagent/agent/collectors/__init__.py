@@ -1,7 +1,7 @@
 """The plain load collectors, in the shapes of Ganeti's monitoring daemon.
 
-Each samples in a thread of its own and is served from its last sample, so one that hangs
-delays no other answer; it shows by its age and is then answered with an error of its own.
+Each samples in a thread of its own, and answers come from its last sample. So a hanging collector
+delays no other answer: its sample gets old, and then its answer is an error.
 """
 
 import json
@@ -21,7 +21,7 @@ class Collector(Protocol):
     category: str | None
 
     def sample(self) -> Any:
-        """Look at the machine once; return the report's `data`, or raise OSError."""
+        """Measure the machine once; return the report's `data`, or raise OSError."""
         ...
 
 
@@ -61,11 +61,11 @@ class Sampler:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ask the thread to end; it is not waited for, as it may hang."""
+        """Ask the thread to end; do not wait for it, as it may hang."""
         self._stop.set()
 
     def report(self) -> dict[str, Any]:
-        """The last sample as a report; an error in its data once it is too old."""
+        """Return the last sample as a report; an error in its data once it is too old."""
         last, collector = self._last, self.collector
         if last is None:
             return self._report(self._clock(), {"error": self._why})
@@ -76,7 +76,7 @@ class Sampler:
         return self._report(taken, data)
 
     def text(self) -> bytes:
-        """The report as JSON; made once for each sample, as a sample is asked for often."""
+        """Return the report as JSON; built once for each sample, as many requests ask for it."""
         last, text = self._text
         if last is not self._last or last is None or time.monotonic() - last[1] > self._every:
             last = self._last

@@ -1,4 +1,4 @@
-"""`cpu-avg-load`: how many processors were busy, averaged over up to ten minutes."""
+"""`cpu-avg-load`: the number of busy processors, averaged over up to ten minutes."""
 
 import time
 from collections import deque
