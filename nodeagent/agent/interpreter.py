@@ -19,7 +19,7 @@ _BLANKS = b" \t"
 
 
 def judge_interpreter(head: bytes, uid: int, who: str, depth: int = 0) -> None:
-    """Judge the interpreter in a file's first bytes, or raise Unfit; `who` names `uid` in complaints.
+    """Judge the interpreter in a file's first bytes, or raise Unfit; complaints call `uid` `who`.
 
     A file without `#!` is an ELF program, or the kernel does not start it by itself.
     """
@@ -67,7 +67,7 @@ def _judged(path: str, uid: int, who: str, depth: int) -> str:
 
 
 def _by_env(env: str, argument: str) -> str:
-    """Return the path that env starts for a script: only a name, or -S and a name with plain words."""
+    """Return the program that env starts for a script: a bare name, or -S and plain words."""
     name, *rest = argument.split() or [""]
     if name == "-S":
         name, *rest = rest or [""]

@@ -55,7 +55,7 @@ def peer_uid(writer: asyncio.StreamWriter) -> int:
 async def listen(
     path: str, allowed: frozenset[int], gid: int, begin: Callable[[], Handle]
 ) -> asyncio.Server:
-    """Serve on a unix socket to the users in `allowed` only; `begin` gives each connection a handle.
+    """Serve on a unix socket to the users in `allowed` only; `begin` makes a handle for each link.
 
     An attacker who controls the front costs no more than a few descriptors, frames and turns of the
     loop: it can stop the reports, but not a running repair.

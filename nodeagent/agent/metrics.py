@@ -16,7 +16,7 @@ _NEEDS = ("Ok", "live-repair", "evacuate", "evacuate-failover")
 
 
 def write(health: Frame, server: Server) -> bytes:
-    """Write the metrics in Prometheus' text format; `health` is empty if the runner is not answering."""
+    """Write the metrics in Prometheus' text format; no runner's answer means empty `health`."""
     registry = CollectorRegistry()
     registry.register(_Metrics(health, server))
     return generate_latest(registry)

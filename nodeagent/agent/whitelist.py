@@ -112,7 +112,7 @@ def look_up(
             return _vet_file(parent, where, file, name, owner)
     except Unfit as no:
         return Refused(name, str(no))
-    except OSError as error:  # a fault of the node, not of the command: no descriptor or memory left
+    except OSError as error:  # the node's fault: no descriptor or memory left
         return Refused(name, f"cannot be judged: {error.strerror}")
 
 
@@ -157,7 +157,7 @@ def _vet_file(parent: int, folder: str, file: str, name: str, owner: Owner) -> V
         before = os.fstat(place)
         _judge_file(before, owner)
         _refuse_access_list(place)
-        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # do not wait for another process's lease
+        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # do not wait for another's lease
         fd = _open(f"/proc/self/fd/{place}", flags, None)
     finally:
         os.close(place)
