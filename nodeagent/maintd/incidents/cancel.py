@@ -13,7 +13,7 @@ from nodeagent.model.wish import Cancel
 
 
 def cancel(ledger: Ledger, asked: Cancel, who: str, snapshot: Snapshot, now: Ms) -> Ledger | str:
-    """Do nothing more for an incident; the node stays as it is unless it is to be put back."""
+    """Stop all work on an incident; leave its node as it is unless the request puts it back."""
     incident = ledger.incident(asked.incident)
     if incident is None:
         return f"there is no incident {asked.incident}"
@@ -22,7 +22,7 @@ def cancel(ledger: Ledger, asked: Cancel, who: str, snapshot: Snapshot, now: Ms)
             done = f"gnt-maint done {incident.name} closes it"
             return f"it is {incident.status.value} already: {done}"
         canceled = incident.after(Event.CANCELED, now, f"canceled by {who}")
-        # What has left jobs behind would be taken up by them without a ledger: it is told.
+        # A maintd without the ledger would resume an incident that left jobs behind: tag it.
         canceled = replace(canceled, seen_at=now) if incident.jobs else canceled
         rest = tuple(canceled if i.id == incident.id else i for i in ledger.incidents)
         ledger = replace(ledger, incidents=rest)

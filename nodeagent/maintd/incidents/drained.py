@@ -1,9 +1,9 @@
 """Nodes that maintd took out of service for incidents, and how they return. Pure.
 
-Of each such node it is remembered which job of ours did it, so that a drain of ours is nobody's
-leave to repair instances, and that only what we did is undone: after an incident was withdrawn, or
-where somebody says so. Whether somebody else has touched the node since is told by the job queue;
-where that cannot be told, the node stays as it is, and a line says which command puts it back.
+maintd remembers which of its jobs took each node out of service. So auto-repair does not take our
+drain for a permission, and maintd undoes only its own work: after it withdrew an incident, or when
+a person asks for it. The job queue shows whether somebody else changed the node since then. If it
+does not, the node stays as it is, and a line shows the command that puts it back.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,13 +27,14 @@ from nodeagent.model.wish import Cancel, Wish
 _WITHDRAWN = "it was withdrawn"
 
 
-# What is remembered.
+# Remember.
 
 
 def out_of_service(ledger: Ledger, observed: Observed) -> Ledger:
-    """Note which nodes that are being emptied are out of service, whoever has seen to that.
+    """Record which nodes under evacuation are out of service, no matter who drained them.
 
-    One that is back in service after this was put there by somebody, and is not drained again.
+    If a node is back in service after this, a person put it there, and maintd does not drain it
+    again.
     """
     if not ledger.incidents:
         return ledger
@@ -42,7 +43,7 @@ def out_of_service(ledger: Ledger, observed: Observed) -> Ledger:
 
 
 def seen_out(incident: Incident, nodes: Mapping[str, Node]) -> Incident:
-    """The incident, with whether its node is out of service if it is being emptied."""
+    """The incident, with `drained` set if its node is to be evacuated and is out of service."""
     node = nodes.get(incident.node)
     emptied = incident.status is Status.PENDING and incident.diagnosis.need >= Need.EVACUATE
     if incident.drained or not emptied or node is None or not (node.drained or node.offline):
@@ -51,9 +52,9 @@ def seen_out(incident: Incident, nodes: Mapping[str, Node]) -> Incident:
 
 
 def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
-    """Note what our jobs did to nodes, before the jobs are settled; forget what is not ours now.
+    """Record how our jobs changed nodes, before the jobs settle; drop nodes that are not ours now.
 
-    A node that is otherwise than our jobs left it was changed by somebody else.
+    If a node is not as our jobs left it, somebody else changed it.
     """
     if not (ledger.drained or any(is_role(intent) for intent in ledger.intents)):
         return ledger
@@ -85,7 +86,7 @@ def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
 
 
 def is_role(intent: Intent) -> bool:
-    """Whether it changes the role of an incident's node."""
+    """Check whether an intent changes the role of an incident's node."""
     return bool(intent.incident) and isinstance(intent.action, Drain | SetOffline | Restore)
 
 
@@ -96,7 +97,7 @@ def _is_as_left(node: Node, one: Drained) -> bool:
 def _after(
     one: Drained | None, uuid: str, intent: Intent, why: str | None, now: Ms
 ) -> Drained | None:
-    """Record of a node after a job about its role; `why` says why it failed, None if done."""
+    """Record of a node after a job about its role; `why` is the failure, None after success."""
     done = why is None
     if isinstance(intent.action, Restore):
         if done or one is None:
@@ -107,16 +108,17 @@ def _after(
     if not done:
         return one if one is not None and one.job else None
     if isinstance(intent.action, SetOffline):
-        # What somebody else had drained before is his to put back.
+        # If somebody else drained it before, only he undrains it.
         return one and replace(one, incident=intent.incident, offline=True, back="")
     back = "" if one is None else one.back
     return Drained(uuid, intent.incident, intent.job or "", back=back)
 
 
 def withdrawn(before: Ledger, after: Ledger, observed: Observed, policy: Policy) -> Ledger:
-    """Have nodes put back whose incident was withdrawn as they say Ok; or passed on to its heir.
+    """Put back the node of a withdrawn incident if it reports Ok, or pass it on to its heir.
 
-    Whoever is at work on such a node later is its heir, too: it is not put back under his hands.
+    The heir is also any incident that works on the node later; maintd does not put it back
+    meanwhile.
     """
     if not after.drained:
         return after
@@ -141,9 +143,9 @@ def withdrawn(before: Ledger, after: Ledger, observed: Observed, policy: Policy)
 
 
 def emptying(ledger: Ledger, node: str, one: Drained | None) -> Incident | None:
-    """The incident for which a node is out of service, being emptied or empty.
+    """The incident that keeps a node out of service: it is evacuating it, or has evacuated it.
 
-    `one` is how our own job took it out: what had ended before that has nothing to do with it.
+    `one` is how our own job took it out: incidents that ended before that do not count.
     """
     return next(
         (
@@ -174,13 +176,13 @@ def recalled(
 
 
 def to_recall(ledger: Ledger, trails: Sequence[Trail], snapshot: Snapshot) -> str | None:
-    """From which job on somebody has to be asked who changed nodes' roles; None: nobody."""
+    """The first job to check for changes of nodes' roles by others; None: no check is needed."""
     known = {one.node for one in ledger.drained}
     return _first(one for one in _by_trails(trails, snapshot) if one.node not in known)
 
 
 def _by_trails(trails: Sequence[Trail], snapshot: Snapshot) -> list[Drained]:
-    """The nodes that are as our own jobs left them, by the jobs alone."""
+    """The nodes that are still as our own jobs left them, judged by the jobs alone."""
     found: dict[str, Drained] = {}
     for trail in trails:
         action = trail.action
@@ -207,11 +209,11 @@ def _by_trails(trails: Sequence[Trail], snapshot: Snapshot) -> list[Drained]:
     return [one for name, one in found.items() if _is_as_left(snapshot.nodes[name], one)]
 
 
-# What is asked.
+# Query.
 
 
 def wants_roles(ledger: Ledger, wishes: Sequence[Wish]) -> str | None:
-    """From which job on it is to be asked who changed nodes' roles; None: from none."""
+    """The first job to check for changes of nodes' roles by others; None: no check is needed."""
     asked = {w.asked.incident for w in wishes if isinstance(w.asked, Cancel) and w.asked.undrain}
     missed = {i.id for i in ledger.incidents if i.missed_at}
     wanted = asked | missed
@@ -223,7 +225,7 @@ def _first(found: Iterable[Drained]) -> str | None:
     return min(jobs, key=int, default=None)
 
 
-# What is done.
+# Put back.
 
 
 def put_back(
@@ -233,9 +235,9 @@ def put_back(
     stopped: Mapping[str, Reason],
     now: Ms,
 ) -> tuple[Ledger, list[Held]]:
-    """Put back what is to be, and say of all other nodes that wait which command helps.
+    """Put nodes back where requested; for each other node that waits, show the command that helps.
 
-    `stopped` says where nothing is begun by itself, "" everywhere.
+    `stopped` is why automatic work does not start on a node, or anywhere ("").
     """
     nodes, held, kept = by_uuid(observed), list[Held](), list[Drained]()
     returning = {other.node for other in ledger.returning}
@@ -247,7 +249,7 @@ def put_back(
             continue
         if one.back and observed.roles is not None and one.job:
             if _touched(one, node, observed.roles):
-                continue  # it is somebody else's now
+                continue  # it belongs to somebody else now
             if doubt := _doubt(one, observed.snapshot, observed.roles):
                 one = replace(one, back="", why=doubt)
         kept.append(one)
@@ -292,7 +294,7 @@ def _obstacle(
     stopped: Mapping[str, Reason],
     now: Ms,
 ) -> Reason | None:
-    """Why it is not put back now; None if it is. `mine` are its incident's intents."""
+    """Why the node does not return now; None if it does. `mine` are its incident's intents."""
     if mine:
         return because(Kind.WAITS_FOR_JOB, node.name, job=str(mine[0].job))
     if (left := one.not_before - now) > 0:
@@ -314,14 +316,14 @@ def _obstacle(
 
 
 def _touched(one: Drained, node: Node, roles: Sequence[RoleChange]) -> bool:
-    """Whether somebody else has changed its role since, or tried to have it as it is."""
+    """Check whether somebody else has changed its role since, or tried to."""
     return any(
         not r.ours and r.is_of(node.name) and one.job and int(r.job) >= int(one.job) for r in roles
     )
 
 
 def _doubt(one: Drained, snapshot: Snapshot, roles: Sequence[RoleChange]) -> str:
-    """Why it cannot be told that we alone have changed it; nothing if it can."""
+    """Why somebody else may have changed the node; empty if only we did."""
     node = next(node for node in snapshot.nodes.values() if node.uuid == one.node)
     if _touched(one, node, roles):
         return "somebody else changed it since"
@@ -331,12 +333,12 @@ def _doubt(one: Drained, snapshot: Snapshot, roles: Sequence[RoleChange]) -> str
 
 
 def _told(ledger: Ledger, one: Drained, node: Node) -> Reason | None:
-    """Say how to put back a node that no incident keeps out of service; None for any other."""
+    """Show how to put back a node that no incident keeps out of service; None for any other."""
     if not _is_idle(ledger, one):
         return None
     incident = ledger.incident(one.incident)
     canceled = incident is not None and incident.status is Status.CANCELED
-    doubted = one.why and not one.tries  # to ask for it once more would be of no use
+    doubted = one.why and not one.tries  # a second request would not help
     return because(
         Kind.STAYS_CANCELED if canceled and not doubted else Kind.STAYS,
         node.name,
@@ -349,19 +351,19 @@ def _told(ledger: Ledger, one: Drained, node: Node) -> Reason | None:
 
 
 def _is_idle(ledger: Ledger, one: Drained) -> bool:
-    """Whether no incident has anything to do with the node's being out of service any more."""
+    """Check whether no incident needs the node out of service any more."""
     incident = ledger.incident(one.incident)
     active = incident is not None and incident.status.active
     return not active and emptying(ledger, one.node, one) is None
 
 
-# What auto-repair may take for out of service.
+# Auto-repair reads this.
 
 
 def unlicensed(ledger: Ledger, snapshot: Snapshot) -> dict[str, str]:
-    """The nodes that are out of service by us alone, for an incident that is no more; and why.
+    """Nodes that only maintd took out of service, for an incident that has ended; and why.
 
-    Nobody has said that instances are to leave them.
+    Nobody has asked for instances to leave them.
     """
     nodes = {node.uuid: node for node in snapshot.nodes.values()}
     back = {one.node for one in ledger.returning}

@@ -31,7 +31,7 @@ from nodeagent.model.units import Ms
 
 
 def back_off(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
-    """Delay tags that serve no incident after a refusal, or they repeat for ever."""
+    """Delay tags that belong to no incident after a refusal, or they repeat for ever."""
     for intent in ledger.intents:
         result = observed.results.get(intent.id)
         refused = result is not None and result.outcome in (Outcome.ERROR, Outcome.LATER)
@@ -42,11 +42,11 @@ def back_off(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
 
 
 def settle(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
-    """Fold the jobs that have ended into their incidents; their intents are kept promises.
+    """Fold the jobs that have ended into their incidents and remove their intents.
 
-    A lost job counts as done if its effect is seen; else its intent stays, and holds its node.
-    One that has succeeded is waited for until its effect shows: Ganeti's answers may be some
-    seconds old, and what does not show would be done a second time.
+    A lost job counts as done if its effect is visible; else its intent stays, and blocks its node.
+    A successful job counts once its effect is visible: Ganeti's answers may be some seconds old,
+    and maintd would do the work a second time.
     """
     if not (ledger.incidents or ledger.intents):
         return ledger
@@ -70,8 +70,8 @@ def settle(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
             incident = _not_submitted(incident, intent, observed.absent[intent.id], now)
         incidents[incident.id] = incident
     gone = ended.keys() | observed.absent.keys()
-    # Whoever waits for a job that did not succeed will never be submitted. Whoever waits for one
-    # that did may have been, and its answer lost.
+    # maintd never submits an intent that waits for a failed job. It may have submitted one that
+    # waits for a successful job, and lost the answer.
     failed = {i for i, result in ended.items() if result.outcome is not Outcome.SUCCESS}
     void = failed | observed.absent.keys()
     return replace(
@@ -91,18 +91,18 @@ def _after_job(incident: Incident, intent: Intent, result: Result, now: Ms) -> I
             why = f"{describe(intent.action)}: {result.why}"
             if not isinstance(intent.action, RunCommand):
                 return cut_off(incident, f"job {intent.job} ({why})", now)
-            # The only thing that makes another order of it: an order that may still be on its
-            # way is repeated under its own id, so that its agent runs it once.
+            # Only this makes it another order: maintd repeats an order that may still be on its way
+            # under its own id, so that the agent runs it once.
             incident = replace(incident, attempt=incident.attempt + 1)
             return _put_off(incident, why, now)
         case Outcome.ERROR if incident.status.active:
             what = f"job {intent.job} ({describe(intent.action)}) failed: {result.why}"
             return incident.after(Event.JOB_FAILED, now, what)
         case Outcome.ERROR | Outcome.LATER:
-            again = isinstance(intent.action, Retag)  # the tag is all that is still to be set
+            again = isinstance(intent.action, Retag)  # only the tag is still missing
             return replace(incident, not_before=now + BACK_OFF) if again else incident
     if incident.status.active:
-        waits = incident.not_before > now  # another job was put off, and that is still the reason
+        waits = incident.not_before > now  # another job was postponed, and that is still the reason
         incident = replace(incident, tries=0, why=incident.why if waits else "")
     match intent.action:
         case Drain():
@@ -119,7 +119,7 @@ def _after_job(incident: Incident, intent: Intent, result: Result, now: Ms) -> I
 
 
 def _not_submitted(incident: Incident, intent: Intent, why: str, now: Ms) -> Incident:
-    """An agent that refuses an order is asked again a few times; a full job queue for ever."""
+    """Retry: a refused order a few times, a submission to a full job queue for ever."""
     if not incident.status.active:
         return replace(incident, not_before=now + BACK_OFF)
     if isinstance(intent.action, RunCommand):
@@ -128,7 +128,7 @@ def _not_submitted(incident: Incident, intent: Intent, why: str, now: Ms) -> Inc
 
 
 def _put_off(incident: Incident, why: str, now: Ms) -> Incident:
-    """Nothing was done: try again in a while, but not for ever."""
+    """Retry later, a limited number of times: nothing was done."""
     tries = incident.tries + 1
     if tries >= TRIES:
         return incident.after(Event.JOB_FAILED, now, f"given up after {tries} tries: {why}")
@@ -136,21 +136,21 @@ def _put_off(incident: Incident, why: str, now: Ms) -> Incident:
 
 
 def cut_off(incident: Incident, why: str, now: Ms) -> Incident:
-    """Its jobs were cut off, many at once perhaps: that is one try, and the cluster is looked at.
+    """Count jobs that were cut off, perhaps many at once, as one try.
 
-    What is still wanted then is planned anew.
+    maintd then reads the cluster and plans again what is still needed.
     """
     counted = incident.not_before == now + BACK_OFF
     return incident if counted else _put_off(incident, why, now)
 
 
 def forget(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
-    """Drop what is over: the node is gone, or the tag was removed by an administrator.
+    """Close what is over: the node is gone, or an administrator removed the tag.
 
-    A removed ready tag forgets once the diagnosis is no longer observed, a removed failed tag
-    at once, and with it what counts against the node; a canceled incident is forgotten once no
-    longer observed, or noted anew once what superseded it is forgotten. A silent node has not
-    said that it is well.
+    Without its ready tag an incident is closed when the diagnosis is no longer observed; without
+    its failed tag at once, and its failure no longer counts against the node. A canceled incident
+    is closed when no longer observed, or detected again after the closing of the one that
+    superseded it. A node that does not answer has not reported Ok.
     """
     working = {intent.incident for intent in ledger.intents}
     if not (ledger.incidents or any(working)):
@@ -177,21 +177,21 @@ def forget(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
             ):
                 pass
             case Status.NOTED if gone:
-                pass  # it went away before anything was done
+                pass  # it went away before maintd did anything
             case _:
                 kept.append(incident)
     known = {incident.id for incident in kept} | {""}
     return replace(
         ledger,
         incidents=tuple(kept),
-        # A promise to a node that is gone binds nobody.
+        # Intents for a node that is gone are void.
         intents=tuple(i for i in ledger.intents if i.incident in known),
         begun=tuple(b for b in ledger.begun if b.node not in pardoned),
     )
 
 
 def _is_left_alone(incident: Incident, ledger: Ledger) -> bool:
-    """Whether the incident that took it over is forgotten, so that nobody sees to it any more."""
+    """Check whether the incident that took it over is closed, so that no incident covers it."""
     return incident.heir != "" and ledger.incident(incident.heir) is None
 
 
@@ -209,16 +209,16 @@ def _looked_at(incident: Incident, node: Node, said: Diagnosis | None, now: Ms) 
         name=node.name,
         tag_seen=incident.tag_seen or incident.tag in node.tags,
         seen_at=now if observed else incident.seen_at,
-        # Not by how long ago it was seen: a clock put forward would make that long.
+        # Not the time since it was last seen: a clock put forward would make that long.
         missed_at=incident.missed_at if over else incident.missed_at or now if missed else Ms(0),
     )
 
 
 def _acknowledged(incident: Incident, node: Node, now: Ms) -> bool:
-    """Whether the tag was there and is not any more.
+    """Check whether the tag was there and is gone.
 
-    The cluster may answer for a moment with what was before our own tagging: a tag that
-    nobody has seen yet was not removed.
+    Ganeti may show the state before our own tagging for a moment: a tag that maintd has never seen
+    was not removed.
     """
     if incident.tag in node.tags:
         return False
@@ -227,7 +227,7 @@ def _acknowledged(incident: Incident, node: Node, now: Ms) -> bool:
 
 
 def absorb(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
-    """Turn each diagnosis that nobody has noted yet into an incident."""
+    """Turn each diagnosis without an incident into one."""
     known = {(incident.node, incident.diagnosis) for incident in ledger.incidents}
     new: list[Incident] = []
     for name, diagnosis in sorted(observed.diagnoses.items()):
@@ -240,11 +240,11 @@ def absorb(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
 
 
 def withdraw(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Ledger:
-    """Give up begun incidents that are no longer observed.
+    """Withdraw started incidents that are no longer observed.
 
-    At once if the node needs as much or more for another reason, whose incident goes on from
-    where this one stands; else only after a while, for a fault that comes and goes is a fault.
-    What jobs it has run to their end first.
+    At once if the node needs as much or more for another reason, whose incident continues from
+    there; else after a delay, for a fault that comes and goes is a fault. Its running jobs end
+    first.
     """
     if not ledger.incidents:
         return _with_holds_passed_on(ledger, observed, now)
@@ -268,18 +268,18 @@ def withdraw(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Led
         elif now - incident.missed_at >= policy.withdraw:
             why = f"no longer observed for {policy.withdraw / 60_000:g} min"
             canceled = incident.after(Event.CANCELED, now, why)
-            # What has left jobs behind would be taken up by them without a ledger: it is told.
+            # A maintd without the ledger would resume an incident that left jobs behind: tag it.
             told = replace(canceled, seen_at=now) if incident.jobs else canceled
             incidents[incident.id] = told
             if heir is not None and incident.drained and said.need >= Need.EVACUATE:
-                # Milder, but the same emptying: who has put the node back has done so for both.
+                # Milder, but the same evacuation: a person who put the node back did so for both.
                 incidents[heir.id] = replace(incidents[heir.id], drained=True)
     ledger = replace(ledger, incidents=tuple(incidents.values()))
     return _with_holds_passed_on(ledger, observed, now)
 
 
 def _with_holds_passed_on(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
-    """Pass on holds to the incident under which their node's fault goes on."""
+    """Pass on holds to the incident under which their node's fault continues."""
     at_work = {i.id: i for i in ledger.incidents if i.status.active}
     heirs = {i.name: i for i in at_work.values() if observed.diagnoses.get(i.name) == i.diagnosis}
     for hold in ledger.holds:
@@ -303,12 +303,12 @@ def _with_holds_passed_on(ledger: Ledger, observed: Observed, now: Ms) -> Ledger
 
 
 def renamed(hold: Hold, old: str, new: str) -> Hold:
-    """The hold, on the new incident if it was on the old one; nobody has seen that tag yet."""
+    """The hold, moved from the old incident to the new one; its new tag is not seen yet."""
     return replace(hold, incident=new, tag_seen=False) if hold.incident == old else hold
 
 
 def _inherits(heir: Incident, old: Incident, now: Ms) -> Incident:
-    """An emptying goes on under its new name; after a live repair it is for admission to say."""
+    """Continue an evacuation under its new name; after a live repair admission decides."""
     if _need_of(old) < Need.EVACUATE or heir.status is not Status.NOTED:
         return heir
     heir = heir.after(Event.STARTED, now)

@@ -1,6 +1,6 @@
-"""Incidents' planner: give each node with an incident its next steps. Pure.
+"""Planner of incidents: give each node with an incident its next steps. Pure.
 
-Admission says whether anything may begin or go on, and the Room what is left for it.
+Admission decides whether work may start or continue, and the Room holds the nodes left for it.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ from nodeagent.model.units import Ms
 
 def _lost(intent: Intent, result: Result) -> Reason:
     action, then, what = intent.action, _let_go(intent), describe(intent.action)
-    # A check of the repair queue is about no node.
+    # A check of the repair queue belongs to no node.
     there = action.node if isinstance(action, RunCommand) else intent.node
     if isinstance(action, RunCommand) and result.why:
         return because(Kind.LOST_ORDER, there, what=what, why=result.why, then=then)
@@ -55,9 +55,9 @@ def _to_be_tried_again(incident: Incident, now: Ms) -> Reason | None:
 
 @dataclass
 class Planner:
-    """The incidents of one round. `paused` are the nodes, by name with the reason, of no new work.
+    """The incidents of one round. `paused` are the nodes without new work: reasons by name.
 
-    What was in work as the round began stays `busy`, whatever the planners before this one do.
+    Nodes in work at the start of the round stay `busy`, whatever earlier planners do.
     """
 
     ledger: Ledger
@@ -71,7 +71,7 @@ class Planner:
         self.held: list[Held] = []
         self.nodes = by_uuid(self.observed)
         self.holds = held_incidents(self.ledger, self.observed.snapshot)
-        # A node that somebody still works on is in work, whatever has become of the incident.
+        # A node with a running job is in work, whatever its incident's state.
         uuids = {node.name: uuid for uuid, node in self.nodes.items()}
         self.busy = {
             uuids[intent.node]
@@ -80,7 +80,7 @@ class Planner:
         }
 
     def _unheard(self, intent: Intent) -> bool:
-        """Whether nobody can tell how it stands: a lost job, or an order to a node in doubt."""
+        """Check whether the state is unknown: a lost job, or an order to a node in doubt."""
         result = self.observed.results.get(intent.id)
         if result is not None:
             return result.outcome is Outcome.LOST
@@ -88,7 +88,7 @@ class Planner:
         return isinstance(action, RunCommand) and action.node in self.observed.doubts
 
     def referred(self) -> Mapping[str, tuple[Sick, ...]]:
-        """The incidents that are left to the repair queue, and of which something may be begun."""
+        """The incidents that are left to the repair queue, and on which work may start."""
         if not self.policy.procedures.incidents:
             return {}
         snapshot = self.observed.snapshot
@@ -103,7 +103,7 @@ class Planner:
         }
 
     def plan(self, ledger: Ledger) -> Ledger:
-        """Plan for those begun first: what they need is not given to anybody else."""
+        """Plan started incidents first: nobody else gets what they need."""
         self.ledger = ledger
         self._tell_lost()
         order = sorted(worst_per_node(self.ledger).values(), key=lambda i: (i.noted_at, i.id))
@@ -141,8 +141,8 @@ class Planner:
             self._hold(incident.name, incident.id, why)
             return
         if any(not isinstance(i.action, MovePrimary | MoveSecondary) for i in mine):
-            return  # nothing goes beside it
-        # A pause begins nothing new; what moves may arrive, and no more is set off.
+            return  # nothing runs beside it
+        # A pause stops new work: running moves end, and no more start.
         stop = (
             admission.may_go_on(incident, self.observed, self.holds)
             or _to_be_tried_again(incident, self.now)
@@ -171,7 +171,7 @@ class Planner:
         self._take(incident, self._next(incident, 0))
 
     def _why_not(self, incident: Incident) -> Reason | None:
-        """Why nothing may be begun for a noted incident, whoever would do it."""
+        """Why work on a detected incident may not start, no matter who would do it."""
         return (
             admission.may_go_on(incident, self.observed, self.holds)
             or admission.may_begin_there(incident, self.observed)

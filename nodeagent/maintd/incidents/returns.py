@@ -1,8 +1,8 @@
-"""Nodes that somebody says are repaired: proved, put back, their incidents closed. Pure.
+"""Nodes that a person reports repaired: proved, put back, their incidents closed. Pure.
 
-An offline node is brought back drained first, for nobody polls an offline one. Then its agent must
+maintd first brings an offline node back drained, as it polls no offline node. Then its agent must
 report Ok for `return-after` without a break, and the command `return-check` must succeed there.
-Only then the node takes instances again, and the tags of its ended incidents come off.
+Only then the node takes instances again, and maintd removes the tags of its ended incidents.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,11 +32,11 @@ _GOALS = {
 }
 
 
-# What is asked.
+# Request.
 
 
 def done(ledger: Ledger, asked: Done, who: str, observed: Observed, now: Ms) -> Ledger | str:
-    """Close the ended incidents of a node, which goes back to how it was before them."""
+    """Close a node's ended incidents and return the node to its state before them."""
     node = observed.snapshot.nodes.get(asked.node)
     if node is None:
         return f"there is no node {asked.node}"
@@ -65,7 +65,7 @@ def done(ledger: Ledger, asked: Done, who: str, observed: Observed, now: Ms) -> 
         drained = not ours and any(i.was_drained for i in there)
         to = Standing.DRAINED if drained else Standing.SERVING
     one = Returning(node.uuid, who, now, to, asked.force, online=not node.offline)
-    if not (why or node.offline):  # to say it once more takes back no proof
+    if not (why or node.offline):  # a second request keeps the proof
         well = [r.well for r in ledger.returning if r.node == node.uuid and r.well]
         one = replace(one, well=well[0] if well else now)
     return replace(
@@ -85,7 +85,7 @@ def _standing(node: Node) -> Standing:
 
 
 def _waits(incident: Incident, node: Node) -> bool:
-    """Whether an incident of the node waits for a person."""
+    """Check whether an incident of the node waits for a person."""
     if incident.status in (Status.COMPLETED, Status.FAILED):
         return True
     out = node.drained or node.offline
@@ -93,20 +93,20 @@ def _waits(incident: Incident, node: Node) -> bool:
 
 
 def _unhealthy(node: Node, observed: Observed) -> str:
-    """Why its agent does not report Ok; nothing if it does."""
+    """Why its agent does not report Ok; empty if it does."""
     said = observed.diagnoses.get(node.name)
     if said is None:
         return f"its agent is in doubt ({observed.doubts.get(node.name, 'not asked')})"
     return "" if said.need is Need.OK else f"its agent reports {said.need.wire}"
 
 
-# What is remembered.
+# Remember.
 
 
 def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
-    """Note how the jobs and checks of returning nodes ended, and since when each is healthy.
+    """Record how the jobs and checks of returning nodes ended, and since when each is healthy.
 
-    One that somebody has taken offline meanwhile, or that is worked on again, does not return.
+    A node does not return if somebody took it offline meanwhile, or if new work has started on it.
     """
     if not (ledger.returning or any(intent.purpose.back for intent in ledger.intents)):
         return ledger
@@ -151,13 +151,13 @@ def _after(one: Returning, intent: Intent, observed: Observed, now: Ms) -> Retur
 
 
 def _is_lost(intent: Intent, observed: Observed) -> bool:
-    """Whether nobody can tell how it ended; done once more it does no harm."""
+    """Check whether its end is unknown; to repeat it does no harm."""
     result = observed.results.get(intent.id)
     lost = result is not None and result.outcome is Outcome.LOST
     return lost and how_ended(intent, observed, Ms(0)) is None
 
 
-# What is done.
+# Act.
 
 
 def put_back(
@@ -168,9 +168,9 @@ def put_back(
     stopped: Mapping[str, Reason],
     now: Ms,
 ) -> tuple[Ledger, list[Held]]:
-    """Take each returning node its next step; of those that wait say why.
+    """Give each returning node its next step, or a reason to wait.
 
-    `stopped` says where nothing is begun, "" everywhere.
+    `stopped` is why no work starts on a node, or anywhere ("").
     """
     nodes, held, kept = by_uuid(observed), list[Held](), list[Returning]()
     stopped = {**stopped, **at_work(ledger, observed.snapshot, now)} if ledger.returning else {}
@@ -232,7 +232,7 @@ def _next(
 def _proof(
     one: Returning, node: Node, observed: Observed, policy: Policy, now: Ms
 ) -> RunCommand | Reason | None:
-    """The check to run, or the proof that is missing yet; None once the node has proved healthy."""
+    """The check to run, or the missing proof; None once the node has proved healthy."""
     if one.forced:
         return None
     if doubt := observed.doubts.get(node.name):
@@ -263,7 +263,7 @@ def _obstacle(
 
 
 def _over(ledger: Ledger, one: Returning, node: Node) -> Ledger:
-    """All is done: how the node is left is somebody's word, and nobody polls it while offline."""
+    """Finish: a person decided how the node stays, and maintd polls no offline node."""
     gone = node.offline
     return replace(
         ledger,
@@ -275,6 +275,6 @@ def _over(ledger: Ledger, one: Returning, node: Node) -> Ledger:
 
 
 def expected(one: Returning, policy: Policy) -> Ms | None:
-    """When (unix ms) the node returns if it stays healthy; None if that is not known yet."""
+    """The time (unix ms) when the node returns if it stays healthy; None if unknown."""
     proves = one.to is Standing.SERVING and one.online and one.well and not one.forced
     return one.well + policy.return_after if proves else None

@@ -12,9 +12,9 @@ from nodeagent.model.snapshot import Node
 
 
 def next_steps(incident: Incident, node: Node, room: Room, policy: Policy, under_way: int) -> Next:
-    """The next steps for an active incident; `under_way` of its moves have not ended yet.
+    """The next steps for an active incident; `under_way` is how many of its moves still run.
 
-    Only moves may be added to moves: everything else waits for what is under way.
+    Moves may join running moves; every other step waits for the running ones.
     """
     found = Next()
     need = incident.diagnosis.need
@@ -39,9 +39,9 @@ def _ready(incident: Incident, node: Node) -> Action:
 
 
 def _rebuilt(incident: Incident, node: Node, room: Room, policy: Policy, found: Next) -> None:
-    """Nobody asks an offline node what it has; but if it is empty all is done that there was.
+    """Complete a rebuilt incident if its node is offline and evacuated, as maintd does not poll it.
 
-    So it is where a live repair has reported success: its node may never say it again.
+    So is a live repair that reported success: its node may never report it again.
     """
     empty = not (room.primaries.get(node.name) if policy.degraded else instances_left(node, room))
     if incident.repaired or (incident.drained and node.offline and empty):
@@ -54,13 +54,13 @@ def _live_repair(incident: Incident, node: Node, room: Room, found: Next) -> Non
     command = incident.diagnosis.command
     if incident.repaired:
         found.add(_ready(incident, node))
-    elif command is None:  # nothing begins, so nothing is marked as begun either
+    elif command is None:  # nothing starts, so there is no mark either
         found.obstacles.append(because(Kind.NO_COMMAND, node.name, incident=incident.id))
     elif node.offline:
         found.obstacles.append(because(Kind.OFFLINE_NO_ORDER, node.name))
     elif incident.mark not in node.tags:
-        # A maintd without memory must know that an order was given: an agent remembers orders
-        # by the incident's id, and would take one for a new incident as another.
+        # A maintd without memory must know that there was an order: an agent remembers orders by
+        # the incident's id, and would run an order for a new incident as another one.
         found.add(Retag(Scope.NODE, node.name, add=(incident.mark,)))
     elif copied := room.copied_from(node.name):
         found.obstacles.append(because(Kind.NEW_MIRROR, node.name, instance=copied))

@@ -20,8 +20,8 @@ def tag_ended(ledger: Ledger, observed: Observed, under_way: set[str], now: Ms) 
         final = incident.status in (Status.FAILED, Status.CANCELED)
         if node is None or not final or incident.tag_seen or incident.tag in under_way:
             continue
-        # A failure is told when all its jobs are over; a cancel at once.
-        # Of a cancel nobody need be told who could not observe it any more.
+        # Tag a failure when all its jobs have ended, a cancel at once. A cancel needs no tag if the
+        # diagnosis is no longer observed.
         waits = (
             incident.id in working if incident.status is Status.FAILED else (incident.seen_at < now)
         )
@@ -35,7 +35,7 @@ def tag_ended(ledger: Ledger, observed: Observed, under_way: set[str], now: Ms) 
 
 
 def tag_repaired(ledger: Ledger, observed: Observed, nodes: dict[str, Node], now: Ms) -> Ledger:
-    """A live repair that is done waits for nothing worse at its node: it needs only its tag."""
+    """Tag finished live repairs at once, even if the node has a worse fault."""
     working = {intent.incident for intent in ledger.intents}
     worst = worst_per_node(ledger)
     held = held_incidents(ledger, observed.snapshot)
@@ -51,7 +51,7 @@ def tag_repaired(ledger: Ledger, observed: Observed, nodes: dict[str, Node], now
 
 
 def close_healed(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Ledger:
-    """Take off the tags of live repairs whose nodes have long been healthy: that closes them."""
+    """Close live repairs of nodes that have long been healthy: remove their tags."""
     nodes = {node.uuid: node for node in observed.snapshot.nodes.values()}
     busy = {intent.node for intent in ledger.intents} | {one.node for one in ledger.returning}
     for incident in ledger.incidents:
@@ -71,11 +71,11 @@ def close_healed(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) ->
 
 
 def untag_forgotten(ledger: Ledger, observed: Observed, under_way: set[str], now: Ms) -> Ledger:
-    """Take off what only told of incidents that are forgotten, or of repairs that have failed.
+    """Remove tags that only belong to closed incidents or failed repairs.
 
-    The mark of a repair that is done stays until then: of one that was acknowledged while its
-    fault lasts nothing else tells a maintd without memory that it is not to be done again. A
-    hold stays as long as its node may need anything: `withdraw` passes it on.
+    The mark of a finished repair stays until then. If a person closes it while the fault lasts,
+    only the mark prevents a maintd without memory from repeating it. A hold stays while its node
+    may need anything: `withdraw` passes it on.
     """
     nodes = observed.snapshot.nodes
     known = {incident.id for incident in ledger.incidents}

@@ -8,7 +8,7 @@ from nodeagent.model.snapshot import Node, Snapshot
 
 
 def waiting(ledger: Ledger, snapshot: Snapshot) -> list[Held]:
-    """The nodes that are emptied and wait for a person; with what was left there."""
+    """The evacuated nodes that wait for a person, with the instances left there."""
     found: list[Held] = []
     nodes = {node.uuid: node for node in snapshot.nodes.values()} if ledger.incidents else {}
     ours = {one.node: one for one in ledger.drained}
@@ -31,7 +31,7 @@ def waiting(ledger: Ledger, snapshot: Snapshot) -> list[Held]:
 
 
 def _has_emptied(incident: Incident) -> bool:
-    """Whether its node was taken out of service for it; of one rebuilt from tags perhaps."""
+    """Check whether its node was taken out of service for it; a rebuilt incident may be."""
     return incident.drained or incident.diagnosis.need is not Need.LIVE_REPAIR
 
 
@@ -45,7 +45,7 @@ def by_hand(node: Node) -> str:
 
 
 def is_of_before(incident: Incident, one: Drained | None) -> bool:
-    """Whether all its jobs are older than the one that took its node out of service."""
+    """Check whether all its jobs are older than the one that took its node out of service."""
     if one is None or not one.job.isdecimal() or incident.id == one.incident:
         return False
     jobs = [int(job) for job in incident.jobs if job.isdecimal()]
