@@ -12,11 +12,11 @@ from nodeagent.model.units import Ms
 
 
 def keeps(incident: Incident, node: Node, observed: Observed) -> bool:
-    """Whether its node is left to an incident, so that nobody else begins anything there.
+    """Check whether an incident reserves its node, so that nothing else starts there.
 
-    An active one can do nothing about an offline node, nor one that a person is to repair. A failed
-    one keeps its node for a person to look at, until the node says Ok; while the node is drained
-    for it, even then.
+    An active one does not reserve an offline node, nor one that a person repairs. A failed one
+    reserves its node for a person until the node reports Ok, and longer while the node stays
+    drained for it.
     """
     if incident.status.active:
         return not (node.offline or incident.by_hand)
@@ -27,9 +27,9 @@ def keeps(incident: Incident, node: Node, observed: Observed) -> bool:
 
 
 def well_since(incident: Incident, said: Diagnosis | None, policy: Policy, now: Ms) -> int:
-    """Since when the node of an incident that is over has said Ok; 0 if it does not.
+    """Since when the node of an ended incident has reported Ok; 0 if it does not.
 
-    After a while of that it is healed: another fault is not this one.
+    After some time it is healed: another fault is not this one.
     """
     if said is None:
         return incident.missed_at
@@ -40,7 +40,7 @@ def well_since(incident: Incident, said: Diagnosis | None, policy: Policy, now: 
 
 
 def failed_before(incident: Incident, ledger: Ledger, policy: Policy) -> Reason | None:
-    """Why a person has to look first; a failure whose node was well for a while is the past."""
+    """Why a person has to check first; a failure expires once the node was healthy for a while."""
     for other in ledger.incidents:
         if other.status is not Status.FAILED or other.node != incident.node:
             continue
@@ -51,7 +51,7 @@ def failed_before(incident: Incident, ledger: Ledger, policy: Policy) -> Reason 
 
 
 def may_go_on(incident: Incident, observed: Observed, holds: Mapping[str, Reason]) -> Reason | None:
-    """Why nothing more may be done for an incident, begun or not; None if it may."""
+    """Why no more work on an incident, started or not, is allowed; None if it is."""
     if why := holds.get(incident.id):
         return why
     if doubt := observed.doubts.get(incident.name):
@@ -63,7 +63,7 @@ def may_go_on(incident: Incident, observed: Observed, holds: Mapping[str, Reason
 
 
 def may_begin_there(incident: Incident, observed: Observed) -> Reason | None:
-    """Why nothing may be begun at the node itself."""
+    """Why no work may start at the node itself."""
     node = observed.snapshot.nodes.get(incident.name)
     if node is not None and node.offline:
         return because(Kind.OFFLINE, node.name, incident=incident.id)
@@ -77,7 +77,7 @@ def may_begin(
     paused: Mapping[str, Reason],
     now: Ms,
 ) -> Reason | None:
-    """Why work on a noted incident may not begin yet, whoever else is at work."""
+    """Why work on a detected incident may not start yet, whatever other work runs."""
     if why := paused.get(incident.name):
         return why
     if ledger.storm is not None:
@@ -92,7 +92,7 @@ def may_begin(
     if len(lately) >= policy.attempts:
         within, most = policy.attempts_within, policy.attempts
         return because(Kind.ATTEMPTS, name, times=len(lately), within=within, most=most)
-    # What is worse than what was done last need not wait for it to show its effect.
+    # A worse fault need not wait for the effect of the last repair.
     after = max((b.at for b in begun if b.need >= incident.diagnosis.need), default=None)
     if after is not None and after + policy.cooldown > now:
         return because(Kind.COOLING_DOWN, name, left=after + policy.cooldown - now)
@@ -102,7 +102,7 @@ def may_begin(
 def no_room_in_work(
     node: Node, busy: set[str], nodes: Mapping[str, Node], policy: Policy
 ) -> Reason | None:
-    """Why one more node may not be worked on beside those that are. `nodes` is by UUID."""
+    """Why no more nodes may be worked on beside the `busy` ones. `nodes` is by UUID."""
     names = sorted(nodes[uuid].name for uuid in busy if uuid in nodes)
     if len(busy) >= policy.nodes_in_work:
         most, told = policy.nodes_in_work, tuple(names)
@@ -116,7 +116,7 @@ def no_room_in_work(
 def another_candidate(
     node: Node, incidents: Iterable[Incident], nodes: Mapping[str, Node]
 ) -> Reason | None:
-    """Why no entry of the queue is begun on a master candidate; of entries' own there is one."""
+    """Why no queue entry starts on a master candidate; one entry at a time works on a candidate."""
     if not node.candidate:
         return None
     for incident in incidents:

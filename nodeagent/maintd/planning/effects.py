@@ -17,7 +17,7 @@ from nodeagent.model.snapshot import Snapshot
 
 
 def is_seen(action: Action, snapshot: Snapshot) -> bool:
-    """Whether the cluster is as the action would leave it. A command's effect is never seen."""
+    """Check whether the cluster is as the action leaves it. A command's effect is never visible."""
     match action:
         case Drain(node):
             found = snapshot.nodes.get(node)
@@ -47,9 +47,9 @@ def is_seen(action: Action, snapshot: Snapshot) -> bool:
 
 
 def is_of_nothing(action: Action | None, snapshot: Snapshot) -> bool:
-    """Whether it was to move an instance that no longer exists: somebody removed it.
+    """Check whether it moves an instance that no longer exists: somebody removed it.
 
-    While that goes on Ganeti shows it without disks, as one that could go anywhere.
+    During the removal Ganeti shows the instance without disks, as one that could go anywhere.
     """
     match action:
         case MovePrimary(name) | MoveSecondary(name):
@@ -59,7 +59,7 @@ def is_of_nothing(action: Action | None, snapshot: Snapshot) -> bool:
 
 
 def tags_of(scope: Scope, name: str, snapshot: Snapshot) -> frozenset[str] | None:
-    """The tags of one object, None if there is no such object; a group goes by its name."""
+    """The tags of one object, None if it does not exist; a group is found by its name."""
     match scope:
         case Scope.CLUSTER:
             return snapshot.tags

@@ -17,10 +17,9 @@ from nodeagent.model.snapshot import Instance, Node
 class Evacuation:
     """A node to evacuate for an incident, a window or an entry of the queue.
 
-    `owner` is the name under which it claims nodes. `begun`: work on the node has started, so that
-    it needs no spare room any more; `drained`: the node was drained for it, so that somebody else
-    has put a node back that is in service. Running instances migrate, or fail over without
-    `migrate`.
+    `owner` is the name under which it claims nodes. `begun`: work on the node has started, so it
+    needs no more spare room. `drained`: the node was drained for it, so if the node is in service,
+    somebody else has put it back. Running instances migrate, or fail over without `migrate`.
     """
 
     owner: str
@@ -41,13 +40,13 @@ def empty(wanted: Evacuation, room: Room, policy: Policy, under_way: int) -> Nex
         _moves(wanted, room, policy, under_way, found)
         left = [name for name in instances_left(node, room) if name not in found.left]
         if not (found.steps or found.obstacles or under_way) and left:
-            # Somebody else's move is counted on: what it leaves here is yet to be moved.
+            # A move by somebody else counts as well: maintd moves the rest afterwards.
             found.obstacles.append(because(Kind.MOVED_BY_OTHERS, left[0]))
     return found
 
 
 def instances_left(node: Node, room: Room) -> list[str]:
-    """Instances still on the node, as primary or secondary, wherever they are being moved."""
+    """Instances still on the node, as primary or secondary, even if they are already moving."""
     return sorted(
         instance.name
         for there in (room.primaries, room.mirrors)
@@ -68,13 +67,13 @@ def _drain(wanted: Evacuation, room: Room, policy: Policy, found: Next) -> None:
 
 
 def _too_little(wanted: Evacuation, room: Room, policy: Policy) -> Reason | None:
-    """Why it is not to be begun to empty the node: nobody knows the room, or there would be none.
+    """Why the evacuation may not start: the room is unknown, or too little.
 
-    The latter if the group could not stand one more failure then, and can now (N+1).
+    It is too little if the group would not survive one more failure then, and does now (N+1).
     """
     if not policy.spare:
         return None
-    # What somebody else moves now may be for us to move in the end.
+    # maintd may have to finish a move that somebody else runs now.
     trial, found = replace(room.trial(), busy={}), Next()
     endless = replace(policy, moves=2 * len(room.snapshot.instances) + 1)
     _moves(wanted, trial, endless, 0, found)
@@ -98,7 +97,7 @@ def _no_spare(node: Node, room: Room, trial: Room) -> Reason | None:
 
 
 def _moves(wanted: Evacuation, room: Room, policy: Policy, under_way: int, found: Next) -> None:
-    """All instances of the node, as far as there is room for them and for more jobs."""
+    """Move all instances of the node, as far as room and the limit of jobs allow."""
     node, owner = wanted.node, wanted.owner
     places = together(node, room, owner)
     emptying = Emptying(owner, node, room, policy, found, places, migrate=wanted.migrate)

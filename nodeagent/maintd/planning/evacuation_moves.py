@@ -22,10 +22,10 @@ class Step:
 
 @dataclass
 class Next:
-    """The steps of this round, all at once, and what stands in the way of the rest.
+    """The steps of this round, all at once, and the obstacles to the rest.
 
-    `unknown` are those of the obstacles that are but a lack of knowledge; `left` the instances
-    whose secondaries may stay, as there is nowhere to bring them.
+    `unknown` are the obstacles that come only from missing information; `left` are the instances
+    whose secondaries may stay, as no node can take them.
     """
 
     steps: list[Step] = field(default_factory=list)
@@ -40,10 +40,10 @@ class Next:
 
 @dataclass
 class Emptying:
-    """Moving the instances of one node into what room there is.
+    """Moves of one node's instances into the available room.
 
-    `owner` is the name that claims the nodes; `places` are the nodes where those by name would
-    best be brought to, all of them together.
+    `owner` is the name that claims the nodes; `places` are the best target nodes by instance name,
+    for all instances together.
     """
 
     owner: str
@@ -55,7 +55,7 @@ class Emptying:
     migrate: bool
 
     def primary(self, instance: Instance) -> None:
-        """An instance that runs here: to its mirror, or anywhere if its disks are shared."""
+        """Move an instance that runs here: to its secondary, or anywhere on shared disks."""
         node, why = self.node.name, None
         if self.node.offline:
             why = because(Kind.ONLY_FAILOVER, node)
@@ -69,7 +69,7 @@ class Emptying:
             self.found.obstacles.append(because(Kind.CANNOT_MOVE, instance.name, why=why))
 
     def mirror(self, instance: Instance) -> None:
-        """An instance that is mirrored to here: the mirror anywhere else."""
+        """Move the secondary of an instance from here to any other node."""
         why = self.room.why_not_through(instance.primary, self.owner)
         if self.node.offline and self.policy.degraded:
             self.found.left.append(instance.name)
@@ -93,7 +93,7 @@ class Emptying:
             self.found.obstacles.append(why)
 
     def _others(self, not_these: set[str]) -> list[str]:
-        """The other nodes of the group that could ever take anything in."""
+        """The other nodes of the group that could ever take an instance."""
         return [
             name
             for name, node in self.room.snapshot.nodes.items()
@@ -101,11 +101,14 @@ class Emptying:
         ]
 
     def _nowhere(self, not_these: set[str]) -> bool:
-        """Whether waiting helps nothing: no other node could take anything in soon."""
+        """Check whether waiting is useless: no other node can take an instance soon."""
         return not any(map(self._may_soon, self._others(not_these)))
 
     def _may_soon(self, name: str) -> bool:
-        """Whether it is closed for a while only, or in service and claimed, in doubt or unsaid."""
+        """Check whether a node may take instances soon.
+
+        It is closed only for a while, or in service and claimed, in doubt, or of unknown room.
+        """
         room = self.room
         if name in room.soon or not room.snapshot.nodes[name].in_service:
             return name in room.soon
@@ -117,7 +120,7 @@ class Emptying:
         return self.found.add(action, after)
 
     def _leave(self, instance: Instance) -> Reason | None:
-        """To its mirror, or anywhere if its disks are shared; why not, or nothing."""
+        """Move to the secondary, or anywhere if the disks are shared; return why not, or None."""
         live = self._must_migrate(instance) and instance.migratable
         barred = self.room.barred(instance) if live else frozenset[str]()
         if barred and barred == self.room.ends(instance):
@@ -131,7 +134,7 @@ class Emptying:
                 left = self._is_left_drained(instance.secondary)
                 return self._mirrored_anew(instance, instance.secondary, unfit) if left else unfit
             first = self._promise(self._move(instance, instance.secondary, live=live))
-            # Then the node holds its mirror, which is to leave as well.
+            # Then the node holds the secondary, which must leave as well.
             self._mirror(instance, instance.secondary, first)
             return None
         not_these = {self.node.name, *barred}
@@ -142,13 +145,13 @@ class Emptying:
         return None
 
     def _is_left_drained(self, node: str) -> bool:
-        """Whether the node was drained by hand: nobody is at work on it, nor about to be."""
+        """Check whether the node was drained by hand, and has no work running or planned."""
         room, drained = self.room, self.room.snapshot.nodes[node]
         ours = node in room.evacuated or room.claims.get(node) is not None
         return drained.drained and not drained.offline and not ours
 
     def _mirrored_anew(self, instance: Instance, old: str, unfit: Reason) -> Reason | None:
-        """A new secondary where it could run as well, before it moves; why not, or nothing."""
+        """Give a new secondary where it could also run before it moves; return why not, or None."""
         wanted, capacity = needs_memory(instance), self.room.capacity
         small = {name for name, free in capacity.items() if free.memory < wanted}
         not_these = {self.node.name, instance.primary, old, *small}
@@ -171,7 +174,7 @@ class Emptying:
         )
 
     def _must_migrate(self, instance: Instance) -> bool:
-        """A stopped instance cannot migrate and loses nothing by a failover."""
+        """Check whether it must migrate; a stopped one cannot, and a failover costs it nothing."""
         return self.migrate and instance.running
 
     def _mirror_unfit(self, instance: Instance, mirror: str) -> Reason | None:
@@ -189,7 +192,7 @@ class Emptying:
     def _target(
         self, instance: Instance, what: str, wanted: int, not_these: set[str]
     ) -> str | Reason:
-        """Where it is best together with the others, or else by itself."""
+        """Pick the best node for all instances together, or else for this one alone."""
         name = self.places.get(instance.name)
         if name is None or name in not_these or self.room.why_not(name, self.owner):
             return self._with_most(what, wanted, not_these)
@@ -223,7 +226,7 @@ class Emptying:
         return because(Kind.NO_FREE_NODE, self.node.group, wanted=(f"{wanted} MiB of {what}",))
 
     def _all_taken(self, not_these: set[str]) -> Reason:
-        """Why each other node of the group takes nothing now, whatever room it has."""
+        """Why each other node of the group takes nothing now, whatever its room."""
         nodes, mine = self.room.snapshot.nodes, self.owner
         others = sorted(
             name

@@ -1,8 +1,8 @@
-"""Where everything on one node goes, all of it together, with the room there is now. Pure.
+"""Targets for all instances of one node together, with the room there is now. Pure.
 
-What is placed elsewhere already counts as being there, and whoever is not free is no place: so
-this asks nothing of the room that other repairs count on. It costs 0.1 ms for each place that is
-tried, of which a round has only so many; without them each instance goes where the most is free.
+A planned instance already counts at its target, and a node that is not free is no target. So this
+uses no room that other repairs count on. Each tried place costs 0.1 ms, and a round has a limited
+number of them; without them each instance goes to the node with the most free room.
 """
 
 from collections.abc import Mapping
@@ -15,16 +15,16 @@ from nodeagent.placement.cluster.from_ganeti import assess
 from nodeagent.placement.evacuate.evacuate import Way, evacuate
 from nodeagent.placement.layout.rules import Rules
 
-_TRIES = 3  # of which the second and third put in front what found no place before
-# Of a node that nothing is brought to nobody asks what it has.
+_TRIES = 3  # attempts; the second and third first place the instances that found no place before
+# The room of a node that receives no instance is irrelevant.
 _PLENTY = Capacity(10**9, 10**12, Size(2 * 10**9, 0, 10**12, 10**6))
 
 
 def together(node: Node, room: Room, owner: str) -> Mapping[str, str]:
-    """Where each instance, by name, is brought to when the node is emptied: its new node.
+    """The new node of each instance, by name, when the node is evacuated.
 
-    It lacks those that have no place by all of the htools' checks, on nodes that say how large
-    they are; and is empty where too much would have to be tried.
+    It lacks the instances without a place by all checks of the htools, on nodes that report their
+    size. It is empty where the search would be too large.
     """
     free = room.fit.get(node.group, [])
     here = sum(len(there.get(node.name, ())) for there in (room.primaries, room.mirrors))
@@ -38,7 +38,7 @@ def together(node: Node, room: Room, owner: str) -> Mapping[str, str]:
     capacity |= {name: _PLENTY for name in doubts if name not in room.unreachable}
     try:
         seen = assess(_of(room, members), capacity, doubts=doubts)
-    except MessageError:  # a policy that is none: other ways make do without
+    except MessageError:  # an invalid policy: other methods do without it
         return {}
     found = evacuate(seen.cluster, [node.name], Rules(), seen.doubts, _TRIES)
     nodes, instances = seen.cluster.nodes, seen.cluster.instances
@@ -55,14 +55,14 @@ def _is_place(name: str, room: Room, owner: str) -> bool:
 
 
 def _end(way: Way) -> int:
-    """A mirror's new node, or where it runs."""
+    """The new node of a secondary, or of the instance itself."""
     return way.after.primary if way.after.secondary < 0 else way.after.secondary
 
 
 def _of(room: Room, members: Mapping[str, Node]) -> Snapshot:
-    """One group, as it will be when what is under way and planned is done.
+    """One group as it will be after all running and planned moves.
 
-    What its nodes have free is without the room of forthcoming instances.
+    The free room of its nodes excludes the room of forthcoming instances.
     """
     whole = room.snapshot
     instances: dict[str, Instance] = {}

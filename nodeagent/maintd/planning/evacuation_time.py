@@ -8,19 +8,19 @@ from nodeagent.model.snapshot import Node, Observed, Snapshot
 from nodeagent.model.units import Ms
 from nodeagent.model.window import Pace
 
-PACES = 100  # moves that are remembered for how long they took
-_ENOUGH = 4  # of them to go by
-MARGIN = 600_000  # ms that a node is to be empty before its window begins
-_SAFETY = 1.5  # times as long as is expected
-_EACH = 30_000  # ms that any move takes beside its copying
-_DISK, _MEMORY = 0.03, 0.05  # MiB a millisecond where nothing was measured: DRBD's 30 MiB/s; 50
-_SLOWEST = 0.1  # of these, for what took longer than that has waited for something else
+PACES = 100  # moves whose durations are remembered
+_ENOUGH = 4  # durations that make a sample
+MARGIN = 600_000  # ms between the end of an evacuation and the start of its window
+_SAFETY = 1.5  # times the expected duration
+_EACH = 30_000  # ms for each move besides its copying
+_DISK, _MEMORY = 0.03, 0.05  # MiB a ms without measurements: DRBD's 30 MiB/s; 50 MiB/s
+_SLOWEST = 0.1  # of these: slower moves waited for something else
 
 
 def measured(ledger: Ledger, observed: Observed, now: Ms) -> Iterator[Pace]:
-    """How long the moves took that have ended now.
+    """Durations of the moves that have just ended.
 
-    Of moves that were side by side each has its share of the time.
+    Moves that ran at the same time share it equally.
     """
     moving = [i for i in ledger.intents if isinstance(i.action, MovePrimary | MoveSecondary)]
     for intent in moving:
@@ -40,7 +40,7 @@ def measured(ledger: Ledger, observed: Observed, now: Ms) -> Iterator[Pace]:
 
 
 class Leads:
-    """How long before its window each node must be begun with: all instances looked at once."""
+    """Times before their windows at which nodes' evacuations must start, for all nodes at once."""
 
     def __init__(self, snapshot: Snapshot, paces: Sequence[Pace]) -> None:
         self._takes: dict[str, float] = {}
@@ -56,15 +56,15 @@ class Leads:
         self._takes[node] = self._takes.get(node, 0.0) + ms
 
     def of(self, node: Node) -> int:
-        """The ms that it takes to be empty in time."""
+        """The ms that an evacuation in time takes."""
         return MARGIN + round(_SAFETY * self._takes.get(node.name, 0.0))
 
 
 def _speed(paces: Sequence[Pace], *, disk: bool) -> float:
-    """MiB a millisecond: what three in four moves were faster than.
+    """Speed in MiB a ms that three in four moves exceeded.
 
-    A move may have waited in Ganeti's queue for days, or the clock was set meanwhile: nodes would
-    be emptied weeks before their windows.
+    A move may have waited in Ganeti's queue for days, or the clock was set meanwhile: maintd would
+    evacuate nodes weeks before their windows.
     """
     known = sorted(pace.mib / pace.ms for pace in paces if pace.disk is disk and pace.mib)
     usual = _DISK if disk else _MEMORY

@@ -1,4 +1,4 @@
-"""Pauses and holds, and the Ganeti tags that say the same. Pure."""
+"""Pauses and holds, and the Ganeti tags with the same meaning. Pure."""
 
 from dataclasses import replace
 
@@ -22,7 +22,7 @@ OF_SCOPE = {
 
 
 def pause(ledger: Ledger, hold: Hold, observed: Observed, *, force: bool) -> Ledger | str:
-    """Add a pause; one that lies there already is replaced by `force` alone."""
+    """Add a pause; only `force` replaces one that is already there."""
     if hold.incident:
         incident = ledger.incident(hold.incident)
         if incident is None:
@@ -60,7 +60,7 @@ def resume(
     ledger = replace(ledger, holds=tuple(h for h in ledger.holds if not _same(h, wanted)))
     if tagged:
         ledger = ledger.promise(OfTags(), name, Retag(scope, name, remove=(wanted.tag,)), now)
-    elif setting:  # it cannot be taken off before it is there
+    elif setting:  # the tag must be set before it can be removed
         ledger = replace(ledger, resumed=(*ledger.resumed, wanted))
     return ledger
 
@@ -75,7 +75,7 @@ def _sets(intent: Intent, hold: Hold) -> bool:
 
 
 def expire(ledger: Ledger, now: Ms) -> Ledger:
-    """End the pauses whose time is over; their tags are taken off as with `resume`."""
+    """End the pauses whose time is over; maintd removes their tags as with `resume`."""
     over = tuple(hold for hold in ledger.holds if hold.until and hold.until <= now)
     if not over:
         return ledger
@@ -84,7 +84,7 @@ def expire(ledger: Ledger, now: Ms) -> Ledger:
 
 
 def _going(ledger: Ledger, hold: Hold) -> bool:
-    """Whether a job takes its tag off."""
+    """Check whether a running job removes its tag."""
     takers = (i.action for i in ledger.intents if isinstance(i.action, Retag))
     place = (hold.scope, hold.name)
     return any((at.scope, at.name) == place and hold.tag in at.remove for at in takers)
@@ -95,7 +95,7 @@ def _same(one: Hold, other: Hold) -> bool:
 
 
 def untag_resumed(ledger: Ledger, snapshot: Snapshot, now: Ms) -> Ledger:
-    """Take off the tags of pauses that have ended, once they are set, until they are gone."""
+    """Remove the tags of ended pauses, once they are set, until they are gone."""
     kept: list[Hold] = []
     for hold in ledger.resumed:
         if any(_same(hold, other) for other in ledger.holds):
@@ -110,9 +110,9 @@ def untag_resumed(ledger: Ledger, snapshot: Snapshot, now: Ms) -> Ledger:
 
 
 def release(ledger: Ledger, snapshot: Snapshot) -> Ledger:
-    """Let go of holds whose tag somebody has removed, or that lay on something that is gone.
+    """Drop holds whose tag somebody has removed, or whose object is gone.
 
-    A tag that a job is still to take off is of a pause before, not of this one.
+    A tag that a job is still to remove belongs to an earlier pause, not to this one.
     """
     going = {
         (action.scope, action.name, tag)
@@ -131,7 +131,7 @@ def release(ledger: Ledger, snapshot: Snapshot) -> Ledger:
 
 
 def paused(ledger: Ledger, snapshot: Snapshot) -> dict[str, Reason]:
-    """Why nothing may be begun, by node name: the nearest of node, group and cluster decides."""
+    """Why no work may start, by node name: the nearest of node, group and cluster decides."""
     said = {(hold.scope, hold.name): _words(hold) for hold in ledger.holds if not hold.incident}
     whole = wholly_paused(ledger, snapshot)
     groups: dict[str, Reason | None] = {}
@@ -148,7 +148,7 @@ def paused(ledger: Ledger, snapshot: Snapshot) -> dict[str, Reason]:
 
 
 def wholly_paused(ledger: Ledger, snapshot: Snapshot) -> Reason | None:
-    """Why nothing may be begun in the cluster, its own word alone; None if it may."""
+    """Why no work may start in the whole cluster; None if it may."""
     for hold in ledger.holds:
         if hold.scope is Scope.CLUSTER and not hold.incident:
             return _words(hold)
@@ -158,20 +158,20 @@ def wholly_paused(ledger: Ledger, snapshot: Snapshot) -> Reason | None:
 def _nearest(
     tags: frozenset[str], scope: Scope, name: str, farther: Reason | None
 ) -> Reason | None:
-    """Why it is paused by a tag of its own, or else by what is farther; None if it is not."""
+    """Why it is paused, by its own tag or else from farther away; None if it is not."""
     if PAUSE_TAG in tags:
         return tagged(scope, name, PAUSE_TAG)
     return None if GO_TAG in tags else farther
 
 
 def tagged(scope: Scope, name: str, tag: str) -> Reason:
-    """Why nothing is begun where this tag stands."""
+    """Why no work starts on an object with this tag."""
     of, command = OF_SCOPE[scope]
     return because(Kind.TAGGED, name, of, command=command, tag=tag)
 
 
 def held_incidents(ledger: Ledger, snapshot: Snapshot) -> dict[str, Reason]:
-    """Why an incident may not go on, by its id."""
+    """Why an incident may not continue, by its id."""
     found = {
         tag.removeprefix(HOLD_TAG): tagged(Scope.NODE, name, tag)
         for name, node in snapshot.nodes.items()
@@ -196,5 +196,5 @@ def _where(hold: Hold) -> str:
 
 
 def _kind(scope: Scope) -> str:
-    """A place as people call it, and as `gnt-maint pause` does."""
+    """The name of a scope for people and for `gnt-maint pause`."""
     return "group" if scope is Scope.GROUP else scope.value

@@ -15,15 +15,15 @@ def is_order(intent: Intent) -> bool:
 
 
 def with_job(ledger: Ledger, intent: Intent, job: str) -> Ledger:
-    """The ledger once it is known which job the promise has become."""
+    """The ledger with the job that an intent has become."""
     noted = replace(intent, job=job)
     return replace(ledger, intents=tuple(noted if i.id == intent.id else i for i in ledger.intents))
 
 
 def with_unheard(ledger: Ledger, observed: Observed) -> Observed:
-    """The same, with those orders as lost of which an offline node tells nothing.
+    """The observation in which orders to offline nodes without a result count as lost.
 
-    Somebody has given the node up, and nobody asks it for a report: it is never in doubt.
+    Somebody has given up the node, and maintd does not poll it, so it is never in doubt.
     """
     offline = {name for name, node in observed.snapshot.nodes.items() if node.offline}
     lost = {
@@ -37,9 +37,9 @@ def with_unheard(ledger: Ledger, observed: Observed) -> Observed:
 
 
 def marked(ledger: Ledger, snapshot: Snapshot) -> list[Incident]:
-    """Those for which an order may have been given, by the marks on their nodes.
+    """Incidents with a possible order, by the marks on their nodes.
 
-    What is promised is found by other means, and what has reported success is known.
+    This excludes incidents with an intent, and those that reported success.
     """
     working = {intent.incident for intent in ledger.intents}
     return [
@@ -55,20 +55,20 @@ def marked(ledger: Ledger, snapshot: Snapshot) -> list[Incident]:
 
 
 def next_order(incident: Incident) -> Intent:
-    """The order that would be given for it now; it is promised to nobody."""
-    command = incident.diagnosis.command or "its repair command"  # a rebuilt one does not tell
+    """The next order for an incident; it is not an intent yet."""
+    command = incident.diagnosis.command or "its repair command"  # rebuilt: without it
     action = RunCommand(incident.name, command, incident.diagnosis.text, incident.attempt)
     return Intent("", OfIncident(incident.id), incident.name, action)
 
 
 def one_more(order: Intent) -> Intent:
-    """The order that would follow this one, had it asked for another time."""
+    """The order that follows this one, for one more attempt."""
     assert isinstance(order.action, RunCommand)
     return replace(order, action=replace(order.action, attempt=order.action.attempt + 1))
 
 
 def with_order(ledger: Ledger, order: Intent, job: str, now: Ms) -> Ledger:
-    """The ledger once it is known that an order was given which it knows nothing of."""
+    """The ledger with an order that was given but that it does not contain."""
     assert isinstance(order.action, RunCommand)
     ledger = ledger.promise(order.purpose, order.node, order.action, now)
     attempt = order.action.attempt

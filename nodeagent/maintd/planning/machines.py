@@ -1,4 +1,4 @@
-"""Which machine somebody means: a node by its name, or any machine by its address. Pure."""
+"""Find the machine that a name means: a node by its name, any machine by its address. Pure."""
 
 from collections.abc import Container
 from functools import lru_cache
@@ -10,15 +10,16 @@ from nodeagent.model.snapshot import Node, Snapshot
 
 
 def node_of(address: str, snapshot: Snapshot) -> Node | None:
-    """The node that has this address, or this name; None for a machine outside of the cluster."""
+    """The node with this address or name; None for a machine outside the cluster."""
     named = snapshot.nodes.get(address)
     return named or next((n for n in snapshot.nodes.values() if n.address == address), None)
 
 
 def address_of(text: str, snapshot: Snapshot, known: Container[str]) -> str:
-    """The address of a machine, in its one form. `known` are those of the nodes.
+    """The address of a machine in its normal form. `known` are the addresses of nodes.
 
-    MessageError: it is none, or nobody's: what repairs "127.0.0.1" would repair the master.
+    MessageError: it is not an address, or a special one: a repair of "127.0.0.1" would repair the
+    master.
     """
     node = snapshot.nodes.get(text)
     if node is not None:
@@ -32,16 +33,16 @@ def address_of(text: str, snapshot: Snapshot, known: Container[str]) -> str:
     return address
 
 
-@lru_cache(maxsize=16_384)  # thousands may be reported, and are the same ones in every round
+@lru_cache(maxsize=16_384)  # sources may report thousands, and the same ones in every round
 def _read(text: str) -> tuple[str, bool]:
-    """An address in its one form, and whether it is nobody's. ValueError: it is none."""
+    """An address in its normal form, and whether it is special. ValueError: not an address."""
     address = read_address(text)
     return str(address), _is_nobodys(address)
 
 
 @lru_cache(maxsize=16_384)
 def known_as(text: str) -> str:
-    """Normalize a machine's name: an address to its one form, all else to lower case."""
+    """Normalize a machine's name: an address to its normal form, anything else to lower case."""
     try:
         return str(read_address(text))
     except ValueError:

@@ -10,7 +10,7 @@ Identity: TypeAlias = str | tuple[str, str]
 
 
 def node_of(machine: Machine, snapshot: Snapshot) -> Node | None:
-    """The node that this is; None if it is none, or two."""
+    """The node with this identity; None if no node matches, or two."""
     return Names(snapshot).only(machine)
 
 
@@ -25,7 +25,7 @@ class Names:
             self._by_address.setdefault(one_form(node.address), []).append(node)
 
     def node(self, machine: Machine) -> Node | str | None:
-        """The node, None if it is not one of this cluster, or why it cannot be told."""
+        """The node; None if the machine is outside this cluster; or why the answer is unclear."""
         named = self._one(self._by_name, machine.hostname.lower())
         at = self._one(self._by_address, machine.ip)
         if isinstance(named, str) or isinstance(at, str):
@@ -38,7 +38,7 @@ class Names:
         return f"machine {machine}: the node {named.name} has the address {named.address}"
 
     def only(self, machine: Machine) -> Node | None:
-        """The node; None if it is none, or two."""
+        """The node; None if no node matches, or two."""
         found = self.node(machine)
         return found if isinstance(found, Node) else None
 

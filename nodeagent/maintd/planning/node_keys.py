@@ -1,7 +1,7 @@
-"""Which key each node's agent signs with: pinned in a node's tag at first sight. Pure.
+"""Keys that nodes' agents sign with: pinned in a node's tag at first sight. Pure.
 
-The tag is Ganeti's, so every master knows it, with or without a ledger, and it goes with its node.
-maintd itself sets a first one only; another key is trusted by an administrator alone.
+The tag belongs to Ganeti, so every master knows it, with or without a ledger, and it goes with its
+node. maintd itself sets only a first key; only an administrator makes it trust another one.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,9 +26,9 @@ def pins_of(snapshot: Snapshot, *, required: bool = False) -> Pins:
 
 
 def as_planned(snapshot: Snapshot, ledger: Ledger) -> Snapshot:
-    """The snapshot with the key tags as they will be once our own jobs have ended.
+    """The snapshot with the key tags as our own jobs will leave them.
 
-    So a second key cannot be shown while the first is being pinned.
+    So nobody can show a second key while maintd pins the first.
     """
     nodes = dict(snapshot.nodes)
     for action in _tagging(ledger):
@@ -49,7 +49,7 @@ def _tagging(ledger: Ledger) -> Iterator[Retag]:
 
 
 def shown(looks: Mapping[str, Look]) -> dict[str, str]:
-    """The key that each node's agent has proven to have, as a fingerprint, by node name."""
+    """The fingerprint of the key that each node's agent has proven to have, by node name."""
     return {
         name: look.key
         for name, look in looks.items()
@@ -58,7 +58,7 @@ def shown(looks: Mapping[str, Look]) -> dict[str, str]:
 
 
 def pin(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
-    """Promise the tags of nodes that show a key and have no key tag yet."""
+    """Plan the tags of nodes that show a key and have no key tag yet."""
     if ledger.tags_after > now or not observed.keys:
         return ledger
     snapshot = as_planned(observed.snapshot, ledger)

@@ -1,4 +1,4 @@
-"""How an intent ended: its job's or order's result, and when its effect must show. Pure."""
+"""Results of intents: of a job or order, and when its effect must show. Pure."""
 
 from dataclasses import replace
 
@@ -10,27 +10,27 @@ from nodeagent.model.ledger import SHOWS, Intent, Ledger, Outcome, Result
 from nodeagent.model.snapshot import Node, Observed
 from nodeagent.model.units import Ms
 
-TAG_SHOWS = 60_000  # ms within which a tag that was set is in every answer of the cluster
+TAG_SHOWS = 60_000  # ms after which every answer of the cluster contains a new tag
 
 
-TRIES = 5  # times in a row that something may be refused or postponed
+TRIES = 5  # refusals or postponements in a row before maintd gives up
 
 
-TAGS_BACK_OFF = 300_000  # ms before tags that serve no incident are set again after a refusal
+TAGS_BACK_OFF = 300_000  # ms before tags that belong to no incident are set again after a refusal
 
 
-BACK_OFF = 60_000  # ms before what was refused or postponed is tried again
+BACK_OFF = 60_000  # ms before the next try after a refusal or postponement
 
 
 def first_ended(intent: Intent, observed: Observed, now: Ms) -> Intent:
-    """The intent once its job is known to have succeeded, for the first time now or before."""
+    """The intent, with the time when its job was first known to have succeeded."""
     result = observed.results.get(intent.id)
     done = result is not None and result.outcome is Outcome.SUCCESS
     return replace(intent, ended=now) if done and not intent.ended else intent
 
 
 def how_ended(intent: Intent, observed: Observed, now: Ms) -> Result | None:
-    """How an intent's job has ended, by its effect too; None while it has not, or nobody knows."""
+    """The result of an intent's job, also by its effect; None while it runs or is unknown."""
     result = observed.results.get(intent.id)
     if result is None or result.outcome is Outcome.RUNNING:
         return None
@@ -43,7 +43,7 @@ def how_ended(intent: Intent, observed: Observed, now: Ms) -> Result | None:
         case Outcome.SUCCESS if not shows and now - intent.ended < shows_within(intent):
             return None
         case Outcome.LATER if shows:
-            return Result(Outcome.SUCCESS)  # what cut it off came after it
+            return Result(Outcome.SUCCESS)  # the cut-off came after it
         case Outcome.ERROR | Outcome.LATER if is_of_nothing(intent.action, observed.snapshot):
             return Result(Outcome.SUCCESS)
         case _:
@@ -51,23 +51,23 @@ def how_ended(intent: Intent, observed: Observed, now: Ms) -> Result | None:
 
 
 def shows_within(intent: Intent) -> int:
-    """The ms within which what its job has done is in every answer of the cluster."""
+    """The ms after which every answer of the cluster shows its job's effect."""
     return TAG_SHOWS if isinstance(intent.action, Retag) else SHOWS
 
 
 def _need_of(incident: Incident) -> Need:
-    """The requested action; evacuate if it is unknown, and the node was drained."""
+    """The requested action; evacuate if it is unknown and the node was drained."""
     rebuilt = incident.diagnosis == UNKNOWN and incident.drained
     return Need.EVACUATE if rebuilt else incident.diagnosis.need
 
 
 def by_uuid(observed: Observed) -> dict[str, Node]:
-    """The nodes by UUID: a name may be given anew, a UUID never is."""
+    """The nodes by UUID: a name can be used again, a UUID cannot."""
     return {node.uuid: node for node in observed.snapshot.nodes.values()}
 
 
 def worst_per_node(ledger: Ledger) -> dict[str, Incident]:
-    """The active incident with the most invasive need, by node UUID; the older one of equals."""
+    """The active incident with the most invasive action, by node UUID; the older one of equals."""
     worst: dict[str, Incident] = {}
     for incident in sorted(ledger.incidents, key=lambda i: (i.noted_at, i.id)):
         if incident.status.active:

@@ -1,7 +1,7 @@
-"""Whether an instance is still as it was when its repair or its move was decided upon. Pure.
+"""Check that an instance is unchanged since the decision to repair or move it. Pure.
 
-Between the two nodes are asked for their room and other jobs are submitted, which may take
-minutes; what has changed by then is decided upon anew.
+Between the two maintd asks nodes for their room and submits other jobs, which may take minutes. If
+something has changed by then, it decides again.
 """
 
 from collections.abc import Collection, Mapping
@@ -14,7 +14,7 @@ from nodeagent.model.snapshot import Instance, Node, Snapshot
 
 
 def is_as_it_was(move: Move, before: Snapshot, now: Snapshot) -> bool:
-    """Whether the instance, its nodes' roles and what may be done to it have not changed."""
+    """Check that the instance, its nodes' roles and the allowed actions have not changed."""
     old, new = before.instances[move.instance], now.instances.get(move.instance)
     places = [place for place in (old.primary, old.secondary) if place is not None]
     if old != new or any(_role(place, before) != _role(place, now) for place in places):
@@ -36,12 +36,12 @@ def at_work_on(instance: Instance, busy: Mapping[str, str]) -> Reason | None:
 
 
 def others_job(job: str) -> Reason:
-    """Why nothing is done to what this job is about."""
+    """Why this job blocks work on the objects that it uses."""
     return because(Kind.OTHERS_JOB, job=job)
 
 
 def _role(name: str, snapshot: Snapshot) -> Node | None:
-    """A node but for what says nothing of whether it is in service."""
+    """A node without the fields that do not affect whether it is in service."""
     node = snapshot.nodes.get(name)
     return node and replace(node, candidate=False, tags=frozenset())
 

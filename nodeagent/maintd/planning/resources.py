@@ -1,8 +1,8 @@
 """Room left on the nodes, as one round hands it out. Pure.
 
-A node is free if it is in service, reports itself healthy and is not claimed: the end of its
-earlier incidents does not matter. Each claim, each planned move and each forthcoming instance
-leaves less. Planners pass one Room on, so that no two of them count on the same node or memory.
+A node is free if it is in service, reports itself healthy and is not claimed; the state of its
+ended incidents does not matter. Each claim, each planned move and each forthcoming instance leaves
+less. Planners pass one Room on, so that no two of them count on the same node or memory.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,7 +23,7 @@ _NOTHING: frozenset[str] = frozenset()
 
 
 def target_of(action: Action, snapshot: Snapshot) -> str | None:
-    """The node that an action brings something to."""
+    """The target node of an action."""
     match move_of(action):
         case MovePrimary(name, _, _, target):
             instance = snapshot.instances.get(name)
@@ -36,19 +36,19 @@ def target_of(action: Action, snapshot: Snapshot) -> str | None:
 
 @dataclass
 class Room:
-    """One round's view of who may take what. `unfit` says of each node that is not free why.
+    """Claims and free room of one round. `unfit` gives the reason for each node that is not free.
 
-    `claims` gives the incident for whose sake a node is claimed, or `autorepair`, or `balance` (""
-    for anything else).
-    `primaries` and `mirrors` are the instances by the node they run on and are mirrored to;
-    `placed` is where the moves under way and planned put them. `fit` are the free nodes by
-    group. `unreachable` says of the nodes through which nothing can be done at all why, `shut` of
-    those where not even an instance may start whose own node is offline. `sends` are
-    the migration tags of nodes, by name, that a node must know (`receives`) to which one of theirs
-    migrates. `busy` says by name what somebody else's jobs are at work on, `evacuated` are the
-    nodes whose own incident moves what is there, `soon` those that are closed for a while only, by
-    a pause, a window or a live repair of their own. `tries` is how many places may still be tried
-    this round, at 0.1 ms each, to place things together.
+    - `claims`: the incident that claims a node, or `autorepair`, or `balance` ("" for all else).
+    - `primaries`, `mirrors`: the instances by their primary and by their secondary node.
+    - `placed`: where running and planned moves put instances.
+    - `fit`: the free nodes by group.
+    - `unreachable`: the reason for each node whose instances nobody can act on.
+    - `shut`: the reason for each node where not even an instance of an offline node may start.
+    - `sends`: migration tags by node; an instance migrates only to a node with them in `receives`.
+    - `busy`: the work of somebody else's jobs, by name.
+    - `evacuated`: the nodes whose own incident moves their instances.
+    - `soon`: nodes closed only for a while, by a pause, a window or their own live repair.
+    - `tries`: places that this round may still try, at 0.1 ms each, to place instances together.
     """
 
     snapshot: Snapshot
@@ -78,13 +78,13 @@ class Room:
         )
 
     def why_not(self, node: str, incident: str) -> Reason | None:
-        """Why nothing can be brought to the node for this incident now; None if it can."""
+        """Why nothing can move to the node for this incident now; None if it can."""
         if node in self.unfit:
             return self.unfit[node]
         return self._claimed(node, incident)
 
     def why_not_through(self, node: str, incident: str) -> Reason | None:
-        """Why nothing can be done with what runs on the node now; it may be sick or drained."""
+        """Why nothing can be done with the node's instances now; it may be unhealthy or drained."""
         if node in self.unreachable:
             return self.unreachable[node]
         return self._claimed(node, incident)
@@ -92,8 +92,8 @@ class Room:
     def why_not_rescued(self, node: str) -> Reason | None:
         """Why an instance whose node is offline may not start on its secondary.
 
-        Any place is better than none, so this heeds neither claims nor milder needs: only doubt,
-        `evacuate-failover` there, and Ganeti's own refusals.
+        Any place is better than no place, so this ignores claims and milder requests. Only doubt,
+        `evacuate-failover` there, and Ganeti's own refusals count.
         """
         return self.shut.get(node)
 
@@ -112,7 +112,7 @@ class Room:
         return self.sends.get(source, _NOTHING) <= self.receives.get(target, _NOTHING)
 
     def ends(self, instance: Instance) -> frozenset[str]:
-        """Where it could run instead: its mirror, or else the group's other nodes in service."""
+        """The nodes where it could run instead: its secondary, or the group's others in service."""
         if instance.secondary is not None:
             return frozenset({instance.secondary})
         nodes = self.snapshot.nodes
@@ -121,14 +121,14 @@ class Room:
         return frozenset(there) - {instance.primary}
 
     def barred(self, instance: Instance) -> frozenset[str]:
-        """Those of its ends that it may not migrate to; where Ganeti migrates nothing, none."""
+        """Those of its ends that it may not migrate to; none where Ganeti does not migrate it."""
         if instance.always_failover or not self.sends.get(instance.primary):
             return _NOTHING
         ends = self.ends(instance)
         return frozenset(end for end in ends if not self.migrates(instance.primary, end))
 
     def copied_from(self, node: str) -> str | None:
-        """An instance that runs on the node, and is just given a new mirror elsewhere."""
+        """An instance that runs on the node while it gets a new secondary elsewhere."""
         for instance in self.primaries.get(node, ()):
             primary, mirror = self.placed.get(instance.name, (instance.primary, instance.secondary))
             if primary == node and mirror != instance.secondary:
@@ -139,7 +139,7 @@ class Room:
         self.claims[node] = incident
 
     def plan(self, action: Action, incident: str) -> None:
-        """Count on an action: its target is claimed, its instance on the move, its room taken."""
+        """Count on an action: claim its target, mark its instance as moved, take its room."""
         move = move_of(action)
         if move is None:
             return
@@ -163,7 +163,7 @@ class Room:
             self._take(target, 0, instance.disk)
 
     def with_moved(self, instance: Instance, to: Spot) -> "Room":
-        """A copy in which an instance is elsewhere already, and its room is left."""
+        """A copy in which an instance has moved already, and its old room is free."""
         there, needs = self.trial(), needs_memory(instance)
         there.placed[instance.name] = (to.primary, to.secondary)
         if to.primary != instance.primary:
@@ -172,7 +172,7 @@ class Room:
         return there
 
     def keep(self, promised: Instance) -> None:
-        """Leave the room of an instance that does not exist yet: nodes report that as free."""
+        """Reserve the room of a forthcoming instance, which nodes report as free."""
         disk = 0 if promised.shared else promised.disk
         self._take(promised.primary, promised.memory, disk, promised.spindles or 0)
         if promised.secondary is not None:
@@ -181,15 +181,15 @@ class Room:
     def _take(self, node: str, memory: int, disk: int, spindles: int = 0) -> None:
         had = self.capacity.get(node)
         if had is not None:
-            # How large it is stays known: else nothing could be placed there with all checks.
+            # The size stays known: else nothing could be placed there with all checks.
             size = had.size and replace(had.size, free_spindles=had.size.free_spindles - spindles)
             self.capacity[node] = Capacity(had.memory - memory, had.disk - disk, size)
 
     def overbooked(self, node: str) -> Reason | None:
-        """Why the node could not take in what any single other one would bring by failing.
+        """Why the node could not take the instances of any other single node that fails.
 
-        A mirrored instance restarts where its mirror is; for one that is not balanced
-        automatically nothing is kept free.
+        A mirrored instance restarts on its secondary; no room is reserved for one without
+        auto-balance.
         """
         free = self.capacity.get(node)
         if free is None:
@@ -222,10 +222,10 @@ def open_room(
     paused: Mapping[str, Reason],
     windows: Mapping[str, Reason] = MappingProxyType({}),
 ) -> Room:
-    """The room at the beginning of a round, unfinished intents counted in.
+    """The room at the start of a round, after the unfinished intents.
 
-    `paused` and `windows` say of nodes why nothing is begun there: somebody has paused them, or
-    their maintenance has begun.
+    `paused` and `windows` give the reasons why no work starts on nodes: somebody has paused them,
+    or their maintenance has started.
     """
     paused = {**paused, **windows}
     snapshot = observed.snapshot
@@ -243,7 +243,7 @@ def open_room(
         elif node.uuid in open_ones:
             incident = open_ones[node.uuid].id
             unfit[name] = because(Kind.OPEN_INCIDENT, name, incident=incident)
-        elif said.need is not Need.OK:  # its incident is over, and it is not
+        elif said.need is not Need.OK:  # its incident has ended, and its fault has not
             unfit[name] = because(Kind.ASKS, name, need=said.need.wire)
         elif name in paused:
             unfit[name] = because(Kind.ON_HOLD, name, why=paused[name])

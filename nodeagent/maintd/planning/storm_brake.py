@@ -1,4 +1,4 @@
-"""Storm brake: start nothing new while too many nodes ask for something at once. Pure."""
+"""Storm brake: start nothing new while too many nodes request something at once. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -11,11 +11,11 @@ from nodeagent.model.units import Ms
 
 
 def brake(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Ledger:
-    """Trip the storm brake if too many are sick at once; only an administrator resets it.
+    """Trip the storm brake if too many nodes are unhealthy; only an administrator resets it.
 
-    It counts nodes that ask for something now, or asked when they last answered, by incidents that
-    were noted since the last reset and nobody has canceled: a bad batch of diagnose scripts looks
-    exactly like a burning house. A healed node does not count, whatever tag it has left.
+    It counts nodes that request something now, or did in their last answer, by incidents detected
+    since the last reset and not canceled: a bad batch of diagnose scripts looks exactly like a
+    burning house. A healed node does not count, whatever tag it has left.
     """
     if ledger.storm is not None:
         return ledger
@@ -38,7 +38,7 @@ def brake(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Ledger
 
 
 def _lasts(incident: Incident, observed: Observed) -> bool:
-    """Whether a node still asks for what an incident is about, by the last word that is genuine."""
+    """Check whether a node still requests an incident's action, by its last trusted answer."""
     said = observed.diagnoses.get(incident.name)
     if said is None:
         return not incident.missed_at

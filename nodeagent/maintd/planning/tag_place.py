@@ -1,4 +1,4 @@
-"""Where a tag of Ganeti's is: on the cluster, a group or a node. Pure."""
+"""Place of a Ganeti tag: the cluster, a group or a node. Pure."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ from nodeagent.model.action import Scope
 
 
 class Place(NamedTuple):
-    """Where which tag is: on a node or group by its name, or on the cluster."""
+    """A tag and its place: a node or group by its name, or the cluster."""
 
     scope: Scope
     name: str

@@ -1,7 +1,7 @@
-"""Settings that stand in Ganeti's tags, `maintd:<key>:<value>`; the nearest wins. Pure.
+"""Settings in Ganeti's tags, `maintd:<key>:<value>`; the nearest wins. Pure.
 
-They can be set by whoever may write tags, and are the cluster's own: files give the defaults.
-A tag that cannot be read, or means nothing where it stands, stops new work there, and says so.
+Everyone who may write tags can set them, and they belong to the cluster; files give the defaults. A
+tag that is unreadable, or has no meaning on its object, stops new work there, and says so.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,7 +16,7 @@ from nodeagent.model.snapshot import Group, Node, Snapshot
 from nodeagent.model.units import Ms
 from nodeagent.section import Section
 
-# Tags that tell of incidents and holds, and those of other parts, are no settings.
+# Tags of incidents and holds, and those of other parts, are not settings.
 NO_SETTINGS = frozenset(
     {
         "repairready",
@@ -31,7 +31,7 @@ NO_SETTINGS = frozenset(
         "queue",
     }
 )
-# What may stand on a node too, and what on a group; the others are about the cluster as a whole.
+# Keys that a node may have too, and those that a group may have; the others are cluster-wide.
 _NODE = frozenset(
     {
         *("moves", "offline", "fallback", "ignore-consistency", "spare", "balance"),
@@ -51,11 +51,11 @@ _HERE = {Scope.NODE: _NODE, Scope.GROUP: _GROUP}
 _MODES = "off|compatible|safe"
 _FLAGS = {"yes": True, "no": False}
 _PREFIX = "maintd:"
-TOLD = 20  # wrong tags that are told one by one
+TOLD = 20  # wrong tags shown one by one
 
 
 def policy_of(section: Section, default: Policy) -> Policy:
-    """Read what a policy says in a table of settings, or raise ConfigError naming the key."""
+    """Read a policy from a table of settings, or raise ConfigError with the key."""
 
     def ms(key: str, standard: Ms) -> Ms:
         return Ms(round(section.duration(key, standard / 1000, 0, 30 * 86400) * 1000))
@@ -109,17 +109,17 @@ def policy_of(section: Section, default: Policy) -> Policy:
 
 
 def with_tags(policy: Policy, snapshot: Snapshot, node: Node | None = None) -> Policy:
-    """The policy for a node, or for the whole cluster; tags that cannot be read are left out."""
+    """The policy for a node, or for the whole cluster; unreadable tags are left out."""
     for tags, scope in _from_far_to_near(snapshot, node):
         try:
             policy = _over(policy, tags, scope)
         except ConfigError:
-            continue  # `faults` tells, and admission holds
+            continue  # `faults` shows it, and admission blocks
     return policy
 
 
 def nearer(policy: Policy, thing: Group | Node) -> Policy:
-    """The policy with what its own tags say; as it is where they are wrong."""
+    """The policy with an object's own tags; unchanged where they are wrong."""
     try:
         return _over(policy, thing.tags, Scope.NODE if isinstance(thing, Node) else Scope.GROUP)
     except ConfigError:
@@ -171,7 +171,7 @@ def faults(snapshot: Snapshot) -> Mapping[str, Reason]:
 
 
 def wrong_tags(snapshot: Snapshot) -> tuple[Held, ...]:
-    """Each tag that stops new work, whether there is any work or not, and how to take it off."""
+    """Each tag that stops new work, even if there is no work, and how to remove it."""
     then = "until then no new work starts"
     found = [Held(why) for why in _told(snapshot.tags, Scope.CLUSTER, "", then)]
     for group in snapshot.groups.values():
@@ -195,7 +195,7 @@ def _told(tags: frozenset[str], scope: Scope, name: str, then: str = "") -> tupl
 
 
 def _fault(tag: str, tags: list[str], scope: Scope) -> str:
-    """The fault of a tag by itself, or beside the others of its object."""
+    """The fault of a tag by itself, or together with the others of its object."""
     key, _, _ = tag.removeprefix(_PREFIX).partition(":")
     twins = [t for t in tags if t < tag and t.startswith(f"{_PREFIX}{key}:")]
     try:

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 
 def rfc3339(ms: int) -> str:
-    """Unix ms as UTC in whole seconds; without any, the zero of CKE's clock."""
+    """Unix ms as UTC in whole seconds; 0 gives the zero of CKE's clock."""
     if not ms:
         return "0001-01-01T00:00:00Z"
     return f"{datetime.fromtimestamp(ms // 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"
