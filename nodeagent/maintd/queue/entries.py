@@ -48,13 +48,13 @@ def _unknown(entry: Entry) -> str:
     return f"its health is unknown: {entry.unanswered}" if entry.unanswered else ""
 
 
-# What is asked for.
+# Requests.
 
 
 def add(
     ledger: Ledger, asked: AddEntry, who: str, snapshot: Snapshot, procedures: Procedures, now: Ms
 ) -> Ledger | str:
-    """Take a machine into the queue, or say why not."""
+    """Add a machine to the queue, or say why not."""
     if why := procedures.refusal(asked.machine_type, asked.operation):
         return why
     try:
@@ -71,7 +71,7 @@ def add(
 
 
 def delete(ledger: Ledger, index: int) -> Ledger | str:
-    """Have an entry forgotten, or say why not."""
+    """Mark an entry as deleted, or say why not."""
     entry = ledger.queue.entry(index)
     if entry is None:
         return f"there is no queue entry {index}"
@@ -79,12 +79,12 @@ def delete(ledger: Ledger, index: int) -> Ledger | str:
 
 
 def delete_all(ledger: Ledger, *, finished: bool) -> Ledger:
-    """Have all entries forgotten that are finished, or all that are not."""
+    """Mark all finished entries as deleted, or all others."""
     return _each(ledger, lambda e: replace(e, deleted=True) if e.status.finished is finished else e)
 
 
 def reset_back_off(ledger: Ledger) -> Ledger:
-    """Try at once again what was put off."""
+    """Retry at once after back-offs."""
     return _each(ledger, lambda entry: replace(entry, backoffs=0, backoff_until=Ms(0)))
 
 
@@ -93,7 +93,7 @@ def _each(ledger: Ledger, change: Callable[[Entry], Entry]) -> Ledger:
 
 
 def queue_with(ledger: Ledger, **changes: Any) -> Ledger:
-    """The ledger with another queue."""
+    """The ledger with a changed queue."""
     return replace(ledger, queue=replace(ledger.queue, **changes))
 
 
@@ -104,7 +104,7 @@ def set_constraint(ledger: Ledger, name: str, value: int) -> Ledger | str:
 
 
 def set_variables(ledger: Ledger, text: str) -> Ledger | str:
-    """Have sabakan asked with these variables, or say why not."""
+    """Set the variables of sabakan's query, or say why not."""
     try:
         variables(text)
     except MessageError as error:
@@ -112,11 +112,11 @@ def set_variables(ledger: Ledger, text: str) -> Ledger | str:
     return queue_with(ledger, variables=text)
 
 
-# What has ended.
+# Results.
 
 
 def remember(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Ledger:
-    """Fold what has ended into the entries it was for. A command is never run again blindly."""
+    """Fold results into their entries. maintd never repeats a command blindly."""
     queue, kept = rewind(ledger.queue, policy.procedures, now), list[Intent]()
     void: set[str] = set()
     for intent in ledger.intents:
@@ -153,14 +153,14 @@ def remember(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Led
 
 
 def purpose(intent: Intent) -> str:
-    """Return what an intent is for: one of the words above."""
+    """Return the purpose of an intent: one of the words above."""
     return intent.purpose.does if isinstance(intent.purpose, OfEntry) else ""
 
 
 def _not_taken(entry: Entry, intent: Intent, policy: Policy, why: str, now: Ms) -> Entry:
-    """It was certainly not begun, and may be tried again."""
+    """Prepare a retry: the work certainly did not start."""
     if isinstance(intent.action, Drain):
-        entry = replace(entry, drained=False)  # if it is by now, that was somebody else
+        entry = replace(entry, drained=False)  # if it is drained by now, somebody else did it
     match purpose(intent):
         case "check":
             return _unanswered(entry, intent, why)
@@ -177,7 +177,7 @@ def _not_taken(entry: Entry, intent: Intent, policy: Policy, why: str, now: Ms) 
 
 
 def _again(entry: Entry, intent: Intent, why: str, now: Ms) -> Entry:
-    """A command that did nothing is tried again, but not for ever: others wait for its place."""
+    """Retry a command that did nothing, a limited number of times: others wait for its place."""
     assert isinstance(intent.action, RunCommand)
     tries = entry.tries + 1
     if tries >= TRIES:
@@ -196,11 +196,11 @@ def _after(entry: Entry, intent: Intent, result: Result, policy: Policy, now: Ms
     if does == RESTORE:
         return entry if done else replace(entry, restore_after=now + BACK_OFF, why=why)
     if isinstance(intent.action, Drain) and not done:
-        entry = replace(entry, drained=False)  # if it is by now, that was somebody else
+        entry = replace(entry, drained=False)  # if it is drained by now, somebody else did it
     if not entry.processing:
         return entry
     assert does in (REPAIR, SUCCESS, EMPTY)
-    if does != EMPTY and result.outcome is Outcome.LATER:  # by its own word it did nothing
+    if does != EMPTY and result.outcome is Outcome.LATER:  # by its own report it did nothing
         waits = replace(entry, step_status=StepStatus.WAITING) if does == REPAIR else entry
         return _again(waits, intent, why, now)
     if does == REPAIR:

@@ -1,8 +1,8 @@
 """Failure domains, such as racks: machines that share power or a switch. Pure.
 
-Of a domain with many machines broken at once none is repaired. That lasts until its sources say
-otherwise: one that is silent, or that nobody asks because automatic repair is disabled, has not
-said that the rack has its power back.
+If many machines of a domain are broken at once, maintd repairs none of them. That lasts until its
+sources report otherwise. A source that does not answer, or that maintd does not ask because
+automatic repair is disabled, has not reported that the rack has its power back.
 """
 
 from collections.abc import Collection, Mapping
@@ -13,7 +13,7 @@ from nodeagent.model.sick import Sick
 
 
 class Domains:
-    """Those that are reported in a round, and which of them have failed."""
+    """Domains reported in a round, and the failed ones."""
 
     def __init__(self) -> None:
         self._of: dict[str, set[str]] = {}
@@ -21,7 +21,7 @@ class Domains:
         self._failed: dict[str, FailedDomain] = {}
 
     def note(self, address: str, one: Sick) -> None:
-        """Take note of a report: of one machine each source may tell another domain."""
+        """Record a report: each source may give another domain for one machine."""
         if one.domain:
             self._of.setdefault(address, set()).add(one.domain)
             self._sources.setdefault(one.domain, set()).add(one.source)
@@ -30,7 +30,7 @@ class Domains:
         return sorted(self._of.get(address, ()))
 
     def of_entry(self, entry: Entry) -> Collection[str]:
-        """Those of an entry's machine; none of what an operator has added."""
+        """The domains of an entry's machine; empty for an entry that an operator added."""
         return {entry.domain, *self._of.get(entry.address, ())} if entry.domain else ()
 
     def judge(
@@ -40,9 +40,9 @@ class Domains:
         before: Collection[FailedDomain],
         unheard: Collection[str],
     ) -> tuple[FailedDomain, ...]:
-        """Which have failed, now that so many machines are `broken`, by their addresses.
+        """The failed domains, given the addresses of `broken` machines.
 
-        `before` are those that had, `unheard` the sources of which nothing is known now.
+        `before` are those that had failed, `unheard` the sources whose state is unknown now.
         """
         if not least:
             return ()
@@ -72,10 +72,10 @@ class Domains:
 
 
 def unheard(failed: Collection[FailedDomain], said: Mapping[str, object], *, on: bool) -> set[str]:
-    """The sources of domains that had failed of which nothing is known now.
+    """The sources of failed domains whose state is unknown now.
 
-    Whatever is not believed has said why not, in a text. While automatic repair is not `on` they
-    are not even asked; else whoever is not there is a source no more.
+    A source that is not believed has a text as its reason. While automatic repair is not `on`,
+    maintd asks no source; otherwise a missing source is a source no longer.
     """
     sources = {source for one in failed for source in one.sources}
     return {s for s in sources if isinstance(said.get(s), str) or (s not in said and not on)}

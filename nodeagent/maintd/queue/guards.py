@@ -50,7 +50,7 @@ class Admitted:
 
 
 def admit(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Admitted:
-    """Make entries of what is reported, as far as the constraints let it."""
+    """Make entries of reports, as far as the constraints allow."""
     limits = policy.constraints.over(ledger.queue.overrides)
     queue = counted(aged(ledger.queue, limits, now), limits, now)
     if queue is not ledger.queue:
@@ -116,7 +116,7 @@ class _Round:
         self._fill(new, most)
 
     def done(self) -> Admitted:
-        """The queue with its new entries and refusals, and everything there is to tell."""
+        """The queue with its new entries and refusals, and all reasons to show."""
         refusals = self.refusals.remembered(self.queue.refusals, self.now)
         ledger = self.ledger
         queue = replace(self.queue, refusals=refusals)
@@ -127,7 +127,7 @@ class _Round:
     # One report.
 
     def _is_refused(self, address: str, one: Sick) -> bool:
-        """Whether nothing is made of a report, whatever others there are."""
+        """Check whether a report makes no entry, regardless of other reports."""
         if address in self.recent or one.serial in self.recent:
             return True
         node = self.by_address.get(address)
@@ -146,7 +146,7 @@ class _Round:
         return bool(found)
 
     def _contradicted(self, one: Sick, node: Node | None) -> tuple[str, str] | None:
-        """A genuine answer disproves 'unreachable'."""
+        """Refuse 'unreachable' if a genuine answer disproves it."""
         if node is None or not _is_unreachable(one) or node.name not in self.observed.diagnoses:
             return None
         why = f"{one.source} says that it is unreachable, and its agent answers"
@@ -161,12 +161,12 @@ class _Round:
         return ("window", str(why)) if why else None
 
     def _window(self, address: str, serial: str, node: Node | None) -> Reason | None:
-        """Why nothing is begun at a machine, if it is in a window by whatever is known of it."""
+        """Why no work starts at a machine: any of its known names is in a window."""
         there = self.in_window.get(node.name) if node is not None else None
         return there or self.outside.get(address) or self.outside.get(serial.lower())
 
     def _too_new(self, one: Sick, node: Node | None) -> tuple[str, str] | None:
-        """It proceeds when it has been so for as long as is to be waited, to the millisecond."""
+        """Refuse a report until its state has lasted for the configured wait, to the ms."""
         wait, because = self.limits.wait_seconds_to_repair, ""
         rebooting = self.limits.wait_seconds_to_repair_rebooting
         if _is_unreachable(one) and rebooting > wait:
@@ -186,7 +186,7 @@ class _Round:
         )
 
     def _is_rebooting(self, node: Node) -> bool:
-        """Whether a repair of its own may be rebooting it, as far as anybody can know."""
+        """Check whether a repair of its own may be rebooting it, as far as maintd knows."""
         if any(isinstance(i.action, RunCommand) and i.node == node.name and not i.purpose.entry
                for i in self.ledger.intents):  # fmt: skip
             return True
@@ -216,7 +216,7 @@ class _Round:
     # Domains.
 
     def _judge_domains(self, machines: Mapping[str, Sick]) -> None:
-        """Find failed domains; neither what was given up before counts, nor what is maintained."""
+        """Find failed domains; machines with finished entries or in windows do not count."""
         over = {entry.address for entry in self.queue.entries if entry.status.finished}
         planned = {
             address
@@ -231,7 +231,7 @@ class _Round:
             self.queue = replace(self.queue, failed=failed)
 
     def _shut(self) -> None:
-        """Entries begin nothing in a window, and nothing where a whole domain has failed."""
+        """Start nothing for entries in a window or in a failed domain."""
         if not (self.queue.failed or self.in_window or self.outside):
             return
         nodes = {n.address: n for n in self.observed.snapshot.nodes.values()}
@@ -241,10 +241,10 @@ class _Round:
             if why:
                 self.shut[entry.index] = why
 
-    # All together.
+    # All reports together.
 
     def _fill(self, new: list[tuple[str, Sick]], most: int) -> None:
-        """All of them or none; or, where that is wanted, as many as there is room for."""
+        """Admit all or none of them; or, if so configured, as many as fit."""
         if not new:
             return
         there = len(self.queue.entries)

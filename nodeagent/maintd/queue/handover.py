@@ -1,8 +1,8 @@
 """Give a drained node to an incident or a window once its queue entry is done there. Pure.
 
-A repair queue entry puts back the node that it has drained, unless an incident is evacuating it by
-now, or its maintenance window has begun: the one that has begun keeps the node, and does not drain
-it twice. A window then remembers that the node was in service; an incident leaves it drained.
+A queue entry puts back the node that it drained, unless an incident now evacuates it, or its
+maintenance window has started. In these cases the node stays there and is not drained twice. A
+window then remembers that the node was in service; an incident leaves it drained.
 """
 
 from dataclasses import replace
@@ -19,7 +19,7 @@ from nodeagent.model.window import Standing
 
 
 def hand_over(ledger: Ledger, snapshot: Snapshot, now: Ms) -> Ledger:
-    """Let others have the nodes that entries have drained and are done with, or are yet to use."""
+    """Hand over nodes that entries have drained and are done with, or have yet to use."""
     done = [entry for entry in ledger.queue.entries if entry.drained and not entry.at_work]
     if not done:
         return ledger

@@ -1,4 +1,4 @@
-"""A thread asks sabakan beside the rounds; no round waits for it."""
+"""Inventory thread: asks sabakan beside the rounds; no round waits for it."""
 
 import logging
 import threading
@@ -19,8 +19,8 @@ from nodeagent.web.post import URL, post
 
 log = logging.getLogger(__name__)
 
-_SET = 1000  # ms by which our clock goes astray before anybody has set it
-_SLACK = 0.9  # of the time between two questions: they are asked at the ends of rounds
+_SET = 1000  # ms of drift that do not mean that somebody set the clock
+_SLACK = 0.9  # of the interval between two queries, as they start at the ends of rounds
 _WANTED = "of the form http://HOST:10080/graphql"
 
 Sicks: TypeAlias = tuple[Sick, ...] | str
@@ -28,11 +28,11 @@ Sicks: TypeAlias = tuple[Sick, ...] | str
 
 @dataclass(frozen=True, slots=True)
 class InventorySettings:
-    """Where sabakan is, and how it is asked; seconds.
+    """Address of sabakan and rules of its queries; durations in seconds.
 
-    Without a `url` it is not. An answer counts until it is `oldest`. `ca` is a file with the
-    certificates to trust instead of the system's, `token` one whose first line is sent as a
-    bearer token. `priorities` are by role those of its machines.
+    Without a `url` maintd does not ask it. An answer counts until it is `oldest`. `ca` is a file
+    with the certificates to trust instead of the system's, `token` a file whose first line is sent
+    as a bearer token. `priorities` are the priorities of machines by role.
     """
 
     url: str = setting("text", "", pattern=f"({URL})?", wanted=_WANTED)
@@ -46,11 +46,11 @@ class InventorySettings:
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """The result of asking with some variables: the machines, or why none are believed.
+    """The result of a query with some variables: the machines, or why the answer is not believed.
 
-    `at` is when the answer came, `believed` when the newest believed one came; seconds of the
-    steady clock. `failures` counts all so far, `failed` is when the newest was (unix ms; 0: never).
-    `ahead` is by how much our clock, in ms, was ahead of the steady one.
+    `at` is the time of the answer, `believed` that of the newest believed one, in seconds of the
+    steady clock. `failures` counts all so far, `failed` is the time of the newest (unix ms; 0:
+    never). `ahead` is how far our clock, in ms, was ahead of the steady one.
     """
 
     variables: str = ""
@@ -67,7 +67,7 @@ def in_thread(work: Callable[[], None]) -> None:
 
 
 class Inventory:
-    """Asks one question at a time; `now` is unix ms, `steady` seconds, `start` has work done."""
+    """Ask one question at a time; `now` is unix ms, `steady` seconds, `start` runs work."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class Inventory:
 
     @property
     def age(self) -> float | None:
-        """How many seconds ago an answer came that was believed; None if there was none."""
+        """Seconds since the newest believed answer; None if there is none."""
         believed = self.heard.believed
         return None if believed is None else max(0.0, self._steady() - believed)
 
@@ -113,7 +113,7 @@ class Inventory:
         return self._now() - round(self._steady() * 1000)
 
     def ask(self, queue: Queue) -> None:
-        """Ask, if that is due, and somebody wants to know; a round has just ended."""
+        """Ask, if a query is due and automatic repair is on, at the end of a round."""
         if not (self.on and queue.auto_repair) or self._busy:
             return
         variables, now = queue.variables, self._steady()
@@ -123,7 +123,7 @@ class Inventory:
         self._busy, self._began = True, (variables, now)
         try:
             self._start(lambda: self._hear(variables))
-        except RuntimeError as error:  # there are too many threads; no round ends for it
+        except RuntimeError as error:  # too many threads; the round goes on
             self._busy = False
             self._take(variables, f"it is not asked: {error}")
 
@@ -132,7 +132,7 @@ class Inventory:
             self._take(variables, self._asked(variables))
         except NodeAgentError as error:
             self._take(variables, str(error))
-        except Exception as bug:  # it must not end the thread unseen
+        except Exception as bug:  # a bug must not end the thread unseen
             log.exception("inventory-not-asked")
             why = f"asking it has failed: {type(bug).__name__}; the journal has it"
             self._take(variables, why)
@@ -147,7 +147,7 @@ class Inventory:
             told = before.failures, before.failed, self._ahead()
             self.heard = Heard(variables, at, sick, at, *told)
             return
-        if sick != before.sick:  # said when it begins
+        if sick != before.sick:  # log it once, when it starts
             log.warning("inventory-doubted source=%s why=%r", SABAKAN, sick)
         self.heard = Heard(variables, at, sick, before.believed, before.failures + 1, self._now())
 
@@ -169,7 +169,7 @@ def _moved(sick: Sicks, ms: int) -> Sicks:
 
 
 def ask(settings: InventorySettings, body: bytes) -> Answered:
-    """Put a question, or raise Unavailable."""
+    """Send a query, or raise Unavailable."""
     token = read_token(settings.token) if settings.token else ""
     headers = (("Authorization", f"Bearer {token}"),) if token else ()
     return post(

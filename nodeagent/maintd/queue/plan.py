@@ -1,7 +1,7 @@
 """The repair queue in a round: its turns become intents. Pure.
 
-Its commands run on the master's own agent, with the entry on stdin: repairs one at a time and
-alone, health checks that the agent says only look many at once.
+Its commands run on the master's own agent, with the entry on stdin. Repairs run alone and one at a
+time; health checks that the agent lists as read-only run many at once.
 """
 
 from collections.abc import Mapping
@@ -38,7 +38,7 @@ from nodeagent.protocol.canonical import canonical
 
 
 def wants_room(ledger: Ledger, policy: Policy) -> bool:
-    """Whether a node may be to be emptied: only then the nodes are asked what they have free."""
+    """Check whether a node may have to be evacuated: only then nodes report their free room."""
     for entry in ledger.queue.entries:
         if entry.status.finished or entry.deleted:
             continue
@@ -53,10 +53,10 @@ def wants_room(ledger: Ledger, policy: Policy) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """Why nothing is begun.
+    """Reasons why no work starts.
 
-    `nodes` says it by the nodes' names, "" of every machine, `outside` of machines that are no
-    nodes, `incidents` by the ids of incidents.
+    `nodes` has them by node name ("": every machine), `outside` for machines outside the cluster,
+    `incidents` by incident id.
     """
 
     nodes: Mapping[str, Reason]
@@ -82,10 +82,10 @@ def work_off(
     shut: Mapping[int, Reason],
     now: Ms,
 ) -> Worked:
-    """Do what may be done for each entry.
+    """Give each entry its next step.
 
-    `busy` are the UUIDs of the nodes in work: those that entries work on are added. `shut` says by
-    index of entries whose next step is not begun why.
+    `busy` are the UUIDs of the nodes in work; those of entries are added. `shut` gives, by index,
+    the reason why an entry's next step does not start.
     """
     work = _Work(Worked(ledger), observed, policy, room, stopped, busy, shut, now)
     if ledger.queue.entries:
@@ -94,7 +94,7 @@ def work_off(
 
 
 def keep_off(ledger: Ledger, observed: Observed, room: Room, busy: set[str]) -> None:
-    """Claim the nodes of those in work, and do nothing for anybody."""
+    """Claim the nodes of entries in work, and start nothing."""
     at_work = {entry.address: entry for entry in ledger.queue.entries if entry.at_work}
     for node in observed.snapshot.nodes.values():
         if (entry := at_work.get(node.address)) is not None:
@@ -128,7 +128,7 @@ class _Work:
         self.beside = self.observed.beside.get(master, Beside())
         self.looking = sum(map(self._looks, self.done.ledger.intents))
         self.no_agent = self._no_agent()
-        self.wanted = self._wanted()  # for what the agent is to run alone, once it can
+        self.wanted = self._wanted()  # work that the agent must run alone, once it can
 
     def all(self) -> None:
         entries = tuple(map(self._as_it_is, self.open))
@@ -159,7 +159,7 @@ class _Work:
                 self._check(entry)
 
     def _no_agent(self) -> Reason | None:
-        """Why the master's own agent can run nothing now, or nothing."""
+        """Why the master's own agent can run nothing now; None if it can."""
         snapshot = self.observed.snapshot
         if snapshot.master not in snapshot.nodes:
             return because(Kind.NO_MASTER)
@@ -176,7 +176,7 @@ class _Work:
         return isinstance(action, RunCommand) and action.node == self.observed.snapshot.master
 
     def _looks(self, intent: Intent) -> bool:
-        """Whether it is a check that the agent runs beside others."""
+        """Check whether it is a health check that the agent runs beside others."""
         action = intent.action
         listed = isinstance(action, RunCommand) and action.command in self.beside.commands
         return listed and self._is_there(intent) and purpose(intent) == CHECK
@@ -199,7 +199,7 @@ class _Work:
         return None
 
     def _no_room(self, entry: Entry) -> Reason | None:
-        """Why this check cannot be ordered now, or nothing."""
+        """Why this check cannot be ordered now; None if it can."""
         command = self._operation(entry).health_check_command
         if not self.looking:
             return None
@@ -210,7 +210,7 @@ class _Work:
         return running if self.looking >= self.beside.most else None
 
     def _as_it_is(self, entry: Entry) -> Entry:
-        """An entry that remembers no drain which no longer exists."""
+        """The entry, without the record of a drain that no longer exists."""
         node = self.places.get(entry.index)
         if not entry.drained or self._working(entry) or (node is not None and node.drained):
             return entry
@@ -320,7 +320,7 @@ class _Work:
         return found
 
     def _order(self, entry: Entry, does: str, command: str, seconds: Seconds) -> None:
-        """Have the master's agent run a command; as the entry is then remembered, or not at all."""
+        """Order the master's agent to run a command, and save the entry; or do neither."""
         if self.no_agent:
             self._hold(entry, because(Kind.COMMAND_WAITS, command=command, why=self.no_agent))
             return
@@ -368,16 +368,16 @@ class _Work:
         return found.obstacles[0] if found.obstacles else None
 
     def _drain(self, entry: Entry) -> None:
-        """Empty its node as an incident would; what cannot be emptied now backs off at once."""
+        """Evacuate its node as an incident would; back off at once if that is impossible now."""
         node, mine = self.places[entry.index], self._working(entry)
         self.room.claim(node.name, entry.owner)
         self.busy.add(node.uuid)
         moves = [i for i in mine if isinstance(i.action, MovePrimary | MoveSecondary)]
         if len(moves) < len([i for i in mine if purpose(i) in (EMPTY, RESTORE)]):
-            return  # nothing goes beside it
+            return  # nothing runs beside it
         before = self.done.ledger.queue.entry(entry.index)
         assert before is not None
-        # A step of a procedure may do anything to the disks: none is run with secondaries there.
+        # A step may do anything to the disks: no step runs while secondaries are on the node.
         policy = replace(with_tags(self.policy, self.observed.snapshot, node), degraded=False)
         begun = before.processing and before.step_status is StepStatus.DRAINING
         wanted = Evacuation(entry.owner, node, begun)
@@ -385,7 +385,7 @@ class _Work:
         found = empty(wanted, self.room.trial() if why else self.room, policy, len(moves))
         if why or (found.obstacles and not (found.steps or moves)):
             why = why or found.obstacles[0]
-            # What was put off before anything was done to it is no repair that counts.
+            # A repair that was postponed before anything was done does not count.
             entry = replace(entry, begun_at=before.begun_at)
             self._put(back_off(entry, self.policy.procedures, self.now, str(why)))
             return

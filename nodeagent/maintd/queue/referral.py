@@ -1,7 +1,7 @@
 """Choose the incidents that are left to the repair queue, and make their entries. Pure.
 
-A referred incident is never worked on itself: its node's machine is reported to the guards, as by
-any other source. One that was begun before it was referred goes on, and is not reported.
+maintd does not work on a referred incident itself. It reports the node's machine to the guards, as
+any source does. An incident that started before it was referred continues, and is not reported.
 """
 
 from dataclasses import replace
@@ -24,7 +24,7 @@ _WORDS = {
 
 
 def referral_of(incident: Incident, snapshot: Snapshot, policy: Policy) -> Referral | None:
-    """As what an incident that was not begun is left to the queue; None if it is not."""
+    """The rule that refers a detected incident to the queue; None if no rule does."""
     node = snapshot.nodes.get(incident.name)
     if incident.status is not Status.NOTED or incident.diagnosis == UNKNOWN or node is None:
         return None
@@ -39,7 +39,7 @@ def referral_of(incident: Incident, snapshot: Snapshot, policy: Policy) -> Refer
 
 
 def report(incident: Incident, referral: Referral, snapshot: Snapshot) -> Sick:
-    """A referred incident as the guards know a machine that is broken."""
+    """A referred incident as a report of a broken machine."""
     node = snapshot.nodes[incident.name]
     return Sick(
         INCIDENTS,
@@ -60,7 +60,7 @@ def _group(node: Node, snapshot: Snapshot) -> str:
 
 
 def give_up(ledger: Ledger, snapshot: Snapshot) -> Ledger:
-    """Delete what was made of incidents, where one was canceled since and none is left to do."""
+    """Delete entries made of incidents if one was canceled since and no other is active."""
     queue = ledger.queue
     mine = [e for e in queue.entries if e.who == INCIDENTS and not (e.status.finished or e.deleted)]
     if not mine:
@@ -78,7 +78,7 @@ def give_up(ledger: Ledger, snapshot: Snapshot) -> Ledger:
 
 
 def told(referral: Referral, node: Node, queue: Queue) -> Reason:
-    """Why nothing is done for a referred incident itself, and what is instead."""
+    """Why maintd does nothing for a referred incident itself, and what the queue does."""
     mine = [entry for entry in queue.entries if entry.address == node.address]
     if mine:
         how = f"entry {mine[-1].index} {_WORDS[mine[-1].status]}"

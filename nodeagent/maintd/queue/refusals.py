@@ -7,23 +7,23 @@ from nodeagent.model.reason import Held, Kind, because
 from nodeagent.model.snapshot import Node
 from nodeagent.model.units import Ms
 
-# Why something is refused; of each that lasts it is remembered since when.
+# Reasons for refusals; maintd remembers since when each lasts.
 KINDS = (
-    "source",  # it cannot be believed
+    "source",  # its answer is not believed
     "disabled",  # automatic repair is switched off
-    "inert",  # no constraint says how many there may be
+    "inert",  # no constraint sets the maximum number of entries
     "limit",  # there are too many
-    "domain-limit",  # enough of its failure domain are being repaired
-    "domain-failure",  # its failure domain is believed to have failed as a whole
-    "address",  # it has none, or one that is none
-    "contradiction",  # the reports about it, or it itself, say something else
-    "procedure",  # none is configured for it
+    "domain-limit",  # enough machines of its failure domain are being repaired
+    "domain-failure",  # its whole failure domain has probably failed
+    "address",  # it has no address, or an invalid one
+    "contradiction",  # another report, or the machine itself, contradicts it
+    "procedure",  # no procedure is configured for it
     "window",  # it is being maintained
-    "waiting",  # it has not been so for long enough
+    "waiting",  # its state has not lasted long enough
     "attempts",  # it was repaired too often
     "cool-down",  # it was repaired just now
 )
-TOLD = 20  # reasons of one kind that are told one by one
+TOLD = 20  # reasons of one kind that are shown one by one
 
 
 class Refusals:
@@ -35,12 +35,12 @@ class Refusals:
         self._rows.setdefault(kind, []).append((machine, node.name if node else "", why))
 
     def all(self, kind: str, why: str, machines: Sequence[str]) -> None:
-        """All of these are, for one reason; there it is even where there are none."""
+        """Refuse all of these for one reason, which is shown even without machines."""
         self._why[kind] = why
         self._rows[kind] = [(machine, "", why) for machine in machines]
 
     def remembered(self, before: Sequence[Refusal], now: Ms) -> tuple[Refusal, ...]:
-        """Each kind, with since when (unix ms) there were such `before`."""
+        """Each kind, with the time (unix ms) since which it lasts, from `before`."""
         since = {refusal.reason: refusal.since for refusal in before}
         return tuple(
             Refusal(kind, len(rows), since.get(kind, now), rows[0][2] if rows else self._why[kind])
@@ -49,7 +49,7 @@ class Refusals:
         )
 
     def held(self) -> Iterator[Held]:
-        """A line for each reason, whatever machines it is the reason for."""
+        """A line for each reason, with its machines."""
         for kind in KINDS:
             rows = self._rows.get(kind)
             if rows is not None:
@@ -61,7 +61,7 @@ class Refusals:
             by_why.setdefault(row[2], []).append(row)
         told = 0
         for number, (why, these) in enumerate(by_why.items()):
-            if number == TOLD:  # an inventory gone mad does not fill the history
+            if number == TOLD:  # a broken inventory does not fill the history
                 yield Held(because(Kind.MORE_REFUSED, count=len(rows) - told, why=kind))
                 return
             told += len(these)

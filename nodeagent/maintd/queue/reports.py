@@ -12,7 +12,7 @@ from nodeagent.model.snapshot import Snapshot
 
 
 def believed(sick: Mapping[str, tuple[Sick, ...] | str], refusals: Refusals) -> list[Sick]:
-    """All that is reported by sources that can be believed, the most urgent first."""
+    """All reports of believed sources, the most urgent first."""
     reports: list[Sick] = []
     for source, said in sorted(sick.items()):
         if isinstance(said, str):
@@ -29,9 +29,9 @@ def by_machine(
     domains: Domains,
     refusals: Refusals,
 ) -> dict[str, Sick]:
-    """The reports by the machine's address: one each, and none where two are at odds.
+    """The reports by machine address: one each, and no report of a machine with contradictions.
 
-    `known` are the addresses of nodes; of all reports `domains` takes note.
+    `known` are the addresses of nodes; `domains` records all reports.
     """
     found: dict[str, Sick] = {}
     odd: set[str] = set()
@@ -52,7 +52,7 @@ def by_machine(
 
 
 def _at_two_places(found: Mapping[str, Sick], refusals: Refusals) -> set[str]:
-    """The addresses of machines that are said to have several: one is another machine's."""
+    """The addresses of machines reported with several: one belongs to another machine."""
     by_serial: dict[str, list[str]] = {}
     for address, one in found.items():
         if one.serial:
@@ -67,7 +67,7 @@ def _at_two_places(found: Mapping[str, Sick], refusals: Refusals) -> set[str]:
 
 
 def _address(one: Sick, snapshot: Snapshot, known: Container[str], refusals: Refusals) -> str:
-    """Its address, or nothing, which is told."""
+    """Its address; "" with a refusal if it has no valid one."""
     why = f"{one.source} knows no address of it"
     if one.address:
         try:

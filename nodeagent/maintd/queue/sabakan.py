@@ -1,7 +1,7 @@
-"""Questions to sabakan, an inventory of machines, and the meaning of its answers. Pure.
+"""Queries to sabakan, an inventory of machines, and the meaning of its answers. Pure.
 
-The question is GraphQL's `searchMachines`, with variables that can be set. maintd believes an
-answer whole or not at all: one line says what is odd about it, and no machine is reported.
+The query is GraphQL's `searchMachines`, with variables that can be set. maintd believes an answer
+whole or not at all: one line says what is odd about it, and no machine is reported.
 """
 
 import json
@@ -27,7 +27,7 @@ DEFAULT = '{"having":{"states":["UNHEALTHY","UNREACHABLE"]},"notHaving":{"roles"
 MOST_BYTES = 16 * 2**20  # of an answer; a machine takes 200
 _MOST_VARIABLES = 16 * 1024
 _DAY = 86_400_000  # ms
-_SAID = 200  # characters of what somebody else has written
+_SAID = 200  # characters of a foreign text
 _QUERY = """query sick($having: MachineParams, $notHaving: MachineParams) {
   searchMachines(having: $having, notHaving: $notHaving) {
     spec { serial labels { name value } rack role ipv4 retireDate bmc { bmcType } }
@@ -38,14 +38,13 @@ NONE: Mapping[str, int] = {}
 Fits: TypeAlias = Callable[[Any], bool]
 
 
-# What is asked.
+# The query.
 
 
 def variables(text: str) -> dict[str, Any]:
-    """Read the variables that somebody wants sabakan to be asked with, or say what is wrong.
+    """Read the variables of sabakan's query, or raise MessageError.
 
-    They must restrict the states, and to others than the healthy one: whatever matches them is
-    reported broken.
+    They must restrict the states to unhealthy ones: all matching machines are reported broken.
     """
     if len(text) > _MOST_VARIABLES:
         raise MessageError(f"larger than {_MOST_VARIABLES} characters")
@@ -63,7 +62,7 @@ def variables(text: str) -> dict[str, Any]:
 
 
 def question(text: str) -> bytes:
-    """The body of the request for these variables; for the default where the text is empty."""
+    """The body of the request with these variables; with the default ones if the text is empty."""
     asked = variables(text or DEFAULT)
     return canonical({"query": _QUERY, "variables": asked}).encode()
 
@@ -78,7 +77,7 @@ def _check_keys(document: object, where: str, known: tuple[str, ...]) -> None:
 
 
 def _check_params(params: object, where: str) -> None:
-    """Check a `MachineParams`; null is as if it were left out."""
+    """Check a `MachineParams`; null is the same as missing."""
     _check_keys(params, where, tuple(_PARAMS))
     assert isinstance(params, dict)
     for key, value in params.items():
@@ -111,13 +110,13 @@ _PARAMS: Mapping[str, tuple[Fits, str]] = {
 }
 
 
-# What is answered.
+# The answer.
 
 
 def machines(
     status: int, body: bytes, text: str, now: Ms, priorities: Mapping[str, int] = NONE
 ) -> tuple[Sick, ...]:
-    """The machines of an answer to the question for these variables, got at `now` (unix ms).
+    """The machines of an answer to a query with these variables, received at `now` (unix ms).
 
     `priorities` are by role; a role without one has 0. MessageError says why the answer is not
     believed.
@@ -153,7 +152,7 @@ def _found(status: int, body: bytes) -> list[Any]:
 
 
 def _reason(body: bytes) -> str:
-    """Why an answer is none, as far as it says so itself."""
+    """The reason for an error answer, as far as it contains one."""
     try:
         answer = read(body)
     except MessageError:
@@ -182,7 +181,7 @@ def _as_json(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Machine:
-    """One machine of an answer; each field is read into its type, and a complaint names it."""
+    """One machine of an answer; reads each field into its type, and names it in complaints."""
 
     number: int
     document: Any
@@ -245,7 +244,7 @@ def _is_lasting(value: object) -> bool:
 
 
 def _check_asked(machine: _Machine, asked: Mapping[str, Any], has: Mapping[str, Any]) -> None:
-    """Refuse machines not asked for: such a source may as well report healthy ones."""
+    """Refuse machines that do not match the query: such a source may also report healthy ones."""
     for key, value in has.items():
         having = (asked.get("having") or {}).get(key)
         not_having = (asked.get("notHaving") or {}).get(key) or ()
@@ -273,7 +272,7 @@ def _are_labels(value: object) -> bool:
 
 
 def _check_retirement(machine: _Machine, asked: Mapping[str, Any], now: Ms) -> None:
-    """Sabakan counts whole days by its own clock, so a day more or less is no fault."""
+    """Check the retirement date, with a day of tolerance: sabakan counts days by its own clock."""
     least = (asked.get("having") or {}).get("minDaysBeforeRetire")
     below = (asked.get("notHaving") or {}).get("minDaysBeforeRetire")
     if least is None and below is None:

@@ -1,4 +1,4 @@
-"""Reading `[queue]` and `[constraints]` of `maintd.toml`; every complaint names its key. Pure."""
+"""Reader of `[queue]` and `[constraints]` in `maintd.toml`; complaints name their key. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -112,7 +112,7 @@ def _step(section: Section) -> RepairStep:
 
 
 def _whole(section: Section, read: T, *needed: str) -> T:
-    """A table of which all is read, and these keys are there."""
+    """A table that must have these keys, and no unknown ones."""
     for key in needed:
         if not getattr(read, key):
             raise ConfigError(f"{section.name}.{key} is missing or empty")

@@ -8,16 +8,16 @@ from nodeagent.model.constraints import Constraints
 from nodeagent.model.queue import Attempt, Entry, EntryStatus, Procedures, Queue, StepStatus
 from nodeagent.model.units import Ms, Seconds, in_ms
 
-ATTEMPTS = 10_000  # that are remembered at most
+ATTEMPTS = 10_000  # remembered at most
 
 
 def due(entry: Entry, seconds: Seconds) -> Ms:
-    """When (unix ms) the watch of an entry's step is over."""
+    """The time (unix ms) when the watch of an entry's step ends."""
     return in_ms(seconds) + entry.changed_at
 
 
 def back_off(entry: Entry, procedures: Procedures, now: Ms, why: str) -> Entry:
-    """The entry once its node could not be emptied: longer each time, up to a limit."""
+    """The entry after a failed evacuation; each back-off is longer, up to a limit."""
     doubled = procedures.back_off_seconds * 2 ** min(entry.backoffs, 20)
     seconds = min(doubled, procedures.most_back_off_seconds)
     return replace(
@@ -35,9 +35,9 @@ def finished(entry: Entry, status: EntryStatus, now: Ms, why: str) -> Entry:
 
 
 def rewind(queue: Queue, procedures: Procedures, now: Ms) -> Queue:
-    """Where the clock was put back, nothing remembered lies in the future: no wait gets longer.
+    """Move remembered times out of the future after the clock was put back: no wait gets longer.
 
-    Nor is a health check newer than what it is to be newer than: it is made again.
+    A health check from the future no longer counts: maintd repeats it.
     """
     most = now + procedures.most_back_off_seconds * 1000
     again = now + max(procedures.longest_interval * 1000, BACK_OFF)
@@ -71,7 +71,7 @@ def rewind(queue: Queue, procedures: Procedures, now: Ms) -> Queue:
 
 
 def waiting(entry: Entry, step: int, since: int) -> Entry:
-    """The entry before a step that is not begun yet."""
+    """The entry before a step that has not started yet."""
     before = replace(entry, step=step, step_status=StepStatus.WAITING, changed_at=Ms(since))
     return replace(before, attempt=0, not_before=Ms(0))
 
@@ -88,7 +88,7 @@ def aged(queue: Queue, limits: Constraints, now: Ms) -> Queue:
 
 
 def counted(queue: Queue, limits: Constraints, now: Ms) -> Queue:
-    """Note the repairs that are over, for they count when their entries are gone."""
+    """Record the ended repairs: they count after their entries are gone."""
     lasts = max(limits.repairs_counted_seconds, limits.cool_down_seconds) * 1000
     known = {attempt.index for attempt in queue.attempts}
     new = [
@@ -104,12 +104,12 @@ def counted(queue: Queue, limits: Constraints, now: Ms) -> Queue:
 
 
 def counts(queue: Queue) -> Mapping[EntryStatus, int]:
-    """How many entries there are of each status, those without any too."""
+    """The number of entries of each status, including zero."""
     return {s: sum(entry.status is s for entry in queue.entries) for s in EntryStatus}
 
 
 def matrix(queue: Queue, addresses: Sequence[str]) -> Iterator[tuple[str, EntryStatus, bool]]:
-    """For each address, of nodes and entries, which statuses the entries about it have."""
+    """For each address of nodes and entries, whether entries of each status exist."""
     known = {(entry.address, entry.status) for entry in queue.entries}
     for address in sorted({*addresses, *(entry.address for entry in queue.entries)}):
         for status in EntryStatus:

@@ -37,12 +37,12 @@ class Do(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A round's view of an entry's machine.
+    """One round's view of an entry's machine.
 
-    `name` is its node's, "" for a machine outside of the cluster; `out`: it is drained or
-    offline; `empty`: no instance has it as primary or secondary. `running`: a command for the entry
-    is running, `moving`: a job of the cluster is. `taken` says who else works on it, or why to
-    leave it alone, `theirs` who else has jobs there, `shut` why no step starts there.
+    `name` is its node's, "" for a machine outside the cluster. `out`: it is drained or offline.
+    `empty`: no instance has it as primary or secondary. `running`: a command for the entry runs;
+    `moving`: a job of the cluster does. `taken` names other work on it, or why to leave it alone;
+    `theirs` names who else has jobs there, `shut` why no step starts there.
     """
 
     name: str = ""
@@ -61,7 +61,7 @@ OUTSIDE = Machine()
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """Something to be done for an entry, and the entry as it is then to be remembered."""
+    """An action for an entry, and the entry to save with it."""
 
     do: Do
     entry: Entry
@@ -71,8 +71,8 @@ class Turn:
 class Turns:
     """One round's actions on the queue, and why it leaves other entries alone.
 
-    `checks` are the entries whose health to ask for, the most urgent first: `urgent` are the
-    indices of those that only wait for that; then come those asked about longest ago.
+    `checks` are the entries to check, the most urgent first: `urgent` are the indices of those that
+    wait only for their check; then come those whose check is oldest.
     """
 
     turns: list[Turn] = field(default_factory=list)
@@ -84,7 +84,7 @@ class Turns:
 def take_turns(
     queue: Queue, machines: Mapping[int, Machine], procedures: Procedures, now: Ms
 ) -> Turns:
-    """Decide what is done for each entry. `machines` is by index."""
+    """Decide the next action of each entry. `machines` is by index."""
     return _Round(queue.enabled, machines, procedures, now).all(queue.entries)
 
 
@@ -95,11 +95,13 @@ class _Round:
     procedures: Procedures
     now: Ms
     done: Turns = field(default_factory=Turns)
-    returning: dict[str, int] = field(default_factory=dict)  # machines, and who is not done there
+    returning: dict[str, int] = field(
+        default_factory=dict
+    )  # machines, and the entry not done there
     known: dict[tuple[str, str], Operation | str] = field(default_factory=dict)
 
     def all(self, entries: Sequence[Entry]) -> Turns:
-        # Thousands may only be remembered: they are passed over before anything is asked of them.
+        # Skip entries at rest first: there may be thousands.
         waiting = [entry for entry in entries if not (entry.at_rest or self._over(entry))]
         slots, candidates, taken = self.procedures.max_concurrent_repairs, 1, set[str]()
         for entry in sorted(waiting, key=self._rank):
@@ -120,7 +122,7 @@ class _Round:
         return self.done
 
     def _urgency(self, entry: Entry) -> tuple[bool, int, int]:
-        # By when it was asked for, and not by when it has answered: one that never does would
+        # By the time of the request, not of the answer: an entry whose check never answers would
         # have the only check of every round.
         waits = entry.index in self.done.urgent
         return not waits, max(entry.asked_at, entry.checked_at), entry.index
@@ -129,7 +131,7 @@ class _Round:
         return self.machines.get(entry.index, OUTSIDE)
 
     def _look_up(self, entry: Entry) -> Operation | str:
-        """Return its operation, or why it has none; looked up once for thousands alike."""
+        """Return its operation, or why it has none; cached, as thousands may be alike."""
         like = entry.machine_type, entry.operation
         if like not in self.known:
             self.known[like] = self.procedures.look_up(*like)
@@ -147,7 +149,7 @@ class _Round:
         self.done.turns.append(Turn(do, entry))
 
     def _over(self, entry: Entry) -> bool:
-        """Rules 1 to 4: whether it takes part in nothing that is limited."""
+        """Apply rules 1 to 4; return whether the entry needs no limited place."""
         machine = self._machine(entry)
         if entry.deleted or entry.status.finished:
             self._put_in_order(entry, machine)
@@ -173,7 +175,7 @@ class _Round:
         return False
 
     def _cannot_go_on(self, entry: Entry, machine: Machine, why: str) -> None:
-        """Fail a started entry that has lost its procedure, which gives back its node."""
+        """Fail a started entry that has lost its procedure; its node goes back into service."""
         if entry.processing and not machine.running:
             self._fail(entry, f"{why} (any more)")
         else:
@@ -187,7 +189,7 @@ class _Round:
             self._turn(Do.DEQUEUE, entry)
 
     def _back_into_service(self, entry: Entry, machine: Machine) -> bool:
-        """Undo our drain, and nobody else's, once nothing moves there; whether that is to do."""
+        """Undo only our own drain, after all moves there; return whether that is still to do."""
         if not (entry.drained and machine.out):
             return False
         self.returning[machine.name] = entry.index
@@ -217,7 +219,7 @@ class _Round:
             self._turn(Do.SUCCEED, ending)
 
     def _go_on(self, entry: Entry, machine: Machine) -> bool:
-        """Rules 6 and 7, for one that may; whether it takes a place."""
+        """Apply rules 6 and 7 to an entry; return whether it takes a place."""
         if machine.running:
             return True
         operation = self._look_up(entry)
@@ -248,8 +250,8 @@ class _Round:
         if entry.not_before > self.now:
             self._hold(entry, self._soon(entry, step.repair_command))
         elif not self._said_no(entry, since):
-            # What is only queued, or was put off, takes no place with that, or a check that cannot
-            # be made would keep everybody waiting.
+            # A queued or postponed entry takes no place while it waits for a check, or an
+            # impossible check would keep everybody waiting.
             keeps = entry.processing and not entry.backoffs
             if keeps and not self._is_patient(entry, max(since, entry.not_before)):
                 self._back_off(entry, _no_answer(entry, operation))
@@ -277,7 +279,7 @@ class _Round:
         return entry.checked_at >= max(since, 1) and not entry.healthy
 
     def _is_patient(self, entry: Entry, since: int) -> bool:
-        """Whether what is begun still waits for a check: others wait for its place."""
+        """Check whether a started entry still waits for a check: others wait for its place."""
         unanswered = self.now - max(since, entry.unanswered_since)
         most = self.procedures.eviction_timeout_seconds * 1000
         return not entry.unanswered_since or unanswered <= most
@@ -308,7 +310,7 @@ class _Round:
         elif done and self._said_no(entry, entry.changed_at):
             self._execute(entry)
         elif done and left >= 0:
-            # It may have recovered while it was emptied, which takes hours.
+            # It may have recovered during the evacuation, which takes hours.
             self._wait_for_check(entry, operation, entry.changed_at)
         elif done:
             self._back_off(entry, _no_answer(entry, operation))
@@ -338,7 +340,7 @@ class _Round:
             else:
                 self._back_off(after, _no_answer(entry, operation))
         elif machine.shut:
-            # It does not fail for what it could not be helped with; meanwhile it is nobody's.
+            # It does not fail while steps are barred; meanwhile its place is free.
             self._turn(Do.WAIT, after)
             self._hold(entry, machine.shut)
         elif last:
