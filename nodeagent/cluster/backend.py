@@ -1,4 +1,4 @@
-"""Everything the coordinator asks of a cluster, and nothing more. Pure."""
+"""The coordinator's whole interface to a cluster. Pure."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class NotTaken:
-    """There is no such job and never will be, and why."""
+    """The job does not exist and never will; the text says why."""
 
     why: str
 
@@ -35,74 +35,74 @@ Answer: TypeAlias = Accepted | NotTaken
 
 
 class Cluster(Protocol):
-    """Ganeti, or what behaves like it. Every method may raise Unavailable, and blocks."""
+    """Ganeti, or a substitute. Every method may raise Unavailable, and blocks."""
 
     @property
     def grace(self) -> float:
-        """Seconds after which a submission whose answer was lost has arrived or never will."""
+        """Seconds after which a submission without an answer has arrived or never will."""
         ...
 
     @property
     def at_once(self) -> int:
-        """How many jobs one submission may hold: all of them must arrive within `grace`."""
+        """The most jobs in one submission: all of them must arrive within `grace`."""
         ...
 
     def master(self) -> str:
-        """The name of the node that the cluster says is its master."""
+        """Return the name of the node that the cluster reports as its master."""
         ...
 
     def snapshot(self) -> Snapshot:
-        """The cluster's configuration as it is now; asks no node, so no dead one delays it."""
+        """Return the cluster's present configuration; asks no node, so no dead one delays it."""
         ...
 
     def capacity(self, nodes: Collection[str]) -> Mapping[str, Capacity]:
-        """These nodes' free capacity; asks them, leaving out those not reporting it."""
+        """Ask these nodes for their free capacity; leave out those that do not report it."""
         ...
 
     def running(self, nodes: Collection[str]) -> Mapping[str, Running]:
-        """How the instances are whose primary nodes these are, by name; asks the nodes."""
+        """Return the states of the instances on these primary nodes, by name; asks the nodes."""
         ...
 
     def submit(self, batch: Sequence[Submission]) -> Sequence[Answer]:
-        """Submit one job each, in order, as one request where the cluster has such.
+        """Submit one job each, in order, as one request if the cluster supports that.
 
-        Unavailable: any of them may have been submitted all the same, so look for them with
-        `find` before submitting anything again.
+        Unavailable: any of them may have been submitted all the same, so call `find` before you
+        submit anything again.
         """
         ...
 
     def find(self, reasons: Collection[str]) -> Mapping[str, str]:
-        """The jobs with these reasons in their trails, by reason; of several the first.
+        """Return the jobs with these reasons in their trails, by reason; of several the first.
 
-        An answer that cannot be complete is Unavailable.
+        An incomplete answer is Unavailable.
         """
         ...
 
     def cancel(self, job: str) -> bool:
-        """Cancel a job that has not begun; whether that was in time. One that has goes on."""
+        """Cancel a job before its start; tell whether that was in time. A started one goes on."""
         ...
 
     def results(self, jobs: Collection[str]) -> Mapping[str, Result]:
-        """How these jobs stand, archived or not; LOST where the cluster does not know it."""
+        """Return these jobs' results, archived or not; LOST if the cluster does not know one."""
         ...
 
     def busy(self) -> Mapping[str, str]:
-        """Instances, and nodes being evacuated, that unfinished jobs of others are about.
+        """Return the instances and evacuating nodes of others' unfinished jobs.
 
-        By name, with the number of such a job.
+        Each comes by name, with the number of such a job.
         """
         ...
 
     def unfinished(self) -> Mapping[str, int]:
-        """How many jobs, ours and others', are not over, by Ganeti's word for their status."""
+        """Count the unfinished jobs, ours and others', by Ganeti's word for their status."""
         ...
 
     def watcher_paused(self) -> Ms:
-        """Until when (unix ms) `gnt-cluster watcher pause` is in force; 0 where it is not."""
+        """Return the end of a running `gnt-cluster watcher pause` (unix ms); 0 without one."""
         ...
 
     def trails(self) -> Sequence[Trail]:
-        """All jobs of ours that can still be found, in order of submission."""
+        """Return all jobs of ours that still exist, in order of submission."""
         ...
 
     def removals(self) -> Sequence[Removal]:
@@ -113,8 +113,8 @@ class Cluster(Protocol):
         ...
 
     def roles(self, since: str) -> Sequence[RoleChange]:
-        """Jobs about nodes' being drained or offline, ours or not, from this job on, in order.
+        """Return anybody's jobs about nodes' drained or offline flags, from this job on, in order.
 
-        Those under way are among them, those that have failed are not.
+        Running jobs are among them, failed ones are not.
         """
         ...

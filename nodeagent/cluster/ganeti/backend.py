@@ -1,4 +1,4 @@
-"""The cluster through LUXI, on its master: all that the coordinator needs, in few requests."""
+"""The cluster through LUXI, on its master: the coordinator's interface in few requests."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -23,8 +23,8 @@ _AT_WORST = 6.0
 class GanetiCluster(Queries):
     """A real cluster, seen from its master node. Implements `cluster.backend.Cluster`.
 
-    `seconds` bounds a question, and a submission apart from what its jobs take. luxid goes on with
-    a batch when nobody waits for the answer: for `grace` seconds.
+    `seconds` bounds a question, and a submission apart from the time of its jobs. Without a waiting
+    client luxid goes on with a batch for `grace` seconds.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class GanetiCluster(Queries):
             return _answers(said, len(jobs))
         if said.kind or len(jobs) == 1:
             return [NotTaken(said.why)] * len(jobs)
-        # luxid cannot read one of them, and therefore took none; the others are not to blame.
+        # luxid cannot read one of them, so it took none; the others are not to blame.
         return [answer for job in jobs for answer in self._submit([job])]
 
     def _info(self) -> Json:
@@ -103,7 +103,7 @@ class GanetiCluster(Queries):
 
 
 def watcher_paused(luxi: Luxi) -> Ms:
-    """Until when (unix ms) the watcher is paused: luxid tells seconds, and null once it is over."""
+    """Return the end (unix ms) of the watcher's pause; luxid gives seconds, or null."""
     match luxi.ask("QueryConfigValues", [["watcher_pause"]]):
         case [None | False]:
             return Ms(0)

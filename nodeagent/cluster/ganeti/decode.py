@@ -1,4 +1,4 @@
-"""Ganeti's query answers as our values; whatever is not as it should be is named. Pure."""
+"""Ganeti's query answers as our values; an error names the faulty part. Pure."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from nodeagent.model.snapshot import Capacity, Group, Instance, Node, Running, S
 from nodeagent.protocol.bounds import COUNT, NAME, POLICY, TAG, TAGS, brief
 from nodeagent.protocol.canonical import printable
 
-# Only what the configuration knows: asking for any other field makes Ganeti ask the nodes.
+# Only fields of the configuration: any other field makes Ganeti ask the nodes.
 NODE = (
     "name",
     "uuid",
@@ -107,12 +107,12 @@ class Row:
         return tuple(value)
 
     def has(self, field: str) -> bool:
-        """Whether Ganeti gives a value at all: a node may not have said, a job have gone."""
+        """Tell whether Ganeti gives a value: a node may be silent, a job may be gone."""
         status, value = self.cells[self.at[field]]
         return status not in _MISSING and value is not None
 
     def any(self, field: str) -> Any:
-        """The value, whatever it is; None where there is none."""
+        """Return the value, of any type; None without one."""
         return self.cells[self.at[field]][1]
 
     def _value(self, field: str) -> Any:
@@ -130,7 +130,7 @@ class Row:
 
 
 def are_texts(value: object) -> bool:
-    """Whether it is a list of texts."""
+    """Tell whether a value is a list of texts."""
     return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
@@ -176,19 +176,20 @@ def node(row: Row) -> Node:
 
 
 def forthcoming(row: Row) -> bool:
-    """Whether an instance, by a row of the fields INSTANCE, has its place promised and no more."""
+    """Tell from a row of the fields INSTANCE whether the instance only has a reserved place."""
     return row.flag("forthcoming")
 
 
 def instance(row: Row) -> Instance:
-    """A row of the fields INSTANCE, whether it is there already or not."""
+    """Read a row of the fields INSTANCE, whether the instance exists already or not."""
     name = row.text("name")
     template, others = row.text("disk_template"), row.texts("snodes")
     state = row.text("admin_state")
     return Instance(
         name=name,
         primary=row.text("pnode"),
-        # One that is mirrored nowhere is broken, and moved by nobody; the others are to be seen.
+        # A DRBD instance without a secondary is broken, and nobody moves it; the others must be
+        # seen.
         secondary=others[0] if template == "drbd" and len(others) == 1 else None,
         template=template,
         memory=row.number("be/maxmem"),
@@ -206,7 +207,7 @@ def instance(row: Row) -> Instance:
 
 
 def _spindles(row: Row) -> int | None:
-    """Those of all disks; unknown where one's are, and on storage that is not exclusive."""
+    """Add up the spindles of all disks; None if one is unknown, or storage is not exclusive."""
     found = row.any("disk.spindles")
     if not isinstance(found, list) or not all(
         type(one) is int and 0 <= one < COUNT for one in found
@@ -226,7 +227,7 @@ def group(row: Row) -> Group:
 
 
 def _as_text(policy: object) -> str:
-    """A policy's JSON, read elsewhere."""
+    """Return a policy's JSON; other code reads it."""
     try:
         text = json.dumps(policy, sort_keys=True, separators=(",", ":"))
     except RecursionError:
@@ -239,7 +240,7 @@ def _as_text(policy: object) -> str:
 def snapshot(
     info: object, nodes: Sequence[Row], instances: Sequence[Row], groups: Sequence[Row]
 ) -> Snapshot:
-    """All of it together; MessageError also where the parts do not fit each other.
+    """Put all of it together; MessageError also if the parts do not fit each other.
 
     They come from several queries, between which the cluster may have changed.
     """
@@ -257,7 +258,7 @@ def snapshot(
     hypervisor = rest.get("default_hypervisor")
     there, promised = [row for row in instances if not forthcoming(row)], []
     if len(there) < len(instances):
-        # What may have no place yet is nobody's business.
+        # Instances without a place yet do not matter.
         promised = [row for row in instances if forthcoming(row) and row.any("pnode")]
     seen = Snapshot(
         cluster=cluster,
@@ -277,7 +278,7 @@ def snapshot(
 
 
 def version(info: object) -> str:
-    """The version that Ganeti says it has; empty where it says none."""
+    """Return the version that Ganeti reports; empty without one."""
     match info:
         case {"software_version": said}:
             return one_line(said, 80)
@@ -299,9 +300,9 @@ def _misfit(seen: Snapshot) -> str:
 
 
 def capacity(rows: Sequence[Row]) -> dict[str, Capacity]:
-    """Rows of the fields CAPACITY; without the nodes that did not say.
+    """Read rows of the fields CAPACITY; leave out the nodes without a report.
 
-    A node whose storage nobody reports (all disks elsewhere, say) has memory all the same.
+    A node without reported storage (all disks elsewhere, say) still has memory.
     """
     return {
         row.text("name"): Capacity(row.number("mfree"), _known(row, "dfree"), _size(row))
@@ -311,7 +312,7 @@ def capacity(rows: Sequence[Row]) -> dict[str, Capacity]:
 
 
 def _size(row: Row) -> Size | None:
-    """None where it is not said, or makes no sense: what is free is worth knowing all the same."""
+    """Read the size; None if missing or senseless: the free resources still count."""
     if not all(row.has(field) for field in ("mtotal", "mnode", "ctotal", "cnos")):
         return None
     with suppress(MessageError):
@@ -340,18 +341,18 @@ def running(rows: Sequence[Row]) -> dict[str, Running]:
     }
 
 
-_COLLAPSED = 16  # times as many characters are looked at as one line shows: some are spaces
+_COLLAPSED = 16  # times as many characters are read as one line shows: some are spaces
 
 
 def one_line(said: object, most: int = 400) -> str:
-    """Somebody else's words, as one printable line."""
+    """Return foreign text as one printable line."""
     words = " ".join(in_words(said)[: _COLLAPSED * most].split())
     line = "".join(letter if letter.isprintable() else "?" for letter in words)
     return line if len(line) <= most else line[: most - 1] + "…"
 
 
 def in_words(said: object) -> str:
-    """Somebody else's words as they are; anything else as JSON."""
+    """Return foreign text unchanged, and anything else as JSON."""
     if isinstance(said, str):
         return said
     try:

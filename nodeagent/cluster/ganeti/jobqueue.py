@@ -17,11 +17,11 @@ TRAIL = (*RESULT, "ops", "received_ts", "end_ts")
 BUSY = ("id", "ops")
 
 USER = "gnt:user"  # the source that RAPI gives to a reason, and gnt-* to an administrator's
-_LAST = 2**40  # seconds; what is later is no moment
+_LAST = 2**40  # seconds; a later value is not a time
 
 
 def results(jobs: Collection[str], rows: Sequence[Row]) -> dict[str, Result]:
-    """How these jobs stand, by rows of the fields RESULT; LOST is what has no status."""
+    """Return these jobs' results, by rows of the fields RESULT; LOST without a status."""
     known = {str(row.number("id")): result(row) for row in rows if row.has("status")}
     lost = Result(Outcome.LOST, "Ganeti's job queue does not know it")
     return {job: known.get(job, lost) for job in jobs}
@@ -37,7 +37,7 @@ def result(row: Row) -> Result:
         case "error":
             return _failed(row)
         case "canceled":
-            # By somebody, or by a job filter that rejects: Ganeti does not tell which.
+            # By a person, or by a job filter that rejects: Ganeti does not say which.
             return Result(Outcome.ERROR, "the job was canceled, by hand or by a job filter")
         case status if status in UNFINISHED:
             return Result(Outcome.RUNNING, status)
@@ -51,9 +51,9 @@ _UNMET = re.compile(r"Dependency job \d+ finished with status 'error'")
 
 
 def _failed(row: Row) -> Result:
-    """LATER if the master daemons went away under the job: what is still wanted is planned anew.
+    """LATER if the master daemons went away under the job: maintd plans the work again.
 
-    So is what was to follow such a job. Others than luxid fail jobs with a word of why.
+    The same holds for jobs that depend on such a job. Only luxid fails jobs without a text.
     """
     words = _first_fault(row.any("opstatus"), row.any("opresult"))
     match words:
@@ -73,7 +73,7 @@ def _failed(row: Row) -> Result:
 
 
 def _first_fault(statuses: object, said: object) -> object:
-    """The first failed opcode's words: those after it only say that another failed."""
+    """Return the first failed opcode's text: the later ones only say that another failed."""
     if isinstance(statuses, list) and isinstance(said, list):
         for status, words in zip(statuses, said, strict=False):
             if status == "error":
@@ -82,23 +82,23 @@ def _first_fault(statuses: object, said: object) -> object:
 
 
 def _never_began(stamps: object) -> bool:
-    """Whether Ganeti has executed none of its opcodes: it stamps each as it begins to."""
+    """Tell whether Ganeti has executed none of the opcodes: it stamps each at its start."""
     return isinstance(stamps, list) and bool(stamps) and all(one is None for one in stamps)
 
 
-# What lvcreate says; on a node that was offline as its instance left it the old volumes stay, and
-# Ganeti calls the new ones by the same names.
+# lvcreate says this. If a node was offline while its instance left, the old volumes stay, and
+# Ganeti gives the new ones the same names.
 _STALE = re.compile(
     r'Logical volume "?([\w.+-]{1,128})"? already exists in volume group "?([\w.+-]{1,128})', re.I
 )
 _WHERE = re.compile(r"\bon node ([\w.-]{1,255})")
 _WHOSE = re.compile(r"\binstance ([\w.-]{1,255})")
 _DEGRADED = re.compile(r"\b(?:is|are) degraded\b|\bdegraded storage\b")
-_READ = 4000  # characters of a job's error in which this is looked for
+_READ = 4000  # characters of a job's error that are searched for it
 
 
 def _way_out(said: str) -> str:
-    """The remedy for an error that we know; else nothing."""
+    """Return the remedy for a known error; else ""."""
     text = said[:_READ]
     if stale := _STALE.search(text):
         volume, where = f"{stale[2]}/{stale[1]}", _WHERE.search(text)
@@ -118,18 +118,18 @@ def _way_out(said: str) -> str:
 
 
 def _in_other_words(why: str) -> str:
-    """Where we asked for the impossible the answer is not to be read as a lack of memory."""
+    """Reword an error: if we asked for the impossible, it must not read as a lack of memory."""
     back = f"needed {BEYOND} MiB" in why
     return "its primary node is no longer offline: nothing was done" if back else why
 
 
 def unread(rows: Sequence[Row]) -> list[str]:
-    """The jobs whose opcodes Ganeti listed and could not give, by rows of the fields TRAIL."""
+    """List jobs whose opcodes Ganeti could not give, by rows of the fields TRAIL."""
     return [str(row.number("id")) for row in rows if not (row.has("status") and row.has("ops"))]
 
 
 def reasons(row: Row) -> list[str]:
-    """All texts of a job's reason trail that may be ours, by a row with the field `ops`."""
+    """Return all texts of a job's reason trail that may be ours, by a row with the field `ops`."""
     found = []
     ops = row.any("ops")
     for op in ops if isinstance(ops, list) else ():
@@ -148,7 +148,7 @@ _EMPTYING = frozenset({"OP_NODE_EVACUATE", "OP_NODE_MIGRATE"})
 
 
 def busy(rows: Sequence[Row]) -> dict[str, str]:
-    """The instances and nodes that these jobs do something to, by rows of the fields BUSY."""
+    """Return the instances and nodes that these jobs change, by rows of the fields BUSY."""
     found: dict[str, str] = {}
     for row in rows:
         if reasons(row):
@@ -176,7 +176,7 @@ def removals(row: Row) -> list[Removal]:
 def roles(row: Row) -> list[RoleChange]:
     """Role changes that a job made or is about to make, by its row of the fields TRAIL.
 
-    Ganeti answers each with what it has changed: nothing, where the node was so already.
+    Ganeti lists each opcode's changes: none if the node had the role already.
     """
     ops, ends, said = row.any("ops"), row.any("opstatus"), row.any("opresult")
     if not (isinstance(ops, list) and isinstance(ends, list) and isinstance(said, list)):
@@ -190,7 +190,7 @@ def roles(row: Row) -> list[RoleChange]:
 
 
 def trail(row: Row) -> Trail | None:
-    """The job as one of ours, by a row of the fields TRAIL; None if it is none."""
+    """Return the job as one of ours, by a row of the fields TRAIL; None if it is not ours."""
     texts = reasons(row)
     if not texts:
         return None
@@ -200,7 +200,7 @@ def trail(row: Row) -> Trail | None:
 
 
 def _ms(stamp: object) -> int:
-    """Ganeti's `[seconds, microseconds]`; 0 where there is none."""
+    """Convert Ganeti's `[seconds, microseconds]`; 0 without a stamp."""
     match stamp:
         case [int(seconds), int(micros)] if max(abs(seconds), abs(micros)) < _LAST:
             return seconds * 1000 + micros // 1000

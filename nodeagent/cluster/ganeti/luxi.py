@@ -15,13 +15,13 @@ from nodeagent.protocol.canonical import printable
 from nodeagent.web.deadline import Deadline, Late, Unsent
 
 SOCKET = "/var/run/ganeti/socket/ganeti-query"
-END = b"\3"  # JSON escapes it in strings, so it ends a message and nothing else
+END = b"\3"  # JSON escapes it in strings, so it only ends a message
 MOST = 256 * 2**20  # an answer about 100,000 instances has some 40 MB
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Ganeti understood and will not do it. `kind` is its exception's name, or empty."""
+    """Ganeti understood and refuses. `kind` is its exception's name, or empty."""
 
     kind: str
     why: str
@@ -31,10 +31,10 @@ Json: TypeAlias = Any  # what a JSON reader returns
 
 
 class Luxi:
-    """One connection, opened when needed, used again, and given up after any doubt.
+    """One connection: opened when needed, reused, and closed after any doubt.
 
-    `connect` and `seconds` bound the opening and the whole of one call; `most` an answer.
-    A socket's calls wait for each other.
+    `connect` and `seconds` bound the opening and the whole of one call; `most` an answer. A
+    socket's calls wait for each other.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Luxi:
     ) -> "Json | Refusal":
         """Ask, and return the result or Ganeti's refusal.
 
-        Unsent: the request was not read. Unavailable: it may have been, and the answer is lost.
+        Unsent: luxid did not read the request. Unavailable: it may have, and the answer is lost.
         """
         try:
             request = json.dumps({"method": method, "args": args}, allow_nan=False).encode() + END
@@ -89,11 +89,11 @@ class Luxi:
             self._socket = None
 
     def _send(self, request: bytes, deadline: Deadline) -> None:
-        """Have the whole request in the other's hands, or raise Unsent.
+        """Send the whole request, or raise Unsent.
 
-        luxid reads a request when its last byte is there, and that byte is sent last: while
-        any of it could not be sent, nothing was asked. A connection that luxid has closed
-        since its last use takes no byte, so there it is safe to connect anew.
+        luxid reads a request when its last byte is there, and this sends that byte last: until then
+        luxid has read nothing. A connection that luxid has closed since its last use takes no byte,
+        so a new connection is safe then.
         """
         used = self._socket is not None
         try:
@@ -153,14 +153,15 @@ class Luxi:
             return document["result"]
         refusal = refused(document["result"])
         if not refusal.kind:
-            self._close()  # luxid hangs up on whoever it did not understand
+            self._close()  # luxid hangs up on clients it did not understand
         return refusal
 
 
 def _text(answer: bytes) -> str:
-    """Measured with 3.0.2: luxid writes what is no ASCII, in a tag say, as one byte a letter.
+    """Decode an answer; of non-ASCII text, such as a tag, luxid writes each letter as one byte.
 
-    What it garbles so is never ours; and not to see the rest for it would be to be blind.
+    Measured with 3.0.2. Such garbled text is never ours, and the rest of the answer must stay
+    readable.
     """
     try:
         return answer.decode("utf-8")
@@ -169,7 +170,7 @@ def _text(answer: bytes) -> str:
 
 
 def refused(result: object) -> Refusal:
-    """Read why: `[exception, [arguments]]`, or a plain sentence where luxid could not parse."""
+    """Read the reason: `[exception, [arguments]]`, or a plain sentence if luxid could not parse."""
     match result:
         case [str(kind), [*arguments]] if arguments:
             return Refusal(kind, one_line(arguments[0]))
@@ -180,9 +181,9 @@ def refused(result: object) -> Refusal:
 
 
 def _has_ended(idle: socket.socket) -> bool:
-    """Whether an idle connection has anything to say: its end, or what nobody asked for."""
+    """Tell whether an idle connection has input: its end, or an unrequested answer."""
     with suppress(OSError, ValueError):
-        poll = select.poll()  # select() knows no descriptor above 1023
+        poll = select.poll()  # select() fails for descriptors above 1023
         poll.register(idle, select.POLLIN)
         return bool(poll.poll(0))
     return True

@@ -1,6 +1,6 @@
-"""Whether this machine is the cluster's master, as far as one machine can know.
+"""Tell whether this machine is the cluster's master, as far as one machine can know.
 
-A master that was cut off from the others still believes it: their vote is counted elsewhere.
+A master that is cut off from the others still believes it is: another module counts their votes.
 """
 
 import os
@@ -13,9 +13,9 @@ FOLDER = "/var/lib/ganeti"
 
 
 class Mastership:
-    """Compares our own name with what Ganeti's files and its daemon say.
+    """Compares our own name with Ganeti's files and its daemon.
 
-    `name` is the node's name in Ganeti; empty to find it by the host's, without DNS.
+    `name` is the node's name in Ganeti; if empty, the host's name gives it, without DNS.
     """
 
     def __init__(self, cluster_says: Callable[[], str], *, name: str = "", folder: str = FOLDER):
@@ -24,7 +24,7 @@ class Mastership:
         self._folder = folder
 
     def why_not(self) -> str | None:
-        """None if this is the master; else why it is not, or why nobody can tell."""
+        """Return None if this is the master; else why it is not, or why that is unknown."""
         try:
             own = self.own_name()
             written = self._lines("master_node")
@@ -39,7 +39,7 @@ class Mastership:
         return None
 
     def check(self) -> None:
-        """Raise NotMaster where this is not the master, Unavailable where it cannot be told."""
+        """Raise NotMaster if this is not the master, Unavailable if that is unknown."""
         own = self.own_name()
         written = self._lines("master_node")
         told = written[0] if written else "nobody"
@@ -49,7 +49,7 @@ class Mastership:
             raise NotMaster(f"this is {own}, and the master is {told}")
 
     def own_name(self) -> str:
-        """Ganeti's name for this node; ConfigError where it cannot be found out."""
+        """Return Ganeti's name for this node; ConfigError if it is unknown."""
         if self._name:
             return self._name
         host = os.environ.get("GANETI_HOSTNAME") or socket.gethostname()

@@ -1,11 +1,11 @@
 """An action as the opcodes of one Ganeti job, and back. Pure.
 
-What Ganeti's opcodes do not say, such as the node an instance is moved off, stands in `comment`,
-so that a maintd without memory reads it back from the queue. A failover knows no `fallback`, a
-migration no `unchecked`: these come back as they are by default.
+`comment` holds the facts that Ganeti's opcodes lack, such as the node that an instance leaves. So a
+maintd without a ledger reads the action back from the queue. A failover lacks `fallback`, a
+migration `unchecked`: these come back with their defaults.
 
-A mirrored instance may be given the target too, which Ganeti then compares with the secondary:
-so a move that was done already fails, where one without a target would move the instance back.
+A job may name the target of a DRBD instance too, which Ganeti then compares with the secondary. So
+a repeated move fails; without a target it would move the instance back.
 """
 
 import re
@@ -31,7 +31,7 @@ from nodeagent.model.action import (
 SOURCE = "gnt:daemon:maintd"  # Ganeti's name for this daemon; operators' job filters match it
 Opcode: TypeAlias = dict[str, Any]
 
-BEYOND = 2**40  # MiB of memory that no node has
+BEYOND = 2**40  # MiB of memory: more than any node has
 
 _OFF = re.compile(r"off (\S+)")
 _ONLINE = "not offline any more"
@@ -39,7 +39,7 @@ _JOB = re.compile(r"[1-9][0-9]{0,17}")
 
 
 def job(submission: Submission, at: int) -> list[Opcode] | NotTaken:
-    """The opcodes of one job, with our reason (`at` is unix ns), or why there is none."""
+    """Return the opcodes of one job, with our reason (`at` is unix ns), or why there is none."""
     bodies = _bodies(submission.action)
     if isinstance(bodies, NotTaken):
         return bodies
@@ -61,7 +61,7 @@ def depends_on(after: str | None) -> list[list[object]] | NotTaken:
 
 
 def is_job(text: str) -> bool:
-    """Whether this can be the number of a Ganeti job."""
+    """Tell whether this can be the number of a Ganeti job."""
     return _JOB.fullmatch(text) is not None
 
 
@@ -72,7 +72,7 @@ def _bodies(action: Action) -> list[Opcode] | NotTaken:
         case SetOffline(node, promote):
             return [_set(node, promote=promote, offline=True)]
         case Restore(node, True):
-            # Told that it is not offline either, Ganeti makes it a candidate as well, and fails.
+            # With offline=False as well, Ganeti makes it a candidate too, and fails.
             return [{**_set(node, promote=False, drained=True), "comment": _ONLINE}]
         case Restore(node):
             return [_set(node, promote=False, offline=False, drained=False)]
@@ -93,8 +93,8 @@ def _bodies(action: Action) -> list[Opcode] | NotTaken:
         case Retag(scope, name, add, remove):
             if why := tag.fault(add):
                 return NotTaken(why)
-            # The removal first: Ganeti fails it whole where one tag is missing, and with it the
-            # rest of the job, so whoever comes second changes nothing.
+            # The removal comes first: if one tag is missing, Ganeti fails the whole removal and
+            # with it the rest of the job. So the second of two rivals changes nothing.
             pairs = (("OP_TAGS_DEL", remove), ("OP_TAGS_SET", add))
             found = [_tags(operation, scope, name, tags) for operation, tags in pairs if tags]
             return found or NotTaken("it changes no tag")
@@ -108,17 +108,17 @@ def _bodies(action: Action) -> list[Opcode] | NotTaken:
 
 
 def _set(node: str, *, promote: bool, **flag: bool) -> Opcode:
-    """Ganeti locks all nodes where it may have to promote one; this node alone otherwise."""
+    """Set a flag; with `promote` Ganeti locks all nodes, otherwise only this one."""
     return {"OP_ID": "OP_NODE_SET_PARAMS", "node_name": node, "auto_promote": promote, **flag}
 
 
 def _reinstall(action: Reinstall) -> list[Opcode]:
-    """Recreate the disks, then mark an instance that is to run down, or installing it fails.
+    """Recreate the disks, then mark an instance that should run down, or installing it fails.
 
-    Ganeti makes new disks for one marked up only while its primary node is offline: a node
-    that came back while the job waited keeps its data, and the job does not shut down what runs
-    there (cmdlib/instance_storage.py, 3.0.2). For one marked down Ganeti does not check this,
-    so we do.
+    Ganeti makes new disks for an instance marked up only while its primary node is offline. So a
+    node that came back while the job waited keeps its data, and the job does not shut down a
+    running instance (cmdlib/instance_storage.py, 3.0.2). For an instance marked down Ganeti does
+    not check this, so we do.
     """
     name, nodes = action.instance, [action.target, *([action.mirror] if action.mirror else [])]
     off: Opcode = {"instance_name": name, "comment": f"off {action.node}"}
@@ -131,12 +131,12 @@ def _reinstall(action: Reinstall) -> list[Opcode]:
 
 
 def _unless_back(name: str) -> Opcode:
-    """Ends the job where the instance's primary node is in service again, and else does nothing.
+    """End the job if the instance's primary node is in service again, and else do nothing.
 
-    A start that is not to be remembered does nothing while the node is offline, and what it
-    asks for is not looked at then; else no node has so much memory, and nothing was done yet
-    (cmdlib/instance_operation.py, 3.0.2). What runs there has enough, and Ganeti recreates no
-    disks of it.
+    A start with no_remember does nothing while the node is offline, and Ganeti does not check its
+    parameters then. Else no node has so much memory, and the job ends before any change
+    (cmdlib/instance_operation.py, 3.0.2). A running instance has enough, and Ganeti recreates none
+    of its disks.
     """
     return {
         "OP_ID": "OP_INSTANCE_STARTUP",
@@ -153,7 +153,7 @@ def _move(action: MovePrimary) -> Opcode:
     if action.target is not None:
         where["target_node"] = action.target
     if action.live:
-        # As hail and hbal: else Xen of two versions fails the job, and no failover follows.
+        # As hail and hbal do: else two versions of Xen fail the job, and no failover follows.
         told = {"allow_failover": action.fallback, "ignore_hvversions": True}
         return {"OP_ID": "OP_INSTANCE_MIGRATE", **where, **told}
     return {"OP_ID": "OP_INSTANCE_FAILOVER", **where, "ignore_consistency": action.unchecked}
@@ -169,7 +169,7 @@ def _tags(operation: str, scope: Scope, name: str, tags: tuple[str, ...]) -> Opc
 
 
 def action(ops: Any) -> Action | None:
-    """The action of a job of these opcodes, if it is one that we order; else None."""
+    """Return the action of a job of these opcodes; None if we do not order such a job."""
     match ops:
         case [{"OP_ID": "OP_NODE_SET_PARAMS", "node_name": str(node)} as op]:
             return _setting(node, op)
@@ -208,9 +208,9 @@ _TAGGING = ("OP_TAGS_DEL", "OP_TAGS_SET")
 
 
 def removed(op: Any) -> tuple[Scope, str, frozenset[str] | None] | None:
-    """The tags an opcode removes, or the thing itself (None for its tags); else None.
+    """Return the tags an opcode removes, or the object (None for its tags); else None.
 
-    Renaming counts: the old name does not find the thing any more.
+    Renaming counts: the old name does not find the object any more.
     """
     match op:
         case {"OP_ID": "OP_TAGS_DEL"}:
@@ -225,7 +225,7 @@ def removed(op: Any) -> tuple[Scope, str, frozenset[str] | None] | None:
 
 
 def role_of(op: Any) -> str | None:
-    """The node whose being drained or offline an opcode is about; None if it is no such one."""
+    """Return the node whose drained or offline flag an opcode changes; None for other opcodes."""
     match op:
         case {"OP_ID": "OP_NODE_SET_PARAMS", "node_name": str(name)}:
             said = (op.get("drained"), op.get("offline"))
@@ -237,7 +237,7 @@ def role_of(op: Any) -> str | None:
 
 
 def _guarded(ops: Any) -> Guarded | None:
-    """A job whose tags come first: one or two opcodes, and then what else we order."""
+    """Read a job whose tags come first: one or two opcodes, and then another action of ours."""
     tags = [op for op in ops if isinstance(op, dict) and op.get("OP_ID") in _TAGGING]
     swap, then = _retagging(ops[: len(tags)]), action(ops[len(tags) :])
     if swap is None or not isinstance(then, MovePrimary | MoveSecondary | Reinstall):
@@ -299,7 +299,7 @@ def _retagging(ops: Any) -> Retag | None:
     for op in ops:
         match op:
             case {"OP_ID": "OP_TAGS_DEL" | "OP_TAGS_SET" as kind, "tags": [*tags]} if tags:
-                # In this order and once each, or it is not the job that we would submit.
+                # In this order and once each; else it is not a job of ours.
                 if kind in changes or "OP_TAGS_SET" in changes or not are_texts(tags):
                     return None
                 changes[kind] = tuple(tags)

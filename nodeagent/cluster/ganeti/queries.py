@@ -1,4 +1,4 @@
-"""Questions in Ganeti's query language, which both its interfaces answer alike."""
+"""Questions in Ganeti's query language, which LUXI and RAPI answer alike."""
 
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -30,7 +30,7 @@ _UNDER_WAY = ["|", *(["=", "status", status] for status in sorted(jobqueue.UNFIN
 class Queries(ABC):
     """Answers of a `cluster.backend.Cluster` that LUXI and RAPI give alike.
 
-    `asking` is how many seconds the nodes are given to say what they have.
+    `asking` is how many seconds the nodes have for their reports.
     """
 
     asking: float
@@ -49,10 +49,10 @@ class Queries(ABC):
     def _query_nodes(
         self, what: str, fields: Sequence[str], condition: object, seconds: float
     ) -> object:
-        """Ask for rows that the nodes must tell; Late where the seconds pass."""
+        """Ask for rows that need the nodes; Late when the seconds are over."""
 
     def snapshot(self) -> Snapshot:
-        """The configuration; asked again where it changed between its parts."""
+        """Return the configuration; ask again if it changed between its parts."""
         for left in reversed(range(_TRIES)):
             self._version.hear(decode.version(info := self._info()))
             try:
@@ -68,7 +68,7 @@ class Queries(ABC):
         raise AssertionError
 
     def capacity(self, nodes: Collection[str]) -> Mapping[str, Capacity]:
-        """These nodes' free capacity, within `asking`."""
+        """Return these nodes' free capacity, within `asking`."""
 
         def some(names: Collection[str], seconds: float) -> Mapping[str, Capacity]:
             answer = self._query_nodes("node", decode.CAPACITY, _one_of("name", names), seconds)
@@ -77,7 +77,7 @@ class Queries(ABC):
         return _said_by(some, nodes, self.asking)
 
     def running(self, nodes: Collection[str]) -> Mapping[str, Running]:
-        """How the instances are that belong on these nodes, within `asking`."""
+        """Return the states of the instances of these nodes, within `asking`."""
 
         def some(names: Collection[str], seconds: float) -> Mapping[str, Running]:
             answer = self._query_nodes("instance", decode.RUNNING, _one_of("pnode", names), seconds)
@@ -86,7 +86,7 @@ class Queries(ABC):
         return _said_by(some, nodes, self.asking)
 
     def results(self, jobs: Collection[str]) -> Mapping[str, Result]:
-        """How these jobs stand; by number luxid finds them wherever they are."""
+        """Return these jobs' results; by number luxid finds jobs wherever they are."""
         numbers = sorted({int(job) for job in jobs if is_job(job)})
         rows: list[Row] = []
         with _sense():
@@ -96,7 +96,7 @@ class Queries(ABC):
             return jobqueue.results(jobs, rows)
 
     def find(self, reasons: Collection[str]) -> Mapping[str, str]:
-        """The first job of each of these reasons."""
+        """Return the first job of each of these reasons."""
         wanted = set(reasons)
         if not wanted:
             return {}
@@ -108,39 +108,40 @@ class Queries(ABC):
         return found
 
     def busy(self) -> Mapping[str, str]:
-        """Instances and nodes in others' unfinished jobs, known to luxid without the archive."""
+        """Return the instances and nodes in others' unfinished jobs; luxid reads no archive."""
         with _sense():
             return jobqueue.busy(self._table("job", jobqueue.BUSY, _UNDER_WAY))
 
     def unfinished(self) -> Mapping[str, int]:
-        """Count the unfinished jobs by status, known to luxid without the archive."""
+        """Count the unfinished jobs by status; luxid reads no archive."""
         with _sense():
             rows = self._table("job", ("status",), _UNDER_WAY)
             found = Counter(row.text("status") for row in rows)
             return {status: found[status] for status in sorted(jobqueue.UNFINISHED)}
 
     def trails(self) -> Sequence[Trail]:
-        """All jobs of ours that the queue and its archive still have, oldest first."""
+        """Return all jobs of ours that the queue and its archive still have, oldest first."""
         with _sense():
             return [trail for row in self._jobs() if (trail := jobqueue.trail(row)) is not None]
 
     def removals(self) -> Sequence[Removal]:
-        """Removals by jobs that the queue and its archive still have."""
+        """Return removals by jobs that the queue and its archive still have."""
         with _sense():
             return [removal for row in self._jobs() for removal in jobqueue.removals(row)]
 
     def roles(self, since: str) -> Sequence[RoleChange]:
-        """Role changes of nodes by jobs from this one on."""
+        """Return role changes of nodes by jobs from this one on."""
         with _sense():
             return [one for row in self._jobs(int(since)) for one in jobqueue.roles(row)]
 
     def _jobs(self, first: int = 0) -> Iterator[Row]:
-        """Every job there is from `first` on, archived or not, in order of submission.
+        """Yield every job from `first` on, archived or not, in order of submission.
 
         Measured with luxid 3.0.2: a question lists archived jobs exactly when `archived` is among
-        the fields asked for (a condition on it alone lists none), and reads from disk only the
-        jobs whose number meets the condition, 0.4 ms each. A job listed and then unreadable
-        has fields without a value. So: page by page of numbers, and the last page has no end.
+        the requested fields (a condition on it alone lists none). luxid reads from disk only the
+        jobs whose number meets the condition, 0.4 ms each. A job that becomes unreadable after the
+        listing has fields without a value. So this asks page by page of numbers, and the last page
+        has no end.
         """
         live = self._table("job", ("id",))
         top = max((row.number("id") for row in live), default=0)
@@ -160,7 +161,7 @@ class Queries(ABC):
             bad = jobqueue.unread(rows)
             if not bad:
                 return sorted(rows, key=lambda row: row.number("id"))
-            if not left:  # now and then it is a job that was deleted as we asked
+            if not left:  # sometimes the job was deleted as we asked
                 raise Unavailable(f"Ganeti lists job {bad[0]} and cannot read it")
         raise AssertionError
 
@@ -171,10 +172,10 @@ class Queries(ABC):
 def _said_by(
     ask: Callable[[Collection[str], float], Mapping[str, T]], nodes: Collection[str], seconds: float
 ) -> Mapping[str, T]:
-    """The answers of all that answer.
+    """Return the answers of all nodes that answer.
 
-    A dead node costs some seconds. A hanging one delays luxid's whole answer for a minute; if
-    it is late, ask each node by itself and return those answers.
+    A dead node costs some seconds. A hanging one delays luxid's whole answer for a minute; if it is
+    late, ask each node by itself and return those answers.
     """
     if not nodes:
         return {}
@@ -194,17 +195,17 @@ def _said_by(
 
 
 def _one_of(field: str, names: Collection[str]) -> list[object]:
-    """A condition.
+    """Build a condition.
 
-    With the "&" luxid takes the names as a condition, not as a list of which an unknown one
-    fails the whole question; and it still asks no node that does not meet the condition.
+    With the "&" luxid takes the names as a condition. Without it they are a list, of which one
+    unknown name fails the whole question. luxid still asks only nodes that meet the condition.
     """
     return ["&", ["|", *(["=", field, name] for name in sorted(names))]]
 
 
 @contextmanager
 def _sense() -> Iterator[None]:
-    """For whoever asks, an answer that cannot be read is none."""
+    """Turn an unreadable answer into Unavailable."""
     try:
         yield
     except MessageError as error:

@@ -1,7 +1,7 @@
 """The cluster through Ganeti's remote API: from any machine, with a RAPI user's rights only.
 
-Reasons given to RAPI have the source `gnt:user`, whoever gave them, so a job filter on
-`gnt:daemon:maintd` does not hold these jobs (one on the reason's text does).
+Reasons given to RAPI always have the source `gnt:user`. So a job filter on `gnt:daemon:maintd` does
+not hold these jobs (one on the reason's text does).
 """
 
 import html
@@ -46,7 +46,7 @@ class Request:
 
     @property
     def target(self) -> str:
-        """Path and query; a plus sign is sent as %2B, or it would arrive as a space."""
+        """Return path and query; a plus sign is sent as %2B, or it would arrive as a space."""
         pairs = [*([("reason", self.reason)] if self.reason else [])]
         pairs += [("tag", tag) for tag in self.tags]
         return self.path + (f"?{urlencode(pairs, quote_via=quote)}" if pairs else "")
@@ -69,9 +69,9 @@ class Reply:
 class Rapi:
     """Makes requests, each on a connection of its own (RAPI keeps none open).
 
-    `certificate` is a file with the certificate to expect, or the one that signed it: Ganeti's
-    own names `ganeti.example.com` on every cluster, so no name is compared, and whoever holds
-    any certificate of a signing one is believed. Best pin the server's own.
+    `certificate` is a file with the expected certificate, or with the one that signed it. Ganeti's
+    own names `ganeti.example.com` on every cluster, so no name is compared, and every certificate
+    of a signing one is trusted. Best pin the server's own.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Rapi:
         self._seconds = seconds
 
     def request(self, request: Request, seconds: float | None = None) -> Reply:
-        """Ask. Unsent: the request was not read. Unavailable: its answer is lost."""
+        """Ask. Unsent: RAPI did not read the request. Unavailable: its answer is lost."""
         body = json.dumps(request.body).encode() if request.body else b""
         within = self._seconds if seconds is None else seconds
         replied = self._caller.request(request.method, request.target, within, body)
@@ -111,9 +111,9 @@ class Rapi:
 
 
 class RapiCluster(Queries):
-    """A real cluster, from anywhere. A `cluster.backend.Cluster`, less what CANNOT says.
+    """A real cluster, from anywhere. A `cluster.backend.Cluster`, without the parts in CANNOT.
 
-    RAPI submits what it has read within `grace`: it takes 6 s for each dead master candidate.
+    RAPI submits a received job within `grace`: it takes 6 s for each dead master candidate.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class RapiCluster(Queries):
 
     @property
     def at_once(self) -> int:
-        """Each is a request of its own; few, that the answers be remembered soon."""
+        """Each is a request of its own; few, so that maintd saves the answers soon."""
         return 10
 
     def master(self) -> str:
@@ -141,10 +141,10 @@ class RapiCluster(Queries):
                 raise Unavailable("RAPI names no master")
 
     def submit(self, batch: Sequence[Submission]) -> Sequence[Answer]:
-        """One by one: what comes after a lost answer, or after RAPI has gone, is not submitted.
+        """Submit one by one; stop after a lost answer, or once RAPI is gone.
 
-        Where an answer is lost all of it is Unavailable, as `backend.Cluster` has it: `find`
-        knows those that were accepted.
+        A lost answer makes all of it Unavailable, as in `backend.Cluster`: `find` returns the
+        accepted ones.
         """
         answers: list[Answer] = []
         gone: NotTaken | None = None
@@ -169,7 +169,7 @@ class RapiCluster(Queries):
                 raise Unavailable(reply.why)
 
     def watcher_paused(self) -> Ms:
-        """RAPI tells nobody; and what it would hold is refused here anyway."""
+        """Return 0: RAPI does not report it, and it cannot do the work that a pause would block."""
         return Ms(0)
 
     def _submit(self, submission: Submission) -> Answer:
@@ -187,7 +187,7 @@ class RapiCluster(Queries):
                 return NotTaken("Ganeti's job queue is drained and takes no jobs")
             case Reply(200, said):
                 raise Unavailable(f"RAPI answered {one_line(said, 80)}, which is no job's number")
-            case _:  # any other 5xx: luxid may have been asked, and RAPI not have heard the answer
+            case _:  # any other 5xx: luxid may have got the job, and RAPI no answer
                 raise Unavailable(reply.why)
 
     def _info(self) -> Any:
@@ -203,7 +203,7 @@ class RapiCluster(Queries):
         return self._rapi.ask(Request("PUT", f"/2/query/{what}", body), seconds)
 
 
-_NAME = re.compile(r"[\w.-]+", re.ASCII)  # what RAPI knows as a name in its paths
+_NAME = re.compile(r"[\w.-]+", re.ASCII)  # a name in RAPI's paths
 _OBJECTS = {"node": "nodes", "nodegroup": "groups", "instance": "instances"}
 _ACTIONS = {
     "OP_NODE_SET_PARAMS": ("POST", "nodes", "node_name", "modify"),
@@ -214,10 +214,10 @@ _ACTIONS = {
 
 
 def resource(job: Sequence[opcodes.Opcode]) -> Request | NotTaken:
-    """The request that makes RAPI submit this job.
+    """Return the request that makes RAPI submit this job.
 
-    Values of tags stand in the query; `depends` and `comment` in the body are honoured there
-    too, though the manual tells of no body.
+    Tag values stand in the query. RAPI honours `depends` and `comment` in the body there too,
+    though the manual does not mention a body.
     """
     if len(job) != 1:
         only_tags = all(op["OP_ID"] in ("OP_TAGS_DEL", "OP_TAGS_SET") for op in job)

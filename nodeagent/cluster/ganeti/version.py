@@ -8,13 +8,13 @@ log = logging.getLogger(__name__)
 
 
 class Version:
-    """Hears each answer about the cluster: Ganeti may be upgraded under us."""
+    """Reads each answer about the cluster: an upgrade of Ganeti may come at any time."""
 
     def __init__(self) -> None:
         self._said = ""
 
     def hear(self, said: str) -> None:
-        """Tell a version that is not the last one told."""
+        """Log a version that differs from the last one."""
         if said in ("", self._said):
             return
         self._said = said
