@@ -158,6 +158,28 @@ def test_what_is_over_already_is_told(live: Live) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("now", "text", "then"),
+    [
+        ("2026-11-22T21:00", "22:00", "2026-11-22T22:00"),
+        ("2026-11-22T22:00", "22:00", "2026-11-23T22:00"),
+        ("2026-12-31T23:59", "0:05", "2027-01-01T00:05"),
+    ],
+)
+def test_a_time_of_day_is_the_next_one(
+    monkeypatch: pytest.MonkeyPatch, now: str, text: str, then: str
+) -> None:
+    class Clock(datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> "Clock":
+            return cls.fromisoformat(now).replace(tzinfo=tz)
+
+    monkeypatch.setattr(arguments, "datetime", Clock)
+    at = datetime.fromisoformat(then).timestamp()
+    context, option = click.Context(cli), click.Option(["--start"])
+    assert arguments.moment(context, option, text) == at * 10**9
+
+
 @pytest.mark.parametrize("name", ["series/1", " ", "a b", ""])
 def test_what_cannot_be_a_machine_s_name(live: Live, name: str) -> None:
     """A machine that is named as a series is would not be found again."""

@@ -3,7 +3,7 @@
 import re
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 import click
@@ -20,6 +20,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 Json = dict[str, Any]
 SECOND = 10**9  # nanoseconds
 _LAST = 2**63 // SECOND  # the schedule's nanoseconds have 64 bits
+_CLOCK = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])")
 _MACHINE = re.compile(r"[^\s/]+")  # with a slash it would be a series, and never be found again
 
 
@@ -36,7 +37,7 @@ def moment(context: click.Context, option: click.Parameter, text: str | None) ->
             return round((now.timestamp() + seconds) * SECOND)
     else:
         try:
-            found = datetime.fromisoformat(text)
+            found = _next(text) or datetime.fromisoformat(text)
             why, seconds = _no_moment(found), round(found.timestamp())
         except (ValueError, OverflowError):  # no date, or in a year that no clock shows
             pass
@@ -48,10 +49,19 @@ def moment(context: click.Context, option: click.Parameter, text: str | None) ->
             why = f"{harmless(text, 40)!r} is not a time between 1970 and 2262"
             raise click.BadParameter(why, context, option)
     why = (
-        f"{harmless(text, 40)!r} is not a time: write now, +2h, 2026-11-22T22:00 or"
-        " 2026-11-22T22:00Z"
+        f"{harmless(text, 40)!r} is not a time: write now, +2h, 22:00,"
+        " 2026-11-22T22:00 or 2026-11-22T22:00Z"
     )
     raise click.BadParameter(why, context, option)
+
+
+def _next(text: str) -> datetime | None:
+    """When the clocks here show 22:00 next; None if the text is not such a time."""
+    if not (match := _CLOCK.fullmatch(text)):
+        return None
+    now = datetime.now()  # noqa: DTZ005
+    at = now.replace(hour=int(match[1]), minute=int(match[2]), second=0, microsecond=0)
+    return at if at > now else at + timedelta(days=1)
 
 
 def _no_moment(found: datetime) -> str:
