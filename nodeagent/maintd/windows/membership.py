@@ -1,4 +1,4 @@
-"""Which machines of a schedule are which nodes, and how they stand there. Pure."""
+"""Nodes that the machines of a schedule are, and their modes there. Pure."""
 
 from collections.abc import Collection
 from dataclasses import replace
@@ -13,7 +13,7 @@ from nodeagent.model.wish import SetSchedule
 
 
 class Planned:
-    """The machines that are draining or down, however spelt; those `returning` are up again."""
+    """The machines that are draining or down, in any spelling; those `returning` are up again."""
 
     def __init__(self, ledger: Ledger, snapshot: Snapshot) -> None:
         self._schedule = ledger.schedule
@@ -44,7 +44,7 @@ class Planned:
 def without(
     ledger: Ledger, machines: Collection[Machine], observed: Observed, now: Ms
 ) -> Ledger | str:
-    """The ledger with a schedule that has none of these; who is down there stays in it."""
+    """The ledger with a schedule without these machines; those that are down stay in it."""
     planned = Planned(ledger, observed.snapshot)
     out = {
         planned.identity(machine)

@@ -1,7 +1,7 @@
 """Schedules, machines, their modes and owners' answers as Mesos writes them in JSON. Pure.
 
-As Mesos reads (its `stout` protobuf): unknown keys are ignored, null is as nothing, a number may
-be a text. Unlike it a fraction of a nanosecond is refused rather than cut off.
+It reads as Mesos does (its `stout` protobuf): it ignores unknown keys, null is the same as missing,
+a number may be a text. Unlike Mesos it refuses a fraction of a nanosecond and does not cut it off.
 """
 
 import math
@@ -29,7 +29,7 @@ from nodeagent.protocol.canonical import printable, read
 
 MOST_BYTES = 512 * 1024
 _WHOLE = re.compile(r"-?[0-9]{1,19}")
-_EXACT = 2**53  # a float beyond it may have been another number
+_EXACT = 2**53  # a larger float may have been another number
 _LONGEST = 255  # characters of a host name
 _REASON = 500  # characters of an owner's reason
 _REFUSE = "refuse_seconds"
@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 
 def read_schedule(body: bytes) -> Schedule:
-    """A schedule, or MessageError naming the place of the fault."""
+    """Read a schedule, or raise MessageError with the place of the fault."""
     document = read(body, limit=MOST_BYTES)
     if not isinstance(document, dict):
         raise MessageError("the schedule must be a JSON object")
@@ -108,8 +108,8 @@ def read_machines(body: bytes) -> tuple[Machine, ...]:
 def read_answer(body: bytes) -> AnswerOffers:
     """A scheduler's call ACCEPT_INVERSE_OFFERS or DECLINE_INVERSE_OFFERS, or MessageError.
 
-    Beside Mesos' members there may be a `reason`, and `eta` and `earliest` in unix seconds. Of whom
-    it is is not said here.
+    Beside Mesos' members there may be a `reason`, and `eta` and `earliest` in unix seconds. The
+    call does not name the owner.
     """
     call = _object(read(body, limit=MOST_BYTES), "the call")
     replies = {f"{reply.value}_INVERSE_OFFERS": reply for reply in Reply}
@@ -138,7 +138,7 @@ def read_answer(body: bytes) -> AnswerOffers:
 
 
 def refuse_ms(seconds: float | None) -> int:
-    """For how many ms nothing is asked again: none, a negative number or NaN are the default."""
+    """The ms until the next question; None, a negative number and NaN mean the default."""
     if seconds is None or math.isnan(seconds) or seconds < 0:
         seconds = DEFAULT_REFUSE
     return round(min(seconds, _YEAR) * 1000)
@@ -261,7 +261,7 @@ def _window_json(window: Window) -> dict[str, Any]:
 
 
 def status_json(scheduled: Iterable[Scheduled], offers: Iterable[Offer] = ()) -> dict[str, Any]:
-    """Draining machines, with what owners answered, and those down; of none there is no key."""
+    """Draining machines, with owners' answers, and those down; keys without machines are absent."""
     statuses: dict[str, list[dict[str, Any]]] = {}
     for offer in offers:
         if offer.answer is not None:

@@ -1,9 +1,9 @@
-"""The next occurrences of weekly series, put into the schedule in time. Pure.
+"""Planner of weekly series: puts their next occurrences into the schedule in time. Pure.
 
-A machine is in one window at most, so of a series it is in one occurrence at a time: the next, as
-soon as that is near enough for its node to be emptied before it begins. From then on that is a
-window like any other; whoever changes or cancels it does so to this occurrence alone. Nothing is
-put there that has begun already, and what stands in the way of an occurrence is told until then.
+A machine is in one window at most, so it is in one occurrence of a series at a time: the next, as
+soon as its node must be evacuated for it. From then on that is a window like any other; a change or
+cancelation affects only this occurrence. maintd never schedules an occurrence that has started
+already, and shows an obstacle to an occurrence until then.
 """
 
 from collections.abc import Iterator
@@ -23,19 +23,19 @@ from nodeagent.model.units import Ms, Seconds, in_ms, in_ns, in_seconds
 from nodeagent.model.window import Machine, Mode, Schedule, Unavailability, Window
 from nodeagent.model.wish import SetSchedule
 
-_TOLD = 366  # days for which calendars are told of what did not take place
+_TOLD = 366  # days for which calendars show occurrences that did not take place
 
 
 @dataclass
 class Advanced:
-    """The ledger with the occurrences that are near in its schedule, and what is held."""
+    """The ledger with the near occurrences in its schedule, and the blocked ones."""
 
     ledger: Ledger
     held: list[Held] = field(default_factory=list)
 
 
 def advance(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Advanced:
-    """Let go of the occurrences that are over, and plan those that are near."""
+    """Remove occurrences that are over, and schedule those that are near."""
     if not ledger.series:
         return Advanced(ledger)
     ledger = _ended(_let_go(ledger, observed, now), observed, now)
@@ -44,11 +44,11 @@ def advance(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Adva
     return Advanced(work.ledger, work.held)
 
 
-# What is over.
+# Ended occurrences.
 
 
 def _let_go(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
-    """Take out of the schedule who was never taken down, and the end has passed."""
+    """Remove machines that never went down from the schedule, once their window has ended."""
     planned = Planned(ledger, observed.snapshot)
     placed = [m.machine for one in ledger.series for m in one.members if m.placed]
     over = [machine for machine in placed if _has_ended(machine, planned, now)]
@@ -62,7 +62,7 @@ def _has_ended(machine: Machine, planned: Planned, now: Ms) -> bool:
 
 
 def _ended(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
-    """Note who is not in the schedule any more: up again, canceled, or let go."""
+    """Record which machines are out of the schedule: up again, canceled, or removed."""
     planned = Planned(ledger, observed.snapshot)
 
     def end(one: Series) -> Series:
@@ -72,7 +72,7 @@ def _ended(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
         members = tuple(replace(m, placed=False) if m in over else m for m in one.members)
         zone, rule = observed.zones.get(one.rule.zone), one.rule
         if zone is not None:
-            # What nobody is left in before it begins was canceled.
+            # An occurrence that loses all machines before its start was canceled.
             left = {member.day for member in members if member.placed}
             days = {m.day for m in over if m.day not in left and recurrence.is_day(rule, m.day)}
             ahead = {day for day in days if in_ms(recurrence.start(rule, zone, day)) > now}
@@ -87,12 +87,12 @@ def _ended(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
     return replace(ledger, series=tuple(map(end, ledger.series)))
 
 
-# What comes.
+# Coming occurrences.
 
 
 @dataclass(frozen=True, slots=True)
 class _Occurrence:
-    """The next time for one machine; `at` is when it begins, unix seconds."""
+    """The next occurrence for one machine; `at` is its start in unix seconds."""
 
     at: Seconds
     day: int
@@ -117,7 +117,7 @@ class _Plan:
         self.changed: dict[tuple[int, Machine], Member] = {}
 
     def all(self) -> None:
-        """Put what is near into the schedule, of each machine what comes first."""
+        """Schedule what is near, the first occurrence of each machine."""
         taken: dict[Identity, str] = dict.fromkeys(self.planned.identities(), "")
         chosen: list[_Occurrence] = []
         for one in sorted(self._near(), key=lambda near: (near.at, near.series.number)):
@@ -157,7 +157,7 @@ class _Plan:
             soon = list(takewhile(lambda found: found[1] <= farthest, coming))  # noqa: B023
             placed = {member.day for member in one.members if member.placed}
             for member in wanted:
-                # What is not near yet, and nobody is in, a clock that was ahead has dealt with.
+                # A distant occurrence without machines was processed while the clock was ahead.
                 begins = in_ms(recurrence.start(rule, zone, member.day))
                 near = begins - ahead[member] <= self.now
                 done = member.day if near or member.day in placed else 0
@@ -166,16 +166,16 @@ class _Plan:
                     yield _Occurrence(found[1], found[0], one, member)
 
     def _may_be_next(self, member: Member) -> bool:
-        """Whether it is in no occurrence, or in one that is over: then it is down still.
+        """Check whether it is in no occurrence, or in one that is over: then it is still down.
 
-        Who is being put back is first: planned again it would stay drained in between.
+        A machine that is returning comes first: planned again, it would stay drained in between.
         """
         if member.placed:
             return _has_ended(member.machine, self.planned, self.now)
         return self.planned.identity(member.machine) not in self.planned.returning
 
     def _ahead(self, member: Member) -> int:
-        """How many ms before it begins an occurrence is to be in the schedule."""
+        """The ms between scheduling an occurrence and its start."""
         node = self.planned.names.node(member.machine)
         if not isinstance(node, Node):
             return self.policy.window_ahead
@@ -208,7 +208,7 @@ class _Plan:
         self.changed[one.series.number, late.machine] = late
 
     def _put(self, chosen: list[_Occurrence]) -> None:
-        """Machines of one occurrence share a window, also where they join later."""
+        """Put machines of one occurrence into one window, even if they join later."""
         schedule = list(self.ledger.schedule.windows)
         places = {m: number for number, window in enumerate(schedule) for m in window.machines}
         together: dict[tuple[int, int], list[_Occurrence]] = {}

@@ -39,13 +39,13 @@ class Maintained:
     held: list[Held] = field(default_factory=list)
 
 
-# What is remembered.
+# Remember.
 
 
 def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
-    """Note how long moves took, and what has failed, before the jobs are settled.
+    """Record durations and failures of moves, before the jobs are settled.
 
-    A move that has failed stops the work at its node; what changes a node's role is tried again.
+    A failed move stops the work at its node; maintd retries a failed change of a node's role.
     """
     paces = [*ledger.paces, *measured(ledger, observed, now)]
     if len(paces) > len(ledger.paces):
@@ -54,7 +54,7 @@ def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
     failed: dict[str, tuple[str, bool]] = {}
     for intent in ledger.intents:
         if intent.purpose.window and (fault := _fault(intent, observed)) is not None:
-            failed.setdefault(intent.purpose.window, fault)  # what was to follow it fails after it
+            failed.setdefault(intent.purpose.window, fault)  # its followers fail after it
     if not failed:
         return ledger
     scheduled = tuple(
@@ -65,7 +65,7 @@ def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
 
 
 def _put_back_is_over(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
-    """Reset nodes put back as they were found: a window they are in by now begins anew."""
+    """Reset nodes that were put back: for them a new window starts from the beginning."""
     back = {
         intent.purpose.window
         for intent in ledger.intents
@@ -106,7 +106,7 @@ def _not_by_us(ledger: Ledger, observed: Observed) -> Ledger:
 
 
 def _is_undone(intent: Intent, observed: Observed) -> bool:
-    """Whether it was never submitted, or its job has failed."""
+    """Check whether it was never submitted, or its job has failed."""
     result = observed.results.get(intent.id)
     match result:
         case Result(Outcome.ERROR):
@@ -118,7 +118,7 @@ def _is_undone(intent: Intent, observed: Observed) -> bool:
 
 
 def _fault(intent: Intent, observed: Observed) -> tuple[str, bool] | None:
-    """Why it was not done, and whether that ends the work."""
+    """The reason why it failed, and whether that ends the work."""
     if intent.id in observed.absent:
         return f"{describe(intent.action)}: {observed.absent[intent.id]}", False
     result = observed.results.get(intent.id)
@@ -133,13 +133,13 @@ def _fault(intent: Intent, observed: Observed) -> tuple[str, bool] | None:
 
 
 def _failed(one: Scheduled, why: str, now: Ms, *, ends: bool) -> Scheduled:
-    if ends:  # but who is up only waits for its moves to be over, however they end
+    if ends:  # a machine that is up waits only until its moves end, with any result
         return one if one.mode is Mode.UP else replace(one, stopped=why)
     return replace(one, not_before=now + BACK_OFF, why=why)
 
 
 def rewind(ledger: Ledger, now: Ms) -> Ledger:
-    """Where the clock was put back, nobody waits longer for what is to be tried again."""
+    """Limit waits for retries to the usual back-off after the clock was put back."""
     latest = now + BACK_OFF
     if all(one.not_before <= latest and one.since <= now for one in ledger.scheduled):
         return ledger
@@ -151,7 +151,7 @@ def rewind(ledger: Ledger, now: Ms) -> Ledger:
 
 
 def recognise(ledger: Ledger, snapshot: Snapshot) -> Ledger:
-    """Note which nodes the machines are, and whether they were seen out of service."""
+    """Record which nodes the machines are, and whether they were out of service."""
     if not ledger.scheduled:
         return ledger
     nodes, names = {node.uuid: node for node in snapshot.nodes.values()}, Names(snapshot)
@@ -170,7 +170,7 @@ def _recognised(one: Scheduled, nodes: Mapping[str, Node], names: Names) -> Sche
 
 
 def wants_room(ledger: Ledger, observed: Observed, now: Ms) -> bool:
-    """Whether a node may have to be emptied: only then the nodes are asked what they have free."""
+    """Check whether a node may have to be evacuated: only then nodes report their free room."""
     if not ledger.scheduled:
         return False
     known, leads = recognise(ledger, observed.snapshot), Leads(observed.snapshot, ledger.paces)
@@ -182,7 +182,7 @@ def wants_room(ledger: Ledger, observed: Observed, now: Ms) -> bool:
     )
 
 
-# What is done.
+# Act.
 
 
 def maintain(
@@ -193,7 +193,10 @@ def maintain(
     stopped: Mapping[str, Reason],
     now: Ms,
 ) -> Maintained:
-    """Take the next steps at every node; `stopped` says where nothing is begun, "" everywhere."""
+    """Take the next steps at every node.
+
+    `stopped` is why no work starts on a node, or anywhere ("").
+    """
     if not ledger.scheduled:
         return Maintained(ledger)
     work = _Work(Maintained(ledger), observed, policy, room, stopped, now)
@@ -219,11 +222,11 @@ class _Work:
 
     @cached_property
     def names(self) -> Names:
-        """The nodes by what they may be called: wanted only where that may be wrong."""
+        """The nodes by all their names; needed only where a name may be wrong."""
         return Names(self.observed.snapshot)
 
     def turn(self, one: Scheduled) -> tuple[int, tuple[str, str]]:
-        """Those whose windows begin first choose first."""
+        """Sort by the start of windows: the earliest chooses first."""
         when = self.done.ledger.schedule.of(one.machine)
         return when.start if when else 0, one.machine.key
 
@@ -245,7 +248,7 @@ class _Work:
         if not late:
             return
         name = node.name if node else str(one.machine)
-        # Not for how long: that would be another reason in each round, and a line of the journal.
+        # Without the duration: it would be a new reason, and a line of the journal, in each round.
         at = rfc3339(self.now - late)
         kind = Kind.LATE_DRAINING if one.mode is Mode.DRAINING else Kind.LATE_DOWN
         self._hold(name, because(kind, name, at=at))
@@ -322,12 +325,12 @@ class _Work:
         self._note(one, replace(one, found=one.found or _standing(node), taken=taken))
 
     def _put_back(self, one: Scheduled, node: Node) -> None:
-        """As it was found, unless it has trouble of its own by now."""
+        """Put a node back as it was found, unless it has a fault of its own by now."""
         if self._mine(node):
             return
         drained = one.found is Standing.DRAINED
         back = not (node.offline or (node.drained and not drained))
-        # What was never down, or not by us, somebody else has taken offline.
+        # If it was never down, or not taken offline by us, somebody else took it offline.
         theirs = node.offline and not (one.was_down and one.taken)
         if back or theirs or one.found is Standing.OFFLINE or self._sick(node):
             self._note(one, None)

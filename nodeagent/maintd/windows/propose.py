@@ -1,10 +1,10 @@
-"""A proposal of windows for many nodes: a few at a time, until all have had theirs. Pure.
+"""A proposal of windows for many nodes: a few at a time, until all are done. Pure.
 
-Together go nodes that hroller would reboot together, as many of them as can be emptied at once,
-mirrors and all, so that everything finds a place where the cluster still survives one failure more.
-That is asked of each group as things will be then: those before it are back, and empty, for nobody
-moves anything back. Where nothing fits for that, the instances are to be spread anew before; this
-is taken to bring them about where they are now. Nodes of other windows then are not counted on.
+A window has nodes that hroller would reboot together, as many as can be evacuated at once,
+secondaries included, while the cluster still survives one more failure. For each window the search
+uses the cluster as it will be then: earlier nodes are back, and empty, as nobody moves instances
+back. If no place is found so, the instances must be balanced before that window; the search then
+uses their places of today. It does not count on nodes of other windows at that time.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -24,16 +24,17 @@ from nodeagent.placement.evacuate.evacuate import Emptier, Evacuation
 from nodeagent.placement.evacuate.targets import Arrivals
 from nodeagent.placement.layout.rules import Rules
 
-_GRAIN = 5 * 60_000  # ms; what is expected is not known to the minute
-_TRIES = 2  # of ways to empty a node; of several one, if that is not enough they are made fewer
+_GRAIN = 5 * 60_000  # ms; durations are not known to the minute
+_TRIES = 2  # ways to evacuate one node; a set of nodes gets one, and then becomes smaller
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A request for windows: `nodes` by whole name, the first start, how long each lasts.
+    """A request for windows: `nodes` by full name, the first start, the duration of each.
 
     `gap` is the time between two windows, None: as long as evacuating the next nodes takes. Times
-    are in nanoseconds. At most `most` nodes go together; `ignore` what cannot move at all.
+    are in nanoseconds. At most `most` nodes go together; `ignore` leaves out instances that cannot
+    move.
     """
 
     nodes: tuple[str, ...]
@@ -46,10 +47,11 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """The new windows, by node why it is in none of them, and what else is to be known.
+    """The new windows, the reason for each node without one, and remarks.
 
-    `evacuations` say where everything would go, window by window; `balanced` are the numbers of
-    those before which everything is where it is now. `late` are the windows that cannot be in time.
+    `evacuations` are the moves, window by window. `balanced` are the numbers of the windows before
+    which instances must be balanced to their places of today. `late` are the windows that are too
+    early for their evacuation.
     """
 
     windows: tuple[Window, ...]
@@ -70,7 +72,7 @@ def propose(
 ) -> Proposal:
     """Plan windows for the nodes that can have one; `snapshot` and `known` are of one moment.
 
-    `tell` is told of how many nodes it is known when they go, of how many.
+    `tell` gets the number of planned nodes, and of all.
     """
     left_out = _unfit(wanted.nodes, known, snapshot, ledger)
     names = [name for name in wanted.nodes if name not in left_out]
@@ -103,7 +105,7 @@ def propose(
     )
 
 
-# Who is asked for, and can have a window.
+# Nodes that can have a window.
 
 
 def _unfit(
@@ -147,7 +149,7 @@ def _out(node: Node | None) -> str:
 def _busy(
     ledger: Ledger, snapshot: Snapshot, names: Collection[str], begins: int, until: int
 ) -> frozenset[str]:
-    """The nodes that other windows may have then, from when they are being emptied (unix ms)."""
+    """The nodes that other windows may have at that time, from their evacuation on (unix ms)."""
     found: set[str] = set()
     called, leads = Names(snapshot), Leads(snapshot, ledger.paces)
     for one in ledger.scheduled:
@@ -171,12 +173,12 @@ def _staying(cluster: Cluster, names: Collection[str], planned: "_Planned") -> l
     ]
 
 
-# When.
+# Times.
 
 
 @dataclass
 class _Planned:
-    """Windows as far as they are planned; `busy` nodes are not counted on."""
+    """Windows as far as they are planned; the search does not count on `busy` nodes."""
 
     wanted: Wanted
     known: Known
@@ -194,12 +196,12 @@ class _Planned:
 
     @property
     def begins(self) -> int:
-        """When the first node is begun to be emptied, unix ms."""
+        """The start of the first evacuation, unix ms."""
         return self.wanted.start // NANOSECONDS - (self.leads[0] if self.leads else 0)
 
     @property
     def until(self) -> int:
-        """When the last window is over, unix ms."""
+        """The end of the last window, unix ms."""
         ends = (window.unavailability.end_ms or 0 for window in self.windows)
         return max(ends, default=self.begins)
 
@@ -237,7 +239,7 @@ class _Planned:
         self.leads.append(lead)
 
     def _most(self, emptier: Emptier, names: Sequence[str]) -> tuple[int, Evacuation]:
-        """How many of these, from the first on, can be emptied together, and how."""
+        """The most of these, from the first on, that can be evacuated at once, and how."""
         limit = min(len(names), self.wanted.most or len(names))
         first = emptier.empty([names[0], *(n for n in self.busy if n != names[0])], _TRIES)
         tried = {1: first}
@@ -254,7 +256,7 @@ class _Planned:
         return good, tried[good or 1]
 
     def late(self, now: Ms) -> list[str]:
-        """The windows whose nodes cannot be empty when they begin, with the reason."""
+        """The windows whose nodes cannot be evacuated before they start, with the reason."""
         found = []
         for number, (window, lead) in enumerate(zip(self.windows, self.leads, strict=True)):
             left, why = window.unavailability.start_ms - now, "are left"
@@ -290,7 +292,7 @@ class _Planned:
 
 
 def _lead(names: Iterable[str], snapshot: Snapshot, ledger: Ledger) -> int:
-    """How long (ms) these nodes, which are emptied side by side, take for it."""
+    """The time (ms) that these nodes take when evacuated side by side."""
     leads = Leads(snapshot, ledger.paces)
     longest = max(leads.of(snapshot.nodes[name]) for name in names)
     return -(-longest // _GRAIN) * _GRAIN

@@ -29,7 +29,7 @@ def read_weekly(text: str) -> tuple[tuple[int, ...], int]:
 
 
 def weekly_text(rule: Weekly) -> str:
-    """As `read_weekly` reads it."""
+    """Format a rule so that `read_weekly` can read it."""
     names = ",".join(WEEKDAYS[day] for day in rule.weekdays)
     return f"{names} {rule.minute // 60:02}:{rule.minute % 60:02}"
 
@@ -40,7 +40,7 @@ def day_text(day: int) -> str:
 
 
 def read_day(text: str) -> int:
-    """A day that `day_text` writes, or MessageError."""
+    """Read a day in the format of `day_text`, or raise MessageError."""
     if re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", text):
         try:
             return date.fromisoformat(text).toordinal()
@@ -49,7 +49,7 @@ def read_day(text: str) -> int:
     raise MessageError(f"{printable(text[:60])} is not a day: write 2026-11-22")
 
 
-# Days. The rule's own number of each counts from 0, those skipped too.
+# Days. The numbers of a rule's days start at 0 and include skipped ones.
 
 
 def _monday(rule: Weekly) -> int:
@@ -61,7 +61,7 @@ def _weekday(day: int) -> int:
 
 
 def _before_first(rule: Weekly) -> int:
-    """How many of its weekdays are before the first day in that week."""
+    """The number of its weekdays before the first day in that week."""
     return sum(day < _weekday(rule.first) for day in rule.weekdays)
 
 
@@ -71,7 +71,7 @@ def _numbered(rule: Weekly, number: int) -> int:
 
 
 def count(rule: Weekly) -> int:
-    """How many days it has in all, those skipped too; 0 if they never end."""
+    """The number of all its days, skipped ones included; 0 if they never end."""
     if not rule.until:
         return rule.times
     weeks, rest = divmod(rule.until - _monday(rule), 7 * rule.every)
@@ -81,7 +81,7 @@ def count(rule: Weekly) -> int:
 
 
 def days(rule: Weekly, after: int = 0) -> Iterator[int]:
-    """Its days after one, in order, but those skipped."""
+    """Its days after one, in order, without the skipped ones."""
     skipped = set(rule.skipped)
     return (day for day in all_days(rule, after) if day not in skipped)
 
@@ -117,8 +117,8 @@ def start(rule: Weekly, zone: Zone, day: int) -> Seconds:
 
 
 def coming(rule: Weekly, zone: Zone, now: Seconds, after: int = 0) -> Iterator[tuple[int, Seconds]]:
-    """The days after one that begin later than now (unix s), with when, while the zone is known."""
-    # Where midnight is differs by less than a day, and a change of it may leave out a day.
+    """The days after one that start later than now (unix s), with times while the zone is known."""
+    # Midnight differs by less than a day between zones, and a change of it may leave out a day.
     for day in days(rule, max(after, min(LAST_DAY, now // _DAY + EPOCH) - 3)):
         at = start(rule, zone, day)
         if at >= zone.until:
@@ -133,6 +133,6 @@ def today(zone: Zone, now: Seconds) -> int:
 
 
 def moment_text(zone: Zone, at: Seconds) -> str:
-    """A moment as clocks there show it, with how far they are ahead: 2026-11-22T02:00:00+01:00."""
+    """A moment as clocks there show it, with its offset: 2026-11-22T02:00:00+01:00."""
     there = timezone(timedelta(seconds=zone.offset(at)))
     return (datetime.fromtimestamp(0, UTC) + timedelta(seconds=at)).astimezone(there).isoformat()

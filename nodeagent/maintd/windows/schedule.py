@@ -1,8 +1,8 @@
 """The schedule of maintenance and the modes of its machines: their permitted changes. Pure.
 
-The rules and the order of the checks are those of Mesos' master (`maintenance.cpp`): all of a
-change or nothing of it. On top, what names a node of this cluster is that node however it is
-spelt, and a change may be bound to the version of the schedule that its author has seen.
+The rules and the order of the checks are those of Mesos' master (`maintenance.cpp`): a change takes
+effect whole or not at all. In addition, each name of a node means that node, in any spelling, and a
+change may be bound to the version of the schedule that its author has seen.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ def version(schedule: Schedule) -> str:
 def grant(
     ledger: Ledger, asked: SetSchedule | TakeDown | BringUp, observed: Observed, now: Ms
 ) -> Ledger | str:
-    """The ledger after what an operator asks for, or why that cannot be."""
+    """The ledger after an operator's request, or why it is refused."""
     if asked.versions and version(ledger.schedule) not in asked.versions:
         return STALE
     after = changed(ledger, asked, observed.snapshot, now)
@@ -41,7 +41,7 @@ def grant(
 def changed(
     ledger: Ledger, asked: SetSchedule | TakeDown | BringUp, snapshot: Snapshot, now: Ms
 ) -> Ledger | str:
-    """The ledger with another schedule and other modes, or why that cannot be."""
+    """The ledger with a new schedule and new modes, or why they are refused."""
     names = Names(snapshot)
     match asked:
         case SetSchedule(schedule, consents=consents):
@@ -90,7 +90,7 @@ def _wrong(machines: Iterable[Machine], seen: set[tuple[str, str]], where: str, 
 
 
 def _wrong_ip(text: str) -> str:
-    """Each address has one form, as RFC 5952 has it; "" if it is written so."""
+    """The fault of an address that is not in its normal form (RFC 5952); "" if it is."""
     try:
         address = str(read_address(text))
     except ValueError:
@@ -111,7 +111,7 @@ def _replaced(
     for number, window in enumerate(schedule.windows):
         for machine in window.machines:
             said[machine] = consents[number] if number < len(consents) else None
-            # Of what is in the schedule already nodes that came since keep nobody from another.
+            # A name that newer nodes made ambiguous stays valid if it is in the schedule already.
             if isinstance(why := names.node(machine), str) and machine.key not in old:
                 return why
             identity = names.identity(machine)
@@ -158,7 +158,7 @@ def _mode(one: Scheduled, mode: Mode, now: Ms) -> Scheduled:
 
 
 def _down(one: Scheduled, ledger: Ledger, now: Ms) -> Scheduled | str:
-    """Down, unless it is held by owners whose answers the operator has said do count."""
+    """The machine as down, or the answer of an owner that blocks it by the operator's policy."""
     if why := offers.hold(one, ledger, now):
         name = one.machine.hostname or one.machine.ip
         return f"machine {one.machine}: {why} (gnt-maint window edit {name} --policy advisory)"
@@ -176,7 +176,7 @@ def _changed(
     must_be: Mode,
     change: Callable[[Scheduled], Scheduled | str],
 ) -> Ledger | str:
-    """All of these machines changed, which are in the schedule, and in this mode."""
+    """Change all of these machines, which must be in the schedule and in this mode."""
     known = {
         names.identity(one.machine): one for one in ledger.scheduled if one.mode is not Mode.UP
     }

@@ -15,11 +15,11 @@ from nodeagent.model.wish import AddSeries, EditSeries, EndSeries, Wish
 from nodeagent.model.zone import Zone
 
 MOST = 200  # series
-MOST_MACHINES = 1000  # of one
+MOST_MACHINES = 1000  # machines of one series
 MOST_TIMES = 10_000
-MOST_SKIPPED = 1000  # days of one
-_SHORTEST = 60  # seconds that a window lasts
-_APART = 7200  # seconds from its end to the next: the clocks may be changed in between
+MOST_SKIPPED = 1000  # skipped days of one series
+_SHORTEST = 60  # seconds of a window
+_APART = 7200  # seconds from its end to the next: the clocks may change in between
 
 
 def zones_of(ledger: Ledger, wishes: Iterable[Wish]) -> set[str]:
@@ -35,7 +35,7 @@ def grant(
     observed: Observed,
     now: Ms,
 ) -> Ledger | str:
-    """The ledger after that, or why it cannot be; `who` are the id of the wish and its author."""
+    """The ledger after the request, or why it is refused; `who`: the request's id and author."""
     if isinstance(asked, AddSeries):
         return _add(ledger, asked, who, observed, now)
     old = next((one for one in ledger.series if one.number == asked.number), None)
@@ -67,7 +67,7 @@ def _add(
 
 
 def _begin(rule: Weekly, begins: int, zone: Zone | None, now: Ms) -> Weekly | str:
-    """The rule with its first day: the first to come, from a day (0: from now) on."""
+    """The rule with its first day: the first one from a given day (0: from now) on."""
     if zone is None:
         return f"time zone {rule.zone} is unknown here"
     begins = max(begins, recurrence.today(zone, in_seconds(now)))
@@ -134,7 +134,7 @@ def _edit(
     out = [member for member in old.members if member.machine not in kept]
     out += [member for member in members if member.placed and member.day in asked.skip]
     if _but_skipped(rule) != _but_skipped(old.rule):
-        # What has not begun yet is planned anew, by the rule as it is now.
+        # Plan occurrences that have not started again, by the new rule.
         planned = Planned(ledger, observed.snapshot)
         idle = {m for m in members if m.placed and _is_idle(m, planned)}
         out += idle
@@ -146,7 +146,7 @@ def _edit(
 
 
 def _later(rule: Weekly, zone: Zone | None, now: Ms) -> int:
-    """The first day of a series that is not to begin yet, whatever its time; 0 if it may."""
+    """The first day of a series that starts later, by any time of day; 0 if it may start now."""
     soon = _begin(rule, 0, zone, now)
     return 0 if isinstance(soon, str) or rule.first <= soon.first else rule.first
 
@@ -165,7 +165,7 @@ def _other_rule(rule: Weekly, asked: EditSeries) -> Weekly:
 
 
 def _when(rule: Weekly) -> tuple[object, ...]:
-    """Return what sets when windows begin, not when the series does, or ends."""
+    """Return the fields that set the times of windows, not the start or end of the series."""
     return rule.weekdays, rule.minute, rule.zone, rule.every
 
 
@@ -200,13 +200,13 @@ def _is_idle(member: Member, planned: Planned) -> bool:
 
 
 def _anew(member: Member, rule: Weekly) -> Member:
-    """One for another rule; what it was spared or is done with, it is on the same day still."""
+    """A member for a new rule; a day that it skipped or finished stays so."""
     dealt = not member.placed and recurrence.is_day(rule, member.day)
     return Member(member.machine, member.day if dealt else 0)
 
 
 def _kept(member: Member, days: tuple[int, ...]) -> Member:
-    """One that may be placed again on a day on which it was not to be."""
+    """A member that may be scheduled again on a day that it skipped."""
     if member.placed or member.day not in days:
         return member
     return replace(member, day=member.day - 1)
@@ -215,6 +215,6 @@ def _kept(member: Member, days: tuple[int, ...]) -> Member:
 def _withdraw(
     ledger: Ledger, members: Iterable[Member], observed: Observed, now: Ms
 ) -> Ledger | str:
-    """Without the occurrences of these; who is down stays in the schedule until it is up."""
+    """Remove the occurrences of these; machines that are down stay in the schedule until up."""
     machines = [member.machine for member in members if member.placed]
     return without(ledger, machines, observed, now)

@@ -1,4 +1,4 @@
-"""The rules of time zones, from the system's own database (Debian's package tzdata)."""
+"""Reader of time zones from the system's own database (Debian's package tzdata)."""
 
 import re
 from collections.abc import Iterable
@@ -9,23 +9,23 @@ from nodeagent.model.units import Ms, Seconds
 from nodeagent.model.zone import Change, Zone
 
 _DAY = 86_400
-_AGAIN = 3_600_000  # ms after which the database is read again: the package may have been renewed
+_AGAIN = 3_600_000  # ms between readings of the database: its package may be upgraded
 _PAST, _FUTURE = 1, 6  # years around the present one
-_LONGEST = 64  # characters; the longest there is has 32
+_LONGEST = 64  # characters; the longest name has 32
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*")
-# Not places: what this host has, and the same places with leap seconds, or without.
+# Not places: this host's own zone, and copies with or without leap seconds.
 _NO_PLACE = re.compile(r"(localtime|posixrules|Factory|(posix|right)/.*)")
 
 
 class Zones:
-    """Reads zones, and remembers them for an hour."""
+    """Read zones, and cache them for an hour."""
 
     def __init__(self) -> None:
         self._read_at = 0
         self._known: dict[str, Zone | None] = {}
 
     def read(self, names: Iterable[str], now: Ms) -> dict[str, Zone]:
-        """These zones around now (unix ms), by name; what is none is left out."""
+        """These zones around now (unix ms), by name; without unknown ones."""
         if not self._read_at <= now < self._read_at + _AGAIN:
             self._read_at, self._known = now, {}
         found: dict[str, Zone] = {}
@@ -38,12 +38,12 @@ class Zones:
 
 
 def read_zone(name: str, now: Ms, past: int = _PAST, future: int = _FUTURE) -> Zone | None:
-    """A zone from some years before the present one (of unix ms) until some after; None if none."""
+    """A zone for some years before and after the present one (of unix ms); None if unknown."""
     if len(name) > _LONGEST or not _NAME.fullmatch(name) or _NO_PLACE.fullmatch(name):
         return None
     try:
         info = ZoneInfo.no_cache(name)
-    except (KeyError, ValueError, OSError):  # such as a folder of them
+    except (KeyError, ValueError, OSError):  # such as a folder of zones
         return None
     year = datetime.fromtimestamp(now / 1000, UTC).year
     first, last = (
@@ -73,7 +73,7 @@ def _same(one: Change, other: Change) -> bool:
 
 
 def _first_of(info: ZoneInfo, before: Seconds, after: Change) -> Change:
-    """The second since which it is so: before it was not."""
+    """The first second with the new state."""
     until = after.at
     while until - before > 1:
         middle = Seconds((before + until) // 2)

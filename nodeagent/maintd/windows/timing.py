@@ -1,4 +1,4 @@
-"""When the work at the nodes of maintenance windows begins, and when it is late. Pure."""
+"""Start of the work at nodes in maintenance windows, and its delays. Pure."""
 
 from nodeagent.maintd.owners import offers
 from nodeagent.maintd.planning.evacuation_time import MARGIN, Leads
@@ -12,7 +12,7 @@ from nodeagent.model.window import Mode, Scheduled
 
 
 def due(one: Scheduled, ledger: Ledger, node: Node, leads: Leads, now: Ms) -> bool:
-    """Whether the work at a node that is draining or down has begun, or is to begin."""
+    """Check whether work at a draining or down node has started, or must start now."""
     return _due(one, ledger, leads.of(node), now)
 
 
@@ -23,12 +23,12 @@ def _due(one: Scheduled, ledger: Ledger, lead: int, now: Ms) -> bool:
     if one.found is not None or one.mode is Mode.DOWN or when is None:
         return True
     if when.end_ms is not None and when.end_ms <= now:
-        return False  # such as one that was done meanwhile, and told to another master's maintd
+        return False  # such as one that was finished meanwhile, under another master's maintd
     return when.start_ms - lead <= now
 
 
 def overdue(one: Scheduled, ledger: Ledger, now: Ms) -> int:
-    """For how many ms it has been draining past its start, or down past its end; else 0."""
+    """The ms that it has been draining past its start, or down past its end; else 0."""
     when = ledger.schedule.of(one.machine)
     if when is None:
         return 0
@@ -37,10 +37,10 @@ def overdue(one: Scheduled, ledger: Ledger, now: Ms) -> int:
 
 
 def closed(ledger: Ledger, snapshot: Snapshot, now: Ms) -> dict[str, Reason]:
-    """The nodes at which nothing else is begun, with the reason: their maintenance has.
+    """The nodes where no other work starts, with the reason: their maintenance has started.
 
-    What repair was begun there goes on, and the window waits for it. One that its owners hold
-    has not begun.
+    A repair that has started there continues, and the window waits for it. A window that its owners
+    block has not started.
     """
     inside = in_window(ledger, snapshot, now)
     repaired = under_repair(ledger, snapshot) if inside else {}
@@ -48,7 +48,7 @@ def closed(ledger: Ledger, snapshot: Snapshot, now: Ms) -> dict[str, Reason]:
 
 
 def in_window(ledger: Ledger, snapshot: Snapshot, now: Ms) -> dict[str, Reason]:
-    """The nodes whose maintenance has begun, or is to begin; why nothing new is begun there."""
+    """The nodes whose maintenance has started or must start; why no new work starts there."""
     if not ledger.scheduled:
         return {}
     nodes = {node.uuid: node for node in snapshot.nodes.values()}
@@ -62,9 +62,9 @@ def in_window(ledger: Ledger, snapshot: Snapshot, now: Ms) -> dict[str, Reason]:
 
 
 def outside(ledger: Ledger, snapshot: Snapshot, now: Ms) -> dict[str, Reason]:
-    """The same of machines that are no nodes, by address, and by host name in lower case.
+    """The same for machines that are not nodes, by address, and by host name in lower case.
 
-    There is nothing to empty there: it is to begin some minutes before its window does.
+    They need no evacuation: work starts there some minutes before the window.
     """
     nodes = {node.uuid for node in snapshot.nodes.values()} if ledger.scheduled else set()
     return {
@@ -84,7 +84,7 @@ def begins(
     now: Ms,
     made: offers.ByNode | None = None,
 ) -> bool:
-    """Whether the work there has begun, or is to begin and no owner holds it."""
+    """Check whether work there has started, or must start and no owner blocks it."""
     may = one.found is not None or not offers.hold(one, ledger, now, made)
     return may and due(one, ledger, node, leads, now)
 
