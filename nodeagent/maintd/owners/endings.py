@@ -1,4 +1,4 @@
-"""Owners that were asked are told how it ended: rescinded, or the machine is down, or up. Pure."""
+"""Ends of offers that owners are notified of: rescinded, or the machine is down, or up. Pure."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -9,12 +9,12 @@ from nodeagent.model.offer import End, Ending, Offer, Told
 from nodeagent.model.units import Ms
 from nodeagent.model.window import Mode
 
-KEEP = Ms(3_600_000)  # ms for which an end is told
+KEEP = Ms(3_600_000)  # ms for which owners are notified of an end
 _NAMESPACE = uuid5(NAMESPACE_URL, "nodeagent ending")
 
 
 def note(before: Ledger, after: Ledger, now: Ms) -> Ledger:
-    """Note which questions have ended since, and whose machines are up again."""
+    """Record which offers have ended since, and whose machines are up again."""
     if not (before.offers or after.endings):
         return after
     down = {one.node for one in after.scheduled if one.mode is Mode.DOWN}
@@ -45,12 +45,12 @@ def _ending(one: Offer | Ending, end: End, now: Ms) -> Ending:
 
 
 def told(ledger: Ledger, now: Ms) -> list[Ending]:
-    """The ends that owners are told of now."""
+    """The ends to notify owners of now."""
     return [one for one in ledger.endings if now - one.at < KEEP]
 
 
 def rewind(ledger: Ledger, now: Ms) -> Ledger:
-    """Where the clock was put back, an end is told for no longer than else."""
+    """Limit the time of notifications after the clock was put back."""
     if all(one.at <= now for one in ledger.endings):
         return ledger
     endings = tuple(replace(one, at=min(one.at, now)) for one in ledger.endings)

@@ -1,8 +1,8 @@
 """Notify owners of offers by a command of the master's own agent. Pure.
 
-The open offers that nobody has told of are on its standard input, as many at once as it takes: the
-agent runs one command at a time, and one mail is read rather than twenty. How others have ended is
-told after them.
+Its standard input has the open offers without a notification, as many at once as it takes: the
+agent runs one command at a time, and people would rather read one mail than twenty. The ends of
+other offers follow.
 """
 
 from collections.abc import Iterable
@@ -22,26 +22,26 @@ from nodeagent.model.units import Ms
 from nodeagent.protocol.canonical import canonical
 from nodeagent.protocol.messages import MOST_STDIN
 
-TRIES = 5  # times that it may fail
+TRIES = 5  # failures before maintd gives up
 BACK_OFF = 60_000  # ms, doubled each time
 T = TypeVar("T", Offer, Ending)
 
 
 @dataclass
 class Announced:
-    """The result of announcing."""
+    """The result of notifying owners."""
 
     ledger: Ledger
     held: list[Held] = field(default_factory=list)
 
 
 def is_for_owners(intent: Intent) -> bool:
-    """Whether it tells owners what they are asked."""
+    """Check whether an intent notifies owners."""
     return isinstance(intent.purpose, OfOwners)
 
 
 def rewind(ledger: Ledger, now: Ms) -> Ledger:
-    """Where the clock was put back, nobody waits longer to be told."""
+    """Limit waits for retries after the clock was put back."""
     ledger = endings.rewind(ledger, now)
     every: tuple[Offer | Ending, ...] = (*ledger.offers, *ledger.endings)
     if all(one.told.after <= now + _wait(one.told.tries) for one in every):
@@ -64,7 +64,7 @@ def _wait(tries: int) -> int:
 
 
 def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
-    """Note which owners were told, and why others were not."""
+    """Record which owners were notified, and why others were not."""
     for intent in filter(is_for_owners, ledger.intents):
         why = how_ended(intent, observed)
         if why is not None:
@@ -76,7 +76,7 @@ def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
 
 
 def how_ended(intent: Intent, observed: Observed) -> str | None:
-    """Why it failed, "" if it did not; None if it has not ended."""
+    """The reason why it failed, "" after success; None while it runs."""
     if intent.id in observed.absent:
         return observed.absent[intent.id]
     result = observed.results.get(intent.id)
@@ -98,7 +98,7 @@ def _after(offer: T, intent: Intent, why: str, now: Ms) -> T:
 
 
 def announce(ledger: Ledger, observed: Observed, by: Announcing, now: Ms) -> Announced:
-    """Order it, if there is something to tell and the agent is free for that."""
+    """Order a notification, if one is due and the agent is free for it."""
     done = Announced(ledger)
     if not by.command:
         return done
@@ -131,14 +131,14 @@ def _ordered(one: T, ids: set[str], number: str) -> T:
 
 
 def agent_is_free(ledger: Ledger, observed: Observed) -> bool:
-    """Whether the master's own agent can be given an order."""
+    """Check whether the master's own agent can take an order."""
     master = observed.snapshot.master
     busy = any(isinstance(i.action, RunCommand) and i.action.node == master for i in ledger.intents)
     return not busy and master in observed.snapshot.nodes and master not in observed.doubts
 
 
 def due_offers(ledger: Ledger, by: Announcing, now: Ms) -> list[Offer]:
-    """The offers that the command is to tell now."""
+    """The offers to notify of now."""
     if not by.command:
         return []
     new = [o for o in listed(ledger) if o.open and o.instances and not o.told.done]
@@ -146,13 +146,13 @@ def due_offers(ledger: Ledger, by: Announcing, now: Ms) -> list[Offer]:
 
 
 def due_endings(ledger: Ledger, by: Announcing, now: Ms) -> list[Ending]:
-    """The ends that the command is to tell now."""
+    """The ends to notify of now."""
     new = [one for one in endings.told(ledger, now) if by.command and not one.told.done]
     return [one for one in new if one.told.after <= now and not one.told.intent]
 
 
 def fitting(questions: Iterable[dict[str, Any]], most: int = MOST_STDIN) -> list[dict[str, Any]]:
-    """As many as an order brings; of one that alone is too long, the first of its instances."""
+    """As many as fit into an order; a single one that is too long loses instances at its end."""
     left, found = most - len(canonical({"offers": []})), list[dict[str, Any]]()
     for question in questions:
         left -= len(canonical(question)) + 1
@@ -165,9 +165,9 @@ def fitting(questions: Iterable[dict[str, Any]], most: int = MOST_STDIN) -> list
 
 
 def _shortened(question: dict[str, Any], excess: int) -> dict[str, Any]:
-    """Without the last of its instances, which are told of by their number as `more`.
+    """Remove instances from its end; `more` is their number.
 
-    What its answer so far was about it can ask for.
+    The instances of its earlier answer can be requested separately.
     """
     if (said := question.get("answer")) is not None:
         short = {**question, "answer": {**said, "about": []}}

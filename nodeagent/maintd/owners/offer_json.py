@@ -23,11 +23,11 @@ class Book:
         self._whys: dict[str, Mapping[str, str]] = {}
 
     def machine(self, offer: Offer) -> Scheduled | None:
-        """The machine that it is about, if that is in the schedule."""
+        """The machine of an offer, if it is in the schedule."""
         return self._machines.get(offer.node)
 
     def why(self, offer: Offer) -> str | None:
-        """Say why it holds its machine."""
+        """Say why an offer blocks its machine."""
         one = self.machine(offer)
         if offer.node not in self._whys:
             found = holds(one, self._ledger, self.now, self.made) if one else ()
@@ -36,7 +36,7 @@ class Book:
 
 
 def offer_json(offer: Offer, book: Book) -> dict[str, Any]:
-    """One offer, with the newest answer; unix seconds, but the interval, which is as Mesos'."""
+    """One offer, with the newest answer; in unix seconds, but the interval as in Mesos."""
     one, now, when = book.machine(offer), book.now, offer.unavailability
     until = deadline(one, when) if one else None
     return {

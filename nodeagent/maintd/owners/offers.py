@@ -1,8 +1,8 @@
 """Make offers to owners of instances, and apply their answers to windows. Pure.
 
-As Mesos' inverse offers: each owner of instances on a machine that is draining is asked once, and
-again when its filter is over, whatever it has answered. Unlike there, what is answered is kept
-until the machine's interval changes, and where an operator has said so it counts.
+They are like Mesos' inverse offers: maintd asks each owner of instances on a draining machine once,
+and again after its filter, whatever it has answered. Unlike Mesos it keeps an answer until the
+machine's interval changes, and an operator can make answers count.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ OWNER_TAG = "maintd:owner:"
 _NAMESPACE = uuid5(NAMESPACE_URL, "nodeagent offer")
 
 
-# Whose.
+# Owners.
 
 
 def owners_of(instance: Instance, snapshot: Snapshot) -> frozenset[str]:
@@ -41,7 +41,7 @@ def owners_of(instance: Instance, snapshot: Snapshot) -> frozenset[str]:
 
 
 def holdings(snapshot: Snapshot, names: frozenset[str]) -> Mapping[str, Mapping[str, list[str]]]:
-    """By node and owner, the instances that have a side on one of these nodes."""
+    """By node and owner, the instances with their primary or secondary on these nodes."""
     found: dict[str, dict[str, list[str]]] = {name: {} for name in names}
     for instance in snapshot.instances.values():
         here = names & {instance.primary, instance.secondary}
@@ -51,11 +51,11 @@ def holdings(snapshot: Snapshot, names: frozenset[str]) -> Mapping[str, Mapping[
     return found
 
 
-# Asking.
+# Offers.
 
 
 def ask(ledger: Ledger, snapshot: Snapshot, now: Ms) -> Ledger:
-    """Ask whom there is to ask; what is not to be asked any more is rescinded."""
+    """Make the offers that are due, and rescind those that no longer apply."""
     nodes = {node.uuid: node for node in snapshot.nodes.values()}
     draining = [
         (one, nodes[one.node])
@@ -92,7 +92,7 @@ def _asked(
         generation = old.generation + 1 if old else 1
         new = Offer("", owner, node.uuid, instances, when, now, now, generation)
         return _question(new, now) if instances else None
-    if not instances:  # there is nothing left to ask for; what was answered stays known
+    if not instances:  # nothing left to ask; keep the answer
         return replace(old, instances=(), open=False) if old.answer else None
     said = old.answer
     asked_about = old.instances if old.open or said is None else said.about
@@ -104,13 +104,13 @@ def _asked(
 
 
 def _question(offer: Offer, now: Ms) -> Offer:
-    """Ask, or ask again: under another id, so that no answer is taken for one to this."""
+    """Ask, or ask again: under a new id, so that an old answer does not count for this offer."""
     what = f"{offer.node} {offer.owner} {offer.generation} {offer.since} {now}"
     return replace(offer, id=str(uuid5(_NAMESPACE, what)), asked_at=now, open=True, told=Told())
 
 
 def rewind(ledger: Ledger, now: Ms) -> Ledger:
-    """Where the clock was put back, nobody has to wait longer to be asked again."""
+    """Shorten the waits for repeated offers after the clock was put back."""
     if all(o.asked_at <= now and (not o.answer or o.answer.at <= now) for o in ledger.offers):
         return ledger
     return replace(ledger, offers=tuple(_rewound(offer, now) for offer in ledger.offers))
@@ -124,11 +124,11 @@ def _rewound(offer: Offer, now: Ms) -> Offer:
     return replace(offer, asked_at=asked, since=since, answer=said)
 
 
-# Answering.
+# Answers.
 
 
 def grant(ledger: Ledger, asked: AnswerOffers, who: str, now: Ms) -> Ledger | str:
-    """The ledger with these answers, all of them, or why that cannot be."""
+    """The ledger with all of these answers, or why they are refused."""
     offers = {offer.id: offer for offer in ledger.offers if offer.instances}
     for identity in asked.ids:
         offer = offers.get(identity)
@@ -145,15 +145,15 @@ def grant(ledger: Ledger, asked: AnswerOffers, who: str, now: Ms) -> Ledger | st
 
 
 def missing(identity: str) -> str:
-    """Why an offer cannot be answered that is none."""
+    """Why an id cannot be answered that belongs to no offer."""
     return f"there is no offer {identity}, or it was rescinded: list the offers again"
 
 
-# Holding.
+# Blocking.
 
 
 def deadline(one: Scheduled, when: Unavailability) -> int | None:
-    """When (unix ms) the owners are waited for no longer, or were to have accepted."""
+    """The time (unix ms) when waiting for owners ends, or by which they must accept."""
     weighs = one.consent.weight is not Weight.ADVISORY
     return when.start_ms - one.consent.before if weighs else None
 
@@ -161,9 +161,9 @@ def deadline(one: Scheduled, when: Unavailability) -> int | None:
 def holds(
     one: Scheduled, ledger: Ledger, now: Ms, made: "ByNode | None" = None
 ) -> Iterator[tuple[Offer, str]]:
-    """The owners that keep a machine from being emptied or taken down, each with the reason.
+    """The owners that block evacuation and shutdown of a machine, each with the reason.
 
-    Who asks of many machines has the offers `by_node`.
+    Pass the offers `by_node` to ask about many machines.
     """
     when = ledger.schedule.of(one.machine)
     until = deadline(one, when) if when and one.mode is Mode.DRAINING and one.node else None
@@ -200,7 +200,7 @@ def _end(consent: Consent, until: int, *, passed: bool) -> str:
 
 
 def hold(one: Scheduled, ledger: Ledger, now: Ms, made: "ByNode | None" = None) -> str:
-    """Why the owners let nothing be done to empty a machine; "" if they do."""
+    """Why the owners block the evacuation of a machine; "" if they do not."""
     return next((why for _, why in holds(one, ledger, now, made)), "")
 
 
@@ -208,23 +208,23 @@ ByNode: TypeAlias = Mapping[str, Sequence[Offer]]
 
 
 def by_node(ledger: Ledger) -> ByNode:
-    """The offers by the UUID of the node that they are about."""
+    """The offers by the UUID of their node."""
     found: dict[str, list[Offer]] = {}
     for offer in ledger.offers:
         found.setdefault(offer.node, []).append(offer)
     return found
 
 
-# Telling.
+# Lists.
 
 
 def about(ledger: Ledger, one: Scheduled) -> list[Offer]:
-    """The offers about one machine."""
+    """The offers for one machine."""
     return [offer for offer in ledger.offers if one.node and offer.node == one.node]
 
 
 def listed(ledger: Ledger, owners: Iterable[str] | None = None) -> list[Offer]:
-    """The offers, or those to these owners: by when they begin, node by node."""
+    """All offers, or those of these owners: by start, then by node."""
     wanted = None if owners is None else frozenset(owners)
     found = (o for o in ledger.offers if wanted is None or o.owner in wanted)
     return sorted(found, key=lambda o: (o.unavailability.start, o.node, o.owner))

@@ -1,9 +1,9 @@
-"""A thread sends offers to owners' webhooks beside the rounds; no round waits for it.
+"""Sender of offers to owners' webhooks, in threads beside the rounds; no round waits for it.
 
-Each webhook has its own thread while there is something to send, so that who hangs keeps nobody
-else waiting. What cannot be sent is tried again, with ever more time between, for an hour; and not
-any more once the offer is answered, asked anew or rescinded. After a restart all open offers are
-sent again: the same bytes, by the same ids.
+Each webhook has its own thread while there is something to send, so one that hangs keeps nobody
+else waiting. It retries a failed request for an hour, at growing intervals, but not after the offer
+was answered, renewed or rescinded. After a restart it sends all open offers again: the same bytes,
+with the same ids.
 """
 
 import hashlib
@@ -30,14 +30,14 @@ log = logging.getLogger(__name__)
 FIRST, MOST = 1.0, 300.0  # seconds between two tries, doubled each time
 GIVE_UP = 3600.0  # seconds after the first try
 ANY = "*"
-_ANSWER = 64 * 1024  # bytes of an answer that are read
+_ANSWER = 64 * 1024  # bytes read of an answer
 
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """Where an owner (`*`: each that has none of its own) is told; seconds.
+    """Address of an owner's webhook (`*`: for each owner without its own); durations in seconds.
 
-    `secret` is a file whose first line signs what is sent, `ca` one with the certificates to trust
+    `secret` is a file whose first line signs each request, `ca` one with the certificates to trust
     instead of the system's.
     """
 
@@ -49,7 +49,7 @@ class Webhook:
 
     @property
     def place(self) -> str:
-        """URL part fit for a journal: many have a secret in the path."""
+        """The part of the URL that may be logged: many have a secret in the path."""
         return "/".join(self.url.split("/")[:3])
 
 
@@ -73,9 +73,9 @@ def in_thread(work: Callable[[], None]) -> None:
 
 
 class Webhooks:
-    """Tells of offers as long as they are open, each once.
+    """Send each open offer once.
 
-    `now` is unix ms, `steady` seconds of a clock that nobody sets; `start` has work done.
+    `now` is unix ms, `steady` seconds of a clock that nobody sets; `start` runs work.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Webhooks:
         return bool(self._lines)
 
     def announce(self, ledger: Ledger, snapshot: Snapshot, now: Ms) -> None:
-        """Tell of all offers that are open in this ledger, and of what has ended lately."""
+        """Send all open offers of this ledger, and the offers' recent ends."""
         if not self._lines:
             return
         book = Book(ledger, snapshot, now)
@@ -101,7 +101,7 @@ class Webhooks:
         self.tell([Letter(o, who, canonical(said).encode()) for o, who, said in asked + ended])
 
     def tell(self, letters: Sequence[Letter]) -> None:
-        """These are the offers that are open now."""
+        """Replace the list of open offers."""
         known = {line.hook.owner for line in self._lines}
         for line in self._lines:
             owner = line.hook.owner
@@ -116,13 +116,13 @@ class Webhooks:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How often it was told, failed, and was given up."""
+        """Numbers of deliveries, failures, and offers given up."""
         names = ("told", "failed", "given-up")
         return {name: sum(line.counts[name] for line in self._lines) for name in names}
 
     @property
     def waiting(self) -> int:
-        """The offers that are still to be told of."""
+        """The offers still to be sent."""
         return sum(line.waiting for line in self._lines)
 
 
@@ -170,13 +170,13 @@ class _Line:
         try:
             while (due := self._next()) is not None:
                 self._send(due)
-        except Exception:  # it must not end the thread unseen; the next round begins anew
+        except Exception:  # a bug must not end the thread unseen; the next round tries again
             log.exception("webhook-broken at=%s", self.hook.place)
             with self._changed:
                 self._busy = False
 
     def _next(self) -> _Due | None:
-        """Wait for the next letter that is due; None if none is left."""
+        """Wait for the next letter that is due; None after the last one."""
         with self._changed:
             while True:
                 first = min(self._due.values(), key=lambda due: due.at, default=None)
@@ -189,7 +189,7 @@ class _Line:
                 self._changed.wait(left)
 
     def _send(self, due: _Due) -> None:
-        if not due.tries:  # many may have been before it
+        if not due.tries:  # it may have waited for many others
             due.since = self._steady()
         try:
             self._post(due.letter.body)
@@ -209,7 +209,7 @@ class _Line:
             self._why = ""
             return
         self.counts["failed"] += 1
-        if why != self._why:  # said when it begins
+        if why != self._why:  # log it once, when it starts
             log.warning("offer-not-told owner=%s at=%s why=%r", owner, self.hook.place, why)
         self._why = why
         at = self._steady()
@@ -231,7 +231,7 @@ class _Line:
 
 
 def signed(secret: str, body: bytes, now: Ms) -> list[tuple[str, str]]:
-    """The headers that tell when (unix ms) it was sent and, by a file with a secret, by whom."""
+    """The headers with the time (unix ms) of sending and, given a file `secret`, the signature."""
     at = f"{now // 1000}"
     headers = [("X-Maintd-Timestamp", at)]
     if secret:
