@@ -1,7 +1,7 @@
-"""Conditions worth a notification, found in what a round has decided, each with its text. Pure.
+"""Conditions worth a notification, found in a round's decision, each with its text. Pure.
 
-A condition is told once, when it begins, and again only after it has ended. So nothing is told
-twice after a restart; a new master tells of all that it finds.
+maintd notifies of a condition when it begins, and again only after it has ended. So a restart
+repeats no notification; a new master notifies of all that it finds.
 """
 
 from collections.abc import Collection, Iterator
@@ -20,7 +20,7 @@ from nodeagent.model.snapshot import Observed
 from nodeagent.model.units import Ms
 from nodeagent.model.window import Mode
 
-LATE = 900_000  # ms after which a window that is overdue is told of
+LATE = 900_000  # ms after which maintd notifies of an overdue window
 _TEXT = 500  # characters
 YOURS = {
     *(Kind.OUTDATED, Kind.OUTDATED_QUEUE, Kind.LOST_JOB, Kind.LOST_ORDER, Kind.FAILED_BEFORE),
@@ -35,9 +35,9 @@ SETTINGS = {Kind.WRONG_TAG, Kind.MORE_WRONG_TAGS}
 def conditions(
     decision: Decision, observed: Observed, silent: Collection[str], complaint: str, now: Ms
 ) -> Iterator[Notice]:
-    """Every condition there is now.
+    """Return all present conditions.
 
-    `silent` are the unreachable nodes; `complaint` says why new settings were refused, or nothing.
+    `silent` are the unreachable nodes; `complaint` says why new settings were refused, or is empty.
     """
     ledger = decision.ledger
     for incident in ledger.incidents:

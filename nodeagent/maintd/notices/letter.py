@@ -1,4 +1,4 @@
-"""A message as it is handed to the thread that sends it. Pure."""
+"""A message as the sending thread gets it. Pure."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,10 +8,7 @@ from nodeagent.model.notice import Sink
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """A message for a sink: its id, how often it was tried, and the values of its templates.
-
-    Alertmanager gets `alerts` instead.
-    """
+    """A message for a sink: its id, the number of tries so far, and the values of its templates."""
 
     message: str
     tries: int

@@ -1,4 +1,4 @@
-"""Send one mail by SMTP, within a deadline, whatever the server does."""
+"""Send one mail by SMTP, within a deadline, even if the server hangs."""
 
 import logging
 import smtplib
@@ -15,7 +15,7 @@ from nodeagent.secret import read_password
 from nodeagent.web.tls import trusting_tls
 
 log = logging.getLogger(__name__)
-_REPLY = 300  # characters of what a server says
+_REPLY = 300  # characters of a server's reply
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Server:
 
 
 def send(by: Server, identity: str, title: str, body: str, ca: str, seconds: float) -> None:
-    """Hand it to the server, or raise Unavailable; the same identity is the same Message-ID."""
+    """Send it to the server, or raise Unavailable; the same identity is the same Message-ID."""
     mail = EmailMessage()
     mail["From"], mail["To"], mail["Subject"] = by.sender, ", ".join(by.to), title
     mail["Date"], mail["Message-ID"] = formatdate(), f"<{identity}@maintd>"
@@ -67,7 +67,7 @@ def send(by: Server, identity: str, title: str, body: str, ca: str, seconds: flo
     finally:
         watch.cancel()
         smtp.close()
-    if refused:  # the others have it: to send it again would repeat it for them
+    if refused:  # the others have it: a new try would repeat it for them
         log.warning("mail-refused server=%s for=%s", by.host, ",".join(sorted(refused)))
 
 
@@ -75,7 +75,7 @@ def _cut(smtp: smtplib.SMTP, late: threading.Event) -> None:
     """End a conversation that takes too long."""
     late.set()
     if (sock := smtp.sock) is not None:
-        with suppress(OSError):  # not by TLS's own shutdown, after which a word might go in plain
+        with suppress(OSError):  # not TLS's own shutdown, which may be followed by plain text
             socket.socket.shutdown(sock, socket.SHUT_RDWR)
 
 

@@ -1,11 +1,11 @@
-"""A sink's mailbox: notices are grouped into messages, and a message is tried until it gets there.
+"""A sink's mailbox: groups notices into messages, and retries a message until it arrives.
 
-Pure. A sink has one message under way. What begins meanwhile waits, and goes out as one message
-when that has ended, no sooner than the sink's interval after it was made: so many events lead to
-few messages, of bounded length, which tell how many they put together. The next try of what failed
-is a minute later, then two, four, up to ten, or as late as the sink asks for. A message keeps its
-id and its text through all tries and restarts. What could not be delivered for the sink's
-`give-up` is dropped, and the next message tells how many notices were.
+Pure. A sink sends one message at a time. New notices wait, and go out as one message after it, at
+the earliest after the sink's interval: so many events lead to few messages, of bounded length,
+which say how many events they combine. Retries follow after one minute, then two, four, up to ten,
+or as late as the sink asks for. A message keeps its id and its text through all tries and restarts.
+maintd drops a message after the sink's `give-up`, and the next message says how many notices were
+lost.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,10 +26,10 @@ from nodeagent.model.notice import (
 from nodeagent.model.units import Ms
 
 SHOWN = 50  # notices of one message
-MOST = 10_000  # conditions that are remembered
+MOST = 10_000  # remembered conditions
 FIRST, LONGEST = 60_000, 600_000  # ms between two tries
-LONGEST_ASKED = 3_600_000  # ms that a sink may ask to wait
-QUIET = 600_000  # ms that a reason must be gone for before it counts as ended
+LONGEST_ASKED = 3_600_000  # ms that a sink may ask maintd to wait
+QUIET = 600_000  # ms without a reason before it counts as ended
 _PASSING = {Occasion.NEEDS_YOU, Occasion.SETTINGS_WRONG}
 _NAMESPACE = uuid5(NAMESPACE_URL, "nodeagent notification")
 _ENDED = {
@@ -42,9 +42,9 @@ _ENDED = {
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """How the try of a message after `tries` others went: why it failed (else empty), and when.
+    """The result of a message's try after `tries` others: why it failed (else empty), and when.
 
-    `at` is unix ms, `wait` for how many ms the sink asks to be left alone.
+    `at` is unix ms, `wait` the ms for which the sink asks for a pause.
     """
 
     message: str
@@ -55,7 +55,7 @@ class Sent:
 
 
 def gather(before: Notices, sinks: Sequence[Sink], present: Iterable[Notice], now: Ms) -> Notices:
-    """Take up what has begun and ended, and make the messages that are due."""
+    """Add started and ended conditions, and make the messages that are due."""
     if not sinks:
         return Notices()
     there = {(one.occasion, one.subject): one for one in present}
@@ -75,7 +75,7 @@ def gather(before: Notices, sinks: Sequence[Sink], present: Iterable[Notice], no
 def _compared(
     known: Iterable[Condition], there: Mapping[tuple[Occasion, str], Notice], now: Ms
 ) -> tuple[tuple[Condition, ...], list[Notice], list[Notice]]:
-    """The conditions to remember, those that have begun, and those that have ended."""
+    """The conditions to remember, those that have started, and those that have ended."""
     kept: dict[tuple[Occasion, str], Condition] = {}
     ended: list[Notice] = []
     for one in known:
@@ -101,7 +101,7 @@ def _endings(ended: Iterable[Notice], now: Ms) -> list[Notice]:
 
 
 def _with(box: Mailbox, new: Sequence[Notice]) -> Mailbox:
-    """The box with these too: the most severe are shown, of equals the newest; all are counted."""
+    """The box with new notices: it shows the most severe, of equals the newest, and counts all."""
     if not new:
         return box
     counts = dict(box.counts)
@@ -114,7 +114,7 @@ def _with(box: Mailbox, new: Sequence[Notice]) -> Mailbox:
 
 
 def _posted(box: Mailbox, sink: Sink, now: Ms, *, always: bool = False) -> Mailbox:
-    """The box with a new message under way, if there is one to make."""
+    """The box with a new message to send, if one is due."""
     if box.message is not None or not (box.waiting or always) or now < box.made + sink.interval:
         return box
     identity = str(uuid5(_NAMESPACE, f"{sink.name} {now}"))
@@ -123,7 +123,7 @@ def _posted(box: Mailbox, sink: Sink, now: Ms, *, always: bool = False) -> Mailb
 
 
 def test(before: Notices, sink: Sink, who: str, now: Ms) -> Notices:
-    """Send a test notice; what waits for its next try is tried at once."""
+    """Send a test notice; a message that waits for a retry is tried at once."""
     box = next((b for b in before.boxes if b.sink == sink.name), Mailbox(sink.name))
     text = f"{who} asked for this test of {sink.name}"
     box = _with(box, [Notice(Occasion.TEST, f"{now}", "", now, text)])
@@ -134,7 +134,7 @@ def test(before: Notices, sink: Sink, who: str, now: Ms) -> Notices:
 
 
 def settle(box: Mailbox, sink: Sink, sent: Sent, now: Ms) -> Mailbox:
-    """Note how a try of its message went."""
+    """Record the result of a try of its message."""
     message = box.message
     if message is None or (message.id, message.tries) != (sent.message, sent.tries):
         return box
@@ -149,13 +149,13 @@ def settle(box: Mailbox, sink: Sink, sent: Sent, now: Ms) -> Mailbox:
 
 
 def due(box: Mailbox, now: Ms) -> Message | None:
-    """The message that is to be tried now."""
+    """The message to try now."""
     one = box.message
     return one if one is not None and one.after <= now and not one.intent else None
 
 
 def _rewound(box: Mailbox, now: Ms) -> Mailbox:
-    """Where the clock was put back, nothing waits longer for that."""
+    """Limit the waits after the clock was put back."""
     one = box.message
     if one is not None and one.after > now + LONGEST_ASKED:
         box = replace(box, message=replace(one, made=min(one.made, now), after=now))

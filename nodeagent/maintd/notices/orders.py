@@ -1,7 +1,7 @@
-"""Delivering notifications by a command of the master's own agent. Pure.
+"""Deliver notifications by a command of the master's own agent. Pure.
 
-The command gets a message as JSON on its standard input; its exit code tells whether it arrived.
-The agent runs one command at a time, so owners' offers go first, and one sink after the other.
+The command gets a message as JSON on its standard input; its exit code says whether it arrived. The
+agent runs one command at a time, so owners' offers go first, and one sink after the other.
 """
 
 from dataclasses import replace
@@ -20,7 +20,7 @@ from nodeagent.protocol.messages import MOST_STDIN
 
 
 def remember(ledger: Ledger, observed: Observed, sinks: tuple[Sink, ...], now: Ms) -> Ledger:
-    """Note which messages the commands have delivered, and why others were not."""
+    """Record which messages the commands have delivered, and why others failed."""
     ours = {i.id: i for i in ledger.intents if isinstance(i.purpose, OfNotices)}
     if not (ours or ledger.notices.boxes):
         return ledger
@@ -40,7 +40,7 @@ def remember(ledger: Ledger, observed: Observed, sinks: tuple[Sink, ...], now: M
 
 
 def due(ledger: Ledger, sinks: tuple[Sink, ...], now: Ms) -> tuple[Sink, Message] | None:
-    """The first message that a command is to deliver now, the oldest."""
+    """The oldest message that a command must deliver now."""
     boxes = {box.sink: box for box in ledger.notices.boxes}
     commands = (sink for sink in sinks if sink.kind is Way.COMMAND and sink.name in boxes)
     found = ((sink, mailbox.due(boxes[sink.name], now)) for sink in commands)

@@ -1,8 +1,7 @@
 """Deliver messages by HTTP and SMTP, each sink in a thread of its own, beside the rounds.
 
-Each message that is due is tried once, and the next round is told how that went; until then the
-thread's sink is left alone. When a try is due again `mailbox` decides. No round waits for a sink,
-and no sink for another.
+It tries each due message once, and the next round gets the result; until then the sink sends
+nothing else. `mailbox` decides when to retry. No round waits for a sink, and no sink for another.
 """
 
 import logging
@@ -22,7 +21,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _Sender:
-    """The newest try of a sink, and how its tries went."""
+    """The newest try of a sink, and the results of its tries."""
 
     busy: bool = False
     sent: Sent | None = None
@@ -31,7 +30,7 @@ class _Sender:
 
 
 class Outbox:
-    """Delivers to `targets`, by the names of their sinks. `now` is unix ms."""
+    """Deliver to `targets`, by the names of their sinks. `now` is unix ms."""
 
     def __init__(
         self,
@@ -46,12 +45,12 @@ class Outbox:
         self._senders: dict[str, _Sender] = {}
 
     def configure(self, targets: Sequence[Target]) -> None:
-        """Deliver to these from now on; what is under way ends as it began."""
+        """Deliver to these from now on; running tries end with their old settings."""
         self.targets = {target.name: target for target in targets}
 
     @property
     def results(self) -> Mapping[str, Sent]:
-        """How the newest try of each sink went."""
+        """The result of each sink's newest try."""
         with self._lock:
             return {name: one.sent for name, one in self._senders.items() if one.sent is not None}
 
@@ -61,7 +60,7 @@ class Outbox:
             return {name: dict(one.counts) for name, one in self._senders.items()}
 
     def tell(self, letters: Mapping[str, Letter]) -> None:
-        """Try each of these once, unless its sink is busy, or that very try has just ended."""
+        """Try each of these once, unless its sink is busy, or this same try has just ended."""
         for name, letter in letters.items():
             target = self.targets.get(name)
             with self._lock:
@@ -90,7 +89,7 @@ class Outbox:
             again, sender.why = why == sender.why, why
         if not why:
             log.info("notification-sent sink=%s id=%s", target.name, letter.message)
-        elif not again:  # said when it begins
+        elif not again:  # log it once, when it starts
             log.warning("notification-not-sent sink=%s why=%r", target.name, why)
 
 

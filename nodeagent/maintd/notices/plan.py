@@ -1,4 +1,4 @@
-"""Notifications of a round: results are settled, messages made, and letters written. Pure."""
+"""Notifications of a round: settle results, make messages, write letters. Pure."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -22,7 +22,7 @@ def take_up(
     complaint: str,
     now: Ms,
 ) -> tuple[Decision, dict[str, Letter]]:
-    """Add to the ledger what there is to notify of; the letters to send once that is on disk."""
+    """Add a round's notifications to the ledger; return the letters to send once it is saved."""
     sinks, before = policy.notify, decision.ledger.notices
     if not sinks and before == Notices():
         return decision, {}

@@ -13,13 +13,13 @@ from nodeagent.model.units import Ms
 from nodeagent.secret import read_token
 from nodeagent.web.post import is_url, post, wrong_port
 
-_ANSWER = 64 * 1024  # bytes of an answer that are read
+_ANSWER = 64 * 1024  # bytes read of an answer
 _DELAY = 10_000_000  # seconds that a Retry-After may name
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a sink is, by its name; `url_file`, `secret`, `token` and `password` are files.
+    """Address of a sink, by its name; `url_file`, `secret`, `token` and `password` are files.
 
     `seconds` bounds one try.
     """
@@ -35,7 +35,7 @@ class Target:
 
 
 def read_url(path: str) -> str:
-    """The URL in the first line of a private file; ConfigError tells nobody what else it is."""
+    """The URL in the first line of a private file; ConfigError does not show its content."""
     url = read_token(path)
     if not is_url(url) or wrong_port(url):
         raise ConfigError(f"{path}: its first line is not a URL such as https://HOST:PORT/PATH")
@@ -43,7 +43,7 @@ def read_url(path: str) -> str:
 
 
 def send(target: Target, letter: Letter, now: Ms) -> tuple[int, str]:
-    """Try it once: for how many ms it is to be left alone, and why it failed, or nothing."""
+    """Try it once; return the ms to wait before the next try, and why it failed, or ""."""
     sink = letter.sink
     if sink.kind is Way.SMTP:
         assert target.mail is not None

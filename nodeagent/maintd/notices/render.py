@@ -1,7 +1,4 @@
-"""Messages as text and JSON: what a sink gets, by its templates or as maintd has it. Pure.
-
-Templates are jinja2's, in its sandbox. A template that uses an unknown name is a fault.
-"""
+"""Messages as text and JSON for sinks, by their templates or in maintd's own form. Pure."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -28,9 +25,9 @@ TEXT = (
     "{% if lost %}{{ lost }} earlier events could not be delivered: see gnt-maint history\n"
     "{% endif %}"
 )
-LONGEST = 256 * 1024  # characters of what is rendered
+LONGEST = 256 * 1024  # characters of a rendered text
 ALERTS = 500  # alerts of one message
-LASTS = 300_000  # ms that Alertmanager holds an alert which is not sent again
+LASTS = 300_000  # ms that Alertmanager keeps an alert without a repetition
 TITLES = {
     Occasion.DETECTED: "MaintdIncident",
     Occasion.STARTED: "MaintdIncidentStarted",
@@ -50,14 +47,14 @@ _OF_INCIDENT = {
     *(Occasion.DETECTED, Occasion.STARTED, Occasion.COMPLETED, Occasion.FAILED, Occasion.CLOSED),
 }
 
-# autoescape is for HTML, which none of this is.
+# autoescape is for HTML, and this is not HTML.
 _SANDBOX = SandboxedEnvironment(undefined=StrictUndefined, autoescape=False)
 # The filter tojson complains of an unknown name, too.
 _SANDBOX.policies["json.dumps_kwargs"] = {"sort_keys": True, "default": str}
 
 
 def values(message: Message, sink: Sink, cluster: str) -> dict[str, Any]:
-    """All that templates can name but `title`, `text` and `token`; a sink's own JSON has it too."""
+    """The names for templates but `title`, `text` and `token`; members of a sink's own JSON."""
     severities = [Occasion(word).severity for word in message.counts]
     worst = max(severities, key=lambda severity: severity.rank, default=Severity.INFO)
     return {
@@ -89,9 +86,9 @@ def _event(one: Notice) -> dict[str, Any]:
 
 
 def rendered(sink: Sink, told: Mapping[str, Any], token: str = "") -> tuple[str, str]:
-    """Its title and body; MessageError where a template cannot be rendered.
+    """Its title and body; MessageError if a template cannot be rendered.
 
-    `token` is what the templates of a webhook can name besides, such as PagerDuty's key.
+    `token` is an additional name for the templates of a webhook, such as PagerDuty's key.
     """
     title = _render("title", sink.title or TITLE, told)
     title = " ".join(title.split())[:500]
@@ -117,7 +114,7 @@ def _compiled(template: str) -> Template:
 
 
 def fault(sink: Sink) -> str:
-    """Say what is wrong with its templates, by an example of a message; "" if nothing is."""
+    """Say what is wrong with its templates, tested with example messages; "" if they are right."""
     examples = [
         Notice(Occasion.FAILED, "01a2b3c4", "node3", Ms(1), 'the work on node3 failed: "no route"'),
         Notice(Occasion.DETECTED, "01a2b3c4", "node3", Ms(1), "node3 requests evacuate"),
@@ -144,7 +141,7 @@ def payload(sink: Sink, told: Mapping[str, Any], token: str = "") -> str:
 
 
 def fitting(sink: Sink, told: Mapping[str, Any], most: int) -> str:
-    """The same with as many of its events as `most` bytes have room for, the newest."""
+    """The same with the newest of its events, as many as fit into `most` bytes."""
     events = list(told["events"])
     while True:
         shown = {**told, "events": events, "more": told["count"] - len(events)}
@@ -157,7 +154,7 @@ def fitting(sink: Sink, told: Mapping[str, Any], most: int) -> str:
 def alerts(
     message: Message, sink: Sink, firing: Iterable[tuple[Condition, str]], cluster: str, now: Ms
 ) -> list[dict[str, Any]]:
-    """All conditions as Alertmanager takes them, and those that have ended, with their end."""
+    """All conditions in Alertmanager's form, and the ended ones with their end."""
     told = [(one.occasion, one.subject, one.node, one.at, one.text, one.over)
             for one in message.notices]  # fmt: skip
     told += [(one.occasion, one.subject, one.node, one.since, text, False)

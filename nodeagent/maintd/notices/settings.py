@@ -1,4 +1,4 @@
-"""Reading `[[notify]]` of `maintd.toml`; every complaint names its key."""
+"""Reader of `[[notify]]` in `maintd.toml`; every complaint names its key."""
 
 from collections import Counter
 
@@ -21,7 +21,7 @@ _EVENTS = [one.value for one in Occasion if one is not Occasion.TEST]
 
 
 def sinks_of(root: Section) -> tuple[tuple[Sink, ...], tuple[Target, ...]]:
-    """Read the sinks, and where those are that no agent's command delivers to."""
+    """Read the sinks, and the addresses of those without an agent's command."""
     tables = root.tables("notify")
     if len(tables) > MOST:
         raise ConfigError(f"notify: there are {len(tables)} tables, and may be {MOST}")
