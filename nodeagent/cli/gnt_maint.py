@@ -36,6 +36,7 @@ from nodeagent.cli.maint import (
     window,
     window_list,
     window_propose,
+    window_wait,
 )
 from nodeagent.cli.maint.console.options import cli
 from nodeagent.cli.maint.console.text import harmless
@@ -68,6 +69,7 @@ __all__ = [
     "window",
     "window_list",
     "window_propose",
+    "window_wait",
 ]
 
 

@@ -9,7 +9,7 @@ from nodeagent.maintd.owners import offer_json
 from nodeagent.maintd.planning.evacuation_time import Leads
 from nodeagent.maintd.planning.names import Names
 from nodeagent.maintd.windows import mesos, recurrence, schedule, timing
-from nodeagent.model.window import NANOSECONDS, Mode, Scheduled, Window
+from nodeagent.model.window import NANOSECONDS, Mode, Scheduled, Standing, Window
 
 
 def calendar(view: View, times: int = http_series.COMING) -> Json:
@@ -71,13 +71,16 @@ class _Told:
         view, ledger, node = self._view, self._view.ledger, self._nodes.get(one.node)
         when = ledger.schedule.of(one.machine)
         names = dict.fromkeys((node.name, str(one.machine)) if node else (str(one.machine),))
-        before = None
+        state, before = None, None
+        if node is not None:
+            state = Standing.of(drained=node.drained, offline=node.offline).value
         if node is not None and when is not None and one.mode is Mode.DRAINING:
             before = (when.start_ms - self._leads.of(node)) / 1000
         return {
             "hostname": one.machine.hostname,
             "ip": one.machine.ip,
             "node": node.name if node else None,
+            "state": state,
             "mode": one.mode.value,
             "since": one.since / 1000,
             "begins": before,

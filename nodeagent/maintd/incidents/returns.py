@@ -58,7 +58,7 @@ def done(ledger: Ledger, asked: Done, who: str, observed: Observed, now: Ms) -> 
             f"{node.name} is not healthy: {why}: repair it first, or insist with"
             f" gnt-maint done --force {node.name}"
         )
-    to = _standing(node)
+    to = Standing.of(drained=node.drained, offline=node.offline)
     if asked.keep == "drained" and out:
         to = Standing.DRAINED
     elif not asked.keep and out:
@@ -76,12 +76,6 @@ def done(ledger: Ledger, asked: Done, who: str, observed: Observed, now: Ms) -> 
             i for i in ledger.intents if i.purpose.back != node.uuid or not _is_lost(i, observed)
         ),
     )
-
-
-def _standing(node: Node) -> Standing:
-    if node.offline:
-        return Standing.OFFLINE
-    return Standing.DRAINED if node.drained else Standing.SERVING
 
 
 def _waits(incident: Incident, node: Node) -> bool:

@@ -29,6 +29,7 @@ OTHERS = {
     "sources get-variables": "one document",
     "sources is-enabled": "one word",
     "wait": "waits",
+    "window wait": "waits",
     "what-if evacuate": "looks at Ganeti",
     "window export": "one document",
     "window propose": "adds nothing without --add",

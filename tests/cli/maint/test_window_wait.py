@@ -1,0 +1,96 @@
+"""gnt-maint window wait: what a script needs that reboots nodes in their windows."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from nodeagent.cli.gnt_maint import cli
+from tests.cli.live import Live
+from tests.maintd.rig import Rig, fleet, mirrored
+
+NOW, AHEAD = "2026-11-18T11:10Z", "2026-11-25T04:00Z"
+
+
+@pytest.fixture
+def live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Live]:
+    """A coordinator; while a command sleeps, time passes and rounds are held."""
+    opened = Live(Rig(fleet(), mirrored(("n3", "n4"))), tmp_path)
+    monkeypatch.setattr(time, "sleep", lambda _: opened.tick(60))
+    yield opened
+    opened.close()
+
+
+def run(live: Live, *words: str) -> tuple[int, str]:
+    line = ["--socket", live.socket, "window", *words]
+    done = CliRunner().invoke(cli, line, standalone_mode=False)
+    if isinstance(done.exception, click.ClickException):
+        return done.exception.exit_code, done.exception.format_message()
+    return done.return_value or 0, done.output
+
+
+def last(out: str) -> str:
+    return out.splitlines()[-1]
+
+
+def test_a_script_brings_a_node_down_and_up(live: Live) -> None:
+    """Each step waits until the next may be done."""
+    assert run(live, "add", "n3", "--start", NOW, "--duration", "2h")[0] == 0
+    code, out = run(live, "wait", "n3", "--for", "start")
+    assert (code, last(out)) == (0, "n3: its window has started.")
+    assert run(live, "down", "n3")[0] == 0
+    assert not live.rig.cluster.nodes["n3"].offline
+    code, out = run(live, "wait", "n3")
+    assert (code, last(out)) == (0, "n3: evacuated and offline: the maintenance can begin.")
+    assert live.rig.cluster.nodes["n3"].offline
+    assert all(i.primary != "n3" for i in live.rig.cluster.instances.values())
+    assert run(live, "up", "n3")[0] == 0
+    code, out = run(live, "wait", "n3", "--for", "up")
+    assert (code, last(out)) == (0, "n3: back in service.")
+    assert live.rig.cluster.nodes["n3"].in_service
+    assert run(live, "wait", "n3", "--for", "up")[0] == 0, "it still is"
+
+
+def test_who_waits_for_what_nobody_asked_for_is_told_the_command(live: Live) -> None:
+    run(live, "add", "n3", "--start", AHEAD, "--duration", "2h")
+    for wanted, why in (
+        ("start", "its window has not started"),
+        ("down", "run gnt-maint window down n3"),
+        ("up", "run gnt-maint window up n3"),
+    ):
+        code, out = run(live, "wait", "n3", "--for", wanted, "--timeout", "0s")
+        assert (code, last(out)) == (4, f"n3 is not there after 0 s: {why}."), wanted
+
+
+def test_json_is_the_machine(live: Live) -> None:
+    run(live, "add", "n3", "--start", AHEAD)
+    code, out = run(live, "wait", "n3", "--timeout", "0s", "--json")
+    one = json.loads(out)
+    assert (code, one["mode"], one["state"], one["left"]) == (4, "draining", "in service", 1)
+
+
+def test_a_window_that_is_canceled_ends_the_wait(
+    live: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(live, "add", "n3", "--start", AHEAD)
+    happens: list[Callable[[], object]] = [lambda: run(live, "cancel", "n3")]
+
+    def sleep(_: float) -> None:
+        if happens:
+            happens.pop()()
+        live.tick(60)
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    code, out = run(live, "wait", "n3")
+    assert (code, last(out)) == (3, "n3 is in no window any longer.")
+
+
+@pytest.mark.parametrize("wanted", ["start", "down", "up"])
+def test_a_name_that_is_nobodys_is_refused(live: Live, wanted: str) -> None:
+    code, out = run(live, "wait", "n99", "--for", wanted)
+    assert code == 1
+    assert "n99" in last(out)
