@@ -32,7 +32,7 @@ def recalled(
 ) -> tuple[Trail, ...]:
     """Repairs' jobs in the ledger, and those that only the job queue knows.
 
-    Running ones are taken up as intents.
+    Running ones become intents.
     """
     ours = {r.reason for r in ledger.ran} | {intent.reason for intent in ledger.intents}
     ids = {record.id for record in pending(snapshot)}
@@ -42,10 +42,10 @@ def recalled(
 
 
 def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
-    """Move the repairs' jobs that have ended from what is promised to what ran.
+    """Move repairs' jobs that have ended from the intents to the jobs that ran.
 
-    One that has succeeded is waited for until its effect shows, as with incidents. What was not
-    submitted is planned anew in a while. What says nothing any more is forgotten.
+    A successful job counts once its effect is visible, as with incidents. maintd plans a job that
+    was not submitted again after a while. It drops jobs that no longer matter.
     """
     if not (ledger.ran or any(intent.purpose.repair for intent in ledger.intents)):
         return ledger
@@ -63,10 +63,10 @@ def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
 
 
 def _that_matter(trails: Sequence[Trail], ids: Collection[str], now: Ms) -> list[Trail]:
-    """Those of repairs that go on, of which one has just ended, or that have failed within a day.
+    """Jobs of repairs that continue, that have just ended, or that failed within a day.
 
-    One that failed before it could set its tag would be submitted again at once, for ever; and
-    that it did is told by its being all that is known of the repair.
+    A repair that failed before it could set its tag would be submitted again at once, for ever;
+    only its job shows that it failed.
     """
     alive = {
         trail.purpose.repair
@@ -89,7 +89,7 @@ def _ended(intent: Intent, observed: Observed, now: Ms) -> Trail | None:
 
 
 def known(ledger: Ledger) -> Sequence[Trail]:
-    """The jobs of repairs, oldest first; those under way are running."""
+    """The jobs of repairs, oldest first; intents with a job count as running."""
     running = [
         Trail(i.job, i.reason, i.action, _RUNNING, i.promised)
         for i in ledger.intents
@@ -99,12 +99,12 @@ def known(ledger: Ledger) -> Sequence[Trail]:
 
 
 def results_of(observed: Observed) -> Mapping[int, Result]:
-    """By number, how the jobs stand that tags name."""
+    """The results of jobs named in tags, by number."""
     return {int(job): result for job, result in observed.jobs.items()}
 
 
 def survey_of(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Survey:
-    """Survey every instance, by all that is remembered and seen of its repairs' jobs."""
+    """Survey every instance, with all recorded and observed jobs of its repairs."""
     jobs, results = jobs_of(known(ledger)), results_of(observed)
     ours = unlicensed(ledger, observed.snapshot)
     surveyed = survey(observed.snapshot, jobs, results, now, policy.autorepair, ours)
@@ -117,7 +117,7 @@ def survey_of(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Su
 
 
 def keep_off(ledger: Ledger, observed: Observed, room: Room) -> None:
-    """Keep auto-repair off the nodes that incidents work on, or that a person has to look at."""
+    """Keep auto-repair off the nodes that incidents work on, or that a person must check."""
     nodes = by_uuid(observed)
     for incident in ledger.incidents:
         node = nodes.get(incident.node)
@@ -130,20 +130,20 @@ def keep_off(ledger: Ledger, observed: Observed, room: Room) -> None:
 
 
 def instance_of(intent: Intent) -> str:
-    """The name of the instance that a repair's job is for."""
+    """The name of the instance that a repair's job belongs to."""
     action = intent.action
     return action.then.instance if isinstance(action, Guarded) else getattr(action, "name", "")
 
 
 def why_paused(until: int | None, now: Ms) -> Reason | None:
-    """Why nobody repairs instances while Ganeti's watcher is paused `until` (unix ms), if so."""
+    """Why no instances are repaired while Ganeti's watcher is paused `until` (unix ms)."""
     if until is None:
         return because(Kind.WATCHER_UNKNOWN)
     return because(Kind.WATCHER_PAUSED, until=rfc3339(until)) if until > now else None
 
 
 def wants_room(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> bool:
-    """Whether an instance is to be brought anywhere: only then the nodes are asked."""
+    """Check whether an instance has to move: only then nodes report their free room."""
     policy = with_tags(policy, observed.snapshot)
     if policy.autorepair == "off":
         return False

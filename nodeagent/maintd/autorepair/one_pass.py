@@ -1,7 +1,7 @@
 """One pass of auto-repair in the safe mode, without a daemon: read, decide, submit.
 
-It waits for no repair: the next pass judges what has become of it by tags, jobs and instances.
-Nothing is remembered in between.
+It does not wait for repairs: the next pass judges their results by tags, jobs and instances. It
+remembers nothing between passes.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -44,7 +44,7 @@ from nodeagent.model.reason import Kind, Reason, because
 from nodeagent.model.snapshot import Capacity, Instance, Observed, Snapshot
 from nodeagent.model.units import Ms
 
-AT_MOST = Policy().repairs  # instances that are being repaired at once, as in maintd
+AT_MOST = Policy().repairs  # instances under repair at once, as in maintd
 _WELL = Diagnosis(Need.OK, None, "")
 _NO_NODES: Mapping[str, str] = MappingProxyType({})
 
@@ -53,8 +53,8 @@ _NO_NODES: Mapping[str, str] = MappingProxyType({})
 class Seen:
     """The cluster, with the jobs of repairs by instance and the results of those in tags.
 
-    `others` are the jobs of maintd's incidents that are not over, `busy` says by name what those
-    of anybody else are about.
+    `others` are the unfinished jobs of maintd's incidents; `busy` names all other jobs, by the name
+    of the object that they use.
     """
 
     snapshot: Snapshot
@@ -69,8 +69,8 @@ class Pass:
     """The plan of one pass, and Ganeti's answers: None in a dry run.
 
     `withdrawn` are the jobs to cancel, why, and whether that was in time (None: not tried).
-    `expired` are the suspensions to remove. `trouble` are the instances, with the reason, whose
-    tags only a person can make sense of.
+    `expired` are the suspensions to remove. `trouble` are the instances with tags that only a
+    person can understand, with the reason.
     """
 
     plan: Plan
@@ -81,10 +81,10 @@ class Pass:
 
 
 def observe(cluster: Cluster, now: Callable[[], Ms]) -> Seen:
-    """Look at everything. The queue is read only if anything is to be repaired or judged.
+    """Observe everything. It reads the queue only if there is something to repair or judge.
 
-    Jobs first: the snapshot then shows the effect of each that is known to be over. The other
-    way round what a job has done in between would be done a second time.
+    It reads jobs first: the snapshot then shows the effect of each job that has ended. The other
+    way round a job that ends in between would be repeated.
     """
     snapshot = cluster.snapshot()
     if not survey(snapshot, {}, {}, now()).rows:
@@ -92,7 +92,7 @@ def observe(cluster: Cluster, now: Callable[[], Ms]) -> Seen:
     trails = cluster.trails()
     jobs = jobs_of(_not_to_come(trails, now()))
     others = [t for t in trails if not t.purpose.repair and t.result.outcome is Outcome.RUNNING]
-    # Ours as well: what an instance was called before it was renamed, only its old jobs know.
+    # Ours as well: only the old jobs know an instance's name before it was renamed.
     asked = sorted(in_tags(snapshot))
     results = cluster.results([str(job) for job in asked]) if asked else {}
     found = {int(job): said for job, said in results.items()}
@@ -119,11 +119,11 @@ def one_pass(
     ours: Mapping[str, str] = _NO_NODES,
     most: int = AT_MOST,
 ) -> Pass:
-    """Repair what can be repaired now. Unavailable: of the rest nothing was submitted.
+    """Repair whatever can be repaired now. Unavailable: the rest was not submitted.
 
-    `taken` are the nodes, by name with the reason, that are somebody else's to work on, `ours`
-    those that maintd itself has taken out of service, for an incident that is no more. No more
-    than `most` instances are under repair then, those begun before counted in.
+    `taken` are the nodes, by name with the reason, that others work on; `ours` are those that
+    maintd itself took out of service, for an incident that has ended. At most `most` instances are
+    under repair at once, earlier repairs included.
     """
     seen = observe(cluster, now)
     withdrawn = [
@@ -153,7 +153,7 @@ def one_pass(
 
 
 def _late(seen: Seen) -> Iterator[tuple[Ran, str]]:
-    """Installations that have not begun, as far as can be seen, and are not to any more."""
+    """Reinstallations that have not visibly started and are no longer needed."""
     for ran in (ran for row in seen.jobs.values() for ran in row if ran.live):
         if why := why_withdrawn(ran.move, seen.snapshot):
             yield ran, why
@@ -168,14 +168,14 @@ def _plan(
 
 
 def _under_way(seen: Seen) -> int:
-    """How many jobs of repairs are not over yet, those that harep has begun counted in."""
+    """The number of unfinished repair jobs, including those that harep started."""
     ours = {r.job for jobs in seen.jobs.values() for r in jobs if r.live and not r.only_tags}
     tagged = {job for job, said in seen.results.items() if said.outcome is Outcome.RUNNING}
     return len(ours | tagged)
 
 
 def _submit(cluster: Cluster, batch: Sequence[Submission], before: Snapshot) -> Sequence[Answer]:
-    """Submit these, but nothing for an instance that is not as it was decided upon any more."""
+    """Submit these, except for instances that have changed since the decision."""
     if not any(move_of(one.action) for one in batch):
         return cluster.submit(batch)
     busy, now = cluster.busy(), cluster.snapshot()
@@ -202,9 +202,9 @@ def _trouble(surveyed: Survey) -> list[tuple[str, str]]:
 
 
 def why_held(cluster: Cluster, seen: Seen, name: str, now: Ms, mode: str = SAFE) -> list[str]:
-    """Why a pass, with its limit as usual, would not make an instance's next step now.
+    """Why a pass, with its usual limit, would not make an instance's next step now.
 
-    The nodes are asked what they have free, if it has one.
+    If it has one, the nodes report their free room.
     """
     surveyed = survey(seen.snapshot, seen.jobs, seen.results, now, mode)
     if not any(r.instance.name == name and isinstance(r.next, Step) for r in surveyed.rows):
@@ -215,20 +215,20 @@ def why_held(cluster: Cluster, seen: Seen, name: str, now: Ms, mode: str = SAFE)
 
 
 def why_stopped(seen: Seen, instance: Instance) -> list[str]:
-    """Why nothing is begun with an instance, as far as Ganeti knows."""
+    """Why no work starts on an instance, as far as Ganeti knows."""
     stopped = _stops(seen)
     places = ("", instance.name, instance.primary, instance.secondary)
     return list(dict.fromkeys(str(stopped[name]) for name in places if name in stopped))
 
 
 def _stops(seen: Seen) -> dict[str, Reason]:
-    """Where nothing is to be begun, by name of an instance or a node; "" stands for every node."""
+    """Reasons why no work may start, by name of an instance or a node; "" means every node."""
     theirs = {name: others_job(job) for name, job in seen.busy.items()}
     return {**theirs, **_stopped(seen.snapshot), **_worked_on(seen.others)}
 
 
 def _stopped(snapshot: Snapshot) -> dict[str, Reason]:
-    """Where nothing is to be begun by what maintd, or somebody for it, has left in tags."""
+    """Reasons why no work may start, from tags that maintd or a person has set."""
     found = paused(Ledger(), snapshot)
     for name, node in snapshot.nodes.items():
         over = {t.replace(_READY, _REPAIRING) for t in node.tags if t.startswith(_READY)}
@@ -245,7 +245,7 @@ _BUSY = (_REPAIRING, "maintd:repairfailed:")
 
 
 def _worked_on(others: Sequence[Trail]) -> dict[str, Reason]:
-    """The nodes that jobs of incidents are about: they go on where maintd itself has stopped."""
+    """The nodes that incidents' jobs work on: these continue even if maintd itself has stopped."""
     found: dict[str, Reason] = {}
     for trail in others:
         match trail.action:
@@ -259,7 +259,7 @@ def _worked_on(others: Sequence[Trail]) -> dict[str, Reason]:
 
 
 def _room(cluster: Cluster, seen: Seen, surveyed: Survey, stopped: Mapping[str, Reason]) -> Room:
-    """Every other node in service will do; what is being moved is where it will be."""
+    """The Room with all other nodes in service; moving instances count at their targets."""
     nodes = seen.snapshot.nodes
     steps = any(isinstance(row.next, Step) for row in surveyed.rows)
     fit = [name for name, node in nodes.items() if node.in_service] if steps else []

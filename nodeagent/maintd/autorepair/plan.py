@@ -1,4 +1,4 @@
-"""Auto-repair's planner: repair instances on the nodes that no incident is about. Pure."""
+"""Planner of auto-repair: repair instances on nodes without incidents. Pure."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -16,7 +16,7 @@ from nodeagent.model.units import Ms
 
 
 class Repaired(NamedTuple):
-    """The ledger with the repairs of this round, and what was held."""
+    """The ledger with the repairs of this round, and the blocked ones."""
 
     ledger: Ledger
     held: tuple[Held, ...] = ()
@@ -46,8 +46,8 @@ def repair(
     for retag in surveyed.expired if ledger.tags_after <= now else ():
         if retag not in under_way:
             ledger = ledger.promise(OfTags(), "", retag, now)
-    # What nobody has allowed is no matter of ours, what has its job waits for nothing else:
-    # `explain` tells of these.
+    # Repairs that nobody allowed are not maintd's, and one with a running job waits for nothing
+    # else: `explain` shows these.
     moved = {instance_of(intent) for intent in ledger.intents if intent.purpose.repair}
     wanted = [r.instance for r in surveyed.rows if r.wanted and r.instance.name not in moved]
     ours = {instance.name: instance.primary for instance in wanted}

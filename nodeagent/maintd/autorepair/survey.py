@@ -1,6 +1,6 @@
 """Survey all instances: the next step of each repair, and its target. Pure.
 
-`survey` says what is to be done; `place` gives the steps their targets, in what room there is.
+`survey` decides the steps; `place` gives them their targets in the available room.
 """
 
 import sys
@@ -32,7 +32,7 @@ _NOWHERE: Mapping[str, Any] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One instance that is not simply healthy, and what is to be done about it."""
+    """One instance that is not simply healthy, and its next step."""
 
     instance: Instance
     policy: Policy
@@ -42,13 +42,13 @@ class Row:
 
     @property
     def wanted(self) -> bool:
-        """Whether somebody has allowed a repair, or one was begun."""
+        """Check whether somebody has allowed a repair, or one has started."""
         allowed = not isinstance(self.policy, NotEnabled | Suspended)
         return allowed or not isinstance(self.state, Clear)
 
     @property
     def word(self) -> str:
-        """The state that it is counted under, once what is to be done has been begun."""
+        """The state that it counts under, once its next step has started."""
         match self.next:
             case Step() | Wait():
                 return PENDING
@@ -63,7 +63,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """Every instance that is not simply healthy, how many are, and the suspensions to take off."""
+    """Every instance that is not simply healthy, the number of others, expired suspensions."""
 
     rows: Sequence[Row]
     well: int
@@ -72,7 +72,7 @@ class Survey:
 
 @dataclass(frozen=True, slots=True)
 class Proposed:
-    """A job of a repair: for which instance, on account of which of its nodes, and why."""
+    """A job of a repair: its instance, the node that it concerns, and why."""
 
     instance: str
     node: str
@@ -83,9 +83,9 @@ class Proposed:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Jobs to submit; and what is blocked, by instance, with the reason.
+    """Jobs to submit, and the blocked repairs, by instance, with the reason.
 
-    `counts` has how many instances are in each state once all is submitted.
+    `counts` has the number of instances in each state once all jobs are submitted.
     """
 
     proposed: Sequence[Proposed]
@@ -105,7 +105,7 @@ def jobs_of(trails: Iterable[Trail]) -> dict[str, list[Ran]]:
 
 
 def pending(snapshot: Snapshot) -> Iterator[Record]:
-    """The repairs that are pending by the instances' tags, as far as harep could read these."""
+    """The pending repairs in instances' tags, as far as harep could read them."""
     for instance in snapshot.instances.values():
         for tag in telling(instance.tags):
             said = read(tag, strict=False)
@@ -114,7 +114,7 @@ def pending(snapshot: Snapshot) -> Iterator[Record]:
 
 
 def in_tags(snapshot: Snapshot) -> set[int]:
-    """The jobs that stand in pending repairs' tags: somebody has to ask how these are."""
+    """The jobs named in pending repairs' tags, whose results are needed."""
     return {job for record in pending(snapshot) for job in record.jobs}
 
 
@@ -128,7 +128,7 @@ def survey(
 ) -> Survey:
     """Judge what each instance needs; `results` are by number those of the jobs `in_tags`.
 
-    `ours` are nodes, by name with the reason, whose being out of service permits no repair:
+    `ours` are nodes, by name with the reason, that are out of service but do not permit repairs:
     they count as in service, and pending repairs there wait.
     """
     snapshot = _in_service(snapshot, ours)
@@ -150,7 +150,7 @@ _NOTHING = Nothing()
 
 
 def _in_service(snapshot: Snapshot, names: Mapping[str, str]) -> Snapshot:
-    """The same, with these nodes in service."""
+    """The snapshot with these nodes in service."""
     if not names:
         return snapshot
     back = {
@@ -168,12 +168,11 @@ def place(
     most: int = sys.maxsize,
     no_more: Reason = _AT_ONCE,
 ) -> Plan:
-    """Give each step its target; those that were begun first, and the longest ago, choose first.
+    """Give each step its target; repairs that started earliest choose first.
 
-    What has no place, or whose nodes others work on, is held with its reason. So is what would
-    be one more than `most`, with the reason `no_more`, and all at instances and nodes that are
-    `stopped`, by name with the reason; "" stands for every node. What only changes a repair's tags
-    is done all the same.
+    A step without a target, or on nodes that others work on, is blocked with its reason. So is each
+    step beyond `most`, with the reason `no_more`, and each on instances and nodes in `stopped`, by
+    name with the reason; "" means every node. Changes of a repair's tags are not blocked.
     """
     proposed: list[Proposed] = []
     held: list[tuple[str, Reason]] = []
@@ -212,7 +211,7 @@ def _stop(
 
 
 def _is_rescue(instance: Instance, step: Step, room: Room) -> bool:
-    """Whether it runs nowhere until this is done: then it waits for no other work on its nodes."""
+    """Check whether the instance is down until this is done: then it ignores other work there."""
     return step.kind is RepairType.FAILOVER and targets.is_lost(instance, room)
 
 

@@ -12,13 +12,13 @@ from nodeagent.model.snapshot import Capacity, Instance
 
 
 def move(instance: Instance, step: Step, room: Room) -> Move | Reason:
-    """The move of an instance for a step, or why there is no place for it now."""
+    """The move of an instance for a step, or why it has no target now."""
     choice = _Choice(instance, room)
     match step.kind:
         case RepairType.FIX_STORAGE:
             return choice.mirror()
         case RepairType.MIGRATE | RepairType.FAILOVER:
-            # What does not run cannot migrate, and loses nothing by a failover.
+            # A stopped instance cannot migrate, and loses nothing by a failover.
             live = step.kind is RepairType.MIGRATE and instance.running
             return choice.side(live=live, fallback=step.fallback)
         case RepairType.REINSTALL:
@@ -26,7 +26,7 @@ def move(instance: Instance, step: Step, room: Room) -> Move | Reason:
 
 
 def is_lost(instance: Instance, room: Room) -> bool:
-    """Whether it has a secondary, and its primary node is offline: any place is better then."""
+    """Check whether its primary is offline and it has a secondary: any target is better then."""
     return instance.secondary is not None and room.snapshot.nodes[instance.primary].offline
 
 
@@ -36,7 +36,7 @@ class _Choice:
     room: Room
 
     def mirror(self) -> MoveSecondary | Reason:
-        """Another node to be mirrored to; the primary node must answer."""
+        """Choose a new secondary; the primary node must answer."""
         name, primary, old = self.instance.name, self.instance.primary, self.instance.secondary
         assert old is not None
         if why := self.room.why_not_through(primary, AUTOREPAIR):
@@ -47,7 +47,7 @@ class _Choice:
         return MoveSecondary(name, old, target)
 
     def side(self, *, live: bool, fallback: bool) -> MovePrimary | Reason:
-        """Another node to run on: its mirror, or any where the disks can be reached."""
+        """Choose a new primary: its secondary, or any node that can reach the disks."""
         name, primary = self.instance.name, self.instance.primary
         if live and (why := self.room.why_not_through(primary, AUTOREPAIR)):
             return because(Kind.CANNOT_MIGRATE, name, why=why)
@@ -69,7 +69,7 @@ class _Choice:
         return MovePrimary(name, primary, live, found, fallback=fallback)
 
     def anew(self) -> Reinstall | Reason:
-        """As many other nodes as it had."""
+        """Choose as many new nodes as it had."""
         it = self.instance
         old = {node for node in (it.primary, it.secondary) if node is not None}
         target = self._roomiest(old, memory=needs_memory(it), disk=it.disk, whole=True)
@@ -103,7 +103,7 @@ class _Choice:
         disk: int | None = None,
         whole: bool = False,
     ) -> str | Reason:
-        """The free node of its group with the most of the first asked for, and enough of both.
+        """The free node of its group with the most memory (or else disk), and enough of both.
 
         With `whole` also enough physical disks, where instances have these for themselves.
         """
@@ -136,7 +136,7 @@ class _Choice:
         return min(fitting, key=most)
 
     def _has_disks(self, node: str, has: Capacity) -> bool:
-        """Ganeti wants to know their number, and looks for them when the old ones are given up."""
+        """Check for enough physical disks: Ganeti checks only after giving up the old ones."""
         if not self.room.snapshot.nodes[node].exclusive:
             return True
         spindles, size = self.instance.spindles, has.size

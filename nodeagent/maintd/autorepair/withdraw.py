@@ -1,8 +1,8 @@
-"""Taking back an installation that waits for its turn when a node with the data is back.
+"""Cancel a queued reinstallation when a node with the instance's data is back.
 
-When such a job's turn comes Ganeti looks at the primary node alone, and so does the job itself
-(`cluster.ganeti.opcodes`); but the other side of a mirrored instance has all of its data, too. So
-every round looks, and cancels what has not begun.
+When such a job's turn comes, Ganeti checks only the primary node, and so does the job itself
+(`cluster.ganeti.opcodes`). But the secondary of a mirrored instance has all of its data, too. So
+every round checks, and cancels jobs that have not started.
 """
 
 import asyncio
@@ -21,9 +21,9 @@ log = logging.getLogger(__name__)
 
 
 class Withdrawals:
-    """Cancels, and remembers why, as long as this process lives.
+    """Cancel jobs, and remember why, as long as this process lives.
 
-    `check_master` raises NotMaster where this is not our place (any more).
+    `check_master` raises NotMaster if this node is not the master (any more).
     """
 
     def __init__(self, cluster: Cluster, check_master: Callable[[], Awaitable[None]]) -> None:
@@ -32,7 +32,7 @@ class Withdrawals:
         self._why: dict[str, str] = {}  # by intent
 
     async def withdraw(self, ledger: Ledger, observed: Observed) -> None:
-        """Cancel what is late; what cannot be canceled now the next round tries again."""
+        """Cancel obsolete jobs; the next round retries those that cannot be canceled now."""
         for intent, job, why in _late(ledger, observed):
             try:
                 await self._check_master()
@@ -45,7 +45,7 @@ class Withdrawals:
                 self._why[intent.id] = f"the job was canceled before it began: {why}"
 
     def explained(self, results: Mapping[str, Result]) -> dict[str, Result]:
-        """The results, by intent, with the reasons of what was withdrawn."""
+        """The results, by intent, with the reasons of canceled jobs."""
         self._why = {key: why for key, why in self._why.items() if key in results}
         told = dict(results)
         for key, why in self._why.items():

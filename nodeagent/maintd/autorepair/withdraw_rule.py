@@ -5,7 +5,7 @@ from nodeagent.model.snapshot import Snapshot
 
 
 def why_withdrawn(move: Move | None, snapshot: Snapshot) -> str:
-    """Why this is not to be done any more; empty if it is, or if new disks are there already."""
+    """Why this job is obsolete; empty if it is not, or if new disks are there already."""
     if not isinstance(move, Reinstall):
         return ""
     instance = snapshot.instances.get(move.instance)
