@@ -1,7 +1,7 @@
 """Events of agents: they stop answering, lose trust, and answer again. Pure.
 
-A silence counts from its second round on. An agent that comes and goes is told of every ten
-minutes at most, and of many at once there is one event.
+A missing answer counts from its second round on. An agent that comes and goes makes an event every
+ten minutes at most, and many agents at once make one event.
 """
 
 from collections.abc import Mapping
@@ -11,18 +11,18 @@ from nodeagent.model.event import Event, happened
 from nodeagent.model.units import Ms
 from nodeagent.protocol.look import Distrusted, Look, Seen, Silent
 
-QUIET = 600_000  # ms after an agent was told to be back in which it is not told of again
-APART = 3  # agents of which each has an event of its own
+QUIET = 600_000  # ms without new events after an agent was reported to be back
+APART = 3  # agents that have an event each
 _NAMED = 10  # agents by name in an event about many
-_WHY = 300  # characters of what an agent is told of with
+_WHY = 300  # characters of a reason
 _SEEN = "seen"
 
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """How agents stood in the newest round, by name, which were told to be bad, and `events`.
+    """States of agents in the newest round, by name, those reported as bad, and `events`.
 
-    `back` is when (unix ms) an agent was last told to be back.
+    `back` is when (unix ms) an agent was last reported to be back.
     """
 
     last: Mapping[str, str] = field(default_factory=dict)
@@ -61,7 +61,7 @@ def _events(word: str, found: Mapping[str, str], now: Ms) -> list[Event]:
 
 
 def how_seen(look: Look | None) -> tuple[str, str | None]:
-    """How looking at a node went, in a word, and why not better."""
+    """The result of polling a node, in a word, and why it is not better."""
     match look:
         case Seen():
             return "seen", None

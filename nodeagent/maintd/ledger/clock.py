@@ -1,4 +1,4 @@
-"""The clock was set back: the ledger's times are set back with it. Pure."""
+"""Rewind the ledger's times after the clock was set back. Pure."""
 
 from dataclasses import replace
 
@@ -8,7 +8,7 @@ from nodeagent.model.units import Ms
 
 
 def rewind(ledger: Ledger, now: Ms) -> Ledger:
-    """Where the clock was put back, nothing remembered lies in the future: no wait gets longer."""
+    """Move remembered times out of the future after the clock was put back: no wait gets longer."""
     incidents = tuple(
         replace(
             i,

@@ -13,7 +13,7 @@ from nodeagent.model.units import Ms
 
 
 def entries(before: Ledger, after: Ledger, now: Ms) -> Iterator[Event]:
-    """How far the repair queue has come with each machine."""
+    """Progress of the repair queue with each machine."""
     old = {entry.index: entry for entry in before.queue.entries}
     new = {entry.index: entry for entry in after.queue.entries}
     for entry in after.queue.entries:
@@ -40,7 +40,7 @@ def _of_entry(now: Ms, what: str, entry: Entry) -> Event:
 
 
 def returns(before: Ledger, after: Ledger, observed: Observed | None, now: Ms) -> Iterator[Event]:
-    """Nodes that are said to be repaired, and what became of each."""
+    """Nodes reported repaired, and the result for each."""
     nodes = {} if observed is None else by_uuid(observed)
     old, new = ({(r.node, r.at): r for r in one.returning} for one in (before, after))
     for key, one in new.items():
@@ -54,7 +54,7 @@ def returns(before: Ledger, after: Ledger, observed: Observed | None, now: Ms) -
 
 
 def series(before: Ledger, after: Ledger, now: Ms) -> Iterator[Event]:
-    """Which times of weekly series have become windows, and which are over."""
+    """Occurrences of weekly series that have become windows, and those that are over."""
     old, new = (_placed(ledger) for ledger in (before, after))
     for (name, day), machines in new.items():
         if fresh := machines - old.get((name, day), frozenset()):

@@ -24,8 +24,8 @@ def tell(
 ) -> tuple[Event, ...]:
     """Return the events of a round, in the order in which it was decided.
 
-    `last` is the decision of the round before, None in the first: what was blocked then for the
-    same reason is not shown again. Without `observed` it knows less of how jobs ended.
+    `last` is the decision of the previous round, None in the first: a block with the same reason is
+    not shown again. Without `observed` there are fewer details of how jobs ended.
     """
     return (
         *_jobs(before, after, observed, now),
@@ -53,7 +53,7 @@ def _jobs(before: Ledger, after: Ledger, observed: Observed | None, now: Ms) -> 
     kept = {intent.id for intent in after.intents}
     noted = {(incident.id, job) for incident in after.incidents for job in incident.jobs}
     for intent in before.intents:
-        # The round after its submission is the first in which an incident has it among its jobs.
+        # An incident has a job among its jobs from the round after the submission on.
         new = (intent.incident, intent.job) in noted
         if intent.job is not None and new and intent.job not in known.get(intent.incident, ()):
             yield _of(intent, now, "submitted")

@@ -1,10 +1,10 @@
 """Tags that vanished though nobody removed them: lost in a change of the master. Pure.
 
-Measured with Ganeti 3.0.2: while `gnt-cluster master-failover` runs the new master has read its
-configuration already and the old one still works. A job that ends in that moment says success,
-and what it has changed is overwritten a moment later (in three of three tries). So the tag of a
-failure, or of a pause, may vanish. To be without it counts as acknowledged, which is a person's
-word: it is not believed unless a job is found that took the tag off, or its owner away.
+Measured with Ganeti 3.0.2: while `gnt-cluster master-failover` runs, the new master has read its
+configuration already and the old one still works. A job that ends in that moment reports success,
+and a moment later its change is overwritten (in three of three tries). So the tag of a failure, or
+of a pause, may vanish. A missing tag means that a person removed it: maintd believes this only if
+it finds a job that removed the tag or its object.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -32,7 +32,7 @@ from nodeagent.model.ledger import (
 from nodeagent.model.snapshot import Snapshot
 from nodeagent.model.units import Ms
 
-WITHIN = 3_600_000  # ms after a job within which its tag may be found to be lost
+WITHIN = 3_600_000  # ms after a job within which maintd may find its tag lost
 _WHY = "its tag was lost as the master changed"
 _MATTER = (
     *("maintd:repairready:", "maintd:repairfailed:", "maintd:canceled:"),
@@ -41,10 +41,10 @@ _MATTER = (
 
 
 def missing(trails: Sequence[Trail], snapshot: Snapshot, now: Ms) -> Mapping[Place, Trail]:
-    """Where tags of ours should be by our own jobs of the last hour, and are not, with the job.
+    """Places where our own jobs of the last hour set tags that are missing now, with the job.
 
-    A loss shows when the next master begins; what it makes of it is told by other jobs. Those
-    older than that prove nothing: a tag that is not there was not needed any more.
+    A loss shows when the next master starts, and the new master's jobs handle it. Older jobs prove
+    nothing: such a tag was no longer needed.
     """
     last: dict[Place, Trail | None] = {}
     for trail in trails:
@@ -66,7 +66,7 @@ def missing(trails: Sequence[Trail], snapshot: Snapshot, now: Ms) -> Mapping[Pla
 def lost(
     gone: Mapping[Place, Trail], removals: Sequence[Removal], snapshot: Snapshot
 ) -> Mapping[Place, Trail]:
-    """Keep the missing tags that no later job took off."""
+    """Keep the missing tags that no later job removed."""
     return {
         place: trail
         for place, trail in gone.items()
@@ -75,7 +75,7 @@ def lost(
 
 
 def _concerns(removal: Removal, place: Place, snapshot: Snapshot) -> bool:
-    """As Ganeti reads names: nodes' without a domain or in capitals, groups' also as UUIDs."""
+    """Compare names as Ganeti does: nodes without a domain or in capitals, groups also as UUIDs."""
     if removal.scope is not place.scope:
         return False
     group = snapshot.groups.get(removal.name)
@@ -85,16 +85,16 @@ def _concerns(removal: Removal, place: Place, snapshot: Snapshot) -> bool:
 
 
 def may_show_yet(trails: Iterable[Trail], now: Ms) -> str | None:
-    """The job that has ended so lately that not every answer of the cluster need show it."""
+    """A job that ended so recently that not every answer of the cluster shows it."""
     return next((trail.job for trail in trails if now - trail.ended < TAG_SHOWS), None)
 
 
 def incident(one: Incident, places: Collection[str], marks: Collection[str], now: Ms) -> Incident:
-    """An incident of whose tags these are lost.
+    """The incident after the loss of its tags.
 
-    A failure or cancelation is told anew. What was done as a node was called ready may be lost as
-    well: it is looked at again. What was repaired live was so, as the mark among its node's
-    `marks` tells: nothing of that is in the configuration.
+    maintd tags a failure or cancelation again. Work before a ready tag may be lost as well: maintd
+    checks it again. A live repair stays done, as the mark among its node's `marks` proves: it does
+    not change the configuration.
     """
     if one.tag not in places or one.status.active:
         return one
@@ -105,7 +105,7 @@ def incident(one: Incident, places: Collection[str], marks: Collection[str], now
 
 
 def is_waited_for(intent: Intent, places: Collection[Place]) -> bool:
-    """Whether its job was to set a tag that is lost, so that waiting for it is in vain."""
+    """Check whether its job sets a lost tag, so that waiting for it is useless."""
     action = intent.action
     return isinstance(action, Retag) and any(
         Place(action.scope, action.name, tag) in places for tag in action.add
@@ -113,7 +113,7 @@ def is_waited_for(intent: Intent, places: Collection[Place]) -> bool:
 
 
 def holds(ledger: Ledger, places: Collection[Place], now: Ms) -> tuple[Hold, ...]:
-    """The pauses, and those whose tags are lost; that these are to be set again is told by them."""
+    """The pauses, including those with lost tags, which maintd sets again."""
     kept = {(h.scope, h.name, h.incident): h for h in ledger.holds}
     active = {incident.id for incident in ledger.incidents if incident.status.active}
     resumed = {(h.scope, h.name, h.incident) for h in ledger.resumed}

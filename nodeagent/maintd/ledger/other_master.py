@@ -1,16 +1,16 @@
 """Detect that another master's maintd may have worked since ours, with its own ledger. Pure.
 
-Incidents are found again in Ganeti's own tags and jobs. What operators have planned is in the
-ledger alone: windows and series, the repair queue, lists of moves. On a node that becomes the
-master once more they may long be done, or canceled elsewhere; so nothing is begun for them until
-somebody has looked. That another was at work is known by a mark beside the ledger, made where
-maintd finds that it is not the master, and by jobs that are newer than the ledger. So are
-wishes that nobody had answered before: they are said again, or hold no more.
+maintd finds incidents again in Ganeti's own tags and jobs. Only the ledger has operators' plans:
+windows and series, the repair queue, lists of moves. On a node that becomes the master again they
+may long be done, or canceled elsewhere. So maintd starts none of them until a person has checked.
+Another master is detected by a mark beside the ledger, which maintd writes when it is not the
+master, and by jobs newer than the ledger. The same applies to earlier requests without an answer:
+people must repeat them.
 
-Of the repair queue the switches, limits and attempts are in the ledger, too: what was switched
-off at night must not begin again by itself on a new master. So where procedures are configured,
-all this holds for a ledger without any plans, and for a new one, as well. The queue's commands
-are no jobs of Ganeti's: that it was in use is told by a tag of the cluster, which stays.
+The ledger also has the switches, limits and attempts of the repair queue: a new master must not
+start by itself what was switched off at night. So where procedures are configured, all this also
+applies to a ledger without plans, and to a new one. The queue's commands are not jobs of Ganeti: a
+permanent tag of the cluster shows that the queue was in use.
 """
 
 from dataclasses import replace
@@ -25,9 +25,9 @@ SAY_AGAIN = "another node was the master meanwhile: say it again"
 
 
 def seen(ledger: Ledger, marked: int, newest: int) -> int:
-    """When another master was last seen to be there, unix ms; 0 if none was.
+    """The time when another master was last detected, unix ms; 0 if none was.
 
-    `newest` is the newest number that any of maintd's jobs has.
+    `newest` is the newest number of all of maintd's jobs.
     """
     return max(marked, newest if newest > ledger.round else 0)
 
@@ -35,11 +35,11 @@ def seen(ledger: Ledger, marked: int, newest: int) -> int:
 def since(
     ledger: Ledger, marked: int, newest: int, now: Ms, *, repairs: bool, used: bool = False
 ) -> int:
-    """Since when what is planned in the ledger may be out of date, unix ms; 0 if it is not.
+    """Since when plans in the ledger may be out of date, unix ms; 0 if they are not.
 
-    `newest` is the newest number that any of maintd's jobs has; `repairs`: whether there are
-    procedures, so that machines are repaired that nobody has planned to; `used`: whether the
-    repair queue was in use in this cluster before, on whatever node.
+    `newest` is the newest number of all of maintd's jobs; `repairs`: whether there are procedures,
+    so that maintd repairs machines without a plan; `used`: whether the repair queue was in use in
+    this cluster before, on any node.
     """
     if ledger.away or not (repairs or has_plans(ledger)):
         return ledger.away
@@ -50,7 +50,7 @@ def since(
 
 
 def has_plans(ledger: Ledger) -> bool:
-    """Whether there is anything that Ganeti knows nothing of."""
+    """Check whether the ledger has plans that Ganeti does not know."""
     return bool(
         ledger.schedule.windows
         or ledger.scheduled
@@ -61,12 +61,12 @@ def has_plans(ledger: Ledger) -> bool:
 
 
 def is_used(queue: Queue) -> bool:
-    """Whether the repair queue is as nobody would find it again who has not this ledger."""
+    """Check whether the repair queue has a state that only this ledger has."""
     return replace(queue, refusals=(), failed=()) != Queue()
 
 
 def doubt(ledger: Ledger) -> Reason | None:
-    """Why nothing that was planned is begun, if so."""
+    """Why maintd starts none of its plans; None if it may."""
     if not ledger.away:
         return None
     since = f"{datetime.fromtimestamp(ledger.away / 1000, UTC):%Y-%m-%d %H:%M} UTC"

@@ -55,17 +55,19 @@ def recover(
     repairs: bool = False,
     roles: Sequence[RoleChange] = (),
 ) -> Ledger:
-    """The ledger with everything in it that Ganeti knows better.
+    """The ledger, corrected by everything that Ganeti knows better.
 
-    An incident whose tag is set has ended as the tag says; one whose tag was set, and is there
-    no more, was acknowledged: if it was completed then nobody knows whether its fault was gone
-    since, and what the node says now is taken for a new one. Jobs of ours that the ledger does
-    not know are taken up: running ones as intents, failed ones as the failure they are. Of an
-    incident it does not know, and whose intents it has numbered itself, the ledger has seen the
-    end. Intents are never numbered as any that was there before. `marked` is since when (unix ms)
-    this was not the master for a while, 0 if it always was; `gone` are the tags that were lost
-    then; `repairs`, whether machines are repaired by the repair queue; `roles` the jobs that
-    changed nodes' roles, asked for where ours did.
+    - An incident with a tag has ended as the tag says. One whose tag was set and is gone was closed
+      by a person. If it was completed, nobody knows whether its fault was gone since, so the node's
+      next report counts as a new one.
+    - Jobs of ours that the ledger does not know are added: running ones as intents, failed ones as
+      failures.
+    - If the ledger has numbered an incident's intents but lacks it, it has seen its end.
+    - New intents never get an earlier number.
+
+    `marked` is since when (unix ms) this was not the master for a while, 0 if it always was. `gone`
+    are the tags that were lost then. `repairs`: whether the repair queue repairs machines. `roles`
+    are the jobs that changed nodes' roles, since the first of ours that did.
     """
     incidents = {incident.id: incident for incident in ledger.incidents}
     nodes = {node.name: node for node in snapshot.nodes.values()}
@@ -78,7 +80,7 @@ def recover(
     for node in nodes.values():
         for tag in sorted(node.tags):
             kind, _, identity = tag.rpartition(":")
-            if kind != _MARK or identity not in over:  # else it is about to be taken off
+            if kind != _MARK or identity not in over:  # else maintd is about to remove it
                 _take_tag(incidents, tag, node, now)
     for node in nodes.values():
         for tag in sorted(node.tags | {place.tag for place in gone if place.name == node.name}):
@@ -104,7 +106,7 @@ def recover(
     since = other_master.since(ledger, marked, others, now, repairs=repairs, used=used)
     recovered = replace(
         ledger,
-        round=max(ledger.round, newest) or since,  # it is new no more
+        round=max(ledger.round, newest) or since,  # it is no longer new
         incidents=tuple(incidents.values()),
         intents=intents,
         holds=holds,
@@ -129,7 +131,7 @@ def _take_up(incidents: dict[str, Incident], trail: Trail, nodes: dict[str, Node
         name = node_of(trail)
         node = nodes.get(name) if name else None
         if node is None:
-            return  # of what happened to a node that is gone nothing is left to do
+            return  # nothing is left to do for a node that is gone
         incident = _rebuilt(identity, node, Status.PENDING, now)
     if trail.job not in incident.jobs:
         incident = replace(incident, jobs=(*incident.jobs, trail.job))
@@ -151,9 +153,9 @@ def _take_up(incidents: dict[str, Incident], trail: Trail, nodes: dict[str, Node
 
 
 def _meant(action: Action | None, identity: str) -> Status | None:
-    """How the incident had ended for whoever promised this, whatever became of the job.
+    """The end that the planner of this job intended for the incident, whatever the job's result.
 
-    A ready tag ends it itself, once it is set. A node is put back after a cancelation only.
+    A ready tag ends it itself, once it is set. maintd puts a node back only after a cancelation.
     """
     if isinstance(action, Restore):
         return Status.CANCELED
@@ -171,7 +173,7 @@ def _done(incident: Incident, trail: Trail, now: Ms) -> Incident:
                 if incident.status.active:
                     why = "from its tag"
                     incident = replace(incident, status=status, changed_at=now, why=why)
-            # What was just set need not be in every answer of the cluster yet.
+            # Not every answer of the cluster need show a new tag yet.
             shows = incident.tag in ends and now - trail.at > TAG_SHOWS
             return replace(incident, tag_seen=incident.tag_seen or shows)
         case _:
@@ -179,7 +181,7 @@ def _done(incident: Incident, trail: Trail, now: Ms) -> Incident:
 
 
 def _end_of(tag: str, incident: str) -> Status | None:
-    """How the incident has ended by its tag; None if the tag tells no end of it."""
+    """The end of an incident by its tag; None if the tag means no end."""
     kind, _, identity = tag.rpartition(":")
     status = _ENDED.get(kind) if identity == incident else None
     return None if status is Status.PENDING else status
@@ -192,7 +194,7 @@ def _take_tag(incidents: dict[str, Incident], tag: str, node: Node, now: Ms) -> 
         return
     incident = incidents.get(identity) or _rebuilt(identity, node, status, now)
     if incident.node != node.uuid:
-        return  # of another node's incident it tells nothing
+        return  # the tag belongs to another node's incident
     if status is Status.PENDING:
         incidents[identity] = incident
         return
@@ -202,7 +204,7 @@ def _take_tag(incidents: dict[str, Incident], tag: str, node: Node, now: Ms) -> 
 
 
 def _take_hold(incidents: dict[str, Incident], tag: str, node: Node, now: Ms) -> None:
-    """Only its hold tag shows an incident paused before its start."""
+    """Add an incident that was paused before its start, and has only its hold tag."""
     identity = tag.removeprefix(HOLD_TAG)
     if tag.startswith(HOLD_TAG) and is_identity(identity) and identity not in incidents:
         incidents[identity] = _rebuilt(identity, node, Status.NOTED, now)
@@ -211,10 +213,10 @@ def _take_hold(incidents: dict[str, Incident], tag: str, node: Node, now: Ms) ->
 def _join(
     incidents: dict[str, Incident], ledger: Ledger, newest_of: Mapping[str, int]
 ) -> tuple[Hold, ...]:
-    """Keep, of two incidents for one diagnosis, that on which another master has worked.
+    """Keep, of two incidents for one diagnosis, the one that another master has worked on.
 
-    Ganeti knows nothing of ours: it is detected, perhaps with actions planned, and no more.
-    Its holds pass to the other's name. Return all holds.
+    Ganeti does not know ours: it is only detected, perhaps with planned actions. Its holds pass to
+    the other's name. Return all holds.
     """
     holds = ledger.holds
     for ours in ledger.incidents:
@@ -235,9 +237,9 @@ def _leave_what_was_superseded(
     newest_of: Mapping[str, int],
     snapshot: Snapshot,
 ) -> None:
-    """A node is worked on for one incident at a time: a newer one has taken its place.
+    """Drop superseded incidents: each node has work for one incident, the newest.
 
-    But a mark that is there tells of an order: its incident is not to be taken for a new one.
+    But a mark proves an order: its incident must not become a new one.
     """
     known = {incident.id for incident in ledger.incidents}
     marks = {tag for node in snapshot.nodes.values() for tag in node.tags}
@@ -255,9 +257,10 @@ def _leave_what_was_superseded(
 
 
 def _leave_what_was_acknowledged(incidents: dict[str, Incident], nodes: dict[str, Node]) -> None:
-    """While another master was at work, or the ledger lost: else `forget` knows better.
+    """Drop closed incidents after another master's work or a loss of the ledger.
 
-    So it does where the mark of a repair is still there: whoever forgets it takes that off.
+    Otherwise `forget` closes them; it also does if a repair's mark is still there, and removes the
+    mark.
     """
     for old in list(incidents.values()):
         node = nodes.get(old.name)
@@ -282,7 +285,7 @@ def _rebuilt(identity: str, node: Node, status: Status, now: Ms) -> Incident:
 def _intents(
     ledger: Ledger, incidents: dict[str, Incident], trails: Sequence[Trail], now: Ms
 ) -> tuple[Intent, ...]:
-    """Those of the ledger, and what runs without being known to it, or does not show yet."""
+    """The ledger's intents, and unknown jobs that still run or whose effect does not show yet."""
     kept = list(ledger.intents)
     known = {intent.reason for intent in kept}
     for trail in trails:
@@ -293,7 +296,7 @@ def _intents(
         if (just or trail.result.outcome is Outcome.RUNNING) and (
             not purpose.incident or purpose.incident in incidents
         ):
-            # An entry that the ledger does not know has a number that another may be given.
+            # The number of an unknown entry may be used again.
             purpose = OfTags() if purpose.entry else purpose
             node, job = node_of(trail) or "", trail.job
             kept.append(Intent(str(number), purpose, node, trail.action, job, promised=trail.at))

@@ -22,15 +22,15 @@ def wishes(decision: Decision, observed: Observed | None, now: Ms) -> Iterator[E
 
 
 def of_owner(wish: Wish) -> bool:
-    """Whether a user who may only answer for owners asked: no act of an administrator.
+    """Check whether the user may only answer for owners: then it is not an administrator's act.
 
-    The history shows such a wish as the answer that was given, or counts the refusals.
+    The history shows such a request as the answer, or counts its refusals.
     """
     return isinstance(wish.asked, AnswerOffers) and wish.asked.owners is not None
 
 
 def answered(wish: Wish, why: str | None, now: Ms) -> Event:
-    """The event of a request, granted unless there is a reason `why` not."""
+    """The event of a request, accepted unless there is a reason `why` not."""
     details = {"who": wish.who, "request": wish.asked.words}
     details |= {"command": wish.command} if wish.command else {}
     if why is None:

@@ -1,4 +1,4 @@
-"""Count since the start of maintd what ended, how long it took, and requests. Pure."""
+"""Count since the start of maintd the ends, their durations, and requests. Pure."""
 
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -33,7 +33,7 @@ class Times:
 
 
 class Tally:
-    """Counters of one life of maintd: they begin at 0, as Prometheus expects after a restart."""
+    """Counters of one run of maintd: they start at 0, as Prometheus expects after a restart."""
 
     def __init__(self) -> None:
         self.ended = Counter(dict.fromkeys(RESULTS, 0))
@@ -42,7 +42,7 @@ class Tally:
         self.requests: Counter[tuple[str, str]] = Counter()
 
     def take(self, before: Ledger, decision: Decision, observed: Observed, now: Ms) -> None:
-        """Count the changes of a round that was carried out."""
+        """Count the changes of a round that was executed."""
         for wish in observed.wishes:
             result = "refused" if wish.id in decision.refused else "granted"
             self.requests[verb(type(wish.asked)), result] += 1
@@ -75,7 +75,7 @@ class Tally:
             self._repaired(incident, now)
 
     def _repaired(self, incident: Incident, now: Ms) -> None:
-        if incident.diagnosis != UNKNOWN:  # rebuilt, and its node has not said yet what it had
+        if incident.diagnosis != UNKNOWN:  # rebuilt, before its node has reported its diagnosis
             wire = incident.diagnosis.need.wire
             self.repaired[wire] = self.repaired[wire].plus(_took(incident, now))
 

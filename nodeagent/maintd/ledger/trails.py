@@ -9,13 +9,13 @@ from nodeagent.model.purpose import parse
 
 
 def newest_of_others(trails: Sequence[Trail]) -> int:
-    """The newest number of a job; repairs of instances may be made from cron beside maintd."""
+    """The newest number of a job, except instances' repairs: cron may run these beside maintd."""
     read = (parse(trail.reason) for trail in trails)
     return max((number or 0 for served, number in read if not served.repair), default=0)
 
 
 def newest_of_each(trails: Sequence[Trail]) -> dict[str, int]:
-    """The newest number given for each incident; what still runs is newer than any ledger."""
+    """The newest number of each incident; a running job is newer than any ledger."""
     newest: dict[str, int] = {}
     for trail in trails:
         served, number = parse(trail.reason)
@@ -25,7 +25,7 @@ def newest_of_each(trails: Sequence[Trail]) -> dict[str, int]:
 
 
 def only_cancels(trail: Trail) -> bool:
-    """Whether the job tags incidents as canceled, and does nothing else."""
+    """Check whether the job only tags incidents as canceled."""
     action = trail.action
     told = action.add if isinstance(action, Retag) else ()
     return bool(told) and all(tag.startswith("maintd:canceled:") for tag in told)

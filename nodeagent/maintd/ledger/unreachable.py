@@ -1,6 +1,7 @@
-"""Nodes whose agent does not answer, or is not to be believed: since when, and what helps. Pure.
+"""Unreachable nodes, with the time since when, and the command that helps. Pure.
 
-maintd does nothing about such a node: its machine may be dead, or only its agent.
+Their agents do not answer, or are not trusted. maintd does nothing about such a node: its machine
+may be dead, or only its agent.
 """
 
 from dataclasses import replace
@@ -12,11 +13,11 @@ from nodeagent.model.reason import Held, Kind, Reason, because
 from nodeagent.model.snapshot import Observed, Snapshot
 from nodeagent.model.units import Ms
 
-TOLD = 20  # unreachable nodes that are told one by one
+TOLD = 20  # unreachable nodes that are shown one by one
 
 
 def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
-    """Note since which poll in a row each node has been out of reach."""
+    """Record since which poll each node has been unreachable without a break."""
     known = {one.node: replace(one, since=min(one.since, now)) for one in ledger.unreachable}
     nodes = observed.snapshot.nodes
     uuids = [nodes[name].uuid for name in sorted(observed.unanswered) if name in nodes]
@@ -25,7 +26,7 @@ def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
 
 
 def unreachable(ledger: Ledger, snapshot: Snapshot, policy: Policy, now: Ms) -> dict[str, Ms]:
-    """Since when (unix ms) each node has been out of reach, by name; where that is for long."""
+    """Since when (unix ms) each node has been unreachable, by name, if that is for long."""
     nodes = {node.uuid: node for node in snapshot.nodes.values()} if ledger.unreachable else {}
     return {
         node.name: one.since
