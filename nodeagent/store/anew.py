@@ -1,7 +1,7 @@
 """Create a database: private, set aside, or written again after it was deleted or replaced.
 
-The copy is complete on disk before the intruder is set aside, and takes its place last; whenever
-we are killed in between, the next start finds either the old name or the finished copy.
+The copy is complete on disk before the foreign file is set aside, and takes its place last. If a
+kill comes in between, the next start finds either the old name or the finished copy.
 """
 
 import os
@@ -18,7 +18,7 @@ _LOGS = ("-wal", "-shm", "-journal")
 
 
 def mark(path: str) -> tuple[int, ...] | None:
-    """Return what changes when others delete, replace or overwrite a file; None if absent.
+    """Return a mark that changes when others delete, replace or overwrite a file; None if absent.
 
     While the database is ours alone, only we move the contents of the log into the file.
     """
@@ -30,7 +30,7 @@ def mark(path: str) -> tuple[int, ...] | None:
 
 
 def finished(path: str) -> str:
-    """The name of a finished copy, until it takes its place."""
+    """Return the name of a finished copy before it takes its place."""
     return f"{path}.anew"
 
 
@@ -40,7 +40,7 @@ def copy(
     is_right: Callable[[sqlite3.Connection], bool],
     build: Callable[[sqlite3.Connection], None],
 ) -> None:
-    """Finish a copy of what `old` still has, or if that is not right, of what is in memory."""
+    """Write a copy of the readable rest of `old`, or, if that is not right, of our memory."""
     half = f"{path}.half"
     _remove(half)
     with closing(sqlite3.connect(half, isolation_level=None)) as fresh:
@@ -67,7 +67,7 @@ def copy(
 def put_aside(path: str, there: str, logs: Iterable[str] = _LOGS) -> None:
     """Rename a database and its logs.
 
-    The database goes first: to one that is new, SQLite never applies an old log.
+    The database goes first: SQLite never applies an old log to a new database.
     """
     for log in ("", *logs):
         with suppress(FileNotFoundError):
@@ -82,7 +82,7 @@ def take_place(path: str) -> None:
 
 
 def sync_folder(path: str) -> None:
-    """Have renames in the folder of a file survive a power cut."""
+    """Make renames in the folder of a file survive a power cut."""
     folder = os.open(os.path.dirname(path) or ".", os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(folder)
@@ -91,7 +91,7 @@ def sync_folder(path: str) -> None:
 
 
 def set_aside(path: str, now: Ms) -> str:
-    """Rename a corrupt database out of the way, to be looked at; its new path."""
+    """Rename a corrupt database for later analysis; return its new path."""
     there = aside(path, "corrupt", now)
     try:
         os.stat(path)
@@ -102,16 +102,16 @@ def set_aside(path: str, now: Ms) -> str:
 
 
 def aside(path: str, word: str, now: Ms) -> str:
-    """The name of what is set aside at a moment (unix ms); the word says why."""
+    """Return the name of a file set aside at a moment (unix ms); the word says why."""
     seconds, ms = divmod(now, 1000)
     stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime(seconds))
     return f"{path}.{word}-{stamp}.{ms:03}Z"
 
 
 def make_private(path: str) -> bool:
-    """Have a file that only we can read, and whose logs will be so, too; whether it is new.
+    """Create a file that only we can read, and so its logs; tell whether it is new.
 
-    Corrupt: it is empty. A database never is, but in the moment of its first start.
+    Corrupt: it is empty. A database is empty only in the moment of its first start.
     """
     try:
         found = os.stat(path)
@@ -127,14 +127,14 @@ def make_private(path: str) -> bool:
 
 
 def unmake(path: str) -> None:
-    """Remove a new file into which nothing could be written, such as on a full disk."""
+    """Remove a new file that could not be written, such as on a full disk."""
     with suppress(OSError):
         if os.stat(path).st_size == 0:
             _remove(path)
 
 
 def full(path: str) -> str:
-    """The words for a full file system, if the file's is; else nothing."""
+    """Return the words for a full file system, if the file's is full; else ""."""
     folder = os.path.dirname(path) or "."
     try:
         left = os.statvfs(folder)

@@ -1,4 +1,4 @@
-"""Kept and saved values as JSON and back; a text from a newer release is refused, never guessed at.
+"""Stored values as JSON and back; a text from a newer release is refused, never guessed at.
 
 `shape` says how each value is written. Every fault names its place. Pure.
 """
@@ -22,17 +22,17 @@ T = TypeVar("T")
 
 
 def encode(value: object) -> str:
-    """One canonical text for one value. A member of the wrong type is a bug: TypeError."""
+    """Return one canonical text for one value. A member of the wrong type is a bug: TypeError."""
     try:
         document = shape_of(type(value)).write(value)
     except Fault as fault:
         raise TypeError(f"{type(value).__name__}: {fault}") from None
     document["v"] = VERSION
-    # As `canonical` writes it (a test holds the two together), without its second pass.
+    # Like `canonical` (a test holds the two together), without its second pass.
     text = json.dumps(
         document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
     )
-    # Half a surrogate pair is no UTF-8. Rather in JSON's own escape than not kept at all.
+    # Half a surrogate pair is not UTF-8. JSON's own escape keeps it.
     return _SURROGATE.sub(lambda half: f"\\u{ord(half[0]):04x}", text)
 
 
@@ -51,7 +51,7 @@ def decode(kind: type[T], text: str) -> T:
 
 @dataclass(frozen=True, slots=True)
 class _Observation:
-    """All that `decide` is given."""
+    """The arguments of `decide`."""
 
     ledger: Ledger
     observed: Observed
@@ -60,12 +60,12 @@ class _Observation:
 
 
 def encode_observation(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> str:
-    """All that one round decides from, to be looked at or decided again elsewhere."""
+    """Write the input of one round's decision, for reading or deciding again elsewhere."""
     return encode(_Observation(ledger, observed, policy, now))
 
 
 def decode_observation(text: str) -> tuple[Ledger, Observed, Policy, Ms]:
-    """Read what `decide` is to be given, or raise Corrupt."""
+    """Read the arguments of `decide`, or raise Corrupt."""
     read = decode(_Observation, text)
     return read.ledger, read.observed, read.policy, read.now
 

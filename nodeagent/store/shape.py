@@ -1,10 +1,15 @@
-"""How values of each type are written as JSON, and read back: by their type hints alone. Pure.
+"""Rules for values of each type as JSON and back, from their type hints alone. Pure.
 
-A dataclass is an object with exactly its fields (one that was added `later` may be absent: it has
-its default, or what the function `later` makes of the others; a purpose is several members), one of
-several, or of all that derive from it, an object whose `kind` names it, an enumeration its word, a
-set a sorted list, a diagnosis its canonical text.
-Every fault is told with its place.
+| Value | JSON |
+|---|---|
+| dataclass | an object with exactly its fields; a purpose is several members |
+| one of several dataclasses, or of all that derive from one | an object with its name as `kind` |
+| enumeration | its word |
+| set | a sorted list |
+| diagnosis | its canonical text |
+
+A field that was added `later` may be absent: then it has its default, or the result of the function
+`later` on the other members. Every fault has its place.
 """
 
 import math
@@ -26,14 +31,14 @@ from nodeagent.protocol.messages import believe_diagnosis
 
 
 class Fault(Exception):
-    """A fault in a value; its place is put in front on the way out."""
+    """A fault in a value; callers put its place in front."""
 
     def __init__(self, what: str, place: str = "") -> None:
         self._what = what
         self._place = place
 
     def within(self, step: str) -> "Fault":
-        """The fault as seen from one level further out."""
+        """Return the fault as seen from one level further out."""
         return Fault(self._what, step + self._place)
 
     def __str__(self) -> str:
@@ -42,7 +47,7 @@ class Fault(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How values of one type are written and read; both check what they are given."""
+    """The write and read functions of one type; both check their input."""
 
     write: Callable[[Any], Any]
     read: Callable[[Any], Any]
@@ -106,8 +111,8 @@ _PLAIN: Mapping[Any, Shape] = {
 
 
 def shape_of(hint: Any) -> Shape:
-    """How values of a type are written and read; TypeError if no form is agreed for it."""
-    known: Hashable = hint  # mypy takes type[T] for none
+    """Return the shape of a type; TypeError if it has no agreed form."""
+    known: Hashable = hint  # mypy does not take type[T] for one
     return _shape(known)
 
 
@@ -276,7 +281,7 @@ def _odd(unknown: Set[str], missing: Set[str]) -> Fault:
 
 
 def _of_choice(hints: tuple[Any, ...]) -> Shape:
-    """One type or nothing, a list or a text, or one of several dataclasses by their `kind`."""
+    """Return the shape of an optional type, a list or a text, or of one of several dataclasses."""
     if types.NoneType in hints:
         rest = [hint for hint in hints if hint is not types.NoneType]
         one = _shape(Union[tuple(rest)])  # noqa: UP007 (its members are known at run time)

@@ -20,7 +20,7 @@ from nodeagent.store.codec import VERSION, decode, encode
 log = logging.getLogger(__name__)
 MEMORY = ":memory:"
 KEEP_EVENTS = 100_000
-KEEP_AUDIT = 20_000  # events of administrators' acts, which no other event evicts
+KEEP_AUDIT = 20_000  # events of administrators' acts, which other events never evict
 KEEP_ANSWERS = 86_400_000  # ms
 _TOLD_FOR = 86_400_000  # ms
 _REMOVE = "sqlite3 %s 'DELETE FROM event WHERE number IN (%s)'"
@@ -34,13 +34,13 @@ _TABLES = (
     "CREATE TABLE event (number INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NULL,"
     " incident TEXT NOT NULL, text TEXT NOT NULL)",
     "CREATE INDEX event_by_incident ON event (incident, number)",
-    # A wish without an answer waits for the next round; an answer is kept for a while.
+    # A request without an answer waits for the next round; an answer stays for a while.
     "CREATE TABLE wish (number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE,"
     " text TEXT, answer TEXT, answered INTEGER)",
     f"PRAGMA application_id={_OURS}",
     f"PRAGMA user_version={VERSION}",
 )
-# Added to a database that an older release has made; that release can still use it.
+# Additions to a database of an older release; that release can still use it.
 _AUDIT = (
     "ALTER TABLE event ADD COLUMN audit INTEGER NOT NULL DEFAULT 0",
     "CREATE INDEX event_by_audit ON event (audit, number)",
@@ -54,13 +54,13 @@ def _clock() -> Ms:
 
 
 class SqliteStore:
-    """Keeps the newest ledger, the wishes and the history; what has returned survives a power cut.
+    """Keeps the newest ledger, the requests and the history; returned calls survive a power cut.
 
-    Corrupt: the file is damaged, or not ours. Unavailable: it is locked, full or read-only for
-    now, and as it was. For one process, any of its threads. `keep` is how many events are kept,
-    `audit` how many of administrators' acts beside them, `patience` for how many seconds a lock
-    is waited for. Where nobody else may have the file, which `alone` checks, it is written
-    anew after somebody has deleted or replaced it: the intruder is set aside, and never read.
+    Corrupt: the file is damaged, or not ours. Unavailable: it is locked, full or read-only for now,
+    and unchanged. For one process, any of its threads. It keeps `keep` events, and `audit` events
+    of administrators' acts beside them; it waits `patience` seconds for a lock. If nobody else may
+    have the file, which `alone` checks, it writes the file again after somebody has deleted or
+    replaced it: the foreign file is set aside, and never read.
     """
 
     def __init__(
@@ -77,16 +77,16 @@ class SqliteStore:
         self._patience = patience
         self._alone = None if path == MEMORY else alone
         self._text = ""  # of the newest ledger
-        self._waiting: dict[str, str] = {}  # wishes
+        self._waiting: dict[str, str] = {}  # requests
         self._damaged: set[int] = set()  # events
-        self._unreadable = ""  # why the whole history is
+        self._unreadable = ""  # the reason, if the whole history is unreadable
         self._replaced: tuple[int, str] | None = None
         self._keep, self._keep_audit = keep, audit
         self._now = now
         self._lock = threading.Lock()
         with self._told("opened"):
             if self._alone is not None and os.path.exists(anew.finished(path)):
-                # We were killed while we wrote it anew.
+                # A kill interrupted the last rewrite.
                 log.error("ledger-replaced aside=%s", aside := anew.aside(path, "replaced", now()))
                 anew.put_aside(path, aside)
                 anew.take_place(path)
@@ -133,7 +133,7 @@ class SqliteStore:
         self._damaged = {number for (number,) in self._db.execute(f"{bad} LIMIT {_SHOWN}")}
 
     def load(self) -> Ledger:
-        """The ledger last saved; an empty one if there is none."""
+        """Return the ledger last saved; an empty one if there is none."""
         with self._reading():
             row = self._db.execute("SELECT text, digest FROM ledger").fetchone()
         if row is None:
@@ -150,10 +150,10 @@ class SqliteStore:
         events: Sequence[Event] = (),
         answers: Mapping[str, str] | None = None,
     ) -> None:
-        """Replace the ledger, append events and answer wishes: all of it, or Unavailable.
+        """Replace the ledger, append events and answer requests: all of it, or Unavailable.
 
-        An answer is empty if the wish was granted, else why it was refused; it takes the wish
-        out of those that wait.
+        An answer is empty for an accepted request, else the reason of the refusal; it ends the
+        request's wait.
         """
         text = encode(ledger)
         digest = _digest(text)
@@ -195,9 +195,9 @@ class SqliteStore:
             )
 
     def wish(self, wish: Wish) -> None:
-        """Keep a wish until it is answered; on disk when this returns.
+        """Keep a request until its answer; on disk when this returns.
 
-        The same wish again changes nothing. MessageError: its id is another wish's.
+        The same request again changes nothing. MessageError: its id is another request's.
         """
         identity, text = _storable(wish.id), encode(wish)
         with self._writing():
@@ -209,7 +209,7 @@ class SqliteStore:
         self._waiting[identity] = text
 
     def wishes(self) -> tuple[Wish, ...]:
-        """The wishes that nobody has answered yet, in the order they came."""
+        """Return the requests without an answer, in the order of their arrival."""
         with self._reading():
             rows = self._db.execute(
                 "SELECT id, text FROM wish WHERE answered IS NULL ORDER BY number"
@@ -230,9 +230,9 @@ class SqliteStore:
     def history(
         self, incident: str | None = None, since: int | None = None, limit: int = 1000
     ) -> list[Event]:
-        """The newest events, at most `limit`, the newest last.
+        """Return the newest events, at most `limit`, the newest last.
 
-        A damaged one is left out, and `troubles` tells of it.
+        It leaves out damaged ones, and `troubles` reports them.
         """
         from_when, most = (max(0, min(n, _BIGGEST)) for n in (since or 0, limit))
         among, which = ("", ()) if incident is None else (" AND incident = ?", (incident,))
@@ -298,10 +298,10 @@ class SqliteStore:
                     yield
             finally:
                 if self._alone is not None:
-                    self._mark = anew.mark(self._path)  # the log may have been moved into it
+                    self._mark = anew.mark(self._path)  # SQLite may have moved the log into it
 
     def _keep_place(self) -> None:
-        """Write the file anew if somebody has deleted or replaced it."""
+        """Write the file again if somebody has deleted or replaced it."""
         if self._alone is None or (there := anew.mark(self._path)) == self._mark:
             return
         self._alone()
@@ -310,7 +310,7 @@ class SqliteStore:
         with self._told("written anew"):
             anew.copy(self._path, self._db, self._is_ours, self._build)
             anew.put_aside(self._path, aside)
-            self._db.close()  # which touches no file that has moved
+            self._db.close()  # this touches no file that has moved
             anew.take_place(self._path)
             self._db = self._connect()
             self._open()
@@ -325,7 +325,7 @@ class SqliteStore:
         return (row[0] if row else "") == self._text
 
     def _build(self, fresh: sqlite3.Connection) -> None:
-        """From memory: the newest ledger and the wishes that wait, without the history."""
+        """Fill it from memory: the newest ledger and the waiting requests, without the history."""
         for statement in (*_TABLES, *_AUDIT):
             fresh.execute(statement)
         if self._text:
@@ -345,7 +345,7 @@ class SqliteStore:
 
     @contextmanager
     def _told(self, what: str) -> Iterator[None]:
-        """Tell errors apart by what the caller does about them."""
+        """Tell errors apart by the caller's reaction."""
         try:
             yield
         except Corrupt as error:
@@ -356,13 +356,13 @@ class SqliteStore:
             code = getattr(error, "sqlite_errorcode", 0)
             if code & 0xFF in _DAMAGED or str(error).startswith("Could not decode"):
                 raise Corrupt(f"{self._path}: {error}") from None
-            # Of a full disk SQLite says "disk I/O error" as long as it only opens its logs.
+            # On a full disk SQLite says "disk I/O error" as long as it only opens its logs.
             full = code & 0xFF in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL)
             why = anew.full(self._path) if full else ""
             raise Unavailable(f"{self._path} cannot be {what}: {why or error}") from None
 
 
-# Our statements are right: a plain error is a file that is not as we made it.
+# Our statements are right: a plain error means that the file is not ours.
 _DAMAGED = (
     sqlite3.SQLITE_ERROR,
     sqlite3.SQLITE_CORRUPT,
@@ -380,5 +380,5 @@ def _digest(text: object) -> str:
 
 
 def _storable(text: str) -> str:
-    """A text SQLite can hold: half a surrogate pair is told by its escape."""
+    """Return a text that SQLite can hold, with half a surrogate pair as its escape."""
     return text.encode("utf-8", "backslashreplace").decode()
