@@ -24,7 +24,7 @@ _PORT = 1816
 
 
 class Absent(Unsent):
-    """Nobody listens there, or cannot be reached."""
+    """Nobody listens there, or the address is unreachable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Caller:
         deadline = Deadline(seconds)
         http = h11.Connection(h11.CLIENT, max_incomplete_event_size=64 * 1024)
         headers = [*self._headers, *more]
-        if body:  # without one RAPI wants no type of it either
+        if body:  # RAPI wants no type without a body
             headers += [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
         out = http.send(h11.Request(method=method, target=target, headers=headers)) or b""
         out += (http.send(h11.Data(data=body)) or b"") if body else b""
@@ -140,8 +140,8 @@ def at_socket(path: str) -> Caller:
 def at_url(url: str, ca: str = "", user: str = "", password: str = "") -> Caller:
     """Return a caller of `https://HOST[:PORT]`; ConfigError if the arguments do not fit.
 
-    `ca` is a file with the expected certificate, or with the one that signed it; no name is
-    compared then, as Ganeti's own certificates name no host. Without it the system decides.
+    `ca` is a file with the expected certificate, or with the one that signed it. Then no name is
+    compared, as Ganeti's own certificates name no host. Without it the system decides.
     """
     match = _URL.fullmatch(url)
     if match is None or int(match[3] or _PORT) > 65535:

@@ -1,7 +1,7 @@
 """An HTTP client for one request with one deadline: no redirects, no DNS, bounded answers.
 
-It owns its sockets, as the server does: asyncio's transports cost as much again as all that is
-done here, and its TLS a quarter of a megabyte for each connection.
+It owns its sockets, as the server does. asyncio's transports would double the cost, and its TLS
+costs a quarter of a megabyte for each connection.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from nodeagent.web.tls import Session
 
 MAX_BODY = 4 * 1024 * 1024  # a megabyte of diagnosis, each of its quotes escaped twice
 _MAX_HEAD = 16 * 1024
-_INTERIM = 8  # answers that announce an answer
+_INTERIM = 8  # interim answers before the answer
 _PIECES = 256  # of a body, besides one for every half kilobyte
 
 
@@ -46,7 +46,7 @@ Done: TypeAlias = Callable[[Answered | Unavailable], None]
 class Terms:
     """The terms that all requests of a kind share; `most` bounds an answer's body.
 
-    `host` is the server's name, its address where empty; `headers` are sent besides our own.
+    `host` is the server's name, its address where empty; `headers` go with our own.
     """
 
     port: int
@@ -90,7 +90,7 @@ async def fetch(
 
 
 class Call:
-    """One request under way. `start` has its end told once, from the loop, never at once."""
+    """One request. It calls `start`'s `done` once at its end, from the loop, never at once."""
 
     __slots__ = (
         "_address",
@@ -135,7 +135,7 @@ class Call:
         self._retry_after = ""
         self._body: list[bytes] = []
         self._pieces = 0  # of the body and before it
-        self.held = 0  # bytes of the body that have come
+        self.held = 0  # bytes of the body so far
 
     def start(self, done: Done) -> None:
         """Connect, send, collect the answer; the deadline runs from now."""
@@ -160,7 +160,7 @@ class Call:
             self._later(_text(OSError(code, os.strerror(code))))
 
     def abort(self, why: str | None = None) -> None:
-        """End now; who waits is told `why`, if there is a reason. Nothing happens twice."""
+        """End now; the caller learns `why`, if there is a reason. A second call does nothing."""
         done, self._done = self._done, None
         if self._timer is not None:
             self._timer.cancel()
@@ -245,7 +245,7 @@ class Call:
             self.abort(_text(error))
 
     def _read_on(self) -> None:
-        """Take what h11 has understood so far."""
+        """Handle the events that h11 has so far."""
         while self._done is not None:
             event = self._http.next_event()
             if event is h11.NEED_DATA:

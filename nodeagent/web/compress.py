@@ -2,7 +2,7 @@
 
 BREACH reads a secret from the length of compressed answers that hold both the secret and a text of
 the attacker's. So an answer is compressed only if it holds no secret: no password, no token, and
-nothing that is shown to its reader but not to others. Nothing of a request is repeated in it.
+nothing that only some readers may see. An answer repeats nothing of a request.
 """
 
 import gzip
@@ -17,10 +17,10 @@ _NEVER = re.compile(r"q=0(\.0{0,3})?")
 
 
 def wanted(request: Request) -> bool:
-    """Whether the client reads gzip, and its answer may be compressed.
+    """Tell whether the client reads gzip, and its answer may be compressed.
 
-    What is shown in full to a user over the network is not: it has texts of nodes beside the
-    answers of owners, which are not shown to everybody. At a unix socket nobody sees its length.
+    A full answer to a user over the network is not compressed: it has nodes' texts beside owners'
+    answers, which not everybody may see. At a unix socket nobody sees its length.
     """
     if request.full and not request.peer.startswith("uid:"):
         return False
@@ -32,7 +32,7 @@ def wanted(request: Request) -> bool:
 
 
 def compressed(response: Response) -> Response:
-    """The same answer by gzip, where that makes it shorter; another one as it is. May take long."""
+    """Return the response by gzip if that is shorter; else unchanged. May take long."""
     if response.status != 200 or len(response.body) < _LEAST:
         return response
     body = gzip.compress(response.body, _LEVEL, mtime=0)

@@ -1,4 +1,4 @@
-"""One deadline over many waits, and what is known where a call came to nothing."""
+"""One deadline over many waits, and the errors that say how far a failed call came."""
 
 import time
 
@@ -6,11 +6,11 @@ from nodeagent.errors import Unavailable
 
 
 class Unsent(Unavailable):
-    """The request certainly reached nobody, so nothing can have come of it."""
+    """The request certainly reached nobody, so it had no effect."""
 
 
 class Late(Unavailable):
-    """The answer did not come in time; the request may well be carried out."""
+    """The answer did not come in time; the request may still be carried out."""
 
 
 class Deadline:

@@ -33,10 +33,9 @@ REASONS = {
 class Request:
     """One request, its path still as it came. Header names are lower case.
 
-    `peer` is a numeric address, or `uid:` and the user of the process at a unix socket;
-    `secure` is whether it came over TLS. `full` is set by a program that shows some readers more
-    than others: whether this one sees everything; `dry` if it is to be told what a change would
-    do, and to do nothing.
+    `peer` is a numeric address, or `uid:` and the user of the process at a unix socket; `secure`
+    tells that it came over TLS. A program that shows some readers more than others sets `full`:
+    this reader sees everything. `dry` asks for the effect of a change, without the change.
     """
 
     method: str
@@ -72,7 +71,7 @@ class Request:
 class Response:
     """One response; always sent with its length and `Connection: close`.
 
-    Its body is shared by all to whom it is sent, and never copied.
+    All its readers share its body, without a copy.
     """
 
     status: int
@@ -121,7 +120,7 @@ class Route:
     `<uuid>` stands for any UUID, `<name>` for any name of Ganeti's.
 
     With `open_ended` further segments are ignored, as Ganeti's monitoring daemon does; with `slash`
-    one at the end. `before` refuses whoever may not even be told which methods there are.
+    one at the end. `before` refuses callers that may not even learn the methods.
     """
 
     method: str

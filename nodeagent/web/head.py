@@ -1,6 +1,7 @@
-"""The head of a request without a body, read by h11; one that was read before is remembered.
+"""Read the head of a request without a body by h11; remember recent heads.
 
-Who polls sends the same bytes every time, and reading them is a third of the cost of an answer.
+A polling client sends the same bytes every time, and reading them is a third of the cost of an
+answer.
 """
 
 from functools import lru_cache
@@ -12,9 +13,9 @@ _SECRET = b"\r\nauthorization:"
 
 
 def read(head: bytes) -> h11.Request:
-    """The request that a whole head makes, its empty line included.
+    """Return the request of a whole head, its empty line included.
 
-    RemoteProtocolError if it is no HTTP. Passwords are not kept.
+    RemoteProtocolError if it is not HTTP. Heads with passwords are not remembered.
     """
     if len(head) > _LONG or _SECRET in head.lower():
         return _read(head)

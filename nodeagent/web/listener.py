@@ -11,9 +11,9 @@ from contextlib import suppress
 from functools import lru_cache
 
 log = logging.getLogger(__name__)
-_AT_ONCE = 64  # newcomers let in before those who are in are heard again
+_AT_ONCE = 64  # newcomers accepted before the open connections have their turn again
 _MAPPED = bytes(10) + b"\xff\xff"  # IPv4 in IPv6
-_PAUSE = 0.5  # seconds without letting anybody in, when the system has no room
+_PAUSE = 0.5  # seconds without accepting, when the system has no room
 
 Admit = Callable[[socket.socket, str], None]
 
@@ -21,7 +21,7 @@ Admit = Callable[[socket.socket, str], None]
 class Listener:
     """Gives each new connection to `admit`, with its peer: a numeric address, or `uid:` and a user.
 
-    On the running event loop, until closed.
+    It runs on the running event loop until closed.
     """
 
     def __init__(self, admit: Admit) -> None:
@@ -37,9 +37,9 @@ class Listener:
         return int(listener.getsockname()[1])
 
     def listen_unix(self, path: str, mode: int) -> None:
-        """Listen at a path, for whomever the mode lets connect.
+        """Listen at a path, for the users that the mode lets connect.
 
-        OSError if somebody listens there already; what the dead have left there is replaced.
+        OSError if somebody listens there already; it replaces a dead server's socket.
         """
         _make_way(path)
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
@@ -59,14 +59,14 @@ class Listener:
         self._begin(listener)
 
     def close(self) -> None:
-        """Let nobody in any more."""
+        """Accept no more connections."""
         if self._socket:
             asyncio.get_running_loop().remove_reader(self._socket.fileno())
             self._socket.close()
         if self._path:
             path, inode = self._path
             with suppress(OSError):
-                if os.stat(path).st_ino == inode:  # else it is another one's by now
+                if os.stat(path).st_ino == inode:  # else it is another server's by now
                     os.unlink(path)
 
     def _begin(self, listener: socket.socket) -> None:
@@ -81,7 +81,7 @@ class Listener:
                 sock, address = listener.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
-            except OSError as error:  # out of descriptors or memory: those who wait, wait
+            except OSError as error:  # out of descriptors or memory: newcomers wait
                 log.error("cannot-accept why=%r", str(error))  # noqa: TRY400
                 loop.remove_reader(listener.fileno())
                 loop.call_later(_PAUSE, self._accept_again, loop, listener)
@@ -100,7 +100,7 @@ class Listener:
 
 
 def _make_way(path: str) -> None:
-    """See to it that a socket may be put there."""
+    """Make the path free for a socket."""
     with suppress(FileNotFoundError):
         if not stat.S_ISSOCK(os.lstat(path).st_mode):
             raise FileExistsError(f"{path} exists and is not a socket")
@@ -113,7 +113,7 @@ def _make_way(path: str) -> None:
 
 
 def _user_of(sock: socket.socket) -> int:
-    """The user who connected, by the kernel's own word (SO_PEERCRED)."""
+    """Return the user who connected, as the kernel reports (SO_PEERCRED)."""
     size = struct.calcsize("3i")
     _, uid, _ = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
     return int(uid)
@@ -121,7 +121,7 @@ def _user_of(sock: socket.socket) -> int:
 
 @lru_cache(1024)
 def network_of(peer: str) -> str:
-    """The peer that limits count: of IPv6 the network of 64 bits, all of which one host may use."""
+    """Return the peer that limits count: for IPv6 the network of 64 bits, perhaps one host's."""
     try:
         packed = socket.inet_pton(socket.AF_INET6, peer.partition("%")[0])
     except OSError:

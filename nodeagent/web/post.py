@@ -12,7 +12,7 @@ from nodeagent.web.tls import trusting_tls
 
 URL = r"(https?)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::([0-9]{1,5}))?(/[^\s#\x00-\x1f\x7f-\uffff]*)"
 _PORTS = {"http": 80, "https": 443}
-_ADDRESSES = 4  # of one name that are tried
+_ADDRESSES = 4  # addresses tried for one name
 
 
 def post(
@@ -24,7 +24,7 @@ def post(
     headers: Sequence[tuple[str, str]] = (),
     most: int = MAX_BODY,
 ) -> Answered:
-    """Send it, or raise Unavailable; each address of its name has its share of the time.
+    """Send it, or raise Unavailable; each address of its name gets a share of the time.
 
     `ca` is a file with the certificates to trust instead of the system's.
     """

@@ -1,7 +1,7 @@
-"""Readers: connections that have not taken their whole answer yet, and which of them must go. Pure.
+"""Readers: connections with an unfinished answer, and the choice of those to drop. Pure.
 
-Answers are shared: a reader costs a place and a few KiB, and each different answer is kept once for
-all of its readers. Both are bounded here, and the slowest reader goes first.
+Readers share answers: a reader costs a place and a few KiB, and each different answer is in memory
+once for all of its readers. This module limits both, and drops the slowest reader first.
 """
 
 from collections.abc import Iterable
@@ -9,13 +9,13 @@ from typing import Protocol, TypeVar
 
 from nodeagent.web.refusal import Limits
 
-SECONDS = 5.0  # for which a reader may take nothing
-_MISSED = 1.0  # seconds at most that count between two looks: in more we were busy ourselves
+SECONDS = 5.0  # a reader may take nothing for so long
+_MISSED = 1.0  # seconds at most that count between two checks: in more we were busy ourselves
 _NO_HURRY = 64 * 1024  # bytes a second: a slower reader makes room for newcomers
 
 
 class Reader(Protocol):
-    """One of them: its network (for the limits), its answer, and how much of it was taken."""
+    """One reader: its network (for the limits), its answer, and the bytes taken."""
 
     network: str
     answer: bytes
@@ -30,16 +30,16 @@ R = TypeVar("R", bound=Reader)
 
 
 class Readers:
-    """All of one server. `now` is in seconds that only pass."""
+    """All readers of one server. `now` is in seconds of a clock that nobody sets."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._began: dict[Reader, float] = {}
-        # When it had taken how much, and by how much it was behind then.
+        # When it had taken how much, and its delay then.
         self._marks: dict[Reader, tuple[float, int, float]] = {}
 
     def add(self, reader: Reader, now: float) -> int:
-        """Wait for one more; tell how many had to go for it."""
+        """Add a reader; return how many others were dropped for it."""
         self._began[reader], self._marks[reader] = now, (now, reader.taken, 0.0)
         limits, gone = self._limits, 0
         for network, most in ((reader.network, limits.unsent_per_peer), ("", limits.unsent)):
@@ -55,15 +55,16 @@ class Readers:
         return gone
 
     def remove(self, reader: Reader) -> None:
-        """Wait for it no more, if it is a reader."""
+        """Remove a connection, if it is a reader."""
         self._began.pop(reader, None)
         self._marks.pop(reader, None)
 
     def too_slow(self, now: float) -> list[Reader]:
-        """Readers that are behind by five seconds; the others go on. To be asked often.
+        """Return readers that are behind by five seconds; the others go on. Call it often.
 
-        What a reader takes comes in lumps of up to 64 KiB, as systems tell of room for more, and
-        so a steady one has taken nothing for seconds, now and then. What is ahead is not kept.
+        A reader takes bytes in lumps of up to 64 KiB, as systems report free room late. So even a
+        steady reader sometimes takes nothing for seconds. Bytes taken ahead of time do not count
+        later.
         """
         found, pace = [], self._limits.pace
         for reader, (since, before, behind) in self._marks.items():
@@ -74,7 +75,7 @@ class Readers:
         return found
 
     def slowest(self, crowd: Iterable[R], now: float, *, hurry: bool) -> R | None:
-        """The reader of a crowd that takes least a second; a quick one only in a `hurry`."""
+        """Return the slowest reader of a crowd; a quick one only in a `hurry`."""
         readers = [r for r in crowd if r in self._began]
         found = min(readers, key=lambda r: self._pace(r, now), default=None)
         if found is None or (not hurry and self._pace(found, now) >= _NO_HURRY):
@@ -86,6 +87,6 @@ class Readers:
 
 
 def _kept(readers: Iterable[Reader], network: str) -> int:
-    """How many bytes are kept for the readers of a network, or for all."""
+    """Count the bytes in memory for the readers of a network, or for all."""
     answers = {id(r.answer): len(r.answer) for r in readers if not network or r.network == network}
     return sum(answers.values())

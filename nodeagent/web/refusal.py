@@ -12,10 +12,11 @@ _WHOLE = re.compile(rb"[ \t]*[0-9]{1,9}[ \t]*")
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits on a client's cost; times are in seconds, counted from the connection's start.
+    """Limits on a client's cost; times are in seconds from the connection's start.
 
-    A peer is an address, of IPv6 a network of 64 bits. `unsent` limits the bytes of answers kept
-    for readers, `unsent_per_peer` those of one peer; `pace` is a reader's least bytes a second.
+    A peer is an address, for IPv6 a network of 64 bits. `unsent` limits the bytes of answers in
+    memory for readers, `unsent_per_peer` those of one peer; `pace` is a reader's least bytes a
+    second.
     """
 
     head_bytes: int = 8 * 1024

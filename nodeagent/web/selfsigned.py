@@ -1,7 +1,7 @@
-"""Make a key and a certificate for one life of a server; prints both as PEM.
+"""Make a key and a certificate for one life of a server; print both as PEM.
 
-A process of its own, so that the library's memory does not stay with the server. Nobody
-needs to trust an agent's: its digest stands inside the report that the runner seals.
+It is a process of its own, so that the library's memory does not stay with the server. Nobody needs
+to trust an agent's certificate: its digest stands inside the report that the runner seals.
 """
 
 import datetime
@@ -15,7 +15,7 @@ from cryptography.x509.oid import NameOID
 
 
 def make(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | None = None) -> bytes:
-    """`key`, or a new one of EC P-256, and a certificate: from yesterday, for ten years."""
+    """Return `key`, or a new one of EC P-256, and a certificate: from yesterday, for ten years."""
     key = key or ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "nodeagent")])
     now = datetime.datetime.now(datetime.UTC)

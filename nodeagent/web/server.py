@@ -1,8 +1,8 @@
 """An HTTP server on the event loop and h11 that only adds limits and deadlines.
 
-One request a connection, then it is closed: no pipelining, no smuggling, no authorisation
-that outlives a request. Whoever is slow loses: when the house is full, the connection that
-has waited longest without a complete request, or the slowest reader, makes room for the newcomer.
+It serves one request a connection, then closes it: no pipelining, no smuggling, no authorisation
+that outlives a request. At the limit a newcomer takes the place of the connection that has waited
+longest without a complete request, or of the slowest reader.
 """
 
 import asyncio
@@ -24,11 +24,11 @@ from nodeagent.web.stream import Stream
 from nodeagent.web.tls import Session
 
 log = logging.getLogger(__name__)
-_LINGER = 1.0  # seconds in which a refused sender may read our answer
+_LINGER = 1.0  # seconds for a refused sender to read our answer
 _SWEEP = 0.25
-_IDLE = 1.0  # seconds after which a newcomer should have sent its request
+_IDLE = 1.0  # seconds for a newcomer to send its request
 _SMALL = 16 * 1024  # bytes of an answer that is sent in one piece with its head
-_PIECE = 32 * 1024  # bytes that are encrypted at a time, and kept for each reader
+_PIECE = 32 * 1024  # bytes encrypted at a time, and kept for each reader
 _END = b"\r\n\r\n"
 _BODILESS = (b"GET ", b"HEAD ")
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -52,7 +52,7 @@ class Server:
 
     @property
     def connections(self) -> int:
-        """How many connections are open now, those in a TLS handshake among them."""
+        """The number of open connections, those in a TLS handshake among them."""
         return len(self._open)
 
     async def start(self, address: str, port: int, tls: ssl.SSLContext | None = None) -> int:
@@ -61,14 +61,14 @@ class Server:
         return self._listener.listen(address, port)
 
     async def start_unix(self, path: str, mode: int) -> None:
-        """Listen at a path; whoever the mode lets connect is told by `Request.peer`.
+        """Listen at a path for the users that the mode lets connect; `Request.peer` names them.
 
-        OSError if somebody listens there already; what the dead have left there is replaced.
+        OSError if somebody listens there already; it replaces a dead server's socket.
         """
         self._listener.listen_unix(path, mode)
 
     async def close(self) -> None:
-        """Stop listening; let answers under way finish within a second."""
+        """Stop listening; let running answers finish within a second."""
         self._listener.close()
         for _ in range(50):
             if not self._open:
@@ -82,7 +82,7 @@ class Server:
     def _begin(self, sock: socket.socket, peer: str) -> None:
         _Connection(self, asyncio.get_running_loop(), sock, peer).start()
 
-    # What follows is called by the connections.
+    # The connections call the following.
 
     def admit(self, connection: "_Connection") -> None:
         self._open[connection] = None
@@ -103,7 +103,7 @@ class Server:
                 del self._peers[connection.network]
 
     def wait_for(self, connection: "_Connection") -> None:
-        """A connection has not taken the whole of its answer yet."""
+        """Add a connection that has not taken its whole answer yet."""
         self.shed += self._readers.add(connection, connection.loop.time())
 
     def _shed(self, crowd: list["_Connection"], newcomer: "_Connection") -> None:
@@ -125,13 +125,13 @@ class Server:
         victim.abort()
 
     def _stays(self, one: "_Connection", newcomer: "_Connection") -> bool:
-        """Whether one is the only connection of its network, and the newcomer is not."""
+        """Tell whether one is the only connection of its network, and the newcomer is not."""
         return self._peers[one.network] == 1 < self._peers[newcomer.network]
 
     def _one_of_most(self, newcomer: "_Connection") -> "_Connection | None":
-        """The newest that only looks, of the network with most places if those are more.
+        """Return the newest that only reads, in the network with most places if those are more.
 
-        So no peer takes all places by asking for more than can be answered in time.
+        So no peer takes all places by asking for more than the server can answer in time.
         """
         network, places = self._peers.most_common(1)[0]
         if places <= self._peers[newcomer.network]:
@@ -160,7 +160,7 @@ class Server:
 
 
 class _Connection:
-    """One connection: collects one request, has it answered, goes."""
+    """One connection: collects one request, has it answered, closes."""
 
     __slots__ = (
         "_body",
@@ -201,12 +201,12 @@ class _Connection:
 
     @property
     def taken(self) -> int:
-        """How many bytes of a large answer were taken."""
+        """Return how many bytes of a large answer were taken."""
         return self._stream.taken
 
     @property
     def only_looks(self) -> bool:
-        """Whether nothing is changed by its request."""
+        """Tell whether its request changes nothing."""
         return self._request is not None and self._request.method in (b"GET", b"HEAD")
 
     def start(self) -> None:
@@ -224,10 +224,10 @@ class _Connection:
     def _received(self, data: bytes) -> None:
         if not data:
             if not self.complete or self.refused:
-                self.abort()  # else our side stays open for the answer that is on its way
+                self.abort()  # else our side stays open for the coming answer
             return
         if self.complete:
-            return  # one request a connection; what follows it is thrown away
+            return  # one request a connection; the rest is dropped
         if self._tls is not None:
             try:
                 data = b"".join(self._tls.receive(data))
@@ -249,7 +249,7 @@ class _Connection:
             self.refuse(error.error_status_hint, "not an acceptable HTTP request")
 
     def _collect_head(self, data: bytes) -> None:
-        """Wait for the whole head, look at its bytes, then let h11 read it."""
+        """Wait for the whole head, check its bytes, then let h11 read it."""
         start = max(0, len(self._head) - len(_END) + 1)
         self._head = head = self._head + data if self._head else data
         end = head.find(_END, start)
@@ -264,7 +264,7 @@ class _Connection:
             self._begin(head, end + len(_END))
 
     def _begin(self, head: bytes, length: int) -> None:
-        """Have a whole head read, of that length; what follows it begins the body."""
+        """Read a whole head of that length; the following bytes begin the body."""
         if head.startswith(_BODILESS):
             self._request = request = read(head[:length])
         else:
@@ -315,7 +315,7 @@ class _Connection:
             task = self._task = self.loop.create_task(self._later(request, answer))
             self._server.tasks.add(task)  # the loop itself would not keep it alive
             task.add_done_callback(self._server.tasks.discard)
-            if isinstance(answer, Coroutine):  # Python complains of one that never began
+            if isinstance(answer, Coroutine):  # Python complains of one that never started
                 task.add_done_callback(lambda _: answer.close())
 
     async def _later(self, request: Request, answer: Answer) -> None:
@@ -373,7 +373,7 @@ def _plain(head: bytes, body: bytes) -> Iterator[bytes | memoryview]:
 
 
 def _encrypted(tls: Session, head: bytes, body: bytes) -> Iterator[bytes]:
-    """Encrypt a piece when it is wanted: what is encrypted cannot be shared."""
+    """Encrypt a piece when it is needed: connections cannot share encrypted bytes."""
     tls.send(head, last=False)
     view = memoryview(body)
     for start in range(0, len(body), _PIECE):

@@ -1,8 +1,8 @@
 """A connected socket on the event loop: bytes in, bytes out, nothing in between.
 
-asyncio's transports cost a task, a future and four turns of the loop for every connection,
-half of what it takes to answer one; here a request that came with the connection is read,
-answered and done in a single turn.
+asyncio's transports cost a task, a future and four turns of the loop for every connection, half of
+the cost of an answer. Here a request that comes with the connection is read, answered and finished
+in a single turn.
 """
 
 import asyncio
@@ -15,9 +15,9 @@ _IN_KERNEL = 64 * 1024  # bytes that the kernel holds and has not sent: 4 s of a
 
 
 class Stream:
-    """One connection. `received` is called with what came, b"" once at its end.
+    """One connection. It calls `received` with the bytes that come, and with b"" once at the end.
 
-    `taken` is how much of the answer that is poured the kernel has taken.
+    `taken` is how much of a poured answer the kernel has taken.
     """
 
     __slots__ = (
@@ -50,23 +50,23 @@ class Stream:
         self._reading = False
         self._writing = False
         self._deaf = False
-        self._then: Callable[[], None] | None = None  # to be done when all is sent
+        self._then: Callable[[], None] | None = None  # runs when all is sent
         self.taken = 0
 
     @property
     def busy(self) -> bool:
-        """Whether something is left to be sent."""
+        """Tell whether something is left to send."""
         return self._writing
 
     def start(self) -> None:
-        """Read what has come already; go on reading as more comes."""
+        """Read the bytes that are there; go on reading as more come."""
         self._read()
         if self._sock is not None and not self._deaf:
             self._reading = True
             self._loop.add_reader(self._sock.fileno(), self._read)
 
     def write(self, data: bytes) -> None:
-        """Send now what can be sent, and the rest when it can be."""
+        """Send now as much as possible, and the rest later."""
         if self._sock is None:
             return
         if self._left:
@@ -84,9 +84,10 @@ class Stream:
             self._wait()
 
     def pour(self, pieces: Iterator[bytes | memoryview]) -> None:
-        """Send pieces, of which the next is made when the last was sent; the end of what is said.
+        """Send pieces, each made once the last was sent; they end the output.
 
-        The kernel is to hold little of it, so that `taken` is what the other side has taken.
+        The kernel holds little of it, so that `taken` is close to the bytes that the peer has
+        taken.
         """
         if self._sock is None:
             return
@@ -101,7 +102,7 @@ class Stream:
         self._after_writing(self.abort)
 
     def shut(self) -> None:
-        """Send what is left, then say that nothing follows; what comes is still read."""
+        """Send the rest, then announce the end; go on reading."""
         self._after_writing(self._shut)
 
     def abort(self) -> None:
@@ -116,7 +117,7 @@ class Stream:
             self._loop.remove_writer(sock.fileno())
         sock.close()
         lost = self._lost
-        # Who uses this is used by it no more: both go at once, not when garbage is collected.
+        # Drop the references both ways: both objects go at once, without garbage collection.
         self._received, self._lost, self._then = _nothing, _nobody, None
         self._pieces = None
         lost()
@@ -188,8 +189,8 @@ class Stream:
 
 
 def _nothing(_: bytes) -> None:
-    """Nobody hears what comes now."""
+    """Ignore the bytes that come now."""
 
 
 def _nobody() -> None:
-    """Nobody is to be told any more."""
+    """Tell nobody any more."""

@@ -1,8 +1,8 @@
 """A client's trust, and either side of one TLS connection, from bytes to bytes.
 
-This module touches no socket. asyncio's own TLS shows a connection to its protocol only once the
-handshake is done, and keeps a quarter of a megabyte for each: a client that never finishes one
-would count against no limit. Here a connection is ours from its first moment and costs 30 KB.
+This module touches no socket. asyncio's own TLS shows a connection to its protocol only after the
+handshake, and keeps a quarter of a megabyte for each. So a client that never finishes one would
+count against no limit. Here a connection is ours from its first moment and costs 30 KB.
 """
 
 import hashlib
@@ -19,10 +19,10 @@ _SELFSIGNED = os.path.join(os.path.dirname(__file__), "selfsigned.py")
 
 
 def make_certificate() -> bytes:
-    """A key and a certificate, as PEM, for one life of a server."""
+    """Make a key and a certificate, as PEM, for one life of a server."""
     command = [sys.executable, "-I", _SELFSIGNED]
-    # systemd tells all processes of a service to end: were this one to heed it, we would fail.
-    # It inherits what is blocked here, and we are told when it is done.
+    # systemd signals all processes of a service: if this one ended, we would fail. The child inherits our
+    # blocked signals; ours arrive when it is done.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT))
     try:
         return subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=60).stdout
@@ -31,7 +31,7 @@ def make_certificate() -> bytes:
 
 
 def server_tls(pem: bytes) -> ssl.SSLContext:
-    """TLS with this key and certificate; ssl.SSLError if they are none, or not of each other."""
+    """Return TLS with this key and certificate; ssl.SSLError if they are unusable or no pair."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     # 1.3 has no renegotiation; without tickets no session is kept, in memory or in effect.
     context.minimum_version = ssl.TLSVersion.TLSv1_3
@@ -46,9 +46,9 @@ def server_tls(pem: bytes) -> ssl.SSLContext:
 
 
 def untrusting_tls() -> ssl.SSLContext:
-    """TLS that encrypts to whoever answers; the certificate is judged by a sealed report.
+    """Return TLS that trusts every peer; a sealed report judges the certificate.
 
-    Good for any number of connections, and worth keeping for them.
+    It serves any number of connections; keep it for them.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -58,15 +58,15 @@ def untrusting_tls() -> ssl.SSLContext:
 
 
 def trusting_tls(ca: str = "", *, named: bool = True) -> ssl.SSLContext:
-    """TLS to a server with a certificate that this file, or the system, trusts.
+    """Return TLS to a server with a certificate that this file, or the system, trusts.
 
-    In the file stand the server's own certificate, or those that may have signed it. ConfigError
-    if there is none to be read. The certificate must bear the server's name, unless it is not to
-    be `named` and there is a file.
+    The file holds the server's own certificate, or those that may have signed it. ConfigError if it
+    holds none. The certificate must bear the server's name, unless `named` is false and there is a
+    file.
     """
     try:
         context = ssl.create_default_context(cafile=ca or None)
-    except ssl.SSLError:  # whose own words are OpenSSL's
+    except ssl.SSLError:  # with OpenSSL's own words
         raise ConfigError(f"{ca}: no certificate can be read: it holds none") from None
     except OSError as error:
         why = error.strerror or str(error)
@@ -79,14 +79,14 @@ def trusting_tls(ca: str = "", *, named: bool = True) -> ssl.SSLContext:
 
 
 def fingerprint(pem: bytes) -> str:
-    """The SHA-256 of the first certificate, hex."""
+    """Return the SHA-256 of the first certificate, hex."""
     text = pem[pem.index(b"-----BEGIN CERTIFICATE-----") :].decode("ascii")
     end = "-----END CERTIFICATE-----\n"
     return hashlib.sha256(ssl.PEM_cert_to_DER_cert(text.partition(end)[0] + end)).hexdigest()
 
 
 class Session:
-    """One connection's TLS. All that it wants sent is in `outgoing` after every call.
+    """One connection's TLS. After every call `outgoing` holds the bytes to send.
 
     A client names its `server`, and begins with `receive`.
     """
@@ -102,7 +102,7 @@ class Session:
         self._tls = context.wrap_bio(*both, server_side=not server, server_hostname=name)
 
     def receive(self, data: bytes | None = None) -> list[bytes]:
-        """Take what the network brought, b"" for its end; return what it says likewise.
+        """Take bytes of the network, b"" for its end; return the plain ones likewise.
 
         Raises ssl.SSLError.
         """
@@ -129,7 +129,7 @@ class Session:
         return hashlib.sha256(der).hexdigest()
 
     def send(self, plain: bytes | memoryview, *, last: bool = True) -> None:
-        """Encrypt our words, and say of the last that they are."""
+        """Encrypt our bytes; `last` announces their end."""
         self._tls.write(plain)
         if not last:
             return
