@@ -21,8 +21,8 @@ _SELFSIGNED = os.path.join(os.path.dirname(__file__), "selfsigned.py")
 def make_certificate() -> bytes:
     """Make a key and a certificate, as PEM, for one life of a server."""
     command = [sys.executable, "-I", _SELFSIGNED]
-    # systemd signals all processes of a service: if this one ended, we would fail. The child inherits our
-    # blocked signals; ours arrive when it is done.
+    # systemd signals all processes of a service: if this one ended, we would fail. It inherits
+    # our blocked signals; ours arrive when it is done.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT))
     try:
         return subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=60).stdout
