@@ -1,4 +1,4 @@
-"""The mark on disk that maintd was not acting on this node."""
+"""The mark on disk that maintd was not the active master on this node."""
 
 import os
 from contextlib import suppress
@@ -7,9 +7,9 @@ _MARK = "away"
 
 
 def mark(folder: str) -> None:
-    """Note beside the ledger that this is not the master now; OSError if that cannot be.
+    """Record beside the ledger that this is not the master now; OSError if that fails.
 
-    Without a ledger there is nothing to note, and what is noted already stays.
+    Without a ledger there is nothing to record, and an existing mark stays.
     """
     if os.path.exists(f"{folder}/ledger.sqlite"):
         with suppress(FileExistsError), open(f"{folder}/{_MARK}", "x"):
@@ -17,7 +17,7 @@ def mark(folder: str) -> None:
 
 
 def marked(folder: str) -> int:
-    """When it was first seen not to be the master, unix ms; 0 where it always was."""
+    """The first time when this was not the master, unix ms; 0 if it always was."""
     try:
         return os.stat(f"{folder}/{_MARK}").st_mtime_ns // 1_000_000
     except FileNotFoundError:
@@ -25,6 +25,6 @@ def marked(folder: str) -> int:
 
 
 def unmark(folder: str) -> None:
-    """The ledger itself has it now."""
+    """Remove the mark, once the ledger has it."""
     with suppress(FileNotFoundError):
         os.unlink(f"{folder}/{_MARK}")

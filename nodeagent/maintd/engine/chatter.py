@@ -1,23 +1,23 @@
-"""Limit what one node can make maintd write to the journal in a minute. Pure.
+"""Limit the lines that one node can cause in the journal in a minute. Pure.
 
-A node that says something else in every round would otherwise fill the master's disk.
+A node that reports something new in every round would otherwise fill the master's disk.
 """
 
 from collections.abc import Callable
 
-LINES = 60  # a minute and node; a node with many instances honestly brings some forty at once
+LINES = 60  # a minute and node; a node with many instances needs some forty at once
 _MINUTE = 60.0
 
 
 class Chatter:
-    """Counts the lines about each node; a minute begins with its first. `clock` gives seconds."""
+    """Count the lines about each node; a minute begins with its first. `clock` gives seconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._told: dict[str, tuple[float, int]] = {}  # since when, and how many lines
 
     def take(self, node: str) -> bool:
-        """Whether one more line about this node may be written; those about none always may."""
+        """Check whether one more line about this node is allowed; one without a node always is."""
         if not node:
             return True
         since, lines = self._told.get(node, (self._clock(), 0))
@@ -25,7 +25,7 @@ class Chatter:
         return lines < LINES
 
     def over(self) -> list[tuple[str, int]]:
-        """The nodes whose minute is over, and how many lines of each were left out."""
+        """The nodes whose minute is over, with the numbers of suppressed lines."""
         latest = self._clock() - _MINUTE
         ended = [node for node, (since, _) in self._told.items() if since <= latest]
         counts = [(node, self._told.pop(node)[1] - LINES) for node in ended]

@@ -1,7 +1,7 @@
-"""Places where a test may end or break maintd, to see that nothing is lost.
+"""Places where a test may end or break maintd, to prove that nothing is lost.
 
-`MAINTD_FAILPOINT=<name>:<how>[:<n>]`, how being `kill` (as by kill -9), `raise` or `sleep`
-(a minute), at the nth time the place is reached. Without the variable it costs nothing.
+`MAINTD_FAILPOINT=<name>:<how>[:<n>]`, how being `kill` (as by kill -9), `raise` or `sleep` (a
+minute), at the nth time the place is reached. Without the variable it costs nothing.
 """
 
 import os
@@ -11,14 +11,14 @@ import time
 from nodeagent.errors import Unavailable
 
 NAMES = (
-    "adopted",  # jobs found by their reasons, not yet remembered
-    "observed",  # all is seen, nothing decided
-    "decided",  # decided, not yet remembered
-    "saved",  # the decision is on disk, with all that it forgets
+    "adopted",  # jobs found by their reasons, not yet saved
+    "observed",  # all is observed, nothing decided
+    "decided",  # decided, not yet saved
+    "saved",  # the decision is on disk, including its removals
     "promised",  # intents on disk, nothing submitted
-    "submitted",  # accepted by the cluster, its answer not yet remembered
+    "submitted",  # accepted by the cluster, its answer not yet saved
     "remembered",  # job ids on disk
-    "ordered",  # an order is with its agent, that it is not yet remembered
+    "ordered",  # its agent has the order, which is not yet saved
 )
 _wanted, _how, _nth = "", "", 1
 _reached = 0

@@ -1,6 +1,6 @@
 """Ask the cluster and the agents for the results of planned actions.
 
-One that does not answer does not hold up the others; its results stay unknown.
+One that does not answer does not delay the others; its results stay unknown.
 """
 
 import asyncio
@@ -33,23 +33,23 @@ COUNTED = 60.0  # seconds between two counts of the unfinished jobs
 
 
 class Inquiry:
-    """Asks; changes nothing but the ledger it is given. `steady` is seconds of a steady clock."""
+    """Ask for results; change only the given ledger. `steady` is seconds of a steady clock."""
 
     def __init__(self, cluster: Cluster, orders: Ordering, steady: Callable[[], float]) -> None:
         self._cluster = cluster
         self._orders = orders
         self._steady = steady
         self._open: dict[str, float] = {}
-        self._untold: set[str] = set()  # orders of which nobody tells anything
+        self._untold: set[str] = set()  # orders without an answer
         self.unfinished: Mapping[str, int] = {}
         self._counted: float | None = None
 
     async def adopt(
         self, ledger: Ledger, not_taken: Mapping[str, str]
     ) -> tuple[Ledger, dict[str, str]]:
-        """Adopt the jobs of intents that have none; tell which certainly never will, and why.
+        """Adopt the jobs of intents that have none; report which certainly never will, and why.
 
-        `not_taken` says so of those that the cluster or an agent has refused.
+        `not_taken` has those that the cluster or an agent has refused.
         """
         open_ones = [i for i in ledger.intents if i.job is None]
         absent = {i.id: not_taken[i.id] for i in open_ones if i.id in not_taken}
@@ -59,8 +59,8 @@ class Inquiry:
         reasons = [i.reason for i in open_ones if not is_order(i)]
         found = dict(await asyncio.to_thread(self._cluster.find, reasons)) if reasons else {}
         unsure = await self._find_orders(ledger, open_ones, found)
-        # Waited for by a clock that nobody sets, from when we first missed it: a clock put
-        # forward would otherwise declare absent what is still on its way.
+        # The wait counts by a clock that nobody sets, from the first miss: a clock put forward
+        # would otherwise declare work absent that is still on its way.
         now = self._steady()
         self._open = {intent.id: self._open.get(intent.id, now) for intent in open_ones}
         for intent in open_ones:
@@ -76,7 +76,7 @@ class Inquiry:
     async def _find_orders(
         self, ledger: Ledger, intents: list[Intent], found: dict[str, str]
     ) -> set[str]:
-        """Add to `found` the orders that their agents know; return those nobody can tell of."""
+        """Add to `found` the orders that their agents know; return those with an unknown state."""
         orders = [intent for intent in intents if is_order(intent)]
         if not orders:
             return set()
@@ -92,9 +92,10 @@ class Inquiry:
         return unsure
 
     async def adopt_orders(self, ledger: Ledger, snapshot: Snapshot, now: Ms) -> Ledger:
-        """Adopt orders that were given and are not in the ledger, for it was lost, or is old.
+        """Adopt orders that a lost or old ledger does not have.
 
-        Of each incident the newest that its agent knows; the ones before asked for another time.
+        It takes the newest order of each incident that its agent knows; earlier ones asked for a
+        retry.
         """
         asked = [next_order(incident) for incident in marked(ledger, snapshot)]
         adopted: dict[str, tuple[Intent, str]] = {}
@@ -109,7 +110,7 @@ class Inquiry:
         return ledger
 
     async def results(self, ledger: Ledger) -> dict[str, Result]:
-        """How the jobs stand, by intent; an unknown one is LOST."""
+        """The results of jobs, by intent; an unknown one is LOST."""
         jobs = {i.id: i.job for i in ledger.intents if i.job and not is_order(i)}
         known = await asyncio.to_thread(self._cluster.results, list(jobs.values())) if jobs else {}
         return {i: known.get(job, Result(Outcome.LOST)) for i, job in jobs.items()}
@@ -119,7 +120,7 @@ class Inquiry:
         return await asyncio.to_thread(self._cluster.results, wanted) if wanted else {}
 
     async def watcher_paused(self) -> Ms | None:
-        """Until when (unix ms) Ganeti's watcher is paused; None where it does not say."""
+        """The time (unix ms) until which Ganeti's watcher is paused; None if unknown."""
         return await _told("watcher", self._cluster.watcher_paused)
 
     async def count_jobs(self) -> None:
@@ -129,22 +130,22 @@ class Inquiry:
             self.unfinished = await _told("jobs", self._cluster.unfinished) or {}
 
     async def roles(self, since: str) -> tuple[RoleChange, ...] | None:
-        """The jobs about nodes' roles from this one on; None where nobody tells."""
+        """The jobs that change nodes' roles from this one on; None if unknown."""
         found = await _told("roles", lambda: self._cluster.roles(since))
         return None if found is None else tuple(found)
 
     async def busy(self) -> Mapping[str, str]:
-        """Others' jobs that move something; none where nobody tells: a move asks once more."""
+        """Others' jobs that move instances; empty if unknown: a move asks once more."""
         return await _told("others-jobs", self._cluster.busy) or {}
 
     async def capacity(self, nodes: Collection[str]) -> Mapping[str, Capacity]:
-        """Free room on these nodes, which must answer themselves; of none where nobody tells."""
+        """Free room on these nodes, which must answer themselves; empty if unknown."""
         return (
             (await _told("capacity", lambda: self._cluster.capacity(nodes)) or {}) if nodes else {}
         )
 
     async def receipts(self, ledger: Ledger, snapshot: Snapshot) -> dict[str, Result]:
-        """How the orders stand, by intent; nothing of those whose agents do not tell."""
+        """The results of orders, by intent; without those whose agents do not answer."""
         orders = [(i, i.job) for i in ledger.intents if i.job and is_order(i)]
         told = zip(orders, await self._ask(orders, snapshot), strict=True)
         return {i.id: receipt for (i, _), receipt in told if receipt is not None}
@@ -152,7 +153,7 @@ class Inquiry:
     async def _ask(
         self, orders: Sequence[tuple[Intent, str]], snapshot: Snapshot
     ) -> Sequence[Result | None]:
-        """The receipts of these, some at once; None where nobody has told within a while."""
+        """The receipts of these, some at once; None for those not answered in time."""
         turns, until = asyncio.Semaphore(AT_ONCE), self._steady() + ASKING
 
         async def one(intent: Intent, job: str) -> Result | None:
@@ -171,7 +172,7 @@ class Inquiry:
         try:
             told = await self._orders.outcome(job, node)
         except Unavailable as error:
-            if job not in self._untold:  # said when it begins; the node is in doubt meanwhile
+            if job not in self._untold:  # log only the first; the node is in doubt meanwhile
                 log.warning("receipt-unknown order=%s why=%r", job, str(error))
             self._untold.add(job)
             return None
@@ -180,7 +181,7 @@ class Inquiry:
 
 
 async def _told(what: str, ask: Callable[[], T]) -> T | None:
-    """The cluster's answer; None, with a warning in the log, where it gives none."""
+    """The cluster's answer; None, with a warning in the log, if there is none."""
     try:
         return await asyncio.to_thread(ask)
     except Unavailable as error:

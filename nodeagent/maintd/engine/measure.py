@@ -14,16 +14,17 @@ from nodeagent.web.client import fetch
 from nodeagent.web.tls import untrusting_tls
 
 MOND = 1815
-AT_ONCE = 64  # nodes that are asked
+AT_ONCE = 64  # nodes polled at the same time
 _MOST = 2**20  # bytes of a report
 _REPORT = "/1/report/default/"
 
 
 class Measuring:
-    """Asks the nodes that a question is about, each time it is asked, and remembers.
+    """Ask the nodes of a question for their load, and remember it.
 
-    `certificates` are by name those (SHA-256, hex) that the nodes' sealed reports told lately: an
-    agent's load counts only if it comes from where its report was sealed. A mond proves nothing.
+    `certificates` are, by name, those (SHA-256, hex) in the nodes' recent sealed reports: an
+    agent's load counts only if it comes from the certificate that its report named. A mond proves
+    nothing.
     """
 
     def __init__(
@@ -43,7 +44,7 @@ class Measuring:
     def __call__(
         self, snapshot: Snapshot, questions: Sequence[Question]
     ) -> tuple[Loads, Mapping[str, str]]:
-        """The loads, and by group why they are not known."""
+        """The loads, and by group why they are unknown."""
         names = sorted({name for question in questions for name in question.nodes})
         nodes = [snapshot.nodes[name] for name in names if name in snapshot.nodes]
         said = asyncio.run(self._ask_all(nodes))

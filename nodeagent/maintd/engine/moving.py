@@ -1,4 +1,4 @@
-"""Whether anything may be moved, so that others' jobs and free room matter. Pure."""
+"""Check whether anything may move, so that others' jobs and free room matter. Pure."""
 
 from collections.abc import Mapping
 
@@ -21,7 +21,7 @@ def wants_others_jobs(
     policy: Policy,
     now: Ms,
 ) -> bool:
-    """Whether others' jobs may be in the way of what this round does."""
+    """Check whether others' jobs may be in the way of this round's work."""
     return (
         with_tags(policy, snapshot).autorepair != "off"
         or is_wanted(ledger, snapshot, policy)
@@ -30,7 +30,7 @@ def wants_others_jobs(
 
 
 def wants_room(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> bool:
-    """Whether free room decides about what this round does."""
+    """Check whether this round's decision depends on free room."""
     return (
         _evacuates(ledger, observed, policy, now)
         or wants_repairs(ledger, observed, policy, now)
@@ -39,7 +39,7 @@ def wants_room(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> b
 
 
 def _evacuates(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> bool:
-    """Whether a node is to be evacuated, or may be."""
+    """Check whether a node is to be evacuated, or may be."""
     return (
         any(d.need >= Need.EVACUATE for d in observed.diagnoses.values())
         or any(i.status.active and i.diagnosis.need >= Need.EVACUATE for i in ledger.incidents)

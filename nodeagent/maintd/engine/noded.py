@@ -1,6 +1,6 @@
-"""Ask Ganeti beside the rounds whether its noded answers on nodes whose agent does not.
+"""Ask Ganeti beside the rounds whether noded answers on nodes whose agent does not.
 
-A dead node may keep the answer for many seconds, so a thread waits for it, and no round.
+A dead node may delay the answer by many seconds, so a thread waits for it, not a round.
 """
 
 import logging
@@ -13,8 +13,8 @@ from nodeagent.errors import NodeAgentError
 from nodeagent.model.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
-AGAIN = 300.0  # seconds after which a node is asked again: as often as Ganeti's watcher asks it
-AT_ONCE = 15  # nodes of one question: luxid's answer is then waited for side by side
+AGAIN = 300.0  # seconds between questions to a node: as often as Ganeti's watcher asks it
+AT_ONCE = 15  # nodes of one question: luxid waits for their answers at the same time
 
 
 def in_thread(work: Callable[[], None]) -> None:
@@ -22,9 +22,9 @@ def in_thread(work: Callable[[], None]) -> None:
 
 
 class Noded:
-    """Remembers by node name whether noded answered; asks only about the nodes it is given.
+    """Remember by node name whether noded answered; ask only about the given nodes.
 
-    A node counts as silent only where another one has answered the same question.
+    A node counts as not answering only if another one has answered the same question.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Noded:
         return dict(self._said)
 
     def ask(self, snapshot: Snapshot, names: Collection[str]) -> None:
-        """Ask about some of these nodes, if that is due; forget all others."""
+        """Ask about some of these nodes, if that is due; drop all others."""
         if self._busy:
             return
         for name in self._asked.keys() - set(names):
@@ -64,18 +64,18 @@ class Noded:
         self._busy = True
         try:
             self._start(lambda: self._ask(chosen, witness))
-        except RuntimeError as error:  # no thread is to be had
+        except RuntimeError as error:  # no thread is available
             self._busy = False
             log.warning("noded-unknown why=%r", str(error))
 
     def _ask(self, chosen: Collection[str], witness: str) -> None:
-        """Live data come from noded: who gives none, while another does, does not answer."""
+        """Ask for live data, which come from noded: a node without them does not answer."""
         try:
             answered = self._cluster.capacity([*chosen, witness]).keys()
             self._said |= {name: name in answered for name in chosen if answered}
         except NodeAgentError as error:
             log.warning("noded-unknown why=%r", str(error))
-        except Exception:  # it must not end the thread unseen; it is but evidence
+        except Exception:  # a bug must not end the thread unseen; this is only evidence
             log.exception("noded-unknown")
         finally:
             self._busy = False

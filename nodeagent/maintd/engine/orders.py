@@ -1,4 +1,4 @@
-"""Ordering a node's agent to run a repair command, and asking for its receipt."""
+"""Order a node's agent to run a repair command, and ask for its receipt."""
 
 import secrets
 from collections.abc import Callable
@@ -23,11 +23,11 @@ from nodeagent.web.client import fetch
 from nodeagent.web.tls import untrusting_tls
 
 LIFE = 30_000  # ms an order is valid
-ARRIVES = LIFE + SKEW  # ms after which it is valid by no clock of the cluster any more
-_SAID = 200  # characters of a command's output that are read
-AT_ONCE = 64  # agents that are ordered something, or asked for receipts
+ARRIVES = LIFE + SKEW  # ms after which it is no longer valid by any clock of the cluster
+_SAID = 200  # characters read of a command's output
+AT_ONCE = 64  # agents that get an order, or a question for receipts, at the same time
 AT_ONCE_THERE = 4  # orders to one agent: its front passes on no more
-ASKING = 20.0  # seconds after which nobody else is; each has its own deadline beside
+ASKING = 20.0  # seconds after which no more agents are asked; each also has its own deadline
 MAX_RECEIPT = 2 * 1024 * 1024
 _NAMESPACE = uuid5(NAMESPACE_URL, "nodeagent order")
 _OUTCOMES = {
@@ -40,7 +40,7 @@ _OUTCOMES = {
 
 
 def _why(receipt: Receipt) -> str:
-    """In one line, what the command left to say; the agent names the exit code already."""
+    """The command's output in one line; the agent names the exit code already."""
     last = next((line for line in reversed(receipt.output.splitlines()) if line.strip()), "")
     code = "" if receipt.code is None else f"exit code {receipt.code}"
     parts = receipt.why, "" if receipt.why.startswith(code) else code, last
@@ -48,12 +48,12 @@ def _why(receipt: Receipt) -> str:
 
 
 def _shown(text: str) -> str:
-    """A text of others on one line, its quotes without backslashes."""
+    """A foreign text on one line, its quotes without backslashes."""
     return printable(text.replace('\\"', "'"), most=200)[1:-1].replace('\\"', '"')
 
 
 class Ordering(Protocol):
-    """How repair commands are ordered, and what has become of an order."""
+    """Interface to order repair commands, and to ask for their results."""
 
     def job(self, intent: Intent) -> str: ...
 
@@ -64,7 +64,7 @@ class Ordering(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """Sends orders in the name of this master candidate.
+    """Send orders in the name of this master candidate.
 
     `certificate` is the content of its client.pem: key and certificate. `now` is unix ms. With
     `require_node_keys` a receipt counts only if its node has signed it.
@@ -78,9 +78,10 @@ class Orders:
     require_node_keys: bool = False
 
     def job(self, intent: Intent) -> str:
-        """The order's id, derived from the incident: asking again can never run it twice.
+        """The order's id, derived from the incident: a repeated order cannot run twice.
 
-        The repair queue promises each run of a command by itself, and an intent's id is given once.
+        The repair queue makes an intent for each run of a command, and an intent's id is never
+        reused.
         """
         assert isinstance(intent.action, RunCommand)
         if not intent.incident:
@@ -116,11 +117,11 @@ class Orders:
         return Accepted(order.id)
 
     async def outcome(self, job: str, node: Node) -> Result:
-        """How the order stands, by the node's sealed receipt."""
+        """The result of an order, by the node's sealed receipt."""
         salt = secrets.token_hex(16)
         status, body = await self._fetch(node, f"/1/order/{job}?salt={salt}", b"")
         if status == 404:
-            return Result(Outcome.LOST)  # it was refused, or never arrived
+            return Result(Outcome.LOST)  # the agent refused it, or it never arrived
         if status != 200:
             raise Unavailable(f"{node.name} answered with HTTP status {status}")
         try:

@@ -1,7 +1,7 @@
 """Poll all agents at once, each with its own deadline and its own salt.
 
-Neither those that hang nor those that lie hold up the others: a quiet connection does not
-count against the number allowed at once, and large answers are judged last.
+Agents that hang or lie do not delay the others: a quiet connection does not count against the
+number allowed at once, and large answers are judged last.
 """
 
 import asyncio
@@ -24,22 +24,22 @@ from nodeagent.web.tls import untrusting_tls
 
 AT_ONCE = 256  # new connections; more at once overrun listeners' backlogs and our processor
 MAX_HELD = 64 * 2**20  # bytes of answers not yet judged
-SMALL = 64 * 2**10  # bytes of an answer that is judged as it comes
-_SPREAD = 0.12  # of a deadline: within it everybody has been asked, were they all to hang
-_SOONEST, _LATEST = 0.01, 0.1  # seconds after which a connection is not new any more
-_TURNS = 4  # of the sweep, in these
-_WEIGH = 0.05  # seconds between looks at how much is held
-CHECKS = 256  # orders of checks to one agent under way at once, whatever it says
+SMALL = 64 * 2**10  # bytes of an answer that is judged as it arrives
+_SPREAD = 0.12  # of a deadline: time to ask all agents, even if all of them hang
+_SOONEST, _LATEST = 0.01, 0.1  # seconds after which a connection is no longer new
+_TURNS = 4  # of the sweep, in these seconds
+_WEIGH = 0.05  # seconds between checks of the held bytes
+CHECKS = 256  # orders of checks at once to one agent, whatever it reports
 _SPARE = 128  # file descriptors for the rest of the process
 
 
 @dataclass(frozen=True, slots=True)
 class PollSettings:
-    """`seconds` is each agent's deadline, `total` that of the whole poll.
+    """Settings of the poll: `seconds` is each agent's deadline, `total` that of the whole poll.
 
-    `oldest` is how old, in ms, a diagnosis may be to be acted upon. `load` is who is asked what
-    instances use, where balancing goes by that: `agent`, or Ganeti's `mond`. With
-    `require_node_keys` an agent without a key of its own is distrusted.
+    `oldest` is the maximum age, in ms, of a diagnosis to act on. `load` is the source of instances'
+    load, where balancing uses it: `agent`, or Ganeti's `mond`. With `require_node_keys` an agent
+    without a key of its own is not trusted.
     """
 
     port: int = 1817
@@ -58,10 +58,10 @@ async def poll(
     now: Callable[[], Ms],
     previous: Mapping[str, Seen] | None = None,
 ) -> dict[str, Look]:
-    """Look at every node that is not offline. Takes about one deadline, whatever they do.
+    """Poll every node that is not offline. It takes about one deadline, whatever they do.
 
-    `previous` is what `remember` made of the looks before: no report may be older than those,
-    and who has been quiet longest is asked first, to be waited for while others answer.
+    `previous` is the result of `remember` for earlier polls. No report may be older than those. The
+    node that has not answered for longest is polled first, so that others answer meanwhile.
     """
     before = previous or {}
     nodes = [node for node in snapshot.nodes.values() if not node.offline]
@@ -87,20 +87,20 @@ async def poll(
         looks[name] = judge_answer(answer.status, answer.body, key, expected, now())
 
     for large in await _Round(order, settings, judge).run():
-        await asyncio.to_thread(judge, large)  # a megabyte of brackets is read for half a second
+        await asyncio.to_thread(judge, large)  # a megabyte of brackets takes half a second
     return {node.name: looks[node.name] for node in nodes}
 
 
 def remember(
     previous: Mapping[str, Seen], looks: Mapping[str, Look], snapshot: Snapshot
 ) -> dict[str, Seen]:
-    """The last genuine look at each node that is still in the cluster. Pure."""
+    """The last genuine poll result of each node that is still in the cluster. Pure."""
     seen = {name: look for name, look in looks.items() if isinstance(look, Seen)}
     return {name: look for name, look in {**previous, **seen}.items() if name in snapshot.nodes}
 
 
 class _Asked:
-    """One node that is being asked; `answer` counts once there is no `call` any more."""
+    """One node that is being polled; `answer` counts once there is no `call` any more."""
 
     __slots__ = ("answer", "call", "node", "salt", "turn")
 
@@ -113,14 +113,14 @@ class _Asked:
 
     @property
     def held(self) -> int:
-        """Bytes of its answer that are in memory."""
+        """Bytes of its answer in memory."""
         if self.call is not None:
             return self.call.held
         return len(self.answer.body) if isinstance(self.answer, Answered) else 0
 
 
 class _Round:
-    """One poll under way. `judge` is given each whose asking has ended, but for large answers."""
+    """One running poll. `judge` gets each node whose call has ended, except for large answers."""
 
     def __init__(
         self, nodes: list[Node], settings: PollSettings, judge: Callable[[_Asked], None]
@@ -128,11 +128,11 @@ class _Round:
         self._loop = asyncio.get_running_loop()
         self._settings = settings
         self._judge = judge
-        self._left = nodes[::-1]  # asked from the end
+        self._left = nodes[::-1]  # polled from the end
         tls = untrusting_tls() if settings.tls else None
         self._terms = Terms(settings.port, settings.seconds, tls)
         self._open: dict[_Asked, None] = {}
-        self._new: dict[_Asked, None] = {}  # in order of their beginning
+        self._new: dict[_Asked, None] = {}  # in order of their start
         self._large: list[_Asked] = []
         self._most = max(AT_ONCE, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _SPARE)
         spread = _SPREAD * settings.seconds * AT_ONCE / max(1, len(nodes))
@@ -143,7 +143,7 @@ class _Round:
         self._over: asyncio.Future[None] = self._loop.create_future()
 
     async def run(self) -> list[_Asked]:
-        """Ask everybody; return those that are still to be judged, the smallest first."""
+        """Poll all nodes; return those still to be judged, the smallest first."""
         self._next()
         self._sweep()
         self._weigh()
@@ -179,10 +179,10 @@ class _Round:
         self._ended_now.append(asked)
 
     def _next(self) -> None:
-        """Ask others, then judge those that ended in one turn of the loop.
+        """Poll others, then judge those that ended in one turn of the loop.
 
-        Many one after another: a processor's cache holds the judging or the asking, not both,
-        and each costs twice as much where they alternate.
+        It handles many in a row: a processor's cache holds the code to judge or to ask, not both,
+        and each costs twice as much if they alternate.
         """
         ended, self._ended_now = self._ended_now, []
         self._ask_more()
@@ -192,14 +192,14 @@ class _Round:
                     self._large.append(asked)
                 else:
                     self._judge(asked)
-        except Exception as bug:  # else it would end in the loop's log, and we in the deadline
+        except Exception as bug:  # else it ends in the loop's log, and we in the deadline
             if not self._over.done():
                 self._over.set_exception(bug)
         if not self._open and not self._ended_now and not self._over.done():
             self._over.set_result(None)
 
     def _sweep(self) -> None:
-        """Quiet agents make room for others to be polled."""
+        """Make room for more nodes by no longer counting quiet agents."""
         self._turn += 1
         for asked in list(self._new):
             if self._turn - asked.turn <= _TURNS:
@@ -225,7 +225,7 @@ class _Round:
         if asked.call is not None:
             asked.call.abort(why)
         else:
-            asked.answer = Unavailable(why)  # its look says so when its turn comes
+            asked.answer = Unavailable(why)  # its result says so when its turn comes
 
     def _give_up(self) -> None:
         over = f"no complete answer when the poll's {self._settings.total:g} s were over"
@@ -240,10 +240,10 @@ class _Round:
 def understand(
     looks: Mapping[str, Look], now: Ms, oldest: int
 ) -> tuple[dict[str, Diagnosis], dict[str, str]]:
-    """Sort looks into diagnoses one may act on and doubts. Pure.
+    """Sort poll results into diagnoses to act on and doubts. Pure.
 
-    What rests on a command that cannot be believed now is a doubt: it neither opens nor
-    closes anything. What rests on others is not hidden by it.
+    A diagnosis by a command that is not trusted now is a doubt: it neither opens nor closes
+    anything. It does not hide diagnoses by other commands.
     """
     diagnoses: dict[str, Diagnosis] = {}
     doubts: dict[str, str] = {}
@@ -267,12 +267,12 @@ def understand(
 
 
 def out_of_reach(looks: Mapping[str, Look]) -> frozenset[str]:
-    """The nodes whose agent does not answer, or is not to be believed. Pure."""
+    """The nodes whose agent does not answer, or is not trusted. Pure."""
     return frozenset(name for name, look in looks.items() if not isinstance(look, Seen))
 
 
 def beside(looks: Mapping[str, Look]) -> dict[str, Beside]:
-    """The commands that agents run beside each other. Pure."""
+    """The commands that agents run at the same time. Pure."""
     reports = ((name, look.report) for name, look in looks.items() if isinstance(look, Seen))
     return {name: Beside(r.checks, min(r.checks_taken, CHECKS)) for name, r in reports if r.checks}
 

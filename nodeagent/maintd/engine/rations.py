@@ -1,6 +1,6 @@
-"""Limit the requests a minute of users who may not change anything.
+"""Limit the requests a minute of users who may only read or answer.
 
-Refused requests are counted, and the history gets one line a minute and user of them.
+Refused requests are counted, and the history gets one line a minute and user.
 """
 
 from collections import OrderedDict, deque
@@ -18,9 +18,9 @@ _WHY = 300  # characters
 
 
 class Rations:
-    """The requests of each user. `clock` gives seconds that only pass.
+    """The requests of each user. `clock` gives seconds of a steady clock.
 
-    Bounded: the user who asked longest ago is forgotten first.
+    Bounded: the user who asked longest ago is dropped first.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -29,7 +29,7 @@ class Rations:
         self._refused: dict[str, tuple[float, int, str]] = {}  # since, how many, the last reason
 
     def wait(self, user: str) -> float:
-        """Take one request from the user's ration; if it is empty, tell for how many seconds."""
+        """Take one request from the user's ration; if it is empty, return the seconds to wait."""
         now = self._clock()
         times = self._asked.setdefault(user, deque(maxlen=_A_MINUTE))
         self._asked.move_to_end(user)
@@ -48,7 +48,7 @@ class Rations:
     def due(self, now: Ms) -> tuple[Event, ...]:
         """The events (at `now`, unix ms) of users whose first refusal is a minute ago.
 
-        They are counted anew.
+        Their counts start again at 0.
         """
         latest = self._clock() - _MINUTE
         over = [user for user, (since, _, _) in self._refused.items() if since <= latest]

@@ -1,10 +1,9 @@
-"""Run one round: poll, decide, save, submit, save. The decisions are made elsewhere.
+"""Run one round: poll, decide, save, submit, save. It leaves decisions to `decide`.
 
-Intents are on disk before anything happens, and each is submitted once, in the round that
-promised it (`submit`, which alone changes the world). Of one that was promised and whose job is
-not known it is found out (`jobs`) by its id in the jobs' reason trails whether there is a
-job; if there certainly is none, the promise is void and `decide` plans anew from what it sees.
-Safe to be killed between any two lines.
+Intents are on disk before anything happens, and each is submitted once, in the round that planned
+it (`submit`, which alone changes the world). For an intent without a known job, `jobs` searches the
+jobs' reason trails for its id. If there certainly is no job, the intent is void and `decide` plans
+again from the new state. Safe to be killed between any two lines.
 """
 
 import asyncio
@@ -58,7 +57,7 @@ log = logging.getLogger(__name__)
 
 
 class Store(Protocol):
-    """Where everything that must not be forgotten is kept."""
+    """Store of everything that must survive a restart."""
 
     def load(self) -> Ledger: ...
 
@@ -71,13 +70,13 @@ class Store(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Conduct:
-    """How the engine is to go about it.
+    """Rules for the engine's work.
 
-    `check_master` raises NotMaster where this is not our place (any more), and Unavailable where
-    nobody can tell. `me` is the name of the node that must be the master; with `vote` the
-    majority of the nodes must say that it is. `oldest` is how old a diagnosis may be, in ms.
-    With `dry` nothing is remembered and nothing is done. `away` tells since when (unix ms) this
-    was not the master for a while, 0 if it always was; `back` is called once that is remembered.
+    `check_master` raises NotMaster if this node is not the master (any more), and Unavailable if
+    that is unknown. `me` is the name of the node that must be the master; with `vote` the majority
+    of the nodes must say that it is. `oldest` is the maximum age of a diagnosis, in ms. With `dry`
+    nothing is saved and nothing is done. `away` returns since when (unix ms) this was not the
+    master for a while, 0 if it always was; `back` is called once that is saved.
     """
 
     me: str
@@ -91,7 +90,7 @@ class Conduct:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """Observations and decision of one round; `idle` says why none of it was done.
+    """Observations and decision of one round; `idle` says why it was not carried out.
 
     `heard` are the agents that stopped answering or answer again.
     """
@@ -109,8 +108,8 @@ class Engine:
     """One coordinator's rounds.
 
     `look` polls the agents; `now` is unix milliseconds, `steady` seconds of a clock that nobody
-    sets. Between the rounds the `adviser` searches for what balancing would know, and the
-    `inventory` is asked which machines are broken; the `webhooks` tell owners what they are asked.
+    sets. Between the rounds the `adviser` searches for moves that balancing needs, the `inventory`
+    asks which machines are broken, and the `webhooks` send offers to owners.
     """
 
     def __init__(
@@ -160,26 +159,26 @@ class Engine:
 
     @property
     def ratings(self) -> Mapping[str, Rating]:
-        """How even each group was lately, by UUID."""
+        """Recent ratings of groups' balance, by UUID."""
         return self._adviser.ratings
 
     @property
     def unfinished(self) -> Mapping[str, int]:
-        """Ganeti's unfinished jobs by status, as counted lately; empty where nobody tells."""
+        """Ganeti's unfinished jobs by status, from the last count; empty if unknown."""
         return self._inquiry.unfinished
 
     async def one_round(self, stop: Callable[[], bool] = lambda: False) -> Round:
-        """Observe, decide and act once; when `stop` says so, no more is asked, and nothing done.
+        """Observe, decide and act once; after `stop` ask nothing more, and do nothing.
 
-        Unavailable: nothing was decided, try again later. NotMaster: this is not our place.
+        Unavailable: no decision, try again later. NotMaster: this node is not the master.
         """
         await self._check_master()
         ledger = await self._remembered()
         ledger, absent = await self._inquiry.adopt(ledger, self._submitter.not_taken)
         self._remember(ledger)
-        # Results first: the snapshot then shows the effect of every job we know to be over.
-        # The other way round a job that ends in between would be done a second time. Looks take
-        # long: what is decided upon is seen after them, and before them only whom to ask.
+        # Results first: the snapshot then shows the effect of every job known to be over. The other
+        # way round a job that ends in between would be repeated. Polls take long: the state for the
+        # decision is read after them, and before them only the list of nodes.
         results = self._withdrawals.explained(await self._inquiry.results(ledger))
         _unless(stop)
         there = node_keys.as_planned(await asyncio.to_thread(self._cluster.snapshot), ledger)
@@ -241,10 +240,10 @@ class Engine:
         heard = hear(self._heard, looks, now)
         if idle is None:
             decision = await self._carry_out(ledger, decision, observed, now, heard)
-            self.webhooks.announce(decision.ledger, snapshot, now)  # of what is on disk
+            self.webhooks.announce(decision.ledger, snapshot, now)  # from what is on disk
         elif self.conduct.dry:
             self._ledger = _as_if_nothing_was_begun(ledger, decision.ledger)
-        else:  # where the vote is undecided, it matters who is out of reach
+        else:  # while the vote is undecided, it matters which nodes are unreachable
             self._ledger = replace(ledger, unreachable=decision.ledger.unreachable)
             if heard.events:
                 self._store.save(self._ledger, heard.events)
@@ -256,7 +255,7 @@ class Engine:
         self.inventory.ask(decision.ledger.queue)
         return Round(now, observed, decision, self.policy, looks, idle, heard.events)
 
-    # Looking.
+    # Observe.
 
     async def _check_master(self) -> None:
         await asyncio.to_thread(self.conduct.check_master)
@@ -302,9 +301,9 @@ class Engine:
     async def _lost(
         self, trails: Sequence[Trail], snapshot: Snapshot, now: Ms
     ) -> Collection[tag_place.Place]:
-        """Whether somebody took off what is missing is asked only if anything is.
+        """Find lost tags; ask who removed tags only if one is missing.
 
-        Unavailable: it may be that the answer is old, for as long as answers may be.
+        Unavailable: the answer may be old, for as long as answers may be.
         """
         missing = lost_tags.missing(trails, snapshot, now)
         if not missing:
@@ -321,7 +320,7 @@ class Engine:
             )
         return gone.keys()
 
-    # Remembering and acting.
+    # Save and act.
 
     async def _carry_out(
         self, before: Ledger, decision: Decision, observed: Observed, now: Ms, heard: Heard
@@ -362,7 +361,7 @@ class Engine:
 
 
 def _unless(stop: Callable[[], bool]) -> None:
-    """Questions to Ganeti may take minutes in all: whoever is to stop asks no further one."""
+    """Stop between questions to Ganeti, which may take minutes altogether."""
     if stop():
         raise Unavailable("maintd is being stopped")
 
@@ -370,7 +369,7 @@ def _unless(stop: Callable[[], bool]) -> None:
 def _of_the_same(
     looks: Mapping[str, Look], before: Snapshot, after: Snapshot
 ) -> Mapping[str, Look]:
-    """The looks at what still goes by that name: a node may go, and another come in its place."""
+    """The poll results of nodes that are still the same: a new node may have an old name."""
     return {
         name: look
         for name, look in looks.items()
@@ -379,7 +378,7 @@ def _of_the_same(
 
 
 def _as_if_nothing_was_begun(before: Ledger, after: Ledger) -> Ledger:
-    """Ledger of a dry run: what it has detected, and when, but nothing that it would do."""
+    """Ledger of a dry run: its detections, with their times, but none of its actions."""
     begun = {i.id for i in before.incidents if i.status is not Status.NOTED}
     incidents = tuple(
         i if i.id in begun or i.status is not Status.PENDING else replace(i, status=Status.NOTED)

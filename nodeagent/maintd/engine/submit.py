@@ -20,10 +20,10 @@ log = logging.getLogger(__name__)
 
 
 class Submitter:
-    """Submits jobs and gives orders. `not_taken` are the promises that certainly became neither.
+    """Submit jobs and give orders. `not_taken` are the intents that certainly became neither.
 
-    `known` is what is remembered now; `remember` has the ledger on disk when it returns.
-    `check_master` raises NotMaster, which ends the submitting, or Unavailable.
+    `known` returns the current ledger; `remember` returns once the ledger is on disk.
+    `check_master` raises NotMaster, which ends the submission, or Unavailable.
     """
 
     def __init__(
@@ -44,10 +44,10 @@ class Submitter:
         self._steady = steady
 
     async def submit(self, fresh: list[Intent], snapshot: Snapshot) -> None:
-        """First what waits for nothing, then what waits for that, and so on; then orders.
+        """Submit independent jobs first, then those that follow them, and so on; then give orders.
 
-        In requests that have arrived within the grace or never will. What comes after one whose
-        answer was lost, or long after it was decided, is left to be planned anew.
+        A request arrives within the grace or never. Jobs that follow a lost answer, or that come
+        long after their decision, are planned again later.
         """
         jobs = [i for i in fresh if not is_order(i)]
         most, until = max(1, self._cluster.at_once), self._steady() + self._cluster.grace
@@ -64,7 +64,7 @@ class Submitter:
         await self._give([i for i in fresh if is_order(i)], snapshot)
 
     async def _submit_jobs(self, intents: list[Intent], snapshot: Snapshot) -> bool:
-        """Submit these with one request; whether it is known what has become of them."""
+        """Submit these with one request; return whether the result is known."""
         jobs = {i.id: i.job for i in self._known().intents}
         batch: list[tuple[Intent, Submission]] = []
         intents = await self._unchanged(intents, snapshot)
@@ -94,11 +94,11 @@ class Submitter:
         return True
 
     async def _unchanged(self, intents: list[Intent], snapshot: Snapshot) -> list[Intent]:
-        """Without what takes a node out of service that is not as it was decided upon.
+        """Drop actions that take a node out of service if it has changed since the decision.
 
-        Or what moves an instance that is not: it may be repaired by now, suspended or elsewhere.
-        Nor what somebody else's job is at work on: the other way round, an administrator
-        who moves it by hand would have it moved a second time, by a failover perhaps.
+        Also drop moves of changed instances: they may be repaired by now, suspended or elsewhere.
+        And drop moves of instances that another job works on: an instance that an administrator
+        moves by hand would move a second time, by a failover perhaps.
         """
         grave = [i for i in intents if isinstance(i.action, Drain | SetOffline) or _moved(i)]
         if not grave:
@@ -118,7 +118,7 @@ class Submitter:
         return [i for i in intents if i.id not in self.not_taken]
 
     async def _may_act(self, intents: Sequence[Intent]) -> bool:
-        """Whether this is the master still; where nobody can tell these are not submitted."""
+        """Check that this is still the master; if that is unknown, do not submit these."""
         try:
             await self._check_master()
         except Unavailable as error:
@@ -133,9 +133,9 @@ class Submitter:
             self.not_taken[intent.id] = why
 
     async def _give(self, orders: Sequence[Intent], snapshot: Snapshot) -> None:
-        """Some at once, few of one agent, each only as long as this is the master.
+        """Give some orders at once, few to one agent, each only while this is the master.
 
-        Live repairs first: an agent runs them alone, and refuses them while it checks machines.
+        Live repairs come first: an agent runs them alone, and refuses them during machine checks.
         """
         turns, until = asyncio.Semaphore(AT_ONCE), self._steady() + ASKING
         agents: defaultdict[str, asyncio.Semaphore] = defaultdict(
@@ -160,7 +160,7 @@ class Submitter:
         try:
             answer = await self._orders.submit(intent, snapshot)
         except Unavailable as error:
-            # The agent knows an order by its id: whether it has come is asked in the next round.
+            # The agent knows an order by its id: the next round asks whether it has arrived.
             log.warning("order-unknown intent=%s why=%r", intent.id, str(error))
             return
         failpoint.reach("ordered")
@@ -173,10 +173,7 @@ class Submitter:
 
 
 def _moved(intent: Intent) -> Move | None:
-    """The move that needs its instance unchanged by anybody else.
-
-    In a chain of moves that is the first.
-    """
+    """The move that requires an unchanged instance: the first in a chain of moves."""
     return move_of(intent.action) if intent.after is None else None
 
 
@@ -187,7 +184,7 @@ def _is_as_it_was(intent: Intent, before: Snapshot, now: Snapshot) -> bool:
     if not intent.action.promote:
         node = now.nodes.get(intent.node)
         if node is not None and node.candidate:
-            return False  # it has become one: another is to be promoted for it
+            return False  # it has become a candidate: another node must be promoted for it
     return _as_it_is(intent.node, before) == _as_it_is(intent.node, now)
 
 
@@ -197,17 +194,17 @@ def _why_busy(intent: Intent, snapshot: Snapshot, busy: Mapping[str, str]) -> st
 
 
 def _as_it_is(name: str, snapshot: Snapshot) -> tuple[Node | None, set[Instance]]:
-    """A node with what is on it or mirrored to it, but for what the cluster changes by itself."""
+    """A node with its instances, primary or secondary, without fields that Ganeti changes."""
     node = snapshot.nodes.get(name)
     here = (i for i in snapshot.instances.values() if name in (i.primary, i.secondary))
     return node and replace(node, candidate=False), {replace(i, tags=frozenset()) for i in here}
 
 
 def _waves(intents: list[Intent]) -> list[list[Intent]]:
-    """Each in the wave after the one that it is to follow."""
+    """Put each intent in the wave after the one that it follows."""
     waves: list[list[Intent]] = []
     known: dict[str, int] = {}
-    for intent in intents:  # in order of their promises: what is followed comes first
+    for intent in intents:  # in the order of planning: followers come later
         at = known.get(intent.after or "", -1) + 1
         known[intent.id] = at
         waves += [[]] if at == len(waves) else []

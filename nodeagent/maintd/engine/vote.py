@@ -1,7 +1,7 @@
 """The nodes' vote on the master: each agent seals its own node's answer. Pure.
 
-Ganeti's own rule: more than half of all nodes must name us. A master that was cut off from
-the others and does not know it yet hears only itself.
+Ganeti's own rule: more than half of all nodes must name us. A master that was cut off from the
+others without knowing it hears only itself.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from nodeagent.protocol.look import Look, Seen
 
 @dataclass(frozen=True, slots=True)
 class Vote:
-    """`won` and `lost` may both be false: then it is undecided, and nothing is done."""
+    """Result of a vote. Neither `won` nor `lost`: it is undecided, and nothing is done."""
 
     won: bool
     lost: bool
@@ -22,7 +22,7 @@ class Vote:
 
 
 def count(looks: Mapping[str, Look], snapshot: Snapshot, me: str) -> Vote:
-    """Count the nodes that are not offline; nobody who is silent or distrusted has voted."""
+    """Count the nodes that are not offline; those unreachable or not trusted have no vote."""
     voters = [name for name, node in snapshot.nodes.items() if not node.offline]
     named = {
         name: look.report.master
