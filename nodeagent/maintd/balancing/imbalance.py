@@ -1,4 +1,4 @@
-"""How long there has been something to gain in a group, from one advice to the next. Pure."""
+"""Time for which a group could gain from moves, from one advice to the next. Pure."""
 
 from dataclasses import replace
 
@@ -6,14 +6,14 @@ from nodeagent.model.balance import Advice, Lopsided
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.units import Ms
 
-FRESH = 900_000  # ms for which an advice is good; working it out may take some rounds
-# ms for which a gain must be there at least that is one only as long as nobody knows the load: it
-# is not known for five minutes after every break, such as a round of moves.
+FRESH = 900_000  # ms for which an advice is valid; its search may take some rounds
+# ms that a gain must last if it may exist only because the load is unknown. That is so for five
+# minutes after every break, such as a round of moves.
 DOUBTED = 600_000
 
 
 def noted(ledger: Ledger, advice: Advice, now: Ms) -> tuple[Ledger, int]:
-    """Since when there has been something to gain, in every advice and by the same measure."""
+    """Since when all advice by the same measure has shown a gain."""
     was, doubted = _known(ledger, advice.group), bool(advice.doubt)
     unbroken = was is not None and now - was.seen < FRESH and was.doubted == doubted
     since = was.since if was is not None and unbroken else now
@@ -21,7 +21,7 @@ def noted(ledger: Ledger, advice: Advice, now: Ms) -> tuple[Ledger, int]:
 
 
 def going_on(ledger: Ledger, group: str, now: Ms) -> Ledger:
-    """While its moves are under way nobody asks, and that is no break."""
+    """Keep the time while the group's moves run: nobody searches then, and that is no break."""
     was = _known(ledger, group)
     return ledger if was is None else _with(ledger, replace(was, seen=now))
 

@@ -1,4 +1,4 @@
-"""Asking a cluster for all that placing instances depends on; the nodes themselves must answer."""
+"""Ask a cluster for all data that placement depends on; the nodes themselves must answer."""
 
 from collections.abc import Collection
 
@@ -8,10 +8,10 @@ from nodeagent.placement.cluster.from_ganeti import OWN_MEMORY, Known, asked, as
 
 
 def take_stock(cluster: Cluster, own_memory: int = OWN_MEMORY) -> Known:
-    """The cluster as it stands. Unavailable; MessageError: its answers cannot be what they should.
+    """The current cluster. Unavailable; MessageError: its answers are impossible.
 
-    One question to the nodes for what they have and one for what runs: seconds on a large cluster.
-    `own_memory` is as for `assess`.
+    It asks the nodes once for their room and once for running instances: seconds on a large
+    cluster. `own_memory` is as for `assess`.
     """
     snapshot = cluster.snapshot()
     capacity = cluster.capacity(asked(snapshot))
@@ -20,6 +20,6 @@ def take_stock(cluster: Cluster, own_memory: int = OWN_MEMORY) -> Known:
 
 
 def stock_of(cluster: Cluster, snapshot: Snapshot, groups: Collection[str]) -> Known:
-    """The same, as it is configured in `snapshot`; only these groups' (UUID) nodes are asked."""
+    """The cluster as configured in `snapshot`; only nodes of these groups (UUID) are asked."""
     nodes = [name for name in asked(snapshot) if snapshot.nodes[name].group in groups]
     return assess(snapshot, cluster.capacity(nodes), cluster.running(nodes))

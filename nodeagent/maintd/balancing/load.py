@@ -17,11 +17,11 @@ from nodeagent.placement.cluster.cluster import Load, Loads
 from nodeagent.protocol.bounds import INSTANCES, NAME
 from nodeagent.protocol.canonical import printable
 
-OVER = 600_000  # ms over which load is smoothed; mond's own averages are over as long
-LONG_ENOUGH = 300_000  # ms for which a node must have been measured
-GAP = 300_000  # ms without a measurement after which it begins anew
-OLD = 180_000  # ms by which a report may be older or younger than we think it is
-MOST = 100_000  # busy processors, of a node that is believed
+OVER = 600_000  # ms over which load is smoothed, as mond's own averages are
+LONG_ENOUGH = 300_000  # ms of measurements that a node needs
+GAP = 300_000  # ms without a measurement after which it starts again
+OLD = 180_000  # ms by which a report may be too old, or in the future
+MOST = 100_000  # busy processors of a node; more are not believed
 _PAGE = 4  # KiB
 
 
@@ -42,14 +42,14 @@ class Smooth:
     at: int
 
     def after(self, value: float, at: int) -> "Smooth":
-        """With one more measurement: the longer since the last, the more it counts."""
+        """The value after one more measurement: the longer since the last, the more it counts."""
         past = exp(-max(0, at - self.at) / OVER)
         return Smooth(self.value * past + value * (1 - past), max(at, self.at))
 
 
 @dataclass(frozen=True, slots=True)
 class Meter:
-    """All that was measured: by instance busy processors and MiB in use; by node since when."""
+    """All measurements: busy processors and MiB in use by instance; the start by node."""
 
     cpu: Mapping[str, Smooth] = field(default_factory=dict)
     resident: Mapping[str, Smooth] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class Meter:
     why: Mapping[str, str] = field(default_factory=dict)
 
     def take(self, said: Mapping[str, Sample | str], snapshot: Snapshot, now: Ms) -> "Meter":
-        """With what these nodes said, or why they did not; what is gone is forgotten."""
+        """Add nodes' reports, or reasons for missing ones; drop removed nodes and instances."""
         cpu, resident = dict(self.cpu), dict(self.resident)
         since, last, why = dict(self.since), dict(self.last), dict(self.why)
         here: dict[str, list[Instance]] = {}
@@ -92,7 +92,7 @@ class Meter:
         """Load of the instances on these nodes, or why it is unknown.
 
         Disks and network count the same for all, as with `hbal --mond`; so does memory unless it is
-        known of all that run. A stopped one uses no processor.
+        known for all running instances. A stopped one uses no processor.
         """
         group = set(nodes)
         for name in sorted(group):
@@ -133,7 +133,7 @@ def _after(before: Smooth | None, value: float, now: Ms) -> Smooth:
 
 
 def _shares(sample: Sample, instances: Iterable[Instance]) -> dict[str, float]:
-    """Each one's own where that is known; of the rest as much as it has of their processors."""
+    """Each instance's own load if known; the rest is shared by numbers of processors."""
     running = [instance for instance in instances if instance.running]
     others = [instance for instance in running if instance.name not in sample.own]
     found = {i.name: sample.own[i.name] for i in running if i.name in sample.own}
@@ -142,11 +142,11 @@ def _shares(sample: Sample, instances: Iterable[Instance]) -> dict[str, float]:
     return found | {i.name: left * i.vcpus / vcpus for i in others if vcpus}
 
 
-# Reports. Numbers that cannot be are no reason to move anything.
+# Reports. Impossible numbers are no reason to move anything.
 
 
 def read_busy(body: bytes, now: Ms) -> float:
-    """A node's busy processors, by its `cpu-avg-load`; MessageError where it does not say."""
+    """A node's busy processors, by its `cpu-avg-load`; MessageError if it has none."""
     data = _data(body, "cpu-avg-load", now)
     if isinstance(data, dict) and "cpu_total" not in data and isinstance(data.get("error"), str):
         raise MessageError(f"it says: {printable(data['error'])[1:-1]}")
@@ -165,7 +165,7 @@ def read_resident(body: bytes, now: Ms) -> Mapping[str, float]:
 
 
 def _data(body: bytes, name: str, now: Ms) -> Any:
-    """mond's text may have broken characters in names; `now` is unix ms."""
+    """Read mond's text, which may have broken characters in names; `now` is unix ms."""
     try:
         document = json.loads(body.decode("utf-8", "replace"))
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""How a shift is done: the jobs that take an instance from one pair of nodes to another. Pure."""
+"""Jobs of a shift, which take an instance from one pair of nodes to another. Pure."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ def spot(instance: Instance) -> Spot:
 
 
 def fault(shift: Shift, instance: Instance) -> str:
-    """Why no one move of hbal's is this shift, or nothing."""
+    """Why no single move of hbal's is this shift; empty if one is."""
     (p, s), (to_p, to_s) = _pair(shift.at), _pair(shift.to)
     mirrored = instance.template == "drbd" and instance.secondary is not None
     if not mirrored and not instance.shared:
@@ -33,10 +33,10 @@ def fault(shift: Shift, instance: Instance) -> str:
 
 
 def course(shift: Shift, instance: Instance) -> Sequence[MovePrimary | MoveSecondary]:
-    """The jobs, each to be done after the one before has succeeded.
+    """The jobs, in order; each needs the success of the one before.
 
-    What runs is migrated and never failed over: balance is worth nobody's interruption. What is
-    stopped loses nothing by a failover.
+    Running instances migrate and never fail over: balance is worth no interruption. A stopped
+    instance loses nothing by a failover.
     """
     name, live = instance.name, instance.running
     (p, s), (to_p, to_s) = _pair(shift.at), _pair(shift.to)

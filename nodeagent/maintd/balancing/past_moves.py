@@ -1,7 +1,7 @@
 """Memory of balancing: the jobs that ended lately, and the groups they halt. Pure.
 
-A failed job ends the balancing of its group until somebody removes the tag that says so. The
-tags and the jobs' reason trails are enough to rebuild all of it without a ledger.
+A failed job ends the balancing of its group until somebody removes its tag. The tags and the jobs'
+reason trails are enough to rebuild all of this without a ledger.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -17,15 +17,15 @@ from nodeagent.model.purpose import OfTags
 from nodeagent.model.snapshot import Observed, Snapshot
 from nodeagent.model.units import Ms
 
-_NO_FAILURE = (Outcome.SUCCESS, Outcome.LATER)  # what was cut off is planned anew
-NO_WAY_BACK = 86_400_000  # ms within which no instance is brought back to where it was taken from
+_NO_FAILURE = (Outcome.SUCCESS, Outcome.LATER)  # maintd plans jobs that were cut off again
+NO_WAY_BACK = 86_400_000  # ms within which no instance returns to a node that it has left
 
 
 def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
-    """Move the jobs of balancing that have ended from what is promised to what was done.
+    """Move balancing jobs that have ended from the intents to the past moves.
 
-    One that has succeeded is waited for until its effect shows, as with incidents. One that nobody
-    can find any more and whose effect does not show counts as failed.
+    A successful job counts once its effect is visible, as with incidents. A job that cannot be
+    found and has no visible effect counts as failed.
     """
     mine = [intent for intent in ledger.intents if intent.purpose.group]
     if not (mine or ledger.shifted):
@@ -55,7 +55,7 @@ def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
 
 
 def _ended(intent: Intent, observed: Observed, now: Ms, *, last: bool) -> Trail | None:
-    """The trail of a job that is over. Of several that follow each other the last must show."""
+    """The trail of an ended job. Only the last one of a chain must have a visible effect."""
     result = observed.results.get(intent.id)
     if result is None or intent.job is None or result.outcome is Outcome.RUNNING:
         return None
@@ -81,7 +81,7 @@ def _shows(action: Action, snapshot: Snapshot) -> bool:
 
 
 def _with_new(halts: tuple[Halt, ...], failed: Iterable[Trail]) -> tuple[Halt, ...]:
-    """One for each group, the first."""
+    """Keep the first halt of each group."""
     known = {halt.group: halt for halt in halts}
     for trail in sorted(failed, key=lambda trail: int(trail.job)):
         what = describe(trail.action) if trail.action else "its operation cannot be read"
@@ -95,7 +95,7 @@ def _with_new(halts: tuple[Halt, ...], failed: Iterable[Trail]) -> tuple[Halt, .
 
 
 def acknowledge(ledger: Ledger, snapshot: Snapshot, now: Ms) -> Ledger:
-    """Let go of the halts whose tags somebody has removed, and heed those he has set."""
+    """Drop halts whose tags somebody has removed, and add those that somebody has tagged."""
     halts = {}
     for halt in ledger.halts:
         group = snapshot.groups.get(halt.group)
@@ -111,7 +111,7 @@ def acknowledge(ledger: Ledger, snapshot: Snapshot, now: Ms) -> Ledger:
 
 
 def keep_tags(ledger: Ledger, snapshot: Snapshot, now: Ms) -> Ledger:
-    """Promise the tags that are still to be set."""
+    """Plan the tags that are still missing."""
     if ledger.tags_after > now:
         return ledger
     under_way = {t for i in ledger.intents if isinstance(i.action, Retag) for t in i.action.add}
@@ -129,10 +129,10 @@ def recalled(
     now: Ms,
     gone: Collection[Place] = (),
 ) -> tuple[tuple[Trail, ...], tuple[Halt, ...]]:
-    """Past moves and halts, from the ledger and from what only the job queue knows.
+    """Past moves and halts, from the ledger and from the job queue.
 
-    A failure whose tag was set, and is there no more, is closed; not if the tag is one of
-    `gone`, which were lost.
+    A failure whose tag was set and is gone is closed; not if the tag is one of `gone`, which were
+    lost.
     """
     ours = {t.reason for t in ledger.shifted} | {intent.reason for intent in ledger.intents}
     new = [
@@ -160,7 +160,7 @@ def recalled(
 def _pardoned(
     trails: Sequence[Trail], snapshot: Snapshot, lost: Collection[str]
 ) -> Iterator[tuple[str, int]]:
-    """Up to when (unix ms) the failures of a group are acknowledged."""
+    """The time (unix ms) up to which a group's failures are closed."""
     uuids = {group.name: group for group in snapshot.groups.values()}
     for trail in trails:
         done = trail.result.outcome is Outcome.SUCCESS

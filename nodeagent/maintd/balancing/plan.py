@@ -1,7 +1,7 @@
 """Balancing: start this round's moves, on nodes that all other work leaves free. Pure.
 
-A luxury: a group is balanced only while it is quiet. What to shift is worked out elsewhere
-(`search`) and asked for here; an advice that is older than what was done since is none.
+A luxury: a group is balanced only while it is quiet. `search` finds the moves, at this module's
+request; advice from before the last change does not count.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,7 +42,7 @@ def balance(
     stopped: Mapping[str, Reason],
     now: Ms,
 ) -> Balanced:
-    """Begin what may be begun. `stopped` says of nodes that are on hold why, "" of all of them."""
+    """Start allowed moves. `stopped` has the reasons of nodes on hold; "" means all nodes."""
     done = Balanced(ledger)
     wanted = _wanted(ledger, observed.snapshot, policy)
     kept = tuple(one for one in ledger.lopsided if one.group in wanted)
@@ -58,7 +58,7 @@ def balance(
 
 
 def wants_room(ledger: Ledger, observed: Observed, policy: Policy) -> bool:
-    """Whether a shift may be begun: only then the nodes are asked what they have free."""
+    """Check whether a shift may start: only then nodes report their free room."""
     policy = with_tags(policy, observed.snapshot)
     listed = {agenda.group for agenda in ledger.agenda if agenda.listed}
     if any(isinstance(wish.asked, Balance) for wish in observed.wishes):
@@ -78,7 +78,7 @@ def is_wanted(ledger: Ledger, snapshot: Snapshot, policy: Policy) -> bool:
 def _wanted(
     ledger: Ledger, snapshot: Snapshot, policy: Policy
 ) -> Mapping[str, tuple[Group, Policy]]:
-    """The groups that are to be balanced, by UUID, with their settings."""
+    """The groups to balance, by UUID, with their settings."""
     asked = {agenda.group for agenda in ledger.agenda}
     owns = {uuid: (g, nearer(policy, g)) for uuid, g in snapshot.groups.items()}
     return {uuid: (g, own) for uuid, (g, own) in owns.items() if own.balance or uuid in asked}
@@ -93,7 +93,7 @@ class _Seen:
     stopped: Mapping[str, Reason]
     nodes: Mapping[str, Sequence[Node]]  # by group, in order of their names
     sick: Mapping[str, Incident]  # the incidents that maintd works on, by node UUID
-    working: Mapping[str, str]  # who is at work at a node
+    working: Mapping[str, str]  # the work at a node
     stay: Mapping[str, frozenset[str]]  # instances that no move may interrupt, by group
 
     @classmethod
@@ -178,7 +178,7 @@ class _Group:
             self._by_advice(advice, agenda, free)
 
     def _free(self, nodes: Sequence[Node]) -> frozenset[str] | Reason:
-        """The nodes among which it is balanced, or why it is not now."""
+        """The nodes to balance, or why the group is not balanced now."""
         ledger, stopped = self.done.ledger, self.seen.stopped
         if halted := self._halted():
             return halted
@@ -226,7 +226,7 @@ class _Group:
                 yield _moves(trail)[0]
 
     def _left(self, moved: Sequence[Trail]) -> Iterator[tuple[str, ...]]:
-        """Which instance was taken from which node, where it had which part."""
+        """The nodes that instances have left, with their part there."""
         for trail in moved:
             if self.now - trail.ended < NO_WAY_BACK and _moves(trail):
                 yield _moves(trail)
@@ -262,7 +262,7 @@ class _Group:
                 self._give_up(agenda, because(Kind.INSTANCE_GONE, shift.instance))
                 return
             if shift.instance not in places and spot(instance) == shift.to:
-                continue  # done; a job that was not taken leaves it where it was, to be tried again
+                continue  # done; a move whose job was not taken is tried again
             if places.get(shift.instance, spot(instance)) != shift.at:
                 name, move = shift.instance, described(shift)
                 not_there = because(Kind.NOT_THERE, name)
@@ -278,10 +278,10 @@ class _Group:
         self._begin(left, free, spare=False)
 
     def _begin(self, shifts: Sequence[Shift], free: frozenset[str], *, spare: bool) -> None:
-        """Begin those that no earlier one has a node in common with, done or not.
+        """Start those that share no node with an earlier one, done or not.
 
-        So each does what it would in its turn, in whatever order they end. With `spare` none
-        that keeps a node from taking over after the failure of another one.
+        So each has the same effect as in its turn, in any order. With `spare`, skip moves that keep
+        a node from taking over after the failure of another one.
         """
         taken: set[str] = set()
         begun = 0
@@ -329,9 +329,9 @@ class _Group:
         return None
 
     def _overbooked(self, shift: Shift) -> Reason | None:
-        """Which node could not take over any more what another one's failure brings.
+        """The node that could no longer take over another one's instances after a failure.
 
-        That was so when it was advised, perhaps minutes ago.
+        It could at the time of the advice, perhaps minutes ago.
         """
         before, to = self.seen.room, shift.to
         after = before.with_moved(before.snapshot.instances[shift.instance], to)
@@ -374,7 +374,7 @@ class _Group:
 
 
 def _moves(trail: Trail) -> tuple[str, ...]:
-    """The instance, the node it was taken from, and which part it had there."""
+    """Instances, the nodes that they have left, and their part there."""
     match trail.action:
         case MovePrimary(name, node):
             return name, node, "primary"

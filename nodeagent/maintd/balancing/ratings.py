@@ -1,4 +1,4 @@
-"""How even groups are, as hbal would see them from what their nodes have said anyway. Pure."""
+"""Balance of groups, as hbal would rate it, from data that nodes have reported anyway. Pure."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping
@@ -19,8 +19,8 @@ from nodeagent.placement.layout.score import score
 class Rating:
     """A group at `at` (unix ms): hbal's score, and the nodes that fail N+1.
 
-    `memory` and `disk` are free on nodes in service, in MiB. `instances` counts those that live
-    there by Ganeti's word for their status; it is empty where that was not asked.
+    `memory` and `disk` are free on nodes in service, in MiB. `instances` counts those there by
+    their status in Ganeti; it is empty if unknown.
     """
 
     at: Ms
@@ -41,7 +41,7 @@ def rated(
 ) -> dict[str, Rating]:
     """Rate each of these groups (by UUID), unless a node in service there is in doubt.
 
-    `running` is whether it was asked how the instances are.
+    `running`: whether the states of instances are known.
     """
     found = {}
     for group, part in _parts(known.cluster, groups):
@@ -68,7 +68,7 @@ def rated(
 
 
 def ratable(snapshot: Snapshot, capacity: Mapping[str, Capacity]) -> list[str]:
-    """The groups all of whose nodes in service have said what they have."""
+    """The groups whose nodes in service have all reported their room."""
     silent = {
         node.group
         for node in snapshot.nodes.values()

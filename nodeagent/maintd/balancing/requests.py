@@ -12,7 +12,7 @@ from nodeagent.model.wish import Balance
 
 
 def grant(ledger: Ledger, asked: Balance, who: str, observed: Observed, now: Ms) -> Ledger | str:
-    """Take up what somebody asks for, or why not."""
+    """Accept a request, or say why not."""
     snapshot = observed.snapshot
     group = _named(snapshot, asked.group)
     if group is None:
@@ -28,7 +28,7 @@ def grant(ledger: Ledger, asked: Balance, who: str, observed: Observed, now: Ms)
 
 
 def stop(ledger: Ledger, name: str, snapshot: Snapshot) -> Ledger | str:
-    """Begin no more of what was asked for; what is under way goes on."""
+    """Start no more requested moves; running ones continue."""
     group = _named(snapshot, name)
     if group is None:
         return f"there is no group {name}"

@@ -1,4 +1,4 @@
-"""Answer a question: where a group's instances would be better placed. Pure. NumPy."""
+"""Answer a question: better places for a group's instances. Pure. NumPy."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -14,9 +14,9 @@ from nodeagent.placement.layout.layout import Layout, Place, lay_out
 from nodeagent.placement.layout.rules import Enough, Rules
 from nodeagent.placement.layout.score import score
 
-MOST = 30_000_000  # nodes times instances of a group that are searched: 5 s for a step
+MOST = 30_000_000  # nodes times instances of a searched group: 5 s for a step
 _AS_IT_SHOULD = frozenset({Status.RUNNING, Status.ADMIN_DOWN})
-_TIMES = 5  # that a way back is looked around
+_TIMES = 5  # new searches to avoid a way back
 
 
 class Found(NamedTuple):
@@ -38,8 +38,8 @@ def advise(
 ) -> Advice:
     """The answer for the cluster as it was at `at` (unix ms).
 
-    `loads` may be of some instances only: the others count 1. `spent` tells which part of the time
-    there is has gone; what was found by then is advised.
+    `loads` may have only some instances: the others count 1. `spent` returns the used part of the
+    time; the advice has what was found by then.
     """
     if doubts := question.nodes & known.doubts.keys():
         return Advice(question.group, Ms(at), why=known.doubts[min(doubts)])
@@ -57,10 +57,9 @@ def advise(
 
 
 def laid_out(question: Question, cluster: Cluster, loads: Loads) -> Layout:
-    """The group as if there were only the nodes of the question.
+    """The group as if it had only the nodes of the question.
 
-    What is not as its administrator wants it stays where it is, and what is not there yet: moving
-    it would fail.
+    Instances in a wrong state and forthcoming ones stay where they are: their moves would fail.
     """
     cluster = _part(cluster, question.group)
     stay = frozenset(
@@ -90,7 +89,7 @@ def _part(cluster: Cluster, group: str) -> Cluster:
 
 
 def _search(question: Question, layout: Layout, spent: Callable[[], float]) -> Found:
-    """The best that brings nothing back: who would go back stays, and the search begins anew."""
+    """Search the best moves; if an instance would return, it stays and the search restarts."""
     left: dict[str, set[tuple[str, str]]] = {}
     for name, node, part in question.left:
         left.setdefault(name, set()).add((node, part))
@@ -107,7 +106,7 @@ def _search(question: Question, layout: Layout, spent: Callable[[], float]) -> F
 
 
 def _before_a_way_back(found: Found, left: dict[str, set[tuple[str, str]]]) -> Found:
-    """Only what comes before the first that would go back."""
+    """Keep only the moves before the first way back."""
     kept = []
     for shift in found.shifts:
         if left.get(shift.instance, set()) & _comes(shift):
@@ -117,13 +116,13 @@ def _before_a_way_back(found: Found, left: dict[str, set[tuple[str, str]]]) -> F
 
 
 def _comes(shift: Shift) -> set[tuple[str, str]]:
-    """Where an instance is after a shift and was not before, in this part."""
+    """New places of an instance after a shift, each with its part."""
     at = {(shift.at.primary, "primary"), (shift.at.secondary or "", "secondary")}
     return {(shift.to.primary, "primary"), (shift.to.secondary or "", "secondary")} - at
 
 
 def _shifts(question: Question, layout: Layout, spent: Callable[[], float]) -> Iterator[Shift]:
-    """Step by step the best, each worth its share."""
+    """Choose the best move, step by step, while each is worth its share."""
     now = score(layout)
     if not isfinite(now):
         return

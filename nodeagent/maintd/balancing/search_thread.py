@@ -1,4 +1,4 @@
-"""A thread searches for better balances beside the rounds; no round waits for it."""
+"""Search thread: finds better balances beside the rounds; no round waits for it."""
 
 import logging
 import threading
@@ -16,16 +16,16 @@ from nodeagent.placement.cluster.from_ganeti import Known, assess
 
 log = logging.getLogger(__name__)
 
-SECONDS = 10.0  # that one group is searched for
-ALL = 60.0  # seconds after which the groups that are left wait for another time
-_EVEN = 300.0  # seconds for which a group that was even is taken to be so
-RATED = 300.0  # seconds for which a rating serves
-_LATE = 900.0  # seconds after which a search that has not ended is told of
+SECONDS = 10.0  # seconds to search one group
+ALL = 60.0  # seconds after which the remaining groups wait for another time
+_EVEN = 300.0  # seconds for which a balanced group counts as balanced
+RATED = 300.0  # seconds for which a rating is valid
+_LATE = 900.0  # seconds after which an unfinished search is reported
 
 
-# What the nodes that are asked about have, as the htools see it; Unavailable.
+# The room of these nodes, as the htools see it; Unavailable.
 Look: TypeAlias = Callable[[Snapshot, Sequence[Question]], Known]
-# What the instances use; and, by group, why that is not known.
+# The load of instances, and by group why it is unknown.
 Measure: TypeAlias = Callable[[Snapshot, Sequence[Question]], tuple[Loads, Mapping[str, str]]]
 
 
@@ -34,10 +34,10 @@ def in_thread(work: Callable[[], None]) -> None:
 
 
 class Adviser:
-    """Answers the newest questions, one search at a time.
+    """Answer the newest questions, one search at a time.
 
-    `measure` gives the loads, and by group why they are not known. `start` has work done; `steady`
-    are seconds of a clock that nobody sets.
+    `measure` gives the loads, and by group why they are unknown. `start` runs work; `steady` are
+    seconds of a clock that nobody sets.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Adviser:
         return dict(self._advice)
 
     def ask(self, questions: Sequence[Question], snapshot: Snapshot, now: Ms) -> None:
-        """Search for these as the cluster is at `now`, unless a search is under way."""
+        """Search for these in the cluster of `now`, unless a search is running."""
         asked = {question.group for question in questions}
         if self._busy:
             late = self._steady() - self._began
@@ -79,13 +79,13 @@ class Adviser:
         self._busy, self._began = True, self._steady()
         try:
             self._start(lambda: self._answer(due, snapshot, now))
-        except RuntimeError as error:  # no thread is to be had
+        except RuntimeError as error:  # no thread is available
             self._busy = False
             log.warning("not-advised why=%r", str(error))
             self._refuse(due, now, f"nothing can be searched: {error}")
 
     def rate(self, snapshot: Snapshot, capacity: Mapping[str, Capacity], now: Ms) -> None:
-        """Rate the groups whose nodes a round has asked for what they have, once in a while."""
+        """Rate the groups whose nodes have reported their room in this round, once in a while."""
         waits = self._rated is not None and self._steady() - self._rated < RATED
         if self._busy or waits or not capacity:
             return
@@ -96,7 +96,7 @@ class Adviser:
         self._busy = True
         try:
             self._start(lambda: self._rate(snapshot, capacity, groups, now))
-        except RuntimeError as error:  # no thread is to be had
+        except RuntimeError as error:  # no thread is available
             self._busy = False
             log.warning("not-rated why=%r", str(error))
 
@@ -109,7 +109,7 @@ class Adviser:
             self.ratings = {**self.ratings, **found}
         except NodeAgentError as error:
             log.warning("not-rated why=%r", str(error))
-        except Exception:  # it must not end the thread unseen; it is but for metrics
+        except Exception:  # a bug must not end the thread unseen; this is only for metrics
             log.exception("not-rated")
         finally:
             self._busy = False
@@ -123,7 +123,7 @@ class Adviser:
         return known is not None and 0 <= now - known.at < 1000 * RATED
 
     def _still_even(self, question: Question) -> bool:
-        """Whether the very same was asked lately, and nothing was to be gained."""
+        """Check whether the same question was asked lately, without a gain."""
         advice = self._advice.get(question.group)
         before, when = self._answered.get(question.group, (None, 0.0))
         even = advice is not None and not advice.shifts and not advice.why
@@ -135,7 +135,7 @@ class Adviser:
         except NodeAgentError as error:
             log.warning("not-advised why=%r", str(error))
             self._refuse(questions, now, str(error))
-        except Exception as bug:  # it must not end the thread unseen; balancing is but a luxury
+        except Exception as bug:  # a bug must not end the thread unseen; balancing is only a luxury
             log.exception("not-advised")
             why = f"the search has failed: {type(bug).__name__}; the journal has it"
             self._refuse(questions, now, why)
@@ -143,9 +143,7 @@ class Adviser:
             self._busy = False
 
     def _search(self, questions: Sequence[Question], snapshot: Snapshot, now: Ms) -> None:
-        from nodeagent.maintd.balancing.search import (
-            advise,  # and with it NumPy, which only this needs
-        )
+        from nodeagent.maintd.balancing.search import advise  # imports NumPy, which only this needs
 
         measured = [question for question in questions if question.load]
         loads, doubts = self._measure(snapshot, measured) if measured else ({}, {})
@@ -154,7 +152,7 @@ class Adviser:
         old = [g for g in asked if not (self._rated_lately(g, now) and self.ratings[g].instances)]
         self.ratings = {**self.ratings, **rated(known, snapshot, old, now)}
         end = self._steady() + ALL
-        # Who was answered longest ago comes first.
+        # The question with the oldest answer comes first.
         order = sorted(questions, key=lambda q: self._answered.get(q.group, (q, 0.0))[1])
         for question in order:
             began = self._steady()
@@ -176,5 +174,5 @@ def nothing_measured(_: Snapshot, questions: Sequence[Question]) -> tuple[Loads,
 
 
 def unanswered(_: Snapshot, __: Sequence[Question]) -> Known:
-    """Where there is nobody to look."""
+    """Refuse the search: this process does not ask nodes for their room."""
     raise Unavailable("what the nodes have is not looked at here")
