@@ -103,6 +103,7 @@ def _check_version(document: dict[str, Any]) -> None:
     if type(version) is not int:
         raise Fault("is not a version", ".v")
     if version > VERSION:
-        raise Fault(f"is {version}: it is of a newer nodeagent; this one reads {VERSION}", ".v")
+        told = str(version)[:20]
+        raise Fault(f"is {told}: it is of a newer nodeagent; this one reads {VERSION}", ".v")
     if version < VERSION:
         raise Fault(f"is {version}, which was never released; we read {VERSION}", ".v")
