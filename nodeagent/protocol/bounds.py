@@ -1,7 +1,7 @@
-"""Limits on others' texts, in count and length; each decoder applies its own. Pure.
+"""Limits on foreign texts, in count and length; each decoder applies its own. Pure.
 
 `docs/protocol.md` has the table for people. Honest input stays far below every bound. Longer text
-for people is cut, with a mark; anything else is refused with its reason.
+for people is cut, with a mark; other longer input is refused with its reason.
 """
 
 from reprlib import Repr
@@ -17,7 +17,7 @@ TAG = 128  # characters of a tag: Ganeti's own limit
 TAGS = 4096  # tags of one object: Ganeti's own limit
 COUNT = 2**53  # below it any number is exact, and a sum of thousands still fits
 POLICY = 64 * 1024  # characters of an instance policy; Ganeti's default has 500
-INSTANCES = 10_000  # instances of which one node may report its load
+INSTANCES = 10_000  # instances whose load one node may report
 OFFERS = 1000  # offers that one call may answer
 MACHINES = 50_000  # machines that an inventory may report broken at once
 
@@ -31,5 +31,5 @@ def cut(text: str, most: int) -> str:
 
 
 def brief(value: Any) -> str:
-    """A value of unknown size and depth for a complaint: the work does not grow with it."""
+    """Show a value of unknown size and depth in a complaint; a larger one costs no more work."""
     return value[: _BRIEF.maxstring] if isinstance(value, str) else _BRIEF.repr(value)

@@ -1,7 +1,7 @@
-"""One text per JSON value, and the only JSON reader for others' texts. Pure.
+"""One text per JSON value, and the only JSON reader for foreign texts. Pure.
 
-The standard reader takes the last of two equal keys, NaN, 1e999, UTF-16 and any depth;
-each of them lets two readers disagree about one signed text. This one refuses them.
+The standard reader takes the last of two equal keys, NaN, 1e999, UTF-16 and any depth; each of them
+lets two readers disagree about one signed text. This one refuses them.
 """
 
 import json
@@ -17,7 +17,7 @@ MAX_BYTES = 256 * 1024
 MAX_DIGITS = 309  # as many as the largest float has; a WWN has 16 to 32
 
 _EXACT = 2**53  # beyond it a float no longer tells neighbouring integers apart
-# Possessive, and content with a string that never ends: each character is looked at once.
+# Possessive, and also matches an endless string: it reads each character once.
 _STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)'
 _STRINGS = re.compile(_STRING, re.DOTALL)
 _BRACKETS = re.compile(_STRING + r"|[\[\]{}]", re.DOTALL)
@@ -28,8 +28,8 @@ _Hook: TypeAlias = Callable[[Any], Any]
 def canonical(value: object) -> str:
     """Write a JSON value in its one form: sorted keys, no spaces, no NaN, exact integers.
 
-    A float that is a whole number below 2**53 is written as the integer, so that 100,
-    100.0 and 1e2 are one value.
+    A float that is a whole number below 2**53 becomes the integer, so that 100, 100.0 and 1e2 are
+    one value.
     """
     return json.dumps(
         _normal(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
@@ -57,9 +57,9 @@ def read_text(text: str, *, depth: int = MAX_DEPTH) -> Any:
     try:
         value = _parse(text, _STRICT)
     except MessageError:
-        value = _parse(text, _FINDING)  # a second time, for the place; the reader tells none
+        value = _parse(text, _FINDING)  # a second time, for the place; the reader gives none
         raise MessageError(_fault_in(value, "$") or "not JSON") from None
-    if "\\u" in text or _SURROGATE.search(text):  # else no string can hold what is looked for
+    if "\\u" in text or _SURROGATE.search(text):  # else no string can hold one
         _check_strings(value, "$")
     return value
 
@@ -73,7 +73,7 @@ def _parse(text: str, decoder: json.JSONDecoder) -> Any:
 
 
 class _Fault:
-    """Stands in a document where something was that is not read."""
+    """Marks an unreadable part in a document."""
 
     def __init__(self, why: str) -> None:
         self.why = why
@@ -100,7 +100,8 @@ def _fault_in(value: object, place: str) -> str | None:
 def _members(value: object, place: str, kind: type) -> Iterator[tuple[str, object]]:
     """Yield an object's or a list's members of this kind, and those that may hold such.
 
-    Each comes with its place, as JSON Schema's reader writes it; that is slow, and there are many.
+    Each comes with its place, as JSON Schema's reader writes it. That is slow, and members are
+    many.
     """
     wanted = (kind, dict, list)
     if isinstance(value, dict):
@@ -129,7 +130,7 @@ def _normal(value: object) -> object:
 
 def _check_depth(text: str, most: int) -> None:
     if text.count("{") + text.count("[") <= most:
-        return  # what has not so many brackets is not nested so deeply
+        return  # with fewer brackets the text is not nested so deeply
     bare = _STRINGS.sub("", text)
     if bare.count("{") + bare.count("[") <= most:
         return
@@ -199,7 +200,7 @@ def _check_strings(value: object, place: str) -> None:
 
 
 def printable(text: str, most: int = 80) -> str:
-    """Quote text that others chose, so that no control character reaches a terminal or log."""
+    """Quote foreign text, so that no control character reaches a terminal or log."""
     short = text if len(text) <= most else text[:most] + "…"
     return json.dumps(short)
 
@@ -207,8 +208,8 @@ def printable(text: str, most: int = 80) -> str:
 def each_path(value: Any, path: str, change: Callable[[Any], Any]) -> Any:
     """Return a copy in which `change` was applied wherever `path` leads.
 
-    A path is a JSON pointer in which `*` stands for every key or index: `/details/*/temp`.
-    `change` may return `DROP`. What the path does not meet stays as it is.
+    A path is a JSON pointer in which `*` stands for every key or index: `/details/*/temp`. `change`
+    may return `DROP`. Parts off the path stay as they are.
     """
     parts = [part.replace("~1", "/").replace("~0", "~") for part in path.split("/")[1:]]
     return _along(value, parts, change)

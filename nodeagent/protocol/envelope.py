@@ -27,7 +27,7 @@ _LABEL = b"nodeagent-v1\0"
 class Purpose(Enum):
     REPORT = "report"
     ORDER = "order"
-    QUEUE = "queue"  # an order of the repair queue, which brings its own stdin
+    QUEUE = "queue"  # an order of the repair queue, with its own stdin
     RECEIPT = "receipt"
 
 
@@ -75,7 +75,7 @@ def seal(
     body: dict[str, Any],
     sign: Callable[[bytes], bytes] | None = None,
 ) -> bytes:
-    """Seal `body` for whoever asked with `salt`; purpose and salt are written inside too.
+    """Seal `body` for the question with `salt`; purpose and salt are inside too.
 
     `sign` signs the text with the node's own key, which `body` names as `key`.
     """

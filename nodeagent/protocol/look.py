@@ -1,6 +1,6 @@
 """Judge an agent's answer: seen, silent or distrusted. Pure.
 
-A quiet node and a lying node are results of looking, not errors of it. Neither is health.
+A quiet node and a lying node are results of a poll, not errors of it. Neither is health.
 """
 
 from dataclasses import dataclass
@@ -21,23 +21,23 @@ _DATA = "data"
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A genuine, fresh answer. `diagnosis` is None while the node stands by nothing."""
+    """A genuine, fresh answer. `diagnosis` is None while the node confirms none."""
 
     report: Report
     diagnosis: Diagnosis | None
 
     @property
     def key(self) -> str:
-        """The fingerprint of the node key that signed the report; empty if none did."""
+        """The fingerprint of the node key that signed the report; empty without one."""
         return fingerprint(self.report.key)
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """Whom we asked and with what salt; `uuid` empty where we do not know it.
+    """The polled node and the salt of our question; `uuid` is empty if unknown.
 
-    `previous` is the last genuine look at that node: its reports only go forward. `pins` are the
-    keys that nodes are pinned to.
+    `previous` is the last genuine poll result of that node: its reports only go forward. `pins` are
+    the keys that nodes are pinned to.
     """
 
     cluster: str
@@ -51,16 +51,16 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class Silent:
-    """No complete answer; says nothing about the node's health."""
+    """No complete answer; the node's health is unknown."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class Distrusted:
-    """An answer that is not what it claims to be; raises an alarm, changes no incident.
+    """An answer that fails its proof; raises an alarm, changes no incident.
 
-    `key` is the fingerprint of the node key that signed it, where only that key is not believed.
+    `key` is the fingerprint of the node key that signed it, if that key is the only fault.
     """
 
     why: str
@@ -87,7 +87,7 @@ def judge_answer(status: int, body: bytes, key: Key, expected: Expected, now: Ms
 
 
 def open_report(body: bytes, key: Key, salt: str) -> Report:
-    """Open a mond-shaped report whose data is a sealed one, or raise MessageError."""
+    """Open a sealed report inside a mond-shaped one, or raise MessageError."""
     outer: Any = read(body, limit=4 * 1024 * 1024, depth=2)
     if not isinstance(outer, dict) or outer.get("name") != "diagnose":
         raise MessageError("not a report of the diagnose collector")
@@ -98,7 +98,7 @@ def open_report(body: bytes, key: Key, salt: str) -> Report:
 
 
 def _believe(text: str | None, previous: Seen | None) -> Diagnosis | None:
-    """Read the diagnosis, unless it is the very text that was believed before."""
+    """Read the diagnosis, unless it is the text that was read before."""
     if text is None:
         return None
     before = previous.diagnosis if previous else None

@@ -13,24 +13,24 @@ from nodeagent.protocol.bounds import COMMANDS, WHY, brief, cut
 from nodeagent.protocol.canonical import MAX_BYTES, MAX_DEPTH, canonical, printable, read_text
 
 VERSION = 1
-COMMAND_DEPTH = MAX_DEPTH - 2  # levels one command may nest: merging puts two around it
-MAX_DIAGNOSIS = 6 * MAX_BYTES  # bytes as sent (`sent_size`): what 256 KiB of DEL become
+COMMAND_DEPTH = MAX_DEPTH - 2  # levels one command may nest: merging adds two around it
+MAX_DIAGNOSIS = 6 * MAX_BYTES  # bytes as sent (`sent_size`): 256 KiB of DEL become so many
 COMMAND_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 IDENTITY = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 NODE_KEY = re.compile("[0-9a-f]{64}")
-INTERRUPTED = "the agent ended while the command ran"  # so begins why, in what a restart closes
-UNREAD = "its receipt cannot be read"  # so begins why, where the node's disk does not tell
-MOST_CHECKS = 64  # names of commands that only look, in a report
-MOST_STDIN = 16 * 1024  # characters of what an order of the repair queue brings
+INTERRUPTED = "the agent ended while the command ran"  # the reason after a restart begins so
+UNREAD = "its receipt cannot be read"  # the reason begins so if the node's disk fails
+MOST_CHECKS = 64  # names of checks in a report
+MOST_STDIN = 16 * 1024  # characters of an order's own stdin for the repair queue
 BUILT_IN = Diagnosis(Need.OK, None, '{"status":"Ok"}')
 
 
 def is_diagnosis(document: Any) -> bool:
-    """Whether a document meets the published schema: the schema's rules by hand.
+    """Tell whether a document meets the published schema: the schema's rules by hand.
 
-    A property test holds the two together. Only a document that is wrong is taken to the
-    schema itself, for the place of its fault: so a node whose scripts are right never loads
-    the library, a fifth of the runner's memory.
+    A property test holds the two together. Only a wrong document goes through the schema itself,
+    for the place of its fault. So a node with correct scripts never loads the library, a fifth of
+    the runner's memory.
     """
     if not isinstance(document, dict):
         return False
@@ -46,18 +46,18 @@ _STATUSES = frozenset(need.wire for need in Need)
 
 
 def check_diagnosis(document: Any) -> None:
-    """Hold a document against the published schema, or raise naming the place of the fault."""
+    """Check a document against the published schema, or raise naming the place of the fault."""
     if is_diagnosis(document):
         return
     if place := schema_fault(document):
         raise MessageError(place)
-    # JSON Schema's $ also matches before a final newline in Python's reading of it.
+    # In Python's reading JSON Schema's $ also matches before a final newline.
     command = printable(brief(document.get("command")))
     raise MessageError(f"at $.command: {command} is not a command name")
 
 
 def schema_fault(document: Any) -> str | None:
-    """The place and kind of the worst fault by the published schema; None if it is met."""
+    """Return the place and kind of the worst fault by the published schema; None without one."""
     from importlib.resources import files
 
     from jsonschema import Draft202012Validator
@@ -80,7 +80,7 @@ def diagnosis_of(document: Any) -> Diagnosis:
 
 
 def sent_size(text: str) -> int:
-    """How many bytes a diagnosis takes in an answer: as a text in a text, all ASCII."""
+    """Return the bytes a diagnosis takes in an answer: as a text in a text, all ASCII."""
     return len(json.dumps(json.dumps(text, ensure_ascii=False)))
 
 
@@ -93,7 +93,7 @@ def believe_diagnosis(text: str) -> Diagnosis:
 
 
 class Fields:
-    """A decoded object from which each member is taken once, by its type."""
+    """A decoded object; each call takes one member, once, by its type."""
 
     def __init__(self, what: str, document: dict[str, Any]) -> None:
         self._what = what
@@ -136,7 +136,7 @@ class Fields:
         return value
 
     def names(self, name: str, most: int) -> tuple[str, ...]:
-        """Command names; an empty list where the member is absent."""
+        """Read command names; an empty list if the member is absent."""
         value = self._document.get(name, [])
         if not isinstance(value, list) or len(value) > most:
             raise self._wrong(name, f"a list of at most {most} names")
@@ -145,7 +145,7 @@ class Fields:
         return tuple(value)
 
     def reasons(self, name: str) -> dict[str, str]:
-        """Why commands cannot be believed, by command; a long reason is cut."""
+        """Read why commands are unusable, by command; cut a long reason."""
         value = self._document.get(name)
         if not isinstance(value, dict) or len(value) > COMMANDS:
             raise self._wrong(name, f"an object of at most {COMMANDS} texts")
@@ -159,15 +159,16 @@ class Fields:
 class Report:
     """A node's report on itself; times are unix milliseconds.
 
-    `node` is the node's UUID, empty while the node has not learnt it; `name` is the name
-    Ganeti knows it by. `seq` grows within one `epoch` (one life of the runner).
-    `diagnosis` is canonical text, None while nothing has been confirmed. `unusable` names
-    the commands whose last run gave no usable diagnosis, with the reason; `firm` is whether
-    the diagnosis rests on none of them, so that one may act on it. `master` is the
-    node that this node believes to be the master. `checks` are the commands that only look, and
-    the node takes `checks_taken` orders of them at once; older agents omit these. `tls` is the
-    SHA-256 of the certificate that the front serves with, empty for plain HTTP. `key` is the
-    node's own public key (hex), which signs the report; empty if the agent has none.
+    `node` is the node's UUID, empty while the node has not learnt it; `name` is its name in Ganeti.
+    `seq` grows within one `epoch` (one life of the runner). `diagnosis` is canonical text, None
+    before the first confirmation. `unusable` names the commands whose last run gave no usable
+    diagnosis, with the reason. `firm` tells that the diagnosis rests on none of them, so that one
+    may act on it. `master` is the master as this node knows it.
+
+    `checks` are the commands that change nothing; the node takes `checks_taken` orders of them at
+    once. Older agents omit these. `tls` is the SHA-256 of the front's certificate, empty for plain
+    HTTP. `key` is the node's own public key (hex), which signs the report; empty if the agent has
+    none.
     """
 
     cluster: str
@@ -194,7 +195,7 @@ class Report:
 
     @classmethod
     def from_body(cls, document: dict[str, Any]) -> "Report":
-        """Read an opened message, or raise MessageError naming the member that is wrong."""
+        """Read an opened message, or raise MessageError naming the wrong member."""
         take = Fields("report", document)
         return cls(
             cluster=take.text("cluster"),
@@ -218,7 +219,7 @@ class Report:
 
 
 def key_of(document: dict[str, Any]) -> str:
-    """The public node key that an opened message names (hex), empty if it names none."""
+    """Return the public node key of an opened message (hex), empty without one."""
     key = document.get("key", "")
     if key != "" and not (isinstance(key, str) and NODE_KEY.fullmatch(key)):
         raise MessageError(f"key is not of the form {NODE_KEY.pattern}")
@@ -227,11 +228,10 @@ def key_of(document: dict[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """The master's wish that one node runs one repair command, once. Times are unix ms.
+    """The master's request that one node runs one repair command, once. Times are unix ms.
 
-    `stdin` is the SHA-256 of what the command shall be fed: the text of the node's own diagnosis,
-    or for the repair queue `text`, which comes with the order. `seconds` is how long the command
-    may then run.
+    `stdin` is the SHA-256 of the command's input: the text of the node's own diagnosis, or for the
+    repair queue `text`, which comes with the order. `seconds` is how long the command may then run.
     """
 
     id: str
@@ -254,7 +254,7 @@ class Order:
 
     @classmethod
     def from_body(cls, document: dict[str, Any], *, queue: bool = False) -> "Order":
-        """Read an opened message, or raise MessageError naming the member that is wrong."""
+        """Read an opened message, or raise MessageError naming the wrong member."""
         take = Fields("order", document)
         order = cls(
             id=take.matching("id", IDENTITY),
@@ -275,7 +275,7 @@ class Order:
 
 
 class Progress(Enum):
-    """How far an order has come; all but STARTED are final."""
+    """The state of an order; all but STARTED are final."""
 
     STARTED = "started"
     DONE = "done"
@@ -291,7 +291,7 @@ class Progress(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """The node's record of one order. `output` is the head of what the command printed."""
+    """The node's record of one order. `output` is the head of the command's output."""
 
     order: str
     incident: str
@@ -304,7 +304,7 @@ class Receipt:
     output: str
 
     def body(self) -> dict[str, Any]:
-        """The members to be sealed or stored."""
+        """Return the members to seal or store."""
         members = {name: getattr(self, name) for name in self.__slots__}
         return members | {"progress": self.progress.value, "v": VERSION}
 
@@ -338,5 +338,5 @@ def fingerprint(public: str) -> str:
 
 
 def digest(text: str) -> str:
-    """SHA-256 of a text, hex; names the bytes a repair command is to be fed."""
+    """SHA-256 of a text, hex; names the input of a repair command."""
     return hashlib.sha256(text.encode()).hexdigest()

@@ -1,8 +1,8 @@
 """A node's own key: the proof that a message is this node's, not only some node's. Pure.
 
 Every node holds the cluster's key, so a seal alone says "some node of this cluster". Each runner
-signs what it seals with an Ed25519 key of its own, over the same bytes as `hmac_sha256`; the
-sealed text names the public key. maintd pins each node to the key that it has shown first.
+signs its sealed texts with an Ed25519 key of its own, over the same bytes as `hmac_sha256`; the
+sealed text names the public key. maintd pins each node to the first key that it has shown.
 """
 
 import re
@@ -43,15 +43,15 @@ def check_signature(public: str, outer: Mapping[str, Any]) -> None:
 
 
 def pinned(tags: Iterable[str]) -> tuple[str, ...]:
-    """The fingerprints that a node's tags pin it to: one, unless something is wrong."""
+    """Return the fingerprints that a node's tags pin it to: one, unless something is wrong."""
     return tuple(sorted(tag.removeprefix(TAG) for tag in tags if tag.startswith(TAG)))
 
 
 @dataclass(frozen=True, slots=True)
 class Pins:
-    """The fingerprints that nodes are pinned to, by node name.
+    """The pinned fingerprints by node name.
 
-    With `required` a node without a key is not believed either. `holders` has each pinned key's
+    With `required` a node without a key is not trusted either. `holders` has each pinned key's
     node.
     """
 
@@ -67,7 +67,7 @@ class Pins:
         return cls(found, required, holders)
 
     def why_not(self, node: str, shown: str) -> str | None:
-        """Say why a message of the node with this key (or "") is not believed; None if it is."""
+        """Say why a message of the node with this key (or "") is not trusted; None if it is."""
         pins = self.by_node.get(node, ())
         help_ = f"gnt-maint agents trust {node}"
         if len(pins) > 1:
@@ -99,5 +99,5 @@ NO_PINS = Pins()
 
 
 def short(pin: str) -> str:
-    """A fingerprint as people see it in a sentence."""
+    """Shorten a fingerprint for a sentence."""
     return f"{pin[:16]}…"

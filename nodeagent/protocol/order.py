@@ -1,8 +1,8 @@
 """An order on the wire: sealed with the cluster's key and signed by a master candidate. Pure.
 
-The envelope is a report's, with two members more: `certificate` (PEM) and `signature`
-(base64, over the envelope's unambiguous bytes). The salt of an order is its id. One of the repair
-queue says so outside too, as `purpose`: a hint of how to open it, which what is sealed confirms.
+The envelope is a report's, with two members more: `certificate` (PEM) and `signature` (base64, over
+the envelope's unambiguous bytes). The salt of an order is its id. An order of the repair queue also
+has `purpose` outside: a hint for opening it, which the sealed text confirms.
 """
 
 import base64
@@ -18,7 +18,7 @@ from nodeagent.protocol.messages import Order
 
 @dataclass(frozen=True, slots=True)
 class Signed:
-    """An order whose cluster seal held, with the claim of who signed it still unproven."""
+    """An order with a right cluster seal, and the unproven claim of its signer."""
 
     order: Order
     certificate: str
@@ -27,7 +27,7 @@ class Signed:
 
 
 def seal_order(key: Key, order: Order, certificate: str, signature: bytes) -> bytes:
-    """Compose what the master sends. `signature` is over `order_bytes`."""
+    """Compose the master's message. `signature` is over `order_bytes`."""
     outer = json.loads(seal(key, _purpose(order), order.id, order.body()))
     if order.text is not None:
         outer["purpose"] = Purpose.QUEUE.value
@@ -50,7 +50,7 @@ def open_order(key: Key, raw: bytes) -> Signed:
     """Check the cluster's seal and read the order, or raise MessageError."""
     if not raw.lstrip().startswith(b"{"):
         raise MessageError("not a sealed message")
-    outer: Any = read(raw, depth=1)  # anybody may send it: what is not flat is not looked into
+    outer: Any = read(raw, depth=1)  # anybody may send it: do not read a nested one
     if not isinstance(outer, dict) or not isinstance(outer.get("salt"), str):
         raise MessageError("not a sealed message")
     queue = outer.get("purpose") == Purpose.QUEUE.value

@@ -72,7 +72,7 @@ def verify(certificate: str, signature: bytes, signed: bytes) -> str:
 
 
 def _become_nobody() -> None:
-    """Keep no right but to answer. Nobody's other processes cannot trace one that was root."""
+    """Drop all rights but to answer. Nobody's other processes cannot trace a former root one."""
     resource.setrlimit(resource.RLIMIT_CPU, (10, 10))
     if os.geteuid() == 0:
         os.setgroups([])
@@ -83,7 +83,7 @@ def _become_nobody() -> None:
 
 def main() -> None:
     """Answer one question from standard input."""
-    default_backend()  # imports what else would be at first use; nobody may be unable to read it
+    default_backend()  # imports now what its first use would: nobody may be unable to read it
     _become_nobody()
     try:
         asked = json.load(sys.stdin)
