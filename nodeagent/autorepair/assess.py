@@ -1,4 +1,4 @@
-"""All that there is to say of one instance, in either mode. Pure."""
+"""The full assessment of one instance, in either mode. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ class Assessment:
 class Judge:
     """Assesses a cluster's instances at one moment (unix ms).
 
-    `jobs` are ours by instance, `results` by number those of the others in tags.
+    `jobs` has our jobs by instance, `results` by number those of the other jobs in tags.
     """
 
     snapshot: Snapshot
@@ -71,7 +71,7 @@ class Judge:
         return Assessment(policy, health, _state(loaded), self._in_time(then, jobs))
 
     def _in_time(self, then: Next, jobs: Sequence[Ran]) -> Next:
-        """A change of tags that is refused again and again is tried ever less often."""
+        """Back off from a change of tags that Ganeti refuses again and again."""
         why = tags_refused(jobs, self.now) if isinstance(then, Mark) else None
         return then if why is None else Wait(why)
 

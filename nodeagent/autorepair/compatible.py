@@ -1,8 +1,8 @@
-"""One run of harep 3.0.2, as a sequence of questions and jobs for somebody to see to. Pure.
+"""One run of harep 3.0.2, as a sequence of questions and jobs for its caller. Pure.
 
-`run` yields what is to be done and is sent the answer; it returns how the run has ended. What
-harep reads of the cluster in the beginning is what it decides from to the end, and whatever
-goes wrong with one instance ends the run: that is what compatible means.
+`run` yields effects, takes the answers, and returns the end of the run. As harep, it decides to the
+end from the cluster it has read at the beginning, and any fault with one instance ends the run:
+that is the meaning of compatible.
 """
 
 import json
@@ -25,7 +25,7 @@ Opcode: TypeAlias = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Options of harep: the delay before each repair, in seconds, and `dry`: no job at all."""
+    """Options of harep: the delay before each repair, in seconds, and `dry`: submit no job."""
 
     delay: float = 10.0
     dry: bool = False
@@ -45,9 +45,9 @@ class Clock:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """How do these jobs stand? Wants their states in order, or why nobody knows.
+    """Ask for the states of these jobs. Wants them in order, or why they are unknown.
 
-    No job means all there are in the queue.
+    Without a job it asks for all in the queue.
     """
 
     jobs: tuple[int, ...]
@@ -69,7 +69,7 @@ class Perform:
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """It could not be done, and why: the words of standard error."""
+    """An effect that failed, and why: the words of standard error."""
 
     why: str
 
@@ -80,7 +80,7 @@ Run: TypeAlias = Generator[Effect, Any, "int | Stopped"]
 
 
 class _Stop(Exception):
-    """Ends the run from wherever it is."""
+    """Ends the run from any depth."""
 
 
 def run(snapshot: Snapshot, now: Ms, options: Options, local: Callable[[int], str]) -> Run:
@@ -123,7 +123,7 @@ class _Harep:
             yield Say(line)
 
     def _judge(self, instance: Instance, loaded: Loaded) -> Generator[Effect, Any, Loaded]:
-        """A pending repair has ended when its jobs have, and as they have."""
+        """End a pending repair when its jobs have ended, with their result."""
         record = loaded.record
         assert record is not None
         said = yield Query(record.jobs)
@@ -185,7 +185,7 @@ class _Harep:
         return (delay,)
 
     def _commit(self, instance: Instance, changed: Loaded) -> Generator[Effect, Any, Loaded]:
-        """The new tag first, then the old ones off: a job each, and each waited for."""
+        """Add the new tag first, then remove the old ones: a job each, and wait for each."""
         assert changed.record is not None
         tag, old = changed.record.tag, changed.remove
         yield Say(f">>> Adding the following tag to {instance.name}:")
@@ -220,14 +220,14 @@ class _Harep:
 
 
 def summary(counts: Mapping[str, int]) -> list[str]:
-    """How many instances are in each state, as harep tells in the end."""
+    """Count the instances in each state, as harep does at the end."""
     rule = "---------------------"
     told = [f"{word}: {number}" for word, number in sorted(counts.items()) if number]
     return [rule, "Instance status count", rule, *told]
 
 
 def _next(loaded: Loaded, state: str, record: Record) -> Loaded:
-    """The state after this one, whose tag is to go."""
+    """Return the next state, which removes the tag of this one."""
     old = () if loaded.record is None else (loaded.record.tag,)
     return Loaded(state, record, (*old, *loaded.remove))
 
@@ -245,7 +245,7 @@ STATES = _UNFINISHED | {"canceled", "success", "error"}
 
 
 def repair(name: str, kind: RepairType) -> tuple[Opcode, ...]:
-    """The opcodes of one of harep's repairs, with the fields and in the order it sends them."""
+    """Return the opcodes of one of harep's repairs, with its fields in its order."""
     match kind:
         case RepairType.FAILOVER:
             return (
@@ -288,14 +288,14 @@ def _shown(kind: RepairType) -> str:
 
 
 def shown(text: str) -> str:
-    """A tag between quotes as harep's language shows it: ASCII, the rest by number."""
+    """Quote a tag as harep's language does: ASCII, the rest by number."""
     out, number = "", False
     for letter in text:
         code = ord(letter)
         if code > 127:
             out, number = f"{out}\\{code}", True
             continue
-        # What follows a number and is a digit must not be taken for a part of it.
+        # A digit that follows a number must not become a part of it.
         out += "\\&" if number and letter.isdigit() else ""
         out += f"\\{letter}" if letter in '"\\' else letter
         number = False

@@ -1,4 +1,4 @@
-"""The reasoning about an instance, in full: for people, JSON and the HTTP port. Pure."""
+"""The full reasoning about an instance: for people, JSON and the HTTP port. Pure."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -27,10 +27,10 @@ def explain(
     now: Ms,
     mode: str = SAFE,
 ) -> Json:
-    """Policy with the tag that it comes from, health, state, and what would be done and why not.
+    """Explain policy and its tag, health, state, and the next step or why there is none.
 
-    All of it by the rules of `mode`; under `compatible` what harep would make of the same. Times
-    in unix seconds.
+    All of it follows the rules of `mode`; under `compatible` also harep's own result. Times are in
+    unix seconds.
     """
     told = Judge(snapshot, {instance.name: jobs}, results, now, mode).assess(instance)
     group = snapshot.groups[snapshot.nodes[instance.primary].group]

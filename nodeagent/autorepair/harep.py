@@ -1,9 +1,11 @@
 """The next step of an instance's repair by harep's rules, for a daemon. Pure.
 
-What harep does in one run takes some rounds here: a job is submitted, judged, and only then
-the next repair begins. Each is a repair of its own, as with harep; a drained node counts as
-gone; a pending repair is judged by its jobs alone. But trouble with one instance's tags or jobs
-stays with it, enoperm is told once, and nothing is installed anew while a node has its data.
+One run of harep takes some rounds here: maintd submits and judges a job, and only then starts the
+next repair. As with harep, each is a repair of its own, a drained node counts as gone, and its jobs
+alone judge a pending repair.
+
+It differs from harep in this: trouble with one instance's tags or jobs stays with it, enoperm is
+reported once, and nothing is installed again while a node has its data.
 """
 
 from collections.abc import Mapping, Sequence
@@ -53,7 +55,7 @@ class _Work:
     now: Ms
 
     def judge(self) -> Next:
-        """All jobs a success: so is the repair; a job that failed or has gone: a failure."""
+        """Succeed if all jobs did; fail if one failed or is gone."""
         record = self.loaded.record
         assert record is not None
         ran = ran_for(record, self.jobs, self.results)
@@ -129,7 +131,7 @@ class _Work:
 
 
 def trouble(instance: Instance, nodes: Mapping[str, Node]) -> str:
-    """In words, what is wrong with an instance's nodes."""
+    """Describe the fault of an instance's nodes in words."""
     names = (instance.primary, instance.secondary)
     places = [nodes[name] for name in names if name is not None]
     return f"its node {' and '.join(fault_of(node) for node in places if not node.in_service)}"

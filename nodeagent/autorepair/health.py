@@ -1,8 +1,8 @@
-"""Whether an instance lives on sound nodes only, and the least repair that mends it. Pure.
+"""The health of an instance's nodes, and the least repair that helps. Pure.
 
-Ganeti sets the limits: nothing starts or is mirrored on a node that is drained, offline or not
-vm-capable; a mirror is made anew only while the primary node answers; local disks without a
-mirror do not move.
+Ganeti sets the limits. No instance starts on a node that is drained, offline or not vm-capable, and
+no secondary is created there. A new secondary needs a primary node that answers. Local disks
+without a secondary do not move.
 """
 
 from collections.abc import Mapping
@@ -20,20 +20,20 @@ class Healthy:
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """Its repair, step by step, and in a few words what is wrong."""
+    """Its repair, step by step, and the fault in a few words."""
 
     steps: tuple[RepairType, ...]
     why: str
 
     @property
     def need(self) -> RepairType:
-        """The type that must be allowed for all steps."""
+        """Return the repair type that must be allowed for all steps."""
         return max(self.steps)
 
 
 @dataclass(frozen=True, slots=True)
 class Stuck:
-    """It is broken and no repair of ours would mend it, and why."""
+    """It is broken, and why no repair of ours would help."""
 
     why: str
 
@@ -55,7 +55,7 @@ def check(instance: Instance, nodes: Mapping[str, Node]) -> Health:
         _mirrored(instance, primary, mirror) if mirror is not None else _alone(instance, primary)
     )
     if instance.offline and isinstance(found, Broken) and found.need is _REINSTALL:
-        # Its disks would be made anew, and the installation then be refused.
+        # Ganeti would make new disks, and then refuse the installation.
         return Stuck(f"{found.why}; it is marked offline itself, so it is not reinstalled")
     return found
 
@@ -78,7 +78,7 @@ def _mirrored(instance: Instance, primary: Node, mirror: Node) -> Health:
         return Broken((_FIX,), f"its secondary node {fault_of(mirror)}")
     trouble = f"its primary node {fault_of(primary)}"
     if mirror.in_service:
-        # What was the primary is the secondary then, and no better for it.
+        # The old primary then is the secondary, and still faulty.
         return Broken((_off(instance, primary), _FIX), trouble)
     trouble = f"{trouble} and its secondary node {fault_of(mirror)}"
     if not primary.offline:
@@ -89,19 +89,19 @@ def _mirrored(instance: Instance, primary: Node, mirror: Node) -> Health:
 
 
 def _off(instance: Instance, primary: Node) -> RepairType:
-    """The move off its node; Ganeti does not migrate everything."""
+    """Return the move off its node; Ganeti does not migrate everything."""
     return _FAILOVER if primary.offline or instance.interrupted else _MIGRATE
 
 
 def fault_of(node: Node) -> str:
-    """In words, why a node is not in service."""
+    """Say why a node is not in service."""
     if node.offline:
         return f"{node.name} is offline"
     return f"{node.name} is {'drained' if node.drained else 'not vm-capable'}"
 
 
 def as_harep(instance: Instance, nodes: Mapping[str, Node]) -> RepairType | None:
-    """The repair that harep 3.0.2 finds necessary: every node not in service is off to it."""
+    """Return the repair of harep 3.0.2, which takes every node that is not in service as off."""
     off = not nodes[instance.primary].in_service
     if instance.template == "drbd" and instance.secondary is not None:
         lost = not nodes[instance.secondary].in_service

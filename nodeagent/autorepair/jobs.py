@@ -1,4 +1,4 @@
-"""The jobs of a repair, and how to recognise them. Pure."""
+"""The jobs of a repair, and the way to recognise them. Pure."""
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,13 +23,13 @@ from nodeagent.model.purpose import AUTOREPAIR
 from nodeagent.model.snapshot import Instance
 from nodeagent.model.units import Ms
 
-RETRY_AFTER = 300_000  # ms before what has failed is tried again
+RETRY_AFTER = 300_000  # ms before the next try after a failure
 _DAY = 86_400_000
 
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """A job of an instance's repair; `ended` is when it did (unix ms; 0 if nobody knows)."""
+    """A job of an instance's repair; `ended` is the time of its end (unix ms; 0 if unknown)."""
 
     job: int
     repair: str
@@ -39,7 +39,7 @@ class Ran:
 
     @property
     def instance(self) -> str:
-        """The name of the instance it was for, empty where that cannot be told."""
+        """Return the name of its instance, empty if unknown."""
         match self.action:
             case Retag(Scope.INSTANCE, name):
                 return name
@@ -48,7 +48,7 @@ class Ran:
 
     @property
     def move(self) -> Move | None:
-        """Its intended change of the instance's nodes; None also where that is unknown."""
+        """Return its change of the instance's nodes; None if there is none, or unknown."""
         return None if self.action is None else move_of(self.action)
 
     @property
@@ -57,7 +57,7 @@ class Ran:
 
     @property
     def failed(self) -> bool:
-        """Whether it is over and has said that it failed."""
+        """Tell whether it has ended and reported a failure."""
         return self.result.outcome in (Outcome.ERROR, Outcome.LATER)
 
     @property
@@ -66,7 +66,7 @@ class Ran:
 
     @property
     def told(self) -> str:
-        """How it stands or has ended, in a few words."""
+        """Describe its state or result in a few words."""
         match self.result.outcome:
             case Outcome.RUNNING:
                 how = f" ({self.result.why})" if self.result.why else ""
@@ -79,7 +79,7 @@ class Ran:
                 return f"job {self.job} failed: {self.result.why}"
 
     def has_moved(self, instance: Instance) -> bool:
-        """Whether the instance is not where the job was to take it from any more."""
+        """Tell whether the instance has left the place that the job was to change."""
         match self.move:
             case MovePrimary(_, node) | Reinstall(_, node):
                 return instance.primary != node
@@ -89,12 +89,12 @@ class Ran:
                 return False
 
     def was(self, kind: RepairType, instance: Instance) -> bool:
-        """Whether it was to do what a repair of this type would do now."""
+        """Tell whether it did the same as a repair of this type would do now."""
         match self.move:
             case MoveSecondary():
                 return kind is RepairType.FIX_STORAGE
             case MovePrimary(live=live):
-                # Where migration tags forbid it a migration is a failover from the beginning.
+                # Where migration tags forbid a migration, it is a failover from the beginning.
                 migrates = kind is RepairType.MIGRATE and instance.running
                 return migrates or (kind in (RepairType.MIGRATE, RepairType.FAILOVER) and not live)
             case Reinstall():
@@ -107,7 +107,7 @@ _NOT_ASKED = Result(Outcome.RUNNING, "its state has not been asked for yet")
 
 
 def ran_for(record: Record, jobs: Sequence[Ran], results: Mapping[int, Result]) -> list[Ran]:
-    """A repair's jobs but for those that only change tags: ours, and what its tag names."""
+    """Return a repair's jobs, without those that only change tags: ours, and those in its tag."""
     mine = {one.job: one for one in jobs if one.repair == record.id}
     for job in record.jobs:
         mine.setdefault(job, Ran(job, record.id, None, results.get(job, _NOT_ASKED)))
@@ -115,16 +115,16 @@ def ran_for(record: Record, jobs: Sequence[Ran], results: Mapping[int, Result]) 
 
 
 def with_jobs(record: Record, ran: Iterable[Ran]) -> Record:
-    """The record with these jobs in its tag, the newest of them where not all fit."""
+    """Return the record with these jobs in its tag, the newest of them if not all fit."""
     jobs = tuple(sorted({*record.jobs, *(one.job for one in ran)}))
     return fit(compose(record.kind, record.id, record.at, jobs, record.ending)) or record
 
 
 def noted(record: Record, ran: Sequence[Ran], jobs: Sequence[Ran]) -> Record | None:
-    """The record with a job of it that runs written into its tag; harep then knows it as well.
+    """Return the record with a running job of it written into its tag, for harep.
 
-    None where that is done, or not to be done yet: before the job has set the tag that is
-    there, to change it would undo the job.
+    None if it is there, or must wait: before the job has set the present tag, a change of the tag
+    would cancel the job.
     """
     live = next((one.action for one in jobs if one.live and one.repair == record.id), None)
     if not isinstance(live, Guarded) or any(one.live and one.only_tags for one in jobs):
@@ -135,9 +135,9 @@ def noted(record: Record, ran: Sequence[Ran], jobs: Sequence[Ran]) -> Record | N
 
 
 def backing_off(jobs: Sequence[Ran], now: Ms) -> str | None:
-    """Why a repair is not begun yet: what ends before it can set its tag is tried ever less often.
+    """Say why a repair does not start yet: back off if it ends before it can set its tag.
 
-    A job filter rejects it, say. Of such a repair there is but one job.
+    A job filter may reject it, for instance. Such a repair has only one job.
     """
     known: dict[str, list[Ran]] = {}
     for one in jobs:
@@ -153,9 +153,10 @@ def backing_off(jobs: Sequence[Ran], now: Ms) -> str | None:
 
 
 def tags_refused(jobs: Sequence[Ran], now: Ms) -> str | None:
-    """Why an instance's tags are not changed yet: two such jobs in a row have failed.
+    """Say why an instance's tags do not change yet: two such jobs in a row have failed.
 
-    One fails where somebody else has changed them; more where a job filter rejects them, say.
+    One fails if somebody else has changed them; more fail if a job filter rejects them, for
+    instance.
     """
     tagged = [one for one in jobs if one.only_tags]
     failed = list(takewhile(lambda one: one.failed, reversed(tagged)))
@@ -167,7 +168,7 @@ def tags_refused(jobs: Sequence[Ran], now: Ms) -> str | None:
 
 
 def repair_id(instance: str, now: Ms) -> str:
-    """The id of a repair begun `now` (unix ms): derived, and to be known again as ours.
+    """Derive the id of a repair that starts `now` (unix ms); we can recognise it.
 
     A UUID of version 8 (RFC 9562): 48 bits of the time, 74 of a digest of the instance's name.
     """
@@ -178,7 +179,7 @@ def repair_id(instance: str, now: Ms) -> str:
 
 
 def is_ours(identity: str, instance: str) -> bool:
-    """Whether we have begun the repair of this id."""
+    """Tell whether we have started the repair of this id."""
     try:
         return repair_id(instance, Ms(UUID(identity).int >> 80)) == identity
     except ValueError:

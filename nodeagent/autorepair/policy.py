@@ -1,8 +1,8 @@
-"""Repairs that tags allow for an instance, and which tag on which object says so. Pure.
+"""The repairs that tags allow for an instance, and the tag and object that decide. Pure.
 
-The nearest object that says anything decides alone: the instance, the node group of its
-primary node, the cluster. Within one object a suspension overrides everything, the longest
-overrides shorter ones, and of several types the least destructive counts.
+The nearest object with a tag decides alone: the instance, the node group of its primary node, the
+cluster. Within one object a suspension overrides everything, the longest overrides shorter ones,
+and of several types the least destructive counts.
 """
 
 from collections.abc import Collection, Iterable
@@ -37,9 +37,9 @@ class Enabled:
 
 @dataclass(frozen=True, slots=True)
 class Suspended:
-    """Nothing may be begun or go on `until` (unix seconds), None for ever.
+    """No repair may start or go on `until` (unix seconds), None for ever.
 
-    `why` is said where the tag does not really say so, and is taken for it.
+    `why` says that the tag only resembles a suspension and counts as one.
     """
 
     until: int | None
@@ -49,7 +49,7 @@ class Suspended:
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """The nearest object says something that cannot be read, so nothing is allowed."""
+    """The nearest object has an unreadable tag, so no repair is allowed."""
 
     why: str
     source: Source
@@ -57,7 +57,7 @@ class Unreadable:
 
 @dataclass(frozen=True, slots=True)
 class NotEnabled:
-    """Nothing was said."""
+    """No object has a tag."""
 
 
 Policy: TypeAlias = Enabled | Suspended | Unreadable | NotEnabled
@@ -83,8 +83,8 @@ def said(policy: Policy) -> str:
 class Policies:
     """The policies of a cluster's instances at one moment (unix ms).
 
-    `strict` is the safe reading: a suspension that cannot be read suspends for ever, and a
-    type that cannot be read allows nothing. Else, as with harep, both are as if not there.
+    `strict` is the safe reading: an unreadable suspension suspends for ever, and an unreadable type
+    allows nothing. Else, as with harep, both are ignored.
     """
 
     snapshot: Snapshot
@@ -105,7 +105,7 @@ class Policies:
         return said or self._groups[self.snapshot.nodes[instance.primary].group]
 
     def _said(self, tags: Collection[str], scope: Scope, name: str) -> Policy | None:
-        """The policy of one object by itself, if any."""
+        """Return the policy of one object by itself, if any."""
         if not (mine := _ours(tags)):
             return None
         kinds: list[Enable] = []
@@ -156,5 +156,5 @@ def _ours(tags: Collection[str]) -> list[str]:
 
 
 def _expired(suspend: Suspend, now: Ms) -> bool:
-    """A suspension ends with the very second that it names."""
+    """Tell whether a suspension is over: it ends with the very second that it names."""
     return suspend.until is not None and suspend.until * 1000 <= now

@@ -1,4 +1,4 @@
-"""How far the repairs of an instance have come, by its tags alone. Pure."""
+"""The state of an instance's repairs, from its tags alone. Pure."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -16,9 +16,9 @@ WELL, PENDING, FAILED, NEEDS = "Healthy", "Pending repair", "Failure", "Needs re
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """The state that harep starts from, one of the words; `remove` goes with the next change.
+    """The state that harep starts from, one of the words; the next change removes `remove`.
 
-    `record` is the tag that the state comes from, None where there is none.
+    `record` is the tag of the state, None without one.
     """
 
     state: str = WELL
@@ -28,7 +28,7 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """A repair has been found beside an older pending one, which stops harep altogether."""
+    """A repair beside an older pending one, which stops harep altogether."""
 
     found: Record
     older: Record
@@ -37,8 +37,8 @@ class Conflict:
 def as_harep(tags: Collection[str]) -> Loaded | Conflict:
     """Read the tags as harep does.
 
-    The largest (ending, time) of a repair's tags counts, a pending one being the least; repairs
-    come in order of oldest tag. The earliest failure stays. Only counted tags are removed.
+    The largest (ending, time) of a repair's tags counts, and a pending one is the least; repairs
+    are in order of their oldest tag. The earliest failure stays. Only counted tags are removed.
     """
     loaded = _UNTOLD
     for group in _repairs(telling(tags)):
@@ -63,7 +63,7 @@ _STATE = {
 
 
 def _repairs(tags: Sequence[str]) -> Sequence[Sequence[Record]]:
-    """The records by repair, the oldest repair first; in each the one that counts is the last.
+    """Group the records by repair, the oldest repair first; the last of each counts.
 
     Tags have no order of their own: Ganeti gives them sorted.
     """
@@ -78,15 +78,15 @@ def _repairs(tags: Sequence[str]) -> Sequence[Sequence[Record]]:
     return sorted(groups, key=lambda group: min(record.at for record in group))
 
 
-# As it was designed.
+# The design of auto-repair.
 
 
 @dataclass(frozen=True, slots=True)
 class Clear:
     """No repair is pending and none has failed.
 
-    `ended` are older ones' results, the newest last, and `stale` pending tags of these that were
-    left behind: both go with the next change.
+    `ended` are older results, the newest last, and `stale` pending tags that these left: the next
+    change removes both.
     """
 
     ended: tuple[Record, ...] = ()
@@ -95,9 +95,9 @@ class Clear:
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A repair is pending; `later` are those that were asked for after it.
+    """A repair is pending; `later` are later requests.
 
-    `stale` are tags of this repair and `ended` results of others that go with the next change.
+    The next change removes `stale`, tags of this repair, and `ended`, results of others.
     """
 
     record: Record
@@ -108,14 +108,14 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A repair has failed, and nothing is done until somebody removes its tag."""
+    """A repair has failed; nothing happens until somebody removes its tag."""
 
     record: Record
 
 
 @dataclass(frozen=True, slots=True)
 class Unclear:
-    """The tags contradict each other or cannot be read: somebody has to look at them."""
+    """The tags contradict each other or are unreadable: a person must check them."""
 
     why: str
 
@@ -124,7 +124,7 @@ State: TypeAlias = Clear | Pending | Failed | Unclear
 
 
 def state_of(tags: Collection[str]) -> State:
-    """Read the tags; a result settles the repair whose id it has, whatever else has it."""
+    """Read the tags; a result settles the repair whose id it has, whatever its other fields are."""
     records: list[Record] = []
     for tag in telling(tags):
         match read(tag):
@@ -149,12 +149,12 @@ def state_of(tags: Collection[str]) -> State:
 def _pending(
     records: Sequence[Record], stale: tuple[Record, ...], ended: tuple[Record, ...]
 ) -> Pending | Unclear:
-    """Handled in the order in which they were asked for; of each repair one tag counts."""
+    """Order repairs as they were requested; of each repair one tag counts."""
     repairs: list[Record] = []
     for _, group in groupby(sorted(records, key=lambda r: r.id), key=lambda r: r.id):
         same = sorted(group, key=lambda r: len(r.jobs))
         newest = same[-1]
-        # A tag is updated by adding the new one and removing the old: both may be there.
+        # An update adds the new tag and removes the old: both may be there.
         for old in same[:-1]:
             same_one = (old.kind, old.at) == (newest.kind, newest.at)
             if not same_one or not set(old.jobs) <= set(newest.jobs):

@@ -1,13 +1,12 @@
 """The next step of an instance's repair, in the safe mode. Pure.
 
-A repair has one id from its beginning to its end: failing over and making a new mirror are two
-jobs of one repair. Each job changes the repair's tag first and does nothing if that is not as
-it was seen, so of two who would do the same one comes first. No tag can name the job that sets
-it: such a job is found by its reason, `autorepair:<id>:<number>`, and written into the tag with
-the next change.
+A repair has one id from its beginning to its end: a failover and a new secondary are two jobs of
+one repair. Each job first changes the repair's tag, and does nothing if the tag is not as expected,
+so only one of two rivals succeeds. No tag can name the job that sets it: such a job is found by its
+reason, `autorepair:<id>:<number>`, and the next change writes it into the tag.
 
-While any job of ours for an instance is alive nothing is done to it. What comes then is judged
-by what can be seen: a job's effect counts, and its result only where no effect is seen.
+While a job of ours for an instance is alive, nothing else happens to it. Then the observed state
+decides: a job's effect counts, and its result only if no effect is seen.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,15 +33,15 @@ from nodeagent.model.ledger import SHOWS, Outcome, Result
 from nodeagent.model.snapshot import Instance
 from nodeagent.model.units import Ms
 
-TRIES = 3  # times that one step is tried
-MOST = 12  # jobs of one repair: more would mend nothing either
+TRIES = 3  # tries of one step
+MOST = 12  # jobs of one repair: more would not help either
 
 
 @dataclass(frozen=True, slots=True)
 class Nothing:
-    """There is nothing to do, or nothing that may be done; `why` is empty where all is well.
+    """There is nothing to do, or nothing is allowed; `why` is empty for a healthy instance.
 
-    `trouble`: what the tags say makes no sense, and only a person can tell what is meant.
+    `trouble`: the tags make no sense, and only a person can tell their meaning.
     """
 
     why: str = ""
@@ -51,14 +50,14 @@ class Nothing:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Something is under way or will be possible later, and what."""
+    """Work is running or is possible later, and which."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One job: `swap` the tags, then do what a repair of this type does. The target is open.
+    """One job: `swap` the tags, then the work of a repair of this type. The target is open.
 
     With `fallback` a migration may become a failover.
     """
@@ -72,7 +71,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Change tags, and nothing else; `ending` where that closes the repair."""
+    """Change tags, and nothing else; `ending` if that closes the repair."""
 
     repair: str
     swap: Retag
@@ -94,8 +93,8 @@ def next_step(
 ) -> Next:
     """Decide at `now` (unix ms) about an instance.
 
-    `jobs` are our jobs for it that are still known, in order; `results` has, by number,
-    those of the other jobs in its tags.
+    `jobs` are our known jobs for it, in order; `results` has, by number, those of the other jobs in
+    its tags.
     """
     match state:
         case Unclear(why):
@@ -114,7 +113,7 @@ def next_step(
 
 @dataclass
 class _Work:
-    """One instance, with all that is known of it."""
+    """One instance, with all known facts."""
 
     instance: Instance
     policy: Policy
@@ -124,7 +123,7 @@ class _Work:
     results: Mapping[int, Result]
     now: Ms
 
-    # Where no repair is pending.
+    # No repair is pending.
 
     def begin(self, state: Clear) -> Next:
         if (live := self._live()) is not None:
@@ -143,14 +142,14 @@ class _Work:
         kind = min(self.health.need, self.policy.kind)
         record = compose(kind, repair_id(self.instance.name, self.now), self.now // 1000)
         if first is RepairType.REINSTALL and not _tags_of(state):
-            # Where no tag is taken off a second one who begins the same is not stopped by his
-            # job. A second move changes nothing; a second installation would.
+            # Without a tag to remove, our job does not stop a rival that starts the same. A second
+            # move changes nothing; a second installation would.
             swap = self._swap(record, ())
             return Mark(record.id, swap, f"{self.health.why}: its tag is set first")
         return self._step(record, state, self.health)
 
     def _tidied(self, state: Clear) -> Next:
-        """Pending tags that a result was written for: harep would stumble over them later."""
+        """Remove pending tags that have a result: harep would trip over them later."""
         if not state.stale:
             return Nothing()
         gone = tuple(record.tag for record in state.stale)
@@ -165,7 +164,7 @@ class _Work:
         record = compose(first, identity, self.now // 1000, (), Ending.ENOPERM)
         return Mark(identity, self._swap(record, _tags_of(state)), why, Ending.ENOPERM)
 
-    # Where one is.
+    # A repair is pending.
 
     def go_on(self, pending: Pending) -> Next:
         record = pending.record
@@ -183,16 +182,16 @@ class _Work:
         if allowed is None or first > allowed:
             most = "nothing" if allowed is None else f"no more than {allowed.word}"
             why = f"{self.health.why}: that needs {first.word}, and {most} is allowed"
-            # A result of a once-off is looked for by the type that was asked for.
+            # Find a result of a once-off by the requested type.
             kind = record.kind if self._asked_for(record) else first
             return self._close(pending, ran, Ending.ENOPERM, why, kind)
         return self._step(with_jobs(record, ran), pending, self.health)
 
     def _mended(self, pending: Pending, ran: Sequence[Ran]) -> Next:
-        """A healthy instance's repair was a success, whoever has mended it.
+        """Close a healthy instance's repair as a success, whoever repaired it.
 
-        But not where a job has failed after it had moved the instance: nodes tell nothing then
-        of whether it runs.
+        But not if a job failed after it had moved the instance: then healthy nodes do not prove
+        that it runs.
         """
         last = ran[-1] if ran else None
         if last is not None and last.failed and last.has_moved(self.instance):
@@ -223,7 +222,7 @@ class _Work:
         once = last.move is None or isinstance(last.move, Reinstall)
         if once or last.has_moved(self.instance):
             return self._close(pending, ran, failure, told)
-        # It has left the instance as it was; what is needed now may be something else.
+        # The instance is as it was; it may need something else now.
         first = self.health.steps[0] if isinstance(self.health, Broken) else None
         if first is None or not last.was(first, self.instance):
             return None
@@ -250,7 +249,7 @@ class _Work:
         why: str,
         kind: RepairType | None = None,
     ) -> Next:
-        """Turn the pending tag into a result; of a mended instance, those asked for later too."""
+        """Turn the pending tag into a result; for a repaired instance, later requests too."""
         at, record = self.now // 1000, pending.record
         listed = with_jobs(record, ran).jobs
         kind = record.kind if kind is None else kind
@@ -271,24 +270,24 @@ class _Work:
         return Mark(record.id, swap, why, ending)
 
     def _allowed(self, record: Record) -> RepairType | None:
-        """Up to where this repair may go.
+        """Return the most destructive type that this repair may use.
 
-        What somebody else asks for by a pending tag is allowed by this tag, once. A repair that
-        was begun because of a policy goes on no farther than the policy now allows.
+        Somebody else's pending tag allows its own type, once. A repair of a policy goes on only as
+        far as the policy now allows.
         """
         if self._asked_for(record):
             return record.kind
         return min(record.kind, self.policy.kind) if isinstance(self.policy, Enabled) else None
 
     def _asked_for(self, record: Record) -> bool:
-        """Whether somebody else asked for this repair, once, by setting its pending tag."""
+        """Tell whether somebody else requested this repair, once, by setting its pending tag."""
         known = {one.job for one in self.jobs if one.repair == record.id}
         return not is_ours(record.id, self.instance.name) and known.issuperset(record.jobs)
 
     def _step(self, record: Record, state: Clear | Pending, broken: Broken) -> Step:
-        """By what is lost in a failover a migration is replaced only if the repair is one."""
+        """Build the step; a migration may become a failover, which loses more, only in such a repair."""
         if broken.steps[0] is RepairType.REINSTALL and record.tag in _tags_of(state):
-            # Of two who do this at once one must fail, so the tag is not to stay what it is.
+            # If two do this at once one must fail, so the tag must change.
             record = compose(record.kind, record.id, record.at + 1, record.jobs)
         fallback = record.kind >= RepairType.FAILOVER
         swap = self._swap(record, _tags_of(state))
@@ -298,7 +297,7 @@ class _Work:
         return next((one for one in self.jobs if one.live), None)
 
     def _is_seen(self, ran: Ran, record: Record) -> bool:
-        """Whether what the job was for has come about; harep's jobs are for what the tag says."""
+        """Tell whether the job's effect is visible; harep's jobs do what the tag says."""
         if isinstance(self.health, Healthy):
             return True
         if ran.move is not None:
@@ -306,11 +305,11 @@ class _Work:
         return not (isinstance(self.health, Broken) and self.health.steps[0] is record.kind)
 
     def _swap(self, record: Record, gone: tuple[str, ...]) -> Retag:
-        """The very same tag off and on again is a guard as well: it must still be there."""
+        """Build the tag change; the same tag off and on also guards: it must still be there."""
         return Retag(Scope.INSTANCE, self.instance.name, add=(record.tag,), remove=gone)
 
 
 def _tags_of(state: Clear | Pending) -> tuple[str, ...]:
-    """Tags the next change removes: of the repair itself, and of those before it."""
+    """Return the tags that the next change removes: of the repair itself, and of earlier ones."""
     own = (state.record,) if isinstance(state, Pending) else ()
     return tuple(record.tag for record in (*own, *state.stale, *state.ended))

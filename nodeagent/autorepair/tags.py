@@ -38,7 +38,7 @@ class RepairType(IntEnum):
 
 
 class Ending(IntEnum):
-    """How a repair has ended; of two for the same repair the larger one counts."""
+    """The result of a repair; of two for the same repair the larger one counts."""
 
     ENOPERM = 0
     SUCCESS = 1
@@ -56,7 +56,7 @@ _ENDING = {ending.word: ending for ending in Ending}
 
 @dataclass(frozen=True, slots=True)
 class Enable:
-    """Repairs up to this type may be done."""
+    """Permission for repairs up to this type."""
 
     tag: str
     kind: RepairType
@@ -64,7 +64,7 @@ class Enable:
 
 @dataclass(frozen=True, slots=True)
 class Suspend:
-    """No repair may be begun or go on `until` (unix seconds), None for ever."""
+    """Suspension: no repair may start or go on `until` (unix seconds), None for ever."""
 
     tag: str
     until: int | None
@@ -72,9 +72,9 @@ class Suspend:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One repair as a tag tells it: pending while `ending` is None, else its result.
+    """One repair as a tag has it: pending while `ending` is None, else its result.
 
-    `at` is in unix seconds, of a pending repair when it was begun, else when it had ended.
+    `at` is in unix seconds: the start of a pending repair, else the end.
     """
 
     tag: str
@@ -86,7 +86,7 @@ class Record:
 
 
 class Part(IntEnum):
-    """Which of the four a tag is, or was meant to be."""
+    """The kind of a tag, or the kind it was meant to be."""
 
     ENABLE = 0
     SUSPEND = 1
@@ -142,7 +142,7 @@ def compose(
     jobs: tuple[int, ...] = (),
     ending: Ending | None = None,
 ) -> Record:
-    """A record with its tag, however long."""
+    """Return a record with its tag, however long."""
     fields = [kind.word, identity, str(at), *([] if ending is None else [ending.word])]
     what = "pending" if ending is None else "result"
     tag = f"{PREFIX}{what}:{':'.join(fields)}:{'+'.join(map(str, jobs))}"
@@ -150,9 +150,9 @@ def compose(
 
 
 def fit(record: Record) -> Record | None:
-    """The record as Ganeti takes it: with the newest of its jobs that there is room for.
+    """Return the record as Ganeti takes it: with as many of its newest jobs as fit.
 
-    None where there is no such tag.
+    None if there is no such tag.
     """
     while len(record.tag) > LENGTH and record.jobs:
         record = compose(record.kind, record.id, record.at, record.jobs[1:], record.ending)
@@ -163,7 +163,7 @@ def _enable(tag: str) -> Enable | Malformed:
     word = tag.removeprefix(PREFIX)
     if (kind := _KIND.get(word)) is not None:
         return Enable(tag, kind)
-    # What was perhaps meant to suspend is not to be taken for a leave to repair.
+    # A possible suspension must not count as a permission to repair.
     part = Part.SUSPEND if word.lower().startswith("suspend") else Part.ENABLE
     return Malformed(tag, part, f"{word!r} is not a type of repair")
 
@@ -207,7 +207,7 @@ _TELLING = (f"{PREFIX}pending", f"{PREFIX}result")
 
 
 def telling(tags: Iterable[str]) -> list[str]:
-    """Those of the tags that may tell of repairs, sorted: of most instances none."""
+    """Return the tags that may be about repairs, sorted: most instances have none."""
     found = [tag for tag in tags if tag.startswith(_TELLING)]
     found.sort()
     return found
