@@ -285,7 +285,7 @@ class _Work:
         return not is_ours(record.id, self.instance.name) and known.issuperset(record.jobs)
 
     def _step(self, record: Record, state: Clear | Pending, broken: Broken) -> Step:
-        """Build the step; a migration may become a failover, which loses more, only in such a repair."""
+        """Build the step; a migration may become a failover only if the repair is one."""
         if broken.steps[0] is RepairType.REINSTALL and record.tag in _tags_of(state):
             # If two do this at once one must fail, so the tag must change.
             record = compose(record.kind, record.id, record.at + 1, record.jobs)
