@@ -1,4 +1,4 @@
-"""`nodeagent check-config`: are the settings right, for both halves of the agent?"""
+"""`nodeagent check-config`: check the settings of both halves of the agent."""
 
 import os
 import pwd
@@ -66,7 +66,7 @@ def _judge_for_front(config: str, user: str) -> None:
         )
         return
     if os.geteuid() != 0:
-        return  # nobody else can try it
+        return  # only root can become another user
     with as_user(entry):
         try:
             load(config, owner=entry.pw_uid)
@@ -75,9 +75,9 @@ def _judge_for_front(config: str, user: str) -> None:
 
 
 def _will_not_run(settings: Settings) -> Iterator[str]:
-    """Yield the configured commands that the folders lack, or hold unfit.
+    """Yield the configured commands that the folders lack, or judge unfit.
 
-    This is no fault: a tag names commands for all nodes, and which exist is each node's own matter.
+    This is not a fault: a tag names commands for all nodes, and each node has its own set.
     """
     from nodeagent.agent.whitelist import Refused, look_up
 

@@ -69,7 +69,7 @@ def _rows(
 
 
 def _when(kind: str, name: str, settings: Settings) -> str:
-    """Whether the settings let a command run that may."""
+    """Say whether the settings let a permitted command run."""
     if kind == "repair":
         return "runs" if settings.repair.enabled else "may run, but repair.enabled is false"
     if name not in settings.diagnose.commands:

@@ -44,8 +44,8 @@ def diagnose(config: str, names: tuple[str, ...], *, as_json: bool) -> None:
     order = [name for name in wanted if name not in audited]
     now = milliseconds()
     verdict = merge({name: _steady(one, now) for name, one in said.items()}, order, now)
-    # Of named commands that are all audited there is none; of the configured it is Ok. Which
-    # those are is not known while the tags are ignored.
+    # Named commands that are all audited give no diagnosis; the configured ones give Ok. While the
+    # tags are ignored, the configured ones are unknown.
     unknown = not names and bool(settings.tags_ignored)
     merged = verdict.diagnosis if (order or not names) and not unknown else None
     faults = verdict.unusable | {
@@ -72,7 +72,7 @@ def diagnose(config: str, names: tuple[str, ...], *, as_json: bool) -> None:
 
 
 def _without_repair(said: "dict[str, Interpreted]", settings: Settings) -> dict[str, str]:
-    """Why the repair command that a diagnosis names will not run, by diagnose command."""
+    """Say by diagnose command why the repair command in its diagnosis will not run."""
     from nodeagent.agent.whitelist import Refused, look_up
     from nodeagent.model.diagnosis import Diagnosis
 
@@ -104,7 +104,7 @@ async def _run(settings: Settings, names: tuple[str, ...]) -> dict[str, "Interpr
     from nodeagent.agent.whitelist import ROOT, Vetted
 
     class Aloud(Commands):
-        """Says what commands write on standard error, which a runner only logs the head of."""
+        """Prints the commands' standard error; a runner only logs its head."""
 
         async def run(
             self, vetted: Vetted, stdin: bytes, limits: Limits, *, alias: str = ""

@@ -1,7 +1,7 @@
 """The `gnt-maint` command: show the state and plans of maintd, and send it requests.
 
-The verbs are in `cli/maint/`; this module sees to it that every end is an exit code and, where
-it is none to be glad of, one line.
+The verbs are in `cli/maint/`. This module turns every end into an exit code, and every failure into
+one line.
 """
 
 import os
@@ -74,7 +74,7 @@ __all__ = [
 
 
 def main() -> NoReturn:
-    if sys.stdout is None:  # closed: what is written is lost, as print() has it
+    if sys.stdout is None:  # closed: the output is lost, as print() has it
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
     for stream in (sys.stdout, sys.stderr):
         with suppress(AttributeError):

@@ -1,6 +1,6 @@
-"""The `nodeagent-iallocator` command: Ganeti's instance allocator, in the place of hail.
+"""The `nodeagent-iallocator` command: Ganeti's instance allocator, in place of hail.
 
-Ganeti starts it anew for each question, so it loads nothing that is not needed for an answer.
+Ganeti starts it for each question, so it loads only modules that an answer needs.
 """
 
 import json
@@ -48,7 +48,7 @@ class Order:
 
 
 def read_words(words: list[str]) -> Order:
-    """Understand a command line, or raise ConfigError; options may stand anywhere."""
+    """Read a command line, or raise ConfigError; options may stand anywhere."""
     order = Order("")
     files, rest = [], list(words)
     while rest:
@@ -154,7 +154,7 @@ def _contents(file: str) -> str:
 
 
 def main() -> NoReturn:
-    """The entry point; like hail's, every failure is exit 1 and a line on standard error."""
+    """Run the command; like hail's, every failure is exit 1 and a line on standard error."""
     words = sys.argv[1:]
     if {"-h", "--help"} & set(words):
         print(USAGE, end="")

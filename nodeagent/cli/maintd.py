@@ -1,4 +1,4 @@
-"""The `maintd` command: put the master's daemon together, and run it."""
+"""The `maintd` command: assemble the master's daemon, and run it."""
 
 import asyncio
 import fcntl
@@ -76,14 +76,14 @@ def check_master(config: str) -> None:
         _ask_files(settings)
     except NotMaster as error:
         _not_here(settings)
-        # Not 11: what the unit calls success would to systemd be a condition that is met.
+        # Not 11: the unit counts that as success, which to systemd means that the condition holds.
         _die(error)
     except NodeAgentError as error:  # `run` ends with it, if it matters
         click.echo(f"maintd: {error}", err=True)
 
 
 def _ask_files(settings: Settings) -> None:
-    """Raise NotMaster where Ganeti's files name another master; over RAPI they do not matter."""
+    """Raise NotMaster if Ganeti's files name another master; over RAPI they do not matter."""
     where = settings.cluster
     if where.backend == "luxi":
         files = Mastership(lambda: files.own_name(), name=where.node, folder=where.ganeti)
@@ -115,7 +115,7 @@ def run(config: str, *, dry_run: bool, no_voting: bool, yes_do_it: bool) -> None
 
 
 def _not_here(settings: Settings) -> None:
-    """Another node is the master: what its maintd does the ledger here will not know.
+    """Record that another node is the master: the ledger here will not know its maintd's work.
 
     Over RAPI there is one maintd, wherever the master is.
     """
@@ -127,8 +127,8 @@ def _not_here(settings: Settings) -> None:
 
 
 async def serve(settings: Settings, config: str, *, dry: bool, voting: bool = True) -> None:
-    """Be the daemon. NotMaster: this is not the place, or not any more."""
-    # First of all: elsewhere keys may be unreadable, and state is none of ours.
+    """Run the daemon. NotMaster: this node is not the master, or not any more."""
+    # First of all: on other nodes keys may be unreadable, and state is not ours.
     with suppress(Unavailable, ConfigError):
         _ask_files(settings)
     lock = None if dry else _lock(settings.maintd.state)
@@ -150,7 +150,7 @@ async def serve(settings: Settings, config: str, *, dry: bool, voting: bool = Tr
             try:
                 await stack.enter_async_context(listening(api, *place, settings.http))
             except Unavailable as error:
-                if not dry:  # which is there beside the daemon
+                if not dry:  # it runs beside the daemon
                     raise
                 log.warning("not-listening why=%r", str(error))
             service.notify("READY=1", "STATUS=serving")
@@ -165,7 +165,7 @@ async def serve(settings: Settings, config: str, *, dry: bool, voting: bool = Tr
 def assemble(
     settings: Settings, *, dry: bool = False, alone: Callable[[], None] | None = None
 ) -> Maintd:
-    """The daemon's parts, wired for production; `alone` checks that no other has its state."""
+    """Build the daemon's parts for production; `alone` checks that no other uses its state."""
     cluster, conduct = _cluster(settings, dry=dry)
     if alone is not None:
         conduct = replace(conduct, check_master=partial(_check, alone, conduct.check_master))
@@ -200,13 +200,13 @@ def assemble(
         webhooks=webhooks,
         outbox=Outbox(settings.targets, _now),
     )
-    # Questions to Ganeti, the poll, and the submissions: a request waits for what it may take.
+    # Questions to Ganeti, the poll, and the submissions: a request waits at most so long.
     slowest = 900.0 + poll_settings.total + 3 * cluster.grace
     return Maintd(engine, store, settings.maintd.every, _now, slowest=slowest)
 
 
 def _address(settings: Settings) -> str:
-    """A numeric address; "master" is the one that goes with the cluster's master."""
+    """Return a numeric address; "master" is the one that goes with the cluster's master."""
     if settings.http.address != "master":
         return settings.http.address
     path = f"{settings.cluster.ganeti}/ssconf_master_ip"
@@ -262,11 +262,11 @@ def _store(folder: str, *, dry: bool, alone: Callable[[], None] | None = None) -
             raise
         aside = set_aside(path, _now())
         log.error("ledger-corrupt why=%r aside=%s", str(error), aside)  # noqa: TRY400
-        return SqliteStore(path, alone=alone)  # empty: it is rebuilt from Ganeti's tags and jobs
+        return SqliteStore(path, alone=alone)  # empty: tags and jobs rebuild it
 
 
 def _readable(store: SqliteStore) -> SqliteStore:
-    """A store whose rows can be read too; Corrupt names one that cannot."""
+    """Return a store whose rows are readable too; Corrupt names an unreadable one."""
     try:
         store.load()
         store.wishes()
@@ -277,10 +277,10 @@ def _readable(store: SqliteStore) -> SqliteStore:
 
 
 def _lock(folder: str) -> int:
-    """Be the only maintd with this state; the lock goes with the process."""
+    """Lock the state for this maintd alone; the lock goes with the process."""
     try:
         owner = os.stat(folder).st_uid
-        if os.geteuid() == 0 != owner:  # what root leaves there the service could not open
+        if os.geteuid() == 0 != owner:  # the service could not open a file that root leaves there
             raise ConfigError(
                 f"maintd.state: {folder} is user {owner}'s: say systemctl start maintd,"
                 " or run it as that user; root may look with --dry-run"
@@ -297,13 +297,13 @@ def _lock(folder: str) -> int:
 
 
 def _stay_alone(folder: str, lock: int) -> None:
-    """Take the lock again where somebody has deleted it. NotMaster: another maintd has it."""
+    """Take the lock again if somebody has deleted it. NotMaster: another maintd has it."""
     path = f"{folder}/lock"
     try:
         if os.path.samestat(os.fstat(lock), os.stat(path)):
             return
     except OSError:
-        pass  # it is not there, or cannot be looked at
+        pass  # it is missing, or unreadable
     try:
         fresh = _lock(folder)
     except ConfigError as error:
@@ -316,9 +316,9 @@ def _stay_alone(folder: str, lock: int) -> None:
 
 
 def _reload(maintd: Maintd, config: str, began: Settings) -> None:
-    """At SIGHUP: policy, rhythm; the old ones stay where the new are wrong.
+    """Reload policy and rhythm at SIGHUP; keep the old ones if the new are wrong.
 
-    What differs from `began` with and is read at a start only is said.
+    It logs changes from `began` that need a restart.
     """
     try:
         settings = load(config, owner=os.geteuid())
@@ -344,12 +344,12 @@ def _certificate(settings: Settings) -> bytes:
 
 
 def _of_ganeti(settings: Settings, path: str, name: str) -> bytes:
-    """A file of Ganeti's, which may belong to a user of Ganeti's."""
+    """Read a file of Ganeti's, which may belong to a user of Ganeti's."""
     return read_private(path or _secret(settings, name), any_owner=True)
 
 
 def _secret(settings: Settings, name: str) -> str:
-    """Where systemd has put it for us alone (LoadCredential=), else where Ganeti has it."""
+    """Return the secret's path: systemd's own copy for us (LoadCredential=), else Ganeti's."""
     given = os.path.join(os.environ.get("CREDENTIALS_DIRECTORY", ""), name)
     if os.path.isabs(given) and os.path.exists(given):
         return given

@@ -1,4 +1,4 @@
-"""`maintd check-config`: are the settings right, and may the daemon's user read all they name?"""
+"""`maintd check-config`: check the settings, and that the daemon's user can read the files."""
 
 import os
 import pwd
@@ -15,7 +15,7 @@ from nodeagent.maintd.settings import Settings, load
 from nodeagent.secret import read_password, read_private, read_private_text, read_token
 
 USER = "maintd"  # the unit's
-_CREDENTIALS = "/run/credentials/"  # where systemd puts what root has read for the unit
+_CREDENTIALS = "/run/credentials/"  # systemd puts files here that root has read for the unit
 
 
 @click.command("check-config")
@@ -41,9 +41,9 @@ def _judge_for_daemon(config: str) -> None:
     try:
         entry = pwd.getpwnam(USER)
     except KeyError:
-        return  # here no unit runs it
+        return  # no unit runs it here
     if os.geteuid() != 0:
-        return  # nobody else can try it
+        return  # only root can become another user
     with usage.as_user(entry):
         try:
             _read_named(load(config, owner=entry.pw_uid))
@@ -52,7 +52,7 @@ def _judge_for_daemon(config: str) -> None:
 
 
 def _read_named(settings: Settings) -> None:
-    """ConfigError if a file that the settings name cannot be read; it begins with the key."""
+    """Raise ConfigError if a file in the settings is unreadable; it begins with the key."""
     for key, path, read in (*_secrets(settings), *((*each, _open) for each in _files(settings))):
         if path and not path.startswith(_CREDENTIALS):
             try:
@@ -69,7 +69,7 @@ def _open(path: str) -> None:
 
 
 def _secrets(settings: Settings) -> Iterator[tuple[str, str, Callable[[str], object]]]:
-    """By its key each file with a secret, and how it is read; some are empty."""
+    """Yield each file with a secret by its key, with its reader; some are empty."""
     of_ganeti = partial(read_private, any_owner=True)  # they may belong to a user of Ganeti's
     yield "maintd.key", settings.maintd.key, of_ganeti
     yield "maintd.certificate", settings.maintd.certificate, of_ganeti
@@ -93,7 +93,7 @@ def _secrets(settings: Settings) -> Iterator[tuple[str, str, Callable[[str], obj
 
 
 def _files(settings: Settings) -> Iterator[tuple[str, str]]:
-    """By its key each other file that must be there; some are empty."""
+    """Yield each other required file by its key; some are empty."""
     if settings.cluster.backend == "rapi":
         yield "cluster.ca", settings.cluster.ca
     if settings.sabakan.url:

@@ -1,4 +1,4 @@
-"""`nodeagent new-command`: a diagnose command to begin with, and its test."""
+"""`nodeagent new-command`: write a first diagnose command, and its test."""
 
 import os
 import shlex
@@ -136,7 +136,7 @@ def _filled(text: str, name: str, plugin: tuple[str, ...]) -> str:
 
 
 def _write(files: dict[Path, str]) -> None:
-    """Write all of them, or raise Unavailable and leave none behind."""
+    """Write all of them, or raise Unavailable and leave no file behind."""
     made: list[Path] = []
     try:
         for path, text in files.items():

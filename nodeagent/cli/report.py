@@ -58,7 +58,7 @@ def report(
     from nodeagent.agent.ssconf import Ssconf
     from nodeagent.protocol.look import Distrusted, Seen, Silent
 
-    if not 0 < timeout <= MAX_TIMEOUT:  # so that NaN is refused too
+    if not 0 < timeout <= MAX_TIMEOUT:  # it also refuses NaN
         raise click.BadParameter(f"at most {MAX_TIMEOUT}, above 0", param_hint="'--timeout'")
     try:
         settings = read(config)
@@ -85,7 +85,7 @@ def report(
 
 
 def _whom(host: str, node: str | None, addresses: Mapping[str, str]) -> tuple[str, str]:
-    """The node's name and address that HOST means; the resolver is not asked."""
+    """Return the node's name and address for HOST; the resolver is not asked."""
     short = [name for name in addresses if name.partition(".")[0] == host]
     if host in addresses or len(short) == 1:
         name = host if host in addresses else short[0]
@@ -149,7 +149,7 @@ def _show(body: dict[str, Any]) -> None:
 
 
 def _firm(body: dict[str, Any]) -> str:
-    """Whether the diagnosis may be acted upon, and what stands against it."""
+    """Say whether one may act on the diagnosis, and why not."""
     if body["firm"]:
         return "yes"
     if body["diagnosis"] is None:

@@ -24,7 +24,7 @@ def read(config: str) -> Settings:
 
 
 def table(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> None:
-    """Print rows as aligned columns; control characters others chose are shown, not obeyed."""
+    """Print rows as aligned columns; show foreign control characters, do not obey them."""
     cells = [[shown(str(row[column])) for column in columns] for row in rows]
     widths = [max([len(c), *(len(row[i]) for row in cells)]) for i, c in enumerate(columns)]
     for row in [[c.upper() for c in columns], *cells]:

@@ -1,4 +1,4 @@
-"""Parts that our commands share: their head, and that each fault is one line and an exit code."""
+"""Parts that our commands share: their options, and one line and an exit code for each fault."""
 
 import errno
 import os
@@ -16,7 +16,7 @@ from nodeagent.errors import ConfigError, in_words
 
 
 class _Named(click.Path):
-    """A file, for shells to complete; an empty name is refused: it would stand for none."""
+    """A file, for shells to complete; refuses an empty name, which would stand for none."""
 
     def __init__(self, what: str) -> None:
         super().__init__(readable=False)
@@ -25,7 +25,7 @@ class _Named(click.Path):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> str | bytes | os.PathLike[str]:
-        """The name as it was given."""
+        """Return the name unchanged."""
         if value == "":
             self.fail(f"it names no {self._what}", param, ctx)
         return super().convert(value, param, ctx)
@@ -35,7 +35,7 @@ FILE, SOCKET = _Named("file"), _Named("socket")
 
 
 def head(name: str, purpose: str, default: str, drop_ins: str) -> click.Group:
-    """The command `name` without its verbs; settings: `default`, and `drop_ins` beside it."""
+    """Return the command `name` without verbs; settings: `default`, and `drop_ins` beside it."""
 
     @click.group(
         name,
@@ -72,14 +72,14 @@ def die(name: str, error: Exception) -> NoReturn:
 
 
 def needs_command(context: click.Context) -> None:
-    """Show the help and end where no command is given, with whatever version of click."""
+    """Show the help and end without a command, with any version of click."""
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
         context.exit(exits.USAGE)
 
 
 def named_file(context: click.Context, config: str) -> str:
-    """The settings' file; ConfigError if it was asked for by name and is not there."""
+    """Return the settings' file; ConfigError if a name was given and the file is missing."""
     chosen = context.get_parameter_source("config") is not click.core.ParameterSource.DEFAULT
     try:
         os.lstat(config)
@@ -93,7 +93,7 @@ def named_file(context: click.Context, config: str) -> str:
 
 @contextmanager
 def as_user(entry: pwd.struct_passwd) -> Iterator[None]:
-    """Have this process look at files as that user does; it must be root's."""
+    """Let this process read files as that user does; it must be root's."""
     groups, gid = os.getgroups(), os.getegid()
     os.setgroups(os.getgrouplist(entry.pw_name, entry.pw_gid))
     os.setegid(entry.pw_gid)
@@ -107,7 +107,7 @@ def as_user(entry: pwd.struct_passwd) -> Iterator[None]:
 
 
 def run(cli: click.Group, name: str) -> NoReturn:
-    """Be the command `name`, and end."""
+    """Run the command `name`, and end."""
     try:
         code = cli.main(prog_name=name, standalone_mode=False)
     except click.UsageError as error:
@@ -115,7 +115,7 @@ def run(cli: click.Group, name: str) -> NoReturn:
         sys.exit(exits.USAGE)
     except (click.Abort, KeyboardInterrupt):
         sys.exit(exits.INTERRUPTED)
-    except BrokenPipeError:  # whoever read us has seen enough
+    except BrokenPipeError:  # the reader has seen enough
         sys.exit(exits.FAULT)
     except OSError as error:
         if error.errno != errno.ENOSPC or error.filename is not None:

@@ -1,4 +1,4 @@
-"""gnt-maint agents: the agents' node keys, and trusting one after a reinstallation."""
+"""gnt-maint agents: the agents' node keys, and trust in a new one after a reinstallation."""
 
 import sys
 

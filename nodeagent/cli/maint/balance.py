@@ -1,4 +1,4 @@
-"""gnt-maint balance: where instances should be, in hbal's words."""
+"""gnt-maint balance: the best places of instances, in hbal's words."""
 
 import signal
 import sys
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from nodeagent.placement.layout.layout import Layout
 
 _TIME = 60  # seconds
-_HURRIED = 0.45  # part of the time from which on the search leaves things out
+_HURRIED = 0.45  # part of the time after which the search takes shortcuts
 _ENDLESS = 10**9  # characters
-_FEW = 5  # names that are told
+_FEW = 5  # names shown
 
 
 @cli.command(short_help="Find the moves that spread a group's instances better.")
@@ -51,7 +51,7 @@ def balance(where: Where, /, **given: Any) -> None:
 
 
 class _Balancing:
-    """One run, told as it goes on."""
+    """One run, reporting its progress."""
 
     def __init__(self, asked: Options, where: Where) -> None:
         from nodeagent.cli.maint.hbal import tables
@@ -70,7 +70,7 @@ class _Balancing:
             ready(self.reach, lambda: asked.here(where))
         self.known = asked.known(where)
         self.words = Words(self.known.cluster, 1 + asked.verbose - asked.quiet)
-        self.seconds = 0.0  # that the search took
+        self.seconds = 0.0  # of the search
         self.hurried = False
 
     def run(self) -> None:
@@ -134,7 +134,7 @@ class _Balancing:
             emit(told(plan, after, search))
 
     def _search(self, layout: "Layout") -> "Plan":
-        """The moves, which are printed as soon as they are known."""
+        """Return the plan; print each move as soon as it is known."""
         from nodeagent.placement.balance.search import Plan, best, exact
         from nodeagent.placement.layout.score import score, shown
 
@@ -165,14 +165,14 @@ class _Balancing:
         return plan
 
     def _cost(self, plan: "Plan") -> Iterator[str]:
-        """The cost, which hbal does not show."""
+        """Yield the cost, which hbal does not show."""
         if self.asked.search == "best" and self.words.verbosity >= 1:
             more = "; more time may find more" if self.hurried else ""
             yield f"To copy: {plan.copied:.1f} GiB; searched for {self.seconds:.1f} s{more}"
 
     @contextmanager
     def _progress(self, *, lines: bool) -> Iterator[Progress]:
-        """A line that moves, unless the moves on the same terminal are that themselves."""
+        """Show a line that moves, unless the moves appear on the same terminal."""
         if lines and sys.stdout.isatty():
             yield _Silent()
             return
@@ -191,7 +191,7 @@ class _Balancing:
             yield f"gnt-maint: moving these would fail, so they stay: {few}{more}"
 
     def _carry_out(self, reach: Reach, plan: "Plan", after: "Layout") -> None:
-        """Have maintd do it, and wait."""
+        """Let maintd make the moves, and wait."""
         from nodeagent.cli.maint.hbal.handover import hand_over
 
         try:
@@ -242,7 +242,7 @@ class _Balancing:
 
 
 class _Clock:
-    """How much of the time for a search has gone; all of it once somebody presses Ctrl-C."""
+    """The elapsed part of a search's time; all of it after Ctrl-C."""
 
     def __init__(self, on: Progress, seconds: int) -> None:
         self._on, self._seconds = on, seconds
@@ -259,7 +259,7 @@ class _Clock:
 
     @contextmanager
     def stopped_by_hand(self) -> Iterator[None]:
-        """The first interrupt ends the search, the second the process."""
+        """Let the first interrupt end the search, the second the process."""
 
         def stop(*_: object) -> None:
             if self._stopped:
@@ -275,4 +275,4 @@ class _Clock:
 
 class _Silent:
     def tell(self, text: str) -> None:
-        """Nothing."""
+        """Print nothing."""

@@ -11,7 +11,7 @@ from nodeagent.errors import ConfigError
 OK, WARNING, CRITICAL, UNKNOWN = range(4)
 _STATES = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
 _NAMED = 5  # nodes
-_LATE = 5  # rounds that did not come
+_LATE = 5  # missed rounds
 _ANSWER_WITHIN = 8.0  # seconds; Nagios itself waits for 10, or 60
 
 
@@ -38,7 +38,7 @@ def check(where: Where) -> int:
 
 
 def _judged(reach: Reach) -> tuple[int, str, dict[str, int]]:
-    """The state, why, and the figures."""
+    """Return the state, its reason, and the figures."""
     this, incidents, nodes, held = (
         reach.get(f"/1/{target}", _ANSWER_WITHIN) for target in ("round", "status", "nodes", "held")
     )
@@ -83,7 +83,7 @@ def _no_rounds(this: Json) -> str:
 
 
 def _of(what: str, names: list[str]) -> str:
-    """`node3 needs your action`, or several with their number."""
+    """Write `node3 needs your action`, or several with their number."""
     if not names:
         return ""
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""

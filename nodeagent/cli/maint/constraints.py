@@ -1,4 +1,4 @@
-"""gnt-maint constraints: how much is repaired because a source has reported it, in CKE's words."""
+"""gnt-maint constraints: limits on repairs of reported machines, in CKE's words."""
 
 import click
 

@@ -18,7 +18,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def ask(reach: Reach, method: str, target: str, body: Body, done: str, *, as_json: bool) -> None:
-    """Ask maintd for it; when a round has granted it say so, or print the answer as JSON."""
+    """Send a request to maintd; once a round has accepted it say so, or print the JSON."""
     said = reach.change(method, target, body)
     if as_json:
         emit(said)
@@ -27,7 +27,7 @@ def ask(reach: Reach, method: str, target: str, body: Body, done: str, *, as_jso
 
 
 def asking(group: click.Group, name: str, target: str, done: str, text: str) -> None:
-    """Add a verb that asks maintd for one thing; `text` is its help."""
+    """Add a verb that requests one thing from maintd; `text` is its help."""
 
     @group.command(name, help=text)
     @changes
@@ -37,7 +37,7 @@ def asking(group: click.Group, name: str, target: str, done: str, text: str) -> 
 
 
 def together(*options: Callable[[F], F]) -> Callable[[F], F]:
-    """All these options, in the order in which help lists them."""
+    """Apply all these options, in the order in which help lists them."""
 
     def decorate(function: F) -> F:
         for option in reversed(options):
@@ -70,7 +70,7 @@ def cancel(where: Where, uuid: str, *, undrain: bool, as_json: bool) -> None:
 
 
 def _tell_where_its_node_stays(reach: Reach, uuid: str) -> None:
-    """Out of service, with what puts it back; what cannot be told any more is no failure."""
+    """Say that the node stays out of service, and how to put it back; a failure is ignored."""
     try:
         name = reach.get(f"/1/incidents/{uuid}")["node-name"]
         node = next(one for one in reach.get("/1/nodes") if one["name"] == name)
@@ -126,7 +126,7 @@ _place_options = together(
 def _place(
     reach: Reach, node: str | None, group: str | None, incident: str | None
 ) -> tuple[dict[str, str], str]:
-    """The place to send, and its name for people."""
+    """Return the place to send, and its name for people."""
     if node is not None:
         node = full_name(reach, node)
         return {"scope": "node", "node": node}, f"node {node}"

@@ -75,7 +75,7 @@ def _node(reach: Reach, name: str) -> Json:
 
 
 def _words(node: Json, *, force: bool) -> str:
-    """The sentence that tells what happens next."""
+    """Return the sentence about the next steps."""
     name, back = node["name"], node["returning"]
     state = _STATES.get(node["state"], node["state"])
     if back is None:

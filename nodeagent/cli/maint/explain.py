@@ -48,9 +48,7 @@ def _explained(where: Where, name: str, luxi: str | None) -> Json:
         if where.url is not None:  # the Ganeti of this machine may be another one
             raise
         try:
-            return _thought(
-                where, name, None
-            )  # of an instance that has just come, maintd knows not
+            return _thought(where, name, None)  # a new instance is unknown to maintd
         except Unavailable as other:
             if isinstance(error, NotFound):
                 raise NotFound(f"there is no instance {name}") from None
@@ -60,7 +58,7 @@ def _explained(where: Where, name: str, luxi: str | None) -> Json:
 
 
 def _thought(where: Where, name: str, luxi: str | None) -> Json:
-    """Explain an instance by what Ganeti alone knows."""
+    """Explain an instance by Ganeti's knowledge alone."""
     from nodeagent.autorepair.assess import SAFE
     from nodeagent.autorepair.explain import explain as explained
     from nodeagent.cluster.ganeti.backend import GanetiCluster
@@ -88,7 +86,7 @@ def _policy(where: Where) -> "Policy":
 
 
 def tell(on: Screen, found: Json) -> None:
-    """Show what `/1/explain` says of an instance."""
+    """Show the answer of `/1/explain` about an instance."""
     policy, health, state, then = (found[key] for key in ("policy", "health", "state", "next"))
     rows: list[tuple[str, object]] = [
         ("Instance", f"{found['instance']} ({found['template']}) on {', '.join(found['nodes'])}"),

@@ -42,7 +42,7 @@ def _scores(one: Json) -> str:
 
 
 def _why(one: Json, now: float) -> Iterator[str]:
-    """Everything that is worth saying, the most urgent first."""
+    """Yield the reasons, the most urgent first."""
     if halted := one["halted"]:
         yield f"{halted['why']}: remove the tag {halted['tag']}"
     if asked := one["asked"]:

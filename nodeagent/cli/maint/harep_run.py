@@ -1,6 +1,6 @@
 """One run of the compatible mode on a cluster's LUXI socket: harep in all but its name.
 
-It asks for no more than harep's answers depend on, so the nodes themselves are not asked.
+It only queries what harep's answers depend on, so it queries no node.
 """
 
 import time
@@ -33,11 +33,11 @@ COMMENT = f"automated repairs by gnt-maint repair {__version__}"
 _NODE = ("name", "offline", "drained", "vm_capable", "group.uuid")
 _INSTANCE = ("name", "pnode", "snodes", "disk_template", "tags", "forthcoming")
 _GROUP = ("uuid", "name", "tags")
-_SOONEST, _LATEST = 0.02, 1.0  # seconds between two looks at a job that is waited for
+_SOONEST, _LATEST = 0.02, 1.0  # seconds between two polls of a job it waits for
 
 
 def perform(luxi: Luxi, options: Options, reason: str, say: Callable[[str], None]) -> str | None:
-    """Run, printing what harep prints; None, or why it stopped. Unavailable: no cluster to read."""
+    """Run, printing harep's lines; None, or why it stopped. Unavailable: no cluster to read."""
     doing = _Doing(luxi, reason, say)
     going = run(doing.snapshot(), unix_ms(), options, _local)
     answer: Any = None
@@ -56,7 +56,7 @@ class _Doing:
         self._say = say
 
     def snapshot(self) -> Snapshot:
-        """The basis of harep's decisions; Unavailable if Ganeti's answers make no sense."""
+        """Return the basis of harep's decisions; Unavailable if Ganeti's answers make no sense."""
         try:
             nodes = [_node(row) for row in self._table("node", _NODE)]
             instances = self._table("instance", _INSTANCE)

@@ -102,7 +102,7 @@ def _follow(reach: Reach, asked: dict[str, object], *, as_json: bool) -> NoRetur
 
 
 def _find_known(reach: Any, prefix: str) -> str:
-    """Like `find`, among those that the history still knows as well."""
+    """Find an incident like `find`, also in the history."""
     past = {
         e["incident"]: {"uuid": e["incident"], "node-name": e["node"], "repair-status": "canceled"}
         for e in reach.get("/1/history?limit=1000")

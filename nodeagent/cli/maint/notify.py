@@ -13,7 +13,7 @@ from nodeagent.cli.maint.console.screen import Json, emit, progress, screen
 from nodeagent.cli.maint.console.text import age
 
 _PLACE = "/1/notify"
-_EACH = 1.0  # seconds between two looks
+_EACH = 1.0  # seconds between two polls
 
 
 @cli.group("notify", cls=Verbs, invoke_without_command=True)
@@ -53,7 +53,7 @@ def test(where: Where, name: str, *, timeout: int, as_json: bool) -> None:
 
 
 def _ended(reach: Reach, name: str, asked: float, timeout: int) -> list[Json]:
-    """The sinks asked about, once each has delivered or failed, or the time is over."""
+    """Return the sinks once each has delivered or failed, or the time is over."""
     end = time.monotonic() + timeout
     while True:
         found = [one for one in reach.get(_PLACE) if name in ("", one["name"])]

@@ -16,7 +16,7 @@ from nodeagent.cli.maint.console.screen import Json, emit, screen
 from nodeagent.cli.maint.console.text import age, harmless, short
 from nodeagent.cli.maint.control import ask
 
-_LAST = 2**33  # a unix second of the year 2242, up to which maintd takes times
+_LAST = 2**33  # a unix second of the year 2242: maintd takes no later times
 
 
 @cli.group()
@@ -30,7 +30,7 @@ def offers() -> None:
 def _moment(context: click.Context, option: click.Parameter, text: str | None) -> float | None:
     try:
         found = moment(context, option, text)
-    except (ValueError, OverflowError):  # a year in which no clock runs
+    except (ValueError, OverflowError):  # a year that no clock shows
         found = 0
     if found is None:
         return None
@@ -103,7 +103,7 @@ def _found(reach: Reach, owner: str | None, node: str | None) -> list[Json]:
 def _ids(reach: Reach, names: Sequence[str], owner: str | None, node: str | None) -> list[str]:
     if names and (owner or node):
         raise click.UsageError("name offers, or --owner and --node")
-    if "" in (*names, owner, node):  # an empty variable of a script would be the beginning of all
+    if "" in (*names, owner, node):  # an empty variable of a script would be a prefix of all
         raise click.UsageError("the name of an offer, an owner or a node is empty")
     if not (names or owner or node):
         raise click.UsageError("which? Name offers, or --owner and --node")
@@ -125,7 +125,7 @@ def _one(prefix: str, ids: Sequence[str]) -> str:
 
 
 def _answering(reply: str, text: str) -> None:
-    """Add a verb that answers offers so; `text` is its help."""
+    """Add a verb that sends this answer to offers; `text` is its help."""
 
     @offers.command(reply, help=text)
     @click.option(

@@ -1,4 +1,4 @@
-"""How the cluster is, in one line of each kind: the head of `gnt-maint status`."""
+"""The state of the cluster, in one line of each kind: the head of `gnt-maint status`."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ _NAMED = 5  # nodes, or instances, by name
 
 
 def overview(said: Json) -> list[tuple[str, object]]:
-    """Name and text of each line, from what maintd tells: round, incidents, nodes and plans."""
+    """Return name and text of each line, from maintd's state: round, incidents, nodes and plans."""
     return [
         *_now(said["round"], said["incidents"], said["nodes"]),
         *_repaired(said["autorepair"]),
@@ -52,7 +52,7 @@ def _now(this: Json, incidents: list[Json], nodes: list[Json]) -> list[tuple[str
 
 
 def _cluster(this: Json) -> Iterator[tuple[str, object]]:
-    ganeti = this.get("ganeti") or {}  # an older maintd does not tell it
+    ganeti = this.get("ganeti") or {}  # an older maintd omits it
     version = f", Ganeti {ganeti['version']}" if ganeti else ""
     yield "Cluster", f"{this['cluster']}, master {this['master']}{version}"
     if doubt := ganeti.get("doubt"):
@@ -86,7 +86,7 @@ def _planned(calendar: Json) -> Iterator[tuple[str, object]]:
 
 
 def _queued(queue: Json) -> Iterator[tuple[str, object]]:
-    """Yield the repair queue's state, or why it is empty, where there is anything to say."""
+    """Yield the repair queue's state, or why it is empty, if there is anything to say."""
     refused = sum(one["machines"] for one in queue["refused"])
     told = [_counted(Counter(one["status"] for one in queue["entries"]))]
     told += [f"{refused} reported and refused"] if refused else []

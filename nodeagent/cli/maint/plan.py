@@ -48,7 +48,7 @@ def plan(where: Where, source: str | None, save: str | None, *, as_json: bool) -
         if save == "-":
             click.echo(raw, nl=False)
             return
-        files.save(save, raw, 0o600)  # it has what the nodes said
+        files.save(save, raw, 0o600)  # it has the nodes' reports
         click.echo(f"gnt-maint: saved in {harmless(save)}", err=True)
     else:
         found = where.reach().get("/1/plan")
@@ -59,7 +59,7 @@ def plan(where: Where, source: str | None, save: str | None, *, as_json: bool) -
 
 
 def decided(raw: bytes, name: str) -> Json:
-    """Return what `decide` makes of an observation, as the daemon would report it."""
+    """Return the decision on an observation, as the daemon would report it."""
     from nodeagent.errors import Corrupt
     from nodeagent.maintd.decide import decide
     from nodeagent.maintd.http import status
@@ -78,7 +78,7 @@ def decided(raw: bytes, name: str) -> Json:
         events = tell(ledger, after.ledger, after, None, now, observed)
         seen = status.View(now, ledger, observed)
         return status.plan(seen, Decision(ledger), after, now, events)
-    except Exception as error:  # it can be read, and contradicts itself
+    except Exception as error:  # it is readable, but contradicts itself
         why = f"nothing can be decided from it: {type(error).__name__}: {error}"
         raise Refused(f"{name}: {why}") from None
 

@@ -90,10 +90,10 @@ def add(
 
 
 def _to_repair(reach: Reach, name: str, *, force: bool) -> str:
-    """The name of the machine. Refused: it is a node that needs no repair, unless by `force`."""
+    """Return the machine's name. Refused: its node needs no repair, unless by `force`."""
     try:
         node = node_of(reach.get("/1/nodes"), name)
-    except Unreachable:  # it can be noted before the first round
+    except Unreachable:  # maintd keeps requests even before its first round
         return name
     if node is None:
         return name
@@ -119,7 +119,7 @@ def delete(where: Where, entry: str, *, as_json: bool) -> None:
 
 
 def _index_of(reach: Reach, machine: str) -> str:
-    """The only entry of a machine, by its node's name or its address."""
+    """Return the only entry of a machine, by its node's name or its address."""
     node = node_of(reach.get("/1/nodes"), machine)
     address = node["address"] if node else machine
     there = [e for e in reach.get("/1/queue")["entries"] if not e["deleted"]]
@@ -150,7 +150,7 @@ def delete_unfinished(where: Where, *, as_json: bool) -> None:
 
 
 def _delete_all(where: Where, which: str, none: str, *, as_json: bool) -> None:
-    """Print the indices of the entries that are deleted by it, one a line."""
+    """Delete entries and print their indices, one a line."""
     reach = where.reach()
     before = [one for one in reach.get("/1/queue")["entries"] if not one["deleted"]]
     said = reach.change("POST", "/1/queue/delete", {"which": which})

@@ -25,7 +25,7 @@ DELAY = 10.0  # seconds, as harep's
 
 
 def _finite(_: click.Context, option: click.Parameter, value: float | None) -> float | None:
-    # Less than none is none: harep takes it so.
+    # A negative delay counts as none: harep takes it so.
     if value is not None and not math.isfinite(value):
         raise click.BadParameter(f"{value:g} is not a number of seconds", param=option)
     return value
@@ -74,7 +74,7 @@ def repair(
     """
     if where.url is not None:
         raise click.UsageError("--url is another machine: a pass is made on the master node itself")
-    gc.disable()  # a pass makes millions of small things, lets none go, and ends
+    gc.disable()  # a pass makes millions of small objects, frees none, and ends
     if mode == "safe" and reason is not None:
         raise click.UsageError("--reason goes with --mode compatible: a repair's id is the reason")
     if mode == "safe" and job_delay is not None:
@@ -94,14 +94,15 @@ def repair(
                 delay = DELAY if job_delay is None else job_delay
                 return _compatible(path, delay, told, dry=dry_run, as_json=as_json)
             return _safe(path, taken, ours, most, dry=dry_run, as_json=as_json)
-    except NodeAgentError as error:  # whatever it is: as with harep, cron is told 1
+    except NodeAgentError as error:  # any error: as with harep, cron gets 1
         raise Refused(str(error)) from None
 
 
 def _paused(path: str, mode: str) -> str:
-    """Why no pass is made while Ganeti's watcher is paused, or nothing.
+    """Say why no pass runs while Ganeti's watcher is paused, or return "".
 
-    Harep does not ask: where nobody answers, the compatible mode goes on and says what harep says.
+    Harep does not ask: without an answer the compatible mode goes on and prints harep's own
+    message.
     """
     from nodeagent.cluster.ganeti.backend import watcher_paused
     from nodeagent.cluster.ganeti.luxi import Luxi
@@ -117,7 +118,7 @@ def _paused(path: str, mode: str) -> str:
 
 
 def _not_now(why: str, mode: str, *, as_json: bool) -> int:
-    """Tell why a pass does nothing; whoever has paused it knows, so cron is told no failure."""
+    """Say why a pass does nothing; the person who paused it knows, so cron gets no failure."""
     if as_json:
         emit({"mode": mode, "dry-run": False, "paused": why})
     else:
@@ -168,7 +169,7 @@ def _safe(
 
 
 def _told(done: "Pass", *, dry: bool) -> Json:
-    """A pass as one JSON document."""
+    """Return a pass as one JSON document."""
     from nodeagent.cluster.backend import Accepted, NotTaken
     from nodeagent.model.action import Guarded, describe
 
@@ -229,7 +230,7 @@ def _answered(job: Json) -> str:
 
 
 def _left_by_maintd(where: Where, *, dry: bool) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the nodes left to maintd; a dry run only says that another would be refused."""
+    """Return the nodes left to maintd; a dry run only warns that a real one would be refused."""
     try:
         return _asked_of_maintd(where)
     except Refused as error:
@@ -241,11 +242,10 @@ def _left_by_maintd(where: Where, *, dry: bool) -> tuple[dict[str, str], dict[st
 
 
 def _asked_of_maintd(where: Where) -> tuple[dict[str, str], dict[str, str]]:
-    """The nodes that are not ours to repair from, by name with the reason: maintd's incidents'.
+    """Ask maintd for the nodes to leave alone, by name with the reason: its incidents' nodes.
 
-    Then those that maintd itself took out of service, for an incident that is no more.
-    Refused where maintd repairs instances itself: two get in each other's way, and a maintd in
-    doubt is one.
+    Second come the nodes that maintd took out of service for an incident that is closed. Refused if
+    maintd repairs instances itself: the two disturb each other, and a maintd in doubt counts.
     """
     try:
         reach = where.reach()
@@ -257,7 +257,7 @@ def _asked_of_maintd(where: Where) -> tuple[dict[str, str], dict[str, str]]:
                 raise Refused(f"maintd repairs instances itself (mode {harmless(mode, 20)})")
             case _:
                 raise Unreachable("its answer makes no sense")
-    except (Absent, NotFound):  # there is none, or one that cannot
+    except (Absent, NotFound):  # no maintd, or one without this answer
         return {}, {}
     except Unreachable as error:
         raise Refused(f"it is unknown whether maintd repairs instances itself: {error}") from None
@@ -271,7 +271,7 @@ def _asked_of_maintd(where: Where) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def _nodes(reach: Reach) -> list[Json]:
-    """The nodes, by a maintd that tells; one of before tells less of them."""
+    """Return the nodes as maintd reports them; an older one reports less."""
     try:
         nodes: list[Json] = reach.get("/1/nodes", seconds=10.0)
     except NotFound:
@@ -284,7 +284,7 @@ _UNSETTLED = ("noted", "pending", "failed")
 
 @contextmanager
 def _alone(path: str, *, dry: bool) -> Iterator[str]:
-    """One pass at a time on a socket: the lock is on its folder, and goes with the process."""
+    """Allow one pass at a time on a socket: lock its folder until the process ends."""
     if dry:
         yield path
         return

@@ -1,4 +1,4 @@
-"""gnt-maint rolling: which nodes can be rebooted together, in hroller's words."""
+"""gnt-maint rolling: groups of nodes that can be rebooted together, in hroller's words."""
 
 from typing import TYPE_CHECKING
 

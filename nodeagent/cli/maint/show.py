@@ -15,7 +15,7 @@ from nodeagent.cli.maint.console.text import NODED, POLLED, age, short, status_o
 from nodeagent.cli.maint.history import event_table, job_of
 from nodeagent.cli.maint.overview import overview
 
-_DETAILS = 4000  # characters of a diagnosis that are shown; --json shows all
+_DETAILS = 4000  # characters shown of a diagnosis; --json shows all
 _ENDED = ("completed", "failed")
 
 

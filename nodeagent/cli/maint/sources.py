@@ -13,7 +13,7 @@ from nodeagent.cli.maint.control import ask, asking
 from nodeagent.cli.usage import FILE
 
 _PLACE = "/1/queue/auto-repair"
-_MOST = 64 * 1024  # bytes of a file; maintd says what is too large
+_MOST = 64 * 1024  # bytes read of a file; maintd refuses a larger one
 
 
 @cli.group("sources")

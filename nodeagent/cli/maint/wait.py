@@ -1,4 +1,4 @@
-"""gnt-maint wait: until an incident has come so far, or to another end."""
+"""gnt-maint wait: wait until an incident reaches a status, or another end."""
 
 import time
 
@@ -16,7 +16,7 @@ EXIT_TIMEOUT = 4
 EXIT_FORGOTTEN = 5
 _ENDS = {"failed": EXIT_FAILED, "canceled": EXIT_CANCELED, "forgotten": EXIT_FORGOTTEN}
 EVERY = 1.0
-PATIENCE = 120.0  # seconds without maintd; it may be starting anew
+PATIENCE = 120.0  # seconds without maintd; it may be restarting
 
 
 @cli.command()
@@ -76,7 +76,7 @@ def _wait(reach: Reach, uuid: str, wanted: str, timeout: int | None) -> tuple[Js
 
 
 def _code(status: str, wanted: str) -> int | None:
-    """The exit code if it has come to an end, or so far as was wanted."""
+    """Return the exit code once the incident has ended, or has the wanted status."""
     if status == wanted or (wanted == "pending" and status == "completed"):
         return 0
     if wanted == "forgotten" or status in ("noted", "pending"):

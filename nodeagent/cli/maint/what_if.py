@@ -80,7 +80,7 @@ def evacuate(
 
 
 def _named(wanted: Sequence[str], names: Sequence[str]) -> list[str]:
-    """Whole names; of each the part before a dot is enough if it is one node's."""
+    """Return whole names; the part before a dot is enough if only one node has it."""
     found = []
     for one in dict.fromkeys(wanted):
         fitting = [one] if one in names else [name for name in names if name.startswith(f"{one}.")]

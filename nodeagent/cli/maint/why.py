@@ -52,7 +52,7 @@ def why(where: Where, name: str, *, as_json: bool) -> None:
 
 
 def _found(reach: Reach, said: Mapping[str, Any], name: str) -> Iterator[tuple[str, Json]]:
-    """Whatever has that name, by its type."""
+    """Yield everything of that name, by its type."""
     of, slash, rest = name.partition("/")
     only = of if slash and of in _TELL else ""
     name = rest if only else name
@@ -87,7 +87,7 @@ def _instance(reach: Reach, name: str) -> Json | None:
 
 
 def _around(said: Mapping[str, Any], of: str, one: Json) -> Json:
-    """Return what is about it: incidents, windows and entries of a node, and blocked work."""
+    """Return related items: incidents, windows and entries of a node, and blocked work."""
     key = {"node": "name", "instance": "instance", "group": "group", "entry": "index"}
     name = told_name(one) if of == "window" else str(one[key[of]])
     around: Json = {}
@@ -109,7 +109,7 @@ def _around(said: Mapping[str, Any], of: str, one: Json) -> Json:
     return around
 
 
-# What is shown.
+# Output.
 
 
 def _tell_node(on: Screen, about: Json, now: float) -> None:
@@ -124,7 +124,7 @@ def _tell_node(on: Screen, about: Json, now: float) -> None:
         ("Agent", f"{polled}: {node['look-why']}" if node["look-why"] else polled),
         ("Reports", node["need"] or f"unknown: {node['doubt'] or 'not polled'}"),
     ]
-    noded = NODED.get(node.get("noded"))  # an older maintd does not tell it
+    noded = NODED.get(node.get("noded"))  # an older maintd omits it
     rows += [("Evidence", noded)] if noded else []
     rows += [("Paused", node["paused"])] if node["paused"] else []
     rows += [("Drained", node["stranded"])] if node["stranded"] else []

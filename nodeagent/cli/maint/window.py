@@ -1,4 +1,4 @@
-"""gnt-maint window: planning when machines will not be there, and telling that they go and come."""
+"""gnt-maint window: plan maintenance of machines, and report its start and end."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -46,9 +46,9 @@ def window() -> None:
 def _change(
     where: Where, change: Callable[[Json, Json], None], done: str, *, as_json: bool
 ) -> None:
-    """Change the schedule as it is; as often as somebody else has changed it meanwhile.
+    """Change the present schedule; try again if somebody else has changed it meanwhile.
 
-    `change` is given the schedule, and all that is told of its windows.
+    `change` gets the schedule, and the facts about its windows.
     """
     reach = where.reach()
     for turn in range(1, _TRIES + 1):
@@ -68,7 +68,7 @@ def _change(
 def _told(
     before: Json | None, after: Json, done: str, more: Iterable[str] = (), *, as_json: bool
 ) -> None:
-    """Whatever a window of a series was changed to, the series is not."""
+    """Report a change; a change of one window leaves its series as it is."""
     if as_json:
         emit(after)
         return
@@ -79,7 +79,7 @@ def _told(
 
 
 def _idle(before: Json, after: Json) -> Iterator[str]:
-    """Machines that have come, and that nothing is done for: somebody has mistyped, it may be."""
+    """Yield new machines that maintd does nothing for: perhaps a typing error."""
     known = [as_scheduled(one) for row in before["windows"] for one in row["machines"]]
     there = [(row["duration"], one) for row in after["windows"] for one in row["machines"]]
     for lasting, one in there:
@@ -94,7 +94,7 @@ def _idle(before: Json, after: Json) -> Iterator[str]:
 
 
 def _find(schedule: Json, calendar: Json, name: str) -> tuple[Json, Json]:
-    """The window that a machine is in, and that machine, as the schedule has them."""
+    """Return the window of a machine, and that machine, as the schedule has them."""
     one = as_scheduled(machine_of(calendar, name))
     row = next((row for row in schedule["windows"] if one in row["machine_ids"]), None)
     if row is None:
@@ -275,7 +275,7 @@ def edit(
 
 
 def _kept(one: Json, policy: str | None) -> Json:
-    """Return the present weight of owners' answers, as far as another policy leaves of it."""
+    """Return the present weight of owners' answers, as far as another policy keeps it."""
     kept = ("deadline_seconds",) if policy else ("policy", "deadline_seconds", "at_deadline")
     return {key: one[key] for key in kept if key in one}
 

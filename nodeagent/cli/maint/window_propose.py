@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from nodeagent.placement.cluster.from_ganeti import Known
 
 _TRIES = 5  # while others change the schedule too
-_NAMED = 3  # windows that are told to be late
+_NAMED = 3  # late windows shown
 
 
 class _Asked(NamedTuple):
@@ -208,7 +208,7 @@ def _proposed(
 
 
 def _merged(ledger: "Ledger", found: "Proposal") -> tuple[Json, str]:
-    """The schedule with the new windows, and the version it is made of."""
+    """Return the schedule with the new windows, and the version it is based on."""
     from nodeagent.maintd.windows.mesos import schedule_json
     from nodeagent.maintd.windows.schedule import version
     from nodeagent.model.window import Schedule

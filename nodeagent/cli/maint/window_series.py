@@ -1,4 +1,4 @@
-"""Weekly series of windows, as gnt-maint window asks for and shows them."""
+"""Weekly series of windows: the requests and lists of gnt-maint window."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -32,7 +32,7 @@ def _weekly(context: click.Context, option: click.Parameter, text: str | None) -
 
 
 def a_day(context: click.Context, option: click.Parameter, text: str | None) -> str | None:
-    """A callback: a day, or `never` where an option may take that back."""
+    """Read a day, or `never` where an option may take that back; a callback."""
     if text is not None and not (text == "never" and option.name == "until"):
         try:
             read_day(text)
@@ -51,7 +51,7 @@ def _a_number(context: click.Context, option: click.Parameter, text: str | None)
 
 
 def days(context: click.Context, option: click.Parameter, texts: Sequence[str]) -> Sequence[str]:
-    """A callback: any number of days."""
+    """Read any number of days; a callback."""
     for text in texts:
         a_day(context, option, text)
     return texts
@@ -75,13 +75,13 @@ def rule_options(function: F) -> F:
 
 
 def rule(**said: Any) -> Json:
-    """The rule in the options, as maintd reads it."""
+    """Return the rule in the options, as maintd reads it."""
     names = {"begins": "from", "lasting": "duration"}
     return {names.get(key, key): value for key, value in said.items() if value not in (None, ())}
 
 
 def zone_here() -> str:
-    """The name of this place's time zone; a usage error where nobody says."""
+    """Return this place's time zone by name; a usage error if it is unknown."""
     name = os.environ.get("TZ", "").removeprefix(":")
     if not name:
         try:
@@ -93,7 +93,7 @@ def zone_here() -> str:
     return "UTC" if name in ("Etc/UTC", "UCT") else name
 
 
-# Asking.
+# Requests.
 
 
 def is_series(name: str) -> bool:
@@ -108,7 +108,7 @@ def target(name: str) -> str:
 
 
 def change(reach: Reach, method: str, where: str, body: Json | None = None) -> Json:
-    """Have it so; the windows and series there are then."""
+    """Request a change; return the windows and series after it."""
     reach.change(method, where, body)
     found: Json = reach.get("/1/windows")
     return found
@@ -123,7 +123,7 @@ def find(calendar: Json, name: str) -> Json:
 
 
 def going_on(before: Json, after: Json) -> list[str]:
-    """Which series have lost an occurrence, and live."""
+    """Return the series that have lost an occurrence and go on."""
     told: list[str] = []
     for old in before["series"]:
         new = next((row for row in after["series"] if row["uid"] == old["uid"]), None)
@@ -133,7 +133,7 @@ def going_on(before: Json, after: Json) -> list[str]:
 
 
 def twins(after: Json, name: str) -> Iterator[str]:
-    """Other series that have machines of this one at its times: entered twice, it may be."""
+    """Yield series with machines of this one at its times: perhaps entered twice."""
     new = find(after, name)
     for old in after["series"]:
         theirs = [told_name(one) for one in old["machines"]]
@@ -156,7 +156,7 @@ def _next(row: Json) -> str:
     return f"next: {_local(coming)}" if coming else ""
 
 
-# Showing.
+# Output.
 
 
 def listed(row: Json) -> tuple[object, ...]:
@@ -212,7 +212,7 @@ def _when(row: Json) -> str:
 
 
 def _local(one: Json, key: str = "local") -> str:
-    """A time of the clocks of the series' own zone."""
+    """Return a time on the clocks of the series' own zone."""
     return str(one[key]).replace("T", " ")
 
 

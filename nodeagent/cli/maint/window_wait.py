@@ -1,4 +1,4 @@
-"""gnt-maint window wait: until the maintenance of a machine has come so far."""
+"""gnt-maint window wait: wait until the maintenance of a machine reaches a mode."""
 
 import time
 
@@ -80,7 +80,7 @@ def _wait(reach: Reach, name: str, wanted: str, timeout: int | None) -> tuple[Js
 
 
 def _look(reach: Reach, name: str) -> Json:
-    """The machine as `/1/windows` tells of it; of mode None in no window, "up" while it returns."""
+    """Return the machine from `/1/windows`; of mode None in no window, "up" while it returns."""
     calendar = reach.get("/1/windows")
     for rows in (calendar["windows"], [{"machines": calendar["returning"]}]):
         try:

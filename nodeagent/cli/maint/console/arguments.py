@@ -21,11 +21,11 @@ Json = dict[str, Any]
 SECOND = 10**9  # nanoseconds
 _LAST = 2**63 // SECOND  # the schedule's nanoseconds have 64 bits
 _CLOCK = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])")
-_MACHINE = re.compile(r"[^\s/]+")  # with a slash it would be a series, and never be found again
+_MACHINE = re.compile(r"[^\s/]+")  # a name with a slash would be a series, and never be found again
 
 
 def moment(context: click.Context, option: click.Parameter, text: str | None) -> int | None:
-    """A callback: nanoseconds since the epoch."""
+    """Read nanoseconds since the epoch; a callback."""
     if text is None:
         return None
     now = datetime.now(UTC)
@@ -39,7 +39,7 @@ def moment(context: click.Context, option: click.Parameter, text: str | None) ->
         try:
             found = _next(text) or datetime.fromisoformat(text)
             why, seconds = _no_moment(found), round(found.timestamp())
-        except (ValueError, OverflowError):  # no date, or in a year that no clock shows
+        except (ValueError, OverflowError):  # not a date, or in a year that no clock shows
             pass
         else:
             if why:
@@ -56,7 +56,7 @@ def moment(context: click.Context, option: click.Parameter, text: str | None) ->
 
 
 def _next(text: str) -> datetime | None:
-    """When the clocks here show 22:00 next; None if the text is not such a time."""
+    """Return when clocks here show 22:00 next; None if the text is not such a time."""
     if not (match := _CLOCK.fullmatch(text)):
         return None
     now = datetime.now()  # noqa: DTZ005
@@ -65,7 +65,7 @@ def _next(text: str) -> datetime | None:
 
 
 def _no_moment(found: datetime) -> str:
-    """Why a local time without a zone is no one moment: clocks are changed once a summer."""
+    """Say why a local time without a zone is ambiguous or skipped: clocks change twice a year."""
     if found.tzinfo is not None:
         return ""
     first, second = (found.replace(fold=fold).timestamp() for fold in (0, 1))
@@ -77,19 +77,19 @@ def _no_moment(found: datetime) -> str:
 
 
 def machine(text: str) -> Json:
-    """A machine as the schedule has it; a usage error if no machine could be called so."""
+    """Return a machine as the schedule has it; a usage error for an impossible name."""
     if not _MACHINE.fullmatch(text):
         raise click.UsageError(f"{harmless(text, 40)!r} is not a name of a machine, nor an address")
     return {"ip": text} if is_address(text) else {"hostname": text}
 
 
 def machine_of(calendar: Json, name: str) -> Json:
-    """The machine in a window that is meant by that name, as `/1/windows` tells of it.
+    """Return the machine of that name in a window, from the answer of `/1/windows`.
 
-    By its host name, its address or its node's name; or by what is before the first dot of one of
-    these names. NotFound; Refused: so are several.
+    The name is its host name, its address or its node's name; or the part before the first dot of
+    one of these. NotFound; Refused: several match.
     """
-    if not name:  # an empty variable of a script is nobody
+    if not name:  # an empty variable of a script names nobody
         raise click.UsageError("the name of a machine is empty")
     rows: list[Json] = [one for row in calendar["windows"] for one in row["machines"]]
     found = [one for one in rows if one_form(name.lower()) in (*_hosts(one), one["ip"])]
@@ -108,7 +108,7 @@ def _hosts(one: Json) -> tuple[str, ...]:
 
 
 def as_scheduled(one: Json) -> Json:
-    """A machine that is told of, as the schedule has it."""
+    """Return a reported machine as the schedule has it."""
     return {key: one[key] for key in ("hostname", "ip") if one[key]}
 
 
@@ -179,7 +179,7 @@ luxi_socket = click.option(
 
 
 def luxi_path(where: Where, given: str | None) -> str:
-    """Where Ganeti is asked: as the command line says, the daemon's settings, or by default."""
+    """Return the path of Ganeti's socket, from the command line, the daemon's settings or default."""
     from nodeagent.cluster.ganeti.luxi import SOCKET
 
     if given is not None:

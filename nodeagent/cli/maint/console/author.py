@@ -10,7 +10,7 @@ import click
 
 _MOST = 2000  # characters of a header
 _COMMAND = f"{__name__}.command"
-_NOBODY = 2**32 - 1  # the kernel's word for a process that no login has begun
+_NOBODY = 2**32 - 1  # the kernel's value for a process without a login
 
 
 def typed(context: click.Context, words: Sequence[str]) -> None:
@@ -19,7 +19,7 @@ def typed(context: click.Context, words: Sequence[str]) -> None:
 
 
 def headers(*, local: bool) -> list[tuple[str, str]]:
-    """The headers of a request that changes something; over the network the user says who."""
+    """Return the headers of a change; over the network the HTTP user names the person."""
     context = click.get_current_context(silent=True)
     command = context.meta.get(_COMMAND, "") if context else ""
     found = [("Nodeagent-Command", quote(command, safe=" /=:,+'")[:_MOST])] if command else []
@@ -29,7 +29,7 @@ def headers(*, local: bool) -> list[tuple[str, str]]:
 
 
 def login_name(path: str = "/proc/self/loginuid") -> str:
-    """The user who logged in, which no sudo changes; else sudo's word; "" if nobody knows."""
+    """Return the user who logged in, which sudo keeps; else sudo's word; "" if unknown."""
     try:
         with open(path, encoding="ascii") as file:
             uid = int(file.read())

@@ -48,15 +48,15 @@ def said_yes() -> bool:
 
 
 def may_ask() -> bool:
-    """Whether somebody is there who can be asked, and wants to be."""
+    """Tell whether a person is there to answer, and wants the question."""
     context = click.get_current_context(silent=True)
     if context is None or context.meta.get(_YES) is not False:
-        return False  # said, or no verb that asks
+        return False  # a flag answers it, or the verb does not ask
     return not context.params.get("as_json") and sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def show(would: Json) -> None:
-    """Tell what maintd would do; the end of a dry run."""
+    """Show what maintd would do; the end of a dry run."""
     context = click.get_current_context()
     if context.params.get("as_json"):
         emit(would)

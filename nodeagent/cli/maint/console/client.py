@@ -24,46 +24,46 @@ Body: TypeAlias = dict[str, Any] | bytes | None
 
 SOCKET = "/run/maintd/admin.sock"
 LOOKING = 120.0  # seconds an answer may take to come
-CHANGING = 150.0  # the round that answers may take a minute to begin, and then some to end
+CHANGING = 150.0  # the answering round may take a minute to start, and then some to end
 
 
 class Refused(click.ClickException):
-    """It is not done, or cannot be."""
+    """The request failed, or is impossible."""
 
     exit_code = exits.FAULT
 
 
 class NotFound(Refused):
-    """There is no such thing."""
+    """The subject of the request does not exist."""
 
 
 class TooOld(Refused):
-    """An older maintd does not know this."""
+    """An older maintd does not know this request."""
 
 
 class Stale(Refused):
-    """It is not as it was seen any more."""
+    """The subject has changed since it was read."""
 
 
 class Unreachable(click.ClickException):
-    """maintd does not answer, or has nothing to tell yet."""
+    """maintd does not answer, or has no state yet."""
 
     exit_code = exits.UNAVAILABLE
 
 
 class Absent(Unreachable):
-    """Nobody serves there."""
+    """Nobody listens there."""
 
 
 class Noted(click.ClickException):
-    """The request is kept, and no round has answered it yet."""
+    """maintd keeps the request, and no round has answered it yet."""
 
     exit_code = exits.NOTED
 
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """Where maintd is to be reached, as the command line says."""
+    """The address of maintd, from the command line."""
 
     socket: str | None = None
     config: str = ""
@@ -88,7 +88,7 @@ class Where:
         return Reach(at_url(self.url, self.ca or "", self.user or "", password), local=False)
 
     def settings(self) -> "Settings | None":
-        """The daemon's, where there are any; ConfigError where they cannot be read."""
+        """Return the daemon's settings, if there are any; ConfigError if they are unreadable."""
         if not os.path.exists(self.config) and not os.path.exists(_drops(self.config)):
             return None
         from nodeagent.maintd.settings import load
@@ -96,7 +96,7 @@ class Where:
         return load(self.config, owner=os.geteuid())
 
     def _socket(self) -> str:
-        """As the daemon's settings say, where we may read them."""
+        """Return the socket in the daemon's settings, if we may read them."""
         try:
             settings = self.settings()
         except ConfigError as error:
@@ -111,7 +111,7 @@ def _drops(config: str) -> str:
 
 
 def _password(path: str) -> str:
-    """The first line of a file that nobody else may read."""
+    """Read the first line of a file that nobody else may read."""
     try:
         with open(path, "rb") as file:
             found = os.fstat(file.fileno())
@@ -128,7 +128,7 @@ def _password(path: str) -> str:
 
 
 class Reach:
-    """Asks maintd, and turns what is no answer into an error with its exit code."""
+    """Asks maintd, and turns a failure into an error with its exit code."""
 
     def __init__(self, caller: Caller, *, local: bool) -> None:
         self._caller = caller
@@ -141,14 +141,14 @@ class Reach:
         return self._ask("GET", target, LOOKING).body
 
     def change(self, method: str, target: str, body: Body = None) -> Any:
-        """Ask for something; return once a round has granted it. Bytes are JSON already."""
+        """Request a change; return once a round has accepted it. Bytes are JSON already."""
         text = b"" if body is None else body
         if not isinstance(text, bytes):
             text = json.dumps(text).encode()
         return _parsed(self._change(method, target, text))
 
     def put(self, target: str, body: Any, version: str = "") -> None:
-        """Have this there; with a version if what is there is of it, else Stale."""
+        """Replace the document there; with a version only if it still has it, else Stale."""
         text = json.dumps(body).encode()
         match = [("If-Match", f'"{version}"')] if version else []
         self._change("POST", target, text, match)
@@ -156,14 +156,14 @@ class Reach:
     def _change(
         self, method: str, target: str, body: bytes, more: Sequence[tuple[str, str]] = ()
     ) -> Replied:
-        """Ask for a change; before, show what it would be, or ask the person, as they want."""
+        """Send a change; if the person wants so, first show its effect, or ask."""
         more = [*more, *author.headers(local=self._local)]
         if changing.is_dry():
             changing.show(self._would(method, target, body, more))
         if changing.may_ask():
             try:
                 would = self._would(method, target, body, more)
-            except (Unreachable, TooOld):  # it can be noted before the first round
+            except (Unreachable, TooOld):  # maintd keeps requests even before its first round
                 would = None
             if would is not None and not changing.confirm(would):
                 raise Refused("nothing was changed")
@@ -174,7 +174,7 @@ class Reach:
     def _would(
         self, method: str, target: str, body: bytes, more: Sequence[tuple[str, str]]
     ) -> Json:
-        """Ask what maintd would do. TooOld: it cannot say; all else as when it is asked to."""
+        """Ask maintd what it would do. TooOld: it cannot say; other errors as for the change."""
         try:
             found = _parsed(self._ask(method, f"/dry-run{target}", LOOKING, body, more))
         except NotFound as error:

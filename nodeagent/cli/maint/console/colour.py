@@ -1,4 +1,4 @@
-"""The same for a terminal: colours, tables that wrap, a line that moves. Needs rich."""
+"""Output on a terminal: colours, tables that wrap, a line that moves. Needs rich."""
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -32,12 +32,12 @@ STYLES = {
     "storm-tripped": "bold red",
 }
 _READABLE = 60  # columns for a text that is longer than that
-_INDENT = 4  # columns before what stands below the others
+_INDENT = 4  # columns of indentation for a last column below the others
 _LOUD = ("Storm", "Plans", "Trouble", "Nothing done", "Pauses")
 
 
 class ColourScreen:
-    """A terminal. Text is never markup: what others chose can neither colour nor move anything."""
+    """A terminal. Text is never markup: foreign text can neither colour nor move anything."""
 
     def __init__(self) -> None:
         self._console = _console(stderr=False)
@@ -83,7 +83,7 @@ class ColourScreen:
         self._print(table)
 
     def _two_lines(self, head: list[str], cells: list[list[str]], widths: list[int]) -> None:
-        """Where little room is left for the last column, it stands below the others."""
+        """Put the last column below the others where it has little room."""
         self._print(Text("  ".join(map(str.ljust, head, widths)).rstrip(), "bold dim"))
         self._print(Text(" " * _INDENT + head[-1], "bold dim"))
         for *first, last in cells:
@@ -102,7 +102,7 @@ class ColourScreen:
 
 
 def _longest(texts: Iterable[str]) -> int:
-    """The length of the longest word: a tag or a UUID, perhaps, that must stay whole."""
+    """Return the length of the longest word: a tag or a UUID, perhaps, that must stay whole."""
     return max((len(word) for text in texts for word in text.split()), default=0)
 
 
@@ -117,7 +117,7 @@ class _Spinner:
 
 @contextmanager
 def spinning() -> Iterator[_Spinner]:
-    """A line on standard error that moves, and is gone in the end."""
+    """Show a moving line on standard error, and remove it at the end."""
     console = _console(stderr=True)
     with console.status("") as status:
         yield _Spinner(status, max(20, console.width - 4))

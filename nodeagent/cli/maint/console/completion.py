@@ -14,13 +14,13 @@ _SECONDS = 1.0  # a person waits
 
 
 def complete(*kinds: str) -> Completes:
-    """Offer a shell the names of these kinds that maintd knows; none where it does not answer."""
+    """Offer a shell the names of these kinds that maintd knows; none if it does not answer."""
 
     def offer(context: click.Context, _: click.Parameter, text: str) -> list[CompletionItem]:
         try:
             reach = Where(**context.find_root().params).reach()
             found = [one for kind in kinds for one in _NAMES[kind](_asking(reach))]
-        except Exception:  # a shell that completes has no place for complaints
+        except Exception:  # a completing shell has no place for errors
             return []
         names = {name: about for name, about in found if name.lower().startswith(text.lower())}
         return [CompletionItem(name, help=harmless(about)) for name, about in names.items()]

@@ -20,7 +20,7 @@ def read(path: str, most: int) -> bytes:
 
 
 def save(path: str, raw: bytes, mode: int = 0o666) -> None:
-    """Write a file whole or not at all; a device or a pipe is written as it is."""
+    """Write a file whole or not at all; write to a device or a pipe directly."""
     try:
         if _is_special(path):
             with open(path, "wb") as there:

@@ -68,7 +68,7 @@ def again_and_again(show: Callable[[], object], *, clears: bool = False) -> NoRe
             try:
                 show()
             except Unreachable as error:
-                if first:  # else it may be starting anew
+                if first:  # later it may be restarting
                     raise
                 click.echo(f"gnt-maint: {harmless(error.format_message())}", err=True)
             first = False

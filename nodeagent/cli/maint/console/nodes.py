@@ -1,4 +1,4 @@
-"""Nodes and instances by the names that people give them: full, short, or an address."""
+"""Nodes and instances by people's names for them: full, short, or an address."""
 
 from collections.abc import Iterable, Sequence
 from urllib.parse import quote
@@ -10,7 +10,7 @@ from nodeagent.model.address import one_form
 
 
 def node_of(nodes: Sequence[Json], name: str) -> Json | None:
-    """The node of that name, as `/1/nodes` tells of it; None if it is none. Refused: several."""
+    """Find the node of that name in the answer of `/1/nodes`; None without one. Refused: several."""
     called = one_form(name.lower())
     found = [
         n for n in nodes if called in (n["name"], n["name"].partition(".")[0], n.get("address"))

@@ -15,12 +15,12 @@ _OFF, _ON = f"{__name__}.off", f"{__name__}.on"
 
 
 def unwanted(context: click.Context) -> None:
-    """Have nothing paged."""
+    """Page nothing."""
     context.meta[_OFF] = True
 
 
 def wanted(context: click.Context) -> None:
-    """Have what is shown from now on paged, if it goes to a terminal."""
+    """Page the output from now on, if it goes to a terminal."""
     context.meta[_ON] = True
 
 
@@ -31,7 +31,7 @@ def begin(context: click.Context) -> None:
     command = _command()
     if not command or os.environ.get("TERM") == "dumb" or not shutil.which(command[0]):
         return
-    # Who may run this as root by sudo gets no shell from less.
+    # A user who may run this as root by sudo gets no shell from less.
     env = {"LESS": "FRX", "LV": "-c", **os.environ, "LESSSECURE": "1"}
     terminal = sys.stdout
     terminal.flush()
@@ -50,7 +50,7 @@ def begin(context: click.Context) -> None:
 
 
 def _command() -> list[str]:
-    """The pager, or nothing; by sudo always less."""
+    """Return the pager, or nothing; by sudo always less."""
     said = None if "SUDO_USER" in os.environ else os.environ.get("PAGER")
     try:
         words = ["less"] if said is None else shlex.split(said)
@@ -60,7 +60,7 @@ def _command() -> list[str]:
 
 
 class _ToPager(io.TextIOBase):
-    """Text for the pager, with what is only for terminals; whoever has read enough loses none."""
+    """Text for the pager, with terminal codes; a reader who has seen enough may leave."""
 
     encoding, errors = "utf-8", "backslashreplace"
 
@@ -68,7 +68,7 @@ class _ToPager(io.TextIOBase):
         self._pipe = pipe
 
     def isatty(self) -> bool:
-        """As what stands behind it."""
+        """Tell whether the stream behind it is a terminal."""
         return True
 
     def writable(self) -> bool:

@@ -1,4 +1,4 @@
-"""Output: tables, facts and lines; with colours where a terminal is, else plain.
+"""Output: tables, facts and lines; with colours on a terminal, else plain.
 
 All of it passes `harmless` here, wherever it comes from.
 """
@@ -20,19 +20,19 @@ Json: TypeAlias = dict[str, Any]
 
 
 class Screen(Protocol):
-    """Where things are shown."""
+    """The interface of all outputs."""
 
     def heading(self, text: str) -> None:
-        """The title of what follows."""
+        """Print the title of the next part."""
 
     def line(self, text: str) -> None:
-        """One line."""
+        """Print one line."""
 
     def facts(self, rows: Sequence[tuple[str, object]]) -> None:
-        """Facts about one thing, a label and a value a line."""
+        """Print facts about one thing, a label and a value a line."""
 
     def table(self, columns: Sequence[str], rows: Rows) -> None:
-        """Rows below the names of their columns."""
+        """Print rows below the names of their columns."""
 
 
 class PlainScreen:
@@ -59,10 +59,10 @@ class PlainScreen:
 
 @dataclass(frozen=True, slots=True)
 class ListScreen:
-    """For scripts, as `gnt-*` lists: the rows of the table alone, of the fields asked for.
+    """Lists for scripts, as of `gnt-*`: only the rows of the table, with the chosen fields.
 
-    `fields` are names of columns, with - for a blank; None is all of them. Without a
-    `separator` the columns are aligned.
+    `fields` are names of columns, with - for a blank; None is all of them. Without a `separator`
+    the columns are aligned.
     """
 
     fields: tuple[str, ...] | None = None
@@ -70,16 +70,16 @@ class ListScreen:
     separator: str | None = None
 
     def heading(self, text: str) -> None:
-        """Nothing: it is no row."""
+        """Print nothing: it is not a row."""
 
     def line(self, text: str) -> None:
-        """Nothing: it is no row."""
+        """Print nothing: it is not a row."""
 
     def facts(self, rows: Sequence[tuple[str, object]]) -> None:
-        """Nothing: they are no rows."""
+        """Print nothing: they are not rows."""
 
     def table(self, columns: Sequence[str], rows: Rows) -> None:
-        """Print the chosen columns; a usage error names those there are."""
+        """Print the chosen columns; a usage error names the possible ones."""
         known = [column.replace(" ", "-") for column in columns]
         chosen = known if self.fields is None else self.fields
         if unknown := [field for field in chosen if field not in known]:
@@ -103,7 +103,7 @@ _LISTING = f"{__name__}.listing"
 
 
 def listed_so(context: click.Context, **changes: Any) -> None:
-    """Have `screen` return a list for scripts in this run, with these fields of it."""
+    """Make `screen` return a list for scripts in this run, with these fields of it."""
     context.meta[_LISTING] = replace(context.meta.get(_LISTING, ListScreen()), **changes)
 
 
@@ -113,12 +113,12 @@ _CLEAR = "\x1b[H\x1b[2J\x1b[3J"
 
 
 def redraw(context: click.Context, *, clears: bool) -> None:
-    """Have what is shown next stand in the place of all before, if it `clears` a terminal."""
+    """Replace all output before by the next, if it `clears` a terminal."""
     context.meta[_REDRAWS] = clears and sys.stdout.isatty()
 
 
 def _begin(context: click.Context | None) -> None:
-    """Something is shown now: not before it is there, so nothing flickers."""
+    """Prepare for the first output: only now clear the screen, so that nothing flickers."""
     if context is None:
         return
     if context.meta.pop(_REDRAWS, False):
@@ -139,7 +139,7 @@ def screen() -> Screen:
 
 
 def emit(value: Any) -> None:
-    """One JSON document; nothing in it but ASCII, so nothing for a terminal to obey."""
+    """Print one JSON document, in ASCII only, so that a terminal obeys none of it."""
     _begin(click.get_current_context(silent=True))
     click.echo(json.dumps(value, indent=2))
 
@@ -149,7 +149,7 @@ class Progress(Protocol):
 
 
 class _Lines:
-    """One line to standard error whenever there is something new."""
+    """Prints one line to standard error for each new text."""
 
     def __init__(self, *, quiet: bool) -> None:
         self._last = ""
@@ -163,9 +163,9 @@ class _Lines:
 
 @contextmanager
 def progress(*, quiet: bool = False) -> Iterator[Progress]:
-    """A line that moves on a terminal; else lines of what is new, and none if `quiet`.
+    """Show a line that moves on a terminal; else lines of news, and none if `quiet`.
 
-    Within another it is that one.
+    Inside another one it is that one.
     """
     context = click.get_current_context(silent=True)
     meta = {} if context is None else context.meta

@@ -1,10 +1,10 @@
-"""How things are said to people: ages, times, short ids, and text of others made harmless. Pure."""
+"""Texts for people: ages, times, short ids, and harmless foreign text. Pure."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-LEAST = 18  # characters of an incident's id; the first 12 digits are but the time of its noting
+LEAST = 18  # characters of an incident's id; the first 12 digits are only the time of its detection
 _DURATION = re.compile(r"([0-9]{1,9})(s|m|h|d)")
 POLLED = {
     "seen": "answering",
@@ -20,7 +20,7 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def harmless(text: object, most: int = 2000) -> str:
-    """Text that others chose, on one line; a control character is shown, not obeyed."""
+    """Return foreign text on one line; show control characters, do not obey them."""
     words = str(text)
     if len(words) > most:
         words = words[: most - 1] + "…"
@@ -37,7 +37,7 @@ def _escaped(character: str) -> str:
 
 
 def age(seconds: float) -> str:
-    """About how long, with two digits or so: `40 s`, `12 min`, `30 h`, `5 d`."""
+    """Return a duration of about two digits: `40 s`, `12 min`, `30 h`, `5 d`."""
     seconds = max(0.0, seconds)
     for most, unit, word in ((120, 1, "s"), (7200, 60, "min"), (172_800, 3600, "h")):
         if seconds < most:
@@ -46,29 +46,29 @@ def age(seconds: float) -> str:
 
 
 def seconds_of(text: str) -> int | None:
-    """How many seconds `90s`, `10m`, `2h` or `7d` are; None if it is not one of these."""
+    """Return the seconds of `90s`, `10m`, `2h` or `7d`; None for other texts."""
     match = _DURATION.fullmatch(text)
     return int(match[1]) * _SECONDS[match[2]] if match else None
 
 
 def status_of(incident: Mapping[str, Any]) -> str:
-    """An incident's status in people's words."""
+    """Return an incident's status in people's words."""
     status = str(incident["repair-status"])
     return {"noted": "detected", "forgotten": "closed"}.get(status, status)
 
 
 def told_name(machine: Mapping[str, Any]) -> str:
-    """A machine by its node's name, where it is one."""
+    """Return a machine's name: its node's, if it is a node."""
     return str(machine["node"] or machine["hostname"] or machine["ip"])
 
 
 def counted(count: int, one: str, more: str) -> str:
-    """So many, with the word for one or for more."""
+    """Return a number with the word for one or for more."""
     return f"{count} {one if count == 1 else more}"
 
 
 def short(ids: Iterable[str]) -> Mapping[str, str]:
-    """The shortest beginning of each id that tells it from the others."""
+    """Return the shortest unique prefix of each id."""
     known = sorted(set(ids))
     found: dict[str, str] = {}
     for place, one in enumerate(known):

@@ -15,7 +15,7 @@ Json = dict[str, Any]
 
 
 def told(plan: Plan, after: Layout, search: Json) -> Json:
-    """All there is to say, with what there is to say of the search; memory and disk in MiB."""
+    """Return the plan with facts of the search; memory and disk in MiB."""
     before = plan.layout
     return {
         "group": before.group.name,
@@ -37,7 +37,7 @@ def told(plan: Plan, after: Layout, search: Json) -> Json:
 
 
 def _components(before: Layout, after: Layout) -> Iterator[Json]:
-    """None where no node is online: there is no score then."""
+    """Yield nothing if no node is online: there is no score then."""
     found = components(before.group_nodes()), components(after.group_nodes())
     for part, old, new in zip(COMPONENTS, *found, strict=False):
         yield {
@@ -84,5 +84,5 @@ def _node(node: Filled) -> Json:
 
 
 def _number(value: float) -> float | None:
-    """JSON has no word for what is not a number."""
+    """Return a number; None for infinity and NaN, which JSON lacks."""
     return value if isfinite(value) else None

@@ -1,7 +1,7 @@
 """Hand moves over to maintd, and follow them until they are done.
 
-maintd makes them in their order, as many at once as have no node in common, gives way to whatever
-is more urgent, and ends at the first that fails.
+maintd makes them in their order. Moves without a common node run together. maintd gives way to more
+urgent work, and ends at the first failure.
 """
 
 import time
@@ -14,13 +14,13 @@ from nodeagent.model.snapshot import Snapshot
 from nodeagent.placement.balance.search import Plan
 from nodeagent.placement.layout.layout import Layout, Place
 
-EVERY = 1.0  # seconds between two looks
-_PATIENCE = 120.0  # seconds without maintd; it may be starting anew
-_FEW = 5  # names that are told
+EVERY = 1.0  # seconds between two polls
+_PATIENCE = 120.0  # seconds without maintd; it may be restarting
+_FEW = 5  # names shown
 
 
 def ready(reach: Reach, seen: Callable[[], Snapshot]) -> None:
-    """Refused if the maintd there does nothing, or not with this cluster."""
+    """Raise Refused if maintd there is passive, or works on another cluster."""
     this, here = reach.get("/1/round"), seen().cluster
     if this["cluster"] != here:
         raise Refused(f"maintd manages cluster {this['cluster']}, but this is cluster {here}")
@@ -31,7 +31,7 @@ def ready(reach: Reach, seen: Callable[[], Snapshot]) -> None:
 def hand_over(
     reach: Reach, plan: Plan, after: Layout, seen: Callable[[], Snapshot], on: Progress
 ) -> None:
-    """Return once every instance is where it was to be, as `seen` tells; else Refused."""
+    """Return once every instance is at its target, as `seen` shows; else Refused."""
     if len(plan.steps) > MOST_MOVES:
         raise Refused(f"maintd takes {MOST_MOVES} moves at once: -l {MOST_MOVES}")
     group = plan.layout.group.name
@@ -42,7 +42,7 @@ def hand_over(
 
 
 def stop(reach: Reach, group: str | None) -> str:
-    """Have no more of it begun; the group's name, which may be left out if there is one only."""
+    """Start no more of it; return the group's name, which a single group may leave out."""
     if group is None:
         names = [one["group"] for one in reach.get("/1/balance")]
         if len(names) != 1:
@@ -97,13 +97,13 @@ def _follow(reach: Reach, group: str, count: int, on: Progress) -> None:
 
 
 def _waits(reach: Reach, held: list[str]) -> str:
-    """For what it waits, if that is known."""
+    """Say what it waits for, if known."""
     why = held[0] if held else reach.get("/1/round")["idle"]
     return f", {why}" if why else ""
 
 
 def _check(plan: Plan, after: Layout, there: Snapshot) -> None:
-    """Whether all are where they were to be: somebody may have ended it, or moved them on."""
+    """Check that all are at their targets: somebody may have ended it, or moved them on."""
     moved = sorted({step.move.instance for step in plan.steps})
     instances = plan.layout.cluster.instances
     elsewhere = [

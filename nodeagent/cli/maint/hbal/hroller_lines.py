@@ -1,6 +1,6 @@
 """Groups of nodes in hroller's words: the lines it prints. Pure.
 
-All of it is held against the real hroller 3.0.2, byte for byte.
+Tests compare all of it with the real hroller 3.0.2, byte for byte.
 """
 
 from collections.abc import Iterator, Mapping
@@ -9,7 +9,7 @@ from nodeagent.placement.cluster.cluster import Cluster
 from nodeagent.placement.evacuate.colouring import Colours, Graph
 from nodeagent.placement.evacuate.rolling import Batch, Rolling
 
-# From so many `-v` on (hroller begins with one of its own) there is more to tell.
+# From so many `-v` on (hroller begins with one of its own) it prints more.
 WAYS, GRAPH = 2, 3
 
 
@@ -22,7 +22,7 @@ def lines(
     first: bool = False,
     moves: bool = False,
 ) -> Iterator[str]:
-    """A group a line, or of the `first` one a node a line; `moves` tells what is moved for it."""
+    """Yield a group a line, or of the `first` one a node a line; `moves` shows its moves."""
     if verbosity >= GRAPH:
         yield f"Node Graph: {_array(found.graph)}"
     if verbosity >= WAYS:
@@ -42,13 +42,13 @@ def _moves(cluster: Cluster, batch: Batch) -> Iterator[str]:
 
 
 def _array(graph: Graph) -> str:
-    """As its language shows an array of lists."""
+    """Write an array of lists as hroller's language does."""
     rows = ",".join(f"({one},[{','.join(map(str, graph[one]))}])" for one in graph)
     return f"array ({min(graph)},{max(graph)}) [{rows}]"
 
 
 def _compared(coloured: Mapping[str, Colours]) -> str:
-    """How many colours each way has needed, and for how many nodes; the best one comes first."""
+    """Compare how many colours each way needs, and for how many nodes; the best comes first."""
     text, last = "", 0
     backwards = list(coloured.items())[::-1]
     for name, classes in sorted(backwards, key=lambda each: len(each[1])):

@@ -1,7 +1,7 @@
 """A balancing in hbal's words: the lines it prints, and the numbers in them. Pure.
 
-All of it is held against the real hbal 3.0.2, byte for byte. Names are told as hbal tells them,
-without the domain that all of them share.
+Tests compare all of it with the real hbal 3.0.2, byte for byte. Names appear as in hbal, without
+the domain that all of them share.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,7 +16,7 @@ from nodeagent.placement.layout.moves import commands
 from nodeagent.placement.layout.node import Filled, ratio
 from nodeagent.placement.layout.score import COMPONENTS, components, score, shown
 
-# From so many `-v` on (hbal begins with one of its own) there is more to tell.
+# From so many `-v` on (hbal begins with one of its own) it prints more.
 CHECKED, CLUSTER, PARTS, SUMS, NODES = 1, 2, 3, 4, 5
 
 
@@ -29,7 +29,7 @@ class Words:
         self.domain = domain(cluster)
 
     def short(self, name: str) -> str:
-        """A name without what it has in common with all others."""
+        """Return a name without the domain that all names share."""
         return name.removesuffix(self.domain)
 
     def loaded(self) -> Iterator[str]:
@@ -45,7 +45,7 @@ class Words:
             yield f"Note: Stripping common suffix of '{self.domain}' from names"
 
     def chosen(self, layout: Layout) -> Iterator[str]:
-        """The group, and what is wrong with it."""
+        """Yield the group, and its faults."""
         nodes = layout.group_nodes()
         yield f"Group size {len(nodes)} nodes, {len(layout.residents)} instances"
         yield f"Selected node group: {layout.group.name}"
@@ -132,7 +132,7 @@ class Words:
                 yield f"{label:9} mem={memory} disk={disk}"
 
     def commands(self, layout: Layout, steps: Sequence[Step]) -> Iterator[str]:
-        """The commands to run, a step of a job a line; jobsets one after the other."""
+        """Yield the commands to run, a step of a job a line; jobsets one after the other."""
         yield ""
         yield "Commands to run to reach the above solution:"
         for number, jobs in enumerate(jobsets(steps), 1):
@@ -147,13 +147,13 @@ class Words:
 def shell(
     layout: Layout, step: Step, name: Callable[[str], str] = lambda whole: whole
 ) -> Iterator[str]:
-    """The commands of a step, for a shell: a name is a word, whatever it has in it."""
+    """Return the commands of a step, quoted for a shell."""
     for command in commands(layout, step.move):
         yield f"gnt-instance {' '.join(quote(name(word)) for word in command.split(' '))}"
 
 
 def doubts(layout: Layout) -> Iterator[str]:
-    """Where a node reports less than is left of it by what is known to be on it."""
+    """Yield nodes that report less free memory or disk than their known contents leave."""
     disks = [0] * len(layout.nodes)
     for demand, place in zip(layout.demands, layout.places, strict=True):
         for index in {*place[:2]} - {-1}:
@@ -172,7 +172,7 @@ def doubts(layout: Layout) -> Iterator[str]:
 
 
 def split(layout: Layout) -> Iterator[str]:
-    """Which instances have their two nodes in two groups."""
+    """Yield instances whose two nodes are in two groups."""
     group = [node.group for node in layout.cluster.nodes]
     everyone = zip(layout.cluster.instances, layout.places, strict=True)
     names = [
@@ -187,9 +187,9 @@ def split(layout: Layout) -> Iterator[str]:
 
 
 def state(after: Layout, steps: Iterable[Step], *, as_hbal: bool) -> Cluster:
-    """The cluster with everything where these steps have led.
+    """Return the cluster after these steps.
 
-    hbal leaves the nodes' free memory as it was, and forgets spindles that say nothing.
+    hbal leaves the nodes' free memory as it was, and drops spindles without a value.
     """
     touched: set[int] = set()
     for step in steps:
@@ -220,12 +220,12 @@ def state(after: Layout, steps: Iterable[Step], *, as_hbal: bool) -> Cluster:
 
 
 def _reported(node: Filled) -> int:
-    """The memory a node would say is free; what is missing now is missing then."""
+    """Return the memory a node would report free; memory missing now stays missing."""
     return node.free_memory - min(0, node.host.missing)
 
 
 def jobsets(steps: Sequence[Step]) -> list[list[Step]]:
-    """The steps in sets without a node in common; each begins as early as it can."""
+    """Group the steps into sets without a common node; each starts as early as it can."""
     found: list[list[Step]] = []
     touched: set[int] = set()
     for step in reversed(steps):
@@ -240,7 +240,7 @@ def jobsets(steps: Sequence[Step]) -> list[list[Step]]:
 
 
 def domain(cluster: Cluster) -> str:
-    """The longest ending, from a dot on, that all nodes' and instances' names have."""
+    """Return the longest ending, from a dot on, of all nodes' and instances' names."""
     names = [node.name for node in cluster.nodes]
     names += [instance.name for instance in cluster.instances]
     first = names[0] if names else ""
@@ -250,7 +250,7 @@ def domain(cluster: Cluster) -> str:
 
 
 def table(rows: Sequence[Sequence[str]], right: Sequence[bool], indent: str = "") -> Iterator[str]:
-    """Rows of cells below each other; `right` tells which columns end where they end."""
+    """Yield aligned rows of cells; `right` tells which columns align right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = zip(row, widths, right, strict=True)
@@ -258,7 +258,7 @@ def table(rows: Sequence[Sequence[str]], right: Sequence[bool], indent: str = ""
 
 
 def _parts(layout: Layout) -> Iterator[str]:
-    values = components(layout.group_nodes())  # none if no node is online
+    values = components(layout.group_nodes())  # nothing if no node is online
     rows = [
         (part.name, shown(value), f"x{fixed(part.weight, 2)}")
         for part, value in zip(COMPONENTS, values, strict=False)
@@ -267,7 +267,7 @@ def _parts(layout: Layout) -> Iterator[str]:
 
 
 def _on(layout: Layout, nodes: Iterable[Filled]) -> int:
-    """How many instances, not only promised ones, are on these nodes or mirrored to them."""
+    """Count the existing instances on these nodes or with a secondary there."""
     indices = {node.host.index for node in nodes}
     everyone = zip(layout.demands, layout.places, strict=True)
     return sum(
@@ -276,7 +276,7 @@ def _on(layout: Layout, nodes: Iterable[Filled]) -> int:
 
 
 def _against_policy(node: Filled) -> str:
-    """How the htools say in which way a node's pressure is beyond its group's policy."""
+    """Return the htools' words for a node's pressure beyond its group's policy."""
     host = node.host
     if node.used_spindles > host.spindle_limit:
         return "Bad FailDisk"

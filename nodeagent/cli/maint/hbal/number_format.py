@@ -1,4 +1,4 @@
-"""Numbers and policies as hbal writes them, which is as its language does. Pure."""
+"""Numbers and policies as hbal and its language write them. Pure."""
 
 from decimal import ROUND_HALF_EVEN, Decimal
 from math import isfinite
@@ -21,7 +21,7 @@ _SPEC = ("MemorySize", "CpuCount", "DiskSize", "DiskCount", "NicCount", "Spindle
 
 
 def fixed(value: float, places: int) -> str:
-    """A number with so many places, rounded as `score.shown` does."""
+    """Write a number with so many places, rounded as `score.shown` does."""
     if not isfinite(value):
         return shown(value)
     step = Decimal(1).scaleb(-places)
@@ -29,7 +29,7 @@ def fixed(value: float, places: int) -> str:
 
 
 def general(value: float) -> str:
-    """A number with six places; a small or a large one as a power of ten."""
+    """Write a number with six places; a small or a large one as a power of ten."""
     if not isfinite(value):
         return shown(value)
     if value == 0 or 0.1 <= abs(value) < 1e7:
@@ -62,7 +62,7 @@ def _spec(spec: Spec) -> str:
 
 
 def _double(value: float) -> str:
-    """A number as Haskell shows it."""
+    """Write a number as Haskell shows it."""
     number = Decimal(repr(value)).normalize()
     if value == 0 or 0.1 <= abs(value) < 1e7:
         whole, _, part = f"{number:f}".partition(".")

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from nodeagent.placement.layout.rules import Enough, Rules
 
 F = TypeVar("F", bound=Callable[..., Any])
-_MOST = 1024 * 1024 * 1024  # bytes of a file that are read
+_MOST = 1024 * 1024 * 1024  # bytes read of a file
 _OWN_MEMORY = 4096  # MiB
 
 
@@ -39,17 +39,17 @@ def _number(_: click.Context, option: click.Parameter, value: float | None) -> f
 
 
 def names(context: click.Context, option: click.Parameter, text: str | None) -> tuple[str, ...]:
-    """A callback: what is named, with commas between; an empty name would stand for all."""
+    """Split a list of names at its commas; an empty name would stand for all. A callback."""
     return () if text is None else filled(context, option, tuple(text.split(",")))
 
 
 def _given(*options: Callable[[F], F]) -> Any:
-    """A field that the last of these options fills."""
+    """Make a field that the last of these options fills."""
     return field(metadata={"options": lambda _: options})
 
 
 def _option(*more: str, before: tuple[Callable[[F], F], ...] = (), **settings: Any) -> Any:
-    """A field with an option of its name, and perhaps `more` names."""
+    """Make a field with an option of its name, and perhaps `more` names."""
 
     def options(name: str) -> tuple[Callable[[F], F], ...]:
         return *before, click.option(f"--{name.replace('_', '-')}", *more, **settings)
@@ -207,7 +207,7 @@ class Options:
     as_json: bool = _given(JSON)
 
     def check(self, where: Where) -> None:
-        """A usage error where they contradict each other, or what stands before the verb."""
+        """Raise a usage error if options contradict each other, or those before the verb."""
         if where.url is not None and self.text_data is None and not self.stop:
             raise click.UsageError("--url is elsewhere, and the cluster that is asked is here")
         if self.text_data is not None and self.luxi is not None:
@@ -224,11 +224,11 @@ class Options:
             raise click.UsageError("--time, --seed and --price go with --search best")
 
     def known(self, where: Where) -> "Known":
-        """The cluster and what is in doubt of it; MessageError or Unavailable if not known."""
+        """Return the cluster and its nodes in doubt; MessageError or Unavailable without one."""
         return known(where, self.text_data, self.luxi, self.static_kvm_node_memory)
 
     def here(self, where: Where) -> "Snapshot":
-        """The cluster here as its configuration has it now."""
+        """Return the present configuration of the cluster here."""
         with closing(ganeti(luxi_path(where, self.luxi or None))) as cluster:
             return cluster.snapshot()
 
@@ -276,7 +276,7 @@ def options(function: F) -> F:
 def known(
     where: Where, text_data: str | None, luxi: str | None, own_memory: int = _OWN_MEMORY
 ) -> "Known":
-    """The cluster in a file, or the one at a LUXI socket; errors as `Options.known`."""
+    """Return the cluster in a file, or the one at a LUXI socket; errors as `Options.known`."""
     from nodeagent.placement.cluster.from_ganeti import Known
     from nodeagent.placement.cluster.textfile import parse
 
@@ -296,7 +296,7 @@ def ganeti(path: str) -> "GanetiCluster":
 
 
 def named(option: str, what: str, asked: Iterable[str], names: Iterable[str]) -> frozenset[str]:
-    """The names meant: whole ones, or what stands before a dot of one only."""
+    """Return the names meant: whole ones, or the unique part before a dot."""
     there = list(names)
     found = set()
     for name in asked:

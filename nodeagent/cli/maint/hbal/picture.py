@@ -1,8 +1,8 @@
 """A balancing as a picture: every node before and after, with the moves between them.
 
-On the left the nodes as they are, on the right as they would be, each in its row. Between them
-run the instances that change their primary node, as broad as they are large, and as dashed lines
-the disks that are copied. Below are the score's way down and what it is made of.
+On the left the nodes as they are, on the right as they would be, each in its row. Between them run
+the instances that change their primary node, with a width of their size, and as dashed lines the
+copied disks. Below are the score's course and its parts.
 """
 
 import os
@@ -22,10 +22,10 @@ from nodeagent.placement.layout.score import COMPONENTS, components
 
 _FULL = 270.0  # the length of a full bar
 _TOP = 150.0
-_HIGH, _LOW, _ROOM = 34.0, 2.5, 680.0  # rows: the highest, the lowest, all together if they may
-_NAMED, _DETAILED = 10.0, 17.0  # rows as high as that have names, and all their bars
-_CURVE = 150.0  # the height of the score's way
-_PARTS = 6  # parts of the score that are told
+_HIGH, _LOW, _ROOM = 34.0, 2.5, 680.0  # rows: the highest, the lowest, all together if possible
+_NAMED, _DETAILED = 10.0, 17.0  # rows of this height have names, and all their bars
+_CURVE = 150.0  # the height of the score's course
+_PARTS = 6  # parts of the score shown
 _CLIP = 16  # characters of a name
 _LOADS = ("cpu_load_cv", "mem_load_cv", "net_load_cv")
 _LABELS = {
@@ -97,7 +97,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """The score after each move: a line, what lies below it, where it begins and ends, marks."""
+    """The score after each move: a line, the area below it, its two ends, marks."""
 
     line: str
     area: str
@@ -107,7 +107,7 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """All of it, in the picture's own units."""
+    """The whole picture, in its own units."""
 
     height: float
     bar: float
@@ -199,7 +199,7 @@ def _told(value: float) -> str:
 
 
 def _side(node: Filled, moving: int, when: str) -> Side:
-    """A node's side; what moves is next to the middle of the picture."""
+    """Return a node's side; moving parts are next to the middle of the picture."""
     host = node.host
     used = int(host.memory) - node.free_memory
     parts = (
@@ -233,7 +233,7 @@ def _side(node: Filled, moving: int, when: str) -> Side:
 
 
 def _average(nodes: Iterable[Filled]) -> float:
-    """Where the average node's memory in use ends, in a bar."""
+    """Return the end of the average node's memory in use, in a bar."""
     shares = [
         1 - node.free_memory / node.host.memory
         for node in nodes
@@ -263,7 +263,7 @@ def _way(plan: Plan, foot: float) -> Way | None:
 
 
 def _parts(before: Layout, after: Layout) -> Iterator[Part]:
-    """The largest parts of the score; those that say the same together."""
+    """Yield the largest parts of the score; equal ones together."""
     old, new = components(before.group_nodes()), components(after.group_nodes())
     sums: dict[str, tuple[float, float]] = {}
     for part, *values in zip(COMPONENTS, old, new, strict=False):
@@ -278,7 +278,7 @@ def _parts(before: Layout, after: Layout) -> Iterator[Part]:
 
 
 def _label(layout: Layout, part: str) -> str:
-    """Without loads of their own, and without promised instances, some are the same."""
+    """Name a part of the score; without own loads and promised instances some are the same."""
     if not any(demand.forthcoming for demand in layout.demands):
         part = part.removesuffix("_forth")
     if not layout.rules.loads and not layout.rules.idle:

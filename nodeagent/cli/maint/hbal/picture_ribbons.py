@@ -8,7 +8,7 @@ from nodeagent.cli.maint.console.text import harmless
 from nodeagent.placement.layout.layout import Layout
 from nodeagent.placement.layout.moves import distance
 
-_LEFT, _RIGHT = 444.0, 756.0  # from one to the other they run
+_LEFT, _RIGHT = 444.0, 756.0  # their two ends
 _FEW = 12  # names in a title
 
 
@@ -19,7 +19,7 @@ class Ribbon:
     title: str
 
 
-# An instance that is elsewhere afterwards: its index, and where it was and is.
+# An instance with a new place: its index, its old and its new place.
 Change = tuple[int, tuple[int, int], tuple[int, int]]
 
 
@@ -29,7 +29,7 @@ def changed(before: Layout, after: Layout) -> list[Change]:
 
 
 def memory(layout: Layout, changes: Iterable[Change]) -> tuple[dict[int, int], dict[int, int]]:
-    """The memory that leaves each node, and that comes to each, in MiB."""
+    """Return the memory that leaves each node, and that comes to each, in MiB."""
     gone: dict[int, int] = defaultdict(int)
     come: dict[int, int] = defaultdict(int)
     for index, was, now in changes:
@@ -70,7 +70,7 @@ def _sums(sizes: dict[tuple[int, int], int], end: int) -> dict[int, int]:
 def _stacked(
     width: dict[tuple[int, int], float], middles: dict[int, float], end: int
 ) -> dict[tuple[int, int], float]:
-    """The middle of each ribbon at this end of it."""
+    """Return the middle of each ribbon at this end of it."""
     found: dict[tuple[int, int], float] = {}
     for node in {route[end] for route in width}:
         here = sorted(
@@ -87,7 +87,7 @@ def _stacked(
 def copies(
     layout: Layout, changes: Iterable[Change], middles: dict[int, float], high: float
 ) -> Iterator[Ribbon]:
-    """Which node's place as a holder of disks another one takes."""
+    """Yield the moves of disks: the node that loses them and the node that gets them."""
     routes: dict[tuple[int, int], list[int]] = defaultdict(list)
     for index, was, now in changes:
         lost, won = sorted({*was} - {*now, -1}), sorted({*now} - {*was, -1})

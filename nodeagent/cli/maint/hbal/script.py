@@ -24,7 +24,7 @@ go_on() {{
 
 
 def script(plan: Plan, words: Words) -> str:
-    """The commands in their order; those of one job set may also be run beside each other."""
+    """Return the commands in their order; those of one job set may run together."""
     return "".join(f"{line}\n" for line in _lines(plan, words))
 
 

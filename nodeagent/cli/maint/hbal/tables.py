@@ -19,7 +19,7 @@ _AT = {part.name: place for place, part in enumerate(COMPONENTS)}
 
 
 class Resident(NamedTuple):
-    """The instances that are on one node, by their indices, the last to come first."""
+    """The instances on one node, by their indices, the last to come first."""
 
     primaries: tuple[int, ...]
     secondaries: tuple[int, ...]
@@ -90,7 +90,7 @@ def used(node: Filled) -> int:
 
 
 def fields(text: str) -> tuple[str, ...] | str:
-    """The columns that the value of -p names, or the first name that is none."""
+    """Return the columns in the value of -p, or the first wrong name."""
     added, names = text.startswith("+"), text.removeprefix("+")
     if not names:
         return DEFAULT
@@ -99,7 +99,7 @@ def fields(text: str) -> tuple[str, ...] | str:
 
 
 def nodes(layout: Layout, steps: Sequence[Step], names: Sequence[str], words: Words) -> list[str]:
-    """The group's nodes after these steps, which have led to this layout."""
+    """Yield the group's nodes after these steps, which have led to this layout."""
     columns = [COLUMNS[name] for name in names]
     residents = _residents(layout, steps)
     rows = [
