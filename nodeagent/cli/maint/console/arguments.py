@@ -179,7 +179,7 @@ luxi_socket = click.option(
 
 
 def luxi_path(where: Where, given: str | None) -> str:
-    """Return the path of Ganeti's socket, from the command line, the daemon's settings or default."""
+    """Return the path of Ganeti's socket: by command line, the daemon's settings or default."""
     from nodeagent.cluster.ganeti.luxi import SOCKET
 
     if given is not None:

@@ -10,7 +10,7 @@ from nodeagent.model.address import one_form
 
 
 def node_of(nodes: Sequence[Json], name: str) -> Json | None:
-    """Find the node of that name in the answer of `/1/nodes`; None without one. Refused: several."""
+    """Find the node of that name in the answer of `/1/nodes`, or None. Refused: several."""
     called = one_form(name.lower())
     found = [
         n for n in nodes if called in (n["name"], n["name"].partition(".")[0], n.get("address"))

@@ -68,7 +68,7 @@ class _ToPager(io.TextIOBase):
         self._pipe = pipe
 
     def isatty(self) -> bool:
-        """Tell whether the stream behind it is a terminal."""
+        """Return True, as for the terminal behind it."""
         return True
 
     def writable(self) -> bool:
