@@ -1,7 +1,7 @@
 """maintd's loop: rounds until a signal, each logged once; no error of a round ends the loop.
 
-It is also what everybody else looks at and asks: the newest round is published whole, and a
-wish is answered by the round that grants or refuses it.
+Other parts read and ask it: it publishes the newest round as a whole, and the round that accepts or
+refuses a request answers it.
 """
 
 import asyncio
@@ -24,9 +24,9 @@ from nodeagent.model.wish import Wish
 from nodeagent.protocol.canonical import printable
 
 log = logging.getLogger(__name__)
-ANSWER_WITHIN = 60.0  # seconds a wish waits for the round that answers it
-_LOGGED = 500  # characters of a wish
-_MISSED = 10  # rounds that may be missing before we are no longer taken to be alive
+ANSWER_WITHIN = 60.0  # seconds a request waits for the round that answers it
+_LOGGED = 500  # characters of a request
+_MISSED = 10  # missing rounds before maintd no longer counts as alive
 
 
 class Memory(Protocol):
@@ -54,10 +54,10 @@ class Waiting(Unavailable):
 
 
 class Maintd:
-    """Runs a round every `every` seconds, and at once when somebody has asked for something.
+    """Run a round every `every` seconds, and at once after a request.
 
-    `latest` is the newest round; `trouble` why there was none this time, and since when (unix
-    ms); `watch` sees each round after it was carried out. `slowest` is how many seconds one round
+    `latest` is the newest round; `trouble` why the last one failed, and since when (unix ms);
+    `watch` gets each round after it was carried out. `slowest` is the most seconds that one round
     may take by all of its deadlines, of the clock `steady` that nobody sets.
     """
 
@@ -90,13 +90,13 @@ class Maintd:
         self._done = asyncio.Condition()
 
     def alive(self) -> bool:
-        """Whether rounds still end, held or skipped: what hangs is to be started anew."""
+        """Check whether rounds still end, done or skipped: a maintd that hangs needs a restart."""
         return self._steady() < self._expected
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until `stop`.
 
-        A round that cannot be held is tried again; NotMaster and bugs end us.
+        It retries a round that fails; NotMaster and bugs end maintd.
         """
         loop = asyncio.get_running_loop()
         self._expected = self._soon()
@@ -119,9 +119,9 @@ class Maintd:
             await self._until(stop, due)
 
     async def ask(self, asked: Asked, who: str, command: str = "") -> str:
-        """Put a wish to the next round; "" if it was granted, else why not.
+        """Give a request to the next round; return "" if it was accepted, else why not.
 
-        Waiting: no round has taken it up yet; it is not lost, and will be answered.
+        Waiting: no round has processed it yet; it is saved, and will be answered.
         """
         wish = Wish(str(uuid4()), who, self.now(), asked, command)
         self.memory.wish(wish)
@@ -137,20 +137,20 @@ class Maintd:
         raise Waiting(wish.id, f"recorded as {wish.id}, but maintd has not held a round yet{why}")
 
     def _count_refusals(self) -> None:
-        """One line of the history, and of the journal, for a minute's refusals of a user."""
+        """Write one line in the history, and the journal, for a minute's refusals of a user."""
         events = self.rations.due(self.now())
         for event in events:
             log.warning("answers-refused why=%r", str(event))
         if events:
-            with suppress(Unavailable):  # as rounds are skipped meanwhile, which is said
+            with suppress(Unavailable):  # rounds are skipped meanwhile, which is logged
                 self.memory.note(events)
 
     def _soon(self) -> float:
-        """By when, at the latest, the next round has ended unless something hangs."""
+        """The latest time when the next round ends, unless something hangs."""
         return self._steady() + _MISSED * self.every + self._slowest
 
     def _skipped(self, why: str) -> None:
-        """Said when it begins; why it goes on is in the status."""
+        """Log skipped rounds once, when they start; the status shows why they continue."""
         since, rounds = self._skipping or (self._steady(), 0)
         if not rounds:
             log.warning("rounds-skipped why=%r", why)

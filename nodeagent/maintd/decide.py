@@ -1,7 +1,7 @@
 """One round of deciding: the table of contents of the coordinator. Pure.
 
-Ten steps, each in its place for a reason. The first five change what is remembered; from the sixth
-on each planner takes what it needs from the one Room and hands on what it leaves.
+Ten steps, each in its place for a reason. The first five change the memory; from the sixth on each
+planner takes nodes and memory from the one Room and hands on the rest.
 """
 
 from collections.abc import Mapping
@@ -37,15 +37,15 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
     observed = with_unheard(ledger, observed)
     before, snapshot = ledger, observed.snapshot
 
-    # 1. The clock: where it was set back, all remembered moments go back with it.
+    # 1. The clock: if it was set back, all remembered moments go back with it.
     ledger = _clock_set_back(ledger, now)
-    # 2. What ended: every room folds in the results of its own jobs and orders, before anybody
-    #    counts what is under way.
+    # 2. Results: every room folds in the results of its own jobs and orders, before anybody
+    #    counts running work.
     ledger = _with_results(ledger, observed, policy, now)
     # 3. Diagnoses: incidents are closed, opened and withdrawn. Tags of Ganeti's count from here on.
     policy, ledger = with_tags(policy, snapshot), _with_closed_and_new(ledger, observed, now)
     ledger = _with_withdrawn(ledger, observed, policy, now)
-    # 4. Requests: what people ask for is granted or refused before anything new is planned.
+    # 4. Requests: accept or refuse people's requests before anything new is planned.
     ledger = holds.expire(holds.release(ledger, snapshot), now)
     ledger = past_moves.acknowledge(ledger, snapshot, now)
     ledger, refused = grant(ledger, observed, now, policy)
@@ -55,7 +55,7 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
     ledger, series_held = _with_calendar(ledger, observed, policy, now, outdated)
     ledger = endings.note(before, ledger, now)
 
-    # 6. Room: claims of what is under way, and why other nodes are closed.
+    # 6. Room: claims of running work, and why other nodes are closed.
     pauses = {**faults(snapshot), **holds.paused(ledger, snapshot)}
     windows = timing.closed(ledger, snapshot, now)
     closed = {**pauses, **windows}
@@ -65,8 +65,8 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
     incidents = Planner(ledger, observed, policy, now, room, closed)
     sick = {**observed.sick, **incidents.referred()}
 
-    # 7. Owners are told first, then notifications go out by commands: the queue wants the master's
-    #    agent in every round, they seldom.
+    # 7. Owners are notified first, then others by commands: the queue needs the master's
+    #    agent in every round, they seldom do.
     told = notify.announce(ledger, observed, policy.announcing, now)
     ledger = notice_orders.order(told.ledger, observed, policy, now)
     # 8. Repairs of machines go before incidents, for an entry keeps the node that it works on;
@@ -80,7 +80,7 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
     # 9. Instances: their repair on what is left, and last the luxury of balance.
     mended = repair(ledger, observed, policy, room, {**closed, **braked}, now)
     evened = balance(mended.ledger, observed, policy, room, stopped, now)
-    # 10. Tags: what Ganeti shall know of all this.
+    # 10. Tags: save this state in Ganeti.
     ledger = node_keys.pin(keep_tags(evened.ledger, observed, policy, now), observed, now)
     ledger = past_moves.keep_tags(ledger, snapshot, now)
 
@@ -150,7 +150,7 @@ def _queue(
     stopped: Mapping[str, Reason],
     doubt: Mapping[str, Reason],
 ) -> tuple[Ledger, tuple[Held, ...]]:
-    """Repair the machines that are reported broken, as far as no incident is at work there."""
+    """Repair machines that are reported broken, unless an incident works there."""
     observed, policy, room, now = (
         incidents.observed,
         incidents.policy,

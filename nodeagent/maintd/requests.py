@@ -1,6 +1,7 @@
 """Accept or refuse administrators' requests, and keep holds equal to their tags. Pure.
 
-Cancels and holds are Ganeti tags too: they outlive this ledger, and Ganeti's commands set them.
+Cancels and holds are also Ganeti tags: they outlive this ledger, and Ganeti's commands can set
+them.
 """
 
 from collections.abc import Callable, Mapping
@@ -34,7 +35,7 @@ PATIENCE = 3_600_000  # ms
 def grant(
     ledger: Ledger, observed: Observed, now: Ms, policy: Policy
 ) -> tuple[Ledger, dict[str, str]]:
-    """Grant each wish, or say by its id why not."""
+    """Accept each request, or give, by its id, the reason for the refusal."""
     refused: dict[str, str] = {}
     for wish in observed.wishes:
         here = _Here(ledger, wish.id, wish.who, observed, policy, now)
@@ -47,10 +48,10 @@ def grant(
 
 
 def too_late(wish: to.Wish, now: Ms) -> str:
-    """Why it is granted no more, if so.
+    """The reason to refuse a request because of its age, if any.
 
-    What begins or releases something at once nobody expects hours later. What stops something,
-    or plans it, is granted whenever it can be.
+    Nobody expects a request to start or release something hours later. A request that stops or
+    plans something is accepted at any age.
     """
     waited = now - wish.at
     if waited <= PATIENCE or not wish.asked.at_once:
@@ -102,7 +103,7 @@ def _pause(here: _Here, asked: to.Pause) -> _Answer:
 
 
 def _schedule(here: _Here, asked: to.SetSchedule | to.TakeDown | to.BringUp) -> _Answer:
-    # Not by what owners have answered to something else, a round or a wish ago.
+    # Ignore owners' answers to an older offer, a round or a request ago.
     taking = isinstance(asked, to.TakeDown)
     before = _asking(here.ledger, here.observed, here.now) if taking else here.ledger
     after = schedule.grant(before, asked, here.observed, here.now)
@@ -161,7 +162,7 @@ def _test(here: _Here, asked: to.SendTestNotice) -> _Answer:
 
 
 def _asking(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
-    """With the offers as the schedule and the instances are now."""
+    """The ledger with the offers for the current schedule and instances."""
     there = observed.snapshot
     return offers.ask(plan.recognise(ledger, there), there, now)
 
@@ -182,7 +183,7 @@ def _retry(ledger: Ledger, identity: str, observed: Observed) -> Ledger | str:
 
 
 def keep_tags(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Ledger:
-    """Promise the tags still to be set or taken off for holds, ended incidents and the queue."""
+    """Plan missing changes of tags of holds, ended incidents and the queue."""
     snapshot = observed.snapshot
     ledger = _without_lost(ledger, observed)
     under_way = {
@@ -209,7 +210,7 @@ def keep_tags(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Le
 
 
 def _without_lost(ledger: Ledger, observed: Observed) -> Ledger:
-    """A lost job that serves no incident can be let go of by nobody; it is promised anew."""
+    """Drop lost jobs without an incident, which nobody can give up on; maintd plans them again."""
     lost = {
         i.id
         for i in ledger.intents

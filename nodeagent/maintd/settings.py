@@ -1,7 +1,7 @@
 """Settings of maintd in its own file, `maintd.toml`, and the drop-ins beside it.
 
-Those of the cluster rather than this machine may stand in Ganeti's tags as well, above
-the file: see `tag_settings`.
+Settings of the cluster (not of this machine) may also be Ganeti tags, which override the file: see
+`tag_settings`.
 """
 
 from collections.abc import Mapping
@@ -27,17 +27,17 @@ from nodeagent.web.post import URL, wrong_port
 
 DEFAULT_FILE = "/etc/nodeagent/maintd.toml"
 _PLACE = r"(\[[0-9a-fA-F:]+\]|[^:\s]+):[0-9]{1,5}"
-AT_SIGHUP = ("maintd.every", "maintd.log")  # of all that is no policy
+AT_SIGHUP = ("maintd.every", "maintd.log")  # of the settings that are not policy
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterSettings:
-    """How the cluster is reached: `luxi` on the master itself, or `rapi` with fewer rights.
+    """Access to the cluster: `luxi` on the master itself, or `rapi` with fewer rights.
 
-    `node` is our own name in the cluster, found out where empty. `user` names the RAPI user,
+    `node` is our own name in the cluster; if empty, maintd finds it. `user` names the RAPI user,
     whose password is the first line of `password`; `ca` is the certificate that the RAPI server
-    shows, or the one that has signed it. `grace` is after how many seconds a submission whose
-    answer was lost has arrived or never will; 0 for the backend's own.
+    shows, or the one that has signed it. `grace` is the number of seconds after which a submission
+    without an answer has arrived or never will; 0 for the backend's own.
     """
 
     backend: str = setting("text", "luxi", pattern="luxi|rapi", wanted="luxi or rapi")
@@ -53,9 +53,12 @@ class ClusterSettings:
 
 @dataclass(frozen=True, slots=True)
 class MaintdSettings:
-    """The daemon itself; seconds. `key` and `certificate` are the cluster's HMAC key and this
-    master candidate's client.pem; where empty, what systemd hands over as credentials
-    `hmac.key` and `client.pem`, else the files of these names in the folder `ganeti`."""
+    """Settings of the daemon itself; durations in seconds.
+
+    `key` and `certificate` are the cluster's HMAC key and this master candidate's client.pem; if
+    empty, systemd's credentials `hmac.key` and `client.pem`, else the files of these names in the
+    folder `ganeti`.
+    """
 
     state: str = setting("path", "/var/lib/maintd")
     socket: str = setting("path", "/run/maintd/admin.sock")
@@ -68,9 +71,11 @@ class MaintdSettings:
 
 @dataclass(frozen=True, slots=True)
 class HttpSettings:
-    """Where the status is served. `users` is a file in RAPI's format; without a certificate for
-    `tls` one is made at start. `address` is `master` (the cluster's own) or numeric. `read` says
-    who may look without credentials."""
+    """Address of the status page. `users` is a file in RAPI's format.
+
+    Without a certificate for `tls` maintd makes one at start. `address` is `master` (the cluster's
+    own) or numeric. `read` lists the readers without credentials.
+    """
 
     address: str = setting("text", "127.0.0.1")
     port: int = setting("count", 1816, least=0, most=65535)
@@ -84,12 +89,12 @@ class HttpSettings:
     )
 
 
-POLICY = Policy(close_live_repairs=Ms(3_600_000))  # a ledger from before has the design's letter
+POLICY = Policy(close_live_repairs=Ms(3_600_000))  # an older ledger has the design's default
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Everything maintd can be told."""
+    """All settings of maintd."""
 
     maintd: MaintdSettings = field(default_factory=MaintdSettings)
     cluster: ClusterSettings = field(default_factory=ClusterSettings)
@@ -102,7 +107,7 @@ class Settings:
 
 
 def needing_restart(began: Settings, fresh: Settings) -> list[str]:
-    """The keys whose values differ and are read at a start only, as they are called in the file."""
+    """The changed keys that only a restart applies, by their names in the file."""
     found = []
     for table in ("maintd", "cluster", "poll", "http", "sabakan"):
         old, new = getattr(began, table), getattr(fresh, table)
@@ -113,7 +118,7 @@ def needing_restart(began: Settings, fresh: Settings) -> list[str]:
 
 
 def load(path: str, *, owner: int | None = 0) -> Settings:
-    """Read the file and its drop-ins, or raise ConfigError naming the key and its file."""
+    """Read the file and its drop-ins, or raise ConfigError with the key and its file."""
     return parse(*read_files(path, owner, "maintd.conf.d"))
 
 
