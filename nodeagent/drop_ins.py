@@ -17,11 +17,10 @@ LONGEST_LINE = 16384  # characters; the work of tomllib grows with a dotted key'
 def read_all(
     path: str, owner: int | None, drops: str = "conf.d"
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The settings file, then its drop-ins by name, each with its tables; or raise ConfigError.
+    """Read the settings file, then its drop-ins by name, each with its tables, or ConfigError.
 
-    `owner` is the uid that, or root, must own every file and every folder above it, which
-    nobody else may write and no link may lead to; None skips the test. What is not there
-    says nothing.
+    `owner` is the uid that, or root, must own every file and every folder above it. Nobody else may
+    write there, and no link may lead there; None skips the test. A missing file sets nothing.
     """
     above, name = os.path.split(path)
     yield from _read_folder(above, lambda _: [name], owner)
@@ -67,7 +66,7 @@ def _drop_ins(place: int) -> list[str]:
         names = sorted(os.listdir(listed))
     finally:
         os.close(listed)
-    # What begins with a dot is an editor's: of a file that is just being written.
+    # An editor's file that it is just writing begins with a dot.
     return [name for name in names if name.endswith(".toml") and not name.startswith(".")]
 
 
@@ -104,7 +103,7 @@ def _read_file(place: int, name: str, path: str, owner: int | None) -> dict[str,
         raise ConfigError(f"{path}: not UTF-8 at byte {error.start}") from None
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: not TOML: {error}") from None
-    except ValueError:  # Python's own limit, and not a word on the line
+    except ValueError:  # Python's own limit, without the line
         raise ConfigError(f"{path}: holds a number of thousands of digits") from None
     except RecursionError:
         raise ConfigError(f"{path}: nested too deeply") from None

@@ -36,7 +36,7 @@ class Corrupt(NodeAgentError):
 
 
 def in_words(error: BaseException) -> str:
-    """A failure on one line for people: of a file its name and what is wrong with it, no number."""
+    """Describe a failure on one line for people: of a file its name and the fault, no number."""
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if isinstance(error.filename, str) else ""
         return where + error.strerror
@@ -44,6 +44,6 @@ def in_words(error: BaseException) -> str:
 
 
 def plain(text: str, most: int) -> str:
-    """Cut a text, and write a question mark for each character that cannot be printed."""
+    """Cut a text, and write a question mark for each unprintable character."""
     line = "".join(letter if letter.isprintable() else "?" for letter in text[:most])
     return line if len(text) <= most else f"{line}… ({len(text):,} characters)"

@@ -1,7 +1,7 @@
 """A folder that only its owner can change, opened and checked step by step.
 
-No decision is taken by path twice: every folder from `/` on is opened relative to the last,
-through no link, and judged by its descriptor.
+No path is used twice: each folder from `/` on is opened relative to the last, through no link, and
+judged by its descriptor.
 """
 
 import errno
@@ -17,11 +17,11 @@ _FLAGS = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Unfit(Exception):
-    """Why what lies in a folder cannot be trusted; one line."""
+    """A file or folder cannot be trusted, and why; one line."""
 
 
 class Absent(Unfit):
-    """There is no such folder."""
+    """The folder does not exist."""
 
 
 @contextmanager
@@ -49,10 +49,10 @@ def opened_folder(folder: str, uid: int, who: str) -> Iterator[int]:
 
 
 def opened_file(path: str, uid: int, who: str, opened: ExitStack) -> tuple[int, str]:
-    """Open a file as a place (O_PATH) until `opened` is closed, or raise Unfit; where it is.
+    """Open a file as a place (O_PATH) until `opened` is closed, or raise Unfit; return its path.
 
-    It must belong to root or `uid`, and nobody else may write to it; and so with all folders on
-    the way. Links on the way are followed where they do, too.
+    It must belong to root or `uid`, and nobody else may write to it; the same holds for all folders
+    on the way. Links are followed if the same holds for them.
     """
     here, names, left, links = [_root(uid, who, opened)], list[str](), path.split("/")[::-1], 0
     while left:

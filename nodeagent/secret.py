@@ -1,6 +1,6 @@
 """Read files with secrets: private, of root or of our own user, not empty. One rule for all.
 
-The mode is 0640 at the most. What systemd hands over as credentials is 0400 or 0440.
+The mode is 0640 at the most. Credentials of systemd have 0400 or 0440.
 """
 
 import os
@@ -15,7 +15,7 @@ _TOKEN = re.compile(r"[\x21-\x7e]{1,4096}")
 
 
 def read_private(path: str, most: int = MOST_BYTES, *, any_owner: bool = False) -> bytes:
-    """The content of a private file, or ConfigError with the path and the command that helps."""
+    """Return a private file's content, or ConfigError with the path and the command that helps."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         with os.fdopen(handle, "rb") as file:
@@ -44,7 +44,7 @@ def _unfit(path: str, found: os.stat_result, *, any_owner: bool) -> str:
 
 
 def read_private_text(path: str, most: int = MOST_BYTES) -> str:
-    """The content as text."""
+    """Return the content as text."""
     try:
         return read_private(path, most).decode()
     except UnicodeDecodeError:
@@ -52,7 +52,7 @@ def read_private_text(path: str, most: int = MOST_BYTES) -> str:
 
 
 def read_password(path: str) -> str:
-    """The first line, as it is."""
+    """Return the first line unchanged."""
     line = read_private_text(path, 8192).splitlines()[0]
     if not line:
         raise ConfigError(f"{path}: its first line holds no password")
@@ -60,7 +60,7 @@ def read_password(path: str) -> str:
 
 
 def read_token(path: str) -> str:
-    """The first line, which must be printable ASCII without blanks."""
+    """Return the first line, which must be printable ASCII without blanks."""
     line = read_private(path, 8192).decode("latin-1").partition("\n")[0].strip()
     if not _TOKEN.fullmatch(line):
         raise ConfigError(f"{path}: its first line is not a token of printable characters")

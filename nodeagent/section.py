@@ -28,7 +28,7 @@ def setting(how: str, default: Any, **limits: Any) -> Any:
 
 
 class Section:
-    """One table: each key is read once, into its type; whatever is left over is a mistake."""
+    """One table: each key is read once, into its type; an unread key is a mistake."""
 
     def __init__(
         self, name: str, values: object, *, places: Mapping[str, str] | None = None
@@ -41,9 +41,9 @@ class Section:
         self._left = dict(values)
 
     def read(self, kind: type[T], default: T | None = None, **given: Any) -> T:
-        """Settings of this class: each field made by `setting`, by its name with hyphens.
+        """Read settings of this class: each field made by `setting`, by its name with hyphens.
 
-        What the table does not set is as in `default`, if there is one; the others are `given`.
+        Keys missing in the table come from `default`, if there is one; the others are `given`.
         """
         made: Any = kind
         for one in fields(made):
@@ -55,7 +55,7 @@ class Section:
         return kind(**given)
 
     def missing(self, key: str, because: str, why: str) -> ConfigError:
-        """The complaint that `key` is not set, which `because`, a key that is, calls for."""
+        """Return the complaint that `key` is missing, which the present key `because` requires."""
         place = self._places.get(self._full(because))
         name = _key(self._full(key))
         return ConfigError(f"{place + ': ' if place else ''}{name} is missing: {why}")
@@ -87,7 +87,7 @@ class Section:
         pattern: str = r"[^\x00-\x1f\x7f]*",
         wanted: str = "a text without control characters",
     ) -> str:
-        """A text that `pattern` matches whole; `wanted` says the same to people."""
+        """Read a text that `pattern` matches whole; `wanted` says the same to people."""
 
         def read(value: Any) -> str | None:
             good = isinstance(value, str) and re.fullmatch(pattern, value)
@@ -130,7 +130,7 @@ class Section:
         return self._take(key, {}, read, wanted)
 
     def command(self, key: str, default: str) -> str:
-        """The name of a command, or nothing."""
+        """Read the name of a command, or ""."""
         wanted = "a command's name (letters, digits, - and _), or empty"
         return self.text(key, default, f"({NAME.pattern})?", wanted)
 
@@ -138,7 +138,7 @@ class Section:
         return key in self._left
 
     def is_off(self, key: str) -> bool:
-        """Whether the key is `no` or false, and then read."""
+        """Tell whether the key is `no` or false, and then count it as read."""
         off = self._left.get(key) is False or self._left.get(key) == "no"
         if off:
             del self._left[key]
@@ -163,7 +163,7 @@ class Section:
         return self._take(key, default, read, f"a whole number from {least} to {most}")
 
     def decimal(self, key: str, default: float, least: float, most: float) -> float:
-        """A number, which in a tag is a text such as 0.1."""
+        """Read a number, which in a tag is a text such as 0.1."""
 
         def read(value: Any) -> float | None:
             text = value if isinstance(value, str) else str(value) if _is_number(value) else ""
@@ -203,7 +203,7 @@ class Section:
         )
 
     def tables(self, key: str) -> list["Section"]:
-        """A list of tables, written [[…]]; the first is number 0."""
+        """Read a list of tables, written [[…]]; the first is number 0."""
 
         def read(value: Any) -> list[Any] | None:
             return value if isinstance(value, list) else None
@@ -213,7 +213,7 @@ class Section:
         return [Section(f"{name}[{n}]", v, places=self._places) for n, v in enumerate(values)]
 
     def words(self, key: str, pattern: str) -> tuple[str, ...]:
-        """A list of texts that `pattern` matches whole, each once."""
+        """Read a list of texts that `pattern` matches whole, each once."""
 
         def read(value: Any) -> tuple[str, ...] | None:
             if not isinstance(value, list) or len(set(map(str, value))) != len(value):
@@ -227,13 +227,13 @@ class Section:
         return list(self._left)
 
     def done(self) -> None:
-        """Refuse what nobody has read."""
+        """Refuse unread keys."""
         if self._left:
             raise ConfigError(f"{self._where(min(self._left))} is not a known setting")
 
 
 def _lasting(seconds: float) -> str:
-    """A duration as it would be written, in the largest unit that fits."""
+    """Write a duration in the largest unit that fits."""
     ms = round(seconds * 1000)
     each = {unit: round(value * 1000) for unit, value in _SECONDS.items()}
     fits = [unit for unit in each if unit != "ms" and ms % each[unit] == 0]
@@ -242,19 +242,19 @@ def _lasting(seconds: float) -> str:
 
 
 def _sized(size: int) -> str:
-    """A size as it would be written, in the largest unit that fits."""
+    """Write a size in the largest unit that fits."""
     unit = [unit for unit in _BYTES if size % _BYTES[unit] == 0][-1]
     return f"{size // _BYTES[unit]}{unit}"
 
 
 def _key(name: str) -> str:
-    """A key as a complaint shows it: cut, and escaped where a terminal would obey it."""
+    """Write a key for a complaint: cut, and escaped where a terminal would obey it."""
     short = name if len(name) <= _LONGEST else f"{name[:_LONGEST]}…"
     return short if short.isprintable() else ascii(short)
 
 
 def _said(value: object) -> str:
-    """A value as a complaint shows it: one short line, whatever it is."""
+    """Write a value for a complaint: one short line."""
     try:
         text = repr(value)
     except (ValueError, RecursionError):  # an integer of thousands of digits, a deep table
@@ -281,7 +281,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_width(value: Any) -> bool:
-    """Whether a number can be rounded to multiples of this one; false for inf and NaN."""
+    """Tell whether a number can be rounded to multiples of this one; false for inf and NaN."""
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= 1e300
 
 

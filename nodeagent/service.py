@@ -13,7 +13,7 @@ from contextlib import suppress
 
 
 def notify(*lines: str) -> None:
-    """Tell systemd, if it asked to be told (sd_notify's protocol); else do nothing."""
+    """Notify systemd, if it asked for it (sd_notify's protocol); else do nothing."""
     address = os.environ.get("NOTIFY_SOCKET", "")
     if not address:
         return
@@ -25,12 +25,12 @@ def notify(*lines: str) -> None:
 
 @functools.cache
 def _outbox() -> socket.socket:
-    """Made once: where no descriptor is left any more, systemd must hear that we live."""
+    """Make the socket, once: when descriptors run out, systemd must still hear that we live."""
     return socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
 
 
 def watchdog_seconds() -> float | None:
-    """How often to tell systemd that we live: half of what it allows; None if not asked."""
+    """Return the interval of watchdog messages: half of systemd's limit; None without one."""
     limit = os.environ.get("WATCHDOG_USEC", "")
     if not limit.isdecimal() or os.environ.get("WATCHDOG_PID", str(os.getpid())) != str(
         os.getpid()
@@ -49,7 +49,7 @@ async def keep_alive(healthy: Callable[[], bool]) -> None:
 
 
 def on_signals(stop: asyncio.Event, reload: Callable[[], None] | None = None) -> None:
-    """SIGTERM and SIGINT set `stop`; SIGHUP calls `reload`."""
+    """Let SIGTERM and SIGINT set `stop`, and SIGHUP call `reload`."""
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)

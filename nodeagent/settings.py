@@ -1,9 +1,9 @@
 """Settings: TOML, drop-ins and Ganeti's tags become typed values; every complaint names its key.
 
-A file `agent.toml` is read first, then `conf.d/*.toml` beside it in order of name; a later
-key replaces an earlier one. Cluster tags `nodeagent:<key>:<value>` stand above the files,
-for the few keys that may be set for a whole cluster (they can be set by anybody with write
-access to the remote API, so no path, address or limit is among them).
+The file `agent.toml` is read first, then `conf.d/*.toml` beside it in order of name; a later key
+replaces an earlier one. Cluster tags `nodeagent:<key>:<value>` override the files, for the few keys
+that may be set for a whole cluster. Anybody with write access to the remote API can set them, so no
+path, address or limit is among them.
 """
 
 import os
@@ -35,7 +35,7 @@ class RunLimits:
 
 @dataclass(frozen=True, slots=True)
 class DiagnoseCommand:
-    """How one diagnose command is run and read. `audit`: run and shown, never reported."""
+    """Settings of one diagnose command, to run and read it. `audit`: run, show, never report."""
 
     limits: RunLimits
     drop: tuple[str, ...] = ()
@@ -47,7 +47,7 @@ class DiagnoseCommand:
 
 @dataclass(frozen=True, slots=True)
 class DiagnoseSettings:
-    """Which diagnose commands run, how often, and when a change is believed."""
+    """Which diagnose commands run, how often, and when a change counts."""
 
     folder: str = setting("path", "/etc/ganeti/node-diagnose-commands")
     link_folders: tuple[str, ...] = setting("paths", ("/usr/lib/nodeagent/node-diagnose-commands",))
@@ -59,16 +59,16 @@ class DiagnoseSettings:
     each: Mapping[str, DiagnoseCommand] = field(default_factory=dict)
 
     def command(self, name: str) -> DiagnoseCommand:
-        """The settings of one command; the section's own limits where it has none."""
+        """Return the settings of one command; by default the section's own limits."""
         return self.each.get(name, DiagnoseCommand(self.limits))
 
 
 @dataclass(frozen=True, slots=True)
 class RepairSettings:
-    """Where repair commands stand, and what they may use.
+    """The folder of repair commands, and their limits.
 
-    `queue_commands` are those that the repair queue may run on this node, about other machines.
-    `queue_checks` are such commands that only look: `checks_at_once` of them run side by side.
+    The repair queue may run `queue_commands` on this node, about other machines. `queue_checks` are
+    those of them that change nothing: `checks_at_once` of them run side by side.
     """
 
     enabled: bool = setting("flag", default=True)
@@ -82,7 +82,7 @@ class RepairSettings:
 
 @dataclass(frozen=True, slots=True)
 class ListenSettings:
-    """Where the front serves. `address` is `primary` (the node's own in Ganeti) or numeric."""
+    """The front's address. `address` is `primary` (the node's own in Ganeti) or numeric."""
 
     address: str = setting("address", "primary")
     port: int = setting("count", 1817, least=0, most=65535)
@@ -95,8 +95,8 @@ class ListenSettings:
 class AgentSettings:
     """The agent's identity and paths.
 
-    `node`, `uuid` and `cluster` come from Ganeti's ssconf files where empty. `front`
-    is the system user that may talk to the runner.
+    `node`, `uuid` and `cluster` come from Ganeti's ssconf files where empty. `front` is the system
+    user that may talk to the runner.
     """
 
     node: str = setting("text", "")
@@ -111,9 +111,9 @@ class AgentSettings:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Everything an agent can be told.
+    """All settings of an agent.
 
-    `tags_ignored` is why the cluster's tags are not among it; empty where they are.
+    `tags_ignored` says why the cluster's tags are missing; empty if they are included.
     """
 
     agent: AgentSettings = AgentSettings()
@@ -126,9 +126,9 @@ class Settings:
 def load(path: str, *, owner: int | None = 0, tags: Iterable[str] = ()) -> Settings:
     """Read a file, the drop-ins beside it, and the cluster's tags; or raise ConfigError.
 
-    `owner` is the uid that, or root, must own every file and every folder above it, which
-    nobody else may write and no link may lead to; None skips the test. An absent file is
-    the defaults; one that cannot be read is a fault.
+    `owner` is the uid that, or root, must own every file and every folder above it. Nobody else may
+    write there, and no link may lead there; None skips the test. An absent file means the defaults;
+    an unreadable one is a fault.
     """
     return with_tags(parse(*read_files(path, owner)), tags)
 
@@ -136,7 +136,7 @@ def load(path: str, *, owner: int | None = 0, tags: Iterable[str] = ()) -> Setti
 def read_files(
     path: str, owner: int | None, drops: str = "conf.d"
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """A file and the drop-ins in the folder `drops` beside it as one table; each key's file."""
+    """Read a file and its drop-ins in the folder `drops` as one table; each key's file."""
     merged: dict[str, Any] = {}
     places: dict[str, str] = {}
     for file, values in read_all(os.path.abspath(path), owner, drops):
@@ -166,7 +166,7 @@ def parse(values: dict[str, Any], places: Mapping[str, str] | None = None) -> Se
 
 
 def with_tags(settings: Settings, tags: Iterable[str]) -> Settings:
-    """Lay the cluster's tags over the files; other people's tags are none of our business."""
+    """Lay the cluster's tags over the files; ignore other programs' tags."""
     values: dict[str, Any] = {}
     for tag in sorted(tags):
         if not tag.startswith("nodeagent:"):
