@@ -1,8 +1,8 @@
 """A cluster in memory that misbehaves like Ganeti: time, locks, failure, lost answers.
 
-Used by the tests and the demo. Jobs wait for their turn, for the jobs they depend on and for
-locks, take their time, and have their effect at their end. Finished jobs can be asked for long
-after they were archived, until they are deleted.
+The tests and the demo use it. Jobs wait for their turn, for the jobs they depend on and for locks,
+take their time, and have their effect at their end. Finished jobs stay visible long after they are
+archived, until they are deleted.
 """
 
 from bisect import insort
@@ -54,7 +54,7 @@ class Job:
     locks: frozenset[Lock] = frozenset()
     doom: str = ""
     result: Result = _RUNNING
-    changed: bool = False  # whether it has changed anything
+    changed: bool = False  # it has changed something
 
     @property
     def outcome(self) -> Outcome:
@@ -63,13 +63,13 @@ class Job:
 
 @dataclass
 class SimulatedCluster:
-    """`clock` gives seconds. What goes wrong is asked of callables, so nothing is random.
+    """`clock` gives seconds. Callables decide what goes wrong, so nothing is random.
 
-    `takes` says how long an action runs; `fails` which fail without effect (a text is the
-    reason), `fails_late` which fail after it; `pauses` which a job filter keeps in the queue.
-    Of a submission `refuses` says which are not taken, `unreached` loses the request,
-    `loses_answer` the answer; what breaks off a batch leaves what was before it in the queue. A
-    request whose answer was lost gets there `arrives` seconds later, within `grace`.
+    `takes` returns the duration of an action; `fails` selects those that fail without effect (a
+    text is the reason), `fails_late` those that fail after it; `pauses` those that a job filter
+    keeps in the queue. In a submission `refuses` selects refused jobs, `unreached` loses the
+    request, `loses_answer` the answer; the jobs of a broken batch before the break stay in the
+    queue. A request whose answer was lost arrives `arrives` seconds later, within `grace`.
     """
 
     clock: Callable[[], float]
@@ -87,11 +87,11 @@ class SimulatedCluster:
     forgets_after: float = 21 * 86400.0  # ganeti-cleaner deletes archived jobs after 21 days
     most_at_once: int = 20  # Ganeti's max_running_jobs; jobs waiting for locks are among them
     queue_drained: bool = False
-    watcher_until: float = 0.0  # seconds; what `gnt-cluster watcher pause` has set
+    watcher_until: float = 0.0  # seconds; `gnt-cluster watcher pause` sets it
     down: bool = False
     jobs: dict[str, Job] = field(default_factory=dict)
     _time: float = -inf
-    _newest: int = 0  # Ganeti gives no number twice, whatever becomes of a job
+    _newest: int = 0  # Ganeti gives no number twice, not even after a job's deletion
     _queue: list[int] = field(default_factory=list)
     _active: dict[str, Job] = field(default_factory=dict)
     _dependents: dict[str, list[Job]] = field(default_factory=dict)
@@ -109,7 +109,7 @@ class SimulatedCluster:
         master: str = "",
         name: str = "cluster.example",
     ) -> Self:
-        """A cluster of these; groups that nodes name are made. No master: none of the nodes."""
+        """Build a cluster of these and the groups that nodes name. No master: none of the nodes."""
         by_name = {node.name: node for node in nodes}
         named = {node.group: Group(node.group, node.group) for node in by_name.values()}
         world = World(
@@ -121,7 +121,7 @@ class SimulatedCluster:
         )
         return cls(clock, world)
 
-    # What the Protocol asks.
+    # The Protocol's methods.
 
     def master(self) -> str:
         self._live()
@@ -206,7 +206,7 @@ class SimulatedCluster:
             if int(job.number) >= int(since)
         ]
 
-    # How time passes.
+    # The passage of time.
 
     def _live(self) -> None:
         if self.down:
@@ -214,7 +214,7 @@ class SimulatedCluster:
         self._now()
 
     def _now(self) -> World:
-        """Let happen what is due by now, in order of its time."""
+        """Process the events that are due by now, in order of their time."""
         with self._guard:
             now = self.clock()
             while True:
@@ -281,7 +281,7 @@ class SimulatedCluster:
             return job
 
     def _start(self) -> bool:
-        """Start all that can; whether there was any. A job that waits for a lock is overtaken."""
+        """Start all possible jobs, past those that wait for a lock; tell whether there were any."""
         for number in list(self._queue):
             if len(self._active) >= self.most_at_once:
                 break
@@ -311,7 +311,7 @@ class SimulatedCluster:
         self._end(job, why or ("this job fails late" if self.fails_late(job.action) else ""))
 
     def _end(self, job: Job, why: str = "", failed: Outcome = Outcome.ERROR) -> None:
-        """A job is over, and with it those that depend on its success."""
+        """End a job, and with it those that depend on its success."""
         job.result = Result(failed, why) if why else _SUCCESS
         job.ends, job.locks = self._time, frozenset()
         self._active.pop(job.number, None)
@@ -326,7 +326,7 @@ class SimulatedCluster:
                 insort(self._queue, int(dependent.number))
 
     def _kept(self, job: Job) -> bool:
-        """Whether it has not been deleted; a job that is not over ends never."""
+        """Tell whether it still exists; a job that is not over stays."""
         return job.outcome is Outcome.RUNNING or self.clock() <= job.ends + self.forgets_after
 
 
@@ -337,7 +337,7 @@ def _trail(job: Job) -> Trail:
 
 
 def _read_back(action: Action) -> Action:
-    """The action as Ganeti's opcodes show it: each kind of move has one flag only."""
+    """Return the action as Ganeti's opcodes show it: each kind of move has one flag only."""
     if isinstance(action, Guarded):
         then = _read_back(action.then)
         assert isinstance(then, MovePrimary | MoveSecondary | Reinstall)
@@ -350,7 +350,7 @@ def _read_back(action: Action) -> Action:
 
 
 def _unmet(first: Job) -> tuple[str, Outcome]:
-    """Why a job that depends on this one fails; it may be wanted again unless that was canceled."""
+    """Say why a job that depends on this one fails; LATER unless somebody canceled that."""
     canceled = first.result.why == "canceled"
     how = "canceled" if canceled else "error"
     why = (

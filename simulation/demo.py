@@ -1,9 +1,9 @@
-"""`make demo`: six real agents on loopback, maintd, and a simulated cluster they belong to.
+"""`make demo`: six real agents on loopback, maintd, and their simulated cluster.
 
-It tells a whole life: a node breaks, is evacuated, explained, mended, proven and filled again. The
-wiring is production's: whitelisted scripts run on this machine, runner, front,
-signatures, TLS, poll, incidents, intents, orders, tags. Only the cluster behind `Cluster`
-is simulated, and the required owner of the scripts is whoever runs the demo.
+It shows a whole life: a node breaks, is evacuated, explained, repaired, checked and filled again.
+The wiring is production's: whitelisted scripts on this machine, runner, front, signatures, TLS,
+poll, incidents, intents, orders, tags. Only the cluster behind `Cluster` is simulated, and the
+demo's user must own the scripts.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ from simulation.demo_nodes import CLUSTER, NODES, POWER_CYCLE, POWERED, Nodes, t
 
 PATIENCE = 120.0  # seconds for the whole demo; it takes 20, and a busy machine more
 
-# For whoever looks around: what the repair queue does with an unreachable machine.
+# For visitors: the repair queue's procedure for an unreachable machine.
 _UNREACHABLE = Operation(
     "unreachable", (RepairStep(POWER_CYCLE, watch_seconds=Seconds(10)),), POWERED
 )
@@ -71,7 +71,7 @@ LOOSE_DISK = {"status": "live-repair", "command": "reseat-disk", "details": {"ba
 
 
 class Demo:
-    """One run of the demo on these nodes: maintd, and what is told of it."""
+    """One run of the demo on these nodes: maintd, and its story."""
 
     def __init__(self, nodes: Nodes) -> None:
         self.nodes = nodes
@@ -85,7 +85,7 @@ class Demo:
         self._chapters = 0
 
     async def run(self, *, keep: bool) -> bool:
-        """The whole story; True if everything went as it should."""
+        """Run the whole story; True if everything went as it should."""
         stop = asyncio.Event()
         self._chapter("Six nodes start, an agent on each, and maintd on the master")
         self._say("", "start", f"runners and fronts, in {self.nodes.folder}")
@@ -93,7 +93,7 @@ class Demo:
             return False
         daemon = self._maintd()
         maintd = asyncio.create_task(daemon.run(stop))
-        well = True  # as far as one has looked who ends it before
+        well = True  # a kill before the end is not a failure
         try:
             async with AsyncExitStack() as open_:
                 await self._serve(daemon, open_, keep=keep)
@@ -115,7 +115,7 @@ class Demo:
         return str(self.nodes.folder / "admin.sock")
 
     async def _serve(self, maintd: Maintd, open_: AsyncExitStack, *, keep: bool) -> None:
-        """maintd's page, JSON and admin socket, as long as the demo lasts; to keep, more."""
+        """Serve maintd's page, JSON and admin socket during the demo; with `keep`, more."""
         users = self.nodes.folder / "maintd.users"
         api = Api(maintd, str(users), readers=Readers(everything=True))
         http = HttpSettings(port=0, plain=True)
@@ -163,7 +163,7 @@ class Demo:
         self._say(node, "break", json.dumps(diagnosis))
 
     async def _gnt_maint(self, *words: str) -> bool:
-        """Run gnt-maint as a person would, and show what it says."""
+        """Run gnt-maint as a person would, and show its output."""
         self._say("", "$", " ".join(("gnt-maint", *words)))
         command = (*gnt_maint(self._socket), *words)
         running = await asyncio.create_subprocess_exec(
@@ -188,7 +188,7 @@ class Demo:
         return list(self.cluster.snapshot().instances.values())
 
     def healthy(self) -> list[str]:
-        """Nodes whose last look was genuine and Ok."""
+        """List the nodes whose last poll was genuine and Ok."""
         return [
             name
             for name, look in self.looks.items()
@@ -215,7 +215,7 @@ class Demo:
         return Maintd(engine, store, 0.4, _now, self._watch)
 
     def _watch(self, done: Round) -> None:
-        """Tell what has changed since the last round."""
+        """Print the changes since the last round."""
         ledger = done.decision.ledger
         for incident in ledger.incidents:
             before = self.seen.get(incident.id)
@@ -228,7 +228,7 @@ class Demo:
         for intent in ledger.intents:
             known = (
                 intent.purpose.entry or intent.id
-            )  # the queue asks for a machine's health again and again
+            )  # the queue checks a machine's health again and again
             if intent.job is not None and known not in self._shown and not _pins(intent.action):
                 self._shown.add(known)
                 job = f"job {intent.job}: " if intent.job.isdecimal() else ""
@@ -298,7 +298,7 @@ _COLOURS = {
 
 
 def _pins(action: Action) -> bool:
-    """Whether it pins a node to its key, which maintd does once for each."""
+    """Tell whether it pins a node to its key, which maintd does once for each."""
     return isinstance(action, Retag) and any(tag.startswith(KEY_TAG) for tag in action.add)
 
 

@@ -1,4 +1,4 @@
-"""Extras of a demo that stays up: how to break and mend nodes, HTTPS with users, htools' text."""
+"""Extras of a demo that stays up: breaking and repairing nodes, HTTPS with users, htools' text."""
 
 import secrets
 import sys
@@ -19,9 +19,9 @@ CommandLine = Callable[[str, str], str]  # of a user and a path
 
 @asynccontextmanager
 async def secured(api: Api, users: Path) -> AsyncIterator[CommandLine]:
-    """Serve over TLS as well, for over plain HTTP nobody may change anything.
+    """Serve over TLS as well: over plain HTTP nobody may change anything.
 
-    `users` is written, with a password for this life only; gives the curl lines that use it.
+    It writes `users`, with a password for this life only; yields the curl command with that user.
     """
     password = secrets.token_urlsafe(9)
     users.touch(0o600)
@@ -35,14 +35,14 @@ async def secured(api: Api, users: Path) -> AsyncIterator[CommandLine]:
 
 
 def gnt_maint(socket: str) -> list[str]:
-    """Its command line: not in the PATH of who has cloned."""
+    """Return its command line: a fresh clone is not in the PATH."""
     beside = Path(sys.executable).with_name("gnt-maint")
     words = [str(beside)] if beside.exists() else [sys.executable, "-m", "nodeagent.cli.gnt_maint"]
     return [*words, "--socket", socket]
 
 
 def hints(nodes: Nodes, socket: str, page: str, cluster: Cluster, curl: CommandLine) -> list[str]:
-    """Lines to copy, each with what it does; the files that they name are written."""
+    """Return lines to copy, each with its effect; write the files in them."""
     saved = nodes.folder / "cluster.data"
     saved.write_text(write(take_stock(cluster).cluster))
     for name, text in (("break", _BREAK), ("mend", _MEND)):

@@ -1,4 +1,4 @@
-"""The demo's nodes: six folders as on a Ganeti node, and the real agents that live in them."""
+"""The demo's nodes: six folders like a Ganeti node's, and a real agent in each."""
 
 import functools
 import json
@@ -40,7 +40,7 @@ with open({hardware!r}, "w") as file:
 print("reseated the disk in bay", diagnosis["details"]["bay"])
 """
 
-# Commands of the repair queue, which gives them its entry on standard input.
+# Commands of the repair queue, which sends them its entry on standard input.
 POWERED, POWER_CYCLE = "is-powered", "power-cycle"
 _IS_POWERED = """#!/usr/bin/python3 -I
 import json, pathlib, sys
@@ -124,14 +124,14 @@ timeout = "20s"
         (home / "agent.toml").chmod(0o644)
 
     def set_hardware(self, name: str, diagnosis: object) -> None:
-        """Break or mend a node: this is what its diagnose command prints."""
+        """Break or repair a node: its diagnose command prints this."""
         file = self.folder / name / "hardware.json"
         new = file.with_suffix(".new")
         new.write_text(json.dumps(diagnosis))
         new.replace(file)
 
     def start(self) -> None:
-        """A runner and a front for every node, each a process of its own."""
+        """Start a runner and a front for every node, each a process of its own."""
         context = multiprocessing.get_context("spawn")
         owner = Owner(os.getuid(), os.getgid())
         for home in (self.folder / node.name for node in NODES):
@@ -143,7 +143,7 @@ timeout = "20s"
                 self._processes.append(process)
 
     def all_listen(self) -> bool:
-        """Whether every front takes connections."""
+        """Tell whether every front takes connections."""
         for node in NODES:
             with socket.socket() as probe:
                 if probe.connect_ex((node.address, self.port)):
@@ -162,7 +162,7 @@ timeout = "20s"
 
 
 def _candidate() -> tuple[str, bytes]:
-    """A master candidate's client.pem, after its digest as Ganeti lists it."""
+    """Make a master candidate's client.pem, after its digest as Ganeti lists it."""
     from nodeagent.protocol.signature import sign, verify
     from nodeagent.web.selfsigned import make  # not for the agents, which load this module too
 
@@ -182,7 +182,7 @@ def _command(path: Path, text: str) -> None:
 
 
 def _logged(log: str, target: object, args: tuple[object, ...]) -> None:
-    """Be one daemon, with its log in a file."""
+    """Run one daemon, with its log in a file."""
     handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.dup2(handle, 2)
     assert callable(target)
@@ -191,7 +191,7 @@ def _logged(log: str, target: object, args: tuple[object, ...]) -> None:
 
 @contextmanager
 def trusted_folder() -> Iterator[Path]:
-    """A fresh folder that no other user could tamper with, as the white list demands."""
+    """Make a folder that no other user could tamper with, as the white list demands."""
     owner = Owner(os.getuid(), os.getgid())
     wanted = [os.environ.get("XDG_RUNTIME_DIR", ""), "/run", str(Path.home()), str(Path.cwd())]
     reasons = []

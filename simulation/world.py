@@ -1,6 +1,6 @@
 """The parts of a simulated cluster, and the effect of each job on it. Pure.
 
-The refusals are those of Ganeti 3.0.2's logical units, in their order; also those it lacks.
+The refusals are those of Ganeti 3.0.2's logical units, in their order; also missing ones.
 """
 
 import re
@@ -28,7 +28,7 @@ ALL_NODES: Lock = (Scope.NODE, "")
 _TAG = re.compile(r"^[\w.+*/:@-]+$")
 _TAG_LENGTH = 128
 _TAGS_PER_OBJECT = 4096
-_CANDIDATES = 10  # the candidate pool's size where nobody has set another
+_CANDIDATES = 10  # the candidate pool's default size
 _ROOMY = Capacity(memory=262_144, disk=8_388_608)
 _OWN_MEMORY, _CPUS = 1024, 64  # of a node's operating system; of a node
 
@@ -37,9 +37,9 @@ _OWN_MEMORY, _CPUS = 1024, 64  # of a node's operating system; of a node
 class World:
     """The configuration, and the state of the machines behind it.
 
-    `off` are the nodes without power, `degraded` the instances whose mirror is not consistent,
-    `emptied` those that have lost their data, `sizes` what a node has free when it is empty,
-    where that is not `size`. `ganeti` is the version that it behaves like.
+    `off` are the nodes without power, `degraded` the instances with an inconsistent DRBD mirror,
+    `emptied` those that have lost their data. `sizes` is the free room of an empty node where it is
+    not `size`. `ganeti` is the version that it imitates.
     """
 
     cluster: str
@@ -72,7 +72,7 @@ class World:
         )
 
     def put(self, thing: Node | Instance | Group) -> None:
-        """Add it, or have it in place of the one of its name."""
+        """Add it, or replace the one of its name."""
         match thing:
             case Node():
                 self.nodes[thing.name] = thing
@@ -85,20 +85,20 @@ class World:
                 self._count(thing, 1)
 
     def drop(self, instance: str) -> None:
-        """Remove an instance if there is such."""
+        """Remove an instance if it exists."""
         if old := self.instances.pop(instance, None):
             self._count(old, -1)
 
     def free(self, names: Collection[str]) -> Mapping[str, Capacity]:
-        """These nodes' free capacity, without those not answering."""
+        """Return these nodes' free capacity, without those that do not answer."""
         return {name: self._free(name) for name in names if self._answers(name)}
 
     def running(self, nodes: Collection[str]) -> Mapping[str, Running]:
-        """How the instances are that belong on these nodes."""
+        """Return the states of the instances on these nodes."""
         return {i.name: self._running(i) for i in self.instances.values() if i.primary in nodes}
 
     def locks(self, action: Action) -> frozenset[Lock]:
-        """Locks of a running job; Ganeti runs no two jobs that share one."""
+        """Return the locks of a running job; Ganeti runs no two jobs that share one."""
         match action:
             case Drain(node, promote) | SetOffline(node, promote):
                 return frozenset({ALL_NODES if promote else (Scope.NODE, node)})
@@ -135,7 +135,7 @@ class World:
             case Reinstall():
                 return self._reinstall(action)
             case Guarded(swap, then):
-                # Several opcodes: what the first has done stays done where a later one fails.
+                # Several opcodes: the effect of the first stays if a later one fails.
                 return self._retag(swap) or self.apply(then)
             case Retag():
                 return self._retag(action)
@@ -143,7 +143,7 @@ class World:
                 return "this is not a job"
 
     def needs(self, action: Action) -> frozenset[str]:
-        """The nodes whose death ends such a job."""
+        """Return the nodes whose death ends such a job."""
         match action:
             case MovePrimary() | MoveSecondary() | Reinstall() | Guarded():
                 return frozenset(name for scope, name in self.locks(action) if scope is Scope.NODE)
@@ -160,7 +160,7 @@ class World:
         return Capacity(empty.memory - memory, empty.disk - disk, size)
 
     def _running(self, instance: Instance) -> Running:
-        """In Ganeti's words; what does not answer may run or not."""
+        """Return its state in Ganeti's words; without an answer it may run or not."""
         node = self.nodes.get(instance.primary)
         if node is None or node.offline:
             return Running("ERROR_nodeoffline")
@@ -203,7 +203,7 @@ class World:
         return ""
 
     def _lacks_candidates(self) -> bool:
-        """Whether Ganeti makes a node that goes back into service one."""
+        """Tell whether Ganeti promotes a node that goes back into service."""
         usable = [n for n in self.nodes.values() if not (n.drained or n.offline)]
         return sum(n.candidate for n in usable) < min(_CANDIDATES, len(usable) + 1)
 
@@ -213,14 +213,14 @@ class World:
         return sum(n.candidate for n in others) < min(_CANDIDATES, len(others))
 
     def _promote(self) -> None:
-        """Ganeti draws a node; the first one is as good."""
+        """Promote a node: Ganeti draws one, and the first is as good."""
         for name, node in self.nodes.items():
             if not (node.candidate or node.drained or node.offline):
                 self.nodes[name] = replace(node, candidate=True)
                 return
 
     def _move_primary(self, action: MovePrimary) -> str:
-        """Ganeti knows no `action.node`: without a target a mirrored instance may come back."""
+        """Move it; Ganeti has no `action.node`: without a target a DRBD instance may move back."""
         instance = self.instances.get(action.instance)
         if instance is None:
             return f"Instance '{action.instance}' not known"
@@ -296,7 +296,7 @@ class World:
         return ""
 
     def _reinstall(self, action: Reinstall) -> str:
-        """Recreate the disks, shut down, install, start: each as far as it comes."""
+        """Recreate the disks, shut down, install, start: up to the first failure."""
         instance = self.instances.get(action.instance)
         if instance is None:
             return f"Instance '{action.instance}' not known"
@@ -349,7 +349,7 @@ class World:
         if absent := sorted(set(action.remove) - old):
             return f"Tag(s) {', '.join(map(repr, absent))} not found"
         left = old - set(action.remove)
-        self._put(action, left)  # a job of two opcodes: the first stays done where the second fails
+        self._put(action, left)  # two opcodes: the first stays done if the second fails
         for tag in action.add:
             if len(tag) > _TAG_LENGTH:
                 return f"Tag too long (>{_TAG_LENGTH} characters)"
@@ -363,7 +363,7 @@ class World:
         return ""
 
     def _tags(self, action: Retag) -> frozenset[str] | None:
-        """The tags of an object; None if there is no such object."""
+        """Return the tags of an object; None if there is no such object."""
         match action.scope:
             case Scope.CLUSTER:
                 return self.tags
@@ -390,5 +390,5 @@ class World:
                 self.instances[name] = replace(self.instances[name], tags=tags)
 
     def _group(self, name: str) -> Group | None:
-        """Ganeti takes a group's name and its UUID alike."""
+        """Find a group; Ganeti takes its name and its UUID alike."""
         return next((g for g in self.groups.values() if name in (g.uuid, g.name)), None)
