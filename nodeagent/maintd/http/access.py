@@ -17,9 +17,9 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """Somebody known, and what that somebody may do; `owners` are those it may answer for.
+    """A known user with its rights; `owners` are those it may answer for.
 
-    Whoever may write may answer for any.
+    A user with the right to write may answer for any owner.
     """
 
     name: str
@@ -29,7 +29,7 @@ class Asker:
 
 
 class Access:
-    """Knows them by a file `users`. `clock` gives seconds that only pass."""
+    """Check users against the file `users`. `clock` gives seconds of a steady clock."""
 
     def __init__(self, users: str, clock: Callable[[], float]) -> None:
         self.throttle = Throttle(clock)
@@ -47,7 +47,7 @@ class Access:
             if uid not in (0, os.geteuid()):
                 return Response.error(403, "only root may do this here")
             return Asker(_person(request, "root" if uid == 0 else f"user {uid}"))
-        if "origin" in request.headers:  # credentials a browser adds by itself prove nothing
+        if "origin" in request.headers:  # a browser adds credentials by itself: they prove nothing
             return Response.error(403, "not from a web page")
         if not request.secure:
             return Response.error(403, "only over TLS, or at the admin socket")
@@ -68,9 +68,9 @@ class Access:
 
 
 def _person(request: Request, name: str) -> str:
-    """Name the person at root's terminal, by the word of root's process.
+    """Name the person at root's terminal, as root's process reports it.
 
-    Root can pretend to be anybody, and we see no process but our own: an aid, and no proof.
+    Root can claim any name, and we see no process but our own: an aid, and no proof.
     """
     login = unquote(request.headers.get("nodeagent-login", ""))
     return f"{login} ({name})" if _LOGIN.fullmatch(login) and login != name else name
@@ -82,5 +82,5 @@ def _unknown(why: str) -> Response:
 
 
 def lacks_write(asker: Asker) -> Response:
-    """To a user who may look and no more."""
+    """Refuse a change by a user who may only read."""
     return Response.error(403, f"user {asker.name} lacks the option write")

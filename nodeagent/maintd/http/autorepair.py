@@ -17,7 +17,7 @@ from nodeagent.model.snapshot import Instance
 
 
 def repairs(view: View, policy: Policy) -> Json:
-    """By whose rules, and every instance that is not simply well."""
+    """The mode, and every instance that is not simply healthy."""
     policy = with_tags(policy, view.observed.snapshot)
     told: Json = {"mode": policy.autorepair, "at-once": policy.repairs}
     if policy.autorepair == "off":
@@ -42,10 +42,10 @@ def repairs(view: View, policy: Policy) -> Json:
 
 
 def explained(view: View, policy: Policy, name: str) -> Json | None:
-    """All that is thought of one instance; None if there is none of this name.
+    """The full assessment of one instance; None if it does not exist.
 
-    `paused` says why nothing is begun with it, whatever is wanted; `held` what was wanted and
-    not done in the newest round.
+    `paused` says why no work starts on it, whatever is requested; `held` are the blocked steps of
+    the newest round.
     """
     snapshot = view.observed.snapshot
     instance = snapshot.instances.get(name)
@@ -61,7 +61,7 @@ def explained(view: View, policy: Policy, name: str) -> Json | None:
 
 
 def _if_silent(view: View, instance: Instance, health: str) -> Json:
-    """Its health where one of its nodes does not answer, though Ganeti has it in service."""
+    """Its health if one of its nodes does not answer, though it is in service in Ganeti."""
     bad = []
     for name in filter(None, (instance.primary, instance.secondary)):
         word, why = how_seen(view.looks.get(name))

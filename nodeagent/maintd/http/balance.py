@@ -12,7 +12,7 @@ from nodeagent.model.snapshot import Group
 
 
 def balances(view: View, policy: Policy) -> list[Json]:
-    """Every group: whether it is balanced, what the search has found, what ends or holds it."""
+    """Every group: whether it is balanced, the search's result, the obstacles or the end."""
     snapshot = view.observed.snapshot
     policy = with_tags(policy, snapshot)
     groups = sorted(snapshot.groups.values(), key=lambda group: group.name)

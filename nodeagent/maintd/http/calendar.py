@@ -13,10 +13,10 @@ from nodeagent.model.window import NANOSECONDS, Mode, Scheduled, Standing, Windo
 
 
 def calendar(view: View, times: int = http_series.COMING) -> Json:
-    """The schedule with its version, its windows with how their machines stand, and the rest.
+    """The schedule with its version, its windows with their machines' states, and the rest.
 
-    `returning` are the machines that are in no window any more, and not put back yet. `series` are
-    the weekly ones, `times` occurrences of each: of each machine the next one is among the windows
+    `returning` are the machines that have left their window, and are not put back yet. `series` are
+    the weekly ones, `times` occurrences of each: the next one of each machine is among the windows
     once it is near.
     """
     ledger, told = view.ledger, _Told(view)
@@ -63,7 +63,7 @@ class _Told:
                 self._held.setdefault(held.node, []).append(held.reason)
 
     def occurrence(self, window: Window) -> tuple[str | None, int]:
-        """The series that a window is one of, if any, and on which day."""
+        """The series and the day that a window belongs to, if any."""
         found = (self._placed.get(self.names.identity(machine)) for machine in window.machines)
         return next(filter(None, found), (None, 0))
 

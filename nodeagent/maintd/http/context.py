@@ -1,4 +1,4 @@
-"""Endpoints are handed this: the newest view, a way to answer from it, a way to ask for changes."""
+"""Context of endpoints: the newest view, a way to answer from it, a way to request changes."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -23,27 +23,27 @@ from nodeagent.web.compress import compressed, wanted
 from nodeagent.web.exchange import Answer, Request, Response
 from nodeagent.web.server import Server
 
-_DRY = "dry-run"  # the id of a request that nobody keeps
-_FRESH = 1.0  # seconds for which an answer serves everybody
-_Kept: TypeAlias = tuple[float, asyncio.Future[Response]]  # until when, and what
+_DRY = "dry-run"  # the id of a request that is not saved
+_FRESH = 1.0  # seconds for which all readers share an answer
+_Kept: TypeAlias = tuple[float, asyncio.Future[Response]]  # until when, and the answer
 _NO_ROUND = "no round has been held yet"
 
 
 class Context:
-    """One Maintd as endpoints see it. `clock` gives seconds that only pass."""
+    """One Maintd as endpoints see it. `clock` gives seconds of a steady clock."""
 
     def __init__(self, maintd: Maintd, users: str, clock: Callable[[], float]) -> None:
         self.maintd = maintd
         self.access = Access(users, clock)
         self.servers: list[Server] = []
         self._clock = clock
-        # Not the loop's own pool: whoever only looks never keeps a round waiting. Nor does a crowd
-        # that has shown no password keep those waiting who see everything.
+        # Not the loop's own pool: readers never delay a round. And a crowd without passwords does
+        # not delay readers who see everything.
         self._pools = {full: ThreadPoolExecutor(2, "api") for full in (True, False)}
         self._shared: dict[str, _Kept] = {}
 
     def close(self) -> None:
-        """Let nobody wait for what only looks."""
+        """Stop the readers' threads without waiting for them."""
         for pool in self._pools.values():
             pool.shutdown(wait=False, cancel_futures=True)
 
@@ -61,7 +61,7 @@ class Context:
         return View(*seen, decided.sick, done.policy)
 
     def telling(self, name: str, words: Callable[[View], Any]) -> Callable[[Request], Answer]:
-        """Tell something of the newest view, worked out once for all who ask at the same time."""
+        """Answer from the newest view, computed once for all readers at the same time."""
 
         def answer(request: Request) -> Answer:
             full = request.full
@@ -73,9 +73,9 @@ class Context:
     async def share(
         self, name: str, build: Callable[[View], Response], request: Request
     ) -> Response:
-        """Have a thread `build` an answer of the view; keep it a moment, as it may take long.
+        """Build an answer of the view in a thread; keep it a moment, as it may take long.
 
-        One compressed copy serves all who want that.
+        All readers who accept compression share one compressed copy.
         """
         view = self.view
         if view is None:
@@ -93,7 +93,7 @@ class Context:
     def _kept(
         self, name: str, until: float, work: Callable[[], Response], request: Request
     ) -> _Kept:
-        """Keep what a thread makes until then, and give what is kept already."""
+        """Keep a thread's answer until then, or return the kept one."""
         kept = self._shared.get(name)
         if kept is None or kept[0] <= self._clock():
             self._shared = {k: v for k, v in self._shared.items() if v[0] > self._clock()}
@@ -101,7 +101,7 @@ class Context:
         return kept
 
     async def in_thread(self, work: Callable[[], Response], request: Request) -> Response:
-        """Have a thread of ours make an answer; 503 where the store does not answer."""
+        """Build an answer in a thread of ours; 503 if the store does not answer."""
         pool = self._pools[request.full or request.peer.startswith("uid:")]
         try:
             return await asyncio.get_running_loop().run_in_executor(pool, work)
@@ -113,7 +113,7 @@ class Context:
         return f"{_NO_ROUND}: {trouble[1]}" if trouble else _NO_ROUND
 
     def unready(self) -> str | None:
-        """Why no round was held lately; None if one was."""
+        """Why no round has run lately; None if one has."""
         maintd = self.maintd
         if maintd.latest is None:
             return _NO_ROUND
@@ -123,7 +123,7 @@ class Context:
     def changing(
         self, read_wish: Callable[[Request], Asked]
     ) -> Callable[[Request], Awaitable[Response]]:
-        """Put what a request asks for to the next round, and answer as it does."""
+        """Give a request to the next round, and return the round's answer."""
 
         async def answer(request: Request) -> Response:
             who = self.access.who(request)
@@ -141,9 +141,9 @@ class Context:
         return answer
 
     async def put(self, asked: Asked, who: str, request: Request) -> Response:
-        """Put a wish to the next round: 200 if it was granted, 409 if not, 503 if nobody knows.
+        """Give a request to the next round: 200 if accepted, 409 if refused, 503 if unknown.
 
-        On a dry run tell what a round now would do with it.
+        On a dry run return what a round now would do with it.
         """
         if request.dry:
             return await self.in_thread(lambda: self._would(asked, who), request)

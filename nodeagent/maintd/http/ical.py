@@ -1,7 +1,7 @@
 """The windows and series as iCalendar (RFC 5545), for calendars of people. Pure.
 
-A series is one event with its rule, the days it skips, and the rules of its zone; its occurrences
-that are windows already replace that day's by what they are now. All else is in UTC.
+A series is one event with its rule, the days it skips, and the rules of its zone. An occurrence
+that is a window already replaces its day with its present state. All else is in UTC.
 """
 
 from collections.abc import Iterator, Sequence
@@ -46,7 +46,7 @@ def calendar(view: View) -> bytes:
 
 
 def _text(value: str) -> str:
-    """A text; what cannot be printed has no place in one."""
+    """A text without unprintable characters."""
     return "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in value)
 
 
@@ -77,7 +77,7 @@ def _series(one: Series, names: Names) -> Event:
     event.add("duration", timedelta(seconds=rule.seconds))
     parts = {"freq": "weekly", "interval": rule.every, "wkst": "MO"}
     parts["byday"] = [_DAYS[day] for day in rule.weekdays]
-    # Of days there is a number, wherever their midnights are.
+    # A count of days does not depend on the time of their midnights.
     if rule.until or rule.times:
         parts["count"] = recurrence.count(rule)
     event.add("rrule", parts)
@@ -103,8 +103,8 @@ def _windows(view: View, series: dict[str, Series], names: Names) -> Iterator[Ev
         place = _occurrence(window, of, names)
         event = _window(window, [known[m.key] for m in window.machines], nodes)
         one = series.get(place[0]) if place else None
-        # One event replaces a day's; where machines were given other times, the rest are others.
-        # What had begun when the rule was changed is on no day of it any more.
+        # One event replaces a day's; machines with other times get events of their own. An
+        # occurrence that started before the rule was changed is on no day of it any more.
         if (
             one is not None
             and place is not None
@@ -127,7 +127,7 @@ def _occurrence(
 
 
 def _uid(window: Window) -> str:
-    """The same as long as its machines and its beginning are."""
+    """An id that stays the same as long as its machines and its start do."""
     keys = sorted(machine.key for machine in window.machines)
     return str(uuid5(NAMESPACE_URL, f"maintd:window:{window.unavailability.start}:{keys}"))
 
@@ -138,7 +138,7 @@ def _window(window: Window, machines: Sequence[Scheduled], nodes: dict[str, str]
     event.add("dtstart", _utc(start))
     if when.duration is not None:
         end = (when.start + when.duration) // (NANOSECONDS * 1000)
-        # An event without an end is over when it begins; one that ends then is none.
+        # An event without an end ends at its start; an end at the start is invalid.
         if end > start:
             event.add("dtend", _utc(end))
     said = [nodes.get(one.node, str(one.machine)) for one in machines]
@@ -155,7 +155,7 @@ def _window(window: Window, machines: Sequence[Scheduled], nodes: dict[str, str]
 
 
 def _zone(zone: Zone) -> Timezone:
-    """As far as the zone is known, each kind of change with the times at which it is made."""
+    """The known years of a zone: each kind of change, with its times."""
     written = Timezone()
     written.add("tzid", zone.name)
     first, *changes = zone.changes

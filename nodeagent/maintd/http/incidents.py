@@ -11,7 +11,7 @@ from nodeagent.model.asked import Asked
 from nodeagent.web.exchange import ANY_UUID, Answer, Request, Response, Route
 
 _INCIDENT = ("1", "incidents", ANY_UUID)
-_OF_ONE = 10_000  # events of one incident that are looked through
+_OF_ONE = 10_000  # events of one incident that are read
 
 
 class Cases:
@@ -25,9 +25,9 @@ class Cases:
         )
 
     def _evacuated(self, view: View) -> list[str]:
-        """By the history: an instance whose moving failed, or left with a lost job, is none.
+        """Instances that left, by the history; without failed moves and moves with a lost job.
 
-        A ledger that was rebuilt has no history, and then this knows of nothing before that.
+        A rebuilt ledger has no history, so this misses everything before that.
         """
         return show.evacuated(
             event

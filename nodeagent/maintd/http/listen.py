@@ -1,4 +1,4 @@
-"""Where maintd listens: the admin socket, and the port of the reporting protocol."""
+"""Sockets of maintd: the admin socket, and the port of the reporting protocol."""
 
 import asyncio
 import logging
@@ -19,11 +19,10 @@ SOCKET_MODE = 0o660
 
 @asynccontextmanager
 async def listening(api: Api, path: str, address: str, http: HttpSettings) -> AsyncIterator[int]:
-    """Serve at a unix socket and a numeric address; gives the port, once both are open.
+    """Serve at a unix socket and a numeric address; return the port, once both are open.
 
-    The socket's own folder is made where there is none.
-    Unavailable: somebody listens there already, or the address is not ours. ConfigError: the
-    certificate cannot be used.
+    It makes the socket's own folder if that is missing. Unavailable: another process listens there,
+    or the address is not ours. ConfigError: the certificate is unusable.
     """
     tls, shown = (None, "") if http.plain else await asyncio.to_thread(public_tls, http.tls)
     admin, public = api.server(), api.server()
@@ -66,7 +65,7 @@ def named_tls(path: str, *, any_owner: bool = False) -> bytes:
 
 
 def tls_of(path: str, pem: bytes) -> tuple[ssl.SSLContext, str]:
-    """TLS with the key and certificate that a file holds, and its SHA-256; or ConfigError."""
+    """TLS with the key and certificate of a file, and its SHA-256; or ConfigError."""
     try:
         return server_tls(pem), fingerprint(pem)
     except (ssl.SSLError, ValueError):

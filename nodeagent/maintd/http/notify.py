@@ -1,4 +1,4 @@
-"""The sinks of notifications over HTTP: how delivery stands, and a test."""
+"""The sinks of notifications over HTTP: the state of delivery, and a test."""
 
 from nodeagent.maintd.http import parse
 from nodeagent.maintd.http.context import Context
@@ -27,11 +27,11 @@ class Notifying:
 
 
 def sink_json(sink: Sink, box: Mailbox, outbox: Outbox) -> Json:
-    """One sink, without where it is; unix seconds."""
+    """One sink, without its address; times in unix seconds."""
     message = box.message
     sent = outbox.results.get(sink.name)
     if message is not None and sent is not None and sent.message == message.id:
-        tries, why = sent.tries + 1, sent.why  # the next round notes that
+        tries, why = sent.tries + 1, sent.why  # the next round records it
         ended = box.ended if why else sent.at
         message = None if not why else message
     else:

@@ -1,8 +1,8 @@
 """Owners of instances over HTTP: their offers and their answers.
 
-Who may `write` sees all and answers for anybody; a user with the option `owner:NAME` sees and
-answers what is asked of that owner. The calls are in the form of Mesos' schedulers; unlike there
-an answer to an offer that is none is refused, and nothing of the call is done.
+A user with the right `write` sees all and answers for anybody; a user with the option `owner:NAME`
+sees and answers that owner's offers. The calls have the form of Mesos' schedulers. Unlike Mesos
+maintd refuses an answer to an unknown offer, and then carries out nothing of the call.
 """
 
 import json
@@ -84,7 +84,7 @@ class Owners:
         return await self._context.put(asked, asker.name, request)
 
     def _not_theirs(self, asked: AnswerOffers, asker: Asker) -> Response | None:
-        """Refuse offers made to others or unknown: nothing is stored, no round is held for it."""
+        """Refuse unknown offers and other owners' ones; store nothing, and start no round."""
         view = self._context.view
         if view is None:
             return Response.error(503, self._context.no_round())

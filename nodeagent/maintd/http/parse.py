@@ -46,7 +46,7 @@ _WHOLE = re.compile(r"[0-9]{1,6}")
 def which_events(request: Request) -> tuple[str | None, int | None, int]:
     known, given = ("incident", "since", "limit"), request.query_names()
     for place, name in enumerate(given):
-        if name not in known:  # whoever mistypes a filter would be told everything
+        if name not in known:  # a mistyped filter would return everything
             why = f"unknown parameter {printable(name)}; there may be: {', '.join(known)}"
             raise MessageError(why)
         if name in given[:place]:
@@ -63,13 +63,13 @@ def which_events(request: Request) -> tuple[str | None, int | None, int]:
 
 
 def command(request: Request) -> str:
-    """Return the command that a person typed for this, by the word of the program, or ""."""
+    """Return the command that a person typed for this, as the program reports it, or ""."""
     text = unquote(request.headers.get("nodeagent-command", ""))[:_LONGEST]
     return text if text.isprintable() else ""
 
 
 def cancel(request: Request) -> Asked:
-    """An incident by its path; `?undrain=yes` has its node put back."""
+    """An incident by its path; `?undrain=yes` puts its node back."""
     body(request, {})
     names, said = request.query_names(), request.query("undrain")
     if unknown := [name for name in names if name != "undrain"]:
@@ -82,7 +82,7 @@ def cancel(request: Request) -> Asked:
 
 
 def done(request: Request) -> Asked:
-    """A node by its path, and how it is to be left."""
+    """A node by its path, and the state to leave it in."""
     said = body(request, {"force": False, "keep": False})
     force, keep = _flag(said, "force"), said.get("keep", "")
     if keep not in ("", "drained", "offline"):
@@ -106,7 +106,7 @@ _SCOPES = {"cluster": Scope.CLUSTER, "group": Scope.GROUP, "node": Scope.NODE, "
 
 
 def body(request: Request, keys: dict[str, bool]) -> dict[str, str]:
-    """The members of a JSON object, texts all; `keys` says of each whether there must be one."""
+    """The members of a JSON object, all of them texts; `keys` says which are required."""
     return _texts(_object(request, MOST_BYTES), keys)
 
 
@@ -133,13 +133,13 @@ def _texts(document: dict[str, Any], keys: dict[str, bool]) -> dict[str, str]:
 
 
 def _shown(value: object) -> str:
-    """A JSON value as it was written, without the quotes of a text."""
+    """A JSON value as written, without the quotes of a text."""
     text = json.dumps(value)
     return text if len(text) <= 60 else f"{text[:60]}…"
 
 
 def _place(request: Request, more: dict[str, bool]) -> tuple[Scope, str, str, dict[str, str]]:
-    """Scope, name and incident, as Pause and Resume want them, and all that is said."""
+    """Scope, name and incident, as Pause and Resume need them, and all members."""
     loose = dict.fromkeys(("scope", "group", "node", "incident", *more), False)
     scope = body(request, loose).get("scope")
     if scope is None:
@@ -163,7 +163,7 @@ def trust_key(request: Request) -> Asked:
 
 
 def bare(asked: Asked) -> Callable[[Request], Asked]:
-    """Read a request of which the path says all."""
+    """Read a request that has everything in its path."""
 
     def read_nothing(request: Request) -> Asked:
         body(request, {})
@@ -173,7 +173,7 @@ def bare(asked: Asked) -> Callable[[Request], Asked]:
 
 
 def texts(kind: type[Asked]) -> Callable[[Request], Asked]:
-    """Read a request whose fields are texts, as the body has them by their names."""
+    """Read a request with text fields, named as in the body."""
     keys = {field.name: field.default is MISSING for field in fields(kind)}
     return lambda request: kind(**body(request, keys))
 
@@ -202,7 +202,7 @@ def balance(request: Request) -> Asked:
 
 
 def delete_entries(request: Request) -> Asked:
-    """One entry by its index, or all that are finished, or all that are not."""
+    """One entry by its index, or all finished ones, or all others."""
     said = body(request, {"index": False, "which": False})
     index, which = said.get("index"), said.get("which")
     if (index is None) == (which is None):

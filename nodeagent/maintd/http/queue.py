@@ -42,7 +42,7 @@ class Queueing:
         return reported(view, self._context.maintd.engine.inventory)
 
     def _variables(self, _: Request) -> Response:
-        """As they were given, to the byte."""
+        """The variables as they were given, to the byte."""
         view = self._context.view
         if view is None:
             return Response.error(503, self._context.no_round())

@@ -34,7 +34,7 @@ _ASK_THEMSELVES = frozenset(
 )
 _OF_WHO_ASKED = frozenset({("1", "wishes", ANY_UUID)})
 _OWNERS = "owners' answers and the schedule are shown to users with the option read or write"
-# Kinds of events that are about nothing else; and sentences that speak of it.
+# Kinds of events only about these, and a pattern of sentences about them.
 _LEFT_OUT = frozenset(
     {"offered", "accepted", "declined", "rescinded", "occurrence-planned", "occurrence-over"}
 )
@@ -53,8 +53,8 @@ _VERBATIM = "original"  # a node's own report
 class Readers:
     """Readers without credentials: `read` is `local`, `anyone` or `users` (none).
 
-    `here` is the address we serve at: a request from it comes from this machine. A demo, where
-    nothing is secret, shows `everything` to those who may look.
+    `here` is the address that maintd serves at: a request from it comes from this machine. A demo,
+    where nothing is secret, shows `everything` to all allowed readers.
     """
 
     read: str = LOCAL
@@ -76,7 +76,7 @@ class Reading:
         self._readers = readers
 
     def guarded(self, row: Route) -> Route:
-        """The same route, for those who may look; `full` of its requests says who sees all."""
+        """The same route, for allowed readers; its requests are `full` for those who see all."""
         if row.method != "GET" or row.segments in _OPEN | _ASK_THEMSELVES:
             return row
 
@@ -92,7 +92,7 @@ class Reading:
         return replace(row, handler=answer)
 
     def _full(self, request: Request, *, plans: bool) -> bool | Response:
-        """Whether everything is shown for this request, or why nothing is."""
+        """Return whether this request is shown everything, or the refusal."""
         if request.peer.startswith("uid:"):
             return True
         user: Asker | None = None
@@ -134,16 +134,16 @@ def _is_local(peer: str, here: str) -> bool:
         return False
 
 
-# Leaving out.
+# Hide parts.
 
 
 def discreet_text(text: str) -> str:
-    """The text, unless it speaks of owners or the schedule."""
+    """The text, unless it mentions owners or the schedule."""
     return NOT_SHOWN if _SECRET.search(text) else text
 
 
 def reason_of(held: Held, *, full: bool) -> tuple[str, str]:
-    """The reason and the command that helps, as those who see everything see them, or others."""
+    """The reason and the command that helps, complete if `full`, or as other readers see them."""
     said = held.reason, held.why.help
     if full:
         return said
@@ -172,7 +172,7 @@ def _left_out(one: object) -> bool:
 
 
 def discreet_events(events: Iterable[Event]) -> list[Event]:
-    """The events that are shown to everybody who may look."""
+    """The events for all allowed readers."""
     return [
         replace(event, text=NOT_SHOWN) if event.kind in _ASKED else event
         for event in events

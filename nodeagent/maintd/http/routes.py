@@ -1,8 +1,8 @@
 """maintd over HTTP: the design's external reporting protocol, and administrators' requests.
 
-`readers` says who may look. To change anything takes root (or maintd's own user) at the admin
-socket, or a user of the users file with the option `write`, over TLS (`access`). What is asked
-for (`parse`) is put to the next round as a wish; this module grants nothing.
+`readers` decides who may read. Changes require root (or maintd's own user) at the admin socket, or
+a user of the users file with the option `write`, over TLS (`access`). The next round gets a request
+(`parse`); this module accepts none.
 """
 
 import os
@@ -43,7 +43,7 @@ from nodeagent.web.exchange import ANY_NAME, ANY_UUID, Answer, Request, Response
 from nodeagent.web.refusal import Limits
 from nodeagent.web.server import Server
 
-# A wish is waited for up to a minute; a request is small.
+# A request waits for its answer up to a minute; its body is small.
 LIMITS = Limits(
     body_bytes=parse.MOST_BYTES_OF_MOVES, total_seconds=90.0, connections=256, per_peer=64
 )
@@ -52,7 +52,7 @@ _HERE = os.path.dirname(__file__)
 
 
 class Api:
-    """Answers requests about one Maintd. `clock` gives seconds that only pass."""
+    """Answer requests about one Maintd. `clock` gives seconds of a steady clock."""
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class Api:
         self.table = tuple(map(Reading(context.access, readers).guarded, rows))
 
     def handle(self, request: Request) -> Answer:
-        """Answer; a change below /dry-run is only told of, which an older maintd refuses."""
+        """Answer; a change below /dry-run is only described, and an older maintd refuses it."""
         if request.method != "GET" and request.target.startswith(f"{_DRY_RUN}/"):
             target = request.target.removeprefix(_DRY_RUN)
             request = replace(request, target=target, dry=True)
@@ -124,7 +124,7 @@ class Api:
         self.context.servers.append(server)
         return server
 
-    # Looking.
+    # Read.
 
     def _described(self, request: Request) -> Response:
         return self._openapi_small if wanted(request) else self._openapi
@@ -166,7 +166,7 @@ class Api:
 
     async def _ics(self, request: Request) -> Response:
         def build(view: View) -> Response:
-            from nodeagent.maintd.http import ical  # 6 MB of a library: only who is asked has it
+            from nodeagent.maintd.http import ical  # 6 MB of a library: loaded only for this
 
             return Response(200, ical.calendar(view), ical.KIND)
 
@@ -254,7 +254,7 @@ class Api:
         troubled = self.context.maintd.memory.troubles()
         return "something is wrong with the ledger: see gnt-maint held" if troubled else None
 
-    # Changing.
+    # Change.
 
 
 def _held(view: View) -> list[show.Json]:

@@ -21,7 +21,7 @@ from nodeagent.model.zone import Zone
 from nodeagent.protocol.canonical import printable, read
 from nodeagent.web.exchange import Request
 
-COMING = 10  # occurrences that are told of
+COMING = 10  # occurrences shown
 _MOST_BYTES = 256 * 1024
 _MOST_DAYS = 400
 _LONGEST = 255  # characters of a name
@@ -29,11 +29,11 @@ _LASTING = 366 * 86_400
 _WEEKS = 520
 
 
-# What is asked.
+# Requests.
 
 
 def read_new(request: Request) -> Asked:
-    """A series to be, or MessageError naming the place of the fault."""
+    """Read a new series, or raise MessageError with the place of the fault."""
     said = _Said(request)
     said.need("machines", "weekly", "zone", "duration")
     weekdays, minute = recurrence.read_weekly(said.text("weekly") or "")
@@ -54,7 +54,7 @@ def read_new(request: Request) -> Asked:
 
 
 def read_change(request: Request) -> Asked:
-    """Read the changes, or raise MessageError; `never` in the place of a day or number: no end."""
+    """Read the changes, or raise MessageError; `never` instead of a day or number means no end."""
     said = _Said(request)
     text = said.text("weekly")
     weekdays, minute = ((), None) if text is None else recurrence.read_weekly(text)
@@ -94,7 +94,7 @@ def _number(request: Request) -> int:
 
 
 class _Said:
-    """The members of a request's body; each is read once, and what is left over is refused."""
+    """The members of a request's body; each is read once, and unknown ones are refused."""
 
     def __init__(self, request: Request) -> None:
         document = read(request.body, limit=_MOST_BYTES) if request.body else {}
@@ -104,7 +104,7 @@ class _Said:
         self._known: list[str] = []
 
     def need(self, *keys: str) -> None:
-        """MessageError that names those which are not there, or null."""
+        """Raise MessageError with the names of keys that are missing or null."""
         if missing := [key for key in keys if self._left.get(key) is None]:
             are = "is" if len(missing) == 1 else "are"
             raise MessageError(f"{', '.join(missing)} {are} missing")
@@ -163,7 +163,7 @@ class _Said:
         return None if value is None else read_consent(value, key)
 
     def unless_never(self, key: str, read_it: Callable[[str], int | None]) -> int | None:
-        """0 where there is to be none, None where nothing is said of it."""
+        """Return 0 for `never`, None if the key is missing."""
         if self._left.get(key) == "never":
             self._take(key)
             return 0
@@ -180,7 +180,7 @@ def machine(text: str) -> Machine:
     return Machine(ip=text) if is_address(text) else Machine(text)
 
 
-# What is told.
+# Answers.
 
 
 def placed(view: View) -> dict[Identity, tuple[str, int]]:
@@ -195,7 +195,7 @@ def placed(view: View) -> dict[Identity, tuple[str, int]]:
 
 
 def series_json(view: View, one: Series, names: Names, times: int = COMING) -> Json:
-    """A series, so many of its next occurrences, and how its machines stand."""
+    """A series, some of its next occurrences, and the states of its machines."""
     rule, zone = one.rule, view.observed.zones.get(one.rule.zone)
     now = in_seconds(view.at)
     return {
@@ -219,7 +219,7 @@ def series_json(view: View, one: Series, names: Names, times: int = COMING) -> J
 
 
 def _coming(one: Series, zone: Zone, now: Seconds, times: int) -> list[Json]:
-    """Those under way and to come, those skipped too."""
+    """Running and future occurrences, including skipped ones."""
     rows: list[Json] = []
     whole = replace(one.rule, skipped=())
     for day, at in recurrence.coming(whole, zone, now - one.rule.seconds):

@@ -1,4 +1,4 @@
-"""Reports of the sources of the repair queue, in the JSON that is served."""
+"""Reports of the sources of the repair queue, as JSON."""
 
 import json
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ _SAID = ("address", "serial", "machine_type", "operation", "state", "domain")
 
 
 def reported(view: View, inventory: Inventory) -> Json:
-    """Whether entries are made of it, what sabakan is asked, and what each source says."""
+    """Whether reports become entries, sabakan's query, and the answer of each source."""
     queue, sources = view.ledger.queue, view.sick
     names = [*([SABAKAN] if inventory.on else []), *sorted(sources.keys() - {SABAKAN})]
     off = "no round has asked it yet" if queue.auto_repair else "automatic repair is disabled"

@@ -1,4 +1,4 @@
-"""State and decisions of maintd, in the JSON that is served. Pure.
+"""State and decisions of maintd, as JSON. Pure.
 
 Times are unix seconds, keys are in lower case with hyphens, as in the design's own.
 """
@@ -35,10 +35,10 @@ Json: TypeAlias = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The state to show: all that is remembered, and what the newest round saw and blocked.
+    """The state to show: the ledger, and what the newest round observed and blocked.
 
-    `at` is when that round was (unix ms), `idle` why none of it was done. `sick` is what the
-    sources of the repair queue have reported, `policy` what the round went by.
+    `at` is the time of that round (unix ms), `idle` why it was not carried out. `sick` are the
+    reports of the repair queue's sources, `policy` the round's policy.
     """
 
     at: Ms
@@ -52,7 +52,7 @@ class View:
 
 
 def shown(ledger: Ledger, decision: Decision, idle: str | None) -> Ledger:
-    """Add to the ledger what an idle round detected, which is not stored."""
+    """Add an idle round's detections to the ledger; they are not stored."""
     if idle is None:
         return ledger
     known = {incident.id for incident in ledger.incidents}
@@ -74,7 +74,7 @@ def in_order(ledger: Ledger) -> list[Incident]:
 
 def incident_json(view: View, incident: Incident) -> Json:
     jobs, waiting = all_jobs(view.ledger, incident), list(waits(view, incident))
-    # A pending one without a job has a reason, or nobody would know what is going on.
+    # A pending one without a job has a reason, or nobody would know why it waits.
     unexplained = incident.status is Status.PENDING and not (jobs or incident.why)
     return {
         "uuid": incident.id,
@@ -94,7 +94,7 @@ def incident_json(view: View, incident: Incident) -> Json:
 
 
 def incident_in_full(view: View, incident: Incident, events: Sequence[Event]) -> Json:
-    """One incident with its timeline, its unfinished intents and what holds it."""
+    """One incident with its timeline, its unfinished intents and its obstacles."""
     return {
         **incident_json(view, incident),
         "timeline": [event_json(event) for event in events],
@@ -104,12 +104,12 @@ def incident_in_full(view: View, incident: Incident, events: Sequence[Event]) ->
 
 
 def original(incident: Incident) -> Any:
-    """The very object the node said; None where only the incident's tags are known."""
+    """The node's own JSON object; None if only the incident's tags are known."""
     return None if incident.diagnosis == UNKNOWN else json.loads(incident.diagnosis.text)
 
 
 def all_jobs(ledger: Ledger, incident: Incident) -> list[str]:
-    """Every job and order for the incident, those of the newest round among them."""
+    """Every job and order for the incident, including those of the newest round."""
     new = [i.job for i in ledger.intents if i.incident == incident.id and i.job is not None]
     return list(dict.fromkeys((*incident.jobs, *new)))
 
@@ -172,13 +172,13 @@ def intent_json(view: View, intent: Intent) -> Json:
 
 
 def _number(job: str | None) -> Json:
-    """A Ganeti job goes by its number, an order to an agent by its id."""
+    """Job number for a Ganeti job, id for an order to an agent."""
     number = int(job) if job and job.isdecimal() else None
     return {"job": number, "order": job if job and number is None else None}
 
 
 def jobs(view: View) -> list[int]:
-    """The numbers of the Ganeti jobs that are not known to be over."""
+    """The numbers of the Ganeti jobs that may be unfinished."""
     return sorted(int(i.job) for i in view.ledger.intents if i.job and i.job.isdecimal())
 
 
@@ -207,7 +207,7 @@ def hold_json(hold: Hold) -> Json:
 
 
 def holds(view: View) -> list[Json]:
-    """Every pause: those asked for, and those that stand in Ganeti's tags alone."""
+    """Every pause: the requested ones, and those that are only Ganeti tags."""
     ours = {(hold.scope, hold.name) for hold in view.ledger.holds if not hold.incident}
     snapshot = view.observed.snapshot
     tagged = [(Scope.CLUSTER, "", snapshot.tags)]
@@ -244,7 +244,7 @@ def event_json(event: Event) -> Json:
 
 
 def evacuated(events: Iterable[Event]) -> list[str]:
-    """The instances whose moving off a node has succeeded, by what the history says."""
+    """The instances that moved off a node successfully, by the history."""
     ended = (event.action for event in events if event.kind == "job-done")
     return sorted({move.instance for move in ended if isinstance(move, MovePrimary)})
 
@@ -281,7 +281,7 @@ def nodes(view: View) -> list[Json]:
 
 
 def names(view: View) -> Json:
-    """List all names of Ganeti's, for shells that complete them."""
+    """List all names in Ganeti, for shells that complete them."""
     snapshot = view.observed.snapshot
     groups = sorted(group.name for group in snapshot.groups.values())
     return {
@@ -309,7 +309,7 @@ def _node_json(view: View, node: Node) -> Json:
 
 
 def _returning(view: View, node: Node) -> Json | None:
-    """How a node that is said to be repaired is to be left, and when it is if it stays healthy."""
+    """The goal of a node that is reported repaired, and when it is reached if it stays healthy."""
     one = next((r for r in view.ledger.returning if r.node == node.uuid), None)
     if one is None:
         return None
@@ -340,7 +340,7 @@ def _claims(view: View) -> dict[str, list[Json]]:
 
 
 def _counts(view: View) -> dict[str, tuple[int, int]]:
-    """Instances that run on a node, and that are mirrored to it."""
+    """Numbers of a node's primary and secondary instances."""
     found: dict[str, tuple[int, int]] = {}
     for instance in view.observed.snapshot.instances.values():
         primary, mirrors = found.get(instance.primary, (0, 0))
@@ -355,7 +355,7 @@ def _counts(view: View) -> dict[str, tuple[int, int]]:
 
 
 def would(asked: Asked, view: View, without: Decision, decided: Decision) -> Json:
-    """Tell what a request adds to what a round starts `without` it."""
+    """Show what a request adds to the actions that a round starts `without` it."""
     known = {intent.id for intent in view.ledger.intents}
 
     def starts(decision: Decision) -> Counter[str]:
@@ -373,10 +373,10 @@ def would(asked: Asked, view: View, without: Decision, decided: Decision) -> Jso
 
 
 def plan(view: View, done: Decision, after: Decision, now: Ms, events: Sequence[Event]) -> Json:
-    """Return the newest round's plan, and that of a round now on what it saw.
+    """Return the newest round's plan, and that of a round now on the same observation.
 
-    `done` is the decision of the former, `after` that of the latter; `events` what the latter
-    would report.
+    `done` is the decision of the former, `after` that of the latter; `events` are those of the
+    latter.
     """
     known = {intent.id for intent in view.ledger.intents}
     return {

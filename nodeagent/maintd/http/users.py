@@ -1,8 +1,8 @@
 """Users who may make changes over HTTP: a file in RAPI's format, with limits on failed logins.
 
-Each line is `name password [options]`; the password is plain, `{CLEARTEXT}plain` or `{HA1}` and
-the MD5 of `name:Ganeti Remote API:password`. A change needs the option `write`; a user with only
-`owner:NAME` may do no more than answer for that owner of instances.
+Each line is `name password [options]`; the password is plain, `{CLEARTEXT}plain` or `{HA1}` and the
+MD5 of `name:Ganeti Remote API:password`. A change needs the option `write`; a user with only
+`owner:NAME` may only answer for that owner of instances.
 """
 
 import base64
@@ -23,9 +23,9 @@ log = logging.getLogger(__name__)
 REALM = "Ganeti Remote API"
 MAX_BYTES = 256 * 1024
 _MAX_HEADER = 1024
-_FAILURES = 10  # of a user at one address, before it must wait; as many come back in a minute
+_FAILURES = 10  # of a user at one address, before it must wait; as many return in a minute
 _FAILURES_IN_ALL = 60  # of an address, or of a user
-_BACK_IN_ALL = 0.5  # of these a second
+_BACK_IN_ALL = 0.5  # tries that return each second
 _REMEMBERED = 4096  # addresses and users
 
 
@@ -45,18 +45,18 @@ class User:
 
     @property
     def may_read(self) -> bool:
-        """Whether it may see what is not told to everybody."""
+        """Check whether it may see what is hidden from others."""
         return self.may_write or "read" in self.options
 
     @property
     def owners(self) -> frozenset[str]:
-        """For whom it may answer what owners of instances are asked."""
+        """The owners of instances for whom it may answer offers."""
         return frozenset(
             option.removeprefix(_OWNER) for option in self.options if option.startswith(_OWNER)
         )
 
     def accepts(self, password: str) -> bool:
-        """Whether this is the password, in a time that does not tell how much of it is."""
+        """Check the password, in a time that does not depend on how much of it is right."""
         if self.scheme == "{HA1}":
             text = f"{self.name}:{REALM}:{password}".encode()
             given = hashlib.md5(text, usedforsecurity=False).hexdigest()
@@ -73,7 +73,7 @@ def _equal(one: str, other: str) -> bool:
 
 
 def parse_users(text: str) -> dict[str, User]:
-    """Read a users file; ConfigError names the line that is wrong. The last of a name counts."""
+    """Read a users file; ConfigError names the wrong line. The last line of a name counts."""
     found: dict[str, User] = {}
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.lstrip().startswith("#"):
@@ -97,24 +97,24 @@ def parse_users(text: str) -> dict[str, User]:
 
 
 class Users:
-    """The users file, read again whenever it has changed; a wrong one lets nobody in."""
+    """The users file, read again after each change; a wrong one lets nobody in."""
 
     def __init__(self, path: str) -> None:
         self.path = path
         self._known: Mapping[str, User] = {}
-        self._mark: tuple[int, ...] | None = (-1,)  # of no file there is
+        self._mark: tuple[int, ...] | None = (-1,)  # differs from every file
 
     @staticmethod
     def name(authorization: str) -> str:
-        """The name in these credentials, be they right or wrong."""
+        """The name in these credentials, right or wrong."""
         return _basic(authorization)[0]
 
     def check(self, authorization: str) -> User | None:
-        """The user with these credentials (HTTP Basic); None if there is none."""
+        """The user with these credentials (HTTP Basic); None if they are wrong."""
         self._refresh()
         name, password = _basic(authorization)
         user = self._known.get(name)
-        # Of somebody unknown as much is looked at as of anybody.
+        # Unknown users take the same time as known ones.
         accepted = (user or _NOBODY).accepts(password)
         return user if accepted else None
 
@@ -140,7 +140,7 @@ def _mark(path: str) -> tuple[int, ...] | None:
 
 
 def _basic(header: str) -> tuple[str, str]:
-    """Name and password; both empty where there are none to be read."""
+    """Name and password; both empty if they cannot be read."""
     scheme, _, text = header.partition(" ")
     if scheme.lower() != "basic" or len(text) > _MAX_HEADER:
         return "", ""
@@ -152,12 +152,12 @@ def _basic(header: str) -> tuple[str, str]:
 
 
 class Throttle:
-    """Slows down whoever guesses passwords. `clock` gives seconds that only pass.
+    """Slow down password guessing. `clock` gives seconds of a steady clock.
 
-    A failed login takes a try from three stocks: the user's at this address, the address's for
-    all users, and the user's at all addresses. Tries come back with time. A user who has given
-    the right password from an address needs only the first stock there: nobody locks a user out
-    by guessing at other users or from elsewhere. An IPv6 address is its network of 64 bits.
+    A failed login takes a try from three stocks: the user's at this address, the address's for all
+    users, and the user's at all addresses. Tries return with time. A user who has given the right
+    password from an address needs only the first stock there: nobody locks a user out by guesses
+    for other users or from elsewhere. An IPv6 address is its network of 64 bits.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -191,9 +191,9 @@ class Throttle:
 
 
 class _Tries:
-    """A stock of `most` tries for each key, `back` of which come back each second.
+    """A stock of `most` tries for each key; `back` of them return each second.
 
-    Bounded: the key that failed longest ago is forgotten first.
+    Bounded: the key that failed longest ago is dropped first.
     """
 
     def __init__(self, most: float, back: float, clock: Callable[[], float]) -> None:
@@ -204,7 +204,7 @@ class _Tries:
         return len(self._left)
 
     def wait(self, key: int) -> float:
-        """Tell in how many seconds there is a try; 0 if there is one."""
+        """Return the seconds until there is a try; 0 if there is one."""
         return max(0.0, (1 - self._now(key)) / self._back)
 
     def take(self, key: int) -> None:

@@ -1,11 +1,10 @@
 """Mesos' endpoints for maintenance, each also under `/1/`: same JSON, same codes, same order.
 
-But for 307: nobody serves them who is not the master.
-401 before all else, then 405, then what is wrong with the request, then 403 where it could be done
-but not by this user. On top, an `ETag` on the schedule, and 412 where `If-Match` names another.
-Where an occurrence of a weekly series goes, `Maintenance-Series` says that the series does not.
-Unlike the rest of what is told they want credentials, as Mesos' do; who may not even read is
-told of no machine.
+There is no 307: only the master serves them. First comes 401, then 405, then faults of the request,
+then 403 if this user lacks the right. In addition, the schedule has an `ETag`, with 412 where
+`If-Match` names another. After a change of a weekly series' occurrence, `Maintenance-Series` says
+that the series itself continues. Unlike other answers they require credentials, as Mesos' do; they
+show no machine to a user who may not read.
 """
 
 import re
@@ -99,7 +98,7 @@ class Maintenance:
         return answer
 
     def _would_be_refused(self, asked: _Asked) -> str:
-        """Mesos looks at the machines of a list in turn, and asks of each first who may."""
+        """Check only the first machine: Mesos checks them in turn, the user's right each time."""
         view = self._context.view
         if view is None:
             return self._context.no_round()
@@ -121,7 +120,7 @@ def _etag(schedule: Schedule) -> dict[str, str]:
 
 
 def _still_planned(before: "View", view: "View") -> dict[str, str]:
-    """Which series go on, of those an occurrence was canceled or ended of."""
+    """Series that continue after an occurrence was canceled or ended."""
     told: list[str] = []
     now = in_seconds(view.at)
     for old in before.ledger.series:
@@ -141,7 +140,7 @@ def _left(old: Series, new: Series) -> bool:
 
 
 def _versions(request: Request) -> tuple[str, ...]:
-    """The versions that `If-Match` names (RFC 9110); none if any will do."""
+    """The versions that `If-Match` names (RFC 9110); None if any will do."""
     text = request.headers.get("if-match", "*").strip()
     if text == "*":
         return ()
@@ -156,7 +155,7 @@ def _versions(request: Request) -> tuple[str, ...]:
 
 
 def _set_schedule(request: Request) -> _Asked:
-    """Only under `/1/` what owners have to say is read: elsewhere it is a member Mesos ignores."""
+    """Read owners' policies only under `/1/`: elsewhere it is a member that Mesos ignores."""
     schedule = mesos.read_schedule(request.body)
     ours = request.segments[0] == "1"
     consents = mesos.read_consents(request.body) if ours else ()

@@ -1,4 +1,4 @@
-"""Metric families of one value, or of one value for each of a label."""
+"""Metric families of one value, or of one value for each value of a label."""
 
 from collections.abc import Mapping
 from typing import TypeVar
@@ -6,7 +6,7 @@ from typing import TypeVar
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 Family = TypeVar("Family", GaugeMetricFamily, CounterMetricFamily)
-NAMED = 100  # nodes by name, of each kind of trouble; groups by name
+NAMED = 100  # nodes by name, for each kind of trouble; groups by name
 
 
 def gauge(name: str, text: str, value: float) -> GaugeMetricFamily:

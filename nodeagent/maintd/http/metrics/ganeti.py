@@ -1,4 +1,4 @@
-"""Metrics of Ganeti itself: nodes, instances, balance and jobs, from what maintd knows anyway."""
+"""Metrics of Ganeti itself: nodes, instances, balance and jobs, from data maintd has anyway."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ def of_ganeti(view: View, ratings: Mapping[str, Rating], unfinished: Mapping[str
 
 
 def _names(snapshot: Snapshot) -> dict[str, str]:
-    """The groups by UUID, as labels; those beyond the bound share one label, which is empty."""
+    """The groups by UUID, as labels; those beyond the limit share one empty label."""
     named = sorted(group.name for group in snapshot.groups.values())[:NAMED]
     return {g.uuid: g.name if g.name in named else "" for g in snapshot.groups.values()}
 

@@ -44,7 +44,7 @@ class Metrics(MetricsSource):
         return Response(200, text, "text/plain; version=0.0.4; charset=utf-8")
 
     def describe(self) -> Iterable[Any]:
-        """Nothing is known before somebody asks."""
+        """Describe no metrics: none are known before a request."""
         return ()
 
     def collect(self) -> Any:
@@ -146,7 +146,7 @@ def _of_nodes(view: View) -> Any:
 
 
 def _of_trouble(view: View) -> Any:
-    """Nodes by name where that is bounded: alerts shall say which it is."""
+    """Nodes by name, up to a limit: alerts must name the node."""
     trouble = GaugeMetricFamily("gnt_maint_node_trouble", f"1 for each, {NAMED} of a kind at most.",
                                 labels=["node", "kind"])  # fmt: skip
     incidents = view.ledger.incidents
@@ -203,7 +203,7 @@ def _of_webhooks(webhooks: Webhooks) -> Any:
 def _of_notifications(view: View, outbox: Outbox) -> Any:
     tries = CounterMetricFamily("gnt_maint_notifications", "Tries to deliver a notification.",
                                 labels=["sink", "outcome"])  # fmt: skip
-    none = {"delivered": 0, "failed": 0}  # so that the first of each counts as an increase
+    none = {"delivered": 0, "failed": 0}  # so that the first event counts as an increase
     for sink, said in ({one.name: none for one in view.policy.notify} | outbox.counts).items():
         for outcome, count in said.items():
             tries.add_metric([sink, outcome], count)

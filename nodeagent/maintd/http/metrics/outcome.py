@@ -1,4 +1,4 @@
-"""Metrics of the outcome: what ended and how long it took, requests, and open incidents by node."""
+"""Metrics of results: ends and their durations, requests, and open incidents by node."""
 
 from collections import Counter
 from typing import Any
@@ -35,7 +35,7 @@ def of_outcome(tally: Tally) -> Any:
 
 
 def of_open_incidents(view: View) -> Any:
-    """When each was detected; the oldest of a status, so that the number is bounded."""
+    """Times of detection; the oldest of a status, so that the number is bounded."""
     told = f"When a node's incident was detected; the {NAMED} oldest of each status."
     noted = GaugeMetricFamily("gnt_maint_node_incident_timestamp_seconds", told,
                               labels=["node", "need", "status"])  # fmt: skip

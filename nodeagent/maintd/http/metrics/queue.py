@@ -1,4 +1,4 @@
-"""Metrics of the repair queue and of the sources of its entries: CKE's, and why not."""
+"""Metrics of the repair queue and its sources: CKE's, and reasons for refusals."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from nodeagent.model.queue import Queue
 
 
 def of_queue(view: View, policy: Policy) -> Any:
-    """CKE's own; without any procedure no node has a line."""
+    """CKE's own metrics; without any procedure no node has a line."""
     queue, nodes = view.ledger.queue, view.observed.snapshot.nodes.values()
     addresses = [node.address for node in nodes] if policy.procedures.repair_procedures else []
     yield gauge("gnt_maint_repair_queue_enabled", "Whether the queue is worked off.",
@@ -37,7 +37,7 @@ def of_queue(view: View, policy: Policy) -> Any:
 
 
 def of_sources(view: View, inventory: Inventory) -> Any:
-    """Yield metrics of sources; one not polled has only those known of it before."""
+    """Yield metrics of sources; one that is not polled has only its earlier ones."""
     yield gauge("gnt_maint_auto_repair_enabled", "Whether entries are made of what is reported.",
                  view.ledger.queue.auto_repair)  # fmt: skip
     said = sorted(view.sick.items())

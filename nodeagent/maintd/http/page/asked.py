@@ -24,7 +24,7 @@ _MOST = 255  # characters of a name
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A reader's wishes for the page; empty members ask for nothing.
+    """A reader's filters of the page; empty members filter nothing.
 
     `state` is a key of STATES or one of SPECIAL, `node` a part of the names.
     """
@@ -36,20 +36,20 @@ class Asked:
 
     @property
     def narrow(self) -> bool:
-        """Whether some nodes are left out."""
+        """Check whether the filters hide nodes."""
         return bool(self.group or self.state or self.node)
 
     @property
     def key(self) -> str:
-        """The same for all who ask for the same."""
+        """A key that is the same for equal filters."""
         return repr(self)
 
     def place(self, row: Json) -> bool:
-        """Whether a node is in the group, and has the name, that is asked for."""
+        """Check whether a node has the filters' group and name."""
         return self.group in ("", row["group"]) and self.node in row["name"]
 
     def lists(self, row: Json) -> bool:
-        """Whether a node is listed: without a wanted state those that are not healthy."""
+        """Check whether a node is listed: without a state filter only those not healthy."""
         if not self.place(row):
             return False
         match self.state:
@@ -65,7 +65,7 @@ class Asked:
                 return state_of(row) == STATES[self.state]
 
     def href(self, path: str = "/status", **changes: object) -> str:
-        """A link to the page with other parameters; the rest stays."""
+        """A link to the page with changed parameters."""
         new = replace(self, **changes)  # type: ignore[arg-type]
         words = {"group": new.group, "state": new.state, "node": new.node}
         words["refresh"] = "" if new.refresh else "off"
@@ -74,7 +74,7 @@ class Asked:
 
 
 def read(request: Request) -> Asked:
-    """The parameters of a request; what cannot be meant counts as not given."""
+    """The parameters of a request; impossible values count as missing."""
     state = request.query("state") or ""
     return Asked(
         (request.query("group") or "")[:_MOST],
@@ -85,6 +85,6 @@ def read(request: Request) -> Asked:
 
 
 def choices(asked: Asked, rows: Iterable[Json]) -> list[str]:
-    """The groups that can be asked for."""
+    """The groups to choose from."""
     groups = {row["group"] for row in rows}
     return sorted(groups | {asked.group} - {""})

@@ -1,4 +1,4 @@
-"""Lists of the status page: what needs a person, the other unhealthy nodes, and blocked work.
+"""Lists of the status page: lines that need a person, other unhealthy nodes, and blocked work.
 
 Each line has a state, since when, why, what happens next, and the command that helps.
 """
@@ -23,7 +23,7 @@ from nodeagent.model.queue import EntryStatus
 from nodeagent.model.reason import Held, Kind, Of
 
 MOST = 100  # lines of a list
-_NEXT = 3  # things that a line waits for
+_NEXT = 3  # next things in a line
 _OVERDUE = {Kind.LATE_DRAINING, Kind.LATE_DOWN}
 _FOR_A_PERSON = YOURS | SETTINGS | {Kind.LEDGER}
 NODED = {
@@ -35,7 +35,7 @@ _ORDER = ("failed", "silent", "distrusted", "sick", "ready", "doubt", "out", "we
 
 @dataclass(frozen=True, slots=True)
 class Next:
-    """One thing that comes next; `href` leads to the whole reason where this is a part of it."""
+    """One next thing; `href` leads to the whole reason if this is a part of it."""
 
     text: str
     command: str = ""
@@ -44,7 +44,7 @@ class Next:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A node, or something else, with its state (a class of the style and a word).
+    """A node, or another object, with its state (a class of the style and a word).
 
     `about` is the group of a node, or the machine of an entry.
     """
@@ -62,12 +62,12 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Lists:
-    """Both lists of lines, and how many nodes of the second are left out."""
+    """Both lists of lines, and the number of hidden nodes in the second."""
 
     yours: tuple[Line, ...]
     nodes: tuple[Line, ...]
     more: int
-    count: int  # of all that needs a person, whatever was asked for
+    count: int  # of all that need a person, without filters
 
 
 def href(node: str) -> str:
@@ -76,9 +76,9 @@ def href(node: str) -> str:
 
 
 class Attention:
-    """Makes lines from a view; `rows` are its nodes as they are shown.
+    """Make lines from a view; `rows` are its nodes as shown.
 
-    A sentence that many share is linked to the list of blocked work, unless `whole`.
+    A sentence that many lines share becomes a link to the list of blocked work, unless `whole`.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class Attention:
                 self._other.append((held, reason, command))
 
     def lists(self, asked: Asked) -> Lists:
-        """The lines that a reader asks for."""
+        """The lines that pass the reader's filters."""
         mine = [row for row in self._rows if self.is_yours(row)]
         listed = [row for row in self._rows if asked.lists(row)]
         yours = [row for row in mine if asked.place(row) and (not asked.state or asked.lists(row))]
@@ -122,7 +122,7 @@ class Attention:
         return Lists(tuple(lines), shown, more, len(mine) + len(others))
 
     def line(self, row: Json) -> Line:
-        """Tell of a node."""
+        """The line of a node."""
         state, name = state_of(row), row["name"]
         incident = self._incidents.get(row["incident"] or "")
         since, why = self._cause(row, state, incident)
@@ -130,7 +130,7 @@ class Attention:
         return Line(f"node-{name}", *given, tuple(self._nexts(row, state, incident))[:_NEXT])
 
     def waits(self, texts: Iterable[str]) -> list[Next]:
-        """Turn sentences into steps; one that many share is told once, and linked."""
+        """Turn sentences into steps; a shared one is shown once, and linked."""
         return [self._linked(text) for text in texts]
 
     def is_yours(self, row: Json) -> bool:
@@ -142,7 +142,7 @@ class Attention:
         return _ORDER.index(state_of(row)), len(short), row["name"]
 
     def _cause(self, row: Json, state: str, incident: Incident | None) -> tuple[float | None, str]:
-        """Since when a node is as it is, and why."""
+        """Since when a node has its state, and why."""
         if state in ("failed", "ready") and incident is not None:
             why = incident.why if state == "failed" else _wanted(incident)
             return incident.changed_at / 1000, self._hushed(why)
@@ -194,7 +194,7 @@ class Attention:
         return text if self._full else discreet_text(text)
 
     def _others(self) -> Iterator[Line]:
-        """Yield the lines that need a person and are about no node."""
+        """Yield the lines that need a person and belong to no node."""
         for number, (held, reason, command) in enumerate(self._other, 1):
             about = held.why.subject
             name = f"{about.of.value} {held.node or about.name}" if about.name else about.of.value
@@ -214,7 +214,7 @@ class Attention:
 
 
 def _late(view: View) -> set[str]:
-    """Name the machines that are overdue for so long that a person is needed."""
+    """Names of machines that are overdue for so long that a person is needed."""
     scheduled, ledger = view.ledger.scheduled, view.ledger
     names = {n.uuid: n.name for n in view.observed.snapshot.nodes.values()} if scheduled else {}
     return {
@@ -249,7 +249,7 @@ def _beginning(text: str) -> str:
 
 
 def fold(events: Sequence[Json]) -> list[Json]:
-    """Events of one moment with the same words become one, of all their nodes."""
+    """Join events of one moment with the same words into one, with all their nodes."""
     found: dict[tuple[object, ...], Json] = {}
     for event in events:
         key = event["at"], event["kind"], event["text"], event["job"]

@@ -1,4 +1,4 @@
-"""Blocked work as the pages show it: each reason once, with the nodes where it holds."""
+"""Blocked work as the pages show it: each reason once, with the nodes that it blocks."""
 
 from dataclasses import dataclass, replace
 
@@ -6,13 +6,13 @@ from nodeagent.maintd.http.readers import reason_of
 from nodeagent.maintd.http.status import View
 from nodeagent.model.reason import Held, Reason
 
-_SHARED = 3  # places where one sentence is shown before it is told once, and linked
+_SHARED = 3  # places that show a sentence before it is shown once, and linked
 _NAMED = 12  # nodes by name
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One reason that blocks work, with the nodes where it does; `more` are not named."""
+    """One reason that blocks work, with its nodes; `more` are not named."""
 
     anchor: str
     reason: str
@@ -22,7 +22,7 @@ class Block:
 
 
 class Blocked:
-    """The reasons of a view, as readers who see everything see them, or others."""
+    """The reasons of a view, complete or as readers without all rights see them."""
 
     def __init__(self, view: View, *, full: bool) -> None:
         self._view = view
@@ -50,5 +50,5 @@ class Blocked:
                 self.shared[reason] = block
 
     def about(self, incident: str) -> View:
-        """The view with the reasons of this incident alone; there may be ten thousand others."""
+        """The view with only this incident's reasons; there may be ten thousand others."""
         return replace(self._view, held=tuple(self._of_incident.get(incident, ())))

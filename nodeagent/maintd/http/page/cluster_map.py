@@ -1,7 +1,7 @@
 """The cluster as a picture: place and colour of each node, and the running moves. Pure.
 
-Few nodes are cards with names; many are small squares; of very many only those that are not
-well are drawn, and the others counted.
+Few nodes are cards with names; many are small squares. If there are very many, it draws only the
+unhealthy ones, and counts the others.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -43,10 +43,10 @@ MARKS = {"sick": "!", "failed": "✕", "ready": "✓", "silent": "?", "distruste
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How large things are, in the picture's own units.
+    """Sizes in the picture's own units.
 
-    `gap` is at least between two nodes, `head` the room above them for the group's name, `foot`
-    that below, `bow` how far the longest arrow leaves its row.
+    `gap` is the least space between two nodes, `head` the room above them for the group's name,
+    `foot` that below, `bow` how far the longest arrow leaves its row.
     """
 
     width: float
@@ -83,7 +83,7 @@ class Spot:
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """One group. `left_out` counts its nodes that are well and not drawn."""
+    """One group. `left_out` counts its healthy nodes that are not drawn."""
 
     name: str
     x: float
@@ -107,7 +107,7 @@ class Arrow:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """All of it; `counts` tells how many nodes are in each state, those left out too."""
+    """The whole picture; `counts` has the number of nodes in each state, hidden ones included."""
 
     width: float
     height: float
@@ -119,7 +119,7 @@ class Picture:
 
 
 def draw(view: View, rows: list[Json]) -> Picture:
-    """Draw the nodes (`rows` as the view tells them) and what the view's intents move."""
+    """Draw the nodes (`rows` as the view shows them) and the moves of the view's intents."""
     states = {row["name"]: state_of(row) for row in rows}
     moves = _moves(view)
     at_work = {name for pair in moves for name in pair[:2]}
@@ -143,7 +143,7 @@ def draw(view: View, rows: list[Json]) -> Picture:
 
 
 def state_of(row: Json) -> str:
-    """A node's one word; of several the one that most wants to be looked at."""
+    """A node's state in one word: the most urgent one."""
     status, need = row["repair-status"], row["need"]
     if row["look"] == "distrusted":
         return "distrusted"
@@ -164,9 +164,9 @@ def _lay_out(
     states: Mapping[str, str],
     shape: Shape,
 ) -> tuple[list[Box], float]:
-    """The groups in equal boxes, as many beside one another as make the picture lowest.
+    """Put the groups in equal boxes, as many in a row as make the picture lowest.
 
-    Of cards first as few lines in a box as can be: arrows have their room between them.
+    For cards a box first has as few lines as possible: arrows need room between them.
     """
     sizes = [len(rows) for rows in groups.values()]
     abreast = min(range(1, len(groups) + 1), key=lambda k: _cost(sizes, k, shape), default=1)
@@ -201,7 +201,7 @@ def _lay_out(
 
 
 def _columns(abreast: int, shape: Shape) -> int:
-    """How many nodes stand beside one another in one of so many boxes."""
+    """The number of nodes in a row of a box, with this many boxes in a row."""
     width = (WIDTH - (abreast - 1) * _APART) / abreast - 2 * shape.pad
     return max(1, int((width + shape.gap) // (shape.width + shape.gap)))
 
@@ -217,7 +217,7 @@ def _box_height(count: int, columns: int, shape: Shape) -> float:
 
 
 def _cost(sizes: Sequence[int], abreast: int, shape: Shape) -> tuple[float, float]:
-    """The lines of the fullest box, of cards, and how high the picture is; to be small."""
+    """The lines of the fullest box, for cards, and the height of the picture; both to minimize."""
     if (WIDTH - (abreast - 1) * _APART) / abreast < max(150, shape.width + 2 * shape.pad):
         return inf, inf
     columns = _columns(abreast, shape)
@@ -283,7 +283,7 @@ def _moves(view: View) -> dict[Move, list[str]]:
 
 
 def _arcs(moves: Mapping[Move, list[str]], spots: Mapping[str, Spot]) -> Iterable[Arrow]:
-    """Between cards: through the room above or below their rows, side by side on each edge."""
+    """Arrows between cards: in the room above or below their rows, side by side on each edge."""
     shape = CARDS
     known = [move for move in sorted(moves) if move[0] in spots and move[1] in spots]
     edges: dict[tuple[str, bool], list[tuple[bool, float, Move, str]]] = {}
@@ -324,7 +324,7 @@ def _at(t: float, a: float, b: float, c: float, d: float) -> float:
 
 
 def _sides(one: Spot, other: Spot, kind: str) -> tuple[bool, bool]:
-    """Whether an arrow leaves at the upper edge, and whether it comes to the upper edge."""
+    """Return whether an arrow starts at an upper edge, and whether it ends at one."""
     if one.y == other.y:
         above = kind == "move"
         return above, above
@@ -341,7 +341,7 @@ def _told_move(move: Move, instances: list[str]) -> str:
 def _bows(
     moves: Mapping[Move, list[str]], spots: Mapping[str, Spot], shape: Shape
 ) -> Iterable[Arrow]:
-    """Between squares, which hold no text that could be covered."""
+    """Arrows between squares, which have no text to cover."""
     for move, instances in sorted(moves.items()):
         one, other = spots.get(move[0]), spots.get(move[1])
         if one is None or other is None:
@@ -365,7 +365,7 @@ def _bow(one: Spot, other: Spot, shape: Shape, side: int) -> str:
 def _edge(
     x: float, y: float, towards_x: float, towards_y: float, shape: Shape, away: float
 ) -> tuple[float, float]:
-    """Where a line from a square's middle leaves it, and a little further."""
+    """The point where a line from a square's middle leaves it, and a little further."""
     dx, dy = towards_x - x, towards_y - y
     length = hypot(dx, dy) or 1.0
     across = min(

@@ -1,4 +1,4 @@
-"""An incident as the pages show it: its steps, what it waits for, its report and timeline."""
+"""An incident as the pages show it: its steps, its next events, its report and timeline."""
 
 import json
 from collections.abc import Callable, Iterable, Sequence
@@ -24,12 +24,12 @@ _URGENCY = (Status.FAILED, Status.PENDING, Status.NOTED, Status.COMPLETED, Statu
 
 
 def by_urgency(incident: Incident) -> tuple[int, int, str]:
-    """Sort failed ones first, and of each status the newest."""
+    """Sort failed ones first, and the newest first within a status."""
     return _URGENCY.index(incident.status), -incident.noted_at, incident.id
 
 
 def card(view: View, incident: Incident, node: Node | None, left: int, history: History) -> Json:
-    """All that is shown of one incident; `left` instances are still on its node."""
+    """All details of one incident; `left` instances are still on its node."""
     told = show.incident_json(view, incident)
     original = told["original"]
     events = [show.event_json(e) for e in history(incident.id, _TIMELINE)]
@@ -45,14 +45,14 @@ def card(view: View, incident: Incident, node: Node | None, left: int, history: 
 
 
 def pretty(text: str, original: Any) -> Markup:
-    """Indent it, unless it is so long that most of it would be cut off again."""
+    """Indent JSON, unless it is so long that most of it would be cut off again."""
     if len(text) <= _ORIGINAL:
         text = json.dumps(original, indent=2, ensure_ascii=False)
     return escape(clean(text, _ORIGINAL))
 
 
 def summary(original: Any) -> str:
-    """The details that a node gave, in short."""
+    """A short form of the node's details."""
     details = original.get("details") if isinstance(original, dict) else None
     if details is None:
         return ""
@@ -68,7 +68,7 @@ def summary(original: Any) -> str:
 def _steps(incident: Incident, node: Node | None, left: int) -> Iterable[tuple[str, str]]:
     """Yield steps of the repair, each `done`, `now`, `todo`, or `stopped`."""
     done = incident.status is Status.COMPLETED
-    # Names of a step: when it is done, and before.
+    # Names of a step: once it is done, and before.
     steps: list[tuple[str, str, bool]] = [
         ("detected", "detected", incident.status is not Status.NOTED)
     ]

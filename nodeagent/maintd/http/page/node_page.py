@@ -1,4 +1,4 @@
-"""The page of one node: how it is, its incidents, windows, queue entries, instances and history."""
+"""The page of one node: its state, incidents, windows, queue entries, instances and history."""
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
@@ -17,7 +17,7 @@ from nodeagent.model.reason import Kind
 _MOST_INSTANCES = 300
 _MOST_EVENTS = 50
 _MOST_CLAIMS = 20
-_LOOKED_THROUGH = 1000  # events of the history
+_LOOKED_THROUGH = 1000  # events of the history that are read
 POLLED = {
     "seen": "answers",
     "silent": "does not answer",
@@ -27,14 +27,14 @@ POLLED = {
 
 
 def names(nodes: Iterable[str], name: str) -> list[str]:
-    """The nodes that are called so, in full or in short."""
+    """The nodes with this name, full or short."""
     name = name.lower()
     found = [node for node in nodes if name in (node.lower(), node.lower().partition(".")[0])]
     return [node for node in found if node.lower() == name] or found
 
 
 def told(view: View, name: str, history: History, *, full: bool) -> dict[str, Any]:
-    """All that the page shows of a node there is."""
+    """All that the page shows of an existing node."""
     row = next(row for row in show.nodes(view) if row["name"] == name)
     blocked = Blocked(view, full=full)
     attention = Attention(view, [row], blocked, full=full, whole=True)
@@ -47,7 +47,7 @@ def told(view: View, name: str, history: History, *, full: bool) -> dict[str, An
     instances = list(_instances(view, name))
     line, yours = attention.line(row), attention.is_yours(row)
     if incidents and not yours:
-        line = replace(line, next=())  # the incident tells it
+        line = replace(line, next=())  # the incident shows it
     said = {then.text for one in ({"waits": line.next}, *cards) for then in one["waits"]}
     return {
         "row": row,
@@ -65,7 +65,7 @@ def told(view: View, name: str, history: History, *, full: bool) -> dict[str, An
 
 
 def _facts(row: Json, mine: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Name and text of each; jobs for the node's own incidents (`mine`) are told with these."""
+    """Name and text of each fact; without jobs for its own incidents (`mine`), shown with these."""
     roles = [row["state"], "the master" if row["master"] else ""]
     roles.append("a master candidate" if row["candidate"] and not row["master"] else "")
     yield "State", ", ".join(filter(None, roles))
@@ -85,12 +85,12 @@ def _facts(row: Json, mine: Collection[str]) -> Iterator[tuple[str, str]]:
 
 
 def _reasons(blocked: Blocked, row: Json) -> Iterator[Next]:
-    """Yield each reason that blocks work here: at the node, or everywhere."""
+    """Yield each reason that blocks work on the node, or everywhere."""
     shown = set[str]()
     for held, reason, command in blocked.told:
         here = row["name"] in (held.node, held.why.subject.name)
         if held.why.kind.metric == "unreachable":
-            continue  # the line tells it
+            continue  # the line shows it
         if (here or held.why.kind is Kind.STORM) and reason not in shown:
             shown.add(reason)
             yield Next(reason, "" if command in reason else command)
@@ -116,7 +116,7 @@ def _instances(view: View, name: str) -> Iterator[Json]:
 
 
 def _events(name: str, incidents: Iterable[str], history: History) -> list[Json]:
-    """The newest events of a node; those of its open incidents however old they are."""
+    """The newest events of a node, and all events of its open incidents."""
     found: dict[tuple[int, str, str, str], Event] = {}
     lists = [history(one, _MOST_EVENTS) for one in incidents]
     lists.append([e for e in history(None, _LOOKED_THROUGH) if e.node == name])

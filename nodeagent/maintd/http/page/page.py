@@ -1,8 +1,8 @@
 """The status page and the page of each node, for people.
 
-They work without a script. One small script of ours, let in by its hash, shows times in the
-reader's own zone and renews the page without closing what is open. All that others wrote goes
-through `text.clean` before it is escaped.
+They work without a script. One small script of ours, allowed by its hash, shows times in the
+reader's own zone and renews the page without closing what is open. All foreign text goes through
+`text.clean` before it is escaped.
 """
 
 import base64
@@ -35,7 +35,7 @@ _MOST_INCIDENTS = 60
 _MOST_BLOCKED = 100
 _MOST_EVENTS = 30
 _REFRESH = 30  # seconds
-_MOST_GROUPS = 200  # in the choice
+_MOST_GROUPS = 200  # to choose from
 
 
 def _hushed(view: View) -> View:
@@ -46,12 +46,12 @@ def _hushed(view: View) -> View:
 
 @cache
 def page_for(*, full: bool) -> "Page":
-    """The pages for one sort of reader; templates are compiled once in a process."""
+    """The pages for one kind of reader; templates are compiled once in a process."""
     return Page(full=full)
 
 
 class Page:
-    """Renders the pages from a view; unless `full`, without owners and windows."""
+    """Render the pages from a view; unless `full`, without owners and windows."""
 
     def __init__(self, *, full: bool = True) -> None:
         self._full = full
@@ -97,7 +97,7 @@ class Page:
         history: History,
         asked: Asked,
     ) -> Response:
-        """The status page; `overview` is what is told of the round, `groups` of their balance."""
+        """The status page; `overview` describes the round, `groups` their balance."""
         view, history = self._shown(view, history)
         words = self._common(view, overview, asked) | _words(view, asked, history, full=self._full)
         words["groups"] = [] if asked.narrow else panels.balancing(groups)
@@ -107,7 +107,7 @@ class Page:
     def node(
         self, view: View, overview: Json, name: str, history: History, asked: Asked
     ) -> Response:
-        """The page of one node, or a line that there is none."""
+        """The page of one node, or a line that it does not exist."""
         names = node_page.names(view.observed.snapshot.nodes, name)
         if len(names) != 1:
             why = (
@@ -177,7 +177,7 @@ def _words(view: View, asked: Asked, history: History, *, full: bool) -> dict[st
 
 
 def _alarms(overview: Json) -> int:
-    """How many banners need a person."""
+    """The number of banners that need a person."""
     return sum(overview[name] is not None for name in ("storm", "trouble"))
 
 
@@ -186,7 +186,7 @@ def _incidents(view: View, rows: Iterable[Json], asked: Asked) -> Iterator[Incid
     return (i for i in view.ledger.incidents if not asked.narrow or i.name in names)
 
 
-Tile = tuple[str, str, str, str]  # number, words, class, where it leads
+Tile = tuple[str, str, str, str]  # number, words, class, link
 
 
 def _tiles(

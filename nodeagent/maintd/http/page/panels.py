@@ -14,12 +14,12 @@ _MOST_WINDOWS = 20
 _MOST_MACHINES = 12  # of one window
 _MOST_ENTRIES = 30
 _MOST_MOVES = 50
-_TIMES = 7 * WEEKS + 2  # of a series: one a day, and what is under way
+_TIMES = 7 * WEEKS + 2  # of a series: one a day, and a running one
 _STEPS = {"waiting": "waits", "draining": "is being evacuated", "watching": "is watched"}
 
 
 def windows(view: View, rows: Iterable[Json]) -> Json | None:
-    """The four weeks, windows, series; None where nothing is planned. `rows` are the nodes."""
+    """The four weeks, windows, series; None if nothing is planned. `rows` are the nodes."""
     if not _is_planned(view):
         return None
     told = _calendar(view)
@@ -38,7 +38,7 @@ def windows(view: View, rows: Iterable[Json]) -> Json | None:
 
 
 def _calendar(view: View) -> Json:
-    """The calendar, in which a machine is overdue only once somebody would be told so."""
+    """The calendar, in which a machine is overdue only once maintd would notify somebody."""
     told = calendar(view, _TIMES)
     for one in (*told["returning"], *(m for row in told["windows"] for m in row["machines"])):
         one["overdue"] = one["overdue"] if one["overdue"] * 1000 >= LATE else 0
@@ -51,7 +51,7 @@ def _is_planned(view: View) -> bool:
 
 
 def windows_of(view: View, row: Json) -> list[Json]:
-    """The windows of one node (`row`), of its own machine alone."""
+    """The windows of one node (`row`), with only its own machine."""
     if not _is_planned(view):
         return []
     told, states = _calendar(view), {row["name"]: row["state"]}
@@ -114,7 +114,7 @@ def _series(row: Json) -> Json:
 
 
 def queue(view: View) -> Json | None:
-    """The repair queue; None where there is nothing in it, nor anything to be said of it."""
+    """The repair queue; None if it is empty and there is nothing to report."""
     found = view.ledger.queue
     if not found.entries and found.enabled and found.auto_repair and not found.refusals:
         return None
@@ -151,6 +151,6 @@ def _entry(entry: Entry, view: View) -> Json:
 
 
 def balancing(groups: Sequence[Json]) -> list[Json]:
-    """The groups that are balanced, or that somebody has asked to be; none where nobody cares."""
+    """The groups to balance, by settings or by request."""
     shown = [g for g in groups if g["on"] or g["asked"] or g["halted"] or g["under-way"]]
     return [{**g, "shown": g["moves"][:_MOST_MOVES]} for g in shown]

@@ -1,6 +1,6 @@
-"""Text on the pages: what others wrote is made harmless, moments and durations are spelled.
+"""Text on the pages: makes foreign text harmless, spells moments and durations.
 
-No control character, no turning round of the writing direction, no endless text gets through.
+It removes control characters and changes of the writing direction, and cuts long text.
 """
 
 import re
@@ -14,7 +14,7 @@ MOST = 300  # characters of any one text
 
 
 def clean(value: object, most: int = MOST) -> object:
-    """A text as it may be shown: printable, and not too long. What is no text stays as it is."""
+    """A printable text of limited length. Values other than texts stay as they are."""
     if not isinstance(value, str) or isinstance(value, Markup):
         return value
     if len(value) > most:
@@ -24,7 +24,7 @@ def clean(value: object, most: int = MOST) -> object:
     return _STACK.sub(_spelled, "".join(c if _harmless(c) else _escape(c) for c in value))
 
 
-# Marks that stand above and below a letter; in numbers they cover the lines around.
+# Marks above and below a letter; many of them cover the lines around.
 _STACK = re.compile(
     r"[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]{4,}"
 )
@@ -43,7 +43,7 @@ def _spelled(stack: re.Match[str]) -> str:
 
 
 def discreet(value: object) -> object:
-    """The same for those who do not see everything."""
+    """The same for readers who do not see everything."""
     plain = isinstance(value, str) and not isinstance(value, Markup)
     return clean(discreet_text(str(value)) if plain else value)
 

@@ -12,7 +12,7 @@ WEEKS = 4
 MOST = 4  # entries of a day
 _DAY = 86_400
 _NAMES = 2  # machines in an entry
-_TOLD = 20  # in what there is to say of it
+_TOLD = 20  # machines in a title
 KINDS = {
     "planned": "of a series, no window yet",
     "window": "planned",
@@ -25,7 +25,7 @@ KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A window or an occurrence on one day: what is written there, and all there is to say."""
+    """A window or an occurrence on one day: its short text, and its full title."""
 
     kind: str
     time: str
@@ -35,7 +35,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """One day; `label` says which beside others, `alone` without. `more` entries are not shown."""
+    """One day; `label` is its name beside others, `alone` without. `more` entries are not shown."""
 
     iso: str
     label: str
@@ -48,7 +48,7 @@ class Day:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """From when until when (unix seconds; None: without an end) something takes place."""
+    """A period from start to end (unix seconds; None: without an end)."""
 
     start: float
     end: float | None
@@ -72,7 +72,7 @@ def weeks(calendar: Json, at: float) -> list[list[Day]]:
 
 
 def spans_of(calendar: Json) -> Iterator[Span]:
-    """The windows, and the times of series that are none yet."""
+    """The windows, and occurrences of series that are not windows yet."""
     for row in calendar["windows"]:
         end = None if row["duration"] is None else row["start"] + row["duration"]
         names = tuple(machine_name(one) for one in row["machines"])
@@ -87,7 +87,7 @@ def spans_of(calendar: Json) -> Iterator[Span]:
 
 
 def kind_of(row: Json) -> str:
-    """How a window stands: as that of its machines which most wants to be looked at."""
+    """A window's state: the most urgent of its machines' states."""
     machines = row["machines"]
     if any(one["overdue"] for one in machines):
         return "late"
@@ -113,7 +113,7 @@ def _day(day: int, today: int, spans: Sequence[Span]) -> Day:
     return Day(when.isoformat(), label, alone, day == today, day < today, shown, more)
 
 
-# As the rest of the page, whatever the locale of the daemon.
+# In English, like the rest of the page, whatever the daemon's locale.
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
@@ -141,7 +141,7 @@ def _entry(span: Span, begin: float) -> Entry:
 
 
 def _time(span: Span, begin: float) -> str:
-    """When on that day: a window may have begun before it, and go on after it."""
+    """The part of a window on a day: it may have started before, and continue after it."""
     from_before = span.start < begin
     goes_on = span.end is None or span.end > begin + _DAY
     if from_before and goes_on:
@@ -164,7 +164,7 @@ def _stamp(seconds: float) -> str:
     return _moment(seconds).replace(microsecond=0, tzinfo=None).isoformat(" ", "minutes")
 
 
-# What is shown below.
+# Windows below the weeks.
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +174,7 @@ class Stage:
 
 
 def stages(one: Json, state: str, *, begun: bool) -> list[Stage]:
-    """How far a machine of a window has come; `state` is its node's, `begun` whether it has."""
+    """Stages of a machine in a window; `state` is its node's; `begun`: the window has begun."""
     out = state in ("drained", "offline")
     down, empty = one["mode"] == "down", one["begun"] and not one["left"]
     left = f" ({one['left']} to move)" if one["left"] else ""
