@@ -14,6 +14,7 @@ from nodeagent.cli.maint.console.options import as_json, cli, filled
 from nodeagent.cli.maint.console.screen import Json, Screen, emit, screen
 from nodeagent.cli.maint.console.text import NODED, POLLED, age, status_of, told_name
 from nodeagent.cli.maint.explain import tell as tell_instance
+from nodeagent.cli.maint.window_list import mode_of
 
 _ASKED = ("round", "status", "nodes", "held", "balance", "windows", "queue")
 
@@ -133,7 +134,7 @@ def _tell_node(on: Screen, about: Json, now: float) -> None:
         for i in about["incidents"]
     ]
     rows += [
-        ("Window", f"from {when(w['start'])}: {w['mode']}; gnt-maint window show {told_name(w)}")
+        ("Window", f"from {when(w['start'])}: {mode_of(w)}; gnt-maint window show {told_name(w)}")
         for w in about["windows"]
     ]
     rows += [
@@ -194,7 +195,7 @@ def _tell_entry(on: Screen, about: Json, _: float) -> None:
 
 def _tell_window(on: Screen, about: Json, _: float) -> None:
     one = about["window"]
-    left = f"{one['mode']}, {one['left']} instances left" if one["left"] else one["mode"]
+    left = f"{mode_of(one)}, {one['left']} instances left" if one["left"] else mode_of(one)
     on.facts([("Window of", told_name(one)), ("State", left)])
     _lines(on, "Waits for", list(one["held"]))
 

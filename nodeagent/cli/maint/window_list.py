@@ -24,12 +24,12 @@ def list_(where: Where, *, as_json: bool) -> None:
         return
     on = screen()
     rows = [
-        (*_span(row), told_name(one), one["mode"], one["left"], _remark(one))
+        (*_span(row), told_name(one), mode_of(one), one["left"], _remark(one))
         for row in told["windows"]
         for one in row["machines"]
     ]
     rows += [
-        ("", "", told_name(one), one["mode"], one["left"], _remark(one))
+        ("", "", told_name(one), mode_of(one), one["left"], _remark(one))
         for one in told["returning"]
     ]
     if rows or isinstance(on, ListScreen):
@@ -68,10 +68,16 @@ def show(where: Where, name: str, *, as_json: bool) -> None:
         _show(on, one)
 
 
+def mode_of(one: Json) -> str:
+    """The mode for people: Mesos calls a window draining from the day on that it is planned."""
+    planned = one["mode"] == "draining" and not one["begun"] and not one["overdue"]
+    return "planned" if planned else str(one["mode"])
+
+
 def _show(on: Screen, one: Json) -> None:
     on.heading(told_name(one))
     facts: list[tuple[str, object]] = [
-        ("mode", one["mode"]),
+        ("mode", mode_of(one)),
         ("node", one["node"] or "none of this cluster"),
     ]
     if one["mode"] == "draining" and one["begins"] is not None and not one["begun"]:

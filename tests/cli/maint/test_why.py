@@ -99,7 +99,7 @@ def test_of_instances_groups_and_windows(busy: Live, run: Run) -> None:
     assert (
         run("window", "add", "--start", "+2h", "--for", "1h", "--not-a-node", "10.1.2.3").code == 0
     )
-    assert run("why", "10.1.2.3").out.startswith("Window of  10.1.2.3\nState      draining\n")
+    assert run("why", "10.1.2.3").out.startswith("Window of  10.1.2.3\nState      planned\n")
     assert run("window", "add", "--start", "+2h", "--for", "1h", "n2").code == 0
     assert "\nWindow   from 20" in run("why", "n2").out
 

@@ -58,11 +58,11 @@ def test_from_planning_to_coming_up(live: Live) -> None:
     head, first, second, third = run(live, "list").splitlines()
     assert head.split() == ["FROM", "UNTIL", "MACHINE", "MODE", "LEFT", "REMARK"]
     assert [first.split()[4:7], second.split()[4:7]] == [
-        ["n3", "draining", "1"],
-        ["n4", "draining", "1"],
+        ["n3", "planned", "1"],
+        ["n4", "planned", "1"],
     ]
     assert "evacuation starts 2026-11-25" in first
-    assert third.split()[2:4] == ["n5", "draining"]
+    assert third.split()[2:4] == ["n5", "planned"]
     run(live, "down", "n3")
     live.tick(60, times=8)
     assert live.rig.cluster.nodes["n3"].offline
@@ -86,7 +86,7 @@ def test_the_list_shows_every_reason_of_a_machine(live: Live) -> None:
 def test_a_machine_is_meant_by_its_node_s_name_its_address_or_its_own(live: Live) -> None:
     run(live, "add", "127.0.0.4", "--start", AHEAD)
     run(live, "add", "n5", "--start", LATER)
-    assert "draining" in run(live, "show", "n4")
+    assert "planned" in run(live, "show", "n4")
     run(live, "edit", "N4", "--duration", "1h")
     run(live, "down", "n4")
     assert [m["mode"] for row in calendar(live)["windows"] for m in row["machines"]] == [
