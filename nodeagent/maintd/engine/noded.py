@@ -69,7 +69,7 @@ class Noded:
             log.warning("noded-unknown why=%r", str(error))
 
     def _ask(self, chosen: Collection[str], witness: str) -> None:
-        """Ask for live data, which come from noded: a node without them does not answer."""
+        """Ask noded for live data: if any node gives them, the nodes without do not answer."""
         try:
             answered = self._cluster.capacity([*chosen, witness]).keys()
             self._said |= {name: name in answered for name in chosen if answered}

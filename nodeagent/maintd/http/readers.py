@@ -34,7 +34,7 @@ _ASK_THEMSELVES = frozenset(
 )
 _OF_WHO_ASKED = frozenset({("1", "wishes", ANY_UUID)})
 _OWNERS = "owners' answers and the schedule are shown to users with the option read or write"
-# Kinds of events only about these, and a pattern of sentences about them.
+# Kinds of events only about owners or the schedule, and a pattern of sentences about them.
 _LEFT_OUT = frozenset(
     {"offered", "accepted", "declined", "rescinded", "occurrence-planned", "occurrence-over"}
 )

@@ -2,8 +2,8 @@
 
 maintd remembers which of its jobs took each node out of service. So auto-repair does not take our
 drain for a permission, and maintd undoes only its own work: after it withdrew an incident, or when
-a person asks for it. The job queue shows whether somebody else changed the node since then. If it
-does not, the node stays as it is, and a line shows the command that puts it back.
+a person asks for it. The job queue shows whether somebody else changed the node since then. If that
+is unknown, the node stays as it is, and a line shows the command that puts it back.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

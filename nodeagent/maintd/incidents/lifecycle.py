@@ -147,10 +147,10 @@ def cut_off(incident: Incident, why: str, now: Ms) -> Incident:
 def forget(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
     """Close what is over: the node is gone, or an administrator removed the tag.
 
-    Without its ready tag an incident is closed when the diagnosis is no longer observed; without
-    its failed tag at once, and its failure no longer counts against the node. A canceled incident
-    is closed when no longer observed, or detected again after the closing of the one that
-    superseded it. A node that does not answer has not reported Ok.
+    Without its ready tag an incident is closed when the diagnosis is no longer observed. Without
+    its failed tag it is closed at once, and earlier attempts no longer count against the node. A
+    canceled incident is closed when no longer observed, or detected again after the closing of the
+    one that superseded it. A node that does not answer has not reported Ok.
     """
     working = {intent.incident for intent in ledger.intents}
     if not (ledger.incidents or any(working)):

@@ -108,7 +108,7 @@ class Room:
         return because(Kind.CLAIMED, node, who=who)
 
     def migrates(self, source: str, target: str) -> bool:
-        """Whether migration tags let an instance migrate from one node to the other."""
+        """Check whether migration tags let an instance migrate from one node to the other."""
         return self.sends.get(source, _NOTHING) <= self.receives.get(target, _NOTHING)
 
     def ends(self, instance: Instance) -> frozenset[str]:

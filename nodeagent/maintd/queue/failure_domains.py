@@ -74,8 +74,8 @@ class Domains:
 def unheard(failed: Collection[FailedDomain], said: Mapping[str, object], *, on: bool) -> set[str]:
     """The sources of failed domains whose state is unknown now.
 
-    A source that is not believed has a text as its reason. While automatic repair is not `on`,
-    maintd asks no source; otherwise a missing source is a source no longer.
+    `said` has a text, the reason, for a source that is not believed. While automatic repair is not
+    `on`, maintd asks no source; otherwise a source that is missing no longer exists.
     """
     sources = {source for one in failed for source in one.sources}
     return {s for s in sources if isinstance(said.get(s), str) or (s not in said and not on)}

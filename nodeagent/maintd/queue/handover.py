@@ -1,8 +1,8 @@
 """Give a drained node to an incident or a window once its queue entry is done there. Pure.
 
 A queue entry puts back the node that it drained, unless an incident now evacuates it, or its
-maintenance window has started. In these cases the node stays there and is not drained twice. A
-window then remembers that the node was in service; an incident leaves it drained.
+maintenance window has started. The incident or window then keeps the node, and does not drain it
+again. A window remembers that the node was in service; an incident leaves it drained.
 """
 
 from dataclasses import replace

@@ -1,9 +1,9 @@
 """Planner of weekly series: puts their next occurrences into the schedule in time. Pure.
 
-A machine is in one window at most, so it is in one occurrence of a series at a time: the next, as
-soon as its node must be evacuated for it. From then on that is a window like any other; a change or
-cancelation affects only this occurrence. maintd never schedules an occurrence that has started
-already, and shows an obstacle to an occurrence until then.
+A machine is in one window at most, so it is in one occurrence of a series at a time: the next, once
+that is near enough to evacuate its node before the start. From then on that is a window like any
+other; a change or cancelation affects only this occurrence. maintd never schedules an occurrence
+that has started already, and shows an obstacle to an occurrence until then.
 """
 
 from collections.abc import Iterator
