@@ -43,8 +43,8 @@ _MATTER = (
 def missing(trails: Sequence[Trail], snapshot: Snapshot, now: Ms) -> Mapping[Place, Trail]:
     """Places where our own jobs of the last hour set tags that are missing now, with the job.
 
-    A loss shows when the next master starts, and the new master's jobs handle it. Older jobs prove
-    nothing: such a tag was no longer needed.
+    A loss shows when the next master starts; later jobs show what that did about it. Older jobs
+    prove nothing: such a tag was no longer needed.
     """
     last: dict[Place, Trail | None] = {}
     for trail in trails:

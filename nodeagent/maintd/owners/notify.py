@@ -167,7 +167,7 @@ def fitting(questions: Iterable[dict[str, Any]], most: int = MOST_STDIN) -> list
 def _shortened(question: dict[str, Any], excess: int) -> dict[str, Any]:
     """Remove instances from its end; `more` is their number.
 
-    The instances of its earlier answer can be requested separately.
+    It also removes the instances of the earlier answer, which the command can request.
     """
     if (said := question.get("answer")) is not None:
         short = {**question, "answer": {**said, "about": []}}
