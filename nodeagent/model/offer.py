@@ -44,9 +44,10 @@ class Announcing:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """The delivery of a question by a command: the intent that does it, or whether it is
+    """The delivery of a question by a command.
 
-    done; how often it has failed and why, and when to try again (unix ms).
+    `intent` is the intent that does it, `done` tells that it is over. `tries` counts the failures,
+    `why` is the last reason, `after` when to try again (unix ms).
     """
 
     intent: str = ""
