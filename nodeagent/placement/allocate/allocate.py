@@ -1,8 +1,8 @@
 """A place for a new instance: one group's best, and the best group. Pure.
 
-Where storage is shared out (`dedicated`) the least loss decides, elsewhere the score after it,
-among the places after which any one node may still fail (`redundancy`): hail's choices, by its
-rules.
+With exclusive storage (`dedicated`) the least loss decides, elsewhere the score afterwards. A place
+counts only if any one node may still fail afterwards (`redundancy`). These are hail's choices, by
+its rules.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ _RANK = list(Allocation)
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """Where it goes, with what was found of each group; without a best there is no place."""
+    """The chosen place, with the findings of each group; without a best there is no place."""
 
     selection: Selection
     log: tuple[str, ...]
@@ -36,7 +36,7 @@ Search = Callable[[Site, Group, Newcomer, Terms], Selection | str]
 def dedicated_in_group(
     site: Site, group: Group, newcomer: Newcomer, terms: Terms
 ) -> Selection | str:
-    """The place in a group that costs least of what could still be placed."""
+    """Find the place in a group that costs least of the possible later placements."""
     if why := _disconnected(group, newcomer):
         return f"The {why}"
     nodes = online(site.of(group), terms.only)
@@ -52,7 +52,7 @@ def dedicated_in_group(
 
 
 def scored_in_group(site: Site, group: Group, newcomer: Newcomer, terms: Terms) -> Selection | str:
-    """The place in a group after which the score of the site is least."""
+    """Find the place in a group after which the score of the site is least."""
     nodes = online(site.of(group), terms.only)
     if why := _too_few(nodes, newcomer):
         return why
@@ -66,7 +66,7 @@ def scored_in_group(site: Site, group: Group, newcomer: Newcomer, terms: Terms) 
 def in_group(
     site: Site, group: Group, newcomer: Newcomer, terms: Terms, search: Search
 ) -> Settled | str:
-    """A place in this group, whether or not new instances may go there; a text is why not."""
+    """Find a place in this group, even one closed to new instances; a text says why not."""
     if why := _disconnected(group, newcomer):
         return f"The {why}"
     selection = search(site.of(group), group, newcomer, terms)
@@ -82,7 +82,7 @@ def in_any_group(
     search: Search,
     groups: Sequence[Group] | None = None,
 ) -> Settled:
-    """The best place of these groups, or of all: by their allocation policy, then by the metric."""
+    """Find the best place of these groups, or all: by allocation policy, then by the metric."""
     log: list[str] = []
     apart: list[str] = []
     best: tuple[int, Pick, Group, Selection] | None = None
@@ -110,9 +110,9 @@ def in_any_group(
 
 
 def second_node(site: Site, instance: int, terms: Terms, *, hail: bool) -> Selection | str:
-    """The best secondary node for an instance that has none and is to be mirrored.
+    """Find the best secondary node for an instance that needs one and has none.
 
-    `hail` leaves in those that are offline: what they say of themselves decides.
+    `hail` keeps offline nodes in: their own reports decide.
     """
     layout = site.layout
     at = layout.places[instance]
@@ -164,7 +164,7 @@ def _too_few(nodes: Sequence[Filled], newcomer: Newcomer) -> str | None:
 def _allowed(
     site: Site, nodes: Sequence[Filled], newcomer: Newcomer
 ) -> tuple[list[Filled], Selection]:
-    """The nodes whose policy allows it as their primary instance, and what is said of the rest."""
+    """Return the nodes whose policy allows it as primary instance, and the others' reasons."""
     found = Selection()
     allowed = []
     for node in nodes:

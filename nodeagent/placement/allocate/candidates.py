@@ -24,11 +24,11 @@ _REASONS = (
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """How places are chosen: hail's options.
+    """The limits on places: hail's options.
 
-    `capacity`: only places after which the cluster is redundant. `only`: names of the nodes that
-    may be used, if not None. `leaves_from` is where an instance is that only changes its
-    group: hail lets it leave its new node from there.
+    `capacity`: only places after which the cluster is redundant. `only`: names of the permitted
+    nodes, if not None. `leaves_from` is the place of an instance that only changes its group: hail
+    lets it leave its new node from there.
     """
 
     ignore_soft: bool = False
@@ -38,7 +38,7 @@ class Terms:
 
 
 class Pick(NamedTuple):
-    """A place: the primary node and perhaps the secondary, as they would be."""
+    """A place: the primary node and perhaps the secondary, in their state with it."""
 
     nodes: tuple[Filled, ...]
     metric: Metric
@@ -65,7 +65,7 @@ class Selection:
         self.failures[why] += times
 
     def add(self, other: "Selection") -> None:
-        """Count in what was found elsewhere, later."""
+        """Add another, later selection's findings."""
         self.successes += other.successes
         self.failures.update(other.failures)
         if other.best is not None:

@@ -10,7 +10,7 @@ from nodeagent.placement.layout.node import Refused
 def violation(
     instance: Instance, disks: Sequence[int], policy: Policy, *, exclusive: bool
 ) -> str | None:
-    """Why it is not, by the first range's reason; None if it is. `disks` are sizes."""
+    """Say why it does not comply, by the first range's reason, or None. `disks` are sizes."""
     why: str | None = None
     for least, most in reversed(policy.ranges):
         why = _beyond(instance, disks, least, -1, exclusive=exclusive) or _beyond(
@@ -26,7 +26,7 @@ def violation(
 def _beyond(
     instance: Instance, disks: Sequence[int], spec: Spec, sign: int, *, exclusive: bool
 ) -> str | None:
-    """The amount below (sign -1) or above (+1) the spec."""
+    """Return the amount below (sign -1) or above (+1) the spec."""
     if (instance.memory - spec.memory) * sign > 0:
         return Refused.MEMORY
     if any((size - spec.disk) * sign > 0 for size in disks):

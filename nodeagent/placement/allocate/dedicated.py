@@ -1,11 +1,12 @@
 """Place a new instance with the least loss of later placements: exclusive storage. Pure.
 
 A node's allocation vector counts, for each range of the policy, the largest first, how many
-instances of the range's least size still fit. What a placement takes off it are the lost
-allocations; the place with the lexicographically least of (lost allocations, disk left over) is
-taken (design "Allocation for Partitioned Ganeti"). A pair's metric is the sum of its nodes', so the
-best pair is found without trying all: only where a node already mirrors instances of the primary
-node does what it would lose depend on the primary node.
+instances of the range's least size still fit. A placement lowers it by the lost allocations. The
+place with the lexicographically least (lost allocations, disk left over) wins (design "Allocation
+for Partitioned Ganeti").
+
+A pair's metric is the sum of its nodes', so the best pair needs no trial of all. A secondary node's
+loss depends on the primary only if it already is secondary of that node's instances.
 """
 
 from collections import Counter, defaultdict
@@ -30,7 +31,7 @@ _NOBODY = -1  # the index of no node
 
 
 def sizes(policy: Policy) -> tuple[Demand, ...]:
-    """The least instance of each range, by decreasing disk."""
+    """Return the least instance of each range, by decreasing disk."""
     least = sorted((pair[0] for pair in policy.ranges), key=lambda spec: -spec.disk)
     return tuple(
         Demand(
@@ -43,7 +44,7 @@ def sizes(policy: Policy) -> tuple[Demand, ...]:
             local=True,
             mirrored=False,
             spindle_use=spec.spindles,
-            spindles=0,  # the physical disks are not what is counted
+            spindles=0,  # physical disks do not count
             forthcoming=False,
         )
         for spec in least
@@ -51,12 +52,12 @@ def sizes(policy: Policy) -> tuple[Demand, ...]:
 
 
 def vector(node: Filled, least: Sequence[Demand]) -> Vector:
-    """How many instances of each size still fit, of one size alone."""
+    """Count how many instances of each size still fit, of one size alone."""
     return tuple(room(node, size) for size in least)
 
 
 def room(node: Filled, size: Demand) -> int:
-    """How often `add_primary` would succeed with this size, one upon another."""
+    """Count how often `add_primary` would succeed with this size in a row."""
     host = node.host
     if not host.exclusive:
         return _counted(node, size)
@@ -80,14 +81,14 @@ def room(node: Filled, size: Demand) -> int:
 
 
 def _times(free: int, size: int, least: int) -> float:
-    """How often a size can be taken so that at least so much stays."""
+    """Count how often a size can be taken so that at least so much stays."""
     if free - size < least:
         return 0
     return (free - least) // size if size else inf
 
 
 def _processors(used: int, each: int, cpus: float, most: float) -> float:
-    """How often so many virtual CPUs can be taken; the comparison decides, not the quotient."""
+    """Count how often so many virtual CPUs fit; the comparison decides, not the quotient."""
     if most < ratio(used + each, cpus):
         return 0
     if not each or not cpus:
@@ -112,7 +113,7 @@ def _counted(node: Filled, size: Demand) -> int:
 
 
 class Judge:
-    """Each node's loss to one instance; nodes in the same state are judged once."""
+    """Each node's loss to one instance; judges nodes in the same state once."""
 
     def __init__(self, demand: Demand, policy: Policy, *, force: bool) -> None:
         self.demand, self.force = demand, force
@@ -122,14 +123,14 @@ class Judge:
         self._secondaries: dict[object, Loss | Refused] = {}
 
     def primary(self, node: Filled) -> Loss | Refused:
-        """The metric of putting it there."""
+        """Return the metric of this primary node."""
         state = _state(node), any(tag in node.exclusion for tag in self.demand.exclusion)
         if state not in self._primaries:
             self._primaries[state] = self._loss(node, self.put(node))
         return self._primaries[state]
 
     def secondary(self, node: Filled, primary: int = _NOBODY) -> Loss | Refused:
-        """The metric of mirroring it there, its primary node having this index."""
+        """Return the metric of this secondary node, for the primary node with this index."""
         state = _state(node), node.reserved_for.get(primary, 0)
         if state not in self._secondaries:
             self._secondaries[state] = self._loss(node, self.mirror(node, primary))
@@ -173,7 +174,7 @@ def choose_one(nodes: Sequence[Filled], judge: Judge) -> Selection:
 
 
 def choose_pair(primaries: Sequence[Filled], nodes: Sequence[Filled], judge: Judge) -> Selection:
-    """The best of these primary nodes, which are some of the nodes, and the best secondary one."""
+    """Choose the best of these primary nodes, a part of the nodes, with its best secondary."""
     return _Pairs(nodes, judge).choose(primaries)
 
 
@@ -188,7 +189,8 @@ class _Pairs:
             if not isinstance(loss, Refused)
         ]
         self.ranked = sorted(losses)
-        # By the primary node's index, the places of nodes which mirror instances of it already.
+        # By the primary node's index, the places of nodes that are secondary of its instances
+        # already.
         self.acquainted: dict[int, list[int]] = defaultdict(list)
         for place, node in enumerate(nodes):
             for primary in node.reserved_for:
@@ -208,7 +210,7 @@ class _Pairs:
                 for other in self.acquainted.get(node.host.index, ())
                 if other != place
             }
-            # All of them, but itself not at all and those it knows otherwise.
+            # All of them, without itself, and with its own metric for those in `known`.
             found.failures.update(outcomes)
             for other in (place, *known):
                 found.failures[_outcome(self.secondaries[other])] -= 1
@@ -227,7 +229,7 @@ class _Pairs:
         return found
 
     def _partner(self, place: int, known: dict[int, Loss | Refused]) -> tuple[Loss, int] | None:
-        """The best secondary node of a primary one; of equals the last."""
+        """Return the best secondary node of a primary one; of equals the last."""
         offers = [(loss, -other) for other, loss in known.items() if not isinstance(loss, Refused)]
         for loss, other in self.ranked:
             if -other != place and -other not in known:
@@ -252,7 +254,7 @@ def _outcome(loss: Loss | Refused) -> str:
 
 
 def _state(node: Filled) -> tuple[object, ...]:
-    """All that decides what still fits on a node, exclusion tags and whom it mirrors apart."""
+    """Return everything that decides what fits, without exclusion tags and its peers."""
     host = node.host
     return (
         node.free_memory, node.free_disk, node.free_spindles, node.used_cpus, node.used_spindles,

@@ -35,18 +35,18 @@ class Site:
         return replace(self, layout=replace(self.layout, rules=rules))
 
     def of(self, group: Group) -> "Site":
-        """The site of which one group's nodes alone are seen."""
+        """Return the site with one group's nodes only."""
         nodes = self.cluster.nodes
         members = tuple(n for n, node in enumerate(nodes) if node.group == group.uuid)
         return replace(self, layout=replace(self.layout, members=members, group=group))
 
     def groups(self) -> list[Group]:
-        """Those with nodes, in their order."""
+        """List the groups with nodes, in their order."""
         used = {self.cluster.nodes[index].group for index in self.layout.members}
         return [group for group in self.cluster.groups if group.uuid in used]
 
     def placed(self, newcomer: Newcomer, nodes: Sequence[Filled]) -> "Site":
-        """The site when a new instance is on these nodes, which are given with it."""
+        """Return the site with a new instance on these nodes, which come with it."""
         primary, *rest = (node.host for node in nodes)
         secondary = rest[0] if rest else None
         instance = replace(
@@ -89,7 +89,7 @@ def open_site(request: Request, *, ignore_soft: bool) -> Site:
 
 
 def online(site: Site, only: Collection[str] | None = None) -> list[Filled]:
-    """The nodes something may be placed on, in their order."""
+    """List the nodes that may take something, in their order."""
     nodes = site.layout.group_nodes()
     return [
         node for node in nodes if not node.host.offline and (only is None or node.host.name in only)

@@ -1,13 +1,13 @@
 """An instance allocator's answer to Ganeti, as hail gives it. Pure.
 
-Where hail is wrong we are not, unless `hail` asks for its very answer:
+Unless `hail` asks for its very answer, this corrects hail's faults:
 
 - of several new instances the first one's group does not bind the others;
 - with a group named, later instances see the earlier ones;
-- an instance that has no place is listed as failed, by its name, and the others are placed;
+- an instance without a place is listed as failed, by its name, and the others are placed;
 - several new instances are also tried largest first, if that places more of them or costs less;
-- a group given by its UUID is looked at before the metric is chosen, as if given by its name;
-- no instance fails over to a node that is drained, nor is mirrored there.
+- a group given by its UUID counts before the choice of the metric, as if given by its name;
+- no instance fails over to a drained node, or gets it as its secondary.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,7 +34,7 @@ Answer = dict[str, Any]
 
 
 class _NoPlace(Exception):
-    """The request cannot be met; the text is why."""
+    """The request is impossible; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ def _named(site: Site, name: str) -> Group:
 
 
 def _search(site: Site, group: str | None, *, hail: bool) -> Search:
-    """By loss if all nodes that come into question have storage for themselves, else by score."""
+    """Choose the search: by loss if all possible nodes have exclusive storage, else by score."""
     if group is None:
         closed = Allocation.UNALLOCABLE
         uuids = {group.uuid for group in site.cluster.groups if group.allocation is not closed}
@@ -151,7 +151,7 @@ def _in_turn(
 
 
 def _best_order(site: Site, request: Request, terms: Terms, search: Search) -> list[_Placed]:
-    """In the order asked for, unless the largest first fares better."""
+    """Place them in the requested order, unless largest first does better."""
     asked = request.newcomers
     order = sorted(
         range(len(asked)), key=lambda n: (-asked[n].instance.disk, -asked[n].instance.memory)
@@ -167,7 +167,7 @@ def _best_order(site: Site, request: Request, terms: Terms, search: Search) -> l
 
 
 def _cost(done: Sequence[_Placed], search: Search) -> tuple[int, list[int]]:
-    """How many have no place, and what could be placed no more on account of the others."""
+    """Count the instances without a place, and the later placements that the others prevent."""
     metrics = [one.settled.selection.best.metric for one in done if one.settled.selection.best]
     lost: list[int] = []
     if search is dedicated_in_group and len(metrics) > 0:
@@ -214,7 +214,7 @@ def _second(site: Site, request: Request, terms: Terms, *, hail: bool) -> tuple[
 
 
 def _relocate(site: Site, request: Request, *, hail: bool) -> tuple[str, Any]:
-    """Another secondary node, or for shared storage another primary one."""
+    """Find another secondary node, or for shared storage another primary one."""
     if request.required != 1:
         raise _NoPlace(f"Exchange {request.required} nodes mode is not implemented")
     (index,) = _indices(site, request.instances)

@@ -1,10 +1,10 @@
-"""Whether any one node may fail: all its instances can then be elsewhere in its group. Pure.
+"""Check that any one node may fail: its group then has room for all its instances. Pure.
 
-Mirrored instances fail over to their secondary nodes; shared ones and those that would have to be
-made anew go where the score is least, one after another. Only what is impossible counts, not what
-is unwise; nodes that are offline count as targets (hail's global N+1).
+DRBD instances fail over to their secondary nodes. Shared ones, and those that need new disks, go
+where the score is least, one after another. Only the impossible counts, not the unwise; offline
+nodes count as targets (hail's global N+1).
 
-That each finds a place is mostly plain from the sums; only where it is not the moves are tried.
+Mostly the sums alone prove that each finds a place; only otherwise the moves are tried.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,12 +20,12 @@ from nodeagent.placement.layout.moves import Kind, Move, Moved, attempt
 from nodeagent.placement.layout.node import Demand, Filled, Refused, add_primary, migrates
 from nodeagent.placement.layout.rescore import Standing
 
-# Those that move without a mirror; hail has block devices made anew.
+# These move without DRBD; hail recreates block devices.
 _MOVING = (SHARED | {Template.DISKLESS}) - {Template.BLOCK_DEVICE}
 
 
 class Arrival(NamedTuple):
-    """An instance more on node `primary`, which would leave it from `place`."""
+    """A further instance on node `primary`, which would leave it from `place`."""
 
     primary: int
     instance: Instance
@@ -43,14 +43,14 @@ class _Resident(NamedTuple):
 
 @dataclass(slots=True)
 class _Failovers:
-    """Demands of a node's mirrored instances on each secondary node."""
+    """Demands of a node's DRBD instances on each secondary node."""
 
     used: dict[int, int]
-    unknown: set[int]  # of some instance there it is not said how many physical disks it has
+    unknown: set[int]  # some instance there has an unknown number of physical disks
 
 
 class Redundancy:
-    """A site and its residents, asked about small changes of it."""
+    """A site and its residents; answers for small changes of it."""
 
     def __init__(self, site: Site) -> None:
         self.site = site
@@ -63,18 +63,18 @@ class Redundancy:
             if resident.place.primary in self._residents and not resident.demand.forthcoming:
                 self._residents[resident.place.primary].append(resident)
         for residents in self._residents.values():
-            residents.reverse()  # the last to come is the first to go
+            residents.reverse()  # the last arrival leaves first
         self._failovers = {index: _failovers(of) for index, of in self._residents.items()}
         self._groups: dict[str, list[int]] = {}
         for index in layout.members:
             self._groups.setdefault(layout.cluster.nodes[index].group, []).append(index)
-        # Failovers only get harder when something comes: what fails now fails then.
+        # An arrival only makes failovers harder: one that fails now also fails then.
         self._never = not all(
             self._fail_over(index, of, layout.nodes) for index, of in self._failovers.items()
         )
 
     def holds(self, changed: Mapping[int, Filled], arrival: Arrival | None = None) -> bool:
-        """Whether it is redundant with these nodes so, which have taken the arrival."""
+        """Tell whether it is redundant with these nodes changed, after the arrival."""
         if self._never:
             return False
         nodes = list(self.site.layout.nodes)
@@ -109,7 +109,7 @@ class Redundancy:
         return [target for target in self._groups[group] if target != index]
 
     def _fail_over(self, index: int, failovers: _Failovers, nodes: Sequence[Filled]) -> bool:
-        """Whether all its mirrored instances can change sides."""
+        """Tell whether all its DRBD instances can change sides."""
         if not failovers.used:
             return True
         node = nodes[index]
@@ -134,10 +134,10 @@ class Redundancy:
         nodes: Sequence[Filled],
         free: Mapping[int, int],
     ) -> bool | None:
-        """Whether the others find a place wherever the first of them go; None: it depends.
+        """Tell whether the others find a place wherever the first of them go; None: it depends.
 
-        A target is closed to the largest of them only once much has come to it. If all that comes
-        is too little to close every target, none is ever turned away.
+        A target is closed to the largest of them only once much has come to it. If all arrivals
+        together are too small to close every target, none is ever turned away.
         """
         if any(nodes[target].host.exclusive for target in free):
             return None
@@ -164,7 +164,7 @@ class Redundancy:
         return True if closed > (2 if disk else 1) else None
 
     def _tried(self, index: int, residents: list[_Resident], nodes: Sequence[Filled]) -> bool:
-        """Whether it works out if done as hail does it."""
+        """Tell whether it works out in hail's order."""
         layout = self._alone(residents, nodes)
         leaving = list(enumerate(residents))
         targets = self._targets(index)
@@ -192,7 +192,7 @@ class Redundancy:
         return self._made_anew(sorted(stuck, key=lambda one: -one.instance.memory), targets, layout)
 
     def _alone(self, residents: Sequence[_Resident], nodes: Sequence[Filled]) -> Layout:
-        """The layout with these instances only, and no regard to what is unwise."""
+        """Return the layout with these instances only, without the soft checks."""
         layout = self.site.layout
         return replace(
             layout,
@@ -239,7 +239,7 @@ def _failovers(residents: Sequence[_Resident]) -> _Failovers:
 
 
 def _share(room: float, whole: int) -> float:
-    """The part of the whole that must come before no room is left."""
+    """Return the part of the whole that must come before no room is left."""
     if room <= 0:
         return 0.0
     return room / whole if whole else inf

@@ -1,8 +1,8 @@
-"""Instances leaving nodes or their group: where each goes, and Ganeti's jobs for it. Pure.
+"""Instances leaving nodes or their group: the target of each, and Ganeti's jobs for it. Pure.
 
-One after another, each to the place after which its group's score is least; the next one sees the
-nodes as the last has left them. What is impossible for one is said and does not hold up the rest
-(hail's node-evacuate and change-group).
+One after another, each goes to the place after which its group's score is least; the next one sees
+the nodes as the last has left them. A failure of one is reported and does not stop the rest (hail's
+node-evacuate and change-group).
 """
 
 from collections.abc import Collection, Sequence
@@ -31,7 +31,7 @@ class Relocation:
     jobs: list[Job] = field(default_factory=list)
 
     def take(self, instance: int, after: "tuple[Site, list[Move]] | str") -> None:
-        """Note one instance's new place or why there is none."""
+        """Record one instance's new place or why there is none."""
         if isinstance(after, str):
             self.failed.append((instance, after))
             return
@@ -46,9 +46,9 @@ class Relocation:
 def leave_nodes(
     site: Site, instances: Sequence[int], leaving: Leaving, *, hail: bool
 ) -> Relocation:
-    """Take instances off their primary nodes, their secondary nodes, or both.
+    """Move instances off their primary nodes, their secondary nodes, or both.
 
-    `hail` has one fail over to a node that is drained, which Ganeti refuses to do.
+    `hail` lets one fail over to a drained node, which Ganeti refuses.
     """
     found = Relocation(site)
     away = {node.host.index for node in site.layout.nodes if node.host.offline}
@@ -65,7 +65,7 @@ def leave_nodes(
 def change_group(
     site: Site, instances: Sequence[int], groups: Collection[str], terms: Terms, *, hail: bool
 ) -> Relocation:
-    """Take instances to the best of these groups (UUIDs), or of all that none of them is in.
+    """Move instances to the best of these groups (UUIDs), or of all other groups.
 
     `hail` as for `leave_nodes`.
     """
@@ -212,7 +212,7 @@ def _leave(
 def _best(
     site: Site, instance: int, group: Group, ways: Sequence[list[Move]]
 ) -> tuple[Site, list[Move]] | str:
-    """The way after which the group's score is least; of equals the last."""
+    """Choose the way after which the group's score is least; of equals the last."""
     standing = Standing(site.of(group).layout.group_nodes())
     best: tuple[float, Moved, list[Move]] | None = None
     said = ""
@@ -275,7 +275,7 @@ def _both(
 
 
 def _fail_over(site: Site, instance: int, steps: Sequence[str] = (), *, hail: bool) -> Site | str:
-    """The site with the instance on its mirror, or why that is not possible."""
+    """Return the site with the instance on its secondary node, or why that is not possible."""
     mirror = site.layout.nodes[site.layout.places[instance].secondary].host
     if mirror.offline and not hail:
         return f"its secondary node {mirror.name} is drained or offline"
@@ -283,7 +283,7 @@ def _fail_over(site: Site, instance: int, steps: Sequence[str] = (), *, hail: bo
 
 
 def _play(site: Site, moves: Sequence[Move], steps: Sequence[str] = ()) -> Site | str:
-    """The site after these moves, or which of the steps fails."""
+    """Return the site after these moves, or the failing step."""
     for number, move in enumerate(moves):
         after = attempt(site.layout, move)
         if not isinstance(after, Moved):

@@ -1,7 +1,6 @@
 """Ganeti's question to an instance allocator, read from its JSON (iallocator protocol 2). Pure.
 
-What cannot be what it should is refused with its place, as `nodes.node1.free_memory`. Names that
-nothing here needs are left alone.
+A wrong value is refused with its place, as `nodes.node1.free_memory`. Unused names are ignored.
 """
 
 from dataclasses import dataclass
@@ -37,7 +36,7 @@ class Type(StrEnum):
 
 
 class Leaving(StrEnum):
-    """Which of their nodes instances are to leave."""
+    """Nodes that instances leave."""
 
     PRIMARY = "primary-only"
     SECONDARY = "secondary-only"
@@ -56,10 +55,10 @@ class Newcomer:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request and the cluster it is about; `disks` and `networks` go with its instances.
+    """A request and its cluster; `disks` and `networks` belong to its instances.
 
-    Of the rest only what the type needs is set. `group` is a name or UUID, `instances` and `away`
-    (nodes to leave) are names, `groups` UUIDs.
+    The other fields are set only for the types that need them. `group` is a name or UUID,
+    `instances` and `away` (nodes to leave) are names, `groups` UUIDs.
     """
 
     type: Type
@@ -79,14 +78,14 @@ class Request:
 def read_request(found: object, own_memory: int = 4096, instead: Cluster | None = None) -> Request:
     """Read a request, or raise MessageError; it may be about another cluster `instead`.
 
-    On clusters whose first hypervisor is kvm the nodes' own memory, which they report badly, is
-    taken to be `own_memory` MiB, unless that is 0.
+    On clusters whose first hypervisor is kvm the nodes' own memory counts as `own_memory` MiB,
+    unless that is 0: nodes report it badly.
     """
     whole = Object(found, "")
     asked = whole.object("request")
     kind = asked.word("type", Type)
     if instead is not None:
-        # Of instances in the text format no more is known than how much disk they have.
+        # The text format only has the total disk of an instance.
         disks: tuple[tuple[int, ...], ...] = tuple((one.disk,) for one in instead.instances)
         nowhere: tuple[tuple[str, ...], ...] = ((),) * len(instead.instances)
         return Request(kind, instead, disks, nowhere, **_asked(kind, asked, instead))

@@ -1,7 +1,7 @@
-"""Where a new instance leaves the least score: one node or a pair. Pure.
+"""The place of a new instance with the least score: one node or a pair. Pure.
 
-Of the places those count after which any one node may still fail. A pair's score is counted by
-correcting the sums, as the htools do; so which of two nearly equal ones is taken is theirs, too.
+Only places count after which any one node may still fail. A pair's score comes from corrected sums,
+as in the htools; so the choice between two nearly equal ones is theirs, too.
 """
 
 from collections.abc import Sequence
@@ -44,9 +44,9 @@ class ScoredPlaces:
         return found
 
     def pair(self, primaries: Sequence[Filled], nodes: Sequence[Filled]) -> Selection:
-        """The best of these primary nodes, and the best secondary one of all."""
+        """Find the best of these primary nodes, and the best secondary one of all."""
         found = Selection()
-        # What a node becomes as a secondary one mostly does not depend on the primary.
+        # A node's state as a secondary mostly does not depend on the primary.
         strangers = [add_secondary(node, self.demand, _NOBODY) for node in nodes]
         changes = [
             () if isinstance(after, Refused) else self.standing.changes(node, after)
@@ -74,7 +74,7 @@ class ScoredPlaces:
         clashing = None
         if self.standing.placing and self.demand.exclusion:
             clashing = self.standing.clashing({index: after})
-        # By how many locations are shared with the secondary node.
+        # By the number of locations shared with the secondary node.
         sharing = {0: (after, base.by(self.standing.changes(node, after), clashing))}
         offers: list[_Offer] = []
         for place, other in enumerate(nodes):
@@ -102,7 +102,7 @@ class ScoredPlaces:
         return found
 
     def _take(self, offers: list[_Offer], found: Selection) -> None:
-        """Offer the best that is redundant; those better than it count as failures."""
+        """Take the best redundant place; better ones count as failures."""
         offers.sort(key=lambda offer: offer[:2])
         for rejected, (score, _, nodes) in enumerate(offers):
             if self.redundancy is None or self._holds(nodes):

@@ -1,14 +1,15 @@
-"""Finding the best of all moves without looking at most of them. Pure. Needs NumPy.
+"""Find the best of all moves without examining most of them. Pure. Needs NumPy.
 
-What a move makes of a variance is a part by the nodes it leaves and a part by its target. A spread
-is the root of that, and on any range the root lies above its chord, which is linear: so a sum of
-two parts bounds the score from below, and one look at the targets serves all instances of a size.
+A move changes a variance by a part of the nodes it leaves and a part of its target. A spread is the
+root of that, and on any range the root lies above its chord, which is linear. So a sum of two parts
+bounds the score from below, and one pass over the targets serves all instances of a size.
+
 Entries whose bound is no worse than the best move found are bounded again, each on its own range
 and for each target, by a parabola that lies close to the root and is the product of two matrices.
-What is left then is looked at.
+Only the remaining entries are examined.
 
 Memory to reserve depends on a pair of nodes. More of it may make its spread smaller, but hardly by
-as much as its sum costs; so at first it is taken to be none.
+as much as its sum costs; so at first it counts as none.
 """
 
 from typing import NamedTuple
@@ -20,15 +21,15 @@ from nodeagent.placement.balance.departures import ORDER, TOTAL
 from nodeagent.placement.layout.arrays import Bools, Floats, Ints
 from nodeagent.placement.layout.moves import Kind
 
-_FIRST = 32  # entries, and moves, looked at first, to have something to compare with
+_FIRST = 32  # entries, and moves, examined at first, for comparison
 _CHUNK = 256  # entries bounded at once
-# Near nothing the root is too steep for sums of large parts; less is a bound as well.
+# Near zero the root is too steep for sums of large parts; less is a bound as well.
 _NARROW, _STEEP = 1e-8, 1e6
-# Segments are cut by so many terms, into so many parts, and not if there are so many sizes; a chord
-# may lie below the root by this part of what is to be gained.
+# Segments are cut by so many terms, into so many parts, and not with so many sizes; a chord may lie
+# below the root by this part of the possible gain.
 _LEAST_GAIN = 1e-4
 _CUT, _BINS, _PAIRS, _FAR, _EDGE = 2, 24, 2000, 0.1, 1e-9
-# At most so many terms, whose chords lie so far below, are not bounded but worked out.
+# At most so many terms, whose chords lie so far below, are computed instead of bounded.
 _EXACT, _NEAR = 3, 0.02
 
 
@@ -62,9 +63,9 @@ def best(bound: Bound, tolerance: float) -> Found:
 
 
 def near(bound: Bound, part: float, more: int) -> Found:
-    """The best move and some that gain less by this part at most, the best first.
+    """Return the best move and some that gain less by this part at most, the best first.
 
-    Once there are so many `more`, only what may be the best is still looked at.
+    After so many `more` it only examines possible best moves.
     """
     found = _Look(bound, 0.0, part, more).all()
     order = np.argsort(found.changes, kind="stable")
@@ -80,14 +81,14 @@ class _Look:
         self.kept: list[Found] = []
         o, grid = self.o, self.grid
         n = self.n = grid.online_count
-        # (terms, columns): what a target adds to a variance, by the amount and by its square.
+        # (terms, columns): a target's addition to a variance, by the amount and by its square.
         self.pull = (2.0 / n) * o.above * grid.part
         self.push = (1.0 - 1.0 / n) / n * grid.part**2
         pull, push = self.pull[:, grid.online], self.push[:, grid.online]
         self.pulls = pull.min(axis=1)[:, None], pull.max(axis=1)[:, None]
         self.pushes = push.min(axis=1)[:, None], push.max(axis=1)[:, None]
         self.largest_part = grid.part.max(axis=1)[:, None]
-        # How far from the mean a node is that may reserve more memory.
+        # The distance from the mean of a node that may reserve more memory.
         mean = float(o.drift[-1]) * n
         levels = o.leavings.level[o.leavings.by_old] - mean
         above = o.above[-1, grid.online]
@@ -105,7 +106,7 @@ class _Look:
         return self.good if self.more > 0 else self.best + self.tolerance
 
     def all(self) -> Found:
-        """Look at those without a target, then at the others."""
+        """Examine the moves without a target, then the others."""
         entries = self.b.failovers
         self._keep(entries, np.full(len(entries), -1), self.o.failovers(entries))
         if len(self.b.entries):
@@ -116,7 +117,7 @@ class _Look:
         return Found(entries[good], targets[good], changes[good])
 
     def others(self) -> None:
-        """Those with one that may be as good as the best, the most promising first."""
+        """Examine those with a target that may be as good as the best, the most promising first."""
         least = self._coarse()
         first = _lowest(least, _FIRST)
         self._look(first)
@@ -150,7 +151,7 @@ class _Look:
         self.kept.append(Found(entries[good], targets[good], changes[good]))
 
     def _coarse(self) -> Floats:
-        """For each place the least that any of its moves can change the score by."""
+        """Return for each place the least score change of any of its moves."""
         b, o, grid, pairs = self.b, self.o, self.grid, self.b.pairs
         terms = len(o.variance)
         low, high, crossing = self._by_target(pairs.added, pairs.size, mirrored=pairs.mirrored)
@@ -164,7 +165,7 @@ class _Look:
             bins.least + (middle - drift + np.minimum.reduceat(low, pairs.first, 1))[:, segment]
         )
         top = bins.most + (middle + drift + np.maximum.reduceat(high, pairs.first, 1))[:, segment]
-        # Below nothing there is no root, and a chord from there would lie above it.
+        # Below zero there is no root, and a chord from there would lie above it.
         bottom = np.maximum(bottom, 0.0)
         root, slope = _chord(bottom, top, grid.weights[:, None])
         constant = (root + slope * (middle[:, segment] - bottom)).sum(axis=0) - o.spread
@@ -184,16 +185,16 @@ class _Look:
         return least
 
     def _bins(self, least: Floats, most: Floats) -> "_Bins":
-        """The segments; where chords would lie far below the roots, cut by what the entries add.
+        """Return the segments; cut them by the entries where chords would lie far below the roots.
 
-        Cut is by the terms for which it matters most: those whose range is wide for their spread.
+        It cuts by the terms that matter most: those whose range is wide for their spread.
         """
         b, o, pairs = self.b, self.o, self.b.pairs
         low = np.sqrt(np.maximum(o.variance + least.min(axis=1), 0.0))
         high = np.sqrt(np.maximum(o.variance + most.max(axis=1), 0.0))
         gap = self.grid.weights * (high - low) ** 2 / (4.0 * (high + low) + 1e-30)
         cuts, left = [], _BINS if len(pairs.size) <= _PAIRS else 1
-        # Reserved memory, the last term, is no sum.
+        # Reserved memory, the last term, is not a sum.
         order = np.argsort(-gap[:-1])
         for term in order[:_CUT]:
             count = min(left, int(np.sqrt(gap[term] / (_FAR * b.gain))) + 1)
@@ -272,8 +273,10 @@ class _Look:
     def _by_target(
         self, added: Floats, sizes: Ints, *, mirrored: Bools | bool
     ) -> tuple[Floats, Floats, Floats]:
-        """(terms, sizes): the least and the most that a target can add to a variance, and what
-        the product of both parts' sums can take away at most, by the entry's sum."""
+        """Return per (terms, sizes) the least and the most that a target can add to a variance.
+
+        Also return the most that the product of both parts' sums can subtract, by the entry's sum.
+        """
         n = self.n
         pulls, squares = (added * self.pulls[0], added * self.pulls[1]), added * added
         low = np.minimum(*pulls) + squares * self.pushes[0]
@@ -293,14 +296,14 @@ def _lowest(values: Floats, count: int) -> Ints:
 
 
 def _chord(bottom: Floats, top: Floats, weights: Floats) -> tuple[Floats, Floats]:
-    """The root at the bottom of a range and its mean slope over the range, weighed."""
+    """Return the weighed root at the bottom of a range and its mean slope over the range."""
     top = np.maximum(top, bottom + _NARROW)
     root = np.sqrt(bottom)
     return weights * root, weights * (np.sqrt(top) - root) / (top - bottom)
 
 
 def _bend(bottom: Floats, top: Floats, weights: Floats) -> Floats:
-    """How much more the root is than its chord, by the distances to both ends of the range."""
+    """Return how far the root lies above its chord, by the distances to both ends of the range."""
     low, high = np.sqrt(bottom), np.sqrt(top)
     bend: Floats = weights / (2.0 * high * (low + high) ** 2)
     return bend

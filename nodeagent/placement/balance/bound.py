@@ -1,7 +1,7 @@
 """Entries in an order in which they can be bounded together. Pure. Needs NumPy.
 
-What an entry adds to a variance lies, for all entries of one kind and of sizes that are near, in a
-small range: such entries form a *segment*. See `look`, which makes bounds of it.
+For all entries of one kind and of similar sizes the additions to a variance lie in a small range:
+such entries form a *segment*. See `best_move`, which makes bounds of it.
 """
 
 from typing import NamedTuple
@@ -18,7 +18,7 @@ _SEGMENTS = 12  # of a kind, at most
 
 
 class Segment(NamedTuple):
-    """Entries of one kind and of sizes that are near, as many as `entries`; and these sizes."""
+    """Entries of one kind and of similar sizes, as many as `entries`; and these sizes."""
 
     kind: Kind
     entries: int
@@ -28,7 +28,7 @@ class Segment(NamedTuple):
 class Pairs(NamedTuple):
     """A segment and one of its sizes each, by segment.
 
-    `first` is where a segment's begin, `each` how many it has.
+    `first` is the index of a segment's first pair, `each` its number of pairs.
     """
 
     first: Ints
@@ -44,10 +44,10 @@ class Bound:
     """Bounds of the outcomes' entries; call `read` with the rows that have changed.
 
     Everything is in the order of the segments; `entries` has the entry at each place, `segment` and
-    `pair` its own. `parts` holds what each adds to the variances by itself, then to the sums:
-    `least` and `most` are their range in each segment. `steps` bounds all that is not a spread;
-    infinite where the move does not exist. `forced`: some entry leaves out its target's soft
-    checks. `gain` is the gain of the last best move.
+    `pair` its own. `parts` holds each entry's own addition to the variances, then to the sums;
+    `least` and `most` are their range in each segment. `steps` bounds all but the spreads; infinite
+    if the move does not exist. `forced`: some entry skips its target's soft checks. `gain` is the
+    gain of the last best move.
     """
 
     def __init__(self, outcomes: Outcomes) -> None:
@@ -72,13 +72,13 @@ class Bound:
         self.read(np.arange(len(outcomes.grid.rows)))
 
     def move(self, entry: int, target: int) -> Move:
-        """The move of an entry to the column of a target (-1: none)."""
+        """Return the move of an entry to the column of a target (-1: none)."""
         grid, leavings = self.o.grid, self.o.leavings
         index = grid.members[target] if target >= 0 else -1
         return Move(grid.rows[leavings.row[entry]], KINDS[leavings.kind[entry]], index)
 
     def read(self, rows: Ints) -> None:
-        """These rows' leavings are new. Ranges only grow."""
+        """Read these rows' leavings again. Ranges only grow."""
         leavings, mirrored = self.o.leavings, self.o.grid.mirrored[rows]
         shared, drbd = rows[~mirrored], rows[mirrored]
         entries = np.concatenate(
@@ -105,7 +105,7 @@ class Bound:
 
 def _segments(outcomes: Outcomes) -> tuple[list[Segment], Ints]:
     grid, leavings = outcomes.grid, outcomes.leavings
-    # How much the largest of its changes is, in units of the spreads: 2 to the power of `rank`.
+    # The size of its largest change, in units of the spreads: 2 to the power of `rank`.
     change = np.abs(outcomes.added[1]) * grid.part.max(axis=1)[:, None]
     reach: Floats = (change / (np.sqrt(outcomes.variance)[:, None] + 1e-3)).max(axis=0)
     rank = np.floor(np.log2(np.maximum(reach, 1e-9)))
@@ -132,5 +132,5 @@ def _pairs(outcomes: Outcomes, segments: list[Segment]) -> Pairs:
 
 
 def _pair_of(pairs: Pairs, segment: Ints, size: Ints, sizes: int) -> Ints:
-    """The pair of each entry's segment and size."""
+    """Return the pair of each entry's segment and size."""
     return np.searchsorted(pairs.segment * sizes + pairs.size, segment * sizes + size)

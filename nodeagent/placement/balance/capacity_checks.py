@@ -1,7 +1,7 @@
 """Checks of `node` before a node takes an instance, many of both at once. Pure. Needs NumPy.
 
-`after` are amounts as they would be, one row for each as in `arrays`, of any shape that goes with
-the other arrays. The checks ignore exclusive storage.
+`after` are the resulting amounts, one row for each as in `arrays`, of any shape that fits the other
+arrays. The checks ignore exclusive storage.
 """
 
 import numpy as np
@@ -21,7 +21,7 @@ def takes_primary(
     forced: Bools,
     clash: Bools | None = None,
 ) -> Bools:
-    """Whether nodes become primaries of instances; `breaks`: N+1 holds before and not after."""
+    """Tell which nodes can be primaries of instances; `breaks`: N+1 holds before and not after."""
     local, forthcoming = sizes.local[which], sizes.forthcoming[which]
     possible = is_possible(after, local)
     soft = ~breaks & _within(grid, columns, after[at.CPUS])
@@ -59,7 +59,7 @@ def takes_secondary(
 
 
 def is_possible(after: Floats, local: Bools) -> Bools:
-    """Checks of a primary node even when forced."""
+    """Apply the checks of a primary node that hold even when forced."""
     found: Bools = (after[at.FREE] > 0) & (~local | (after[at.DISK] > 0))
     return found
 

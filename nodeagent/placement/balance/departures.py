@@ -1,11 +1,11 @@
-"""Effects of moves on the nodes an instance is on, whatever the target: many at once. Pure.
+"""Effects of moves on an instance's present nodes, whatever the target: many at once. Pure.
 
 An *entry* is one kind of move of one instance. Its steps are those of `moves`; P is the primary
-node, S the secondary. Spreads come out of sums, for each term
+node, S the secondary. Spreads come from sums, for each term
 
     variance = squares / n - (sum / n)^2
 
-so an entry is described by what it adds to the variance by itself, and to the sum.
+so an entry is described by its own addition to the variance, and to the sum.
 """
 
 import numpy as np
@@ -22,21 +22,22 @@ KINDS = tuple(Kind)
 ORDER = {kind: place for place, kind in enumerate(KINDS)}
 # The target becomes the primary node; the others' targets become the secondary.
 TO_PRIMARY = (Kind.REPLACE_FAILOVER, Kind.REPLACE_PRIMARY, Kind.FAILOVER_ANY)
-# The node that mirrors the instance then is one that it is on already.
+# The future secondary node already holds the instance.
 MIRRORED_BY_OLD = (Kind.REPLACE_FAILOVER, Kind.REPLACE_PRIMARY)
 _Change = tuple[Ints, Floats | None, Floats | None]
 
 
 class Leavings:
-    """All entries, by kind and then by row; `first` and `rows` tell where a kind's are.
+    """All entries, by kind and then by row; `first` and `rows` give a kind's place.
 
     `own` and `sums` have a row for each term. `steps` is the change of all other components,
-    weighed, with a `toll` for the data it copies. `forced`: the target's soft checks are left out.
-    `node` is the old node that belongs to the new pair, too: the mirror, if `by_old`, or the peer
-    that it reserves memory for.
-    Of a mirror `by_old`: the memory `base` it reserves before that and what that is in the term
-    (`level`), what is `free` of it, whether it is `failing` then, and whether its soft checks are
-    left out (`lenient`).
+    weighed, with a `toll` for the copied data. `forced`: the target's soft checks are skipped.
+    `node` is the old node that stays in the new pair: the secondary, if `by_old`, or the peer that
+    it reserves memory for.
+
+    For a secondary `by_old`: the memory `base` it reserves before, its part of the term (`level`),
+    its `free` memory, whether it is `failing` then, and whether its soft checks are skipped
+    (`lenient`).
     """
 
     def __init__(self, grid: Grid, price: float) -> None:
@@ -52,7 +53,7 @@ class Leavings:
         self.kind = np.concatenate(
             [np.full(len(self.rows_of[kind]), ORDER[kind]) for kind in KINDS]
         )
-        # Of each row its place among those of its sort.
+        # The place of each row among those of its sort.
         self.place = np.empty(len(grid.rows), np.intp)
         self.place[mirrored], self.place[shared] = np.arange(len(mirrored)), np.arange(len(shared))
         kinds = np.array([kind in TO_PRIMARY for kind in KINDS])
@@ -73,15 +74,15 @@ class Leavings:
         self.sender = np.zeros(count, np.intp)
 
     def entries(self, kind: Kind, rows: Ints) -> Ints:
-        """The entries of this kind and these rows, all of the kind's sort."""
+        """Return the entries of this kind and these rows, all of the kind's sort."""
         found: Ints = self.first[kind] + self.place[rows]
         return found
 
 
 class Departure:
-    """The nodes of these rows' instances without them; `write` puts down each kind of move.
+    """The nodes of these rows' instances without them; `write` records each kind of move.
 
-    `values` are the grid's, (terms, columns). The rows are all mirrored, or none is.
+    `values` are the grid's, (terms, columns). The rows are all DRBD instances, or none is.
     """
 
     def __init__(self, grid: Grid, marks: Marks, values: Floats, rows: Ints) -> None:
@@ -211,14 +212,14 @@ class Departure:
         failing: Bools,
         lenient: Bools,
     ) -> None:
-        """One of the two nodes will mirror the instance for a target that is not known yet."""
+        """Let one of the two nodes become the secondary for a target that is not known yet."""
         into.node[entries], into.base[entries], into.free[entries] = node, base, free
         into.failing[entries], into.lenient[entries] = failing, lenient
         less = (base - self.grid.reserved[node]) * self.grid.memory_part[node]
         into.level[entries] = self.values[-1, node] + less
 
     def _s_runs(self) -> tuple[Bools, Bools]:
-        """Whether the secondary node can run the instance, and whether it fails N+1 then."""
+        """Tell whether the secondary node can run the instance, and whether it fails N+1 then."""
         after = self.at_s - self.secondary + self.primary
         fails = np.where(self.real, after[at.FREE] <= self.s_base, self.s_failing)
         clash = self.marks.clash(self.rows, self.s) if self.marks.excluding else None
@@ -229,7 +230,7 @@ class Departure:
         return fits, fails
 
     def _marks(self) -> tuple[Floats, Floats]:
-        """Tags that leave P as primary node, and that come to S."""
+        """Return the tags that leave P as primary node, and those that come to S."""
         marks, rows = self.marks, self.rows
         leave = -marks.kept(rows, self.p) - marks.misplaced(rows, self.p)
         come = marks.misplaced(rows, self.s)
@@ -241,7 +242,7 @@ class Departure:
         return leave, come
 
     def _counted(self, node: Ints, change: Floats, fails: Bools) -> Floats:
-        """Instances on nodes that are off, or that fail N+1; weighed."""
+        """Return the weighed number of instances on nodes that are off, or that fail N+1."""
         grid = self.grid
         primaries = change[at.PRIMARIES]
         instances = primaries + change[at.SECONDARIES]

@@ -1,10 +1,10 @@
-"""A way down that does not end in the first hollow. Pure. Needs NumPy.
+"""A descent that does not end in the first local minimum. Pure. Needs NumPy.
 
-A spread has its edge at nothing: once the nodes have, say, equal numbers of instances, every single
-move makes them unequal and looks bad, and what else there was to gain is lost. So spreads are
-widened at first, which rounds that edge off, and then less and less.
+A spread has an edge at zero. Once the nodes have, say, equal numbers of instances, every single
+move makes them unequal and looks bad, and other gains are lost. So spreads are widened at first,
+which rounds that edge, and then less and less.
 
-Of a look at all moves several are made, which touch different nodes.
+Each pass over all moves makes several that touch different nodes.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +20,7 @@ from nodeagent.placement.layout.layout import Place
 from nodeagent.placement.layout.moves import Kind, Moved, attempt
 from nodeagent.placement.layout.node import Filled
 
-_MORE = 1000  # moves looked at, before only the best is looked for
+_MORE = 1000  # moves examined before the search only wants the best
 _LEAST = 2e-5  # of the score; less is no gain
 _FAILOVER = ORDER[Kind.FAILOVER]
 
@@ -32,10 +32,10 @@ def descend(
     noise: np.random.Generator | None,
     go_on: Callable[[], bool],
 ) -> Iterator[Step]:
-    """Steps down, for one width after another, which are in units of a typical instance's change.
+    """Descend with one width after another, in units of a typical instance's change.
 
-    What gains less than the best move of a look, by more than the part `worse`, waits for the next
-    look. With `noise` it is not always the best move that is made, but one near it.
+    A move that gains less than the best of a pass, by more than the part `worse`, waits for the
+    next pass. `noise` sometimes picks a move near the best one.
     """
     if board.bound is None:
         return
@@ -50,7 +50,7 @@ def descend(
 
 
 def _look(board: Board, worse: float, noise: np.random.Generator | None) -> Iterator[Step]:
-    """Moves of one look at all, as many of different nodes as gain nearly as much as the best."""
+    """Make the moves of one pass: of different nodes, and nearly as good as the best."""
     assert board.bound is not None
     left = _Left(board.bound.o, near(board.bound, worse, _MORE))
     nodes: dict[int, Filled] = {}
@@ -79,7 +79,7 @@ def _look(board: Board, worse: float, noise: np.random.Generator | None) -> Iter
 
 
 class _Left:
-    """Moves that were found and touch no node of those made: these leave their sums alone."""
+    """Found moves that touch no node of the moves made: these leave their sums alone."""
 
     def __init__(self, outcomes: Outcomes, found: Found) -> None:
         self.o, (self.entries, self.targets, _) = outcomes, found
@@ -90,7 +90,7 @@ class _Left:
         self._own, self._sums, self._made = np.zeros(terms), np.zeros(terms), 0.0
 
     def changes(self) -> Floats:
-        """Each move's change now; infinite if one made used its nodes."""
+        """Return each move's change now; infinite if a move made used its nodes."""
         return self.o.changes(self._together()) - self._made
 
     def take(self, chosen: int) -> None:
@@ -127,7 +127,7 @@ class _Left:
 
 
 def _typical(outcomes: Outcomes) -> Floats:
-    """(terms,): the root mean square of what becoming an instance's primary changes."""
+    """Return per term the root mean square of a new primary instance's change."""
     grid = outcomes.grid
     added = outcomes.added[1].copy()
     added[-1] = grid.sizes.reserved

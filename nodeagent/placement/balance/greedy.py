@@ -1,6 +1,6 @@
 """hbal's own search: step by step the move that lowers the score most. Pure. Needs NumPy.
 
-The sequence of moves is hbal's, move for move: among moves that are equal to the last bit the first
+The sequence of moves is hbal's, move for move. Among moves that are equal to the last bit the first
 wins, by the instances' order and then by that of `moves.candidates`.
 """
 
@@ -15,8 +15,8 @@ from nodeagent.placement.layout.moves import Move, Moved, candidates, tried
 from nodeagent.placement.layout.rules import Enough
 from nodeagent.placement.layout.score import least, score
 
-# Scores found by sums of changes may be wrong by so much: a variance of 0 by rounding is one of
-# 1e-16, and its root 1e-8.
+# Scores from sums of changes may be wrong by so much: rounding may turn a variance of 0 into 1e-16,
+# and its root into 1e-8.
 _UNSURE = 3e-7
 
 
@@ -53,7 +53,7 @@ def _best(board: Board) -> tuple[Step, Moved] | None:
 
 
 def _promising(board: Board) -> Iterator[Move]:
-    """All moves that can be the best one, in the order that decides between equals."""
+    """Yield all moves that can be the best one, in the order that decides between equals."""
     if board.bound is None:
         for instance in tried(board.layout):
             yield from candidates(board.layout, instance)

@@ -1,9 +1,9 @@
-"""Outcomes of many moves at once: how the score changes, or that one is not allowed. Pure.
+"""Outcomes of many moves at once: the change of the score, or a refusal. Pure.
 
-A move changes two or three nodes. Its effect on those the instance is on is worked out once for
-each instance and kind, as an entry of `leaving`; the target's part, once for each size and node.
-The two are put together only for the moves that are looked at. The checks are those of `moves`,
-which decides whether a move is allowed: a search tries there the moves it has found here.
+A move changes two or three nodes. Its effect on the instance's present nodes is computed once for
+each instance and kind, as an entry of `departures`; the target's part, once for each size and node.
+The two are put together only for the examined moves. The checks are those of `moves`, which decides
+whether a move is allowed: a search tries there the moves it has found here.
 """
 
 from typing import NamedTuple
@@ -33,10 +33,10 @@ class Parts(NamedTuple):
 
 
 class Outcomes:
-    """For the grid as it is; `read` says what has changed in it.
+    """Outcomes for the present grid; `read` takes its changes.
 
-    Variances are larger by the square of `soft`, (terms,): near nothing the root is not steep then.
-    A move costs `price` for each GiB it copies.
+    Variances are larger by the square of `soft`, (terms,): then the root is not steep near zero. A
+    move costs `price` for each GiB it copies.
     """
 
     def __init__(self, grid: Grid, soft: Floats | None = None, price: float = 0.0) -> None:
@@ -47,7 +47,7 @@ class Outcomes:
         # (role, terms, sizes): as secondary, as primary.
         self.added = np.stack([grid.added(primary=False), grid.added(primary=True)])
         shape = (2, 2, grid.fits.used.size, grid.count)
-        self.fits = np.zeros(shape, bool)  # the role, and whether soft checks are left out
+        self.fits = np.zeros(shape, bool)  # the role, and whether soft checks are skipped
         self.primary_n1 = np.zeros(shape[2:])
         for first in range(0, grid.count, _AT_ONCE):
             self._read_targets(np.arange(first, min(first + _AT_ONCE, grid.count)))
@@ -55,7 +55,7 @@ class Outcomes:
         self._read_leavings(np.arange(len(grid.rows)))
 
     def read(self, columns: Ints) -> Ints:
-        """The grid's columns are new; the rows for which that makes a difference."""
+        """Read the changed columns of the grid; return the rows that they affect."""
         grid = self.grid
         elsewhere = self.marks.read_nodes(grid.layout, columns.tolist())
         self._read_targets(columns)
@@ -67,11 +67,11 @@ class Outcomes:
         return rows
 
     def change(self, entries: Ints, targets: Ints) -> Floats:
-        """By how much the score changes with each of these moves; infinite if not allowed."""
+        """Return the score change of each of these moves; infinite if not allowed."""
         return self.changes(self.parts(entries, targets))
 
     def parts(self, entries: Ints, targets: Ints) -> Parts:
-        """Effects of these moves on the parts of the score."""
+        """Return the effects of these moves on the parts of the score."""
         grid, leavings = self.grid, self.leavings
         rows, to_primary = leavings.row[entries], leavings.to_primary[entries]
         role = to_primary.astype(np.intp)
@@ -95,7 +95,7 @@ class Outcomes:
         return Parts(own + more, sums + added, np.where(allowed, steps, np.inf))
 
     def failovers(self, entries: Ints) -> Floats:
-        """By how much the score changes with each of these moves without a target."""
+        """Return the score change of each of these moves without a target."""
         return self.changes(self.parts_of_failovers(entries))
 
     def parts_of_failovers(self, entries: Ints) -> Parts:
@@ -112,7 +112,7 @@ class Outcomes:
     def _mirror(
         self, entries: Ints, rows: Ints, targets: Ints, steps: Floats, allowed: Bools
     ) -> tuple[Floats, Floats]:
-        """Memory reserved by the node that will mirror the instance: both ends matter."""
+        """Reserve memory on the future secondary node: both ends matter."""
         grid, leavings = self.grid, self.leavings
         size, by_old, old = grid.size[rows], leavings.by_old[entries], leavings.node[entries]
         node, peer = np.where(by_old, old, targets), np.where(by_old, targets, old)
@@ -156,7 +156,7 @@ class Outcomes:
             steps[some] += marks.crowding(rows, grid.primary[rows], targets[some])
 
     def least_marks(self, entries: Ints) -> Floats:
-        """The least score changes by these moves' tags, whatever the targets."""
+        """Return the least score changes by these moves' tags, whatever the targets."""
         of = self.leavings
         any_ = of.kind[entries] == _ANY
         return self.marks.least(of.row[entries], of.to_primary[entries], of.node[entries], any_)
@@ -185,7 +185,7 @@ class Outcomes:
         n1 = fails * (instances + 1) - failing * instances
         self.primary_n1[:, columns] = np.where(real, n1 * N1, 0.0)
         secondary = state[:, None, :] + fits.secondary[:, :, None]
-        # Whatever the peer is, it will reserve no less than this.
+        # For any peer it will reserve no less than this.
         least = np.maximum(reserved, fits.reserved[:, None])
         fails_too = secondary[at.FREE] <= least
         for forced in (False, True):

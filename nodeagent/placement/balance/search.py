@@ -1,8 +1,8 @@
 """Better balance: hbal's own search, and one that finds more. Pure. Needs NumPy.
 
-`exact` is hbal's. `best` takes several ways down, which round off what makes hbal's search stop;
-then exchanges instances as long as that leads nearer; and puts the moves in an order in which each
-is allowed. It is never worse than `exact` where it has the time to do that, too.
+`exact` is hbal's. `best` takes several descents, which smooth the edges that stop hbal's search;
+then exchanges instances as long as that helps; and puts the moves in an order in which each is
+allowed. It is never worse than `exact` where it has the time to do that, too.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -31,12 +31,12 @@ _WAYS = (
     (2.0, 0.5, 0.0),
 )
 _WORSE, _WORSE_LIMITED = 0.3, 0.05
-# How many ways: so much by the cluster's size, its instances that may move times its nodes.
+# The number of descents: so much by the cluster's size, its movable instances times its nodes.
 _WORK, _FEWEST, _MOST = 4_000_000, 2, 8
-# Moves beyond those of `exact`; or of the shortest way, which mostly has some more than that.
+# Moves beyond those of `exact`; or of the shortest descent, which mostly has some more than that.
 _EXTRA, _EXTRA_UNKNOWN, _FEW = 0.15, 0.11, 4
 _ASIDE = 32  # one of so many moves
-_JUDGED = 20  # of its steps tell how long `exact` will take
+_JUDGED = 20  # of its steps give an estimate of `exact`'s duration
 _EXACT, _DOWN, _POLISHED, _LATE = 0.5, 0.45, 0.75, 1.0  # until which part of the time
 
 
@@ -73,10 +73,10 @@ def best(
     price: float = 0.0,
     spent: Callable[[], float] = lambda: 0.0,
 ) -> Plan:
-    """The best plan found; the same for the same seed, unless its time runs out.
+    """Find the best plan; the same for the same seed, unless its time runs out.
 
-    `price` is how much lower the score must get for a GiB copied. `spent` tells which part of the
-    time there is has gone.
+    `price` is the least gain of the score for a GiB copied. `spent` returns the elapsed part of the
+    available time.
     """
     start = Plan(layout, score(layout))
     if well_balanced(layout, enough) or not isfinite(start.initial):
@@ -85,7 +85,7 @@ def best(
 
 
 class _Search:
-    """Plans are compared by the score they end with and what they copy."""
+    """Compares plans by their final score and their copied data."""
 
     def __init__(
         self, start: Plan, enough: Enough, seed: int, price: float, spent: Callable[[], float]
@@ -93,7 +93,7 @@ class _Search:
         self.start, self.enough, self.price, self.spent = start, enough, price, spent
         self.layout = start.layout
         self.goal = least(self.layout) + enough.excess
-        # Those who cannot go all the way fear no hollows, and have no steps to waste.
+        # A search that cannot go all the way avoids local minima less, and has no steps to waste.
         limited = enough.moves is not None
         self.ways = ((0.0,), *_WAYS) if limited else _WAYS
         self.worse = _WORSE_LIMITED if limited else _WORSE
@@ -114,7 +114,7 @@ class _Search:
         return min(plans, key=self._value)
 
     def _exactly(self) -> tuple[Plan, bool]:
-        """hbal's plan, and whether it is whole; it is begun only, if it would take too long."""
+        """Return hbal's plan, and whether it is whole; start it only if the time suffices."""
         begun, steps = self.spent(), list[Step]()
         expected = self.enough.moves or len(self.layout.movable) / 3
         until = _EXACT if has_arrays(self.layout) else 1.0
@@ -130,7 +130,7 @@ class _Search:
         return self._cut(plan, len(steps)) if self.price else plan, whole
 
     def _ways(self) -> Iterator[Plan]:
-        """One at least."""
+        """Yield descents, at least one."""
         for way in range(min(max(_WORK // max(self.size, 1), _FEWEST), _MOST)):
             before = self.spent()
             yield self._down(way)
@@ -150,18 +150,18 @@ class _Search:
         return self._planned(steps)
 
     def _polish(self, plan: Plan, most: int) -> Plan:
-        """Exchange instances at its end, and find the moves that lead there."""
+        """Exchange instances at a plan's end, and find the moves that lead there."""
         if not has_arrays(self.layout):
             return plan
         board = Board(self.layout)
-        # Some may have to step aside. And where data has its price, what has not been moved stays.
+        # Some may have to step aside. And if data has its price, unmoved instances stay.
         allowance = len(plan.steps) if self.price else most - most // _ASIDE
         found = exchange(
             plan.end(), self.layout.places, allowance, self.random, self._before(_POLISHED)
         )
         goal = {index: found.layout.places[index] for index in self.layout.movable}
         steps = list(arrange(board, goal, self._before(_LATE)))
-        # Where not all could go there, there is something left to gain.
+        # If not all could go there, there is something left to gain.
         steps += descend(board, (0.0,), self.worse, None, self._before(_LATE))
         return self._planned(steps)
 
@@ -172,7 +172,7 @@ class _Search:
         return Plan(self.layout, self.start.initial, tuple(steps))
 
     def _cut(self, plan: Plan, most: int) -> Plan:
-        """So many of its first steps at most as are worth most."""
+        """Keep the most valuable first steps, at most so many."""
         fee, now = 0.0, plan.initial
         costs = [now]
         for step in plan.steps[:most]:

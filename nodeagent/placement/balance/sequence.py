@@ -1,8 +1,7 @@
-"""The moves from one layout to another, each allowed when its turn comes. Pure. Needs NumPy.
+"""The moves from one layout to another, each allowed in its turn. Pure. Needs NumPy.
 
-Always the moves that lower the score most, of those that are allowed; ones that touch different
-nodes together. Where none of those left is, one steps aside first. What is never allowed is left
-out.
+It makes the allowed moves that lower the score most; moves of different nodes go together. If none
+of the rest is allowed, one instance steps aside first. Moves that are never allowed are left out.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -16,13 +15,13 @@ from nodeagent.placement.layout.layout import Layout, Place
 from nodeagent.placement.layout.moves import Kind, Move, Moved, attempt, towards
 from nodeagent.placement.layout.node import Filled
 
-_PART = 0.5  # moves are made together that gain this part of the best one's gain
+_PART = 0.5  # a part of the best one's gain; better moves are made together
 _ASIDE = 24  # steps aside at most
 _TRIED = 40  # ways to step aside, for one instance
 
 
 def arrange(board: Board, goal: Mapping[int, Place], go_on: Callable[[], bool]) -> Iterator[Step]:
-    """The steps that bring these instances to their places."""
+    """Yield the steps that bring these instances to their places."""
     left = {i: place for i, place in goal.items() if place[:2] != board.layout.places[i][:2]}
     aside: set[int] = set()
     while left and go_on():
@@ -76,10 +75,10 @@ def _round(board: Board, left: Mapping[int, Place]) -> Iterator[Step]:
 
 
 def _step_aside(board: Board, left: Mapping[int, Place], aside: set[int]) -> Iterator[Step]:
-    """A move of one that waits, after which it, or another, can go where it belongs.
+    """Move a waiting instance aside, so that it, or another, can then reach its place.
 
-    So its way is in two moves, for example, where its secondary node has no room to run it, as
-    the one move would need for a moment.
+    So its way takes two moves, for example, if its secondary node has no room to run it, as the one
+    move would need for a moment.
     """
     layout = board.layout
     for index in left:
@@ -100,7 +99,7 @@ def _step_aside(board: Board, left: Mapping[int, Place], aside: set[int]) -> Ite
 
 
 def _ways_out(board: Board, index: int) -> list[Move]:
-    """Some moves of an instance, those that cost least first."""
+    """Return some moves of an instance, the cheapest first."""
     assert board.bound is not None
     grid, leavings, outcomes = board.bound.o.grid, board.bound.o.leavings, board.bound.o
     row = np.array([grid.row[index]])

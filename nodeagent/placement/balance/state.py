@@ -1,6 +1,6 @@
 """A layout that changes, with its score and its arrays. Pure. Needs NumPy.
 
-The one thing in this package that is changed in place; the searches share it.
+Only this object of the package changes in place; the searches share it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,11 +17,11 @@ from nodeagent.placement.layout.node import Filled
 from nodeagent.placement.layout.score import score
 from nodeagent.placement.layout.tally import Tally
 
-_AFRESH = 128  # changes after which sums and ranges are worked out anew
+_AFRESH = 128  # changes before sums and ranges are computed again
 
 
 class Step(NamedTuple):
-    """A move, where its instance was and is then, and the score after it."""
+    """A move, its instance's old and new place, and the score after it."""
 
     move: Move
     before: Place
@@ -30,9 +30,9 @@ class Step(NamedTuple):
 
 
 class Board:
-    """`bound` is None where there are no arrays: with exclusive storage, or nothing to move.
+    """`bound` is None without arrays: with exclusive storage, or nothing to move.
 
-    Moves are bounded as if each GiB they copy cost `price`.
+    Bounds take `price` as the cost of each copied GiB.
     """
 
     def __init__(self, layout: Layout, price: float = 0.0) -> None:
@@ -48,7 +48,7 @@ class Board:
         return Bound(Outcomes(grid, self._soft, self.price))
 
     def soften(self, soft: Floats | None) -> None:
-        """Widen every spread by so much: equalising what is nearly equal gains little then."""
+        """Widen every spread by so much: then a gain from nearly equal values is small."""
         self._soft = soft
         if self.bound is not None:
             self.bound = self._bound(self.bound.o.grid)
@@ -82,7 +82,7 @@ class Board:
 
 
 def has_arrays(layout: Layout) -> bool:
-    """Whether its moves can be looked at all at once."""
+    """Tell whether all its moves can be examined at once."""
     exclusive = any(node.host.exclusive for node in layout.group_nodes())
     return bool(layout.movable) and not exclusive
 

@@ -1,9 +1,9 @@
 """Exchange the nodes of two instances, beyond single moves. Pure. Needs NumPy.
 
-Two primary nodes, or two secondary ones, are exchanged, so that every node keeps its number of
-instances. Searched is among layouts, not among moves: an instance that has been moved already is
-moved to another place at no cost, as long as one move leads there from where it was at first.
-Pairs are judged all at once by sums; the few that look good are tried instance by instance.
+It exchanges two primary or two secondary nodes, so that every node keeps its number of instances.
+The search is among layouts, not among moves: a moved instance moves to another place at no cost, as
+long as one move leads there from its origin. Sums judge all pairs at once; the few good ones are
+tried instance by instance.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -37,11 +37,11 @@ from nodeagent.placement.layout.tally import Tally
 
 _PAIRS = 120_000  # judged at once
 _GAIN = 1e-6
-_WORTH = 5e-4  # of the score; if all pairs together gain less, it is enough
+_WORTH = 5e-4  # of the score; if all pairs together gain less, it stops
 
 
 class Exchanged(NamedTuple):
-    """The layout, its score, and how many moves lead to it."""
+    """The layout, its score, and the number of moves that lead to it."""
 
     layout: Layout
     score: float
@@ -69,7 +69,7 @@ def exchange(
 
 
 class Exchanges:
-    """The layout as it is now."""
+    """The layout in its present state."""
 
     def __init__(self, layout: Layout, origin: Sequence[Place], allowance: int) -> None:
         self.layout, self.origin, self.allowance = layout, origin, allowance
@@ -83,7 +83,7 @@ class Exchanges:
         self.blocks = 1
 
     def round(self, random: np.random.Generator) -> None:
-        """Judge one block of pairs, and make what is good."""
+        """Judge one block of pairs, and make the good exchanges."""
         rows = self._rows()
         if len(rows) < 2:
             return
@@ -96,7 +96,7 @@ class Exchanges:
         self._make(self.pairs.judge(one, other, max(0, self.allowance - self.moves)))
 
     def _rows(self) -> Ints:
-        """Mirrored instances that have been moved; others, too, while more moves are allowed."""
+        """List moved DRBD instances; others, too, while more moves are allowed."""
         rows = np.flatnonzero(self.grid.mirrored)
         if self.moves < self.allowance:
             return rows
@@ -104,13 +104,13 @@ class Exchanges:
         return found
 
     def _make(self, judged: Judged) -> None:
-        """Exchanges of different nodes, the best first."""
+        """Make exchanges of different nodes, the best first."""
         grid = self.grid
         used = np.zeros(grid.count, bool)
         nodes: dict[int, Filled] = {}
         places: dict[int, Place] = {}
         score, moves = self.score, self.moves
-        # A move more must be worth it: what costs none comes first.
+        # A further move must be worth it: free ones come first.
         order = np.argsort(judged.changes / (1 + np.maximum(judged.farther, 0)), kind="stable")
         for n in order:
             one, other = int(judged.one[n]), int(judged.other[n])
@@ -139,7 +139,7 @@ class Exchanges:
     def tried(
         self, one: int, other: int, *, primary: bool
     ) -> tuple[dict[int, Filled], dict[int, Place]] | None:
-        """Both instances taken off their nodes and put on the others; None if one does not fit."""
+        """Put both instances on each other's nodes; None if one does not fit."""
         layout, rows = self.layout, self.grid.rows
         nodes: dict[int, Filled] = {}
 
@@ -168,9 +168,9 @@ class Exchanges:
         return nodes, places
 
     def _reachable(self, nodes: Mapping[int, Filled], places: Mapping[int, Place]) -> bool:
-        """Whether each could make its one move there last, the others being there already.
+        """Tell whether each could make its one move there last, after the others.
 
-        Of two moves the way is not known yet; all kinds of them must be there to be tried.
+        The order of two moves is not known yet; all their kinds must be allowed.
         """
         then = self.layout.with_changes(nodes, places)
         for index, place in places.items():
@@ -204,6 +204,6 @@ class Exchanges:
 
 
 def _kinds(layout: Layout, index: int) -> frozenset[Kind]:
-    """The kinds of move that may be tried for an instance."""
+    """Return the kinds of move that may be tried for an instance."""
     failover, others = kinds(layout, index)
     return frozenset({*others, Kind.FAILOVER} if failover else others)

@@ -1,8 +1,8 @@
 """Pairs of instances whose nodes might be exchanged, judged at once. Pure.
 
-As in `move_outcomes`, a spread comes out of sums, to which each of the two nodes adds what one
-instance is more than the other. Memory reserved for peers is no sum; of each node the three peers
-that it reserves most for are known, of which an exchange changes two. Tags are left to the trying.
+As in `move_outcomes`, a spread comes from sums; each of the two nodes adds the difference of the
+two instances. Memory reserved for peers is not a sum: of each node the three largest peers are
+known, and an exchange changes two. Only the trial checks tags.
 """
 
 from collections.abc import Sequence
@@ -15,17 +15,17 @@ from nodeagent.placement.layout import arrays as at
 from nodeagent.placement.layout.arrays import Bools, Floats, Grid, Ints
 from nodeagent.placement.layout.layout import Place
 
-_GAIN = 1e-6  # less is none
+_GAIN = 1e-6  # a smaller gain does not count
 
 
 class Judged(NamedTuple):
-    """Pairs of rows, whether their primary nodes are exchanged, and what that changes."""
+    """Pairs of rows, whether their primary nodes are exchanged, and the change of the score."""
 
     one: Ints
     other: Ints
     primary: Bools
     changes: Floats
-    farther: Ints  # moves more than now
+    farther: Ints  # further moves
 
 
 class Pairs:
@@ -38,7 +38,7 @@ class Pairs:
         self.added = np.stack([grid.added(primary=False), grid.added(primary=True)])
         able = grid.can_migrate
         past_secondary = able[self.first_p, self.first_s][:, None] & able[self.first_s]
-        # (rows, columns): whether a move can bring it to run there.
+        # (rows, columns): whether a move can make it run there.
         self.can_come = None if able.all() else able[self.first_p] | past_secondary
         self.read()
 
@@ -48,7 +48,7 @@ class Pairs:
         return found
 
     def judge(self, one: Ints, other: Ints, spare: int) -> Judged:
-        """Those that gain and are at most so many moves farther from where they were."""
+        """Return pairs that gain and are at most so many moves farther from their origin."""
         judged = [self._judge(one, other, spare, primary=primary) for primary in (False, True)]
         return Judged(*map(np.concatenate, zip(*judged, strict=True)))
 
@@ -106,7 +106,7 @@ class Pairs:
         *,
         primary: bool,
     ) -> tuple[Floats, Floats]:
-        """Memory reserved by the nodes that mirror the first and the second instance then."""
+        """Return the memory that both instances' secondary nodes reserve then."""
         peers, sizes = self.grid.peers, self.grid.sizes
         need, need_too = sizes.reserved[self.grid.size[one]], sizes.reserved[self.grid.size[other]]
         if primary:
@@ -123,7 +123,7 @@ class Pairs:
         return first, np.maximum(self._others(b, stays, stays_too), swap_too)
 
     def _others(self, node: Ints, peer: Ints, peer_too: Ints) -> Floats:
-        """The most memory reserved for any other peer than these two."""
+        """Return the most memory reserved for any other peer than these two."""
         found = self.grid.foreign[node]
         for rank in range(2, -1, -1):
             by = self.most_by[node, rank]
@@ -144,7 +144,7 @@ class Pairs:
         *,
         primary: bool,
     ) -> Bools:
-        """A quick check of what is likeliest not to fit."""
+        """Check quickly the likeliest obstacles."""
         grid = self.grid
         amounts = grid.sizes.primary if primary else grid.sizes.secondary
         more = amounts[:, size_too] - amounts[:, size]
@@ -160,7 +160,7 @@ class Pairs:
         return good
 
     def _farther(self, one: Ints, other: Ints, a: Ints, b: Ints, *, primary: bool) -> Ints:
-        """How many moves more lead there."""
+        """Return the number of further moves."""
         grid, found = self.grid, np.zeros(len(one), np.intp)
         for row, new in ((one, b), (other, a)):
             p, s = grid.primary[row], grid.secondary[row]
@@ -177,7 +177,7 @@ class Pairs:
         return found
 
     def read(self) -> None:
-        """Sums, and of each node the three peers it reserves most memory for."""
+        """Read sums, and of each node the three peers it reserves most memory for."""
         grid = self.grid
         n = grid.online_count
         self.values = grid.values

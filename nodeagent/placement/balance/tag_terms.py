@@ -43,12 +43,12 @@ class Marks:
             [[len(desired - host.locations) for host in hosts] for desired in desires], float
         ).reshape(len(desires), grid.count)
         self._counts = np.zeros((2, len(tags), grid.count))
-        # How many primaries at a location, on nodes that are not off, carry a tag.
+        # The number of primaries with a tag at a location, on nodes that are not off.
         self.crowd = np.zeros((len(locations), len(tags)))
         self.read_nodes(layout, range(grid.count))
 
     def read_nodes(self, layout: Layout, columns: Sequence[int]) -> Bools:
-        """How these nodes are now; the rows for which more than these nodes is otherwise."""
+        """Read these nodes' present state; return the rows affected beyond these nodes."""
         nobody = np.zeros(len(self.real), bool)
         if not self.excluding:
             return nobody
@@ -76,30 +76,30 @@ class Marks:
         return nobody
 
     def clash(self, rows: Ints, columns: Ints) -> Bools:
-        """Whether a node has one of the instance's exclusion tags; not asked of itself."""
+        """Tell whether a node has one of the instance's exclusion tags; not for its own node."""
         found: Bools = self.present[self.exclusion[rows], columns] & self.real[rows]
         return found
 
     def misplaced(self, rows: Ints, columns: Ints) -> Floats:
-        """How many of an instance's desired locations a node is not at, weighed; 0 if off."""
+        """Return the weighed number of desired locations that a node lacks; 0 if off."""
         on = self.grid.online[columns] & self.real[rows]
         found: Floats = self.missing[self.desire[rows], columns] * on * _PLACES
         return found
 
     def sharing(self, rows: Ints, primary: Ints, secondary: Ints) -> Floats:
-        """How many locations a pair of nodes has in common, weighed; 0 if the first is off."""
+        """Return the weighed number of a pair's common locations; 0 if the first is off."""
         on = self.grid.online[primary] & self.real[rows]
         found: Floats = self.common[primary, secondary] * on * _PLACES
         return found
 
     def kept(self, rows: Ints, primary: Ints) -> Floats:
-        """The same of the pair the instance is on, as it was counted when it came there."""
+        """Return the same for the instance's present pair, as counted at its arrival."""
         on = self.grid.online[primary] & self.real[rows]
         found: Floats = self.grid.shared[rows] * on * _PLACES
         return found
 
     def crowding(self, rows: Ints, source: Ints, target: Ints) -> Floats:
-        """Weighed change of clashes at locations as instances go to a target (-1: none)."""
+        """Return the weighed change of clashes at locations for a target (-1: none)."""
         change = np.zeros(len(rows))
         times = self.times[self.exclusion[rows]]
         some = np.flatnonzero(times.any(axis=1) & self.real[rows])
@@ -117,10 +117,10 @@ class Marks:
         return change
 
     def least(self, rows: Ints, runs: Bools, old: Ints, any_: Bools) -> Floats:
-        """Least change of the score by a move's tags, whatever its target.
+        """Return the least change of the score by a move's tags, whatever its target.
 
         `runs`: the target becomes primary; `old` is the other node of the new pair; `any_`: the
-        pair's locations are counted as they are.
+        pair's locations count unchanged.
         """
         least = np.zeros(len(rows))
         if not self.placing:
