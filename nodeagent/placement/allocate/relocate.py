@@ -241,8 +241,11 @@ _STEPS = (
 def _both(
     site: Site, instance: int, group: Group, targets: Sequence[int], *, hail: bool
 ) -> tuple[Site, list[Move]] | str:
-    """New primary and secondary nodes: replace, fail over, replace; the first by a failover if the
-    primary node is off. What comes before the last replacement is tried once for each primary."""
+    """Find new primary and secondary nodes: replace, fail over, replace.
+
+    The failover comes first if the primary node is off. The steps before the last replacement are
+    tried once for each primary.
+    """
     at = site.layout.places[instance]
     off = site.layout.nodes[at.primary].host.offline
     failover = Move(instance, Kind.FAILOVER)

@@ -34,9 +34,12 @@ _EXACT, _NEAR = 3, 0.02
 
 
 class _Bins(NamedTuple):
-    """Parts of segments: the segment of each and its range; of its pairs and of the entries the
-    part; the pair itself, and of the entries the place among the pairs here; and the terms with
-    the widest ranges, and the others."""
+    """Parts of segments.
+
+    Each has its segment and its range. Each of its pairs and entries has its part; each pair
+    itself, and each entry its place among the pairs here. There are also the terms with the widest
+    ranges, and the others.
+    """
 
     segment: Ints
     least: Floats

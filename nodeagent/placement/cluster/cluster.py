@@ -1,6 +1,6 @@
-"""A cluster as the htools see it: groups, nodes and instances with their sizes, policies. Pure.
+"""A cluster in the htools' view: groups, nodes and instances with their sizes, policies. Pure.
 
-Memory and disk are in MiB. Nothing here is computed: what follows from it is `layout`'s.
+Memory and disk are in MiB. This module computes nothing: `layout` does.
 """
 
 from collections.abc import Mapping
@@ -98,7 +98,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A node group; `policy` is its own, nothing is inherited from the cluster's."""
+    """A node group; `policy` is its own, without inheritance from the cluster's."""
 
     name: str
     uuid: str
@@ -110,10 +110,10 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node as it reports itself; `group` is a UUID.
+    """A node's report on itself; `group` is a UUID.
 
-    `own_memory` and `own_cpus` are the node's operating system's. `spindles` are those it has,
-    or with `exclusive` storage the physical disks of which `free_spindles` are not taken.
+    `own_memory` and `own_cpus` are the node's operating system's. `spindles` are those it has, or
+    with `exclusive` storage the physical disks, of which `free_spindles` are free.
     """
 
     name: str
@@ -136,10 +136,10 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """An instance; `disk` is what it takes on each node that holds it.
+    """An instance; `disk` is its size on each node that holds it.
 
-    `spindle_use` is its pressure on disks, `spindles` the physical disks it has for itself
-    (None: unknown). A `forthcoming` one is promised its place and does not exist yet.
+    `spindle_use` is its pressure on disks, `spindles` the physical disks it has for itself (None:
+    unknown). A `forthcoming` one has a reserved place and does not exist yet.
     """
 
     name: str
@@ -158,12 +158,12 @@ class Instance:
 
     @property
     def takes_memory(self) -> bool:
-        """Whether its memory is in use on its primary node."""
+        """Tell whether its memory is in use on its primary node."""
         return self.status in TAKES_MEMORY and not self.forthcoming
 
     @property
     def movable(self) -> bool:
-        """Whether there are moves for disks like its."""
+        """Tell whether there are moves for disks like its."""
         return self.template is Template.DRBD or self.template in SHARED
 
 

@@ -1,8 +1,8 @@
 """Build a cluster from Ganeti's configuration and the reports of nodes and instances. Pure.
 
-The same that the htools take through LUXI, but for a node that should say what it has and does not:
-there they refuse the whole cluster. Here such a node has nothing, takes nothing, and is named; so
-that nobody takes it for an empty one, what is on it is not to be moved.
+It equals the htools' view through LUXI, except for a node without its report: there they refuse the
+whole cluster. Here such a node has nothing, takes nothing, and is listed; its instances are not to
+be moved, so that nobody takes it for an empty one.
 """
 
 import json
@@ -28,7 +28,7 @@ from nodeagent.placement.cluster.json_reader import Object
 from nodeagent.placement.cluster.policy import read_policy
 
 T = TypeVar("T", Allocation, Template)
-OWN_MEMORY = 4096  # MiB that the htools take a kvm node to keep for itself
+OWN_MEMORY = 4096  # MiB that the htools reserve for a kvm node itself
 _NOBODY: Mapping[str, str] = MappingProxyType({})
 _NOT_ASKED: Mapping[str, Running] = MappingProxyType({})
 _MOVED = frozenset({Status.RUNNING, Status.ADMIN_DOWN, Status.ADMIN_OFFLINE})
@@ -37,14 +37,14 @@ _STATUS = {str(status): status for status in Status}
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A cluster, and of each node in doubt why; it is offline in the cluster."""
+    """A cluster, and the reason of each node in doubt; it is offline in the cluster."""
 
     cluster: Cluster
     doubts: Mapping[str, str]
 
     @property
     def untouchable(self) -> frozenset[str]:
-        """The instances with a part on a node in doubt: nobody knows what moving them would do."""
+        """Return the instances with a part on a node in doubt: nobody can predict their moves."""
         return frozenset(
             instance.name
             for instance in self.cluster.instances
@@ -53,9 +53,10 @@ class Known:
 
     @property
     def unmoved(self) -> Mapping[str, str]:
-        """The instances of which a move would fail, by name, and why.
+        """Return the instances whose move would fail, by name, and why.
 
-        What is to run is migrated, so it must run; what is not there yet has nothing to move.
+        An instance that should run is migrated, so it must run; one that does not exist yet has
+        nothing to move.
         """
         return {
             instance.name: "forthcoming" if instance.forthcoming else str(instance.status)
@@ -71,11 +72,11 @@ def assess(
     doubts: Mapping[str, str] = _NOBODY,
     own_memory: int = OWN_MEMORY,
 ) -> Known:
-    """Put together what is known; MessageError where it cannot be what it should.
+    """Combine the known facts; MessageError if some are wrong.
 
-    `capacity` is of the nodes that were asked and said it. Instances that are not in `running`
-    are taken to be as their administrator wants them. `doubts` are of the caller's own. On clusters
-    of kvm the nodes' own memory, which they report badly, is `own_memory` MiB, unless that is 0.
+    `capacity` has the polled nodes that reported it. Instances missing in `running` count as their
+    administrator wants them. `doubts` are the caller's own. On clusters of kvm the nodes' own
+    memory counts as `own_memory` MiB, unless that is 0: nodes report it badly.
     """
     static = own_memory if snapshot.hypervisor == "kvm" else 0
     policies: dict[str, Policy] = {}
@@ -115,7 +116,7 @@ def assess(
 
 
 def asked(snapshot: Snapshot) -> list[str]:
-    """The nodes that should say what they have."""
+    """List the nodes that should report their capacity."""
     return [node.name for node in snapshot.nodes.values() if _lives(node)]
 
 
@@ -134,7 +135,7 @@ def _silent(snapshot: Snapshot, capacity: Mapping[str, Capacity]) -> dict[str, s
 
 
 def _policy(text: str, whose: str) -> Policy:
-    """The htools' own where nobody has said."""
+    """Read a policy; the htools' own without one."""
     if not text:
         return Policy()
     try:
@@ -182,7 +183,7 @@ def _node(
 def _instance(instance: seen.Instance, now: Running | None) -> Instance:
     template = _word(Template, instance.template, f"instance {instance.name}: disk template")
     if template is Template.DRBD and instance.secondary is None:
-        template = Template.PLAIN  # mirrored nowhere, its disks are on one node, and stay
+        template = Template.PLAIN  # on no second node; its disks stay on one node
     return Instance(
         name=instance.name,
         memory=instance.memory if now is None or now.memory is None else now.memory,

@@ -1,4 +1,4 @@
-"""Read a parsed JSON text value by value: return each as it must be, or refuse it. Pure.
+"""Read a parsed JSON text value by value: return each in its right type, or refuse it. Pure.
 
 A refusal (MessageError) names the place, as `nodes.node1.free_memory: is missing`.
 """
@@ -9,12 +9,12 @@ from typing import Any, NoReturn, TypeVar, cast
 from nodeagent.errors import MessageError, plain
 
 T = TypeVar("T", bound=StrEnum)
-_SHOWN = 400  # characters of a complaint, which repeats what was said
+_SHOWN = 400  # characters of a complaint, which repeats the value
 _MOST = 10**15  # of any amount; sums of them stay exact in a float
 
 
 class Object:
-    """A JSON object and where it stands."""
+    """A JSON object and its place."""
 
     __slots__ = ("found", "place")
 
@@ -28,7 +28,7 @@ class Object:
         raise MessageError(plain(f"{self._at(key)}: {why}", _SHOWN))
 
     def lacks(self, key: str) -> bool:
-        """Whether it is not there, or null."""
+        """Tell whether the member is missing, or null."""
         return self.found.get(key) is None
 
     def take(self, key: str, kind: type, what: str) -> Any:
@@ -56,7 +56,7 @@ class Object:
         if type(value) not in (int, float):
             self.wrong(key, "is missing" if key not in self.found else "is no number")
         number = cast(float, value)
-        if not abs(number) <= _MOST:  # NaN is not, either
+        if not abs(number) <= _MOST:  # it refuses NaN, too
             self.wrong(key, "is too much")
         return float(number)
 
@@ -67,7 +67,7 @@ class Object:
         return value
 
     def flag(self, key: str, *, default: bool | None = None) -> bool:
-        """True or false; if it may be missing, with what that means."""
+        """Read true or false; `default` is the value of a missing member."""
         if default is not None and self.lacks(key):
             return default
         return cast(bool, self.take(key, bool, "true or false"))
@@ -96,7 +96,7 @@ class Object:
         return Object(self.take(key, dict, "object"), self._at(key))
 
     def objects(self, key: str) -> list[tuple[str, "Object"]]:
-        """The objects in an object, each with its name."""
+        """Read the objects in an object, each with its name."""
         within = self._at(key)
         found = self.take(key, dict, "object").items()
         return [(name, Object(value, f"{within}.{name}")) for name, value in found]

@@ -12,12 +12,12 @@ ALLOWED = "htools:allowmigration:"
 
 @dataclass(frozen=True, slots=True)
 class TagRules:
-    """Which tags mean what. The first four are beginnings of tags.
+    """The meaning of tags. The first four are prefixes of tags.
 
-    Of instances: two with the same `exclusion` tag should not share a node; `desired` ones name
-    the locations they should be at. Of nodes: `location` tags are what they fail with, a node's
-    `migration` tags must all be known to the node that receives an instance. `allowed` are
-    pairs: a node with the second tag can do what the first asks for.
+    Of instances: two with the same `exclusion` tag should not share a node; `desired` ones name the
+    locations they should be at. Of nodes: `location` tags are their failure domains; the receiving
+    node must know all of a node's `migration` tags. `allowed` are pairs: a node with the second tag
+    can do what the first asks for.
     """
 
     exclusion: tuple[str, ...] = ()
@@ -27,11 +27,11 @@ class TagRules:
     allowed: tuple[tuple[str, str], ...] = ()
 
     def excluding(self, tags: Iterable[str]) -> tuple[str, ...]:
-        """An instance's exclusion tags, in their order."""
+        """Return an instance's exclusion tags, in their order."""
         return _beginning(tags, self.exclusion)
 
     def wanted(self, tags: Iterable[str]) -> frozenset[str]:
-        """The locations an instance should be at."""
+        """Return the locations an instance should be at."""
         return frozenset(_beginning(tags, self.desired))
 
     def places(self, tags: Iterable[str]) -> frozenset[str]:

@@ -1,8 +1,8 @@
 """The htools' text format (`hbal -t`), read and written. Pure.
 
-Five sections with an empty line between two: groups, nodes, instances, cluster tags, policies.
-A line is one thing, its fields stand between `|`; lists in a field are parted by commas.
-Whatever cannot be what it should is refused with its file, line and field.
+Five sections with an empty line between two: groups, nodes, instances, cluster tags, policies. A
+line is one item with `|` between its fields; commas separate lists in a field. A wrong text is
+refused with its file, line and field.
 """
 
 import re
@@ -27,7 +27,7 @@ from nodeagent.placement.cluster.cluster import (
 
 T = TypeVar("T")
 _REAL = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?")
-_SHOWN = 400  # characters of a complaint, which repeats what stands in the file
+_SHOWN = 400  # characters of a complaint, which repeats the file's text
 _MOST = 10**15  # of any amount; sums of them stay exact in a float
 _SECTIONS = ("groups", "nodes", "instances", "cluster tags", "policies")
 
@@ -50,7 +50,7 @@ class _Line(NamedTuple):
         raise MessageError(f"{self.place}: {plain(why, _SHOWN)}")
 
     def read(self, fields: Sequence[_Field]) -> list[Any]:
-        """All fields' values; those which more recent writers may have added are left alone."""
+        """Return all fields' values; ignore those that more recent writers may have added."""
         texts = self.text.split("|")
         found = []
         for place, (name, read, default) in enumerate(fields):
@@ -65,7 +65,7 @@ class _Line(NamedTuple):
 
 
 def parse(text: str, name: str = "standard input") -> Cluster:
-    """Read a cluster, or raise MessageError; `name` is what to call the file."""
+    """Read a cluster, or raise MessageError; `name` is the file's name for people."""
     sections: list[list[_Line]] = [[]]
     for number, line in enumerate(text.removesuffix("\n").split("\n"), 1):
         if line:
@@ -86,7 +86,7 @@ def parse(text: str, name: str = "standard input") -> Cluster:
 
 
 def parse_loads(text: str, name: str = "standard input") -> Mapping[str, Load]:
-    """Read what instances use (`hbal -U`): name, cpu, memory, disk and net, a space between two."""
+    """Read the instances' loads (`hbal -U`): name, cpu, memory, disk, net, a space between two."""
     found = {}
     for number, row in enumerate(text.removesuffix("\n").split("\n") if text else (), 1):
         line = _Line(f"{name}:{number}", row)
@@ -265,7 +265,7 @@ def _node(line: _Line, groups: Collection[str]) -> Node:
     ) = line.read(_NODE)  # fmt: skip
     if group not in groups:
         line.wrong(f"{name}: group: no group has the UUID {group}")
-    if None in (memory, own_memory, free_memory, disk, free_disk, cpus):  # it could not be asked
+    if None in (memory, own_memory, free_memory, disk, free_disk, cpus):  # the node did not answer
         return Node(name, group, 0.0, 0, 0, 0.0, 0, 0.0, offline=True, spindles=0, own_cpus=0)
     return Node(
         name, group, memory, own_memory, free_memory, disk, free_disk, cpus, flag == "Y",
@@ -291,7 +291,7 @@ def _instance(line: _Line, nodes: Collection[str]) -> Instance:
 
 
 def _unique(what: str, lines: list[_Line], found: list[T]) -> list[T]:
-    """The things themselves, if each has a name of its own: others refer to it."""
+    """Return the items themselves, if each has a name of its own: others refer to it."""
     known: set[str] = set()
     for line in lines:
         name = line.text.partition("|")[0]

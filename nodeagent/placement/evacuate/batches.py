@@ -1,6 +1,6 @@
 """Batches of nodes that are evacuated together and come back empty. Pure.
 
-No two nodes of a batch exclude each other (see `rolling`); everything on them finds a place where
+No two nodes of a batch exclude each other (see `rolling`). All their instances find a place where
 all of the htools' checks allow it (see `evacuate`).
 """
 
@@ -16,7 +16,7 @@ from nodeagent.placement.layout.rules import Rules
 
 
 def apart(cluster: Cluster, names: Collection[str]) -> list[list[str]]:
-    """Nodes of which no two exclude each other, the largest group first, the master last."""
+    """Group nodes without mutual exclusions, the largest group first, the master last."""
     layout = lay_out(cluster, Group("", ""), Rules())
     wanted = set(names)
     chosen = [n for n, node in enumerate(cluster.nodes) if node.name in wanted]
@@ -29,8 +29,8 @@ def apart(cluster: Cluster, names: Collection[str]) -> list[list[str]]:
 
 
 def most(limit: int, fits: Callable[[int], bool]) -> int:
-    """The largest count up to the limit that fits, if what fits fits in part as well; else 0."""
-    if not fits(1):  # what keeps a node from being emptied is asked of it alone
+    """Return the largest count up to the limit that fits, else 0; if one fits, smaller ones do."""
+    if not fits(1):  # an obstacle to a node's evacuation shows with that node alone
         return 0
     if limit == 1 or fits(limit):
         return limit
@@ -62,7 +62,7 @@ def obstacle(found: Evacuation, name: str) -> str:
 
 
 def afterwards(cluster: Cluster, found: Evacuation) -> Cluster:
-    """The cluster once these nodes are back, and nothing else has been moved."""
+    """Return the cluster once these nodes are back, and nothing else has moved."""
     after = found.after
     names = [node.name for node in cluster.nodes]
     nodes = [
@@ -84,12 +84,12 @@ def afterwards(cluster: Cluster, found: Evacuation) -> Cluster:
 
 
 def immovable(cluster: Cluster) -> frozenset[str]:
-    """The instances whose disks are on their node alone."""
+    """Return the instances whose disks are on one node only."""
     local = (LOCAL | {Template.FILE}) - {Template.DRBD}
     return frozenset(one.name for one in cluster.instances if one.template in local)
 
 
 def without(cluster: Cluster, names: Collection[str]) -> Cluster:
-    """The cluster as if these instances asked for nothing; what they take stays taken."""
+    """Return the cluster with these instances' demands at zero; the space they take stays taken."""
     gone = tuple(one for one in cluster.instances if one.name not in names)
     return replace(cluster, instances=gone)

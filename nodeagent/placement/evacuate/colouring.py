@@ -28,7 +28,7 @@ def largest_first(graph: Graph) -> Colours:
 
 
 def by_saturation(graph: Graph) -> Colours:
-    """Those whose neighbours have the most colours first, and of these as above."""
+    """Colour vertices first whose neighbours have the most colours, and of these as above."""
     seen: dict[int, set[int]] = {vertex: set() for vertex in graph}
 
     def note(vertex: int, colour: int) -> int:
@@ -39,7 +39,7 @@ def by_saturation(graph: Graph) -> Colours:
 
 
 def by_coloured(graph: Graph) -> Colours:
-    """Those with the most neighbours that are coloured first, and of these as above."""
+    """Colour vertices first with the most coloured neighbours, and of these as above."""
     count = dict.fromkeys(graph, 0)
 
     def note(vertex: int, _: int) -> int:
@@ -62,7 +62,7 @@ def best(coloured: Iterable[Colours]) -> Colours:
 
 
 def _dynamic(graph: Graph, note: Callable[[int, int], int]) -> Colours:
-    """Each time the vertex of the highest rank; `note` tells it once a neighbour has a colour."""
+    """Colour each time the vertex of the highest rank; `note` ranks it as neighbours get one."""
     colour: dict[int, int] = {}
     waiting = [(0, -len(beside), -vertex) for vertex, beside in graph.items()]
     heapify(waiting)

@@ -1,9 +1,9 @@
 """Evacuate nodes: find places for all their instances together. Pure.
 
-Each instance goes where its group's score is least then, of the places where no node that stays
-becomes unable to take over what another one's failure would bring (N+1); see `moves_off`. The
-largest go first. Where something finds no place it is all begun anew with that in front, as long
-as this leaves less behind.
+Each instance goes where its group's score is least afterwards. A place counts only if no remaining
+node loses its ability to take over after another one's failure (N+1); see `moves_off`. The largest
+go first. If an instance finds no place, the next try starts with it, as long as this leaves fewer
+behind.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ class Way:
 
 
 class Reasons(Mapping[int, str]):
-    """Why instances are left; each reason is worked out when it is asked for."""
+    """The reasons why instances stay; each reason is computed on demand."""
 
     def __init__(self, reasons: Mapping[int, Why]) -> None:
         self._reasons = reasons
@@ -51,9 +51,9 @@ class Reasons(Mapping[int, str]):
 
 @dataclass(frozen=True, slots=True)
 class Evacuation:
-    """The layout before and after; who goes where; who is left on the nodes, and why.
+    """The layout before and after; the moves; the instances that stay, and why.
 
-    An instance may be in both: it runs elsewhere then, and its mirror is left.
+    An instance may be in both: then it runs elsewhere, and its secondary stays.
     """
 
     before: Layout
@@ -64,11 +64,11 @@ class Evacuation:
 
     @property
     def complete(self) -> bool:
-        """Whether the nodes are empty then."""
+        """Tell whether the nodes are empty then."""
         return not self.left
 
     def staying(self) -> list[int]:
-        """The nodes that may take something, in the groups of those that are emptied."""
+        """List the nodes that may take instances, in the groups of the evacuated ones."""
         nodes = self.before.cluster.nodes
         groups = {nodes[index].group for index in self.leaving}
         return [n for n, node in enumerate(nodes) if node.group in groups and _stays(self, n)]
@@ -85,18 +85,18 @@ def evacuate(
     doubts: Mapping[str, str] = _SURE,
     tries: int = _TRIES,
 ) -> Evacuation:
-    """Empty the nodes of these names. MessageError if there is no such node.
+    """Evacuate the nodes of these names. MessageError if there is no such node.
 
-    `doubts` say of nodes that are offline in the cluster why, if that is but a lack of knowledge.
-    At most so many `tries` are made, at least one.
+    `doubts` say why nodes are offline in the cluster, if only their reports are missing. There are
+    at most `tries` tries, at least one.
     """
     return Emptier(cluster, rules, doubts).empty(names, tries)
 
 
 class Emptier:
-    """A cluster of which any nodes are to be emptied; laid out once.
+    """A cluster whose nodes can be evacuated; laid out once.
 
-    Arguments as `evacuate`'s; `ranking` is made for the nodes that stay, by group; `demands` are
+    Arguments as `evacuate`'s; `ranking` is made for the remaining nodes, by group; `demands` are
     the instances', if known.
     """
 
@@ -116,18 +116,18 @@ class Emptier:
         )
 
     def moved(self, cluster: Cluster) -> "Emptier":
-        """The same for a cluster with the same nodes and instances, of which some are elsewhere."""
+        """Return the same for a cluster in which only some instances have moved."""
         layout = self._layout
         return Emptier(cluster, layout.rules, self._doubts, self._ranking, layout.demands)
 
     def empty(self, names: Iterable[str], tries: int = _TRIES) -> Evacuation:
-        """Empty these nodes: the try that leaves the least behind. MessageError as `evacuate`."""
+        """Evacuate these nodes by the try that leaves the least. MessageError as `evacuate`."""
         return self._emptying(names).best(tries)
 
     def fits(self, names: Collection[str], beside: Collection[str] = ()) -> Evacuation | None:
-        """Empty these nodes and others beside them, in one try; None if it leaves aught on these.
+        """Evacuate these nodes and others beside them, in one try; None if these keep any.
 
-        That is known as soon as the first of what is on them finds no place.
+        It stops at the first of their instances without a place.
         """
         return self._emptying([*names, *beside]).whole(frozenset(self._at[n] for n in names))
 
@@ -143,7 +143,7 @@ class Emptier:
 
 
 def _online(layout: Layout, leaving: Iterable[int]) -> Layout:
-    """Drained or not these nodes are to be left with all checks, not as what has failed is."""
+    """Mark these nodes online, drained or not: moves off them get all checks."""
     nodes, filled = list(layout.cluster.nodes), list(layout.nodes)
     for index in leaving:
         if nodes[index].offline:
@@ -164,7 +164,7 @@ class _Emptying:
         self._order = sorted((i for i in here if i not in self._never), key=self._rank)
 
     def _rank(self, instance: int) -> tuple[int, int, int]:
-        """Where it can run is decided first, and there is the least choice for what is mirrored."""
+        """Rank an instance: first where it can run; DRBD instances have the least choice."""
         demand, at = self._layout.demands[instance], self._layout.places[instance]
         if at.primary not in self._leaving:
             return 2, -demand.disk, instance
@@ -186,7 +186,7 @@ class _Emptying:
         return found
 
     def whole(self, nodes: frozenset[int]) -> Evacuation | None:
-        """One try, if it leaves nothing on these nodes."""
+        """Return one try, if it leaves nothing on these nodes."""
         if any(self._concerns(instance, nodes) for instance in self._never):
             return None
         tried = self._try(self._order, nodes)
@@ -197,7 +197,7 @@ class _Emptying:
         return at.primary in nodes or at.secondary in nodes
 
     def _try(self, order: Sequence[int], vital: Collection[int] = ()) -> Evacuation:
-        """One after another; no further than the first that is left on a vital node."""
+        """Place one after another; stop at the first that stays on a vital node."""
         layout, ways, left = self._layout, [], dict(self._never)
         for instance in order:
             before = layout.places[instance]
@@ -217,5 +217,5 @@ def _said(why: str) -> Why:
 
 
 def failing(layout: Layout, nodes: Collection[int]) -> list[str]:
-    """Which of these could not take over what the failure of one other node would bring."""
+    """List the nodes that could not take over after the failure of one other node."""
     return [layout.nodes[index].host.name for index in nodes if layout.nodes[index].failing]

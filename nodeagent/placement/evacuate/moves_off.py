@@ -1,8 +1,7 @@
-"""The ways of one instance off nodes that are evacuated. Pure.
+"""The ways of one instance off evacuated nodes. Pure.
 
-Targets are nodes of the same group that are online and stay; a place is taken only where all of
-the htools' checks allow it. Which of the places allowed is the best a *ranking* says: `Plain` asks
-the group's score of all of them.
+Targets are nodes of the same group that are online and stay; all of the htools' checks must allow a
+place. A *ranking* orders the allowed places: `Plain` computes the group's score of all of them.
 """
 
 from collections import Counter
@@ -15,26 +14,26 @@ from nodeagent.placement.layout.moves import Kind, Move, Moved, attempt
 from nodeagent.placement.layout.node import Refused, add_primary, migrates, remove_secondary
 from nodeagent.placement.layout.rescore import Standing
 
-_ANYWHERE = SHARED | {Template.DISKLESS}  # they have no disks that are on a node
+_ANYWHERE = SHARED | {Template.DISKLESS}  # their disks are not on a node
 Ahead: TypeAlias = tuple[Layout, tuple[Move, ...]]
 Why: TypeAlias = Callable[[], str]
 """Asked only if somebody wants to know: then every place is looked at for what it lacks."""
 
 
 class Found(NamedTuple):
-    """How far an instance comes, if anywhere, and why no further."""
+    """The furthest place of an instance, if any, and why no further."""
 
     ahead: Ahead | None = None
     why: Why | None = None
 
 
 class Ranking(Protocol):
-    """Puts places in order."""
+    """An order of places."""
 
     def best_first(
         self, layout: Layout, instance: int, kind: Kind, targets: Sequence[int]
     ) -> Iterator[tuple[Move, Moved]]:
-        """The moves allowed, the best first; of equals that to the first node."""
+        """Yield the allowed moves, the best first; of equals that to the first node."""
 
 
 class Plain:
@@ -46,7 +45,7 @@ class Plain:
     def best_first(
         self, layout: Layout, instance: int, kind: Kind, targets: Sequence[int]
     ) -> Iterator[tuple[Move, Moved]]:
-        """All are looked at, whoever takes but the first."""
+        """Compute all of them, even for a caller that only takes the first."""
         group = layout.cluster.nodes[layout.places[instance].primary].group
         standing = Standing([layout.nodes[index] for index in self._members.get(group, ())])
         found = []
@@ -60,9 +59,9 @@ class Plain:
 
 
 class Exits:
-    """`leaving` are the nodes, `gone` those of which nothing is known but that they are there.
+    """`leaving` are the nodes, `gone` those whose state is unknown.
 
-    `doubts` say of nodes that are offline in the cluster why, if that is but a lack of knowledge.
+    `doubts` say why nodes are offline in the cluster, if only their reports are missing.
     """
 
     def __init__(
@@ -84,7 +83,7 @@ class Exits:
         self._ranking = ranking(members)
 
     def unmovable(self, instance: int) -> str:
-        """Why it stays whatever room there is; empty if it need not."""
+        """Say why it stays whatever room there is; empty if it need not."""
         known, at = self._layout.cluster.instances[instance], self._layout.places[instance]
         if known.template in _ANYWHERE:
             return ""
@@ -98,7 +97,7 @@ class Exits:
         return ""
 
     def best(self, layout: Layout, instance: int) -> Found:
-        """Its best way off the nodes, or as far as it comes; `layout` is that of the moment."""
+        """Return its best way off the nodes, or its furthest place; `layout` is the present one."""
         at = layout.places[instance]
         if not layout.demands[instance].mirrored:
             return self._first(layout, instance, Kind.FAILOVER_ANY)
@@ -119,7 +118,7 @@ class Exits:
         return Found(moved, _because("no node can be its new secondary", why))
 
     def _both(self, layout: Layout, instance: int) -> Found:
-        """Both of its nodes are to be left: mirrored to a new one, run there, mirrored anew."""
+        """Leave both nodes: get a new secondary, run there, get another secondary."""
         said: Why | None = None
         for there, moves in self._ways(layout, instance, Kind.REPLACE_FAILOVER):
             ahead, why = self._first(there, instance, Kind.REPLACE)
@@ -160,7 +159,7 @@ class Exits:
         return why
 
     def _out(self, index: int) -> str:
-        """Why nothing comes to the node; empty if something may."""
+        """Say why the node takes nothing; empty if it may."""
         name = self._name(index)
         if name in self._doubts:
             return f"is in doubt ({self._doubts[name]})"

@@ -1,13 +1,13 @@
 """Rolling maintenance: groups of nodes that can be rebooted together, as hroller finds them. Pure.
 
-Two nodes are in one group only if no instance is mirrored between them and, unless all instances
-are shut down before, no third node mirrors instances of both: then all that runs on a group can be
-migrated off it at once. Instances without a mirror need a place elsewhere in their node group; only
-what is impossible counts there, and before the next group they are said to be back where they were.
+Two nodes are in one group only if no instance has DRBD disks on both. Unless all instances are shut
+down before, no third node may be the secondary of instances of both: then all running instances of
+a group can be migrated off it at once. Instances without DRBD need a place elsewhere in their node
+group. Only the impossible counts there, and before the next group they are back in their places.
 
-Groups, their order and where such instances go are those of hroller 3.0.2. As there, the nodes
-between the first that is asked for and the last are emptied of such instances too (`bystanders`),
-though they are in no group.
+Groups, their order and the places of such instances are those of hroller 3.0.2. As there, such
+instances also leave the nodes between the first and the last requested one (`bystanders`), though
+these are in no group.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -22,14 +22,14 @@ from nodeagent.placement.layout.node import Filled, Refused, add_primary, remove
 
 
 class Relocation(NamedTuple):
-    """An instance without a mirror, and the node that takes it meanwhile."""
+    """An instance without DRBD, and the node that takes it meanwhile."""
 
     instance: int
     target: int
 
 
 class Batch(NamedTuple):
-    """Nodes that go together; what is moved for it, in the instances' order."""
+    """Nodes that go together; and the moves for it, in the instances' order."""
 
     nodes: tuple[int, ...]
     relocations: tuple[Relocation, ...] = ()
@@ -37,11 +37,10 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which nodes, of those online, and how: hroller's options.
+    """The choice among online nodes, and hroller's other options.
 
-    `group` is a name or UUID, `tags` are of nodes of which one is enough. With `shut_down` no
-    instance runs. With `skip` nodes with an instance that is not mirrored are left out, with
-    `ignore` such instances are as if they were not there.
+    `group` is a name or UUID, `tags` are of nodes, and one is enough. With `shut_down` no instance
+    runs. `skip` leaves out nodes with an instance without DRBD, `ignore` ignores such instances.
     """
 
     group: str | None = None
@@ -53,7 +52,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Rolling:
-    """The batches in their order, the graph of conflicts, and what each way made of that."""
+    """The batches in their order, the graph of conflicts, and the colouring of each way."""
 
     batches: tuple[Batch, ...]
     graph: Graph
@@ -61,7 +60,7 @@ class Rolling:
 
 
 def roll(layout: Layout, wanted: Wanted) -> Rolling:
-    """Find the batches. MessageError, if nothing is asked for or an instance finds no place."""
+    """Find the batches. MessageError without any node, or if an instance finds no place."""
     chosen = choose(layout, wanted)
     if not chosen:
         raise MessageError("none of the nodes named is online")
@@ -80,7 +79,7 @@ def roll(layout: Layout, wanted: Wanted) -> Rolling:
 
 
 def choose(layout: Layout, wanted: Wanted) -> list[int]:
-    """The nodes asked for, in the cluster's order. MessageError: there is no such group."""
+    """Return the chosen nodes, in the cluster's order. MessageError: there is no such group."""
     nodes = layout.cluster.nodes
     group = None if wanted.group is None else group_of(layout.cluster, wanted.group).uuid
     held = set(_single(layout)) if wanted.skip else set()
@@ -97,10 +96,10 @@ def choose(layout: Layout, wanted: Wanted) -> list[int]:
 def conflicts(
     layout: Layout, vertices: Iterable[int], chosen: Collection[int], *, shut_down: bool
 ) -> Graph:
-    """The graph of which nodes exclude each other; there are edges between chosen ones only.
+    """Return the graph of nodes that exclude each other; with edges between chosen ones only.
 
-    There is an edge for each instance, and one where only a third node is in the way. The order of
-    a node's edges is hroller's.
+    There is an edge for each instance, and one if only a third node prevents it. The order of a
+    node's edges is hroller's.
     """
     found: dict[int, list[int]] = {vertex: [] for vertex in vertices}
     inside = frozenset(chosen)
@@ -115,7 +114,7 @@ def conflicts(
 
 
 def in_turn(cluster: Cluster, batches: Iterable[Batch]) -> list[Batch]:
-    """The largest first, but the master last of all."""
+    """Sort batches: the largest first, but the master last of all."""
     master = {index for index, node in enumerate(cluster.nodes) if node.master}
     found = []
     for batch in sorted(batches, key=lambda batch: -len(batch.nodes)):
@@ -132,7 +131,7 @@ def _pairs(layout: Layout) -> Iterator[tuple[int, int]]:
 
 
 def _shared(layout: Layout) -> Iterator[tuple[int, int]]:
-    """All pairs of nodes, also with themselves, whose instances one node mirrors; each once."""
+    """Yield all pairs of nodes, also with themselves, that share a secondary node; each once."""
     primaries: list[dict[int, None]] = [{} for _ in layout.nodes]
     for number, place in _last_first(layout):
         if place.secondary != -1:
@@ -146,14 +145,14 @@ def _shared(layout: Layout) -> Iterator[tuple[int, int]]:
 
 
 def _last_first(layout: Layout) -> Iterator[tuple[int, Place]]:
-    """The instances that are there, not only promised, as the htools keep those of a node."""
+    """Yield the existing instances, without forthcoming ones, in the htools' order of a node's."""
     for number in reversed(range(len(layout.places))):
         if not layout.demands[number].forthcoming:
             yield number, layout.places[number]
 
 
 def _single(layout: Layout) -> dict[int, list[int]]:
-    """By node the instances that are mirrored nowhere."""
+    """Return by node the instances without DRBD."""
     found: dict[int, list[int]] = {}
     for number, place in _last_first(layout):
         if layout.cluster.instances[number].template is not Template.DRBD:
@@ -162,7 +161,7 @@ def _single(layout: Layout) -> dict[int, list[int]]:
 
 
 class _Split:
-    """Parts a group into batches that can be rid at once of what is mirrored nowhere."""
+    """Splits a group into batches whose instances without DRBD can leave at once."""
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
@@ -173,7 +172,7 @@ class _Split:
                 self.online.setdefault(node.group, []).append(index)
 
     def batches(self, nodes: Iterable[int]) -> Iterator[Batch]:
-        """As many nodes as can be emptied together, then of the rest, and so on."""
+        """Yield as many nodes as can be evacuated together, then of the rest, and so on."""
         rest = list(nodes)
         while rest:
             batch = self._batch(rest)
@@ -199,7 +198,7 @@ class _State:
         self._came: dict[int, list[int]] = {}
 
     def empty(self, index: int) -> int | None:
-        """Move all there is to the first nodes with room, or nothing; what finds none."""
+        """Move all instances to the first nodes with room, or none; return one without a place."""
         split, group = self.split, self.split.layout.cluster.nodes[index].group
         nodes: dict[int, Filled] = {}
         moved: dict[int, int] = {}

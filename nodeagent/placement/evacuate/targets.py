@@ -1,9 +1,9 @@
-"""Which node is the best place for one more instance, all at once: a ranking. Pure. Needs NumPy.
+"""The best nodes for one more instance, all at once: a ranking. Pure. Needs NumPy.
 
-It differs from `exits.Plain` only in how it decides between places whose scores are equal to nine
-digits: there it takes the first node, where sums of other roundings have the word in `Plain`. The
-checks are those of `moves`, made one after another in the order of the scores; here is known only
-what cannot pass them.
+It differs from `moves_off.Plain` only between places whose scores are equal to nine digits: it
+takes the first node, where in `Plain` the rounding of sums decides. The checks are those of
+`moves`, made one after another in the order of the scores; this module only drops places that
+cannot pass them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ from nodeagent.placement.layout.score import COMPONENTS, measure
 _DIGITS = 9
 _ROW = {part.name: n for n, part in enumerate(COMPONENTS)}
 _WEIGHTS = np.array([COMPONENTS[n].weight for n in SPREADS])
-# The instance runs at the target; with the others it is mirrored there.
+# The instance runs at the target; the other kinds make it the secondary.
 _RUNS = (Kind.FAILOVER_ANY, Kind.REPLACE_FAILOVER)
 
 
@@ -40,7 +40,7 @@ class Arrivals:
     def best_first(
         self, layout: Layout, instance: int, kind: Kind, targets: Sequence[int]
     ) -> Iterator[tuple[Move, Moved]]:
-        """They are tried only as far as somebody takes them."""
+        """Try them only as far as the caller takes them."""
         group = layout.cluster.nodes[layout.places[instance].primary].group
         if not targets:
             return
@@ -73,7 +73,7 @@ class Arrivals:
 
 
 def _left(layout: Layout, instance: int, kind: Kind) -> Mapping[int, Filled] | None:
-    """The nodes that stay, before the target has its part; None if one refuses."""
+    """Return the remaining nodes before the target has its part; None if one refuses."""
     demand, (p, s, shared) = layout.demands[instance], layout.places[instance]
     if kind in _RUNS:
         return {}
@@ -86,7 +86,7 @@ def _left(layout: Layout, instance: int, kind: Kind) -> Mapping[int, Filled] | N
 
 
 class _Columns:
-    """A group's nodes as arrays, one column each; read again where a node is another."""
+    """A group's nodes as arrays, one column each; read again after a node's change."""
 
     def __init__(self, nodes: Sequence[Filled]) -> None:
         hosts = [node.host for node in nodes]
@@ -107,7 +107,7 @@ class _Columns:
         self._failing = np.zeros(count, bool)
 
     def read(self, nodes: Sequence[Filled], changed: Mapping[int, Filled]) -> None:
-        """The nodes are these now, the changed ones so."""
+        """Read the present nodes and the changed ones."""
         for index, n in self.place.items():
             node = changed.get(index) or nodes[index]
             if node is not self._nodes[n]:
@@ -117,7 +117,7 @@ class _Columns:
                 self._reserved[n], self._failing[n] = node.reserved, node.failing
 
     def no_primary(self, demand: Demand, *, lenient: bool) -> Bools:
-        """Nodes that cannot run it, as far as memory and disk show."""
+        """Mark nodes that cannot run it, as far as memory and disk show."""
         if demand.forthcoming:
             return np.zeros(len(self._free), bool)
         free = self._free - demand.used
@@ -138,7 +138,7 @@ class _Columns:
         return no
 
     def as_primary(self, demand: Demand, mirror: Filled | None) -> Floats:
-        """By how much the score would differ if each node ran it; `mirror` is its other node."""
+        """Return the score change if each node ran it; `mirror` is its other node."""
         change = self._promised(demand)
         change[_ROW["free_mem_cv_forth"]] = -demand.memory * self._memory
         change[_ROW["vcpu_ratio_cv_forth"]] = demand.vcpus * self._cpus
@@ -155,7 +155,7 @@ class _Columns:
         return self._scored(change) + steps
 
     def as_secondary(self, demand: Demand, primary: Filled) -> Floats:
-        """The same if each node mirrored what that other one runs."""
+        """Return the score change if each node became the secondary of that other one."""
         change = self._promised(demand)
         steps = np.zeros(len(self._free))
         if not demand.forthcoming:
@@ -187,7 +187,7 @@ class _Columns:
         change[_ROW["disk_load_cv"]] = demand.load.disk
 
     def _disks(self, demand: Demand, component: str) -> Floats:
-        """The part taken of each disk or its spindles; unknown spindles are all, and one more."""
+        """Return the used part of each disk or its spindles; unknown means all, and one more."""
         taken = -(demand.disk if demand.local else 0) * self._disk
         if not self._exclusive.any():
             return taken
@@ -203,7 +203,7 @@ class _Columns:
         return np.where(self._exclusive, 0, pressure) * self._pressure
 
     def _failed(self, fails: Bools) -> Floats:
-        """The instances on a node that fails N+1 then, less those on one that does now."""
+        """Count the instances on a node that fails N+1 then, less those on one that does now."""
         instances, failed = self._values[_ROW["offline_all_cnt"]], self._values[_ROW["n1_cnt"]]
         found: Floats = (fails * (instances + 1) - failed) * WEIGHT["n1_cnt"]
         return found
@@ -223,7 +223,7 @@ class _Columns:
         return np.array([len(locations & there) for locations in self._locations], float)
 
     def _crowded(self, demand: Demand) -> Floats:
-        """Exclusion tags that are at the node already, and at its locations."""
+        """Count exclusion tags that are at the node already, and at its locations."""
         steps = np.zeros(len(self._free))
         if not demand.exclusion:
             return steps
@@ -248,7 +248,7 @@ class _Columns:
         }
 
     def _scored(self, change: Floats) -> Floats:
-        """The weighed spreads, with each of the columns changed by itself."""
+        """Return the weighed spreads, with each of the columns changed by itself."""
         values, change = self._values[SPREADS], change[SPREADS]
         mean = values[:, self._online].mean(axis=1)
         above = np.where(self._online, values - mean[:, None], 0.0)

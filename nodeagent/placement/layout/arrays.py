@@ -1,10 +1,10 @@
 """A layout as arrays, for searches over many moves at once. Pure. Needs NumPy.
 
-A node has a column, by its place among the group's members; an instance that may move has a row.
-What a node's sums are made of are *amounts*: an instance adds one vector of them to its primary
-node and another to its secondary. Only memory reserved for peers is no sum.
+A node has a column, by its place among the group's members; an instance that may move has a row. A
+node's sums consist of *amounts*: an instance adds one vector of them to its primary node and
+another to its secondary. Only memory reserved for peers is not a sum.
 
-The layout stays the truth: after a move the columns it touched are read from it again.
+The layout is the master copy: after a move its columns are read from it again.
 """
 
 from collections.abc import Iterable, Sequence
@@ -48,11 +48,11 @@ _ROUNDING = 1e-12
 class Sizes(NamedTuple):
     """Demands of instances, one entry for each different one."""
 
-    primary: Floats  # (amounts, sizes): what it adds to its primary node
+    primary: Floats  # (amounts, sizes): its addition to its primary node
     secondary: Floats
     used: Floats
-    reserved: Floats  # 0 for one that is forthcoming: nothing is booked for it
-    kept: Floats  # as `reserved`, but whatever it is
+    reserved: Floats  # 0 for a forthcoming one: it reserves nothing
+    kept: Floats  # as `reserved`, but for every one
     local: Bools
     forthcoming: Bools
 
@@ -97,7 +97,7 @@ class Grid:
         demands = [layout.demands[index] for index in self.rows]
         self.size, sizes = _distinct([_amounts_key(demand) for demand in demands], demands)
         self.sizes = _sizes(sizes)
-        # What decides whether a node takes it is the same for many that differ in their load.
+        # The same facts decide whether a node takes it for many instances with different loads.
         self.fit, fits = _distinct([_fit_key(demand) for demand in demands], demands)
         self.fits = _sizes(fits)
         self.fit_of_size = np.zeros(len(sizes), np.intp)
@@ -110,7 +110,7 @@ class Grid:
             self._read_row(row)
 
     def take(self, layout: Layout, columns: Iterable[int], rows: Iterable[int]) -> None:
-        """The layout is this now; other than before are these nodes, and where these rows are."""
+        """Take the present layout; these nodes, and these rows' places, have changed."""
         self.layout = layout
         self._read_nodes(columns)
         for row in rows:
@@ -131,7 +131,7 @@ class Grid:
             self.measured[:, column] = measure(node)
             row = self.peers[column]
             row[:] = 0.0
-            foreign = 0.0  # the primaries are another group's, and stay where they are
+            foreign = 0.0  # the primaries are another group's, and stay there
             for primary, memory in node.reserved_for.items():
                 if primary in self.column:
                     row[self.column[primary]] = memory
@@ -141,7 +141,7 @@ class Grid:
             self._rank(column, row, foreign)
 
     def _rank(self, column: int, row: Floats, foreign: float) -> None:
-        """The most that one peer needs, whose it is, and the most that any other does."""
+        """Return the most that one peer needs, that peer, and the most that any other does."""
         by = int(row.argmax())
         most, row[by] = float(row[by]), -1.0
         second, row[by] = max(float(row.max()), foreign), most
@@ -150,7 +150,7 @@ class Grid:
         self.most[column], self.most_by[column], self.second[column] = most, by, second
 
     def _choose_terms(self, nodes: Sequence[Filled]) -> None:
-        """Spreads that are and stay alike count once, with the sum of their weights."""
+        """Merge spreads that are and stay alike, with the sum of their weights."""
         online = self.online
         places = {part.name: n for n, part in enumerate(COMPONENTS)}
         chosen: list[tuple[Floats, Floats, Floats, int, float]] = []
@@ -180,12 +180,12 @@ class Grid:
 
     @property
     def values(self) -> Floats:
-        """(terms, columns): the spreads' values less a constant; 0 for nodes that are off."""
+        """Return (terms, columns): the spreads' values less a constant; 0 for offline nodes."""
         values = self.measured[self.term_components] - self.centre[:, None]
         return np.where(self.online, values, 0.0)
 
     def added(self, *, primary: bool) -> Floats:
-        """(terms, sizes): what an instance adds to the terms' amounts; to reserved memory 0."""
+        """Return (terms, sizes): an instance's addition to the terms; to reserved memory 0."""
         amounts = self.sizes.primary if primary else self.sizes.secondary
         nothing = np.zeros((1, amounts.shape[1]))
         return np.concatenate([amounts[self.term_amounts], nothing])
@@ -231,7 +231,7 @@ def _sizes(demands: Sequence[Demand]) -> Sizes:
 
 
 def _part_of(name: str, nodes: Sequence[Filled]) -> Floats:
-    """By how much a node's value for a component grows with one more of its amount."""
+    """Return the growth of a node's value for a component with one more of its amount."""
     if "mem" in name and "load" not in name:
         return _parts(node.host.memory for node in nodes)
     if "disk" in name and "load" not in name:
@@ -256,7 +256,7 @@ def _fit_key(demand: Demand) -> tuple[Any, ...]:
 
 
 def _distinct(keys: Sequence[Any], things: Sequence[Demand]) -> tuple[Ints, list[Demand]]:
-    """For each thing its place among those that differ, and these."""
+    """Return each thing's index among the different ones, and these."""
     places: dict[Any, int] = {}
     found: list[Demand] = []
     for key, thing in zip(keys, things, strict=True):

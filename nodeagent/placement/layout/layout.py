@@ -1,7 +1,7 @@
 """One group's nodes and instances, as a balancing starts. Pure.
 
-The state is derived from what the nodes report and what the records say (htools: "state of
-world" and "state of record"), once; from then on it changes by moves only.
+It derives the state once, from the nodes' reports and the records (htools: "state of world" and
+"state of record"); from then on only moves change it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,9 +29,9 @@ T = TypeVar("T")
 
 
 class Place(NamedTuple):
-    """Where an instance is: indices of nodes, -1 for no secondary.
+    """An instance's place: indices of nodes, -1 for no secondary.
 
-    `shared` counts the locations its two nodes had in common when the pair came about.
+    `shared` counts the common locations of its two nodes when it came there.
     """
 
     primary: int
@@ -43,8 +43,8 @@ class Place(NamedTuple):
 class Layout:
     """Nodes and instances by their index in the cluster's order; never changed in place.
 
-    `members` are the group's nodes, which alone count for the score and are moved to, `residents`
-    the instances whose primary node is one, `movable` those of them that may move at all.
+    Only `members`, the group's nodes, count for the score and are targets. `residents` are the
+    instances whose primary node is one, `movable` those of them that may move at all.
     """
 
     cluster: Cluster
@@ -67,7 +67,7 @@ class Layout:
 
 
 def group_of(cluster: Cluster, wanted: str | None = None) -> Group:
-    """The group of this name or UUID; without, the only one that has nodes."""
+    """Return the group of this name or UUID; without, the only one that has nodes."""
     if wanted is not None:
         for group in cluster.groups:
             if wanted in (group.name, group.uuid):
@@ -83,9 +83,9 @@ def group_of(cluster: Cluster, wanted: str | None = None) -> Group:
 def lay_out(
     cluster: Cluster, group: Group, rules: Rules, demands: tuple[Demand, ...] | None = None
 ) -> Layout:
-    """Work out each node's state from what it reports and from the instances on it.
+    """Compute each node's state from its report and its instances.
 
-    `demands` are what they take, if that is known already.
+    `demands` are the instances', if already known.
     """
     tags = rules_of(cluster.tags, rules.exclusion)
     at = {node.name: index for index, node in enumerate(cluster.nodes)}
@@ -228,7 +228,7 @@ class _Sums:
         self.reserved_for[primary] = self.reserved_for.get(primary, 0) + demand.reserved
 
     def _promise(self, host: Host, demand: Demand) -> None:
-        """Subtract a promised instance; reported free amounts count only existing ones."""
+        """Subtract a forthcoming instance; reported free amounts count only existing ones."""
         self.promised_disk -= demand.disk if demand.local else 0
         if host.exclusive:
             unknown = demand.spindles is None

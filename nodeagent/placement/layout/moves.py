@@ -1,7 +1,7 @@
 """The possible moves of an instance, and the effect of each on the layout. Pure.
 
-A move is one instance's; it may take several jobs of Ganeti's. Checked is what each of its steps
-asks of the nodes, in the htools' order: so a move is allowed here if and only if it is there.
+A move is one instance's; it may take several jobs of Ganeti's. Each of its steps passes the nodes'
+checks, in the htools' order: so a move is allowed here if and only if it is there.
 """
 
 from collections.abc import Iterator, Mapping
@@ -56,7 +56,7 @@ class Move(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """The nodes a move touches, as they are then, and the instance's place."""
+    """The nodes of a move, in their state afterwards, and the instance's place."""
 
     nodes: Mapping[int, Filled]
     place: Place
@@ -79,7 +79,7 @@ def arrives(move: Move, at: Place) -> tuple[int, int]:
 
 
 def kinds(layout: Layout, instance: int) -> tuple[bool, tuple[Kind, ...]]:
-    """Whether it may fail over, and the kinds that may be tried for every target."""
+    """Tell whether it may fail over, and which kinds may be tried for every target."""
     rules, place = layout.rules, layout.places[instance]
     mirrored = layout.cluster.instances[instance].template is Template.DRBD
     if not mirrored:
@@ -99,7 +99,7 @@ def kinds(layout: Layout, instance: int) -> tuple[bool, tuple[Kind, ...]]:
 
 
 def tried(layout: Layout) -> tuple[int, ...]:
-    """The instances that may move as things are."""
+    """Return the instances that may move now."""
     if not layout.rules.evacuate:
         return layout.movable
     off = {index for index in layout.members if layout.nodes[index].host.offline}
@@ -107,7 +107,7 @@ def tried(layout: Layout) -> tuple[int, ...]:
 
 
 def candidates(layout: Layout, instance: int) -> Iterator[Move]:
-    """Every move of an instance, in the order that decides between equals."""
+    """Yield every move of an instance, in the order that decides between equals."""
     place = layout.places[instance]
     failover, with_target = kinds(layout, instance)
     if failover:
@@ -129,7 +129,7 @@ def distance(was: Place, now: Place) -> int:
 
 
 def towards(now: Place, goal: Place, *, mirrored: bool) -> list[tuple[Kind, int]]:
-    """The kinds of move, and their targets, that lead to a place, or half the way."""
+    """Return the kinds of move, and their targets, that lead to a place, or half the way."""
     p, s = goal[:2]
     if not mirrored:
         return [(Kind.FAILOVER_ANY, p)]
@@ -145,14 +145,14 @@ def towards(now: Place, goal: Place, *, mirrored: bool) -> list[tuple[Kind, int]
 
 
 def copied(demand: Demand, kind: Kind) -> float:
-    """The GiB a move sends over the network: a new mirror's disks, and memory as it migrates."""
+    """Return the GiB a move sends over the network: a new secondary's disks, migrated memory."""
     migrations = {Kind.REPLACE: 0, Kind.REPLACE_PRIMARY: 2}.get(kind, 1)
     disks = 0 if kind in (Kind.FAILOVER, Kind.FAILOVER_ANY) else demand.disk
     return (migrations * demand.used + disks) / 1024
 
 
 def commands(layout: Layout, move: Move) -> list[str]:
-    """The `gnt-instance` commands of a move, from where the instance is."""
+    """Return the `gnt-instance` commands of a move, from the instance's present place."""
     instance = layout.cluster.instances[move.instance]
     verb = "migrate" if instance.status in UP else "failover"
     switch = f"{verb} -f {instance.name}"

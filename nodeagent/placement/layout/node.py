@@ -1,10 +1,10 @@
 """A node with its instances, and its free room: the rules for one instance. Pure.
 
-Each operation gives the node as it would be. Two ledgers are kept side by side: what is there,
-and (`promised_…`) what would be with the instances that are only forthcoming.
+Each operation returns the changed node. Two ledgers stand side by side: the present one, and
+(`promised_…`) the one with forthcoming instances.
 
 The rules, their order and their equalities are the htools': a node is never filled to exactly
-nothing; those on memory read state of record less what is missing from it.
+nothing; those on memory read state of record less the missing memory.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from nodeagent.placement.cluster.cluster import Load
 
 
 class Refused(StrEnum):
-    """Why a node does not take an instance; the value is the htools' word for it."""
+    """The reason why a node does not take an instance; the value is the htools' word for it."""
 
     MEMORY = "FailMem"
     DISK = "FailDisk"
@@ -45,9 +45,9 @@ _WORDS = {
 class Host:
     """The part of a node that no instance changes.
 
-    `missing` is the memory that neither instances nor the node itself account for; negative if
-    more is free than should be. `low_disk` must stay free. `spindle_limit` bounds the pressure
-    on disks, `cpu_ratio` the virtual CPUs by physical ones; negative is unlimited.
+    `missing` is the memory that neither instances nor the node itself account for; negative if more
+    is free than expected. `low_disk` must stay free. `spindle_limit` bounds the pressure on disks,
+    `cpu_ratio` the virtual CPUs by physical ones; negative is unlimited.
     """
 
     index: int
@@ -74,8 +74,8 @@ class Host:
 class Demand:
     """An instance's demand; an offline one takes no `vcpus` and reserves no memory.
 
-    `memory` is its size, `used` the part in use now, `reserved` the part kept free on its
-    secondary node.
+    `memory` is its size, `used` the part in use now, `reserved` the part reserved on its secondary
+    node.
     """
 
     memory: int
@@ -94,12 +94,12 @@ class Demand:
 
 
 class Filled(NamedTuple):
-    """A node and the sums of what is on it; the mappings are never changed in place.
+    """A node and the sums of its instances; the mappings are never changed in place.
 
-    `reserved_for` is, by primary node, the memory that its instances mirrored to this node would
+    `reserved_for` is, by primary node, the memory that the instances with this secondary node would
     need here; `reserved` the largest of them. `failing`: it could not take them. `exclusion` counts
     tags with the forthcoming instances', `settled` without. `misplaced` sums, over its primaries,
-    the locations shared with their secondary node and the desired ones it is not at.
+    the locations shared with their secondary node and the desired ones it lacks.
     """
 
     host: Host
@@ -129,7 +129,7 @@ def add_primary(
 ) -> Filled | Refused:
     """Make it the instance's primary node; `shared` counts its locations common with the secondary.
 
-    With `force` only what is impossible is refused, not what is unwise.
+    `force` refuses only the impossible, not the unwise.
     """
     promised = _promise(node, demand, +1, mirror=False)
     if not force and demand.forthcoming:
@@ -181,7 +181,7 @@ def add_primary(
 
 
 def remove_primary(node: Filled, demand: Demand, shared: int = 0) -> Filled:
-    """Take the instance off its primary node; `shared` as it was when it came."""
+    """Take the instance off its primary node; `shared` as at its arrival."""
     promised = _promise(node, demand, -1, mirror=False)
     if demand.forthcoming:
         return promised
@@ -209,7 +209,7 @@ def remove_primary(node: Filled, demand: Demand, shared: int = 0) -> Filled:
 def add_secondary(
     node: Filled, demand: Demand, primary: int, *, force: bool = False, has_disks: bool = False
 ) -> Filled | Refused:
-    """Mirror an instance of node `primary`; with `has_disks` they lie there already."""
+    """Make it a secondary for node `primary`; with `has_disks` the disks are already there."""
     if not demand.mirrored:
         return Refused.DISK
     promised = _promise(node, demand, +1, mirror=True)
@@ -247,7 +247,7 @@ def add_secondary(
 
 
 def remove_secondary(node: Filled, demand: Demand, primary: int) -> Filled:
-    """Mirror an instance to the node no more, of which node `primary` is the primary."""
+    """Remove an instance whose primary node is `primary` from this secondary."""
     promised = _promise(node, demand, -1, mirror=True)
     if demand.forthcoming:
         return promised
@@ -275,14 +275,14 @@ def migrates(source: Host, target: Host) -> bool:
 
 
 def ratio(part: float, whole: float) -> float:
-    """A quotient as floating point has it: nothing is forbidden to be nothing."""
+    """Divide as floating point does, also by zero."""
     if whole:
         return part / whole
     return inf if part > 0 else -inf if part < 0 else nan
 
 
 def _promise(node: Filled, demand: Demand, sign: int, *, mirror: bool) -> Filled:
-    """The second ledger's fields; they change for instances of both kinds."""
+    """Change the second ledger's fields, for instances of both kinds."""
     taken = demand.disk if demand.local or mirror else 0
     spindles = node.promised_free_spindles
     move = _take_spindles if sign > 0 else _give_spindles
@@ -323,7 +323,7 @@ def _pressure(host: Host, demand: Demand) -> int:
 
 
 def _take_spindles(node: Filled, demand: Demand, free: int) -> int:
-    """Those free afterwards; of an instance that does not say how many it has, -1."""
+    """Return the free spindles afterwards; -1 for an instance with an unknown number."""
     if not node.host.exclusive:
         return free
     return -1 if demand.spindles is None else free - demand.spindles

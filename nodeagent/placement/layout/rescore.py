@@ -1,6 +1,6 @@
-"""The score of some nodes when a few of them are otherwise, without measuring the rest again. Pure.
+"""The score after a change of a few nodes, without measuring the rest again. Pure.
 
-`score` adds everything up anew, as the htools do for a move and for an instance on one node: its
+`score` adds everything up again, as the htools do for a move and for an instance on one node: its
 numbers are `score.score`'s to the last bit. `Shifted` corrects the sums instead, as they do for
 pairs: other roundings, which decide between equals.
 """
@@ -49,7 +49,7 @@ class Standing:
         self.placing = any(node.host.locations for node in nodes)
 
     def score(self, changed: Mapping[int, Filled]) -> float:
-        """The score with these nodes, by their index, as they would be; others do not count."""
+        """Return the score with these nodes changed, by their index; others do not count."""
         if not self.values:
             return 0.0
         values = list(self.values)
@@ -74,12 +74,12 @@ class Standing:
         return weigh(values)
 
     def clashing(self, changed: Mapping[int, Filled]) -> float:
-        """The value of the one component that is no sum over nodes."""
+        """Return the value of the one component that is not a sum over nodes."""
         nodes = (changed.get(node.host.index, node) for node in self.nodes)
         return float(clashes(node for node in nodes if not node.host.offline))
 
     def changes(self, before: Filled, after: Filled) -> tuple[Change, ...]:
-        """Differences in the components that count the node."""
+        """Return the differences in the components that count the node."""
         pairs = zip(COMPONENTS, measure(before), measure(after), strict=True)
         counting = (Sort.SUM_OFFLINE,) if before.host.offline else (Sort.SPREAD, Sort.SUM)
         return tuple(
@@ -89,7 +89,7 @@ class Standing:
         )
 
     def shifted(self) -> "Shifted":
-        """Its sums, to be corrected."""
+        """Return its sums, for corrections."""
         sums, variances = [0.0] * len(COMPONENTS), [0.0] * len(COMPONENTS)
         columns = self._columns[False]
         for component, column in enumerate(columns):
@@ -112,7 +112,7 @@ class Shifted:
         self.terms = [w * value for w, value in zip(_WEIGHTS, values, strict=False)]
 
     def by(self, changes: Sequence[Change], clashing: float | None = None) -> "Shifted":
-        """With these changes of one node, and so many clashes if they are counted."""
+        """Return the sums with these changes of one node, and so many clashes if they count."""
         sums, variances, values = list(self.sums), list(self.variances), list(self.values)
         for component, old, new in changes:
             values[component] = self._value(component, old, new)
@@ -124,7 +124,7 @@ class Shifted:
         return Shifted(self.count, sums, variances, values)
 
     def score(self, changes: Sequence[Change]) -> float:
-        """The score with these changes of one more node."""
+        """Return the score with these changes of one more node."""
         terms = list(self.terms)
         for component, old, new in changes:
             terms[component] = _WEIGHTS[component] * self._value(component, old, new)

@@ -1,4 +1,4 @@
-"""Rules of a balancing, and when it is enough: hbal's options as values. Pure."""
+"""Rules of a balancing, and its end: hbal's options as values. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,13 +8,13 @@ from nodeagent.placement.cluster.cluster import Load
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How the cluster is to be taken, and which moves are allowed. Names are whole names.
+    """The reading of the cluster, and the allowed moves. Names are whole names.
 
     `offline` nodes take nothing, as drained ones. `cpu_ratio` replaces the policies', `free_disk`
-    is the part of each node's disk that stays free. `loads` are by instance; with `idle` nobody
-    uses anything. With `evacuate` only instances of offline nodes move; with `restricted` the only
+    is the part of each node's disk that stays free. `loads` are by instance; `idle` sets all loads
+    to zero. With `evacuate` only instances of offline nodes move; with `restricted` the only
     migrations are off these. `only`, unless empty, names the instances that may move, `never` those
-    that may not. `exclusion` are beginnings of tags, without a colon.
+    that may not. `exclusion` are prefixes of tags, without a colon.
     """
 
     offline: frozenset[str] = frozenset()
@@ -34,7 +34,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Enough:
-    """When to stop: `excess` above what the score must be at least is as good as none.
+    """When to stop: a score within `excess` of its lower bound is good enough.
 
     Below `gain_from` a step must lower the score by `gain`. At most `moves` steps, if not None.
     """

@@ -1,8 +1,8 @@
 """The cluster score: twenty components, each with its weight (htools' cluster metrics). Pure.
 
-A spread is the standard deviation over all nodes that are online. What is summed here is summed
-one after another, as the htools do: equal layouts then have equal scores to the last bit, and
-scores that differ by rounding alone differ in the same direction.
+A spread is the standard deviation over all online nodes. Sums add one value after another, as the
+htools do: equal layouts then have equal scores to the last bit, and scores that differ by rounding
+alone differ in the same direction.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,7 +16,7 @@ from nodeagent.placement.layout.node import Filled, ratio
 
 
 class Sort(Enum):
-    """How the nodes' values become the component's."""
+    """The way from the nodes' values to the component's."""
 
     SPREAD = auto()
     SUM = auto()
@@ -59,7 +59,7 @@ _SHOWN = Decimal("1e-8")
 
 
 def measure(node: Filled) -> tuple[float, ...]:
-    """One node's value for each component; that of the clashes is not a node's own, and 0."""
+    """Return one node's value for each component; 0 for the clashes, which are not a node's own."""
     host, load = node.host, node.load
     disk, promised_disk = (
         (node.free_spindles, node.promised_free_spindles)
@@ -91,7 +91,7 @@ def measure(node: Filled) -> tuple[float, ...]:
 
 
 def components(nodes: Sequence[Filled]) -> list[float]:
-    """Every component's value; none at all if no node is online."""
+    """Return every component's value; none at all if no node is online."""
     online = [measure(node) for node in nodes if not node.host.offline]
     if not online:
         return []
@@ -109,24 +109,24 @@ def components(nodes: Sequence[Filled]) -> list[float]:
 
 
 def weigh(values: Iterable[float]) -> float:
-    """The score of these components."""
+    """Return the score of these components."""
     return total(part.weight * value for part, value in zip(COMPONENTS, values, strict=False))
 
 
 def score(layout: Layout) -> float:
-    """How far the group is from balance; 0 is perfect, a group that is off scores 0."""
+    """Return the group's distance from balance; 0 is perfect, a group that is off scores 0."""
     return weigh(components(layout.group_nodes()))
 
 
 def shown(value: float) -> str:
-    """A score as the htools print it: the shortest decimal that is this number, rounded."""
+    """Write a score as the htools do: the shortest decimal that is this number, rounded."""
     if not isfinite(value):
         return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
     return f"{Decimal(repr(value)).quantize(_SHOWN, ROUND_HALF_EVEN):f}"
 
 
 def total(values: Iterable[float]) -> float:
-    """Add one after another, not as `sum` does it since Python 3.12."""
+    """Add one after another, not as `sum` does since Python 3.12."""
     added = 0.0
     for value in values:
         added += value
@@ -134,7 +134,7 @@ def total(values: Iterable[float]) -> float:
 
 
 def least(layout: Layout) -> float:
-    """Lower bound of the score: memory must be reserved somewhere."""
+    """Return a lower bound of the score: memory must be reserved somewhere."""
     nodes = layout.group_nodes()
     if len(nodes) <= 1:
         return 0.0
@@ -147,7 +147,7 @@ def least(layout: Layout) -> float:
 
 
 def clashes(nodes: Iterable[Filled]) -> int:
-    """How many instances share a location with one that has the same exclusion tag."""
+    """Count the instances that share a location with one of the same exclusion tag."""
     pairs: dict[tuple[str, str], int] = {}
     for node in nodes:
         for tag, count in node.settled.items():
@@ -157,11 +157,11 @@ def clashes(nodes: Iterable[Filled]) -> int:
 
 
 def spread(values: Sequence[float]) -> float:
-    """The standard deviation of the whole population."""
+    """Return the standard deviation of the whole population."""
     return sqrt(variance(values, total(values)))
 
 
 def variance(values: Sequence[float], added: float) -> float:
-    """The variance of the whole population; `added` is its sum."""
+    """Return the variance of the whole population; `added` is its sum."""
     mean = added / len(values)
     return total([(value - mean) * (value - mean) for value in values]) / len(values)

@@ -1,6 +1,7 @@
-"""The score of a layout in which a few nodes are otherwise, to the last bit. Pure. Needs NumPy.
+"""The score after a change of a few nodes, to the last bit. Pure. Needs NumPy.
 
-Adds in the order of `score`, and so gives its very number; but measures only the nodes that change.
+It adds in the order of `score`, and so returns its very number; but it measures only the changed
+nodes.
 """
 
 from collections.abc import Mapping
@@ -30,7 +31,7 @@ class Tally:
         self._placing = any(node.host.locations for node in nodes)
 
     def score(self, changed: Mapping[int, Filled]) -> float:
-        """The score with these nodes, by their index, as they would be."""
+        """Return the score with these nodes changed, by their index."""
         if not self._online.any():
             return 0.0
         values = self._values.copy()
@@ -49,7 +50,7 @@ class Tally:
         return weigh(found.tolist())
 
     def take(self, changed: Mapping[int, Filled]) -> None:
-        """These nodes are so from now on."""
+        """Make these nodes' changes last."""
         for index, node in changed.items():
             column = self._column[index]
             self._values[:, column] = measure(node)
