@@ -40,7 +40,7 @@ from nodeagent.cli.maint import (
 )
 from nodeagent.cli.maint.console.options import cli
 from nodeagent.cli.maint.console.text import harmless
-from nodeagent.cli.usage import wrong
+from nodeagent.cli.usage import bear_closed_output, wrong
 from nodeagent.errors import ConfigError, NodeAgentError, Unavailable
 
 __all__ = [
@@ -74,8 +74,7 @@ __all__ = [
 
 
 def main() -> NoReturn:
-    if sys.stdout is None:  # closed: the output is lost, as print() has it
-        sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
+    bear_closed_output()
     for stream in (sys.stdout, sys.stderr):
         with suppress(AttributeError):
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]

@@ -106,8 +106,15 @@ def as_user(entry: pwd.struct_passwd) -> Iterator[None]:
         os.setgroups(groups)
 
 
+def bear_closed_output() -> None:
+    """Lose the output where standard output is closed, as print() does; older clicks fail."""
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
+
+
 def run(cli: click.Group, name: str) -> NoReturn:
     """Run the command `name`, and end."""
+    bear_closed_output()
     try:
         code = cli.main(prog_name=name, standalone_mode=False)
     except click.UsageError as error:

@@ -172,7 +172,7 @@ def test_a_running_job_is_noted_and_waited_for() -> None:
 
 def test_what_was_rejected_is_not_asked_for_again_at_once() -> None:
     it = world(["failover"], "P")
-    assert told(assess(it, [did(Outcome.ERROR, ago=1000)])).startswith("wait: next attempt in in")
+    assert told(assess(it, [did(Outcome.ERROR, ago=1000)])).startswith("wait: next attempt in")
     assert isinstance(assess(it, [did(Outcome.ERROR)]), Step)
 
 
