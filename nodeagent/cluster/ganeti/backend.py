@@ -15,7 +15,7 @@ from nodeagent.model.units import Ms
 from nodeagent.web.deadline import Unsent
 
 # Measured: luxid copies each job to every master candidate before it answers, one job after the
-# other, and waits 5 to 6 s for a candidate that is switched off. (A drained node is none.)
+# other, and waits 5 to 6 s for a candidate that is off. (A drained node is not a candidate.)
 _EACH_JOB = 10.0
 _AT_WORST = 6.0
 

@@ -30,13 +30,13 @@ def full_name(reach: Reach, name: str) -> str:
     """Ganeti's name of a node; what is short for none is for the round to refuse."""
     try:
         found = node_of(reach.get("/1/nodes"), name)
-    except Unreachable:  # it can be noted before the first round
+    except Unreachable:  # maintd keeps requests even before its first round
         return name
     return str(found["name"]) if found else name
 
 
 def instance_path(reach: Reach, name: str) -> str:
-    """Where maintd explains an instance, by its full or short name. Refused: several."""
+    """Return the path of an instance's explanation; full or short name. Refused: several."""
     try:
         names: list[str] = reach.get("/1/names")["instances"]
     except NotFound:  # an older maintd

@@ -26,7 +26,7 @@ class Verbs(click.Group):
     group_class = type  # those below it as well
 
     def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
-        """As any group, whatever version of click there is."""
+        """Parse as any group does, with any version of click."""
         if not (args or self.invoke_without_command or context.resilient_parsing):
             there = ", ".join(sorted(self.commands))
             raise click.UsageError(f"which? There are {there}", context)
@@ -47,7 +47,7 @@ class Verbs(click.Group):
 
 
 class Whole(click.IntRange):
-    """A whole number from one to another; what is none is called so."""
+    """A whole number from one to another; refuses other values."""
 
     name = "whole number"
 

@@ -278,7 +278,7 @@ def _parts(before: Layout, after: Layout) -> Iterator[Part]:
 
 
 def _label(layout: Layout, part: str) -> str:
-    """Name a part of the score; without own loads and promised instances some are the same."""
+    """Name a part of the score; without own loads and forthcoming instances some are the same."""
     if not any(demand.forthcoming for demand in layout.demands):
         part = part.removesuffix("_forth")
     if not layout.rules.loads and not layout.rules.idle:
