@@ -449,8 +449,11 @@ def test_r09_writer_is_held_up_only_while_we_copy(folder: Path) -> None:
     ("text", "why"),
     [
         ("#!/bin/sh/\n", "Not a directory"),
-        (b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x02\x00\xb7\x00\x01" + bytes(60), "neither begins"),
-        (b"\x7fELF", "neither begins with #!"),
+        (
+            b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x02\x00\xb7\x00\x01" + bytes(60),
+            "is neither a script",
+        ),
+        (b"\x7fELF", "is neither a script with #!"),
     ],
 )
 def test_r10_cannot_be_started(folder: Path, text: str | bytes, why: str) -> None:

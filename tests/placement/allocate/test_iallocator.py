@@ -289,7 +289,7 @@ def test_these_differences_are_hails(tmp_path: Path) -> None:
         ("nodegroups.uuid-a.ipolicy.std.disk-size", -3, "std.disk-size: -3 is less than nothing"),
         ("request.type", "dance", "request.type: 'dance' is none of allocate,"),
         ("request.disks", [{"size": "1"}], "request.disks[0].size: is no whole number"),
-        ("request.disk_template", "tape", "request.disk_template: 'tape' is not one of diskless"),
+        ("request.disk_template", "tape", "request.disk_template: 'tape' is none of diskless"),
         ("request.admin_state", "ill", "request.admin_state: 'ill' is none of up, down, offline"),
         ("request.restrict-to-nodes", "a1", "request.restrict-to-nodes: is no list"),
         ("request", ..., "request: is missing"),
