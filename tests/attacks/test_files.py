@@ -109,7 +109,7 @@ def test_r01_longest_name_and_every_letter_pass(folder: Path) -> None:
         ("{}/links/missing", "No such file"),
         ("{}/links/inner", "is a folder, not a regular file"),
         ("{}/links/open", "is more open than"),
-        ("{}/links/x.bak", "no command name"),
+        ("{}/links/x.bak", "not a command name"),
         ("{}/links/inner/tool", "no configured folder"),
     ],
 )
@@ -467,7 +467,7 @@ def test_r10_cannot_be_started(folder: Path, text: str | bytes, why: str) -> Non
 def test_r10_neither_script_nor_program_is_refused(folder: Path, text: str) -> None:
     """Even where the kernel would start an interpreter that nobody has judged (binfmt_misc)."""
     put(folder, "tool", text)
-    assert "no #! line and is no ELF program" in refusal(folder)
+    assert "no #! line and is not an ELF program" in refusal(folder)
 
 
 def test_r10_long_first_line_runs_nothing(folder: Path) -> None:
