@@ -190,7 +190,9 @@ def assemble(
     measure = Measuring(
         poll_settings, lambda: {name: seen.report.tls for name, seen in genuine.items()}, _now
     )
-    adviser = Adviser(lambda s, qs: stock_of(cluster, s, {q.group for q in qs}), measure)
+    adviser = Adviser(
+        lambda s, qs: stock_of(cluster, s, {q.group for q in qs}), measure, room=cluster.capacity
+    )
     inventory = Inventory(settings.sabakan, _now)
     webhooks = Webhooks(settings.webhooks, _now)
     engine = Engine(

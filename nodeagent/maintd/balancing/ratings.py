@@ -1,4 +1,4 @@
-"""Balance of groups, as hbal would rate it, from data that nodes have reported anyway. Pure."""
+"""Balance of groups, as hbal would rate it. Pure."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping

@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeAlias
 
 from nodeagent.errors import NodeAgentError, Unavailable
@@ -27,6 +27,8 @@ _LATE = 900.0  # seconds after which an unfinished search is reported
 Look: TypeAlias = Callable[[Snapshot, Sequence[Question]], Known]
 # The load of instances, and by group why it is unknown.
 Measure: TypeAlias = Callable[[Snapshot, Sequence[Question]], tuple[Loads, Mapping[str, str]]]
+# The room of these nodes, which must answer themselves; NodeAgentError.
+AskRoom: TypeAlias = Callable[[Collection[str]], Mapping[str, Capacity]]
 
 
 def in_thread(work: Callable[[], None]) -> None:
@@ -36,8 +38,9 @@ def in_thread(work: Callable[[], None]) -> None:
 class Adviser:
     """Answer the newest questions, one search at a time.
 
-    `measure` gives the loads, and by group why they are unknown. `start` runs work; `steady` are
-    seconds of a clock that nobody sets.
+    `measure` gives the loads, and by group why they are unknown. `room` is asked about groups that
+    are to be rated and that no round asked about; without it they stay unrated. `start` runs work;
+    `steady` are seconds of a clock that nobody sets.
     """
 
     def __init__(
@@ -46,7 +49,9 @@ class Adviser:
         measure: Measure,
         start: Callable[[Callable[[], None]], None] = in_thread,
         steady: Callable[[], float] = time.monotonic,
+        room: AskRoom | None = None,
     ) -> None:
+        self._room = room
         self._look = look
         self._measure = measure
         self._start = start
@@ -84,26 +89,54 @@ class Adviser:
             log.warning("not-advised why=%r", str(error))
             self._refuse(due, now, f"nothing can be searched: {error}")
 
-    def rate(self, snapshot: Snapshot, capacity: Mapping[str, Capacity], now: Ms) -> None:
-        """Rate the groups whose nodes have reported their room in this round, once in a while."""
+    def rate(
+        self,
+        snapshot: Snapshot,
+        capacity: Mapping[str, Capacity],
+        answering: Collection[str],
+        now: Ms,
+    ) -> None:
+        """Rate the groups whose nodes all answer, once in a while.
+
+        `capacity` is what nodes reported in this round. Only nodes that are `answering` are asked
+        for theirs: a dead one would delay the thread.
+        """
         waits = self._rated is not None and self._steady() - self._rated < RATED
-        if self._busy or waits or not capacity:
+        if self._busy or waits:
             return
-        groups = [one for one in ratable(snapshot, capacity) if not self._rated_lately(one, now)]
-        if not groups:
+        due = [group for group in snapshot.groups if not self._rated_lately(group, now)]
+        groups = [group for group in ratable(snapshot, capacity) if group in due]
+        left = set(due) - set(groups) if self._room else set()
+        members: dict[str, list[str]] = {group: [] for group in left}
+        for node in snapshot.nodes.values():
+            if node.in_service and node.group in members:
+                if node.name in answering:
+                    members[node.group].append(node.name)
+                else:
+                    del members[node.group]
+        names = [name for group in members.values() for name in group]
+        if not (groups or names):
             return
         self._rated = self._began = self._steady()
         self._busy = True
         try:
-            self._start(lambda: self._rate(snapshot, capacity, groups, now))
+            self._start(lambda: self._rate(snapshot, capacity, names, due, now))
         except RuntimeError as error:  # no thread is available
             self._busy = False
             log.warning("not-rated why=%r", str(error))
 
     def _rate(
-        self, snapshot: Snapshot, capacity: Mapping[str, Capacity], groups: Sequence[str], now: Ms
+        self,
+        snapshot: Snapshot,
+        capacity: Mapping[str, Capacity],
+        names: Sequence[str],
+        due: Collection[str],
+        now: Ms,
     ) -> None:
         try:
+            if names and self._room is not None:
+                capacity = {**self._room(names), **capacity}
+            groups = [group for group in ratable(snapshot, capacity) if group in due]
             known = assess(snapshot, capacity)
             found = rated(known, snapshot, groups, now, running=False)
             self.ratings = {**self.ratings, **found}

@@ -251,7 +251,7 @@ class Engine:
         self._last = decision
         self._adviser.ask(decision.questions, snapshot, now)
         self._noded.ask(snapshot, unreachable(decision.ledger, snapshot, self.policy, now))
-        self._adviser.rate(snapshot, observed.capacity, now)
+        self._adviser.rate(snapshot, observed.capacity, diagnoses, now)
         self.inventory.ask(decision.ledger.queue)
         return Round(now, observed, decision, self.policy, looks, idle, heard.events)
 

@@ -1,12 +1,14 @@
-"""How even groups are: hbal's own figures, from what is known anyway and no more often."""
+"""How even groups are: hbal's own figures, every five minutes."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 import pytest
 
+from nodeagent.errors import Unavailable
 from nodeagent.maintd.balancing.ratings import rated
-from nodeagent.maintd.balancing.search_thread import RATED
+from nodeagent.maintd.balancing.search_thread import RATED, Adviser, nothing_measured
 from nodeagent.model.snapshot import Capacity, Group, Instance, Node, Running, Size, Snapshot
 from nodeagent.model.units import Ms
 from nodeagent.placement.cluster.from_ganeti import Known, assess
@@ -96,7 +98,7 @@ class Counting(Between):
         return super().running(nodes)
 
 
-def test_no_node_is_asked_for_it() -> None:
+def test_no_round_waits_for_it() -> None:
     between: list[Counting] = []
     rig = Rig(fleet(), mirrored(("n3", "n4"), ("n2", "n3")), through=lambda c: _kept(c, between))
     rig.tick()
@@ -138,3 +140,64 @@ def test_what_balancing_looks_at_is_rated_with_the_state_of_instances() -> None:
     rig.tick()
     (rating,) = rig.engine.ratings.values()
     assert rating.instances == {"running": 2}
+
+
+# Where no round asks, the adviser's thread does.
+
+
+class Quiet:
+    """A cluster where nothing is to be done; its nodes are asked for their ratings alone."""
+
+    def __init__(self, *silent: str) -> None:
+        self.seconds = 0.0
+        self.asked: list[list[str]] = []
+        self.wrong: list[Exception] = []
+        self.answering = sorted(TWO.nodes.keys() - set(silent))
+        self.adviser = Adviser(
+            lambda *_: Known(parse(LOPSIDED), {}),
+            nothing_measured,
+            lambda work: work(),
+            lambda: self.seconds,
+            self._room,
+        )
+
+    def _room(self, nodes: Collection[str]) -> Mapping[str, Capacity]:
+        self.asked.append(sorted(nodes))
+        if self.wrong:
+            raise self.wrong.pop()
+        return dict.fromkeys(nodes, HALF)
+
+    def round(self, capacity: Mapping[str, Capacity] = MappingProxyType({})) -> set[str]:
+        """Hold a round ten seconds later; the groups that are rated by then."""
+        self.seconds += 10
+        now = Ms(int(self.seconds * 1000))
+        self.adviser.rate(TWO, capacity, self.answering, now)
+        return set(self.adviser.ratings)
+
+
+def test_a_quiet_cluster_is_rated_every_five_minutes() -> None:
+    one = Quiet()
+    for _ in range(int(2 * RATED / 10) + 1):
+        assert one.round() == {"a", "b"}
+    assert one.asked == [["a1", "a2", "b1", "b2"]] * 3
+
+
+def test_a_group_with_a_node_that_does_not_answer_is_not_asked() -> None:
+    one = Quiet("a2")
+    assert one.round() == {"b"}
+    assert one.asked == [["b1", "b2"]]
+
+
+def test_what_a_round_asked_is_not_asked_again() -> None:
+    one = Quiet()
+    assert one.round(dict.fromkeys(("a1", "a2"), HALF)) == {"a", "b"}
+    assert one.asked == [["b1", "b2"]]
+
+
+def test_where_ganeti_does_not_answer_it_is_asked_again_later() -> None:
+    one = Quiet()
+    one.wrong.append(Unavailable("no luxid"))
+    for _ in range(int(RATED / 10)):
+        assert one.round() == set()
+    assert one.round() == {"a", "b"}
+    assert len(one.asked) == 2

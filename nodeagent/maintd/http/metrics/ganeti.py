@@ -1,4 +1,4 @@
-"""Metrics of Ganeti itself: nodes, instances, balance and jobs, from data maintd has anyway."""
+"""Metrics of Ganeti itself: nodes, instances, balance and jobs."""
 
 from collections import Counter
 from collections.abc import Mapping
