@@ -179,7 +179,7 @@ def test_but_not_where_its_node_is_back_when_the_job_begins(system: Maintenance)
         assert isinstance(answer, Accepted)
         job = answer.job
         until(lambda: result_of(cluster, job).outcome is not Outcome.RUNNING, 60, system.tail)
-        assert "not offline any more" in result_of(cluster, job).why
+        assert "no longer offline" in result_of(cluster, job).why
     assert placed("inst1")[0] == "node2"
     assert status("inst1") == "ADMIN_down"
 

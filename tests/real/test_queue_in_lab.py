@@ -279,7 +279,7 @@ def test_after_the_ledger_is_lost_nothing_is_repaired_until_somebody_has_looked(
     system.shell("node1", "rm -f /var/lib/maintd/ledger* /run/ran-*; touch /run/go")
     system.start_maintd()
     system.until_it_answers()
-    assert "or the ledger was lost: what was switched off" in system.ask("held").stdout
+    assert "or the ledger was lost: the repair queue" in system.ask("held").stdout
     queue(system, "add", "--force", "unreachable", "r640", "node2.gnt.test")
     rests(5)
     assert standing(system) == ("queued", 0, "waiting")

@@ -214,7 +214,7 @@ def test_after_another_master_a_window_waits_until_somebody_has_looked(
     system.start_maintd()
     system.until_it_answers()
     window(system, "edit", "node2", "--start", "now")
-    why = "another node was the master"
+    why = "another node has been the master"
     until(lambda: why in system.ask("held").stdout, 60, system.tail)
     rests(5)
     assert (service("node2"), job_list(before)) == (was, [])
