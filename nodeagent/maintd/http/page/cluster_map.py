@@ -174,7 +174,7 @@ def _lay_out(
     width = (WIDTH - (abreast - 1) * _APART) / abreast
     if len(groups) == 1:
         width = max(_inner(min(columns, sizes[0]), shape) + 2 * shape.pad, 300)
-        columns = min(columns, sizes[0])
+        columns = max(1, min(columns, sizes[0]))  # of too many nodes the healthy are not drawn
     gap = (width - 2 * shape.pad - columns * shape.width) / max(1, columns - 1)
     gap = shape.gap if len(groups) == 1 else min(gap, 2.5 * shape.gap)
     boxes: list[Box] = []

@@ -12,6 +12,7 @@ import pytest
 
 from nodeagent.maintd.http.page import attention
 from nodeagent.maintd.http.page.asked import STATES, Asked, read
+from nodeagent.maintd.http.page.cluster_map import MOST
 from nodeagent.maintd.http.page.cluster_map import STATES as HEALTH
 from nodeagent.maintd.http.status import event_json
 from nodeagent.model.action import Drain, MovePrimary, Scope
@@ -509,3 +510,10 @@ def test_the_lists_by_keyboard_and_on_a_phone(tab: Browser, tmp_path: Path) -> N
         tab.open(f"{url}/n5")
         tab.picture(str(tmp_path / "node.png"), 400)
         fits(tab)
+
+
+def test_of_more_nodes_than_are_drawn_a_healthy_group_is_told_in_a_line(tmp_path: Path) -> None:
+    with served(Rig(fleet(MOST + 1)), tmp_path) as one:
+        one.tick()
+        for query in ("", "?state=all", "?node=n1"):
+            assert one.ask("GET", f"/status{query}").status == 200, query
