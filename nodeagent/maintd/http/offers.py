@@ -65,7 +65,7 @@ class Owners:
             said = Response.error(403, why)
         else:
             said = await self._put(request, asker)
-        if 400 <= said.status < 500:
+        if 400 <= said.status < 500 and not request.dry:
             rations.refused(asker.name, json.loads(said.body)["error"])
         return said
 
@@ -81,7 +81,10 @@ class Owners:
             asked = replace(asked, owners=tuple(sorted(asker.owners)))
             if refused := self._not_theirs(asked, asker):
                 return refused
-        return await self._context.put(asked, asker.name, request)
+        said = await self._context.put(asked, asker.name, request)
+        if request.dry and said.status == 200 and not asker.may_read:  # others' instances
+            return Response.json({**json.loads(said.body), "starts": []})
+        return said
 
     def _not_theirs(self, asked: AnswerOffers, asker: Asker) -> Response | None:
         """Refuse unknown offers and other owners' ones; store nothing, and start no round."""

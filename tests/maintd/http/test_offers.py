@@ -73,3 +73,40 @@ def test_the_round_refuses_what_is_made_to_another_and_all_that_is_beside_it() -
     after = offers.grant(ledger, mine, "dbuser", Ms(5))
     assert isinstance(after, Ledger)
     assert [offer.status for offer in after.offers] == ["ACCEPT", "UNKNOWN", "UNKNOWN"]
+
+
+@pytest.mark.parametrize(
+    ("asker", "starts"),
+    [
+        (Asker("dbuser", False, False, frozenset({"db"})), []),
+        (Asker("both", True, False, frozenset({"db"})), ["migrate i9 off n3 to n4"]),
+        (Asker("root"), ["migrate i9 off n3 to n4"]),
+    ],
+)
+@pytest.mark.parametrize("status", [200, 409])
+def test_a_dry_run_tells_an_owner_nothing_of_others_and_counts_no_refusal(
+    asker: Asker, starts: list[str], status: int
+) -> None:
+    async def would(*_: object) -> Response:
+        if status == 409:
+            return Response.error(409, "no")
+        return Response.json({"granted": True, "starts": ["migrate i9 off n3 to n4"]})
+
+    made = Offer("of-web", "db", "u", ("i",), Unavailability(Nanoseconds(0)), Ms(1), Ms(1))
+    refused = list[object]()
+    rations = Rations(lambda: 0.0)
+    rations.refused = lambda *what: refused.append(what)  # type: ignore[method-assign]
+    maintd = SimpleNamespace(rations=rations)
+    api = SimpleNamespace(
+        access=SimpleNamespace(asker=lambda _: asker),
+        view=SimpleNamespace(ledger=Ledger(offers=(made,))),
+        put=would,
+        maintd=maintd,
+    )
+    (_, post) = Owners(cast(Any, api)).routes
+    request = Request("POST", "/1/offers", HEADERS, json.dumps(CALL).encode(), dry=True)
+    said = asyncio.run(cast(Any, post.handler)(request))
+    assert said.status == status
+    if status == 200:
+        assert json.loads(said.body)["starts"] == starts
+    assert refused == []
