@@ -20,6 +20,12 @@ def rewind(ledger: Ledger, now: Ms) -> Ledger:
         )
         for i in ledger.incidents
     )
+    holds = tuple(
+        replace(h, since=now, until=h.until and min(h.until, now + (h.until - h.since)))
+        if h.since > now
+        else h
+        for h in ledger.holds
+    )
     begun = tuple(replace(b, at=min(b.at, now)) for b in ledger.begun)
     intents = tuple(
         replace(i, promised=min(i.promised, now), ended=min(i.ended, now)) for i in ledger.intents
@@ -27,6 +33,7 @@ def rewind(ledger: Ledger, now: Ms) -> Ledger:
     return replace(
         ledger,
         incidents=incidents,
+        holds=holds,
         begun=begun,
         intents=intents,
         calm=min(ledger.calm, now),

@@ -57,6 +57,7 @@ def has_plans(ledger: Ledger) -> bool:
         or ledger.series
         or any(not entry.at_rest for entry in ledger.queue.entries)
         or ledger.agenda
+        or any(hold.until for hold in ledger.holds)
     )
 
 

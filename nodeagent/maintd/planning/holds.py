@@ -32,7 +32,8 @@ def pause(ledger: Ledger, hold: Hold, observed: Observed, *, force: bool) -> Led
         return f"there is no {_kind(hold.scope)} {hold.name}"
     there = next((other for other in ledger.holds if _same(hold, other)), None)
     by_hand = hold.tag in (tags_of(hold.scope, hold.name, observed.snapshot) or ())
-    if not force and (there or (by_hand and not _going(ledger, hold))):
+    ended = any(_same(hold, other) for other in ledger.resumed)  # its tag is still to go
+    if not force and (there or (by_hand and not ended and not _going(ledger, hold))):
         how = f"by {there.who}" if there else f"by its tag {hold.tag}"
         how += f" ({there.why})" if there and there.why else ""
         return f"{_where(hold)} is paused already {how}: insist with gnt-maint pause --force"
@@ -75,7 +76,12 @@ def _sets(intent: Intent, hold: Hold) -> bool:
 
 
 def expire(ledger: Ledger, now: Ms) -> Ledger:
-    """End the pauses whose time is over; maintd removes their tags as with `resume`."""
+    """End the pauses whose time is over; maintd removes their tags as with `resume`.
+
+    While another master may have paused anew since, none ends.
+    """
+    if ledger.away:
+        return ledger
     over = tuple(hold for hold in ledger.holds if hold.until and hold.until <= now)
     if not over:
         return ledger

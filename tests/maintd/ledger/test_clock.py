@@ -1,14 +1,19 @@
 """A clock that was put back or forward makes no wait longer and ends none early."""
 
-from nodeagent.model.action import Drain
+from dataclasses import replace
+
+from nodeagent.maintd.ledger.clock import rewind
+from nodeagent.model.action import Drain, Scope
 from nodeagent.model.incident import Status
+from nodeagent.model.ledger import Hold, Ledger
 from nodeagent.model.snapshot import Instance
+from nodeagent.model.units import Ms
 from nodeagent.model.window import Schedule, Window
 from nodeagent.model.wish import SetSchedule
 from tests.maintd.rig import QUICK
 from tests.maintd.rounds import broken, ticks
 from tests.maintd.windows.rounds import DAY, N3, node, rig, until_calm, when
-from tests.maintd.world import EVACUATE, OK
+from tests.maintd.world import EVACUATE, NOW, OK
 
 
 def test_a_clock_put_back_makes_no_wait_for_an_effect_longer() -> None:
@@ -53,3 +58,13 @@ def test_a_clock_that_was_ahead_makes_no_wait_longer() -> None:
     one.tick(70)
     until_calm(one)
     assert node(one).drained
+
+
+def test_a_clock_that_was_ahead_makes_no_pause_longer() -> None:
+    ahead, hour = Ms(NOW + 4 * 365 * 86_400_000), 3_600_000
+    timed = Hold(Scope.CLUSTER, "", "a", ahead, until=ahead + 2 * hour)
+    endless = Hold(Scope.NODE, "n3", "a", ahead)
+    ended = rewind(Ledger(holds=(timed, endless)), NOW).holds
+    assert [(hold.since, hold.until) for hold in ended] == [(NOW, NOW + 2 * hour), (NOW, 0)]
+    past = Ledger(holds=(replace(timed, since=Ms(NOW - hour), until=Ms(NOW + hour)),))
+    assert rewind(past, NOW).holds == past.holds

@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from nodeagent.maintd.ledger.other_master import has_plans
+from nodeagent.maintd.planning.holds import expire
 from nodeagent.maintd.planning.times import rfc3339
 from nodeagent.model.action import Retag, Scope
 from nodeagent.model.incident import Status
@@ -215,3 +217,27 @@ def test_a_pause_taken_back_while_its_tag_is_being_set_leaves_none(pauses_again:
     until_calm(one)
     assert (one.cluster.snapshot().tags == {"maintd:pause:yes"}) is pauses_again
     assert one.ledger.resumed == ()
+
+
+def test_a_pause_is_asked_for_again_in_the_round_of_its_end() -> None:
+    """Its tag is still to go; nobody has set it by hand."""
+    rig = Rig(fleet())
+    rig.wish(Pause(Scope.CLUSTER, "", until=in_an_hour(rig)))
+    ticks(rig, 3)
+    rig.time += 3600
+    rig.wish(Pause(Scope.CLUSTER, "", "longer", until=in_an_hour(rig)))
+    assert not rig.tick(0).decision.refused
+    ticks(rig, 5)
+    assert [hold.why for hold in rig.ledger.holds] == ["longer"]
+    assert rig.cluster.world.tags == {"maintd:pause:yes"}
+
+
+def test_no_pause_ends_while_another_master_may_have_paused_anew() -> None:
+    rig = Rig(fleet())
+    rig.wish(Pause(Scope.CLUSTER, "", until=in_an_hour(rig)))
+    ticks(rig, 3)
+    assert has_plans(rig.ledger)
+    late = Ms(rig.now() + 7_200_000)
+    assert not expire(rig.ledger, late).holds
+    away = replace(rig.ledger, away=Ms(1))
+    assert expire(away, late) is away
