@@ -27,7 +27,7 @@ def explain(
     now: Ms,
     mode: str = SAFE,
 ) -> Json:
-    """Explain policy and its tag, health, state, and the next step or why there is none.
+    """Explain policy and its tag, health, state, and the next step, or its obstacle.
 
     All of it follows the rules of `mode`; under `compatible` also harep's own result. Times are in
     unix seconds.

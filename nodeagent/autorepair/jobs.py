@@ -48,7 +48,7 @@ class Ran:
 
     @property
     def move(self) -> Move | None:
-        """Return its change of the instance's nodes; None if there is none, or unknown."""
+        """Return its change of the instance's nodes; None if it has none or is unknown."""
         return None if self.action is None else move_of(self.action)
 
     @property

@@ -261,7 +261,7 @@ class Procedures:
         return max((s.command_interval for o in operations for s in o.repair_steps), default=0)
 
     def look_up(self, machine_type: str, operation: str) -> Operation | str:
-        """Return the operation of the procedure for this type, or why there is none."""
+        """Return the operation of the procedure for this type, or its obstacle."""
         for procedure in self.repair_procedures:
             if machine_type in procedure.machine_types:
                 found = (o for o in procedure.repair_operations if o.operation == operation)

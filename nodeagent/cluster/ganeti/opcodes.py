@@ -39,7 +39,7 @@ _JOB = re.compile(r"[1-9][0-9]{0,17}")
 
 
 def job(submission: Submission, at: int) -> list[Opcode] | NotTaken:
-    """Return the opcodes of one job, with our reason (`at` is unix ns), or why there is none."""
+    """Return the opcodes of one job, with our reason (`at` is unix ns), or the obstacle."""
     bodies = _bodies(submission.action)
     if isinstance(bodies, NotTaken):
         return bodies

@@ -226,7 +226,7 @@ def _proposed(instance: Instance, repair: str, action: Guarded | Retag, why: str
 
 
 def _placed(instance: Instance, step: Step, room: Room) -> Guarded | Reason:
-    """The step as a job, or why there is none now."""
+    """Return the step as a job, or its obstacle."""
     if instance.name in room.placed:
         return because(Kind.ON_THE_MOVE, instance.name)
     nodes = () if _is_rescue(instance, step, room) else (instance.primary, instance.secondary)

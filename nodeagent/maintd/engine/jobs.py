@@ -181,7 +181,7 @@ class Inquiry:
 
 
 async def _told(what: str, ask: Callable[[], T]) -> T | None:
-    """The cluster's answer; None, with a warning in the log, if there is none."""
+    """Return the cluster's answer; None, with a warning in the log, if it gives none."""
     try:
         return await asyncio.to_thread(ask)
     except Unavailable as error:

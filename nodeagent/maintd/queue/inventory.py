@@ -90,7 +90,7 @@ class Inventory:
 
     @property
     def age(self) -> float | None:
-        """Seconds since the newest believed answer; None if there is none."""
+        """Seconds since the newest believed answer; None before the first."""
         believed = self.heard.believed
         return None if believed is None else max(0.0, self._steady() - believed)
 
