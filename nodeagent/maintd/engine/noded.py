@@ -69,13 +69,18 @@ class Noded:
             log.warning("noded-unknown why=%r", str(error))
 
     def _ask(self, chosen: Collection[str], witness: str) -> None:
-        """Ask noded for live data: if any node gives them, the nodes without do not answer."""
+        """Ask noded for live data: if any node gives them, the nodes without do not answer.
+
+        If Ganeti tells nothing, an older answer is no evidence either.
+        """
+        said: dict[str, bool] = {}
         try:
             answered = self._cluster.capacity([*chosen, witness]).keys()
-            self._said |= {name: name in answered for name in chosen if answered}
+            said = {name: name in answered for name in chosen if answered}
         except NodeAgentError as error:
             log.warning("noded-unknown why=%r", str(error))
         except Exception:  # a bug must not end the thread unseen; this is only evidence
             log.exception("noded-unknown")
         finally:
+            self._said = {n: yes for n, yes in self._said.items() if n not in chosen} | said
             self._busy = False
