@@ -145,6 +145,14 @@ def full(path: str) -> str:
     return f"the file system of {folder} is full: df {folder} shows it; free some space there"
 
 
+def log_size(path: str) -> int:
+    """Return the bytes of a database's log."""
+    try:
+        return os.stat(f"{path}-wal").st_size
+    except OSError:
+        return 0
+
+
 def _remove(path: str) -> None:
     for log in ("", *_LOGS):
         with suppress(FileNotFoundError):

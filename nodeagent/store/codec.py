@@ -28,21 +28,37 @@ def encode(value: object) -> str:
     except Fault as fault:
         raise TypeError(f"{type(value).__name__}: {fault}") from None
     document["v"] = VERSION
-    # Like `canonical` (a test holds the two together), without its second pass.
-    text = json.dumps(
-        document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-    )
+    return text_of(document)
+
+
+def text_of(document: object) -> str:
+    """Write a document that a shape has made, in its one form.
+
+    Like `canonical` (a test holds the two together), without its second pass.
+    """
+    text = _ENCODER.encode(document)
     # Half a surrogate pair is not UTF-8. JSON's own escape keeps it.
     return _SURROGATE.sub(lambda half: f"\\u{ord(half[0]):04x}", text)
 
 
 def decode(kind: type[T], text: str) -> T:
     """Read a value of this class back, or raise Corrupt."""
+    what = kind.__name__.strip("_").lower()
     try:
-        document = _parsed(text)
+        document = parsed(text)
+        if type(document) is not dict:
+            raise Fault("is not an object")
+    except Fault as fault:
+        raise Corrupt(f"the {what} cannot be read: {fault}") from None
+    return believed(kind, document)
+
+
+def believed(kind: type[T], document: dict[str, Any]) -> T:
+    """Read a value of this class from its parsed document, or raise Corrupt."""
+    try:
         _check_version(document)
-        del document["v"]
-        value: T = shape_of(kind).read(document)
+        rest = {name: member for name, member in document.items() if name != "v"}
+        value: T = shape_of(kind).read(rest)
     except Fault as fault:
         what = kind.__name__.strip("_").lower()
         raise Corrupt(f"the {what} cannot be read: {fault}") from None
@@ -71,19 +87,20 @@ def decode_observation(text: str) -> tuple[Ledger, Observed, Policy, Ms]:
 
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_ENCODER = json.JSONEncoder(
+    sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+)
 
 
-def _parsed(text: str) -> dict[str, Any]:
+def parsed(text: str) -> Any:
+    """Read one stored JSON text strictly, or raise Fault."""
     try:
-        document = json.loads(text, object_pairs_hook=_once, parse_constant=_no_number)
+        return _DECODER.decode(text)
     except json.JSONDecodeError as error:
         place = f"line {error.lineno} column {error.colno}"
         raise Fault(f"is not JSON at {place}: {error.msg}") from None
     except (ValueError, RecursionError) as error:  # a number of 5,000 digits; 5,000 brackets
         raise Fault(f"is not JSON we read: {error}") from None
-    if type(document) is not dict:
-        raise Fault("is not an object")
-    return document
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -96,6 +113,9 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _no_number(text: str) -> NoReturn:
     raise ValueError(f"{text} is not a number")
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_once, parse_constant=_no_number)
 
 
 def _check_version(document: dict[str, Any]) -> None:

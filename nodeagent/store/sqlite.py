@@ -1,6 +1,5 @@
 """The memory of maintd on disk: SQLite with a write-ahead log, synchronous in full."""
 
-import hashlib
 import logging
 import os
 import sqlite3
@@ -10,12 +9,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from nodeagent.errors import Corrupt, MessageError, NodeAgentError, Unavailable
-from nodeagent.model.event import AUDIT, Event
+from nodeagent.model.event import Event
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Wish
-from nodeagent.store import anew
-from nodeagent.store.codec import VERSION, decode, encode
+from nodeagent.store import anew, tables
+from nodeagent.store.codec import decode, encode
+from nodeagent.store.contract import Fenced, Revision, Saved, Size
+from nodeagent.store.entities import Changes, Image, changes, ledger_of
+from nodeagent.store.tables import lines_of, storable
 
 log = logging.getLogger(__name__)
 MEMORY = ":memory:"
@@ -26,27 +28,6 @@ _TOLD_FOR = 86_400_000  # ms
 _REMOVE = "sqlite3 %s 'DELETE FROM event WHERE number IN (%s)'"
 _SHOWN = 100  # damaged events
 _BIGGEST = 2**63 - 1
-_OURS = int.from_bytes(b"ndag", "big")
-
-_TABLES = (
-    "CREATE TABLE ledger (one INTEGER PRIMARY KEY CHECK (one = 1), text TEXT NOT NULL,"
-    " digest TEXT NOT NULL)",
-    "CREATE TABLE event (number INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NULL,"
-    " incident TEXT NOT NULL, text TEXT NOT NULL)",
-    "CREATE INDEX event_by_incident ON event (incident, number)",
-    # A request without an answer waits for the next round; an answer stays for a while.
-    "CREATE TABLE wish (number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE,"
-    " text TEXT, answer TEXT, answered INTEGER)",
-    f"PRAGMA application_id={_OURS}",
-    f"PRAGMA user_version={VERSION}",
-)
-# Additions to a database of an older release; that release can still use it.
-_AUDIT = (
-    "ALTER TABLE event ADD COLUMN audit INTEGER NOT NULL DEFAULT 0",
-    "CREATE INDEX event_by_audit ON event (audit, number)",
-    """UPDATE event SET audit = 1
-        WHERE instr(text, '"kind":"wish-granted"') OR instr(text, '"kind":"wish-refused"')""",
-)
 
 
 def _clock() -> Ms:
@@ -54,13 +35,13 @@ def _clock() -> Ms:
 
 
 class SqliteStore:
-    """Keeps the newest ledger, the requests and the history; returned calls survive a power cut.
+    """A `Store` in one file, for one process and any of its threads.
 
     Corrupt: the file is damaged, or not ours. Unavailable: it is locked, full or read-only for now,
-    and unchanged. For one process, any of its threads. It keeps `keep` events, and `audit` events
-    of administrators' acts beside them; it waits `patience` seconds for a lock. If nobody else may
-    have the file, which `alone` checks, it writes the file again after somebody has deleted or
-    replaced it: the foreign file is set aside, and never read.
+    and unchanged. It keeps `keep` events, and `audit` events of administrators' acts beside them;
+    it waits `patience` seconds for a lock. If nobody else may have the file, which `alone` checks,
+    it writes the file again after somebody has deleted or replaced it: the foreign file is set
+    aside, and never read. It converts a file of the form before, unless it is only `reading`.
     """
 
     def __init__(
@@ -72,17 +53,21 @@ class SqliteStore:
         audit: int = KEEP_AUDIT,
         *,
         alone: Callable[[], None] | None = None,
+        reading: bool = False,
     ) -> None:
         self._path = path
+        self._reads_only = reading
         self._patience = patience
         self._alone = None if path == MEMORY else alone
-        self._text = ""  # of the newest ledger
+        self._image: Image | None = None  # of the newest ledger; None until it is read
+        self._revision = Revision()
         self._waiting: dict[str, str] = {}  # requests
         self._damaged: set[int] = set()  # events
         self._unreadable = ""  # the reason, if the whole history is unreadable
         self._replaced: tuple[int, str] | None = None
         self._keep, self._keep_audit = keep, audit
         self._now = now
+        self._saved: Callable[[Saved], None] = lambda _: None
         self._lock = threading.Lock()
         with self._told("opened"):
             if self._alone is not None and os.path.exists(anew.finished(path)):
@@ -108,76 +93,108 @@ class SqliteStore:
         )
 
     def _open(self) -> None:
-        self._db.create_function("digest", 1, _digest, deterministic=True)
+        self._db.create_function("digest", 1, tables.sha256, deterministic=True)
         self._db.execute("PRAGMA journal_mode=WAL")
         self._db.execute("PRAGMA synchronous=FULL")
         (verdict,) = self._db.execute("PRAGMA quick_check(1)").fetchone()
         if verdict != "ok":
             raise Corrupt(verdict)
         with self._transaction():
-            (tables,) = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()
-            if not tables:
-                for statement in _TABLES:
-                    self._db.execute(statement)
-            (owner,) = self._db.execute("PRAGMA application_id").fetchone()
-            (version,) = self._db.execute("PRAGMA user_version").fetchone()
-            if owner != _OURS:
-                raise Corrupt("it is somebody else's database, or older than any release")
-            if version != VERSION:
-                raise Corrupt(f"it is of version {version}, and we read {VERSION}")
-            columns = self._db.execute("SELECT name FROM pragma_table_info('event')").fetchall()
-            if ("audit",) not in columns:
-                for statement in _AUDIT:
-                    self._db.execute(statement)
+            self._form = tables.form_of(self._db)
+            if not self._form:
+                tables.create(self._db)
+            elif self._form == tables.BEFORE and not self._reads_only:
+                tables.convert(self._db)
+            if not (self._form == tables.BEFORE and self._reads_only):
+                self._form = tables.FORM
         bad = "SELECT number FROM event WHERE typeof(text) != 'text' OR NOT json_valid(text)"
         self._damaged = {number for (number,) in self._db.execute(f"{bad} LIMIT {_SHOWN}")}
 
+    @property
+    def revision(self) -> Revision:
+        """The newest revision that this store has read or written."""
+        return self._revision
+
     def load(self) -> Ledger:
         """Return the ledger last saved; an empty one if there is none."""
-        with self._reading():
-            row = self._db.execute("SELECT text, digest FROM ledger").fetchone()
-        if row is None:
-            return Ledger()
-        with self._told("read"):
-            if _digest(row[0]) != row[1]:
-                raise Corrupt("the ledger is not as it was written")
-            self._text = row[0]
-            return decode(Ledger, row[0])
+        with self._lock:
+            self._keep_place()
+            with self._told("read"):
+                if self._form == tables.BEFORE:
+                    return tables.whole(self._db) or Ledger()
+                with self._transaction("DEFERRED"):
+                    at, _ = tables.revision(self._db)
+                    texts = tables.read(self._db)
+                ledger = ledger_of(texts) if at.number else Ledger()
+            self._image, self._revision = Image.of(ledger), at
+        return ledger
 
     def save(
         self,
         ledger: Ledger,
         events: Sequence[Event] = (),
         answers: Mapping[str, str] | None = None,
+        *,
+        epoch: int = 0,
     ) -> None:
-        """Replace the ledger, append events and answer requests: all of it, or Unavailable.
-
-        An answer is empty for an accepted request, else the reason of the refusal; it ends the
-        request's wait.
-        """
-        text = encode(ledger)
-        digest = _digest(text)
-        lines = _lines(events)
+        """Replace the ledger, append events and answer requests: all of it, or Unavailable."""
+        lines = lines_of(events)
         now = self._now()
-        said = [(_storable(one), _storable(why), now) for one, why in (answers or {}).items()]
-        with self._writing():
-            self._db.execute("INSERT OR REPLACE INTO ledger VALUES (1, ?, ?)", (text, digest))
-            if lines:
-                self._append(lines)
-            if said:
-                self._db.executemany(
-                    "INSERT INTO wish (id, answer, answered) VALUES (?, ?, ?) ON CONFLICT (id)"
-                    " DO UPDATE SET answer = excluded.answer, answered = excluded.answered,"
-                    # The text may be long, and nobody reads it any more.
-                    " text = CASE WHEN answered IS NULL THEN digest(text) ELSE text END",
-                    said,
-                )
-                self._db.execute("DELETE FROM wish WHERE answered < ?", (now - KEEP_ANSWERS,))
-        self._text = text
+        said = [(storable(one), storable(why), now) for one, why in (answers or {}).items()]
+        with self._lock:
+            image, change = (self._image or Image.empty()).next(ledger)
+            with self._changing():
+                at = self._put(image, change, epoch)
+                if lines:
+                    self._append(lines)
+                if said:
+                    self._answer(said, now)
+            self._image, self._revision = image, at
+        self._saved(Saved(image, change, at, events))
+
+    def begin(
+        self, epoch: int, ledger: Ledger, events: Sequence[Event], answers: Mapping[str, str]
+    ) -> Saved:
+        """Save the ledger that an epoch begins with; each save from then on is of this epoch."""
+        self.save(ledger, events, answers, epoch=epoch)
+        return Saved(self._image or Image.empty(), Changes(), self._revision, events)
+
+    def watch(self, saved: Callable[[Saved], None]) -> None:
+        """Report each save from now on, once it is on disk."""
+        self._saved = saved
+
+    def _put(self, image: Image, change: Changes, epoch: int) -> Revision:
+        """Write what changed. Fenced: another has saved since we last read or wrote."""
+        if self._form == tables.BEFORE:
+            raise Unavailable(f"{self._path} is of an older form, and only read")
+        there, total = tables.revision(self._db)
+        if self._image is not None and there != self._revision:
+            raise Fenced(
+                f"{self._path}: another program has saved it meanwhile: its revision is"
+                f" {there.number}, and ours is {self._revision.number}"
+            )
+        if self._image is None or total != self._image.sum:
+            # Never read, or read as it is written no more: a field came later.
+            change = changes(tables.texts(self._db), image.texts())
+        at = Revision(max(epoch, there.epoch), there.number + 1)
+        tables.put(self._db, change, at, image.sum)
+        return at
+
+    def _answer(self, said: Sequence[tuple[str, str, Ms]], now: Ms) -> None:
+        self._db.executemany(
+            "INSERT INTO wish (id, answer, answered) VALUES (?, ?, ?) ON CONFLICT (id)"
+            " DO UPDATE SET answer = excluded.answer, answered = excluded.answered,"
+            # The text may be long, and nobody reads it any more.
+            " text = CASE WHEN answered IS NULL THEN digest(text) ELSE text END",
+            said,
+        )
+        self._db.execute("DELETE FROM wish WHERE answered < ?", (now - KEEP_ANSWERS,))
 
     def note(self, events: Sequence[Event]) -> None:
         with self._writing():
-            self._append(_lines(events))
+            self._append(lines_of(events))
+        if self._image is not None:
+            self._saved(Saved(self._image, Changes(), self._revision, events))
 
     def _append(self, lines: Sequence[tuple[int, str, str, bool]]) -> None:
         self._db.executemany(
@@ -199,12 +216,12 @@ class SqliteStore:
 
         The same request again changes nothing. MessageError: its id is another request's.
         """
-        identity, text = _storable(wish.id), encode(wish)
+        identity, text = storable(wish.id), encode(wish)
         with self._writing():
             row = self._db.execute("SELECT text FROM wish WHERE id = ?", (identity,)).fetchone()
             if row is None:
                 self._db.execute("INSERT INTO wish (id, text) VALUES (?, ?)", (identity, text))
-            elif row[0] not in (text, _digest(text)):
+            elif row[0] not in (text, tables.sha256(text)):
                 raise MessageError("another request has this id")
         self._waiting[identity] = text
 
@@ -223,7 +240,7 @@ class SqliteStore:
         """Return a request's answer: None if waiting or unknown, "" if accepted, else why not."""
         with self._reading():
             row = self._db.execute(
-                "SELECT answer FROM wish WHERE id = ?", (_storable(wish),)
+                "SELECT answer FROM wish WHERE id = ?", (storable(wish),)
             ).fetchone()
         return row[0] if row else None
 
@@ -237,7 +254,7 @@ class SqliteStore:
         from_when, most = (max(0, min(n, _BIGGEST)) for n in (since or 0, limit))
         among, which = ("", ()) if incident is None else (" AND incident = ?", (incident,))
         asked = f"SELECT number, CAST(text AS BLOB) FROM event WHERE at >= ?{among}"  # noqa: S608
-        given = (from_when, *map(_storable, which), most)
+        given = (from_when, *map(storable, which), most)
         try:
             with self._reading():
                 rows = self._db.execute(f"{asked} ORDER BY number DESC LIMIT ?", given).fetchall()
@@ -252,6 +269,9 @@ class SqliteStore:
             except (NodeAgentError, UnicodeDecodeError, AttributeError):
                 self._damaged.add(number)
         return found
+
+    def check_acting(self) -> None:
+        """No other maintd has this file; `alone` guards it."""
 
     def troubles(self) -> tuple[str, ...]:
         """Return the file's present and recent faults; with the command that helps."""
@@ -278,6 +298,15 @@ class SqliteStore:
             pass
         return sorted(self._damaged)
 
+    def size(self) -> Size:
+        """Return the bytes of the file and its log, and the number of kept events."""
+        with self._reading():
+            (pages,) = self._db.execute(
+                "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()"
+            ).fetchone()
+            (events,) = self._db.execute("SELECT count(*) FROM event").fetchone()
+        return Size(pages + anew.log_size(self._path), events)
+
     def close(self) -> None:
         with self._lock:
             self._db.close()
@@ -291,14 +320,18 @@ class SqliteStore:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        with self._lock:
-            self._keep_place()
-            try:
-                with self._told("written"), self._transaction():
-                    yield
-            finally:
-                if self._alone is not None:
-                    self._mark = anew.mark(self._path)  # SQLite may have moved the log into it
+        with self._lock, self._changing():
+            yield
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        self._keep_place()
+        try:
+            with self._told("written"), self._transaction():
+                yield
+        finally:
+            if self._alone is not None:
+                self._mark = anew.mark(self._path)  # SQLite may have moved the log into it
 
     def _keep_place(self) -> None:
         """Write the file again if somebody has deleted or replaced it."""
@@ -321,21 +354,23 @@ class SqliteStore:
         log.error("ledger-replaced why=%r aside=%s", why, aside if there else "-")
 
     def _is_ours(self, fresh: sqlite3.Connection) -> bool:
-        row = fresh.execute("SELECT text FROM ledger").fetchone()
-        return (row[0] if row else "") == self._text
+        try:
+            tables.read(fresh)
+        except Corrupt:
+            return False
+        ours = self._revision, (self._image or Image.empty()).sum
+        return self._image is None or tables.revision(fresh) == ours
 
     def _build(self, fresh: sqlite3.Connection) -> None:
         """Fill it from memory: the newest ledger and the waiting requests, without the history."""
-        for statement in (*_TABLES, *_AUDIT):
-            fresh.execute(statement)
-        if self._text:
-            row = (self._text, _digest(self._text))
-            fresh.execute("INSERT INTO ledger VALUES (1, ?, ?)", row)
+        tables.create(fresh)
+        if self._image is not None and self._revision.number:
+            tables.put(fresh, Changes(self._image.texts()), self._revision, self._image.sum)
         fresh.executemany("INSERT INTO wish (id, text) VALUES (?, ?)", self._waiting.items())
 
     @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        self._db.execute("BEGIN IMMEDIATE")
+    def _transaction(self, how: str = "IMMEDIATE") -> Iterator[None]:
+        self._db.execute(f"BEGIN {how}")
         try:
             yield
             self._db.execute("COMMIT")
@@ -349,36 +384,14 @@ class SqliteStore:
         try:
             yield
         except Corrupt as error:
-            raise Corrupt(f"{self._path}: {error}") from None
+            raise type(error)(f"{self._path}: {error}") from None
         except OSError as error:
             raise Unavailable(f"{self._path} cannot be {what}: {error.strerror}") from None
         except sqlite3.Error as error:
             code = getattr(error, "sqlite_errorcode", 0)
-            if code & 0xFF in _DAMAGED or str(error).startswith("Could not decode"):
+            if code & 0xFF in tables.DAMAGED or str(error).startswith("Could not decode"):
                 raise Corrupt(f"{self._path}: {error}") from None
             # On a full disk SQLite says "disk I/O error" as long as it only opens its logs.
             full = code & 0xFF in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL)
             why = anew.full(self._path) if full else ""
             raise Unavailable(f"{self._path} cannot be {what}: {why or error}") from None
-
-
-# Our statements are right: a plain error means that the file is not ours.
-_DAMAGED = (
-    sqlite3.SQLITE_ERROR,
-    sqlite3.SQLITE_CORRUPT,
-    sqlite3.SQLITE_FORMAT,
-    sqlite3.SQLITE_NOTADB,
-)
-
-
-def _lines(events: Sequence[Event]) -> list[tuple[int, str, str, bool]]:
-    return [(e.at, _storable(e.incident), encode(e), e.kind in AUDIT) for e in events]
-
-
-def _digest(text: object) -> str:
-    return hashlib.sha256(str(text).encode()).hexdigest()
-
-
-def _storable(text: str) -> str:
-    """Return a text that SQLite can hold, with half a surrogate pair as its escape."""
-    return text.encode("utf-8", "backslashreplace").decode()

@@ -22,7 +22,7 @@ from nodeagent.model.purpose import OfIncident
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Cancel, Pause, ResetStorm, Wish
 from nodeagent.store.anew import set_aside
-from nodeagent.store.codec import encode
+from nodeagent.store.contract import TooNew
 from nodeagent.store.sqlite import KEEP_ANSWERS, SqliteStore
 from tests.store.test_codec import FULL
 
@@ -183,33 +183,6 @@ def test_nothing_that_others_cause_evicts_what_administrators_did(path: str) -> 
     store.close()
 
 
-def test_the_history_of_an_older_release_is_read_and_its_acts_are_kept(path: str) -> None:
-    SqliteStore(path).close()
-    old = sqlite3.connect(path, isolation_level=None)
-    old.execute("DROP INDEX event_by_audit")
-    old.execute("ALTER TABLE event DROP COLUMN audit")
-    said = 'about "kind":"wish-granted"'
-    for one in (
-        act(1),
-        Event(Ms(2), "noted", "", "n1", said),
-        Event(Ms(3), "wish-refused", "", "", "no"),
-    ):
-        line = one.at, one.incident, encode(one)
-        old.execute("INSERT INTO event (at, incident, text) VALUES (?, ?, ?)", line)
-    old.close()
-    store = SqliteStore(path, keep=2)
-    assert [e.at for e in store.history()] == [1, 2, 3]
-    store.note([event(4), event(5)])
-    assert [e.at for e in store.history()] == [1, 3, 4, 5]
-    store.close()
-    old = sqlite3.connect(path, isolation_level=None)  # and an older one still writes it
-    old.execute("INSERT INTO event (at, incident, text) VALUES (6, '', ?)", (encode(act(6)),))
-    old.close()
-    store = SqliteStore(path, keep=2)
-    assert [e.at for e in store.history()] == [1, 3, 4, 5, 6]
-    store.close()
-
-
 def test_the_text_of_a_wish_is_not_kept_once_it_is_answered(store: SqliteStore) -> None:
     wish = Wish("w", "eve", 1, Pause(Scope.CLUSTER, "", "x" * 100_000))
     store.wish(wish)
@@ -289,7 +262,7 @@ from nodeagent.model.ledger import Ledger
 from nodeagent.store.sqlite import SqliteStore
 store = SqliteStore(sys.argv[1])
 store.save(Ledger(1))
-resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
+resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, 400_000))
 kept = 1
 try:
     while True:
@@ -408,16 +381,20 @@ def test_f6_one_changed_byte_in_the_ledger_is_seen(path: str, byte: bytes) -> No
     with closing(SqliteStore(path)) as store:
         store.save(FULL)
     raw = Path(path).read_bytes()
-    assert raw.count(b'"round":7') == 1
-    Path(path).write_bytes(raw.replace(b'"round":7', b'"round":' + byte))
+    assert raw.count(b'"need":"live-repair"') == 1
+    Path(path).write_bytes(raw.replace(b'"live-repair"', b'"live-repai' + byte + b'"'))
     with closing(SqliteStore(path)) as store, pytest.raises(Corrupt, match=f"^{path}: "):
         store.load()
 
 
 def test_a_database_of_another_version_or_another_owner_is_refused(path: str) -> None:
     with closing(SqliteStore(path)) as store:
-        store._db.execute("PRAGMA user_version=3")
-    with pytest.raises(Corrupt, match="it is of version 3, and we read 2"):
+        store._db.execute("PRAGMA user_version=4")
+    with pytest.raises(TooNew, match="it is of version 4, and we read 3: a newer nodeagent"):
+        SqliteStore(path)
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("PRAGMA user_version=1")
+    with pytest.raises(Corrupt, match="it is of version 1, and we read 3"):
         SqliteStore(path)
     os.unlink(path)
     with closing(sqlite3.connect(path)) as other:

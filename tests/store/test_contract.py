@@ -1,0 +1,385 @@
+"""Each store keeps the promises of `nodeagent/store/contract.py`.
+
+A store comes in by one line of `STORES`. `KILLS` says how its process dies at each of its steps.
+"""
+
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from nodeagent.errors import Corrupt, MessageError, NodeAgentError, NotMaster
+from nodeagent.model.event import Event
+from nodeagent.model.fencing import Unreachable
+from nodeagent.model.incident import Incident
+from nodeagent.model.ledger import Ledger
+from nodeagent.model.queue import Entry, Queue
+from nodeagent.model.units import Ms
+from nodeagent.model.wish import ResetStorm, Wish
+from nodeagent.store.codec import encode
+from nodeagent.store.contract import Fenced, Revision, Store, TooNew
+from nodeagent.store.sqlite import SqliteStore
+from tests.store.etcd import server
+from tests.store.etcd.taking import opened
+from tests.store.test_codec import FULL
+from tests.store.values import DIAGNOSES
+
+DAY = 86_400_000
+Opening = Callable[..., Store]
+
+
+def sqlite(folder: Path, now: Callable[[], Ms] = lambda: Ms(5), keep: int = 1000) -> Store:
+    return SqliteStore(str(folder / "ledger"), keep, now=now)
+
+
+def etcd(folder: Path, now: Callable[[], Ms] = lambda: Ms(5), keep: int = 1000) -> Store:
+    return opened(server.shared().url, f"{folder}/", now, keep, most=8)
+
+
+STORES: Mapping[str, Opening] = {"sqlite": sqlite, "etcd": etcd}
+NEEDS = {"etcd": server.needed}
+KINDS = [pytest.param(name, marks=NEEDS.get(name, ())) for name in STORES]
+
+# Open this store in a process whose steps are counted, to kill it before or after one of them.
+KILLS: Mapping[str, str] = {
+    "sqlite": """
+import sqlite3
+real = sqlite3.connect
+class Dying(sqlite3.Connection):
+    def execute(self, *given):
+        return step(super().execute, given)
+    def executemany(self, *given):
+        return step(super().executemany, given)
+sqlite3.connect = lambda *given, **more: real(*given, **more, factory=Dying)
+from nodeagent.store.sqlite import SqliteStore
+store = SqliteStore(f"{folder}/ledger")
+""",
+    "etcd": """
+from nodeagent.store.etcd.client import Client
+real = Client.change
+async def dying(self, path, *given, **more):
+    if path in ("maintenance/status", "kv/compaction"):  # its thread's, now and then
+        return await real(self, path, *given, **more)
+    if not after:
+        step(tuple, ())
+    result = await real(self, path, *given, **more)
+    if after:
+        step(tuple, ())
+    return result
+Client.change = dying
+from tests.store.etcd.taking import opened
+store = opened(sys.argv[4], f"{folder}/", most=8)
+""",
+}
+
+
+def place(kind: str) -> list[str]:
+    """Where a process of its own finds the store, besides the folder."""
+    return [server.shared().url] if kind == "etcd" else []
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def opening(kind: str, tmp_path: Path) -> Callable[..., Store]:
+    return lambda **more: STORES[kind](tmp_path, **more)
+
+
+def event(number: int) -> Event:
+    return Event(Ms(number), "noted", "i1", "n1", f"number {number}")
+
+
+def wish(name: str) -> Wish:
+    return Wish(name, "ada", Ms(1), ResetStorm())
+
+
+def test_the_errors_say_what_to_do() -> None:
+    assert issubclass(Fenced, NotMaster), "this maintd ends"
+    assert issubclass(TooNew, Corrupt)
+    assert issubclass(Corrupt, NodeAgentError)
+    assert Revision(1, 2) > Revision(0, 9) > Revision(0, 8), "the epoch first"
+
+
+def test_a_new_one_is_empty(opening: Opening) -> None:
+    with closing(opening()) as store:
+        assert store.load() == Ledger()
+        assert (store.wishes(), store.history(), store.answer("w")) == ((), [], None)
+        assert store.troubles() == ()
+        assert store.revision == Revision(0, 0)
+        assert store.size().events == 0
+
+
+def test_each_save_has_the_next_revision(opening: Opening) -> None:
+    with closing(opening()) as store:
+        for number in range(1, 4):
+            store.save(Ledger(number // 2))  # the same twice, too
+            assert store.revision.number == number
+        store.note([event(1)])
+        store.wish(wish("w"))
+        assert store.revision.number == 3
+    with closing(opening()) as store:
+        assert store.load() == Ledger(1)
+        assert store.revision.number == 3
+
+
+def test_a_save_without_a_look_before_replaces_all(opening: Opening) -> None:
+    with closing(opening()) as store:
+        store.save(FULL)
+    with closing(opening()) as store:
+        store.save(Ledger(1))
+        assert store.load() == Ledger(1)
+        assert store.revision.number == 2
+
+
+def test_who_was_overtaken_changes_nothing(opening: Opening) -> None:
+    with closing(opening()) as old, closing(opening()) as new:
+        old.save(Ledger(1))
+        old.wish(wish("w"))
+        new.load()
+        new.save(Ledger(2), [event(2)])
+        with pytest.raises(Fenced, match="another"):
+            old.save(FULL, [event(1)], {"w": ""})
+        assert old.answer("w") is None
+        with pytest.raises(Fenced):
+            old.save(Ledger(1))
+        assert new.load() == Ledger(2)
+        assert new.history() == [event(2)]
+        assert old.load() == Ledger(2), "once it has looked, it is as good as any"
+        old.save(Ledger(3))
+
+
+def test_a_ledger_that_cannot_be_written_is_a_bug_and_changes_nothing(opening: Opening) -> None:
+    with closing(opening()) as store:
+        store.save(FULL, [event(1)])
+        for wrong in (Ledger("7"), replace(FULL, round="8")):  # type: ignore[arg-type]
+            with pytest.raises(TypeError):
+                store.save(wrong, [event(2)])
+        assert (store.load(), store.history()) == (FULL, [event(1)])
+        store.save(replace(FULL, round=8))
+        assert store.load() == replace(FULL, round=8)
+
+
+def test_requests_keep_their_order_and_their_answers_for_a_day(opening: Opening) -> None:
+    now = [0]
+    with closing(opening(now=lambda: Ms(now[0]))) as store:
+        for name in "cab":
+            store.wish(wish(name))
+        store.wish(wish("a"))
+        with pytest.raises(MessageError):
+            store.wish(replace(wish("a"), who="eve"))
+        store.save(Ledger(), answers={"a": "no"})
+        store.wish(wish("a"))
+        assert store.wishes() == (wish("c"), wish("b"))
+        assert (store.answer("a"), store.answer("b")) == ("no", None)
+        now[0] = DAY + 1
+        store.save(Ledger(), answers={"b": ""})
+        assert (store.answer("a"), store.answer("b")) == (None, "")
+
+
+def test_the_history_is_bounded(opening: Opening) -> None:
+    with closing(opening(keep=5)) as store:
+        for number in range(20):
+            store.note([event(number)])
+        assert [e.at for e in store.history()] == [15, 16, 17, 18, 19]
+        assert store.size().events == 5
+
+
+def test_its_size_is_told_and_does_not_grow_without_end(opening: Opening) -> None:
+    with closing(opening(keep=50)) as store:
+        for number in range(400):
+            store.save(replace(FULL, round=number), [event(number)])
+            if number == 200:
+                middle = store.size()
+        assert store.size().events == middle.events == 50
+        assert 0 < store.size().bytes < middle.bytes * 1.5
+
+
+# Any life reads back.
+
+NAMES = st.sampled_from("abcdefgh")
+
+
+def ledgers() -> st.SearchStrategy[Callable[[Ledger], Ledger]]:
+    """Ways from one ledger to the next."""
+
+    def unreachable(nodes: Sequence[str]) -> Callable[[Ledger], Ledger]:
+        found = tuple(Unreachable(node, Ms(7)) for node in nodes)
+        return lambda ledger: replace(ledger, unreachable=found)
+
+    def entry(name: str) -> Callable[[Ledger], Ledger]:
+        made = Entry(0, name, "r640", "x")
+        return lambda ledger: replace(ledger, queue=ledger.queue.add(made))
+
+    def dropped(nth: int) -> Callable[[Ledger], Ledger]:
+        return lambda ledger: replace(ledger, queue=ledger.queue.drop(nth))
+
+    def incident(name: str) -> Callable[[Ledger], Ledger]:
+        made = Incident(name, f"u{name}", name, DIAGNOSES[3], Ms(1))
+        return lambda ledger: replace(ledger, incidents=(*ledger.incidents[-3:], made))
+
+    return st.one_of(
+        st.lists(NAMES, max_size=5).map(unreachable),
+        NAMES.map(entry),
+        st.integers(0, 4).map(dropped),
+        NAMES.map(incident),
+        st.sampled_from([FULL, Ledger(), Ledger(queue=Queue(next=9))]).map(
+            lambda one: lambda _: one
+        ),
+        st.integers(0, 9).map(lambda n: lambda ledger: replace(ledger, round=n)),
+    )
+
+
+STEPS = st.one_of(
+    st.tuples(st.just("save"), ledgers(), st.integers(0, 2), st.lists(NAMES, max_size=3)),
+    st.tuples(st.just("wish"), NAMES),
+    st.tuples(st.just("note"), st.integers(1, 2)),
+    st.tuples(st.sampled_from(["crash", "close", "load", "wrong"])),
+)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(st.lists(STEPS, max_size=25))
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+def test_any_life_reads_back(kind: str, steps: list[tuple[object, ...]]) -> None:
+    """Against what a reader expects of the contract, kept in plain variables."""
+    ledger, number, count = Ledger(), 0, 0
+    history: list[Event] = []
+    waiting: list[str] = []
+    answers: dict[str, str] = {}
+    with tempfile.TemporaryDirectory() as name:
+        store = STORES[kind](Path(name))
+        abandoned = []
+        for what, *given_ in steps:
+            if what == "save":
+                way, events, answered = given_
+                ledger = way(ledger)  # type: ignore[operator]
+                new = [event(count + n) for n in range(events)]  # type: ignore[call-overload]
+                count += len(new)
+                history += new
+                said = dict.fromkeys(answered, f"why {number}")  # type: ignore[call-overload]
+                answers |= said
+                waiting = [one for one in waiting if one not in said]
+                store.save(ledger, new, said)
+                number += 1
+            elif what == "wish":
+                one = str(given_[0])
+                if one not in answers or one in waiting:
+                    store.wish(wish(one))
+                    waiting += [one] if one not in waiting else []
+            elif what == "note":
+                store.note([event(count)])
+                history.append(event(count))
+                count += 1
+            elif what == "wrong":
+                with pytest.raises(TypeError):
+                    store.save(replace(ledger, round="x"), [event(0)], {"a": ""})  # type: ignore[arg-type]
+            elif what == "load":
+                assert store.load() == ledger
+            else:
+                if what == "close":
+                    store.close()
+                else:
+                    abandoned.append(store)  # as a killed process: nothing more is said
+                store = STORES[kind](Path(name))
+                assert store.load() == ledger
+            assert store.history() == history
+            assert [one.id for one in store.wishes()] == waiting
+            assert {one: store.answer(one) for one in answers} == answers
+            assert store.load() == ledger
+            assert store.revision.number == number
+        for each in (*abandoned, store):
+            each.close()
+
+
+# Killed at each step.
+
+LIFE = """
+import json, os, signal, sys
+from nodeagent.model.event import Event
+from nodeagent.model.fencing import Unreachable
+from nodeagent.model.ledger import Ledger
+from nodeagent.model.wish import ResetStorm, Wish
+from nodeagent.store.codec import decode
+folder, nth, after, count = sys.argv[1], int(sys.argv[2]), sys.argv[3] == "after", 0
+def step(call, given):
+    global count
+    count += 1
+    if count == nth and not after:
+        os.kill(os.getpid(), signal.SIGKILL)
+    result = call(*given)
+    if count == nth:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return result
+{kills}
+store.load()
+for number, text in enumerate(json.load(sys.stdin), 1):
+    store.wish(Wish(f"w{{number}}", "ada", 1, ResetStorm()))
+    print("wish", number, flush=True)
+    event = Event(number, "noted", "i1", "n1", f"number {{number}}")
+    store.save(decode(Ledger, text), [event], {{f"w{{number}}": ""}})
+    print("save", number, flush=True)
+"""
+LEDGERS = (
+    Ledger(1, unreachable=tuple(Unreachable(f"u{n}", Ms(n)) for n in range(5))),
+    Ledger(2, unreachable=tuple(Unreachable(f"u{n}", Ms(n)) for n in (0, 3, 4, 7))),
+    replace(FULL, round=3),
+)
+
+
+def lives(kind: str, after: str, tmp_path: Path) -> Iterator[tuple[Path, int, list[str]]]:
+    """The folder of a process that was killed at its n-th step, and what it had said."""
+    for nth in range(1, 500):
+        folder = tmp_path / f"{nth}"
+        folder.mkdir()
+        program = LIFE.format(kills=KILLS[kind])
+        done = subprocess.run(
+            [sys.executable, "-c", program, str(folder), str(nth), after, *place(kind)],
+            input=json.dumps([encode(ledger) for ledger in LEDGERS]),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        yield folder, nth, done.stdout.splitlines()
+        if done.returncode == 0:
+            return
+        assert done.returncode == -signal.SIGKILL, done.stderr
+
+
+@pytest.mark.parametrize("after", ["before", "after"])
+def test_a_kill_at_each_step_leaves_all_of_a_call_or_nothing(
+    kind: str, after: str, tmp_path: Path
+) -> None:
+    for folder, nth, said in lives(kind, after, tmp_path):
+        saved, asked = (sum(line.startswith(word) for line in said) for word in ("save", "wish"))
+        try:
+            store = STORES[kind](folder)
+        except Corrupt:
+            assert not said, "its first start was interrupted: nothing was promised yet"
+            continue
+        with closing(store):
+            ledger = store.load()
+            kept = LEDGERS.index(ledger) + 1 if ledger != Ledger() else 0
+            assert kept in (saved, saved + 1), nth
+            assert store.revision.number == kept
+            assert store.history() == [event(n + 1) for n in range(kept)]
+            answers = [store.answer(f"w{n + 1}") for n in range(len(LEDGERS))]
+            assert answers == [""] * kept + [None] * (len(LEDGERS) - kept)
+            waiting = [one.id for one in store.wishes()]
+            assert waiting in ([], [f"w{kept + 1}"])
+            assert waiting or asked == kept, "an accepted request is there"
+            store.save(Ledger(9))
+            assert store.load() == Ledger(9), "and it goes on"
+    assert nth > 30
+    assert len(said) == 2 * len(LEDGERS)
