@@ -16,6 +16,7 @@ from typing import TypeAlias
 import h11
 
 from nodeagent.errors import Unavailable
+from nodeagent.model.evidence import Contact
 from nodeagent.protocol.canonical import printable
 from nodeagent.web.stream import Stream
 from nodeagent.web.tls import Session
@@ -37,6 +38,22 @@ class Answered:
     body: bytes
     certificate: str
     retry_after: str = ""
+
+
+class NoAnswer(Unavailable):
+    """No complete answer; `contact` tells how far the connection came.
+
+    `sent` tells whether any of the request may have left us.
+    """
+
+    def __init__(self, why: str, contact: Contact, *, sent: bool = True) -> None:
+        super().__init__(why)
+        self.contact = contact
+        self.sent = sent
+
+
+class TooLarge(NoAnswer):
+    """An answer of more bytes than the caller wanted."""
 
 
 Done: TypeAlias = Callable[[Answered | Unavailable], None]
@@ -79,7 +96,12 @@ async def fetch(
     future: asyncio.Future[Answered | Unavailable] = loop.create_future()
     terms = Terms(port, seconds, tls, most, host, headers)
     call = Call(loop, address, terms, target, method, body)
-    call.start(future.set_result)
+
+    def done(end: Answered | Unavailable) -> None:
+        if not future.done():  # canceled a moment before, by a deadline of the caller's
+            future.set_result(end)
+
+    call.start(done)
     try:
         answer = await future
     finally:
@@ -97,12 +119,14 @@ class Call:
         "_body",
         "_certificate",
         "_connecting",
+        "_contact",
         "_done",
         "_http",
         "_loop",
         "_pieces",
         "_request",
         "_retry_after",
+        "_sent",
         "_status",
         "_stream",
         "_terms",
@@ -126,6 +150,7 @@ class Call:
         self._request = (method, target, body)
         self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=_MAX_HEAD)
         self._connecting: socket.socket | None = None
+        self._contact = Contact.UNKNOWN
         self._stream: Stream | None = None
         self._tls: Session | None = None
         self._certificate = ""
@@ -133,6 +158,7 @@ class Call:
         self._done: Done | None = None
         self._status = 0
         self._retry_after = ""
+        self._sent = False
         self._body: list[bytes] = []
         self._pieces = 0  # of the body and before it
         self.held = 0  # bytes of the body so far
@@ -153,15 +179,18 @@ class Call:
             self._later(_text(error))
             return
         self._connecting = sock
+        self._contact = Contact.SILENT
         code = sock.connect_ex((self._address, self._terms.port))
         if code in (0, errno.EINPROGRESS):
             self._loop.add_writer(sock.fileno(), self._connected)
         else:
+            self._contact = _contact(code)
             self._later(_text(OSError(code, os.strerror(code))))
 
-    def abort(self, why: str | None = None) -> None:
+    def abort(self, why: str | None = None, kind: type[NoAnswer] = NoAnswer) -> None:
         """End now; the caller learns `why`, if there is a reason. A second call does nothing."""
         done, self._done = self._done, None
+        contact = self._contact  # so far: to end the stream ourselves is no answer
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -173,7 +202,7 @@ class Call:
         if stream is not None:
             stream.abort()
         if done is not None and why is not None:
-            done(Unavailable(why))
+            done(kind(why, contact, sent=self._sent))
 
     def _later(self, why: str) -> None:
         self._loop.call_soon(self.abort, why)
@@ -187,8 +216,10 @@ class Call:
         self._loop.remove_writer(sock.fileno())
         if code := sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
             sock.close()
+            self._contact = _contact(code)
             self.abort(_text(OSError(code, os.strerror(code))))
             return
+        self._contact = Contact.CONNECTS
         self._stream = stream = Stream(self._loop, sock, self._received, self._lost)
         if self._terms.tls is None:
             stream.write(self._raw_request())
@@ -201,6 +232,7 @@ class Call:
 
     def _raw_request(self) -> bytes:
         method, target, body = self._request
+        self._sent = True
         host = self._terms.host or self._address
         host = f"[{host}]" if ":" in host else host
         headers = [
@@ -219,12 +251,16 @@ class Call:
         return raw + (http.send(h11.EndOfMessage()) or b"")
 
     def _lost(self) -> None:
+        if self._contact is Contact.CONNECTS:
+            self._contact = Contact.REFUSED  # its kernel lives, and a program may not
         self.abort("the connection broke before the answer")
 
     def _received(self, data: bytes) -> None:
         stream = self._stream
         if stream is None:
             return
+        if self._contact is Contact.CONNECTS:
+            self._contact = Contact.ANSWERS if data else Contact.REFUSED
         try:
             if self._tls is None:
                 self._http.receive_data(data)
@@ -259,7 +295,7 @@ class Call:
                 self._retry_after = heads.get(b"retry-after", b"").decode("latin-1")
                 length = heads.get(b"content-length", b"0")
                 if int(length) > self._terms.most:
-                    self.abort(self._too_large())
+                    self.abort(self._too_large(), TooLarge)
             elif isinstance(event, h11.InformationalResponse):
                 self._pieces += 1
                 if self._pieces > _INTERIM:
@@ -274,7 +310,7 @@ class Call:
         self.held += len(piece)
         self._pieces += 1
         if self.held > self._terms.most:
-            self.abort(self._too_large())
+            self.abort(self._too_large(), TooLarge)
         elif self._pieces > _PIECES + self.held // 512:
             self.abort("an answer in too many pieces")  # reading them would cost others' time
 
@@ -287,6 +323,13 @@ class Call:
         self.abort()
         assert done is not None
         done(answer)
+
+
+def _contact(code: int) -> Contact:
+    """The contact of a connection that failed with this errno."""
+    if code == errno.ECONNREFUSED:
+        return Contact.REFUSED
+    return Contact.SILENT if code in (errno.ETIMEDOUT, errno.EHOSTUNREACH) else Contact.UNKNOWN
 
 
 def _text(error: OSError) -> str:

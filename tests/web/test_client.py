@@ -1,13 +1,16 @@
 """The client against servers that mean it no good (C01-C05): one deadline, bounded, no detours."""
 
 import asyncio
+import socket
 import time
 from collections.abc import Awaitable, Callable
 
 import pytest
 
 from nodeagent.errors import Unavailable
-from nodeagent.web.client import Answered, fetch
+from nodeagent.model.evidence import Contact
+from nodeagent.web.client import Answered, NoAnswer, fetch
+from nodeagent.web.tls import untrusting_tls
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -97,6 +100,26 @@ def test_c01_a_drip_is_cut_off_at_the_one_deadline() -> None:
     assert time.monotonic() - began < 1.5
 
 
+def test_a_deadline_beside_a_cancellation_is_no_error() -> None:
+    """A machine that has slept finds the caller's deadline and ours over in one moment."""
+    errors: list[object] = []
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: errors.append(context))
+        with socket.create_server(("127.0.0.1", 0)) as hung:
+            port = hung.getsockname()[1]
+            asked = asyncio.create_task(fetch("127.0.0.1", port, "/x", seconds=0.1))
+            loop.call_later(0.05, asked.cancel)
+            await asyncio.sleep(0)
+            time.sleep(0.2)
+            with pytest.raises(asyncio.CancelledError):
+                await asked
+
+    asyncio.run(main())
+    assert errors == []
+
+
 def test_c02_an_endless_body_is_cut_off() -> None:
     async def flood(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(HEAD + b"\r\n")
@@ -134,3 +157,37 @@ def test_c06_no_name_is_looked_up() -> None:
 def test_nobody_there_is_unavailable() -> None:
     with pytest.raises(Unavailable, match=r"^Connection refused$"):
         asyncio.run(fetch("127.0.0.1", 1, "/", seconds=2))
+
+
+def contact_of(port: int, *, tls: bool = False) -> Contact:
+    """The contact of one question that gets no complete answer."""
+    terms = untrusting_tls() if tls else None
+    with pytest.raises(NoAnswer) as caught:
+        asyncio.run(fetch("127.0.0.1", port, "/", seconds=0.5, tls=terms))
+    return caught.value.contact
+
+
+@pytest.mark.parametrize("tls", [False, True])
+def test_a_hung_program_s_kernel_connects_until_its_queue_is_full(*, tls: bool) -> None:
+    """Nobody accepts, as where all programs hang; later not even the kernel answers."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as hung:
+        found = [contact_of(hung.getsockname()[1], tls=tls) for _ in range(4)]
+    assert found[0] is Contact.CONNECTS
+    assert found[-1] is Contact.SILENT
+
+
+@pytest.mark.parametrize(
+    ("serve", "contact"),
+    [
+        pytest.param(saying(b""), Contact.REFUSED, id="closed at once"),
+        pytest.param(saying(b"HTTP/1.1 200 O"), Contact.ANSWERS, id="half a line"),
+    ],
+)
+def test_how_far_a_question_came_is_told(serve: Serve, contact: Contact) -> None:
+    with pytest.raises(NoAnswer) as caught:
+        fetched(serve)
+    assert caught.value.contact is contact
+
+
+def test_a_closed_port_refuses() -> None:
+    assert contact_of(1) is Contact.REFUSED
