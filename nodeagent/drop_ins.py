@@ -15,25 +15,27 @@ LONGEST_LINE = 16384  # characters; the work of tomllib grows with a dotted key'
 
 
 def read_all(
-    path: str, owner: int | None, drops: str = "conf.d"
+    path: str, owner: int | None, drops: str = "conf.d", *, private: bool = False
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Read the settings file, then its drop-ins by name, each with its tables, or ConfigError.
 
     `owner` is the uid that, or root, must own every file and every folder above it. Nobody else may
-    write there, and no link may lead there; None skips the test. A missing file sets nothing.
+    write there, and no link may lead there; None skips the test. A missing file sets nothing. Only
+    the owner may read a `private` file.
     """
     above, name = os.path.split(path)
-    yield from _read_folder(above, lambda _: [name], owner)
-    yield from _read_folder(f"{above}/{drops}".replace("//", "/"), _drop_ins, owner)
+    closed = 0o077 if private else 0o022
+    yield from _read_folder(above, lambda _: [name], owner, closed)
+    yield from _read_folder(f"{above}/{drops}".replace("//", "/"), _drop_ins, owner, closed)
 
 
 def _read_folder(
-    folder: str, names: Callable[[int], list[str]], owner: int | None
+    folder: str, names: Callable[[int], list[str]], owner: int | None, closed: int
 ) -> list[tuple[str, dict[str, Any]]]:
     try:
         with _place(folder, owner) as place:
             files = [(name, os.path.join(folder, name)) for name in names(place)]
-            return [(file, _read_file(place, name, file, owner)) for name, file in files]
+            return [(file, _read_file(place, name, file, owner, closed)) for name, file in files]
     except Absent:
         return []
     except Unfit as error:
@@ -74,7 +76,7 @@ def _owners(owner: int) -> str:
     return "root" if owner == 0 else f"root or uid {owner}"
 
 
-def _read_file(place: int, name: str, path: str, owner: int | None) -> dict[str, Any]:
+def _read_file(place: int, name: str, path: str, owner: int | None, closed: int) -> dict[str, Any]:
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if owner is None else os.O_NOFOLLOW)
     try:
         with open(os.open(name, flags, dir_fd=place), "rb") as file:
@@ -82,10 +84,16 @@ def _read_file(place: int, name: str, path: str, owner: int | None) -> dict[str,
             mode = stat.S_IMODE(info.st_mode)
             if not stat.S_ISREG(info.st_mode):
                 raise ConfigError(f"{path}: is not a regular file")
-            if owner is not None and (info.st_uid not in (0, owner) or mode & 0o022):
+            if owner is not None and (info.st_uid not in (0, owner) or mode & closed):
+                who = _owners(owner)
+                wanted = (
+                    f"have mode 0600: chown root {path}; chmod 600 {path}"
+                    if closed & 0o044
+                    else "not be writable by others"
+                )
                 raise ConfigError(
                     f"{path}: owned by uid {info.st_uid}, mode {mode:04o};"
-                    f" it must be owned by {_owners(owner)} and not be writable by others"
+                    f" it must be owned by {who} and {wanted}"
                 )
             text = file.read().decode()
             for number, line in enumerate(text.split("\n"), 1):

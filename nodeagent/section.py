@@ -212,7 +212,12 @@ class Section:
         name = self._full(key)
         return [Section(f"{name}[{n}]", v, places=self._places) for n, v in enumerate(values)]
 
-    def words(self, key: str, pattern: str) -> tuple[str, ...]:
+    def words(
+        self,
+        key: str,
+        pattern: str,
+        wanted: str = "a list of words (letters, digits, . - and _), each once",
+    ) -> tuple[str, ...]:
         """Read a list of texts that `pattern` matches whole, each once."""
 
         def read(value: Any) -> tuple[str, ...] | None:
@@ -221,7 +226,31 @@ class Section:
             good = all(isinstance(word, str) and re.fullmatch(pattern, word) for word in value)
             return tuple(value) if good else None
 
-        return self._take(key, (), read, "a list of words (letters, digits, . - and _), each once")
+        return self._take(key, (), read, wanted)
+
+    def name_lists(self, key: str, most: int) -> tuple[tuple[str, ...], ...]:
+        """Read a list of lists of names, none empty, each at most `most` long."""
+
+        def read(value: Any) -> tuple[tuple[str, ...], ...] | None:
+            if not isinstance(value, list) or not 1 <= len(value) <= most:
+                return None
+            found = [_names(one) for one in value]
+            good = all(found) and all(len(one or ()) <= most for one in found)
+            return tuple(one for one in found if one) if good else None
+
+        wanted = f'a list of lists of names, such as [["bmc"], ["pdu-a", "pdu-b"]], at most {most}'
+        return self._take(key, (), read, wanted)
+
+    def scalar(self, key: str, most: int = 1024) -> str:
+        """Read a text, a whole number, or true and false as 1 and 0; a blank end is refused."""
+
+        def read(value: Any) -> str | None:
+            text = str(int(value)) if isinstance(value, int) and abs(value) < 2**63 else value
+            good = isinstance(text, str) and len(text) <= most and text == text.strip()
+            return text if good and text.isprintable() else None
+
+        wanted = f"a text of at most {most} characters without blanks at its ends, or a number"
+        return self._take(key, "", read, wanted)
 
     def keys(self) -> list[str]:
         return list(self._left)

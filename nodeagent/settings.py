@@ -134,12 +134,12 @@ def load(path: str, *, owner: int | None = 0, tags: Iterable[str] = ()) -> Setti
 
 
 def read_files(
-    path: str, owner: int | None, drops: str = "conf.d"
+    path: str, owner: int | None, drops: str = "conf.d", *, private: bool = False
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Read a file and its drop-ins in the folder `drops` as one table; each key's file."""
     merged: dict[str, Any] = {}
     places: dict[str, str] = {}
-    for file, values in read_all(os.path.abspath(path), owner, drops):
+    for file, values in read_all(os.path.abspath(path), owner, drops, private=private):
         try:
             _overlay(merged, values, file, "", places)
         except RecursionError:

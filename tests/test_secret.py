@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from nodeagent.cli import maintd as maintd_cli
 from nodeagent.cli.maintd import cli
+from nodeagent.cli.maintd_parts import cluster_key, own_certificate
 from nodeagent.errors import ConfigError
 from nodeagent.maintd.http.listen import public_tls
 from nodeagent.maintd.http.users import Users
@@ -104,8 +104,8 @@ def test_what_systemd_hands_over(file: Path, monkeypatch: pytest.MonkeyPatch) ->
         (folder / name).chmod(mode)
     monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(folder))
     settings = parse({})
-    assert maintd_cli._certificate(settings) == b"x" * 20
-    maintd_cli._key(settings)
+    assert own_certificate(settings) == b"x" * 20
+    cluster_key(settings)
 
 
 def test_users_of_a_file_that_is_too_open_are_let_in_no_more(

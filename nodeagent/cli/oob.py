@@ -1,0 +1,292 @@
+"""The `nodeagent-oob` command: Ganeti's out-of-band program, on fence-agents.
+
+Ganeti runs `nodeagent-oob COMMAND NODE` as root on the master. Switching prints nothing on standard
+output, the other commands print JSON. Ganeti shows standard error to everyone, so no secret is
+written there.
+"""
+
+import json
+import os
+import signal
+import sys
+import syslog
+import time
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NoReturn
+
+import click
+
+from nodeagent import __version__
+from nodeagent.cli import exits, usage
+from nodeagent.cli.terminal import table
+from nodeagent.errors import ConfigError, NodeAgentError, Unavailable, plain
+from nodeagent.power import agents, proven, settings
+from nodeagent.power.agents import Agents
+from nodeagent.power.answers import OFF, ON
+from nodeagent.power.control import Control, Outcome, Status
+from nodeagent.power.proven import Proven
+from nodeagent.power.run import adopt, end_all
+
+NAME = "nodeagent-oob"
+NODES = "/var/lib/ganeti/ssconf_node_list"
+OFFLINE = "ssconf_offline_nodes"  # beside it
+_MOST_NODES = 10_000
+_AT_ONCE = 16  # nodes that `check` asks beside each other
+_LINE = 300  # characters of one complaint
+_HEALTH = {ON: "OK", OFF: "WARNING"}
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Folders and files that tests put elsewhere; no setting names them."""
+
+    agents: str = agents.FOLDER
+    state: str = proven.FOLDER
+    nodes: str = NODES
+
+
+PLACES = Places()
+
+
+@dataclass(frozen=True, slots=True)
+class _Context:
+    config: str
+    places: Places
+
+    def load(self) -> settings.PowerSettings:
+        return settings.load(self.config, owner=os.geteuid())
+
+    def control(self, node: str, read: settings.PowerSettings, known: Agents) -> Control:
+        return Control(
+            node=node,
+            levels=read.levels(node),
+            agents=known,
+            proven=Proven(self.places.state),
+            limit=read.time_limit,
+            within=read.proven_within,
+        )
+
+    def of(self, node: str) -> Control:
+        return self.control(node, self.load(), Agents(self.places.agents))
+
+
+@click.group(
+    NAME,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    invoke_without_command=True,
+    subcommand_metavar="COMMAND [ARGS]...",
+)
+@click.version_option(__version__, prog_name=NAME)
+@click.option(
+    "-c",
+    "--config",
+    default=settings.DEFAULT_FILE,
+    show_default=True,
+    metavar="FILE",
+    type=usage.FILE,
+    help="Settings; power.conf.d/*.toml beside it is read too.",
+)
+@click.pass_context
+def cli(context: click.Context, config: str) -> None:
+    """Power control of nodes, for Ganeti: switch power and prove it, level by level."""
+    context.obj = _Context(config, context.obj or PLACES)
+    usage.needs_command(context)
+
+
+def _tell(node: str, lines: Iterable[str]) -> None:
+    for line in lines:
+        click.echo(f"{NAME}: {node}: {plain(line, _LINE)}", err=True)
+
+
+def _switched(node: str, what: str, outcome: Outcome) -> None:
+    """End with 1 unless it is proven; keep a line in the system log either way."""
+    how = f"proven by {outcome.level.label}" if outcome.level else "not proven"
+    syslog.openlog(NAME, facility=syslog.LOG_DAEMON)
+    syslog.syslog(syslog.LOG_NOTICE, f"power-{what} {node}: {how}")
+    if outcome.level is None:
+        _tell(node, outcome.lines)
+        _tell(node, [f"power-{what} is not proven; see nodeagent-oob check {node}"])
+        sys.exit(exits.FAULT)
+
+
+@cli.command("power-off")
+@click.argument("node")
+@click.pass_obj
+def power_off(context: _Context, node: str) -> None:
+    """Switch a node off, and end with 0 only if it is proven off."""
+    _switched(node, "off", context.of(node).off())
+
+
+@cli.command("power-on")
+@click.argument("node")
+@click.pass_obj
+def power_on(context: _Context, node: str) -> None:
+    """Switch a node on, and end with 0 only if it is proven on."""
+    _switched(node, "on", context.of(node).on())
+
+
+@cli.command("power-cycle")
+@click.argument("node")
+@click.pass_obj
+def power_cycle(context: _Context, node: str) -> None:
+    """Switch a node off with proof, and then on with proof."""
+    _switched(node, "cycle", context.of(node).cycle())
+
+
+@cli.command("power-status")
+@click.argument("node")
+@click.pass_obj
+def power_status(context: _Context, node: str) -> None:
+    """Print a node's state of power as JSON, or end with 1 in doubt."""
+    status = context.of(node).status()
+    if status.powered is None:
+        _tell(node, status.lines)
+        sys.exit(exits.FAULT)
+    click.echo(json.dumps(status.to_json()))
+
+
+@cli.command("health")
+@click.argument("node")
+@click.pass_obj
+def health(context: _Context, node: str) -> None:
+    """Print the health of a node's levels as JSON: OK is on, WARNING off, UNKNOWN no answer."""
+    status = context.of(node).status()
+    items = [
+        [row.level.label, _HEALTH.get(row.answer.state, "UNKNOWN")] for row in status.rows
+    ] or [["power.toml has no level for this node", "UNKNOWN"]]
+    click.echo(json.dumps(items))
+
+
+@cli.command("check-config")
+@click.argument("nodes", nargs=-1, metavar="[NODE]...")
+@click.pass_obj
+def check_config(context: _Context, nodes: Sequence[str]) -> None:
+    """Check the settings, agents, options and files of secrets, and print `ok`; touch no device.
+
+    Without NODE for all nodes of the cluster.
+    """
+    read, known = context.load(), Agents(context.places.agents)
+    names = list(nodes) or _cluster(context.places.nodes)
+    for node in names:
+        if not read.levels(node):
+            raise ConfigError(f"{context.config}: no table under [nodes] is for {node}")
+        for device in (device for level in read.levels(node) for device in level.devices):
+            known.check(device)
+    click.echo(f"{context.config}: ok, nodes checked: {len(names)}")
+
+
+@cli.command("check")
+@click.argument("nodes", nargs=-1, metavar="[NODE]...")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for scripts.")
+@click.pass_obj
+def check(context: _Context, nodes: Sequence[str], *, as_json: bool) -> None:
+    """Ask every level of each node, record those that say on, and show the result.
+
+    Without NODE for all nodes of the cluster that Ganeti has not marked offline. Ends with 1 unless
+    every level says on.
+    """
+    read, known = context.load(), Agents(context.places.agents)
+    names = list(nodes) or _online(context.places.nodes)
+    controls = [partial(context.control, node, read, known) for node in names]
+    for node in names:
+        read.levels(node)  # refuses what is not a name, before any device is asked
+    with ThreadPoolExecutor(_AT_ONCE) as threads:
+        found = list(threads.map(lambda control: control().status(), controls))
+    if as_json:
+        told = [_json(node, status) for node, status in zip(names, found, strict=True)]
+        click.echo(json.dumps({"nodes": told}))
+    else:
+        rows = [row for pair in zip(names, found, strict=True) for row in _rows(*pair)]
+        table(rows, ("node", "level", "agents", "said", "counts", "last on", "why"))
+        for node, status in zip(names, found, strict=True):
+            if status.powered is None:
+                _tell(node, status.lines[-1:])
+    good = all(s.rows and all(row.answer.state == ON for row in s.rows) for s in found)
+    sys.exit(0 if good else exits.FAULT)
+
+
+def _json(node: str, status: Status) -> dict[str, Any]:
+    rows = [{**row.to_json(), "last-on": _utc(row.last_on)} for row in status.rows]
+    return {"node": node, "powered": status.powered, "levels": rows}
+
+
+def _rows(node: str, status: Status) -> list[dict[str, Any]]:
+    if not status.rows:
+        return [_row(node, why="no table under [nodes] in power.toml is for it")]
+    return [
+        _row(
+            node,
+            level=row.level.number,
+            agents=",".join(dict.fromkeys(row.level.agents)),
+            said=row.answer.state,
+            counts="yes" if row.counts else "no",
+            last=_local(row.last_on),
+            why=row.answer.why or row.why_not,
+        )
+        for row in status.rows
+    ]
+
+
+def _row(node: str, *, last: str = "-", why: str = "", **cells: object) -> dict[str, Any]:
+    empty = dict.fromkeys(("level", "agents", "said", "counts"), "-")
+    return {"node": node, **empty, **cells, "last on": last, "why": plain(why, 170)}
+
+
+def _utc(at: float | None) -> str | None:
+    return None if at is None else time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
+
+
+def _local(at: float | None) -> str:
+    return "never" if at is None else time.strftime("%Y-%m-%d %H:%M %z", time.localtime(at))
+
+
+def _cluster(path: str) -> list[str]:
+    """Return the names of the cluster's nodes, from Ganeti's own file."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            names = file.read(_MOST_NODES * 255).split()
+    except (OSError, UnicodeDecodeError) as error:
+        raise Unavailable(f"{path}: {error}; name the nodes instead") from None
+    if not names:
+        raise Unavailable(f"{path}: it names no node; name the nodes instead")
+    return names[:_MOST_NODES]
+
+
+def _online(path: str) -> list[str]:
+    """Return the nodes that should have power: those that Ganeti has not marked offline."""
+    offline = os.path.join(os.path.dirname(path), OFFLINE)
+    try:
+        with open(offline, encoding="utf-8") as file:
+            out = set(file.read(_MOST_NODES * 255).split())
+    except FileNotFoundError:
+        out = set()
+    except (OSError, UnicodeDecodeError) as error:
+        raise Unavailable(f"{offline}: {error}; name the nodes instead") from None
+    return [name for name in _cluster(path) if name not in out]
+
+
+def _stopped(number: int, _: object) -> NoReturn:
+    """End at once with all agents: Ganeti gives five seconds after its own limit."""
+    signal.signal(number, signal.SIG_IGN)
+    end_all()
+    os._exit(exits.FAULT)
+
+
+def main(places: Places = PLACES) -> NoReturn:
+    """Run the command, and leave no process behind."""
+    adopt()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, _stopped)
+    try:
+        usage.run(cli, NAME, places)
+    except NodeAgentError as error:
+        usage.die(NAME, error)
+    finally:
+        end_all()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""Answers of fence agents: only exact words are on or off. Pure."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nodeagent.errors import plain
+
+ON, OFF, MIXED, NOTHING = "on", "off", "mixed", "nothing"
+_EXACT = {(0, "Status: ON"): ON, (2, "Status: OFF"): OFF}
+_IGNORED = ("Ignoring unknown option", "Ignoring option")
+_STAMP = re.compile(r"^[-0-9]{10} [:0-9]{8},\d{3} (ERROR|WARNING): ")
+_USAGE = "Please use '-h' for usage"
+WORDS = 160  # characters of an agent's own words that are shown
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A device's or level's state of power, and why it is not on or off."""
+
+    state: str
+    why: str = ""
+
+
+def answer_of(code: int, stdout: str, stderr: str, stopped: str) -> Answer:
+    """Return the answer of one `action=status`; exit codes alone mean nothing."""
+    if fault := fault_of(stderr, stopped):
+        return Answer(NOTHING, fault)
+    said = [line for line in stdout.splitlines() if line.lstrip().startswith("Status")]
+    state = _EXACT.get((code, said[0])) if len(said) == 1 else None
+    return Answer(state) if state else Answer(NOTHING, f"exit {code}: {last_words(stderr, stdout)}")
+
+
+def fault_of(stderr: str, stopped: str) -> str:
+    """Say why no word of this run counts, or nothing."""
+    if stopped:
+        return "no answer in time" if stopped == "time" else "too much output"
+    if any(word in stderr for word in _IGNORED):
+        return "the agent ignored one of its options"
+    return ""
+
+
+def last_words(stderr: str, stdout: str) -> str:
+    """Return the last line of an agent that is for people, bounded."""
+    for text in (stderr, stdout):
+        lines = [_STAMP.sub("", line).strip() for line in text.splitlines()[-20:]]
+        if found := [line for line in lines if line and line != _USAGE]:
+            return _short(found[-1])
+    return "no words"
+
+
+def _short(line: str) -> str:
+    """Keep both ends of a long line: libraries put the cause last."""
+    if len(line) > WORDS:
+        line = f"{line[: WORDS // 2]} … {line[-WORDS // 2 :]}"
+    return plain(line, WORDS + 3)
+
+
+def together(answers: Sequence[Answer]) -> Answer:
+    """Return the answer of a level: all its devices must say the same."""
+    states = {answer.state for answer in answers}
+    if len(states) == 1:
+        return answers[0]
+    if NOTHING in states:
+        return next(answer for answer in answers if answer.state == NOTHING)
+    return Answer(MIXED, "some devices say on and others off")
+
+
+def twice(first: Answer, second: Answer) -> Answer:
+    """Return the answer of two readings, both of which must be the same."""
+    if first.state == second.state or second.state == NOTHING:
+        return second
+    return Answer(MIXED, f"it said {first.state}, and then {second.state}")

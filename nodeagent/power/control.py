@@ -1,0 +1,250 @@
+"""Control of one node's power: switch it and prove it, through the first level that can.
+
+The state decides, never what an agent says about its own success. Off and on are two equal readings
+with a pause between them. Levels that contradict each other prove nothing.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from nodeagent.errors import plain
+from nodeagent.power.agents import Agents
+from nodeagent.power.answers import MIXED, NOTHING, OFF, ON, Answer, together, twice
+from nodeagent.power.proven import Proven, why_not
+from nodeagent.power.settings import Device, Level
+
+T = TypeVar("T")
+_FIRST = 0.45  # of the time for the first readings of all levels: a dead BMC takes 20 of 50 s
+_CYCLE_OFF = 0.6  # of the time of a power cycle until it is off
+_WHY = 160  # characters of a level's reason: maintd reads it from a job's result
+_SPARE = 2.0  # seconds of the limit for starting and ending ourselves
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The end of switching: the level that proved it, or for each level why it did not."""
+
+    level: Level | None
+    lines: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One level as read just now, whether it counts, and when it last said ON."""
+
+    level: Level
+    answer: Answer
+    why_not: str
+    last_on: float | None
+
+    @property
+    def counts(self) -> bool:
+        return not self.why_not
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "level": self.level.number,
+            "agents": list(self.level.agents),
+            "said": self.answer.state,
+            "counts": self.counts,
+            "why": plain(self.answer.why or self.why_not, _WHY),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """All levels of a node, and what follows; `powered` is None where nothing does."""
+
+    rows: tuple[Row, ...]
+    powered: bool | None = None
+    by: Level | None = None
+    lines: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        assert self.by
+        rows = [row.to_json() for row in self.rows]
+        by = {"level": self.by.number, "agent": self.by.agents[0]}
+        return {"powered": self.powered, **by, "levels": rows}
+
+
+@dataclass
+class Control:
+    """The levels of one node; `limit` bounds each call, in seconds."""
+
+    node: str
+    levels: Sequence[Level]
+    agents: Agents
+    proven: Proven
+    limit: float
+    within: float
+    pause: float = 1.0
+    _end: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._end = time.monotonic() + self.limit - _SPARE
+
+    def status(self) -> Status:
+        """Read all levels, record those that say ON, and judge by those that count."""
+        said = self._read_twice(self.levels, OFF, self._end, _FIRST)
+        on = [level for level in self.levels if said[level].state == ON]
+        note = self.proven.note_on(self.node, on, self.levels) if on else ""
+        return judge([self._row(level, said[level]) for level in self.levels], note)
+
+    def off(self) -> Outcome:
+        """Switch off through the first counting level that proves it."""
+        return self._off(self._end)
+
+    def on(self) -> Outcome:
+        """Switch on: outlets first, then the machine; a level that does not count serves too.
+
+        A machine that was off for long has no level that said ON of late.
+        """
+        first = self._read(self.levels, self._share(_FIRST, self._end))
+        lines: list[str] = []
+        proven: Level | None = None
+        for level in sorted(self.levels, key=lambda one: not one.outlet):
+            if first[level].state == NOTHING:
+                lines.append(f"{level.label}: {first[level].why}")
+                continue
+            if not level.outlet and proven and not proven.outlet:
+                break  # one way into the machine is enough
+            if said := self._made(level, ON, first[level], self._end):
+                lines.append(f"{level.label}: {said}")
+            else:
+                proven = level
+        answering = [one for one in self.levels if first[one].state != NOTHING and not one.outlet]
+        if answering and (proven is None or proven.outlet):
+            return Outcome(None, tuple(lines))
+        return Outcome(proven, tuple(lines))
+
+    def cycle(self) -> Outcome:
+        """Switch off with proof, and only then on."""
+        off = self._off(time.monotonic() + self._share(_CYCLE_OFF, self._end))
+        return self.on() if off.level else off
+
+    def _off(self, end: float) -> Outcome:
+        lines, counting = list[str](), list[Level]()
+        for level in self.levels:
+            why = self._why_not(level)
+            if why:
+                lines.append(f"{level.label}: not used: {why}")
+            else:
+                counting.append(level)
+        first = self._read(counting, self._share(_FIRST, end))
+        for number, level in enumerate(counting):
+            by = time.monotonic() + self._share(1 / (len(counting) - number), end)
+            why = self._not_off(level, first, by) or self._against(level, first, end)
+            if not why:
+                return Outcome(level, tuple(lines))
+            lines.append(f"{level.label}: {why}")
+        return Outcome(None, tuple(lines) or ("no level is set for this node in power.toml",))
+
+    def _not_off(self, level: Level, first: Mapping[Level, Answer], by: float) -> str:
+        """Switch off through one level; return why it is not proven off, or nothing."""
+        answer = first[level]
+        if answer.state == NOTHING:
+            return answer.why
+        if answer.state == OFF:  # nothing is to be sent; another level may know better
+            others = [one for one in first if one is not level and not one.outlet]
+            if on := next((one for one in others if first[one].state == ON), None):
+                return f"says off, but {on.label} says on"
+        return self._made(level, OFF, answer, by)
+
+    def _made(self, level: Level, state: str, first: Answer, by: float) -> str:
+        """Bring a level that answers into a state, and prove it; return what is wrong."""
+        acted = ""
+        if first.state != state:
+            acted = self._switch(level, state, by)
+        else:
+            self._sleep(by)
+        said = self._read_twice([level], state, by)[level]
+        if said.state == state:
+            return ""
+        return "; ".join(filter(None, (acted, said.why or f"it still says {said.state}")))
+
+    def _against(self, level: Level, first: Mapping[Level, Answer], end: float) -> str:
+        """Say which other level contradicts a proof of off, or nothing."""
+        asked = [one for one in first if one is not level and not one.outlet]
+        asked = [one for one in asked if first[one].state != NOTHING]
+        said = self._read(asked, self._share(0.5, end))
+        on = next((one for one in asked if said[one].state == ON), None)
+        return f"says off, but {on.label} says on" if on else ""
+
+    def _row(self, level: Level, answer: Answer) -> Row:
+        last_on = self.proven.last_on(self.node, level)
+        return Row(level, answer, why_not(last_on, time.time(), self.within), last_on)
+
+    def _why_not(self, level: Level) -> str:
+        return why_not(self.proven.last_on(self.node, level), time.time(), self.within)
+
+    def _read_twice(
+        self, levels: Sequence[Level], state: str, end: float, part: float = 1.0
+    ) -> dict[Level, Answer]:
+        """Read levels; those that say this state are read again after a pause."""
+        said = self._read(levels, self._share(part, end))
+        again = [level for level in levels if said[level].state == state]
+        if again:
+            self._sleep(end)
+            second = self._read(again, self._share(1.0, end))
+            said |= {level: twice(said[level], second[level]) for level in again}
+        return said
+
+    def _read(self, levels: Sequence[Level], seconds: float) -> dict[Level, Answer]:
+        """Read levels at once, all devices of each."""
+        by = time.monotonic() + seconds
+
+        def ask(device: Device) -> Answer:
+            return self.agents.status(device, by - time.monotonic())
+
+        answers = iter(_at_once(ask, [device for level in levels for device in level.devices]))
+        return {level: together([next(answers) for _ in level.devices]) for level in levels}
+
+    def _switch(self, level: Level, action: str, by: float) -> str:
+        """Switch all devices of a level; return what went wrong."""
+
+        # What is left must do for two readings.
+        seconds = max(0.0, 0.8 * (by - time.monotonic()) - self.pause)
+        said = _at_once(lambda device: self.agents.switch(device, action, seconds), level.devices)
+        return next(filter(None, said), "")
+
+    def _share(self, part: float, end: float) -> float:
+        return max(0.0, part * (end - time.monotonic()))
+
+    def _sleep(self, by: float) -> None:
+        time.sleep(max(0.0, min(self.pause, by - time.monotonic())))
+
+
+def _at_once(ask: Callable[[Device], T], devices: Sequence[Device]) -> list[T]:
+    if not devices:
+        return []
+    with ThreadPoolExecutor(len(devices)) as threads:
+        return list(threads.map(ask, devices))
+
+
+def judge(rows: Iterable[Row], note: str = "") -> Status:
+    """Say whether the node is powered, by the first counting level that answers."""
+    found = tuple(rows)
+    lines = [f"{row.level.label}: {why}" for row in found if (why := _why_silent(row))]
+    lines += [note] if note else []
+    counting = [row for row in found if row.counts and row.answer.state in (ON, OFF)]
+    if not counting:
+        lines = lines or ["no level is set for this node in power.toml"]
+        return Status(found, lines=tuple(lines))
+    # An outlet that is on only feeds the machine, whatever that does.
+    machine = [row for row in counting if not (row.level.outlet and row.answer.state == ON)]
+    if len({row.answer.state for row in machine}) > 1:
+        said = ", ".join(f"{row.level.label} says {row.answer.state}" for row in machine)
+        return Status(found, lines=(*lines, f"in doubt: {said}"))
+    first = counting[0]
+    if first.level.outlet and first.answer.state == ON and machine:
+        first = machine[0]
+    return Status(found, first.answer.state == ON, first.level, tuple(lines))
+
+
+def _why_silent(row: Row) -> str:
+    if row.answer.state in (NOTHING, MIXED):
+        return row.answer.why
+    return f"says {row.answer.state}, but does not count: {row.why_not}" if row.why_not else ""

@@ -1,0 +1,94 @@
+"""Memory of when each level last said ON for a node: one small file a node, root's alone.
+
+A level that never said ON may switch nothing, or another machine. It then does not count.
+"""
+
+import json
+import os
+import stat
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+
+from nodeagent.errors import in_words
+from nodeagent.folder import Unfit, opened_folder
+from nodeagent.power.settings import MOST_LEVELS, Level
+
+FOLDER = "/var/lib/nodeagent/power"
+_MOST_BYTES = 16 * 1024
+
+
+class Proven:
+    """The files of one folder; none is trusted that others could have written."""
+
+    def __init__(self, folder: str = FOLDER) -> None:
+        self._folder = folder
+
+    def last_on(self, node: str, level: Level) -> float | None:
+        """Return when the level said ON, in seconds of unix time."""
+        return self._read(node).get(level.fingerprint)
+
+    def note_on(self, node: str, levels: Iterable[Level], all_levels: Iterable[Level]) -> str:
+        """Record that these levels say ON now; return why that failed, or nothing."""
+        known = self._read(node)
+        kept = {one.fingerprint: known.get(one.fingerprint) for one in all_levels}
+        kept |= {one.fingerprint: time.time() for one in levels}
+        text = json.dumps({mark: at for mark, at in kept.items() if at is not None})
+        try:
+            os.makedirs(self._folder, mode=0o700, exist_ok=True)
+            with opened_folder(self._folder, os.geteuid(), "root") as place:
+                _replace(place, f"{node}.json", text.encode())
+        except (OSError, Unfit) as error:
+            return f"cannot record what said ON: {in_words(error)}"
+        return ""
+
+    def _read(self, node: str) -> dict[str, float]:
+        try:
+            with opened_folder(self._folder, os.geteuid(), "root") as place:
+                flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+                with open(os.open(f"{node}.json", flags, dir_fd=place), "rb") as file:
+                    info = os.fstat(file.fileno())
+                    ours = info.st_uid in (0, os.geteuid()) and not info.st_mode & 0o022
+                    read = file.read(_MOST_BYTES) if ours and stat.S_ISREG(info.st_mode) else b""
+            found = json.loads(read)
+        except (OSError, Unfit, ValueError, RecursionError):
+            return {}  # unreadable is unproven
+        return _of(found)
+
+
+def _of(found: object) -> dict[str, float]:
+    if not isinstance(found, dict) or len(found) > MOST_LEVELS:
+        return {}
+    return {
+        mark: float(at)
+        for mark, at in found.items()
+        if isinstance(at, int | float) and not isinstance(at, bool)
+    }
+
+
+def _replace(place: int, name: str, content: bytes) -> None:
+    fresh = f".{name}.{os.getpid()}"
+    with suppress(FileNotFoundError):
+        os.unlink(fresh, dir_fd=place)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    try:
+        with open(os.open(fresh, flags, 0o600, dir_fd=place), "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(fresh, name, src_dir_fd=place, dst_dir_fd=place)
+    except OSError:
+        with suppress(OSError):
+            os.unlink(fresh, dir_fd=place)
+        raise
+
+
+def why_not(last_on: float | None, now: float, within: float) -> str:
+    """Say why a level does not count, or nothing."""
+    if last_on is None:
+        return "it has never said on for this node"
+    if last_on > now:
+        return "it said on in the future: the clock was set back"
+    if now - last_on > within:
+        return f"it said on {int((now - last_on) // 86400)} days ago, and not since"
+    return ""

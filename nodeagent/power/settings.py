@@ -1,0 +1,261 @@
+"""`power.toml`: devices, and for each node the ordered levels that switch its power.
+
+Only root may read or write the file. A level is one device or several that must all agree, such as
+the two outlets of a machine with two power supplies.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from hashlib import sha256
+
+from nodeagent.errors import ConfigError
+from nodeagent.section import NAME, Section, setting
+from nodeagent.settings import read_files
+
+DEFAULT_FILE = "/etc/nodeagent/power.toml"
+MOST_LEVELS = 8  # of a node, and devices of a level
+_MOST_OPTIONS = 32
+_NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,253}")
+_PATTERN = re.compile(r"[][A-Za-z0-9.*?!-]{1,253}")
+_PLACEHOLDER = re.compile(r"\{([a-z][a-z0-9-]{0,63})\}")
+_AGENT = r"fence_[a-z0-9_]{1,58}"
+_OPTION = re.compile(r"[a-z][a-z0-9_-]{0,63}")
+
+# These switch no power, or say that they have without doing anything.
+NO_POWER = {
+    "fence_ack_manual": "it waits for a person",
+    "fence_dummy": "it switches nothing",
+    "fence_compute": "it evacuates OpenStack's instances",
+    "fence_evacuate": "it evacuates OpenStack's instances",
+    "fence_heuristics_ping": "it switches nothing",
+    "fence_kdump": "it waits for a crashed kernel",
+    "fence_sbd": "it relies on the node's own watchdog",
+}
+# An outlet that is on says nothing about the machine behind it; one that is off does.
+OUTLETS = frozenset(
+    f"fence_{name}"
+    for name in (
+        *("apc", "apc_snmp", "cdu", "cyberpower_ssh", "eaton_snmp", "emerson", "eps", "ipdu"),
+        *("lindypdu", "netio", "powerman", "raritan", "raritan_px3", "tripplite_snmp", "wti"),
+    )
+)
+IPMI = frozenset(
+    f"fence_{name}" for name in ("idrac", "ilo3", "ilo4", "ilo5", "imm", "ipmilan", "ipmilanplus")
+)
+_SECRET = frozenset(("password", "passwd", "snmp_priv_passwd", "snmp-priv-passwd", "community")) | {
+    "hexadecimal_kg",
+    "hexadecimal-kg",
+}
+_OURS = {
+    **dict.fromkeys(("action", "option"), "nodeagent-oob sets the action"),
+    **dict.fromkeys(("nodename", "delay", "disable_timeout"), "nodeagent-oob has its own limits"),
+    **dict.fromkeys(("missing_as_off",), "a missing outlet is no proof of anything"),
+    **dict.fromkeys(("debug", "debug_file", "verbose", "verbose_level"), "it may write secrets"),
+    **dict.fromkeys(("help", "version", "quiet"), "it changes what the agent says"),
+    **dict.fromkeys(
+        ("password_script", "passwd_script", "snmp_priv_passwd_script"), "use password-file"
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Device:
+    """A fence agent with its options, which switches power; its secrets are files."""
+
+    name: str
+    agent: str
+    options: Mapping[str, str]
+    secret_files: Mapping[str, str]
+    ca_file: str = ""
+    outlet: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """Devices that together switch a node's power, as number 1 to 8 of its levels."""
+
+    number: int
+    devices: tuple[Device, ...]
+
+    @property
+    def outlet(self) -> bool:
+        return any(device.outlet for device in self.devices)
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        return tuple(device.agent for device in self.devices)
+
+    @property
+    def label(self) -> str:
+        return f"level {self.number} ({', '.join(dict.fromkeys(self.agents))})"
+
+    @property
+    def fingerprint(self) -> str:
+        """Identify which devices these are: proof of one outlet is not proof of another."""
+        told = [[device.agent, sorted(device.options.items())] for device in self.devices]
+        return sha256(repr(told).encode()).hexdigest()[:32]
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    pattern: str
+    levels: tuple[tuple[str, ...], ...]
+    values: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class PowerSettings:
+    """All of power.toml."""
+
+    time_limit: float = setting("duration", 50.0, least=5, most=600)
+    proven_within: float = setting("duration", 7 * 86400.0, least=3600, most=90 * 86400)
+    devices: Mapping[str, Device] = field(default_factory=dict)
+    rows: tuple[_Row, ...] = ()
+
+    def levels(self, node: str) -> tuple[Level, ...]:
+        """Return the levels of a node, by its own name or the first pattern; none if unnamed."""
+        if not _NODE.fullmatch(node):
+            raise ConfigError(f"{node[:80]!r} is not a node's name")
+        exact = (row for row in self.rows if row.pattern == node)
+        fitting = (row for row in self.rows if fnmatchcase(node, row.pattern))
+        row = next(exact, None) or next(fitting, None)
+        if row is None:
+            return ()
+        values = {**row.values, "node": node, "short": node.partition(".")[0]}
+        return tuple(
+            Level(number, tuple(_filled(self.devices[name], values) for name in names))
+            for number, names in enumerate(row.levels, 1)
+        )
+
+
+def load(path: str = DEFAULT_FILE, *, owner: int | None = 0) -> PowerSettings:
+    """Read power.toml, or raise ConfigError with the key and what to do."""
+    if not os.path.lexists(path):
+        raise ConfigError(f"{path}: it does not exist, so no node has power control")
+    values, places = read_files(path, owner, "power.conf.d", private=True)
+    root = Section("", values, places=places)
+    power, devices, nodes = root.table("power"), root.table("device"), root.table("nodes")
+    root.done()
+    known = {name: _device(name, devices.table(name)) for name in devices.keys()}  # noqa: SIM118
+    rows = tuple(
+        _row(pattern, nodes.table(pattern), known)
+        for pattern in nodes.keys()  # noqa: SIM118
+    )
+    settings = power.read(PowerSettings, devices=known, rows=rows)
+    power.done()
+    return settings
+
+
+def _device(name: str, section: Section) -> Device:
+    if not NAME.fullmatch(name):
+        raise ConfigError(f"{section.name}: a device is named by letters, digits, - and _")
+    agent = section.text("agent", "", _AGENT, "the name of a fence agent, such as fence_ipmilan")
+    if not agent:
+        raise ConfigError(f"{section.name}.agent is missing, such as fence_ipmilan")
+    if agent in NO_POWER:
+        raise ConfigError(
+            f"{section.name}.agent is {agent}, which proves nothing: {NO_POWER[agent]}"
+        )
+    secrets = section.table("secret-files")
+    files = {option: secrets.path(option, "") for option in secrets.keys()}  # noqa: SIM118
+    if password := section.path("password-file", ""):
+        files["password"] = password
+    device = Device(
+        name=name,
+        agent=agent,
+        options=_options(agent, section.table("options")),
+        secret_files=files,
+        ca_file=section.path("ca-file", ""),
+        outlet=section.flag("outlet", default=agent in OUTLETS),
+    )
+    section.done()
+    for option in files:
+        if option in device.options or option in _OURS or not _OPTION.fullmatch(option):
+            raise ConfigError(f"{section.name}: {option} cannot come from a file of secrets")
+    return device
+
+
+def _options(agent: str, section: Section) -> dict[str, str]:
+    keys = section.keys()
+    if len(keys) > _MOST_OPTIONS:
+        raise ConfigError(f"{section.name} has more than {_MOST_OPTIONS} options")
+    for key in keys:
+        if not _OPTION.fullmatch(key):
+            raise ConfigError(f"{section.name}: {key[:80]!r} is not the name of an option")
+        if why := _OURS.get(key.replace("-", "_")):
+            raise ConfigError(f"{section.name}.{key} is not allowed: {why}")
+        if key in _SECRET:
+            raise ConfigError(
+                f"{section.name}.{key} is a secret: put it into a file of its own, mode 0600,"
+                f" and name that as password-file or under secret-files"
+            )
+    options = {key: section.scalar(key) for key in keys}
+    for key, value in options.items():
+        if value.startswith('"') or "\\" in value:
+            raise ConfigError(f"{section.name}.{key} has a quotation mark or a backslash")
+    return _judged(agent, section.name, options)
+
+
+def _judged(agent: str, where: str, options: dict[str, str]) -> dict[str, str]:
+    """Refuse options with which an agent lies; add those without which it is slow or open."""
+    plain = {key.replace("-", "_"): value for key, value in options.items()}
+    if agent == "fence_redfish" and "systems_uri" not in plain:
+        raise ConfigError(
+            f"{where}.systems_uri is missing: without it the agent takes the last of all systems"
+        )
+    if plain.get("snmp_version", "1") not in ("1", "3"):
+        raise ConfigError(
+            f'{where}.snmp_version must be "1" or "3": with 2c a missing outlet is said to be off'
+        )
+    if agent in IPMI:
+        if plain.get("cipher") == "0":
+            raise ConfigError(f"{where}.cipher is 0, which asks for no password")
+        # Without a cipher ipmitool asks the BMC for a list, and some answer after ten seconds.
+        return {"lanplus": "1", "cipher": "17", **options}
+    return options
+
+
+def _row(pattern: str, section: Section, devices: Mapping[str, Device]) -> _Row:
+    if not _PATTERN.fullmatch(pattern):
+        raise ConfigError(
+            f"{section.name[:160]}: it is neither a node's name nor a pattern of such"
+        )
+    levels = section.name_lists("levels", MOST_LEVELS)
+    if not levels:
+        raise ConfigError(
+            f'{section.name}.levels is missing, such as [["bmc"], ["pdu-a", "pdu-b"]]'
+        )
+    given = section.table("values")
+    values = {key: given.scalar(key) for key in given.keys()}  # noqa: SIM118
+    section.done()
+    for name in (name for names in levels for name in names):
+        if name not in devices:
+            raise ConfigError(
+                f"{section.name}.levels names {name}, but there is no [device.{name}]"
+            )
+        for text in _texts(devices[name]):
+            for word in _PLACEHOLDER.findall(text):
+                if word not in (*values, "node", "short"):
+                    raise ConfigError(
+                        f"{section.name}.values.{word} is missing: device {name} has {{{word}}}"
+                    )
+    return _Row(pattern, levels, values)
+
+
+def _texts(device: Device) -> Iterator[str]:
+    yield from device.options.values()
+    yield from device.secret_files.values()
+
+
+def _filled(device: Device, values: Mapping[str, str]) -> Device:
+    def fill(text: str) -> str:
+        return _PLACEHOLDER.sub(lambda found: values[found[1]], text)
+
+    return replace(
+        device,
+        options={key: fill(value) for key, value in device.options.items()},
+        secret_files={key: fill(value) for key, value in device.secret_files.items()},
+    )

@@ -1,0 +1,150 @@
+"""A folder of stand-in fence agents and a power.toml beside them, and our program run on both.
+
+Each agent is one script, called by several names. It keeps the power of a machine in a file, and
+its option `how` names a way to be wrong.
+"""
+
+import json
+import time
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from nodeagent.cli import oob
+from nodeagent.power.proven import Proven
+from nodeagent.power.settings import load
+from tests import forked
+
+AGENT = """#!/usr/bin/python3 -IS
+import os, sys, time
+NAMES = "action ip plug how file password systems_uri snmp_version lanplus cipher".split()
+ACTIONS = "on off reboot status monitor metadata".split()
+if sys.argv[1:] == ["-o", "metadata"]:
+    if os.path.basename(sys.argv[0]) == "fence_fabric":
+        ACTIONS.remove("reboot")
+    print("<resource-agent>")
+    for name in NAMES:
+        print(f'<parameter name="{name}" unique="0" required="0">')
+    for name in ACTIONS:
+        print(f'<action name="{name}" />')
+    sys.exit(0)
+asked = sys.stdin.read()
+options = dict(line.split("=", 1) for line in asked.splitlines())
+action, how, file = options.get("action", "reboot"), options.get("how", ""), options["file"]
+assert asked.startswith("action=")
+with open(file + ".log", "a") as log:
+    log.write(f"{action} {' '.join(sys.argv[1:])}\\n")
+ways = how.split("+")
+if "hang" in ways: time.sleep(600)
+if "rubbish" in ways: print("Status: MAYBE"); sys.exit(0)
+if "blank" in ways: print(" Status: OFF"); sys.exit(2)
+if "both" in ways: print("Status: OFF\\nStatus: ON"); sys.exit(2)
+if "two" in ways: sys.exit(2)
+if "swapped" in ways: print("Status: OFF"); sys.exit(0)
+if "huge" in ways: print("x" * 10_000_000); sys.exit(0)
+if "angry" in ways: sys.exit("\\x1b[31mdenied for " + options["password"] + " " + "y" * 10_000)
+if "ignored" in ways:
+    print("WARNING:root:Parse error: Ignoring unknown option 'x'", file=sys.stderr)
+if "grandchild" in ways and os.fork() == 0:
+    os.setsid()
+    open(file + ".pid", "w").write(str(os.getpid()))
+    time.sleep(600)
+if action in ("on", "off"):
+    was = open(file).read()
+    if was == action: print(f"Success: Already {action.upper()}"); sys.exit(0)
+    if "refuses" in ways: sys.exit("Failed: 409 conflict")
+    if "lies" not in ways: open(file, "w").write(action)
+    if "complains" in ways: sys.exit("Failed: timed out waiting to power OFF")
+    print(f"Success: Powered {action.upper()}")
+elif action == "status":
+    state = open(file).read()
+    if "says-off" in ways: state = "off"
+    if "says-on" in ways: state = "on"
+    if "flaps" in ways: open(file, "w").write("on" if state == "off" else "off")
+    print(f"Status: {state.upper()}")
+    sys.exit(2 if state == "off" else 0)
+else:
+    sys.exit(f"reboot was never asked for: {action}")
+"""
+NODE = "node2.example.org"
+NAMES = ("fence_ipmilan", "fence_redfish", "fence_apc_snmp", "fence_wti", "fence_fabric")
+
+
+class Fences:
+    """A machine that each agent switches, or a file for each outlet."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.config = folder / "power.toml"
+        self.state = folder / "state"
+        self.agents = folder / "agents"
+        self.nodes = folder / "ssconf_node_list"
+        self.agents.mkdir(mode=0o755)
+        for name in NAMES:
+            self.agents.joinpath(name).write_text(AGENT)
+            self.agents.joinpath(name).chmod(0o755)
+        self.nodes.write_text(f"{NODE}\n")
+
+    def write(self, text: str, mode: int = 0o600) -> None:
+        self.config.write_text(text)
+        self.config.chmod(mode)
+
+    def secret(self, text: str = "s3cret-of-bmc", mode: int = 0o600) -> Path:
+        path = self.folder / "password"
+        path.write_text(f"{text}\n")
+        path.chmod(mode)
+        return path
+
+    def levels(self, *levels: Mapping[str, str], limit: str = "8s") -> None:
+        """Set levels of NODE: each a table of a device's file and the way it is wrong.
+
+        Files that begin with `outlet` belong to fence_wti, the others to fence_ipmilan.
+        """
+        text, names = f'[power]\ntime-limit = "{limit}"\n', []
+        for number, level in enumerate(levels, 1):
+            here = []
+            for file, how in level.items():
+                name = f"d{number}-{file}"
+                here.append(name)
+                agent = "fence_wti" if file.startswith("outlet") else "fence_ipmilan"
+                path = self.folder / file
+                if not path.exists():
+                    path.write_text("on")
+                text += (
+                    f'[device.{name}]\nagent = "{agent}"\n'
+                    f'options = {{ file = "{path}", how = "{how}" }}\n'
+                    f'password-file = "{self.secret()}"\n'
+                )
+            names.append(here)
+        self.write(text + f'[nodes."node*.example.org"]\nlevels = {json.dumps(names)}\n')
+
+    def prove(self, *numbers: int, days: float = 0.0, node: str = NODE) -> None:
+        """Let levels have said ON, so many days ago."""
+        levels = load(str(self.config), owner=None).levels(node)
+        chosen = [level for level in levels if not numbers or level.number in numbers]
+        assert not Proven(str(self.state)).note_on(node, chosen, levels)
+        if days:
+            file = self.state / f"{node}.json"
+            marks = json.loads(file.read_text())
+            file.write_text(json.dumps({m: time.time() - days * 86400 for m in marks}))
+
+    def run(self, *words: str, seconds: float = 60.0) -> forked.Done:
+        places = oob.Places(str(self.agents), str(self.state), str(self.nodes))
+        main = partial(oob.main, places)
+        given = ["-c", str(self.config), *words]
+        return forked.run(main, "nodeagent-oob", given, seconds=seconds)
+
+    def told(self, node: str = NODE) -> dict[str, Any]:
+        done = self.run("power-status", node)
+        assert done.returncode == 0, done.stderr
+        found: dict[str, Any] = json.loads(done.stdout)
+        return found
+
+    def power(self, file: str = "machine") -> str:
+        return (self.folder / file).read_text()
+
+    def asked(self, file: str = "machine") -> list[str]:
+        """Return the actions that were asked of a device, in order."""
+        log = self.folder / f"{file}.log"
+        return log.read_text().split() if log.exists() else []
