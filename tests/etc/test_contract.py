@@ -17,7 +17,10 @@ EXPECTED = {
         "clock drbd edac fs-full fs-readonly ganeti-certificates ganeti-daemons kernel links lvm",
         "mdraid nagios-example smart temperature",
     },
-    REPAIR: {"call-operator clear-kernel-baseline remount-rw restart-unit"},
+    REPAIR: {
+        "call-operator clear-kernel-baseline power-cycle power-off remount-rw restart-unit"
+        " stale-instances"
+    },
 }
 FILES = sorted(path for folder in (DIAGNOSE, REPAIR) for path in folder.iterdir())
 PYTHON = [path for path in FILES if path.read_text().startswith("#!/usr/bin/python3")]
