@@ -57,10 +57,14 @@ class MoveSecondary:
 
 @dataclass(frozen=True, slots=True)
 class SetOffline:
-    """Mark the node offline in the cluster; `promote` as with Drain."""
+    """Mark the node offline in the cluster; `promote` as with Drain.
+
+    `unpowered` records there that the node has no power, as after a proven power-off.
+    """
 
     node: str
     promote: bool = False
+    unpowered: bool = field(default=False, metadata={"later": True})
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,27 @@ class Restore:
 
     node: str
     drained: bool = False
+
+
+class PowerCommand(Enum):
+    """A command to a node's power control; the words are Ganeti's."""
+
+    STATUS = "power-status"
+    OFF = "power-off"
+    ON = "power-on"
+    CYCLE = "power-cycle"
+
+
+@dataclass(frozen=True, slots=True)
+class Power:
+    """Ask or change the power of one node, by its full name, through Ganeti's `oob_program`.
+
+    Ganeti calls the job a success even where the power control failed: only the result of its
+    opcode tells. Here such a job has failed.
+    """
+
+    node: str
+    command: PowerCommand
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +157,7 @@ Action: TypeAlias = (
     | MoveSecondary
     | SetOffline
     | Restore
+    | Power
     | RunCommand
     | Retag
     | Reinstall
@@ -145,6 +171,14 @@ def move_of(action: Action) -> Move | None:
     if isinstance(action, Guarded):
         return action.then
     return action if isinstance(action, MovePrimary | MoveSecondary | Reinstall) else None
+
+
+_POWER = {
+    PowerCommand.STATUS: "ask for the power of",
+    PowerCommand.OFF: "power off",
+    PowerCommand.ON: "power on",
+    PowerCommand.CYCLE: "power-cycle",
+}
 
 
 def describe(action: Action) -> str:
@@ -161,6 +195,8 @@ def describe(action: Action) -> str:
             return f"take {node} offline"
         case Restore(node, drained):
             return f"put {node} back to being drained" if drained else f"put {node} back in service"
+        case Power(node, command):
+            return f"{_POWER[command]} {node}"
         case Reinstall(instance, node, target, mirror):
             where = f"{target} and {mirror}" if mirror else target
             return f"reinstall {instance}, whose disks on {node} are lost, on {where}"

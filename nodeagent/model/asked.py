@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from nodeagent.model.action import Scope
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -29,3 +31,11 @@ class Asked:
     def at_once(self) -> bool:
         """Tell whether maintd refuses it once it has waited for long."""
         return self.urgent
+
+
+def place_words(scope: Scope, name: str, incident: str) -> str:
+    """Return a pause's place in people's words."""
+    if incident:
+        return f"incident {incident}"
+    word = scope.value.replace("nodegroup", "group")
+    return f"{word} {name}" if name else f"the {word}"

@@ -44,9 +44,22 @@
 | `accepted`      | an owner agrees that its instances leave the node                         |
 | `declined`      | an owner does not agree, and why                                          |
 | `rescinded`     | an owner need not answer any more                                         |
+| `suspected-dead` | the evidence says that a node is dead: maintd starts to fence it          |
+| `fenced`        | a dead node's power is proven off, and it is offline                      |
+| `revived`       | a dead node answers again after its power was off and on                  |
+| `came-back`     | a node that was being fenced, or was fenced, is back                      |
+| `instances-restarted` | instances of a fenced node run elsewhere                            |
+| `instances-down` | instances of a fenced node stay down                                     |
+| `fencing-failed` | a node could not be powered off, or could not be proven off, and why     |
+| `fencing-braked` | a brake keeps maintd from fencing a dead node, and why                   |
+| `drill-started` | maintd powers an empty node off and on, as a person asked                 |
+| `drill-passed`  | its power was proven off, and its agent answers again                     |
+| `drill-failed`  | the drill failed, and why                                                 |
 | `agent-silent`  | agents do not answer for the second round in a row                        |
 | `agent-distrusted` | agents' answers are not trusted for the second round in a row          |
 | `agent-back`    | agents reported so answer again                                           |
+| `ledger-taken`  | maintd began with a copy of the ledger, from which node and of which time |
+| `requests-dropped` | requests that never left this node, which the taken copy does not have |
 | `held`          | requested work is blocked for a new reason                                |
 """
 
@@ -104,11 +117,43 @@ SENTENCES: Mapping[str, str] = {
     "accepted": _ANSWER,
     "declined": _ANSWER,
     "rescinded": "owner {owner}",
+    "suspected-dead": "maintd starts to fence it: {why}",
+    "fenced": "it is offline, and its power is {person:+said to be cut}{proven:+proven off}",
+    "revived": "its agent answers again after its power was off and on",
+    "came-back": "{answers:+it answers again: }it is {state}",
+    "instances-restarted": "they run elsewhere: {instances}",
+    "instances-down": "they stay down: {instances}; gnt-maint why says why",
+    "fencing-failed": "{stage}: {why}",
+    "fencing-braked": "{why}",
+    "drill-started": "maintd powers it off and on",
+    "drill-passed": "its power was proven off, and its agent answers again",
+    "drill-failed": "{why}",
     "agent-silent": "{why:+its agent does not answer: %}{count:+% agents do not answer: }"
     + _MANY
     + _LOOK,
     "agent-distrusted": "{why:+its agent's answer is not to be trusted: %}"
     "{count:+% agents are distrusted: }" + _MANY + _LOOK,
     "agent-back": "{alone:+its agent answers again}{count:+% agents answer again: }" + _MANY,
+    "ledger-taken": "maintd goes on with {whose}, as epoch {epoch}",
+    "requests-dropped": "{count} requests were kept on this node only, and are not in force:"
+    " {requests:;}: ask for them again if they still hold",
     "held": "{why}",
 }
+
+_WORDS = {
+    "noted": "detected",
+    "begun": "started",
+    "promised": "planned",
+    "held": "blocked",
+    "forgotten": "closed",
+    "wish-granted": "request accepted",
+    "wish-refused": "request refused",
+    "requests-dropped": "requests not in force",
+    "agent-silent": "agent not answering",
+    "agent-distrusted": "agent not trusted",
+}
+
+
+def word_of(kind: str) -> str:
+    """Return a kind in the words of the glossary, for people."""
+    return _WORDS.get(kind, kind.replace("-", " "))

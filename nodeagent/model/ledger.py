@@ -8,6 +8,8 @@ from nodeagent.model.action import Action, Scope
 from nodeagent.model.balance import Agenda, Halt, Lopsided, Question
 from nodeagent.model.constraints import Constraints
 from nodeagent.model.diagnosis import Need
+from nodeagent.model.evidence import PowerReading
+from nodeagent.model.fencing import Cut, Deaf, Fencing, Unreachable
 from nodeagent.model.incident import Incident
 from nodeagent.model.notice import Notices, Sink
 from nodeagent.model.offer import Announcing, Ending, Offer
@@ -42,7 +44,8 @@ class Outcome(Enum):
 class Result:
     """A job's outcome, and one line that explains a bad one.
 
-    If a command ended by itself: its exit `code`, and the beginning of its output in `said`.
+    If a command ended by itself: its exit `code`, and the beginning of its output in `said`. Of a
+    power control: Ganeti's status of its result, and its answer.
     """
 
     outcome: Outcome
@@ -170,7 +173,8 @@ class Returning:
     `who` asked for it at `at`; `forced` wants no proof; `to` is the state in which to leave the
     node. `online` tells that we poll it. `well` is since when it has said Ok without a break (0: it
     does not). `checked` tells that the check command has succeeded meanwhile. The others count the
-    failures of a job and say when to try the next, and why it failed. Times are unix ms.
+    failures of a job and say when to try the next, and why it failed. Times are unix ms. `fenced`
+    tells that it was fenced, and that the check for stale instances has not succeeded yet.
     """
 
     node: str
@@ -184,14 +188,7 @@ class Returning:
     tries: int = 0
     not_before: Ms = Ms(0)
     why: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Unreachable:
-    """An unreachable node (its UUID); at `since` (unix ms) the first poll in a row failed."""
-
-    node: str
-    since: Ms
+    fenced: bool = field(default=False, metadata=LATER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,6 +256,9 @@ class Ledger:
     `drained` are the nodes out of service by our own jobs for incidents, `unreachable` those whose
     agent does not answer, `returning` those reported repaired. `notices` are the notifications to
     deliver, `endings` the ends to report to owners who were asked.
+
+    `power` has nodes' newest power readings, and those that have last proved a level, `deaf` failed
+    ones. `fencing` are nodes being fenced, or fenced, `cuts` the power-offs of the last hour.
     """
 
     round: int = 0
@@ -290,6 +290,10 @@ class Ledger:
     endings: tuple[Ending, ...] = field(default=(), metadata=LATER)
     unreachable: tuple[Unreachable, ...] = field(default=(), metadata=LATER)
     returning: tuple[Returning, ...] = field(default=(), metadata=LATER)
+    power: tuple[PowerReading, ...] = field(default=(), metadata=LATER)
+    deaf: tuple[Deaf, ...] = field(default=(), metadata=LATER)
+    fencing: tuple[Fencing, ...] = field(default=(), metadata=LATER)
+    cuts: tuple[Cut, ...] = field(default=(), metadata=LATER)
 
     def promise(
         self, purpose: Purpose, node: str, action: Action, now: Ms, after: str | None = None
@@ -332,6 +336,11 @@ class Policy:
     `return_after` is how long a repaired node must say Ok before it takes instances, `return_check`
     the command that must succeed there then, if any. `close_live_repairs` is how long a node
     repaired live must say Ok before maintd closes its incident; None: a person closes it.
+
+    `dead_nodes` says what maintd does about a node that is off, hung or cut off: `observe`, `fence`
+    it, or also `restart` its instances elsewhere. With `revive` it first powers the node off and on
+    once, and waits `revive_within` for its agent. `fence_limit` nodes are fenced at once,
+    `fence_burst` within an hour.
     """
 
     settle: Ms = Ms(60_000)
@@ -369,6 +378,11 @@ class Policy:
     return_after: Ms = field(default=Ms(600_000), metadata=LATER)
     return_check: str = field(default="", metadata=LATER)
     close_live_repairs: Ms | None = field(default=None, metadata=LATER)
+    dead_nodes: str = field(default="observe", metadata=LATER)
+    revive: bool = field(default=True, metadata=LATER)
+    revive_within: Ms = field(default=Ms(600_000), metadata=LATER)
+    fence_limit: int = field(default=1, metadata=LATER)
+    fence_burst: int = field(default=2, metadata=LATER)
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,8 @@ class Occasion(Enum):
     STORM_OVER = "storm-over"
     UNREACHABLE = "unreachable"
     REACHABLE = "reachable"
+    FENCING = "fencing"
+    FENCING_OVER = "fencing-over"
     WINDOW_STARTED = "window-started"
     WINDOW_OVERDUE = "window-overdue"
     WINDOW_OVER = "window-over"
@@ -50,12 +52,13 @@ class Occasion(Enum):
 _CRITICAL = {Occasion.FAILED, Occasion.STORM, Occasion.QUEUE_FAILED}
 _WARNING = {
     *(Occasion.DETECTED, Occasion.NEEDS_YOU, Occasion.UNREACHABLE, Occasion.WINDOW_OVERDUE),
-    *(Occasion.OWNER_DECLINED, Occasion.SETTINGS_WRONG),
+    *(Occasion.OWNER_DECLINED, Occasion.SETTINGS_WRONG, Occasion.FENCING),
 }
 ENDS: Mapping[Occasion, Occasion] = {
     Occasion.DETECTED: Occasion.CLOSED,
     Occasion.STORM: Occasion.STORM_OVER,
     Occasion.UNREACHABLE: Occasion.REACHABLE,
+    Occasion.FENCING: Occasion.FENCING_OVER,
     Occasion.WINDOW_STARTED: Occasion.WINDOW_OVER,
 }
 """The occasion that the end of a condition is."""

@@ -13,10 +13,11 @@ QUEUE = "queue"
 NOTIFY = "notify"
 WINDOW = "window"
 RETURN = "return"
+FENCE = "fence"
 MEMBERS = ("incident", "repair", "group", "entry", "window", "back")
 LATER_MEMBERS = ("entry", "window", "back")  # a ledger of an earlier release has none
 
-_OWNERS = "|".join(("maintd", AUTOREPAIR, BALANCE, QUEUE, WINDOW, RETURN))
+_OWNERS = "|".join(("maintd", AUTOREPAIR, BALANCE, QUEUE, WINDOW, RETURN, FENCE))
 _OURS = re.compile(rf"(?:[0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}|{_OWNERS}):\S+")
 
 
@@ -106,6 +107,21 @@ class OfReturn(Purpose):
 
 
 @dataclass(frozen=True, slots=True)
+class OfFencing(Purpose):
+    """The power of a node, by its UUID: asked for, or cut off to prove the node dead."""
+
+    fenced: str
+
+    @property
+    def entry(self) -> str:  # type: ignore[override]
+        return self.text
+
+    @property
+    def text(self) -> str:
+        return f"{FENCE}:{self.fenced}"
+
+
+@dataclass(frozen=True, slots=True)
 class OfOwners(Purpose):
     """Questions to owners of instances."""
 
@@ -150,6 +166,8 @@ def purpose_of(text: str) -> Purpose:
         return OfEntry(int(index), does)
     if kind == NOTIFY and rest:
         return OfNotices(rest)
+    if kind == FENCE and rest:
+        return OfFencing(rest)
     if text == OfOwners.text:
         return OfOwners()
     return OfIncident(text) if is_identity(text) else OfTags()

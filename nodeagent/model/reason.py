@@ -3,14 +3,30 @@
 A reason may have others among its details. Its kind has the sentence and the command that helps.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, Union
 
+from nodeagent.model.copy_kinds import CopyKind
+from nodeagent.model.fencing_kinds import FencingKind
 from nodeagent.model.reason_kinds import Kind
-from nodeagent.model.reason_subject import Of
+from nodeagent.model.reason_subject import AnyKind, Of
 from nodeagent.model.sentence import filled
 
-__all__ = ["Detail", "Held", "Kind", "Of", "Reason", "Subject", "because"]
+__all__ = [
+    "KINDS",
+    "AnyKind",
+    "CopyKind",
+    "Detail",
+    "FencingKind",
+    "Held",
+    "Kind",
+    "Of",
+    "Reason",
+    "Subject",
+    "because",
+]
+
+KINDS: tuple[AnyKind, ...] = (*Kind, *FencingKind, *CopyKind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +44,7 @@ Detail: TypeAlias = Union[str, int, float, None, "Reason", tuple[str, ...], tupl
 class Reason:
     """A kind of reason, its subject, and its details by name."""
 
-    kind: Kind
+    kind: AnyKind
     subject: Subject
     details: tuple[tuple[str, Detail], ...] = ()
 
@@ -47,6 +63,20 @@ class Reason:
         """Return the reasons among its details."""
         lists = (value if isinstance(value, tuple) else (value,) for _, value in self.details)
         return tuple(one for several in lists for one in several if isinstance(one, Reason))
+
+    @property
+    def kinds(self) -> frozenset[AnyKind]:
+        """Return its kind, and those of all reasons among its details."""
+        return frozenset({self.kind}).union(*(part.kinds for part in self.parts))
+
+    @property
+    def public(self) -> "Reason":
+        """Return it for all readers, without private reasons, wherever they are."""
+        if self.kind.private:
+            return because(Kind.NOT_SHOWN)
+        if not any(kind.private for kind in self.kinds):
+            return self
+        return replace(self, details=tuple((name, _public(one)) for name, one in self.details))
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -86,9 +116,15 @@ class Held:
         return self.node, self.incident, self.why.key
 
 
-def because(kind: Kind, name: str = "", of: Of | None = None, /, **details: Detail) -> Reason:
+def because(kind: AnyKind, name: str = "", of: Of | None = None, /, **details: Detail) -> Reason:
     """Build a reason about the subject of this name, by default of the kind's usual sort."""
     return Reason(kind, Subject(of or kind.of, name), tuple(details.items()))
+
+
+def _public(value: Detail) -> Any:
+    if isinstance(value, tuple):
+        return tuple(map(_public, value))
+    return value.public if isinstance(value, Reason) else value
 
 
 def _key(value: Detail) -> Any:

@@ -4,31 +4,25 @@ docs/maintaining.md lists them for people. In a sentence `{it}` is the subject's
 its sort, `{help}` the command; `sentence` says how the others are written.
 """
 
-from enum import Enum
-
-from nodeagent.model.reason_subject import Of
+from nodeagent.model.reason_subject import AnyKind, Of
 
 
-class Kind(Enum):
-    """A kind: label of the metric, usual subject, sentence, and the command that helps."""
-
-    def __init__(self, metric: str, of: Of, sentence: str, command: str = "") -> None:
-        self.metric = metric
-        self.of = of
-        self.sentence = sentence
-        self.command = command
+class Kind(AnyKind):
+    """All kinds but `FencingKind` and `CopyKind`."""
 
     @property
-    def word(self) -> str:
-        """Its name in JSON and docs."""
-        return self.name.lower().replace("_", "-")
+    def private(self) -> bool:
+        return self in PRIVATE
 
     # Pauses, doubt and limits.
     PAUSED = (
         *("paused", Of.CLUSTER, "{what} paused by {who}{until:+ until %}{why:+: %}"),
         "gnt-maint resume{place}",
     )
-    TAGGED = "paused", Of.NODE, "{what} has the tag {tag}", "{command} remove-tags{it:+ %} {tag}"
+    TAGGED = (
+        *("paused", Of.NODE, "{what} has the tag {tag} and is paused until somebody removes it"),
+        "{command} remove-tags{it:+ %} {tag}",
+    )
     STORM = "storm", Of.CLUSTER, "storm brake: {why}; {help} resets it", "gnt-maint resume --storm"
     OUTDATED = (
         *("outdated", Of.CLUSTER),
@@ -61,8 +55,8 @@ class Kind(Enum):
     )
     UNREACHABLE = (
         *("unreachable", Of.NODE),
-        "{it} has been unreachable since {since} ({doubt}{noded:+; %}): run {help}; if the machine"
-        " is dead, switch it off and run gnt-node modify --offline=yes {it}",
+        "{it} has been unreachable since {since} ({doubt}{noded:+; %}{judged:+; %}): run {help}; if"
+        " the machine is dead, switch it off and run gnt-node modify --offline=yes {it}",
         "nodeagent report {it}",
     )
     AGENT_UNREACHABLE = (
@@ -348,6 +342,7 @@ class Kind(Enum):
 
     # The repair queue.
     REFUSED = "reported", Of.CLUSTER, "auto-repair{of:+ of %}: {why}", "gnt-maint constraints show"
+    REFUSED_IN_WINDOW = "reported", Of.CLUSTER, "auto-repair{of:+ of %}: {why}"
     MORE_REFUSED = (
         *("reported", Of.CLUSTER, "auto-repair of {count} more machines: {why}"),
         "gnt-maint constraints show",
@@ -384,3 +379,18 @@ class Kind(Enum):
         "{machines} machines of {domain} failed at once: check its power and its switch before"
         " repairing them",
     )
+
+    # Readers without all rights see this instead of a private reason.
+    NOT_SHOWN = "other", Of.CLUSTER, "not shown: it takes a user with the option read"
+
+
+# BACKS_OFF has a stored sentence, which may say that a node is in a window.
+PRIVATE = frozenset(
+    {
+        *(Kind.LATE_DRAINING, Kind.LATE_DOWN, Kind.WINDOW_WAITS, Kind.WINDOW_STOPPED),
+        *(Kind.IN_WINDOW, Kind.UNCLEAR_MACHINE, Kind.OWNER_WAITS, Kind.OWNER_NOT_TOLD),
+        *(Kind.SERIES_WAITS, Kind.NO_TIME_ZONE, Kind.NO_SUCH_NODE, Kind.DOWN_STILL),
+        *(Kind.OTHER_WINDOW, Kind.NOT_SCHEDULED, Kind.OWNERS_FIRST),
+        *(Kind.REFUSED_IN_WINDOW, Kind.BACKS_OFF),
+    }
+)

@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from nodeagent.model.balance import Advice
+from nodeagent.model.copies import Uncertain
 from nodeagent.model.diagnosis import Diagnosis
+from nodeagent.model.evidence import Evidence
 from nodeagent.model.ledger import LATER, Result, RoleChange
 from nodeagent.model.sick import Sick
 from nodeagent.model.units import Ms
@@ -17,7 +19,8 @@ class Node:
     """A node as in Ganeti's configuration; `address` is its primary one, `group` a UUID.
 
     `spindles` is the number of disks it counts as, `speed` its processors' relative to a usual
-    one's. With `exclusive` storage instances have physical disks for themselves.
+    one's. With `exclusive` storage instances have physical disks for themselves. `controlled` tells
+    that Ganeti has a program for its power.
     """
 
     name: str
@@ -32,6 +35,7 @@ class Node:
     spindles: int = 1
     exclusive: bool = False
     speed: float = 1.0
+    controlled: bool = field(default=False, metadata=LATER)
 
     @property
     def in_service(self) -> bool:
@@ -184,6 +188,9 @@ class Observed:
     we have not asked. `keys` has by node name the fingerprint of its agent's signing key.
     `unanswered` are the nodes whose agent does not answer our poll or is not trusted; `doubts`
     gives the reason. `noded` says of some unreachable nodes whether Ganeti's noded answers there.
+    `evidence` has by name what is known of the unreachable ones. `started` is when this maintd
+    began its work (unix ms). `uncertain` says why it does not know whether its ledger is the
+    newest, None if it does.
     """
 
     snapshot: Snapshot
@@ -204,3 +211,6 @@ class Observed:
     keys: Mapping[str, str] = field(default_factory=dict, metadata=LATER)
     unanswered: frozenset[str] = field(default=frozenset(), metadata=LATER)
     noded: Mapping[str, bool] = field(default_factory=dict, metadata=LATER)
+    evidence: Mapping[str, Evidence] = field(default_factory=dict, metadata=LATER)
+    started: Ms = field(default=Ms(0), metadata=LATER)
+    uncertain: Uncertain | None = field(default=None, metadata=LATER)

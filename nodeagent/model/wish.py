@@ -4,9 +4,10 @@ A new request is a class here, with its words, and a row of `maintd.requests`.
 """
 
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 from nodeagent.model.action import Scope
-from nodeagent.model.asked import Asked
+from nodeagent.model.asked import Asked, place_words
 from nodeagent.model.balance import Shift
 from nodeagent.model.offer import Reply
 from nodeagent.model.units import Ms, Seconds
@@ -52,6 +53,24 @@ class Done(Asked):
 
 
 @dataclass(frozen=True)
+class PulledPlug(Asked):
+    """Take the node as fenced: a person has cut its power, where no power control proves it."""
+
+    says = "take {0.node} as fenced: its power is cut"
+    urgent = True
+    node: str
+
+
+@dataclass(frozen=True)
+class DrillPower(Asked):
+    """Power an empty, drained node off and on for real, with all guards of fencing."""
+
+    says = "drill the power of {0.node}, off and on"
+    urgent = True
+    node: str
+
+
+@dataclass(frozen=True)
 class Retry(Asked):
     """Give up on the incident's lost jobs, and go on from the observed state."""
 
@@ -83,6 +102,10 @@ class Pause(Asked):
     @property
     def words(self) -> str:
         what = f"pause {place_words(self.scope, self.name, self.incident)}"
+        if self.until:
+            end = datetime.fromtimestamp(self.until // 1000, UTC)
+            what += f" until {end:%Y-%m-%dT%H:%M:%SZ}"
+        what += " instead of the pause there" if self.force else ""
         return what + (f" ({self.why})" if self.why else "")
 
 
@@ -362,14 +385,6 @@ class SetVariables(Asked):
 
 def _several(count: int, word: str) -> str:
     return f"{count} {word}" if count == 1 else f"{count} {word}s"
-
-
-def place_words(scope: Scope, name: str, incident: str) -> str:
-    """Return a pause's place in people's words."""
-    if incident:
-        return f"incident {incident}"
-    word = scope.value.replace("nodegroup", "group")
-    return f"{word} {name}" if name else f"the {word}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from nodeagent.model.purpose import (
     MEMBERS,
     OfBalance,
     OfEntry,
+    OfFencing,
     OfIncident,
     OfNotices,
     OfOwners,
@@ -34,6 +35,7 @@ TABLE: list[tuple[Purpose, str, str]] = [
     (OfWindow("u"), "window:u:12", "window:u"),
     (OfOwners(), "offers::told:12", "offers:"),
     (OfNotices("ops"), "notify:ops:12", "notify:"),
+    (OfFencing("u"), "fence:u:12", "fence:u"),
     (OfTags(), "maintd:12", ""),
 ]
 

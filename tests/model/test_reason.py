@@ -5,12 +5,14 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from string import Formatter
+from typing import Any
 
 import pytest
 
-from nodeagent.model.reason import Kind, Of, Reason, Subject, because
+from nodeagent.model.reason import KINDS, AnyKind, Kind, Of, Reason, Subject, because
 
 TOP = Path(__file__).parent.parent.parent
+NAMED = {kind.name: kind for kind in KINDS}
 FULL = because(Kind.NO_FREE_NODE, "default", wanted=("4096 MiB of memory",))
 OFF = because(Kind.OUT_OF_SERVICE, "n5", state="offline")
 TAG = "maintd:repairready:01a1"
@@ -38,12 +40,12 @@ TAG = "maintd:repairready:01a1"
         ),
         (
             because(Kind.TAGGED, command="gnt-cluster", tag="maintd:pause:yes"),
-            "the cluster has the tag maintd:pause:yes",
+            "the cluster has the tag maintd:pause:yes and is paused until somebody removes it",
             "gnt-cluster remove-tags maintd:pause:yes",
         ),
         (
             because(Kind.TAGGED, "n3", command="gnt-node", tag="maintd:hold:x"),
-            "node n3 has the tag maintd:hold:x",
+            "node n3 has the tag maintd:hold:x and is paused until somebody removes it",
             "gnt-node remove-tags n3 maintd:hold:x",
         ),
         (
@@ -149,8 +151,12 @@ def _rows() -> Iterator[tuple[list[str], list[str]]]:
             yield re.findall("`([a-z-]+)`", head[2]), re.findall("`([^`]+)`", head[1])
 
 
+def test_no_two_kinds_have_one_name() -> None:
+    assert len(NAMED) == len(KINDS)
+
+
 def test_the_list_of_reasons_is_the_enumeration() -> None:
-    assert {word for kinds, _ in _rows() for word in kinds} == {kind.word for kind in Kind}
+    assert {word for kinds, _ in _rows() for word in kinds} == {kind.word for kind in KINDS}
 
 
 def _pieces(text: str) -> Iterator[str]:
@@ -159,7 +165,7 @@ def _pieces(text: str) -> Iterator[str]:
 
 
 def test_each_item_of_the_list_has_words_of_its_kinds() -> None:
-    said = {kind.word: kind.sentence for kind in Kind}
+    said = {kind.word: kind.sentence for kind in KINDS}
     for kinds, texts in _rows():
         of_kinds = {piece for kind in kinds for piece in _pieces(said[kind]) if len(piece) > 3}
         shown = {piece for text in texts for piece in _pieces(text) if len(piece) > 3}
@@ -171,7 +177,7 @@ def test_alerts_ask_for_kinds_that_there_are() -> None:
     for name in ("packaging/alerts/nodeagent.yml", "docs/maintd-http.md"):
         asked = re.findall(r'gnt_maint_held\{kind=~?"([^"]*)"', (TOP / name).read_text())
         assert asked
-        assert {one for some in asked for one in some.split("|")} <= {k.metric for k in Kind}
+        assert {one for some in asked for one in some.split("|")} <= {k.metric for k in KINDS}
 
 
 def _fields(sentence: str) -> set[str]:
@@ -194,7 +200,7 @@ def test_every_reason_has_the_details_that_its_sentence_tells() -> None:
             continue  # passed on in one
         told = set[str]()
         for kind in kinds:
-            told |= _fields(Kind[kind].sentence) | _fields(Kind[kind].command)
+            told |= _fields(NAMED[kind].sentence) | _fields(NAMED[kind].command)
         optional = {"it", "help", "what", "alone", "whys", "more", "then", "off", "wanted"}
         optional |= {"status", "there", "why"} if len(kinds) > 1 else {"status", "there"}
         assert told - optional <= given, f"{place}: {kinds}"
@@ -203,4 +209,71 @@ def test_every_reason_has_the_details_that_its_sentence_tells() -> None:
 
 def test_every_kind_is_a_reason_somewhere() -> None:
     code = "".join(path.read_text() for path in (TOP / "nodeagent").rglob("*.py"))
-    assert {kind.name for kind in Kind} <= set(re.findall(r"\bKind\.([A-Z_]+)\b", code))
+    assert {kind.name for kind in KINDS} <= set(
+        re.findall(r"\b(?:Fencing|Copy)?Kind\.([A-Z_]+)\b", code)
+    )
+
+
+# Every kind chooses: all readers see it, or it is private (`reason_kinds.PRIVATE`).
+PUBLIC = """
+    agent-in-doubt agent-runs agent-unreachable all-taken alone asks at-most at-once attempts
+    by-rules candidate cannot-migrate cannot-move changed check-awaited checks-first claimed
+    command-later command-soon command-waits control-fails cooling-down cut-off daemons-stopped
+    deleted disks-unread domain-broken domain-failed domain-silent doubt drill-blind drill-observes
+    entry-waits failed-before fence-burst fence-limit fence-switched-off fence-tries-again fenced
+    fences-no-master fencing-waits few-copies few-free-nodes few-nodes few-witnesses group-in-work
+    halted hangs has-trouble in-doubt incident-first incident-there instance-gone later-pass ledger
+    left-alone left-to-queue level-fails list-given-up lives local-disks lost-copies lost-job
+    lost-order many-silent master may-boot mirror-cannot-move mirror-closed mirror-refuses
+    mirror-too-small mirror-unknown more-refused more-unreachable more-wrong-tags move-waits
+    moved-by-others network-in-doubt never-migrates new-mirror newer-copy no-command no-evidence
+    no-failure-left no-free-node no-master no-memory no-move no-new-mirror no-other-mirror
+    no-place-anew no-place-for-mirror no-place-to-run no-power-control no-procedure no-room
+    no-search noded-unknown nodes-in-work none-elsewhere not-again not-balanced not-checked
+    not-copied not-fenced not-for-maintd not-in-balance not-lasting not-repaired not-shown not-taken
+    not-there not-well notices-first offline offline-no-order older-than-power on-hold on-the-move
+    only-failover only-node open-incident other-candidate others-job our-job out-of-service outdated
+    outdated-queue paused power-contradicted power-is-off power-unknown power-unproven
+    powered-and-silent proves put-back-by-others queue-disabled quiet-time rebuilt refused
+    return-failed return-waits returns-after-moves returns-later returns-soon reviving runs-alone
+    same-machine settling silence-alone silent-order small-cluster spreading stays stays-canceled
+    stays-tag-gone step-waits storm suspects-itself tag-awaited tagged tags-forbid tags-leave taken
+    takes-part to-be-put-back too-small try-again two-writers under-repair unheard unknown-changes
+    unknown-disks unknown-if-room unknown-room unknown-rooms unreachable unreadable-copy
+    waits-for-job waits-for-repair watched watcher-paused watcher-unknown would-fence wrong-tag
+    wrong-tags
+""".split()
+
+
+def test_every_kind_is_public_or_private() -> None:
+    assert sorted(kind.word for kind in KINDS if not kind.private) == PUBLIC
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.metric.startswith(("ow", "ov"))])
+def test_reasons_about_owners_and_late_windows_are_private(kind: AnyKind) -> None:
+    assert kind.private
+
+
+def _filled(kind: AnyKind) -> Reason:
+    secret: dict[str, Any] = dict.fromkeys(_fields(kind.sentence) - {"it", "help"}, "pangolin")
+    return because(kind, "pangolin", **secret | ({"left": 1} if "left" in secret else {}))
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.private])
+def test_a_private_reason_is_hidden_wherever_it_is(kind: AnyKind) -> None:
+    secret = _filled(kind)
+    assert secret.public == because(Kind.NOT_SHOWN)
+    whys = (because(Kind.OUT_OF_SERVICE, "n2", state="drained"), secret)
+    deep = because(Kind.CANNOT_MOVE, "i1", why=because(Kind.ALL_TAKEN, whys=whys, more=""))
+    assert "pangolin" in str(deep)
+    assert kind in deep.kinds
+    assert str(deep.public) == (
+        "instance i1 cannot move: no other node of its group is free: n2 is drained, not shown: it"
+        " takes a user with the option read"
+    )
+    assert "pangolin" not in f"{deep.public} {deep.public.help}"
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if not kind.private])
+def test_another_reason_is_shown_as_it_is(kind: AnyKind) -> None:
+    assert _filled(kind).public == _filled(kind)

@@ -1,0 +1,53 @@
+"""Kinds of reasons about the copies of the ledger that master candidates keep. Pure.
+
+As in `reason_kinds`, docs/maintaining.md lists them for people. Every reader sees them.
+"""
+
+from nodeagent.model.reason_subject import AnyKind, Of
+
+_GO_ON = "; {help} goes on with {whose}, and nothing planned begins before"
+_RESUME = "gnt-maint resume --ledger"
+
+
+class CopyKind(AnyKind):
+    """Kinds that belong to the room `copies`."""
+
+    FEW_COPIES = (
+        *("outdated", Of.CLUSTER),
+        "maintd asks for the newest ledger and waits for a majority of the {count} master"
+        " candidates: {missing:;}" + _GO_ON,
+        _RESUME,
+    )
+    TWO_WRITERS = (
+        *("outdated", Of.CLUSTER),
+        "two nodes' maintd have saved the ledger at the same time, and maintd believes neither:"
+        " check gnt-maint window list, queue list and balance" + _GO_ON,
+        _RESUME,
+    )
+    NEWER_COPY = (
+        *("outdated", Of.CLUSTER),
+        "a newer nodeagent has written the newest copy of the ledger ({whose}): install that"
+        " version on this node; maintd takes no older copy",
+    )
+    LOST_COPIES = (
+        *("outdated", Of.CLUSTER),
+        "the master candidates have lost their copies of the ledger" + _GO_ON,
+        _RESUME,
+    )
+    UNREADABLE_COPY = (
+        *("outdated", Of.CLUSTER),
+        "the newest copy of the ledger cannot be read ({whose}): maintd tries again",
+    )
+    SPREADING = (
+        *("outdated", Of.CLUSTER),
+        "maintd waits until a majority of the {count} master candidates has the ledger that it"
+        " begins with: {missing:;}" + _GO_ON,
+        _RESUME,
+    )
+    NOT_COPIED = (
+        *("not-copied", Of.NODE),
+        "waits until a majority of the {count} master candidates has the plan, so that another"
+        " master does not repeat it: {missing:;}: run {help}; take a dead node out of the"
+        " candidates with gnt-node modify --offline=yes",
+        "gnt-maint status",
+    )

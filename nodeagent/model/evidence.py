@@ -1,0 +1,136 @@
+"""Evidence about a node that does not answer, and the judgement of it. Pure.
+
+Silence is no proof of death: each kind of evidence has its source and its time, and the judgement
+says which of them decided.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from nodeagent.model.reason import Reason
+from nodeagent.model.units import Ms
+
+
+class Contact(Enum):
+    """A node's response at one port.
+
+    ANSWERS: a TLS handshake or an HTTP line came back. CONNECTS: the kernel took the connection,
+    and nothing answered: its programs hang. REFUSED: its kernel refused, so it lives. SILENT:
+    nothing came back. UNKNOWN: nobody could ask.
+    """
+
+    ANSWERS = "answers"
+    CONNECTS = "connects"
+    REFUSED = "refused"
+    SILENT = "silent"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Mirror:
+    """One DRBD disk of an instance, as the kernel of a witness sees it now.
+
+    `connection` and `disk` are DRBD's words for the connection and for the witness's own copy.
+    """
+
+    instance: str
+    connection: str
+    disk: str
+
+
+@dataclass(frozen=True, slots=True)
+class Testimony:
+    """The sealed answer of another node's agent, `witness`, at `at` (unix ms).
+
+    `noded` and `agent` are what the silent node's two ports did. `mirrors` are the witness's own
+    DRBD disks, to whichever node; None if it could not read them, and `why` says so.
+    """
+
+    witness: str
+    at: Ms
+    noded: Contact
+    agent: Contact
+    mirrors: tuple[Mirror, ...] | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """One level of a node's power control in a reading; `said` is on, off, mixed or nothing.
+
+    `counts` tells that it has said ON for this node within the last days.
+    """
+
+    level: int
+    agents: tuple[str, ...]
+    said: str
+    counts: bool
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PowerReading:
+    """The answer of power-status for one node (its UUID), at `at` (unix ms).
+
+    `powered` is None if nothing that counts answered, and `why` says so. `level` gave the answer.
+    `alive` tells that the node's agent answered at the same time: only such a reading of ON proves
+    a level.
+    """
+
+    node: str
+    at: Ms
+    powered: bool | None
+    level: int = 0
+    levels: tuple[Level, ...] = ()
+    alive: bool = False
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Everything known about a node (its name) that does not answer since `since` (unix ms).
+
+    `agent` is how its agent failed to answer us, `noded` whether it answers Ganeti (None: unknown).
+    `asked` are the witnesses that were asked and have not answered. `last` is when it last
+    answered us, and `said` what it said then.
+    """
+
+    node: str
+    since: Ms
+    agent: Contact
+    doubt: str = ""
+    noded: bool | None = None
+    noded_at: Ms = Ms(0)
+    witnesses: tuple[Testimony, ...] = ()
+    asked: tuple[str, ...] = ()
+    power: PowerReading | None = None
+    last: Ms = Ms(0)
+    said: str = ""
+
+
+class Life(Enum):
+    """The judgement of a silent node.
+
+    ALIVE: something of it answers. ISOLATED: its kernel lives, and no network reaches it. HUNG: its
+    kernel lives, and its programs do not answer. OFF: its power is proven off. UNKNOWN: none of
+    these is proven.
+    """
+
+    ALIVE = "alive"
+    ISOLATED = "isolated"
+    HUNG = "hung"
+    OFF = "off"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """The conclusion from the evidence about a node, with its reason.
+
+    `connected` are the instances with a disk that is still connected to the node: its kernel may
+    write, and no other node may start them before it is fenced.
+    """
+
+    life: Life
+    reason: Reason
+    connected: tuple[str, ...] = ()

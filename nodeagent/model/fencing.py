@@ -1,0 +1,120 @@
+"""Nodes that do not answer: since when, how far they are fenced, their instances' fate. Pure."""
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from nodeagent.model.units import Ms
+
+
+class Stage(Enum):
+    """The next step.
+
+    CUTS: power it off. PROVES: read its power until it is off. REVIVES: power it on once. WAITS:
+    for its agent to answer. REMOVES: mark it offline. CONFIRMS: read its power again. RESTARTS:
+    fail over its instances. FENCED: nothing; a person repairs it. STOPPED: nothing; a drill failed.
+    """
+
+    CUTS = "powering off"
+    PROVES = "proving"
+    REVIVES = "powering on"
+    WAITS = "waiting"
+    REMOVES = "marking offline"
+    CONFIRMS = "confirming"
+    RESTARTS = "restarting"
+    FENCED = "fenced"
+    STOPPED = "stopped"
+
+    @property
+    def over(self) -> bool:
+        """Tell whether maintd has nothing more to do."""
+        return self in (Stage.FENCED, Stage.STOPPED)
+
+
+class End(Enum):
+    """The fate of an instance of a fenced node. STAYS: it cannot, and a reason says why."""
+
+    OPEN = "open"
+    RESTARTED = "restarted"
+    STAYS = "stays"
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """The fate of an instance.
+
+    `synced` tells that before the node was offline the agent of its secondary said that all its
+    DRBD disks there were UpToDate: Ganeti itself does not check this later. `tries` counts the
+    failovers that Ganeti gave up without an effect.
+    """
+
+    instance: str
+    synced: bool = False
+    end: End = End.OPEN
+    why: str = ""
+    tries: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Fencing:
+    """The fencing of a node (its UUID), begun at `since`; its stage since `at` (unix ms).
+
+    `why` is the judgement, `who` a person who says that its plug is pulled. `off` is since when its
+    power-off is over: only a later reading proves it. `revived` tells that it was powered on once.
+    `drill` tells that a person drills an empty node, which is powered on again at the end. The
+    others count failures in a row, say when to try again, and what failed.
+    """
+
+    node: str
+    stage: Stage
+    since: Ms
+    at: Ms
+    why: str = ""
+    who: str = ""
+    off: Ms = Ms(0)
+    revived: bool = False
+    fates: tuple[Fate, ...] = ()
+    tries: int = 0
+    not_before: Ms = Ms(0)
+    said: str = ""
+    drill: bool = field(default=False, metadata={"later": True})
+
+    @property
+    def public_why(self) -> str:
+        """The `why` for all readers: without the person's name."""
+        if self.drill:
+            return "a person drills its power"
+        return "a person says that its power is cut" if self.who else self.why
+
+
+@dataclass(frozen=True, slots=True)
+class Unreachable:
+    """An unreachable node (its UUID); at `since` (unix ms) the first poll in a row failed."""
+
+    node: str
+    since: Ms
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A power-off of a node (its UUID) at `at` (unix ms), which counts for an hour."""
+
+    node: str
+    at: Ms
+
+
+@dataclass(frozen=True, slots=True)
+class Deaf:
+    """A node (its UUID) whose power reading failed; ask again at `after` (unix ms).
+
+    `never` tells that Ganeti has no power control for it. `since` is the first failure in a row.
+    """
+
+    node: str
+    after: Ms
+    why: str
+    since: Ms = Ms(0)
+    never: bool = False
+
+
+FENCED_TAG = "maintd:fenced:"
+BURST = Ms(3_600_000)  # for which a power-off counts

@@ -1,0 +1,200 @@
+"""Kinds of reasons about nodes that do not answer: their judgement, and fencing. Pure.
+
+As in `reason_kinds`, docs/maintaining.md lists them for people. None of them names an instance:
+every reader sees them.
+"""
+
+from nodeagent.model.reason_subject import AnyKind, Of
+
+
+class FencingKind(AnyKind):
+    """Kinds that belong to the room `fencing`."""
+
+    # The judgement of a node that does not answer.
+    LIVES = "judgement", Of.NODE, "{it} lives: {who}: run {help}", "nodeagent report {it}"
+    HANGS = (
+        *("judgement", Of.NODE),
+        "{it} hangs: its kernel takes the connections of {count} other nodes, and no program"
+        " answers{connected:+; % of its DRBD disks are still connected}",
+        "gnt-maint why {it}",
+    )
+    CUT_OFF = (
+        *("judgement", Of.NODE),
+        "{it} is cut off: {count} other nodes cannot reach it, and {connected} of its DRBD disks"
+        " are still connected, so its kernel lives",
+        "gnt-maint why {it}",
+    )
+    POWERED_AND_SILENT = (
+        *("judgement", Of.NODE),
+        "{it} is cut off or hangs: {count} other nodes cannot reach it, and level {level} of its"
+        " power control says that it is on",
+        "gnt-maint why {it}",
+    )
+    POWER_IS_OFF = (
+        *("judgement", Of.NODE),
+        "{it} is off: level {level} of its power control says so, and {count} other nodes cannot"
+        " reach it",
+        "gnt-maint why {it}",
+    )
+    FEW_WITNESSES = (
+        *("judgement", Of.NODE),
+        "in doubt: {count} other nodes have lately tried to reach {it}, and it takes {least}",
+        "gnt-maint why {it}",
+    )
+    SMALL_CLUSTER = (
+        *("judgement", Of.NODE),
+        "in doubt: only {count} other nodes are in service, and it takes at least {least} to judge"
+        " {it}: look at it yourself",
+        "gnt-maint why {it}",
+    )
+    NONE_ELSEWHERE = (
+        *("judgement", Of.NODE),
+        "in doubt: no node outside its failure domain has lately tried to reach {it}",
+        "gnt-maint why {it}",
+    )
+    NODED_UNKNOWN = (
+        *("judgement", Of.NODE),
+        "in doubt: Ganeti has not said lately whether noded answers on {it}",
+        "gnt-node list --output name,bootid {it}",
+    )
+    DAEMONS_STOPPED = (
+        *("judgement", Of.NODE),
+        "in doubt: the kernel of {it} refuses connections ({who}), so the machine runs and its"
+        " daemons do not: start noded and nodeagent there; see {help}",
+        "gnt-maint why {it}",
+    )
+    NETWORK_IN_DOUBT = (
+        *("judgement", Of.NODE),
+        "in doubt: the kernel of {it} takes the connections of {some} nodes, and {others} cannot"
+        " reach it: check the network; see {help}",
+        "gnt-maint why {it}",
+    )
+    POWER_CONTRADICTED = (
+        *("judgement", Of.NODE),
+        "in doubt: level {level} of its power control says that {it} is off, but its kernel lives"
+        " ({who}): check this level in power.toml; see {help}",
+        "gnt-maint why {it}",
+    )
+    OLDER_THAN_POWER = (
+        *("judgement", Of.NODE),
+        "in doubt: {it} was still there just before its power control said off ({who}): other"
+        " nodes try again",
+    )
+    DISKS_UNREAD = (
+        *("judgement", Of.NODE),
+        "in doubt: power control says that {it} is off, but {nodes} cannot tell whether DRBD disks"
+        " are still connected to it{why:+ (%)}: check ganeti-mond there; see {help}",
+        "gnt-maint why {it}",
+    )
+    SILENCE_ALONE = (
+        *("judgement", Of.NODE),
+        "in doubt: {count} other nodes cannot reach {it}, but silence is no proof, and its power is"
+        " unknown{why:+ (%)}: look at the machine; see {help}",
+        "gnt-maint why {it}",
+    )
+    SUSPECTS_ITSELF = (
+        *("judgement", Of.CLUSTER),
+        "the master reaches {reached} of {nodes} agents, so it may be cut off itself: it judges no"
+        " other node: check its network, then run {help}",
+        "gnt-maint nodes --state unreachable",
+    )
+
+    # Fencing.
+    NO_EVIDENCE = "fencing", Of.NODE, "in doubt: nobody has tried to reach {it} yet"
+    NOT_FENCED = "fencing", Of.NODE, "{it} is not fenced: {why}"
+    WOULD_FENCE = (
+        *("would-fence", Of.NODE),
+        "maintd would power {it} off, and does not (dead-nodes is observe): {why}: {help} lets it",
+        "gnt-node add-tags {it} maintd:dead-nodes:restart",
+    )
+    NO_POWER_CONTROL = (
+        *("no-power-control", Of.NODE),
+        "{it} is not fenced: Ganeti has no power control for it: run {help}, and describe it in"
+        " /etc/nodeagent/power.toml",
+        "gnt-node modify --node-parameters oob_program=/usr/sbin/nodeagent-oob {it}",
+    )
+    FENCING_WAITS = "fencing", Of.NODE, "the fencing of {it} waits: {why}"
+    FENCE_TRIES_AGAIN = (
+        *("fencing-failed", Of.NODE),
+        "the fencing of {it} ({stage}) goes on in {left:wait}: {why}; if you have cut its power"
+        " yourself, run {help}",
+        "gnt-maint fenced {it} --i-have-pulled-the-plug",
+    )
+    FENCE_SWITCHED_OFF = (
+        *("fencing", Of.NODE),
+        "the fencing of {it} ({stage}) stopped: dead-nodes is observe now: {help} lets it go on",
+        "gnt-node add-tags {it} maintd:dead-nodes:restart",
+    )
+    POWER_UNKNOWN = (
+        *("fencing-failed", Of.NODE),
+        "its power control gives no answer{why:+ (%)}: if you have cut its power yourself, run"
+        " {help}",
+        "gnt-maint fenced {it} --i-have-pulled-the-plug",
+    )
+    POWER_UNPROVEN = (
+        *("fencing-failed", Of.NODE),
+        "no level of its power control has said on while {it} was alive: if you have cut its power"
+        " yourself, run {help}",
+        "gnt-maint fenced {it} --i-have-pulled-the-plug",
+    )
+    REVIVING = (
+        *("fencing", Of.NODE),
+        "{it} was powered off and on: maintd waits {left:wait} more for its agent",
+    )
+    FENCED = (
+        *("fenced", Of.NODE),
+        "{it} is fenced{left:+ and % of its instances stay down (gnt-maint why lists them)}: repair"
+        " it, power it on with gnt-node power on {it}, add it again with gnt-node add --readd {it}"
+        " if Ganeti asks for that, then run {help}",
+        "gnt-maint done {it}",
+    )
+    MAY_BOOT = (
+        *("fencing", Of.NODE),
+        "{it} has power and may be booting: maintd waits {left:wait} more for its agent",
+    )
+    FENCES_NO_MASTER = "fencing-braked", Of.NODE, "{it} is the master node, which fences others"
+    QUIET_TIME = "fencing-braked", Of.CLUSTER, "maintd has just started: {left:wait} more"
+    DOMAIN_SILENT = (
+        *("fencing-braked", Of.NODE),
+        "{it} fell silent together with {nodes} of its failure domain: check their power and their"
+        " switch",
+        "gnt-maint nodes --state unreachable",
+    )
+    DOMAIN_BROKEN = (
+        *("fencing-braked", Of.NODE),
+        "{machines} machines of {domain}, where {it} is, are reported broken: check their power and"
+        " their switch",
+        "gnt-maint sources show",
+    )
+    MANY_SILENT = (
+        *("fencing-braked", Of.CLUSTER),
+        "{count} of {nodes} nodes are silent: check the network and the power",
+        "gnt-maint nodes --state unreachable",
+    )
+    FENCE_LIMIT = "fencing-braked", Of.CLUSTER, "{count} of at most {most} nodes are being fenced"
+    FENCE_BURST = (
+        *("fencing-braked", Of.CLUSTER),
+        "{count} nodes were powered off within an hour, and fence-burst is {most}",
+    )
+    DRILL_OBSERVES = (
+        *("drill", Of.NODE),
+        "dead-nodes of {it} is observe, so maintd would do nothing of this: {help} lets it",
+        "gnt-node add-tags {it} maintd:dead-nodes:restart",
+    )
+    DRILL_BLIND = (
+        *("drill", Of.NODE),
+        "{nodes} cannot reach {it} although it runs, so their silence would prove nothing: check"
+        " the network between them",
+        "gnt-maint why {it}",
+    )
+    CONTROL_FAILS = (
+        *("power-control", Of.NODE),
+        "the power control of {it} fails, and it could not be fenced: {why}: run {help}",
+        "nodeagent-oob check {it}",
+    )
+    LEVEL_FAILS = (
+        *("power-control", Of.NODE),
+        "level {level} of the power control of {it} says {said} although the node runs"
+        "{why:+ (%)}: run {help}",
+        "nodeagent-oob check {it}",
+    )
