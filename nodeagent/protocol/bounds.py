@@ -17,7 +17,10 @@ TAG = 128  # characters of a tag: Ganeti's own limit
 TAGS = 4096  # tags of one object: Ganeti's own limit
 COUNT = 2**53  # below it any number is exact, and a sum of thousands still fits
 POLICY = 64 * 1024  # characters of an instance policy; Ganeti's default has 500
+POWER = 8000  # characters of a power control's answer; one with four levels has some 600
 INSTANCES = 10_000  # instances whose load one node may report
+MIRRORS = 4096  # DRBD disks of one node
+CANDIDATES = 1000  # master candidates; a cluster has some ten
 OFFERS = 1000  # offers that one call may answer
 MACHINES = 50_000  # machines that an inventory may report broken at once
 

@@ -29,6 +29,10 @@ class Purpose(Enum):
     ORDER = "order"
     QUEUE = "queue"  # an order of the repair queue, with its own stdin
     RECEIPT = "receipt"
+    WITNESS = "witness"  # a question: does another node answer
+    TESTIMONY = "testimony"  # its answer
+    COPIES = "copies"  # a request about copies of the ledger
+    COPIED = "copied"  # its answer
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -3,11 +3,12 @@
 A quiet node and a lying node are results of a poll, not errors of it. Neither is health.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from nodeagent.errors import MessageError
 from nodeagent.model.diagnosis import Diagnosis
+from nodeagent.model.evidence import Contact
 from nodeagent.model.units import Ms
 from nodeagent.protocol.bounds import WHY, cut
 from nodeagent.protocol.canonical import read
@@ -51,9 +52,10 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class Silent:
-    """No complete answer; the node's health is unknown."""
+    """No complete answer; the node's health is unknown. `contact` tells how far the poll came."""
 
     why: str
+    contact: Contact = field(default=Contact.UNKNOWN, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,7 @@ Look: TypeAlias = Seen | Silent | Distrusted
 def judge_answer(status: int, body: bytes, key: Key, expected: Expected, now: Ms) -> Look:
     """Judge one complete HTTP answer of an agent. `now` is unix milliseconds."""
     if status != 200:
-        return Silent(f"answered with HTTP status {status}")
+        return Silent(f"answered with HTTP status {status}", Contact.ANSWERS)
     try:
         report = open_report(body, key, expected.salt)
         if why := _not_who_we_asked(report, expected, now):

@@ -14,27 +14,36 @@ from cryptography.x509.oid import NameOID
 
 from nodeagent.agent.diagnose import Reading, interpret, stabilise
 from nodeagent.agent.link import frame, read_frame
+from nodeagent.agent.probe import mirrors_of
 from nodeagent.agent.run import Finished
 from nodeagent.maintd.balancing.load import read_busy, read_own, read_resident
 from nodeagent.maintd.engine import orders, poll
 from nodeagent.maintd.http import status
 from nodeagent.maintd.http.page import incident_card, text
+from nodeagent.model.copies import Holding, Kept, Part, Stamp
 from nodeagent.model.diagnosis import Need, Steady
 from nodeagent.model.event import happened
+from nodeagent.model.evidence import Contact, Mirror
 from nodeagent.model.reason import Held, Kind, because
 from nodeagent.model.units import Ms
+from nodeagent.protocol import copies
 from nodeagent.protocol.canonical import MAX_BYTES, canonical, read
 from nodeagent.protocol.envelope import Key, Purpose, confd_hmac, open_outer, seal, strong_hmac
 from nodeagent.protocol.look import Expected, judge_answer, open_report
 from nodeagent.protocol.messages import Order, Receipt, Report, digest
 from nodeagent.protocol.order import open_order
+from nodeagent.protocol.parts import Header, read_parts, write_part
 from nodeagent.protocol.signature import BadSignature, verify
+from nodeagent.protocol.testimony import Words
+from nodeagent.protocol.witness import Question, body_of, open_question, words_of
 from tests.fuzz.decoder import Decoder, each, seed, text_of
 
 KEY = Key(b"0123456789abcdef0123456789abcdef01234567\n")
 SALT = "5f0e9a31-7a0c-4b4e"
 NOW = Ms(1_764_000_000_000)
 UUID = "00000001-0000-4000-8000-000000000000"
+QUESTION = Question(UUID, "c", UUID, "n1", "n2", 1, 2)
+DISK = Mirror("i1", "Connected", "UpToDate")
 DIAGNOSIS = {"status": "live-repair", "command": "fix", "details": {"bay": 7, "words": ["a b"]}}
 
 
@@ -128,6 +137,48 @@ def ordered(raw: bytes) -> None:
     if queue:
         outer["purpose"] = "queue"
     open_order(KEY, json.dumps(outer).encode())
+
+
+def questioned(raw: bytes) -> object:
+    outer = sealed(Purpose.WITNESS, _utf8(raw), UUID)
+    return open_question(KEY, json.dumps({**outer, "certificate": "", "signature": ""}).encode())
+
+
+def testified(raw: bytes) -> object:
+    outer = sealed(Purpose.TESTIMONY, _utf8(raw), UUID)
+    return words_of(open_outer(KEY, Purpose.TESTIMONY, UUID, outer), QUESTION)
+
+
+# Copies of the ledger.
+
+STAMP = Stamp(3, UUID, 8)
+PART = Part(Stamp(3, UUID, 7), None, NOW, (UUID,), "0a", b"whole")
+CHANGE = Part(STAMP, PART.stamp, NOW, (UUID,), "0b", b"change")
+KEPT = Kept(STAMP, NOW, (UUID,), "0b", 2, 700)
+_ASKED = (UUID, "c", UUID, "n1", "n2", NOW, NOW + 9)
+HELD = copies.Request(*_ASKED, copies.Verb.HOLDING)
+REQUESTS = (
+    HELD,
+    copies.Request(*_ASKED, copies.Verb.FETCH, stamp=STAMP, offset=5),
+    copies.Request(*_ASKED, copies.Verb.PUT, header=Header.of(CHANGE), piece=CHANGE.body),
+)
+ANSWERS = (
+    copies.Answer(copies.Word.HOLDING, Holding(3, UUID, (KEPT,))),
+    copies.Answer(copies.Word.WRITTEN, stamp=STAMP, sum="0b" * 32),
+    copies.Answer(copies.Word.PIECE, size=700, piece=b"piece"),
+    copies.Answer(copies.Word.FAILED, why="No space left on device"),
+)
+
+
+def requested(raw: bytes) -> object:
+    outer = sealed(Purpose.COPIES, _utf8(raw), UUID)
+    found = {**outer, "certificate": "", "signature": ""}
+    return copies.open_request(KEY, json.dumps(found).encode())
+
+
+def copied(raw: bytes) -> object:
+    outer = sealed(Purpose.COPIED, _utf8(raw), UUID)
+    return copies.answer_of(open_outer(KEY, Purpose.COPIED, UUID, outer), HELD)
 
 
 def receipt(raw: bytes) -> None:
@@ -226,6 +277,16 @@ DECODERS = (
     Decoder("order-outside", lambda raw: open_order(KEY, raw),
             seed(_OUTSIDE)),
     Decoder("receipt", receipt, seed(body(Purpose.RECEIPT, RECEIPT.body()))),
+    Decoder("question", questioned, seed(body(Purpose.WITNESS, QUESTION.body(), UUID))),
+    Decoder("testimony", testified, seed(body(Purpose.TESTIMONY, body_of(
+        QUESTION, "c", "n1", UUID, Words(Contact.SILENT, Contact.REFUSED, (DISK,), "")), UUID))),
+    Decoder("copies-request", requested,
+            seed(*(body(Purpose.COPIES, one.body(), UUID) for one in REQUESTS))),
+    Decoder("copies-answer", copied, seed(*(body(
+        Purpose.COPIED, copies.answer_body(HELD, "c", "n1", UUID, one), UUID) for one in ANSWERS))),
+    Decoder("copy", read_parts, (write_part(PART) + write_part(CHANGE),), json=False),
+    Decoder("mond", mirrors_of, seed({"name": "drbd", "data": {"deviceInfos": [
+        {"connectionState": "Connected", "instance": "i1", "localState": "UpToDate"}]}})),
     Decoder("certificate", certificate, _certificates(), (BadSignature,), json=False),
     Decoder("link", frames, (frame({"verb": "report", "salt": "a"}) * 2,), json=False),
     Decoder("load", loads, seed(

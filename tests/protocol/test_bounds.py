@@ -119,7 +119,7 @@ def test_what_ganeti_says_is_bounded(
 
 def test_a_failed_jobs_words_are_one_bounded_line() -> None:
     told = "no\n" * 10**6
-    row = [7, "error", False, ["error"], [["OpExecError", [told]]], [None]]
+    row = [7, "error", False, ["error"], [["OpExecError", [told]]], [None], []]
     (job,) = decode.table("job", jobqueue.RESULT, answer(row))
     result = jobqueue.result(job)
     assert result.outcome is Outcome.ERROR
