@@ -11,6 +11,7 @@ import logging
 import ssl
 import sys
 import time
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from nodeagent import service
@@ -20,6 +21,7 @@ from nodeagent.agent.collectors.disk import Diskstats
 from nodeagent.agent.collectors.kvm import KvmInstRss
 from nodeagent.agent.link import Frame, Link
 from nodeagent.errors import Unavailable
+from nodeagent.protocol.canonical import canonical
 from nodeagent.settings import Settings
 from nodeagent.web.exchange import Request, Response, Route, route
 from nodeagent.web.refusal import Limits
@@ -28,8 +30,9 @@ from nodeagent.web.tls import fingerprint, make_certificate, server_tls
 
 log = logging.getLogger(__name__)
 
+TOTAL = 25.0  # seconds for a whole connection: a witness may have to wait 18 s for ganeti-mond
 ORDERS = 4  # concurrent requests to the runner: as a frame an order may grow sixfold
-WAITING = 5.0  # seconds until an order must have its turn
+WAITING = 5.0  # seconds until an order, or a request about copies, must have its turn
 
 _NO_REPORT = "Unable to produce a report for the requested resource"
 
@@ -44,6 +47,10 @@ class Front:
         # Judging an order takes a process and up to seconds; reports must not wait for it.
         self._orders = Link(settings.agent.socket, on_connect=self._hello)
         self._turns = asyncio.Semaphore(ORDERS)
+        # Copies of the ledger wait for the disk; orders must not wait for them.
+        self._copies = Link(settings.agent.socket, on_connect=self._hello)
+        self._copy_turns = asyncio.Semaphore(ORDERS)
+        self._witnessing = 0
         self._samplers = samplers or [Sampler(c) for c in (CpuAvgLoad(), Diskstats(), KvmInstRss())]
         self._named = {
             (s.collector.category or "default", s.collector.name): s for s in self._samplers
@@ -57,12 +64,16 @@ class Front:
             Route("GET", ("1", "report"), self._one, open_ended=True),
             Route("GET", ("1", "order"), self._receipt, open_ended=True),
             Route("POST", ("1", "order"), self._order),
+            Route("POST", ("1", "witness"), self._witness),
+            Route("POST", ("1", "copies"), self._copy),
             Route("GET", ("metrics",), self._metrics),
             Route("GET", ("healthz",), lambda _: Response.text("ok\n")),
             Route("GET", ("readyz",), self._ready),
         )
         listen = settings.listen
-        limits = Limits(connections=listen.connections, per_peer=listen.per_peer)
+        limits = Limits(
+            total_seconds=TOTAL, connections=listen.connections, per_peer=listen.per_peer
+        )
         self.server = Server(self._handle, limits)
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -94,6 +105,7 @@ class Front:
         await self.server.close()
         self._link.close()
         self._orders.close()
+        self._copies.close()
         for sampler in self._samplers:
             sampler.stop()
         log.info("front-stopped")
@@ -176,25 +188,10 @@ class Front:
         return _wrapped(sealed) if isinstance(sealed, str) else None
 
     async def _order(self, request: Request) -> Response:
-        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind != "application/json":
-            return Response.error(415, "an order is application/json")
-        try:
-            async with asyncio.timeout(WAITING):
-                await self._turns.acquire()
-        except TimeoutError:
-            return Response.error(503, "the orders before this one take too long")
-        try:
-            return await self._give(request)
-        finally:
-            self._turns.release()
+        return await _in_turn(self._turns, self._give, request)
 
     async def _give(self, request: Request) -> Response:
-        try:
-            text = request.body.decode("utf-8")
-        except UnicodeDecodeError:
-            return Response.error(403, "refused")
-        if "\0" in text:
+        if (text := _text(request)) is None:
             return Response.error(403, "refused")
         try:
             answer = await self._orders.ask({"verb": "order", "order": text}, seconds=15)
@@ -205,6 +202,59 @@ class Front:
         if "refused" in answer:
             return Response.error(403, "refused")
         return Response.error(503, "this node cannot take orders now")
+
+    async def _witness(self, request: Request) -> Response:
+        if (refused := _not_json(request)) is not None:
+            return refused
+        if self._witnessing >= ORDERS:
+            return Response.error(503, "too many questions at once")
+        self._witnessing += 1
+        try:
+            return await self._testify(request)
+        finally:
+            self._witnessing -= 1
+
+    async def _testify(self, request: Request) -> Response:
+        """Try another node for the runner, and bring it the words to seal."""
+        from nodeagent.agent.probe import words
+
+        if (text := _text(request)) is None:
+            return Response.error(403, "refused")
+        try:
+            task = await self._orders.ask({"verb": "witness", "question": text}, seconds=15)
+            if "busy" in task:
+                return Response.error(429, str(task["busy"]))
+            if "refused" in task:
+                return Response.error(403, "refused")
+            if "ticket" not in task:
+                return Response.error(503, "this node cannot be a witness now; its log says why")
+            tls, ports = self.settings.listen.tls, (int(task["noded"]), int(task["agent"]))
+            found = canonical((await words(task["addresses"], *ports, tls=tls)).body())
+            said = {"verb": "testify", "ticket": task["ticket"], "words": found}
+            answer = await self._orders.ask(said)
+        except Unavailable as error:
+            return Response.error(503, str(error))
+        if isinstance(answer.get("sealed"), str):
+            return Response(200, answer["sealed"].encode())
+        return Response.error(503, str(answer.get("bad", "this node cannot seal its answer")))
+
+    async def _copy(self, request: Request) -> Response:
+        return await _in_turn(self._copy_turns, self._keep, request)
+
+    async def _keep(self, request: Request) -> Response:
+        if (text := _text(request)) is None:
+            return Response.error(403, "refused")
+        try:
+            answer = await self._copies.ask({"verb": "copies", "request": text}, seconds=15)
+        except Unavailable as error:
+            return Response.error(503, str(error))
+        if isinstance(answer.get("sealed"), str):
+            return Response(200, answer["sealed"].encode())
+        if "busy" in answer:
+            return Response.error(429, str(answer["busy"]))
+        if "refused" in answer:
+            return Response.error(403, "refused")
+        return Response.error(503, "this node cannot keep copies now; its log says why")
 
     async def _receipt(self, request: Request) -> Response:
         segments = request.segments
@@ -247,6 +297,37 @@ def _written(health: Frame, server: Server) -> bytes:
     from nodeagent.agent.metrics import write
 
     return write(health, server)
+
+
+async def _in_turn(
+    turns: asyncio.Semaphore, give: Callable[[Request], Awaitable[Response]], request: Request
+) -> Response:
+    """Pass a request on once those before it have ended, which may take too long."""
+    if (refused := _not_json(request)) is not None:
+        return refused
+    try:
+        async with asyncio.timeout(WAITING):
+            await turns.acquire()
+    except TimeoutError:
+        return Response.error(503, "the requests before this one take too long")
+    try:
+        return await give(request)
+    finally:
+        turns.release()
+
+
+def _not_json(request: Request) -> Response | None:
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return None if kind == "application/json" else Response.error(415, "send application/json")
+
+
+def _text(request: Request) -> str | None:
+    """The body as a text that a frame can hold, or None."""
+    try:
+        text = request.body.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+    return None if "\0" in text else text
 
 
 def _with_salt(question: Frame, salt: str | None) -> Frame:

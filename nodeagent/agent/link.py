@@ -19,7 +19,7 @@ from nodeagent.protocol.canonical import MAX_DEPTH, read
 
 MAX_FRAME = 8 * 1024 * 1024  # a quarter megabyte, its quotes escaped thrice and framed
 MAX_QUESTION = 2 * 1024 * 1024  # a quarter megabyte of order, each byte of it escaped once
-CONNECTIONS = 8  # the front has two, and for a moment the broken ones before them
+CONNECTIONS = 8  # the front has three, and for a moment the broken ones before them
 Frame: TypeAlias = dict[str, Any]
 Handle: TypeAlias = Callable[[Frame], Awaitable[Frame]]
 

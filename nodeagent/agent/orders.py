@@ -20,7 +20,9 @@ from typing import TypeAlias
 
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.units import Ms
+from nodeagent.protocol.copies import Request
 from nodeagent.protocol.messages import Order, Receipt, digest
+from nodeagent.protocol.witness import Question
 
 MAX_LIFE = 60_000  # ms between issue and expiry
 SKEW = 150_000  # ms two nodes' clocks may differ in Ganeti
@@ -125,8 +127,8 @@ def judge(
     return Run(order)
 
 
-def stale(order: Order, now: Ms) -> str | None:
-    """Say why an order may not start now, or return None."""
+def stale(order: Order | Question | Request, now: Ms) -> str | None:
+    """Say why an order or another request does not count now, or return None."""
     life = order.expires - order.issued
     if not 0 < life <= MAX_LIFE:
         return f"it is valid for {life} ms; more than none and at most {MAX_LIFE} is accepted"

@@ -140,6 +140,11 @@ def replace_file(path: str, content: bytes, mode: int = 0o600) -> None:
         with suppress(OSError):
             os.unlink(name)
         raise
+    sync_folder(folder)
+
+
+def sync_folder(folder: str) -> None:
+    """Put the names of a folder's files on the disk."""
     above = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(above)

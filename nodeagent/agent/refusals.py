@@ -16,8 +16,9 @@ class Refusals:
     that kind, and refusals of real orders are still logged.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, line: str = "order-refused why=%r") -> None:
         self.count = 0
+        self._line = line
         self._told: dict[str, set[str]] = {"sealed": set(), "unsealed": set()}
         self._more = dict.fromkeys(self._told, 0)
         self._timer: asyncio.TimerHandle | None = None
@@ -30,7 +31,7 @@ class Refusals:
             self._more[kind] += 1
         else:
             told.add(why)
-            log.warning("order-refused why=%r", why)
+            log.warning(self._line, why)
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(_EVERY, self._sum_up)
 
@@ -39,7 +40,8 @@ class Refusals:
         self._timer = None
         for kind, told in self._told.items():
             if self._more[kind]:
-                log.warning("order-refused more=%d kind=%s", self._more[kind], kind)
+                event = self._line.partition(" ")[0]
+                log.warning("%s more=%d kind=%s", event, self._more[kind], kind)
                 self._more[kind] = 0
             else:
                 told.clear()

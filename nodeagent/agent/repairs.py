@@ -4,26 +4,23 @@ A repair runs alone. Checks run beside each other: see `checks`.
 """
 
 import asyncio
-import base64
-import json
 import logging
 import os
-import sys
 import time
 from collections.abc import Callable
 
-from nodeagent import protocol, service
+from nodeagent import service
 from nodeagent.agent import orders, whitelist
 from nodeagent.agent.checks import Checks
 from nodeagent.agent.command import Commands
 from nodeagent.agent.execute import execute, limits_of, milliseconds, receipt_of
 from nodeagent.agent.receipts import Receipts
 from nodeagent.agent.refusals import Refusals
+from nodeagent.agent.signer import signer
 from nodeagent.agent.ssconf import Ssconf, certificate_digest
 from nodeagent.errors import MessageError, Unavailable
 from nodeagent.model.diagnosis import Verdict
 from nodeagent.model.units import Ms
-from nodeagent.protocol.canonical import printable, read
 from nodeagent.protocol.messages import Order, Receipt
 from nodeagent.protocol.order import Signed, open_order
 from nodeagent.settings import RepairSettings
@@ -32,7 +29,6 @@ log = logging.getLogger(__name__)
 
 _ASK_EVERY = 20.0  # seconds, while systemd waits for a repair
 _MORE_TIME = "EXTEND_TIMEOUT_USEC=60000000"  # a minute from then on
-_SIGNATURE = os.path.join(os.path.dirname(protocol.__file__), "signature.py")
 
 
 def _steady() -> Ms:
@@ -136,7 +132,7 @@ class Repairs:
         if why := self._unread:
             return orders.Refused(f"order {signed.order.id}: no receipt can be read: {why}")
         try:
-            claimed = certificate_digest(signed.certificate)
+            claimed = certificate_digest(signed.proof.certificate)
         except ValueError as error:
             raise MessageError(f"not a certificate: {error}") from None
         judged = self._weigh(signed.order, claimed)
@@ -145,7 +141,7 @@ class Repairs:
         async with self._judging:
             judged = self._weigh(signed.order, claimed)  # the order may have waited
             if isinstance(judged, orders.Run):
-                judged = self._weigh(signed.order, await _signer(signed))
+                judged = self._weigh(signed.order, await signer(signed.proof))
             return self._start(judged) if isinstance(judged, orders.Run) else judged
 
     def _weigh(self, order: Order, signer: str) -> orders.Judgement:
@@ -211,35 +207,3 @@ class Repairs:
         limits = limits_of(self._settings().limits, "repair", seconds)
         self._receipts.end(await execute(self._commands, vetted, text, limits, receipt))
         self._running = None
-
-
-async def _signer(signed: Signed) -> str:
-    """Return the digest of the signing certificate, or raise MessageError; asks another process."""
-    question = {
-        "certificate": signed.certificate,
-        "signature": signed.signature,
-        "signed": base64.b64encode(signed.signed).decode(),
-    }
-    try:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-I",
-            _SIGNATURE,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-        )
-    except OSError as error:
-        raise MessageError(f"the signature cannot be checked: {error}") from None
-    try:
-        async with asyncio.timeout(10):
-            out, _ = await process.communicate(json.dumps(question).encode())
-    except TimeoutError:
-        process.kill()
-        await process.wait()
-        raise MessageError("the signature could not be checked in time") from None
-    if process.returncode != 0:
-        raise MessageError(f"the signature could not be checked: exit code {process.returncode}")
-    answer = read(out)
-    if not isinstance(answer, dict) or not isinstance(answer.get("digest"), str):
-        raise MessageError(f"not signed: {printable(str(answer))}")
-    return str(answer["digest"])

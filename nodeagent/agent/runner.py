@@ -1,6 +1,6 @@
 """The runner: the half of the agent that is root, runs commands and holds the cluster key.
 
-It listens on a unix socket only, to the front's user only, and knows five verbs. Pure functions
+It listens on a unix socket only, to the front's user only, and knows eight verbs. Pure functions
 elsewhere make all its decisions; this module connects them to the system.
 """
 
@@ -22,6 +22,7 @@ from nodeagent import __version__, service
 from nodeagent.agent import diagnose, steady, whitelist
 from nodeagent.agent.cgroup import Cages
 from nodeagent.agent.command import Commands
+from nodeagent.agent.copies import Copies
 from nodeagent.agent.execute import limits_of, milliseconds
 from nodeagent.agent.link import Frame, Handle, listen
 from nodeagent.agent.node_key import NodeKey
@@ -29,6 +30,7 @@ from nodeagent.agent.receipts import sweep
 from nodeagent.agent.repairs import Repairs
 from nodeagent.agent.run import Finished
 from nodeagent.agent.ssconf import Ssconf
+from nodeagent.agent.witness import Witness
 from nodeagent.errors import NodeAgentError, Unavailable
 from nodeagent.model.diagnosis import Steady, Unusable, Verdict
 from nodeagent.protocol.canonical import printable
@@ -79,12 +81,17 @@ class Runner:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._runs: Counter[str] = Counter()
         self._told: dict[str, str] = {}
+        self._witness = Witness(self._ssconf, self._sealed, settings.listen.port)
+        self._copies = Copies(self._ssconf, self._sealed, settings.agent.state)
         self._verbs: dict[str, Callable[[Frame, Caller], Awaitable[Frame]]] = {
             "hello": self._hello,
             "report": self._report,
             "order": self._order,
             "receipt": self._receipt,
             "health": self._health,
+            "witness": self._witness.ask,
+            "testify": self._witness.testify,
+            "copies": self._copies.ask,
         }
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -330,6 +337,7 @@ class Runner:
     async def _health(self, asked: Frame, _: Caller) -> Frame:
         verdict = self.verdict()
         ran = (self._commands, self._repair_commands, self._check_commands)
+        judges = (self.repairs, self._witness, self._copies)
         try:
             self._ssconf.key()
             self._ssconf.identity()
@@ -345,7 +353,7 @@ class Runner:
             "firm": verdict.firm,
             "unusable": sorted(verdict.unusable),
             "runs": dict(self._runs),
-            "refused": self.repairs.refusals.count,
+            "refused": sum(one.refusals.count for one in judges),
             "stuck": sum(commands.stuck for commands in ran),
             "busy": sorted({name for commands in ran for name in commands.busy}),
         }

@@ -61,10 +61,15 @@ class Ssconf:
             return ""
 
     def addresses(self) -> dict[str, str]:
-        lines = self.lines("node_primary_ips")
-        if bad := [line for line in lines if len(line.split(" ")) != 2]:
-            raise Unavailable(f"ssconf_node_primary_ips: {bad[0]!r} is not a name and an address")
-        return dict(line.split(" ") for line in lines)
+        """Return the nodes' primary addresses."""
+        return _addresses("node_primary_ips", self.lines("node_primary_ips"))
+
+    def addresses_of(self, name: str) -> tuple[str, ...]:
+        """Return a node's primary address, and its secondary one if that is another."""
+        lines = self.lines("node_secondary_ips", missing=[])
+        second = _addresses("node_secondary_ips", lines)
+        found = (self.addresses().get(name), second.get(name))
+        return tuple(dict.fromkeys(one for one in found if one is not None))
 
     def candidates(self) -> dict[str, str]:
         """Return the master candidates: SHA-1 digest of the client certificate -> node UUID."""
@@ -116,6 +121,12 @@ class Ssconf:
             raise ConfigError(f"{path}: too short to be a key, or empty")
         self._key = (version, Key(whole))
         return self._key[1]
+
+
+def _addresses(file: str, lines: list[str]) -> dict[str, str]:
+    if bad := [line for line in lines if len(line.split(" ")) != 2]:
+        raise Unavailable(f"ssconf_{file}: {bad[0]!r} is not a name and an address")
+    return dict(line.split(" ") for line in lines)
 
 
 def _own_name(nodes: list[str]) -> str:

@@ -14,10 +14,12 @@ from uuid import uuid4
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from nodeagent.agent.whitelist import Owner, judge_folder
+from nodeagent.protocol.copies import Request, Verb, request_bytes, seal_request
 from nodeagent.protocol.envelope import Key
 from nodeagent.protocol.messages import Order, digest
 from nodeagent.protocol.order import order_bytes, seal_order
 from nodeagent.protocol.signature import sign, verify
+from nodeagent.protocol.witness import Question, question_bytes, seal_question
 from nodeagent.settings import Settings, load
 from nodeagent.web import selfsigned
 
@@ -152,3 +154,40 @@ def sealed_order(
     order = Order(**{**members, **changes})
     certificate, signature = sign(place.master_pem, order_bytes(place.key, order))
     return seal_order(place.key, order, certificate, signature)
+
+
+def sealed_question(place: Place, target: str, pem: bytes = b"", **changes: Any) -> bytes:
+    """A question of this node's master whether this node reaches another; valid now."""
+    now = time.time_ns() // 1_000_000
+    members: dict[str, Any] = {
+        "id": str(uuid4()),
+        "cluster": CLUSTER,
+        "node": place.uuid,
+        "name": NODE,
+        "target": target,
+        "issued": now,
+        "expires": now + 30_000,
+    }
+    question = Question(**{**members, **changes})
+    signed = sign(pem or place.master_pem, question_bytes(place.key, question))
+    return seal_question(place.key, question, *signed)
+
+
+def sealed_request(
+    place: Place, verb: Verb = Verb.HOLDING, pem: bytes = b"", **changes: Any
+) -> bytes:
+    """A request of this node's master about copies of the ledger; valid now."""
+    now = time.time_ns() // 1_000_000
+    members: dict[str, Any] = {
+        "id": str(uuid4()),
+        "cluster": CLUSTER,
+        "node": place.uuid,
+        "name": NODE,
+        "sender": NODE,
+        "issued": now,
+        "expires": now + 30_000,
+        "verb": verb,
+    }
+    request = Request(**{**members, **changes})
+    signed = sign(pem or place.master_pem, request_bytes(place.key, request))
+    return seal_request(place.key, request, *signed)

@@ -128,8 +128,11 @@ def test_what_was_never_confirmed_is_very_old_and_not_firm() -> None:
         assert found["gnt_health_diagnosis_firm"] == 0
 
 
-def test_an_order_beyond_the_few_asked_at_once_has_its_turn_or_is_told_soon(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    ("target", "other"), [("/1/order", "/1/copies"), ("/1/copies", "/1/order")]
+)
+def test_a_request_beyond_the_few_asked_at_once_has_its_turn_or_is_told_soon(
+    monkeypatch: pytest.MonkeyPatch, target: str, other: str
 ) -> None:
     asked: list[asyncio.Future[Frame]] = []
 
@@ -142,9 +145,9 @@ def test_an_order_beyond_the_few_asked_at_once_has_its_turn_or_is_told_soon(
         monkeypatch.setattr(module, "Link", Hangs)
         front = Front(Settings())
 
-        async def order() -> Response:
+        async def order(target: str = target) -> Response:
             kind = {"content-type": "application/json"}
-            answer = front.server.handler(Request("POST", "/1/order", kind, b"{}"))
+            answer = front.server.handler(Request("POST", target, kind, b"{}"))
             assert not isinstance(answer, Response)
             return await answer
 
@@ -154,7 +157,7 @@ def test_an_order_beyond_the_few_asked_at_once_has_its_turn_or_is_told_soon(
             patched.setattr(module, "WAITING", 0.05)
             late = await order()
             assert late.status == 503
-            assert b"the orders before this one take too long" in late.body
+            assert b"the requests before this one take too long" in late.body
         waits = asyncio.create_task(order())
         await asyncio.sleep(0)
         assert len(asked) == module.ORDERS
@@ -167,7 +170,23 @@ def test_an_order_beyond_the_few_asked_at_once_has_its_turn_or_is_told_soon(
             question.set_exception(Unavailable("gone"))
         assert [(await one).status for one in first] == [403, 503, 503, 503]
 
+    async def beside() -> None:
+        monkeypatch.setattr(module, "Link", Hangs)
+        front, kind = Front(Settings()), {"content-type": "application/json"}
+        asked.clear()
+        for path in (target,) * (module.ORDERS + 1) + (other,):
+            answer = front.server.handler(Request("POST", path, kind, b"{}"))
+            assert not isinstance(answer, Response)
+            waiting.append(asyncio.ensure_future(answer))
+        await asyncio.sleep(0.01)
+        assert len(asked) == module.ORDERS + 1  # the other kind does not wait for this one
+        for one in waiting:
+            one.cancel()
+
+    waiting: list[asyncio.Future[Response]] = []
+
     asyncio.run(main())
+    asyncio.run(beside())
 
 
 def _loaded(module: str) -> set[str]:
@@ -193,7 +212,11 @@ FRONT_NEVER: tuple[str, ...] = (
 
 @pytest.mark.parametrize(
     ("module", "never"),
-    [("nodeagent.agent.runner", RUNNER_NEVER), ("nodeagent.agent.front", FRONT_NEVER)],
+    [
+        ("nodeagent.agent.runner", RUNNER_NEVER),
+        ("nodeagent.agent.front", FRONT_NEVER),
+        ("nodeagent.agent.probe", FRONT_NEVER),
+    ],
 )
 def test_neither_half_loads_what_is_the_other_s(module: str, never: tuple[str, ...]) -> None:
     """Certificates are parsed in a process of their own; keys and commands are the runner's."""

@@ -19,7 +19,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from nodeagent import service
-from nodeagent.agent import refusals
+from nodeagent.agent import refusals, signer
 from nodeagent.agent import repairs as module
 from nodeagent.agent.command import Commands
 from nodeagent.agent.receipts import Receipts
@@ -188,7 +188,7 @@ def test_a_checker_that_breaks_refuses(
 
     async def tell(repairs: Repairs, _: Commands) -> None:
         with monkeypatch.context() as patched:
-            patched.setattr(module, "_SIGNATURE", str(checker))
+            patched.setattr(signer, "_SIGNATURE", str(checker))
             assert await repairs.order(sealed_order(place)) is None
         [record] = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
         assert record.startswith("order-refused")
@@ -205,7 +205,7 @@ def test_the_answer_of_that_process_is_what_counts(
     """Else the tests above might be refused for another reason."""
     checker = place.folder / "checker.py"
     checker.write_text(GENUINE % place.master_digest)
-    monkeypatch.setattr(module, "_SIGNATURE", str(checker))
+    monkeypatch.setattr(signer, "_SIGNATURE", str(checker))
     story(place, lambda repairs, _: served(place, repairs))
 
 
@@ -247,7 +247,7 @@ def test_no_process_is_started_for_what_would_not_run_whoever_signed(
     checker = place.folder / "checker.py"
     checker.write_text(f"open({str(place.folder / 'asked')!r}, 'w'); " + GENUINE)
     checker.write_text(checker.read_text().replace("%s", place.master_digest))
-    monkeypatch.setattr(module, "_SIGNATURE", str(checker))
+    monkeypatch.setattr(signer, "_SIGNATURE", str(checker))
 
     async def tell(repairs: Repairs, _: Commands) -> None:
         assert await repairs.order(make(place)) is None
@@ -299,7 +299,7 @@ def test_one_order_sent_often_at_once_is_checked_once_and_runs_once(
     checker = place.folder / "checker.py"
     asked = place.folder / "asked"
     checker.write_text(f"open({str(asked)!r}, 'a').write('x'); " + GENUINE % place.master_digest)
-    monkeypatch.setattr(module, "_SIGNATURE", str(checker))
+    monkeypatch.setattr(signer, "_SIGNATURE", str(checker))
 
     async def tell(repairs: Repairs, _: Commands) -> None:
         order = str(uuid4())
@@ -318,7 +318,7 @@ def test_what_expires_while_it_waits_is_refused(
 ) -> None:
     checker = place.folder / "checker.py"
     checker.write_text("import time; time.sleep(0.5); " + GENUINE % place.master_digest)
-    monkeypatch.setattr(module, "_SIGNATURE", str(checker))
+    monkeypatch.setattr(signer, "_SIGNATURE", str(checker))
 
     async def tell(repairs: Repairs, _: Commands) -> None:
         at = time.time_ns() // 1_000_000

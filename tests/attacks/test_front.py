@@ -35,10 +35,12 @@ def repairing(place: Place) -> Iterator[tuple[Agent, Path]]:
     agent, order = Agent(place, "", 0), str(uuid4())
 
     async def begin() -> None:
+        while not (place.folder / "runner.sock").exists():  # to sign orders delays its start
+            await asyncio.sleep(0.02)
         link = Link(str(place.folder / "runner.sock"))
         answer: Frame = {}
-        while "sealed" not in answer:  # until it listens, and stands by its diagnosis
-            await asyncio.sleep(0.02)
+        while "sealed" not in answer:  # until it stands by its diagnosis
+            await asyncio.sleep(0.1)
             with suppress(Exception):
                 asked = {"verb": "order", "order": sealed_order(place, id=order).decode()}
                 answer = await link.ask(asked)
@@ -46,7 +48,7 @@ def repairing(place: Place) -> Iterator[tuple[Agent, Path]]:
 
     agent.start("runner")
     try:
-        asyncio.run(asyncio.wait_for(begin(), 20))
+        asyncio.run(asyncio.wait_for(begin(), 60))
         yield agent, place.folder / f"state/receipts/{order}.json"
     finally:
         (place.folder / "go").touch()

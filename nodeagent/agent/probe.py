@@ -1,0 +1,169 @@
+"""The front's part as a witness: try the ports of another node, and read this node's DRBD disks.
+
+Only an answer shows that a program lives: the kernel of a frozen node still takes connections.
+"""
+
+import asyncio
+import errno
+import os
+import socket
+import ssl
+from collections.abc import Collection
+from typing import Any
+
+from nodeagent.errors import MessageError, Unavailable
+from nodeagent.model.evidence import Contact, Mirror
+from nodeagent.protocol.bounds import MIRRORS, NAME
+from nodeagent.protocol.canonical import read
+from nodeagent.protocol.testimony import Words
+from nodeagent.web.client import fetch
+from nodeagent.web.tls import Session, untrusting_tls
+
+SECONDS = 5.0  # for a connection and an answer
+_CONNECT = 3.5  # of them for the connection: the kernel tries again after 1 s and 3 s
+# mond asks all master candidates which instance has which disk, and waits 10 s for a dead one.
+MOND_SECONDS = 18.0
+_MOND = 1815
+_MOST = 4 * 1024 * 1024  # bytes of mond's report
+_PROC_DRBD = "/proc/drbd"
+_LISTENERS = ("/proc/net/tcp", "/proc/net/tcp6")
+_HERE = {"00000000", "0100007F", "0" * 32, "0000000000000000FFFF00000100007F"}
+_LISTEN = "0A"
+_GONE = (errno.ECONNREFUSED, errno.ECONNRESET, errno.EPIPE)
+_SILENCE = (errno.ETIMEDOUT, errno.EHOSTUNREACH)  # other faults are our own
+_RANK = (Contact.ANSWERS, Contact.CONNECTS, Contact.REFUSED, Contact.SILENT)
+
+
+async def words(addresses: Collection[str], noded: int, agent: int, *, tls: bool) -> Words:
+    """Try both ports at all addresses of a node, and meanwhile read our own DRBD disks."""
+    secure = untrusting_tls()
+    at_noded, at_agent, (mirrors, why) = await asyncio.gather(
+        _best(addresses, noded, secure),
+        _best(addresses, agent, secure if tls else None),
+        read_mirrors(),
+    )
+    return Words(at_noded, at_agent, mirrors, why)
+
+
+async def try_port(address: str, port: int, tls: ssl.SSLContext | None) -> Contact:
+    """Connect, say hello in TLS or HTTP, and wait for any byte.
+
+    A connection that is closed without a byte counts as refused: the kernel lives, and whether a
+    program does is unknown. A fault of our own is no evidence: UNKNOWN.
+    """
+    loop = asyncio.get_running_loop()
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    reached = False
+    try:
+        socket.inet_pton(family, address)  # a name would be looked up
+        async with asyncio.timeout(SECONDS):
+            with socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as sock:
+                async with asyncio.timeout(_CONNECT):
+                    await loop.sock_connect(sock, (address, port))
+                reached = True
+                await loop.sock_sendall(sock, _hello(address, tls))
+                answer = await loop.sock_recv(sock, 1024)
+                return Contact.ANSWERS if answer else Contact.REFUSED
+    except TimeoutError:
+        return Contact.CONNECTS if reached else Contact.SILENT
+    except OSError as error:
+        if error.errno in _GONE:
+            return Contact.REFUSED
+        if reached:
+            return Contact.CONNECTS
+        return Contact.SILENT if error.errno in _SILENCE else Contact.UNKNOWN
+
+
+async def _best(addresses: Collection[str], port: int, tls: ssl.SSLContext | None) -> Contact:
+    """The liveliest contact over all addresses."""
+    found = await asyncio.gather(*(try_port(address, port, tls) for address in addresses))
+    return next((one for one in _RANK if one in found), Contact.UNKNOWN)
+
+
+def _hello(address: str, tls: ssl.SSLContext | None) -> bytes:
+    if tls is None:
+        host = f"[{address}]" if ":" in address else address
+        return f"GET /healthz HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode()
+    session = Session(tls, address)
+    session.receive()
+    return session.outgoing.read()
+
+
+# This node's DRBD disks.
+
+
+async def read_mirrors() -> tuple[tuple[Mirror, ...] | None, str]:
+    """Read our DRBD disks from Ganeti's monitoring daemon; None with the reason if that fails."""
+    if not os.path.exists(_PROC_DRBD):
+        return (), ""  # the kernel has no DRBD
+    try:
+        port = mond_port()
+        if why := not_roots(port):
+            return None, why
+        answer = await fetch(
+            "127.0.0.1", port, "/1/report/storage/drbd", seconds=MOND_SECONDS, most=_MOST
+        )
+        if answer.status != 200:
+            return None, f"ganeti-mond answered with HTTP status {answer.status}"
+        return await asyncio.to_thread(mirrors_of, answer.body), ""
+    except (MessageError, Unavailable) as error:
+        return None, f"ganeti-mond: {error}"
+
+
+def mond_port() -> int:
+    """Its port as Ganeti finds it: /etc/services may name another one."""
+    try:
+        return socket.getservbyname("ganeti-mond", "tcp")
+    except OSError:
+        return _MOND
+
+
+def not_roots(port: int) -> str:
+    """Say why the listener on this port is not to be believed; empty if root listens there."""
+    found = False
+    for path in _LISTENERS:
+        try:
+            with open(path, encoding="ascii", errors="replace") as file:
+                rows = [line.split() for line in file]
+        except OSError:
+            continue  # without IPv6 there is no such file
+        for row in rows[1:]:
+            if len(row) < 8 or row[3] != _LISTEN or row[1].partition(":")[2] != f"{port:04X}":
+                continue
+            if row[1].partition(":")[0] not in _HERE:
+                continue
+            found = True
+            if row[7] != "0":
+                return f"user {row[7]}, not root, listens on port {port}"
+    return "" if found else f"ganeti-mond does not listen on port {port}"
+
+
+def mirrors_of(body: bytes) -> tuple[Mirror, ...]:
+    """Decode mond's report of its collector drbd, or raise MessageError. Pure."""
+    report: Any = read(body, limit=_MOST)
+    data = report.get("data") if isinstance(report, dict) else None
+    devices = data.get("deviceInfos") if isinstance(data, dict) else None
+    if not isinstance(devices, list):
+        raise MessageError("its report has no list of devices")
+    if len(devices) > MIRRORS:
+        raise MessageError(f"its report has more than {MIRRORS} devices")
+    return tuple(_mirror(device) for device in devices)
+
+
+def _mirror(device: Any) -> Mirror:
+    if not isinstance(device, dict):
+        raise MessageError("its report has a device that is not an object")
+
+    def text(name: str, most: int, *, needed: bool) -> str:
+        value = device.get(name)
+        if value is None and not needed:
+            return ""
+        if not isinstance(value, str) or len(value) > most:
+            raise MessageError(f"its report has a device with a wrong {name}")
+        return value
+
+    return Mirror(
+        text("instance", NAME, needed=False),
+        text("connectionState", 64, needed=True),
+        text("localState", 64, needed=False),
+    )

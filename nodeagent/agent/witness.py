@@ -1,0 +1,151 @@
+"""The runner's part as a witness: judge a question, name the addresses to try, seal the answer.
+
+The runner has the keys and no network, the front the opposite. So the front passes on the sealed
+question, gets the addresses and a ticket, tries the addresses, and brings back its words with the
+ticket. The addresses are those of one node in Ganeti's own files here: no agent is a scanner.
+"""
+
+import asyncio
+import secrets
+import socket
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from nodeagent.agent.asked import Known, Taken, steady, why_not
+from nodeagent.agent.execute import milliseconds
+from nodeagent.agent.link import Frame
+from nodeagent.agent.refusals import Refusals
+from nodeagent.agent.signer import signer
+from nodeagent.agent.ssconf import Ssconf, certificate_digest
+from nodeagent.errors import MessageError
+from nodeagent.model.units import Ms
+from nodeagent.protocol.canonical import read
+from nodeagent.protocol.envelope import Purpose
+from nodeagent.protocol.testimony import Words
+from nodeagent.protocol.witness import Question, body_of, open_question
+
+A_MINUTE = 30  # questions that are taken in a minute
+TICKET_LASTS = 20_000  # ms; the front needs at most 18 s
+_MAX_WORDS = 2 * 1024 * 1024
+_NODED = 1811
+
+
+def why_no_target(question: Question, known: Known, addresses: Mapping[str, str]) -> str | None:
+    """Say why this node is no witness of the target, or return None. Pure."""
+    if question.target == known.identity.name:
+        return "a node is no witness of itself"
+    if question.target not in addresses:
+        return f"{question.target!r} is not a node of this cluster"
+    return None
+
+
+class Witness:
+    """Answers questions about other nodes, a bounded number in a minute, one for each node."""
+
+    def __init__(
+        self,
+        ssconf: Ssconf,
+        seal: Callable[[Purpose, str, dict[str, Any]], Frame],
+        agent_port: int,
+        now: Callable[[], Ms] = milliseconds,
+        steady: Callable[[], Ms] = steady,
+    ) -> None:
+        self.refusals = Refusals("witness-refused why=%r")
+        self._ssconf = ssconf
+        self._seal = seal
+        self._agent_port = agent_port
+        self._now = now
+        self._steady = steady
+        self._taken = Taken(A_MINUTE, steady)
+        self._tickets: dict[str, tuple[Ms, Question]] = {}
+        self._judging = asyncio.Lock()
+
+    async def ask(self, asked: Frame, _: object) -> Frame:
+        """Take a sealed question: `addresses` to try and a `ticket`, or `refused`, or `busy`."""
+        raw = asked.get("question")
+        try:
+            encoded = raw.encode() if isinstance(raw, str) else b""
+            question, proof = open_question(self._ssconf.key(), encoded)
+        except (MessageError, UnicodeEncodeError) as error:
+            return self._refused(str(error), sealed=False)
+        try:
+            claimed = certificate_digest(proof.certificate)
+        except ValueError as error:
+            return self._refused(f"not a certificate: {error}", sealed=True)
+        async with self._judging:
+            why = self._why_not(question, claimed)
+            if why is None and (busy := self._busy(question)):
+                return {"busy": busy}
+            if why is None:  # the claim is right: prove it, which takes a process
+                try:
+                    why = self._why_not(question, await signer(proof))
+                except MessageError as error:
+                    why = str(error)
+            if why is not None:
+                return self._refused(why, sealed=True)
+            return self._take(question)
+
+    async def testify(self, asked: Frame, _: object) -> Frame:
+        """Seal the front's words about the question of this ticket."""
+        _, question = self._tickets.pop(str(asked.get("ticket")), (0, None))
+        if question is None:
+            return {"bad": "no such ticket, or it is too old"}
+        text = asked.get("words")
+        if not isinstance(text, str):
+            return {"bad": "no words"}
+        try:
+            document = read(text.encode(), limit=_MAX_WORDS, depth=3)
+            if not isinstance(document, dict):
+                raise MessageError("not an object")
+            words = Words.from_body(document)
+        except (MessageError, UnicodeEncodeError) as error:
+            return {"bad": str(error)}
+        me = self._ssconf.identity()
+        body = body_of(question, me.cluster, me.name, me.uuid, words)
+        return self._seal(Purpose.TESTIMONY, question.id, body)
+
+    def _why_not(self, question: Question, who: str) -> str | None:
+        now, addresses = self._now(), self._ssconf.addresses()
+        began = self._taken.began(now)
+        known = Known(self._ssconf.identity(), self._ssconf.candidates(), now, began)
+        if why := why_not(question, who, known) or why_no_target(question, known, addresses):
+            return why
+        self._forget()
+        if self._taken.has(question.id):
+            return f"question {question.id} was asked before"
+        return None
+
+    def _busy(self, question: Question) -> str:
+        """Say why this question must wait; empty if it need not."""
+        if any(one.target == question.target for _, one in self._tickets.values()):
+            return f"{question.target} is being tried already"
+        return self._taken.busy("questions")
+
+    def _take(self, question: Question) -> Frame:
+        ticket, at = secrets.token_hex(16), self._taken.take(question.id)
+        self._tickets[ticket] = at, question
+        return {
+            "ticket": ticket,
+            "addresses": list(self._ssconf.addresses_of(question.target)),
+            "noded": _port("ganeti-noded", _NODED),
+            "agent": self._agent_port,
+        }
+
+    def _forget(self) -> None:
+        """Forget the tickets that the front never brought back."""
+        now = self._steady()
+        for ticket, (at, _) in list(self._tickets.items()):
+            if at < now - TICKET_LASTS:
+                del self._tickets[ticket]
+
+    def _refused(self, why: str, *, sealed: bool) -> Frame:
+        self.refusals.tell(why, sealed=sealed)
+        return {"refused": True}
+
+
+def _port(name: str, usual: int) -> int:
+    """A port as Ganeti finds it: /etc/services may name another one."""
+    try:
+        return socket.getservbyname(name, "tcp")
+    except OSError:
+        return usual

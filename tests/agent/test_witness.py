@@ -1,0 +1,296 @@
+"""Questions about other nodes: who may ask, how often, and a whole agent that answers one."""
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from nodeagent.agent import witness as module
+from nodeagent.agent.asked import steady
+from nodeagent.agent.link import Frame
+from nodeagent.agent.node_key import NodeKey
+from nodeagent.agent.ssconf import Ssconf
+from nodeagent.agent.witness import A_MINUTE, Witness
+from nodeagent.errors import MessageError
+from nodeagent.model.evidence import Contact
+from nodeagent.model.units import Ms
+from nodeagent.protocol.canonical import canonical, read
+from nodeagent.protocol.envelope import Purpose, open_outer
+from nodeagent.protocol.messages import key_of
+from nodeagent.protocol.node_key import check_signature
+from nodeagent.protocol.testimony import Words
+from nodeagent.protocol.witness import Question, body_of, open_question, words_of
+from tests.agent.place import (
+    CLUSTER,
+    NODE,
+    Place,
+    client_pem,
+    safe_folder,
+    sealed_order,
+    sealed_question,
+)
+from tests.agent.test_probe import listener, talk_tls
+from tests.web.live import Agent, agent
+
+DEAD = "node2.example"
+WORDS = canonical(Words(Contact.SILENT, Contact.REFUSED, (), "").body())
+
+
+def with_others(place: Place) -> Place:
+    """Other nodes of the cluster; one has a secondary address."""
+    place.ssconf(
+        "node_primary_ips",
+        f"{NODE} 127.0.0.1\n{DEAD} 127.0.0.2\n"
+        + "".join(f"more{i} 127.0.1.{i}\n" for i in range(100)),
+    )
+    place.ssconf("node_secondary_ips", f"{DEAD} 127.0.3.2\nmore1 127.0.1.1\n")
+    return place
+
+
+@pytest.fixture
+def place() -> Iterator[Place]:
+    with safe_folder() as folder:
+        yield with_others(Place(folder))
+
+
+class Clock:
+    """The steady clock, and how much of a test's time it passes over."""
+
+    def __init__(self) -> None:
+        self.passed = 0
+
+    def __call__(self) -> Ms:
+        return Ms(steady() + self.passed)
+
+
+def witness(place: Place, clock: Clock | None = None) -> Witness:
+    ssconf = Ssconf(place.load().agent)
+
+    def seal(purpose: Purpose, salt: str, body: dict[str, Any]) -> Frame:
+        key = NodeKey(str(place.folder))
+        return {"sealed": key.seal(place.key, purpose, salt, body).decode()}
+
+    return Witness(ssconf, seal, 1817, steady=clock or Clock())
+
+
+def asked(one: Witness, raw: bytes) -> Frame:
+    return asyncio.run(one.ask({"question": raw.decode()}, None))
+
+
+def brought(one: Witness, ticket: object, words: object = WORDS) -> Frame:
+    return asyncio.run(one.testify({"ticket": ticket, "words": words}, None))
+
+
+def opened(place: Place, raw: bytes, sealed: bytes) -> Words:
+    question, _ = open_question(place.key, raw)
+    outer = read(sealed, depth=1)
+    document = open_outer(place.key, Purpose.TESTIMONY, question.id, outer)
+    check_signature(key_of(document), outer)
+    assert key_of(document)
+    return words_of(document, question)
+
+
+def test_a_question_names_one_nodes_own_addresses(place: Place) -> None:
+    one, raw = witness(place), sealed_question(place, DEAD)
+    task = asked(one, raw)
+    ticket = task.pop("ticket")
+    assert task == {"addresses": ["127.0.0.2", "127.0.3.2"], "noded": 1811, "agent": 1817}
+    words = opened(place, raw, brought(one, ticket)["sealed"].encode())
+    assert words == Words(Contact.SILENT, Contact.REFUSED, (), "")
+    more = asked(one, sealed_question(place, "more1"))
+    assert more["addresses"] == ["127.0.1.1"]
+
+
+def foreign(place: Place) -> bytes:
+    return sealed_question(place, DEAD, pem=client_pem()[0])
+
+
+def other_key(place: Place) -> bytes:
+    mine = place.key_file.read_text()
+    place.key_file.chmod(0o640)
+    place.key_file.write_text("another-key-0123456789\n")
+    raw = sealed_question(place, DEAD)
+    place.key_file.write_text(mine)
+    return raw
+
+
+def claimed(place: Place) -> bytes:
+    """A candidate's certificate beside a signature of another key."""
+    outer = json.loads(sealed_question(place, DEAD, pem=client_pem()[0]))
+    outer["certificate"] = json.loads(sealed_question(place, DEAD))["certificate"]
+    return json.dumps(outer).encode()
+
+
+def unsigned(place: Place) -> bytes:
+    outer = json.loads(sealed_question(place, DEAD))
+    return json.dumps({k: v for k, v in outer.items() if k != "signature"}).encode()
+
+
+def changed(**changes: Any) -> Callable[[Place], bytes]:
+    return lambda place: sealed_question(place, **{"target": DEAD, **changes})
+
+
+def late(place: Place) -> bytes:
+    question, _ = open_question(place.key, sealed_question(place, DEAD))
+    return sealed_question(place, DEAD, issued=question.issued - 70_000,
+                           expires=question.issued - 40_000)  # fmt: skip
+
+
+REFUSED = [
+    pytest.param(lambda _: b"rubbish", "not a sealed message", id="rubbish"),
+    pytest.param(lambda _: b"{}", "not a sealed message", id="empty"),
+    pytest.param(lambda p: sealed_order(p), "not match", id="an order"),
+    pytest.param(other_key, "not match", id="another cluster's key"),
+    pytest.param(unsigned, "no certificate or no signature", id="unsigned"),
+    pytest.param(foreign, "not the certificate of a master candidate", id="no candidate"),
+    pytest.param(claimed, "signature does not match", id="a candidate's certificate, stolen"),
+    pytest.param(changed(cluster="other"), "meant for cluster 'other'", id="cluster"),
+    pytest.param(changed(name="node9"), "meant for node 'node9'", id="node"),
+    pytest.param(changed(node=str(uuid4())), "meant for the node with UUID", id="uuid"),
+    pytest.param(changed(target="evil.example"), "is not a node of this cluster", id="stranger"),
+    pytest.param(changed(target="127.0.0.2"), "is not a node of this cluster", id="address"),
+    pytest.param(changed(target=NODE), "no witness of itself", id="itself"),
+    pytest.param(changed(id="x"), "question.id is not of the form", id="no id"),
+    pytest.param(late, "expired", id="expired"),
+    pytest.param(changed(expires=2**62), "at most 60000 is accepted", id="valid for ever"),
+    pytest.param(changed(issued=1, expires=2), "expired", id="long ago"),
+]
+
+
+@pytest.mark.parametrize(("make", "why"), REFUSED)
+def test_every_refusal_has_its_reason(
+    place: Place, caplog: pytest.LogCaptureFixture, make: Callable[[Place], bytes], why: str
+) -> None:
+    one = witness(place)
+    assert asked(one, make(place)) == {"refused": True}
+    assert why in caplog.text
+    assert "witness-refused" in caplog.text
+    assert "ticket" in asked(one, sealed_question(place, DEAD))  # the next one is answered
+
+
+def test_a_demoted_candidate_asks_nothing(place: Place) -> None:
+    place.ssconf("master_candidates_certs", "")
+    assert asked(witness(place), sealed_question(place, DEAD)) == {"refused": True}
+
+
+def test_a_question_is_answered_once(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+    clock = Clock()
+    one, raw = witness(place, clock), sealed_question(place, DEAD)
+    ticket = asked(one, raw)["ticket"]
+    assert "sealed" in brought(one, ticket)
+    assert brought(one, ticket) == {"bad": "no such ticket, or it is too old"}
+    clock.passed = 25_000
+    assert asked(one, raw) == {"refused": True}
+    assert "was asked before" in caplog.text
+
+
+def test_a_restarted_runner_takes_no_question_from_before(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    raw = sealed_question(place, DEAD)
+    assert asked(witness(place), raw) == {"refused": True}  # its id may have been used
+    assert "before this runner began" in caplog.text
+
+
+def test_one_try_at_a_time_for_each_node(place: Place) -> None:
+    clock = Clock()
+    one = witness(place, clock)
+    ticket = asked(one, sealed_question(place, DEAD))["ticket"]
+    assert asked(one, sealed_question(place, DEAD)) == {"busy": f"{DEAD} is being tried already"}
+    assert "ticket" in asked(one, sealed_question(place, "more1"))
+    brought(one, ticket)
+    assert "ticket" in asked(one, sealed_question(place, DEAD))
+    clock.passed = 20_001  # a front that has died never brings its ticket back
+    assert "ticket" in asked(one, sealed_question(place, DEAD))
+
+
+def test_a_flood_of_questions_ends_at_a_bound(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def signer(_: object) -> str:
+        return place.master_digest
+
+    monkeypatch.setattr(module, "signer", signer)
+    clock = Clock()
+    one = witness(place, clock)
+    for i in range(A_MINUTE):
+        assert "ticket" in asked(one, sealed_question(place, f"more{i}"))
+    why = f"{A_MINUTE} questions within a minute; at most {A_MINUTE}"
+    assert asked(one, sealed_question(place, "more99")) == {"busy": why}
+    clock.passed = 60_001
+    assert "ticket" in asked(one, sealed_question(place, "more99"))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        None,
+        "",
+        "[]",
+        "{}",
+        '{"agent":"alive","mirrors":null,"noded":"silent","why":""}',
+        '{"agent":"silent","mirrors":[["a","b"]],"noded":"silent","why":""}',
+        '{"agent":"silent","mirrors":[["a","b",7]],"noded":"silent","why":""}',
+        '{"agent":"silent","mirrors":{},"noded":"silent","why":""}',
+        '{"agent":"silent","mirrors":null,"noded":"silent","why":7}',
+        "\ud800",
+    ],
+)
+def test_a_front_that_was_taken_over_gets_no_other_words_sealed(
+    place: Place, words: object
+) -> None:
+    one = witness(place)
+    ticket = asked(one, sealed_question(place, DEAD))["ticket"]
+    assert "bad" in brought(one, ticket, words)
+    assert "bad" in brought(one, ticket)  # nor a second try
+
+
+@pytest.mark.parametrize("question", [None, 7, "", "\ud800"])
+def test_frames_without_a_question(place: Place, question: object) -> None:
+    assert asyncio.run(witness(place).ask({"question": question}, None)) == {"refused": True}
+    assert "bad" in asyncio.run(witness(place).testify({"ticket": question}, None))
+
+
+@pytest.mark.parametrize("member", ["cluster", "name", "target", "node"])
+def test_a_testimony_about_something_else_is_refused(member: str) -> None:
+    question = Question(str(uuid4()), "c", "u", "n1", "n2", 1, 2)
+    words = Words(Contact.SILENT, Contact.SILENT)
+    body = body_of(question, "c", "n1", "u", words)
+    assert words_of(body, question) == words
+    with pytest.raises(MessageError, match=f"testimony.{member} is not the one asked for"):
+        words_of({**body, member: "other"}, question)
+
+
+# A whole agent.
+
+
+@pytest.fixture(scope="module")
+def live() -> Iterator[Agent]:
+    with agent(tls=True) as running:
+        with_others(running.place)
+        yield running
+
+
+def test_a_whole_agent_answers(live: Agent) -> None:
+    raw = sealed_question(live.place, DEAD)
+    with listener(talk_tls, "127.0.0.2", live.port):
+        answer = live.post("/1/witness", raw)
+    assert answer.status == 200, answer.text
+    words = opened(live.place, raw, answer.body)
+    assert (words.agent, words.noded) == (Contact.ANSWERS, Contact.REFUSED)
+    again = live.post("/1/witness", raw)
+    assert (again.status, again.body) == (403, b'{"error": "refused"}')
+    assert "was asked before" in live.log("runner")
+
+
+def test_what_is_no_question_is_refused_shortly(live: Agent) -> None:
+    assert live.post("/1/witness", b"rubbish").status == 403
+    assert live.post("/1/witness", b"\xff").status == 403
+    assert live.post("/1/witness", b"\0").status == 403
+    assert live.post("/1/witness", b"{}", "text/plain").status == 415
+    assert live.get("/1/witness").status == 405
+    assert CLUSTER  # the agent goes on
+    assert live.get("/healthz").status == 200
