@@ -21,6 +21,7 @@ from nodeagent.model.action import (
     Guarded,
     MovePrimary,
     MoveSecondary,
+    Power,
     Reinstall,
     Restore,
     Retag,
@@ -306,6 +307,12 @@ class SimulatedCluster:
             told = self.world.apply(job.action.swap) or told  # the first opcodes are done
         why = job.doom or (told if isinstance(told, str) else "this job fails" if told else "")
         before = self.world.nodes.get(getattr(job.action, "node", ""))
+        if isinstance(job.action, Power) and not why:
+            why, code, said = self.world.power(job.action.node, job.action.command)
+            late = "this job fails late" if self.fails_late(job.action) else ""
+            self._end(job, why or late)
+            job.result = replace(job.result, code=code, said=said)
+            return
         why = why or self.world.apply(job.action)
         job.changed = before is not self.world.nodes.get(getattr(job.action, "node", ""))
         self._end(job, why or ("this job fails late" if self.fails_late(job.action) else ""))

@@ -14,6 +14,8 @@ from nodeagent.model.action import (
     Guarded,
     MovePrimary,
     MoveSecondary,
+    Power,
+    PowerCommand,
     Reinstall,
     Restore,
     Retag,
@@ -21,6 +23,7 @@ from nodeagent.model.action import (
     SetOffline,
 )
 from nodeagent.model.snapshot import Capacity, Group, Instance, Node, Running, Size, Snapshot
+from simulation.machines import NORMAL, UNAVAILABLE, Machines, payload_text
 
 Lock: TypeAlias = tuple[Scope, str]
 ALL_NODES: Lock = (Scope.NODE, "")
@@ -37,9 +40,10 @@ _OWN_MEMORY, _CPUS = 1024, 64  # of a node's operating system; of a node
 class World:
     """The configuration, and the state of the machines behind it.
 
-    `off` are the nodes without power, `degraded` the instances with an inconsistent DRBD mirror,
-    `emptied` those that have lost their data. `sizes` is the free room of an empty node where it is
-    not `size`. `ganeti` is the version that it imitates.
+    `machines` are the real ones, `unpowered` the nodes without power by the configuration,
+    `degraded` the instances with an inconsistent DRBD mirror, `emptied` those that have lost their
+    data. `sizes` is the free room of an empty node where it is not `size`. `ganeti` is the version
+    that it imitates.
     """
 
     cluster: str
@@ -49,7 +53,8 @@ class World:
     master: str = ""
     tags: frozenset[str] = frozenset()
     ganeti: str = "3.1.0"
-    off: set[str] = field(default_factory=set)
+    machines: Machines = field(default_factory=Machines)
+    unpowered: set[str] = field(default_factory=set)
     degraded: set[str] = field(default_factory=set)
     emptied: set[str] = field(default_factory=set)
     size: Capacity = _ROOMY
@@ -59,11 +64,23 @@ class World:
     def __post_init__(self) -> None:
         for instance in self.instances.values():
             self._count(instance, 1)
+            if instance.running:
+                self.machines.start(instance.primary, instance.name)
+
+    @property
+    def off(self) -> set[str]:
+        """The nodes without power."""
+        return self.machines.off
 
     def snapshot(self) -> Snapshot:
         return Snapshot(
             self.cluster,
-            self.nodes.copy(),
+            {
+                name: replace(node, controlled=name in self.machines.controls)
+                for name, node in self.nodes.items()
+            }
+            if self.machines.controls
+            else self.nodes.copy(),
             self.instances.copy(),
             self.groups.copy(),
             self.master,
@@ -79,15 +96,26 @@ class World:
             case Group():
                 self.groups[thing.uuid] = thing
             case Instance():
-                if old := self.instances.get(thing.name):
+                old = self.instances.get(thing.name)
+                if old:
                     self._count(old, -1)
                 self.instances[thing.name] = thing
                 self._count(thing, 1)
+                self._run(old, thing)
 
     def drop(self, instance: str) -> None:
         """Remove an instance if it exists."""
         if old := self.instances.pop(instance, None):
             self._count(old, -1)
+            self.machines.stop(old.primary, old.name)
+
+    def _run(self, old: Instance | None, new: Instance) -> None:
+        """Start and stop its copies where Ganeti would; an old copy may go on unseen."""
+        if old is not None and (old.primary != new.primary or not new.running):
+            self.machines.stop(old.primary, old.name)
+        was = None if old is None else (old.primary, old.running)
+        if new.running and was != (new.primary, True):
+            self.machines.start(new.primary, new.name)
 
     def free(self, names: Collection[str]) -> Mapping[str, Capacity]:
         """Return these nodes' free capacity, without those that do not answer."""
@@ -102,7 +130,7 @@ class World:
         match action:
             case Drain(node, promote) | SetOffline(node, promote):
                 return frozenset({ALL_NODES if promote else (Scope.NODE, node)})
-            case Restore(node):
+            case Restore(node) | Power(node):
                 return frozenset({(Scope.NODE, node)})
             case Guarded(swap, then):
                 # Ganeti takes the locks opcode by opcode; those of the tags are among the others.
@@ -124,8 +152,13 @@ class World:
         match action:
             case Drain(name, promote):
                 return self._role(name, promote=promote, drained=True)
-            case SetOffline(name, promote):
-                return self._role(name, promote=promote, offline=True)
+            case SetOffline(name, promote, unpowered):
+                why = self._role(name, promote=promote, offline=True)
+                if unpowered and not why:
+                    self.unpowered.add(name)
+                return why
+            case Power(name, command):
+                return self.power(name, command)[0]
             case Restore(name, drained):
                 return self._role(name, promote=False, drained=drained)
             case MovePrimary():
@@ -142,6 +175,30 @@ class World:
             case _:
                 return "this is not a job"
 
+    def power(
+        self, name: str, command: PowerCommand, *, ignore_status: bool = True
+    ) -> tuple[str, int | None, str]:
+        """Do as Ganeti's OpOobCommand: return the failure, the result's status and its payload."""
+        node = self.nodes.get(name)
+        if node is None:
+            return f"Node '{name}' not known", None, ""
+        off = command is PowerCommand.OFF
+        if name == self.master and command in (PowerCommand.OFF, PowerCommand.CYCLE):
+            why = f"Operating on the master node {name} is not allowed for {command.value}"
+            return why, None, ""
+        if off and not (node.offline or ignore_status):
+            return f"Cannot power off node {name} because it is not marked offline", None, ""
+        status, payload = self.machines.command(name, command.value)
+        if status == NORMAL and off:
+            self.unpowered.add(name)
+        if status == NORMAL and command is PowerCommand.ON:
+            self.unpowered.discard(name)
+        if status == UNAVAILABLE:
+            return "no power control is configured for it", status, ""
+        if status != NORMAL:
+            return f"Out-of-band RPC failed on node '{name}'", status, ""
+        return "", status, payload_text(payload)
+
     def needs(self, action: Action) -> frozenset[str]:
         """Return the nodes whose death ends such a job."""
         match action:
@@ -152,7 +209,12 @@ class World:
 
     def _answers(self, name: str) -> bool:
         node = self.nodes.get(name)
-        return node is not None and node.vm_capable and not node.offline and name not in self.off
+        return (
+            node is not None
+            and node.vm_capable
+            and not node.offline
+            and self.machines.answers(name)
+        )
 
     def _free(self, name: str) -> Capacity:
         empty, (memory, disk) = self.sizes.get(name, self.size), self._used.get(name, (0, 0))
@@ -164,7 +226,7 @@ class World:
         node = self.nodes.get(instance.primary)
         if node is None or node.offline:
             return Running("ERROR_nodeoffline")
-        if node.name in self.off:
+        if not self.machines.answers(node.name):
             return Running("ERROR_nodedown")
         if instance.running:
             return Running("running", instance.memory)
@@ -186,7 +248,9 @@ class World:
             return f"Node '{name}' not known"
         if name == self.master:
             return "The master role can be changed only via master-failover"
-        if node.offline and not offline and name in self.off:
+        if node.offline and not offline and name in self.unpowered:
+            return f"Node {name} needs to be turned on before its offline status can be reset"
+        if node.offline and not offline and not self.machines.answers(name):
             return f"Node {name} is being de-offlined but fails to report its version"
         if not (drained or offline):
             if node.drained or node.offline:
@@ -238,12 +302,24 @@ class World:
             return why
         source = self.nodes.get(instance.primary)
         gone = source is None or source.offline
-        dead = gone or instance.primary in self.off
+        dead = gone or not self.machines.answers(instance.primary)
         if why := self._no_way(instance, action, gone=gone, dead=dead):
             return why
         secondary = None if instance.shared else instance.primary
-        self.put(replace(instance, primary=target, secondary=secondary))
+        moved = replace(instance, primary=target, secondary=secondary)
+        if secondary and dead and self._is_primary(instance):
+            # The configuration is changed before the disks refuse a second primary.
+            self._count(instance, -1)
+            self.instances[moved.name] = moved
+            self._count(moved, 1)
+            return f"Can't activate the instance's disks of {instance.name} on {target}"
+        self.put(moved)
         return ""
+
+    def _is_primary(self, instance: Instance) -> bool:
+        """Tell whether its DRBD disks are in use on its primary node, and still connected."""
+        node = instance.primary
+        return self.machines.connected(node) and (node, instance.name) in self.machines.copies
 
     def _no_place(self, instance: Instance, target: str) -> str:
         node = self.nodes.get(target)
@@ -264,7 +340,7 @@ class World:
         if live and instance.name in self.degraded:
             return "Disk 0 is degraded or not fully synchronized on target node"
         if not live and not gone and not action.unchecked:
-            if instance.name in self.degraded:
+            if instance.name in self.degraded or (dead and instance.template == "drbd"):
                 return "Disk 0 is degraded on target node, aborting failover"
             if dead:
                 return f"Could not shutdown instance {instance.name} on node {instance.primary}"
@@ -287,7 +363,7 @@ class World:
             return f"Can't use non-vm_capable node {target}"
         if node.offline or primary is None or primary.offline:
             return "Can't use offline node"
-        if {target, instance.primary} & self.off:
+        if not (self.machines.answers(target) and self.machines.answers(instance.primary)):
             return "Failed to create new disk: no answer"
         if self._free(target).disk < instance.disk:
             return f"Can't create block device on node {target}: insufficient free space"
@@ -334,7 +410,7 @@ class World:
                 return f"Node '{place}' not known"
             if node.offline or node.drained:
                 return f"Can't use {'offline' if node.offline else 'drained'} node {place}"
-            if place in self.off:
+            if not self.machines.answers(place):
                 return "Failed to create new disk: no answer"
             if place not in (instance.primary, instance.secondary) and (
                 self._free(place).disk < instance.disk

@@ -62,6 +62,7 @@ class Node:
             "sptotal": 1,
             "spfree": 1,
             "ndp/cpu_speed": 1.0,
+            "ndp/oob_program": "",
         }
 
 

@@ -95,14 +95,14 @@ class ByHand(SimulatedCluster):
 
     def power_off(self, node: str) -> None:
         """A power failure: what runs there or with it fails, at its end."""
-        self._now().off.add(node)
+        self._now().machines.switch_off(node)
         for job in self._active.values():
             if job.began is not None and node in self.world.needs(job.action):
                 job.doom = f"Node {node} does not answer"
 
     def power_on(self, node: str) -> None:
         """Power is back."""
-        self._now().off.discard(node)
+        self._now().machines.switch_on(node)
 
     def set_master(self, node: str, overwritten: Snapshot | None = None) -> None:
         """A master failover: what ran under the old master is over, what was queued starts anew.

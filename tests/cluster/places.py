@@ -14,6 +14,7 @@ from nodeagent.cluster.ganeti.luxi import Luxi
 from nodeagent.model.action import Action, MovePrimary, Retag, Scope
 from nodeagent.model.ledger import Outcome, Result
 from nodeagent.model.snapshot import Group, Instance, Node
+from simulation.machines import Control
 from tests.cluster.by_hand import ByHand
 from tests.real import lab
 
@@ -151,6 +152,8 @@ class Simulated(Place):
             [Group("uuid-group", "default")],
             master="n1",
         )
+        machines = self.cluster.world.machines
+        machines.controls = {"n1": (Control(),), "n3": (Control(),)}
 
     def sleep(self) -> None:
         self.time += 0.25

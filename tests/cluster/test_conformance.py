@@ -1,5 +1,6 @@
 """What the Protocol promises, asked of every backend alike: simulated, and real if there is one."""
 
+import json
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -9,11 +10,14 @@ from uuid import uuid4
 import pytest
 
 from nodeagent.cluster.backend import Accepted, NotTaken, Submission
+from nodeagent.cluster.ganeti.jobqueue import NO_POWER_CONTROL
 from nodeagent.model.action import (
     Action,
     Drain,
     MovePrimary,
     MoveSecondary,
+    Power,
+    PowerCommand,
     Restore,
     Retag,
     RunCommand,
@@ -589,3 +593,63 @@ def test_a_dead_node_delays_nothing(place: Place, reason: Reason) -> None:
     mirror = MoveSecondary(place.mirrored, name, place.nodes[0])
     assert not place.do(mirror, reason()).why
     assert sides(place) == (there, place.nodes[0])
+
+
+def test_the_power_of_one_node_is_asked_for(place: Place, reason: Reason) -> None:
+    name = controlled(place, reason)
+    result = place.do(Power(name, PowerCommand.STATUS), reason())
+    assert result.outcome is Outcome.SUCCESS
+    assert json.loads(result.said)["powered"] is True
+    assert result.code == 0
+
+
+def test_an_online_node_is_powered_off_and_on_and_only_that_node(
+    place: Place, reason: Reason
+) -> None:
+    """Ganeti itself would want the node offline first, and then nothing would be proven."""
+    name = controlled(place, reason)
+    others = set(place.nodes) - {name}
+    off = place.do(Power(name, PowerCommand.OFF), reason())
+    assert (off.outcome, off.said) == (Outcome.SUCCESS, "")
+    assert set(place.cluster.capacity(place.nodes)) == others
+    said = place.do(Power(name, PowerCommand.STATUS), reason())
+    assert json.loads(said.said)["powered"] is False
+    assert not place.do(SetOffline(name, promote=True, unpowered=True), reason()).why
+    back = place.do(Restore(name), reason())
+    assert back.outcome is Outcome.ERROR, "it has no power, as far as is known"
+    assert "turned on" in back.why
+    assert not place.do(Power(name, PowerCommand.ON), reason()).why
+
+
+def test_ganeti_powers_its_master_off_for_nobody(place: Place, reason: Reason) -> None:
+    controlled(place, reason)
+    for command in (PowerCommand.OFF, PowerCommand.CYCLE):
+        result = place.do(Power(place.nodes[0], command), reason())
+        assert result.outcome is Outcome.ERROR
+        assert "master" in result.why
+
+
+def controlled(place: Place, reason: Reason) -> str:
+    """A node with power control; where there is none, and Ganeti says so, nothing can be tested."""
+    name = place.nodes[2]
+    (answer,) = place.cluster.submit([Submission(Power(name, PowerCommand.STATUS), reason())])
+    if isinstance(answer, NotTaken):
+        pytest.skip(answer.why)
+    result = place.end(answer.job)
+    if result.code == NO_POWER_CONTROL:
+        pytest.skip("the laboratory has no oob_program")
+    return name
+
+
+def test_a_node_without_power_control_is_said_to_have_none(place: Place, reason: Reason) -> None:
+    (answer,) = place.cluster.submit(
+        [Submission(Power(place.nodes[1], PowerCommand.STATUS), reason())]
+    )
+    if isinstance(answer, NotTaken):
+        assert "power control" in answer.why
+        return
+    result = place.end(answer.job)
+    if result.outcome is Outcome.SUCCESS:
+        pytest.skip("the laboratory has an oob_program")
+    assert result.code == NO_POWER_CONTROL
+    assert "no power control" in result.why

@@ -16,14 +16,17 @@ from nodeagent.model.action import (
     Guarded,
     MovePrimary,
     MoveSecondary,
+    Power,
+    PowerCommand,
     Reinstall,
     Retag,
     RunCommand,
     Scope,
     SetOffline,
 )
-from nodeagent.model.ledger import Outcome
+from nodeagent.model.ledger import Outcome, Result
 from nodeagent.model.snapshot import Capacity, Group, Instance, Node, Running, Size
+from simulation.machines import Control, Machines
 from tests.cluster.by_hand import ByHand
 
 DAY = 86400.0
@@ -724,3 +727,111 @@ def test_a_tag_that_cannot_be_set_is_not_submitted(cluster: Cluster) -> None:
             (answer,) = cluster.submit([Submission(action, "why")])
             assert isinstance(answer, NotTaken)
             assert "tag" in answer.why
+
+
+# Machines behind the configuration: power, networks and power controls.
+
+
+@pytest.fixture
+def machines(cluster: Cluster) -> Machines:
+    """Those of the cluster; n1 has a BMC."""
+    cluster.world.machines.controls["n1"] = (Control(),)
+    return cluster.world.machines
+
+
+def power(cluster: Cluster, command: PowerCommand, name: str = "n1") -> Result:
+    """How a job of power control ended."""
+    job = cluster.do(Power(name, command))
+    return cluster.at(cluster.time + 100).results([job])[job]
+
+
+OFF_SHARED = MovePrimary("shared", "n1", live=False, target="n3")
+
+
+def test_a_power_control_does_as_it_is_told(cluster: Cluster, machines: Machines) -> None:
+    assert machines.running_on("web") == {"n1"}
+    assert '"powered":true' in power(cluster, PowerCommand.STATUS).said
+    assert power(cluster, PowerCommand.OFF) == Result(Outcome.SUCCESS, code=0)
+    assert machines.running_on("web") == set()
+    assert '"powered":false' in power(cluster, PowerCommand.STATUS).said
+    assert power(cluster, PowerCommand.ON).outcome is Outcome.SUCCESS
+    assert machines.running_on("web") == set(), "no instance starts by itself"
+    assert machines.boots == {"n1": 1}
+
+
+@pytest.mark.parametrize("command", PowerCommand)
+def test_a_dead_control_fails_and_changes_nothing(
+    cluster: Cluster, machines: Machines, command: PowerCommand
+) -> None:
+    machines.controls["n1"] = (Control(dead=True),)
+    result = power(cluster, command)
+    assert (result.outcome, result.code) == (Outcome.ERROR, 2)
+    assert not machines.off
+
+
+def test_the_next_level_acts_where_the_first_is_dead(cluster: Cluster, machines: Machines) -> None:
+    machines.controls["n1"] = (Control(dead=True), Control("apc_snmp"))
+    assert power(cluster, PowerCommand.OFF).outcome is Outcome.SUCCESS
+    assert '"level":2' in power(cluster, PowerCommand.STATUS).said
+    assert machines.off == {"n1"}
+
+
+def test_a_control_that_lies_off_is_believed_by_ganeti(
+    cluster: Cluster, machines: Machines
+) -> None:
+    machines.controls["n1"] = (Control(says="off", ignores=True),)
+    assert power(cluster, PowerCommand.OFF).outcome is Outcome.SUCCESS
+    assert machines.running_on("web") == {"n1"}
+    assert not machines.off
+
+
+def test_a_control_that_ignores_commands_fails(cluster: Cluster, machines: Machines) -> None:
+    machines.controls["n1"] = (Control(ignores=True),)
+    assert power(cluster, PowerCommand.OFF).outcome is Outcome.ERROR
+
+
+def test_ganeti_wants_a_node_offline_before_its_power_is_cut_unless_told(
+    cluster: Cluster, machines: Machines
+) -> None:
+    why, *_ = cluster.world.power("n1", PowerCommand.OFF, ignore_status=False)
+    assert "not marked offline" in why
+    assert not machines.off
+
+
+@pytest.mark.parametrize("how", ["hung", "cut"])
+def test_an_offline_node_that_lives_has_its_shared_instances_run_twice(
+    cluster: Cluster, machines: Machines, how: str
+) -> None:
+    """Nothing in Ganeti looks at the power before it starts an instance elsewhere."""
+    getattr(machines, how).add("n1")
+    assert "Could not shutdown" in cluster.end(OFF_SHARED)
+    assert not machines.twice()
+    assert not cluster.end(SetOffline("n1"))
+    assert not cluster.end(OFF_SHARED)
+    assert machines.twice() == ["shared"]
+
+
+def test_a_failover_from_a_connected_node_fails_late_and_leaves_the_configuration_switched(
+    cluster: Cluster, machines: Machines
+) -> None:
+    machines.hung.add("n1")
+    assert "Disk 0 is degraded" in cluster.end(FAILOVER)
+    assert not cluster.end(SetOffline("n1"))
+    assert "Can't activate" in cluster.end(FAILOVER)
+    assert cluster.snapshot().instances["web"].primary == "n2"
+    assert machines.running_on("web") == {"n1"}
+
+
+def test_a_failover_from_a_node_that_is_off_runs_once(cluster: Cluster, machines: Machines) -> None:
+    cluster.power_off("n1")
+    assert not cluster.end(SetOffline("n1"))
+    assert not cluster.end(FAILOVER)
+    assert not cluster.end(OFF_SHARED)
+    assert machines.running_on("web") == {"n2"}
+    assert machines.running_on("shared") == {"n3"}
+
+
+def test_a_migration_moves_the_running_copy(cluster: Cluster, machines: Machines) -> None:
+    assert not cluster.end(MIGRATE)
+    assert machines.running_on("web") == {"n2"}
+    assert not machines.twice()

@@ -63,6 +63,7 @@ class Luxid(answering.Luxid):
             "ndp/spindle_count": 1 if node.exclusive else node.spindles,
             "ndp/exclusive_storage": node.exclusive,
             "ndp/cpu_speed": node.speed,
+            "ndp/oob_program": "",
         }
         says = (
             int(node.memory), node.own_memory, node.free_memory, int(node.disk), node.free_disk,

@@ -26,6 +26,7 @@ NODE = (
     "ndp/spindle_count",
     "ndp/exclusive_storage",
     "ndp/cpu_speed",
+    "ndp/oob_program",
 )
 INSTANCE = (
     "name",
@@ -172,6 +173,7 @@ def node(row: Row) -> Node:
         spindles=row.number("ndp/spindle_count"),
         exclusive=row.flag("ndp/exclusive_storage"),
         speed=row.real("ndp/cpu_speed"),
+        controlled=bool(row.any("ndp/oob_program")),
     )
 
 

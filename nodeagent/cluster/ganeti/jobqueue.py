@@ -1,28 +1,50 @@
 """Read Ganeti's job queue as values: the state of jobs, and which are ours. Pure."""
 
+import json
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 
 from nodeagent.cluster.ganeti.decode import Row, one_line
-from nodeagent.cluster.ganeti.opcodes import BEYOND, SOURCE, action, removed, role_of
+from nodeagent.cluster.ganeti.opcodes import (
+    BEYOND,
+    SOURCE,
+    action,
+    is_power,
+    powered,
+    removed,
+    role_of,
+)
 from nodeagent.errors import MessageError
 from nodeagent.model.ledger import Outcome, Removal, Result, RoleChange, Trail
 from nodeagent.model.purpose import is_ours
 from nodeagent.model.units import Ms
-from nodeagent.protocol.bounds import WHY, brief
+from nodeagent.protocol.bounds import POWER, SAID, WHY, brief, cut
 from nodeagent.protocol.canonical import printable
 
-RESULT = ("id", "status", "archived", "opstatus", "opresult", "opexec")
-TRAIL = (*RESULT, "ops", "received_ts", "end_ts")
+RESULT = ("id", "status", "archived", "opstatus", "opresult", "opexec", "ops")
+TRAIL = (*RESULT, "received_ts", "end_ts")
+LOG = ("id", "oplog")
 BUSY = ("id", "ops")
 
+EPOCH = "maintd-epoch-"  # and 19 digits begin the reason of a job that a `gate` may keep out
+_MARK = re.compile(rf"{EPOCH}[0-9]{{19}}:")
 USER = "gnt:user"  # the source that RAPI gives to a reason, and gnt-* to an administrator's
 _LAST = 2**40  # seconds; a later value is not a time
 
 
-def results(jobs: Collection[str], rows: Sequence[Row]) -> dict[str, Result]:
-    """Return these jobs' results, by rows of the fields RESULT; LOST without a status."""
-    known = {str(row.number("id")): result(row) for row in rows if row.has("status")}
+def results(
+    jobs: Collection[str], rows: Sequence[Row], logs: Mapping[int, str] = MappingProxyType({})
+) -> dict[str, Result]:
+    """Return these jobs' results, by rows of the fields RESULT; LOST without a status.
+
+    `logs` has the warnings of power controls that failed.
+    """
+    known = {
+        str(row.number("id")): result(row, logs.get(row.number("id"), ""))
+        for row in rows
+        if row.has("status")
+    }
     lost = Result(Outcome.LOST, "Ganeti's job queue does not know it")
     return {job: known.get(job, lost) for job in jobs}
 
@@ -30,8 +52,16 @@ def results(jobs: Collection[str], rows: Sequence[Row]) -> dict[str, Result]:
 UNFINISHED = frozenset({"queued", "waiting", "canceling", "running"})
 
 
-def result(row: Row) -> Result:
+def result(row: Row, log: str = "") -> Result:
+    """Return a job's result, by its row of the fields RESULT; `log` is a power control's warning.
+
+    Ganeti calls the job of a failed power control a success: only its opcode's result tells.
+    """
     match row.text("status"):
+        case "success" if not row.has("ops"):
+            raise MessageError(f"job {row.number('id')} has no opcodes")
+        case "success" if is_power(row.any("ops")):
+            return _power(powered(row.any("ops")), row.any("opresult"), log)
         case "success":
             return Result(Outcome.SUCCESS)
         case "error":
@@ -43,6 +73,48 @@ def result(row: Row) -> Result:
             return Result(Outcome.RUNNING, status)
         case status:
             raise MessageError(f"job field status of {brief(row.any('id'))} is {printable(status)}")
+
+
+NO_POWER_CONTROL = 3  # Ganeti's status of a result: no program is configured
+
+
+def _power(node: str | None, said: object, log: str) -> Result:
+    """Read `[[[[0, name], [status, payload]]]]`; anything else is a failure, whatever it says."""
+    match said:
+        case [[[[int(named), str(name)], [int(status), payload]]]] if (named, name) == (0, node):
+            pass
+        case _:
+            why = f"Ganeti's answer about the power of {brief(node)} is odd: {one_line(said)}"
+            return Result(Outcome.ERROR, log or why)
+    if status == NO_POWER_CONTROL:
+        return Result(Outcome.ERROR, log or "no power control is configured for it", code=status)
+    if status != 0:
+        return Result(Outcome.ERROR, log or "the power control failed", code=status)
+    text = "" if payload is None else json.dumps(payload, sort_keys=True, separators=(",", ":"))
+    if len(text) > POWER:
+        return Result(Outcome.ERROR, f"the power control says {len(text):,} characters: too many")
+    return Result(Outcome.SUCCESS, code=status, said=text)
+
+
+def failed_controls(rows: Sequence[Row]) -> list[int]:
+    """Return the numbers of the jobs whose log explains why a power control failed."""
+    return [
+        row.number("id")
+        for row in rows
+        if row.has("status") and is_power(row.any("ops")) and result(row).outcome is Outcome.ERROR
+    ]
+
+
+def warnings(rows: Sequence[Row]) -> dict[int, str]:
+    """Return the last line of jobs' logs, by rows of the fields LOG."""
+    found: dict[int, str] = {}
+    for row in rows:
+        match row.any("oplog"):
+            case [[*_, [_, _, _, str(words)]]]:
+                found[row.number("id")] = cut(one_line(words, SAID), SAID)
+            case _:
+                pass
+    return found
 
 
 # An exception of Ganeti's own is its class and arguments (errors.EncodeException).
@@ -136,10 +208,10 @@ def reasons(row: Row) -> list[str]:
         entries = op.get("reason") if isinstance(op, dict) else None
         for entry in entries if isinstance(entries, list) else ():
             match entry:
-                case [str(source), str(text), *_] if len(text) <= WHY and (
-                    source == SOURCE or (source == USER and is_ours(text))
-                ):
-                    found.append(text)
+                case [str(source), str(text), *_] if len(text) <= WHY:
+                    ours = _MARK.sub("", text, count=1) if text.startswith(EPOCH) else text
+                    if source == SOURCE or (source == USER and is_ours(ours)):
+                        found.append(ours)
     return found
 
 

@@ -105,7 +105,8 @@ class Luxi:
             if used:
                 self._send(request, deadline)
             else:
-                raise Unsent(f"{self._path}: {error.strerror or error}") from None
+                hint = "; it takes the master node with luxid running" if _is_absent(error) else ""
+                raise Unsent(f"{self._path}: {error.strerror or error}{hint}") from None
 
     def _ready(self, deadline: Deadline) -> socket.socket:
         if self._socket is not None and _has_ended(self._socket):
@@ -178,6 +179,10 @@ def refused(result: object) -> Refusal:
             return Refusal(kind, one_line(kind))
         case _:
             return Refusal("", one_line(result))
+
+
+def _is_absent(error: OSError) -> bool:
+    return isinstance(error, FileNotFoundError | ConnectionRefusedError)
 
 
 def _has_ended(idle: socket.socket) -> bool:

@@ -27,7 +27,7 @@ class Mastership:
         """Return None if this is the master; else why it is not, or why that is unknown."""
         try:
             own = self.own_name()
-            written = self._lines("master_node")
+            written = self.lines("master_node")
             if written != [own]:
                 told = written[0] if written else "nobody"
                 return f"this is {own}, and Ganeti's files on it name {told} the master"
@@ -41,7 +41,7 @@ class Mastership:
     def check(self) -> None:
         """Raise NotMaster if this is not the master, Unavailable if that is unknown."""
         own = self.own_name()
-        written = self._lines("master_node")
+        written = self.lines("master_node")
         told = written[0] if written else "nobody"
         if told == own:
             told = self._cluster_says()
@@ -53,7 +53,7 @@ class Mastership:
         if self._name:
             return self._name
         host = os.environ.get("GANETI_HOSTNAME") or socket.gethostname()
-        nodes = self._lines("node_list")
+        nodes = self.lines("node_list")
         same = [node for node in nodes if node == host or node.partition(".")[0] == host]
         if len(same) != 1:
             raise ConfigError(
@@ -62,7 +62,8 @@ class Mastership:
             )
         return same[0]
 
-    def _lines(self, name: str) -> list[str]:
+    def lines(self, name: str) -> list[str]:
+        """Return the lines of `ssconf_NAME`, or raise Unavailable."""
         path = f"{self._folder}/ssconf_{name}"
         try:
             with open(path, encoding="utf-8") as file:

@@ -20,6 +20,8 @@ from nodeagent.model.action import (
     Guarded,
     MovePrimary,
     MoveSecondary,
+    Power,
+    PowerCommand,
     Reinstall,
     Restore,
     Retag,
@@ -34,6 +36,7 @@ Opcode: TypeAlias = dict[str, Any]
 BEYOND = 2**40  # MiB of memory: more than any node has
 
 _OFF = re.compile(r"off (\S+)")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
 _ONLINE = "not offline any more"
 _JOB = re.compile(r"[1-9][0-9]{0,17}")
 
@@ -69,8 +72,11 @@ def _bodies(action: Action) -> list[Opcode] | NotTaken:
     match action:
         case Drain(node, promote):
             return [_set(node, promote=promote, drained=True)]
-        case SetOffline(node, promote):
-            return [_set(node, promote=promote, offline=True)]
+        case SetOffline(node, promote, unpowered):
+            powered = {"powered": False} if unpowered else {}
+            return [_set(node, promote=promote, offline=True, **powered)]
+        case Power(node, command):
+            return _power(node, command)
         case Restore(node, True):
             # With offline=False as well, Ganeti makes it a candidate too, and fails.
             return [{**_set(node, promote=False, drained=True), "comment": _ONLINE}]
@@ -110,6 +116,44 @@ def _bodies(action: Action) -> list[Opcode] | NotTaken:
 def _set(node: str, *, promote: bool, **flag: bool) -> Opcode:
     """Set a flag; with `promote` Ganeti locks all nodes, otherwise only this one."""
     return {"OP_ID": "OP_NODE_SET_PARAMS", "node_name": node, "auto_promote": promote, **flag}
+
+
+POWER_WITHIN = 60  # seconds for the power control, all its levels together
+
+
+def _power(node: str, command: PowerCommand) -> list[Opcode] | NotTaken:
+    """Name exactly one node: without a name Ganeti takes every node, and powers all of them off.
+
+    Ganeti refuses to power off an online node unless told to ignore its state. We power a node off
+    before it is offline, for then nobody can start its instances elsewhere meanwhile.
+    """
+    if not _NAME.fullmatch(node):
+        return NotTaken(f"{node!r} is not the name of one node")
+    op: Opcode = {
+        "OP_ID": "OP_OOB_COMMAND",
+        "node_names": [node],
+        "command": command.value,
+        "timeout": POWER_WITHIN,
+        "ignore_status": command is PowerCommand.OFF,
+    }
+    assert len(op["node_names"]) == 1
+    assert op["node_names"][0]
+    return [op]
+
+
+def powered(ops: Any) -> str | None:
+    """Return the only node of a job of power control; None for other jobs."""
+    match ops:
+        case [{"OP_ID": "OP_OOB_COMMAND", "node_names": [str(node)]}]:
+            return node
+        case _:
+            return None
+
+
+def is_power(ops: Any) -> bool:
+    """Tell whether a job asks or changes the power of nodes, whichever."""
+    kinds = (op.get("OP_ID") for op in ops if isinstance(op, dict)) if isinstance(ops, list) else ()
+    return "OP_OOB_COMMAND" in kinds
 
 
 def _reinstall(action: Reinstall) -> list[Opcode]:
@@ -173,6 +217,9 @@ def action(ops: Any) -> Action | None:
     match ops:
         case [{"OP_ID": "OP_NODE_SET_PARAMS", "node_name": str(node)} as op]:
             return _setting(node, op)
+        case [{"OP_ID": "OP_OOB_COMMAND", "node_names": [str(node)], "command": str(command)}]:
+            known = {one.value: one for one in PowerCommand}
+            return Power(node, known[command]) if command in known else None
         case [{"OP_ID": "OP_INSTANCE_MIGRATE" | "OP_INSTANCE_FAILOVER"} as op]:
             return _moving(op)
         case [
@@ -267,6 +314,8 @@ def _setting(node: str, op: Any) -> Action | None:
         return Restore(node, drained=True) if restores else Drain(node, promote)
     if flags == {"drained": False, "offline": False}:
         return Restore(node)
+    if flags == {"offline": True, "powered": False}:
+        return SetOffline(node, promote, unpowered=True)
     return SetOffline(node, promote) if flags == {"offline": True} else None
 
 

@@ -93,7 +93,11 @@ class Queries(ABC):
             for start in range(0, len(numbers), PAGE):
                 page = ["|", *(["=", "id", number] for number in numbers[start : start + PAGE])]
                 rows += self._table("job", jobqueue.RESULT, page)
-            return jobqueue.results(jobs, rows)
+            logs: Mapping[int, str] = {}
+            if failed := jobqueue.failed_controls(rows):
+                page = ["|", *(["=", "id", number] for number in failed)]
+                logs = jobqueue.warnings(self._table("job", jobqueue.LOG, page))
+            return jobqueue.results(jobs, rows, logs)
 
     def find(self, reasons: Collection[str]) -> Mapping[str, str]:
         """Return the first job of each of these reasons."""

@@ -9,13 +9,14 @@ import json
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import quote, urlencode
 
 from nodeagent.cluster.backend import Accepted, Answer, NotTaken, Submission
 from nodeagent.cluster.ganeti import opcodes
 from nodeagent.cluster.ganeti.decode import one_line
+from nodeagent.cluster.ganeti.gate import Gate
 from nodeagent.cluster.ganeti.luxi import MOST
 from nodeagent.cluster.ganeti.queries import Queries
 from nodeagent.errors import Unavailable
@@ -28,9 +29,11 @@ CANNOT = (
     "Jobs are submitted one by one; where one's answer is lost, those after it are not submitted.",
     "One job cannot both take tags off and put tags on, so replacing a tag is refused.",
     "One job cannot change a tag and move an instance, so instances are not repaired.",
+    "It has no power control, so maintd neither asks for a node's power nor fences a node.",
     "The jobs' reasons have the source gnt:user: a job filter on gnt:daemon:maintd does not"
     " hold them, and anybody's reason of the form maintd:… is taken for ours.",
-    "That this machine is the master cannot be checked, so a second maintd is not kept out.",
+    "That this machine is the master cannot be checked: without a ledger in etcd a second maintd is"
+    " not kept out.",
     "The RAPI user needs the option write, which allows far more than maintenance.",
 )
 """What the same coordinator can do through LUXI and cannot do through RAPI."""
@@ -109,11 +112,27 @@ class Rapi:
             raise Unavailable(reply.why)
         return reply.said
 
+    def filter(self, uuid: str) -> Mapping[str, Any] | None:
+        """Return a filter of the job queue; None if there is none."""
+        reply = self.request(Request("GET", f"/2/filters/{uuid}"))
+        if reply.status == 404:
+            return None
+        if reply.status != 200 or not isinstance(reply.said, dict):
+            raise Unavailable(f"the job filter: {reply.why}")
+        return reply.said
+
+    def put_filter(self, uuid: str, rule: Mapping[str, Any]) -> None:
+        """Make a filter of the job queue, or replace it."""
+        reply = self.request(Request("PUT", f"/2/filters/{uuid}", rule))
+        if reply.status != 200:
+            raise Unavailable(f"the job filter: {reply.why}")
+
 
 class RapiCluster(Queries):
     """A real cluster, from anywhere. A `cluster.backend.Cluster`, without the parts in CANNOT.
 
-    RAPI submits a received job within `grace`: it takes 6 s for each dead master candidate.
+    RAPI submits a received job within `grace`: it takes 6 s for each dead master candidate. Where
+    several maintd share it, a `gate` keeps out the jobs of those that have stopped acting.
     """
 
     def __init__(
@@ -125,6 +144,7 @@ class RapiCluster(Queries):
         clock: Callable[[], int] = time.time_ns,
     ) -> None:
         super().__init__(asking, grace)
+        self.gate: Gate | None = None
         self._rapi = rapi
         self._clock = clock
 
@@ -132,6 +152,11 @@ class RapiCluster(Queries):
     def at_once(self) -> int:
         """Each is a request of its own; few, so that maintd saves the answers soon."""
         return 10
+
+    def guard(self, epoch: Callable[[], int]) -> Gate:
+        """Mark all jobs with this epoch, and return the gate that keeps out those of others."""
+        self.gate = Gate(self._rapi, epoch)
+        return self.gate
 
     def master(self) -> str:
         match self._info():
@@ -173,6 +198,11 @@ class RapiCluster(Queries):
         return Ms(0)
 
     def _submit(self, submission: Submission) -> Answer:
+        if self.gate is not None:
+            try:
+                submission = replace(submission, reason=self.gate.marked(submission.reason))
+            except Unavailable as error:
+                return NotTaken(str(error))
         job = opcodes.job(submission, self._clock())
         asked = job if isinstance(job, NotTaken) else resource(job)
         if isinstance(asked, NotTaken):
@@ -203,6 +233,7 @@ class RapiCluster(Queries):
         return self._rapi.ask(Request("PUT", f"/2/query/{what}", body), seconds)
 
 
+NO_POWER = "RAPI has no power control"
 _NAME = re.compile(r"[\w.-]+", re.ASCII)  # a name in RAPI's paths
 _OBJECTS = {"node": "nodes", "nodegroup": "groups", "instance": "instances"}
 _ACTIONS = {
@@ -224,6 +255,8 @@ def resource(job: Sequence[opcodes.Opcode]) -> Request | NotTaken:
         what = "take tags off and put tags on" if only_tags else "do several things"
         return NotTaken(f"RAPI cannot {what} in one job, and half is worse")
     op = dict(job[0])
+    if op["OP_ID"] == "OP_OOB_COMMAND":
+        return NotTaken(f"{NO_POWER}: set [cluster] to LUXI on the master")
     kind, reason = op.pop("OP_ID"), op.pop("reason")[0][1]
     if kind in ("OP_TAGS_SET", "OP_TAGS_DEL"):
         method = "PUT" if kind == "OP_TAGS_SET" else "DELETE"

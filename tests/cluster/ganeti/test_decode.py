@@ -20,7 +20,7 @@ from nodeagent.model.snapshot import Capacity, Group, Instance, Node, Running, S
 from nodeagent.model.units import Ms
 
 # As the real luxid 3.0.2 gives them.
-NODE = ["n1", "u1", "10.0.0.1", "g1", False, False, True, True, ["a:b"], 1, False, 1]
+NODE = ["n1", "u1", "10.0.0.1", "g1", False, False, True, True, ["a:b"], 1, False, 1, ""]
 DRBD = ["i1", "n1", ["n2"], "drbd", 128, 384, "up", [], False, 1, True, 1, [None], False, "kvm"]
 PLAIN = ["i2", "n1", [], "plain", 128, 256, "down", ["t"], False, 2, False, 3, [1, 2], True, "lxc"]
 GROUP = ["g1", "default", [], "preferred", {"vcpu-ratio": 4}]
@@ -71,8 +71,8 @@ def test_a_nodes_address_has_one_form(told: str) -> None:
 
 
 def test_a_nodes_disks_and_processors() -> None:
-    (node,) = map(decode.node, nodes([*NODE[:9], 4, True, 1.25]))
-    assert (node.spindles, node.exclusive, node.speed) == (4, True, 1.25)
+    (node,) = map(decode.node, nodes([*NODE[:9], 4, True, 1.25, "/oob"]))
+    assert (node.spindles, node.exclusive, node.speed, node.controlled) == (4, True, 1.25, True)
 
 
 def test_a_forthcoming_instance_is_not_there_yet() -> None:
@@ -364,9 +364,64 @@ NO_MEMORY = (
     ],
 )
 def test_how_a_job_stands(status: str, statuses: object, said: object, result: Result) -> None:
-    row = [7, status, True, statuses, said, [[1, 0]]]
+    row = [7, status, True, statuses, said, [[1, 0]], []]
     rows = decode.table("job", jobqueue.RESULT, answer(row))
     assert jobqueue.results(["7"], rows) == {"7": result}
+
+
+def powered(said: object, node: str = "n1.example") -> Result:
+    """The result of a job that asked for the power of n1.example."""
+    op = {"OP_ID": "OP_OOB_COMMAND", "node_names": [node], "command": "power-status"}
+    row = [7, "success", False, ["success"], said, [[1, 0]], [op]]
+    rows = decode.table("job", jobqueue.RESULT, answer(row))
+    assert jobqueue.failed_controls(rows) in ([], [7])
+    (result,) = jobqueue.results(["7"], rows, {7: "it was unplugged"}).values()
+    assert (result.outcome is Outcome.ERROR) == (jobqueue.failed_controls(rows) == [7])
+    return result
+
+
+def test_the_power_of_a_node_is_what_the_opcode_says() -> None:
+    said = powered([[[[0, "n1.example"], [0, {"powered": False}]]]])
+    assert said == Result(Outcome.SUCCESS, code=0, said='{"powered":false}')
+    assert powered([[[[0, "n1.example"], [0, None]]]]) == Result(Outcome.SUCCESS, code=0)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        pytest.param([[[[0, "n1.example"], [2, None]]]], id="no data: the program failed"),
+        pytest.param([[[[0, "n1.example"], [3, None]]]], id="no program"),
+        pytest.param([[[[0, "n2.example"], [0, {"powered": False}]]]], id="another node"),
+        pytest.param([[[[0, "n1"], [0, {"powered": False}]]]], id="a short name"),
+        pytest.param([[[[2, "n1.example"], [0, {}]]]], id="a name that is none"),
+        pytest.param(
+            [[[[0, "n1.example"], [0, {}]], [[0, "n2.example"], [0, {}]]]], id="two nodes"
+        ),
+        pytest.param([[]], id="no node"),
+        pytest.param([], id="nothing"),
+        pytest.param(None, id="null"),
+        pytest.param([[[[0, "n1.example"], [0, "x" * 9000]]]], id="too much"),
+        pytest.param([[[[0, "n1.example"], ["0", None]]]], id="a status that is no number"),
+    ],
+)
+def test_a_successful_job_of_power_control_may_have_failed(said: object) -> None:
+    assert powered(said).outcome is Outcome.ERROR
+
+
+def test_a_failed_power_control_gives_ganetis_warning_and_status() -> None:
+    assert powered([[[[0, "n1.example"], [2, None]]]]).why == "it was unplugged"
+    assert powered([[[[0, "n1.example"], [3, None]]]]).code == jobqueue.NO_POWER_CONTROL
+    log = [[1, [1, 2], "message", "begun"], [2, [1, 2], "message", "run_oob failed:\n code 1"]]
+    rows = decode.table("job", jobqueue.LOG, answer([7, [log]], [8, [[]]], [9, None]))
+    assert jobqueue.warnings(rows) == {7: "run_oob failed: code 1"}
+
+
+def test_a_job_of_power_control_of_several_nodes_is_never_a_success() -> None:
+    op = {"OP_ID": "OP_OOB_COMMAND", "node_names": [], "command": "power-off"}
+    both = [[[[0, "n1.example"], [0, None]], [[0, "n2.example"], [0, None]]]]
+    row = [7, "success", False, ["success"], both, [[1, 0]], [op]]
+    (found,) = decode.table("job", jobqueue.RESULT, answer(row))
+    assert jobqueue.result(found).outcome is Outcome.ERROR
 
 
 STALE = (
@@ -401,7 +456,7 @@ STALE = (
 def test_an_error_that_a_command_clears_names_it_however_long_it_is(
     said: str, way_out: str, padding: str
 ) -> None:
-    row = [7, "error", True, ["error"], [["OpExecError", [padding + said]]], [[1, 0]]]
+    row = [7, "error", True, ["error"], [["OpExecError", [padding + said]]], [[1, 0]], []]
     rows = decode.table("job", jobqueue.RESULT, answer(row))
     result = jobqueue.results(["7"], rows)["7"]
     assert result.outcome is Outcome.ERROR
@@ -411,7 +466,7 @@ def test_an_error_that_a_command_clears_names_it_however_long_it_is(
 
 @pytest.mark.parametrize("letter", ["x", " ", "1", "\u0301", 'Logical Volume "a', "on node "])
 def test_a_very_long_error_is_read_in_a_moment(letter: str) -> None:
-    row = [7, "error", True, ["error"], [["OpExecError", [letter * 100_000]]], [[1, 0]]]
+    row = [7, "error", True, ["error"], [["OpExecError", [letter * 100_000]]], [[1, 0]], []]
     result = jobqueue.result(decode.table("job", jobqueue.RESULT, answer(row))[0])
     assert len(result.why) < 1000
 
@@ -429,7 +484,7 @@ def test_a_job_that_ganeti_gave_up_before_it_began_is_to_be_tried_again(
     executed: object, outcome: Outcome
 ) -> None:
     """Luxid writes no result where it cannot start a job, or where the job's process has died."""
-    row = [7, "error", True, ["error", "error"], [None, None], executed]
+    row = [7, "error", True, ["error", "error"], [None, None], executed, []]
     rows = decode.table("job", jobqueue.RESULT, answer(row))
     assert jobqueue.results(["7"], rows)["7"].outcome is outcome
 
@@ -454,7 +509,7 @@ OURS = [SOURCE, "maintd:7", 1]
 
 
 def test_vanished_jobs_are_lost() -> None:
-    gone = {"data": [[[0, 7], *[[3, None]] * 5]]}
+    gone = {"data": [[[0, 7], *[[3, None]] * 6]]}
     rows = decode.table("job", jobqueue.RESULT, gone)
     lost = jobqueue.results(["7", "8"], rows)
     assert {job: result.outcome for job, result in lost.items()} == {

@@ -380,7 +380,21 @@ def test_a_hanging_node_hides_no_other(path: str, cluster: GanetiCluster) -> Non
 def test_a_snapshot_torn_between_its_queries_is_asked_again(
     path: str, cluster: GanetiCluster
 ) -> None:
-    node: list[object] = ["n1", "u1", "10.0.0.1", "g1", False, False, True, True, [], 1, False, 1]
+    node: list[object] = [
+        "n1",
+        "u1",
+        "10.0.0.1",
+        "g1",
+        False,
+        False,
+        True,
+        True,
+        [],
+        1,
+        False,
+        1,
+        "",
+    ]
     instance: list[object] = [
         "i1", "n2", [], "plain", 1, 1, "up", [], False, 1, True, 1, [], False, "kvm",
     ]  # fmt: skip
@@ -408,7 +422,7 @@ def test_an_unknown_ganeti_is_worked_with_and_told_once(
     path: str, cluster: GanetiCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     info = says({"name": "c", "master": "n1", "tags": [], "software_version": "9.9.1"})
-    node = ["n1", "u1", "10.0.0.1", "g1", False, False, True, True, [], 1, False, 1]
+    node = ["n1", "u1", "10.0.0.1", "g1", False, False, True, True, [], 1, False, 1, ""]
     cells = [
         [[0, value] for value in row] for row in (node, ["g1", "default", [], "preferred", {}])
     ]

@@ -15,6 +15,8 @@ from nodeagent.model.action import (
     Guarded,
     MovePrimary,
     MoveSecondary,
+    Power,
+    PowerCommand,
     Reinstall,
     Restore,
     Retag,
@@ -47,7 +49,8 @@ moves: list[st.SearchStrategy[Any]] = [
 # What Ganeti's opcodes can say: a failover knows no `fallback`, a migration no `unchecked`.
 actions: st.SearchStrategy[Action] = st.one_of(
     st.builds(Drain, names, st.booleans()),
-    st.builds(SetOffline, names, st.booleans()),
+    st.builds(SetOffline, names, st.booleans(), st.booleans()),
+    st.builds(Power, names.map(lambda name: f"n{name}"), st.sampled_from(PowerCommand)),
     *moves,
     st.builds(Guarded, retags, st.one_of(*moves)),
     retags,
@@ -74,6 +77,49 @@ def test_what_luxid_adds_to_an_opcode_does_not_matter(ordered: Action) -> None:
         for op in ops
     ]
     assert action(filled) == ordered
+
+
+@pytest.mark.parametrize("command", PowerCommand)
+def test_power_control_names_exactly_one_node(command: PowerCommand) -> None:
+    (op,) = made(Power("n1.example", command))
+    assert op == {
+        "OP_ID": "OP_OOB_COMMAND",
+        "node_names": ["n1.example"],
+        "command": command.value,
+        "timeout": 60,
+        "ignore_status": command is PowerCommand.OFF,
+        **TRAIL,
+    }
+
+
+@pytest.mark.parametrize("name", ["", " ", "*", "-n", "n1,n2", "n1 n2", "x" * 300])
+@pytest.mark.parametrize("command", PowerCommand)
+def test_power_control_without_one_name_is_never_submitted(
+    command: PowerCommand, name: str
+) -> None:
+    assert isinstance(job(Submission(Power(name, command), REASON), AT), NotTaken)
+
+
+def test_other_commands_and_several_nodes_are_not_ours() -> None:
+    op = {"OP_ID": "OP_OOB_COMMAND", "node_names": ["n1"], "command": "power-off"}
+    assert action([op]) == Power("n1", PowerCommand.OFF)
+    assert action([{**op, "command": "health"}]) is None
+    assert action([{**op, "node_names": []}]) is None
+    assert action([{**op, "node_names": ["n1", "n2"]}]) is None
+
+
+def test_a_node_is_recorded_as_without_power_with_its_being_offline() -> None:
+    (op,) = made(SetOffline("n1", unpowered=True))
+    assert (op["offline"], op["powered"]) == (True, False)
+    (op,) = made(SetOffline("n1"))
+    assert "powered" not in op
+
+
+def made(ordered: Action) -> list[dict[str, Any]]:
+    """The opcodes of an action."""
+    ops = job(Submission(ordered, REASON), AT)
+    assert isinstance(ops, list)
+    return ops
 
 
 UNLESS_BACK = {
