@@ -1,0 +1,342 @@
+"""Forecast what maintd would do if a node died now, by imagined rounds of `decide`. Pure.
+
+There is no second copy of the rules: each imagined round is decided as a real one. Only the effects
+of the jobs are imagined. The node falls silent and keeps its power, its power control says what it
+said last, and every job succeeds within a round.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from nodeagent.maintd.decide import decide
+from nodeagent.maintd.fencing import readings
+from nodeagent.maintd.fencing.outlook import InstanceFate, instance_fates
+from nodeagent.maintd.ledger.fencing_events import fencings
+from nodeagent.maintd.planning.intents import with_job
+from nodeagent.maintd.planning.resources import needs_memory
+from nodeagent.maintd.planning.tag_settings import with_tags
+from nodeagent.model.action import (
+    Action,
+    MovePrimary,
+    Power,
+    PowerCommand,
+    Retag,
+    SetOffline,
+    describe,
+)
+from nodeagent.model.event_kinds import word_of
+from nodeagent.model.evidence import Contact, Evidence, PowerReading, Testimony
+from nodeagent.model.fencing import Deaf, Fencing, Stage
+from nodeagent.model.ledger import Decision, Ledger, Outcome, Policy, Result
+from nodeagent.model.purpose import OfFencing
+from nodeagent.model.reason import FencingKind, Held, Of, Reason, because
+from nodeagent.model.snapshot import Instance, Node, Observed
+from nodeagent.model.units import Ms
+
+TAG = "maintd:dead-nodes:"
+_STUCK = Ms(1_200_000)  # what does not go on for so long is taken as stuck
+_MOST = 200  # imagined rounds
+_UNAVAILABLE = 3  # Ganeti's status: there is no power control
+_JOB = "0"  # the number of each imagined job
+_LOST = "WFConnection"  # DRBD's word for a peer that is gone
+_CONTROL = (FencingKind.CONTROL_FAILS, FencingKind.LEVEL_FAILS)
+
+
+@dataclass(frozen=True, slots=True)
+class Hearing:
+    """The testimonies of a node's witnesses now, and the witnesses that do not answer."""
+
+    testimonies: tuple[Testimony, ...] = ()
+    missing: tuple[str, ...] = ()
+
+    @property
+    def blind(self) -> tuple[str, ...]:
+        """The witnesses that cannot reach the node, although it runs."""
+        return tuple(
+            one.witness for one in self.testimonies if Contact.ANSWERS not in (one.noded, one.agent)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """An imagined step at `at` (unix ms)."""
+
+    at: Ms
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """The imagined steps, the fate of each instance, and the reasons that stand in the way.
+
+    `mode` is the setting dead-nodes. `fenced` tells that the node would be proven off and offline,
+    `down` names the instances that should start elsewhere and would not.
+    """
+
+    mode: str
+    steps: tuple[Step, ...]
+    fates: tuple[InstanceFate, ...]
+    down: tuple[str, ...]
+    whys: tuple[Reason, ...]
+    fenced: bool
+
+    @property
+    def done(self) -> bool:
+        """Tell whether all would go as it should."""
+        return self.fenced and not self.whys and not self.down
+
+
+def refusal(observed: Observed, name: str) -> str:
+    """Why there is nothing to forecast for this node; empty if there is."""
+    node = observed.snapshot.nodes.get(name)
+    if node is None:
+        return f"there is no node {name}"
+    if name == observed.snapshot.master:
+        return f"{name} is the master node, where maintd runs: it never fences it"
+    if node.offline:
+        return f"{name} is offline already: see gnt-maint why {name}"
+    if name in observed.unanswered:
+        return f"{name} does not answer, so this is no drill: see gnt-maint why {name}"
+    return ""
+
+
+def forecast(
+    ledger: Ledger,
+    observed: Observed,
+    policy: Policy,
+    name: str,
+    hearing: Hearing,
+    every: Ms,
+    now: Ms,
+) -> Forecast:
+    """Imagine that a node falls silent now.
+
+    `observed` has the free room of the nodes in service, `every` is the ms between two rounds.
+    """
+    node = observed.snapshot.nodes[name]
+    mode = with_tags(policy, observed.snapshot, node).dead_nodes
+    if mode == "observe":
+        tags = frozenset(tag for tag in node.tags if not tag.startswith(TAG))
+        observed = _with_node(observed, replace(node, tags=tags | {f"{TAG}restart"}))
+    one = _Imagined(ledger, replace(observed, wishes=(), advice={}), policy, name, hearing, every)
+    one.run(now)
+    whys = [because(FencingKind.DRILL_OBSERVES, name)] if mode == "observe" else []
+    if blind := hearing.blind:
+        whys.append(because(FencingKind.DRILL_BLIND, name, nodes=blind))
+    whys += one.whys()
+    fates = tuple(one.fates())
+    down = tuple(fate.instance for fate in fates if mode != "fence" and one.should_run(fate))
+    return Forecast(mode, tuple(one.steps), fates, down, tuple(whys), one.node.offline)
+
+
+def _with_node(observed: Observed, node: Node) -> Observed:
+    snapshot = observed.snapshot
+    nodes = {**snapshot.nodes, node.name: node}
+    return replace(observed, snapshot=replace(snapshot, nodes=nodes))
+
+
+@dataclass
+class _Imagined:
+    """The imagined state at `at`; `off` tells whether the node's power is off."""
+
+    ledger: Ledger
+    observed: Observed
+    policy: Policy
+    name: str
+    hearing: Hearing
+    every: Ms
+    at: Ms = Ms(0)
+    since: Ms = Ms(0)
+    off: bool = False
+    steps: list[Step] = field(default_factory=list)
+    results: dict[str, Result] = field(default_factory=dict)
+    decision: Decision = field(default_factory=lambda: Decision(Ledger()))
+    first: tuple[Held, ...] = ()
+    known: PowerReading | Deaf | None = None  # what its power control really said last
+
+    @property
+    def node(self) -> Node:
+        return self.observed.snapshot.nodes[self.name]
+
+    @property
+    def fencing(self) -> Fencing | None:
+        return next((one for one in self.ledger.fencing if one.node == self.node.uuid), None)
+
+    def run(self, now: Ms) -> None:
+        """Hold rounds until the node is fenced, or nothing goes on any more."""
+        self.at = self.since = now
+        asked = (intent for intent in self.ledger.intents if not readings.is_reading(intent))
+        self.ledger = replace(self.ledger, intents=tuple(asked))  # real readings end by themselves
+        self.decision = decide(self.ledger, self.observed, self.policy, now)  # it lives
+        self.first, self.known = self.decision.held, self._last_reading()
+        self._say(f"{self.name} answers nobody any more")
+        self._round()
+        policy = with_tags(self.policy, self.observed.snapshot, self.node)
+        progress = self.at = Ms(now + max(self.every, policy.unreachable_after))
+        self._say(f"{self.name} has been unreachable for unreachable-after")
+        for _ in range(_MOST):
+            before = self.fencing
+            acted = self._round()
+            if acted or _stage(before) is not _stage(self.fencing):
+                progress = self.at
+            if _stage(self.fencing) is Stage.FENCED or self.at - progress >= _STUCK:
+                return
+            self.at = self._next(policy)
+
+    def _next(self, policy: Policy) -> Ms:
+        """The next round, or the moment that it waits for."""
+        one, soon = self.fencing, Ms(self.at + self.every)
+        if one is None:
+            return soon
+        revived = one.at + policy.revive_within if one.stage is Stage.WAITS else 0
+        return Ms(max(soon, one.not_before, revived))
+
+    def _round(self) -> bool:
+        """Decide once and imagine the effects; tell whether anything but a reading was planned."""
+        before, observed = self.ledger, self._observed()
+        self.decision = decide(before, observed, self.policy, self.at)
+        after, known = self.decision.ledger, {intent.id for intent in before.intents}
+        new = [intent for intent in after.intents if intent.id not in known]
+        mine = [intent for intent in new if intent.purpose == OfFencing(self.node.uuid)]
+        others = {intent.id for intent in new} - {intent.id for intent in mine}
+        kept = tuple(intent for intent in after.intents if intent.id not in others)
+        self.ledger = replace(after, intents=kept)
+        for event in fencings(before, self.ledger, observed, self.at):
+            if event.node == self.name:
+                self._say(f"{word_of(event.kind)}: {event}")
+        for intent in mine:
+            self._say(describe(intent.action))
+            self.ledger = with_job(self.ledger, intent, _JOB)
+            self.results[intent.id] = self._carry_out(intent.action)
+        return any(not readings.is_reading(intent) for intent in mine)
+
+    def _say(self, text: str) -> None:
+        self.steps.append(Step(self.at, text))
+
+    # Imagine.
+
+    def _observed(self) -> Observed:
+        """The observation in which the node answers neither maintd nor its witnesses."""
+        seen, name = self.observed, self.name
+        diagnoses = {other: said for other, said in seen.diagnoses.items() if other != name}
+        seen = replace(seen, diagnoses=diagnoses, results={**seen.results, **self.results})
+        if self.node.offline:
+            return seen  # it is not asked any more
+        return replace(
+            seen,
+            doubts={**seen.doubts, name: "it does not answer"},
+            unanswered=seen.unanswered | {name},
+            noded={**seen.noded, name: False},
+            evidence={**seen.evidence, name: self._evidence()},
+        )
+
+    def _evidence(self) -> Evidence:
+        told = tuple(
+            replace(
+                one,
+                at=self.at,
+                noded=Contact.SILENT,
+                agent=Contact.SILENT,
+                mirrors=one.mirrors
+                and tuple(replace(disk, connection=_LOST) for disk in one.mirrors),
+            )
+            for one in self.hearing.testimonies
+        )
+        return Evidence(
+            *(self.name, self.since, Contact.SILENT, "it does not answer", False),
+            noded_at=self.at,
+            witnesses=told,
+            asked=self.hearing.missing,
+        )
+
+    def _carry_out(self, action: Action) -> Result:
+        match action:
+            case Power(_, PowerCommand.STATUS):
+                return self._power()
+            case Power(_, command):
+                self.off = command is PowerCommand.OFF
+            case SetOffline():
+                self.observed = _with_node(self.observed, replace(self.node, offline=True))
+            case Retag(_, _, add, remove):
+                tags = self.node.tags - set(remove) | set(add)
+                self.observed = _with_node(self.observed, replace(self.node, tags=tags))
+            case MovePrimary(name, _, _, str(target)):
+                self._move(self.observed.snapshot.instances[name], target)
+        return Result(Outcome.SUCCESS)
+
+    def _power(self) -> Result:
+        """The answer of its power control: the levels that said on last say what is true."""
+        last = self.known
+        if isinstance(last, Deaf):
+            return Result(Outcome.ERROR, last.why, _UNAVAILABLE if last.never else None)
+        if last is None:
+            why = f"nobody has read its power yet: run gnt-node power status {self.name}"
+            return Result(Outcome.ERROR, why)
+        word = "off" if self.off else "on"
+        rows = [
+            {
+                "level": one.level,
+                "agents": list(one.agents),
+                "said": word if one.said == "on" else one.said,
+                "counts": one.counts,
+                "why": one.why,
+            }
+            for one in last.levels
+        ]
+        said = {"powered": not self.off, "level": last.level, "levels": rows}
+        return Result(Outcome.SUCCESS, code=0, said=json.dumps(said))
+
+    def _last_reading(self) -> PowerReading | Deaf | None:
+        """The newest reading while it was alive; one from its last death says nothing about now."""
+        mine = [one for one in self.ledger.power if one.node == self.node.uuid]
+        last = next((one for one in reversed(mine) if one.alive), None)
+        deaf = next((one for one in self.ledger.deaf if one.node == self.node.uuid), None)
+        return deaf if deaf is not None and (last is None or deaf.since >= last.at) else last
+
+    def _move(self, instance: Instance, target: str) -> None:
+        mirror = None if instance.secondary is None else instance.primary
+        moved = replace(instance, primary=target, secondary=mirror)
+        snapshot, capacity = self.observed.snapshot, dict(self.observed.capacity)
+        instances = {**snapshot.instances, instance.name: moved}
+        if (free := capacity.get(target)) is not None:
+            capacity[target] = replace(free, memory=free.memory - needs_memory(instance))
+        snapshot = replace(snapshot, instances=instances)
+        self.observed = replace(self.observed, snapshot=snapshot, capacity=capacity)
+
+    # Look.
+
+    def whys(self) -> Iterator[Reason]:
+        """The reasons in the way at the end, and power control that fails now."""
+        for held in self.first:
+            if held.node == self.name and held.why.kind in _CONTROL:
+                yield held.why
+        if _stage(self.fencing) is not Stage.FENCED:
+            for held in self.decision.held:
+                if held.node == self.name and isinstance(held.why.kind, FencingKind):
+                    yield held.why
+
+    def fates(self) -> Iterator[InstanceFate]:
+        """The fate of each instance at the end."""
+        if (one := self.fencing) is None:
+            return
+        policy = with_tags(self.policy, self.observed.snapshot, self.node)
+        waits = {
+            held.why.subject.name: held.reason
+            for held in self.decision.held
+            if held.why.subject.of is Of.INSTANCE
+        }
+        seen = self._observed()
+        for fate in instance_fates(one, self.node, seen, policy, self.ledger, self.at):
+            why = fate.why or (waits.get(fate.instance, "") if fate.state == "waiting" else "")
+            yield replace(fate, why=why)
+
+    def should_run(self, fate: InstanceFate) -> bool:
+        """Tell whether an instance that stays down has disks elsewhere."""
+        there = self.observed.snapshot.instances.get(fate.instance)
+        elsewhere = there is not None and (there.shared or there.secondary is not None)
+        return elsewhere and fate.state != "restarted"
+
+
+def _stage(one: Fencing | None) -> Stage | None:
+    return None if one is None else one.stage

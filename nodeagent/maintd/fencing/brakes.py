@@ -1,0 +1,93 @@
+"""Brakes: why a node is not fenced now, though it seems dead. Pure.
+
+Many nodes that fall silent together have lost their network or their power, and are not dead one by
+one. So maintd then does nothing, and says so.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from nodeagent.maintd.fencing import domains
+from nodeagent.maintd.fencing.judgement import apart, suspects_itself
+from nodeagent.model.fencing import BURST
+from nodeagent.model.ledger import Ledger, Policy
+from nodeagent.model.reason import FencingKind, Kind, Reason, because
+from nodeagent.model.snapshot import Node, Observed
+from nodeagent.model.units import Ms
+
+TOGETHER = Ms(300_000)  # nodes that fall silent within this time do it together
+QUIET = Ms(300_000)  # after maintd's own start, also as the new master's
+
+
+@dataclass(frozen=True, slots=True)
+class Brakes:
+    """The state that brakes depend on. `stopped` is why no work starts on a node, or anywhere."""
+
+    ledger: Ledger
+    observed: Observed
+    policy: Policy
+    stopped: Mapping[str, Reason]
+    now: Ms
+
+    def why_not(self, node: Node) -> Reason | None:
+        """Why this node is not fenced now; None if it may be."""
+        return self._not_this(node) or self._event(node) or self._limit(node)
+
+    def _not_this(self, node: Node) -> Reason | None:
+        snapshot = self.observed.snapshot
+        if node.name == snapshot.master or not snapshot.master:
+            return because(FencingKind.FENCES_NO_MASTER, node.name)
+        if why := suspects_itself(self.observed):
+            return why
+        if why := self.stopped.get("") or self.stopped.get(node.name):
+            return why
+        for entry in self.ledger.queue.entries:
+            if entry.at_work and entry.address == node.address:
+                return because(Kind.UNDER_REPAIR, node.name, repair=f"queue entry {entry.index}")
+        left = self.observed.started + QUIET - self.now
+        if left > 0:
+            return because(FencingKind.QUIET_TIME, left=left)
+        return None
+
+    def _event(self, node: Node) -> Reason | None:
+        nodes = {one.uuid: one for one in self.observed.snapshot.nodes.values()}
+        fenced = {one.node for one in self.ledger.fencing if one.off}
+        silent = {
+            one.node: one.since
+            for one in self.ledger.unreachable
+            if one.node in nodes and one.node not in fenced and not nodes[one.node].offline
+        }
+        since = silent.get(node.uuid, self.now)
+        others = [
+            nodes[uuid]
+            for uuid, at in silent.items()
+            if uuid != node.uuid and abs(at - since) <= TOGETHER
+        ]
+        racks = domains.reported(self.ledger, self.observed)
+        if one := domains.failed(node, racks, self.ledger):
+            rack, count = one.domain, one.machines
+            return because(FencingKind.DOMAIN_BROKEN, node.name, domain=rack, machines=count)
+        mine = racks.get(node.address, frozenset())
+        near = [
+            other.name
+            for other in others
+            if mine & racks.get(other.address, frozenset())
+            or not apart(node, other, self.observed.snapshot)
+        ]
+        if near:
+            return because(FencingKind.DOMAIN_SILENT, node.name, nodes=tuple(sorted(near)))
+        total = sum(not one.offline for one in nodes.values())
+        if others and 10 * len(silent) > total:
+            return because(FencingKind.MANY_SILENT, count=len(silent), nodes=total)
+        return None
+
+    def _limit(self, node: Node) -> Reason | None:
+        there = {one.node for one in self.ledger.fencing if not one.stage.over} - {node.uuid}
+        if len(there) >= self.policy.fence_limit:
+            most = self.policy.fence_limit
+            return because(FencingKind.FENCE_LIMIT, count=len(there), most=most)
+        lately = {c.node for c in self.ledger.cuts if self.now - c.at < BURST} - {node.uuid}
+        if len(lately) >= self.policy.fence_burst:
+            most = self.policy.fence_burst
+            return because(FencingKind.FENCE_BURST, count=len(lately), most=most)
+        return None

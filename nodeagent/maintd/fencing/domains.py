@@ -1,0 +1,30 @@
+"""Failure domains, such as racks, that the repair queue's sources report of machines. Pure.
+
+They are known only of reported machines, so they add to the brakes, and choose no witness.
+"""
+
+from collections.abc import Mapping
+
+from nodeagent.model.ledger import Ledger
+from nodeagent.model.queue import FailedDomain
+from nodeagent.model.snapshot import Node, Observed
+
+
+def reported(ledger: Ledger, observed: Observed) -> Mapping[str, frozenset[str]]:
+    """Return by address the domains of each machine that a source or an entry names."""
+    found: dict[str, frozenset[str]] = {}
+    sick = [one for said in observed.sick.values() if not isinstance(said, str) for one in said]
+    pairs = [(one.address, one.domain) for one in sick]
+    pairs += [(entry.address, entry.domain) for entry in ledger.queue.entries]
+    for address, domain in pairs:
+        if address and domain:
+            found[address] = found.get(address, frozenset()) | {domain}
+    return found
+
+
+def failed(
+    node: Node, domains: Mapping[str, frozenset[str]], ledger: Ledger
+) -> FailedDomain | None:
+    """Return a domain of the node in which so many machines are broken that none is repaired."""
+    mine = domains.get(node.address, frozenset())
+    return next((one for one in ledger.queue.failed if one.domain in mine), None)

@@ -1,0 +1,314 @@
+"""Judge a node that does not answer, from all evidence about it. Pure.
+
+The rules, in their order. Doubt is UNKNOWN, on which nobody may act.
+
+1. An answer proves that programs live: ALIVE, whatever else is said.
+2. Enough other nodes must have tried to reach the node lately, one of them outside its failure
+   domain if there is any. They are its witnesses. Ganeti must have said that noded does not
+   answer either.
+3. A kernel that takes connections, refuses them, or keeps a DRBD disk connected, lives. Power
+   control that says off then contradicts it: UNKNOWN.
+4. A refusal shows stopped daemons, which is no fault of the machine: UNKNOWN.
+5. Connections without an answer, for every witness: HUNG. For some witnesses only: UNKNOWN.
+6. Silence with a connected DRBD disk, or with power that is on: ISOLATED.
+7. Silence with power that is proven off, and every DRBD disk read as not connected: OFF.
+8. Silence alone is no proof: UNKNOWN.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from nodeagent.model.evidence import Contact, Evidence, Judgement, Life, PowerReading, Testimony
+from nodeagent.model.reason import FencingKind, Kind, Of, Reason, because
+from nodeagent.model.snapshot import Node, Observed, Snapshot
+from nodeagent.model.units import Ms
+from nodeagent.placement.cluster.tags import rules_of
+
+WITNESSES = 3  # other nodes that must have tried; in a smaller cluster all others
+LEAST = 2  # the master and another one: one observer cannot tell whether itself is cut off
+TESTIMONY_LASTS = Ms(60_000)
+POWER_LASTS = Ms(300_000)
+NODED_LASTS = Ms(330_000)  # Ganeti is asked about a node every five minutes
+SETTLES = Ms(15_000)  # DRBD notices a dead peer after up to 11 s
+
+# DRBD's words (8 and 9) for no connection; every other word, also an unknown one, may be one.
+DISCONNECTED = frozenset(
+    {
+        *("StandAlone", "Disconnecting", "Unconnected", "Timeout", "BrokenPipe", "NetworkFailure"),
+        *("ProtocolError", "TearDown", "WFConnection", "Connecting", "Unconfigured", "Off"),
+    }
+)
+_KERNEL = (Contact.CONNECTS, Contact.REFUSED)
+
+
+def judge(evidence: Evidence, snapshot: Snapshot, now: Ms) -> Judgement:
+    """Judge one node. Evidence that is too old, or from the future, counts as unknown."""
+    node = snapshot.nodes.get(evidence.node)
+    if node is None:
+        return _unknown(because(Kind.NO_SUCH_NODE, evidence.node, Of.NODE))
+    recent = _recent(evidence, snapshot, now)
+    if who := _answer(evidence, recent, now):
+        return Judgement(Life.ALIVE, because(FencingKind.LIVES, node.name, who=who))
+    heard = [one for one in recent if Contact.UNKNOWN not in (one.noded, one.agent)]
+    disks = _disks(node, recent, snapshot)
+    if why := _too_few(node, heard, snapshot):
+        return _unknown(why, disks)
+    if evidence.noded is None or not 0 <= now - evidence.noded_at <= NODED_LASTS:
+        return _unknown(because(FencingKind.NODED_UNKNOWN, node.name), disks)
+    signs = tuple(_signs(evidence, heard, disks, now))
+    power = _proven(evidence, node, now)
+    if power is not None and not power.powered:
+        return _judge_off(node, power, heard, disks, signs)
+    return _judge_on(node, power, evidence, heard, disks, signs)
+
+
+def judged(observed: Observed, now: Ms) -> dict[str, Judgement]:
+    """Judge all nodes with evidence; none of them if the master suspects itself."""
+    found = observed.evidence.items()
+    if found and (why := suspects_itself(observed)) is not None:
+        return {name: _unknown(why) for name, _ in found}
+    return {name: judge(one, observed.snapshot, now) for name, one in found}
+
+
+def with_power(observed: Observed, readings: Mapping[str, PowerReading]) -> Observed:
+    """Add readings of power control, by the nodes' UUIDs, to the evidence."""
+    nodes = observed.snapshot.nodes
+    evidence = {
+        name: replace(one, power=reading)
+        if (node := nodes.get(name)) is not None and (reading := readings.get(node.uuid))
+        else one
+        for name, one in observed.evidence.items()
+    }
+    return replace(observed, evidence=evidence)
+
+
+def witnesses_for(
+    node: Node, snapshot: Snapshot, able: Collection[str], poor: Collection[str] = ()
+) -> tuple[str, ...]:
+    """Choose witnesses among the `able` nodes: all that share DRBD disks with it, and some more.
+
+    Nodes of other failure domains come first, then the master, which has asked already; last those
+    that did not answer before, the `poor` ones.
+    """
+    others = [one for one in candidates(node, snapshot) if one.name in able]
+    with_disks = peers(node.name, snapshot)
+    chosen = [one.name for one in others if one.name in with_disks]
+    elsewhere = {one.name for one in others if apart(node, one, snapshot)}
+    rest = sorted(
+        (one.name for one in others if one.name not in with_disks),
+        key=lambda name: (name in poor, name == snapshot.master, name not in elsewhere, name),
+    )
+    good = [name for name in chosen if name not in poor]
+    wanted = max(WITNESSES + 1 - len(good), 0 if elsewhere & set(good) else 1)
+    return (*chosen, *rest[:wanted])
+
+
+def suspects_itself(observed: Observed) -> Reason | None:
+    """Say why the master may be cut off itself: it reaches less than half of the agents."""
+    asked = {node.name for node in observed.snapshot.nodes.values() if not node.offline}
+    reached = len(asked - observed.unanswered)
+    if 2 * reached >= len(asked):
+        return None
+    return because(FencingKind.SUSPECTS_ITSELF, reached=reached, nodes=len(asked))
+
+
+def shared_disks(node: str, witness: str, snapshot: Snapshot) -> frozenset[str]:
+    """The instances with a DRBD disk on both nodes."""
+    pair = {node, witness}
+    found = snapshot.instances.values()
+    return frozenset(one.name for one in found if {one.primary, one.secondary} == pair)
+
+
+def peers(node: str, snapshot: Snapshot) -> frozenset[str]:
+    """The nodes in service or drained that share DRBD disks with the node."""
+    found = set[str]()
+    for one in snapshot.instances.values():
+        if one.secondary is not None and node in (one.primary, one.secondary):
+            found |= {one.primary, one.secondary}
+    return frozenset(found - {node} - {n.name for n in snapshot.nodes.values() if n.offline})
+
+
+def apart(node: Node, other: Node, snapshot: Snapshot) -> bool:
+    """Tell whether two nodes share no failure domain.
+
+    The domains are the nodes' location tags (`htools:nlocation:…`), else the node groups.
+    """
+    rules = rules_of(sorted(snapshot.tags))
+    here, there = rules.places(node.tags), rules.places(other.tags)
+    if here and there:
+        return not here & there
+    return node.group != other.group
+
+
+def candidates(node: Node, snapshot: Snapshot) -> tuple[Node, ...]:
+    """The nodes that may be witnesses of this one."""
+    return tuple(n for n in snapshot.nodes.values() if not n.offline and n.name != node.name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Disks:
+    """DRBD disks shared with the node: connected instances with a witness and a time for each.
+
+    `unread` are the peers that could not clear their disks, `why` what the first of them said.
+    """
+
+    connected: dict[str, tuple[str, Ms]]
+    unread: tuple[str, ...]
+    why: str
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The connected instances."""
+        return tuple(sorted(self.connected))
+
+
+@dataclass(frozen=True, slots=True)
+class _Sign:
+    """A sign of a living kernel, and when it was seen."""
+
+    at: Ms
+    contact: Contact | None
+    who: str
+
+
+def _recent(evidence: Evidence, snapshot: Snapshot, now: Ms) -> list[Testimony]:
+    """The newest testimony of each witness that may be one, if it is not too old."""
+    newest: dict[str, Testimony] = {}
+    for one in sorted(evidence.witnesses, key=lambda one: (one.at, one.witness)):
+        node = snapshot.nodes.get(one.witness)
+        fits = node is not None and not node.offline and node.name != evidence.node
+        if fits and 0 <= now - one.at <= TESTIMONY_LASTS:
+            newest[one.witness] = one
+    return [newest[name] for name in sorted(newest)]
+
+
+def _answer(evidence: Evidence, recent: Collection[Testimony], now: Ms) -> str:
+    """Say who got an answer from the node; empty if nobody did."""
+    if evidence.agent is Contact.ANSWERS:
+        return "its agent answers maintd"
+    if evidence.noded and 0 <= now - evidence.noded_at <= NODED_LASTS:
+        return "its noded answers Ganeti"
+    for one in recent:
+        if Contact.ANSWERS in (one.noded, one.agent):
+            program = "noded" if one.noded is Contact.ANSWERS else "agent"
+            return f"its {program} answers {one.witness}"
+    return ""
+
+
+def _too_few(node: Node, heard: Collection[Testimony], snapshot: Snapshot) -> Reason | None:
+    others = candidates(node, snapshot)
+    if len(others) < LEAST:
+        count = len(others)
+        return because(FencingKind.SMALL_CLUSTER, node.name, count=count, least=LEAST)
+    least = min(WITNESSES, len(others))
+    if len(heard) < least:
+        return because(FencingKind.FEW_WITNESSES, node.name, count=len(heard), least=least)
+    elsewhere = {other.name for other in others if apart(node, other, snapshot)}
+    if elsewhere and not any(one.witness in elsewhere for one in heard):
+        return because(FencingKind.NONE_ELSEWHERE, node.name)
+    return None
+
+
+def _disks(node: Node, recent: Collection[Testimony], snapshot: Snapshot) -> _Disks:
+    connected: dict[str, tuple[str, Ms]] = {}
+    said = {one.witness: one for one in recent}
+    unread: dict[str, str] = {}
+    for peer in sorted(peers(node.name, snapshot)):
+        one = said.get(peer)
+        if one is None or one.mirrors is None:
+            unread[peer] = "" if one is None else one.why
+            continue
+        shared = shared_disks(node.name, peer, snapshot)
+        for mirror in one.mirrors:
+            if mirror.connection in DISCONNECTED:
+                continue
+            if mirror.instance in shared:
+                connected[mirror.instance] = peer, one.at
+            elif mirror.instance not in snapshot.instances:
+                unread[peer] = "a connected disk there belongs to no known instance"
+    return _Disks(connected, tuple(unread), next(filter(None, unread.values()), ""))
+
+
+def _signs(
+    evidence: Evidence, heard: Collection[Testimony], disks: _Disks, now: Ms
+) -> Iterator[_Sign]:
+    if evidence.agent in _KERNEL:
+        yield _Sign(now, evidence.agent, f"maintd: the agent's port {evidence.agent.value}")
+    for one in heard:
+        for contact, program in ((one.noded, "noded"), (one.agent, "agent")):
+            if contact in _KERNEL:
+                yield _Sign(one.at, contact, f"{one.witness}: {program}'s port {contact.value}")
+    for instance in disks.names:
+        witness, at = disks.connected[instance]
+        yield _Sign(at, None, f"{witness}: a DRBD disk is connected")
+
+
+def _proven(evidence: Evidence, node: Node, now: Ms) -> PowerReading | None:
+    """The reading, if it is of this machine, not too old, and by a level that counts.
+
+    A reading from before the silence says nothing about its cause.
+    """
+    power = evidence.power
+    if power is None or power.powered is None or power.node != node.uuid:
+        return None
+    if not 0 <= now - power.at <= POWER_LASTS or power.at < evidence.since:
+        return None
+    said = "on" if power.powered else "off"
+    counts = any(x.level == power.level and x.counts and x.said == said for x in power.levels)
+    return power if counts else None
+
+
+def _judge_off(
+    node: Node,
+    power: PowerReading,
+    heard: Collection[Testimony],
+    disks: _Disks,
+    signs: Collection[_Sign],
+) -> Judgement:
+    """Judge a node whose power control says off; a living kernel overrides it."""
+    name, level = node.name, power.level
+    for one in signs:
+        if one.at > power.at + SETTLES:
+            why = because(FencingKind.POWER_CONTRADICTED, name, level=level, who=one.who)
+            return _unknown(why, disks)
+    for one in signs:
+        return _unknown(because(FencingKind.OLDER_THAN_POWER, name, who=one.who), disks)
+    if disks.unread:
+        why = because(FencingKind.DISKS_UNREAD, name, nodes=disks.unread, why=disks.why)
+        return _unknown(why, disks)
+    why = because(FencingKind.POWER_IS_OFF, name, level=level, count=len(heard))
+    return Judgement(Life.OFF, why)
+
+
+def _judge_on(
+    node: Node,
+    power: PowerReading | None,
+    evidence: Evidence,
+    heard: Collection[Testimony],
+    disks: _Disks,
+    signs: Collection[_Sign],
+) -> Judgement:
+    """Judge a node whose power is on, or unknown."""
+    name, count, connected = node.name, len(heard), len(disks.names)
+    for one in signs:
+        if one.contact is Contact.REFUSED:
+            return _unknown(because(FencingKind.DAEMONS_STOPPED, name, who=one.who), disks)
+    some = sum(Contact.CONNECTS in (one.noded, one.agent) for one in heard)
+    if some == count:
+        why = because(FencingKind.HANGS, name, count=count, connected=connected or None)
+        return Judgement(Life.HUNG, why, disks.names)
+    if some or evidence.agent is Contact.CONNECTS:
+        why = because(FencingKind.NETWORK_IN_DOUBT, name, some=max(1, some), others=count - some)
+        return _unknown(why, disks)
+    if connected:
+        why = because(FencingKind.CUT_OFF, name, count=count, connected=connected)
+        return Judgement(Life.ISOLATED, why, disks.names)
+    if power is not None:
+        why = because(FencingKind.POWERED_AND_SILENT, name, count=count, level=power.level)
+        return Judgement(Life.ISOLATED, why)
+    doubt = evidence.power.why if evidence.power is not None else ""
+    return _unknown(because(FencingKind.SILENCE_ALONE, name, count=count, why=doubt))
+
+
+def _unknown(why: Reason, disks: _Disks | None = None) -> Judgement:
+    return Judgement(Life.UNKNOWN, why, disks.names if disks is not None else ())

@@ -1,0 +1,88 @@
+"""The next step of a fencing, when it comes, and what becomes of each instance. Pure."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from nodeagent.maintd.fencing import restarts
+from nodeagent.model.action import MovePrimary
+from nodeagent.model.fencing import End, Fate, Fencing, Stage
+from nodeagent.model.ledger import Ledger, Policy
+from nodeagent.model.purpose import OfFencing
+from nodeagent.model.snapshot import Instance, Node, Observed
+from nodeagent.model.units import Ms
+
+_NEXT: Mapping[Stage, str] = {
+    Stage.CUTS: "power it off",
+    Stage.PROVES: "read its power, until it says off",
+    Stage.REVIVES: "power it on once",
+    Stage.WAITS: "power it off again, unless its agent answers before",
+    Stage.REMOVES: "mark it offline in Ganeti",
+    Stage.CONFIRMS: "read its power once more",
+    Stage.RESTARTS: "start its instances elsewhere",
+    Stage.FENCED: "",
+    Stage.STOPPED: "",
+}
+_BEFORE = (Stage.CUTS, Stage.PROVES, Stage.REVIVES, Stage.WAITS, Stage.REMOVES)
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceFate:
+    """The fate of an instance: restarted `on` a node, restarting, waiting, or it stays down."""
+
+    instance: str
+    state: str
+    on: str = ""
+    why: str = ""
+
+
+def upcoming(one: Fencing, policy: Policy, now: Ms) -> tuple[str, Ms]:
+    """Return the next step in words, and when it comes (unix ms; 0: in the next round)."""
+    if one.drill and one.stage is Stage.WAITS:
+        return "give the drill up, unless its agent answers before", _waits_until(one, policy)
+    if one.not_before > now:
+        return _NEXT[one.stage], one.not_before
+    if one.stage is Stage.WAITS:
+        return _NEXT[one.stage], _waits_until(one, policy)
+    return _NEXT[one.stage], Ms(0)
+
+
+def _waits_until(one: Fencing, policy: Policy) -> Ms:
+    return Ms(one.at + policy.revive_within)
+
+
+def instance_fates(
+    one: Fencing, node: Node, observed: Observed, policy: Policy, ledger: Ledger, now: Ms
+) -> Iterator[InstanceFate]:
+    """Yield the fate of each running instance; before the node is offline, the planned one."""
+    known = one.fates
+    if not known and (one.stage in _BEFORE or policy.dead_nodes != "restart"):
+        known = restarts.fates(node, observed, now)
+    moving = {
+        intent.action.instance: intent.action
+        for intent in ledger.intents
+        if intent.purpose == OfFencing(one.node) and isinstance(intent.action, MovePrimary)
+    }
+    for fate in known:
+        there = observed.snapshot.instances[fate.instance] if not one.fates else None
+        if policy.dead_nodes != "restart" and there and (there.shared or there.secondary):
+            fate = replace(fate, end=End.STAYS, why=_by_hand(there, policy))
+        yield _fate(fate, node, observed, moving.get(fate.instance))
+
+
+def _by_hand(instance: Instance, policy: Policy) -> str:
+    """Say how a person starts it elsewhere: Ganeti does not check the disks of an offline node."""
+    check = "" if instance.shared else f"check its disks on {instance.secondary}, then "
+    return f"dead-nodes is {policy.dead_nodes}: {check}run gnt-instance failover {instance.name}"
+
+
+def _fate(fate: Fate, node: Node, observed: Observed, move: MovePrimary | None) -> InstanceFate:
+    there = observed.snapshot.instances.get(fate.instance)
+    on = there.primary if there is not None and there.primary != node.name else ""
+    match fate.end:
+        case End.RESTARTED:
+            return InstanceFate(fate.instance, "restarted", on)
+        case End.STAYS:
+            return InstanceFate(fate.instance, "stays down", "", fate.why)
+        case End.OPEN if move is not None:
+            return InstanceFate(fate.instance, "restarting", move.target or "")
+    return InstanceFate(fate.instance, "waiting")

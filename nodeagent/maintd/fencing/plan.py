@@ -1,0 +1,381 @@
+"""Fence nodes that are off, hung or cut off: each step only when the one before is proven. Pure.
+
+Power off, a later reading that says off by a level that counts, and all evidence that agrees with
+it; then, to revive the node once, power on; else mark it offline, read its power again, and fail
+its instances over. Doubt does nothing at each step, and says so.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from nodeagent.maintd.fencing import drills, readings, restarts
+from nodeagent.maintd.fencing.brakes import Brakes
+from nodeagent.maintd.fencing.judgement import judge
+from nodeagent.maintd.fencing.state import with_cut
+from nodeagent.maintd.planning.outcomes import by_uuid
+from nodeagent.maintd.planning.resources import Room
+from nodeagent.maintd.planning.tag_settings import with_tags
+from nodeagent.model.action import Action, Power, PowerCommand, Retag, Scope, SetOffline
+from nodeagent.model.evidence import Judgement, Life
+from nodeagent.model.fencing import FENCED_TAG, End, Fencing, Stage
+from nodeagent.model.ledger import Ledger, Policy
+from nodeagent.model.purpose import OfFencing
+from nodeagent.model.reason import FencingKind, Held, Reason, because
+from nodeagent.model.snapshot import Node, Observed
+from nodeagent.model.units import Ms
+
+DEAD = (Life.HUNG, Life.OFF, Life.ISOLATED)
+FRESH = Ms(240_000)  # a reading of the power is read again before it is too old to count
+
+
+@dataclass
+class Fencer:
+    """The fencing of one round. `silent` has the unreachable nodes, by name, and since when.
+
+    `stopped` is why no work starts on a node, or anywhere ("").
+    """
+
+    ledger: Ledger
+    observed: Observed
+    policy: Policy
+    room: Room
+    stopped: Mapping[str, Reason]
+    silent: Mapping[str, Ms]
+    now: Ms
+    held: list[Held] = field(default_factory=list)
+
+    def plan(self) -> Ledger:
+        """Plan the next step of each fencing, start new ones, and ask for nodes' power."""
+        self._find_again()
+        nodes = by_uuid(self.observed)
+        self._claim(nodes)
+        for one in self.ledger.fencing:
+            self._go_on(one, nodes[one.node])
+        there = {one.node for one in self.ledger.fencing}
+        for name in sorted(self.silent, key=lambda name: (self.silent[name], name)):
+            node = self.observed.snapshot.nodes[name]
+            if node.uuid not in there and name in self.observed.evidence:
+                self._consider(node)
+        self._ask_daily()
+        self._tell_of_power()
+        self._untag(nodes)
+        return self.ledger
+
+    # Memory.
+
+    def _find_again(self) -> None:
+        """Know offline nodes with our tag as fenced: a ledger may be lost."""
+        known = {one.node for one in self.ledger.fencing}
+        for node in self.observed.snapshot.nodes.values():
+            if node.offline and node.uuid not in known and (at := tagged(node)) is not None:
+                fates = restarts.fates(node, self.observed, self.now)
+                left = any(fate.end is End.OPEN for fate in fates)
+                stage = Stage.CONFIRMS if left else Stage.FENCED
+                one = Fencing(node.uuid, stage, at, at, "found again by its tag", fates=fates)
+                self.ledger = replace(self.ledger, fencing=(*self.ledger.fencing, one))
+
+    def _claim(self, nodes: Mapping[str, Node]) -> None:
+        returning = {one.node for one in self.ledger.returning}
+        for one in self.ledger.fencing:
+            if not (one.stage.over and one.node in returning):
+                self.room.claim(nodes[one.node].name, OfFencing(one.node).owner)
+
+    def _untag(self, nodes: Mapping[str, Node]) -> None:
+        """Remove our tag from nodes that are back in service."""
+        there = {one.node for one in self.ledger.fencing}
+        for uuid, node in nodes.items():
+            tags = tuple(sorted(tag for tag in node.tags if tag.startswith(FENCED_TAG)))
+            if not tags or node.offline or uuid in there or self._at_work(uuid):
+                continue
+            if self.ledger.tags_after <= self.now:
+                self._promise(node, Retag(Scope.NODE, node.name, remove=tags))
+
+    def _at_work(self, uuid: str) -> bool:
+        return any(intent.purpose == OfFencing(uuid) for intent in self.ledger.intents)
+
+    def _put(self, one: Fencing) -> None:
+        others = (one if other.node == one.node else other for other in self.ledger.fencing)
+        self.ledger = replace(self.ledger, fencing=tuple(others))
+
+    def _promise(self, node: Node, action: Action, after: str | None = None) -> str:
+        purpose = OfFencing(node.uuid)
+        self.ledger = self.ledger.promise(purpose, node.name, action, self.now, after)
+        return self.ledger.intents[-1].id
+
+    def _hold(self, node: Node, why: Reason) -> None:
+        self.held.append(Held(why, node.name))
+
+    # Start.
+
+    def _consider(self, node: Node) -> None:
+        """Start to fence a node that is proven dead, or say why not, also while its power is read.
+
+        So a reason that stays is said without a break.
+        """
+        policy = with_tags(self.policy, self.observed.snapshot, node)
+        reads = self._at_work(node.uuid)
+        if not reads and node.controlled and self._may_read(node, since=self.silent[node.name]):
+            self._promise(node, Power(node.name, PowerCommand.STATUS))
+            reads = True
+        judged = self._judged(node)
+        if judged.life not in DEAD:
+            if judged.life is not Life.ALIVE:
+                self._hold(node, because(FencingKind.NOT_FENCED, node.name, why=judged.reason))
+            return
+        if policy.dead_nodes == "observe":
+            self._hold(node, because(FencingKind.WOULD_FENCE, node.name, why=judged.reason))
+            return
+        if not node.controlled:
+            self._hold(node, because(FencingKind.NO_POWER_CONTROL, node.name))
+            return
+        may_boot = self._may_boot(node, judged, policy)
+        if why := may_boot or self._brakes().why_not(node) or self._no_level(node):
+            self._hold(node, because(FencingKind.FENCING_WAITS, node.name, why=why))
+            return
+        if reads:
+            return
+        # One that has just been powered off and on, and is dead again, is not revived again.
+        again = any(cut.node == node.uuid for cut in self.ledger.cuts)
+        one = Fencing(node.uuid, Stage.CUTS, self.now, self.now, str(judged.reason), revived=again)
+        self.ledger = replace(self.ledger, fencing=(*self.ledger.fencing, one))
+        self.room.claim(node.name, OfFencing(node.uuid).owner)
+        self._go_on(one, node)
+
+    def _may_boot(self, node: Node, judged: Judgement, policy: Policy) -> Reason | None:
+        """Wait for a machine that has power and shows no sign of a kernel: it may be booting."""
+        left = self.silent[node.name] + policy.revive_within - self.now
+        if judged.life is not Life.ISOLATED or judged.connected or left <= 0:
+            return None
+        return because(FencingKind.MAY_BOOT, node.name, left=Ms(left))
+
+    def _brakes(self) -> Brakes:
+        return Brakes(self.ledger, self.observed, self.policy, self.stopped, self.now)
+
+    def _judged(self, node: Node) -> Judgement:
+        evidence = self.observed.evidence.get(node.name)
+        if evidence is None:
+            why = because(FencingKind.NO_EVIDENCE, node.name)
+            return Judgement(Life.UNKNOWN, why)
+        return judge(evidence, self.observed.snapshot, self.now)
+
+    def _may_read(self, node: Node, within: Ms = FRESH, since: Ms = Ms(0)) -> bool:
+        """Tell whether the newest reading is old or from before `since`, and may be repeated."""
+        deaf = next((one for one in self.ledger.deaf if one.node == node.uuid), None)
+        if deaf is not None and deaf.after > self.now:
+            return False
+        power = readings.newest(self.ledger.power).get(node.uuid)
+        return power is None or power.at < since or not 0 <= self.now - power.at < within
+
+    def _no_level(self, node: Node) -> Reason | None:
+        """Why its power control would prove nothing: no level of it answers and counts."""
+        power = readings.newest(self.ledger.power).get(node.uuid)
+        deaf = next((one for one in self.ledger.deaf if one.node == node.uuid), None)
+        if power is None or (deaf is not None and deaf.since >= power.at):
+            return because(FencingKind.POWER_UNKNOWN, node.name, why=deaf.why if deaf else "")
+        if any(x.counts and x.said in ("on", "off") for x in power.levels):
+            return None
+        return because(FencingKind.POWER_UNPROVEN, node.name)
+
+    # Continue.
+
+    def _go_on(self, one: Fencing, node: Node) -> None:
+        if self._at_work(node.uuid):
+            return
+        why = self._step(one, node)
+        if why is not None:
+            self._hold(node, why)
+
+    def _step(self, one: Fencing, node: Node) -> Reason | None:
+        """Plan its next step, or return why it waits."""
+        policy = with_tags(self.policy, self.observed.snapshot, node)
+        if one.drill:
+            return self._drill(one, node, policy)
+        if one.stage is Stage.FENCED:
+            left = sum(fate.why != "" for fate in one.fates)
+            return because(FencingKind.FENCED, node.name, left=left or None)
+        if (left := one.not_before - self.now) > 0:
+            told = {"stage": one.stage.value, "left": left, "why": one.said}
+            return because(FencingKind.FENCE_TRIES_AGAIN, node.name, **told)
+        if policy.dead_nodes == "observe" and not (one.who or node.offline):
+            return because(FencingKind.FENCE_SWITCHED_OFF, node.name, stage=one.stage.value)
+        match one.stage:
+            case Stage.PROVES:
+                return self._prove(one, node, policy)
+            case Stage.WAITS:
+                if self.now - one.at < policy.revive_within:
+                    left = one.at + policy.revive_within - self.now
+                    return because(FencingKind.REVIVING, node.name, left=left)
+                self._put(replace(one, stage=Stage.CUTS, at=self.now, tries=0))
+                return None
+            case Stage.CONFIRMS:
+                self._promise(node, Power(node.name, PowerCommand.STATUS))
+                return None
+        if why := self.stopped.get("") or self.stopped.get(node.name):
+            return because(FencingKind.FENCING_WAITS, node.name, why=why)
+        match one.stage:
+            case Stage.CUTS:
+                return self._cut(one, node)
+            case Stage.REVIVES:
+                self._promise(node, Power(node.name, PowerCommand.ON))
+            case Stage.REMOVES:
+                return self._remove(one, node, policy)
+            case Stage.RESTARTS:
+                self._restart(one, node, policy)
+        return None
+
+    def _cut(self, one: Fencing, node: Node) -> Reason | None:
+        if self._may_read(node):
+            self._promise(node, Power(node.name, PowerCommand.STATUS))
+            return None
+        judged = self._judged(node)
+        why = judged.reason if judged.life not in DEAD else self._brakes().why_not(node)
+        if why := why or self._no_level(node):
+            return because(FencingKind.FENCING_WAITS, node.name, why=why)
+        self.ledger = with_cut(self.ledger, node.uuid, self.now)
+        self._put(replace(one, off=self.now))
+        self._promise(node, Power(node.name, PowerCommand.OFF))
+        return None
+
+    def _prove(self, one: Fencing, node: Node, policy: Policy) -> Reason | None:
+        """Go on only if a reading after the power-off says off, and no evidence contradicts it."""
+        power = readings.newest(self.ledger.power).get(node.uuid)
+        fresh = power is not None and power.at >= one.off and self.now - power.at < FRESH
+        if not fresh or power is None or power.powered is not False:
+            self._promise(node, Power(node.name, PowerCommand.STATUS))
+            return None
+        judged = self._judged(node)
+        if judged.life is not Life.OFF or judged.connected:
+            return because(FencingKind.FENCING_WAITS, node.name, why=judged.reason)
+        revive = policy.dead_nodes == "restart" and policy.revive and not one.revived
+        stage = Stage.REVIVES if revive else Stage.REMOVES
+        one = replace(one, stage=stage, at=self.now, tries=0)
+        self._put(one)
+        return self._step(one, node)
+
+    def _remove(self, one: Fencing, node: Node, policy: Policy) -> Reason | None:
+        """Tag the node, then mark it offline; remember what its instances' disks were before."""
+        judged = self._judged(node)
+        if judged.life is Life.ALIVE or judged.connected:
+            return because(FencingKind.FENCING_WAITS, node.name, why=judged.reason)
+        if not one.who and judged.life is not Life.OFF:
+            self._put(replace(one, stage=Stage.PROVES, at=self.now))
+            return because(FencingKind.FENCING_WAITS, node.name, why=judged.reason)
+        known = restarts.fates(node, self.observed, self.now)
+        self._put(replace(one, fates=known if policy.dead_nodes == "restart" else ()))
+        tag = f"{FENCED_TAG}{self.now // 1000}"
+        old = tuple(sorted(t for t in node.tags if t.startswith(FENCED_TAG)))
+        first = None
+        if not old:
+            first = self._promise(node, Retag(Scope.NODE, node.name, (tag,)))
+        offline = SetOffline(node.name, node.candidate, unpowered=not one.who)
+        self._promise(node, offline, first)
+        return None
+
+    def _restart(self, one: Fencing, node: Node, policy: Policy) -> None:
+        if policy.dead_nodes != "restart":
+            self._put(replace(one, stage=Stage.FENCED, at=self.now))
+            return
+        found = restarts.plan(one, node, self.observed, policy, self.room)
+        one = found.fencing
+        for action in found.actions:
+            self._promise(node, action)
+        self.held += found.held
+        if not (found.actions or found.held):
+            one = replace(one, stage=Stage.FENCED, at=self.now)
+        self._put(one)
+
+    # A drill.
+
+    def _drill(self, one: Fencing, node: Node, policy: Policy) -> Reason | None:
+        """Power an empty node off and on, with the guards and the proof of a dead one."""
+        match one.stage:
+            case Stage.CUTS if one.tries:  # it is on after its power-off
+                self._put(replace(one, stage=Stage.REVIVES, at=self.now))
+            case Stage.CUTS:
+                return self._start_drill(one, node)
+            case Stage.PROVES:
+                return self._prove_drill(one, node, policy)
+            case Stage.REVIVES:
+                self._promise(node, Power(node.name, PowerCommand.ON))
+            case Stage.WAITS if (left := one.at + policy.revive_within - self.now) > 0:
+                return because(FencingKind.REVIVING, node.name, left=left)
+            case Stage.WAITS:
+                why = f"its agent has not answered since: run gnt-node power on {node.name}"
+                self._put(drills.stopped(one, why, self.now))
+        return None
+
+    def _start_drill(self, one: Fencing, node: Node) -> Reason | None:
+        if self._may_read(node):
+            self._promise(node, Power(node.name, PowerCommand.STATUS))
+            return None
+        why = drills.why_not(node, self.observed)
+        if not why and (held := self._brakes().why_not(node) or self._no_level(node)):
+            why = str(held)
+        if why:
+            self._put(drills.stopped(one, why, self.now))
+            return None
+        self.ledger = with_cut(self.ledger, node.uuid, self.now)
+        self._put(replace(one, off=self.now))
+        self._promise(node, Power(node.name, PowerCommand.OFF))
+        return None
+
+    def _prove_drill(self, one: Fencing, node: Node, policy: Policy) -> Reason | None:
+        """Go on once all evidence says off; in any case power it on before long."""
+        judged, power = self._judged(node), readings.newest(self.ledger.power).get(node.uuid)
+        read = power is not None and power.at >= one.off and power.powered is False
+        if (read and judged.life is Life.OFF) or self.now - one.off >= policy.revive_within:
+            said = "" if read and judged.life is Life.OFF else one.said or str(judged.reason)
+            one = replace(one, stage=Stage.REVIVES, at=self.now, said=said)
+            self._put(one)
+            return self._drill(one, node, policy)
+        if self._may_read(node) or not read:
+            self._promise(node, Power(node.name, PowerCommand.STATUS))
+        return because(FencingKind.FENCING_WAITS, node.name, why=judged.reason)
+
+    # The daily check.
+
+    def _ask_daily(self) -> None:
+        """Ask for the power of one node that answers, so that its levels are known to work."""
+        nodes = [n for n in self.observed.snapshot.nodes.values() if n.controlled]
+        if not nodes or any(map(readings.is_reading, self.ledger.intents)):
+            return
+        newest = readings.newest(self.ledger.power)
+        last = max((one.at for one in newest.values()), default=Ms(0))
+        if self.now - last < min(readings.DAILY // len(nodes), 60_000) and newest:
+            return
+        due = [
+            (newest[n.uuid].at if n.uuid in newest else Ms(0), n.name, n)
+            for n in nodes
+            if n.name in self.observed.diagnoses and self._may_read(n, readings.DAILY)
+            if not self._at_work(n.uuid)
+        ]
+        if due:
+            _, name, node = min(due, key=lambda one: one[:2])
+            self._promise(node, Power(name, PowerCommand.STATUS))
+
+    def _tell_of_power(self) -> None:
+        """Tell of power control that does not work before it is needed."""
+        newest, deaf = readings.newest(self.ledger.power), {d.node: d for d in self.ledger.deaf}
+        for name, node in self.observed.snapshot.nodes.items():
+            if not node.controlled or name not in self.observed.diagnoses:
+                continue
+            power = newest.get(node.uuid)
+            if (one := deaf.get(node.uuid)) is not None:
+                self._hold(node, because(FencingKind.CONTROL_FAILS, name, why=one.why))
+            elif power is not None and power.alive:
+                for x in power.levels:
+                    if x.said != "on":
+                        why = because(
+                            FencingKind.LEVEL_FAILS, name, level=x.level, said=x.said, why=x.why
+                        )
+                        self._hold(node, why)
+                        break
+
+
+def tagged(node: Node) -> Ms | None:
+    """When our tag says that a node was fenced (unix ms); None without a tag."""
+    for tag in sorted(node.tags):
+        text = tag.removeprefix(FENCED_TAG)
+        if tag.startswith(FENCED_TAG) and text.isdecimal() and len(text) < 12:
+            return Ms(int(text) * 1000)
+    return None

@@ -1,0 +1,189 @@
+"""Readings of nodes' power, and which of their levels have proved to work. Pure.
+
+A level of power control counts only if it has said ON for this node while the node's agent
+answered, within the last days: a level of another machine, or a missing outlet, would say OFF.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from nodeagent.maintd.planning.outcomes import by_uuid, how_ended
+from nodeagent.model.action import Power, PowerCommand
+from nodeagent.model.evidence import Level, PowerReading
+from nodeagent.model.fencing import Deaf
+from nodeagent.model.ledger import Intent, Ledger, Outcome
+from nodeagent.model.purpose import OfFencing
+from nodeagent.model.snapshot import Node, Observed
+from nodeagent.model.units import Ms
+
+PROVEN_WITHIN = Ms(7 * 86_400_000)
+DAILY = Ms(86_400_000)
+AGAIN = Ms(300_000)  # between two readings of a node that does not answer
+RETRY = Ms(3_600_000)  # after a daily reading that failed
+UNAVAILABLE = 3  # Ganeti's status: there is no power control
+_LEVELS, _AGENTS, _NAME, _WHY = 9, 9, 64, 200
+
+
+def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
+    """Record the readings that have ended, and the failed ones."""
+    asked = [i for i in ledger.intents if is_reading(i)]
+    nodes = by_uuid(observed) if asked or ledger.power or ledger.deaf else {}
+    power, deaf = list(ledger.power), {one.node: one for one in ledger.deaf}
+    for intent in asked:
+        assert isinstance(intent.purpose, OfFencing)
+        node = nodes.get(intent.purpose.fenced)
+        if node is None:
+            continue
+        found = outcome(intent, observed, power, node, now)
+        if found is None:
+            continue
+        if isinstance(found, PowerReading):
+            power = _with(power, found)
+            deaf.pop(node.uuid, None)
+        if isinstance(found, Deaf) or found.powered is None:
+            said = found if isinstance(found, Deaf) else Deaf(node.uuid, Ms(now + AGAIN), found.why)
+            first = deaf[node.uuid].since if node.uuid in deaf else now
+            deaf[node.uuid] = replace(said, since=first)
+    power = [one for one in power if one.node in nodes and _lasts(one, power, now)]
+    kept = tuple(
+        replace(one, after=min(one.after, Ms(now + DAILY)), since=min(one.since, now))
+        for one in deaf.values()
+        if one.node in nodes
+    )
+    if (tuple(power), kept) == (ledger.power, ledger.deaf):
+        return ledger
+    return replace(ledger, power=tuple(power), deaf=kept)
+
+
+def is_reading(intent: Intent) -> bool:
+    """Tell whether an intent asks for the power of a node."""
+    action = intent.action
+    return (
+        isinstance(action, Power)
+        and action.command is PowerCommand.STATUS
+        and isinstance(intent.purpose, OfFencing)
+    )
+
+
+def outcome(
+    intent: Intent, observed: Observed, power: Sequence[PowerReading], node: Node, now: Ms
+) -> PowerReading | Deaf | None:
+    """The reading by an intent, or why there is none; None while it is not over.
+
+    It counts from when it was planned: nothing that happened later is in it.
+    """
+    absent = observed.absent.get(intent.id)
+    end = how_ended(intent, observed, now)
+    if absent is not None:
+        never = "power control" in absent  # RAPI has none
+        return Deaf(node.uuid, Ms(now + (DAILY if never else AGAIN)), absent, never=never)
+    if end is None:
+        return None
+    if end.outcome is not Outcome.SUCCESS:
+        never = end.code == UNAVAILABLE
+        return Deaf(node.uuid, Ms(now + (DAILY if never else AGAIN)), end.why, never=never)
+    alive = node.name in observed.diagnoses
+    reading = read(end.said, node.uuid, intent.promised, alive=alive)
+    return counted(reading, power, now)
+
+
+def read(said: str, node: str, at: Ms, *, alive: bool) -> PowerReading:
+    """Read a power control's answer; anything unclear proves nothing."""
+    try:
+        document = json.loads(said)
+    except (ValueError, RecursionError):
+        document = None
+    if not isinstance(document, dict) or not isinstance(document.get("powered"), bool):
+        return PowerReading(node, at, None, why="the power control's answer is unclear")
+    powered = document["powered"]
+    if "levels" not in document:  # a program of the site's own
+        level = Level(1, (), "on" if powered else "off", counts=True)
+        return PowerReading(node, at, powered, 1, (level,), alive)
+    rows, number = document["levels"], document.get("level")
+    levels = tuple(_level(row) for row in rows[:_LEVELS]) if isinstance(rows, list) else ()
+    word = "on" if powered else "off"
+    if not any(one.level == number and one.said == word for one in levels):
+        why = "the power control's answer contradicts itself"
+        return PowerReading(node, at, None, levels=levels, alive=alive, why=why)
+    assert isinstance(number, int)
+    return PowerReading(node, at, powered, number, levels, alive)
+
+
+def _level(row: Any) -> Level:
+    match row:
+        case {"level": int(number), "agents": [*agents], "said": str(said), "counts": bool(counts)}:
+            names = tuple(str(agent)[:_NAME] for agent in agents[:_AGENTS])
+            word = said if said in ("on", "off", "mixed") else "nothing"
+            return Level(number, names, word, counts, str(row.get("why") or "")[:_WHY])
+        case _:
+            return Level(0, (), "nothing", counts=False)
+
+
+def counted(reading: PowerReading, before: Sequence[PowerReading], now: Ms) -> PowerReading:
+    """The reading, in which a level counts only if we have seen that it works.
+
+    OFF by a level that does not count is no answer.
+    """
+    levels = tuple(
+        replace(x, counts=x.counts and _is_proven(x, reading, before, now)) for x in reading.levels
+    )
+    reading = replace(reading, levels=levels)
+    said = next((x for x in levels if x.level == reading.level), None)
+    if reading.powered is False and (said is None or not said.counts):
+        why = f"level {reading.level} says off, and has not said on in the last days"
+        return replace(reading, powered=None, why=why)
+    return reading
+
+
+def _is_proven(
+    level: Level, reading: PowerReading, before: Sequence[PowerReading], now: Ms
+) -> bool:
+    return any(
+        one.node == reading.node
+        and one.alive
+        and 0 <= now - one.at <= PROVEN_WITHIN
+        and any(
+            (x.level, x.agents, x.said) == (level.level, level.agents, "on") for x in one.levels
+        )
+        for one in (*before, reading)
+    )
+
+
+def _with(power: Sequence[PowerReading], new: PowerReading) -> list[PowerReading]:
+    """The readings with a newer one, without those that it makes useless."""
+    proves = _levels_on(new)
+    return [
+        *(one for one in power if one.node != new.node or _levels_on(one) - proves),
+        new,
+    ]
+
+
+def _levels_on(one: PowerReading) -> set[tuple[int, tuple[str, ...]]]:
+    return {(x.level, x.agents) for x in one.levels if x.said == "on"} if one.alive else set()
+
+
+def _lasts(one: PowerReading, power: Sequence[PowerReading], now: Ms) -> bool:
+    return now - one.at <= PROVEN_WITHIN or one is newest(power).get(one.node)
+
+
+def newest(power: Sequence[PowerReading]) -> Mapping[str, PowerReading]:
+    """The newest reading of each node, by UUID."""
+    return {one.node: one for one in power}  # in the order of their ends
+
+
+def with_power(ledger: Ledger, observed: Observed) -> Observed:
+    """The observation in which the evidence about nodes has their power."""
+    if not observed.evidence:
+        return observed
+    said, deaf = newest(ledger.power), {one.node: one for one in ledger.deaf}
+    found = {}
+    for name, evidence in observed.evidence.items():
+        node = observed.snapshot.nodes.get(name)
+        uuid = node.uuid if node is not None else ""
+        power = said.get(uuid)
+        if uuid in deaf and (power is None or deaf[uuid].since >= power.at):
+            power = PowerReading(uuid, deaf[uuid].since, None, why=deaf[uuid].why)
+        found[name] = replace(evidence, power=power)
+    return replace(observed, evidence=found)

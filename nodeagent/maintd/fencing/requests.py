@@ -1,0 +1,69 @@
+"""People's requests: a word that a node has no power, and a drill of its power control. Pure."""
+
+from dataclasses import replace
+
+from nodeagent.maintd.fencing import drills, readings
+from nodeagent.maintd.fencing.judgement import judge
+from nodeagent.model.evidence import Contact, Life
+from nodeagent.model.fencing import Fencing, Stage
+from nodeagent.model.ledger import Ledger
+from nodeagent.model.snapshot import Observed
+from nodeagent.model.units import Ms
+from nodeagent.model.wish import DrillPower, PulledPlug
+
+_LIVES = (Contact.ANSWERS, Contact.CONNECTS, Contact.REFUSED)
+
+
+def pulled(
+    ledger: Ledger, asked: PulledPlug, who: str, observed: Observed, now: Ms
+) -> Ledger | str:
+    """Take a node as off, unless anything of it still answers anybody."""
+    node = observed.snapshot.nodes.get(asked.node)
+    if node is None:
+        return f"there is no node {asked.node}"
+    name = node.name
+    if name == observed.snapshot.master:
+        return f"{name} is the master node, which runs this: it has power"
+    if node.offline:
+        return f"{name} is offline already: run gnt-node failover {name} for its instances"
+    if name not in observed.unanswered:
+        return f"the agent of {name} answers, so {name} has power: see gnt-maint why {name}"
+    evidence = observed.evidence.get(name)
+    if evidence is None:
+        return f"no other node has tried to reach {name} yet: try again in some minutes"
+    judged = judge(evidence, observed.snapshot, now)
+    if judged.life is Life.ALIVE:
+        return f"{name} has power: {judged.reason}"
+    if judged.connected:
+        return (
+            f"{name} has power: {len(judged.connected)} of its DRBD disks are still connected:"
+            f" see gnt-maint why {name}"
+        )
+    for one in evidence.witnesses:
+        if one.noded in _LIVES or one.agent in _LIVES:
+            return f"{name} has power: {one.witness} reaches its kernel: see gnt-maint why {name}"
+    if evidence.agent in _LIVES:
+        return f"{name} has power: maintd reaches its kernel: see gnt-maint why {name}"
+    if not evidence.witnesses:
+        return f"no other node has tried to reach {name} yet: try again in some minutes"
+    why = f"{who} says that its power is cut"
+    new = Fencing(node.uuid, Stage.REMOVES, now, now, why, who, off=now)
+    others = tuple(f for f in ledger.fencing if f.node != node.uuid)
+    return replace(ledger, fencing=(*others, new))
+
+
+def drill(ledger: Ledger, asked: DrillPower, who: str, observed: Observed, now: Ms) -> Ledger | str:
+    """Start to drill the power of an empty, drained node."""
+    node = observed.snapshot.nodes.get(asked.node)
+    if node is None:
+        return f"there is no node {asked.node}"
+    if any(one.node == node.uuid for one in ledger.fencing):
+        return f"maintd works on the power of {node.name} already: see gnt-maint why {node.name}"
+    if why := drills.why_not(node, observed):
+        return why
+    if any(i.node == node.name for i in ledger.intents if not readings.is_reading(i)):
+        return (
+            f"maintd works on {node.name}: wait until it has ended; see gnt-maint why {node.name}"
+        )
+    new = Fencing(node.uuid, Stage.CUTS, now, now, f"{who} drills its power", who, drill=True)
+    return replace(ledger, fencing=(*ledger.fencing, new))

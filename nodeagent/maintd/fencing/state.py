@@ -1,0 +1,141 @@
+"""Fold in the results of power-offs, proofs and failovers of a fencing. Pure.
+
+The state decides, never the return code: after each power-off only a later reading counts.
+"""
+
+from dataclasses import replace
+
+from nodeagent.maintd.fencing import readings
+from nodeagent.maintd.planning.effects import is_seen
+from nodeagent.maintd.planning.outcomes import by_uuid, first_ended, how_ended
+from nodeagent.model.action import MovePrimary, Power, PowerCommand, Retag, SetOffline
+from nodeagent.model.evidence import PowerReading
+from nodeagent.model.fencing import BURST, Cut, Deaf, End, Fate, Fencing, Stage
+from nodeagent.model.ledger import Intent, Ledger, Outcome, Result
+from nodeagent.model.purpose import OfFencing
+from nodeagent.model.snapshot import Node, Observed
+from nodeagent.model.units import Ms
+
+BACK_OFF, MOST = Ms(60_000), Ms(900_000)  # the first and the longest wait after failures
+
+
+def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
+    """Record how the steps ended, before their intents are settled.
+
+    A fencing ends when its node answers before it is offline, when the node is back in service, or
+    when it is no longer a node.
+    """
+    before, ledger = ledger, readings.remember(ledger, observed, now)
+    cuts = tuple(replace(one, at=min(one.at, now)) for one in ledger.cuts if now - one.at < BURST)
+    if not ledger.fencing:
+        return ledger if cuts == ledger.cuts else replace(ledger, cuts=cuts)
+    nodes, kept = by_uuid(observed), list[Fencing]()
+    for one in ledger.fencing:
+        node = nodes.get(one.node)
+        if node is None:
+            continue
+        one = _not_in_the_future(one, now)
+        mine = [i for i in before.intents if i.purpose == OfFencing(one.node)]
+        for intent in mine:
+            one = _after(one, intent, node, before, observed, now)
+        if not _is_over(one, node, observed, mine):
+            kept.append(one)
+    return replace(ledger, fencing=tuple(kept), cuts=cuts)
+
+
+def _not_in_the_future(one: Fencing, now: Ms) -> Fencing:
+    return replace(
+        one,
+        since=min(one.since, now),
+        at=min(one.at, now),
+        off=min(one.off, now),
+        not_before=min(one.not_before, Ms(now + MOST)),
+    )
+
+
+def _is_over(one: Fencing, node: Node, observed: Observed, mine: list[Intent]) -> bool:
+    if one.drill:
+        answers = node.name in observed.diagnoses and one.stage is not Stage.CUTS
+        return answers or node.offline or one.stage is Stage.STOPPED
+    if one.stage in (Stage.CONFIRMS, Stage.RESTARTS, Stage.FENCED):
+        return not node.offline
+    if any(isinstance(i.action, SetOffline) for i in mine):
+        return False  # it may be offline already
+    return node.offline or node.name in observed.diagnoses
+
+
+def _after(
+    one: Fencing, intent: Intent, node: Node, ledger: Ledger, observed: Observed, now: Ms
+) -> Fencing:
+    if readings.is_reading(intent):
+        said = readings.outcome(intent, observed, ledger.power, node, now)
+        return one if said is None else _after_reading(one, said, now)
+    end = how_ended(first_ended(intent, observed, now), observed, now)
+    if (absent := observed.absent.get(intent.id)) is not None:
+        end = Result(Outcome.LATER, absent)
+    lost = observed.results.get(intent.id)
+    if end is None and lost is not None and lost.outcome is Outcome.LOST:
+        end = lost
+    if end is None:
+        return one
+    match intent.action:
+        case Power(_, PowerCommand.OFF) if intent.id in observed.absent:
+            return failed(one, end.why, now)
+        case Power(_, PowerCommand.OFF):
+            return _to(replace(one, off=now, said=end.why), Stage.PROVES, now)
+        case Power(_, PowerCommand.ON):
+            before = one.said if one.drill else ""  # a drill keeps its first failure
+            return _to(replace(one, revived=True, said=end.why or before), Stage.WAITS, now)
+        case SetOffline() if end.outcome is Outcome.SUCCESS:
+            return _to(one, Stage.RESTARTS if one.who else Stage.CONFIRMS, now)
+        case SetOffline():
+            return failed(one, end.why or "its job is lost", now)
+        case Retag() if end.outcome is not Outcome.SUCCESS:
+            return failed(one, end.why or "its job is lost", now)
+        case MovePrimary(name):
+            fates = tuple(
+                _fate(fate, intent.action, end, observed) if fate.instance == name else fate
+                for fate in one.fates
+            )
+            return replace(one, fates=fates)
+    return one
+
+
+def _after_reading(one: Fencing, said: PowerReading | Deaf, now: Ms) -> Fencing:
+    if one.stage not in (Stage.PROVES, Stage.CONFIRMS):
+        return one
+    if isinstance(said, Deaf) or said.powered is None:
+        return failed(one, said.why, now)
+    if said.powered:
+        one = failed(one, "its power is still on", now)
+        return _to(one, Stage.CUTS, now) if one.stage is Stage.PROVES else one
+    if said.at < max(one.off, one.at if one.stage is Stage.CONFIRMS else one.off):
+        return one  # it was read before
+    one = replace(one, tries=0, not_before=Ms(0), said="")
+    return _to(one, Stage.RESTARTS, now) if one.stage is Stage.CONFIRMS else one
+
+
+def _fate(fate: Fate, move: MovePrimary, end: Result, observed: Observed) -> Fate:
+    """The instance may have moved although its job failed: only the configuration tells."""
+    if is_seen(move, observed.snapshot):
+        late = "" if end.outcome is Outcome.SUCCESS else f"its failover failed late: {end.why}"
+        return replace(fate, end=End.RESTARTED if not late else End.STAYS, why=late)
+    if end.outcome is Outcome.LATER and fate.tries < 3:
+        return replace(fate, tries=fate.tries + 1)
+    return replace(fate, end=End.STAYS, why=end.why or "its job is lost")
+
+
+def failed(one: Fencing, why: str, now: Ms) -> Fencing:
+    """The fencing after a step that failed: each failure makes the next wait longer."""
+    wait = min(MOST, BACK_OFF << min(one.tries, 10))
+    return replace(one, tries=one.tries + 1, not_before=Ms(now + wait), said=why)
+
+
+def _to(one: Fencing, stage: Stage, now: Ms) -> Fencing:
+    return replace(one, stage=stage, at=now)
+
+
+def with_cut(ledger: Ledger, node: str, now: Ms) -> Ledger:
+    """The ledger that counts one more power-off."""
+    others = tuple(one for one in ledger.cuts if one.node != node)
+    return replace(ledger, cuts=(*others, Cut(node, now)))

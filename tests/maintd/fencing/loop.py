@@ -1,0 +1,249 @@
+"""Rounds of `decide` over simulated machines that die, hang, are cut off, and have lying BMCs."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from nodeagent.cluster.backend import Accepted, NotTaken, Submission
+from nodeagent.errors import Unavailable
+from nodeagent.maintd.decide import decide
+from nodeagent.maintd.ledger.recover import recover
+from nodeagent.maintd.ledger.unreachable import unreachable
+from nodeagent.maintd.planning.intents import with_job
+from nodeagent.model.action import (
+    Action,
+    MovePrimary,
+    Power,
+    PowerCommand,
+    RunCommand,
+    SetOffline,
+    describe,
+)
+from nodeagent.model.evidence import Contact, Evidence, Mirror, Testimony
+from nodeagent.model.fencing import Stage
+from nodeagent.model.ledger import Decision, Ledger, Policy
+from nodeagent.model.snapshot import Instance, Node, Observed, Snapshot
+from nodeagent.model.units import Ms
+from nodeagent.model.wish import Wish
+from simulation.machines import Control, Machines
+from tests.cluster.by_hand import ByHand
+from tests.maintd.rig import QUICK
+from tests.maintd.world import NOW, OK
+
+STEP = 20  # seconds between two rounds
+RESTART = replace(QUICK, dead_nodes="restart", revive=False)
+
+
+class Crash(Exception):
+    """The process ends here."""
+
+
+def six() -> list[Node]:
+    """n1 (the master) to n6, each in a group of its own pair: n1 n2, n3 n4, n5 n6."""
+    return [
+        Node(f"n{i}", f"{i:08x}-0000-4000-8000-000000000000", f"127.0.0.{i}", candidate=True)
+        for i in range(1, 7)
+    ]
+
+
+@dataclass
+class Loop:
+    """A coordinator, the simplest one: `lost` says which submissions lose their answer.
+
+    `broken` machines hang again after each power-on. `crashes` is asked at each effect.
+    """
+
+    policy: Policy = RESTART
+    instances: tuple[Instance, ...] = (
+        Instance("drbd", "n3", "n4", memory=100, disk=100),
+        Instance("shared", "n3", template="rbd", memory=100),
+        Instance("plain", "n3", template="plain", memory=100, disk=10),
+        Instance("other", "n5", "n6", memory=100, disk=100),
+    )
+    crashes: Callable[[str], bool] = lambda _: False
+    broken: set[str] = field(default_factory=set)
+    deaf: set[str] = field(default_factory=set)  # witnesses that cannot read their disks
+    stale: dict[str, str] = field(default_factory=dict)  # an instance's disk state, if not UpToDate
+    wishes: list[Wish] = field(default_factory=list)
+    seconds: float = NOW / 1000
+    ledger: Ledger = field(default_factory=Ledger)
+    disk: Ledger = field(default_factory=Ledger)
+    decision: Decision = field(default_factory=lambda: Decision(Ledger()))
+    started: Ms = Ms(0)
+    refused: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.cluster = ByHand.of(lambda: self.seconds, six(), self.instances, master="n1")
+        self.cluster.grace = 1.0
+        self.machines.controls = {f"n{i}": (Control(),) for i in range(1, 7)}
+        self.absent: dict[str, str] = {}
+
+    @property
+    def machines(self) -> Machines:
+        return self.cluster.world.machines
+
+    @property
+    def now(self) -> Ms:
+        return Ms(round(self.seconds * 1000))
+
+    # Observe.
+
+    def observed(self) -> Observed:
+        found = self.cluster.find([i.reason for i in self.ledger.intents if i.job is None])
+        absent = dict(self.absent)
+        for intent in self.ledger.intents:
+            if intent.job is not None or intent.id in absent:
+                continue
+            if intent.reason in found:
+                self.ledger = with_job(self.ledger, intent, found[intent.reason])
+            else:
+                absent[intent.id] = "it was not submitted"
+        jobs = {i.id: i.job for i in self.ledger.intents if i.job is not None}
+        results = self.cluster.results(list(jobs.values()))
+        snapshot = self.cluster.snapshot()
+        asked = {name for name, node in snapshot.nodes.items() if not node.offline}
+        silent = {name for name in asked if not self.machines.answers(name)}
+        names = [name for name, node in snapshot.nodes.items() if node.in_service]
+        observed = Observed(
+            snapshot,
+            dict.fromkeys(sorted(asked - silent), OK),
+            dict.fromkeys(sorted(silent), "timed out"),
+            {i: results[job] for i, job in jobs.items()},
+            absent,
+            capacity=self.cluster.capacity(names),
+            wishes=tuple(self.wishes),
+            unanswered=frozenset(silent),
+            started=self.started,
+        )
+        return replace(observed, evidence=self.evidence(observed))
+
+    def evidence(self, observed: Observed) -> Mapping[str, Evidence]:
+        there = unreachable(self.ledger, observed.snapshot, self.policy, self.now)
+        known = [name for name in there if name in observed.unanswered]
+        return {name: self._about(name, there[name], observed.snapshot) for name in known}
+
+    def _about(self, name: str, since: Ms, snapshot: Snapshot) -> Evidence:
+        contact = self._contact(name)
+        others = [n for n in snapshot.nodes.values() if n.name != name and not n.offline]
+        told = tuple(
+            Testimony(n.name, self.now, contact, contact, self._mirrors(n.name))
+            for n in others
+            if self.machines.answers(n.name)
+        )
+        return Evidence(name, since, contact, "timed out", False, self.now, told)
+
+    def _contact(self, name: str) -> Contact:
+        if name in self.machines.off | self.machines.cut:
+            return Contact.SILENT
+        return Contact.CONNECTS if name in self.machines.hung else Contact.ANSWERS
+
+    def _mirrors(self, witness: str) -> tuple[Mirror, ...] | None:
+        if witness in self.deaf:
+            return None
+        found = []
+        for one in self.cluster.instances.values():
+            if one.secondary is None or witness not in (one.primary, one.secondary):
+                continue
+            other = one.primary if witness == one.secondary else one.secondary
+            both = self.machines.connected(other) and self.machines.connected(witness)
+            state = self.stale.get(one.name, "UpToDate")
+            found.append(Mirror(one.name, "Connected" if both else "WFConnection", state))
+        return tuple(found)
+
+    # Act.
+
+    def step(self, seconds: float = STEP) -> Decision:
+        """One round; a crash in it loses the memory of the process."""
+        self.seconds += seconds
+        for name in self.broken - self.machines.off:
+            self.machines.hung.add(name)
+        try:
+            self._round()
+        except Crash:
+            self.restart()
+        return self.decision
+
+    def _round(self) -> None:
+        observed = self.observed()
+        before = {i.id for i in self.ledger.intents}
+        self.decision = decide(self.ledger, observed, self.policy, self.now)
+        self.refused |= self.decision.refused
+        self.wishes.clear()
+        self._reach("decided")
+        self.disk = self.ledger = self.decision.ledger
+        self.absent = {}
+        self._reach("saved")
+        for intent in [i for i in self.ledger.intents if i.id not in before]:
+            self._submit(intent.id)
+
+    def _submit(self, identity: str) -> None:
+        intent = next(i for i in self.ledger.intents if i.id == identity)
+        if isinstance(intent.action, RunCommand):
+            self.absent[identity] = "there are no agents here"
+            return
+        jobs = {i.id: i.job for i in self.ledger.intents}
+        if intent.after is not None and jobs.get(intent.after) is None:
+            self.absent[identity] = "the job it follows was not submitted"
+            return
+        after = jobs[intent.after] if intent.after else None
+        self._reach(f"before {describe(intent.action)}")
+        try:
+            (answer,) = self.cluster.submit([Submission(intent.action, intent.reason, after)])
+        except Unavailable:
+            return
+        self._reach(f"after {describe(intent.action)}")
+        match answer:
+            case Accepted(job):
+                self.disk = self.ledger = with_job(self.ledger, intent, job)
+            case NotTaken(why):
+                self.absent[identity] = why
+        self._reach("noted")
+
+    def _reach(self, place: str) -> None:
+        if self.crashes(place):
+            raise Crash(place)
+
+    def restart(self, *, lost: bool = False) -> None:
+        """Start anew: from the ledger on disk, or without one as on another master."""
+        loaded = Ledger() if lost else self.disk
+        trails, snapshot = self.cluster.trails(), self.cluster.snapshot()
+        self.absent = {}
+        self.disk = self.ledger = recover(loaded, trails, snapshot, self.now)
+        self.started = self.now
+
+    def steps(self, count: int, seconds: float = STEP) -> None:
+        for _ in range(count):
+            self.step(seconds)
+
+    # Look.
+
+    def learn(self) -> None:
+        """Let the daily check see every level say ON."""
+        self.steps(30, 61)
+        assert not self.reasons(), self.reasons()
+
+    def reasons(self) -> list[str]:
+        return [held.reason for held in self.decision.held]
+
+    def kinds(self) -> set[str]:
+        return {held.why.kind.name for held in self.decision.held}
+
+    def stage(self, name: str) -> Stage | None:
+        uuid = self.cluster.nodes[name].uuid
+        return next((f.stage for f in self.ledger.fencing if f.node == uuid), None)
+
+    def done(self, kind: type[Action]) -> list[Action]:
+        """The actions of this kind that became jobs, in order."""
+        return [j.action for j in self.cluster.jobs.values() if isinstance(j.action, kind)]
+
+    def powers(self, *commands: PowerCommand) -> list[str]:
+        return [
+            job.action.node
+            for job in self.cluster.jobs.values()
+            if isinstance(job.action, Power) and job.action.command in commands
+        ]
+
+    def offline(self) -> set[str]:
+        return {a.node for a in self.done(SetOffline) if isinstance(a, SetOffline)}
+
+    def failovers(self) -> list[str]:
+        return [a.instance for a in self.done(MovePrimary) if isinstance(a, MovePrimary)]

@@ -1,0 +1,233 @@
+"""A drill for real: an empty, drained node is powered off, proven off, and on again."""
+
+import asyncio
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from nodeagent.cli.maint import drill as verb
+from nodeagent.model.action import Power, PowerCommand, Scope, SetOffline
+from nodeagent.model.ledger import Hold
+from nodeagent.model.snapshot import Instance
+from nodeagent.model.wish import DrillPower
+from simulation.machines import Control
+from tests.cli.live import Live
+from tests.cli.test_gnt_maint import Run, anywhere
+from tests.maintd.fencing.whole import INSTANCES, RESTART, Whole
+
+__all__ = ["anywhere"]  # a fixture
+
+OFF, ON = PowerCommand.OFF, PowerCommand.ON
+KINDS = ("drill-started", "drill-passed", "drill-failed", "fencing-failed")
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second between the turns of the task that asks is none."""
+    real = asyncio.sleep
+    monkeypatch.setattr(asyncio, "sleep", lambda _: real(0))
+
+
+@pytest.fixture
+def whole() -> Iterator[Whole]:
+    """n2 is empty and drained; nothing is fenced by itself."""
+    made = Whole(replace(RESTART, dead_nodes="observe"))
+    made.cluster.put(replace(made.cluster.nodes["n2"], drained=True, candidate=False))
+    made.learn()
+    yield made
+    made.close()
+
+
+def ask(whole: Whole, name: str = "n2") -> str:
+    wish = whole.wish(DrillPower(name))
+    whole.rounds(1)
+    return whole.store.answer(wish) or ""
+
+
+def powers(whole: Whole) -> list[PowerCommand]:
+    found = [job.action for job in whole.cluster.jobs.values() if isinstance(job.action, Power)]
+    return [one.command for one in found if one.command is not PowerCommand.STATUS]
+
+
+def told(whole: Whole) -> list[tuple[str, str]]:
+    found = whole.store.history(None, 1000)
+    return [(one.kind, str(one)) for one in found if one.kind in KINDS]
+
+
+def ended(whole: Whole) -> list[tuple[str, str]]:
+    for _ in range(200):
+        whole.rounds(1)
+        if not whole.ledger.fencing:
+            return told(whole)
+    raise AssertionError(f"never ends: {whole.ledger.fencing}")
+
+
+def test_an_empty_node_is_powered_off_proven_and_on_again(whole: Whole) -> None:
+    assert ask(whole) == ""
+    assert ended(whole) == [
+        ("drill-started", "maintd powers it off and on"),
+        ("drill-passed", "its power was proven off, and its agent answers again"),
+    ]
+    assert powers(whole) == [OFF, ON]
+    assert whole.machines.boots == {"n2": 1}
+    node = whole.cluster.nodes["n2"]
+    assert (node.drained, node.offline, node.tags) == (True, False, frozenset())
+    assert not [j for j in whole.cluster.jobs.values() if isinstance(j.action, SetOffline)]
+
+
+def test_it_waits_for_all_evidence_before_it_powers_the_node_on(whole: Whole) -> None:
+    assert ask(whole) == ""
+    while OFF not in powers(whole):
+        whole.rounds(1)
+    began = whole.time
+    while ON not in powers(whole):
+        whole.rounds(1)
+    assert whole.time - began > whole.policy.unreachable_after / 2000, "witnesses were asked first"
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("n1", "n1 is the master node"),
+        ("n3", "n3 is in service: run gnt-node modify --drained=yes n3"),
+        ("n4", "n4 has 1 instances, also as secondary"),
+        ("n5", "n5 has 1 instances, also as secondary"),
+        ("n6", "n6 is offline"),
+        ("n9", "there is no node n9"),
+    ],
+)
+def test_what_is_refused(whole: Whole, name: str, why: str) -> None:
+    for other in ("n1", "n4", "n5"):
+        whole.cluster.put(replace(whole.cluster.nodes[other], drained=other != "n1"))
+    whole.cluster.put(replace(whole.cluster.nodes["n6"], offline=True, candidate=False))
+    assert ask(whole, name).startswith(why)
+    assert not whole.ledger.fencing
+    whole.rounds(20)
+    assert not powers(whole)
+
+
+def test_a_node_that_does_not_answer_or_has_no_power_control(whole: Whole) -> None:
+    del whole.machines.controls["n2"]
+    whole.rounds(1)
+    assert "Ganeti has no power control for n2" in ask(whole)
+    whole.machines.hung.add("n2")
+    whole.rounds(2)
+    assert "the agent of n2 does not answer" in ask(whole)
+    assert not powers(whole)
+
+
+def test_one_drill_at_a_time(whole: Whole) -> None:
+    assert ask(whole) == ""
+    assert ask(whole).startswith("maintd works on the power of n2 already")
+
+
+def test_an_instance_that_came_meanwhile_stops_it(whole: Whole) -> None:
+    whole.rounds(30, 61.0)
+    while whole.ledger.intents:
+        whole.rounds(1)
+    whole.wish(DrillPower("n2"))
+    late = Instance("late", "n2", template="rbd", memory=100)
+    whole.cluster.takes = lambda _: 30.0
+    whole.rounds(1, 300.0)
+    assert whole.ledger.fencing, "it reads the power first"
+    whole.cluster.put(late)
+    found = ended(whole)
+    assert found[-1][0] == "drill-failed"
+    assert "n2 has 1 instances" in found[-1][1]
+    assert not powers(whole)
+
+
+def test_the_brakes_stop_it(whole: Whole) -> None:
+    hold = Hold(Scope.NODE, "n2", "root", whole.now())
+    whole.store.save(replace(whole.ledger, holds=(hold,)))
+    whole.crash()
+    whole.rounds(20)
+    assert ask(whole) == ""
+    found = ended(whole)
+    assert found[-1][0] == "drill-failed"
+    assert not powers(whole)
+
+
+def test_a_control_that_ignores_commands_fails_the_drill(whole: Whole) -> None:
+    whole.machines.controls["n2"] = (Control(ignores=True),)
+    assert ask(whole) == ""
+    found = ended(whole)
+    assert found[-1][0] == "drill-failed"
+    assert "n2" not in whole.machines.off
+
+
+def test_a_control_that_lies_on_fails_it_and_the_node_is_on_again(whole: Whole) -> None:
+    whole.machines.controls["n2"] = (Control(says="on"),)
+    assert ask(whole) == ""
+    found = ended(whole)
+    assert found[-1][0] == "drill-failed"
+    assert "n2" not in whole.machines.off
+    assert powers(whole)[-1] is ON
+
+
+def test_a_node_that_does_not_boot_fails_it(whole: Whole) -> None:
+    assert ask(whole) == ""
+    while ON not in powers(whole):
+        whole.rounds(1)
+    whole.machines.cut.add("n2")
+    found = ended(whole)
+    assert found[-1] == (
+        "drill-failed",
+        "its agent has not answered since: run gnt-node power on n2",
+    )
+
+
+def test_a_control_that_dies_with_the_node_fails_it_and_power_on_is_tried(whole: Whole) -> None:
+    assert ask(whole) == ""
+    while "n2" not in whole.machines.off:
+        whole.rounds(1)
+    whole.machines.controls["n2"] = (Control(dead=True),)
+    found = ended(whole)
+    assert found[-1][0] == "drill-failed"
+    assert powers(whole)[-1] is ON
+
+
+def test_it_survives_a_crash_at_any_time() -> None:
+    for rounds in range(1, 14):
+        made = Whole(replace(RESTART, dead_nodes="observe"), INSTANCES)
+        made.cluster.put(replace(made.cluster.nodes["n2"], drained=True, candidate=False))
+        made.learn()
+        assert ask(made) == ""
+        made.rounds(rounds)
+        made.crash()
+        assert ended(made)[-1][0] == "drill-passed"
+        assert powers(made) == [OFF, ON]
+        made.close()
+
+
+def test_the_command_shows_each_step(
+    whole: Whole, tmp_path: Path, anywhere: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    live = Live(whole, tmp_path)
+    monkeypatch.setattr(verb, "EVERY", 0.0)
+    monkeypatch.setattr(time, "sleep", lambda _: live.tick(20.0))
+    try:
+        ask = ("--socket", live.socket, "drill", "--power", "--really")
+        assert "n3 is in service" in anywhere(*ask, "n3").refused(1)
+        done = anywhere(*ask, "n2")
+        assert done.code == 0, done
+        steps = [line.partition("  ")[2] for line in done.out.splitlines()]
+        wanted = [
+            "drill started: maintd powers it off and on",
+            "planned: power off n2",
+            "job done: power off n2",
+            "planned: power on n2",
+            "drill passed: its power was proven off, and its agent answers again",
+        ]
+        assert [step for step in steps if step in wanted] == wanted
+        whole.machines.controls["n2"] = (Control(ignores=True),)
+        done = anywhere(*ask, "n2", "--json")
+        assert done.code == 1
+        assert done.err == "gnt-maint: the drill of n2 failed: see gnt-maint why n2\n"
+        assert json.loads(done.out)["steps"][-1]["kind"] == "drill-failed"
+    finally:
+        live.close()

@@ -1,0 +1,406 @@
+"""The judgement of a silent node: a row for each rule, and a whole table of the evidence."""
+
+from dataclasses import replace
+from itertools import product
+
+import pytest
+
+from nodeagent.maintd.fencing.judgement import (
+    DISCONNECTED,
+    NODED_LASTS,
+    POWER_LASTS,
+    SETTLES,
+    TESTIMONY_LASTS,
+    apart,
+    judge,
+    peers,
+    suspects_itself,
+)
+from nodeagent.model.evidence import Contact, Evidence, Judgement, Level, Life, Mirror, PowerReading
+from nodeagent.model.evidence import Testimony as Told
+from nodeagent.model.reason import FencingKind, Kind
+from nodeagent.model.snapshot import Snapshot
+from nodeagent.model.units import Ms
+from tests.maintd.world import NOW, node, seen, six, snapshot
+
+ANSWERS, CONNECTS, REFUSED = Contact.ANSWERS, Contact.CONNECTS, Contact.REFUSED
+SILENT, UNKNOWN = Contact.SILENT, Contact.UNKNOWN
+WORLD = six(web1=("n1", "n2"), db1=("n3", "n1"), far1=("n4", "n5"), one1=("n1", None))
+CLEAR = {"n2": (Mirror("web1", "WFConnection", "UpToDate"),), "n3": (), "n4": ()}
+
+
+def told_by(
+    witness: str, noded: Contact = SILENT, agent: Contact = SILENT, **members: object
+) -> Told:
+    given: dict[str, object] = {"mirrors": CLEAR.get(witness, ()), **members}
+    age = given.pop("age", 1_000)
+    return Told(witness, Ms(NOW - age), noded, agent, **given)  # type: ignore[operator, arg-type]
+
+
+def all_see(noded: Contact, agent: Contact | None = None) -> tuple[Told, ...]:
+    return tuple(told_by(name, noded, agent or noded) for name in ("n2", "n3", "n4"))
+
+
+def connected(instance: str = "web1", word: str = "Connected", age: int = 1_000) -> Told:
+    return told_by("n2", mirrors=(Mirror(instance, word, "UpToDate"),), age=age)
+
+
+def power(powered: bool | None, age: int = 20_000, **members: object) -> PowerReading:
+    said = {True: "on", False: "off", None: "nothing"}[powered]
+    given: dict[str, object] = {
+        "level": 1,
+        "levels": (Level(1, ("fence_ipmilan",), said, counts=True),),
+        **members,
+    }
+    return PowerReading("uuid-n1", Ms(NOW - age), powered, **given)  # type: ignore[arg-type]
+
+
+def evidence(*witnesses: Told, **members: object) -> Evidence:
+    given: dict[str, object] = {"agent": SILENT, "noded": False, "noded_at": NOW, **members}
+    since = given.pop("since", Ms(NOW - 600_000))
+    return Evidence("n1", since, witnesses=witnesses, **given)  # type: ignore[arg-type]
+
+
+def judged(one: Evidence, world: Snapshot = WORLD) -> Judgement:
+    return judge(one, world, NOW)
+
+
+SILENCE = all_see(SILENT)
+NO_MIRRORS = told_by("n2", mirrors=None, why="mond does not answer")
+ROWS = [
+    # 1. An answer.
+    pytest.param(evidence(agent=ANSWERS), "alive", "lives", id="its agent answers us"),
+    pytest.param(
+        evidence(*SILENCE, noded=True, power=power(False)), "alive", "lives",
+        id="noded answers Ganeti, although power control says off",
+    ),
+    pytest.param(
+        evidence(told_by("n5", ANSWERS)), "alive", "lives", id="one witness is enough: noded"
+    ),
+    pytest.param(
+        evidence(told_by("n5", UNKNOWN, ANSWERS)), "alive", "lives",
+        id="one witness is enough: agent, though noded was not asked",
+    ),
+    pytest.param(
+        evidence(*SILENCE, told_by("n5", ANSWERS, age=TESTIMONY_LASTS + 1), power=power(True)),
+        "isolated", "powered-and-silent", id="an old answer proves nothing",
+    ),
+    pytest.param(
+        evidence(*SILENCE, noded=True, noded_at=Ms(NOW - NODED_LASTS - 1), power=power(True)),
+        "unknown", "noded-unknown", id="an old answer of noded's proves nothing",
+    ),
+    # 2. Witnesses.
+    pytest.param(evidence(), "unknown", "few-witnesses", id="no witness"),
+    pytest.param(evidence(*SILENCE[:2]), "unknown", "few-witnesses", id="two witnesses of six"),
+    pytest.param(
+        evidence(*SILENCE[:2], SILENCE[1], power=power(False)), "unknown", "few-witnesses",
+        id="one witness twice is one",
+    ),
+    pytest.param(
+        evidence(*SILENCE[:2], told_by("n4", age=TESTIMONY_LASTS + 1)),
+        "unknown", "few-witnesses", id="an old testimony is none",
+    ),
+    pytest.param(
+        evidence(*SILENCE[:2], told_by("n4", age=-1)),
+        "unknown", "few-witnesses", id="a testimony from the future is none",
+    ),
+    pytest.param(
+        evidence(*SILENCE[:2], told_by("n4", UNKNOWN)),
+        "unknown", "few-witnesses", id="a witness that could not try one port is none",
+    ),
+    pytest.param(
+        evidence(*SILENCE[:2], told_by("n1")), "unknown", "few-witnesses",
+        id="the node is no witness of itself",
+    ),
+    pytest.param(
+        evidence(*SILENCE[:2], told_by("n99")), "unknown", "few-witnesses",
+        id="a stranger is no witness",
+    ),
+    pytest.param(
+        evidence(*SILENCE, noded=None), "unknown", "noded-unknown", id="noded unknown"
+    ),
+    # 3. A living kernel against power control.
+    pytest.param(
+        evidence(connected(), *SILENCE[1:], power=power(False)), "unknown", "power-contradicted",
+        id="BMC lies: a disk is connected",
+    ),
+    pytest.param(
+        evidence(*all_see(CONNECTS), power=power(False)), "unknown", "power-contradicted",
+        id="BMC lies: the kernel takes connections",
+    ),
+    pytest.param(
+        evidence(*all_see(REFUSED), power=power(False)), "unknown", "power-contradicted",
+        id="BMC lies: the kernel refuses",
+    ),
+    pytest.param(
+        evidence(*SILENCE, agent=CONNECTS, power=power(False)), "unknown", "power-contradicted",
+        id="BMC lies: the kernel takes our own connection",
+    ),
+    pytest.param(
+        evidence(connected(age=21_000), *SILENCE[1:], power=power(False)), "unknown",
+        "older-than-power", id="a disk was connected before the power went",
+    ),
+    pytest.param(
+        evidence(connected(age=20_000 - SETTLES), *SILENCE[1:], power=power(False)), "unknown",
+        "older-than-power", id="DRBD has not noticed yet",
+    ),
+    # 4. and 5. Refusals and connections without an answer.
+    pytest.param(evidence(*all_see(REFUSED)), "unknown", "daemons-stopped", id="refused"),
+    pytest.param(
+        evidence(*all_see(REFUSED, CONNECTS)), "unknown", "daemons-stopped",
+        id="noded stopped, the agent hangs",
+    ),
+    pytest.param(
+        evidence(*SILENCE[:2], told_by("n4", REFUSED), power=power(True)),
+        "unknown", "daemons-stopped", id="one witness is refused",
+    ),
+    pytest.param(evidence(*all_see(CONNECTS)), "hung", "hangs", id="hung"),
+    pytest.param(
+        evidence(*all_see(SILENT, CONNECTS)), "hung", "hangs",
+        id="hung, noded's backlog is full",
+    ),
+    pytest.param(
+        evidence(*all_see(CONNECTS), power=power(True)), "hung", "hangs", id="hung, with power"
+    ),
+    pytest.param(
+        evidence(*all_see(CONNECTS)[:2], told_by("n4"), power=power(True)),
+        "unknown", "network-in-doubt", id="the witnesses differ",
+    ),
+    pytest.param(
+        evidence(*SILENCE, agent=CONNECTS), "unknown", "network-in-doubt",
+        id="only the master connects",
+    ),
+    # 6. Isolated.
+    pytest.param(
+        evidence(connected(), *SILENCE[1:]), "isolated", "cut-off", id="a disk is connected"
+    ),
+    pytest.param(
+        evidence(connected(), *SILENCE[1:], power=power(True)), "isolated", "cut-off",
+        id="a disk is connected, and power is on",
+    ),
+    pytest.param(
+        evidence(connected(word="NewInDrbd12"), *SILENCE[1:]), "isolated", "cut-off",
+        id="an unknown word may be a connection",
+    ),
+    pytest.param(
+        evidence(connected("far1"), *SILENCE[1:]), "unknown", "silence-alone",
+        id="a disk of two other nodes says nothing of this one",
+    ),
+    pytest.param(
+        evidence(*SILENCE, power=power(True)), "isolated", "powered-and-silent", id="power is on"
+    ),
+    pytest.param(
+        evidence(*SILENCE, power=power(True), since=Ms(NOW - 10_000)), "unknown", "silence-alone",
+        id="power was on before the node fell silent",
+    ),
+    # 7. Off.
+    pytest.param(evidence(*SILENCE, power=power(False)), "off", "power-is-off", id="off"),
+    pytest.param(
+        evidence(NO_MIRRORS, *SILENCE[1:], power=power(False)), "unknown", "disks-unread",
+        id="off, but a peer cannot read its disks",
+    ),
+    pytest.param(
+        evidence(*SILENCE[1:], told_by("n5"), power=power(False)), "unknown", "disks-unread",
+        id="off, but a peer was not heard",
+    ),
+    pytest.param(
+        evidence(connected("what?"), *SILENCE[1:], power=power(False)), "unknown", "disks-unread",
+        id="off, but a connected disk of nobody's is there",
+    ),
+    pytest.param(
+        evidence(*SILENCE[:2], told_by("n5", mirrors=None, why="no mond"), power=power(False)),
+        "off", "power-is-off", id="off; who shares no disk need not read any",
+    ),
+    # 8. Silence alone, and power that proves nothing.
+    pytest.param(evidence(*SILENCE), "unknown", "silence-alone", id="silence"),
+    pytest.param(
+        evidence(*SILENCE, power=power(None, level=0)), "unknown", "silence-alone",
+        id="BMC silent",
+    ),
+    pytest.param(
+        evidence(*SILENCE, power=power(False, age=POWER_LASTS + 1)), "unknown", "silence-alone",
+        id="an old reading",
+    ),
+    pytest.param(
+        evidence(*SILENCE, power=power(False, age=-1)), "unknown", "silence-alone",
+        id="a reading from the future",
+    ),
+    pytest.param(
+        evidence(*SILENCE, power=replace(power(False), node="uuid-n2")), "unknown",
+        "silence-alone", id="a reading of another machine",
+    ),
+    pytest.param(
+        evidence(*SILENCE, power=power(False, levels=(Level(1, (), "off", counts=False),))),
+        "unknown", "silence-alone", id="a level that never said on",
+    ),
+    pytest.param(
+        evidence(*SILENCE, power=power(False, levels=(Level(1, (), "mixed", counts=True),))),
+        "unknown", "silence-alone", id="half of the outlets",
+    ),
+    pytest.param(
+        evidence(*SILENCE, power=power(False, levels=())), "unknown", "silence-alone",
+        id="no level",
+    ),
+    pytest.param(
+        evidence(*SILENCE, power=power(False, level=2)), "unknown", "silence-alone",
+        id="another level",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("given", "life", "kind"), ROWS)
+def test_judgement(given: Evidence, life: str, kind: str) -> None:
+    said = judged(given)
+    assert (said.life.value, said.reason.kind.word) == (life, kind)
+    assert "n1" in str(said.reason)
+    assert not {"web1", "db1"} & set(str(said.reason).split())  # any reader may see it
+    assert "{" not in str(said.reason)
+
+
+def test_the_rows_have_every_kind_of_reason() -> None:
+    told = {row.values[2] for row in ROWS}
+    mine = {kind for kind in FencingKind if kind.metric == "judgement"}
+    apart = {"small-cluster", "none-elsewhere", "suspects-itself"}
+    assert told | apart == {kind.word for kind in mine}
+
+
+PORTS = (ANSWERS, CONNECTS, REFUSED, SILENT)
+DISKS = ("connected", "disconnected", "unread")
+POWERS = (None, True, False)
+AGES = (1_000, TESTIMONY_LASTS + 1)
+
+
+@pytest.mark.parametrize("agent", Contact)
+@pytest.mark.parametrize("noded", [None, False, True])
+def test_all_combinations(agent: Contact, noded: bool | None) -> None:
+    """No combination of evidence may act on doubt."""
+    for ports, disk, on, age, power_age in product(
+        product(PORTS, PORTS), DISKS, POWERS, AGES, (1_000, POWER_LASTS + 1)
+    ):
+        here = {
+            "connected": (Mirror("web1", "Connected", "UpToDate"),),
+            "disconnected": (Mirror("web1", "WFConnection", "UpToDate"),),
+            "unread": None,
+        }[disk]
+        told = tuple(
+            told_by(name, *ports, age=age, mirrors=here if name == "n2" else ())
+            for name in ("n2", "n3", "n4")
+        )
+        given = evidence(
+            *told,
+            agent=agent,
+            noded=noded,
+            power=None if on is None else power(on, age=power_age + age),
+        )
+        said = judged(given)
+        fresh, powered = age <= TESTIMONY_LASTS, on if power_age + age <= POWER_LASTS else None
+        answer = agent is ANSWERS or noded or (fresh and ANSWERS in ports)
+        kernel = agent in (CONNECTS, REFUSED) or bool({CONNECTS, REFUSED} & {*ports})
+        assert (said.life is Life.ALIVE) == bool(answer)
+        if answer:
+            continue
+        assert said.connected == (("web1",) if fresh and disk == "connected" else ())
+        if not fresh or noded is None:
+            assert said.life is Life.UNKNOWN
+        elif said.life is Life.OFF:
+            assert powered is False
+            assert disk == "disconnected"
+            assert not kernel
+        elif powered is False:
+            assert said.life is Life.UNKNOWN
+            assert kernel or disk != "disconnected"
+        elif REFUSED in (agent, *ports):
+            assert said.life is Life.UNKNOWN
+        elif CONNECTS in ports:
+            assert said.life is Life.HUNG
+        elif agent is CONNECTS:
+            assert said.life is Life.UNKNOWN
+        elif disk == "connected" or powered:
+            assert said.life is Life.ISOLATED
+        else:
+            assert said.life is Life.UNKNOWN
+
+
+@pytest.mark.parametrize("word", sorted(DISCONNECTED))
+def test_words_for_no_connection(word: str) -> None:
+    told = (connected(word=word), *SILENCE[1:])
+    assert judged(evidence(*told, power=power(False))).life is Life.OFF
+
+
+def test_connected_disks_are_told_with_any_judgement() -> None:
+    for given in (all_see(CONNECTS), all_see(REFUSED), SILENCE):
+        told = (replace(given[0], mirrors=connected().mirrors), *given[1:])
+        assert judged(evidence(*told)).connected == ("web1",)
+    hung = judged(evidence(replace(all_see(CONNECTS)[0], mirrors=connected().mirrors),
+                           *all_see(CONNECTS)[1:]))  # fmt: skip
+    assert "1 of its DRBD disks are still connected" in str(hung.reason)
+
+
+def test_offline_peers_are_not_waited_for() -> None:
+    world = six(node("n2", offline=True), web1=("n1", "n2"))
+    told = tuple(told_by(name, mirrors=()) for name in ("n3", "n4", "n5"))
+    assert peers("n1", world) == frozenset()
+    assert judged(evidence(*told, power=power(False)), world).life is Life.OFF
+
+
+@pytest.mark.parametrize(
+    ("others", "heard", "kind"),
+    [
+        pytest.param(0, 0, "small-cluster", id="alone"),
+        pytest.param(1, 1, "small-cluster", id="two nodes: who is cut off?"),
+        pytest.param(2, 1, "few-witnesses", id="three nodes, one witness"),
+        pytest.param(2, 2, "powered-and-silent", id="three nodes, all others"),
+        pytest.param(3, 2, "few-witnesses", id="four nodes, two witnesses"),
+        pytest.param(3, 3, "powered-and-silent", id="four nodes, three witnesses"),
+        pytest.param(9, 3, "powered-and-silent", id="ten nodes, three witnesses"),
+    ],
+)
+def test_small_clusters(others: int, heard: int, kind: str) -> None:
+    world = snapshot(*(node(f"n{i}") for i in range(1, others + 2)))
+    told = [told_by(f"n{i}", mirrors=()) for i in range(2, heard + 2)]
+    assert judged(evidence(*told, power=power(True)), world).reason.kind.word == kind
+
+
+def test_a_witness_outside_the_failure_domain_is_needed_if_there_is_one() -> None:
+    world = six(node("n5", group="other"))
+    told = tuple(told_by(name, mirrors=()) for name in ("n2", "n3", "n4"))
+    said = judged(evidence(*told, power=power(True)), world)
+    assert said.reason.kind is FencingKind.NONE_ELSEWHERE
+    more = (*told, told_by("n5", mirrors=()))
+    assert judged(evidence(*more, power=power(True)), world).life is Life.ISOLATED
+
+
+def test_location_tags_are_failure_domains_and_come_before_groups() -> None:
+    rack = replace(WORLD, tags=frozenset({"htools:nlocation:rack"}))
+    a, b = (node(n, tags=frozenset({f"rack:{n}"}), group=n) for n in ("a", "b"))
+    assert apart(a, b, rack)
+    assert not apart(a, replace(b, tags=a.tags), rack)
+    assert apart(a, replace(b, tags=frozenset()), rack)  # the groups tell
+    assert not apart(replace(a, group="x"), replace(b, tags=frozenset(), group="x"), rack)
+
+
+def test_a_node_that_has_left_the_cluster() -> None:
+    said = judge(replace(evidence(), node="n99"), WORLD, NOW)
+    assert (said.life, said.reason.kind) == (Life.UNKNOWN, Kind.NO_SUCH_NODE)
+
+
+@pytest.mark.parametrize(
+    ("silent", "offline", "suspects"),
+    [
+        pytest.param(0, 0, False, id="all answer"),
+        pytest.param(3, 0, False, id="half of them"),
+        pytest.param(4, 0, True, id="less than half"),
+        pytest.param(2, 2, False, id="offline ones are not asked"),
+        pytest.param(3, 1, True, id="less than half of those asked"),
+    ],
+)
+def test_a_master_that_is_cut_off_suspects_itself(
+    silent: int, offline: int, suspects: bool
+) -> None:
+    gone = [node(f"n{i}", offline=True) for i in range(6 - offline, 6)]
+    names = frozenset(f"n{i}" for i in range(1, silent + 1))
+    observed = seen(six(*gone), unanswered=names)
+    why = suspects_itself(observed)
+    assert (why is not None) == suspects
+    if why is not None:
+        assert f"reaches {6 - offline - silent} of {6 - offline} agents" in str(why)

@@ -1,0 +1,383 @@
+"""The fencing of dead nodes over simulated machines."""
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from nodeagent.model.action import PowerCommand, RunCommand, Scope
+from nodeagent.model.fencing import End, Stage
+from nodeagent.model.ledger import Hold
+from nodeagent.model.units import Ms
+from nodeagent.model.wish import Done, PulledPlug, Wish
+from simulation.machines import Control
+from tests.maintd.fencing.loop import RESTART, STEP, Loop
+
+OFF, ON, STATUS = PowerCommand.OFF, PowerCommand.ON, PowerCommand.STATUS
+HOW = ["off", "hung", "cut"]
+
+
+@pytest.fixture
+def loop() -> Loop:
+    made = Loop()
+    made.learn()
+    return made
+
+
+def kill(loop: Loop, node: str = "n3", how: str = "hung") -> None:
+    """Have a node die in one of three ways."""
+    if how == "off":
+        loop.machines.switch_off(node)
+    else:
+        getattr(loop.machines, how).add(node)
+
+
+def test_every_level_is_tried_while_its_node_is_alive(loop: Loop) -> None:
+    assert sorted(loop.powers(STATUS)) == [f"n{i}" for i in range(1, 7)]
+    assert not loop.powers(OFF, ON)
+    assert {one.node for one in loop.ledger.power} == {n.uuid for n in loop.cluster.nodes.values()}
+
+
+def test_power_is_read_again_once_the_node_is_unreachable() -> None:
+    loop = Loop()
+    three = loop.cluster.nodes["n3"].uuid
+    while not any(one.node == three for one in loop.ledger.power):
+        loop.step()
+    kill(loop, how="off")
+    loop.steps(RESTART.unreachable_after // (1000 * STEP) + 1)
+    assert loop.powers(STATUS).count("n3") == 2
+    loop.steps(2)
+    assert loop.ledger.fencing[0].why.startswith("n3 is off")
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_a_dead_node_is_fenced_and_its_instances_run_again(loop: Loop, how: str) -> None:
+    kill(loop, how=how)
+    loop.steps(60)
+    assert loop.stage("n3") is Stage.FENCED
+    assert loop.machines.off == {"n3"}
+    assert loop.powers(OFF) == ["n3"]
+    assert loop.machines.running_on("drbd") == {"n4"}
+    assert len(loop.machines.running_on("shared")) == 1
+    assert loop.machines.running_on("plain") == set()
+    assert not loop.machines.twice()
+    (fencing,) = loop.ledger.fencing
+    ends = {fate.instance: fate.end for fate in fencing.fates}
+    assert ends == {"drbd": End.RESTARTED, "shared": End.RESTARTED, "plain": End.STAYS}
+    assert loop.kinds() == {"FENCED"}
+    node = loop.cluster.nodes["n3"]
+    assert node.offline
+    assert any(tag.startswith("maintd:fenced:") for tag in node.tags)
+
+
+def test_a_machine_with_power_may_be_booting_and_is_given_time(loop: Loop) -> None:
+    """With a connected DRBD disk, which only a kernel that runs can have, it is not waited for."""
+    kill(loop, how="cut")
+    loop.machines.apart.add("n3")
+    while loop.seconds * 1000 < silence(loop) + RESTART.revive_within - 1000 * STEP:
+        loop.step()
+    assert "n3 has power and may be booting: maintd waits" in " ".join(loop.reasons())
+    assert not loop.powers(OFF)
+    loop.steps(4)
+    assert loop.powers(OFF) == ["n3"]
+
+
+def test_a_reboot_of_some_minutes_is_no_death(loop: Loop) -> None:
+    kill(loop, how="cut")
+    loop.machines.apart.add("n3")
+    loop.steps(540 // STEP)
+    loop.machines.cut.discard("n3")
+    loop.machines.apart.discard("n3")
+    loop.steps(60)
+    assert not loop.powers(OFF)
+    assert not loop.ledger.fencing
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_who_cannot_be_booting_is_not_waited_for(loop: Loop, how: str) -> None:
+    kill(loop, how=how)
+    loop.steps((RESTART.unreachable_after // 1000 + 90) // STEP)
+    assert loop.powers(OFF) == ["n3"]
+
+
+def silence(loop: Loop) -> Ms:
+    """Since when n3 is silent; before the first round without an answer, now."""
+    return next((one.since for one in loop.ledger.unreachable), loop.now)
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_by_default_nothing_is_done_and_said(how: str) -> None:
+    loop = Loop(replace(RESTART, dead_nodes="observe"))
+    loop.learn()
+    kill(loop, how=how)
+    loop.steps(60)
+    assert not loop.powers(OFF, ON)
+    assert not loop.offline()
+    assert loop.kinds() >= {"WOULD_FENCE"}
+
+
+def test_without_restart_the_node_is_only_proven_dead() -> None:
+    loop = Loop(replace(RESTART, dead_nodes="fence"))
+    loop.learn()
+    kill(loop)
+    loop.steps(60)
+    assert loop.stage("n3") is Stage.FENCED
+    assert loop.cluster.nodes["n3"].offline
+    assert not loop.failovers()
+
+
+def test_a_hung_node_is_revived_and_nothing_moves() -> None:
+    loop = Loop(replace(RESTART, revive=True))
+    loop.learn()
+    kill(loop)
+    loop.steps(40)
+    assert (loop.powers(OFF), loop.powers(ON)) == (["n3"], ["n3"])
+    assert loop.stage("n3") is None
+    assert not loop.offline()
+    assert not loop.failovers()
+
+
+def test_a_node_that_does_not_come_back_is_revived_once() -> None:
+    loop = Loop(replace(RESTART, revive=True))
+    loop.learn()
+    loop.broken.add("n3")
+    kill(loop)
+    loop.steps(100)
+    assert loop.powers(ON) == ["n3"]
+    assert loop.powers(OFF) == ["n3", "n3"]
+    assert loop.stage("n3") is Stage.FENCED
+    assert loop.machines.running_on("drbd") == {"n4"}
+
+
+def test_the_order_of_priorities_is_kept() -> None:
+    loop = Loop(replace(RESTART, moves=1))
+    loop.cluster.put(
+        replace(loop.cluster.instances["shared"], tags=frozenset({"maintd:priority:1"}))
+    )
+    loop.learn()
+    kill(loop)
+    loop.steps(60)
+    assert loop.failovers() == ["shared", "drbd"]
+
+
+# Doubt does nothing, and says why.
+
+
+def test_a_dead_bmc_ends_in_a_reason(loop: Loop) -> None:
+    loop.machines.controls["n3"] = (Control(dead=True),)
+    kill(loop)
+    loop.steps(60)
+    assert not loop.powers(OFF)
+    assert not loop.offline()
+    assert any("i-have-pulled-the-plug" in held.why.help for held in loop.decision.held)
+
+
+@pytest.mark.parametrize("how", ["hung", "cut"])
+def test_a_bmc_that_lies_off_is_not_believed_where_disks_are_connected(
+    loop: Loop, how: str
+) -> None:
+    loop.machines.controls["n3"] = (Control(says="off", ignores=True),)
+    kill(loop, how=how)
+    loop.steps(60)
+    assert not loop.offline()
+    assert not loop.failovers()
+    assert not loop.machines.twice()
+
+
+def test_a_level_that_has_never_said_on_proves_nothing() -> None:
+    loop = Loop()
+    loop.machines.controls["n3"] = (Control(says="off", ignores=True),)
+    loop.steps(30, 61)
+    assert "CONTROL_FAILS" in loop.kinds()
+    kill(loop, how="cut")
+    loop.steps(60)
+    assert not loop.powers(OFF)
+    assert not loop.offline()
+
+
+def test_a_power_control_that_is_ignored_is_tried_again_more_and_more_seldom(loop: Loop) -> None:
+    loop.machines.controls["n3"] = (Control(ignores=True),)
+    kill(loop)
+    loop.steps(180)
+    assert not loop.offline()
+    assert 2 <= len(loop.powers(OFF)) <= 8
+    assert loop.kinds() & {"FENCE_TRIES_AGAIN", "FENCING_WAITS"}
+
+
+def test_a_second_level_is_used_where_the_first_is_dead() -> None:
+    loop = Loop()
+    loop.machines.controls["n3"] = (Control(), Control("apc_snmp"))
+    loop.learn()
+    first, second = loop.machines.controls["n3"]
+    loop.machines.controls["n3"] = (replace(first, dead=True), second)
+    kill(loop)
+    loop.steps(60)
+    assert loop.stage("n3") is Stage.FENCED
+    assert not loop.machines.twice()
+
+
+def test_nodes_that_fall_silent_together_are_not_fenced(loop: Loop) -> None:
+    kill(loop, "n3", "cut")
+    kill(loop, "n5", "cut")
+    loop.steps(60)
+    assert not loop.powers(OFF)
+    assert "FENCING_WAITS" in loop.kinds()
+
+
+def test_the_master_is_never_fenced(loop: Loop) -> None:
+    kill(loop, "n1")
+    loop.steps(60)
+    assert not loop.powers(OFF)
+
+
+def test_a_paused_node_is_left_alone(loop: Loop) -> None:
+    hold = Hold(Scope.NODE, "n3", "root", loop.now)
+    loop.ledger = loop.disk = replace(loop.ledger, holds=(hold,))
+    kill(loop)
+    loop.steps(60)
+    assert not loop.powers(OFF)
+
+
+def test_after_a_start_maintd_waits(loop: Loop) -> None:
+    kill(loop)
+    loop.started = Ms(loop.now + 10**8)
+    loop.steps(40)
+    assert not loop.powers(OFF)
+
+
+def test_an_instance_whose_disks_were_not_up_to_date_stays_down(loop: Loop) -> None:
+    loop.stale["drbd"] = "Inconsistent"
+    kill(loop)
+    loop.steps(60)
+    assert loop.failovers() == ["shared"]
+    fates = {fate.instance: fate for fate in loop.ledger.fencing[0].fates}
+    assert fates["drbd"].end is End.STAYS
+    assert "UpToDate" in fates["drbd"].why
+
+
+def test_a_secondary_that_cannot_read_its_disks_stops_everything(loop: Loop) -> None:
+    loop.deaf.add("n4")
+    kill(loop, how="off")
+    loop.steps(60)
+    assert not loop.offline()
+    assert not loop.failovers()
+
+
+def test_more_nodes_than_the_limits_are_not_fenced() -> None:
+    loop = Loop(replace(RESTART, fence_burst=1))
+    loop.learn()
+    kill(loop, "n3")
+    loop.steps(40)
+    kill(loop, "n6")
+    loop.steps(60)
+    assert loop.powers(OFF) == ["n3"]
+    loop.steps(180)
+    assert loop.powers(OFF) == ["n3", "n6"]
+
+
+def test_a_node_without_power_control_is_said_to_have_none(loop: Loop) -> None:
+    del loop.machines.controls["n3"]
+    kill(loop)
+    loop.steps(40)
+    assert "NO_POWER_CONTROL" in loop.kinds()
+    assert not loop.powers(OFF)
+
+
+def test_a_fenced_node_is_known_again_without_a_ledger(loop: Loop) -> None:
+    kill(loop)
+    loop.steps(60)
+    loop.restart(lost=True)
+    loop.steps(10)
+    assert loop.stage("n3") is Stage.FENCED
+    assert loop.powers(OFF) == ["n3"]
+
+
+def test_a_fenced_node_that_returns_loses_its_tag(loop: Loop) -> None:
+    kill(loop)
+    loop.steps(60)
+    loop.machines.switch_on("n3")
+    loop.cluster.undrain("n3")
+    loop.steps(10)
+    assert loop.stage("n3") is None
+    assert not loop.cluster.nodes["n3"].tags
+
+
+# A person's word, and the way back.
+
+
+def word(loop: Loop, node: str = "n3") -> str:
+    """Say that the plug is pulled; the refusal, or empty."""
+    loop.wishes.append(Wish("w1", "root", loop.now, PulledPlug(node)))
+    loop.refused.clear()
+    loop.step()
+    return loop.refused.get("w1", "")
+
+
+def test_a_persons_word_fences_a_node_whose_bmc_died_with_it(loop: Loop) -> None:
+    loop.machines.controls["n3"] = (Control(dead=True),)
+    kill(loop, how="off")
+    loop.steps(30)
+    assert not loop.offline()
+    assert not word(loop)
+    loop.steps(20)
+    assert loop.stage("n3") is Stage.FENCED
+    assert loop.machines.running_on("drbd") == {"n4"}
+    assert not loop.machines.twice()
+
+
+@pytest.mark.parametrize(
+    ("node", "how", "why"),
+    [
+        ("n3", "hung", "still connected"),
+        ("n3", "cut", "still connected"),
+        ("n2", "hung", "reaches its kernel"),
+        ("n4", "", "its agent answers|the agent of n4 answers"),
+        ("n1", "", "master"),
+        ("n9", "", "no node"),
+    ],
+)
+def test_a_persons_word_is_refused_while_anything_answers(
+    loop: Loop, node: str, how: str, why: str
+) -> None:
+    if how:
+        kill(loop, node, how)
+        loop.steps(3)
+        loop.machines.controls[node] = (Control(dead=True),)
+        loop.steps(12)
+    assert re.search(why, word(loop, node))
+    assert not loop.failovers()
+
+
+def test_a_fenced_node_returns_only_after_the_check_for_stale_instances(loop: Loop) -> None:
+    kill(loop)
+    loop.steps(60)
+    loop.wishes.append(Wish("w2", "root", loop.now, Done("n3", force=True)))
+    loop.step()
+    assert not loop.refused
+    loop.machines.switch_on("n3")
+    loop.cluster.world.unpowered.discard("n3")
+    loop.steps(10)
+    node = loop.cluster.nodes["n3"]
+    assert (node.offline, node.drained) == (False, True)
+    orders = [i.action for i in loop.ledger.intents if isinstance(i.action, RunCommand)]
+    (one,) = loop.ledger.returning
+    assert one.fenced
+    assert {order.command for order in orders} <= {"stale-instances"}
+
+
+def test_a_node_that_is_being_fenced_is_not_done(loop: Loop) -> None:
+    loop.machines.controls["n3"] = (Control(ignores=True),)
+    kill(loop)
+    loop.steps(30)
+    assert loop.stage("n3") is not None
+    loop.wishes.append(Wish("w3", "root", loop.now, Done("n3")))
+    loop.step()
+    assert "still fencing" in loop.refused["w3"]
+
+
+def test_the_power_offs_of_another_master_count(loop: Loop) -> None:
+    kill(loop)
+    loop.steps(60)
+    assert loop.powers(OFF) == ["n3"]
+    loop.restart(lost=True)
+    assert [cut.node for cut in loop.ledger.cuts] == [loop.cluster.nodes["n3"].uuid]

@@ -1,0 +1,262 @@
+"""A dead node in whole rounds: polls, witnesses, jobs, ledger; and all that is shown of it."""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nodeagent.maintd.http.dead_nodes.members import dead_json
+from nodeagent.model.action import MovePrimary, Power, PowerCommand, SetOffline
+from nodeagent.model.fencing import Stage
+from nodeagent.model.snapshot import Instance, Observed
+from nodeagent.model.wish import PulledPlug
+from simulation.machines import Control
+from tests.cli.live import Live
+from tests.cli.test_gnt_maint import Run, anywhere, in_utc
+from tests.maintd.fencing.whole import INSTANCES, RESTART, Whole
+from tests.maintd.http.page.test_node_page import page, section
+from tests.maintd.served import Served
+
+__all__ = ["anywhere", "in_utc"]  # fixtures
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second between the turns of the task that asks is none."""
+    real = asyncio.sleep
+    monkeypatch.setattr(asyncio, "sleep", lambda _: real(0))
+
+
+@pytest.fixture
+def whole() -> Iterator[Whole]:
+    made = Whole()
+    made.learn()
+    yield made
+    made.close()
+
+
+def told(whole: Whole, folder: Path, name: str = "n3") -> Any:
+    """What /1/nodes tells of a node after the newest round."""
+    served = Served(whole, folder)
+    try:
+        served.maintd.latest = whole.newest
+        return next(row for row in served.get("/1/nodes") if row["name"] == name)
+    finally:
+        served.close()
+
+
+def until(whole: Whole, stage: Stage | None, rounds: int = 60) -> None:
+    for _ in range(rounds):
+        if whole.stage("n3") is stage:
+            return
+        whole.rounds(1)
+    raise AssertionError(f"never {stage}: {whole.ledger.fencing}")
+
+
+def done(whole: Whole) -> list[str]:
+    """The steps that matter, in the order of their jobs."""
+    found = []
+    for job in whole.cluster.jobs.values():
+        match job.action:
+            case Power(_, PowerCommand.OFF):
+                found.append("off")
+            case SetOffline():
+                found.append("offline")
+            case MovePrimary(name):
+                found.append(name)
+    return found
+
+
+def test_a_node_that_loses_power_is_proven_off_and_its_instances_run_again(whole: Whole) -> None:
+    whole.machines.switch_off("n3")
+    until(whole, Stage.FENCED)
+    assert done(whole) == ["off", "offline", "drbd", "shared"]
+    assert whole.machines.running_on("drbd") == {"n4"}
+    assert not whole.machines.twice()
+
+
+@pytest.mark.parametrize("how", ["off", "hung", "cut"])
+def test_the_evidence_shown_is_the_one_that_decides(how: str, tmp_path: Path) -> None:
+    whole = Whole(replace(RESTART, dead_nodes="observe"))
+    whole.learn()
+    if how == "off":
+        whole.machines.switch_off("n3")
+    else:
+        getattr(whole.machines, how).add("n3")
+    whole.rounds(20)
+    row = told(whole, tmp_path)
+    (held,) = [
+        one.why
+        for one in whole.engine._last.held  # type: ignore[union-attr]
+        if one.why.kind.word == "would-fence"
+    ]
+    assert row["evidence"]["reason"] == str(dict(held.details)["why"])
+    power = next(one for one in row["evidence"]["rows"] if one["source"] == "power control")
+    said = "off" if how == "off" else "on"
+    assert power["said"] == f"{said}, says level 1"
+    life = {"off": "off", "hung": "hung", "cut": "isolated"}[how]
+    assert row["evidence"]["life"] == life
+    whole.close()
+
+
+def live(whole: Whole, folder: Path, anywhere: Run, *arguments: str) -> str:
+    """What gnt-maint prints of the present state, over a real socket."""
+    one = Live(whole, folder)
+    try:
+        return " ".join(anywhere("--socket", one.socket, *arguments).out.split())
+    finally:
+        one.close()
+
+
+def fencing_of(whole: Whole, folder: Path) -> Any:
+    row = told(whole, folder)["fencing"]
+    fates = {one.pop("instance"): one for one in row["instances"]}
+    return row, fates
+
+
+def test_each_stage_says_what_comes_next_and_when(tmp_path: Path) -> None:
+    whole = Whole(replace(RESTART, revive=True))
+    whole.learn()
+    assert told(whole, tmp_path)["fencing"] is None
+    whole.machines.cut.add("n3")
+    until(whole, Stage.PROVES)
+    row, fates = fencing_of(whole, tmp_path)
+    assert row["why"].startswith("n3 is cut off: ")
+    assert (row["stage"], row["next"]) == ("proving", "read its power, until it says off")
+    assert {name: one["state"] for name, one in fates.items()} == {
+        "drbd": "waiting",
+        "shared": "waiting",
+        "plain": "stays down",
+    }
+    assert fates["plain"]["why"] == "its disks (plain) are only on n3"
+    until(whole, Stage.WAITS)
+    (one,) = whole.ledger.fencing
+    row, _ = fencing_of(whole, tmp_path)
+    assert row["next"] == "power it off again, unless its agent answers before"
+    assert row["next-at"] == (one.at + whole.policy.revive_within) / 1000
+    whole.close()
+
+
+def test_of_a_fenced_node_where_each_instance_is(whole: Whole, tmp_path: Path) -> None:
+    whole.machines.hung.add("n3")
+    until(whole, Stage.FENCED)
+    row, fates = fencing_of(whole, tmp_path)
+    assert (row["stage"], row["next"], row["next-at"]) == ("fenced", None, None)
+    where = whole.cluster.instances["shared"].primary
+    assert fates["drbd"] == {"state": "restarted", "on": "n4", "why": ""}
+    assert fates["shared"] == {"state": "restarted", "on": where, "why": ""}
+    assert fates["plain"]["state"] == "stays down"
+
+
+def test_an_instance_that_finds_no_place_waits_and_says_why(tmp_path: Path) -> None:
+    big = Instance("big", "n3", template="rbd", memory=300_000)
+    whole = Whole(instances=(*INSTANCES, big))
+    whole.learn()
+    whole.machines.hung.add("n3")
+    until(whole, Stage.RESTARTS)
+    whole.rounds(5)
+    row, fates = fencing_of(whole, tmp_path)
+    assert row["next"] == "start its instances elsewhere"
+    assert fates["big"]["state"] == "waiting"
+    assert "memory" in fates["big"]["why"]
+    whole.close()
+
+
+def test_without_restart_all_stay_down_and_the_command_is_named(tmp_path: Path) -> None:
+    whole = Whole(replace(RESTART, dead_nodes="fence"))
+    whole.learn()
+    whole.machines.hung.add("n3")
+    until(whole, Stage.FENCED)
+    _, fates = fencing_of(whole, tmp_path)
+    assert fates["drbd"]["why"] == (
+        "dead-nodes is fence: check its disks on n4, then run gnt-instance failover drbd"
+    )
+    assert fates["shared"]["why"] == "dead-nodes is fence: run gnt-instance failover shared"
+    assert fates["plain"]["why"] == "its disks (plain) are only on n3"
+    whole.close()
+
+
+def test_a_failure_is_told_with_the_next_try(tmp_path: Path) -> None:
+    whole = Whole()
+    whole.learn()
+    whole.machines.controls["n3"] = (Control(ignores=True),)
+    whole.machines.hung.add("n3")
+    for _ in range(60):
+        whole.rounds(1)
+        if any(one.tries for one in whole.ledger.fencing):
+            break
+    row, _ = fencing_of(whole, tmp_path)
+    assert (row["failure"], row["failures"]) == ("its power is still on", 1)
+    assert row["next-at"] == whole.ledger.fencing[0].not_before / 1000
+    whole.close()
+
+
+def test_who_has_cut_the_power_is_told_to_users_only(whole: Whole) -> None:
+    whole.machines.controls["n3"] = (Control(dead=True),)
+    whole.machines.switch_off("n3")
+    whole.rounds(20)
+    whole.wish(PulledPlug("n3"), "alice")
+    whole.rounds(1)
+    node, observed, ledger = whole.cluster.nodes["n3"], seen(whole), whole.ledger
+    assert [one.node for one in ledger.fencing] == [node.uuid]
+    for full, why, who in (
+        (True, "alice says that its power is cut", "alice"),
+        (False, "a person says that its power is cut", None),
+    ):
+        row = dead_json(ledger, observed, whole.policy, (), whole.now(), full=full)["n3"]["fencing"]
+        assert (row["why"], row["who"]) == (why, who)
+
+
+def seen(whole: Whole) -> Observed:
+    return whole.tick(20.0).observed
+
+
+def test_why_and_status_tell_of_it(
+    whole: Whole, tmp_path: Path, anywhere: Run, in_utc: None
+) -> None:
+    whole.machines.hung.add("n3")
+    until(whole, Stage.PROVES)
+    out = live(whole, tmp_path, anywhere, "why", "n3")
+    assert "Fencing proving since 2026-" in out
+    assert "Because n3 hangs: " in out
+    assert "Next step read its power, until it says off, as soon as maintd can" in out
+    assert "Its instances INSTANCE STATE WHY drbd waiting plain stays down its disks" in out
+    assert "--offline=yes" not in out, "maintd does it"
+    assert "power control on, says level 1" in out
+    until(whole, Stage.FENCED)
+    out = live(whole, tmp_path, anywhere, "why", "n3")
+    assert "Fencing fenced since 2026-" in out
+    assert "drbd restarted on n4" in out
+    assert "plain stays down its disks (plain) are only on n3" in out
+    out = live(whole, tmp_path, anywhere, "status")
+    assert "Fencing n3: fenced since 2026-" in out
+    assert "instances: 2 restarted, 1 stays down; gnt-maint why n3" in out
+    assert "fencing: fenced" in live(whole, tmp_path, anywhere, "nodes")
+
+
+def test_the_page_shows_evidence_and_fencing(whole: Whole, tmp_path: Path) -> None:
+    whole.machines.hung.add("n3")
+    until(whole, Stage.PROVES)
+    one = Served(whole, tmp_path)
+    try:
+        one.maintd.latest = whole.newest
+        text = page(one, "n3")
+        now = section(text, "Now")
+        assert "--offline=yes" not in now, "maintd does it"
+        assert "Fencing proving since 2026-" in now
+        assert "Next step read its power, until it says off" in now
+        rows = section(text, "Evidence")
+        assert "source age proves says its agent 0 s nothing nothing: timed out" in rows
+        assert "it has power on, says level 1" in rows
+        told = section(text, "Instances of the fenced node")
+        assert "plain stays down its disks (plain) are only on n3" in told
+        whole.rounds(40)
+        one.tick()
+        text = page(one, "n3")
+        assert "drbd restarted on n4" in section(text, "Instances of the fenced node")
+        assert "<h2>Evidence</h2>" not in text, "it is offline: nobody asks about it"
+    finally:
+        one.close()

@@ -1,0 +1,294 @@
+"""The forecast of a fire drill: it says what then really happens, and what stands in the way."""
+
+import asyncio
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from nodeagent.maintd.drill import Forecast, Hearing, forecast, refusal
+from nodeagent.maintd.http import routes
+from nodeagent.model.action import Scope
+from nodeagent.model.evidence import Contact, Testimony
+from nodeagent.model.fencing import Stage
+from nodeagent.model.ledger import Hold, Policy
+from nodeagent.model.snapshot import Instance
+from nodeagent.model.units import Ms
+from simulation.machines import Control
+from tests.cli.live import Live
+from tests.cli.test_gnt_maint import Run, anywhere
+from tests.maintd import inline
+from tests.maintd.fencing.whole import INSTANCES, RESTART, Whole
+from tests.maintd.served import NOBODY, ROOT, Served
+
+__all__ = ["anywhere"]  # a fixture
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second between the turns of the task that asks is none."""
+    real = asyncio.sleep
+    monkeypatch.setattr(asyncio, "sleep", lambda _: real(0))
+
+
+def drilled(whole: Whole, name: str = "n3", **hearing: object) -> Forecast:
+    """The forecast from the present state."""
+    snapshot = whole.cluster.snapshot()
+    capacity, told, missing = inline.run(whole.engine.rehearse(name, snapshot))
+    assert whole.newest is not None
+    observed = replace(whole.newest.observed, snapshot=snapshot, capacity=capacity)
+    assert refusal(observed, name) == ""
+    heard = replace(Hearing(told, missing), **hearing)  # type: ignore[arg-type]
+    before = len(whole.cluster.jobs)
+    found = forecast(whole.ledger, observed, whole.policy, name, heard, Ms(20_000), whole.now())
+    assert len(whole.cluster.jobs) == before, "nothing is touched"
+    return found
+
+
+def ready(policy: Policy = RESTART, instances: tuple[Instance, ...] = INSTANCES) -> Whole:
+    whole = Whole(policy, instances)
+    whole.learn()
+    return whole
+
+
+def kinds(found: Forecast) -> set[str]:
+    return {kind.word for why in found.whys for kind in why.kinds}
+
+
+@pytest.mark.parametrize("mode", ["fence", "restart"])
+@pytest.mark.parametrize("revive", [True, False])
+def test_what_is_forecast_then_happens(mode: str, revive: bool) -> None:
+    whole = ready(replace(RESTART, dead_nodes=mode, revive=revive))
+    found = drilled(whole)
+    assert found.done, found.whys
+    told = {one.instance: (one.state, one.on) for one in found.fates}
+    began = whole.now()
+    whole.machines.cut.add("n3")
+    whole.machines.apart.add("n3")
+    for _ in range(120):
+        whole.rounds(1)
+        if whole.stage("n3") is Stage.FENCED:
+            break
+    assert whole.cluster.nodes["n3"].offline
+    really = {
+        name: ("restarted", there.primary) if there.primary != "n3" else ("stays down", "")
+        for name in ("drbd", "shared", "plain")
+        for there in [whole.cluster.instances[name]]
+    }
+    assert told == really
+    texts = [step.text for step in found.steps]
+    assert ("power on n3" in texts) == (mode == "restart" and revive)
+    minutes = (found.steps[-1].at - found.steps[0].at) / 60_000
+    took = (whole.now() - began) / 60_000
+    assert abs(minutes - took) < 3, "and when"
+    whole.close()
+
+
+def test_the_steps_are_said_in_their_order() -> None:
+    whole = ready()
+    texts = [step.text for step in drilled(whole).steps]
+    order = [
+        "n3 answers nobody any more",
+        "power off n3",
+        "take n3 offline",
+        "fail over drbd off n3 to n4",
+    ]
+    assert [text for text in texts if text in order] == order
+    assert any(text.startswith("suspected dead: maintd starts to fence it: ") for text in texts)
+    whole.close()
+
+
+def test_instances_with_local_disks_stay_down_and_do_not_fail_the_drill() -> None:
+    whole = ready()
+    found = drilled(whole)
+    (plain,) = (one for one in found.fates if one.instance == "plain")
+    assert (plain.state, plain.why) == ("stays down", "its disks (plain) are only on n3")
+    assert found.down == ()
+    assert found.done
+    whole.close()
+
+
+def test_while_maintd_only_observes_the_drill_fails_and_says_so() -> None:
+    whole = ready(replace(RESTART, dead_nodes="observe"))
+    found = drilled(whole)
+    assert (found.fenced, found.done, found.mode) == (True, False, "observe")
+    assert [why.help for why in found.whys] == ["gnt-node add-tags n3 maintd:dead-nodes:restart"]
+    whole.close()
+
+
+def test_a_dead_bmc_is_found_before_it_is_needed() -> None:
+    whole = ready()
+    whole.machines.controls["n3"] = (Control(dead=True),)
+    whole.rounds(1, 86_400)
+    whole.rounds(30, 61)
+    found = drilled(whole)
+    assert not found.fenced
+    assert kinds(found) >= {"control-fails", "silence-alone"}
+    assert not [step for step in found.steps if step.text == "power off n3"]
+    whole.close()
+
+
+def test_one_level_of_two_that_is_dead_is_found_too() -> None:
+    whole = ready()
+    whole.machines.controls["n3"] = (Control(), Control("apc_snmp", dead=True))
+    whole.rounds(1, 86_400)
+    whole.rounds(30, 61)
+    found = drilled(whole)
+    assert found.fenced
+    assert kinds(found) == {"level-fails"}
+    whole.close()
+
+
+def test_no_power_control_at_all() -> None:
+    whole = ready()
+    del whole.machines.controls["n3"]
+    whole.rounds(1)
+    found = drilled(whole)
+    assert not found.fenced
+    assert kinds(found) & {"silence-alone", "no-power-control"}
+    whole.close()
+
+
+def test_witnesses_that_cannot_reach_it_now() -> None:
+    whole = ready()
+    blind = Testimony("n4", whole.now(), Contact.SILENT, Contact.SILENT, ())
+    found = drilled(whole, testimonies=(blind,))
+    assert not found.done
+    assert kinds(found) >= {"drill-blind", "few-witnesses"}
+    whole.close()
+
+
+def test_a_secondary_that_is_not_up_to_date_leaves_its_instance_down() -> None:
+    whole = ready()
+    whole.stale.add("drbd")
+    found = drilled(whole)
+    assert (found.fenced, found.down, found.done) == (True, ("drbd",), False)
+    whole.close()
+
+
+def test_too_little_room_leaves_an_instance_waiting() -> None:
+    big = Instance("big", "n3", template="rbd", memory=300_000)
+    whole = ready(instances=(*INSTANCES, big))
+    found = drilled(whole)
+    assert found.down == ("big",)
+    (fate,) = (one for one in found.fates if one.instance == "big")
+    assert fate.state == "waiting"
+    assert "memory" in fate.why
+    whole.close()
+
+
+def test_pauses_and_limits_are_those_of_the_planner() -> None:
+    whole = ready()
+    hold = Hold(Scope.NODE, "n3", "root", whole.now())
+    whole.store.save(replace(whole.ledger, holds=(hold,)))
+    whole.crash()
+    whole.rounds(20)
+    assert not drilled(whole).fenced
+    whole.close()
+
+
+def test_a_reading_that_runs_just_now_is_not_in_the_way() -> None:
+    whole = ready()
+    whole.cluster.takes = lambda _: 1000.0
+    whole.rounds(1, 86_400)
+    while not any(one.node == "n3" for one in whole.ledger.intents):
+        whole.rounds(1, 1_100)
+    assert drilled(whole).done
+    whole.close()
+
+
+def test_a_reading_from_its_last_death_is_not_in_the_way() -> None:
+    """It was hung, and was powered off and on: the newest reading of its power says off."""
+    whole = ready(replace(RESTART, revive=True))
+    whole.machines.hung.add("n3")
+    whole.rounds(60)
+    uuid = whole.cluster.nodes["n3"].uuid
+    newest = [one for one in whole.ledger.power if one.node == uuid][-1]
+    assert (newest.powered, newest.alive, whole.stage("n3")) == (False, False, None)
+    found = drilled(whole)
+    assert found.done, found.whys
+
+
+def test_priorities_are_kept() -> None:
+    shared = next(one for one in INSTANCES if one.name == "shared")
+    first = replace(shared, tags=frozenset({"maintd:priority:1"}))
+    whole = ready(instances=(*(one for one in INSTANCES if one != shared), first))
+    texts = [step.text for step in drilled(whole).steps if step.text.startswith("fail over")]
+    assert [text.split()[2] for text in texts] == ["shared", "drbd"]
+    whole.close()
+
+
+def test_what_cannot_be_drilled() -> None:
+    whole = ready()
+    whole.cluster.put(replace(whole.cluster.nodes["n6"], offline=True, candidate=False))
+    whole.machines.hung.add("n5")
+    whole.rounds(2)
+    assert whole.newest is not None
+    observed = whole.newest.observed
+    for name, why in (
+        ("n9", "there is no node n9"),
+        ("n1", "n1 is the master node"),
+        ("n6", "n6 is offline already"),
+        ("n5", "n5 does not answer, so this is no drill"),
+    ):
+        assert refusal(observed, name).startswith(why)
+    whole.close()
+
+
+def test_over_http_and_on_the_command_line(tmp_path: Path, anywhere: Run) -> None:
+    whole = ready()
+    live = Live(whole, tmp_path)
+    live.maintd.every = 20.0
+    try:
+        done = anywhere("--socket", live.socket, "drill", "--power", "n3")
+        out = " ".join(done.out.split())
+        assert done.code == 0
+        assert "If n3 died now (dead-nodes is restart) AFTER WHAT HAPPENS +0:00 n3 answers" in out
+        assert "+3:00 n3 has been unreachable for unreachable-after" in out
+        assert "drbd restarted on n4" in out
+        assert "n4 reaches it read" in out
+        assert out.endswith("All would go as it should.")
+        whole.policy = replace(RESTART, dead_nodes="observe")
+        live.maintd.engine.policy = whole.policy
+        done = anywhere("--socket", live.socket, "drill", "--power", "n3")
+        assert done.code == 1
+        assert "In the way - dead-nodes of n3 is observe" in " ".join(done.out.split())
+        assert done.err == "gnt-maint: not all would go as it should if n3 died\n"
+        done = anywhere("--socket", live.socket, "drill", "--power", "n3", "--json")
+        assert json.loads(done.out)["reasons"][0]["kind"] == "drill-observes"
+        why = anywhere("--socket", live.socket, "drill", "--power", "n1").refused(1)
+        assert why == "n1 is the master node, where maintd runs: it never fences it"
+    finally:
+        live.close()
+        whole.close()
+
+
+def test_a_drill_is_for_who_may_change_something(tmp_path: Path) -> None:
+    whole = ready()
+    served = Served(whole, tmp_path)
+    try:
+        served.maintd.latest = whole.newest
+        for peer, status in ((NOBODY, 403), (ROOT, 200)):
+            answer = served.ask("GET", "/1/nodes/n3/drill", peer=peer)
+            assert answer.status == status
+        described = json.loads(Path(routes.__file__).with_name("openapi.json").read_text())
+        schema = {"$ref": "#/components/schemas/Drill", "components": described["components"]}
+        jsonschema.validate(json.loads(answer.body), schema)
+        assert served.ask("GET", "/1/nodes/n9/drill").status == 404
+    finally:
+        served.close()
+        whole.close()
+
+
+def test_room_that_an_instance_has_taken_is_gone_in_the_next_round() -> None:
+    heavy = tuple(Instance(f"heavy{i}", "n3", template="rbd", memory=200_000) for i in (1, 2))
+    whole = ready(replace(RESTART, moves=1), heavy)
+    found = drilled(whole)
+    told = {one.instance: one.on for one in found.fates}
+    assert len(set(told.values())) == 2
+    whole.machines.cut.add("n3")
+    whole.rounds(60)
+    assert told == {one.name: whole.cluster.instances[one.name].primary for one in heavy}
+    whole.close()
