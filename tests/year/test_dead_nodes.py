@@ -1,0 +1,73 @@
+"""The year of dead machines: promises in each row, and documents that show what was measured."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from tests.year.dead import Outcome, Site, year
+from tests.year.dead_faults import NODES, Fault, Fleet
+from tests.year.dead_nodes import BEGIN, DATA, DOCUMENT, END, ROWS, table
+
+BUSY = Fleet(
+    *(2, 30.0, 1.0, 0.6, 0.6, 0.6, 1.0),
+    lie=0.0,  # of a machine behind a cut network nobody can tell
+)
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_no_healthy_machine_is_powered_off_and_nothing_runs_twice(row: str) -> None:
+    told = year(BUSY, ROWS[row], 1, range(BUSY.clusters))
+    assert told.faults >= 10
+    assert (told.wrong, told.twice) == (0, 0)
+    assert bool(told.power_offs) is (row != "`observe`")
+
+
+def test_the_same_seed_has_the_same_year_and_clusters_add_up() -> None:
+    both = year(BUSY, ROWS["`restart`"], 1, range(2))
+    one, other = (year(BUSY, ROWS["`restart`"], 1, range(n, n + 1)) for n in range(2))
+    assert both.faults == one.faults + other.faults
+    assert both.down == pytest.approx(one.down + other.down)
+
+
+def hang() -> Fault:
+    return Fault(0.0, "hang", ("n7",), 600.0, False, 1800.0, 3600.0, "good", False)
+
+
+def lived(row: str, fault: Fault) -> Outcome:
+    site = Site(ROWS[row])
+    site.steps(3 * NODES, 61)
+    site.episode([fault])
+    return site.told
+
+
+def test_a_hung_machine_costs_less_with_maintd_than_with_people_alone() -> None:
+    alone, helped = lived("`observe`", hang()), lived("`restart`", hang())
+    assert alone.by_hand == 1
+    assert helped.by_hand == 0
+    assert helped.power_offs == 1
+    assert 0 < helped.down < alone.down / 2
+
+
+def test_a_crash_is_left_alone_while_the_machine_boots() -> None:
+    crash = replace(hang(), kind="crash", lasts=480.0)
+    assert lived("`restart`", crash).power_offs == 0
+
+
+def test_what_is_wrong_is_counted() -> None:
+    """A power-off of a machine that is well, and an instance that runs twice."""
+    site = Site(ROWS["`restart`"])
+    site.machines.command("n5", "power-off")
+    site.go()
+    assert (site.told.power_offs, site.told.booting) == (1, 0)
+    site.machines.start("n6", "i7-0")
+    site.go()
+    assert site.told.twice == 1
+
+
+def test_the_documents_show_what_was_measured() -> None:
+    found = json.loads(DATA.read_text())
+    shown = DOCUMENT.read_text().split(BEGIN)[1].split(END)[0]
+    assert shown == table(found)
+    assert [one["row"] for one in found] == list(ROWS)
+    assert not any(one["wrong"] for one in found)
