@@ -43,6 +43,10 @@ class Noded:
     def said(self) -> Mapping[str, bool]:
         return dict(self._said)
 
+    def age(self, name: str) -> float:
+        """The seconds since the question about this node."""
+        return self._steady() - self._asked.get(name, -AGAIN)
+
     def ask(self, snapshot: Snapshot, names: Collection[str]) -> None:
         """Ask about some of these nodes, if that is due; drop all others."""
         if self._busy:

@@ -14,12 +14,13 @@ from functools import partial
 from nodeagent.errors import Unavailable
 from nodeagent.maintd.planning.node_keys import pins_of
 from nodeagent.model.diagnosis import Diagnosis
+from nodeagent.model.evidence import Contact
 from nodeagent.model.snapshot import Beside, Node, Snapshot
 from nodeagent.model.units import Ms
 from nodeagent.protocol.bounds import WHY, cut
 from nodeagent.protocol.envelope import Key
 from nodeagent.protocol.look import Distrusted, Expected, Look, Seen, Silent, judge_answer
-from nodeagent.web.client import Answered, Call, Terms
+from nodeagent.web.client import Answered, Call, NoAnswer, Terms
 from nodeagent.web.tls import untrusting_tls
 
 AT_ONCE = 256  # new connections; more at once overrun listeners' backlogs and our processor
@@ -73,7 +74,8 @@ async def poll(
     def judge(asked: "_Asked") -> None:
         name, answer = asked.node.name, asked.answer
         if isinstance(answer, Unavailable):
-            looks[name] = Silent(str(answer))
+            contact = answer.contact if isinstance(answer, NoAnswer) else Contact.UNKNOWN
+            looks[name] = Silent(str(answer), contact)
             return
         expected = Expected(
             snapshot.cluster,

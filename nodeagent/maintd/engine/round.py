@@ -9,9 +9,8 @@ again from the new state. Safe to be killed between any two lines.
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 from nodeagent.cluster.backend import Cluster
 from nodeagent.errors import NotMaster, Unavailable
@@ -19,73 +18,49 @@ from nodeagent.maintd.autorepair.survey import in_tags
 from nodeagent.maintd.autorepair.withdraw import Withdrawals
 from nodeagent.maintd.balancing.ratings import Rating
 from nodeagent.maintd.balancing.search_thread import Adviser, nothing_measured, unanswered
+from nodeagent.maintd.copies.doubt import not_copied
 from nodeagent.maintd.decide import decide
 from nodeagent.maintd.engine import failpoint
+from nodeagent.maintd.engine.conduct import Conduct
 from nodeagent.maintd.engine.jobs import Inquiry
+from nodeagent.maintd.engine.memory import Copies, Memory
 from nodeagent.maintd.engine.moving import wants_others_jobs, wants_room
 from nodeagent.maintd.engine.noded import Noded
 from nodeagent.maintd.engine.orders import Ordering
 from nodeagent.maintd.engine.poll import beside, out_of_reach, understand
 from nodeagent.maintd.engine.submit import Submitter
 from nodeagent.maintd.engine.vote import count
+from nodeagent.maintd.engine.witnesses import Witnesses
 from nodeagent.maintd.incidents import drained
-from nodeagent.maintd.ledger import lost_tags, other_master
 from nodeagent.maintd.ledger.agent_events import Heard, hear
-from nodeagent.maintd.ledger.history import refuse, tell
-from nodeagent.maintd.ledger.recover import recover
+from nodeagent.maintd.ledger.history import tell
 from nodeagent.maintd.ledger.tally import Tally
-from nodeagent.maintd.ledger.trails import newest_of_others
 from nodeagent.maintd.ledger.unreachable import unreachable
 from nodeagent.maintd.notices.outbox import Outbox
 from nodeagent.maintd.notices.plan import take_up
 from nodeagent.maintd.owners.webhook import Webhooks
-from nodeagent.maintd.planning import node_keys, tag_place
-from nodeagent.maintd.planning.outcomes import TAG_SHOWS
+from nodeagent.maintd.planning import node_keys
+from nodeagent.maintd.planning.intents import is_order
 from nodeagent.maintd.planning.tag_settings import with_tags
 from nodeagent.maintd.queue.inventory import Inventory, InventorySettings
 from nodeagent.maintd.windows.series import zones_of
 from nodeagent.maintd.windows.timezones import Zones
+from nodeagent.model.action import describe
 from nodeagent.model.event import Event
+from nodeagent.model.evidence import Testimony
 from nodeagent.model.incident import Status
-from nodeagent.model.ledger import Decision, Ledger, Policy, Trail
-from nodeagent.model.snapshot import Observed, Snapshot
+from nodeagent.model.ledger import Decision, Intent, Ledger, Policy
+from nodeagent.model.reason import Held
+from nodeagent.model.snapshot import Capacity, Observed, Snapshot
 from nodeagent.model.units import Ms
-from nodeagent.model.wish import Wish
+from nodeagent.model.wish import TrustLedger
 from nodeagent.protocol.look import Look
+from nodeagent.store.contract import Store, Unsure
 
 log = logging.getLogger(__name__)
-
-
-class Store(Protocol):
-    """Store of everything that must survive a restart."""
-
-    def load(self) -> Ledger: ...
-
-    def save(
-        self, ledger: Ledger, events: Sequence[Event] = (), answers: Mapping[str, str] = ...
-    ) -> None: ...
-
-    def wishes(self) -> tuple[Wish, ...]: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Conduct:
-    """Rules for the engine's work.
-
-    `check_master` raises NotMaster if this node is not the master (any more), and Unavailable if
-    that is unknown. `me` is the name of the node that must be the master; with `vote` the majority
-    of the nodes must say that it is. `oldest` is the maximum age of a diagnosis, in ms. With `dry`
-    nothing is saved and nothing is done. `away` returns since when (unix ms) this was not the
-    master for a while, 0 if it always was; `back` is called once that is saved.
-    """
-
-    me: str
-    check_master: Callable[[], None]
-    vote: bool = True
-    oldest: int = 600_000
-    dry: bool = False
-    away: Callable[[], int] = lambda: 0
-    back: Callable[[], None] = lambda: None
+_TRIES = ("promised", "dropped")  # events of a try
+_COPIED = 1.0  # seconds a round waits for the copies of what it is about to do
+_WATCHED = 0.5  # share of `unreachable-after` after which evidence about a node is gathered
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,30 +102,37 @@ class Engine:
         webhooks: Webhooks | None = None,
         outbox: Outbox | None = None,
         noded: Noded | None = None,
+        witnesses: Witnesses | None = None,
+        copies: Copies | None = None,
     ) -> None:
         self.policy = policy
         self.conduct = conduct
         self.inventory = inventory or Inventory(InventorySettings(), now, steady)
         self.webhooks = webhooks if webhooks is not None else Webhooks((), now)
         self.outbox = outbox if outbox is not None else Outbox((), now)
-        self.complaint = ""
+        self.complaint, self.standby = "", ""  # the latter tells who acts while this one does not
         self.tally = Tally()
         self._noded = noded or Noded(cluster, steady)
+        self._witnesses = witnesses or Witnesses(None, now, steady)
         self._adviser = adviser or Adviser(unanswered, nothing_measured)
         self._store = store
         self._cluster = cluster
         self._look = look
         self._now = now
         self._steady = steady
-        self._missed: float | None = None
+        self._memory = Memory(store, cluster, now, steady, copies)
         self._inquiry = Inquiry(cluster, orders, steady)
         self._submitter = Submitter(
-            cluster, orders, self._check_master, self._known, self._remember, steady
+            *(cluster, orders, self._check_acting, self._known, self._remember, steady),
+            store.check_acting,
         )
-        self._withdrawals = Withdrawals(cluster, self._check_master)
+        self._withdrawals = Withdrawals(cluster, self._check_acting)
         self._zones = Zones()
         self._ledger: Ledger | None = None
+        self._uncopied: frozenset[tuple[str, str]] = frozenset()  # nodes and orders put off
+        self._reread = False  # the ledger: nobody knows which one is in the store
         self._heard = Heard()
+        self._started = Ms(0)  # of the first round
         self._last: Decision | None = None
 
     @property
@@ -161,6 +143,11 @@ class Engine:
     def ratings(self) -> Mapping[str, Rating]:
         """Recent ratings of groups' balance, by UUID."""
         return self._adviser.ratings
+
+    @property
+    def memory(self) -> Memory:
+        """The ledger between rounds, and its copies."""
+        return self._memory
 
     @property
     def unfinished(self) -> Mapping[str, int]:
@@ -182,6 +169,7 @@ class Engine:
         results = self._withdrawals.explained(await self._inquiry.results(ledger))
         _unless(stop)
         there = node_keys.as_planned(await asyncio.to_thread(self._cluster.snapshot), ledger)
+        self._memory.follow(there)
         ledger = await self._inquiry.adopt_orders(ledger, there, self._now())
         self._remember(ledger)
         results |= await self._inquiry.receipts(ledger, there)
@@ -191,6 +179,7 @@ class Engine:
         await self._inquiry.count_jobs()
         _unless(stop)
         looks = await self._look(there)
+        self._started = min(self._started or self._now(), self._now())
         _unless(stop)
         idle = self._idle(looks, there)
         now = self._now()
@@ -212,7 +201,7 @@ class Engine:
             doubts,
             results,
             absent,
-            wishes=self._store.wishes(),
+            wishes=await asyncio.to_thread(self._store.wishes),
             jobs=jobs,
             advice=self._adviser.advice(),
             busy=busy,
@@ -222,10 +211,15 @@ class Engine:
             keys=node_keys.shown(looks),
             unanswered=out_of_reach(looks),
             noded=self._noded.said(),
+            started=self._started,
+            uncertain=self._memory.uncertain,
         )
+        watched = unreachable(ledger, snapshot, self.policy, now, _WATCHED)
+        watched = {name: since for name, since in watched.items() if name in observed.unanswered}
+        evidence = self._witnesses.evidence(watched, looks, self._noded, now)
         _unless(stop)
         zones = await asyncio.to_thread(self._zones.read, zones_of(ledger, observed.wishes), now)
-        observed = replace(observed, zones=zones)
+        observed = replace(observed, evidence=evidence, zones=zones)
         if wants_room(ledger, observed, self.policy, now):
             nodes = snapshot.nodes
             names = [n for n in observed.diagnoses if n in nodes and nodes[n].in_service]
@@ -240,25 +234,42 @@ class Engine:
         heard = hear(self._heard, looks, now)
         if idle is None:
             decision = await self._carry_out(ledger, decision, observed, now, heard)
-            self.webhooks.announce(decision.ledger, snapshot, now)  # from what is on disk
+            if not self.webhooks or await self._memory.safe(_COPIED):
+                self.webhooks.announce(decision.ledger, snapshot, now)  # from what is on disk
         elif self.conduct.dry:
             self._ledger = _as_if_nothing_was_begun(ledger, decision.ledger)
         else:  # while the vote is undecided, it matters which nodes are unreachable
             self._ledger = replace(ledger, unreachable=decision.ledger.unreachable)
             if heard.events:
-                self._store.save(self._ledger, heard.events)
+                self._save(self._ledger, heard.events)
         self._heard = heard
         self._last = decision
         self._adviser.ask(decision.questions, snapshot, now)
-        self._noded.ask(snapshot, unreachable(decision.ledger, snapshot, self.policy, now))
+        watched = unreachable(decision.ledger, snapshot, self.policy, now, _WATCHED)
+        self._noded.ask(snapshot, watched)
+        self._witnesses.watch(snapshot, watched, looks, now)
         self._adviser.rate(snapshot, observed.capacity, diagnoses, now)
         self.inventory.ask(decision.ledger.queue)
         return Round(now, observed, decision, self.policy, looks, idle, heard.events)
 
+    async def rehearse(
+        self, node: str, snapshot: Snapshot
+    ) -> tuple[Mapping[str, Capacity], tuple[Testimony, ...], tuple[str, ...]]:
+        """For a drill: free room, and the testimonies about a node. Changes nothing."""
+        names = [one.name for one in snapshot.nodes.values() if one.in_service]
+        told, missing = await self._witnesses.hear(node, snapshot)
+        return await self._inquiry.capacity(names), told, missing
+
     # Observe.
 
     async def _check_master(self) -> None:
+        self._memory.check()
         await asyncio.to_thread(self.conduct.check_master)
+
+    async def _check_acting(self) -> None:
+        """Check this before an effect; last what may have ended during the first question."""
+        await self._check_master()
+        self._store.check_acting()
 
     def _idle(self, looks: Mapping[str, Look], snapshot: Snapshot) -> str | None:
         if self.conduct.dry:
@@ -271,54 +282,12 @@ class Engine:
         return None if vote.won else f"the vote is undecided: {vote.words}"
 
     async def _remembered(self) -> Ledger:
-        if self._ledger is None:
-            loaded = self._store.load()
-            trails = await asyncio.to_thread(self._cluster.trails)
-            snapshot = await asyncio.to_thread(self._cluster.snapshot)
-            now = self._now()
-            gone = await self._lost(trails, snapshot, now)
-            marked = self.conduct.away()
-            repairs = bool(self.policy.procedures.repair_procedures)
-            since = drained.to_recall(loaded, trails, snapshot)
-            roles = await asyncio.to_thread(self._cluster.roles, since) if since else ()
-            recovered = recover(
-                loaded, trails, snapshot, now, marked, gone, repairs=repairs, roles=roles
-            )
-            said = other_master.seen(loaded, marked, newest_of_others(trails))
-            late = [wish for wish in self._store.wishes() if wish.at <= said]
-            if (late or recovered != loaded) and not self.conduct.dry:
-                told = refuse(late, other_master.SAY_AGAIN, self._now())
-                self._store.save(
-                    recovered, told, {wish.id: other_master.SAY_AGAIN for wish in late}
-                )
-            if marked and not self.conduct.dry:
-                self.conduct.back()
-            self._ledger = recovered
-            if recovered != loaded:
-                log.info("recovered incidents=%d", len(self._ledger.incidents))
+        if self._ledger is None or self._reread:
+            self._ledger = await self._memory.recall(self.conduct, self.policy)
+            self._reread = False
+        else:
+            self._ledger = await self._memory.renewed(self._ledger, self.conduct, self.policy)
         return self._ledger
-
-    async def _lost(
-        self, trails: Sequence[Trail], snapshot: Snapshot, now: Ms
-    ) -> Collection[tag_place.Place]:
-        """Find lost tags; ask who removed tags only if one is missing.
-
-        Unavailable: the answer may be old, for as long as answers may be.
-        """
-        missing = lost_tags.missing(trails, snapshot, now)
-        if not missing:
-            return ()
-        removals = await asyncio.to_thread(self._cluster.removals)
-        gone = lost_tags.lost(missing, removals, snapshot)
-        if job := lost_tags.may_show_yet(gone.values(), now):
-            self._missed = self._steady() if self._missed is None else self._missed
-            if self._steady() - self._missed < TAG_SHOWS / 1000:
-                raise Unavailable(f"the effect of job {job} is not visible in the cluster yet")
-        for place in gone:
-            log.warning(
-                "tag-lost tag=%s scope=%s name=%r", place.tag, place.scope.value, place.name
-            )
-        return gone.keys()
 
     # Save and act.
 
@@ -331,22 +300,45 @@ class Engine:
         decision, letters = take_up(
             *(decision, observed, self.policy, sent, silent, self.complaint, now)
         )
+        # One line for an order that waits for its copies, not one for each try.
+        told = tuple(e for e in told if e.kind not in _TRIES or _of_order(e) not in self._uncopied)
         events = (*heard.events, *told)
         answers = {w.id: decision.refused.get(w.id, "") for w in observed.wishes}
         failpoint.reach("decided")
         if decision.ledger != before or events or answers:
-            self._store.save(decision.ledger, events, answers)
+            self._save(decision.ledger, events, answers)
         self._ledger = decision.ledger
         self.tally.take(before, decision, observed, now)
         self._submitter.not_taken.clear()
+        if observed.uncertain is not None and _trusts(observed, decision):
+            self._memory.trust()
         failpoint.reach("saved")
         self.outbox.tell(letters)
         known = {intent.id for intent in before.intents}
         fresh = [i for i in decision.ledger.intents if i.id not in known]
         if fresh:
             failpoint.reach("promised")
+            fresh, held = await self._copied(fresh)
+            decision = replace(decision, held=(*decision.held, *held))
             await self._submitter.submit(fresh, observed.snapshot)
         return replace(decision, ledger=self._ledger)
+
+    async def _copied(self, fresh: list[Intent]) -> tuple[list[Intent], list[Held]]:
+        """Leave out orders to agents that no majority of the candidates has yet, with the reason.
+
+        Ganeti tells a new master of our jobs, and nobody of our orders.
+        """
+        orders = [intent for intent in fresh if is_order(intent)]
+        self._uncopied = frozenset()
+        if not orders or await self._memory.safe(_COPIED):
+            return fresh, []
+        self._uncopied = frozenset((i.node, describe(i.action)) for i in orders)
+        held = [
+            Held(not_copied(intent.node, self._memory.state), intent.node, intent.incident)
+            for intent in orders
+        ]
+        self._submitter.put_off(orders, held[0].reason)
+        return [intent for intent in fresh if intent not in orders], held
 
     def _known(self) -> Ledger:
         assert self._ledger is not None
@@ -356,8 +348,27 @@ class Engine:
         if ledger is self._ledger:
             return
         if not self.conduct.dry:
-            self._store.save(ledger)
+            self._save(ledger)
         self._ledger = ledger
+
+    def _save(
+        self, ledger: Ledger, events: Sequence[Event] = (), answers: Mapping[str, str] | None = None
+    ) -> None:
+        try:
+            self._store.save(ledger, events, answers)
+        except Unsure:
+            self._reread = True
+            raise
+
+
+def _of_order(event: Event) -> tuple[str, str]:
+    return event.node, describe(event.action) if event.action is not None else ""
+
+
+def _trusts(observed: Observed, decision: Decision) -> bool:
+    """Tell whether a person has decided to go on with the newest known ledger."""
+    accepted = (wish.asked for wish in observed.wishes if wish.id not in decision.refused)
+    return any(isinstance(asked, TrustLedger) for asked in accepted)
 
 
 def _unless(stop: Callable[[], bool]) -> None:

@@ -23,7 +23,8 @@ class Submitter:
     """Submit jobs and give orders. `not_taken` are the intents that certainly became neither.
 
     `known` returns the current ledger; `remember` returns once the ledger is on disk.
-    `check_master` raises NotMaster, which ends the submission, or Unavailable.
+    `check_master` raises NotMaster, which ends the submission, or Unavailable. `check_acting` asks
+    nobody, and so comes last: in the thread that sends.
     """
 
     def __init__(
@@ -34,6 +35,7 @@ class Submitter:
         known: Callable[[], Ledger],
         remember: Callable[[Ledger], None],
         steady: Callable[[], float],
+        check_acting: Callable[[], None] = lambda: None,
     ) -> None:
         self.not_taken: dict[str, str] = {}
         self._cluster = cluster
@@ -42,6 +44,7 @@ class Submitter:
         self._known = known
         self._remember = remember
         self._steady = steady
+        self._check_acting = check_acting
 
     async def submit(self, fresh: list[Intent], snapshot: Snapshot) -> None:
         """Submit independent jobs first, then those that follow them, and so on; then give orders.
@@ -77,7 +80,7 @@ class Submitter:
         if not batch or not await self._may_act([intent for intent, _ in batch]):
             return True
         try:
-            answers = await asyncio.to_thread(self._cluster.submit, [s for _, s in batch])
+            answers = await asyncio.to_thread(self._send, [s for _, s in batch])
         except Unavailable as error:
             log.warning("submission-unknown jobs=%d why=%r", len(batch), str(error))
             return False
@@ -92,6 +95,13 @@ class Submitter:
         self._remember(ledger)
         failpoint.reach("remembered")
         return True
+
+    def _send(self, batch: list[Submission]) -> Sequence[Accepted | NotTaken]:
+        try:
+            self._check_acting()
+        except Unavailable as error:  # this machine may have slept for an hour just now
+            return [NotTaken(str(error))] * len(batch)
+        return self._cluster.submit(batch)
 
     async def _unchanged(self, intents: list[Intent], snapshot: Snapshot) -> list[Intent]:
         """Drop actions that take a node out of service if it has changed since the decision.
@@ -125,6 +135,10 @@ class Submitter:
             self._void(intents, f"it is unknown whether this is the master: {error}")
             return False
         return True
+
+    def put_off(self, intents: Sequence[Intent], why: str) -> None:
+        """Report to the next round that these were not submitted."""
+        self._void(intents, why)
 
     def _void(self, intents: Sequence[Intent], why: str) -> None:
         """Report to the next round that these certainly have no job."""

@@ -61,13 +61,13 @@ def test_nobody_is_asked_as_long_as_all_can_be_reached() -> None:
 
 def test_the_dead_is_told_from_the_one_whose_agent_is_down_and_asked_again_seldom() -> None:
     desk = Desk()
-    desk.cluster.world.off |= {"n4"}
+    desk.cluster.world.machines.off |= {"n4"}
     assert desk.ask("n4", "n5") == {"n4": False, "n5": True}
     assert desk.between.asked == [["n4", "n5", "n1"]], "with the master as a witness"
     for _ in range(29):
         desk.ask("n4", "n5", after=AGAIN / 30)
     assert len(desk.between.asked) == 1
-    desk.cluster.world.off -= {"n4"}
+    desk.cluster.world.machines.off -= {"n4"}
     assert desk.ask("n4", "n5", after=AGAIN / 30) == {"n4": True, "n5": True}
     assert desk.ask("n5") == {"n5": True}, "who answers again is forgotten"
     assert desk.ask("n4", "n5") == {"n4": True, "n5": True}
@@ -77,7 +77,7 @@ def test_the_dead_is_told_from_the_one_whose_agent_is_down_and_asked_again_seldo
 def test_if_nobody_answers_it_is_no_evidence() -> None:
     desk = Desk()
     assert desk.ask("n4") == {"n4": True}
-    desk.cluster.world.off |= set(desk.snapshot.nodes)
+    desk.cluster.world.machines.off |= set(desk.snapshot.nodes)
     assert desk.ask("n4", after=AGAIN) == {}
 
 
@@ -88,7 +88,7 @@ def test_an_older_answer_is_dropped_where_ganeti_does_not_tell(error: Exception)
     desk.between.refuses = error
     assert desk.ask("n4", after=AGAIN) == {}
     desk.between.refuses = None
-    desk.cluster.world.off |= {"n4"}
+    desk.cluster.world.machines.off |= {"n4"}
     assert desk.ask("n4", after=AGAIN) == {"n4": False}
 
 

@@ -119,7 +119,9 @@ def test_a_pause_survives_the_loss_of_the_ledger() -> None:
     rig.lose_ledger()
     done = rig.settle()
     assert not any(isinstance(j.action, Drain) for j in rig.cluster.jobs.values())
-    assert [h.reason for h in done.decision.held] == ["the cluster has the tag maintd:pause:yes"]
+    assert [h.reason for h in done.decision.held] == [
+        "the cluster has the tag maintd:pause:yes and is paused until somebody removes it"
+    ]
     rig.wish(Resume(Scope.CLUSTER, ""))
     rig.settle()
     assert rig.status("n3") is Status.COMPLETED

@@ -36,8 +36,8 @@ from hypothesis import strategies as st
 
 from nodeagent import service
 from nodeagent.cli.maintd import _lock as lock
-from nodeagent.cli.maintd import _reload as reload_settings
 from nodeagent.cli.maintd import cli
+from nodeagent.cli.maintd_parts import reload_settings
 from nodeagent.cluster.backend import Answer, Submission
 from nodeagent.errors import NotMaster, Unavailable
 from nodeagent.maintd.daemon import Maintd

@@ -1,0 +1,82 @@
+"""Say why maintd does not begin its plans, and which requests a taken copy lacks. Pure."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from nodeagent.model.copies import CopyState, Trouble, Uncertain
+from nodeagent.model.event import Event, happened
+from nodeagent.model.reason import CopyKind, Detail, Reason, because
+from nodeagent.model.units import Ms
+
+_KINDS = {
+    Trouble.FEW: CopyKind.FEW_COPIES,
+    Trouble.CONFLICT: CopyKind.TWO_WRITERS,
+    Trouble.NEWER: CopyKind.NEWER_COPY,
+    Trouble.LOST: CopyKind.LOST_COPIES,
+    Trouble.UNREADABLE: CopyKind.UNREADABLE_COPY,
+    Trouble.SPREADING: CopyKind.SPREADING,
+}
+_SHOWN = 5  # candidates, and requests
+
+
+def doubt(uncertain: Uncertain | None) -> Reason | None:
+    """Why maintd starts none of its plans; None if its ledger is the newest for sure."""
+    if uncertain is None:
+        return None
+    kind = _KINDS[uncertain.trouble]
+    details: dict[str, Detail] = {
+        "count": uncertain.count,
+        "missing": _shown(uncertain.missing),
+        "whose": whose(uncertain.best, uncertain.best_at),
+    }
+    told = kind.sentence + kind.command
+    return because(kind, **{name: one for name, one in details.items() if f"{{{name}" in told})
+
+
+def not_copied(node: str, state: CopyState) -> Reason:
+    """Why an order to this node waits for the copies."""
+    missing = tuple(
+        f"{one.node}: {one.why}" if one.why else one.node for one in state.on if not one.newest
+    )
+    return because(CopyKind.NOT_COPIED, node, count=len(state.on), missing=_shown(missing))
+
+
+def whose(node: str, at: Ms) -> str:
+    """Name a ledger by its node and the time of its last save."""
+    when = f" of {datetime.fromtimestamp(at / 1000, UTC):%Y-%m-%d %H:%M} UTC" if at else ""
+    return f"the copy on {node}{when}" if node else "the ledger of this node"
+
+
+def taken(node: str, at: Ms, epoch: int, dropped: Sequence[Event], now: Ms) -> list[Event]:
+    """Return the events of a take-over, with this node's requests that are not in force."""
+    events = [happened(now, "ledger-taken", whose=whose(node, at), epoch=str(epoch))]
+    if dropped:
+        told = [str(event) for event in dropped[:_SHOWN]]
+        more = len(dropped) - len(told)
+        events.append(
+            happened(
+                *(now, "requests-dropped"),
+                count=str(len(dropped)),
+                requests=(*told, f"{more} more") if more else tuple(told),
+            )
+        )
+    return events
+
+
+def _shown(names: Sequence[str]) -> tuple[str, ...]:
+    more = len(names) - _SHOWN
+    return (*names[:_SHOWN], f"{more} more") if more > 0 else tuple(names)
+
+
+def behind(state: CopyState) -> str:
+    """Say that a majority does not have the newest save."""
+    return (
+        f"kept on this node only: {state.have} of {len(state.on)} master candidates have it, and a"
+        " new master would not know it"
+    )
+
+
+UNSURE = (
+    "kept on this node only: maintd does not know yet whether its ledger is the newest; see"
+    " gnt-maint status"
+)

@@ -1,0 +1,605 @@
+"""Master failovers over one simulated cluster whose master candidates keep copies of the ledger.
+
+The scenarios are numbered as in the list of ADR 20. n1 (M), n2 (B) and n4 (C) are the candidates.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from nodeagent.errors import NotMaster
+from nodeagent.maintd.copies import body as bodies
+from nodeagent.maintd.copies.body import Load, pack, unpack
+from nodeagent.maintd.engine import memory
+from nodeagent.maintd.engine import round as rounds
+from nodeagent.maintd.engine.keeping import Keeping
+from nodeagent.maintd.engine.memory import Copies
+from nodeagent.maintd.engine.takeover import Takeover
+from nodeagent.maintd.ledger import other_master
+from nodeagent.maintd.notices import conditions
+from nodeagent.model.action import Scope
+from nodeagent.model.copies import Trouble
+from nodeagent.model.incident import Status
+from nodeagent.model.ledger import Ledger, Policy
+from nodeagent.model.offer import Reply
+from nodeagent.model.queue import EntryStatus
+from nodeagent.model.reason import CopyKind, Kind
+from nodeagent.model.units import Seconds
+from nodeagent.model.window import Machine
+from nodeagent.model.wish import AddSeries, AnswerOffers, Pause, Resume, SetQueue, TrustLedger
+from nodeagent.store.entities import Changes, digest, sum_of
+from nodeagent.store.sqlite import MEMORY, SqliteStore
+from tests.maintd import inline
+from tests.maintd.copies.candidates import OLD, SILENT, Candidate, Candidates
+from tests.maintd.planning.test_claims import HOUR, WATCHES, Shared, policy
+from tests.maintd.world import EVACUATE
+
+M, B, C, D, E = "n1", "n2", "n4", "n5", "n6"
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "_SPREADS", 0.2)
+    monkeypatch.setattr(rounds, "_COPIED", 0.2)
+
+
+class Candidacy(Shared):
+    """One cluster, and a maintd with its own disk on each node that becomes the master."""
+
+    def __init__(self, candidates: str = "n1 n2 n4", rules: Policy | None = None) -> None:
+        super().__init__(rules or policy(WATCHES), heals="nothing")
+        self.elect(*candidates.split())
+        uuids = {node.uuid: name for name, node in self.cluster.nodes.items()}
+        self.uuid = {name: uuid for uuid, name in uuids.items()}
+        self.candidates = Candidates(list(uuids))
+        self.copies = self._copies
+        self.disks = {name: SqliteStore(MEMORY) for name in self.cluster.nodes}
+        self.wake("n1")
+
+    def _copies(self, store: SqliteStore) -> Copies:
+        async def pause(_: float) -> None:
+            await asyncio.sleep(0.001)
+
+        return Copies(
+            store,
+            Keeping(self.candidates, self.now, pause),
+            Takeover(self.candidates, self.now, 2.0),
+        )
+
+    def at_node(self, name: str) -> Candidate:
+        return self.candidates[self.uuid[name]]
+
+    def elect(self, *names: str) -> None:
+        """Have these as master candidates."""
+        for name, node in self.cluster.nodes.items():
+            self.cluster.put(replace(node, candidate=name in names))
+
+    def spread(self) -> None:
+        """Let the copies be handed over to all who take them."""
+        inline.run(self._spread())
+
+    async def _spread(self) -> None:
+        for _ in range(100):
+            await asyncio.sleep(0.002)
+            state = self.engine.memory.state
+            behind = {one.node for one in state.on if not one.newest}
+            if not state.epoch or all(self.at_node(name).trouble for name in behind):
+                return
+
+    def tick(self, seconds: float = 10.0) -> rounds.Round:
+        done = super().tick(seconds)
+        self.spread()
+        return done
+
+    def sleep(self) -> None:
+        """The maintd of now dies, wherever it is."""
+        self.engine.memory.close()
+
+    def wake(self, name: str) -> None:
+        """Start maintd on this node, with its disk as it is."""
+        self.me, self.store = name, self.disks[name]
+        self.crash()
+
+    def fail_over(self, name: str, *, dead: bool = True) -> None:
+        """Make this node the master; of the old one nothing is left to hear, unless it lives."""
+        if dead:
+            self.at_node(self.me).trouble = SILENT
+        self.sleep()
+        self.cluster.set_master(name)
+        self.agents.master = name
+        self.wake(name)
+
+    def kinds(self) -> set[object]:
+        return {held.why.kind for held in self.tick().decision.held}
+
+    def told(self, kind: str) -> list[str]:
+        return [str(event) for event in self.store.history() if event.kind == kind]
+
+    @property
+    def doubtful(self) -> Trouble | None:
+        uncertain = self.engine.memory.uncertain
+        return uncertain.trouble if uncertain else None
+
+
+@pytest.fixture
+def rig() -> Iterator[Candidacy]:
+    one = Candidacy()
+    one.tick()
+    assert one.store.revision.epoch == 1, "the first use"
+    yield one
+    one.sleep()
+
+
+def test_01_after_a_failover_all_is_as_before(rig: Candidacy) -> None:
+    owned = next(iter(rig.cluster.instances.values()))
+    rig.cluster.put(replace(owned, primary="n5", tags=frozenset({"maintd:owner:db"})))
+    rig.plan("n5", ahead=24 * HOUR)
+    (offer,) = (one for one in rig.ledger.offers if one.instances)
+    assert rig.ask(AnswerOffers((offer.id,), Reply.DECLINE, 0, reason="a release")) == ""
+    weekly = AddSeries((Machine("n6"),), (6,), 120, "Europe/Zurich", Seconds(2 * HOUR))
+    assert rig.ask(weekly) == ""
+    assert rig.ask(Pause(Scope.NODE, "n6", why="new disks")) == ""
+    rig.add()
+    rig.until_true(lambda: rig.commands() == ["try-1"])
+    before = rig.ledger
+    assert before.schedule.windows
+    assert before.series
+    assert [one.answer.reason for one in before.offers if one.answer] == ["a release"]
+    history = rig.store.history()
+    rig.fail_over(B)
+    rig.tick()
+    after = rig.ledger
+    assert rig.store.revision.epoch == 2
+    assert not after.away
+    assert after.schedule == before.schedule
+    assert after.scheduled == before.scheduled
+    assert after.holds == before.holds
+    assert after.series == before.series
+    assert after.offers == before.offers
+    assert after.queue.entries[0].index == before.queue.entries[0].index
+    assert after.queue.entries[0].status is EntryStatus.PROCESSING
+    assert rig.store.history()[: len(history)] == history
+    assert rig.told("ledger-taken")[0].startswith("maintd goes on with the copy on n")
+    rig.tick()
+    assert Kind.OUTDATED not in rig.kinds()
+    assert rig.commands() == ["try-1"], "it is not begun again"
+
+
+def test_01_an_incidents_original_survives(rig: Candidacy) -> None:
+    rig.cluster.takes = lambda _: 10_000.0
+    rig.agents.says["n5"] = EVACUATE
+    rig.until_true(lambda: bool(rig.ledger.incidents) and rig.status("n5") is Status.PENDING)
+    before = rig.incident("n5")
+    rig.fail_over(B)
+    rig.agents.says["n5"] = None
+    rig.tick()
+    assert rig.incident("n5").diagnosis == before.diagnosis == EVACUATE
+    assert rig.incident("n5").id == before.id
+
+
+def test_01_and_back_again(rig: Candidacy) -> None:
+    rig.plan("n5", ahead=24 * HOUR)
+    rig.fail_over(B)
+    rig.tick()
+    assert rig.ask(Pause(Scope.NODE, "n6", why="while B was the master")) == ""
+    rig.at_node(M).trouble = None
+    rig.tick()
+    rig.fail_over(M, dead=False)
+    rig.tick()
+    assert rig.store.revision.epoch == 3
+    assert rig.ledger.schedule.windows
+    assert [hold.why for hold in rig.ledger.holds] == ["while B was the master"]
+    assert not rig.ledger.away
+
+
+def test_02_a_job_that_no_copy_knows_shows_a_gap(rig: Candidacy) -> None:
+    rig.plan("n5", ahead=24 * HOUR)
+    rig.cluster.takes = lambda _: 10_000.0
+    for name in (M, B, C):
+        rig.at_node(name).trouble = SILENT
+    rig.agents.says["n3"] = EVACUATE
+    rig.until_true(lambda: any("Drain" in job for job in rig.jobs()))
+    for name in (B, C):
+        rig.at_node(name).trouble = None
+    rig.fail_over(B)
+    rig.tick()
+    assert rig.ledger.away
+    assert rig.ledger.schedule.windows, "a majority's copy is there, and waits"
+    assert Kind.OUTDATED in rig.kinds()
+
+
+def test_03_a_request_is_there_once_a_majority_has_it(rig: Candidacy) -> None:
+    for name in (B, C):
+        rig.at_node(name).trouble = SILENT
+    assert rig.ask(SetQueue(enabled=False)) == ""
+    assert not inline.run(rig.engine.memory.safe(0.01)), "kept on this node only, so it is said"
+    rig.at_node(C).trouble = None
+    rig.tick()
+    assert inline.run(rig.engine.memory.safe(1))
+    rig.at_node(B).trouble = None
+    rig.fail_over(B)
+    rig.tick()
+    assert not rig.ledger.queue.enabled
+
+
+def test_04_an_order_waits_for_a_majority_and_is_given_once(rig: Candidacy) -> None:
+    for name in (B, C):
+        rig.at_node(name).trouble = SILENT
+    rig.add()
+    for _ in range(3):
+        rig.tick()
+    assert rig.commands() == []
+    assert CopyKind.NOT_COPIED in {h.why.kind for h in rig.tick(300).decision.held}
+    for _ in range(5):
+        rig.tick(30)
+    assert len(rig.told("dropped")) <= 1, "not a line for each try"
+    rig.at_node(C).trouble = None
+    rig.until_true(lambda: rig.commands() == ["try-1"])
+    rig.at_node(B).trouble = None
+    rig.fail_over(B)
+    for _ in range(3):
+        rig.tick()
+    assert rig.commands() == ["try-1"]
+    assert all(times == 1 for times in rig.agents.asked.values())
+
+
+def test_05_a_week_old_copy_alone_is_not_taken(rig: Candidacy) -> None:
+    rig.tick()
+    rig.at_node(B).trouble = SILENT
+    rig.plan("n5", ahead=24 * HOUR)
+    rig.at_node(C).trouble = SILENT
+    rig.fail_over(B)
+    rig.at_node(B).trouble = None
+    rig.tick()
+    assert rig.doubtful is Trouble.FEW
+    told = next(h.reason for h in rig.tick().decision.held if h.why.kind is CopyKind.FEW_COPIES)
+    assert "n1: timed out; n4: timed out" in told
+    assert "gnt-maint resume --ledger goes on with the copy on n2 of 2" in told
+    rig.at_node(C).trouble = None
+    rig.until_true(lambda: rig.doubtful is None)
+    assert rig.ledger.schedule.windows, "by itself, once a majority answers"
+    assert not rig.ledger.away
+
+
+def test_06_of_two_candidates_one_waits_for_a_person() -> None:
+    rig = Candidacy("n1 n2")
+    rig.plan("n5", ahead=24 * HOUR)
+    rig.fail_over(B)
+    for _ in range(5):
+        rig.tick()
+    assert rig.doubtful is Trouble.FEW
+    assert not rig.ledger.schedule.windows
+    assert rig.ask(TrustLedger()) == ""
+    rig.tick()
+    assert rig.doubtful is None
+    assert rig.ledger.schedule.windows
+    assert rig.store.revision.epoch == 2
+    rig.sleep()
+
+
+def test_06_incidents_go_on_meanwhile() -> None:
+    rig = Candidacy("n1 n2")
+    rig.tick()
+    rig.fail_over(B)
+    rig.agents.says["n5"] = EVACUATE
+    rig.until_true(lambda: rig.status("n5") is Status.COMPLETED)
+    rig.at_node(M).trouble = None
+    rig.until_true(lambda: rig.doubtful is None)
+    rig.tick()
+    assert rig.status("n5") is Status.COMPLETED, "found again by its tags and jobs"
+    assert not rig.ledger.away, "its own jobs meanwhile are no gap"
+    rig.sleep()
+
+
+def test_07_the_old_master_that_still_believes_is_refused(rig: Candidacy) -> None:
+    old = rig.engine
+    rig.cluster.set_master(B)
+    rig.agents.master = B
+    rig.me, rig.store = B, rig.disks[B]
+    rig.engine = rig._engine()
+    rig.tick()
+    rig.tick()
+    rig.disks[M].save(replace(rig.disks[M].load(), last_series=7))
+    rig.spread()
+    with pytest.raises(NotMaster, match="has promised epoch 2 of the ledger to another maintd"):
+        inline.run(old.one_round())
+    assert rig.at_node(C).newest.epoch == 2  # type: ignore[union-attr]
+    old.memory.close()
+
+
+def test_08_of_two_writers_of_one_epoch_neither_is_believed(rig: Candidacy) -> None:
+    rig.tick()
+    for name, other in ((B, "x"), (C, "y")):
+        part = rig.at_node(name).copies[0][0]
+        stamp = part.stamp._replace(epoch=4, writer=other)
+        rig.at_node(name).copies.insert(0, [replace(part, stamp=stamp)])
+    rig.fail_over(B)
+    rig.tick()
+    assert rig.doubtful is Trouble.CONFLICT
+    assert CopyKind.TWO_WRITERS in rig.kinds()
+    assert CopyKind.TWO_WRITERS in conditions.YOURS, "a person is notified"
+
+
+def test_09_a_restored_machine_does_not_go_on_with_yesterdays_ledger(rig: Candidacy) -> None:
+    rig.plan("n5", ahead=24 * HOUR)
+    yesterday = rig.store.load()
+    image = rig.at_node(M).image()
+    rig.plan()
+    assert rig.ask(SetQueue(enabled=False)) == ""
+    rig.sleep()
+    rig.disks[M] = SqliteStore(MEMORY)
+    rig.disks[M].begin(1, yesterday, (), {})
+    rig.at_node(M).restore(image)
+    rig.wake(M)
+    rig.tick()
+    assert not rig.ledger.queue.enabled
+    assert not rig.ledger.schedule.windows
+    assert rig.store.revision.epoch == 2
+
+
+def test_10_a_restored_candidate_is_outvoted(rig: Candidacy) -> None:
+    rig.tick()
+    image = rig.at_node(C).image()
+    rig.plan("n5", ahead=24 * HOUR)
+    rig.sleep()
+    rig.at_node(C).restore(image)
+    rig.fail_over(C, dead=False)
+    rig.tick()
+    assert rig.ledger.schedule.windows
+
+
+def test_11_a_cluster_restored_as_a_whole_is_consistent(rig: Candidacy) -> None:
+    rig.plan("n5", ahead=24 * HOUR)
+    ledger = rig.store.load()
+    images = {name: rig.at_node(name).image() for name in (M, B, C)}
+    rig.plan()
+    rig.sleep()
+    rig.disks[M] = SqliteStore(MEMORY)
+    rig.disks[M].begin(1, ledger, (), {})
+    for name, image in images.items():
+        rig.at_node(name).restore(image)
+    rig.wake(M)
+    rig.tick()
+    assert rig.ledger.schedule == ledger.schedule
+
+
+def test_12_new_candidates_are_not_enough_without_the_old_ones(rig: Candidacy) -> None:
+    rig.plan("n5", ahead=24 * HOUR)
+    rig.sleep()
+    rig.elect(M, D, E)
+    rig.at_node(M).trouble = rig.at_node(C).trouble = SILENT
+    rig.fail_over(D, dead=False)
+    rig.tick()
+    assert rig.doubtful is Trouble.FEW, "D, E and B answer, of which B has a copy"
+    rig.at_node(C).trouble = None
+    rig.until_true(lambda: rig.doubtful is None)
+    assert rig.ledger.schedule.windows
+    rig.spread()
+    assert {rig.at_node(name).newest for name in (D, E)} == {rig.at_node(D).newest}
+
+
+def test_13_requests_that_never_left_are_said_to_be_not_in_force(rig: Candidacy) -> None:
+    for name in (M, B, C):
+        rig.at_node(name).trouble = SILENT
+    assert rig.ask(SetQueue(enabled=False)) == ""
+    assert rig.ask(Pause(Scope.NODE, "n6", why="never left")) == ""
+    for name in (M, B, C):
+        rig.at_node(name).trouble = None
+    rig.sleep()
+    rig.fail_over(B, dead=False)
+    rig.tick()
+    rig.plan("n5", ahead=24 * HOUR)
+    rig.fail_over(M, dead=False)
+    rig.tick()
+    assert rig.ledger.queue.enabled
+    assert rig.ledger.schedule.windows
+    (told,) = rig.told("requests-dropped")
+    assert told.startswith("2 requests were kept on this node only, and are not in force: root")
+
+
+def test_14_a_kill_before_the_hand_over_loses_nothing_on_the_same_node(rig: Candidacy) -> None:
+    for name in (M, B, C):
+        rig.at_node(name).trouble = SILENT
+    assert rig.ask(SetQueue(enabled=False)) == ""
+    for name in (M, B, C):
+        rig.at_node(name).trouble = None
+    rig.sleep()
+    rig.at_node(B).trouble = SILENT
+    rig.wake(M)
+    rig.tick()
+    assert not rig.ledger.queue.enabled
+    assert rig.store.revision.epoch == 2
+    assert not rig.told("ledger-taken")
+
+
+def test_14_what_a_candidate_says_to_keep_and_does_not_is_not_counted_on(rig: Candidacy) -> None:
+    """A disk that lies is found at the next change, which it cannot put on top of anything."""
+    rig.at_node(B).forgets = True
+    rig.at_node(B).lose_disk()
+    rig.plan("n5", ahead=24 * HOUR)
+    rig.at_node(B).forgets = False
+    rig.plan("n6", ahead=24 * HOUR)
+    assert rig.at_node(B).copies[0][0].base is None, "it got a whole copy"
+
+
+def test_15_the_copy_of_a_newer_nodeagent_is_waited_for(rig: Candidacy) -> None:
+    rig.plan("n5", ahead=24 * HOUR)
+    for name in (M, B, C):
+        (whole, *rest) = rig.at_node(name).copies[0]
+        load = unpack(whole.body)
+        puts = {**load.change.puts, "v": "9"}
+        body = pack(Load(Changes(puts), load.events))
+        parts = [replace(whole, body=body), *rest]
+        merged = bodies.merge(unpack(part.body) for part in parts).change.puts
+        total = sum_of(digest(key, text) for key, text in merged.items())
+        parts[-1] = replace(parts[-1], digest=total)
+        rig.at_node(name).copies[0] = parts
+    rig.fail_over(B)
+    rig.tick()
+    assert rig.doubtful is Trouble.NEWER
+    assert "newer nodeagent has written" in rig.ask(TrustLedger())
+    assert not rig.ledger.schedule.windows
+
+
+# Beside the table.
+
+
+def test_old_agents_change_nothing() -> None:
+    rig = Candidacy()
+    for name in (M, B, C):
+        rig.at_node(name).trouble = OLD
+    rig.plan("n5", ahead=HOUR)
+    rig.tick()
+    assert rig.store.revision.epoch == 0
+    assert rig.doubtful is None
+    assert rig.ask(TrustLedger()) == "no plan waits for that"
+    for name in (M, B):
+        rig.at_node(name).trouble = None
+    rig.until_true(lambda: rig.store.revision.epoch == 1)
+    rig.tick()
+    assert rig.ledger.schedule.windows
+    assert rig.at_node(B).copies
+    state = {one.node: one.able for one in rig.engine.memory.state.on}
+    assert state == {M: True, B: True, C: False}
+    rig.sleep()
+
+
+def test_an_unanswered_request_must_be_repeated_after_a_foreign_copy(rig: Candidacy) -> None:
+    rig.sleep()
+    rig.store = rig.disks[B]
+    old = rig.wish(Resume(Scope.CLUSTER, ""))
+    rig.fail_over(B)
+    rig.time += 1
+    rig.tick()
+    assert rig.store.answer(old) == other_master.SAY_AGAIN
+
+
+def test_a_person_may_go_on_before_the_first_ledger_has_spread(rig: Candidacy) -> None:
+    rig.plan("n5", ahead=24 * HOUR)
+    rig.sleep()
+
+    def put(_: object) -> object:
+        raise SILENT
+
+    for name in (B, C):
+        rig.at_node(name).put = put  # type: ignore[method-assign, assignment]
+    rig.wake(M)
+    rig.tick()
+    assert rig.doubtful is Trouble.SPREADING
+    assert CopyKind.SPREADING in rig.kinds()
+    assert rig.ask(TrustLedger()) == ""
+    assert rig.doubtful is None
+
+
+def test_candidates_without_their_copies_need_a_person(rig: Candidacy) -> None:
+    rig.plan("n5", ahead=24 * HOUR)
+    rig.sleep()
+    for name in (M, B, C):
+        rig.at_node(name).lose_disk()
+    rig.wake(M)
+    rig.tick()
+    assert rig.doubtful is Trouble.LOST
+    assert rig.ledger.schedule.windows
+    assert rig.ask(TrustLedger()) == ""
+    rig.tick()
+    assert rig.doubtful is None
+    assert rig.at_node(C).copies
+
+
+def test_nothing_is_kept_in_a_dry_run() -> None:
+    rig = Candidacy()
+    rig.engine.conduct = replace(rig.engine.conduct, dry=True)
+    rig.tick()
+    assert all(not rig.at_node(name).asked for name in (M, B, C))
+    assert rig.store.load() == Ledger()
+    rig.sleep()
+
+
+# Any order of events.
+
+DAYS = 7  # of a week, on one of which each added series recurs
+
+
+class Torture:
+    """Random failures of candidates and masters; requests whose acknowledgement must hold."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance = Random(seed)
+        self.rig = Candidacy()
+        self.asked = 0
+        self.acknowledged: set[int] = set()
+        self.log: list[str] = []
+        self.rig.tick()
+
+    def step(self) -> None:
+        names = (M, B, C)
+        name = self.chance.choice(names)
+        one = self.rig.at_node(name)
+        what = self.chance.choices(
+            ("ask", "silent", "back", "fail over", "restart", "lose", "wait"),
+            (6, 2, 3, 2, 1, 0.3, 2),
+        )[0]
+        self.log.append(f"{what} {name}")
+        if what == "ask":
+            self.ask()
+        elif what == "silent":
+            one.trouble = SILENT
+        elif what == "back":
+            one.trouble = None
+        elif what == "fail over":
+            self.rig.fail_over(name, dead=False)
+            self.rig.tick()
+        elif what == "restart":
+            self.rig.sleep()
+            self.rig.wake(self.rig.me)
+            self.rig.tick()
+        elif what == "lose" and all(self.rig.at_node(n).newest for n in names):
+            self.lose(name)
+        else:
+            self.rig.tick(20)
+        self.check()
+
+    def ask(self) -> None:
+        """Add a series that only this request can have added; it leaves nothing in Ganeti."""
+        self.asked += 1
+        weekly = AddSeries(
+            (Machine("n6"),), (self.asked % DAYS,), self.asked, "Europe/Zurich", Seconds(60)
+        )
+        wish = self.rig.wish(weekly)
+        self.rig.tick()
+        accepted = self.rig.store.answer(wish) == ""
+        if accepted and not inline.run(self.rig.engine.memory.kept(0.1)):
+            self.acknowledged.add(self.asked)
+
+    def lose(self, name: str) -> None:
+        """A disk is lost while all candidates have all: the others still are a majority."""
+        self.rig.spread()
+        newest = {self.rig.at_node(n).newest for n in (M, B, C)}
+        if len(newest) == 1 and self.rig.doubtful is None:
+            self.rig.at_node(name).lose_disk()
+            self.rig.tick()
+
+    def check(self) -> None:
+        if self.rig.doubtful is None and self.rig.store.revision.epoch:
+            there = {one.rule.minute for one in self.rig.ledger.series}
+            assert self.acknowledged <= there, (self.acknowledged - there, self.log)
+
+    def end(self) -> None:
+        """Everybody is back: the last maintd knows all that was acknowledged."""
+        for name in (M, B, C):
+            self.rig.at_node(name).trouble = None
+        self.rig.until_true(lambda: self.rig.doubtful is None)
+        self.check()
+        self.rig.sleep()
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_whatever_happens_an_acknowledged_request_is_there(seed: int) -> None:
+    torture = Torture(seed)
+    for _ in range(40):
+        torture.step()
+    torture.end()
+    assert torture.asked > 3
