@@ -7,9 +7,8 @@ refuses a request answers it.
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Protocol
 from uuid import uuid4
 
 from nodeagent.errors import Unavailable
@@ -17,32 +16,17 @@ from nodeagent.maintd.engine.chatter import Chatter
 from nodeagent.maintd.engine.rations import Rations
 from nodeagent.maintd.engine.round import Engine, Round
 from nodeagent.model.asked import Asked
-from nodeagent.model.event import Event
 from nodeagent.model.reason import Held, Of
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Wish
 from nodeagent.protocol.canonical import printable
+from nodeagent.store.contract import Store
 
 log = logging.getLogger(__name__)
 ANSWER_WITHIN = 60.0  # seconds a request waits for the round that answers it
+_COPIED = 1.0  # seconds an accepted request waits for its copies
 _LOGGED = 500  # characters of a request
 _MISSED = 10  # missing rounds before maintd no longer counts as alive
-
-
-class Memory(Protocol):
-    """The store, as readers and requests need it."""
-
-    def wish(self, wish: Wish) -> None: ...
-
-    def answer(self, wish: str) -> str | None: ...
-
-    def history(
-        self, incident: str | None = None, since: int | None = None, limit: int = 1000
-    ) -> list[Event]: ...
-
-    def troubles(self) -> tuple[str, ...]: ...
-
-    def note(self, events: Sequence[Event]) -> None: ...
 
 
 class Waiting(Unavailable):
@@ -64,7 +48,7 @@ class Maintd:
     def __init__(
         self,
         engine: Engine,
-        memory: Memory,
+        memory: Store,
         every: float,
         now: Callable[[], Ms],
         watch: Callable[[Round], None] = lambda _: None,
@@ -88,6 +72,11 @@ class Maintd:
         self._skipping: tuple[float, int] | None = None  # since when, and how many rounds
         self._wanted = asyncio.Event()
         self._done = asyncio.Condition()
+
+    @property
+    def standby(self) -> str:
+        """Name the maintd that acts, if this one only reads; else empty."""
+        return self.engine.standby
 
     def alive(self) -> bool:
         """Check whether rounds still end, done or skipped: a maintd that hangs needs a restart."""
@@ -117,6 +106,8 @@ class Maintd:
             async with self._done:
                 self._done.notify_all()
             await self._until(stop, due)
+        await self.engine.memory.safe(_COPIED)  # the last save
+        self.engine.memory.close()
 
     async def ask(self, asked: Asked, who: str, command: str = "") -> str:
         """Give a request to the next round; return "" if it was accepted, else why not.
@@ -124,17 +115,21 @@ class Maintd:
         Waiting: no round has processed it yet; it is saved, and will be answered.
         """
         wish = Wish(str(uuid4()), who, self.now(), asked, command)
-        self.memory.wish(wish)
+        await asyncio.to_thread(self.memory.wish, wish)
         said = printable(repr(asked), _LOGGED)
         log.info("wish id=%s who=%r asked=%s command=%r", wish.id, who, said, command)
         self._wanted.set()
         with suppress(TimeoutError):
             async with asyncio.timeout(ANSWER_WITHIN), self._done:
-                while (answer := self.memory.answer(wish.id)) is None:
+                while (answer := await asyncio.to_thread(self.memory.answer, wish.id)) is None:
                     await self._done.wait()
                 return answer
         why = f": {self.trouble[1]}" if self.trouble else ""
         raise Waiting(wish.id, f"recorded as {wish.id}, but maintd has not held a round yet{why}")
+
+    async def kept(self) -> str:
+        """Return what to tell about an accepted request that only this node has; "" if more do."""
+        return await self.engine.memory.kept(_COPIED)
 
     def _count_refusals(self) -> None:
         """Write one line in the history, and the journal, for a minute's refusals of a user."""

@@ -1,7 +1,7 @@
 """One round of deciding: the table of contents of the coordinator. Pure.
 
-Ten steps, each in its place for a reason. The first five change the memory; from the sixth on each
-planner takes nodes and memory from the one Room and hands on the rest.
+Eleven steps, each in its place for a reason. The first five change the memory; from the sixth on
+each planner takes nodes and memory from the one Room and hands on the rest.
 """
 
 from collections.abc import Mapping
@@ -11,6 +11,10 @@ from nodeagent.maintd.autorepair import jobs as repair_jobs
 from nodeagent.maintd.autorepair.plan import repair
 from nodeagent.maintd.balancing import past_moves
 from nodeagent.maintd.balancing.plan import balance
+from nodeagent.maintd.copies import doubt as copies
+from nodeagent.maintd.fencing import judgement, readings
+from nodeagent.maintd.fencing import state as fencing_state
+from nodeagent.maintd.fencing.plan import Fencer
 from nodeagent.maintd.incidents import drained, lifecycle, returns
 from nodeagent.maintd.incidents.plan import Planner
 from nodeagent.maintd.ledger import clock, other_master, unreachable
@@ -46,12 +50,14 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
     policy, ledger = with_tags(policy, snapshot), _with_closed_and_new(ledger, observed, now)
     ledger = _with_withdrawn(ledger, observed, policy, now)
     # 4. Requests: accept or refuse people's requests before anything new is planned.
-    ledger = holds.expire(holds.release(ledger, snapshot), now)
+    uncertain = copies.doubt(observed.uncertain)
+    ledger = holds.release(ledger, snapshot)
+    ledger = holds.expire(ledger, now) if uncertain is None else ledger
     ledger = past_moves.acknowledge(ledger, snapshot, now)
     ledger, refused = grant(ledger, observed, now, policy)
     # 5. The storm brake, which a request may just have reset; then the calendar.
     ledger = storm_brake.brake(ledger, observed, policy, now)
-    outdated = other_master.doubt(ledger)  # plans of an old master wait for a person
+    outdated = uncertain or other_master.doubt(ledger)  # an old master's plans wait for a person
     ledger, series_held = _with_calendar(ledger, observed, policy, now, outdated)
     ledger = endings.note(before, ledger, now)
 
@@ -65,11 +71,18 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
     incidents = Planner(ledger, observed, policy, now, room, closed)
     sick = {**observed.sick, **incidents.referred()}
 
-    # 7. Owners are notified first, then others by commands: the queue needs the master's
+    # 7. Dead nodes: their instances are nobody else's until a person has put the node back.
+    silent = unreachable.unreachable(ledger, snapshot, policy, now)
+    stopping = {**closed, **braked, **doubt}
+    powered = readings.with_power(ledger, observed)
+    fencer = Fencer(ledger, powered, policy, room, stopping, silent, now)
+    ledger = incidents.ledger = fencer.plan()
+
+    # 8. Owners are notified first, then others by commands: the queue needs the master's
     #    agent in every round, they seldom do.
     told = notify.announce(ledger, observed, policy.announcing, now)
     ledger = notice_orders.order(told.ledger, observed, policy, now)
-    # 8. Repairs of machines go before incidents, for an entry keeps the node that it works on;
+    # 9. Repairs of machines go before incidents, for an entry keeps the node that it works on;
     #    then incidents, the oldest first; then windows, which can begin early; then the way back.
     ledger, queue_held = _queue(ledger, incidents, sick, {**closed, **braked}, doubt)
     ledger = incidents.plan(ledger)
@@ -77,10 +90,10 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
     ledger, back_held = drained.put_back(kept.ledger, observed, room, {**closed, **braked}, now)
     stopped = {**closed, **braked, **doubt}
     ledger, return_held = returns.put_back(ledger, observed, policy, room, stopped, now)
-    # 9. Instances: their repair on what is left, and last the luxury of balance.
+    # 10. Instances: their repair on what is left, and last the luxury of balance.
     mended = repair(ledger, observed, policy, room, {**closed, **braked}, now)
     evened = balance(mended.ledger, observed, policy, room, stopped, now)
-    # 10. Tags: save this state in Ganeti.
+    # 11. Tags: save this state in Ganeti.
     ledger = node_keys.pin(keep_tags(evened.ledger, observed, policy, now), observed, now)
     ledger = past_moves.keep_tags(ledger, snapshot, now)
 
@@ -88,6 +101,7 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
         *map(Held, doubt.values()),
         *wrong_tags(snapshot),
         *series_held,
+        *fencer.held,
         *told.held,
         *queue_held,
         *incidents.held,
@@ -96,7 +110,7 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
         *return_held,
         *mended.held,
         *evened.held,
-        *unreachable.told(ledger, observed, policy, now),
+        *unreachable.told(ledger, observed, policy, now, judgement.judged(powered, now)),
     )
     return Decision(_pruned(ledger, policy, now), held, refused, tuple(evened.questions), sick)
 
@@ -115,6 +129,7 @@ def _with_results(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -
     ledger = notice_orders.remember(ledger, observed, policy.notify, now)
     ledger = unreachable.remember(ledger, observed, now)
     ledger = entries.remember(ledger, observed, policy, now)
+    ledger = fencing_state.remember(ledger, observed, now)
     ledger = returns.remember(drained.remember(ledger, observed, now), observed, now)
     return lifecycle.settle(ledger, observed, now)
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, TypeVar
 
 from nodeagent.maintd.balancing import requests as balancing
+from nodeagent.maintd.copies import doubt as copies
+from nodeagent.maintd.fencing import requests as fencing
 from nodeagent.maintd.incidents import returns
 from nodeagent.maintd.incidents.cancel import cancel
 from nodeagent.maintd.incidents.tags import close_healed, tag_ended
@@ -24,8 +26,9 @@ from nodeagent.maintd.windows import plan, schedule, series
 from nodeagent.model import wish as to
 from nodeagent.model.action import Retag, Scope
 from nodeagent.model.asked import Asked
+from nodeagent.model.copies import Trouble
 from nodeagent.model.ledger import STORM_TAG, USED_TAG, Hold, Ledger, Outcome, Policy
-from nodeagent.model.purpose import OfRepair, OfTags
+from nodeagent.model.purpose import OfFencing, OfRepair, OfTags
 from nodeagent.model.snapshot import Observed
 from nodeagent.model.units import Ms
 
@@ -88,8 +91,11 @@ def _reset_storm(here: _Here, _: to.ResetStorm) -> _Answer:
 
 
 def _trust_ledger(here: _Here, _: to.TrustLedger) -> _Answer:
-    if not here.ledger.away:
+    uncertain = here.observed.uncertain
+    if not (here.ledger.away or uncertain):
         return "no plan waits for that"
+    if uncertain is not None and uncertain.trouble in (Trouble.NEWER, Trouble.UNREADABLE):
+        return str(copies.doubt(uncertain))
     return replace(here.ledger, away=Ms(0))
 
 
@@ -118,6 +124,8 @@ def _series(here: _Here, asked: to.AddSeries | to.EditSeries | to.EndSeries) -> 
 ROWS: Mapping[type[Asked], Callable[[_Here, Any], _Answer]] = dict((
     _row(to.Cancel, lambda at, r: cancel(at.ledger, r, at.who, at.observed.snapshot, at.now)),
     _row(to.Done, lambda at, r: returns.done(at.ledger, r, at.who, at.observed, at.now)),
+    _row(to.PulledPlug, lambda at, r: fencing.pulled(at.ledger, r, at.who, at.observed, at.now)),
+    _row(to.DrillPower, lambda at, r: fencing.drill(at.ledger, r, at.who, at.observed, at.now)),
     _row(to.Retry, lambda at, r: _retry(at.ledger, r.incident, at.observed)),
     _row(to.Pause, _pause),
     _row(to.Resume, lambda at, r: resume(
@@ -214,7 +222,7 @@ def _without_lost(ledger: Ledger, observed: Observed) -> Ledger:
     lost = {
         i.id
         for i in ledger.intents
-        if isinstance(i.purpose, OfTags | OfRepair)
+        if isinstance(i.purpose, OfTags | OfRepair | OfFencing)
         and (result := observed.results.get(i.id)) is not None
         and result.outcome is Outcome.LOST
     }

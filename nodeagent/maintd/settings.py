@@ -23,6 +23,7 @@ from nodeagent.model.offer import Announcing
 from nodeagent.model.units import Ms, Seconds
 from nodeagent.section import NAME, Section, setting
 from nodeagent.settings import LEVELS, read_files
+from nodeagent.store.etcd.client import ENDPOINT, endpoint
 from nodeagent.web.post import URL, wrong_port
 
 DEFAULT_FILE = "/etc/nodeagent/maintd.toml"
@@ -57,16 +58,41 @@ class MaintdSettings:
 
     `key` and `certificate` are the cluster's HMAC key and this master candidate's client.pem; if
     empty, systemd's credentials `hmac.key` and `client.pem`, else the files of these names in the
-    folder `ganeti`.
+    folder `ganeti`. With `standby` a maintd that does not act waits for its turn, and shows what
+    the other one does.
     """
 
     state: str = setting("path", "/var/lib/maintd")
     socket: str = setting("path", "/run/maintd/admin.sock")
     every: float = setting("duration", 60.0, least=0.1, most=86400)
     vote: bool = setting("flag", default=True)
+    standby: bool = setting("flag", default=False)
     key: str = setting("path", "")
     certificate: str = setting("path", "")
     log: str = setting("text", "info", **LEVELS)
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSettings:
+    """Where the ledger is kept: `sqlite` in the folder `maintd.state`, or `etcd`.
+
+    All other settings are of etcd. `endpoints` are the client addresses of its members, `prefix`
+    the beginning of our keys. `ca` has signed the members' certificates; `certificate` and `key`
+    are ours, without a common name. `password` is a file whose first line is the user's.
+    """
+
+    backend: str = setting("text", "sqlite", pattern="sqlite|etcd", wanted="sqlite or etcd")
+    prefix: str = setting(
+        *("text", "/nodeagent/"),
+        pattern=r"/([A-Za-z0-9._-]{1,64}/){1,8}",
+        wanted="of the form /nodeagent/NAME/",
+    )
+    ca: str = setting("path", "")
+    certificate: str = setting("path", "")
+    key: str = setting("path", "")
+    user: str = setting("text", "", pattern=r"[^\s:]*", wanted="a name without space or colon")
+    password: str = setting("path", "")
+    endpoints: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +126,7 @@ class Settings:
     cluster: ClusterSettings = field(default_factory=ClusterSettings)
     poll: PollSettings = field(default_factory=PollSettings)
     http: HttpSettings = field(default_factory=HttpSettings)
+    store: StoreSettings = field(default_factory=StoreSettings)
     sabakan: InventorySettings = field(default_factory=InventorySettings)
     webhooks: tuple[Webhook, ...] = ()
     targets: tuple[Target, ...] = ()
@@ -109,7 +136,7 @@ class Settings:
 def needing_restart(began: Settings, fresh: Settings) -> list[str]:
     """The changed keys that only a restart applies, by their names in the file."""
     found = []
-    for table in ("maintd", "cluster", "poll", "http", "sabakan"):
+    for table in ("maintd", "cluster", "store", "poll", "http", "sabakan"):
         old, new = getattr(began, table), getattr(fresh, table)
         keys = [one.name for one in fields(old) if getattr(old, one.name) != getattr(new, one.name)]
         found += [f"{table}.{key}" for key in keys if f"{table}.{key}" not in AT_SIGHUP]
@@ -125,8 +152,8 @@ def load(path: str, *, owner: int | None = 0) -> Settings:
 def parse(values: dict[str, Any], places: Mapping[str, str] | None = None) -> Settings:
     """Turn the tables of a TOML document into Settings."""
     root = Section("", values, places=places)
-    names = ("maintd", "cluster", "poll", "http", "sabakan", "policy", "queue")
-    maintd, cluster, poll, http, sabakan, policy, queue = map(root.table, names)
+    names = ("maintd", "cluster", "store", "poll", "http", "sabakan", "policy", "queue")
+    maintd, cluster, store, poll, http, sabakan, policy, queue = map(root.table, names)
     limits, owners = root.table("constraints"), root.table("owners")
     sinks, targets = sinks_of(root)
     root.done()
@@ -135,6 +162,7 @@ def parse(values: dict[str, Any], places: Mapping[str, str] | None = None) -> Se
         _cluster(cluster),
         _poll(poll),
         _http(http),
+        _store(store),
         _sabakan(sabakan),
         _webhooks(owners),
         targets,
@@ -146,8 +174,16 @@ def parse(values: dict[str, Any], places: Mapping[str, str] | None = None) -> Se
             notify=sinks,
         ),
     )
-    for section in (maintd, cluster, poll, http, sabakan, policy, owners):
+    for section in (maintd, cluster, store, poll, http, sabakan, policy, owners):
         section.done()
+    if settings.maintd.standby and (settings.cluster.backend, settings.store.backend) == (
+        "rapi",
+        "sqlite",
+    ):
+        raise ConfigError(
+            'maintd.standby with cluster.backend "rapi" needs store.backend "etcd":'
+            " its lease says who acts"
+        )
     if settings.sabakan.url and settings.sabakan.oldest <= settings.maintd.every:
         raise ConfigError(
             "sabakan.oldest is not longer than maintd.every: no answer would count in any round"
@@ -159,6 +195,26 @@ def _cluster(section: Section) -> ClusterSettings:
     settings = section.read(ClusterSettings)
     if settings.backend == "rapi" and not (settings.user and settings.password):
         raise ConfigError('cluster.backend "rapi" needs cluster.user and cluster.password')
+    return settings
+
+
+def _store(section: Section) -> StoreSettings:
+    wanted = "a list of https://HOST:PORT, each once"
+    endpoints = section.words("endpoints", ENDPOINT, wanted)
+    settings = section.read(StoreSettings, endpoints=endpoints)
+    if settings.backend == "etcd" and not endpoints:
+        raise ConfigError('store.backend "etcd" needs store.endpoints, the members\' addresses')
+    for one, other in (("user", "password"), ("password", "user"), ("key", "certificate")):
+        if getattr(settings, one) and not getattr(settings, other):
+            raise ConfigError(f"store.{one} needs store.{other}")
+    for text in endpoints:
+        try:
+            tls = endpoint(text).tls
+        except ConfigError as error:
+            raise ConfigError(f"store.endpoints: {error}") from None
+        if not tls and (settings.certificate or settings.ca or settings.user):
+            key = next(key for key in ("certificate", "ca", "user") if getattr(settings, key))
+            raise ConfigError(f"store.{key} needs https: endpoints, and {text} is none")
     return settings
 
 

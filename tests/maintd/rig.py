@@ -11,8 +11,11 @@ from nodeagent.cluster.backend import Accepted, Answer, Cluster, NotTaken, Submi
 from nodeagent.errors import NotMaster, Unavailable
 from nodeagent.maintd.balancing.inputs import stock_of
 from nodeagent.maintd.balancing.search_thread import Adviser, Measure, nothing_measured
+from nodeagent.maintd.engine.conduct import Conduct
+from nodeagent.maintd.engine.memory import Copies
 from nodeagent.maintd.engine.noded import Noded
-from nodeagent.maintd.engine.round import Conduct, Engine, Round
+from nodeagent.maintd.engine.round import Engine, Round
+from nodeagent.maintd.engine.witnesses import Witnesses
 from nodeagent.maintd.planning.node_keys import pins_of
 from nodeagent.maintd.planning.outcomes import BACK_OFF
 from nodeagent.maintd.queue.inventory import Inventory, InventorySettings
@@ -277,6 +280,7 @@ class Rig:
         self.asks = InventorySettings()
         self._through = through
         self.store = SqliteStore(path)
+        self.copies: Callable[[SqliteStore], Copies] | None = None  # None: none are kept
         self.engine = self._engine()
         self.wishes = 0
 
@@ -288,7 +292,7 @@ class Rig:
             self.store,
             self._through(self.cluster),
             self.agents,
-            self.agents.look,
+            self.look,
             self.policy,
             self.now,
             Conduct(self.me, self._check_master, oldest=self.oldest),
@@ -296,7 +300,16 @@ class Rig:
             Adviser(self.stock, self.measure, lambda work: work(), lambda: self.time),
             Inventory(self.asks, self.now, lambda: self.time, elsewhere),
             noded=Noded(self._through(self.cluster), lambda: self.time, lambda work: work()),
+            witnesses=self._asked(),
+            copies=self.copies(self.store) if self.copies else None,
         )
+
+    async def look(self, snapshot: Snapshot) -> Mapping[str, Look]:
+        return await self.agents.look(snapshot)
+
+    def _asked(self) -> Witnesses | None:
+        """Who asks other nodes about one that does not answer; nobody, for most tests."""
+        return None
 
     def stock(self, snapshot: Snapshot, questions: Sequence[Question]) -> Known:
         """What the nodes have."""
@@ -307,6 +320,7 @@ class Rig:
             raise NotMaster(f"the master is {master}")
 
     def crash(self) -> None:
+        self.engine.memory.close()
         self.engine = self._engine()
 
     def lose_ledger(self) -> None:

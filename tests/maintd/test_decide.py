@@ -276,7 +276,7 @@ def test_later_steps(before: Incident, world: Snapshot, wanted: list[Action]) ->
         pytest.param(
             seen(replace(six(), tags=frozenset({"maintd:pause:yes"})), {"n1": EVACUATE}),
             POLICY,
-            "the cluster has the tag maintd:pause:yes",
+            "the cluster has the tag maintd:pause:yes and is paused until somebody removes it",
             id="paused by a tag",
         ),
         pytest.param(

@@ -5,7 +5,7 @@ from dataclasses import fields, replace
 
 import pytest
 
-from nodeagent.cli.maintd import _reload as reload_settings
+from nodeagent.cli.maintd_parts import reload_settings
 from nodeagent.maintd.daemon import Maintd
 from nodeagent.maintd.notices.post import Target
 from nodeagent.maintd.owners.webhook import Webhook

@@ -10,9 +10,10 @@ from sqlite3 import connect
 import pytest
 from click.testing import CliRunner
 
-from nodeagent.cli import maintd
 from nodeagent.cli import maintd as command
-from nodeagent.cli.maintd import _certificate, _key, _lock, _stay_alone
+from nodeagent.cli.maintd import _lock, _stay_alone
+from nodeagent.cli.maintd_ledger import open_sqlite
+from nodeagent.cli.maintd_parts import cluster_key, own_certificate, unix_ms
 from nodeagent.errors import ConfigError, Corrupt, NotMaster, Unavailable
 from nodeagent.maintd.engine import absence
 from nodeagent.maintd.settings import Settings, parse
@@ -51,16 +52,16 @@ def credentials(folder: Path, monkeypatch: pytest.MonkeyPatch, *names: str) -> N
 
 def test_keys_are_ganetis(ganeti: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CREDENTIALS_DIRECTORY", raising=False)
-    assert _key(settings(ganeti)).whole == b"ganeti's key, long"
-    assert _certificate(settings(ganeti)) == b"ganeti's certificate"
+    assert cluster_key(settings(ganeti)).whole == b"ganeti's key, long"
+    assert own_certificate(settings(ganeti)) == b"ganeti's certificate"
 
 
 def test_what_systemd_hands_over_stands_above_them(
     ganeti: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     credentials(tmp_path / "given", monkeypatch, "hmac.key")
-    assert _key(settings(ganeti)).whole == b"systemd's hmac.key"
-    assert _certificate(settings(ganeti)) == b"ganeti's certificate"
+    assert cluster_key(settings(ganeti)).whole == b"systemd's hmac.key"
+    assert own_certificate(settings(ganeti)) == b"ganeti's certificate"
 
 
 def test_what_the_settings_name_stands_above_all(
@@ -68,8 +69,10 @@ def test_what_the_settings_name_stands_above_all(
 ) -> None:
     credentials(tmp_path / "given", monkeypatch, "hmac.key", "client.pem")
     private(tmp_path / "mine", "mine and mine alone")
-    assert _key(settings(ganeti, key=f"{tmp_path}/mine")).whole == b"mine and mine alone"
-    assert _certificate(settings(ganeti, certificate=f"{tmp_path}/mine")) == b"mine and mine alone"
+    assert cluster_key(settings(ganeti, key=f"{tmp_path}/mine")).whole == b"mine and mine alone"
+    assert (
+        own_certificate(settings(ganeti, certificate=f"{tmp_path}/mine")) == b"mine and mine alone"
+    )
 
 
 @pytest.fixture
@@ -176,7 +179,7 @@ def test_a_lock_that_another_maintd_has_taken_meanwhile_ends_this_one(tmp_path: 
 
 
 DAMAGES = [
-    pytest.param("UPDATE ledger SET digest = 'x'", id="not as it was written"),
+    pytest.param("UPDATE revision SET sum = 'x'", id="not as it was written"),
     pytest.param("UPDATE wish SET text = '{}'", id="a wish"),
 ]
 
@@ -193,7 +196,7 @@ def damaged(folder: Path, damage: str) -> None:
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_row_is_set_aside_like_a_damaged_file(damage: str, tmp_path: Path) -> None:
     damaged(tmp_path, damage)
-    store = maintd._store(str(tmp_path), dry=False)
+    store = open_sqlite(str(tmp_path), unix_ms, dry=False)
     assert (store.load(), store.wishes()) == (Ledger(), ())
     store.close()
     assert len(list(tmp_path.glob("ledger.sqlite.corrupt-*Z"))) == 1
@@ -203,5 +206,5 @@ def test_a_damaged_row_is_set_aside_like_a_damaged_file(damage: str, tmp_path: P
 def test_a_dry_run_leaves_a_damaged_row_where_it_is(damage: str, tmp_path: Path) -> None:
     damaged(tmp_path, damage)
     with pytest.raises(Corrupt):
-        maintd._store(str(tmp_path), dry=True)
+        open_sqlite(str(tmp_path), unix_ms, dry=True)
     assert not list(tmp_path.glob("*corrupt*"))

@@ -25,6 +25,7 @@ from nodeagent.model.window import Standing
 from nodeagent.model.wish import Done
 from nodeagent.protocol.canonical import canonical
 
+STALE = "stale-instances"  # a shipped command: what runs here although it runs elsewhere
 _GOALS = {
     Standing.SERVING: "put back into service",
     Standing.DRAINED: "brought back and kept drained",
@@ -49,7 +50,11 @@ def done(ledger: Ledger, asked: Done, who: str, observed: Observed, now: Ms) -> 
         )
     ours = [one for one in ledger.drained if one.node == node.uuid]
     out = node.drained or node.offline
-    if not any(_waits(i, node) for i in there) and not (ours and out):
+    fencing = next((one for one in ledger.fencing if one.node == node.uuid), None)
+    if fencing is not None and not fencing.stage.over:
+        return f"maintd is still fencing {node.name}: see gnt-maint why {node.name}"
+    fenced = fencing is not None or any(r.fenced for r in ledger.returning if r.node == node.uuid)
+    if not any(_waits(i, node) for i in there) and not ((ours or fenced) and out):
         stays = f"; {node.name} is {state_of(node)}: {by_hand(node)}" if out else ""
         return f"no incident of {node.name} waits to be closed{stays}"
     why = _unhealthy(node, observed)
@@ -64,7 +69,7 @@ def done(ledger: Ledger, asked: Done, who: str, observed: Observed, now: Ms) -> 
     elif not asked.keep and out:
         drained = not ours and any(i.was_drained for i in there)
         to = Standing.DRAINED if drained else Standing.SERVING
-    one = Returning(node.uuid, who, now, to, asked.force, online=not node.offline)
+    one = Returning(node.uuid, who, now, to, asked.force, online=not node.offline, fenced=fenced)
     if not (why or node.offline):  # a second request keeps the proof
         well = [r.well for r in ledger.returning if r.node == node.uuid and r.well]
         one = replace(one, well=well[0] if well else now)
@@ -138,6 +143,8 @@ def _after(one: Returning, intent: Intent, observed: Observed, now: Ms) -> Retur
     if end is None and intent.id not in observed.absent and not lost:
         return one
     if end is not None and end.outcome is Outcome.SUCCESS:
+        if isinstance(intent.action, RunCommand) and intent.action.command == STALE:
+            return replace(one, fenced=False, tries=0, why="")
         return replace(one, checked=isinstance(intent.action, RunCommand), tries=0, why="")
     why = observed.absent.get(intent.id) or (end.why if end else "its result is unknown")
     told = f"{describe(intent.action)}: {why}"
@@ -207,7 +214,8 @@ def _next(
 ) -> Action | Reason | None:
     """Return the next step, or the reason to wait for it; None after the last one."""
     if node.offline and one.to is not Standing.OFFLINE:
-        return Restore(node.name, drained=not (one.forced and one.to is Standing.SERVING))
+        at_once = one.forced and one.to is Standing.SERVING and not one.fenced
+        return Restore(node.name, drained=not at_once)
     if node.drained and one.to is Standing.SERVING:
         return _proof(one, node, observed, policy, now) or Restore(node.name)
     tagged = [i for i in ended if i.status in (Status.COMPLETED, Status.FAILED)]
@@ -227,19 +235,31 @@ def _proof(
     one: Returning, node: Node, observed: Observed, policy: Policy, now: Ms
 ) -> RunCommand | Reason | None:
     """The check to run, or the missing proof; None once the node has proved healthy."""
-    if one.forced:
+    if one.forced and not one.fenced:
         return None
     if doubt := observed.doubts.get(node.name):
         return because(Kind.IN_DOUBT, node.name, doubt=doubt)
     said = observed.diagnoses.get(node.name)
     if said is None or said.need is not Need.OK:
         return because(Kind.ASKS, node.name, need=said.need.wire if said else "nothing yet")
+    if one.fenced:  # nobody can insist: what started elsewhere may still be there
+        return RunCommand(node.name, STALE, _machine(node, observed))
+    if one.forced:
+        return None
     if (left := (one.well or now) + policy.return_after - now) > 0:
         return because(Kind.PROVES, node.name, left=left)
     if policy.return_check and not one.checked:
         machine = canonical({"name": node.name, "uuid": node.uuid})
         return RunCommand(node.name, policy.return_check, machine)
     return None
+
+
+def _machine(node: Node, observed: Observed) -> str:
+    """The node, and which instances may run there, for the check for stale instances."""
+    there = observed.snapshot.instances.values()
+    here = sorted(i.name for i in there if i.primary == node.name)
+    drbd = any(i.secondary for i in there if i.primary == node.name)
+    return canonical({"name": node.name, "uuid": node.uuid, "instances": here, "drbd": drbd})
 
 
 def _obstacle(

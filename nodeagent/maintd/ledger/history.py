@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from nodeagent.maintd.ledger.domain_events import entries, offers, returns, series
+from nodeagent.maintd.ledger.fencing_events import braked, fencings
 from nodeagent.maintd.ledger.request_events import answered, holds, of_owner, wishes
 from nodeagent.maintd.planning.outcomes import by_uuid
 from nodeagent.model.diagnosis import Diagnosis
@@ -39,6 +40,8 @@ def tell(
         *offers(before, after, observed, now),
         *series(before, after, now),
         *returns(before, after, observed, now),
+        *fencings(before, after, observed, now),
+        *braked(decision, last, now),
         *_promises(before, after, now),
         *_held(decision, last, now),
     )
@@ -170,4 +173,5 @@ def _held(decision: Decision, last: Decision | None, now: Ms) -> Iterator[Event]
     for held in decision.held:
         if held.key not in told:
             told.add(held.key)
-            yield happened(now, "held", held.incident, held.node, why=held.reason)
+            kinds = tuple(sorted(kind.word for kind in held.why.kinds))
+            yield happened(now, "held", held.incident, held.node, why=held.reason, kinds=kinds)

@@ -15,8 +15,19 @@ from nodeagent.maintd.ledger import lost_tags, other_master
 from nodeagent.maintd.ledger.trails import newest_of_each, newest_of_others, node_of, only_cancels
 from nodeagent.maintd.planning import tag_place
 from nodeagent.maintd.planning.outcomes import TAG_SHOWS
-from nodeagent.model.action import Action, Drain, Restore, Retag, Scope, SetOffline, describe
+from nodeagent.model.action import (
+    Action,
+    Drain,
+    Power,
+    PowerCommand,
+    Restore,
+    Retag,
+    Scope,
+    SetOffline,
+    describe,
+)
 from nodeagent.model.diagnosis import Need
+from nodeagent.model.fencing import BURST, Cut
 from nodeagent.model.incident import UNKNOWN, Event, Incident, Status, is_same, noted_when
 from nodeagent.model.ledger import (
     HOLD_TAG,
@@ -31,7 +42,7 @@ from nodeagent.model.ledger import (
     Storm,
     Trail,
 )
-from nodeagent.model.purpose import OfTags, is_identity, parse
+from nodeagent.model.purpose import OfFencing, OfTags, is_identity, parse
 from nodeagent.model.snapshot import Node, Snapshot
 from nodeagent.model.units import Ms
 
@@ -54,6 +65,7 @@ def recover(
     *,
     repairs: bool = False,
     roles: Sequence[RoleChange] = (),
+    others: int | None = None,
 ) -> Ledger:
     """The ledger, corrected by everything that Ganeti knows better.
 
@@ -67,7 +79,8 @@ def recover(
 
     `marked` is since when (unix ms) this was not the master for a while, 0 if it always was. `gone`
     are the tags that were lost then. `repairs`: whether the repair queue repairs machines. `roles`
-    are the jobs that changed nodes' roles, since the first of ours that did.
+    are the jobs that changed nodes' roles, since the first of ours that did. `others` is the newest
+    number of another master's jobs, by default of all.
     """
     incidents = {incident.id: incident for incident in ledger.incidents}
     nodes = {node.name: node for node in snapshot.nodes.values()}
@@ -102,7 +115,7 @@ def recover(
     )
     moved, halts = past_moves.recalled(ledger, trails, snapshot, now, gone)
     used = USED_TAG in snapshot.tags or USED_TAG in tags
-    others = newest_of_others(trails)
+    others = newest_of_others(trails) if others is None else others
     since = other_master.since(ledger, marked, others, now, repairs=repairs, used=used)
     recovered = replace(
         ledger,
@@ -118,8 +131,21 @@ def recover(
         halts=halts,
         away=Ms(since),
         drained=drained.recalled(ledger, trails, snapshot, roles),
+        cuts=_cuts(ledger, trails, now),
     )
     return replace(recovered, holds=lost_tags.holds(recovered, gone, now)) if gone else recovered
+
+
+def _cuts(ledger: Ledger, trails: Sequence[Trail], now: Ms) -> tuple[Cut, ...]:
+    """The power-offs of the last hour, also those that another master ordered."""
+    cuts = {cut.node: cut.at for cut in ledger.cuts}
+    for trail in trails:
+        purpose, action = trail.purpose, trail.action
+        if not isinstance(purpose, OfFencing) or not isinstance(action, Power):
+            continue
+        if action.command is PowerCommand.OFF and now - trail.at < BURST:
+            cuts[purpose.fenced] = max(cuts.get(purpose.fenced, Ms(0)), min(trail.at, now))
+    return tuple(Cut(node, at) for node, at in cuts.items())
 
 
 def _take_up(incidents: dict[str, Incident], trail: Trail, nodes: dict[str, Node], now: Ms) -> None:

@@ -4,11 +4,12 @@ from collections.abc import Iterator
 
 from nodeagent.maintd.planning.times import rfc3339
 from nodeagent.model.action import Scope
+from nodeagent.model.asked import place_words
 from nodeagent.model.event import Event, happened
 from nodeagent.model.ledger import Decision, Hold, Ledger
 from nodeagent.model.snapshot import Observed
 from nodeagent.model.units import Ms
-from nodeagent.model.wish import AnswerOffers, Wish, place_words
+from nodeagent.model.wish import AnswerOffers, Wish
 
 
 def wishes(decision: Decision, observed: Observed | None, now: Ms) -> Iterator[Event]:
@@ -43,9 +44,14 @@ def holds(before: Ledger, after: Ledger, now: Ms) -> Iterator[Event]:
     new = {(hold.scope, hold.name, hold.incident): hold for hold in after.holds}
     for hold in [hold for key, hold in old.items() if key not in new]:
         yield _of_hold(now, "resumed", hold)
-    for hold in [hold for key, hold in new.items() if key not in old]:
+    for hold in [hold for key, hold in new.items() if key not in old or _is_newer(hold, old[key])]:
         until = {"until": rfc3339(hold.until)} if hold.until else {}
         yield _of_hold(now, "paused", hold, who=hold.who, why=hold.why, **until)
+
+
+def _is_newer(hold: Hold, old: Hold) -> bool:
+    """Check whether it replaces another one there; a clock that is put back makes one older."""
+    return hold.since > old.since
 
 
 def _of_hold(now: Ms, kind: str, hold: Hold, **details: str) -> Event:

@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass, replace
 
+from nodeagent.maintd.ledger.fencing_events import BRAKED, fencings, is_braked
 from nodeagent.maintd.planning.outcomes import by_uuid
 from nodeagent.model.asked import Asked
 from nodeagent.model.diagnosis import Need
@@ -12,6 +13,7 @@ from nodeagent.model.snapshot import Observed
 from nodeagent.model.units import Ms
 
 RESULTS = ("completed", "failed", "canceled", "superseded", "passed")
+FENCING = ("suspected-dead", "fenced", "revived", "came-back", "fencing-failed", BRAKED)
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 BOUNDS = (
     *(_MINUTE, 2 * _MINUTE, 5 * _MINUTE, 10 * _MINUTE, 20 * _MINUTE, 30 * _MINUTE),
@@ -40,6 +42,8 @@ class Tally:
         self.evacuated = Times()
         self.repaired = {need.wire: Times() for need in Need if need is not Need.OK}
         self.requests: Counter[tuple[str, str]] = Counter()
+        self.fencing = Counter(dict.fromkeys(FENCING, 0))
+        self._braked: set[str] = set()
 
     def take(self, before: Ledger, decision: Decision, observed: Observed, now: Ms) -> None:
         """Count the changes of a round that was executed."""
@@ -51,9 +55,18 @@ class Tally:
             old = known.pop(incident.id, None)
             if incident.status is not (old.status if old else Status.NOTED):
                 self._changed(incident, now)
+        self._fenced(before, decision, observed, now)
         nodes = by_uuid(observed) if known else {}
         for incident in known.values():
             self._closed(incident, now, there=incident.node in nodes)
+
+    def _fenced(self, before: Ledger, decision: Decision, observed: Observed, now: Ms) -> None:
+        for event in fencings(before, decision.ledger, observed, now):
+            if event.kind in FENCING:
+                self.fencing[event.kind] += 1
+        braked = {held.node for held in decision.held if is_braked(held)}
+        self.fencing[BRAKED] += len(braked - self._braked)
+        self._braked = braked
 
     def _changed(self, incident: Incident, now: Ms) -> None:
         if incident.status.active:

@@ -4,15 +4,19 @@ Their agents do not answer, or are not trusted. maintd does nothing about such a
 may be dead, or only its agent.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
 from nodeagent.maintd.planning.tag_settings import with_tags
-from nodeagent.model.ledger import Ledger, Policy, Unreachable
-from nodeagent.model.reason import Held, Kind, Reason, because
+from nodeagent.model.evidence import Judgement
+from nodeagent.model.fencing import Unreachable
+from nodeagent.model.ledger import Ledger, Policy
+from nodeagent.model.reason import Detail, Held, Kind, Reason, because
 from nodeagent.model.snapshot import Observed, Snapshot
 from nodeagent.model.units import Ms
 
+NO_JUDGEMENTS: Mapping[str, Judgement] = {}
 TOLD = 20  # unreachable nodes that are shown one by one
 
 
@@ -25,37 +29,54 @@ def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
     return ledger if found == ledger.unreachable else replace(ledger, unreachable=found)
 
 
-def unreachable(ledger: Ledger, snapshot: Snapshot, policy: Policy, now: Ms) -> dict[str, Ms]:
-    """Since when (unix ms) each node has been unreachable, by name, if that is for long."""
+def unreachable(
+    ledger: Ledger, snapshot: Snapshot, policy: Policy, now: Ms, share: float = 1.0
+) -> dict[str, Ms]:
+    """Since when (unix ms) each node has been unreachable, by name, if that is for long.
+
+    Long is this `share` of `unreachable-after`.
+    """
     nodes = {node.uuid: node for node in snapshot.nodes.values()} if ledger.unreachable else {}
     return {
         node.name: one.since
         for one in ledger.unreachable
         if (node := nodes.get(one.node)) is not None
         and not node.offline
-        and now - one.since >= with_tags(policy, snapshot, node).unreachable_after
+        and now - one.since >= share * with_tags(policy, snapshot, node).unreachable_after
     }
 
 
-def told(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> tuple[Held, ...]:
-    """Each unreachable node, with the evidence and the command that helps."""
+def told(
+    ledger: Ledger,
+    observed: Observed,
+    policy: Policy,
+    now: Ms,
+    judged: Mapping[str, Judgement] = NO_JUDGEMENTS,
+) -> tuple[Held, ...]:
+    """Each unreachable node, with the evidence, its judgement, and the command that helps.
+
+    A node that is being fenced is left out: the commands for it would interfere.
+    """
     there = unreachable(ledger, observed.snapshot, policy, now)
+    fenced = {one.node for one in ledger.fencing}
     found = [
-        Held(_why(name, since, doubt, observed), name)
+        Held(_why(name, since, doubt, observed, judged.get(name)), name)
         for name, since in there.items()
-        if (doubt := observed.doubts.get(name))
+        if (doubt := observed.doubts.get(name)) and observed.snapshot.nodes[name].uuid not in fenced
     ]
     if len(found) > TOLD:
         found[TOLD:] = [Held(because(Kind.MORE_UNREACHABLE, count=len(found) - TOLD))]
     return tuple(found)
 
 
-def _why(name: str, since: Ms, doubt: str, observed: Observed) -> Reason:
-    """The reason, with the evidence of Ganeti's noded."""
+def _why(name: str, since: Ms, doubt: str, observed: Observed, judged: Judgement | None) -> Reason:
+    """The reason, with the evidence of Ganeti's noded and the judgement."""
     noded = observed.noded.get(name)
     if noded:
         return because(Kind.AGENT_UNREACHABLE, name, since=_moment(since), doubt=doubt)
-    also = {} if noded is None else {"noded": "Ganeti's noded does not answer either"}
+    also: dict[str, Detail] = {} if judged is None else {"judged": judged.reason}
+    if noded is not None:
+        also["noded"] = "Ganeti's noded does not answer either"
     return because(Kind.UNREACHABLE, name, since=_moment(since), doubt=doubt, **also)
 
 

@@ -15,7 +15,7 @@ from nodeagent.model.ledger import Decision, Ledger
 from nodeagent.model.notice import Notice, Occasion
 from nodeagent.model.offer import Reply
 from nodeagent.model.queue import EntryStatus
-from nodeagent.model.reason import Held, Kind
+from nodeagent.model.reason import CopyKind, FencingKind, Held, Kind
 from nodeagent.model.snapshot import Observed
 from nodeagent.model.units import Ms
 from nodeagent.model.window import Mode
@@ -27,6 +27,10 @@ YOURS = {
     *(Kind.MASTER, Kind.OFFLINE, Kind.NO_COMMAND, Kind.PUT_BACK_BY_OTHERS, Kind.STAYS_CANCELED),
     *(Kind.WAITS_FOR_REPAIR, Kind.HALTED, Kind.WINDOW_STOPPED, Kind.DOWN_STILL, Kind.NO_TIME_ZONE),
     *(Kind.RETURN_FAILED, Kind.STAYS_TAG_GONE),
+    *(FencingKind.FENCED, FencingKind.FENCE_TRIES_AGAIN, FencingKind.WOULD_FENCE),
+    *(FencingKind.NO_POWER_CONTROL, FencingKind.CONTROL_FAILS, FencingKind.LEVEL_FAILS),
+    *(FencingKind.FENCING_WAITS, FencingKind.FENCE_SWITCHED_OFF),
+    *(CopyKind.TWO_WRITERS, CopyKind.NEWER_COPY, CopyKind.LOST_COPIES),
 }
 """Reasons that only a person can end."""
 SETTINGS = {Kind.WRONG_TAG, Kind.MORE_WRONG_TAGS}
@@ -49,6 +53,7 @@ def conditions(
         why = observed.doubts.get(node, "its agent does not answer")
         text = f"{node} is unreachable: {why}; run gnt-maint nodes --state unreachable"
         yield Notice(Occasion.UNREACHABLE, node, node, now, _cut(text))
+    yield from _fencings(ledger, observed, now)
     yield from _windows(ledger, observed, now)
     yield from _owners(ledger, observed, now)
     for entry in ledger.queue.entries:
@@ -78,6 +83,15 @@ def _of_incident(incident: Incident) -> Iterator[tuple[Occasion, str]]:
             yield Occasion.COMPLETED, f"{name} is evacuated and needs your repair"
         case Status.FAILED:
             yield Occasion.FAILED, f"the work on {name} failed: {incident.why}"
+
+
+def _fencings(ledger: Ledger, observed: Observed, now: Ms) -> Iterator[Notice]:
+    """Dead nodes on which maintd works; once one is fenced, it needs you."""
+    nodes = by_uuid(observed) if ledger.fencing else {}
+    for one in ledger.fencing:
+        if not (one.stage.over or one.drill) and (node := nodes.get(one.node)):
+            text = f"maintd fences {node.name}: {one.why}; see gnt-maint why {node.name}"
+            yield Notice(Occasion.FENCING, node.name, node.name, now, _cut(text))
 
 
 def _windows(ledger: Ledger, observed: Observed, now: Ms) -> Iterator[Notice]:

@@ -36,6 +36,7 @@ TITLES = {
     Occasion.NEEDS_YOU: "MaintdNeedsYou",
     Occasion.STORM: "MaintdStorm",
     Occasion.UNREACHABLE: "MaintdNodeUnreachable",
+    Occasion.FENCING: "MaintdFencing",
     Occasion.WINDOW_STARTED: "MaintdWindowStarted",
     Occasion.WINDOW_OVERDUE: "MaintdWindowOverdue",
     Occasion.OWNER_DECLINED: "MaintdOwnerDeclined",

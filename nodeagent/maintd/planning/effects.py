@@ -6,6 +6,7 @@ from nodeagent.model.action import (
     Guarded,
     MovePrimary,
     MoveSecondary,
+    Power,
     Reinstall,
     Restore,
     Retag,
@@ -17,7 +18,10 @@ from nodeagent.model.snapshot import Snapshot
 
 
 def is_seen(action: Action, snapshot: Snapshot) -> bool:
-    """Check whether the cluster is as the action leaves it. A command's effect is never visible."""
+    """Check whether the cluster is as the action leaves it.
+
+    Ganeti never shows the effect of a command, nor of a power control.
+    """
     match action:
         case Drain(node):
             found = snapshot.nodes.get(node)
@@ -42,7 +46,7 @@ def is_seen(action: Action, snapshot: Snapshot) -> bool:
         case Retag(scope, name, add, remove):
             tags = tags_of(scope, name, snapshot)
             return tags is not None and tags.issuperset(add) and tags.isdisjoint(remove)
-        case RunCommand():
+        case RunCommand() | Power():
             return False
 
 

@@ -5,12 +5,12 @@ from dataclasses import replace
 from nodeagent.maintd.planning.effects import tags_of
 from nodeagent.maintd.planning.times import rfc3339
 from nodeagent.model.action import Retag, Scope
+from nodeagent.model.asked import place_words
 from nodeagent.model.ledger import HOLD_TAG, PAUSE_TAG, Hold, Intent, Ledger
 from nodeagent.model.purpose import OfTags
 from nodeagent.model.reason import Kind, Of, Reason, because
 from nodeagent.model.snapshot import Observed, Snapshot
 from nodeagent.model.units import Ms
-from nodeagent.model.wish import place_words
 
 GO_TAG = "maintd:pause:no"
 OF_SCOPE = {

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from nodeagent.maintd.planning.effects import is_of_nothing, is_seen
-from nodeagent.model.action import Retag, RunCommand
+from nodeagent.model.action import Power, Retag, RunCommand
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.incident import UNKNOWN, Incident
 from nodeagent.model.ledger import SHOWS, Intent, Ledger, Outcome, Result
@@ -34,6 +34,8 @@ def how_ended(intent: Intent, observed: Observed, now: Ms) -> Result | None:
     result = observed.results.get(intent.id)
     if result is None or result.outcome is Outcome.RUNNING:
         return None
+    if isinstance(intent.action, Power):
+        return result  # its effect is never visible, and a reading shows it
     if isinstance(intent.action, RunCommand):
         return result if result.outcome is not Outcome.LOST else None
     shows = is_seen(intent.action, observed.snapshot)

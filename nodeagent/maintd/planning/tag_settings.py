@@ -29,6 +29,8 @@ NO_SETTINGS = frozenset(
         "brake",
         "owner",
         "queue",
+        "fenced",
+        "priority",
     }
 )
 # Keys that a node may have too, and those that a group may have; the others are cluster-wide.
@@ -37,6 +39,7 @@ _NODE = frozenset(
         *("moves", "offline", "fallback", "ignore-consistency", "spare", "balance"),
         *("return-withdrawn", "degraded", "unreachable-after"),
         *("return-after", "return-check", "close-live-repairs"),
+        *("dead-nodes", "revive", "revive-within"),
     }
 )
 _GROUP = _NODE | {
@@ -103,6 +106,15 @@ def policy_of(section: Section, default: Policy) -> Policy:
         return_after=ms("return-after", default.return_after),
         return_check=section.command("return-check", default.return_check),
         close_live_repairs=ms_or_no("close-live-repairs", default.close_live_repairs),
+        dead_nodes=section.text(
+            "dead-nodes", default.dead_nodes, "observe|fence|restart", "observe, fence or restart"
+        ),
+        revive=not section.is_off("revive")
+        and section.text("revive", "cycle" if default.revive else "no", "cycle|no", "cycle or no")
+        == "cycle",
+        revive_within=ms("revive-within", default.revive_within),
+        fence_limit=section.count("fence-limit", default.fence_limit, 0, 100),
+        fence_burst=section.count("fence-burst", default.fence_burst, 0, 1000),
         announcing=default.announcing,
         notify=default.notify,
     )

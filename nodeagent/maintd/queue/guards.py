@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from nodeagent.maintd.queue.failure_domains import Domains, unheard
-from nodeagent.maintd.queue.refusals import Refusals
+from nodeagent.maintd.queue.refusals import WINDOW, Refusals
 from nodeagent.maintd.queue.reports import believed, by_machine
 from nodeagent.maintd.queue.state import aged, counted
 from nodeagent.maintd.windows import timing
@@ -158,7 +158,7 @@ class _Round:
 
     def _maintained(self, address: str, one: Sick, node: Node | None) -> tuple[str, str] | None:
         why = self._window(address, one.serial, node)
-        return ("window", str(why)) if why else None
+        return (WINDOW, str(why)) if why else None
 
     def _window(self, address: str, serial: str, node: Node | None) -> Reason | None:
         """Why no work starts at a machine: any of its known names is in a window."""

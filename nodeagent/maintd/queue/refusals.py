@@ -7,6 +7,7 @@ from nodeagent.model.reason import Held, Kind, because
 from nodeagent.model.snapshot import Node
 from nodeagent.model.units import Ms
 
+WINDOW = "window"
 # Reasons for refusals; maintd remembers since when each lasts.
 KINDS = (
     "source",  # its answer is not believed
@@ -18,7 +19,7 @@ KINDS = (
     "address",  # it has no address, or an invalid one
     "contradiction",  # another report, or the machine itself, contradicts it
     "procedure",  # no procedure is configured for it
-    "window",  # it is being maintained
+    WINDOW,  # it is being maintained
     "waiting",  # its state has not lasted long enough
     "attempts",  # it was repaired too often
     "cool-down",  # it was repaired just now
@@ -67,7 +68,8 @@ class Refusals:
             told += len(these)
             machine, node, _ = these[0] if len(these) == 1 else ("", "", "")
             of = "" if kind == "source" else machine or _several(len(these))
-            yield Held(because(Kind.REFUSED, node, of=of, why=why), node)
+            refused = Kind.REFUSED_IN_WINDOW if kind == WINDOW else Kind.REFUSED
+            yield Held(because(refused, node, of=of, why=why), node)
 
 
 def _several(machines: int) -> str:

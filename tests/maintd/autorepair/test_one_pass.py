@@ -81,6 +81,8 @@ class Site:
 
     def change(self, node: str, **flags: bool) -> None:
         self.cluster.put(replace(self.cluster.nodes[node], **flags))  # type: ignore[arg-type]
+        if "offline" in flags:  # a person takes a node offline when its machine is off
+            (self.cluster.power_off if flags["offline"] else self.cluster.power_on)(node)
 
     def cluster_tag(self, tag: str) -> None:
         self.cluster.world.tags |= {tag}

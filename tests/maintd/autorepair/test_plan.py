@@ -42,6 +42,8 @@ def out(rig: Rig, name: str, **flags: bool) -> None:
     flags.setdefault("offline", "drained" not in flags)
     node = rig.cluster.nodes[name]
     rig.cluster.put(replace(node, candidate=False, **flags))  # type: ignore[arg-type]
+    if flags["offline"]:  # only a machine that is off lets go of its DRBD disks
+        rig.cluster.power_off(name)
 
 
 def tags(rig: Rig, name: str = "i1") -> list[str]:

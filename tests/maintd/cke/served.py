@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from nodeagent.cli.maintd import _reload
+from nodeagent.cli.maintd_parts import reload_settings
 from nodeagent.maintd.queue.inventory import InventorySettings
 from nodeagent.maintd.settings import Settings
 from nodeagent.model.action import RunCommand
@@ -167,7 +167,7 @@ class Cke:
         self.file.write_text(text)
         self.file.chmod(0o600)
         before = self.rig.engine.policy
-        _reload(self.live.maintd, str(self.file), Settings())
+        reload_settings(self.live.maintd, str(self.file), Settings())
         assert (self.rig.engine.policy is not before) == good, text
 
     def add(self, machine: str = "n4", operation: str = "op1", machine_type: str = "type1") -> None:

@@ -19,13 +19,16 @@ def told(rig: Rig, seconds: float = 10.0) -> list[Held]:
 def test_a_silent_node_is_listed_after_a_while_and_until_it_answers() -> None:
     rig = Rig(fleet())
     rig.agents.says["n4"] = None
+    rig.cluster.world.machines.off |= {"n4"}
     assert told(rig) == []
     assert told(rig, 179.0) == []
     (held,) = told(rig, 1.0)
     assert held.node == "n4"
     assert held.reason == (
-        "n4 has been unreachable since 2026-11-18 11:06 UTC (silent: timed out): run nodeagent"
-        " report n4; if the machine is dead, switch it off and run gnt-node modify --offline=yes n4"
+        "n4 has been unreachable since 2026-11-18 11:06 UTC (silent: timed out; Ganeti's noded does"
+        " not answer either; in doubt: 0 other nodes have lately tried to reach n4, and it takes"
+        " 3): run nodeagent report n4; if the machine is dead, switch it off and run gnt-node"
+        " modify --offline=yes n4"
     )
     assert held.why.help == "nodeagent report n4"
     (known,) = told(rig)
@@ -40,13 +43,14 @@ def test_a_silent_node_is_listed_after_a_while_and_until_it_answers() -> None:
 def test_ganetis_noded_is_the_evidence_whether_it_is_the_machine_or_the_agent(dead: bool) -> None:
     rig = Rig(fleet())
     rig.agents.says["n4"] = None
-    rig.cluster.world.off |= {"n4"} if dead else set()
+    rig.cluster.world.machines.off |= {"n4"} if dead else set()
     rig.tick()
-    assert rig.tick(180.0).observed.noded == {}, "nobody is asked before it is unreachable"
+    assert rig.tick(90.0).observed.noded == {}, "nobody is asked in the first half of that time"
+    rig.tick(90.0)
     assert rig.tick().observed.noded == {"n4": not dead}
     (held,) = told(rig)
     if dead:
-        assert "(silent: timed out; Ganeti's noded does not answer either): run" in held.reason
+        assert "(silent: timed out; Ganeti's noded does not answer either; in doubt" in held.reason
         assert "switch it off and run gnt-node modify --offline=yes n4" in held.reason
     else:
         assert held.reason.endswith(

@@ -1,0 +1,88 @@
+"""Events of dead nodes: suspected, fenced, revived, back, and their instances. Pure."""
+
+from collections.abc import Collection, Iterator
+
+from nodeagent.maintd.planning.outcomes import by_uuid
+from nodeagent.model.event import Event, happened
+from nodeagent.model.fencing import End, Fencing, Stage
+from nodeagent.model.ledger import Decision, Ledger
+from nodeagent.model.reason import FencingKind, Held
+from nodeagent.model.snapshot import Node, Observed
+from nodeagent.model.units import Ms
+
+BRAKED = "fencing-braked"  # the metric of the brakes' reasons, and the kind of their event
+_PROVEN = (Stage.RESTARTS, Stage.FENCED)
+_OFFLINE = (Stage.CONFIRMS, *_PROVEN)
+
+
+def fencings(before: Ledger, after: Ledger, observed: Observed | None, now: Ms) -> Iterator[Event]:
+    """The steps of each fencing in a round."""
+    if observed is None or not (before.fencing or after.fencing):
+        return
+    nodes = by_uuid(observed)
+    old = {one.node: one for one in before.fencing}
+    new = {one.node: one for one in after.fencing}
+    for uuid, one in new.items():
+        if node := nodes.get(uuid):
+            yield from _went_on(old.get(uuid), one, node.name, now)
+    for uuid, one in old.items():
+        if uuid not in new and (node := nodes.get(uuid)):
+            yield _ended(one, node, observed, now)
+
+
+def _went_on(old: Fencing | None, one: Fencing, node: str, now: Ms) -> Iterator[Event]:
+    if old is None and one.drill:
+        yield happened(now, "drill-started", "", node)
+    elif old is None:
+        yield happened(now, "suspected-dead", "", node, why=one.public_why)
+    if one.tries > (old.tries if old else 0) and (old is None or old.said != one.said):
+        yield happened(now, "fencing-failed", "", node, stage=one.stage.value, why=one.said)
+    was = old.stage if old else Stage.CUTS
+    if one.stage in _PROVEN and was not in _PROVEN:
+        how = {"person": "yes"} if one.who else {"proven": "yes"}
+        yield happened(now, "fenced", "", node, **how)
+    done = _of(old, End.RESTARTED)
+    if fresh := tuple(name for name in _of(one, End.RESTARTED) if name not in done):
+        yield happened(now, "instances-restarted", "", node, instances=fresh)
+    left = _of(one, End.STAYS)
+    if left and one.stage is Stage.FENCED and was is not Stage.FENCED:
+        yield happened(now, "instances-down", "", node, instances=left)
+
+
+def _of(one: Fencing | None, end: End) -> tuple[str, ...]:
+    return tuple(fate.instance for fate in one.fates if fate.end is end) if one else ()
+
+
+def _ended(one: Fencing, node: Node, observed: Observed, now: Ms) -> Event:
+    powered = one.stage in (Stage.REVIVES, Stage.WAITS) and node.name in observed.diagnoses
+    if one.drill and powered and not one.said:
+        return happened(now, "drill-passed", "", node.name)
+    if one.drill:
+        why = one.said or f"{node.name} answers although its power was switched off"
+        return happened(now, "drill-failed", "", node.name, why=why)
+    if powered:
+        return happened(now, "revived", "", node.name)
+    state = "offline" if node.offline else "drained" if node.drained else "in service"
+    answers = "" if one.stage in _OFFLINE or node.offline else "yes"
+    return happened(now, "came-back", "", node.name, answers=answers, state=state)
+
+
+def is_braked(held: Held) -> bool:
+    """Tell whether a brake is why a dead node is not fenced, for all readers to know."""
+    why = held.why
+    if why.kind is not FencingKind.FENCING_WAITS or any(kind.private for kind in why.kinds):
+        return False
+    return any(kind.metric == BRAKED for kind in why.kinds)
+
+
+def braked(decision: Decision, last: Decision | None, now: Ms) -> Iterator[Event]:
+    """Dead nodes that a brake keeps from being fenced, once for each such time."""
+    told = _braked(last.held) if last else set()
+    for held in decision.held:
+        if is_braked(held) and held.node not in told:
+            told.add(held.node)
+            yield happened(now, BRAKED, "", held.node, why=held.reason)
+
+
+def _braked(held: Collection[Held]) -> set[str]:
+    return {one.node for one in held if is_braked(one)}
