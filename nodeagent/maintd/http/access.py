@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from nodeagent.maintd.http.users import REALM, Throttle, Users
 from nodeagent.web.exchange import Request, Response
 
-_LOGIN = re.compile(r"[A-Za-z0-9._][A-Za-z0-9._@-]{0,63}")
+_LOGIN = re.compile(r"[A-Za-z0-9._][A-Za-z0-9._@\\+$-]{0,63}")
 log = logging.getLogger(__name__)
 
 

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from nodeagent.errors import Corrupt, MessageError, NodeAgentError, Unavailable
 from nodeagent.maintd.daemon import Maintd, Waiting
 from nodeagent.maintd.decide import decide
+from nodeagent.maintd.engine.moving import wants_room
 from nodeagent.maintd.http import parse
 from nodeagent.maintd.http import status as show
 from nodeagent.maintd.http.access import Access
@@ -24,6 +25,9 @@ from nodeagent.web.exchange import Answer, Request, Response
 from nodeagent.web.server import Server
 
 _DRY = "dry-run"  # the id of a request that is not saved
+_NO_CAPACITY = (
+    "maintd asks the nodes for their free resources once it has this request: it may start more"
+)
 _FRESH = 1.0  # seconds for which all readers share an answer
 _Kept: TypeAlias = tuple[float, asyncio.Future[Response]]  # until when, and the answer
 _NO_ROUND = "no round has been held yet"
@@ -64,9 +68,7 @@ class Context:
         """Answer from the newest view, computed once for all readers at the same time."""
 
         def answer(request: Request) -> Answer:
-            full = request.full
-            build = lambda view: Response.json(words(view) if full else discreet(words(view)))  # noqa: E731
-            return self.share(name, build, request)
+            return self.share(name, lambda view: Response.json(words(view)), request)
 
         return answer
 
@@ -81,7 +83,8 @@ class Context:
         if view is None:
             return Response.error(503, self.no_round())
         name = name if request.full else f"{name}, discreet"
-        kept = self._kept(name, self._clock() + _FRESH, lambda: build(view), request)
+        work = lambda: build(view if request.full else discreet(view))  # noqa: E731
+        kept = self._kept(name, self._clock() + _FRESH, work, request)
         plain = await asyncio.shield(kept[1])
         if not wanted(request):
             return plain
@@ -115,6 +118,8 @@ class Context:
     def unready(self) -> str | None:
         """Why no round has run lately; None if one has."""
         maintd = self.maintd
+        if maintd.standby:
+            return f"this is a standby: {maintd.standby}"
         if maintd.latest is None:
             return _NO_ROUND
         age = (maintd.now() - maintd.latest.at) / 1000
@@ -146,7 +151,8 @@ class Context:
         On a dry run return what a round now would do with it.
         """
         if request.dry:
-            return await self.in_thread(lambda: self._would(asked, who), request)
+            known = replace(request, full=True)  # it need not wait behind a crowd of readers
+            return await self.in_thread(lambda: self._would(asked, who), known)
         try:
             refused = await self.maintd.ask(asked, who, parse.command(request))
         except NodeAgentError as error:
@@ -155,7 +161,8 @@ class Context:
         self._shared.clear()
         if refused:
             return Response.error(409, refused)
-        return Response.json({"granted": True, "why": ""})
+        kept = await self.maintd.kept()
+        return Response.json({"granted": True, "why": "", **({"kept": kept} if kept else {})})
 
     def _would(self, asked: Asked, who: str) -> Response:
         view, now, policy = self.view, self.maintd.now(), self.maintd.engine.policy
@@ -169,4 +176,7 @@ class Context:
         )
         if why := decided.refused.get(_DRY):
             return Response.error(409, why)
-        return Response.json(show.would(asked, view, without, decided))
+        seen = replace(view.observed, wishes=(wish,))
+        room = any(wants_room(known, seen, policy, now) for known in (view.ledger, decided.ledger))
+        doubt = _NO_CAPACITY if room and not view.observed.capacity else ""
+        return Response.json(show.would(asked, view, without, decided, doubt))

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from nodeagent.maintd.http import parse
 from nodeagent.maintd.http import status as show
 from nodeagent.maintd.http.context import Context
-from nodeagent.maintd.http.readers import discreet
+from nodeagent.maintd.http.readers import discreet, discreet_events
 from nodeagent.maintd.http.status import View
 from nodeagent.model.asked import Asked
 from nodeagent.web.exchange import ANY_UUID, Answer, Request, Response, Route
@@ -44,9 +44,10 @@ class Cases:
             return _unknown(identity)
 
         def tell_all() -> Response:
-            events = self._context.maintd.memory.history(identity, limit=parse.MOST_EVENTS)
-            told = show.incident_in_full(view, incident, events)
-            return Response.json(told if request.full else discreet(told))
+            kept = self._context.maintd.memory.history(identity, limit=parse.MOST_EVENTS)
+            seen = view if request.full else discreet(view)
+            events = kept if request.full else discreet_events(kept)
+            return Response.json(show.incident_in_full(seen, incident, events))
 
         return await self._context.in_thread(tell_all, request)
 

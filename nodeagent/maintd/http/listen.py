@@ -21,8 +21,9 @@ SOCKET_MODE = 0o660
 async def listening(api: Api, path: str, address: str, http: HttpSettings) -> AsyncIterator[int]:
     """Serve at a unix socket and a numeric address; return the port, once both are open.
 
-    It makes the socket's own folder if that is missing. Unavailable: another process listens there,
-    or the address is not ours. ConfigError: the certificate is unusable.
+    Without an address it serves at the socket only, and returns 0. It makes the socket's own folder
+    if that is missing. Unavailable: another process listens there, or the address is not ours.
+    ConfigError: the certificate is unusable.
     """
     tls, shown = (None, "") if http.plain else await asyncio.to_thread(public_tls, http.tls)
     admin, public = api.server(), api.server()
@@ -34,11 +35,11 @@ async def listening(api: Api, path: str, address: str, http: HttpSettings) -> As
         except OSError as error:
             raise Unavailable(f"maintd.socket {path}: {error.strerror or error}") from None
         try:
-            port = await public.start(address, http.port, tls)
+            port = await public.start(address, http.port, tls) if address else 0
         except OSError as error:
             where = f"http.address {address}, port {http.port}"
             raise Unavailable(f"{where}: {error.strerror or error}") from None
-        host = f"[{address}]" if ":" in address else address
+        host = f"[{address}]" if ":" in address else address or "none"
         url = f"{'https' if tls else 'http'}://{host}:{port}"
         log.info("listening url=%s certificate=%s socket=%s", url, shown or "-", path)
         yield port

@@ -20,7 +20,9 @@ from nodeagent.model.wish import (
     DeleteEntries,
     DeleteEntry,
     Done,
+    DrillPower,
     Pause,
+    PulledPlug,
     Resume,
     Retry,
     SetConstraint,
@@ -63,9 +65,13 @@ def which_events(request: Request) -> tuple[str | None, int | None, int]:
 
 
 def command(request: Request) -> str:
-    """Return the command that a person typed for this, as the program reports it, or ""."""
+    """Return the command that a person typed for this, as the program reports it, or "".
+
+    Control characters are written as escapes.
+    """
     text = unquote(request.headers.get("nodeagent-command", ""))[:_LONGEST]
-    return text if text.isprintable() else ""
+    shown = (c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return "".join(shown)[:_LONGEST]
 
 
 def cancel(request: Request) -> Asked:
@@ -88,6 +94,22 @@ def done(request: Request) -> Asked:
     if keep not in ("", "drained", "offline"):
         raise MessageError(f"keep is {printable(keep)}; it must be drained or offline")
     return Done(request.segments[2], force, keep)
+
+
+def pulled_plug(request: Request) -> Asked:
+    """A node by its path, whose plug a person has pulled; the body must say so."""
+    said = body(request, {"pulled-the-plug": True})
+    if not _flag(said, "pulled-the-plug"):
+        raise MessageError("pulled-the-plug must be yes: cut the power of the node first")
+    return PulledPlug(request.segments[2])
+
+
+def drill_power(request: Request) -> Asked:
+    """A node by its path, whose power is switched; the body must say so."""
+    said = body(request, {"really": True})
+    if not _flag(said, "really"):
+        raise MessageError("really must be yes: this switches the power of the node")
+    return DrillPower(request.segments[2])
 
 
 def _flag(said: dict[str, str], key: str) -> bool:

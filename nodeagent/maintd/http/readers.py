@@ -11,42 +11,45 @@
 Changes, offers, observations and Mesos' endpoints ask for credentials themselves.
 """
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from ipaddress import IPv6Address, ip_address
-from typing import Any
 
 from nodeagent.maintd.http.access import Access, Asker
+from nodeagent.maintd.http.status import View
+from nodeagent.maintd.queue.refusals import WINDOW
 from nodeagent.model.event import Event
-from nodeagent.model.reason import Held, Kind
-from nodeagent.web.exchange import ANY_UUID, Answer, Request, Response, Route
+from nodeagent.model.queue import Entry
+from nodeagent.model.reason import KINDS, Held, Kind, because
+from nodeagent.web.exchange import ANY_NAME, ANY_UUID, Answer, Request, Response, Route
 
 LOCAL, ANYONE, USERS = "local", "anyone", "users"
-NOT_SHOWN = "not shown: it takes a user with the option read"
+NOT_SHOWN = str(because(Kind.NOT_SHOWN))
 SIGN_IN = "sign-in"  # a query parameter: a browser asks for a password once it is refused without
 
 _OPEN = frozenset({("",), ("1",), ("1", ""), ("1", "openapi.json"), ("healthz",), ("readyz",)})
 _PLANS = frozenset({("1", "windows"), ("1", "maintenance.ics")})
 _SCHEDULE, _STATUS = ("maintenance", "schedule"), ("maintenance", "status")
+_DRILL = ("1", "nodes", ANY_NAME, "drill")
 _ASK_THEMSELVES = frozenset(
-    {("1", "observation"), ("1", "offers"), _SCHEDULE, _STATUS, ("1", *_SCHEDULE), ("1", *_STATUS)}
+    {
+        _DRILL,
+        ("1", "observation"),
+        ("1", "offers"),
+        _SCHEDULE,
+        _STATUS,
+        ("1", *_SCHEDULE),
+        ("1", *_STATUS),
+    }
 )
 _OF_WHO_ASKED = frozenset({("1", "wishes", ANY_UUID)})
 _OWNERS = "owners' answers and the schedule are shown to users with the option read or write"
-# Kinds of events only about owners or the schedule, and a pattern of sentences about them.
+# Kinds of events only about owners or the schedule, and those whose text may be.
 _LEFT_OUT = frozenset(
     {"offered", "accepted", "declined", "rescinded", "occurrence-planned", "occurrence-over"}
 )
-_ASKED = frozenset({"wish-granted", "wish-refused", "answers-refused"})
-_SECRET = re.compile(
-    r"\bowners?\b|\boffers?\b|\bseries/|\bmaintenance windows?\b|\b(its|another) window\b"
-    r"|\bgnt-maint window (up|down)\b|^overdue: "
-)
-_PLANS_ALONE = {
-    kind.word for kind in Kind if kind.metric in ("owner", "overdue", "window", "window-stopped")
-}
-_VERBATIM = "original"  # a node's own report
+_HIDDEN = frozenset({"wish-granted", "wish-refused", "answers-refused", "entry-put-off"})
+_PUBLIC = frozenset(kind.word for kind in KINDS if not kind.private)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,47 +137,41 @@ def _is_local(peer: str, here: str) -> bool:
         return False
 
 
-# Hide parts.
+# Hide parts, by kind and never by text: in doubt a text is hidden.
 
 
-def discreet_text(text: str) -> str:
-    """The text, unless it mentions owners or the schedule."""
-    return NOT_SHOWN if _SECRET.search(text) else text
+def discreet(view: View) -> View:
+    """The view for all allowed readers: without private reasons."""
+    ledger, queue = view.ledger, view.ledger.queue
+    entries = tuple(replace(entry, why=_why_of(entry)) for entry in queue.entries)
+    refusals = tuple(
+        replace(one, why=NOT_SHOWN) if one.reason == WINDOW else one for one in queue.refusals
+    )
+    ledger = replace(ledger, queue=replace(queue, entries=entries, refusals=refusals))
+    return replace(view, ledger=ledger, held=discreet_held(view.held), full=False)
 
 
-def reason_of(held: Held, *, full: bool) -> tuple[str, str]:
-    """The reason and the command that helps, complete if `full`, or as other readers see them."""
-    said = held.reason, held.why.help
-    if full:
-        return said
-    hidden = held.why.kind.word in _PLANS_ALONE or any(map(_SECRET.search, said))
-    return (NOT_SHOWN, "") if hidden else said
+def _why_of(entry: Entry) -> str:
+    """Hide why it was put off, a stored sentence: a node may have been in a window."""
+    return NOT_SHOWN if entry.why and not entry.status.finished else entry.why
 
 
-def discreet(value: Any) -> Any:
-    """JSON without owners, their answers, the schedule, and events about them."""
-    if isinstance(value, str):
-        return discreet_text(value)
-    if isinstance(value, list | tuple):
-        return [discreet(one) for one in value if not _left_out(one)]
-    if isinstance(value, dict):
-        if value.get("kind") in _ASKED:
-            value = {**value, "text": NOT_SHOWN}
-        if "subject" in value and value.get("kind") in _PLANS_ALONE:
-            hidden = {"kind": NOT_SHOWN, "subject": None, "reason": NOT_SHOWN, "help": None}
-            value = {**value, **hidden}
-        return {key: one if key == _VERBATIM else discreet(one) for key, one in value.items()}
-    return value
-
-
-def _left_out(one: object) -> bool:
-    return isinstance(one, dict) and one.get("kind") in _LEFT_OUT
+def discreet_held(held: Iterable[Held]) -> tuple[Held, ...]:
+    """The blocked work without private reasons."""
+    return tuple(replace(one, why=one.why.public) for one in held)
 
 
 def discreet_events(events: Iterable[Event]) -> list[Event]:
     """The events for all allowed readers."""
     return [
-        replace(event, text=NOT_SHOWN) if event.kind in _ASKED else event
+        replace(event, text=NOT_SHOWN) if _is_private(event) else event
         for event in events
         if event.kind not in _LEFT_OUT
     ]
+
+
+def _is_private(event: Event) -> bool:
+    if event.kind != "held":
+        return event.kind in _HIDDEN
+    kinds = event.details.get("kinds")  # an earlier release stored none
+    return not kinds or not _PUBLIC.issuperset(kinds)

@@ -10,7 +10,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from nodeagent.errors import MessageError
+from nodeagent.errors import MessageError, Unavailable
+from nodeagent.maintd.copies.doubt import doubt
 from nodeagent.maintd.daemon import Maintd
 from nodeagent.maintd.decide import decide
 from nodeagent.maintd.http import parse, series
@@ -19,6 +20,8 @@ from nodeagent.maintd.http.autorepair import explained, repairs
 from nodeagent.maintd.http.balance import balances
 from nodeagent.maintd.http.calendar import calendar
 from nodeagent.maintd.http.context import Context
+from nodeagent.maintd.http.copies import copies_json
+from nodeagent.maintd.http.dead_nodes.drill import Drills
 from nodeagent.maintd.http.incidents import Cases
 from nodeagent.maintd.http.metrics.metrics import Metrics
 from nodeagent.maintd.http.notify import Notifying
@@ -26,7 +29,14 @@ from nodeagent.maintd.http.offers import Owners
 from nodeagent.maintd.http.page.asked import read as read_asked
 from nodeagent.maintd.http.page.page import Page, page_for
 from nodeagent.maintd.http.queue import Queueing
-from nodeagent.maintd.http.readers import LOCAL_READERS, Readers, Reading, discreet
+from nodeagent.maintd.http.readers import (
+    LOCAL_READERS,
+    Readers,
+    Reading,
+    discreet,
+    discreet_events,
+    discreet_held,
+)
 from nodeagent.maintd.http.status import View
 from nodeagent.maintd.http.windows import Maintenance
 from nodeagent.maintd.ledger import other_master
@@ -36,6 +46,7 @@ from nodeagent.maintd.planning.tag_settings import described
 from nodeagent.model.action import Scope
 from nodeagent.model.event import Event
 from nodeagent.model.ledger import PAUSE_TAG
+from nodeagent.model.reason import Reason
 from nodeagent.model.wish import ResetStorm, StopBalancing, TrustLedger
 from nodeagent.store.codec import encode_observation
 from nodeagent.web.compress import compressed, wanted
@@ -80,6 +91,7 @@ class Api:
             Route("GET", ("1", "nodes"), context.telling("nodes", show.nodes)),
             Route("GET", ("1", "names"), context.telling("names", show.names)),
             Route("POST", ("1", "nodes", ANY_NAME, "done"), context.changing(parse.done)),
+            Route("POST", ("1", "nodes", ANY_NAME, "fenced"), context.changing(parse.pulled_plug)),
             Route("GET", ("1", "agents"), context.telling("agents", _agents)),
             Route("POST", ("1", "agents", ANY_NAME, "trust"), context.changing(parse.trust_key)),
             Route("GET", ("1", "autorepair"), context.telling("autorepair", self._repairs)),
@@ -99,6 +111,7 @@ class Api:
             Route("POST", ("1", "series"), context.changing(series.read_new)),
             Route("POST", ("1", "series", ANY_NAME), context.changing(series.read_change)),
             Route("DELETE", ("1", "series", ANY_NAME), context.changing(series.read_end)),
+            *Drills(context).routes,
             *Maintenance(context).routes,
             *Owners(context).routes,
             *Queueing(context).routes,
@@ -113,7 +126,12 @@ class Api:
         self.table = tuple(map(Reading(context.access, readers).guarded, rows))
 
     def handle(self, request: Request) -> Answer:
-        """Answer; a change below /dry-run is only described, and an older maintd refuses it."""
+        """Answer; a change below /dry-run is only described, and an older maintd refuses it.
+
+        A standby takes no changes.
+        """
+        if request.method != "GET" and (who := self.context.maintd.standby):
+            return Response.error(503, f"this maintd is a standby, and {who}: ask that one")
         if request.method != "GET" and request.target.startswith(f"{_DRY_RUN}/"):
             target = request.target.removeprefix(_DRY_RUN)
             request = replace(request, target=target, dry=True)
@@ -142,9 +160,11 @@ class Api:
             "ganeti": show.ganeti_json(snapshot.ganeti),
             "dry-run": maintd.engine.conduct.dry,
             "idle": view.idle,
+            "standby": maintd.standby or None,
             "trouble": show.trouble_json(maintd.trouble),
             "storm": {"at": storm.at / 1000, "why": storm.why} if storm else None,
-            "outdated": str(why) if (why := other_master.doubt(view.ledger)) else None,
+            "outdated": str(why) if (why := _outdated(view)) else None,
+            "copies": copies_json(maintd.engine.memory.state),
             "holds": show.holds(view),
             "paused": _cluster_paused(view),
             "policy": dict(described(maintd.engine.policy)),
@@ -153,9 +173,14 @@ class Api:
     def _plan(self, view: View) -> show.Json:
         maintd, done = self.context.maintd, self.context.maintd.latest
         assert done is not None
+        if who := maintd.standby:
+            raise Unavailable(f"a standby plans nothing: {who}")
         now, observed = maintd.now(), replace(view.observed, wishes=())
         after = decide(view.ledger, observed, maintd.engine.policy, now)
         events = tell(view.ledger, after.ledger, after, done.decision, now, observed)
+        if not view.full:
+            after = replace(after, held=discreet_held(after.held))
+            events = tuple(discreet_events(events))
         return show.plan(view, done.decision, after, now, events)
 
     def _repairs(self, view: View) -> show.Json:
@@ -176,8 +201,8 @@ class Api:
         view, name = self.context.view, request.segments[2]
         if view is None:
             return Response.error(503, self.context.no_round())
+        view = view if request.full else discreet(view)
         told = explained(view, self.context.maintd.engine.policy, name)
-        told = told if request.full else discreet(told)
         return Response.json(told) if told else Response.error(404, f"there is no instance {name}")
 
     async def _history(self, request: Request) -> Response:
@@ -187,9 +212,9 @@ class Api:
             return Response.error(400, str(error))
 
         def events() -> Response:
-            found = self.context.maintd.memory.history(incident, since, limit)
-            told = [show.event_json(event) for event in found]
-            answer = Response.json(told if request.full else discreet(told))
+            kept = self.context.maintd.memory.history(incident, since, limit)
+            found = kept if request.full else discreet_events(kept)
+            answer = Response.json([show.event_json(event) for event in found])
             return compressed(answer) if wanted(request) else answer
 
         return await self.context.in_thread(events, request)
@@ -244,7 +269,11 @@ class Api:
         return await self.context.share(name, build, request)
 
     def _events(self, incident: str | None, limit: int) -> Sequence[Event]:
-        return self.context.maintd.memory.history(incident, limit=limit)
+        """The history for a page, which shows the rest where it cannot be read."""
+        try:
+            return self.context.maintd.memory.history(incident, limit=limit)
+        except Unavailable:
+            return ()
 
     def _ready(self, _: Request) -> Response:
         why = self.context.unready() or self._damage()
@@ -263,6 +292,10 @@ def _held(view: View) -> list[show.Json]:
 
 def _agents(view: View) -> list[show.Json]:
     return node_keys.agents(view.observed.snapshot, view.looks)
+
+
+def _outdated(view: View) -> Reason | None:
+    return doubt(view.observed.uncertain) or other_master.doubt(view.ledger)
 
 
 def _cluster_paused(view: View) -> bool:

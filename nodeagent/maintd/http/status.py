@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
+from nodeagent.maintd.http.dead_nodes.members import dead_json
 from nodeagent.maintd.incidents.drained import unlicensed
 from nodeagent.maintd.incidents.returns import expected
 from nodeagent.maintd.ledger.agent_events import how_seen
-from nodeagent.maintd.ledger.unreachable import unreachable
 from nodeagent.maintd.planning.holds import paused
 from nodeagent.maintd.planning.outcomes import worst_per_node
 from nodeagent.maintd.planning.resources import target_of
@@ -24,7 +24,7 @@ from nodeagent.model.event import Event
 from nodeagent.model.ganeti import doubt
 from nodeagent.model.incident import UNKNOWN, Incident, Status
 from nodeagent.model.ledger import PAUSE_TAG, Decision, Hold, Intent, Ledger, Outcome, Policy
-from nodeagent.model.reason import Held
+from nodeagent.model.reason import Held, Kind
 from nodeagent.model.sick import Sick
 from nodeagent.model.snapshot import Node, Observed
 from nodeagent.model.units import Ms
@@ -38,7 +38,7 @@ class View:
     """The state to show: the ledger, and what the newest round observed and blocked.
 
     `at` is the time of that round (unix ms), `idle` why it was not carried out. `sick` are the
-    reports of the repair queue's sources, `policy` the round's policy.
+    reports of the repair queue's sources. Unless `full`, private reasons are hidden (`readers`).
     """
 
     at: Ms
@@ -49,6 +49,7 @@ class View:
     idle: str | None = None
     sick: Mapping[str, tuple[Sick, ...] | str] = field(default_factory=dict)
     policy: Policy = field(default_factory=Policy)
+    full: bool = True
 
 
 def shown(ledger: Ledger, decision: Decision, idle: str | None) -> Ledger:
@@ -184,11 +185,12 @@ def jobs(view: View) -> list[int]:
 
 def held_json(held: Held) -> Json:
     why, about = held.why, held.why.subject
+    subject = {"type": about.of.value, "name": about.name or None}
     return {
         "node": held.node,
         "incident": held.incident or None,
         "kind": why.kind.word,
-        "subject": {"type": about.of.value, "name": about.name or None},
+        "subject": None if why.kind is Kind.NOT_SHOWN else subject,
         "reason": held.reason,
         "help": why.help or None,
     }
@@ -257,10 +259,10 @@ def nodes(view: View) -> list[Json]:
     stopped = {**faults(snapshot), **paused(view.ledger, snapshot)}
     worst = worst_per_node(view.ledger)
     latest = {incident.node: incident for incident in in_order(view.ledger)}
-    claims = _claims(view)
-    counts = _counts(view)
+    claims, counts = _claims(view), _counts(view)
     stranded = unlicensed(view.ledger, snapshot)
-    dead = unreachable(view.ledger, snapshot, view.policy, view.at)
+    seen = view.ledger, view.observed, view.policy, view.held, view.at
+    dead = dead_json(*seen, full=view.full)
     return [
         _node_json(view, node)
         | {
@@ -273,9 +275,8 @@ def nodes(view: View) -> list[Json]:
             "claims": claims.get(node.name, []),
             "stranded": stranded.get(node.name),
             "returning": _returning(view, node),
-            "unreachable": since / 1000 if (since := dead.get(node.name)) else None,
-            "noded": view.observed.noded.get(node.name) if node.name in dead else None,
         }
+        | dead[node.name]
         for node in snapshot.nodes.values()
     ]
 
@@ -283,10 +284,9 @@ def nodes(view: View) -> list[Json]:
 def names(view: View) -> Json:
     """List all names in Ganeti, for shells that complete them."""
     snapshot = view.observed.snapshot
-    groups = sorted(group.name for group in snapshot.groups.values())
     return {
         "nodes": sorted(snapshot.nodes),
-        "groups": groups,
+        "groups": sorted(group.name for group in snapshot.groups.values()),
         "instances": sorted(snapshot.instances),
     }
 
@@ -354,8 +354,8 @@ def _counts(view: View) -> dict[str, tuple[int, int]]:
 # Planning.
 
 
-def would(asked: Asked, view: View, without: Decision, decided: Decision) -> Json:
-    """Show what a request adds to the actions that a round starts `without` it."""
+def would(asked: Asked, view: View, without: Decision, decided: Decision, doubt: str) -> Json:
+    """Show what a request adds to the actions of a round `without` it, and a doubt about it."""
     known = {intent.id for intent in view.ledger.intents}
 
     def starts(decision: Decision) -> Counter[str]:
@@ -369,6 +369,7 @@ def would(asked: Asked, view: View, without: Decision, decided: Decision) -> Jso
         "request": asked.words,
         "at-once": asked.at_once,
         "starts": list(more.elements()),
+        "doubt": doubt or None,
     }
 
 

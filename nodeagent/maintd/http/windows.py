@@ -7,6 +7,7 @@ that the series itself continues. Unlike other answers they require credentials,
 show no machine to a user who may not read.
 """
 
+import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -93,7 +94,8 @@ class Maintenance:
             headers = {} if view is None else _etag(view.ledger.schedule)
             if view is not None and before is not None:
                 headers |= _still_planned(before, view)
-            return replace(Response.text(""), headers=headers)
+            kept = json.loads(said.body).get("kept", "")  # Mesos' own answer is empty
+            return replace(Response.text(kept), headers=headers)
 
         return answer
 

@@ -441,7 +441,12 @@ def test_root_and_maintd_s_own_user_need_no_password_at_the_admin_socket(
         ("alice", "pause%20--why%20%C3%BC", "alice (root) asked to pause node n2, by gnt-maint"
          " pause --why ü"),
         ("root", "", "root asked to pause node n2"),
-        ("a%0Ab", "pause%0Aroot asked to nothing", "root asked to pause node n2"),
+        ("a%0Ab", "pause%0Aroot asked to nothing", "root asked to pause node n2, by gnt-maint"
+         r" pause\nroot asked to nothing"),
+        (r"DOM%5Calice", "pause%20--why%20%27a%09b%27", r"DOM\alice (root) asked to pause node n2,"
+         r" by gnt-maint pause --why 'a\tb'"),
+        ("svc$", "", "svc$ (root) asked to pause node n2"),
+        ("$svc", "", "root asked to pause node n2"),
         ("x" * 65, "x" * 501, f"root asked to pause node n2, by gnt-maint {'x' * 500}"),
     ],
 )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -9,8 +10,11 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoM
 from prometheus_client.registry import Collector as MetricsSource
 
 from nodeagent import __version__
+from nodeagent.errors import NodeAgentError
 from nodeagent.maintd.http import status as show
 from nodeagent.maintd.http.context import Context
+from nodeagent.maintd.http.metrics.copies import of_copies
+from nodeagent.maintd.http.metrics.dead_nodes import dead_nodes
 from nodeagent.maintd.http.metrics.families import NAMED, counter, counters, gauge, gauges
 from nodeagent.maintd.http.metrics.ganeti import of_ganeti
 from nodeagent.maintd.http.metrics.outcome import of_open_incidents, of_outcome
@@ -25,8 +29,9 @@ from nodeagent.maintd.windows import timing
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.incident import Status
 from nodeagent.model.offer import UNKNOWN, Reply
-from nodeagent.model.reason import Kind
+from nodeagent.model.reason import KINDS
 from nodeagent.model.window import Mode
+from nodeagent.store.contract import Store
 from nodeagent.web.exchange import Request, Response
 
 _LOOKS = ("seen", "silent", "distrusted", "not-asked")
@@ -79,10 +84,14 @@ class Metrics(MetricsSource):
         )
         yield gauge("gnt_maint_round_skipped", "Whether the last round was not held.",
                      maintd.trouble is not None)  # fmt: skip
+        yield gauge("gnt_maint_standby", "Whether this maintd waits beside one that acts.",
+                     bool(maintd.standby))  # fmt: skip
         troubled = bool(maintd.memory.troubles())
         yield gauge("gnt_maint_ledger_trouble",
-                     "Whether the ledger is damaged, or was replaced within a day.",
+                     "Whether the ledger is damaged, away, or was replaced within a day.",
                      troubled)  # fmt: skip
+        yield from _of_store(maintd.memory)
+        yield from of_copies(maintd.engine.memory.state, maintd.now())
         if (done := maintd.latest) is not None:
             name = "gnt_maint_round_timestamp_seconds"
             yield gauge(name, "When the last round was held.", done.at / 1000)
@@ -106,12 +115,20 @@ class Metrics(MetricsSource):
         yield counter("gnt_maint_logins_failed", "Logins that failed.", failures)
 
 
+def _of_store(store: Store) -> Any:
+    yield gauge("gnt_maint_ledger_revision", "Number of the newest save.", store.revision.number)
+    with suppress(NodeAgentError):  # it may be locked for now
+        size = store.size()
+        yield gauge("gnt_maint_ledger_bytes", "Size of the ledger's file and log.", size.bytes)
+        yield gauge("gnt_maint_history_events", "Events in the history.", size.events)
+
+
 def _of_incidents(view: View) -> Any:
     found = Counter(incident.status.value for incident in view.ledger.incidents)
     states = {status.value: found[status.value] for status in Status}
     yield gauges("gnt_maint_incidents", "Incidents, by repair status.", "status", states)
     kinds = Counter(held.why.kind.metric for held in view.held)
-    named = {kind.metric: kinds[kind.metric] for kind in Kind}
+    named = {kind.metric: kinds[kind.metric] for kind in KINDS}
     yield gauges("gnt_maint_held", "What is wanted and not done, by reason.", "kind", named)
 
 
@@ -127,7 +144,8 @@ def _of_work(view: View) -> Any:
     tripped = view.ledger.storm is not None
     yield gauge("gnt_maint_storm", "Whether the storm brake has tripped.", tripped)
     told = "Whether plans wait since another node was the master."
-    yield gauge("gnt_maint_plans_outdated", told, view.ledger.away > 0)
+    outdated = view.ledger.away > 0 or view.observed.uncertain is not None
+    yield gauge("gnt_maint_plans_outdated", told, outdated)
     scopes = Counter(hold["scope"] for hold in show.holds(view))
     paused = {scope: scopes[scope] for scope in _SCOPES}
     yield gauges("gnt_maint_paused", "Pauses, by what they are laid on.", "scope", paused)
@@ -157,6 +175,7 @@ def _of_trouble(view: View) -> Any:
     kinds["distrusted"] = [name for name, said in looks.items() if said == "distrusted"]
     there = view.observed.snapshot
     kinds["unreachable"] = list(unreachable(view.ledger, there, view.policy, view.at))
+    kinds |= dead_nodes(view)
     for kind, names in kinds.items():
         for name in sorted(set(names))[:NAMED]:
             trouble.add_metric([name, kind], 1)

@@ -17,6 +17,8 @@ _VERBS = sorted(map(verb, ROWS))
 def of_outcome(tally: Tally) -> Any:
     yield counters("gnt_maint_incidents_ended", "Incidents that ended, by result.", "result",
                    tally.ended)  # fmt: skip
+    yield counters("gnt_maint_fencing", "Events of dead nodes, by kind.", "event",
+                   tally.fencing)  # fmt: skip
     told = "From the detection of a fault until its node was evacuated."
     evacuated = HistogramMetricFamily("gnt_maint_evacuation_seconds", told)
     evacuated.add_metric([], _buckets(tally.evacuated), tally.evacuated.seconds)

@@ -13,7 +13,6 @@ from nodeagent.maintd.http.page.blocked import Blocked
 from nodeagent.maintd.http.page.cluster_map import WORDS, state_of
 from nodeagent.maintd.http.page.incident_card import summary
 from nodeagent.maintd.http.page.text import when
-from nodeagent.maintd.http.readers import NOT_SHOWN, discreet_text
 from nodeagent.maintd.http.status import Json, View
 from nodeagent.maintd.notices.conditions import LATE, SETTINGS, YOURS
 from nodeagent.maintd.windows import timing
@@ -87,10 +86,9 @@ class Attention:
         rows: Sequence[Json],
         blocked: Blocked,
         *,
-        full: bool,
         whole: bool = False,
     ) -> None:
-        self._view, self._rows, self._full = view, rows, full
+        self._view, self._rows = view, rows
         self._blocked, self._shared = blocked, {} if whole else blocked.shared
         self._incidents = {incident.id: incident for incident in view.ledger.incidents}
         self._since = {one.node: one.since / 1000 for one in view.ledger.unreachable}
@@ -100,7 +98,7 @@ class Attention:
         late = _late(view)
         for held, reason, command in blocked.told:
             overdue = held.why.kind in _OVERDUE and held.node in late
-            if reason == NOT_SHOWN or not (overdue or held.why.kind in _FOR_A_PERSON):
+            if not (overdue or held.why.kind in _FOR_A_PERSON):
                 continue
             if held.node in names:
                 self._held.setdefault(held.node, []).append((reason, command))
@@ -145,18 +143,18 @@ class Attention:
         """Since when a node has its state, and why."""
         if state in ("failed", "ready") and incident is not None:
             why = incident.why if state == "failed" else _wanted(incident)
-            return incident.changed_at / 1000, self._hushed(why)
+            return incident.changed_at / 1000, why
         if state in ("silent", "distrusted"):
             why = "; ".join(
                 filter(None, (row["look-why"] or row["doubt"], NODED.get(row["noded"])))
             )
-            return self._since.get(row["uuid"]), self._hushed(why)
+            return self._since.get(row["uuid"]), why
         if state == "sick" and incident is not None:
-            return incident.noted_at / 1000, self._hushed(_wanted(incident))
+            return incident.noted_at / 1000, _wanted(incident)
         why = row["doubt"] or row["stranded"] or row["paused"] or ""
         if row["need"] not in (None, "Ok"):
             why = f"requests {row['need']}"
-        return None, self._hushed(why)
+        return None, why
 
     def _nexts(self, row: Json, state: str, incident: Incident | None) -> Iterator[Next]:
         name = row["name"]
@@ -174,7 +172,10 @@ class Attention:
             for text in show.waits(self._blocked.about(incident.id), incident):
                 if text not in told:
                     yield self._linked(text)
-        if row["unreachable"] is not None:
+        if (fencing := row["fencing"]) is not None:
+            if fencing["next"]:
+                yield Next(f"{fencing['stage']}; next: {fencing['next']}")
+        elif row["unreachable"] is not None:
             yield Next("ask its agent", f"nodeagent report {name}")
             if row["noded"] is not True:
                 dead = "if the machine is dead, switch it off, then run"
@@ -185,13 +186,9 @@ class Attention:
             yield self._linked(row["paused"])
 
     def _linked(self, text: str, command: str = "") -> Next:
-        text = self._hushed(text)
         if (block := self._shared.get(text)) is not None:
             return Next(_beginning(text), command, f"#{block.anchor}")
         return Next(text, command or self._blocked.helps.get(text, ""))
-
-    def _hushed(self, text: str) -> str:
-        return text if self._full else discreet_text(text)
 
     def _others(self) -> Iterator[Line]:
         """Yield the lines that need a person and belong to no node."""
@@ -209,7 +206,7 @@ class Attention:
                 text = f"look at {entry.address}, then remove the entry"
                 then = Next(text, f"gnt-maint queue delete {entry.index}")
                 given = (name, f"#entry-{entry.index}", entry.address, "failed", "repair failed")
-                anchor, why = f"needs-entry-{entry.index}", self._hushed(entry.why)
+                anchor, why = f"needs-entry-{entry.index}", entry.why
                 yield Line(anchor, *given, since, why, (then,))
 
 

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, replace
 
-from nodeagent.maintd.http.readers import reason_of
 from nodeagent.maintd.http.status import View
 from nodeagent.model.reason import Held, Reason
 
@@ -22,9 +21,9 @@ class Block:
 
 
 class Blocked:
-    """The reasons of a view, complete or as readers without all rights see them."""
+    """The reasons of a view."""
 
-    def __init__(self, view: View, *, full: bool) -> None:
+    def __init__(self, view: View) -> None:
         self._view = view
         said: dict[Reason, tuple[str, str]] = {}
         places: dict[tuple[str, str], list[str]] = {}
@@ -33,7 +32,7 @@ class Blocked:
         for held in view.held:
             words = said.get(held.why)
             if words is None:
-                words = said[held.why] = reason_of(held, full=full)
+                words = said[held.why] = held.reason, held.why.help
             self.told.append((held, *words))
             places.setdefault(words, []).append(held.node)
             self._of_incident.setdefault(held.incident, []).append(held)

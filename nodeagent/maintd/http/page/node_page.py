@@ -8,6 +8,7 @@ from nodeagent.maintd.http import status as show
 from nodeagent.maintd.http.page import panels
 from nodeagent.maintd.http.page.attention import Attention, Next, fold
 from nodeagent.maintd.http.page.blocked import Blocked
+from nodeagent.maintd.http.page.fencing import fencing_facts
 from nodeagent.maintd.http.page.incident_card import History, by_urgency, card
 from nodeagent.maintd.http.status import Json, View
 from nodeagent.model.action import describe, move_of
@@ -33,11 +34,11 @@ def names(nodes: Iterable[str], name: str) -> list[str]:
     return [node for node in found if node.lower() == name] or found
 
 
-def told(view: View, name: str, history: History, *, full: bool) -> dict[str, Any]:
+def told(view: View, name: str, history: History) -> dict[str, Any]:
     """All that the page shows of an existing node."""
     row = next(row for row in show.nodes(view) if row["name"] == name)
-    blocked = Blocked(view, full=full)
-    attention = Attention(view, [row], blocked, full=full, whole=True)
+    blocked = Blocked(view)
+    attention = Attention(view, [row], blocked, whole=True)
     incidents = sorted((i for i in view.ledger.incidents if i.node == row["uuid"]), key=by_urgency)
     node = view.observed.snapshot.nodes[name]
     left = row["instances"] + row["mirrors"]
@@ -52,7 +53,7 @@ def told(view: View, name: str, history: History, *, full: bool) -> dict[str, An
     return {
         "row": row,
         "line": line,
-        "facts": list(_facts(row, {one.id for one in incidents})),
+        "facts": [*_facts(row, {one.id for one in incidents}), *fencing_facts(row["fencing"])],
         "blocked": [one for one in _reasons(blocked, row) if one.text not in said],
         "incidents": cards,
         "windows": panels.windows_of(view, row),

@@ -26,6 +26,7 @@ from nodeagent.maintd.http.page.cluster_map import MARKS, STATES, draw, state_of
 from nodeagent.maintd.http.page.incident_card import History, by_urgency, card
 from nodeagent.maintd.http.readers import discreet_events
 from nodeagent.maintd.http.status import Json, View
+from nodeagent.model.event_kinds import word_of
 from nodeagent.model.incident import Incident
 from nodeagent.model.ledger import Ledger
 from nodeagent.web.exchange import Response
@@ -58,7 +59,7 @@ class Page:
         environment = Environment(
             loader=FileSystemLoader(_FOLDER),
             autoescape=True,
-            finalize=text.clean if full else text.discreet,
+            finalize=text.clean,
             undefined=StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,
@@ -71,7 +72,7 @@ class Page:
             hashes[name] = base64.b64encode(hashlib.sha256(inside.encode()).digest()).decode()
         environment.globals |= {"href": href, "refresh": _REFRESH, "full": full}
         environment.filters |= {"when": text.when, "iso": text.iso, "whole": text.whole}
-        environment.filters |= {"ago": text.ago, "event_word": text.event_word}
+        environment.filters |= {"ago": text.ago, "event_word": word_of, "unbroken": text.unbroken}
         self._status = environment.get_template("status.html")
         self._node = environment.get_template("node.html")
         self._headers = {
@@ -99,7 +100,7 @@ class Page:
     ) -> Response:
         """The status page; `overview` describes the round, `groups` their balance."""
         view, history = self._shown(view, history)
-        words = self._common(view, overview, asked) | _words(view, asked, history, full=self._full)
+        words = self._common(view, overview, asked) | _words(view, asked, history)
         words["groups"] = [] if asked.narrow else panels.balancing(groups)
         words["yours"] = words["lists"].count + _alarms(overview)
         return self._answer(self._status.render(words))
@@ -117,7 +118,7 @@ class Page:
             )
             return Response.text(f"{text.clean(why)}\n", 404)
         view, history = self._shown(view, history)
-        told = node_page.told(view, names[0], history, full=self._full)
+        told = node_page.told(view, names[0], history)
         words = self._common(view, overview, asked) | told | {"path": href(names[0])}
         return self._answer(self._node.render(words))
 
@@ -134,13 +135,13 @@ class Page:
         return Response(200, html.encode(), "text/html; charset=utf-8", self._headers)
 
 
-def _words(view: View, asked: Asked, history: History, *, full: bool) -> dict[str, Any]:
+def _words(view: View, asked: Asked, history: History) -> dict[str, Any]:
     rows = show.nodes(view)
     states = {row["name"]: state_of(row) for row in rows}
     there = [row for row in rows if asked.place(row)] if asked.narrow else rows
     picture = draw(view, there)
-    blocked = Blocked(view, full=full)
-    attention = Attention(view, rows, blocked, full=full)
+    blocked = Blocked(view)
+    attention = Attention(view, rows, blocked)
     lists = attention.lists(asked)
     incidents = sorted(_incidents(view, rows, asked), key=by_urgency)
     nodes = {node.uuid: node for node in view.observed.snapshot.nodes.values()}

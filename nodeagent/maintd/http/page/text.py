@@ -6,11 +6,10 @@ It removes control characters and changes of the writing direction, and cuts lon
 import re
 from datetime import UTC, datetime, timedelta
 
-from markupsafe import Markup
-
-from nodeagent.maintd.http.readers import discreet_text
+from markupsafe import Markup, escape
 
 MOST = 300  # characters of any one text
+_WHOLE = Markup('<span class="whole">{}</span>')
 
 
 def clean(value: object, most: int = MOST) -> object:
@@ -22,6 +21,13 @@ def clean(value: object, most: int = MOST) -> object:
     if value.isascii() and value.isprintable():
         return value
     return _STACK.sub(_spelled, "".join(c if _harmless(c) else _escape(c) for c in value))
+
+
+def unbroken(line: str) -> Markup:
+    """Mark words with several hyphens, such as tags, so that no line of the page ends in one."""
+    said = str(clean(line))
+    words = (_WHOLE.format(one) if one.count("-") > 2 else escape(one) for one in said.split(" "))
+    return Markup(" ").join(words)
 
 
 # Marks above and below a letter; many of them cover the lines around.
@@ -40,12 +46,6 @@ def _escape(c: str) -> str:
 
 def _spelled(stack: re.Match[str]) -> str:
     return "".join(map(_escape, stack[0]))
-
-
-def discreet(value: object) -> object:
-    """The same for readers who do not see everything."""
-    plain = isinstance(value, str) and not isinstance(value, Markup)
-    return clean(discreet_text(str(value)) if plain else value)
 
 
 def when(seconds: float) -> str:
@@ -70,24 +70,6 @@ def ago(seconds: float) -> str:
         if seconds >= 2 * size:
             return f"{seconds // size:.0f} {unit}"
     return f"{max(0, seconds):.0f} s"
-
-
-_EVENTS = {
-    "noted": "detected",
-    "begun": "started",
-    "promised": "planned",
-    "held": "blocked",
-    "forgotten": "closed",
-    "wish-granted": "request accepted",
-    "wish-refused": "request refused",
-    "agent-silent": "agent not answering",
-    "agent-distrusted": "agent not trusted",
-}
-
-
-def event_word(kind: str) -> str:
-    """A kind of event in the words of the glossary."""
-    return _EVENTS.get(kind, kind.replace("-", " "))
 
 
 def whole(number: float) -> str:

@@ -13,17 +13,21 @@ from pathlib import Path
 
 import pytest
 
+from nodeagent.errors import Unavailable
+from nodeagent.maintd.engine import memory
 from nodeagent.maintd.http.page.cluster_map import MOST, STATES, draw, state_of
-from nodeagent.maintd.http.page.text import clean, event_word
+from nodeagent.maintd.http.page.text import clean
 from nodeagent.maintd.http.status import nodes
 from nodeagent.model.action import Drain, MovePrimary, MoveSecondary, Scope
 from nodeagent.model.diagnosis import Diagnosis
-from nodeagent.model.event_kinds import SENTENCES
+from nodeagent.model.event_kinds import SENTENCES, word_of
 from nodeagent.model.snapshot import Node
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Pause
 from nodeagent.protocol.look import Distrusted
+from tests.maintd.copies.candidates import SILENT
 from tests.maintd.http.page.browser import CHROMIUM, Browser, browser
+from tests.maintd.lives.test_copies import B, C, Candidacy
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
 from tests.maintd.served import Served
 from tests.maintd.world import EVACUATE, FAILOVER, REPAIR, need
@@ -167,6 +171,26 @@ def test_banners_tell_what_stops_everything(tmp_path: Path) -> None:
     assert re.search("until <time datetime[^>]*>2026-11-18 ..:..:.. UTC</time>: ", text)
     assert "<b>Rounds are being skipped</b>" in text
     assert "LUXI does not answer" in text
+
+
+def test_the_page_tells_how_many_have_the_newest_ledger(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "_SPREADS", 0.4)
+    rig = Candidacy()
+    with served(rig, tmp_path) as one:
+        rig.at_node(C).trouble = Unavailable("timed <b>out</b>")
+        one.tick(30)
+        text = page(one)
+        assert "ledger on 2 of 3 master candidates" in text
+        assert "have the newest ledger</b>" not in text
+        rig.at_node(B).trouble = SILENT
+        one.rig.wish(Pause(Scope.NODE, "n6"), "bob")
+        one.tick(60)
+        text = page(one)
+    assert "<b>Only 1 of 3 master candidates have the newest ledger</b>since <time" in text
+    assert "n4: timed &lt;b&gt;out&lt;/b&gt;." in text
+    assert Balanced(text)
 
 
 def test_before_the_first_round(tmp_path: Path) -> None:
@@ -407,6 +431,20 @@ def test_screenshots(tab: Browser, tmp_path: Path, rig: "type[Rig]") -> None:
 
 
 @needs_chromium
+def test_tags_are_not_broken_at_their_hyphens(tab: Browser, tmp_path: Path) -> None:
+    one = Served(emptying(), tmp_path)
+    one.tick(times=4)
+    with at_a_port(one) as url:
+        tab.open(url)
+        tall = "[...document.querySelectorAll('.whole')].map(one => one.offsetHeight)"
+        for width in range(950, 1400, 30):  # where a line ends depends on it
+            tab.picture(str(tmp_path / "page.png"), width)
+            heights = tab.run(tall)
+            assert heights
+            assert max(heights) < 30, width
+
+
+@needs_chromium
 def test_hostile_text_changes_nothing_in_a_browser(tab: Browser, tmp_path: Path) -> None:
     one = hostile(tmp_path)
     tab.said.clear()
@@ -450,7 +488,7 @@ def test_the_browser_would_have_told(tab: Browser, tmp_path: Path) -> None:
 )
 def test_events_have_the_words_of_the_glossary(kind: str, word: str) -> None:
     assert kind in SENTENCES
-    assert event_word(kind) == word
+    assert word_of(kind) == word
 
 
 def test_a_diagnosis_that_is_no_object_is_shown_too(tmp_path: Path) -> None:

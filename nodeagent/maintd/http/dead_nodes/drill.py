@@ -1,0 +1,86 @@
+"""The fire drill over HTTP: what maintd would do if a node died now."""
+
+from dataclasses import replace
+
+from nodeagent.errors import NodeAgentError
+from nodeagent.maintd.drill import Forecast, Hearing, forecast, refusal
+from nodeagent.maintd.fencing.judgement import apart
+from nodeagent.maintd.http import parse
+from nodeagent.maintd.http.context import Context
+from nodeagent.maintd.http.dead_nodes.members import Json, fate_json
+from nodeagent.maintd.http.status import View
+from nodeagent.model.evidence import Testimony
+from nodeagent.model.snapshot import Node, Snapshot
+from nodeagent.model.units import Ms
+from nodeagent.web.exchange import ANY_NAME, Request, Response, Route
+
+PATH = ("1", "nodes", ANY_NAME, "drill")
+
+
+class Drills:
+    """Tell it only to those who may change something: a drill asks the witnesses of a node."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self.routes = (
+            Route("GET", PATH, self._forecast),
+            Route("POST", PATH, context.changing(parse.drill_power)),
+        )
+
+    async def _forecast(self, request: Request) -> Response:
+        who, view = self._context.access.who(request), self._context.view
+        if isinstance(who, Response):
+            return who
+        if view is None:
+            return Response.error(503, self._context.no_round())
+        name, maintd = request.segments[2], self._context.maintd
+        if why := refusal(view.observed, name):
+            return Response.error(409 if name in view.observed.snapshot.nodes else 404, why)
+        snapshot = view.observed.snapshot
+        try:
+            capacity, told, missing = await maintd.engine.rehearse(name, snapshot)
+        except NodeAgentError as error:
+            return Response.error(503, str(error))
+        seen = replace(view, observed=replace(view.observed, capacity=capacity))
+        heard = Hearing(told, missing)
+        return await self._context.in_thread(lambda: self._told(seen, name, heard), request)
+
+    def _told(self, view: View, name: str, heard: Hearing) -> Response:
+        maintd = self._context.maintd
+        found = forecast(
+            *(view.ledger, view.observed, maintd.engine.policy, name, heard),
+            every=Ms(round(1000 * maintd.every)),
+            now=maintd.now(),
+        )
+        return Response.json(_json(found, heard, name, view.observed.snapshot))
+
+
+def _json(found: Forecast, heard: Hearing, name: str, snapshot: Snapshot) -> Json:
+    node, began = snapshot.nodes[name], found.steps[0].at
+    return {
+        "node": name,
+        "dead-nodes": found.mode,
+        "done": found.done,
+        "fenced": found.fenced,
+        "steps": [
+            {"at": step.at / 1000, "after": (step.at - began) / 1000, "text": step.text}
+            for step in found.steps
+        ],
+        "instances": [fate_json(one) for one in found.fates],
+        "down": list(found.down),
+        "reasons": [
+            {"kind": why.kind.word, "reason": str(why), "help": why.help or None}
+            for why in found.whys
+        ],
+        "witnesses": [_witness(one, node, heard, snapshot) for one in heard.testimonies],
+        "missing": list(heard.missing),
+    }
+
+
+def _witness(one: Testimony, node: Node, heard: Hearing, snapshot: Snapshot) -> Json:
+    return {
+        "node": one.witness,
+        "elsewhere": apart(node, snapshot.nodes[one.witness], snapshot),
+        "reaches": one.witness not in heard.blind,
+        "disks": one.why or ("read" if one.mirrors is not None else "not read"),
+    }
