@@ -8,10 +8,12 @@ from functools import partial
 import click
 
 from nodeagent.cli import usage
+from nodeagent.cli.maintd_etcd import certificate_ends
 from nodeagent.errors import ConfigError, NodeAgentError
 from nodeagent.maintd.http.listen import named_tls, tls_of
 from nodeagent.maintd.notices.post import read_url
 from nodeagent.maintd.settings import Settings, load
+from nodeagent.power import settings as power
 from nodeagent.secret import read_password, read_private, read_private_text, read_token
 
 USER = "maintd"  # the unit's
@@ -23,17 +25,34 @@ _CREDENTIALS = "/run/credentials/"  # systemd puts files here that root has read
 def check_config(config: str) -> None:
     """Check the settings, and print what is wrong or `ok`.
 
-    As root it also checks that the daemon's user can read the settings and the files they name.
+    As root it also checks that the daemon's user can read the settings and the files they name, and
+    the settings of power (see nodeagent-oob check-config).
     """
     try:
-        http = load(config, owner=os.geteuid()).http
+        settings = load(config, owner=os.geteuid())
+        http = settings.http
         if http.tls and not http.plain:
             tls_of(http.tls, named_tls(http.tls, any_owner=os.geteuid() == 0))
         _judge_for_daemon(config)
+        _judge_certificate(settings)
+        if os.geteuid() == 0 and os.path.lexists(power.DEFAULT_FILE):
+            power.load(power.DEFAULT_FILE)
     except NodeAgentError as error:
         usage.die("maintd", error)
     there = "ok" if os.path.exists(config) else "ok: there is none, so the defaults hold"
     click.echo(f"{config}: {there}")
+
+
+def _judge_certificate(settings: Settings) -> None:
+    """Report a client certificate for etcd that ends soon; ConfigError if it has ended."""
+    if not settings.store.certificate:
+        return
+    try:
+        soon = certificate_ends(settings.store.certificate)
+    except ConfigError as error:
+        raise ConfigError(f"store.certificate {error}") from None
+    if soon:
+        click.echo(f"maintd: store.certificate {soon}", err=True)
 
 
 def _judge_for_daemon(config: str) -> None:
@@ -79,6 +98,8 @@ def _secrets(settings: Settings) -> Iterator[tuple[str, str, Callable[[str], obj
         yield "http.tls", settings.http.tls, read_private
     if os.path.lexists(settings.http.users):
         yield "http.users", settings.http.users, read_private_text
+    yield "store.password", settings.store.password, read_password
+    yield "store.key", settings.store.key, read_private
     if settings.sabakan.url:
         yield "sabakan.token", settings.sabakan.token, read_token
     for number, hook in enumerate(settings.webhooks):
@@ -96,6 +117,8 @@ def _files(settings: Settings) -> Iterator[tuple[str, str]]:
     """Yield each other required file by its key; some are empty."""
     if settings.cluster.backend == "rapi":
         yield "cluster.ca", settings.cluster.ca
+    yield "store.ca", settings.store.ca
+    yield "store.certificate", settings.store.certificate
     if settings.sabakan.url:
         yield "sabakan.ca", settings.sabakan.ca
     for number, hook in enumerate(settings.webhooks):

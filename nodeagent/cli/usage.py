@@ -112,11 +112,11 @@ def bear_closed_output() -> None:
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
 
 
-def run(cli: click.Group, name: str) -> NoReturn:
-    """Run the command `name`, and end."""
+def run(cli: click.Group, name: str, obj: object = None) -> NoReturn:
+    """Run the command `name`, with an object for its context, and end."""
     bear_closed_output()
     try:
-        code = cli.main(prog_name=name, standalone_mode=False)
+        code = cli.main(prog_name=name, standalone_mode=False, obj=obj)
     except click.UsageError as error:
         click.echo(f"{name}: {wrong(error, name)}", err=True)
         sys.exit(exits.USAGE)

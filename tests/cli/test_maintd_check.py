@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 from nodeagent.cli import maintd_check
 from nodeagent.cli.maintd import cli
+from nodeagent.power import settings as power
 from nodeagent.web.tls import make_certificate
 from tests.agent.place import safe_folder
 
@@ -122,3 +123,15 @@ def test_where_there_is_no_such_user_nobody_is_tried(
     monkeypatch.setattr(maintd_check, "USER", "nobody.here")
     (folder / "maintd.toml").chmod(0o600)
     assert check(folder)[0] == 0
+
+
+def test_the_settings_of_power_are_read_too(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(power, "DEFAULT_FILE", str(folder / "power.toml"))
+    assert check(folder)[0] == 0  # a site without power control
+    (folder / "power.toml").write_text("[power]\nlimit = 1\n")
+    (folder / "power.toml").chmod(0o644)
+    code, output = check(folder)
+    assert code == 78
+    assert f"chmod 600 {folder / 'power.toml'}" in output
+    (folder / "power.toml").chmod(0o600)
+    assert "power.limit is not a known setting" in check(folder)[1]

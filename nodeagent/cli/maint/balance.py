@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nodeagent.cli.maint.console.changing import changes
 from nodeagent.cli.maint.console.client import Reach, Refused, Where
 from nodeagent.cli.maint.console.files import save
 from nodeagent.cli.maint.console.options import cli
@@ -28,6 +29,7 @@ _FEW = 5  # names shown
 
 @cli.command(short_help="Find the moves that spread a group's instances better.")
 @options
+@changes
 @click.pass_obj
 def balance(where: Where, /, **given: Any) -> None:
     """Find the moves that spread a group's instances better, and print them as hbal does.
@@ -192,11 +194,12 @@ class _Balancing:
 
     def _carry_out(self, reach: Reach, plan: "Plan", after: "Layout") -> None:
         """Let maintd make the moves, and wait."""
-        from nodeagent.cli.maint.hbal.handover import hand_over
+        from nodeagent.cli.maint.hbal.handover import follow, hand_over
 
+        hand_over(reach, plan)
         try:
             with progress() as on:
-                hand_over(reach, plan, after, lambda: self.asked.here(self.where), on)
+                follow(reach, plan, after, lambda: self.asked.here(self.where), on)
         except KeyboardInterrupt:
             group = plan.layout.group.name
             self._warn([f"gnt-maint: maintd goes on, until gnt-maint balance --stop -G {group}"])

@@ -13,6 +13,7 @@ from nodeagent.cli.maint.console.completion import complete
 from nodeagent.cli.maint.console.nodes import full_name
 from nodeagent.cli.maint.console.options import UUID, as_json, beginning, cli, duration, find
 from nodeagent.cli.maint.console.screen import emit, screen
+from nodeagent.cli.maint.console.text import harmless
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -138,6 +139,16 @@ def _place(
     return {"scope": "cluster"}, "the cluster"
 
 
+def _tell_doubt(reach: Reach) -> None:
+    """Say why plans waited, and which ledger they go on with; a failure is ignored."""
+    try:
+        why = reach.get("/1/round")["outdated"]
+    except (Unreachable, NotFound):
+        return
+    if why:
+        click.echo(f"gnt-maint: until now: {harmless(why)}", err=True)
+
+
 def _one_place(*places: object) -> None:
     if sum(map(bool, places)) > 1:
         raise click.UsageError("name one place at a time")
@@ -175,7 +186,7 @@ def pause(
     _one_place(cluster, node, group, incident)
     if lasting is not None and until is not None:
         raise click.UsageError("--for and --until are two ends: name one")
-    end = time.time() + lasting if lasting is not None else until and until / SECOND
+    end = round(time.time()) + lasting if lasting is not None else until and until / SECOND
     reach = where.reach()
     body, place = _place(reach, node, group, incident)
     ends = f" until {when(end)}" if end else ""
@@ -216,6 +227,7 @@ def resume(
         ask(reach, "POST", "/1/storm/reset", None, done, as_json=as_json)
         return
     if ledger:
+        _tell_doubt(reach)
         done = "Planned work continues."
         ask(reach, "POST", "/1/ledger/resume", None, done, as_json=as_json)
         return

@@ -22,6 +22,7 @@ from nodeagent.cli.maint.console.options import (
 )
 from nodeagent.cli.maint.console.screen import Json, ListScreen, Screen, emit, screen
 from nodeagent.cli.maint.console.text import short
+from nodeagent.model.event_kinds import word_of
 
 
 @cli.command()
@@ -92,7 +93,8 @@ def _follow(reach: Reach, asked: dict[str, object], *, as_json: bool) -> NoRetur
                 click.echo(json.dumps(event))
             else:
                 about = f"{event['node']} " if event["node"] else ""
-                screen().line(f"{when(event['at'])}  {event['kind']:<16}  {about}{event['text']}")
+                word = word_of(event["kind"])
+                screen().line(f"{when(event['at'])}  {word:<16}  {about}{event['text']}")
         if found:
             at = found[-1]["at"]
             told = [event for event in found if event["at"] == at]
@@ -114,7 +116,7 @@ def _find_known(reach: Any, prefix: str) -> str:
 def event_table(on: Screen, events: Sequence[Json], *, about_one: bool = False) -> None:
     if about_one:
         rows: list[tuple[object, ...]] = [
-            (when(e["at"]), e["kind"], job_of(e), e["text"]) for e in events
+            (when(e["at"]), word_of(e["kind"]), job_of(e), e["text"]) for e in events
         ]
         on.table(("time", "what", "job", "text"), rows)
         return
@@ -122,7 +124,7 @@ def event_table(on: Screen, events: Sequence[Json], *, about_one: bool = False) 
     rows = [
         (
             when(e["at"]),
-            e["kind"],
+            word_of(e["kind"]),
             e["node"] or "-",
             names.get(e["incident"], "-"),
             job_of(e),

@@ -6,6 +6,7 @@ from typing import Any
 
 from nodeagent.cli.maint.console.arguments import when
 from nodeagent.cli.maint.console.text import NODED, POLLED, age, counted, status_of
+from nodeagent.cli.maint.fencing import fenced_nodes
 
 Json = dict[str, Any]
 _NAMED = 5  # nodes, or instances, by name
@@ -30,11 +31,14 @@ def _now(this: Json, incidents: list[Json], nodes: list[Json]) -> list[tuple[str
     if trouble:
         since = age(now - trouble["since"])
         rows.append(("Trouble", f"no round for {since}: {trouble['why']}"))
-    if this["idle"]:
+    if who := this.get("standby"):  # an older maintd has none
+        rows.append(("Standby", f"{who}; this one takes over after a master failover"))
+    if this["idle"] and this["idle"] != f"a standby: {who}":
         rows.append(("Idle", this["idle"]))
     rows.append(("Storm", _storm(storm, now) if storm else "none"))
     if this["outdated"]:
         rows.append(("Plans", this["outdated"]))
+    rows += _copies(this.get("copies"), now)
     rows += [("Pauses", _pause(hold, now)) for hold in this["holds"]] or [("Pauses", "none")]
     bad = [n for n in nodes if n["look"] in ("silent", "distrusted")]
     named = ", ".join(f"{n['name']} ({_why(n)})" for n in bad[:_NAMED])
@@ -46,6 +50,7 @@ def _now(this: Json, incidents: list[Json], nodes: list[Json]) -> list[tuple[str
         ("Agents", f"{agents}: {named}{more}" if bad else agents),
         ("Health", _counted(Counter(health.get(str(n["need"]), str(n["need"])) for n in nodes))),
     ]
+    rows += fenced_nodes(nodes)
     each = _counted(Counter(status_of(one) for one in incidents))
     rows.append(("Incidents", f"{len(incidents)}: {each}" if incidents else "none"))
     return rows
@@ -57,6 +62,24 @@ def _cluster(this: Json) -> Iterator[tuple[str, object]]:
     yield "Cluster", f"{this['cluster']}, master {this['master']}{version}"
     if doubt := ganeti.get("doubt"):
         yield "Ganeti", doubt
+
+
+def _copies(said: Json | None, now: float) -> Iterator[tuple[str, object]]:
+    """The copies of the ledger; nothing where none could be kept, and nobody is too old for it."""
+    if said is None or not (said["epoch"] or any(one["why"] for one in said["on"])):
+        return
+    lacking = [one for one in said["on"] if not one["newest"] and (one["why"] or said["epoch"])]
+    named = ", ".join(
+        f"{one['node']} ({one['why']})" if one["why"] else one["node"] for one in lacking[:_NAMED]
+    )
+    named += f" and {len(lacking) - _NAMED} more" if len(lacking) > _NAMED else ""
+    if not said["epoch"]:
+        yield "Copies", f"none: too few agents of master candidates can keep them: {named}"
+        return
+    told = f"{said['have']} of {said['of']}, {age(now - said['at'])} old"
+    if said["unsafe-since"]:
+        told += f"; no majority for {age(now - said['unsafe-since'])}"
+    yield "Copies", f"{told}: without it {named}" if lacking else told
 
 
 def _why(node: Json) -> str:

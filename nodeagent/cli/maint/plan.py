@@ -11,6 +11,7 @@ from nodeagent.cli.maint.console.screen import Json, emit, screen
 from nodeagent.cli.maint.console.text import age, harmless, short
 from nodeagent.cli.maint.show import held_table
 from nodeagent.cli.usage import FILE
+from nodeagent.model.event_kinds import word_of
 
 _MOST = 1024 * 1024 * 1024
 
@@ -116,7 +117,7 @@ def _show(found: Json, *, saved: str | None) -> None:
         on.table(
             ("incident", "node", "what", "text"),
             [
-                (names.get(e["incident"], "-"), e["node"] or "-", e["kind"], e["text"])
+                (names.get(e["incident"], "-"), e["node"] or "-", word_of(e["kind"]), e["text"])
                 for e in events
             ],
         )

@@ -6,12 +6,14 @@ import math
 import os
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
 from nodeagent.cli import exits
 from nodeagent.cli.maint.console.arguments import luxi_path, luxi_socket, unix_ms
+from nodeagent.cli.maint.console.changing import changes, is_dry, may_ask
 from nodeagent.cli.maint.console.client import Absent, NotFound, Reach, Refused, Unreachable, Where
 from nodeagent.cli.maint.console.options import as_json, cli
 from nodeagent.cli.maint.console.screen import Json, emit
@@ -54,7 +56,7 @@ def _finite(_: click.Context, option: click.Parameter, value: float | None) -> f
     type=click.IntRange(min=1),
     help="Safe: repair at most N instances at once [10]; the rest wait for a later pass.",
 )
-@click.option("--dry-run", is_flag=True, help="Show the repairs without making them.")
+@changes
 @as_json
 def repair(
     where: Where,
@@ -64,14 +66,14 @@ def repair(
     job_delay: float | None,
     reason: str | None,
     most: int | None,
-    dry_run: bool,
     as_json: bool,
 ) -> int:
     """Repair broken instances as far as their tags allow.
 
     Makes one pass, now, on the master node. Needs no maintd, and refuses where maintd repairs
-    instances itself.
+    instances itself. On a terminal a safe pass first shows its repairs, and asks.
     """
+    dry_run = is_dry()
     if where.url is not None:
         raise click.UsageError("--url is another machine: a pass is made on the master node itself")
     gc.disable()  # a pass makes millions of small objects, frees none, and ends
@@ -93,7 +95,10 @@ def repair(
                 told = reason or "gnt-maint repair called"
                 delay = DELAY if job_delay is None else job_delay
                 return _compatible(path, delay, told, dry=dry_run, as_json=as_json)
-            return _safe(path, taken, ours, most, dry=dry_run, as_json=as_json)
+            make = partial(_pass, path, taken, ours, most)
+            if not dry_run and may_ask() and not _agreed(make(dry=True)):
+                raise Refused("nothing was changed")
+            return _safe(make(dry=dry_run), dry=dry_run, as_json=as_json)
     except NodeAgentError as error:  # any error: as with harep, cron gets 1
         raise Refused(str(error)) from None
 
@@ -145,20 +150,26 @@ def _compatible(path: str, delay: float, reason: str, *, dry: bool, as_json: boo
     return 0
 
 
-def _safe(
-    path: str,
-    taken: dict[str, str],
-    ours: dict[str, str],
-    most: int | None,
-    *,
-    dry: bool,
-    as_json: bool,
-) -> int:
+def _pass(
+    path: str, taken: dict[str, str], ours: dict[str, str], most: int | None, *, dry: bool
+) -> "Pass":
     from nodeagent.cluster.ganeti.backend import GanetiCluster
     from nodeagent.maintd.autorepair.one_pass import AT_MOST, one_pass
 
     with closing(GanetiCluster(path)) as cluster:
-        done = one_pass(cluster, unix_ms, dry=dry, taken=taken, ours=ours, most=most or AT_MOST)
+        return one_pass(cluster, unix_ms, dry=dry, taken=taken, ours=ours, most=most or AT_MOST)
+
+
+def _agreed(would: "Pass") -> bool:
+    """Show a pass and ask whether to make it, if it changes something."""
+    told = _told(would, dry=True)
+    if not (told["jobs"] or told["withdrawn"] or told["expired"]):
+        return True
+    _show(told)
+    return click.confirm("Go on?")
+
+
+def _safe(done: "Pass", *, dry: bool, as_json: bool) -> int:
     told = _told(done, dry=dry)
     if as_json:
         emit(told)

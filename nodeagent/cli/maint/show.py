@@ -264,6 +264,7 @@ def _remark(node: Json) -> str:
         f"paused: {node['paused']}" if node["paused"] else "",
         node.get("stranded") or "",
         f"unreachable since {when(node['unreachable'])}" if node.get("unreachable") else "",
+        f"fencing: {node['fencing']['stage']}" if node.get("fencing") else "",
         node["look-why"] or node["doubt"] or "",
         NODED.get(node.get("noded"), ""),
     ]

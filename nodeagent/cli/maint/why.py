@@ -14,6 +14,7 @@ from nodeagent.cli.maint.console.options import as_json, cli, filled
 from nodeagent.cli.maint.console.screen import Json, Screen, emit, screen
 from nodeagent.cli.maint.console.text import NODED, POLLED, age, status_of, told_name
 from nodeagent.cli.maint.explain import tell as tell_instance
+from nodeagent.cli.maint.fencing import fate_row, fencing_facts
 from nodeagent.cli.maint.window_list import mode_of
 
 _ASKED = ("round", "status", "nodes", "held", "balance", "windows", "queue")
@@ -125,8 +126,12 @@ def _tell_node(on: Screen, about: Json, now: float) -> None:
         ("Agent", f"{polled}: {node['look-why']}" if node["look-why"] else polled),
         ("Reports", node["need"] or f"unknown: {node['doubt'] or 'not polled'}"),
     ]
-    noded = NODED.get(node.get("noded"))  # an older maintd omits it
+    evidence = node.get("evidence")  # an older maintd omits it and what follows
+    noded = "" if evidence else NODED.get(node.get("noded"))
+    rows += [("Judgement", f"{evidence['life']}: {evidence['reason']}")] if evidence else []
     rows += [("Evidence", noded)] if noded else []
+    fencing = node.get("fencing")
+    rows += fencing_facts(fencing) if fencing else []
     rows += [("Paused", node["paused"])] if node["paused"] else []
     rows += [("Drained", node["stranded"])] if node["stranded"] else []
     rows += [
@@ -141,11 +146,22 @@ def _tell_node(on: Screen, about: Json, now: float) -> None:
         ("Queue", f"entry {e['index']}: {e['operation']}, {e['status']}") for e in about["entries"]
     ]
     on.facts(rows)
+    if fencing and fencing["instances"]:
+        on.heading("Its instances")
+        on.table(["Instance", "State", "Why"], [fate_row(one) for one in fencing["instances"]])
+    if evidence:
+        on.heading("Evidence")
+        on.table(["Source", "Says", "Age", "Proves"], [_evidence(r, now) for r in evidence["rows"]])
     lines = [(w, i["node-name"]) for i in about["incidents"] for w in i["waits"]]
     blocked = {held["reason"] for held in about["held"]}
     _lines(on, "Next", [*_return(node), *(w for w, _ in lines if w not in blocked)])
     jobs = [c for c in node["claims"] if c["job"] is not None]
     _lines(on, "Running", [f"job {c['job']}: {c['action']}" for c in jobs])
+
+
+def _evidence(row: Json, now: float) -> list[str]:
+    at = "" if row["at"] is None else age(max(0.0, now - row["at"]))
+    return [row["source"], row["said"], at, row["proves"]]
 
 
 def _since(incident: Json, now: float) -> str:

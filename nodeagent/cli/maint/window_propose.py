@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from nodeagent.cli.maint.console.arguments import SECOND, luxi_path, luxi_socket, moment, when
+from nodeagent.cli.maint.console.changing import changes
 from nodeagent.cli.maint.console.client import Reach, Refused, Stale, Where
 from nodeagent.cli.maint.console.completion import complete
 from nodeagent.cli.maint.console.options import as_json, duration, filled
@@ -83,6 +84,7 @@ class _Asked(NamedTuple):
 @click.option("--late", is_flag=True, help="Propose windows even if evacuation takes too long.")
 @click.option("--add", is_flag=True, help="Add the proposed windows.")
 @luxi_socket
+@changes
 @as_json
 def propose(
     where: Where,
@@ -126,27 +128,35 @@ def propose(
             from nodeagent.maintd.balancing.inputs import take_stock
 
             snapshot, known = cluster.snapshot(), take_stock(cluster)
-        for turn in range(1, _TRIES + 1):
-            ledger, now = _remembered(reach, snapshot)
-            if start + asked.each <= now * 1_000_000:
-                raise Refused(
-                    f"a window that ends at {when((start / SECOND) + each)} is over already"
-                )
+    shown = None
+    for turn in range(1, _TRIES + 1):
+        ledger, now = _remembered(reach, snapshot)
+        if start + asked.each <= now * 1_000_000:
+            raise Refused(f"a window that ends at {when((start / SECOND) + each)} is over already")
+        with progress(quiet=True) as on:
             found = _proposed(asked, known, snapshot, ledger, now, on)
-            if found.late and not late:
-                raise Refused(_too_late(found.late))
-            schedule, version = _merged(ledger, found)
-            if not (add and found.windows):
-                break
-            try:
-                reach.put("/maintenance/schedule", schedule, version)
-                break
-            except Stale:
-                if turn == _TRIES:
-                    raise
-    _tell(reach, found, schedule, added=add, as_json=as_json)
+        if found.late and not late:
+            raise Refused(_too_late(found.late))
+        schedule, version = _merged(ledger, found)
+        if found != shown:
+            _tell(found, as_json=as_json)
+            shown = found
+        if not (add and found.windows):
+            break
+        try:
+            reach.put("/maintenance/schedule", schedule, version)
+            break
+        except Stale:
+            if turn == _TRIES:
+                raise
     if not found.windows:
         raise Refused("there is no window to propose")
+    if as_json:
+        emit(reach.get("/1/windows") if add else schedule)
+    else:
+        screen().line(
+            "Planned." if add else "Nothing is planned yet: --add does, --json to post it."
+        )
 
 
 def _too_late(late: Sequence[str]) -> str:
@@ -217,17 +227,12 @@ def _merged(ledger: "Ledger", found: "Proposal") -> tuple[Json, str]:
     return schedule_json(both), version(ledger.schedule)
 
 
-def _tell(reach: Reach, found: "Proposal", schedule: Json, *, added: bool, as_json: bool) -> None:
-    remarks = [
-        *found.late,
-        *found.remarks,
-        *(f"{name} {why}" for name, why in found.left_out.items()),
-    ]
+def _tell(found: "Proposal", *, as_json: bool) -> None:
+    """Show a proposal; with --json only the remarks, as its windows are in the schedule."""
     if as_json:
-        for remark in remarks:
+        left_out = (f"{name} {why}" for name, why in found.left_out.items())
+        for remark in (*found.late, *found.remarks, *left_out):
             click.echo(f"gnt-maint: {harmless(remark)}", err=True)
-        if found.windows:
-            emit(reach.get("/1/windows") if added else schedule)
         return
     on = screen()
     if found.windows:
@@ -241,7 +246,6 @@ def _tell(reach: Reach, found: "Proposal", schedule: Json, *, added: bool, as_js
             on.line(f"{remark}.")
     if found.windows:
         on.line("")
-        on.line("Planned." if added else "Nothing is planned yet: --add does, --json to post it.")
 
 
 def _row(found: "Proposal", number: int) -> Sequence[str]:

@@ -123,6 +123,23 @@ def test_maintd_moves_what_was_found(live: Live, run: Run) -> None:
     assert "Cluster score improved" in done.out
 
 
+def test_a_dry_run_of_exec_shows_the_moves_and_makes_none(live: Live, run: Run) -> None:
+    before = places(live)
+    done = run("--exec", "-l", "2", "--dry-run")
+    assert (done.code, done.err) == (0, "")
+    assert " a=" in done.out
+    assert done.out.endswith(
+        "\nmaintd would accept: balance group default by 2 moves.\n"
+        "It would start nothing in the next round.\n"
+        "This may be incomplete: maintd asks the nodes for their free resources once it has this"
+        " request: it may start more.\n"
+    )
+    found = json.loads(run("--exec", "-l", "2", "--dry-run", "--json").out)
+    assert (found["dry-run"], found["doubt"] is None) == (True, False)
+    assert run("--stop", "--dry-run").err.startswith("nothing was asked for in group default")
+    assert (places(live), live.rig.ledger.intents) == (before, ())
+
+
 def test_what_cannot_be_moved_stays_and_is_named(
     live: Live, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

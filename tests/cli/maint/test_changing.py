@@ -1,10 +1,6 @@
 """--dry-run, --yes and the question on a terminal, of all verbs that change something."""
 
 import json
-import os
-import pty
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,17 +10,17 @@ import pytest
 from click.testing import CliRunner
 
 from nodeagent.cli import gnt_maint
+from nodeagent.cli.maint.console.client import Where
 from tests.cli.live import Live
+from tests.cli.terminal import at_a_terminal
 from tests.maintd.queue.test_entries import Mender, policy
 
-# These look, wait, or write nothing but a file; or they have a dry run of their own.
+# These look or wait, and write nothing but a file.
 OTHERS = {
-    "balance": "moves nothing without --exec",
     "check": "a plug-in",
     "constraints": "a group",
     "queue is-enabled": "one word",
     "queue wait": "waits",
-    "repair": "has a --dry-run, and asks nothing: it is for cron",
     "rolling": "looks at Ganeti",
     "sources get-variables": "one document",
     "sources is-enabled": "one word",
@@ -32,7 +28,6 @@ OTHERS = {
     "window wait": "waits",
     "what-if evacuate": "looks at Ganeti",
     "window export": "one document",
-    "window propose": "adds nothing without --add",
 }
 
 
@@ -47,8 +42,16 @@ def verbs(group: click.Group, path: str = "") -> Iterator[tuple[str, click.Comma
 @pytest.mark.parametrize(("name", "command"), verbs(gnt_maint.cli))
 def test_every_verb_looks_or_changes(name: str, command: click.Command) -> None:
     options = {name for parameter in command.params for name in parameter.opts}
-    looks, changes = "--watch" in options, {"--dry-run", "--yes"} <= options
-    assert looks + changes + (name in OTHERS) == 1
+    looks, changes = "--watch" in options, options & {"--dry-run", "--yes"}
+    assert changes in ({"--dry-run", "--yes"}, set())
+    assert looks + bool(changes) + (name in OTHERS) == 1
+
+
+def test_a_verb_that_cannot_be_a_dry_run_changes_nothing(live: Live) -> None:
+    """So every verb that changes something has both options, or fails in its own tests."""
+    with click.Context(click.Command("reads")), pytest.raises(KeyError):
+        Where(live.socket).reach().change("POST", "/1/pause", {"scope": "cluster"})
+    assert not live.rig.ledger.holds
 
 
 @pytest.fixture
@@ -111,6 +114,7 @@ def test_a_dry_run_tells_what_would_start(live: Live) -> None:
         "request": "repair n3 (unreachable)",
         "at-once": True,
         "starts": ["order n1 to run check"],
+        "doubt": None,
     }
     assert kept(live) == before
 
@@ -134,42 +138,21 @@ def entries(live: Live) -> list[str]:
     return [one["nodename"] for one in json.loads(run(live, "queue", "list", "--json"))]
 
 
-def answer(live: Live, reply: str, *words: str) -> tuple[int, str]:
-    """At a terminal, on which somebody types this once there is a question."""
-    master, slave = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "nodeagent.cli.gnt_maint", "--socket", live.socket, *words],
-        stdin=slave, stdout=slave, stderr=slave,
-        env={**os.environ, "TERM": "dumb", "COLUMNS": "200"},
-    )  # fmt: skip
-    os.close(slave)
-    said = b""
-    while True:
-        try:
-            part = os.read(master, 65536)
-        except OSError:
-            break
-        if b"[y/N]" in part:
-            os.write(master, reply.encode())
-        said += part
-    os.close(master)
-    return process.wait(30), said.decode().replace("\r\n", "\n")
-
-
 def test_on_a_terminal_it_asks_before_work_starts(live: Live) -> None:
-    code, said = answer(live, "", "pause", "--node", "n4")
+    here = ("--socket", live.socket)
+    code, said = at_a_terminal("", *here, "pause", "--node", "n4")
     assert (code, "[y/N]" in said) == (0, False), "nothing starts"
-    code, said = answer(live, "n\n", *FORCED)
+    code, said = at_a_terminal("n\n", *here, *FORCED)
     question = "You ask maintd to repair n3 (unreachable).\nIt will order n1 to run check.\n"
     question += "Go on? [y/N]: n\n"
     assert (code, said) == (1, f"{question}gnt-maint: nothing was changed\n")
     assert entries(live) == []
-    code, said = answer(live, "y\n", *FORCED)
+    code, said = at_a_terminal("y\n", *here, *FORCED)
     assert (code, said.endswith("n3 is queued.\n")) == (0, True)
     assert entries(live) == ["n3"]
 
 
 def test_yes_asks_nothing(live: Live) -> None:
     run(live, "pause")
-    code, said = answer(live, "n\n", "resume", "--yes")
+    code, said = at_a_terminal("n\n", "--socket", live.socket, "resume", "--yes")
     assert (code, said) == (0, "Resumed: the cluster.\n")

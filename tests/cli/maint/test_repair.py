@@ -23,6 +23,7 @@ from tests import forked
 from tests.agent.place import safe_folder
 from tests.autorepair import luxi
 from tests.autorepair.worlds import case, local, ours, theirs
+from tests.cli.terminal import at_a_terminal
 from tests.cluster.ganeti.answering import serving
 
 COMMAND = (sys.executable, "-m", "nodeagent.cli.gnt_maint")
@@ -96,6 +97,22 @@ def test_a_pass_submits_one_job_with_tags_and_repair(place: Place) -> None:
         "Healthy: 1",
         "Pending repair: 1",
     ]
+
+
+def test_on_a_terminal_a_pass_shows_its_repairs_and_asks(place: Place) -> None:
+    words = ("--socket", place.maintd, "repair", "--luxi", place.path)
+    asks = "Go on? [y/N]: "
+    assert asks not in at_a_terminal("", *words)[1], "there is nothing to do"
+    place.world.nodes["n1"].offline = True
+    code, said = at_a_terminal("n\n", *words)
+    assert (code, jobs(place.world)) == (1, [])
+    assert ">>> fail over i off n1 to n2\n" in said
+    assert said.endswith(f"{asks}n\ngnt-maint: nothing was changed\n")
+    assert asks not in at_a_terminal("", *words, "--dry-run")[1]
+    assert not jobs(place.world)
+    code, said = at_a_terminal("y\n", *words)
+    assert (code, said.count(">>> fail over"), len(jobs(place.world))) == (0, 2, 1)
+    assert at_a_terminal("", *words, "--yes")[1].startswith("Changing tags on i")
 
 
 def test_passes_carry_a_repair_to_its_end(place: Place) -> None:
@@ -437,7 +454,10 @@ def test_explain_shows_the_mode_and_what_is_paused(place: Place) -> None:
     assert ("Mode", "compatible: maintd repairs instances, where it runs, as harep does") in rows(
         done.stdout
     )
-    assert ("Paused", "the cluster has the tag maintd:pause:yes") in rows(done.stdout)
+    assert (
+        "Paused",
+        "the cluster has the tag maintd:pause:yes and is paused until somebody removes it",
+    ) in rows(done.stdout)
 
 
 def test_explain_asks_for_room_as_a_pass_does(place: Place) -> None:

@@ -1,5 +1,6 @@
 """gnt-maint why: of whatever has the name, and what is said of it."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -58,7 +59,11 @@ def test_of_a_node_that_does_not_answer(busy: Live, run: Run) -> None:
 @pytest.mark.parametrize(
     ("dead", "noded", "reason"),
     [
-        (True, "Ganeti's noded does not answer", "; Ganeti's noded does not answer either): run"),
+        (
+            True,
+            "Ganeti's noded does not answer",
+            "; Ganeti's noded does not answer either; in doubt",
+        ),
         (False, "Ganeti's noded answers", ", but Ganeti's noded answers, so the machine is up: "),
     ],
 )
@@ -66,16 +71,21 @@ def test_of_an_unreachable_node_the_evidence(
     busy: Live, run: Run, dead: bool, noded: str, reason: str
 ) -> None:
     assert "noded" not in run("why", "n6").out
-    busy.rig.cluster.world.off |= {"n6"} if dead else set()
+    busy.rig.cluster.world.machines.off |= {"n6"} if dead else set()
     busy.tick(seconds=180.0)
     busy.tick()
     out = run("why", "n6").out
-    assert f"\nEvidence  {noded}\n" in out
+    assert f"its noded {'does not answer' if dead else 'answers'} Ganeti" in " ".join(out.split())
+    assert f"Judgement {'unknown: in doubt: ' if dead else 'alive: n6 lives: '}" in " ".join(
+        out.split()
+    )
+    assert re.search(r"\nits agent +timed out +0 s +nothing\n", out)
     assert reason in " ".join(out.split())
     assert reason in " ".join(run("held").out.split())
     assert f"n6 (timed out; {noded})" in " ".join(run("status").out.split())
     assert f"timed out; {noded}" in " ".join(run("nodes", "--state", "unreachable").out.split())
     (row,) = run("nodes", "--state", "unreachable", "--json").json
+    assert row["evidence"]["life"] == ("unknown" if dead else "alive")
     assert row["noded"] is not dead
     assert {row["noded"] for row in run("nodes", "--state", "online", "--json").json} == {
         None,

@@ -57,12 +57,12 @@ def test_from_planning_to_coming_up(live: Live) -> None:
     assert machines(live) == [["n3", "127.0.0.4"], ["n5"]]
     head, first, second, third = run(live, "list").splitlines()
     assert head.split() == ["FROM", "UNTIL", "MACHINE", "MODE", "LEFT", "REMARK"]
-    assert [first.split()[4:7], second.split()[4:7]] == [
+    assert [first.split()[6:9], second.split()[6:9]] == [
         ["n3", "planned", "1"],
         ["n4", "planned", "1"],
     ]
     assert "evacuation starts 2026-11-25" in first
-    assert third.split()[2:4] == ["n5", "planned"]
+    assert third.split()[3:5] == ["n5", "planned"]
     run(live, "down", "n3")
     live.tick(60, times=8)
     assert live.rig.cluster.nodes["n3"].offline

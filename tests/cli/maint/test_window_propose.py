@@ -224,3 +224,14 @@ def test_what_cannot_be_in_time_is_refused_unless_somebody_insists(
     assert code == 0
     assert "cannot be evacuated in time" in out
     assert bool(calendar(run)["windows"]) == bool(add)
+
+
+def test_a_dry_run_shows_the_windows_and_adds_none(live: Live, run: Run) -> None:
+    words = ("propose", "--start", AHEAD, "--for", "2h", "--add", "--dry-run")
+    code, out, _ = run(*words)
+    assert code == 0
+    assert out.startswith("FROM")
+    assert "\nmaintd would accept: set a schedule of 6 machines.\n" in out
+    code, out, _ = run(*words, "--json")
+    assert (code, json.loads(out)["dry-run"]) == (0, True)
+    assert calendar(run)["windows"] == []

@@ -164,8 +164,9 @@ def owners_of(policy: str | None, deadline: int | None, at_deadline: str | None)
 
 
 def when(moment: float) -> str:
+    """Return a moment in local time, with its offset."""
     try:
-        return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(moment))
+        return time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(moment))
     except (OverflowError, ValueError, OSError):  # not in any year that a clock knows
         return f"unix second {moment:.0f}"
 

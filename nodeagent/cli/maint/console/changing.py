@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import click
 
-from nodeagent.cli.maint.console.screen import Json, emit, screen
+from nodeagent.cli.maint.console.screen import Json, Screen, emit, screen
 
 F = TypeVar("F", bound=Callable[..., Any])
 _DRY, _YES = f"{__name__}.dry_run", f"{__name__}.yes"
@@ -39,8 +39,9 @@ def changes(verb: F) -> F:
 
 
 def is_dry() -> bool:
+    """Tell whether only a dry run is wanted; a verb without `changes` fails here."""
     context = click.get_current_context(silent=True)
-    return context is not None and bool(context.meta.get(_DRY))
+    return context is not None and bool(context.meta[_DRY])
 
 
 def said_yes() -> bool:
@@ -65,6 +66,7 @@ def show(would: Json) -> None:
         on.line(f"maintd would accept: {would['request']}.")
         for action in would["starts"] or ["start nothing in the next round"]:
             on.line(f"It would {action}.")
+        _doubt(on, would)
     context.exit(0)
 
 
@@ -76,4 +78,10 @@ def confirm(would: Json) -> bool:
     on.line(f"You ask maintd to {would['request']}.")
     for action in would["starts"]:
         on.line(f"It will {action}.")
+    _doubt(on, would)
     return click.confirm("Go on?")
+
+
+def _doubt(on: Screen, would: Json) -> None:
+    if doubt := would.get("doubt"):
+        on.line(f"This may be incomplete: {doubt}.")

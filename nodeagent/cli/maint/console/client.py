@@ -145,13 +145,16 @@ class Reach:
         text = b"" if body is None else body
         if not isinstance(text, bytes):
             text = json.dumps(text).encode()
-        return _parsed(self._change(method, target, text))
+        said = _parsed(self._change(method, target, text))
+        if isinstance(said, dict):
+            _tell_kept(said.get("kept"))
+        return said
 
     def put(self, target: str, body: Any, version: str = "") -> None:
         """Replace the document there; with a version only if it still has it, else Stale."""
         text = json.dumps(body).encode()
         match = [("If-Match", f'"{version}"')] if version else []
-        self._change("POST", target, text, match)
+        _tell_kept(self._change("POST", target, text, match).body.decode(errors="replace"))
 
     def _change(
         self, method: str, target: str, body: bytes, more: Sequence[tuple[str, str]] = ()
@@ -231,6 +234,12 @@ class Reach:
             f"maintd does not answer at {why}; it runs on the master node{told}:"
             " see systemctl status maintd"
         )
+
+
+def _tell_kept(kept: object) -> None:
+    """Warn that a master failover would lose the request, if maintd says so."""
+    if isinstance(kept, str) and kept.startswith("kept "):
+        click.echo(f"gnt-maint: {harmless(kept)}", err=True)
 
 
 def _master(path: str = "/var/lib/ganeti/ssconf_master_node") -> str:

@@ -28,16 +28,19 @@ def ready(reach: Reach, seen: Callable[[], Snapshot]) -> None:
         raise Refused("maintd is on a dry run, and moves nothing")
 
 
-def hand_over(
+def hand_over(reach: Reach, plan: Plan) -> None:
+    """Give maintd the moves; return once a round has taken them up, else Refused."""
+    if len(plan.steps) > MOST_MOVES:
+        raise Refused(f"maintd takes {MOST_MOVES} moves at once: -l {MOST_MOVES}")
+    moves = {"group": plan.layout.group.name, "moves": [*_moves(plan)]}
+    reach.change("POST", "/1/balance", moves)
+
+
+def follow(
     reach: Reach, plan: Plan, after: Layout, seen: Callable[[], Snapshot], on: Progress
 ) -> None:
     """Return once every instance is at its target, as `seen` shows; else Refused."""
-    if len(plan.steps) > MOST_MOVES:
-        raise Refused(f"maintd takes {MOST_MOVES} moves at once: -l {MOST_MOVES}")
-    group = plan.layout.group.name
-    on.tell("waiting for the round that takes the moves up")
-    reach.change("POST", "/1/balance", {"group": group, "moves": [*_moves(plan)]})
-    _follow(reach, group, len(plan.steps), on)
+    _follow(reach, plan.layout.group.name, len(plan.steps), on)
     _check(plan, after, seen())
 
 

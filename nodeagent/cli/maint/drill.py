@@ -1,0 +1,139 @@
+"""gnt-maint drill: what would happen if a node died now; and its power off and on for real."""
+
+import time
+from collections.abc import Iterator
+
+import click
+
+from nodeagent.cli.maint.console.arguments import when
+from nodeagent.cli.maint.console.changing import changes
+from nodeagent.cli.maint.console.client import Reach, Unreachable, Where
+from nodeagent.cli.maint.console.completion import complete
+from nodeagent.cli.maint.console.nodes import full_name
+from nodeagent.cli.maint.console.options import as_json, cli, filled
+from nodeagent.cli.maint.console.screen import Json, Screen, emit, screen
+from nodeagent.cli.maint.fencing import fate_row
+from nodeagent.cli.maint.wait import EVERY, PATIENCE
+from nodeagent.model.event_kinds import word_of
+
+_ENDS = ("drill-passed", "drill-failed")
+_STEPS = ("drill-started", "promised", "job-done", "job-failed", "fencing-failed", *_ENDS)
+_SECONDS = 85.0  # maintd asks the witnesses, and decides many rounds
+
+
+@cli.command()
+@click.argument("node", callback=filled, shell_complete=complete("node"))
+@click.option("--power", is_flag=True, required=True, help="Drill the death of the node.")
+@click.option(
+    "--really",
+    is_flag=True,
+    help="Power the node off and on for real; it must be drained and empty.",
+)
+@changes
+@as_json
+def drill(where: Where, node: str, *, power: bool, really: bool, as_json: bool) -> int:
+    """Show what maintd would do if NODE died now.
+
+    Changes nothing without --really. Asks the witnesses of NODE whether they reach it and what
+    their DRBD disks say, and imagines the rest: the evidence, the power control, the brakes, room,
+    and order.
+    Prints minute by minute what would happen, and what would stay down. Exit code 1 if not all
+    would go as it should, with the reasons and the commands that help.
+
+    With --really maintd powers an empty, drained NODE off, proves it by all evidence, and powers
+    it on again. The command shows each step and waits for the end; exit code 1 if it failed.
+    """
+    if not power:
+        raise click.UsageError("say --power")
+    reach = where.reach()
+    if really:
+        return _really(reach, full_name(reach, node), as_json=as_json)
+    found = reach.get(f"/1/nodes/{full_name(reach, node)}/drill", _SECONDS)
+    if as_json:
+        emit(found)
+    else:
+        _tell(screen(), found)
+    if found["done"]:
+        return 0
+    click.echo(f"gnt-maint: not all would go as it should if {found['node']} died", err=True)
+    return 1
+
+
+def _really(reach: Reach, name: str, *, as_json: bool) -> int:
+    """Start the drill for real, and follow it to its end."""
+    began = reach.get("/1/round")["now"]
+    reach.change("POST", f"/1/nodes/{name}/drill", {"really": "yes"})
+    shown = list[Json]()
+    for event in _followed(reach, name, began):
+        shown.append(event)
+        if not as_json:
+            screen().line(f"{when(event['at'])}  {word_of(event['kind'])}: {event['text']}")
+    passed = bool(shown) and shown[-1]["kind"] == "drill-passed"
+    if as_json:
+        emit({"node": name, "passed": passed, "steps": shown})
+    if passed:
+        return 0
+    click.echo(f"gnt-maint: the drill of {name} failed: see gnt-maint why {name}", err=True)
+    return 1
+
+
+def _followed(reach: Reach, name: str, began: float) -> Iterator[Json]:
+    """Yield each step until the drill is over; an unreachable maintd is waited for."""
+    known, heard, over = list[Json](), time.monotonic(), 0
+    while over < 2:  # maintd saves the last step with the end
+        try:
+            nodes = reach.get("/1/nodes")
+            events = reach.get(f"/1/history?since={began:.3f}&limit=1000")
+            heard = time.monotonic()
+        except Unreachable:
+            if time.monotonic() - heard > PATIENCE:
+                raise
+            time.sleep(EVERY)
+            continue
+        mine = [e for e in events if e["node"] == name and e["kind"] in _STEPS]
+        starts = [place for place, e in enumerate(mine) if e["kind"] == "drill-started"]
+        for event in mine[starts[-1] :] if starts else ():  # not those of an earlier drill
+            if event not in known:
+                known.append(event)
+                yield event
+                if event["kind"] in _ENDS:
+                    return
+        running = any(one["name"] == name and one.get("fencing") for one in nodes)
+        over = 0 if running else over + 1
+        time.sleep(EVERY)
+
+
+def _tell(on: Screen, found: Json) -> None:
+    on.heading(f"If {found['node']} died now (dead-nodes is {found['dead-nodes']})")
+    steps = [(_after(step["after"]), step["text"]) for step in found["steps"]]
+    on.table(("after", "what happens"), steps)
+    if found["instances"]:
+        on.heading("Its instances")
+        on.table(("instance", "state", "why"), [fate_row(one) for one in found["instances"]])
+    if found["witnesses"] or found["missing"]:
+        on.heading("Witnesses")
+        rows = [_witness(one) for one in found["witnesses"]]
+        rows += [(name, "does not answer", "") for name in found["missing"]]
+        on.table(("node", "says now", "its drbd disks"), rows)
+    if found["reasons"] or found["down"]:
+        on.heading("In the way")
+        for one in found["reasons"]:
+            on.line(f"- {one['reason']}")
+            if one["help"] and one["help"] not in one["reason"]:
+                on.line(f"    {one['help']}")
+        if found["down"]:
+            on.line(f"- These instances would stay down: {', '.join(found['down'])}")
+    if found["done"]:
+        on.line("")
+        on.line("All would go as it should.")
+
+
+def _after(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"+{minutes}:{rest:02}"
+
+
+def _witness(one: Json) -> tuple[str, str, str]:
+    reaches = "reaches it" if one["reaches"] else "cannot reach it"
+    elsewhere = ", in another failure domain" if one["elsewhere"] else ""
+    return one["node"], f"{reaches}{elsewhere}", one["disks"]

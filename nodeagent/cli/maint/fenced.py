@@ -1,0 +1,42 @@
+"""gnt-maint fenced: a person has cut the power of a node that no power control reaches."""
+
+import click
+
+from nodeagent.cli.maint.console.changing import changes
+from nodeagent.cli.maint.console.client import Where
+from nodeagent.cli.maint.console.completion import complete
+from nodeagent.cli.maint.console.nodes import full_name
+from nodeagent.cli.maint.console.options import as_json, cli, filled
+from nodeagent.cli.maint.console.screen import emit, screen
+
+
+@cli.command()
+@click.argument("node", callback=filled, shell_complete=complete("node"))
+@click.option(
+    "--i-have-pulled-the-plug",
+    "pulled",
+    is_flag=True,
+    required=True,
+    help="Confirm that the node has no power: you have seen it.",
+)
+@changes
+@as_json
+def fenced(where: Where, node: str, *, pulled: bool, as_json: bool) -> int:
+    """Tell maintd that you have cut the power of NODE.
+
+    It is for a node whose power control cannot prove it.
+
+    maintd marks the node offline and, with dead-nodes restart, starts its instances elsewhere. If
+    the node still runs, their data are lost: pull its plugs first. maintd refuses this while
+    anything of the node answers.
+    """
+    if not pulled:
+        raise click.UsageError("cut the power of the node first")
+    reach = where.reach()
+    name = full_name(reach, node)
+    said = reach.change("POST", f"/1/nodes/{name}/fenced", {"pulled-the-plug": "yes"})
+    if as_json:
+        emit(said)
+    else:
+        screen().line(f"maintd takes {name} as fenced: see gnt-maint why {name}.")
+    return 0

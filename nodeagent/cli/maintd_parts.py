@@ -1,0 +1,126 @@
+"""Parts of an acting maintd and of a standby alike: settings, keys, addresses, Ganeti's RAPI."""
+
+import logging
+import os
+import time
+from ipaddress import ip_address
+
+import click
+
+from nodeagent.cluster.ganeti.mastership import Mastership
+from nodeagent.cluster.ganeti.rapi import Rapi, RapiCluster
+from nodeagent.cluster.ganeti.ssconf import Ssconf
+from nodeagent.errors import ConfigError, NodeAgentError, in_words
+from nodeagent.maintd.daemon import Maintd
+from nodeagent.maintd.engine import absence
+from nodeagent.maintd.settings import Settings, load, needing_restart
+from nodeagent.model.units import Ms
+from nodeagent.protocol.envelope import Key
+from nodeagent.secret import read_password, read_private
+
+log = logging.getLogger("nodeagent.cli.maintd")
+
+
+def ask_files(settings: Settings) -> None:
+    """Raise NotMaster if Ganeti's files name another master; over RAPI they do not matter."""
+    where = settings.cluster
+    if where.backend == "luxi":
+        files = Mastership(lambda: files.own_name(), name=where.node, folder=where.ganeti)
+        files.check()
+
+
+def ssconf(settings: Settings, certificate: bytes = b"") -> Ssconf:
+    """Return Ganeti's files on this node."""
+    return Ssconf(settings.cluster.node, settings.cluster.ganeti, certificate)
+
+
+def not_here(settings: Settings) -> None:
+    """Record that another node is the master: the ledger here will not know its maintd's work.
+
+    Over RAPI there is one maintd, wherever the master is; a ledger in etcd is everybody's.
+    """
+    if settings.cluster.backend == "luxi" and settings.store.backend == "sqlite":
+        try:
+            absence.mark(settings.maintd.state)
+        except OSError as error:
+            click.echo(f"maintd: maintd.state: {in_words(error)}", err=True)
+
+
+def http_address(settings: Settings) -> str:
+    """Return a numeric address; "master" is the one that goes with the cluster's master."""
+    if settings.http.address != "master":
+        return settings.http.address
+    path = f"{settings.cluster.ganeti}/ssconf_master_ip"
+    address = _read(path).decode(errors="replace").strip()
+    try:
+        return str(ip_address(address))
+    except ValueError:
+        raise ConfigError(f'http.address "master": {path} holds no address') from None
+
+
+def rapi_cluster(settings: Settings) -> RapiCluster:
+    """Return the cluster through RAPI; ConfigError if the password cannot be read."""
+    where = settings.cluster
+    try:
+        password = read_password(where.password)
+    except ConfigError as error:
+        raise ConfigError(f"cluster.password {error}") from None
+    host, _, port = where.rapi.rpartition(":")
+    rapi = Rapi(host.strip("[]"), where.user, password, where.ca, port=int(port))
+    return RapiCluster(rapi, grace=where.grace or 120.0)
+
+
+def reload_settings(maintd: Maintd, config: str, began: Settings) -> None:
+    """Reload policy and rhythm at SIGHUP; keep the old ones if the new are wrong.
+
+    It logs changes from `began` that need a restart.
+    """
+    try:
+        settings = load(config, owner=os.geteuid())
+    except NodeAgentError as error:
+        log.error("settings-kept why=%r", str(error))  # noqa: TRY400
+        maintd.engine.complaint = str(error)
+        return
+    maintd.engine.policy, maintd.engine.complaint = settings.policy, ""
+    maintd.engine.outbox.configure(settings.targets)
+    maintd.every = settings.maintd.every
+    logging.getLogger().setLevel(settings.maintd.log.upper())
+    for key in needing_restart(began, settings):
+        log.warning("settings-need-restart %s changed; the old one stays", key)
+    log.info("settings-reloaded")
+
+
+def cluster_key(settings: Settings) -> Key:
+    """Return the key that the agents' reports are sealed with."""
+    return Key(_of_ganeti(settings, settings.maintd.key, "hmac.key"))
+
+
+def own_certificate(settings: Settings) -> bytes:
+    """Return the key and certificate that sign as this master candidate."""
+    return _of_ganeti(settings, settings.maintd.certificate, "client.pem")
+
+
+def _of_ganeti(settings: Settings, path: str, name: str) -> bytes:
+    """Read a file of Ganeti's, which may belong to a user of Ganeti's."""
+    return read_private(path or _secret(settings, name), any_owner=True)
+
+
+def _secret(settings: Settings, name: str) -> str:
+    """Return the secret's path: systemd's own copy for us (LoadCredential=), else Ganeti's."""
+    given = os.path.join(os.environ.get("CREDENTIALS_DIRECTORY", ""), name)
+    if os.path.isabs(given) and os.path.exists(given):
+        return given
+    return f"{settings.cluster.ganeti}/{name}"
+
+
+def _read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read(1024 * 1024)
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from None
+
+
+def unix_ms() -> Ms:
+    """Return the time of day."""
+    return Ms(time.time_ns() // 1_000_000)

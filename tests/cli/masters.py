@@ -1,0 +1,200 @@
+"""Real processes of maintd on two nodes of a cluster that LUXI shows, with files as Ganeti's."""
+
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+
+from nodeagent.cluster.ganeti.ssconf import _digest
+from nodeagent.web.tls import make_certificate
+from tests.agent.place import safe_folder
+from tests.cluster.ganeti.answering import Luxid, serving
+from tests.packaging import luxid
+from tests.store.etcd.server import Etcd
+
+WITHIN = 60.0
+
+
+class Ganeti(Luxid):
+    """A cluster of two nodes as LUXI shows it; somebody else says which one is the master."""
+
+    master = "n1"
+
+    def answer(self, method: str, args: list[Any]) -> Any:
+        if method == "Query" and args[0] == "node":
+            rows = [{**luxid.NODE, "name": name, "uuid": uuid(name)} for name in ("n1", "n2")]
+            return {"data": [[[0, row[field]] for field in args[1]] for row in rows]}
+        return luxid.answer(method, args, self.master)
+
+
+@dataclass
+class Master:
+    """A node's folder, and the maintd that runs there."""
+
+    name: str
+    folder: Path
+    store: str
+    luxi: str
+    certificate: bytes = field(default_factory=make_certificate)
+    process: "subprocess.Popen[bytes] | None" = None
+
+    def begin(self) -> None:
+        (self.folder / "ganeti").mkdir(parents=True)
+        (self.folder / "config").mkdir()
+        self.secret("hmac.key", b"a key of the cluster")
+        self.secret("client.pem", self.certificate)
+        (self.folder / "maintd.toml").write_text(f"""
+[maintd]
+state = "{self.folder}"
+socket = "{self.folder}/run/sock"
+every = "1s"
+vote = false
+standby = true
+[cluster]
+node = "{self.name}"
+ganeti = "{self.folder}/ganeti"
+luxi = "{self.luxi}"
+[http]
+port = 0
+plain = true
+{self.store}
+""")
+
+    def secret(self, name: str, content: bytes) -> None:
+        path = self.folder / "ganeti" / name
+        path.touch(0o600)
+        path.write_bytes(content)
+
+    def files(self, master: str, masters: "list[Master]") -> None:
+        """As Ganeti's master writes them to every node."""
+        names = [one.name for one in masters]
+        told = {
+            "cluster_name": ["cluster.example.org"],
+            "master_node": [master],
+            "node_list": names,
+            "offline_nodes": [],
+            "node_primary_ips": [f"{name} 127.0.0.1" for name in names],
+            "master_candidates": names,
+            "master_candidates_certs": [
+                f"{uuid(one.name)}={_digest(one.certificate)}" for one in masters
+            ],
+        }
+        for name, lines in told.items():
+            text = "".join(f"{line}\n" for line in lines)
+            (self.folder / "new").write_text(text)
+            (self.folder / "new").rename(self.folder / f"ganeti/ssconf_{name}")
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "nodeagent.cli.maintd"]
+        with open(self.folder / "log", "ab") as log:
+            self.process = subprocess.Popen(
+                [*command, "-c", str(self.folder / "maintd.toml"), "run"],
+                stdout=log,
+                stderr=log,
+                env=os.environ | {"MALLOC_ARENA_MAX": "1"},  # as the unit
+            )
+
+    @property
+    def pid(self) -> int:
+        assert self.process is not None
+        return self.process.pid
+
+    def end(self, number: int = signal.SIGTERM) -> int:
+        assert self.process is not None
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        return self.process.wait(WITHIN)
+
+    def ask(self, method: str, target: str, body: object = None) -> tuple[int, bytes]:
+        connection = _Unix(str(self.folder / "run/sock"))
+        raw = None if body is None else json.dumps(body)
+        try:
+            connection.request(method, target, raw, {"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        finally:
+            connection.close()
+
+    def round(self) -> dict[str, Any]:
+        """What it tells of its newest round; empty if it does not answer."""
+        try:
+            status, body = self.ask("GET", "/1/round")
+        except OSError:
+            return {}
+        found: dict[str, Any] = json.loads(body) if status == 200 else {}
+        return found
+
+    def until(self, standby: bool) -> float:
+        """Wait until it acts, or does not; return the seconds that it took."""
+        began = time.monotonic()
+        while not (told := self.round()) or bool(told["standby"]) != standby:
+            log = (self.folder / "log").read_text()
+            assert time.monotonic() < began + WITHIN, (told, log)
+            assert self.process is not None
+            assert self.process.poll() in (None, 11), log
+            time.sleep(0.05)
+        return time.monotonic() - began
+
+
+def uuid(name: str) -> str:
+    return f"00000000-0000-4000-8000-{int(name[1:]):012}"
+
+
+class _Unix(http.client.HTTPConnection):
+    def __init__(self, path: str) -> None:
+        super().__init__("localhost", timeout=WITHIN)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+
+
+@dataclass
+class Cluster:
+    ganeti: Ganeti
+    n1: Master
+    n2: Master
+
+    def failover(self, master: str) -> None:
+        self.ganeti.master = master
+        for one in (self.n1, self.n2):
+            one.files(master, [self.n1, self.n2])
+
+
+def in_etcd(server: Etcd) -> str:
+    """The settings of a ledger in etcd, below a prefix of its own."""
+    return f"""[store]
+backend = "etcd"
+endpoints = ["{server.url}"]
+prefix = "/nodeagent/{token_hex(8)}/"
+"""
+
+
+@contextmanager
+def two(store: str = "") -> Iterator[Cluster]:
+    """Two nodes, n1 being the master; their maintd are still to be started."""
+    ganeti = Ganeti()
+    with safe_folder() as folder, serving(ganeti, str(folder / "luxi")) as path:
+        masters = [Master(name, folder / name, store, path) for name in ("n1", "n2")]
+        for one in masters:
+            one.begin()
+        made = Cluster(ganeti, *masters)
+        made.failover("n1")
+        try:
+            yield made
+        finally:
+            for one in masters:
+                if one.process is not None:
+                    one.end(signal.SIGKILL)
