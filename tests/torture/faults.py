@@ -1,0 +1,347 @@
+"""Faults that begin and end at random: kills, stops, cuts, full and slow disks, wrong clocks."""
+
+import random
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from nodeagent.maintd.engine import failpoint
+from tests.torture.processes import Process
+from tests.torture.scene import MASTERS, MEMBERS, NODES, Scene
+from tests.torture.stall import PLACES
+
+End: TypeAlias = Callable[[], None]
+_LONGER_THAN_A_LEASE = 14.0  # seconds
+_PATIENCE = 20.0  # seconds
+_SLOW = 300_000  # µs for each fsync
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of fault: how likely, how it begins and ends, how long at most and at least (s)."""
+
+    weight: float
+    longest: float
+    begin: Callable[[], tuple[str, End]]
+    least: float = 0.5
+
+
+class Faults:
+    """Brings faults over a scene: all kinds, or `only` these.
+
+    `acting` returns the node of the maintd that acts, "" if none.
+    """
+
+    def __init__(
+        self,
+        scene: Scene,
+        luck: random.Random,
+        say: Callable[[str], None],
+        acting: Callable[[], str],
+        only: Sequence[str] = (),
+    ) -> None:
+        self._scene = scene
+        self._luck = luck
+        self._say = say
+        self._acting = acting
+        self.count: dict[str, int] = {}
+        kinds = {
+            "kill maintd": Kind(3, 2, self._kill_maintd),
+            "stop maintd": Kind(3, 25, self._stop_maintd),
+            "stall maintd": Kind(4, 25, self._stall_maintd),
+            "kill maintd at": Kind(3, 10, self._failpoint),
+            "cut maintd": Kind(2, 20, self._cut_maintd),
+            "cut maintd from Ganeti": Kind(2, 8, self._cut_from_ganeti),
+            "lose answers": Kind(2, 8, self._lose_answers),
+            "wrong clock": Kind(2, 12, self._wrong_clock),
+            "kill agent": Kind(1, 3, self._kill_agent),
+            **(self._of_etcd() if scene.etcd else self._of_copies()),
+        }
+        self.kinds: Mapping[str, Kind] = {name: kinds[name] for name in only or kinds}
+
+    def _of_etcd(self) -> dict[str, Kind]:
+        slow = {"slow disk": Kind(2, 12, self._slow_member)} if shutil.which("strace") else {}
+        return {
+            "cut maintd from etcd": Kind(2, 20, self._cut_from_etcd),
+            "kill etcd": Kind(2, 4, self._kill_member),
+            "stop etcd": Kind(2, 10, self._stop_member),
+            "stop two etcd": Kind(1, 8, self._stop_two),
+            "cut the leader off": Kind(2, 12, lambda: self._cut_member(self._leader())),
+            "cut a minority off": Kind(2, 12, self._cut_minority),
+            "deaf leader": Kind(2, 12, self._deaf_leader),
+            "full disk": Kind(2, 10, lambda: self._full(f"{self._luck.choice(MEMBERS)}/etcd")),
+            **slow,
+        }
+
+    def _of_copies(self) -> dict[str, Kind]:
+        slow = {"slow disk": Kind(2, 12, self._slow_candidate)} if shutil.which("strace") else {}
+        return {
+            "fail over": Kind(8, 16, self._fail_over, 8),
+            "cut a candidate off": Kind(3, 15, self._cut_candidate),
+            "deaf candidate": Kind(2, 12, self._deaf_candidate),
+            "stop agent": Kind(2, 12, self._stop_agent),
+            "full disk": Kind(3, 10, self._full_candidate),
+            **slow,
+        }
+
+    def run(self, until: float) -> None:
+        """Have one or two faults at a time, until then; all are over at its end.
+
+        The first makes another maintd act.
+        """
+        first = ["stop maintd" if self._scene.etcd else "fail over"]
+        while (left := until - time.monotonic()) > 1:
+            chosen = self._luck.choices(
+                list(self.kinds), [kind.weight for kind in self.kinds.values()], k=2
+            )
+            names = first if first[0] in self.kinds else chosen[: self._luck.choice((1, 1, 2))]
+            first = [""]
+            ends = []
+            for name in dict.fromkeys(names):
+                what, end = self.kinds[name].begin()
+                self._say(f"{name}: {what}")
+                self.count[name] = self.count.get(name, 0) + 1
+                ends.append(end)
+            least = max(self.kinds[name].least for name in names)
+            longest = max(self.kinds[name].longest for name in names)
+            time.sleep(min(left, self._luck.uniform(least, longest)))
+            for end in ends:
+                end()
+            self._scene.ground.heal()
+            self._breathe()
+
+    def _breathe(self) -> None:
+        """Leave clients time to ask; on a busy machine it takes long until a maintd acts again."""
+        until = time.monotonic() + _PATIENCE
+        while not self._acting() and time.monotonic() < until:
+            time.sleep(0.5)
+        time.sleep(self._luck.uniform(1.0, 6.0))
+
+    def _some_maintd(self) -> str:
+        """Mostly the one that acts."""
+        found = self._acting() if self._luck.random() < 0.8 else ""
+        return found or self._luck.choice(MASTERS)
+
+    # maintd.
+
+    def _kill_maintd(self) -> tuple[str, End]:
+        name = self._some_maintd()
+        self._scene.maintds[name].signal(signal.SIGKILL)
+        return name, _nothing
+
+    def _stop_maintd(self) -> tuple[str, End]:
+        name = self._some_maintd()
+        return name, self._stop(self._scene.maintds[name])
+
+    def _stall_maintd(self) -> tuple[str, End]:
+        """Stop it exactly between two questions, until others may act."""
+        name, place = self._some_maintd(), self._luck.choice(PLACES)
+        process, file = self._scene.maintds[name], self._scene.folder / name / "stall"
+        file.write_text(place)
+
+        def wake() -> None:
+            if not file.exists():  # it was there, and has stopped
+                time.sleep(_LONGER_THAN_A_LEASE)
+            file.unlink(missing_ok=True)
+            process.signal(signal.SIGCONT)
+
+        return f"{name} at {place}", wake
+
+    def _failpoint(self) -> tuple[str, End]:
+        name = self._some_maintd()
+        process, where = self._scene.maintds[name], self._luck.choice(failpoint.NAMES)
+        process.env["MAINTD_FAILPOINT"] = f"{where}:kill:{self._luck.randint(1, 3)}"
+        process.signal(signal.SIGKILL)
+
+        def usual() -> None:
+            process.env.pop("MAINTD_FAILPOINT", None)
+            process.signal(signal.SIGKILL)
+
+        return f"{name} at {where}", usual
+
+    def _cut_maintd(self) -> tuple[str, End]:
+        name = self._some_maintd()
+        self._scene.ground.cut([name])
+        return name, self._scene.ground.heal
+
+    def _cut_from_ganeti(self) -> tuple[str, End]:
+        """One way or both: a request is lost, or its answer."""
+        name, ground = self._some_maintd(), self._scene.ground
+        way = self._luck.choice(("both", "there", "back"))
+        if way != "back":
+            ground.deaf(["cluster"], [name])
+        if way != "there":
+            ground.deaf([name], ["cluster"])
+        return f"{name}, {way}", ground.heal
+
+    def _wrong_clock(self) -> tuple[str, End]:
+        name, seconds = self._some_maintd(), self._luck.choice((-7200, -40, 40, 7200))
+        self._scene.skew(name, seconds)
+        return f"{name} by {seconds} s", lambda: self._scene.skew(name, 0)
+
+    def _kill_agent(self) -> tuple[str, End]:
+        name = self._luck.choice(NODES)
+        for half in self._scene.agents[name]:
+            half.signal(signal.SIGKILL)
+        return name, _nothing
+
+    def _lose_answers(self) -> tuple[str, End]:
+        """Ganeti takes jobs, and its answers get lost."""
+        cluster = self._scene.door.cluster
+        cluster.loses_answer = lambda _: self._luck.random() < 0.5
+
+        def usual() -> None:
+            cluster.loses_answer = lambda _: False
+
+        return "every second one", usual
+
+    # etcd.
+
+    def _leader(self) -> str:
+        return self._scene.etcd_leader() or self._luck.choice(MEMBERS)
+
+    def _some_member(self) -> str:
+        return self._luck.choice((self._leader(), *MEMBERS))
+
+    def _kill_member(self) -> tuple[str, End]:
+        name = self._some_member()
+        self._scene.members[name].signal(signal.SIGKILL)
+        return name, _nothing
+
+    def _stop_member(self) -> tuple[str, End]:
+        name = self._some_member()
+        return name, self._stop(self._scene.members[name])
+
+    def _stop_two(self) -> tuple[str, End]:
+        names = self._luck.sample(MEMBERS, 2)
+        ends = [self._stop(self._scene.members[name]) for name in names]
+
+        def wake() -> None:
+            for end in ends:
+                end()
+
+        return " and ".join(names), wake
+
+    def _cut_member(self, name: str) -> tuple[str, End]:
+        self._scene.ground.cut([name], [one for one in MEMBERS if one != name])
+        return name, self._scene.ground.heal
+
+    def _cut_minority(self) -> tuple[str, End]:
+        """One member and one maintd are alone together; the cluster and the nodes hear all."""
+        member, name = self._some_member(), self._some_maintd()
+        self._scene.ground.cut([member, name], [one for one in MEMBERS if one != member])
+        return f"{member} with {name}", self._scene.ground.heal
+
+    def _deaf_leader(self) -> tuple[str, End]:
+        name = self._leader()
+        others = [one for one in MEMBERS if one != name]
+        if self._luck.random() < 0.5:
+            self._scene.ground.deaf([name], others)
+            return f"{name} hears no member", self._scene.ground.heal
+        self._scene.ground.deaf(others, [name])
+        return f"no member hears {name}", self._scene.ground.heal
+
+    def _cut_from_etcd(self) -> tuple[str, End]:
+        name, ground = self._some_maintd(), self._scene.ground
+        if self._luck.random() < 0.5:
+            ground.cut([name], MEMBERS)
+            return f"{name}", ground.heal
+        ground.deaf([name], MEMBERS)  # requests arrive, and no answer comes
+        return f"{name} hears nothing", ground.heal
+
+    def _slow_member(self) -> tuple[str, End]:
+        name = self._some_member()
+        return name, self._slow(self._scene.members[name])
+
+    # Copies.
+
+    def _fail_over(self) -> tuple[str, End]:
+        """Ganeti has another master; the old one is killed, stopped, cut off, or well."""
+        scene, old = self._scene, self._scene.door.master()
+        new = self._luck.choice([name for name in MASTERS if name != old])
+        how = self._luck.choice(("killed", "stopped", "cut off", "well"))
+        process = scene.maintds[old]
+        if how == "killed":
+            process.signal(signal.SIGKILL)
+        elif how == "stopped":
+            process.signal(signal.SIGSTOP)
+        elif how == "cut off":
+            scene.ground.cut([old])
+        scene.fail_over(new, old if how in ("cut off", "stopped") else "")
+
+        def mend() -> None:
+            scene.ground.heal()
+            process.signal(signal.SIGCONT)
+            if how == "stopped":
+                time.sleep(1)  # it wakes before its node hears of the other
+            scene.tell_master()
+
+        return f"{old} to {new}, and {old} is {how}", mend
+
+    def _cut_candidate(self) -> tuple[str, End]:
+        """One or two nodes hear no other, and are heard by none."""
+        names = self._luck.sample(NODES, self._luck.choice((1, 2)))
+        for name in names:
+            self._scene.ground.cut([name], NODES)
+        return " and ".join(names), self._scene.ground.heal
+
+    def _deaf_candidate(self) -> tuple[str, End]:
+        """What it is sent does not arrive, or its answers do not."""
+        name, ground = self._luck.choice(MASTERS), self._scene.ground
+        if self._luck.random() < 0.5:
+            ground.deaf([name], NODES)
+            return f"{name} hears nobody", ground.heal
+        ground.deaf(NODES, [name])
+        return f"nobody hears {name}", ground.heal
+
+    def _stop_agent(self) -> tuple[str, End]:
+        name = self._luck.choice(MASTERS)
+        return name, self._stop(self._luck.choice(self._scene.agents[name]))
+
+    def _full_candidate(self) -> tuple[str, End]:
+        kind = self._luck.choice(("maintd", "state"))
+        return self._full(f"{self._luck.choice(MASTERS)}/{kind}")
+
+    def _slow_candidate(self) -> tuple[str, End]:
+        name = self._luck.choice(MASTERS)
+        runner, _ = self._scene.agents[name]
+        return name, self._slow(self._luck.choice((runner, self._scene.maintds[name])))
+
+    # Anything.
+
+    def _full(self, name: str) -> tuple[str, End]:
+        disk = self._scene.disks[name]
+        disk.fill()
+        return name, disk.empty
+
+    def _stop(self, process: Process) -> End:
+        process.signal(signal.SIGSTOP)
+        return lambda: process.signal(signal.SIGCONT)
+
+    def _slow(self, process: Process) -> End:
+        if not process.running:
+            return _nothing
+        delayed = f"inject=fdatasync,fsync:delay_exit={_SLOW}"
+        tracer = subprocess.Popen(
+            ["strace", "-f", "-p", str(process.pid), "-e", "trace=fdatasync,fsync", "-e", delayed],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+        def usual() -> None:
+            tracer.terminate()
+            try:
+                tracer.wait(10)
+            except subprocess.TimeoutExpired:
+                tracer.kill()
+                tracer.wait(10)
+
+        return usual
+
+
+def _nothing() -> None:
+    """The keeper mends it."""

@@ -1,0 +1,113 @@
+"""A maintd process as production assembles it, over a simulated cluster behind a door.
+
+`python -m tests.torture.one_maintd CONFIG HOST PORT NODE FOLDER`. Only Ganeti is another: its
+place has a `Remote`. In FOLDER, the file `clock` holds the seconds by which somebody has set this
+machine's clock wrong; `stall` says where to stop; `maintd.log` gets each log message, with the
+host's monotonic time.
+"""
+
+import logging
+import sys
+import time
+from functools import partial
+from typing import Any
+
+from nodeagent import service
+from nodeagent.cli import maintd as production
+from nodeagent.cluster.backend import Cluster
+from nodeagent.cluster.ganeti.mastership import Mastership
+from nodeagent.errors import NotMaster
+from nodeagent.maintd import daemon
+from nodeagent.maintd.engine import failpoint
+from nodeagent.maintd.engine.conduct import Conduct
+from nodeagent.maintd.settings import Settings
+from nodeagent.store.contract import Store
+from tests.torture import stall
+from tests.torture.door import Remote
+
+_real_ns, _real = time.time_ns, time.time
+
+
+def set_clock(path: str) -> None:
+    """Have the wall clock go wrong by what the file says."""
+
+    def skew() -> float:
+        try:
+            with open(path) as file:
+                return float(file.read() or 0)
+        except (OSError, ValueError):
+            return 0.0
+
+    time.time_ns = lambda: _real_ns() + int(skew() * 1e9)
+    time.time = lambda: _real() + skew()
+
+
+def connect(remote: Remote, settings: Settings, *, dry: bool) -> tuple[Cluster, Conduct]:
+    """As `_cluster` of production: with `rapi` the master may stand anywhere."""
+    where, vote, oldest = settings.cluster, settings.maintd.vote, settings.poll.oldest
+    if where.backend == "rapi":
+        me = remote.master()
+
+        def check() -> None:
+            if (now := remote.master()) != me:
+                raise NotMaster(f"the master is {now} now, and was {me} when maintd started")
+
+        return remote, Conduct(me, check, vote, oldest, dry)
+    mastership = Mastership(remote.master, name=where.node, folder=where.ganeti)
+    return remote, Conduct(mastership.own_name(), mastership.check, vote, oldest, dry)
+
+
+def watched(remote: Remote, make: Any) -> Any:
+    """Let the door know the epoch of the ledger that `make` opens."""
+
+    def opened(*arguments: Any, **more: Any) -> Store:
+        store: Store = make(*arguments, **more)
+        remote.epoch = lambda: store.revision.epoch
+        return store
+
+    return opened
+
+
+def log_also(path: str) -> None:
+    """Have the log of production in a file, too, with our times."""
+    usual, out = service.log_to_stderr, logging.FileHandler(path)
+    out.setFormatter(_Stamped())
+
+    def both(level: str) -> None:
+        usual(level)
+        logging.getLogger().addHandler(out)
+
+    service.log_to_stderr = both
+
+
+class _Stamped(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return f"{time.monotonic():.4f} {record.levelname} {super().format(record)}"
+
+
+def stop_at(file: str) -> None:
+    """Let it stop itself at the engine's places, too."""
+    usual = failpoint.reach
+
+    def both(name: str) -> None:
+        usual(name)
+        stall.reach(file, name)
+
+    failpoint.reach = both
+
+
+def main() -> None:
+    config, host, port, node, folder = sys.argv[1:]
+    set_clock(f"{folder}/clock")
+    log_also(f"{folder}/maintd.log")
+    stop_at(f"{folder}/stall")
+    daemon._COPIED = 4.0  # not 1 s: on a busy machine nearly all would be *kept on this node only*
+    remote = Remote((host, int(port)), node, stall=f"{folder}/stall")
+    production._cluster = partial(connect, remote)
+    for name in ("open_etcd", "open_sqlite"):
+        setattr(production, name, watched(remote, getattr(production, name)))
+    production.cli(["--config", config, "run"])
+
+
+if __name__ == "__main__":
+    main()

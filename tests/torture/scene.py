@@ -1,0 +1,288 @@
+"""A whole scene: machines, agents, a simulated cluster, maintd on three nodes, and etcd for them.
+
+With etcd three maintd run as replicas over RAPI: any of them may act. With copies only that on
+Ganeti's master runs, beside an agent on each node that keeps copies.
+"""
+
+import json
+import shutil
+import socket
+import subprocess
+import threading
+import time
+import urllib.request
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from nodeagent.maintd.owners.offers import OWNER_TAG
+from nodeagent.model.snapshot import Instance, Node
+from simulation.cluster import SimulatedCluster
+from tests.agent.place import CLUSTER, NODE, Place
+from tests.torture import clients
+from tests.torture.door import Door
+from tests.torture.ground import Ground
+from tests.torture.processes import ROOT, Keeper, Process
+
+NODES = ("n1", "n2", "n3", "n4", "n5")
+MASTERS, WORKERS = NODES[:3], NODES[3:]
+MEMBERS = ("e1", "e2", "e3")
+PAIRS = (("n4", "n1"), ("n4", "n5"), ("n5", "n2"), ("n5", "n4"), ("n2", "n3"))
+AGENT_PORT, DOOR_PORT = 1817, 5080
+_DISK = {"etcd": "200m", "maintd": "32m", "state": "32m"}
+
+
+@dataclass(frozen=True)
+class Disk:
+    """A folder that can be filled up."""
+
+    folder: Path
+
+    def fill(self) -> None:
+        with suppress(OSError), open(self.folder / "filler", "wb", buffering=0) as file:
+            while True:
+                file.write(bytes(1 << 20))
+        with suppress(OSError), open(self.folder / "filler", "ab", buffering=0) as file:
+            while True:
+                file.write(b"0")
+
+    def empty(self) -> None:
+        (self.folder / "filler").unlink(missing_ok=True)
+
+
+class Scene:
+    """All of it below a folder that is root's; `etcd` says which store."""
+
+    def __init__(self, folder: Path, python: str, *, etcd: bool) -> None:
+        self.folder = folder
+        self.etcd = etcd
+        members = MEMBERS if etcd else ()
+        self.ground = Ground((*NODES, *members, "cluster", "clients"))
+        self.keeper = Keeper()
+        self.disks: dict[str, Disk] = {}
+        self.maintds: dict[str, Process] = {}
+        self.members: dict[str, Process] = {}
+        self.agents: dict[str, tuple[Process, Process]] = {}
+        self.places: dict[str, Place] = {}
+        self._python = python
+        self._mounts: list[Path] = []
+        self._server: socket.socket | None = None
+        self._door: Door | None = None
+
+    @property
+    def door(self) -> Door:
+        assert self._door is not None
+        return self._door
+
+    def up(self) -> None:
+        self.ground.up()
+        for name in NODES:
+            self._node(name)
+        self._share()
+        self._door = Door(self._cluster(), luxi=not self.etcd)
+        address = self.ground.address["cluster"]
+        self._server = self.ground.inside(
+            "cluster", lambda: socket.create_server((address, DOOR_PORT), backlog=100)
+        )
+        threading.Thread(target=self.door.serve, args=(self._server,), daemon=True).start()
+        for name in self.ground.address:
+            if name in MEMBERS:
+                self._member(name)
+        for name in MASTERS:
+            self._maintd(name)
+        self.keeper.start()
+
+    def down(self) -> None:
+        self.keeper.end()
+        if self._server is not None:
+            self._server.close()
+        for mount in self._mounts:
+            subprocess.run(["umount", "-l", str(mount)], check=False)
+        self.ground.down()
+
+    def keep(self, folder: str) -> None:
+        """Copy all logs there, if that names a folder."""
+        for path in (*self.folder.glob("*/*.out"), *self.folder.glob("*/*.log")):
+            if folder:
+                target = Path(folder, path.parent.name)
+                target.mkdir(parents=True, exist_ok=True)
+                shutil.copy(path, target)
+
+    def logs(self, name: str) -> str:
+        """Return the log of a node's maintd."""
+        path = self.folder / name / "maintd.log"
+        return path.read_text() if path.exists() else ""
+
+    def output(self) -> dict[str, str]:
+        """Return what our own processes wrote beside their logs, by file."""
+        return {str(path): path.read_text(errors="replace") for path in self.folder.glob("*/*.out")}
+
+    def etcd_leader(self) -> str:
+        """Return the member that leads, as one of them says; "" if none does."""
+        for name in MEMBERS:
+            with suppress(OSError, ValueError):
+                said = self.ground.inside("clients", partial(_status, self.ground.address[name]))
+                if said.get("leader") == said["header"]["member_id"]:
+                    return name
+        return ""
+
+    def skew(self, name: str, seconds: float) -> None:
+        """Set the clock of a node's maintd wrong."""
+        fresh = self.folder / name / "clock.new"
+        fresh.write_text(str(seconds))
+        fresh.replace(self.folder / name / "clock")
+
+    def fail_over(self, name: str, beside: str = "") -> None:
+        """Make another node Ganeti's master; the node `beside` does not hear of it."""
+        self.door.fail_over(name)
+        for node, place in self.places.items():
+            if node != beside:
+                place.ssconf("master_node", f"{name}\n")
+
+    def tell_master(self) -> None:
+        """Let all nodes hear who the master is."""
+        self.fail_over(self.door.master())
+
+    # The parts.
+
+    def _cluster(self) -> SimulatedCluster:
+        nodes = [
+            Node(name, place.uuid, self.ground.address[name], candidate=True)
+            for name, place in self.places.items()
+        ]
+        owned = frozenset({f"{OWNER_TAG}dora"})
+        instances = [
+            Instance(f"i{at}", primary, secondary, memory=100, disk=100, tags=owned)
+            for at, (primary, secondary) in enumerate(PAIRS, 1)
+        ]
+        cluster = SimulatedCluster.of(time.time, nodes, instances, master="n1", name=CLUSTER)
+        cluster.takes = lambda _: 0.3
+        return cluster
+
+    def _disk(self, name: str, kind: str) -> Path:
+        folder = self.folder / name / kind
+        folder.mkdir(parents=True)
+        size = f"size={_DISK[kind]},mode=0700"
+        subprocess.run(["mount", "-t", "tmpfs", "-o", size, "torture", str(folder)], check=True)
+        self._mounts.append(folder)
+        self.disks[f"{name}/{kind}"] = Disk(folder)
+        return folder
+
+    def _process(self, name: str, where: str, command: list[str], **more: object) -> Process:
+        log = self.folder / where / f"{name}.out"
+        process = Process(self.ground, where, command, log, **more)  # type: ignore[arg-type]
+        self.keeper.processes.append(process)
+        return process
+
+    def _node(self, name: str) -> None:
+        folder = self.folder / name
+        folder.mkdir()
+        self._disk(name, "state")  # the agent's
+        address = self.ground.address[name]
+        place = Place(folder, address, AGENT_PORT)
+        config = Path(place.config)
+        text = config.read_text().replace(f'node = "{NODE}"', f'node = "{name}"')
+        config.write_text(text.replace("[listen]\n", "[listen]\ntls = true\n"))
+        place.ssconf("master_node", "n1\n")
+        pem = folder / "ganeti" / "client.pem"
+        pem.write_bytes(place.master_pem)
+        pem.chmod(0o600)
+        self.places[name] = place
+        main = str(ROOT / "nodeagent" / "agent" / "__main__.py")
+        runner, front = (
+            self._process(half, name, [self._python, "-I", main, half, place.config])
+            for half in ("runner", "front")
+        )
+        self.agents[name] = runner, front
+
+    def _share(self) -> None:
+        """Give all nodes one cluster key and one list of candidates."""
+        key = self.places["n1"].key_file.read_text()
+        places = self.places.values()
+        certificates = "".join(f"{one.uuid}={one.master_digest}\n" for one in places)
+        addresses = "".join(f"{name} {self.ground.address[name]}\n" for name in NODES)
+        for place in places:
+            place.key_file.chmod(0o640)
+            place.key_file.write_text(key)
+            place.key_file.chmod(0o440)
+            place.ssconf("master_candidates_certs", certificates)
+            place.ssconf("node_primary_ips", addresses)
+
+    def _member(self, name: str) -> None:
+        data = self._disk(name, "etcd")
+        address = self.ground.address[name]
+        client, peer = f"http://{address}:2379", f"http://{address}:2380"
+        all_ = ",".join(f"{one}=http://{self.ground.address[one]}:2380" for one in MEMBERS)
+        command = [
+            *("etcd", "--name", name, "--data-dir", str(data / "data"), "--pre-vote=true"),
+            *("--listen-client-urls", client, "--advertise-client-urls", client),
+            *("--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer),
+            *("--initial-cluster", all_, "--initial-cluster-token", "torture"),
+            *("--logger", "zap", "--log-outputs", "stderr", "--log-level", "error"),
+        ]
+        self.members[name] = self._process("etcd", name, command)
+
+    def _maintd(self, name: str) -> None:
+        folder = self.folder / name
+        state = self._disk(name, "maintd")
+        users = folder / "users"
+        users.write_text(clients.USERS)
+        users.chmod(0o600)
+        config = folder / "maintd.toml"
+        config.write_text(self._settings(name, state))
+        config.chmod(0o600)
+        address = self.ground.address["cluster"]
+        command = [
+            *(self._python, "-m", "tests.torture.one_maintd", str(config)),
+            *(address, str(DOOR_PORT), name, str(folder)),
+        ]
+        self.maintds[name] = self._process(
+            "maintd", name, command, may_run=lambda: self.etcd or self._is_master(name)
+        )
+
+    def _is_master(self, name: str) -> bool:
+        path = self.folder / name / "ganeti" / "ssconf_master_node"
+        return path.read_text().strip() == name
+
+    def _settings(self, name: str, state: Path) -> str:
+        urls = [f"http://{self.ground.address[one]}:2379" for one in MEMBERS if self.etcd]
+        ganeti = self.folder / name / "ganeti"
+        over = 'backend = "rapi"\nuser = "maintd"\npassword = "/nowhere"' if self.etcd else ""
+        return f"""
+[maintd]
+state = "{state}"
+socket = "{state}/admin.sock"
+every = "500ms"
+[cluster]
+node = "{name}"
+ganeti = "{ganeti}"
+{over}
+[poll]
+port = {AGENT_PORT}
+seconds = "1s"
+total = "3s"
+[store]
+backend = "{"etcd" if self.etcd else "sqlite"}"
+endpoints = {json.dumps(urls)}
+[http]
+address = "{self.ground.address[name]}"
+users = "{self.folder / name / "users"}"
+read = "anyone"
+[policy]
+settle = "0s"
+cooldown = "0s"
+attempts = 1000
+nodes-in-work = 2
+group-in-work = 2
+storm = 100
+burst = 10000
+return-after = "1s"
+"""
+
+
+def _status(address: str) -> Any:
+    request = urllib.request.Request(f"http://{address}:2379/v3/maintenance/status", b"{}")
+    with urllib.request.urlopen(request, timeout=1) as answer:
+        return json.load(answer)

@@ -1,0 +1,22 @@
+"""The rules find what is wrong in records, and nothing else."""
+
+from tests.torture.door import Effect
+from tests.torture.rules import Taking, beside_the_acting, more_than_once
+
+TAKINGS = [Taking(10.0, 5), Taking(30.0, 9)]
+
+
+def effect(epoch: int, asked: float, refused: str = "") -> Effect:
+    return Effect("n1", epoch, asked, asked + 0.1, "submit", ("a",), refused)
+
+
+def test_an_intent_has_at_most_one_job() -> None:
+    assert more_than_once(["a", "b", "c"]) == []
+    assert more_than_once(["a", "b", "a"]) == ["a"]
+
+
+def test_only_the_one_that_acts_has_effects() -> None:
+    right = [effect(5, 11), effect(5, 29.9), effect(9, 31), effect(5, 40, "it came too late")]
+    assert beside_the_acting(right, TAKINGS) == []
+    woken = effect(5, 30.1)
+    assert beside_the_acting([*right, woken], TAKINGS) == [woken]

@@ -1,0 +1,88 @@
+"""Three etcd, three maintd and a simulated cluster, while everything fails that can."""
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.agent.place import safe_folder
+from tests.torture.faults import Faults
+from tests.torture.ground import why_not
+from tests.torture.scene import Scene
+from tests.torture.torture import Torture
+
+pytestmark = [
+    pytest.mark.torture,
+    pytest.mark.timeout(3600),
+    pytest.mark.skipif(bool(why_not()), reason=why_not()),
+]
+no_etcd = pytest.mark.skipif(
+    shutil.which("etcd") is None, reason="needs etcd: packaging/test-tools"
+)
+
+
+SEED = int(os.environ.get("SEED") or time.time())
+MINUTES = float(os.environ.get("MINUTES") or 1.5)
+ONLY = list(filter(None, os.environ.get("FAULTS", "").split(",")))  # for a closer look
+PHASE = 30.0  # seconds of faults before a check
+ENOUGH = 5  # certain answers, that something be shown on a very busy machine
+MOST = max(4, round(MINUTES * 60 / PHASE))  # phases
+KEPT = os.environ.get("TORTURE_KEEP", "")  # a folder for the logs
+
+
+@pytest.fixture
+def with_etcd() -> Iterator[Scene]:
+    yield from _scene(etcd=True)
+
+
+@pytest.fixture
+def with_copies() -> Iterator[Scene]:
+    yield from _scene(etcd=False)
+
+
+def _scene(*, etcd: bool) -> Iterator[Scene]:
+    with safe_folder() as folder:
+        scene = Scene(folder, sys.executable, etcd=etcd)
+        try:
+            scene.up()
+            yield scene
+        finally:
+            scene.down()
+            scene.keep(KEPT)
+
+
+@no_etcd
+def test_without_faults(with_etcd: Scene) -> None:
+    torture = Torture(with_etcd, seed=1)
+    torture.ready()
+    torture.phase(10.0, lambda until: time.sleep(until - time.monotonic()))
+    assert torture.answered > 10
+    assert len(with_etcd.door.reasons()) > 3
+
+
+@no_etcd
+def test_etcd(with_etcd: Scene) -> None:
+    """Whatever fails, what was acknowledged is there, and only the one that acts does anything."""
+    _run(with_etcd)
+
+
+def test_copies(with_copies: Scene) -> None:
+    """The same beside master failovers, with copies of the ledger on the candidates."""
+    _run(with_copies)
+
+
+def _run(scene: Scene) -> None:
+    torture = Torture(scene, SEED)
+    torture.say(f"SEED={SEED}")
+    faults = Faults(scene, torture.luck, torture.say, torture.acting_node, ONLY)
+    torture.ready()
+    until = time.monotonic() + MINUTES * 60
+    for _ in range(MOST):
+        torture.phase(PHASE, faults.run)
+        if time.monotonic() > until and torture.answered > ENOUGH:
+            break
+    torture.say(f"faults: {faults.count}")
+    assert torture.answered > ENOUGH, "nobody was answered: nothing is shown"

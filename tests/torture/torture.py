@@ -1,0 +1,173 @@
+"""A run: clients ask, faults happen, all is mended, and the records are checked; again and again.
+
+After each phase everything is mended and quiet, so that the final state is one to read.
+"""
+
+import random
+import re
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from tests.torture.clients import Acting, Client, History, Unheard, ask, read_all
+from tests.torture.linear import Op, State, wrong
+from tests.torture.objects import STEPS
+from tests.torture.rules import Taking, beside_the_acting, more_than_once
+from tests.torture.scene import MASTERS, WORKERS, Scene
+
+_QUIET = 120.0  # seconds until all is well again
+_PERSON = 20.0  # seconds until a person looks
+_CLIENTS = 3
+_TAKEN = re.compile(r"^([0-9.]+) INFO lease-taken fence=([0-9]+)$", re.MULTILINE)
+
+
+class Broken(AssertionError):
+    """The records show that a promise was broken."""
+
+
+@dataclass
+class Torture:
+    """One run over a scene; `told` is its diary."""
+
+    scene: Scene
+    seed: int
+    told: list[str] = field(default_factory=list)
+    first: dict[str, State] = field(default_factory=dict)
+    answered: int = 0  # changes with a certain answer
+    _began: float = field(default_factory=time.monotonic)
+
+    def __post_init__(self) -> None:
+        self.luck = random.Random(self.seed)
+        addresses = [self.scene.ground.address[name] for name in MASTERS]
+        self.acting = Acting(addresses)
+
+    def say(self, text: str) -> None:
+        line = f"{time.monotonic() - self._began:7.1f} s  {text}"
+        self.told.append(line)
+        print(line, flush=True)
+
+    def ready(self) -> None:
+        """Wait until a maintd acts."""
+        self.until("a maintd acts", self.unready)
+
+    def _look_after(self) -> None:
+        """Do as a person whom a maintd asks to look: a job shows a gap in its ledger (ADR 20)."""
+        for address, why in Acting(self.acting.addresses, copies=True).look().items():
+            if why.startswith("outdated: another node has been the master"):
+                self.say(f"a person goes on: {ask(address, 'POST', '/1/ledger/resume').body}")
+
+    def acting_node(self) -> str:
+        """Return the node of the maintd that acts; "" if none does."""
+        found = self.scene.ground.inside("clients", self.acting.find)
+        return next((n for n in MASTERS if self.scene.ground.address[n] == found), "")
+
+    def unready(self) -> str:
+        whole = replace(self.acting, copies=not self.scene.etcd)
+        found = self.scene.ground.inside("clients", whole.find)
+        return f"nobody acts: {whole.whys}" if found is None else ""
+
+    def phase(self, seconds: float, faults: Callable[[float], None]) -> None:
+        """Have clients ask during faults for so long; then mend all, and check."""
+        history = History(refusals=self.scene.etcd)
+        crowd = [
+            Client(self.scene.ground, self.luck.getrandbits(32), self.acting, history, WORKERS)
+            for _ in range(_CLIENTS)
+        ]
+        for client in crowd:
+            client.start()
+        faults(time.monotonic() + seconds)
+        for client in crowd:
+            client.over.set()
+        for client in crowd:
+            client.join(60)
+            if client.failed is not None:
+                raise client.failed
+        self._settle(history)
+        self.check(history)
+
+    def _settle(self, history: History) -> None:
+        """Wait until a maintd acts and nothing is under way; record what it shows then."""
+
+        patience = time.monotonic() + _PERSON
+
+        def stirring() -> str:
+            nonlocal patience
+            if (why := self.unready()) and time.monotonic() > patience:
+                patience = time.monotonic() + _PERSON
+                self.scene.ground.inside("clients", self._look_after)
+            return why or self.scene.door.under_way()
+
+        def read() -> str:
+            """Return why it cannot be read yet."""
+            address = self.acting.find()
+            if address is None:
+                return "nobody acts"
+            before = len(history.ops)
+            try:
+                # This is answered by a round after all that was asked before.
+                said = ask(address, "POST", "/1/resume", {"scope": "cluster"})
+                if said.status != 409 or "is not paused" not in str(said.body):
+                    return str(said)
+                read_all(address, history)
+            except (Unheard, AssertionError) as error:
+                del history.ops[before:]
+                return repr(error)
+            return ""
+
+        def unread() -> str:
+            return self.scene.ground.inside("clients", read)
+
+        self.until("all is quiet", stirring)
+        time.sleep(2)  # rounds follow what the last jobs did
+        self.until("all is quiet", stirring)
+        self.until("the state is read", unread)
+
+    def until(self, what: str, why_not: Callable[[], str], seconds: float = _QUIET) -> None:
+        """Wait until nothing speaks against it any more."""
+        until = time.monotonic() + seconds
+        while why := why_not():
+            if time.monotonic() > until:
+                raise Broken(f"not within {seconds:.0f} s: {what}: {why}")
+            time.sleep(0.3)
+
+    # The checks.
+
+    def check(self, history: History) -> None:
+        """Raise Broken if the records show anything that must not be."""
+        if history.odd:
+            raise Broken(f"answers that nobody should get: {history.odd}")
+        if key := wrong(history.ops, STEPS, self.first):
+            ops = sorted((op for op in history.ops if op.key == key), key=lambda op: op.start)
+            lines = "\n".join(map(self._words, ops))
+            raise Broken(f"{key} is not linearizable from {self.first.get(key)!r}:\n{lines}")
+        if twice := more_than_once(self.scene.door.reasons()):
+            raise Broken(f"intents with more than one job: {twice}")
+        effects = self.scene.door.effects
+        if self.scene.etcd and (others := beside_the_acting(effects, self._takings())):
+            raise Broken(f"effects by one that did not act: {others}")
+        for path, text in self.scene.output().items():
+            if "Traceback" in text:
+                raise Broken(f"{path}:\n{text[-4000:]}")
+        self.first = {op.key: op.answer for op in history.ops if op.verb == "read"}
+        self.answered += sum(op.end is not None and op.verb != "read" for op in history.ops)
+        done = Counter(op.key.partition("/")[0] for op in history.ops if op.end is not None)
+        open_ = sum(op.end is None for op in history.ops)
+        late = sum(bool(effect.refused) for effect in effects)
+        for text in history.others:
+            self.say(f"refused: {text}")
+        self.say(
+            f"checked: {history.asked} requests, {history.refused} refused, {open_} without an"
+            f" answer, {dict(done)}; {len(self.scene.door.reasons())} jobs, {late} refused"
+        )
+
+    def _takings(self) -> list[Taking]:
+        return [
+            Taking(float(at), int(fence))
+            for name in MASTERS
+            for at, fence in _TAKEN.findall(self.scene.logs(name))
+        ]
+
+    def _words(self, op: Op) -> str:
+        end = "never" if op.end is None else f"{op.end - self._began:.2f}"
+        return f"{op.start - self._began:8.2f} to {end}: {op.verb} {op.given} -> {op.answer}"
