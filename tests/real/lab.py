@@ -29,6 +29,7 @@ LOCK = Path(tempfile.gettempdir()) / "nodeagent-lab.lock"
 STATE = Path(os.environ.get("GANETI_LAB_STATE", "/tmp/ganeti-lab"))
 CLUSTER = "cluster.gnt.test"
 NODES = ("node1.gnt.test", "node2.gnt.test", "node3.gnt.test")
+FIVE = (*NODES, "node4.gnt.test", "node5.gnt.test")
 MASTER = NODES[0]
 
 
@@ -50,7 +51,7 @@ def listed(what: str, *fields: str, name: str = "") -> list[list[Any]]:
 
     What `gnt-* list` shows, at a hundredth of its price: tests ask this again and again.
     """
-    sockets = (socket_path(one.partition(".")[0]) for one in NODES)
+    sockets = (socket_path(one.partition(".")[0]) for one in FIVE)
     luxi = Luxi(next(filter(os.path.exists, sockets)))  # only the master of the moment has one
     try:
         answer = luxi.ask("Query", [what, fields, ["=", "name", name] if name else None])
@@ -90,22 +91,24 @@ def why_not() -> str:
 
 
 @contextmanager
-def running(*, fresh: bool = False) -> Iterator[None]:
-    """The laboratory, up with three nodes; `fresh`: nobody has done anything in it."""
+def running(*, fresh: bool = False, nodes: int = 3) -> Iterator[None]:
+    """The laboratory, up with its nodes; `fresh`: nobody has done anything in it."""
     with LOCK.open("w") as alone:
         fcntl.flock(alone, fcntl.LOCK_EX)  # there is one laboratory on a machine
         if fresh:
             _down()
-        yield from _up()
+        yield from _up(nodes)
 
 
 def _down() -> None:
-    subprocess.run([str(LAB / "down")], capture_output=True, timeout=60)
+    down = subprocess.run([str(LAB / "down")], capture_output=True, text=True, timeout=60)
+    assert down.returncode == 0, down.stderr
 
 
-def _up() -> Iterator[None]:
+def _up(nodes: int) -> Iterator[None]:
     found = (STATE / "up").exists()
-    up = subprocess.run([str(LAB / "up"), "3"], capture_output=True, text=True, timeout=300)
+    command = [str(LAB / "up"), str(nodes)]
+    up = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert up.returncode == 0, up.stderr
     try:
         yield

@@ -78,12 +78,12 @@ FIX = "cat >> /run/fed; echo >> /run/fed"
 
 
 @contextmanager
-def maintained() -> "Iterator[Maintenance]":
+def maintained(nodes: tuple[str, ...] = NODES) -> "Iterator[Maintenance]":
     """A fresh laboratory with agents on its nodes, and no maintd yet; skips where there is none."""
     if reason := why_not():
         pytest.skip(reason)
-    with running(fresh=True):
-        system = Maintenance()
+    with running(fresh=True, nodes=len(nodes)):
+        system = Maintenance(nodes)
         try:
             system.start()
             yield system
@@ -92,65 +92,84 @@ def maintained() -> "Iterator[Maintenance]":
 
 
 class Maintenance:
-    """The whole system on three nodes; maintd on the master of the moment."""
+    """The whole system on these nodes; maintd on the master of the moment."""
 
-    def __init__(self) -> None:
+    def __init__(self, nodes: tuple[str, ...] = NODES) -> None:
+        self.nodes = nodes
         self.agents: dict[str, subprocess.Popen[bytes]] = {}
         self.maintd: subprocess.Popen[bytes] | None = None
+        self.program: tuple[str, ...] = ("nodeagent.cli.maintd", "run")
+        self.agent_program: tuple[str, ...] = ("nodeagent.cli.nodeagent", "run")
         self.where = "node1"
         self.log = STATE / "maintd.log"
         self.seen: set[str] = set()  # incidents, by their UUIDs
         self.past: set[str] = set()  # those of the tests before
 
     def start(self) -> None:
-        for name in NODES:
+        for name in self.nodes:
             short = name.partition(".")[0]
             self.shell(short, PREPARE)
             self.repairs_with(short, FIX)
             self.write(short, "/etc/nodeagent/agent.toml", AGENT)
             self.write(short, "/etc/nodeagent/maintd.toml", SETTINGS)
-            self.agents[short] = self.spawn(short, "nodeagent.cli.nodeagent", "run")
+            self.agents[short] = self.spawn_agent(short)
 
     def stop(self) -> None:
         self.stop_maintd()
         for name in self.agents:
             node(name, "pkill", "-TERM", "-f", "nodeagent.cli.nodeagent")
         for process in self.agents.values():
-            process.wait(20)
+            process.wait(60)
 
     def reboot(self, name: str) -> None:
         """Switch a node off and on again, its agent with it: of what ran there nothing is left."""
         power(name, "join")
         power(name, "off")
-        self.agents[name].wait(20)
         power(name, "on")
+        self.booted(name)
+
+    def booted(self, name: str) -> None:
+        """Have the agent again on a node that was off and is on."""
+        self.agents[name].wait(60)
         until(lambda: node(name, "true").returncode == 0, 60, lambda: f"{name} is not back")
         self.shell(name, PREPARE)
         self.repairs_with(name, FIX)
-        self.agents[name] = self.spawn(name, "nodeagent.cli.nodeagent", "run")
+        self.agents[name] = self.spawn_agent(name)
 
     def restart_agent(self, name: str) -> None:
         """As after its settings have changed."""
         node(name, "pkill", "-TERM", "-f", "nodeagent.cli.nodeagent")
-        self.agents[name].wait(20)
-        self.agents[name] = self.spawn(name, "nodeagent.cli.nodeagent", "run")
+        self.agents[name].wait(60)
+        self.agents[name] = self.spawn_agent(name)
+
+    def lose_ledger(self) -> None:
+        """The ledger, and each copy of it that an agent keeps; maintd is down meanwhile."""
+        for name in self.agents:
+            node(name, "pkill", "-TERM", "-f", "nodeagent.cli.nodeagent")
+        for name, process in self.agents.items():
+            process.wait(60)
+            self.shell(name, f"rm -rf /var/lib/maintd/ledger* {AGENT_STATE}/copies")
+            self.agents[name] = self.spawn_agent(name)
 
     def spawn(
-        self, name: str, module: str, *arguments: str, env: str = ""
+        self, name: str, module: str, *arguments: str, env: str = "", log_name: str = ""
     ) -> subprocess.Popen[bytes]:
-        log = (STATE / f"{name}.{module.rpartition('.')[2]}.log").open("ab")
+        log = (STATE / f"{name}.{log_name or module.rpartition('.')[2]}.log").open("ab")
         command = ["env", *env.split(), sys.executable, "-m", module, *arguments]
         with log:
             return subprocess.Popen([str(LAB / "node"), name, *command], cwd=ROOT, stderr=log)
 
+    def spawn_agent(self, name: str) -> subprocess.Popen[bytes]:
+        return self.spawn(name, *self.agent_program, env=f"PYTHONPATH={ROOT}", log_name="nodeagent")
+
     def start_maintd(self, name: str = "node1", failpoint: str = "") -> None:
-        env = f"MAINTD_FAILPOINT={failpoint}" if failpoint else ""
+        env = f"PYTHONPATH={ROOT}" + (f" MAINTD_FAILPOINT={failpoint}" if failpoint else "")
         self.where = name
-        maintd: tuple[str, ...] = ("nodeagent.cli.maintd", "run")
+        maintd = self.program
         if folder := os.environ.get("DECISIONS_INTO"):
-            env = f"{env} DECISIONS_INTO={folder} PYTHONPATH={ROOT}"
+            env = f"{env} DECISIONS_INTO={folder}"
             maintd = ("tests.maintd.decisions", *maintd)
-        self.maintd = self.spawn(name, *maintd, env=env)
+        self.maintd = self.spawn(name, *maintd, env=env, log_name="maintd")
 
     def until_it_answers(self) -> None:
         """Wait for maintd, which was just started, and for the tags of nodes it sees first."""

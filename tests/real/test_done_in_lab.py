@@ -168,7 +168,8 @@ def test_killed_at_every_effect(system: Maintenance, name: str) -> None:
         assert system.maintd is not None
         if system.maintd.poll() is not None:
             killed += 1
-            system.start_maintd(failpoint=f"{name}:kill:{NEXT[name]}")
+            # Each life is longer: in step with the pauses between attempts, none would succeed.
+            system.start_maintd(failpoint=f"{name}:kill:{NEXT[name] + killed}")
         return state("node2") == "" and flags("node2")["tags"] == ""
 
     until(back, 400, system.tail)

@@ -98,7 +98,7 @@ def system(lab: Maintenance) -> Iterator[Maintenance]:
     yield lab
     lab.shell("node1", "touch /run/go")
     lab.stop_maintd("KILL")
-    lab.shell("node1", "rm -f /var/lib/maintd/ledger*")  # and the queue with it
+    lab.lose_ledger()  # and the queue with it
     lab.heal()
     for name in gnt("gnt-instance", "list", "--no-headers", "-o", "name").split():
         remove(name)
@@ -267,16 +267,42 @@ def test_killed_during_a_step_it_does_not_run_the_command_twice(system: Maintena
     assert counts == [1, 1, 1]
 
 
+def test_a_ledger_that_is_lost_comes_back_from_the_copies(system: Maintenance) -> None:
+    create("inst3", "sharedfile", "node2.gnt.test")
+    before, was = last_job(), service("node2")
+    queue(system, "disable")
+    queue(system, "add", "--force", "unreachable", "r640", "node2.gnt.test")
+    until(lambda: copies(system) == 3, 60, system.tail)
+    system.stop_maintd("KILL")
+    system.shell("node1", "rm -f /var/lib/maintd/ledger* /run/ran-*; touch /run/go")
+    system.start_maintd()
+    system.until_it_answers()
+    assert "the repair queue is disabled" in system.ask("held").stdout
+    assert system.get("/1/round")["outdated"] is None
+    assert standing(system) == ("queued", 0, "waiting")
+    rests(3)
+    assert (service("node2"), kinds(before)) == (was, [])
+    queue(system, "enable")
+    until(lambda: entry(system)["status"] == "succeeded", 180, system.tail)
+    until(lambda: service("node2") == was, 60, system.tail)
+
+
+def copies(system: Maintenance) -> int:
+    """How many candidates have the newest ledger."""
+    return int(system.get("/1/round")["copies"]["have"])
+
+
 def test_after_the_ledger_is_lost_nothing_is_repaired_until_somebody_has_looked(
     system: Maintenance,
 ) -> None:
-    """As on a new master: what was switched off here is not known there."""
+    """With all copies of it, what was switched off is not known any more."""
     create("inst3", "sharedfile", "node2.gnt.test")
     before, was = last_job(), service("node2")
     queue(system, "disable")
     queue(system, "add", "--force", "unreachable", "r640", "node2.gnt.test")
     system.stop_maintd("KILL")
-    system.shell("node1", "rm -f /var/lib/maintd/ledger* /run/ran-*; touch /run/go")
+    system.shell("node1", "rm -f /run/ran-*; touch /run/go")
+    system.lose_ledger()
     system.start_maintd()
     system.until_it_answers()
     assert "or the ledger was lost: the repair queue" in system.ask("held").stdout

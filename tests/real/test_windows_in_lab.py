@@ -9,9 +9,11 @@ import subprocess
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import pytest
+from click import ClickException
 
 from tests.real.lab import LAB, create, gnt, node, remove
 from tests.real.maintd import (
@@ -63,7 +65,7 @@ def system(lab: Maintenance) -> Iterator[Maintenance]:
     lab.until_it_answers()
     yield lab
     lab.stop_maintd("KILL")
-    lab.shell("node1", "rm -f /var/lib/maintd/ledger*")  # and all windows with it
+    lab.lose_ledger()  # and all windows with it
     lab.heal()
     for name in gnt("gnt-instance", "list", "--no-headers", "-o", "name").split():
         remove(name)
@@ -76,9 +78,9 @@ def window(system: Maintenance, *words: str) -> str:
     return done.stdout
 
 
-def machines(system: Maintenance) -> dict[str, dict[str, Any]]:
+def machines(system: Maintenance, master: str = "node1") -> dict[str, dict[str, Any]]:
     """The machines of all windows, and those that return, by the short names of their nodes."""
-    told = system.get("/1/windows")
+    told = system.get("/1/windows", master)
     rows = [one for row in told["windows"] for one in row["machines"]] + told["returning"]
     return {one["node"].partition(".")[0]: one for one in rows}
 
@@ -197,32 +199,49 @@ def test_the_master_node_is_held_with_advice(system: Maintenance) -> None:
     assert (service("node1"), job_list(before)) == (was, [])
 
 
-def test_after_another_master_a_window_waits_until_somebody_has_looked(
-    system: Maintenance,
-) -> None:
-    window(system, "add", "node2", "--start", "+2h", "--for", "1h")
-    moved = node("node3", "gnt-cluster", "master-failover", seconds=180)
-    assert moved.returncode == 0, moved.stderr
-    try:
-        assert system.maintd is not None
-        assert system.maintd.wait(120) == 11, "not the master any more"
-        system.maintd = None
-    finally:
-        back = node("node1", "gnt-cluster", "master-failover", seconds=180)
-        assert back.returncode == 0, back.stderr
-    was, before = service("node2"), last_job()
-    system.start_maintd()
-    system.until_it_answers()
-    window(system, "edit", "node2", "--start", "now")
-    why = "another node has been the master"
-    until(lambda: why in system.ask("held").stdout, 60, system.tail)
-    rests(5)
-    assert (service("node2"), job_list(before)) == (was, [])
-    resumed = system.ask("resume", "--ledger")
-    assert resumed.returncode == 0, resumed.stderr
+def test_after_another_master_all_that_is_planned_goes_on(system: Maintenance) -> None:
+    """A window whose node is down, a later one, a pause with its reason: on node3, and back."""
+    was = {name: service(name) for name in ("node2", "node3")}
+    window(system, "add", "node2", "--start", "now", "--duration", "2h")
     until(lambda: flags("node2")["drained"] == "Y", 60, system.tail)
-    window(system, "cancel", "node2")
-    until(lambda: service("node2") == was, 60, system.tail)
+    window(system, "down", "node2")
+    until(lambda: flags("node2")["offline"] == "Y", 60, system.tail)
+    window(system, "add", "node1", "--start", "+20h", "--for", "1h")
+    assert system.ask("pause", "--node", "node3", "--why", "switch 7").returncode == 0
+    until(lambda: is_copied(system), 60, system.tail)
+    planned = {name: one["mode"] for name, one in machines(system).items()}
+    for old, new in (("node1", "node3"), ("node3", "node1")):
+        moved = node(new, "gnt-cluster", "master-failover", seconds=180)
+        assert moved.returncode == 0, moved.stderr
+        assert system.maintd is not None
+        assert system.maintd.wait(120) == 11, f"{old} is not the master any more"
+        system.maintd = None
+        system.start_maintd(new)
+        until(partial(answers, system, new), 120, system.tail)
+        rounds = system.get("/1/round", master=new)
+        assert rounds["outdated"] is None, "nobody is asked"
+        assert {name: one["mode"] for name, one in machines(system, new).items()} == planned
+        assert "another node has been" not in system.ask("held", master=new).stdout
+        assert "switch 7" in system.ask("why", "node3", master=new).stdout
+        assert (flags("node2")["offline"], flags("node3")["drained"]) == ("Y", "N")
+    window(system, "up", "node2")
+    until(lambda: service("node2") == was["node2"], 60, system.tail)
+    assert system.ask("resume", "--node", "node3").returncode == 0
+    assert service("node3") == was["node3"]
+
+
+def is_copied(system: Maintenance) -> bool:
+    """Whether both candidates have the newest ledger; a node that is offline is none."""
+    copies = system.get("/1/round")["copies"]
+    return bool(copies["have"] == copies["of"] == 2)
+
+
+def answers(system: Maintenance, master: str) -> bool:
+    """Whether maintd there has held a round."""
+    try:
+        return bool(system.get("/1/round", master=master)["rounds"])
+    except ClickException:
+        return False
 
 
 def test_a_move_that_fails_stops_it_until_the_window_is_changed(system: Maintenance) -> None:

@@ -1,0 +1,310 @@
+"""Nodes that die on a real Ganeti cluster: off, hung, cut off, with BMCs that are dead or lie.
+
+In each case an instance never runs on two nodes, and no job is given twice. Uses the multi-node
+laboratory beside the checkout; skipped by name where that is absent. `make test-real` runs it.
+"""
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+
+import pytest
+
+from tests.real.dying import Dying, Since
+from tests.real.lab import NODES, create, gnt, node, power, remove
+from tests.real.maintd import Maintenance, flags, maintained, placed, until
+from tests.real.powered import missing, never_twice, runs_on, state
+
+MASTER, SECOND, THIRD = NODES
+MOVES = ["failover inst1", "failover inst2"]
+
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(bool(missing()), reason=missing()),
+]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dying]:
+    with maintained() as system:
+        made = Dying(tmp_path_factory.mktemp("power"), system)
+        try:
+            system.start_maintd()
+            system.until_it_answers()
+            made.prove(SECOND)
+            yield made
+        finally:
+            made.close()
+
+
+@pytest.fixture
+def system(whole: Dying) -> Maintenance:
+    """For the report of a test that fails."""
+    return whole.system
+
+
+@pytest.fixture
+def lab(whole: Dying, system: Maintenance) -> Iterator[Dying]:
+    """Three healthy nodes; node2 has a DRBD instance and one on shared storage."""
+    whole.rest()
+    create("inst1", "drbd", SECOND, THIRD)
+    create("inst2", "sharedfile", SECOND)
+    yield whole
+    whole.rest()
+    remove("inst1")
+    remove("inst2")
+
+
+@pytest.mark.thorough
+def test_a_node_that_lost_its_power_is_powered_on_once_and_is_well(lab: Dying) -> None:
+    since = Since()
+    power(SECOND, "off")
+    until(lambda: lab.stage(SECOND) != "", 120, lab.system.tail)
+    until(lambda: lab.stage(SECOND) == "", 180, lab.system.tail)
+    assert lab.powerd.acts == [f"power-on {SECOND}"]
+    assert since() == [f"power-off {SECOND}", f"power-on {SECOND}"]
+    assert (state(SECOND), flags(SECOND)["offline"]) == ("on", "N")
+    assert (placed("inst1"), placed("inst2")) == (("node2", "node3"), ("node2", ""))
+
+
+def test_instances_of_a_dead_node_run_elsewhere(lab: Dying) -> None:
+    create("inst3", "plain", SECOND)
+    since = Since()
+    lab.broken.add(SECOND)
+    try:
+        with never_twice("inst1", "inst2"):
+            power(SECOND, "off")
+            elsewhere(lab, since)
+            tried = [f"power-off {SECOND}", f"power-on {SECOND}", f"power-off {SECOND}"]
+            assert since()[:5] == [*tried, "tag", f"offline {SECOND}"]
+            told = lab.why(SECOND)
+            assert "its disks (plain) are only on node2" in told
+            _comes_back(lab)
+    finally:
+        remove("inst3")
+
+
+def _comes_back(lab: Dying) -> None:
+    """A person repairs it and powers it on: it starts nothing by itself; `done` has the rest."""
+    lab.broken.clear()
+    said = node("master", "gnt-node", "power", "-f", "on", SECOND, seconds=180)
+    assert said.returncode == 0, said.stderr
+    until(lambda: lab.system.agents["node2"].poll() is None, 60, lab.system.tail)
+    assert runs_on("inst1") == [THIRD]
+    assert flags(SECOND)["offline"] == "Y"
+    said = lab.system.ask("done", SECOND, "--wait", "--timeout", "180s")
+    assert said.returncode == 0, said.stderr + said.stdout
+    assert (flags(SECOND)["role"], flags(SECOND)["tags"]) == ("C", "")
+
+
+@contextmanager
+def unrevived(name: str) -> Iterator[None]:
+    """Have maintd mark this node offline without a try to revive it."""
+    gnt("gnt-node", "add-tags", name, "maintd:revive:no")
+    try:
+        yield
+    finally:
+        gnt("gnt-node", "remove-tags", name, "maintd:revive:no")
+
+
+def elsewhere(lab: Dying, since: Since) -> None:
+    """Both instances run elsewhere, each by one job, after node2 was marked offline by one."""
+    until(lambda: lab.stage(SECOND) == "fenced", 300, lab.system.tail)
+    found = since()
+    assert runs_on("inst1") == [THIRD], f"{found} {lab.why(SECOND)}"
+    assert len(runs_on("inst2")) == 1, f"{found} {lab.why(SECOND)}"
+    assert (state(SECOND), flags(SECOND)["offline"]) == ("off", "Y")
+    assert found.count(f"offline {SECOND}") == 1
+    assert sorted(found[found.index(f"offline {SECOND}") + 1 :]) == MOVES
+
+
+def untouched(lab: Dying, seconds: float) -> None:
+    """For so long nothing is switched, and no job submitted but readings of power."""
+    since = Since()
+    time.sleep(seconds)
+    assert (since(), lab.powerd.acts) == ([], [])
+    assert flags(SECOND)["offline"] == "N"
+    assert (placed("inst1"), placed("inst2")) == (("node2", "node3"), ("node2", ""))
+
+
+@pytest.mark.thorough
+def test_a_hung_node_is_powered_off_and_on_and_is_well(lab: Dying) -> None:
+    since = Since()
+    lab.hang(SECOND)
+    until(lambda: lab.stage(SECOND) != "", 180, lab.system.tail)
+    until(lambda: lab.stage(SECOND) == "", 180, lab.system.tail)
+    assert lab.powerd.acts == [f"power-off {SECOND}", f"power-on {SECOND}"]
+    assert since() == [f"power-off {SECOND}", f"power-on {SECOND}"]
+    assert flags(SECOND)["offline"] == "N"
+    assert (placed("inst1"), placed("inst2")) == (("node2", "node3"), ("node2", ""))
+
+
+@pytest.mark.thorough
+def test_a_node_without_network_is_off_before_its_instances_run_elsewhere(lab: Dying) -> None:
+    """Its DRBD disks stay connected until then."""
+    since = Since()
+    with unrevived(SECOND), never_twice("inst1", "inst2"):
+        lab.link(SECOND, "down")
+        assert "cs:Connected ro:Secondary/Primary" in node(THIRD, "cat", "/run/drbd").stdout
+        elsewhere(lab, since)
+    assert lab.powerd.acts == [f"power-off {SECOND}"]
+
+
+@pytest.mark.thorough
+def test_without_power_control_only_a_persons_word_goes_on(lab: Dying) -> None:
+    lab.bmcs[SECOND].freeze()
+    with never_twice("inst1", "inst2"):
+        power(SECOND, "off")
+        until(lambda: "its power is unknown" in lab.why(SECOND), 240, lab.system.tail)
+        untouched(lab, 30)
+        since = Since()
+        said = lab.system.ask("fenced", SECOND, "--i-have-pulled-the-plug")
+        assert said.returncode == 0, said.stderr
+        elsewhere(lab, since)
+    assert since() == ["tag", f"offline {SECOND}", *MOVES]
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("when", ["before", "after its power-off"])
+def test_a_bmc_that_lies_off_is_overridden_by_connected_disks(lab: Dying, when: str) -> None:
+    with unrevived(SECOND), never_twice("inst1", "inst2"):
+        (lab.lying if when == "before" else lab.will_lie).add(SECOND)
+        lab.link(SECOND, "down")
+        until(lambda: "check this level in power.toml" in lab.why(SECOND), 300, lab.system.tail)
+        if when == "before":
+            assert lab.stage(SECOND) == ""
+        lab.powerd.acts.clear()
+        untouched(lab, 45)
+        said = lab.system.ask("fenced", SECOND, "--i-have-pulled-the-plug")
+        assert said.returncode == 1
+        assert "DRBD disks are still connected" in said.stderr
+        assert (state(SECOND), runs_on("inst1")) == ("on", [SECOND])
+
+
+def test_a_master_that_is_cut_off_does_nothing(lab: Dying) -> None:
+    lab.link(MASTER, "down")
+    until(lambda: "it may be cut off itself" in lab.why(SECOND), 180, lab.system.tail)
+    untouched(lab, 60)
+    assert (runs_on("inst1"), runs_on("inst2")) == ([SECOND], [SECOND])
+
+
+@pytest.mark.thorough
+def test_a_drill_for_real_of_an_empty_drained_node(lab: Dying) -> None:
+    remove("inst1")
+    lab.prove(THIRD)
+    gnt("gnt-node", "modify", "-f", "--drained=yes", THIRD)
+    since = Since()
+    try:
+        command = (sys.executable, "-m", "nodeagent.cli.gnt_maint", "drill", "--power", "--really")
+        said = node("master", *command, THIRD, seconds=400)
+        assert said.returncode == 0, said.stdout + said.stderr + lab.system.tail()
+        assert lab.powerd.acts == since() == [f"power-off {THIRD}", f"power-on {THIRD}"]
+        assert (state(THIRD), flags(THIRD)["offline"]) == ("on", "N")
+    finally:
+        gnt("gnt-node", "modify", "-f", "--drained=no", THIRD)
+
+
+PHASES = ["", "powering off", "proving"]
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("phase", PHASES)
+def test_a_node_that_a_person_powers_on_in_the_middle(lab: Dying, phase: str) -> None:
+    since = Since()
+    with unrevived(SECOND), never_twice("inst1", "inst2"):
+        power(SECOND, "off")
+        if phase:
+            until(lambda: lab.stage(SECOND) == phase, 240, lab.system.tail)
+        else:
+            time.sleep(8)
+        lab.turn(SECOND, "on")
+        until(lambda: _is_settled(lab), 300, lab.system.tail)
+        found = since()
+        assert max(map(found.count, MOVES)) <= 1
+        if flags(SECOND)["offline"] == "N":
+            assert not set(found) & set(MOVES)
+            assert (placed("inst1"), placed("inst2")) == (("node2", "node3"), ("node2", ""))
+        else:
+            assert SECOND not in (*runs_on("inst1"), *runs_on("inst2"))
+
+
+def _is_settled(lab: Dying) -> bool:
+    """It is back in service, or offline with its instances elsewhere, or a person is asked."""
+    stage, why = lab.stage(SECOND), lab.why(SECOND)
+    return stage in ("", "fenced") or "goes on in" in why
+
+
+@pytest.mark.thorough
+def test_killed_right_after_each_job_is_submitted(lab: Dying) -> None:
+    since, system, killed = Since(), lab.system, 0
+    system.stop_maintd()
+    with unrevived(SECOND), never_twice("inst1", "inst2"):
+        power(SECOND, "off")
+        system.start_maintd(failpoint="submitted:kill:1")
+
+        def fenced() -> bool:
+            nonlocal killed
+            assert system.maintd is not None
+            if system.maintd.poll() is not None:
+                killed += 1
+                system.start_maintd(failpoint="submitted:kill:1")
+            return lab.stage(SECOND) == "fenced"
+
+        until(fenced, 700, system.tail)
+        assert killed >= 5
+        elsewhere(lab, since)
+    system.stop_maintd()
+    system.start_maintd()
+
+
+@pytest.mark.thorough
+def test_another_master_goes_on_with_the_fencing(lab: Dying) -> None:
+    """maintd ends when Ganeti has just taken the power-off, and node2 becomes the master."""
+    create("inst3", "drbd", THIRD, SECOND)
+    lab.prove(THIRD)
+    lab.install_settings("node2")
+    system, since = lab.system, Since()
+    system.stop_maintd()
+    try:
+        with unrevived(THIRD), never_twice("inst3"):
+            power(THIRD, "off")
+            system.start_maintd(failpoint="submitted:kill:2")  # the first one reads its power
+            assert system.maintd is not None
+            until(partial(_ended, system.maintd), 240, system.tail)
+            assert since() == [f"power-off {THIRD}"]
+            failover("node2")
+            system.start_maintd("node2")
+            until(lambda: system.ask("status", master="node2").returncode == 0, 120, system.tail)
+            until(lambda: lab.stage(THIRD) == "fenced", 400, system.tail)
+            assert runs_on("inst3") == [SECOND]
+            assert since("node2") == [
+                *(f"power-off {THIRD}", "tag", f"offline {THIRD}", "failover inst3")
+            ]
+    finally:
+        system.stop_maintd()
+        if system.where != "node1":
+            failover("node1")
+        system.start_maintd()
+        system.until_it_answers()
+        remove("inst3")
+
+
+def _ended(process: "subprocess.Popen[bytes]") -> bool:
+    return process.poll() is not None
+
+
+def failover(name: str) -> None:
+    """Have this node be the master."""
+    said = node(name, "gnt-cluster", "master-failover", seconds=300)
+    assert said.returncode == 0, said.stderr
+
+
+def test_a_drill_foretells_what_would_happen(lab: Dying) -> None:
+    said = lab.system.ask("drill", "--power", SECOND)
+    assert said.returncode == 0, said.stdout + said.stderr
+    assert "All would go as it should." in said.stdout
+    untouched(lab, 5)

@@ -1,0 +1,174 @@
+"""Power of nodes through a real Ganeti: its jobs, `nodeagent-oob`, fence agents, IPMI, machines.
+
+Uses the multi-node laboratory beside the checkout; skipped by name where that is absent.
+`make test-real` runs it.
+"""
+
+import json
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from nodeagent.cluster.backend import NotTaken, Submission
+from nodeagent.cluster.ganeti.jobqueue import NO_POWER_CONTROL
+from nodeagent.model.action import MovePrimary, Power, PowerCommand, Restore, SetOffline
+from nodeagent.model.ledger import Outcome
+from tests.real.lab import NODES, create, listed, node, remove
+from tests.real.maintd import flags, maintained, until
+from tests.real.powered import PROGRAM, Powered, missing, never_twice, runs_on, state, use
+
+MASTER, SECOND, THIRD = NODES
+OFF, ON, CYCLE = PowerCommand.OFF, PowerCommand.ON, PowerCommand.CYCLE
+
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.timeout(600),
+    pytest.mark.skipif(bool(missing()), reason=missing()),
+]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Powered]:
+    with maintained() as system:
+        made = Powered(tmp_path_factory.mktemp("power"), system)
+        try:
+            yield made
+        finally:
+            made.close()
+
+
+@pytest.fixture
+def cluster(whole: Powered) -> Iterator[Powered]:
+    whole.heal()
+    yield whole
+    whole.heal()
+
+
+def test_check_asks_the_bmc_of_every_node(cluster: Powered) -> None:
+    done = cluster.oob("check-config")
+    assert done.stdout == "/etc/nodeagent/power.toml: ok, nodes checked: 3\n", done.stderr
+    done = cluster.oob("check", "--json")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)["nodes"]
+    assert {one["node"]: one["powered"] for one in told} == dict.fromkeys(NODES, True)
+    cluster.bmcs[THIRD].kill()
+    done = cluster.oob("check")
+    assert done.returncode == 1
+    (line,) = (one for one in done.stdout.splitlines() if one.startswith(THIRD))
+    assert "nothing" in line
+    assert cluster.powerd.acts == [], "it switches nothing"
+
+
+def test_a_node_is_switched_off_and_on_with_proof(cluster: Powered) -> None:
+    assert cluster.status(SECOND) is True
+    done = cluster.ends(Power(SECOND, OFF))
+    assert (done.outcome, done.code, done.said) == (Outcome.SUCCESS, 0, ""), done
+    assert (state(SECOND), flags(SECOND)["offline"]) == ("off", "N")
+    assert cluster.status(SECOND) is False
+    done = cluster.ends(Power(SECOND, ON))
+    assert (done.outcome, done.code, done.said) == (Outcome.SUCCESS, 0, ""), done
+    assert state(SECOND) == "on"
+    assert cluster.status(SECOND) is True
+    assert cluster.powerd.acts == [f"power-off {SECOND}", f"power-on {SECOND}"]
+    assert [state(name) for name in (MASTER, THIRD)] == ["on", "on"], "of one node alone"
+
+
+def test_a_cycle_is_a_boot(cluster: Powered) -> None:
+    before = node(SECOND, "cat", "/proc/sys/kernel/random/boot_id").stdout
+    done = cluster.ends(Power(SECOND, CYCLE))
+    assert (done.outcome, done.code) == (Outcome.SUCCESS, 0), done
+    assert cluster.powerd.acts == [f"power-off {SECOND}", f"power-on {SECOND}"]
+    until(lambda: node(SECOND, "true").returncode == 0, 60, lambda: "it does not come back")
+    assert node(SECOND, "cat", "/proc/sys/kernel/random/boot_id").stdout != before
+
+
+def test_a_dead_bmc_is_a_failure_with_its_reason(cluster: Powered) -> None:
+    cluster.bmcs[SECOND].kill()
+    for command in (OFF, PowerCommand.STATUS):
+        done = cluster.ends(Power(SECOND, command))
+        assert done.outcome is Outcome.ERROR, done
+        assert "level 1 (fence_ipmilan)" in done.why, done
+    ((status,),) = listed("job", "status")[-1:]
+    assert status == "success", "Ganeti's own word, which does not count"
+    assert (state(SECOND), cluster.powerd.acts) == ("on", [])
+    assert cluster.status(THIRD) is True
+
+
+def test_a_bmc_that_lies_is_believed_here_but_the_disks_tell(cluster: Powered) -> None:
+    create("inst1", "drbd", SECOND, THIRD)
+    try:
+        cluster.lying.add(SECOND)
+        assert cluster.status(SECOND) is False
+        assert cluster.ends(Power(SECOND, OFF)).outcome is Outcome.SUCCESS
+        assert (state(SECOND), runs_on("inst1")) == ("on", [SECOND])
+        assert "cs:Connected ro:Secondary/Primary" in disks(THIRD)
+        cluster.lying.clear()
+        assert cluster.ends(Power(SECOND, OFF)).outcome is Outcome.SUCCESS
+        assert (state(SECOND), runs_on("inst1")) == ("off", [])
+        assert "cs:WFConnection ro:Secondary/Unknown" in disks(THIRD)
+    finally:
+        cluster.heal()
+        remove("inst1")
+
+
+def test_without_a_program_there_is_no_answer(cluster: Powered) -> None:
+    use("")
+    try:
+        for command in PowerCommand:
+            done = cluster.ends(Power(SECOND, command))
+            assert (done.outcome, done.code) == (Outcome.ERROR, NO_POWER_CONTROL), done
+            assert done.why == "no power control is configured for it"
+    finally:
+        use(PROGRAM)
+    assert (state(SECOND), cluster.powerd.acts) == ("on", [])
+
+
+def test_the_master_is_refused(cluster: Powered) -> None:
+    for command in (OFF, CYCLE):
+        done = cluster.ends(Power(MASTER, command))
+        assert done.outcome is Outcome.ERROR
+        assert "Operating on the master node" in done.why
+    assert (state(MASTER), cluster.powerd.acts) == ("on", [])
+    assert cluster.status(MASTER) is True
+
+
+@pytest.mark.parametrize("name", ["", " ", "*", f"{SECOND} {THIRD}", f"{SECOND},{THIRD}"])
+def test_never_more_than_one_node_nor_all(cluster: Powered, name: str) -> None:
+    (answer,) = cluster.cluster.submit([Submission(Power(name, OFF), "power-in-lab:one")])
+    assert answer == NotTaken(f"{name!r} is not the name of one node")
+    assert [state(one) for one in NODES] == ["on", "on", "on"]
+    assert not cluster.cluster.find(["power-in-lab:one"])
+
+
+def test_off_then_offline_then_elsewhere_and_back_with_nothing_started(cluster: Powered) -> None:
+    """The order of fencing, and what a node that comes back does by itself."""
+    create("inst1", "drbd", SECOND, THIRD)
+    name = "inst1"
+    try:
+        with never_twice(name):
+            assert runs_on(name) == [SECOND]
+            assert cluster.ends(Power(SECOND, OFF)).outcome is Outcome.SUCCESS
+            assert cluster.status(SECOND) is False
+            for action in (
+                SetOffline(SECOND, promote=True, unpowered=True),
+                MovePrimary(name, SECOND, live=False, target=THIRD, fallback=False),
+            ):
+                done = cluster.ends(action)
+                assert done.outcome is Outcome.SUCCESS, (action, done)
+            assert runs_on(name) == [THIRD]
+            done = cluster.ends(Restore(SECOND))
+            assert done.outcome is Outcome.ERROR
+            assert "needs to be turned on" in done.why
+            assert cluster.ends(Power(SECOND, ON)).outcome is Outcome.SUCCESS
+            until(lambda: node(SECOND, "true").returncode == 0, 60, lambda: "it is not back")
+            time.sleep(5)
+            assert (runs_on(name), flags(SECOND)["offline"]) == ([THIRD], "Y")
+    finally:
+        cluster.heal()
+        remove("inst1")
+
+
+def disks(name: str) -> str:
+    """The DRBD status of a node, by itself."""
+    return node(name, "cat", "/run/drbd").stdout
