@@ -25,6 +25,7 @@ NODE = {
     "ndp/spindle_count": 1,
     "ndp/exclusive_storage": False,
     "ndp/cpu_speed": 1.0,
+    "ndp/oob_program": "",
     **dict.fromkeys(("mfree", "dfree", "mtotal", "dtotal", "ctotal", "sptotal", "spfree"), 1000),
     **dict.fromkeys(("mnode", "cnos"), 1),
 }

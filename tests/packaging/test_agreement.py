@@ -12,11 +12,12 @@ import click
 import pytest
 
 from nodeagent import __version__
-from nodeagent.cli import iallocator
+from nodeagent.cli import iallocator, oob
 from nodeagent.cli.nodeagent import cli
 from nodeagent.maintd import settings as maintd_settings
 from nodeagent.maintd.http.users import parse_users
 from nodeagent.model.queue import Procedures
+from nodeagent.power.settings import load as load_power
 from nodeagent.settings import DiagnoseCommand, Settings, load, parse
 
 TOP = Path(__file__).resolve().parents[2]
@@ -155,7 +156,8 @@ def test_maintds_example_shows_every_setting_and_its_default() -> None:
     # By default these are empty, which cannot be written as a path.
     for section, key in (
         ("maintd", "key"), ("maintd", "certificate"), ("cluster", "password"), ("http", "tls"),
-        ("sabakan", "ca"), ("sabakan", "token"),
+        ("sabakan", "ca"), ("sabakan", "token"), ("store", "ca"), ("store", "certificate"),
+        ("store", "key"), ("store", "password"),
     ):  # fmt: skip
         assert str(shown[section].pop(key)).startswith("/")
         assert getattr(getattr(default, section), key) == ""
@@ -201,3 +203,22 @@ def test_the_allocators_manual_tells_every_option() -> None:
     options = {*iallocator._FLAGS, *iallocator._VALUES, "-V", "--version", "-h", "--help"}
     assert options <= told
     assert options <= set(re.findall(r"--?[a-zA-Z][a-z-]*", iallocator.USAGE))
+
+
+def test_the_manual_of_power_tells_every_command_and_setting() -> None:
+    manual = plain((TOP / "docs/man/nodeagent-oob.8").read_text())
+    for name in oob.cli.commands:
+        assert re.search(rf"^{re.escape(name)}\b", manual, re.MULTILINE), name
+    shown = tomllib.loads((TOP / "packaging/power.toml").read_text())
+    keys = {"outlet", *shown["power"], *(k for d in shown["device"].values() for k in d)}
+    for key in keys | {k for row in shown["nodes"].values() for k in row}:
+        assert re.search(rf"^{key}\b", manual, re.MULTILINE), key
+
+
+def test_the_example_of_power_has_levels_for_three_kinds(tmp_path: Path) -> None:
+    file = tmp_path / "power.toml"
+    file.write_text((TOP / "packaging/power.toml").read_text())
+    settings = load_power(str(file), owner=None)
+    assert (settings.time_limit, settings.proven_within) == (50, 7 * 86400)
+    names = ("node1.example.org", "node2.example.org", "node3.example.org")
+    assert [len(settings.levels(name)) for name in names] == [2, 1, 1]

@@ -19,7 +19,7 @@ class Node:
         self.said: dict[str, str] = {}
         for name in ("ganeti", "run", "bin"):
             (folder / name).mkdir()
-        for name in ("ssconf_master_node", *KEYS):
+        for name in ("ssconf_master_node", "ssconf_master_candidates", *KEYS):
             self.write(name)
         self.tool("systemctl", f'[ "$1" = show ] && cat {folder}/said || echo "$@" >>{folder}/done')
         text = FOLLOW.read_text().replace("/var/lib/ganeti", str(folder / "ganeti"))
@@ -67,7 +67,7 @@ def node(tmp_path: Path) -> Node:
 def test_it_starts_what_was_skipped_once_for_each_change(node: Node) -> None:
     node.maintd("inactive")
     assert node.look() == ""
-    for name in ("ssconf_master_node", *KEYS):
+    for name in ("ssconf_master_node", "ssconf_master_candidates", *KEYS):
         node.write(name)
         assert [node.look(), node.look()] == ["start", ""]
 

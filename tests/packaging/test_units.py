@@ -14,6 +14,7 @@ MOST = {
     "nodeagent-runner.service": 7.3,
     "maintd.service": 1.1,
     "maintd-follow.service": 0.9,
+    "nodeagent-oob-check.service": 1.9,
 }
 # Any of these gives a unit a mount namespace, in which a repair's mounts stay its own.
 ISOLATING = re.compile(
@@ -116,3 +117,27 @@ def test_a_thousand_agents_can_be_asked_at_once() -> None:
     limit = re.search(r"^LimitNOFILE=(\d+)$", unit, re.MULTILINE)
     assert limit
     assert int(limit[1]) >= 10_000 + 1000
+
+
+def test_candidates_check_their_power_control_daily_and_both_packages_ship_it() -> None:
+    """The unit's folder is the program's own, and its condition the program's own file."""
+    from nodeagent.cli import oob
+    from nodeagent.power import proven, settings
+
+    unit = (UNITS / "nodeagent-oob-check.service").read_text()
+    assert f"\nStateDirectory={proven.FOLDER.removeprefix('/var/lib/')}\n" in unit
+    assert f"\nConditionPathExists={oob.NODES}\n" in unit
+    assert f"\nConditionPathExists={settings.DEFAULT_FILE}\n" in unit
+    assert "\nExecStart=/usr/sbin/nodeagent-oob check\n" in unit
+    assert "check" in oob.cli.commands
+    timer = (UNITS / "nodeagent-oob-check.timer").read_text()
+    assert "\nOnCalendar=daily\n" in timer
+    for recipe in ("debian/rules", "rpm/nodeagent.spec"):
+        text = (UNITS.parent / recipe).read_text()
+        assert "packaging/systemd/nodeagent-oob-check.*" in text, recipe
+        assert "nodeagent-oob-check.timer" in text, recipe
+    spec = (UNITS.parent / "rpm/nodeagent.spec").read_text()
+    agents = re.search(r"packaging/systemd/nodeagent-\[(\w+)\]\*", spec)
+    assert agents
+    names = {path.name for path in UNITS.glob(f"nodeagent-[{agents[1]}]*")}
+    assert names == {"nodeagent-front.service", "nodeagent-runner.service"}

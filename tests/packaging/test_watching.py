@@ -15,6 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from nodeagent.agent.metrics import write
 from nodeagent.maintd.queue.inventory import InventorySettings
+from nodeagent.model.fencing import Deaf, Fencing, Stage
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.notice import Sink, Way
@@ -23,9 +24,10 @@ from nodeagent.model.units import Ms
 from nodeagent.model.wish import AddEntry
 from nodeagent.web.server import Server
 from simulation.demo import POLICY as DEMO
+from simulation.machines import Control
 from tests.maintd.rig import Rig, fleet
 from tests.maintd.served import Served
-from tests.maintd.world import incident
+from tests.maintd.world import NOW, incident
 
 TOP = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
@@ -45,8 +47,10 @@ def samples(text: str) -> Iterator[tuple[str, dict[str, str]]]:
 @pytest.fixture(scope="module")
 def maintd(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The metrics of a maintd that has something of most kinds."""
-    apart = ("n4", "n5")  # silent and distrusted: who balances would wait for them
-    rig = Rig([replace(n, group="other" if n.name in apart else "default") for n in fleet()])
+    # Silent, distrusted, fenced, not to be fenced, and without power control: who balances would
+    # wait for them.
+    apart = ("n4", "n5", "n7", "n8", "n9")
+    rig = Rig([replace(n, group="other" if n.name in apart else "default") for n in fleet(9)])
     rig.asks = InventorySettings("http://127.0.0.1:1/graphql")  # where nobody answers
     broken = [
         replace(incident(node.name, status=status), node=node.uuid)
@@ -60,9 +64,19 @@ def maintd(tmp_path_factory: pytest.TempPathFactory) -> str:
         procedures=DEMO.procedures,
         balance=True,
     )
-    rig.store.save(Ledger(incidents=tuple(broken)))
-    rig.agents.says["n4"], rig.agents.required = None, True
-    rig.agents.keys = dict.fromkeys(("n1", "n2", "n3", "n6"), "11" * 32)
+    off, hung, deaf = (rig.cluster.nodes[name].uuid for name in apart[2:])
+    rig.cluster.put(replace(rig.cluster.nodes["n7"], offline=True, candidate=False))
+    rig.cluster.world.machines.controls["n9"] = (Control(dead=True),)
+    later = Ms(NOW + 600_000)
+    fencing = (
+        Fencing(off, Stage.FENCED, NOW, NOW),
+        Fencing(hung, Stage.PROVES, NOW, NOW, tries=1, not_before=later, said="no answer"),
+    )
+    known = Ledger(incidents=tuple(broken), fencing=fencing, deaf=(Deaf(deaf, later, "none"),))
+    rig.store.save(known)
+    rig.agents.says |= dict.fromkeys(("n4", "n8"))
+    rig.agents.required = True
+    rig.agents.keys = {**dict.fromkeys(("n1", "n2", "n3", "n6"), "11" * 32), "n9": "99" * 32}
     rig.crash()
     rig.cluster.world.instances["web"] = Instance("web", "n2", "n6", memory=100, disk=100)
     served = Served(rig, tmp_path_factory.mktemp("maintd"))

@@ -1,0 +1,33 @@
+"""The version of nodeagent before this one, to be run beside this one."""
+
+import json
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SCRIPT = Path(__file__).parent.parent / "packaging/before"
+
+
+@cache
+def _unpacked() -> subprocess.CompletedProcess[str]:
+    return subprocess.run([SCRIPT], capture_output=True, text=True, check=False, timeout=120)
+
+
+def before() -> Path:
+    """The folder of its sources; skips by name where the clone does not have them."""
+    found = _unpacked()
+    if found.returncode != 0:
+        pytest.skip(found.stderr.strip() or "packaging/before fails")
+    return Path(found.stdout.strip())
+
+
+def run_before(code: str, *arguments: str) -> Any:
+    """Have the earlier version run a script, which prints JSON."""
+    command = [sys.executable, "-c", code, *arguments]
+    done = subprocess.run(command, cwd=before(), capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)

@@ -1,0 +1,23 @@
+"""`packaging/apart` is as a machine of its own, whatever this one has mounted."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+APART = Path(__file__).parents[2] / "packaging/apart"
+# Of what is mounted here nobody else knows.
+MOUNTED = 'mount -t tmpfs other "$1"; exec "$2" cat /proc/self/mountinfo'
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root: sudo make test")
+def test_what_is_mounted_below_tmp_is_not_in_there(tmp_path: Path) -> None:
+    """A laboratory that is up here would else be taken for one there, and could not be ended."""
+    command = ["unshare", "--mount", "sh", "-ec", MOUNTED, "sh", str(tmp_path), str(APART)]
+    if not str(tmp_path).startswith("/tmp/"):
+        pytest.skip("pytest has its folders elsewhere")
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    places = [line.split()[4] for line in done.stdout.splitlines()]
+    assert [place for place in places if place.startswith("/tmp")] == ["/tmp"]
