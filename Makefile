@@ -27,8 +27,8 @@ test: $(READY)    ## lint, types and the whole quick suite on all cores (WORKERS
 ifdef AGAIN
 	$(quick) --last-failed --last-failed-no-failures none
 else
-	@$(quick) -n $(or $(WORKERS),$(shell nproc)) --dist loadfile --no-loadscope-reorder -m "not real and not oracle and not alone"; \
-	code=$$?; $(quick) -m "alone and not real and not oracle" && exit $$code
+	@$(quick) -n $(or $(WORKERS),$(shell nproc)) --dist loadfile --no-loadscope-reorder -m "not real and not oracle and not power and not torture and not alone"; \
+	code=$$?; $(quick) -m "alone and not real and not oracle and not power and not torture" && exit $$code
 endif
 
 decisions: $(READY) ## renew, on purpose, the rounds that tests/maintd/test_decisions.py decides again (REAL=1: real ones too; root)
@@ -67,6 +67,7 @@ nightly:          ## every suite, uncut, with new random lives each time: hours 
 	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=$(or $(FUZZ_SECONDS),3600)
 	@$(MAKE) --no-print-directory conformance test-real oracle GANETI=3.1
 	@$(MAKE) --no-print-directory package-test SUITE="bookworm trixie"
-	@$(MAKE) --no-print-directory demo test conformance test-real oracle fresh-test year bench
+	@$(MAKE) --no-print-directory demo test conformance test-real oracle fresh-test test-power year bench
+	@$(MAKE) --no-print-directory torture MINUTES=60
 
 include $(wildcard packaging/*.mk)
