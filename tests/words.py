@@ -14,7 +14,7 @@ from pathlib import Path
 
 import click
 
-from nodeagent.cli import gnt_maint, maintd, nodeagent
+from nodeagent.cli import gnt_maint, maintd, nodeagent, oob
 
 TOP = Path(__file__).parent.parent
 FIRST = re.compile(r"(What|Who|Whoever|Whose|Of|That)\b")
@@ -24,7 +24,12 @@ SENTENCE = re.compile(
     rf"{FIRST.pattern}[^.?|]*[.?|]?"
 )
 SUBJECT = re.compile(r"[a-z][\w, -]*: (?!(?:what|who|whoever|that|of|nothing|nobody)\b)\S")
-COMMANDS = {"gnt-maint": gnt_maint.cli, "maintd": maintd.cli, "nodeagent": nodeagent.cli}
+COMMANDS = {
+    "gnt-maint": gnt_maint.cli,
+    "maintd": maintd.cli,
+    "nodeagent": nodeagent.cli,
+    "nodeagent-oob": oob.cli,
+}
 OLD = re.compile(  # of docs/glossary.md: words that say another one's meaning
     r"\b(under way|sick|begun|empti(?:ed|es)|emptying|wish(?:es|ed)?|worked off|lets? go of|"
     r"whoever|(?<!there )(?:is|are|be) none|nobody has|not known|forgotten|acknowledged?|noted|"

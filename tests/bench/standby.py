@@ -1,0 +1,142 @@
+"""The cost of a ledger in etcd beside SQLite's: saves, the time to take over, a standby's memory.
+
+etcd is one member on this machine, with its log on the disk. A take-over is timed
+from the moment when Ganeti's files name the other node to its first round; one a second is held.
+
+    python -m tests.bench.standby [--quick]
+"""
+
+import signal
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from nodeagent.model.ledger import Ledger
+from nodeagent.store.etcd.client import Client
+from nodeagent.store.etcd.lease import Leader
+from nodeagent.store.etcd.store import EtcdStore
+from nodeagent.store.sqlite import SqliteStore
+from tests.bench.save import busy, large, quiet
+from tests.bench.table import Row, row, run
+from tests.cli.masters import Cluster, in_etcd, two
+from tests.store.etcd.server import WHY_NOT, Etcd
+
+MEMORY = 60.0  # MB
+TAKEN_OVER = 16.0  # seconds: a lease's time to live, and 6 s
+PAGES = ("/status", "/1/round", "/1/windows", "/metrics")
+
+
+def rows(*, quick: bool = False) -> list[Row]:
+    """Measure everything."""
+    if WHY_NOT:
+        print(f"bench: {WHY_NOT}")
+        return []
+    with tempfile.TemporaryDirectory() as folder, _durable(Path(folder)) as etcd:
+        return [*_saves(etcd, Path(folder), quick=quick), *_standbys(etcd, quick=quick)]
+
+
+@contextmanager
+def _durable(folder: Path) -> Iterator[Etcd]:
+    server = Etcd(folder)
+    server.command.remove("--unsafe-no-fsync")
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+def _saves(etcd: Etcd, folder: Path, *, quick: bool) -> Iterator[Row]:
+    scale = 10 if quick else 1
+    machines, entries, windows = 10_000 // scale, 2_000 // scale, 1_000 // scale
+    ledger = large(machines, entries, windows)
+    of = f"{machines:,} machines, {entries:,} entries, {windows:,} windows"
+
+    def remote() -> EtcdStore:
+        made = EtcdStore(Client([etcd.url]), "/bench/", lambda c, key: Leader(c, key, "bench"))
+        made.load()
+        return made
+
+    for name, change in (("quiet", quiet), ("an entry and a window more", busy)):
+        mine = _cost(remote, ledger, change, 20 if quick else 60)
+        peer = _cost(lambda: SqliteStore(str(folder / "ledger")), ledger, change, 20)
+        for place, unit in enumerate(("ms", "CPU ms")):
+            what = f"save in etcd, {unit}: {name}; {of} (peer: SQLite)"
+            yield row(what, mine[place], peer[place])
+
+
+def _cost(
+    opened: Callable[[], Any], ledger: Ledger, change: Callable[[Ledger, int], Ledger], times: int
+) -> tuple[float, float]:
+    """Median milliseconds, and mean CPU milliseconds, of one save."""
+    took, cpu = [], 0.0
+    with closing(opened()) as store:
+        store.load()
+        store.save(ledger)
+        for nth in range(times):
+            ledger = change(ledger, nth)
+            began, there = time.perf_counter(), time.process_time()
+            store.save(ledger)
+            took.append(time.perf_counter() - began)
+            cpu += time.process_time() - there
+    return statistics.median(took) * 1000, cpu / times * 1000
+
+
+def _standbys(etcd: Etcd, *, quick: bool) -> Iterator[Row]:
+    tries = 1 if quick else 5
+    found: dict[str, list[list[float]]] = {"sqlite": [], "etcd": []}
+    for kind, several in found.items():
+        for _ in range(tries):
+            with two(in_etcd(etcd) if kind == "etcd" else "") as cluster:
+                several.append(_lives(cluster))
+    mine, peer = (
+        [statistics.median(each) for each in zip(*found[kind], strict=True)]
+        for kind in ("etcd", "sqlite")
+    )
+    for place, how in enumerate(("an orderly end", "a kill")):
+        what = f"take-over after {how}, s, with etcd (peer: SQLite)"
+        limit = TAKEN_OVER if place else TAKEN_OVER - 10
+        yield row(what, mine[place], peer[place], goal=f"<= {limit:g}", met=mine[place] <= limit)
+    for kind, memory in (("etcd", mine[2]), ("SQLite", peer[2])):
+        met = memory <= MEMORY
+        yield row(
+            f"a standby's memory, MB, with {kind} (peer: the acting one)",
+            *(memory, mine[3] if kind == "etcd" else peer[3]),
+            goal=f"<= {MEMORY:g}",
+            met=met,
+        )
+
+
+def _lives(cluster: Cluster) -> list[float]:
+    """Seconds of two take-overs, and MB of the standby and the acting one."""
+    n1, n2 = cluster.n1, cluster.n2
+    n1.start()
+    n1.until(standby=False)
+    n2.start()
+    n2.until(standby=True)
+    for page in PAGES:
+        for one in (n1, n2):
+            one.ask("GET", page)
+    memory = [_memory(one.pid) for one in (n2, n1)]
+    cluster.failover("n2")
+    orderly = n2.until(standby=False)
+    n1.end()
+    n1.start()
+    n1.until(standby=True)
+    n2.end(signal.SIGKILL)
+    cluster.failover("n1")
+    return [orderly, n1.until(standby=False), *memory]
+
+
+def _memory(pid: int) -> float:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    (line,) = (line for line in lines if line.startswith("VmRSS:"))
+    return int(line.split()[1]) / 1024
+
+
+if __name__ == "__main__":
+    run(rows, __doc__)
