@@ -1,8 +1,10 @@
 """Verbs that show something: once, or with --watch again and again; and their lists."""
 
+import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from typing import Any, NoReturn, TypeVar
 
@@ -63,19 +65,41 @@ def again_and_again(show: Callable[[], object], *, clears: bool = False) -> NoRe
     pager.unwanted(context)
     first = True
     try:
-        while True:
-            redraw(context, clears=clears)
-            try:
-                show()
-            except Unreachable as error:
-                if first:  # later it may be restarting
-                    raise
-                click.echo(f"gnt-maint: {harmless(error.format_message())}", err=True)
-            first = False
-            sys.stdout.flush()
-            time.sleep(max(1, context.meta[_EVERY]))
+        with _interrupts() as told:
+            while not told:
+                redraw(context, clears=clears)
+                try:
+                    show()
+                except Unreachable as error:
+                    if first:  # later it may be restarting
+                        raise
+                    click.echo(f"gnt-maint: {harmless(error.format_message())}", err=True)
+                first = False
+                sys.stdout.flush()
+                time.sleep(max(1, context.meta[_EVERY]))
     except KeyboardInterrupt:
-        context.exit(0)
+        pass
+    context.exit(0)
+
+
+@contextmanager
+def _interrupts() -> Iterator[list[int]]:
+    """Collect the numbers of SIGINTs, each raised as KeyboardInterrupt as well.
+
+    Python prints and ignores an exception in a weak reference's callback, such as one that an
+    import makes; Ctrl-C in that moment would be lost.
+    """
+    told: list[int] = []
+
+    def stop(number: int, _frame: object) -> NoReturn:
+        told.append(number)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, stop)
+    try:
+        yield told
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _asked_for(context: click.Context, option: click.Parameter, said: Any) -> None:
