@@ -8,6 +8,7 @@ every time there, so no change is refused for a fault that was there before.
 """
 
 import os
+import signal
 import zlib
 from collections.abc import Iterator
 from itertools import groupby
@@ -61,6 +62,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if len(kept) < len(items):
         config.hook.pytest_deselected(items=[item for item in items if item not in kept])
         items[:] = [item for item in items if item in kept]
+
+
+def pytest_configure() -> None:
+    """Let Ctrl-C end the suite and its processes, also where a shell has begun it with `&`."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True, scope="session")

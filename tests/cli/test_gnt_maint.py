@@ -1245,14 +1245,7 @@ def test_help_and_version(anywhere: Run) -> None:
 
 def process(*arguments: str, **more: Any) -> "subprocess.Popen[str]":
     command = [sys.executable, "-m", "nodeagent.cli.gnt_maint", *arguments]
-    return subprocess.Popen(
-        command, stderr=subprocess.PIPE, text=True, preexec_fn=_interruptible, **more
-    )
-
-
-def _interruptible() -> None:
-    """Also where the suite itself runs in the background of a shell, which ignores SIGINT."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, **more)
 
 
 def test_a_full_disk_is_one_line(busy: Live) -> None:
