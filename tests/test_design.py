@@ -9,6 +9,7 @@ import pytest
 TOP = Path(__file__).parent.parent
 TEXT = (TOP / "docs" / "design.md").read_text()
 ROWS = [line for line in TEXT.splitlines() if line.startswith("| ") and ".py` `" in line]
+NUMBERS = {12: "twelve", 13: "thirteen", 14: "fourteen", 15: "fifteen"}
 ROOMS = re.findall(r"^\| `(\w+)` \| .* \| .* \|$", TEXT, re.MULTILINE)
 
 
@@ -45,6 +46,28 @@ def test_each_room_is_told() -> None:
     maintd = TOP / "nodeagent" / "maintd"
     rooms = {path.name for path in maintd.iterdir() if (path / "__init__.py").is_file()}
     assert rooms <= set(ROOMS)
+    for page in (TEXT, (TOP / "CONTRIBUTING.md").read_text()):
+        assert re.findall(r"(\w+) rooms\b.*", page)[0] == NUMBERS[len(rooms)]
+
+
+def test_the_places_of_a_new_action_are_told() -> None:
+    """A place that has a case for one kind of job has one for each."""
+    path = TOP / "nodeagent/model/action.py"
+    places = re.findall(
+        r"^- (\S+\.py): ", ast.get_docstring(ast.parse(path.read_text())) or "", re.M
+    )
+    assert len(places) >= 5
+    moves = {place for place in places if "MoveSecondary" in (TOP / place).read_text()}
+    assert moves == set(places), "a move has a case in each"
+    told = re.compile(r"^\s+(?:case|\|) .*\bMoveSecondary\b", re.M)
+    folders = ("nodeagent/model", "nodeagent/cluster", "nodeagent/maintd/planning", "simulation")
+    found = {
+        str(file.relative_to(TOP))
+        for folder in folders
+        for file in (TOP / folder).rglob("*.py")
+        if told.search(file.read_text())
+    }
+    assert found <= moves, "another place has a case for it"
 
 
 def test_a_wrong_name_is_noticed() -> None:

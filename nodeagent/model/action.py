@@ -1,4 +1,14 @@
-"""Actions on a cluster, as values. Pure."""
+"""Actions on a cluster, as values. Pure.
+
+A new action is a class here, a case in each of these places, and a job in the conformance suite:
+
+- nodeagent/model/action.py: `Action`; `Move`, if it moves an instance
+- nodeagent/cluster/ganeti/opcodes.py: the opcodes of its job, and the action read back from a job
+- nodeagent/maintd/planning/effects.py: how its effect is seen in a snapshot
+- nodeagent/maintd/planning/resources.py: the room and the nodes that a move claims
+- simulation/world.py: its effect on the simulated cluster
+- tests/cluster/test_conformance.py: the same job by LUXI, by RAPI and simulated
+"""
 
 from dataclasses import dataclass, field
 from enum import Enum
