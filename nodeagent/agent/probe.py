@@ -13,7 +13,7 @@ from typing import Any
 
 from nodeagent.errors import MessageError, Unavailable
 from nodeagent.model.evidence import Contact, Mirror
-from nodeagent.protocol.bounds import MIRRORS, NAME
+from nodeagent.protocol.bounds import MIRRORS, NAME, brief
 from nodeagent.protocol.canonical import read
 from nodeagent.protocol.testimony import Words
 from nodeagent.web.client import fetch
@@ -25,6 +25,7 @@ _CONNECT = 3.5  # of them for the connection: the kernel tries again after 1 s a
 MOND_SECONDS = 18.0
 _MOND = 1815
 _MOST = 4 * 1024 * 1024  # bytes of mond's report
+_KNOWN = (0, 1, 4)  # mond's codes for good, bad for now (a peer is gone), and bad; 2 is unknown
 _PROC_DRBD = "/proc/drbd"
 _LISTENERS = ("/proc/net/tcp", "/proc/net/tcp6")
 _HERE = {"00000000", "0100007F", "0" * 32, "0000000000000000FFFF00000100007F"}
@@ -143,8 +144,12 @@ def mirrors_of(body: bytes) -> tuple[Mirror, ...]:
     report: Any = read(body, limit=_MOST)
     data = report.get("data") if isinstance(report, dict) else None
     devices = data.get("deviceInfos") if isinstance(data, dict) else None
-    if not isinstance(devices, list):
+    if not isinstance(data, dict) or not isinstance(devices, list):
         raise MessageError("its report has no list of devices")
+    status = data.get("status")
+    code = status.get("code") if isinstance(status, dict) else None
+    if type(code) is not int or code not in _KNOWN:
+        raise MessageError(f"its report has the status {brief(code)}: the disks' state is unknown")
     if len(devices) > MIRRORS:
         raise MessageError(f"its report has more than {MIRRORS} devices")
     return tuple(_mirror(device) for device in devices)

@@ -52,7 +52,7 @@ class Instance:
     Ganeti then installs nothing. `spindle_use` is its pressure on disks, `spindles` how many it has
     for itself (None: unknown). Without `auto_balance` its administrator chooses its place, and no
     memory is kept free for it elsewhere. With `always_failover` Ganeti fails it over even when told
-    to migrate it. `hypervisor` is empty if unknown.
+    to migrate it. `hypervisor` is empty if unknown. `disks` is how many it has, 0 if unknown.
     """
 
     name: str
@@ -70,6 +70,7 @@ class Instance:
     spindles: int | None = None
     always_failover: bool = False
     hypervisor: str = ""
+    disks: int = field(default=1, metadata=LATER)
 
     @property
     def migratable(self) -> bool:

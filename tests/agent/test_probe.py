@@ -167,12 +167,27 @@ READ = (
 )
 
 
-def report(devices: object) -> bytes:
-    return json.dumps({"name": "drbd", "data": {"deviceInfos": devices}}).encode()
+def report(devices: object, code: object = 1) -> bytes:
+    data = {"status": {"code": code, "message": ""}, "deviceInfos": devices}
+    return json.dumps({"name": "drbd", "data": data}).encode()
 
 
-def test_disks_of_monds_report() -> None:
-    assert mirrors_of(report(DEVICES)) == READ
+@pytest.mark.parametrize("code", [0, 1, 4])
+def test_disks_of_monds_report(code: int) -> None:
+    """One of a dead peer is bad, and known."""
+    assert mirrors_of(report(DEVICES, code)) == READ
+
+
+@pytest.mark.parametrize("code", [2, 3, "0", True, None])
+def test_disks_whose_state_mond_does_not_know(code: object) -> None:
+    with pytest.raises(MessageError, match="the disks' state is unknown"):
+        mirrors_of(report(DEVICES, code))
+
+
+def test_a_report_without_a_status_is_not_believed() -> None:
+    body = json.dumps({"data": {"deviceInfos": DEVICES}}).encode()
+    with pytest.raises(MessageError, match="the disks' state is unknown"):
+        mirrors_of(body)
 
 
 @pytest.mark.parametrize(

@@ -285,8 +285,9 @@ DECODERS = (
     Decoder("copies-answer", copied, seed(*(body(
         Purpose.COPIED, copies.answer_body(HELD, "c", "n1", UUID, one), UUID) for one in ANSWERS))),
     Decoder("copy", read_parts, (write_part(PART) + write_part(CHANGE),), json=False),
-    Decoder("mond", mirrors_of, seed({"name": "drbd", "data": {"deviceInfos": [
-        {"connectionState": "Connected", "instance": "i1", "localState": "UpToDate"}]}})),
+    Decoder("mond", mirrors_of, seed({"name": "drbd", "data": {
+        "status": {"code": 0, "message": ""}, "deviceInfos": [
+            {"connectionState": "Connected", "instance": "i1", "localState": "UpToDate"}]}})),
     Decoder("certificate", certificate, _certificates(), (BadSignature,), json=False),
     Decoder("link", frames, (frame({"verb": "report", "salt": "a"}) * 2,), json=False),
     Decoder("load", loads, seed(

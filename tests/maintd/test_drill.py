@@ -162,7 +162,7 @@ def test_witnesses_that_cannot_reach_it_now() -> None:
 
 def test_a_secondary_that_is_not_up_to_date_leaves_its_instance_down() -> None:
     whole = ready()
-    whole.stale.add("drbd")
+    whole.mirrors.states["drbd"] = "Inconsistent"
     found = drilled(whole)
     assert (found.fenced, found.down, found.done) == (True, ("drbd",), False)
     whole.close()

@@ -205,7 +205,14 @@ def instance(row: Row) -> Instance:
         spindles=_spindles(row),
         always_failover=row.flag("be/always_failover"),
         hypervisor=row.text("hypervisor"),
+        disks=_disks(row),
     )
+
+
+def _disks(row: Row) -> int:
+    """Count the disks: Ganeti lists the spindles of each. 0 if unknown."""
+    found = row.any("disk.spindles")
+    return len(found) if isinstance(found, list) else 0
 
 
 def _spindles(row: Row) -> int | None:

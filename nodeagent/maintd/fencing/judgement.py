@@ -15,10 +15,19 @@ The rules, in their order. Doubt is UNKNOWN, on which nobody may act.
 8. Silence alone is no proof: UNKNOWN.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from nodeagent.model.evidence import Contact, Evidence, Judgement, Life, PowerReading, Testimony
+from nodeagent.model.evidence import (
+    Contact,
+    Evidence,
+    Judgement,
+    Life,
+    Mirror,
+    PowerReading,
+    Testimony,
+)
 from nodeagent.model.reason import FencingKind, Kind, Of, Reason, because
 from nodeagent.model.snapshot import Node, Observed, Snapshot
 from nodeagent.model.units import Ms
@@ -219,6 +228,8 @@ def _disks(node: Node, recent: Collection[Testimony], snapshot: Snapshot) -> _Di
             unread[peer] = "" if one is None else one.why
             continue
         shared = shared_disks(node.name, peer, snapshot)
+        if why := _missing(shared, one.mirrors, snapshot):
+            unread[peer] = why
         for mirror in one.mirrors:
             if mirror.connection in DISCONNECTED:
                 continue
@@ -227,6 +238,18 @@ def _disks(node: Node, recent: Collection[Testimony], snapshot: Snapshot) -> _Di
             elif mirror.instance not in snapshot.instances:
                 unread[peer] = "a connected disk there belongs to no known instance"
     return _Disks(connected, tuple(unread), next(filter(None, unread.values()), ""))
+
+
+def _missing(shared: Collection[str], mirrors: Collection[Mirror], snapshot: Snapshot) -> str:
+    """Say how many disks a peer does not list of those that the instances in use must have there.
+
+    The disks of an instance that is down are mostly not configured; a missing one proves nothing.
+    """
+    listed = Counter(mirror.instance for mirror in mirrors)
+    used = [snapshot.instances[name] for name in shared if snapshot.instances[name].running]
+    wanted = sum(max(1, one.disks) for one in used)
+    absent = sum(max(0, max(1, one.disks) - listed[one.name]) for one in used)
+    return f"{absent} of {wanted} disks are not listed there" if absent else ""
 
 
 def _signs(

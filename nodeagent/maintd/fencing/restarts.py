@@ -71,7 +71,7 @@ def _is_synced(instance: Instance, node: Node, observed: Observed, now: Ms) -> b
         if one.witness != instance.secondary or not 0 <= now - one.at <= TESTIMONY_LASTS:
             continue
         disks = [m.disk for m in one.mirrors or () if m.instance == instance.name]
-        return bool(disks) and set(disks) == {UP_TO_DATE}
+        return len(disks) == instance.disks > 0 and set(disks) == {UP_TO_DATE}
     return False
 
 

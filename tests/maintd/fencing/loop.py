@@ -25,6 +25,7 @@ from nodeagent.model.snapshot import Instance, Node, Observed, Snapshot
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Wish
 from simulation.machines import Control, Machines
+from simulation.mirrors import Mirrors
 from tests.cluster.by_hand import ByHand
 from tests.maintd.rig import QUICK
 from tests.maintd.world import NOW, OK
@@ -62,7 +63,7 @@ class Loop:
     crashes: Callable[[str], bool] = lambda _: False
     broken: set[str] = field(default_factory=set)
     deaf: set[str] = field(default_factory=set)  # witnesses that cannot read their disks
-    stale: dict[str, str] = field(default_factory=dict)  # an instance's disk state, if not UpToDate
+    mirrors: Mirrors = field(default_factory=Mirrors)
     wishes: list[Wish] = field(default_factory=list)
     seconds: float = NOW / 1000
     ledger: Ledger = field(default_factory=Ledger)
@@ -139,15 +140,7 @@ class Loop:
     def _mirrors(self, witness: str) -> tuple[Mirror, ...] | None:
         if witness in self.deaf:
             return None
-        found = []
-        for one in self.cluster.instances.values():
-            if one.secondary is None or witness not in (one.primary, one.secondary):
-                continue
-            other = one.primary if witness == one.secondary else one.secondary
-            both = self.machines.connected(other) and self.machines.connected(witness)
-            state = self.stale.get(one.name, "UpToDate")
-            found.append(Mirror(one.name, "Connected" if both else "WFConnection", state))
-        return tuple(found)
+        return self.mirrors.told(self.cluster.world, witness)
 
     # Act.
 

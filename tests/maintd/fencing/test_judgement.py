@@ -26,7 +26,11 @@ from tests.maintd.world import NOW, node, seen, six, snapshot
 ANSWERS, CONNECTS, REFUSED = Contact.ANSWERS, Contact.CONNECTS, Contact.REFUSED
 SILENT, UNKNOWN = Contact.SILENT, Contact.UNKNOWN
 WORLD = six(web1=("n1", "n2"), db1=("n3", "n1"), far1=("n4", "n5"), one1=("n1", None))
-CLEAR = {"n2": (Mirror("web1", "WFConnection", "UpToDate"),), "n3": (), "n4": ()}
+CLEAR = {
+    "n2": (Mirror("web1", "WFConnection", "UpToDate"),),
+    "n3": (Mirror("db1", "WFConnection", "UpToDate"),),
+    "n4": (),
+}
 
 
 def told_by(
@@ -283,7 +287,7 @@ def test_all_combinations(agent: Contact, noded: bool | None) -> None:
             "unread": None,
         }[disk]
         told = tuple(
-            told_by(name, *ports, age=age, mirrors=here if name == "n2" else ())
+            told_by(name, *ports, age=age, mirrors=here if name == "n2" else CLEAR[name])
             for name in ("n2", "n3", "n4")
         )
         given = evidence(
@@ -334,6 +338,45 @@ def test_connected_disks_are_told_with_any_judgement() -> None:
     hung = judged(evidence(replace(all_see(CONNECTS)[0], mirrors=connected().mirrors),
                            *all_see(CONNECTS)[1:]))  # fmt: skip
     assert "1 of its DRBD disks are still connected" in str(hung.reason)
+
+
+def with_disks(name: str, **members: int | bool) -> Snapshot:
+    """The cluster in which an instance has other members."""
+    changed = replace(WORLD.instances[name], **members)  # type: ignore[arg-type]
+    return replace(WORLD, instances={**WORLD.instances, name: changed})
+
+
+GONE = Mirror("web1", "WFConnection", "UpToDate")
+
+
+@pytest.mark.parametrize(
+    ("mirrors", "disks", "missing"),
+    [
+        pytest.param((), 1, "1 of 1", id="an empty list"),
+        pytest.param((GONE,), 2, "1 of 2", id="one of two"),
+        pytest.param((replace(GONE, instance="far1"),), 1, "1 of 1", id="another instance's"),
+        pytest.param((replace(GONE, instance=""),), 1, "1 of 1", id="mond has no names"),
+        pytest.param((), 0, "1 of 1", id="unknown how many"),
+        pytest.param((GONE, GONE), 2, "", id="all"),
+    ],
+)
+def test_a_disk_that_is_not_listed_is_unread(
+    mirrors: tuple[Mirror, ...], disks: int, missing: str
+) -> None:
+    world = with_disks("web1", disks=disks)
+    said = judged(evidence(told_by("n2", mirrors=mirrors), *SILENCE[1:], power=power(False)), world)
+    assert (said.life is Life.OFF) == (not missing)
+    if missing:
+        assert said.reason.kind is FencingKind.DISKS_UNREAD
+        assert f"{missing} disks are not listed there" in str(said.reason)
+
+
+def test_the_disks_of_an_instance_that_is_down_need_not_be_configured() -> None:
+    world = with_disks("web1", running=False)
+    told = evidence(told_by("n2", mirrors=()), *SILENCE[1:], power=power(False))
+    assert judged(told, world).life is Life.OFF
+    live = evidence(connected(), *SILENCE[1:], power=power(False))
+    assert judged(live, world).connected == ("web1",)
 
 
 def test_offline_peers_are_not_waited_for() -> None:

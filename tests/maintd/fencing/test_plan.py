@@ -8,6 +8,7 @@ import pytest
 from nodeagent.model.action import PowerCommand, RunCommand, Scope
 from nodeagent.model.fencing import End, Stage
 from nodeagent.model.ledger import Hold
+from nodeagent.model.snapshot import Instance
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Done, PulledPlug, Wish
 from simulation.machines import Control
@@ -246,13 +247,26 @@ def test_after_a_start_maintd_waits(loop: Loop) -> None:
 
 
 def test_an_instance_whose_disks_were_not_up_to_date_stays_down(loop: Loop) -> None:
-    loop.stale["drbd"] = "Inconsistent"
+    loop.mirrors.states["drbd"] = "Inconsistent"
     kill(loop)
     loop.steps(60)
     assert loop.failovers() == ["shared"]
     fates = {fate.instance: fate for fate in loop.ledger.fencing[0].fates}
     assert fates["drbd"].end is End.STAYS
     assert "UpToDate" in fates["drbd"].why
+
+
+def test_while_a_disk_of_two_is_not_listed_nothing_is_done() -> None:
+    loop = Loop(instances=(Instance("drbd", "n3", "n4", memory=100, disk=100, disks=2),))
+    loop.learn()
+    loop.mirrors.unlisted["drbd"] = 1
+    kill(loop, how="off")
+    loop.steps(60)
+    assert not loop.powers(OFF)
+    assert "1 of 2 disks are not listed there" in " ".join(loop.reasons())
+    loop.mirrors.unlisted.clear()
+    loop.steps(60)
+    assert loop.failovers() == ["drbd"]
 
 
 def test_a_secondary_that_cannot_read_its_disks_stops_everything(loop: Loop) -> None:

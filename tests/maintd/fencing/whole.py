@@ -7,13 +7,14 @@ from dataclasses import replace
 from nodeagent.errors import Unavailable
 from nodeagent.maintd.engine.round import Round
 from nodeagent.maintd.engine.witnesses import Witnesses
-from nodeagent.model.evidence import Contact, Mirror
+from nodeagent.model.evidence import Contact
 from nodeagent.model.fencing import Stage
 from nodeagent.model.ledger import Policy
 from nodeagent.model.snapshot import Instance, Node, Snapshot
 from nodeagent.protocol.look import Look, Silent
 from nodeagent.protocol.testimony import Words
 from simulation.machines import Control, Machines
+from simulation.mirrors import Mirrors
 from tests.maintd import inline
 from tests.maintd.rig import QUICK, Rig, fleet
 from tests.maintd.world import OK
@@ -35,7 +36,7 @@ class Whole(Rig):
     ) -> None:
         self.witnesses: Witnesses | None = None
         self.newest: Round | None = None
-        self.stale: set[str] = set()  # instances whose disks are not UpToDate on the secondary
+        self.mirrors = Mirrors()
         super().__init__(fleet(), list(instances), policy)
         self.machines.controls = {f"n{i}": (Control(),) for i in range(1, 7)}
 
@@ -60,23 +61,12 @@ class Whole(Rig):
         if not self.machines.answers(witness.name):
             raise Unavailable("timed out")
         contact = self.contact(target)
-        return Words(contact, contact, tuple(self._mirrors(witness.name)))
+        return Words(contact, contact, self.mirrors.told(self.cluster.world, witness.name))
 
     def contact(self, name: str) -> Contact:
         if name in self.machines.off | self.machines.cut:
             return Contact.SILENT
         return Contact.CONNECTS if name in self.machines.hung else Contact.ANSWERS
-
-    def _mirrors(self, witness: str) -> list[Mirror]:
-        found = []
-        for one in self.cluster.instances.values():
-            sides = (one.primary, one.secondary)
-            if one.secondary is None or witness not in sides:
-                continue
-            both = all(self.machines.connected(side) for side in sides if side)
-            state = "Inconsistent" if one.name in self.stale else "UpToDate"
-            found.append(Mirror(one.name, "Connected" if both else "WFConnection", state))
-        return found
 
     def rounds(self, count: int, seconds: float = 20.0) -> None:
         """Hold rounds; between them the witnesses are asked."""
