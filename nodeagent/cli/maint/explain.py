@@ -1,5 +1,6 @@
 """gnt-maint explain: show how auto-repair judges an instance, and what blocks its repair."""
 
+from collections.abc import Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from nodeagent.cli.maint.console.looking import looks
 from nodeagent.cli.maint.console.nodes import instance_path
 from nodeagent.cli.maint.console.options import as_json, cli, filled
 from nodeagent.cli.maint.console.screen import Json, Screen, emit, screen
+from nodeagent.cli.maint.console.text import status_of
 from nodeagent.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -103,11 +105,22 @@ def tell(on: Screen, found: Json) -> None:
     rows += [("Paused", why) for why in found.get("paused", ())]
     rows += [("Held", why) for why in found.get("held", ())]
     rows += [("Unreadable", f"{one['tag']}: {one['why']}") for one in found["unreadable"]]
+    rows += _work(found)
     on.facts(rows)
     if found["jobs"]:
         on.heading("Jobs")
         columns = ("job", "repair", "how", "what")
         on.table(columns, [(j["job"], j["repair"], _how(j), j["what"]) for j in found["jobs"]])
+
+
+def _work(found: Json) -> Iterator[tuple[str, object]]:
+    """Yield the incidents of its nodes, and maintd's jobs with it; an older maintd omits both."""
+    for one in found.get("incidents", ()):
+        need = one["need"] or "unknown"
+        yield "Incident", f"{one['uuid']}: {one['node-name']} requests {need}, {status_of(one)}"
+    for one in found.get("work", ()):
+        job = "" if one["job"] is None else f"job {one['job']}: "
+        yield "Planned" if one["state"] == "promised" else "Running", f"{job}{one['action']}"
 
 
 _MODE = {

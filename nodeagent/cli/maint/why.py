@@ -1,6 +1,6 @@
 """gnt-maint why: all that maintd knows of one thing, and what blocks it, on one screen."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import click
@@ -15,6 +15,7 @@ from nodeagent.cli.maint.console.screen import Json, Screen, emit, screen
 from nodeagent.cli.maint.console.text import NODED, POLLED, age, status_of, told_name
 from nodeagent.cli.maint.explain import tell as tell_instance
 from nodeagent.cli.maint.fencing import fate_row, fencing_facts
+from nodeagent.cli.maint.upcoming import Step, upcoming
 from nodeagent.cli.maint.window_list import mode_of
 
 _ASKED = ("round", "status", "nodes", "held", "balance", "windows", "queue")
@@ -51,6 +52,7 @@ def why(where: Where, name: str, *, as_json: bool) -> None:
     on = screen()
     _TELL[of](on, about, said["round"]["now"])
     _blocked(on, about["held"])
+    _steps(on, upcoming(of, about, said["round"], enabled=said["queue"]["enabled"]))
 
 
 def _found(reach: Reach, said: Mapping[str, Any], name: str) -> Iterator[tuple[str, Json]]:
@@ -62,7 +64,9 @@ def _found(reach: Reach, said: Mapping[str, Any], name: str) -> Iterator[tuple[s
         "node": lambda: node_of(said["nodes"], name),
         "group": lambda: _first(said["balance"], group=name),
         "entry": lambda: _first(said["queue"]["entries"], index=name),
-        "window": lambda: None if node_of(said["nodes"], name) else _window(said, name),
+        "window": lambda: (
+            None if not only and node_of(said["nodes"], name) else _window(said, name)
+        ),
         "instance": lambda: _instance(reach, name),
     }
     for of, look in places.items():
@@ -76,8 +80,20 @@ def _first(rows: list[Json], **members: str) -> Json | None:
 
 
 def _window(said: Mapping[str, Any], name: str) -> Json | None:
-    machines = [one for row in said["windows"]["windows"] for one in row["machines"]]
-    return next((m for m in machines if name in (told_name(m), m["hostname"], m["ip"])), None)
+    names = ("hostname", "ip")
+    return next(
+        (m for m in _machines(said) if name == told_name(m) or name in map(m.get, names)), None
+    )
+
+
+def _machines(said: Mapping[str, Any]) -> list[Json]:
+    """Return each machine in a window with its span, and those that return from one."""
+    told = said["windows"]
+    span = ("start", "duration", "series")
+    there = [
+        {**m, **{key: row[key] for key in span}} for row in told["windows"] for m in row["machines"]
+    ]
+    return there + [{**m, **dict.fromkeys(span)} for m in told["returning"]]
 
 
 def _instance(reach: Reach, name: str) -> Json | None:
@@ -97,9 +113,10 @@ def _around(said: Mapping[str, Any], of: str, one: Json) -> Json:
     if of == "node":
         around["incidents"] = [i for i in said["status"] if i["node-name"] == name]
         uuids = {i["uuid"] for i in around["incidents"]}
-        rows = [(row, m) for row in said["windows"]["windows"] for m in row["machines"]]
-        around["windows"] = [{**m, "start": row["start"]} for row, m in rows if m["node"] == name]
+        around["windows"] = [m for m in _machines(said) if m["node"] == name]
         around["entries"] = [e for e in said["queue"]["entries"] if e["nodename"] == name]
+    if of == "instance":
+        around["windows"] = [m for m in _machines(said) if m["node"] in one["nodes"]]
     about = {"type": of, "name": name}
     around["held"] = [
         held
@@ -139,7 +156,7 @@ def _tell_node(on: Screen, about: Json, now: float) -> None:
         for i in about["incidents"]
     ]
     rows += [
-        ("Window", f"from {when(w['start'])}: {mode_of(w)}; gnt-maint window show {told_name(w)}")
+        ("Window", f"{_span(w)}: {mode_of(w)}; gnt-maint window show {told_name(w)}")
         for w in about["windows"]
     ]
     rows += [
@@ -152,9 +169,6 @@ def _tell_node(on: Screen, about: Json, now: float) -> None:
     if evidence:
         on.heading("Evidence")
         on.table(["Source", "Says", "Age", "Proves"], [_evidence(r, now) for r in evidence["rows"]])
-    lines = [(w, i["node-name"]) for i in about["incidents"] for w in i["waits"]]
-    blocked = {held["reason"] for held in about["held"]}
-    _lines(on, "Next", [*_return(node), *(w for w, _ in lines if w not in blocked)])
     jobs = [c for c in node["claims"] if c["job"] is not None]
     _lines(on, "Running", [f"job {c['job']}: {c['action']}" for c in jobs])
 
@@ -168,19 +182,27 @@ def _since(incident: Json, now: float) -> str:
     return age(now - incident["changed"])
 
 
-def _return(node: Json) -> Iterator[str]:
-    """Say when a repaired node takes instances again."""
-    if (back := node["returning"]) is not None:
-        at = f"at {when(back['at'])}, if it stays healthy" if back["at"] else "after its proof"
-        yield f"{node['name']} is left {back['to']} {at} (asked for by {back['who']})"
+def _span(window: Json) -> str:
+    """Say from when until when a window is; one that a machine returns from is over."""
+    if window["start"] is None:
+        return "over"
+    if window["duration"] is None:
+        return f"from {when(window['start'])}, no end"
+    return f"from {when(window['start'])} until {when(window['start'] + window['duration'])}"
 
 
 def _tell_instance(on: Screen, about: Json, _: float) -> None:
     tell_instance(on, about["instance"])
+    _lines(
+        on,
+        "Windows of its nodes",
+        [f"{w['node']} {_span(w)}: {mode_of(w)}" for w in about["windows"]],
+    )
 
 
-def _tell_group(on: Screen, about: Json, _: float) -> None:
+def _tell_group(on: Screen, about: Json, now: float) -> None:
     group = about["group"]
+    searched = "never" if group["at"] is None else f"{age(now - group['at'])} ago"
     score = "unknown" if group["score"] is None else f"{group['score']:.4f}"
     then = f", {group['final']:.4f} after {len(group['moves'])} moves" if group["moves"] else ""
     on.facts(
@@ -188,11 +210,13 @@ def _tell_group(on: Screen, about: Json, _: float) -> None:
             ("Group", group["group"]),
             ("Balancing", "on" if group["on"] else "off: set balance = true in maintd.toml"),
             ("Score", score + then),
+            ("Searched", searched),
             ("Jobs", group["under-way"]),
         ]
     )
     halted = [f"{group['halted']['why']}: remove the tag"] if group["halted"] else []
-    _lines(on, "Waits for", [*halted, *group["held"], *filter(None, [group["doubt"]])])
+    waits = [*halted, *group["held"], *filter(None, [group["doubt"]])]
+    _lines(on, "Waits for", [why for why in waits if not _is_blocked(about, why)])
 
 
 def _tell_entry(on: Screen, about: Json, _: float) -> None:
@@ -206,14 +230,25 @@ def _tell_entry(on: Screen, about: Json, _: float) -> None:
             ("Step", f"{entry['step'] + 1} {entry['step_status']}"),
         ]
     )
-    _lines(on, "Waits for", [entry["why"]] if entry["why"] else [])
+    why = entry["why"]
+    _lines(on, "Waits for", [why] if why and not _is_blocked(about, why) else [])
 
 
 def _tell_window(on: Screen, about: Json, _: float) -> None:
     one = about["window"]
     left = f"{mode_of(one)}, {one['left']} instances left" if one["left"] else mode_of(one)
-    on.facts([("Window of", told_name(one)), ("State", left)])
-    _lines(on, "Waits for", list(one["held"]))
+    rows: list[tuple[str, object]] = [("Window of", told_name(one)), ("State", left)]
+    if one["start"] is not None:
+        end = "none" if one["duration"] is None else when(one["start"] + one["duration"])
+        rows += [("Start", when(one["start"])), ("End", end)]
+    rows += [("Series", one["series"])] if one["series"] else []
+    on.facts(rows)
+    _lines(on, "Waits for", [why for why in one["held"] if not _is_blocked(about, why)])
+
+
+def _is_blocked(about: Json, why: str) -> bool:
+    """Tell whether the list of blocked work says this, too."""
+    return any(why in held["reason"] for held in about["held"])
 
 
 def _blocked(on: Screen, held: list[Json]) -> None:
@@ -231,6 +266,16 @@ def _lines(on: Screen, heading: str, lines: list[str]) -> None:
         on.heading(heading)
         for line in lines:
             on.line(f"- {line}")
+
+
+def _steps(on: Screen, steps: Iterable[Step]) -> None:
+    """Show what happens next, each with the command for it, ready to copy."""
+    for number, (text, command) in enumerate(steps):
+        if not number:
+            on.heading("Next")
+        on.line(f"- {text}")
+        if command and command not in text:
+            on.line(f"    {command}")
 
 
 _TELL: Mapping[str, Callable[[Screen, Json, float], None]] = {

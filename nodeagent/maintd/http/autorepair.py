@@ -4,16 +4,21 @@ from nodeagent.autorepair.assess import SAFE
 from nodeagent.autorepair.explain import explain
 from nodeagent.maintd.autorepair.jobs import instance_of, known, results_of, survey_of, why_paused
 from nodeagent.maintd.autorepair.survey import jobs_of
-from nodeagent.maintd.http.status import Json, View
+from nodeagent.maintd.http.status import Json, View, in_order, incident_json, intent_json, under_way
 from nodeagent.maintd.incidents.drained import unlicensed
 from nodeagent.maintd.ledger.agent_events import how_seen
 from nodeagent.maintd.planning.admission import keeps
 from nodeagent.maintd.planning.holds import paused
 from nodeagent.maintd.planning.preconditions import others_job
 from nodeagent.maintd.planning.tag_settings import faults, with_tags
-from nodeagent.model.ledger import Policy
+from nodeagent.model.action import move_of
+from nodeagent.model.diagnosis import Need
+from nodeagent.model.incident import Status
+from nodeagent.model.ledger import Intent, Policy
 from nodeagent.model.reason import Kind, Of, Subject, because
 from nodeagent.model.snapshot import Instance
+
+_OPEN = {Status.NOTED, Status.PENDING}
 
 
 def repairs(view: View, policy: Policy) -> Json:
@@ -45,7 +50,8 @@ def explained(view: View, policy: Policy, name: str) -> Json | None:
     """The full assessment of one instance; None if it does not exist.
 
     `paused` says why no work starts on it, whatever is requested; `held` are the blocked steps of
-    the newest round.
+    the newest round, `work` its planned and running jobs, `incidents` those of its nodes. Work for
+    a node comes before auto-repair: `next` then waits for it.
     """
     snapshot = view.observed.snapshot
     instance = snapshot.instances.get(name)
@@ -57,7 +63,33 @@ def explained(view: View, policy: Policy, name: str) -> Json | None:
     told = explain(instance, snapshot, jobs, results_of(view.observed), view.at, rules)
     held = [h.reason for h in view.held if h.why.subject == Subject(Of.INSTANCE, name)]
     told |= _if_silent(view, instance, told["health"]["is"])
+    told |= _if_moving(view, instance)
     return {**told, "mode": mode, "paused": _stops(view, instance), "held": held}
+
+
+def _if_moving(view: View, instance: Instance) -> Json:
+    """Its work of all kinds, the incidents of its nodes, and `next` if it waits for them."""
+    names = (instance.primary, instance.secondary)
+    nodes = {view.observed.snapshot.nodes[name].uuid for name in filter(None, names)}
+    incidents = [one for one in in_order(view.ledger) if one.node in nodes]
+    work = [intent for intent in view.ledger.intents if _about(intent) == instance.name]
+    told: Json = {
+        "work": [intent_json(view, intent) for intent in work],
+        "incidents": [incident_json(view, one) for one in incidents],
+    }
+    if work:
+        return told | {"next": {"is": "wait", "why": under_way(view, work[0])}}
+    for one in incidents:
+        if one.status in _OPEN and one.diagnosis.need >= Need.EVACUATE:
+            why = f"incident {one.id} evacuates {one.name}: {instance.name} is to move off it"
+            return told | {"next": {"is": "wait", "why": why}}
+    return told
+
+
+def _about(intent: Intent) -> str:
+    """The name of the instance of a job, or empty."""
+    move = move_of(intent.action)
+    return move.instance if move else instance_of(intent) if intent.purpose.repair else ""
 
 
 def _if_silent(view: View, instance: Instance, health: str) -> Json:

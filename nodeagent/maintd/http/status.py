@@ -119,7 +119,7 @@ def waits(view: View, incident: Incident) -> Iterator[str]:
     """List the next things an incident waits for, a sentence each."""
     mine = [intent for intent in view.ledger.intents if intent.incident == incident.id]
     for intent in mine:
-        yield _under_way(view, intent)
+        yield under_way(view, intent)
     told = False
     for held in view.held:
         if held.incident == incident.id:
@@ -143,7 +143,8 @@ def waits(view: View, incident: Incident) -> Iterator[str]:
             yield view.idle or "the next round: nothing is in its way"
 
 
-def _under_way(view: View, intent: Intent) -> str:
+def under_way(view: View, intent: Intent) -> str:
+    """The state of an intent, in words."""
     what = describe(intent.action)
     result = view.observed.results.get(intent.id)
     if intent.job is None:

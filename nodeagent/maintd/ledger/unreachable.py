@@ -4,7 +4,7 @@ Their agents do not answer, or are not trusted. maintd does nothing about such a
 may be dead, or only its agent.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -36,14 +36,29 @@ def unreachable(
 
     Long is this `share` of `unreachable-after`.
     """
-    nodes = {node.uuid: node for node in snapshot.nodes.values()} if ledger.unreachable else {}
     return {
-        node.name: one.since
-        for one in ledger.unreachable
-        if (node := nodes.get(one.node)) is not None
-        and not node.offline
-        and now - one.since >= share * with_tags(policy, snapshot, node).unreachable_after
+        name: since
+        for name, since, after in _silent(ledger, snapshot, policy)
+        if now - since >= share * after
     }
+
+
+def expected(ledger: Ledger, snapshot: Snapshot, policy: Policy, now: Ms) -> dict[str, Ms]:
+    """When (unix ms) each node whose agent does not answer will count as unreachable, by name."""
+    return {
+        name: Ms(since + after)
+        for name, since, after in _silent(ledger, snapshot, policy)
+        if now - since < after
+    }
+
+
+def _silent(ledger: Ledger, snapshot: Snapshot, policy: Policy) -> Iterator[tuple[str, Ms, Ms]]:
+    """Yield each node whose agent does not answer, since when, and its `unreachable-after`."""
+    nodes = {node.uuid: node for node in snapshot.nodes.values()} if ledger.unreachable else {}
+    for one in ledger.unreachable:
+        node = nodes.get(one.node)
+        if node is not None and not node.offline:
+            yield node.name, one.since, with_tags(policy, snapshot, node).unreachable_after
 
 
 def told(

@@ -6,10 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from nodeagent.model.queue import RepairStep
+from nodeagent.model.wish import Cancel
 from tests.cli.live import Live
 from tests.cli.test_gnt_maint import Run, anywhere, busy, in_utc, incident, quiet, run
+from tests.maintd.queue.test_entries import Mender
+from tests.maintd.queue.test_entries import policy as procedures
 from tests.maintd.rig import Rig, fleet, mirrored
-from tests.maintd.world import EVACUATE, OK
+from tests.maintd.world import EVACUATE, OK, REPAIR
 
 __all__ = ["anywhere", "busy", "in_utc", "quiet", "run"]  # fixtures
 
@@ -53,7 +57,14 @@ def test_instances_have_short_names_too(tmp_path: Path, anywhere: Run) -> None:
 
 
 def test_of_a_node_that_does_not_answer(busy: Live, run: Run) -> None:
-    assert "Agent    not answering: timed out\nReports  unknown: " in run("why", "n6").out
+    """Before it counts as unreachable: when it will, and how to ask its agent now."""
+    out = run("why", "n6").out
+    assert "Agent    not answering: timed out\nReports  unknown: " in out
+    told = "- maintd asks its agent in each round; n6 counts as unreachable at "
+    command = " unless it answers before\n    nodeagent report n6\n"
+    assert re.search(f"\nNext\n{told}2026-11-18 11:09:50 \\+0000{command}", out), out
+    busy.tick(seconds=180.0)
+    assert told not in run("why", "n6").out
 
 
 @pytest.mark.parametrize(
@@ -112,6 +123,71 @@ def test_of_instances_groups_and_windows(busy: Live, run: Run) -> None:
     assert run("why", "10.1.2.3").out.startswith("Window of  10.1.2.3\nState      planned\n")
     assert run("window", "add", "--start", "+2h", "--for", "1h", "n2").code == 0
     assert "\nWindow   from 20" in run("why", "n2").out
+
+
+def test_of_an_instance_that_moves(busy: Live, run: Run) -> None:
+    """Its jobs, the incident of its node, and what it waits for."""
+    out = run("why", "i1").out
+    for line in (
+        r"Next      wait: job \d+ \(migrate i1 off n3 to n4\) to end",
+        f"Incident  {incident(busy)}: n3 requests evacuate, pending",
+        r"Running   job \d+: migrate i1 off n3 to n4",
+        r"Running   job \d+: move the secondary of i1 from n3 to n5",
+    ):
+        assert re.search(f"\n{line}\n", out), out
+    ledger = busy.maintd.engine.ledger
+    assert ledger is not None
+    planned = tuple(replace(intent, job=None) for intent in ledger.intents)
+    busy.maintd.engine._ledger = replace(ledger, intents=planned)
+    busy.seconds += 2.0  # its answer is kept for one
+    out = run("why", "i1").out
+    assert "\nNext      wait: migrate i1 off n3 to n4: planned, and not yet known" in out
+    assert "\nPlanned   migrate i1 off n3 to n4\n" in out
+    busy.maintd.engine._ledger = ledger
+    assert "Running" not in run("why", "i9").out
+
+
+def test_of_an_instance_whose_node_waits_for_its_evacuation(quiet: Live, run: Run) -> None:
+    run("pause")
+    quiet.rig.agents.says["n3"] = EVACUATE
+    quiet.tick()
+    out = run("why", "i1").out
+    found = incident(quiet)
+    assert f"\nNext      wait: incident {found} evacuates n3: i1 is to move off it\n" in out
+    quiet.rig.agents.says["n3"] = REPAIR
+    quiet.rig.wish(Cancel(found))
+    quiet.tick(times=2)
+    assert " is to move off it" not in run("why", "i1").out
+
+
+def test_of_a_window(quiet: Live, run: Run) -> None:
+    """Its span, and what happens next: also of a node's and of its instances."""
+    assert run("window", "add", "--start", "+2h", "--for", "1h", "n3").code == 0
+    out = run("why", "window/n3").out
+    span = r"20\d\d-\d\d-\d\d \d\d:\d\d:\d\d \+0000"
+    then = f"- the evacuation of n3 starts at {span}\n"
+    head = f"Window of  n3\nState      planned, 3 instances left\nStart      {span}\n"
+    assert re.match(f"{head}End        {span}\n\nNext\n{then}", out), out
+    assert re.search(f"\nNext\n{then}", run("why", "i1").out)
+    told = run("why", "n3").out
+    assert re.search(f"\nWindow   from {span} until {span}: planned; ", told), told
+    assert re.search(f"\nNext\n{then}", told)
+
+
+def test_of_an_entry_that_failed(tmp_path: Path, anywhere: Run) -> None:
+    rig = Mender(procedures(RepairStep("try-1")), heals="nothing")
+    live = Live(rig, tmp_path)
+    try:
+        ask = ("--socket", live.socket)
+        assert anywhere(*ask, "queue", "add", "--force", "unreachable", "r640", "n3").code == 0
+        live.tick(times=60)
+        (entry,) = anywhere(*ask, "queue", "list", "--json").json
+        out = anywhere(*ask, "why", f"entry/{entry['index']}").out
+    finally:
+        live.close()
+    assert "Status     failed\n" in out, out
+    then = "- look at n3, then remove the entry\n"
+    assert out.endswith(f"\nNext\n{then}    gnt-maint queue delete {entry['index']}\n"), out
 
 
 def test_as_json(busy: Live, run: Run) -> None:

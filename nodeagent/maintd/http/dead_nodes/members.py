@@ -7,7 +7,7 @@ from typing import Any
 from nodeagent.maintd.fencing.outlook import InstanceFate, instance_fates, upcoming
 from nodeagent.maintd.fencing.readings import with_power
 from nodeagent.maintd.http.dead_nodes.evidence import evidence_json
-from nodeagent.maintd.ledger.unreachable import unreachable
+from nodeagent.maintd.ledger.unreachable import expected, unreachable
 from nodeagent.maintd.planning.outcomes import by_uuid
 from nodeagent.maintd.planning.tag_settings import with_tags
 from nodeagent.model.fencing import Fencing
@@ -33,6 +33,7 @@ def dead_json(
     Unless `full`, they do not say who has cut a node's power.
     """
     dead = unreachable(ledger, observed.snapshot, policy, now)
+    silent = expected(ledger, observed.snapshot, policy, now)
     powered = with_power(ledger, observed)  # as `decide` judges
     evidence = evidence_json(powered, now)
     nodes = by_uuid(observed) if ledger.fencing else {}
@@ -45,6 +46,7 @@ def dead_json(
     return {
         name: {
             "unreachable": since / 1000 if (since := dead.get(name)) else None,
+            "unreachable-at": at / 1000 if (at := silent.get(name)) else None,
             "noded": observed.noded.get(name) if name in dead else None,
             "evidence": evidence.get(name),
             "fencing": fenced.get(name),

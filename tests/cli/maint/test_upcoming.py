@@ -1,0 +1,123 @@
+"""What happens next to a group, an entry or a window, when, and the command for it."""
+
+from typing import Any
+
+import pytest
+
+from nodeagent.cli.maint.upcoming import upcoming
+
+NOW = 1_790_000_000.0
+THIS = {"at": NOW - 4, "now": NOW, "every": 10.0}
+GROUP: dict[str, Any] = {
+    "group": "a",
+    "on": True,
+    "under-way": 0,
+    "halted": None,
+    "held": [],
+    "asked": None,
+    "moves": [],
+    "at": None,
+}
+ENTRY = {
+    "index": "7",
+    "nodename": "n3",
+    "address": "10.0.0.3",
+    "status": "queued",
+    "deleted": False,
+}
+WINDOW: dict[str, Any] = {
+    "node": "n3",
+    "hostname": "n3",
+    "ip": "",
+    "mode": "draining",
+    "begun": False,
+    "left": 2,
+    "start": NOW + 7200,
+    "begins": NOW + 3600,
+    "overdue": 0,
+    "held": [],
+}
+
+
+@pytest.fixture(autouse=True)
+def in_utc(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nodeagent.cli.maint.upcoming.when", lambda at: f"{at - NOW:+.0f}")
+
+
+@pytest.mark.parametrize(
+    ("state", "told", "command"),
+    [
+        ({"on": False}, "maintd moves nothing by itself", "gnt-maint balance -G a"),
+        ({}, "maintd searches for better places at +6", ""),
+        ({"at": NOW - 100}, "maintd searches for better places at +200", ""),
+        ({"at": NOW - 900}, "maintd searches for better places at +6", ""),
+        ({"moves": [{}]}, "the moves start at +6, in the next round", ""),
+        ({"held": ["busy"]}, "maintd tries again at +6, in the next round", ""),
+        ({"under-way": 2}, "its 2 jobs end; then maintd searches for better places again", ""),
+        (
+            {"on": False, "asked": {"who": "root"}, "moves": [{}]},
+            "the moves start at +6, in the next round",
+            "",
+        ),
+    ],
+)
+def test_of_a_group(state: dict[str, Any], told: str, command: str) -> None:
+    about = {"group": GROUP | state}
+    assert list(upcoming("group", about, THIS, enabled=True)) == [(told, command)]
+
+
+@pytest.mark.parametrize(
+    ("state", "enabled", "told", "command"),
+    [
+        ({}, True, "maintd goes on in the next round", ""),
+        (
+            {},
+            False,
+            "the repair queue is disabled: maintd starts no step",
+            "gnt-maint queue enable",
+        ),
+        ({"deleted": True}, True, "maintd removes the entry once its jobs have ended", ""),
+        (
+            *({"status": "failed"}, True, "look at n3, then remove the entry"),
+            "gnt-maint queue delete 7",
+        ),
+        (
+            *({"status": "succeeded"}, True, "the repair is over; the entry can be removed"),
+            "gnt-maint queue delete 7",
+        ),
+    ],
+)
+def test_of_an_entry(state: dict[str, Any], enabled: bool, told: str, command: str) -> None:
+    about = {"entry": ENTRY | state, "held": []}
+    assert list(upcoming("entry", about, THIS, enabled=enabled)) == [(told, command)]
+
+
+def test_a_blocked_entry_has_its_reason_instead() -> None:
+    about = {"entry": ENTRY, "held": [{"reason": "it waits"}]}
+    assert list(upcoming("entry", about, THIS, enabled=True)) == []
+
+
+@pytest.mark.parametrize(
+    ("state", "told", "command"),
+    [
+        ({}, "the evacuation of n3 starts at +3600", ""),
+        ({"begins": NOW - 5}, "the evacuation of n3 starts as soon as maintd can", ""),
+        ({"begun": True}, "maintd evacuates n3: 2 instances are left", ""),
+        ({"begun": True, "left": 0}, "n3 is empty: take it down", "gnt-maint window down n3"),
+        (
+            {"mode": "down"},
+            "once your work there is done, end the window",
+            "gnt-maint window up n3",
+        ),
+        ({"mode": "up"}, "maintd puts n3 back as it was before the window", ""),
+        ({"node": None}, "from +7200 on, take it down", "gnt-maint window down n3"),
+    ],
+)
+def test_of_a_window(state: dict[str, Any], told: str, command: str) -> None:
+    about = {"window": WINDOW | state}
+    assert list(upcoming("window", about, THIS, enabled=True)) == [(told, command)]
+
+
+def test_the_reason_of_an_overdue_window_says_what_to_do() -> None:
+    late = WINDOW | {"overdue": 60.0, "begun": True, "held": ["run gnt-maint window down n3"]}
+    assert list(upcoming("window", {"window": late}, THIS, enabled=True)) == []
