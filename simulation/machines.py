@@ -31,8 +31,9 @@ class Machines:
     """Sets of node names, and the copies of instances, as (node, instance).
 
     `off` have no power. Programs on the `hung` ones do not answer, their kernels do. The `cut` ones
-    are not reached over the management network, the `apart` ones not by DRBD. `controls` has the
-    levels of a node's power control, first the one to ask first; a node without them has none.
+    are not reached over the management network, the `apart` ones not by DRBD. The `unplugged` ones
+    cannot be switched on. `controls` has the levels of a node's power control, first the one to ask
+    first; a node without them has none.
     `commands` lists what the controls were told.
     """
 
@@ -40,6 +41,7 @@ class Machines:
     hung: set[str] = field(default_factory=set)
     cut: set[str] = field(default_factory=set)
     apart: set[str] = field(default_factory=set)
+    unplugged: set[str] = field(default_factory=set)
     controls: dict[str, tuple[Control, ...]] = field(default_factory=dict)
     copies: set[tuple[str, str]] = field(default_factory=set)
     commands: list[tuple[str, str]] = field(default_factory=list)
@@ -79,6 +81,8 @@ class Machines:
 
     def switch_on(self, node: str) -> None:
         """Give it power: it boots and starts no instance by itself."""
+        if node in self.unplugged:
+            return
         if node in self.off:
             self.boots[node] = self.boots.get(node, 0) + 1
         self.off.discard(node)

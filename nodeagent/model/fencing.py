@@ -11,7 +11,8 @@ class Stage(Enum):
 
     CUTS: power it off. PROVES: read its power until it is off. REVIVES: power it on once. WAITS:
     for its agent to answer. REMOVES: mark it offline. CONFIRMS: read its power again. RESTARTS:
-    fail over its instances. FENCED: nothing; a person repairs it. STOPPED: nothing; a drill failed.
+    fail over its instances. FENCED: nothing; a person repairs it. STOPPED: nothing; a drill failed,
+    or the node has recovered.
     """
 
     CUTS = "powering off"
@@ -60,8 +61,9 @@ class Fencing:
 
     `why` is the judgement, `who` a person who says that its plug is pulled. `off` is since when its
     power-off is over: only a later reading proves it. `revived` tells that it was powered on once.
-    `drill` tells that a person drills an empty node, which is powered on again at the end. The
-    others count failures in a row, say when to try again, and what failed.
+    `drill` tells that a person drills an empty node, which is powered on again at the end.
+    `answered` tells that the node answered while its power-off waited. The others count failures in
+    a row, say when to try again, and what failed.
     """
 
     node: str
@@ -77,6 +79,7 @@ class Fencing:
     not_before: Ms = Ms(0)
     said: str = ""
     drill: bool = field(default=False, metadata={"later": True})
+    answered: bool = field(default=False, metadata={"later": True})
 
     @property
     def public_why(self) -> str:
@@ -96,10 +99,14 @@ class Unreachable:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A power-off of a node (its UUID) at `at` (unix ms), which counts for an hour."""
+    """A power-off of a node (its UUID) at `at` (unix ms), which counts for an hour.
+
+    `missed` tells that it did nothing: the node recovered before.
+    """
 
     node: str
     at: Ms
+    missed: bool = field(default=False, metadata={"later": True})
 
 
 @dataclass(frozen=True, slots=True)

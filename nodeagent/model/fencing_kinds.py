@@ -137,6 +137,12 @@ class FencingKind(AnyKind):
         " yourself, run {help}",
         "gnt-maint fenced {it} --i-have-pulled-the-plug",
     )
+    CANCELS_POWER_OFF = (
+        *("fencing", Of.NODE),
+        "{it} answers again while its power-off waits for its turn: maintd cancels that; if it"
+        " comes all the same, maintd powers {it} on again",
+        "gnt-maint why {it}",
+    )
     REVIVING = (
         *("fencing", Of.NODE),
         "{it} was powered off and on: maintd waits {left:wait} more for its agent",

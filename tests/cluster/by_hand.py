@@ -16,12 +16,17 @@ NO_MASTER = "NoMasterError: /var/run/ganeti/socket/ganeti-wconfd"
 class ByHand(SimulatedCluster):
     """Changes happen at the clock's time.
 
-    `cut_late` says which actions have had their effect when the master changes under them.
+    `cut_late` says which actions have had their effect when the master changes under them;
+    `cancels` tells that a job can be canceled before its start.
     """
 
     cut_late: Callable[[Action], bool] = lambda _: False
+    cancels: bool = True
     _by_hand: list[tuple[float, Removal]] = field(default_factory=list)
     _roles: list[tuple[str, str]] = field(default_factory=list)
+
+    def cancel(self, job: str) -> bool:
+        return self.cancels and super().cancel(job)
 
     def removals(self) -> Sequence[Removal]:
         by_jobs = super().removals()

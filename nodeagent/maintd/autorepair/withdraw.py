@@ -1,14 +1,16 @@
-"""Cancel a queued reinstallation when a node with the instance's data is back.
+"""Cancel queued jobs that have become obsolete.
 
-When such a job's turn comes, Ganeti checks only the primary node, and so does the job itself
-(`cluster.ganeti.opcodes`). But the secondary of a mirrored instance has all of its data, too. So
-every round checks, and cancels jobs that have not started.
+Such as a reinstallation when a node with the instance's data is back. When such a job's turn comes,
+Ganeti checks only the primary node, and so does the job itself (`cluster.ganeti.opcodes`). But the
+secondary of a mirrored instance has all of its data, too. So every round checks, and cancels jobs
+that have not started.
 """
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
+from typing import TypeAlias
 
 from nodeagent.cluster.backend import Cluster
 from nodeagent.errors import Unavailable
@@ -16,24 +18,39 @@ from nodeagent.maintd.autorepair.withdraw_rule import why_withdrawn
 from nodeagent.model.action import move_of
 from nodeagent.model.ledger import Intent, Ledger, Outcome, Result
 from nodeagent.model.snapshot import Observed
+from nodeagent.model.units import Ms
 
 log = logging.getLogger(__name__)
+Rule: TypeAlias = Callable[[Intent, Ledger, Observed, Ms], str]
+"""Why an intent's job is obsolete; empty if it is not."""
+
+
+def of_repairs(intent: Intent, _: Ledger, observed: Observed, now: Ms) -> str:
+    """Why a reinstallation is obsolete."""
+    return why_withdrawn(move_of(intent.action), observed.snapshot)
 
 
 class Withdrawals:
-    """Cancel jobs, and remember why, as long as this process lives.
+    """Cancel jobs that are obsolete by one of the `rules`, and remember why.
 
-    `check_master` raises NotMaster if this node is not the master (any more).
+    It remembers as long as this process lives. `check_master` raises NotMaster if this node is not
+    the master (any more).
     """
 
-    def __init__(self, cluster: Cluster, check_master: Callable[[], Awaitable[None]]) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        check_master: Callable[[], Awaitable[None]],
+        rules: tuple[Rule, ...] = (of_repairs,),
+    ) -> None:
         self._cluster = cluster
         self._check_master = check_master
+        self._rules = rules
         self._why: dict[str, str] = {}  # by intent
 
-    async def withdraw(self, ledger: Ledger, observed: Observed) -> None:
+    async def withdraw(self, ledger: Ledger, observed: Observed, now: Ms) -> None:
         """Cancel obsolete jobs; the next round retries those that cannot be canceled now."""
-        for intent, job, why in _late(ledger, observed):
+        for intent, job, why in self._late(ledger, observed, now):
             try:
                 await self._check_master()
                 canceled = await asyncio.to_thread(self._cluster.cancel, job)
@@ -53,12 +70,14 @@ class Withdrawals:
                 told[key] = replace(told[key], why=why)
         return told
 
-
-def _late(ledger: Ledger, observed: Observed) -> Iterator[tuple[Intent, str, str]]:
-    """Intents to cancel, with their jobs and the reasons."""
-    for intent in ledger.intents:
-        result = observed.results.get(intent.id)
-        if intent.job is None or result is None or result.outcome is not Outcome.RUNNING:
-            continue
-        if why := why_withdrawn(move_of(intent.action), observed.snapshot):
-            yield intent, intent.job, why
+    def _late(
+        self, ledger: Ledger, observed: Observed, now: Ms
+    ) -> Iterator[tuple[Intent, str, str]]:
+        """Intents to cancel, with their jobs and the reasons."""
+        for intent in ledger.intents:
+            result = observed.results.get(intent.id)
+            if intent.job is None or result is None or result.outcome is not Outcome.RUNNING:
+                continue
+            whys = (rule(intent, ledger, observed, now) for rule in self._rules)
+            if why := next(filter(None, whys), ""):
+                yield intent, intent.job, why

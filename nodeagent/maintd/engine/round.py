@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from nodeagent.cluster.backend import Cluster
 from nodeagent.errors import NotMaster, Unavailable
 from nodeagent.maintd.autorepair.survey import in_tags
-from nodeagent.maintd.autorepair.withdraw import Withdrawals
+from nodeagent.maintd.autorepair.withdraw import Withdrawals, of_repairs
 from nodeagent.maintd.balancing.ratings import Rating
 from nodeagent.maintd.balancing.search_thread import Adviser, nothing_measured, unanswered
 from nodeagent.maintd.copies.doubt import not_copied
@@ -31,6 +31,7 @@ from nodeagent.maintd.engine.poll import beside, out_of_reach, understand
 from nodeagent.maintd.engine.submit import Submitter
 from nodeagent.maintd.engine.vote import count
 from nodeagent.maintd.engine.witnesses import Witnesses
+from nodeagent.maintd.fencing.state import why_canceled
 from nodeagent.maintd.incidents import drained
 from nodeagent.maintd.ledger.agent_events import Heard, hear
 from nodeagent.maintd.ledger.history import tell
@@ -126,7 +127,7 @@ class Engine:
             *(cluster, orders, self._check_acting, self._known, self._remember, steady),
             store.check_acting,
         )
-        self._withdrawals = Withdrawals(cluster, self._check_acting)
+        self._withdrawals = Withdrawals(cluster, self._check_acting, (of_repairs, why_canceled))
         self._zones = Zones()
         self._ledger: Ledger | None = None
         self._uncopied: frozenset[tuple[str, str]] = frozenset()  # nodes and orders put off
@@ -227,7 +228,7 @@ class Engine:
         if since := drained.wants_roles(ledger, observed.wishes):
             observed = replace(observed, roles=await self._inquiry.roles(since))
         if idle is None:
-            await self._withdrawals.withdraw(ledger, observed)
+            await self._withdrawals.withdraw(ledger, observed, now)
         failpoint.reach("observed")
         decision = decide(ledger, observed, self.policy, now)
         _unless(stop)

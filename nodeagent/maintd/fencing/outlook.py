@@ -39,6 +39,8 @@ def upcoming(one: Fencing, policy: Policy, now: Ms) -> tuple[str, Ms]:
     """Return the next step in words, and when it comes (unix ms; 0: in the next round)."""
     if one.drill and one.stage is Stage.WAITS:
         return "give the drill up, unless its agent answers before", _waits_until(one, policy)
+    if one.answered and one.stage is Stage.CUTS:
+        return "cancel its power-off, which waits although the node answers again", Ms(0)
     if one.not_before > now:
         return _NEXT[one.stage], one.not_before
     if one.stage is Stage.WAITS:

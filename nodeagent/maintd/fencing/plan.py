@@ -18,7 +18,7 @@ from nodeagent.maintd.planning.tag_settings import with_tags
 from nodeagent.model.action import Action, Power, PowerCommand, Retag, Scope, SetOffline
 from nodeagent.model.evidence import Judgement, Life
 from nodeagent.model.fencing import FENCED_TAG, End, Fencing, Stage
-from nodeagent.model.ledger import Ledger, Policy
+from nodeagent.model.ledger import Intent, Ledger, Policy
 from nodeagent.model.purpose import OfFencing
 from nodeagent.model.reason import FencingKind, Held, Reason, because
 from nodeagent.model.snapshot import Node, Observed
@@ -46,8 +46,8 @@ class Fencer:
 
     def plan(self) -> Ledger:
         """Plan the next step of each fencing, start new ones, and ask for nodes' power."""
-        self._find_again()
         nodes = by_uuid(self.observed)
+        self._find_again(nodes)
         self._claim(nodes)
         for one in self.ledger.fencing:
             self._go_on(one, nodes[one.node])
@@ -63,9 +63,20 @@ class Fencer:
 
     # Memory.
 
-    def _find_again(self) -> None:
-        """Know offline nodes with our tag as fenced: a ledger may be lost."""
+    def _find_again(self, nodes: Mapping[str, Node]) -> None:
+        """Know offline nodes with our tag as fenced, and power-offs that wait.
+
+        A ledger may be lost.
+        """
         known = {one.node for one in self.ledger.fencing}
+        for intent in self.ledger.intents:
+            match intent:
+                case Intent(_, OfFencing(uuid), action=Power(_, PowerCommand.OFF)) if (
+                    uuid not in known and uuid in nodes
+                ):
+                    asked, why = intent.promised, "found again by its power-off"
+                    one = Fencing(uuid, Stage.CUTS, asked, asked, why, off=asked)
+                    self.ledger = replace(self.ledger, fencing=(*self.ledger.fencing, one))
         for node in self.observed.snapshot.nodes.values():
             if node.offline and node.uuid not in known and (at := tagged(node)) is not None:
                 fates = restarts.fates(node, self.observed, self.now)
@@ -135,7 +146,7 @@ class Fencer:
         if reads:
             return
         # One that has just been powered off and on, and is dead again, is not revived again.
-        again = any(cut.node == node.uuid for cut in self.ledger.cuts)
+        again = any(cut.node == node.uuid and not cut.missed for cut in self.ledger.cuts)
         one = Fencing(node.uuid, Stage.CUTS, self.now, self.now, str(judged.reason), revived=again)
         self.ledger = replace(self.ledger, fencing=(*self.ledger.fencing, one))
         self.room.claim(node.name, OfFencing(node.uuid).owner)
@@ -180,6 +191,8 @@ class Fencer:
 
     def _go_on(self, one: Fencing, node: Node) -> None:
         if self._at_work(node.uuid):
+            if one.answered and one.stage is Stage.CUTS:
+                self._hold(node, because(FencingKind.CANCELS_POWER_OFF, node.name))
             return
         why = self._step(one, node)
         if why is not None:
@@ -232,7 +245,7 @@ class Fencer:
         if why := why or self._no_level(node):
             return because(FencingKind.FENCING_WAITS, node.name, why=why)
         self.ledger = with_cut(self.ledger, node.uuid, self.now)
-        self._put(replace(one, off=self.now))
+        self._put(replace(one, off=self.now, answered=False))
         self._promise(node, Power(node.name, PowerCommand.OFF))
         return None
 
@@ -243,6 +256,9 @@ class Fencer:
         if not fresh or power is None or power.powered is not False:
             self._promise(node, Power(node.name, PowerCommand.STATUS))
             return None
+        if one.answered:  # it had recovered
+            self._put(one := replace(one, stage=Stage.REVIVES, at=self.now, tries=0))
+            return self._step(one, node)
         judged = self._judged(node)
         if judged.life is not Life.OFF or judged.connected:
             return because(FencingKind.FENCING_WAITS, node.name, why=judged.reason)

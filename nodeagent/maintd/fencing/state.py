@@ -1,15 +1,18 @@
 """Fold in the results of power-offs, proofs and failovers of a fencing. Pure.
 
-The state decides, never the return code: after each power-off only a later reading counts.
+The state decides, never the return code: after each power-off only a later reading counts. A
+power-off may wait for hours behind jobs that are stuck on its node. If the node answers meanwhile,
+the engine cancels it, and the fencing lasts until its end is known.
 """
 
 from dataclasses import replace
 
 from nodeagent.maintd.fencing import readings
+from nodeagent.maintd.fencing.judgement import judge
 from nodeagent.maintd.planning.effects import is_seen
 from nodeagent.maintd.planning.outcomes import by_uuid, first_ended, how_ended
 from nodeagent.model.action import MovePrimary, Power, PowerCommand, Retag, SetOffline
-from nodeagent.model.evidence import PowerReading
+from nodeagent.model.evidence import Life, PowerReading
 from nodeagent.model.fencing import BURST, Cut, Deaf, End, Fate, Fencing, Stage
 from nodeagent.model.ledger import Intent, Ledger, Outcome, Result
 from nodeagent.model.purpose import OfFencing
@@ -22,8 +25,8 @@ BACK_OFF, MOST = Ms(60_000), Ms(900_000)  # the first and the longest wait after
 def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
     """Record how the steps ended, before their intents are settled.
 
-    A fencing ends when its node answers before it is offline, when the node is back in service, or
-    when it is no longer a node.
+    A fencing ends when its node answers before it is offline and no power-off waits, when the node
+    is back in service, or when it is no longer a node.
     """
     before, ledger = ledger, readings.remember(ledger, observed, now)
     cuts = tuple(replace(one, at=min(one.at, now)) for one in ledger.cuts if now - one.at < BURST)
@@ -38,9 +41,37 @@ def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
         mine = [i for i in before.intents if i.purpose == OfFencing(one.node)]
         for intent in mine:
             one = _after(one, intent, node, before, observed, now)
-        if not _is_over(one, node, observed, mine):
+        if not _is_over(one, node, observed, mine, now):
             kept.append(one)
+        elif one.answered and one.stage in (Stage.CUTS, Stage.PROVES, Stage.STOPPED):
+            cuts = tuple(replace(c, missed=True) if c.node == one.node else c for c in cuts)
     return replace(ledger, fencing=tuple(kept), cuts=cuts)
+
+
+def why_canceled(intent: Intent, ledger: Ledger, observed: Observed, now: Ms) -> str:
+    """Why a job is obsolete that takes a node for dead: the node lives; empty if it is not."""
+    purpose, nodes = intent.purpose, observed.snapshot.nodes
+    if not isinstance(purpose, OfFencing) or not (_cuts(intent) or _removes(intent)):
+        return ""
+    if any(one.drill and one.node == purpose.fenced for one in ledger.fencing):
+        return ""  # its node is healthy
+    lives = intent.node in nodes and _lives(nodes[intent.node], observed, now)
+    return f"{intent.node} answers again" if lives else ""
+
+
+def _cuts(intent: Intent) -> bool:
+    return isinstance(intent.action, Power) and intent.action.command is PowerCommand.OFF
+
+
+def _removes(intent: Intent) -> bool:
+    return isinstance(intent.action, SetOffline)
+
+
+def _lives(node: Node, observed: Observed, now: Ms) -> bool:
+    """Tell whether anything of the node answers anybody."""
+    evidence = observed.evidence.get(node.name)
+    judged = evidence and judge(evidence, observed.snapshot, now).life
+    return node.name in observed.diagnoses or judged is Life.ALIVE
 
 
 def _not_in_the_future(one: Fencing, now: Ms) -> Fencing:
@@ -53,15 +84,28 @@ def _not_in_the_future(one: Fencing, now: Ms) -> Fencing:
     )
 
 
-def _is_over(one: Fencing, node: Node, observed: Observed, mine: list[Intent]) -> bool:
+def _is_over(one: Fencing, node: Node, observed: Observed, mine: list[Intent], now: Ms) -> bool:
+    if one.stage is Stage.STOPPED:
+        return True
     if one.drill:
         answers = node.name in observed.diagnoses and one.stage is not Stage.CUTS
-        return answers or node.offline or one.stage is Stage.STOPPED
+        return answers or node.offline
     if one.stage in (Stage.CONFIRMS, Stage.RESTARTS, Stage.FENCED):
         return not node.offline
-    if any(isinstance(i.action, SetOffline) for i in mine):
+    if any(map(_removes, mine)):
         return False  # it may be offline already
+    if any(_cuts(i) and _end(i, observed, now) is None for i in mine):
+        return False  # it may lose its power yet
     return node.offline or node.name in observed.diagnoses
+
+
+def _end(intent: Intent, observed: Observed, now: Ms) -> Result | None:
+    """The end of a job, also of one that never was; None while it is open."""
+    if (absent := observed.absent.get(intent.id)) is not None:
+        return Result(Outcome.LATER, absent)
+    end = how_ended(first_ended(intent, observed, now), observed, now)
+    lost = observed.results.get(intent.id)
+    return lost if end is None and lost is not None and lost.outcome is Outcome.LOST else end
 
 
 def _after(
@@ -70,13 +114,9 @@ def _after(
     if readings.is_reading(intent):
         said = readings.outcome(intent, observed, ledger.power, node, now)
         return one if said is None else _after_reading(one, said, now)
-    end = how_ended(first_ended(intent, observed, now), observed, now)
-    if (absent := observed.absent.get(intent.id)) is not None:
-        end = Result(Outcome.LATER, absent)
-    lost = observed.results.get(intent.id)
-    if end is None and lost is not None and lost.outcome is Outcome.LOST:
-        end = lost
-    if end is None:
+    if _cuts(intent) and not one.drill:
+        one = replace(one, answered=one.answered or _answered(intent, node, ledger, observed, now))
+    if (end := _end(intent, observed, now)) is None:
         return one
     match intent.action:
         case Power(_, PowerCommand.OFF) if intent.id in observed.absent:
@@ -101,11 +141,20 @@ def _after(
     return one
 
 
+def _answered(intent: Intent, node: Node, ledger: Ledger, observed: Observed, now: Ms) -> bool:
+    """Tell whether the node has answered since its power-off was planned."""
+    silent = next((one.since for one in ledger.unreachable if one.node == node.uuid), None)
+    again = silent is not None and silent > intent.promised
+    return again or _lives(node, observed, now)
+
+
 def _after_reading(one: Fencing, said: PowerReading | Deaf, now: Ms) -> Fencing:
     if one.stage not in (Stage.PROVES, Stage.CONFIRMS):
         return one
     if isinstance(said, Deaf) or said.powered is None:
         return failed(one, said.why, now)
+    if said.powered and one.answered and one.stage is Stage.PROVES:
+        return _to(one, Stage.STOPPED, now)  # its power-off has not come: judge it anew
     if said.powered:
         one = failed(one, "its power is still on", now)
         return _to(one, Stage.CUTS, now) if one.stage is Stage.PROVES else one

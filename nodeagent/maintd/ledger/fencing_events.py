@@ -38,6 +38,9 @@ def _went_on(old: Fencing | None, one: Fencing, node: str, now: Ms) -> Iterator[
     if one.tries > (old.tries if old else 0) and (old is None or old.said != one.said):
         yield happened(now, "fencing-failed", "", node, stage=one.stage.value, why=one.said)
     was = old.stage if old else Stage.CUTS
+    if one.answered and one.stage is Stage.REVIVES and was is not Stage.REVIVES:
+        why = "it had recovered, and its power-off came late: maintd powers it on again"
+        yield happened(now, "fencing-failed", "", node, stage=one.stage.value, why=why)
     if one.stage in _PROVEN and was not in _PROVEN:
         how = {"person": "yes"} if one.who else {"proven": "yes"}
         yield happened(now, "fenced", "", node, **how)

@@ -323,7 +323,8 @@ def _intents(
             not purpose.incident or purpose.incident in incidents
         ):
             # The number of an unknown entry may be used again.
-            purpose = OfTags() if purpose.entry else purpose
+            reused = purpose.entry and not isinstance(purpose, OfFencing)
+            purpose = OfTags() if reused else purpose
             node, job = node_of(trail) or "", trail.job
             kept.append(Intent(str(number), purpose, node, trail.action, job, promised=trail.at))
     return tuple(kept)

@@ -13,6 +13,7 @@ from nodeagent.model.action import Move, MovePrimary, Reinstall
 from nodeagent.model.ledger import Intent, Ledger, Outcome, Result
 from nodeagent.model.purpose import OfRepair
 from nodeagent.model.snapshot import Instance, Node, Observed, Snapshot
+from nodeagent.model.units import Ms
 from tests.cluster.by_hand import ByHand
 from tests.maintd.rig import Between
 
@@ -71,7 +72,7 @@ def withdraw(
 
     withdrawals = Withdrawals(cluster, master)
     observed = Observed(seen("n3"), {}, results=results)
-    asyncio.run(withdrawals.withdraw(Ledger(intents=(INTENT,)), observed))
+    asyncio.run(withdrawals.withdraw(Ledger(intents=(INTENT,)), observed, Ms(0)))
     return cluster.asked, withdrawals.explained({INTENT.id: Result(Outcome.ERROR, "canceled")})
 
 
@@ -104,7 +105,7 @@ def test_who_is_the_master_no_more_cancels_nothing() -> None:
         raise NotMaster("n2 is")
 
     withdrawing = Withdrawals(cluster, lost).withdraw(
-        Ledger(intents=(INTENT,)), Observed(seen("n3"), {}, results=RUNNING)
+        Ledger(intents=(INTENT,)), Observed(seen("n3"), {}, results=RUNNING), Ms(0)
     )
     with pytest.raises(NotMaster):
         asyncio.run(withdrawing)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from nodeagent.cluster.backend import Accepted, NotTaken, Submission
 from nodeagent.errors import Unavailable
 from nodeagent.maintd.decide import decide
+from nodeagent.maintd.fencing.state import why_canceled
 from nodeagent.maintd.ledger.recover import recover
 from nodeagent.maintd.ledger.unreachable import unreachable
 from nodeagent.maintd.planning.intents import with_job
@@ -20,10 +21,10 @@ from nodeagent.model.action import (
 )
 from nodeagent.model.evidence import Contact, Evidence, Mirror, Testimony
 from nodeagent.model.fencing import Stage
-from nodeagent.model.ledger import Decision, Ledger, Policy
+from nodeagent.model.ledger import Decision, Ledger, Outcome, Policy
 from nodeagent.model.snapshot import Instance, Node, Observed, Snapshot
 from nodeagent.model.units import Ms
-from nodeagent.model.wish import Wish
+from nodeagent.model.wish import PulledPlug, Wish
 from simulation.machines import Control, Machines
 from simulation.mirrors import Mirrors
 from tests.cluster.by_hand import ByHand
@@ -62,6 +63,7 @@ class Loop:
     )
     crashes: Callable[[str], bool] = lambda _: False
     broken: set[str] = field(default_factory=set)
+    noded: set[str] = field(default_factory=set)  # whose noded answers Ganeti all the same
     deaf: set[str] = field(default_factory=set)  # witnesses that cannot read their disks
     mirrors: Mirrors = field(default_factory=Mirrors)
     wishes: list[Wish] = field(default_factory=list)
@@ -71,6 +73,8 @@ class Loop:
     decision: Decision = field(default_factory=lambda: Decision(Ledger()))
     started: Ms = Ms(0)
     refused: dict[str, str] = field(default_factory=dict)
+    well: dict[str, int] = field(default_factory=dict)  # rounds in which a node answered, in a row
+    hit: list[str] = field(default_factory=list)  # nodes that answered, and were powered off
 
     def __post_init__(self) -> None:
         self.cluster = ByHand.of(lambda: self.seconds, six(), self.instances, master="n1")
@@ -130,7 +134,7 @@ class Loop:
             for n in others
             if self.machines.answers(n.name)
         )
-        return Evidence(name, since, contact, "timed out", False, self.now, told)
+        return Evidence(name, since, contact, "timed out", name in self.noded, self.now, told)
 
     def _contact(self, name: str) -> Contact:
         if name in self.machines.off | self.machines.cut:
@@ -147,17 +151,24 @@ class Loop:
     def step(self, seconds: float = STEP) -> Decision:
         """One round; a crash in it loses the memory of the process."""
         self.seconds += seconds
+        known = len(self.machines.commands)
         for name in self.broken - self.machines.off:
             self.machines.hung.add(name)
         try:
             self._round()
         except Crash:
             self.restart()
+        for name, command in self.machines.commands[known:]:
+            if command == "power-off" and self.well[name] > 1:
+                self.hit.append(name)
+        for name in self.cluster.nodes:
+            self.well[name] = self.well.get(name, 0) + 1 if self.machines.answers(name) else 0
         return self.decision
 
     def _round(self) -> None:
         observed = self.observed()
         before = {i.id for i in self.ledger.intents}
+        self._cancel(observed)
         self.decision = decide(self.ledger, observed, self.policy, self.now)
         self.refused |= self.decision.refused
         self.wishes.clear()
@@ -190,6 +201,15 @@ class Loop:
             case NotTaken(why):
                 self.absent[identity] = why
         self._reach("noted")
+
+    def _cancel(self, observed: Observed) -> None:
+        """Cancel what is obsolete, as the engine does before it decides."""
+        for intent in self.ledger.intents:
+            result = observed.results.get(intent.id)
+            if intent.job is None or result is None or result.outcome is not Outcome.RUNNING:
+                continue
+            if why_canceled(intent, self.ledger, observed, self.now):
+                self.cluster.cancel(intent.job)
 
     def _reach(self, place: str) -> None:
         if self.crashes(place):
@@ -240,3 +260,19 @@ class Loop:
 
     def failovers(self) -> list[str]:
         return [a.instance for a in self.done(MovePrimary) if isinstance(a, MovePrimary)]
+
+
+def kill(loop: Loop, node: str = "n3", how: str = "hung") -> None:
+    """Have a node die in one of three ways."""
+    if how == "off":
+        loop.machines.switch_off(node)
+    else:
+        getattr(loop.machines, how).add(node)
+
+
+def word(loop: Loop, node: str = "n3") -> str:
+    """Say that the plug is pulled; the refusal, or empty."""
+    loop.wishes.append(Wish("w1", "root", loop.now, PulledPlug(node)))
+    loop.refused.clear()
+    loop.step()
+    return loop.refused.get("w1", "")

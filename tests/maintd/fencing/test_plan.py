@@ -10,9 +10,9 @@ from nodeagent.model.fencing import End, Stage
 from nodeagent.model.ledger import Hold
 from nodeagent.model.snapshot import Instance
 from nodeagent.model.units import Ms
-from nodeagent.model.wish import Done, PulledPlug, Wish
+from nodeagent.model.wish import Done, Wish
 from simulation.machines import Control
-from tests.maintd.fencing.loop import RESTART, STEP, Loop
+from tests.maintd.fencing.loop import RESTART, STEP, Loop, kill, word
 
 OFF, ON, STATUS = PowerCommand.OFF, PowerCommand.ON, PowerCommand.STATUS
 HOW = ["off", "hung", "cut"]
@@ -23,14 +23,6 @@ def loop() -> Loop:
     made = Loop()
     made.learn()
     return made
-
-
-def kill(loop: Loop, node: str = "n3", how: str = "hung") -> None:
-    """Have a node die in one of three ways."""
-    if how == "off":
-        loop.machines.switch_off(node)
-    else:
-        getattr(loop.machines, how).add(node)
 
 
 def test_every_level_is_tried_while_its_node_is_alive(loop: Loop) -> None:
@@ -317,14 +309,6 @@ def test_a_fenced_node_that_returns_loses_its_tag(loop: Loop) -> None:
 
 
 # A person's word, and the way back.
-
-
-def word(loop: Loop, node: str = "n3") -> str:
-    """Say that the plug is pulled; the refusal, or empty."""
-    loop.wishes.append(Wish("w1", "root", loop.now, PulledPlug(node)))
-    loop.refused.clear()
-    loop.step()
-    return loop.refused.get("w1", "")
 
 
 def test_a_persons_word_fences_a_node_whose_bmc_died_with_it(loop: Loop) -> None:

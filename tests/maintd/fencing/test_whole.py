@@ -78,6 +78,31 @@ def test_a_node_that_loses_power_is_proven_off_and_its_instances_run_again(whole
     assert not whole.machines.twice()
 
 
+@pytest.mark.parametrize("cancels", [True, False])
+def test_a_power_off_that_waits_until_its_node_answers_is_canceled(
+    whole: Whole, tmp_path: Path, caplog: pytest.LogCaptureFixture, *, cancels: bool
+) -> None:
+    """Where that is too late, the node gets its power back, and it is told."""
+    whole.cluster.pauses = lambda action: action == Power("n3", PowerCommand.OFF)
+    whole.cluster.cancels = cancels
+    whole.machines.hung.add("n3")
+    until(whole, Stage.CUTS)
+    whole.rounds(5)
+    assert done(whole) == ["off"]
+    whole.machines.hung.discard("n3")
+    whole.rounds(1)
+    row, _ = fencing_of(whole, tmp_path)
+    assert row["next"] == "cancel its power-off, which waits although the node answers again"
+    whole.cluster.pauses = lambda _: False
+    whole.rounds(10)
+    assert f"in-time={cancels} why='n3 answers again'" in caplog.text
+    assert whole.stage("n3") is None
+    assert done(whole) == ["off"]
+    assert whole.machines.boots == ({} if cancels else {"n3": 1})
+    told = [str(event) for event in whole.store.history() if event.kind == "fencing-failed"]
+    assert any("had recovered" in text for text in told) is not cancels
+
+
 @pytest.mark.parametrize("how", ["off", "hung", "cut"])
 def test_the_evidence_shown_is_the_one_that_decides(how: str, tmp_path: Path) -> None:
     whole = Whole(replace(RESTART, dead_nodes="observe"))

@@ -1,19 +1,21 @@
 """Machines die, hang, are cut off and come back, and BMCs lie: promises that always hold.
 
 P7: no instance is started while its old node may still run it. P8: never more nodes than the limits
-are fenced. P9: a wrong or missing BMC ends in a reason, never in an action.
+are fenced. P9: a wrong or missing BMC ends in a reason, never in an action. P10: no node that
+answers is powered off, however late its power-off comes.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from nodeagent.model.action import Power, PowerCommand
+from nodeagent.model.action import Action, MovePrimary, Power, PowerCommand, SetOffline
 from nodeagent.model.snapshot import Instance
 from simulation.machines import Control
-from tests.maintd.fencing.loop import RESTART, Loop
+from tests.maintd.fencing.loop import RESTART, Loop, word
 from tests.maintd.lives.life import at_random
 
 NODES = st.sampled_from([f"n{i}" for i in range(1, 7)])
@@ -32,6 +34,14 @@ INSTANCES = (
     Instance("plain", "n4", template="plain", memory=100, disk=10),
     *(Instance(f"shared{i}", f"n{i}", template="rbd", memory=100) for i in range(2, 7)),
 )
+SLOW: dict[str, Callable[[Action], bool]] = {
+    "none": lambda _: False,
+    "power": lambda action: isinstance(action, Power),
+    "power-off": lambda action: isinstance(action, Power) and action.command is PowerCommand.OFF,
+    "offline": lambda action: isinstance(action, SetOffline),
+    "failovers": lambda action: isinstance(action, MovePrimary),
+    "all": lambda _: True,
+}
 
 
 class Fencing(RuleBasedStateMachine):
@@ -47,6 +57,7 @@ class Fencing(RuleBasedStateMachine):
     def begin(self, revive: bool, burst: int, wrong: dict[str, str]) -> None:
         policy = replace(RESTART, revive=revive, fence_burst=burst)
         self.loop = Loop(policy, INSTANCES)
+        self.said: set[str] = set()  # whose plug a person has pulled
         self.never = {name for name, kind in wrong.items() if kind in ("dead", "lies-off")}
         for name, kind in wrong.items():
             self.loop.machines.controls[name] = CONTROLS[kind]
@@ -67,12 +78,46 @@ class Fencing(RuleBasedStateMachine):
     @rule(node=NODES)
     def be_well(self, node: str) -> None:
         """The network is back, or a person presses the button."""
+        self.loop.machines.unplugged.discard(node)
         self.loop.machines.cut.discard(node)
         self.loop.machines.hung.discard(node)
         self.loop.machines.apart.discard(node)
         if node in self.loop.machines.off or self.loop.seconds % 3 == 0:
             self.loop.machines.switch_on(node)
         self.loop.step()
+
+    @rule(node=NODES, soon=st.booleans())
+    def pull_the_plug(self, node: str, soon: bool) -> None:
+        """A person cuts the power of a node that does not answer, and says so."""
+        if node in self.loop.machines.off | self.loop.machines.hung | self.loop.machines.cut:
+            self.loop.machines.switch_off(node)
+            self.loop.machines.unplugged.add(node)
+            self.loop.steps(0 if soon else 2)
+            self.loop.machines.switch_off(node)
+            if not word(self.loop, node):
+                self.said.add(node)
+            self.loop.steps(2)
+
+    @rule(kind=st.sampled_from(sorted(SLOW)), times=st.integers(1, 12))
+    def queue(self, kind: str, times: int) -> None:
+        """Jobs wait in the queue until another kind of them does, behind jobs that are stuck."""
+        self.loop.cluster.pauses = SLOW[kind]
+        self.loop.steps(times)
+
+    @rule(
+        node=NODES,
+        how=st.sampled_from(["off", "hung", "cut"]),
+        kind=st.sampled_from(sorted(SLOW)),
+        crash=st.booleans(),
+    )
+    def recover_while_jobs_wait(self, node: str, how: str, kind: str, *, crash: bool) -> None:
+        self.loop.cluster.pauses = SLOW[kind]
+        self.die(node, how, 1)
+        if crash:
+            self.loop.restart(lost=True)
+        self.be_well(node)
+        self.loop.steps(2)
+        self.queue("none", 4)
 
     @rule(node=NODES)
     def part(self, node: str) -> None:
@@ -135,7 +180,7 @@ class Fencing(RuleBasedStateMachine):
         if not hasattr(self, "loop"):
             return
         loop = self.loop
-        going = [one for one in loop.ledger.fencing if not one.stage.over]
+        going = [one for one in loop.ledger.fencing if not (one.stage.over or one.who)]
         assert len(going) <= loop.policy.fence_limit
         offs = [
             (job.born * 1000, job.action.node)
@@ -149,7 +194,12 @@ class Fencing(RuleBasedStateMachine):
     @invariant()
     def p9_a_wrong_control_ends_in_a_reason(self) -> None:
         if hasattr(self, "loop"):
-            assert not self.never & self.loop.offline()
+            assert not (self.never - self.said) & self.loop.offline()
+
+    @invariant()
+    def p10_no_node_that_answers_is_powered_off(self) -> None:
+        if hasattr(self, "loop"):
+            assert not self.loop.hit
 
 
 Fencing.TestCase.settings = at_random("FENCING_EXAMPLES", 30, 12)
