@@ -30,7 +30,8 @@ def check_config(config: str) -> None:
         _judge_for_front(config, settings.agent.front)
     except NodeAgentError as error:
         die(error)
-    notes = [*_unused(settings), *_unmapped(settings), *_will_not_run(settings)]
+    notes = [*_unused(settings), *unmapped(settings)]
+    notes += [*will_not_run(settings, "diagnose"), *will_not_run(settings, "repair")]
     for note in notes:
         click.echo(f"nodeagent: {note}", err=True)
     count = f", with {len(notes)} warning{'s' * (len(notes) != 1)}" if notes else ""
@@ -42,7 +43,7 @@ def _unused(settings: Settings) -> Iterator[str]:
         yield f"diagnose.command.{name} is set, but {name} does not run"
 
 
-def _unmapped(settings: Settings) -> Iterator[str]:
+def unmapped(settings: Settings) -> Iterator[str]:
     """Yield the states of Nagios plug-ins that give no verdict; UNKNOWN never does."""
     for name, command in settings.diagnose.each.items():
         if command.nagios is not None:
@@ -74,22 +75,18 @@ def _judge_for_front(config: str, user: str) -> None:
             raise ConfigError(f"the front, as user {user}, cannot start: {error}") from None
 
 
-def _will_not_run(settings: Settings) -> Iterator[str]:
-    """Yield the configured commands that the folders lack, or judge unfit.
+def will_not_run(settings: Settings, kind: str) -> Iterator[str]:
+    """Yield the configured commands of that kind that their folder lacks, or that are unfit.
 
     This is not a fault: a tag names commands for all nodes, and each node has its own set.
     """
     from nodeagent.agent.whitelist import Refused, look_up
 
-    diagnose, repair = settings.diagnose, settings.repair
-    repairs = {one.repair for one in diagnose.each.values() if one.repair is not None}
-    for kind, part, names in (
-        ("diagnose", diagnose, diagnose.commands),
-        ("repair", repair, sorted(repairs)),
-    ):
-        for name in names:
-            found = look_up(part.folder, name, link_folders=part.link_folders)
-            if isinstance(found, Refused):
-                yield f"{kind} command {name} is configured, but will not run: {found.why}"
-            else:
-                found.close()
+    part = settings.diagnose if kind == "diagnose" else settings.repair
+    repairs = {one.repair for one in settings.diagnose.each.values() if one.repair is not None}
+    for name in settings.diagnose.commands if kind == "diagnose" else sorted(repairs):
+        found = look_up(part.folder, name, link_folders=part.link_folders)
+        if isinstance(found, Refused):
+            yield f"{kind} command {name} is configured, but will not run: {found.why}"
+        else:
+            found.close()

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from nodeagent.cli import exits
+from nodeagent.cli.check_config import unmapped, will_not_run
 from nodeagent.cli.terminal import die, read, table
 from nodeagent.errors import NodeAgentError
 from nodeagent.settings import DiagnoseSettings, RepairSettings, Settings
@@ -21,7 +22,8 @@ FOLDER_REFUSED = "folder refused"
 def commands(config: str, *, as_json: bool) -> None:
     """Show both command folders: which files run, and why.
 
-    Exit code 1 if a file is refused, or a configured command is missing.
+    Names states of Nagios plug-ins that give no verdict, too. Exit code 1 if a file is refused, or
+    a configured command is missing.
     """
     try:
         settings = read(config)
@@ -30,10 +32,12 @@ def commands(config: str, *, as_json: bool) -> None:
     rows: list[dict[str, Any]] = []
     for kind, part in (("diagnose", settings.diagnose), ("repair", settings.repair)):
         rows += _rows(kind, part, settings)
+    refused = {row["kind"] for row in rows if row["verdict"] == FOLDER_REFUSED}
     missing: set[str] = set()
-    if not any(row["verdict"] == FOLDER_REFUSED for row in rows if row["kind"] == "diagnose"):
+    if "diagnose" not in refused:
         there = {row["name"] for row in rows if row["kind"] == "diagnose"}
         missing = set(settings.diagnose.commands) - there
+    unfit = [] if "repair" in refused else list(will_not_run(settings, "repair"))
     if as_json:
         click.echo(json.dumps(rows, indent=2))
     else:
@@ -42,7 +46,9 @@ def commands(config: str, *, as_json: bool) -> None:
         click.echo(
             f"nodeagent: diagnose command {name} is configured, but does not exist", err=True
         )
-    bad = missing or any(row["verdict"].endswith("refused") for row in rows)
+    for note in (*unfit, *unmapped(settings)):
+        click.echo(f"nodeagent: {note}", err=True)
+    bad = missing or unfit or any(row["verdict"].endswith("refused") for row in rows)
     sys.exit(exits.FAULT if bad else 0)
 
 

@@ -166,6 +166,30 @@ def test_commands_does_not_call_absent_what_it_did_not_look_at(place: Place) -> 
 
 
 @root
+def test_commands_names_an_unknown_repair_and_states_without_a_verdict(place: Place) -> None:
+    place.command("diagnose", "raid", OK)
+    (place.folder / "repair").mkdir(exist_ok=True)
+    mapped = 'nagios = {0 = "Ok", 2 = "live-repair"}\nrepair = "fix"'
+    place.settings(commands='"raid"', more=f"[diagnose.command.raid]\n{mapped}")
+    unknown = "nodeagent: repair command fix is configured, but will not run: No such file"
+    without = "nodeagent: diagnose.command.raid.nagios does not map 1 (WARNING): such a run gives"
+    for words in ((), ("--json",)):
+        done = run(place, "commands", *words)
+        lines = done.stderr.splitlines()
+        assert (done.returncode, len(lines)) == (1, 2), done
+        assert lines[0].startswith(unknown)
+        assert lines[1].startswith(without)
+    place.command("repair", "fix", FIX)
+    done = run(place, "commands")
+    assert done.returncode == 0, "a state without a verdict is no fault"
+    assert done.stderr.startswith(without)
+    assert done.stderr.count("\n") == 1
+    (place.folder / "repair").chmod(0o775)
+    done = run(place, "commands")
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1), "it was not looked at"
+
+
+@root
 def test_check_config_names_configured_commands_that_will_not_run(place: Place) -> None:
     place.command("diagnose", "check", OK)
     place.command("diagnose", "open", OK).chmod(0o777)
