@@ -172,6 +172,9 @@ def test_status_tells_of_windows_and_the_queue(busy: Live, run: Run) -> None:
     run("queue", "disable")
     out = run("status").out
     assert "\nWindows     2 machines: 2 draining; 2 overdue\n" in out
+    run("window", "add", "n2", "--start", "+2h", "--for", "2h")
+    planned = "\nWindows     3 machines: 2 draining, 1 planned; 2 overdue\n"
+    assert planned in run("status").out, "as window list says it"
     assert "\nEvery week  1 series; gnt-maint window list\n" in out
     assert "\nQueue       disabled; gnt-maint queue list\n" in out
 
@@ -492,38 +495,6 @@ def test_lists_for_scripts(busy: Live, run: Run) -> None:
         done = run(*verb.split(), "--no-headers", "--separator=,")
         assert (done.code, done.err) == (0, ""), verb
     assert run("window", "list", "-o", "machine").lines == ["MACHINE"]
-
-
-def test_check_is_a_plug_in_of_nagios(busy: Live, quiet: Live, run: Run) -> None:
-    assert "unreachable=0;;;0" in run("check").out, "not for one poll that failed"
-    quiet.tick(seconds=60.0, times=4)
-    done = run("check")
-    assert (done.code, done.err) == (1, "")
-    first, _, data = done.out.partition(" | ")
-    assert first == "MAINTD WARNING - unreachable: n6"
-    assert data.split()[:3] == ["nodes=6;;;0", "unhealthy=2;;;0", "unreachable=1;;;0"]
-    run("pause")
-    assert run("check").out.startswith("MAINTD WARNING - unreachable: n6; paused | nodes=6")
-
-
-def test_check_is_ok_where_all_is_well(quiet: Live, run: Run) -> None:
-    done = run("check")
-    assert (done.code, done.out.partition(" | ")[0]) == (0, "MAINTD OK - 6 nodes")
-
-
-def test_check_is_critical_where_maintd_does_not_answer(tmp_path: Path, anywhere: Run) -> None:
-    done = anywhere("--socket", str(tmp_path / "none"), "check")
-    assert done.code == 2
-    assert done.out.startswith("MAINTD CRITICAL - maintd does not answer at ")
-
-
-def test_check_is_unknown_where_it_cannot_ask(tmp_path: Path, anywhere: Run) -> None:
-    secret = tmp_path / "pw"
-    secret.write_text("x")
-    secret.chmod(0o644)
-    ask = ("--url", "https://127.0.0.1:1", "--user", "me", "--password-file", str(secret))
-    done = anywhere(*ask, "check")
-    assert (done.code, done.out.split(" - ")[0]) == (3, "MAINTD UNKNOWN")
 
 
 @pytest.mark.parametrize(

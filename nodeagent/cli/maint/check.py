@@ -10,6 +10,7 @@ from nodeagent.errors import ConfigError
 
 OK, WARNING, CRITICAL, UNKNOWN = range(4)
 _STATES = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
+_ALARMS = ("copies", "settings")  # kinds whose reason is told as it is
 _NAMED = 5  # nodes
 _LATE = 5  # missed rounds
 _ANSWER_WITHIN = 8.0  # seconds; Nagios itself waits for 10, or 60
@@ -20,9 +21,10 @@ _ANSWER_WITHIN = 8.0  # seconds; Nagios itself waits for 10, or 60
 def check(where: Where) -> int:
     """Check the state as a Nagios plug-in does.
 
-    Prints one line with performance data. Exit code 0 OK; 1 WARNING: an incident needs your
-    action, a node is unreachable, the cluster is paused; 2 CRITICAL: a repair failed, the
-    storm brake tripped, no rounds, no answer of maintd; 3 UNKNOWN: it cannot be asked.
+    Prints one line with performance data. Judges by what the status page lists below "Needs
+    you". Exit code 0 OK; 1 WARNING: something needs your action, a node is unreachable, the
+    cluster is paused; 2 CRITICAL: a repair failed, the storm brake tripped, no rounds, no
+    answer of maintd; 3 UNKNOWN: it cannot be asked.
     """
     try:
         state, told, figures = _judged(where.reach())
@@ -39,19 +41,23 @@ def check(where: Where) -> int:
 
 def _judged(reach: Reach) -> tuple[int, str, dict[str, int]]:
     """Return the state, its reason, and the figures."""
-    this, incidents, nodes, held = (
-        reach.get(f"/1/{target}", _ANSWER_WITHIN) for target in ("round", "status", "nodes", "held")
+    this, incidents, nodes, held, needs = (
+        reach.get(f"/1/{target}", _ANSWER_WITHIN)
+        for target in ("round", "status", "nodes", "held", "needs-you")
     )
-    failed = [i["node-name"] for i in incidents if i["repair-status"] == "failed"]
-    ended = [i["node-name"] for i in incidents if i["repair-status"] == "completed"]
-    away = [n["name"] for n in nodes if n["unreachable"]]
+    by_kind: dict[str, list[Json]] = {}
+    for one in needs:
+        by_kind.setdefault(one["kind"], []).append(one)
+    names = {kind: [one["name"] for one in them] for kind, them in by_kind.items()}
+    failed, away = names.get("failed", []), [n["name"] for n in nodes if n["unreachable"]]
     sick = [n for n in nodes if n["need"] not in (None, "Ok")]
     found = [
         (CRITICAL, _no_rounds(this)),
-        (CRITICAL, f"storm brake tripped: {this['storm']['why']}" if this["storm"] else ""),
+        *((CRITICAL, f"storm brake tripped: {one['why']}") for one in by_kind.get("storm", ())),
         (CRITICAL, _of("failed to be repaired", failed)),
-        (WARNING, _of("needs your action", ended)),
+        (WARNING, _of("needs your action", names.get("needs-you", []))),
         (WARNING, _of("unreachable", away)),
+        *((WARNING, one["why"]) for kind in _ALARMS for one in by_kind.get(kind, ())),
         (WARNING, "paused" if any(h["scope"] == "cluster" for h in this["holds"]) else ""),
     ]
     whys = [(state, why) for state, why in found if why]
@@ -64,7 +70,7 @@ def _judged(reach: Reach) -> tuple[int, str, dict[str, int]]:
         "unreachable": len(away),
         "incidents": len(incidents),
         "failed": len(failed),
-        "needs_action": len(ended),
+        "needs_action": len(needs),
         "blocked": len(held),
     }
     return (

@@ -7,6 +7,7 @@ from typing import Any
 from nodeagent.cli.maint.console.arguments import when
 from nodeagent.cli.maint.console.text import NODED, POLLED, age, counted, status_of
 from nodeagent.cli.maint.fencing import fenced_nodes
+from nodeagent.cli.maint.window_list import mode_of
 
 Json = dict[str, Any]
 _NAMED = 5  # nodes, or instances, by name
@@ -102,7 +103,7 @@ def _planned(calendar: Json) -> Iterator[tuple[str, object]]:
     if machines:
         late = sum(bool(m["overdue"]) for m in machines)
         told = f"{counted(len(machines), 'machine', 'machines')}: "
-        told += _counted(Counter(m["mode"] for m in machines))
+        told += _counted(Counter(map(mode_of, machines)))
         yield "Windows", f"{told}; {late} overdue" if late else told
     if calendar["series"]:
         yield "Every week", f"{len(calendar['series'])} series; gnt-maint window list"

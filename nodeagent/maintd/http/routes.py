@@ -27,6 +27,7 @@ from nodeagent.maintd.http.metrics.metrics import Metrics
 from nodeagent.maintd.http.notify import Notifying
 from nodeagent.maintd.http.offers import Owners
 from nodeagent.maintd.http.page.asked import read as read_asked
+from nodeagent.maintd.http.page.attention import needs
 from nodeagent.maintd.http.page.page import Page, page_for
 from nodeagent.maintd.http.queue import Queueing
 from nodeagent.maintd.http.readers import (
@@ -88,6 +89,7 @@ class Api:
             Route("GET", ("1", "round"), context.telling("round", self._round)),
             Route("GET", ("1", "plan"), context.telling("plan", self._plan)),
             Route("GET", ("1", "held"), context.telling("held", _held)),
+            Route("GET", ("1", "needs-you"), context.telling("needs-you", self._needs)),
             Route("GET", ("1", "nodes"), context.telling("nodes", show.nodes)),
             Route("GET", ("1", "names"), context.telling("names", show.names)),
             Route("POST", ("1", "nodes", ANY_NAME, "done"), context.changing(parse.done)),
@@ -165,10 +167,14 @@ class Api:
             "storm": {"at": storm.at / 1000, "why": storm.why} if storm else None,
             "outdated": str(why) if (why := _outdated(view)) else None,
             "copies": copies_json(maintd.engine.memory.state),
+            "refused-settings": (maintd.engine.complaint or None) if view.full else None,
             "holds": show.holds(view),
             "paused": _cluster_paused(view),
             "policy": dict(described(maintd.engine.policy)),
         }
+
+    def _needs(self, view: View) -> list[show.Json]:
+        return needs(view, self._round(view))
 
     def _plan(self, view: View) -> show.Json:
         maintd, done = self.context.maintd, self.context.maintd.latest

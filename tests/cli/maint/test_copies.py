@@ -134,3 +134,14 @@ def test_metrics_tell_of_the_copies(rig: Candidacy, live: Live) -> None:
     assert "gnt_maint_copies 1.0" in text
     assert "gnt_maint_candidates 3.0" in text
     assert "gnt_maint_copies_unsafe_seconds 9" in text
+
+
+def test_unsafe_copies_need_a_person(rig: Candidacy, live: Live) -> None:
+    live.tick()
+    rig.at_node(B).trouble = rig.at_node(C).trouble = SILENT
+    run(live, "pause", "--node", "n6")
+    rig.time += 60
+    live.tick(times=2)
+    told = run(live, "check")
+    assert told.startswith("MAINTD WARNING - only 1 of 3 master candidates have the newest ledger;")
+    assert " needs_action=1;;;0 " in told

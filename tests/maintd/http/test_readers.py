@@ -81,6 +81,7 @@ TABLE = {
     "/1/plan": STATUS,
     "/1/held": STATUS,
     "/1/names": STATUS,
+    "/1/needs-you": STATUS,
     "/1/nodes": STATUS,
     "/1/notify": STATUS,
     "/1/agents": STATUS,

@@ -1,6 +1,7 @@
 """Lists of the status page: lines that need a person, other unhealthy nodes, and blocked work.
 
-Each line has a state, since when, why, what happens next, and the command that helps.
+Each line has a state, since when, why, what happens next, and the command that helps. `needs` has
+the first of these lists as JSON: `gnt-maint check` judges by it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -57,6 +58,19 @@ class Line:
     since: float | None
     why: str
     next: tuple[Next, ...]
+    kind: str = "needs-you"  # or failed, unreachable, or that of a banner
+
+    @property
+    def as_json(self) -> Json:
+        """Return it for programs, without what only a page has."""
+        return {
+            "kind": self.kind,
+            "name": self.name,
+            "state": self.word,
+            "since": self.since,
+            "why": self.why,
+            "next": [{"text": one.text, "command": one.command or None} for one in self.next],
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,13 +133,21 @@ class Attention:
         more = len(nodes) - len(shown) + max(0, len(yours) - MOST)
         return Lists(tuple(lines), shown, more, len(mine) + len(others))
 
+    def yours(self) -> Iterator[Line]:
+        """Yield all lines that need a person."""
+        yield from self._others()
+        mine = filter(self.is_yours, self._rows)
+        yield from map(self.line, sorted(mine, key=self._urgency))
+
     def line(self, row: Json) -> Line:
         """The line of a node."""
         state, name = state_of(row), row["name"]
         incident = self._incidents.get(row["incident"] or "")
         since, why = self._cause(row, state, incident)
         given = (name, href(name), row["group"], state, word_of(row, state), since, why)
-        return Line(f"node-{name}", *given, tuple(self._nexts(row, state, incident))[:_NEXT])
+        nexts = tuple(self._nexts(row, state, incident))[:_NEXT]
+        away = "unreachable" if row["unreachable"] is not None else "needs-you"
+        return Line(f"node-{name}", *given, nexts, "failed" if state == "failed" else away)
 
     def waits(self, texts: Iterable[str]) -> list[Next]:
         """Turn sentences into steps; a shared one is shown once, and linked."""
@@ -207,7 +229,38 @@ class Attention:
                 then = Next(text, f"gnt-maint queue delete {entry.index}")
                 given = (name, f"#entry-{entry.index}", entry.address, "failed", "repair failed")
                 anchor, why = f"needs-entry-{entry.index}", entry.why
-                yield Line(anchor, *given, since, why, (then,))
+                yield Line(anchor, *given, since, why, (then,), "failed")
+
+
+def needs(view: View, overview: Json) -> list[Json]:
+    """Everything that needs a person: banners of the page, and its lines; `overview` is the round.
+
+    Sentences are whole: they link to no other part of the page.
+    """
+    lines = Attention(view, show.nodes(view), Blocked(view), whole=True).yours()
+    return [*(one.as_json for one in alarms(overview)), *(one.as_json for one in lines)]
+
+
+def alarms(overview: Json) -> Iterator[Line]:
+    """Yield the banners that need a person; the page shows them above all lists."""
+    if trouble := overview["trouble"]:
+        yield _alarm("no-rounds", "skipped rounds", trouble["since"], trouble["why"])
+    if storm := overview["storm"]:
+        then = Next("maintd starts no new work until you reset it", "gnt-maint resume --storm")
+        yield _alarm("storm", "storm brake", storm["at"], storm["why"], then)
+    copies = overview.get("copies")
+    if copies and (since := copies["unsafe-since"]):
+        why = f"only {copies['have']} of {copies['of']} master candidates have the newest ledger"
+        named = [f"{one['node']}: {one['why']}" for one in copies["on"] if one["why"]]
+        yield _alarm("copies", "copies unsafe", since, "; ".join((why, *named)))
+    if complaint := overview.get("refused-settings"):
+        then = Next("mend the file, then run", "systemctl reload maintd")
+        why = f"maintd keeps its old settings: {complaint}"
+        yield _alarm("settings", "settings refused", None, why, then)
+
+
+def _alarm(kind: str, word: str, since: float | None, why: str, *then: Next) -> Line:
+    return Line(f"banner-{kind}", "maintd", "", "", "failed", word, since, why, then, kind)
 
 
 def _late(view: View) -> set[str]:

@@ -20,7 +20,7 @@ from nodeagent.maintd.http import status as show
 from nodeagent.maintd.http.page import asked as asking
 from nodeagent.maintd.http.page import node_page, panels, text
 from nodeagent.maintd.http.page.asked import Asked
-from nodeagent.maintd.http.page.attention import Attention, fold, href
+from nodeagent.maintd.http.page.attention import Attention, alarms, fold, href
 from nodeagent.maintd.http.page.blocked import Blocked
 from nodeagent.maintd.http.page.cluster_map import MARKS, STATES, draw, state_of
 from nodeagent.maintd.http.page.incident_card import History, by_urgency, card
@@ -102,7 +102,7 @@ class Page:
         view, history = self._shown(view, history)
         words = self._common(view, overview, asked) | _words(view, asked, history)
         words["groups"] = [] if asked.narrow else panels.balancing(groups)
-        words["yours"] = words["lists"].count + _alarms(overview)
+        words["yours"] = words["lists"].count + sum(1 for _ in alarms(overview))
         return self._answer(self._status.render(words))
 
     def node(
@@ -175,11 +175,6 @@ def _words(view: View, asked: Asked, history: History) -> dict[str, Any]:
         "events": fold(events),
         "tiles": list(_tiles(view, rows, states.values(), maintenance)),
     }
-
-
-def _alarms(overview: Json) -> int:
-    """The number of banners that need a person."""
-    return sum(overview[name] is not None for name in ("storm", "trouble"))
 
 
 def _incidents(view: View, rows: Iterable[Json], asked: Asked) -> Iterator[Incident]:

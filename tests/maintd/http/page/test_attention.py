@@ -187,6 +187,17 @@ def test_a_pause_and_the_storm_brake_say_how_to_end_them(tmp_path: Path) -> None
     assert '<a href="#needs-you"><b>1</b>' in text
 
 
+def test_refused_settings_are_a_banner_for_those_who_may_read_everything(tmp_path: Path) -> None:
+    with served(healthy(), tmp_path) as one:
+        one.tick()
+        one.maintd.engine.complaint = "policy.moves is 'many'"
+        told, local = page(one), one.ask("GET", "/status", peer="127.0.0.1").body.decode()
+    assert 'maintd keeps its old ones: <span class="text">policy.moves is &#39;many&#39;' in told
+    assert '<code class="command">systemctl reload maintd</code>' in told
+    assert '<a href="#needs-you"><b>1</b>' in told
+    assert "policy.moves" not in local
+
+
 @pytest.mark.parametrize("rig", [storm, large, emptying, ended])
 def test_no_sentence_is_shown_over_and_over(tmp_path: Path, rig: "type[Rig]") -> None:
     with served(rig(), tmp_path) as one:  # type: ignore[call-arg]

@@ -1,0 +1,145 @@
+"""gnt-maint check: judges as the status page does, in the words of Nagios."""
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from nodeagent.cli.maint.console.client import Where
+from nodeagent.model.action import Drain
+from nodeagent.model.queue import RepairStep
+from nodeagent.model.window import Schedule
+from nodeagent.model.wish import SetSchedule
+from tests.cli.live import Live
+from tests.cli.test_gnt_maint import Done, Run, anywhere, busy, in_utc, policy, quiet, run
+from tests.maintd.http.page.test_panels import window
+from tests.maintd.queue.test_entries import Mender
+from tests.maintd.queue.test_entries import policy as procedures
+from tests.maintd.world import EVACUATE, REPAIR
+
+__all__ = ["anywhere", "busy", "in_utc", "quiet", "run"]  # fixtures
+
+
+def test_check_is_a_plug_in_of_nagios(busy: Live, quiet: Live, run: Run) -> None:
+    assert "unreachable=0;;;0" in run("check").out, "not for one poll that failed"
+    quiet.tick(seconds=60.0, times=4)
+    done = run("check")
+    assert (done.code, done.err) == (1, "")
+    first, _, data = done.out.partition(" | ")
+    assert first == "MAINTD WARNING - needs your action: n1; unreachable: n6"
+    assert data.split()[:3] == ["nodes=6;;;0", "unhealthy=2;;;0", "unreachable=1;;;0"]
+    run("pause")
+    assert run("check").out.startswith("MAINTD WARNING - unreachable: n6; paused | nodes=6")
+
+
+def test_check_is_ok_where_all_is_well(quiet: Live, run: Run) -> None:
+    done = run("check")
+    assert (done.code, done.out.partition(" | ")[0]) == (0, "MAINTD OK - 6 nodes")
+
+
+def test_check_is_critical_where_maintd_does_not_answer(tmp_path: Path, anywhere: Run) -> None:
+    done = anywhere("--socket", str(tmp_path / "none"), "check")
+    assert done.code == 2
+    assert done.out.startswith("MAINTD CRITICAL - maintd does not answer at ")
+
+
+def test_check_is_unknown_where_it_cannot_ask(tmp_path: Path, anywhere: Run) -> None:
+    secret = tmp_path / "pw"
+    secret.write_text("x")
+    secret.chmod(0o644)
+    ask = ("--url", "https://127.0.0.1:1", "--user", "me", "--password-file", str(secret))
+    done = anywhere(*ask, "check")
+    assert (done.code, done.out.split(" - ")[0]) == (3, "MAINTD UNKNOWN")
+
+
+def told(live: Live, run: Run, code: int) -> str:
+    """What it says, if the page counts as many things that need a person."""
+    live.seconds += 10  # answers are kept for one second
+    done = run("check")
+    assert (done.code, done.err) == (code, "")
+    page = run_page(live)
+    (count,) = re.findall(r'<a href="#needs-you"><b>(\d+)</b>', page)
+    assert f" needs_action={count};;;0 " in done.out
+    return done.out.partition(" | ")[0].partition(" - ")[2]
+
+
+def run_page(live: Live) -> str:
+    """The status page, over the same socket."""
+    where = Where(socket=live.socket)
+    return where.reach().get_raw("/status").decode()
+
+
+def broken(live: Live) -> None:
+    live.rig.agents.says |= {"n3": EVACUATE, "n4": REPAIR}
+    live.rig.cluster.fails = lambda action: isinstance(action, Drain)
+    live.tick(seconds=60.0, times=10)
+
+
+def stormy(live: Live) -> None:
+    policy(live, storm=0.1)
+    live.rig.agents.says |= {f"n{n}": EVACUATE for n in range(2, 6)}
+    live.tick(times=2)
+
+
+def late(live: Live) -> None:
+    live.rig.cluster.takes = lambda _: 10_000.0
+    live.rig.wish(SetSchedule(Schedule((window(live.rig.time, 2, "n3"),)), consents=(None,)))
+    live.tick(1.0)
+    live.tick(960.0)
+
+
+def mistyped(live: Live) -> None:
+    node = live.rig.cluster.nodes["n3"]
+    live.rig.cluster.put(replace(node, tags=node.tags | {"maintd:moves:many"}))
+    live.tick()
+
+
+def damaged(live: Live) -> None:
+    live.rig.agents.says["n3"] = EVACUATE
+    live.rig.cluster.takes = lambda _: 1000.0
+    live.tick(times=2)
+    live.rig.store._db.execute("UPDATE event SET text = '{' WHERE number = 1")
+    live.rig.store.history()
+
+
+def refused(live: Live) -> None:
+    live.maintd.engine.complaint = "policy.moves is 'many'"
+
+
+@pytest.mark.parametrize(
+    ("happens", "code", "says"),
+    [
+        (broken, 2, "failed to be repaired: n3; needs your action: n4"),
+        (stormy, 2, "storm brake tripped: "),
+        (late, 1, "needs your action: n3"),
+        (mistyped, 1, "needs your action: n3"),
+        (damaged, 1, "needs your action: ledger"),
+        (refused, 1, "maintd keeps its old settings: policy.moves is 'many'"),
+    ],
+)
+def test_check_judges_as_the_page_does(
+    quiet: Live, run: Run, happens: Callable[[Live], None], code: int, says: str
+) -> None:
+    assert told(quiet, run, 0) == "6 nodes"
+    happens(quiet)
+    assert told(quiet, run, code).startswith(says)
+
+
+def test_a_failed_entry_of_the_queue_is_critical(tmp_path: Path, anywhere: Run) -> None:
+    live = Live(Mender(procedures(RepairStep("try-1")), heals="nothing"), tmp_path)
+
+    def run(*words: str) -> Done:
+        return anywhere("--socket", live.socket, *words)
+
+    try:
+        assert told(live, run, 0) == "6 nodes"
+        assert run("queue", "add", "--force", "unreachable", "r640", "n3").code == 0
+        live.tick(times=60)
+        (entry,) = run("queue", "list", "--json").json
+        assert entry["status"] == "failed"
+        says = told(live, run, 2)
+        assert says == f"failed to be repaired: queue entry {entry['index']}"
+    finally:
+        live.close()
