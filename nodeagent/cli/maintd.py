@@ -242,7 +242,10 @@ def assemble(
         poll_settings, lambda: {name: seen.report.tls for name, seen in genuine.items()}, unix_ms
     )
     adviser = Adviser(
-        lambda s, qs: stock_of(cluster, s, {q.group for q in qs}), measure, room=cluster.capacity
+        lambda s, qs: stock_of(cluster, s, {q.group for q in qs}),
+        measure,
+        room=cluster.capacity,
+        running=cluster.running,
     )
     inventory = Inventory(settings.sabakan, unix_ms)
     webhooks = Webhooks(settings.webhooks, unix_ms)

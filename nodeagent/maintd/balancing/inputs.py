@@ -20,6 +20,10 @@ def take_stock(cluster: Cluster, own_memory: int = OWN_MEMORY) -> Known:
 
 
 def stock_of(cluster: Cluster, snapshot: Snapshot, groups: Collection[str]) -> Known:
-    """The cluster as configured in `snapshot`; only nodes of these groups (UUID) are asked."""
+    """The cluster as configured in `snapshot`; only nodes of these groups (UUID) are asked.
+
+    Of the instances on its offline nodes Ganeti itself knows the states.
+    """
     nodes = [name for name in asked(snapshot) if snapshot.nodes[name].group in groups]
-    return assess(snapshot, cluster.capacity(nodes), cluster.running(nodes))
+    offline = [n.name for n in snapshot.nodes.values() if n.offline and n.group in groups]
+    return assess(snapshot, cluster.capacity(nodes), cluster.running([*nodes, *offline]))

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from nodeagent.errors import NodeAgentError, Unavailable
 from nodeagent.maintd.balancing.ratings import Rating, ratable, rated
 from nodeagent.model.balance import Advice, Question
-from nodeagent.model.snapshot import Capacity, Snapshot
+from nodeagent.model.snapshot import Capacity, Running, Snapshot
 from nodeagent.model.units import Ms
 from nodeagent.placement.cluster.cluster import Loads
 from nodeagent.placement.cluster.from_ganeti import Known, assess
@@ -29,6 +29,8 @@ Look: TypeAlias = Callable[[Snapshot, Sequence[Question]], Known]
 Measure: TypeAlias = Callable[[Snapshot, Sequence[Question]], tuple[Loads, Mapping[str, str]]]
 # The room of these nodes, which must answer themselves; NodeAgentError.
 AskRoom: TypeAlias = Callable[[Collection[str]], Mapping[str, Capacity]]
+# The states of the instances on these nodes, which must answer themselves; NodeAgentError.
+AskRunning: TypeAlias = Callable[[Collection[str]], Mapping[str, Running]]
 
 
 def in_thread(work: Callable[[], None]) -> None:
@@ -39,8 +41,9 @@ class Adviser:
     """Answer the newest questions, one search at a time.
 
     `measure` gives the loads, and by group why they are unknown. `room` is asked about groups that
-    are to be rated and that no round asked about; without it they stay unrated. `start` runs work;
-    `steady` are seconds of a clock that nobody sets.
+    are to be rated and that no round asked about; without it they stay unrated. `running` is asked
+    about the instances of rated groups; without it nobody counts them. `start` runs work; `steady`
+    are seconds of a clock that nobody sets.
     """
 
     def __init__(
@@ -50,8 +53,9 @@ class Adviser:
         start: Callable[[Callable[[], None]], None] = in_thread,
         steady: Callable[[], float] = time.monotonic,
         room: AskRoom | None = None,
+        running: AskRunning | None = None,
     ) -> None:
-        self._room = room
+        self._room, self._running = room, running
         self._look = look
         self._measure = measure
         self._start = start
@@ -120,7 +124,7 @@ class Adviser:
         self._rated = self._began = self._steady()
         self._busy = True
         try:
-            self._start(lambda: self._rate(snapshot, capacity, names, due, now))
+            self._start(lambda: self._rate(snapshot, capacity, names, answering, due, now))
         except RuntimeError as error:  # no thread is available
             self._busy = False
             log.warning("not-rated why=%r", str(error))
@@ -130,6 +134,7 @@ class Adviser:
         snapshot: Snapshot,
         capacity: Mapping[str, Capacity],
         names: Sequence[str],
+        answering: Collection[str],
         due: Collection[str],
         now: Ms,
     ) -> None:
@@ -137,8 +142,9 @@ class Adviser:
             if names and self._room is not None:
                 capacity = {**self._room(names), **capacity}
             groups = [group for group in ratable(snapshot, capacity) if group in due]
-            known = assess(snapshot, capacity)
-            found = rated(known, snapshot, groups, now, running=False)
+            states = self._states(snapshot, groups, answering)
+            known = assess(snapshot, capacity, states or {})
+            found = rated(known, snapshot, groups, now, running=states is not None)
             self.ratings = {**self.ratings, **found}
         except NodeAgentError as error:
             log.warning("not-rated why=%r", str(error))
@@ -146,6 +152,23 @@ class Adviser:
             log.exception("not-rated")
         finally:
             self._busy = False
+
+    def _states(
+        self, snapshot: Snapshot, groups: Collection[str], answering: Collection[str]
+    ) -> Mapping[str, Running] | None:
+        """The states of these groups' instances; None if unknown.
+
+        Of an offline node Ganeti knows them by itself; a node that may be dead is not asked.
+        """
+        if self._running is None:
+            return None
+        there = (node for node in snapshot.nodes.values() if node.group in groups)
+        nodes = [n.name for n in there if n.in_service or n.offline or n.name in answering]
+        try:
+            return self._running(nodes)
+        except NodeAgentError as error:
+            log.warning("instances-not-counted why=%r", str(error))
+            return None
 
     def _refuse(self, questions: Sequence[Question], now: Ms, why: str) -> None:
         for question in questions:

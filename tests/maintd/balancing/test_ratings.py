@@ -3,10 +3,13 @@
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from types import MappingProxyType
+from typing import cast
 
 import pytest
 
+from nodeagent.cluster.backend import Cluster
 from nodeagent.errors import Unavailable
+from nodeagent.maintd.balancing.inputs import stock_of
 from nodeagent.maintd.balancing.ratings import rated
 from nodeagent.maintd.balancing.search_thread import RATED, Adviser, nothing_measured
 from nodeagent.model.snapshot import Capacity, Group, Instance, Node, Running, Size, Snapshot
@@ -159,13 +162,27 @@ class Quiet:
             lambda work: work(),
             lambda: self.seconds,
             self._room,
+            self._running,
         )
+        self.told: list[list[str]] = []
+        self.down: frozenset[str] = frozenset()
+        self.unknown = False
 
     def _room(self, nodes: Collection[str]) -> Mapping[str, Capacity]:
         self.asked.append(sorted(nodes))
         if self.wrong:
             raise self.wrong.pop()
         return dict.fromkeys(nodes, HALF)
+
+    def _running(self, nodes: Collection[str]) -> Mapping[str, Running]:
+        self.told.append(sorted(nodes))
+        if self.unknown:
+            raise Unavailable("no luxid")
+        return {
+            one.name: Running("ERROR_down" if one.name in self.down else "running", 2000)
+            for one in TWO.instances.values()
+            if one.primary in nodes
+        }
 
     def round(self, capacity: Mapping[str, Capacity] = MappingProxyType({})) -> set[str]:
         """Hold a round ten seconds later; the groups that are rated by then."""
@@ -180,6 +197,52 @@ def test_a_quiet_cluster_is_rated_every_five_minutes() -> None:
     for _ in range(int(2 * RATED / 10) + 1):
         assert one.round() == {"a", "b"}
     assert one.asked == [["a1", "a2", "b1", "b2"]] * 3
+
+
+def test_a_quiet_cluster_s_instances_are_counted_by_their_status_in_ganeti() -> None:
+    one = Quiet("b2")
+    one.down = frozenset({"odd"})
+    one.round()
+    assert one.told == [["a1", "a2"]]
+    assert one.adviser.ratings["a"].instances == {"running": 1, "ERROR_down": 1}
+    for _ in range(int(RATED / 10) - 1):
+        one.round()
+    assert len(one.told) == 1, "every five minutes"
+    one.unknown = True
+    one.round()
+    assert len(one.told) == 2
+    assert one.adviser.ratings["a"].instances == {}, "unknown, not old"
+
+
+def test_an_offline_node_s_instances_are_ganeti_s_to_know_and_a_dead_one_is_not_asked() -> None:
+    one = Quiet("a2", "b2")
+    off = replace(TWO.nodes["a2"], offline=True)
+    dead = replace(TWO.nodes["b2"], drained=True)
+    seen = replace(TWO, nodes={**TWO.nodes, "a2": off, "b2": dead})
+    one.adviser.rate(seen, {}, one.answering, Ms(0))
+    assert one.told == [["a1", "a2", "b1"]]
+
+
+class Asked:
+    """A cluster that notes whom it is asked about."""
+
+    def __init__(self) -> None:
+        self.about: list[tuple[str, list[str]]] = []
+
+    def capacity(self, nodes: Collection[str]) -> Mapping[str, Capacity]:
+        self.about.append(("room", sorted(nodes)))
+        return dict.fromkeys(nodes, HALF)
+
+    def running(self, nodes: Collection[str]) -> Mapping[str, Running]:
+        self.about.append(("states", sorted(nodes)))
+        return {}
+
+
+def test_the_search_asks_for_states_on_offline_nodes_too_and_for_no_room_there() -> None:
+    off = replace(TWO.nodes["a2"], offline=True)
+    cluster = Asked()
+    stock_of(cast(Cluster, cluster), replace(TWO, nodes={**TWO.nodes, "a2": off}), {"a"})
+    assert cluster.about == [("room", ["a1"]), ("states", ["a1", "a2"])]
 
 
 def test_a_group_with_a_node_that_does_not_answer_is_not_asked() -> None:
