@@ -553,8 +553,8 @@ def test_the_history_names_the_person_and_the_command(
     told = [e["text"] for e in run("history", "--json").json if e["kind"].startswith("wish-")]
     who = f"alice ({ME}) asked to"
     assert told == [
-        f"{who} set a schedule of 1 machine, by gnt-maint window add n4 --start +2h --for 1h",
-        f"{who} set a schedule of 0 machines, by gnt-maint window cancel n4",
+        f"{who} plan maintenance of n4, by gnt-maint window add n4 --start +2h --for 1h",
+        f"{who} cancel the window of n4, by gnt-maint window cancel n4",
         f"""{who} pause the cluster (it's hot), by gnt-maint pause --why 'it'"'"'s hot'""",
         f"{who} pause the cluster, by gnt-maint pause: the cluster is paused already by"
         f" alice ({ME}) (it's hot): insist with gnt-maint pause --force",

@@ -13,6 +13,7 @@ from nodeagent.maintd.http.dead_nodes.members import dead_json
 from nodeagent.maintd.incidents.drained import unlicensed
 from nodeagent.maintd.incidents.returns import expected
 from nodeagent.maintd.ledger.agent_events import how_seen
+from nodeagent.maintd.ledger.request_events import words
 from nodeagent.maintd.planning.holds import paused
 from nodeagent.maintd.planning.outcomes import worst_per_node
 from nodeagent.maintd.planning.resources import target_of
@@ -367,7 +368,7 @@ def would(asked: Asked, view: View, without: Decision, decided: Decision, doubt:
     return {
         "granted": True,
         "dry-run": True,
-        "request": asked.words,
+        "request": words(asked, view.ledger),
         "at-once": asked.at_once,
         "starts": list(more.elements()),
         "doubt": doubt or None,

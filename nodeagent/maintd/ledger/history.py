@@ -32,7 +32,7 @@ def tell(
         *_jobs(before, after, observed, now),
         *_forgotten(before, after, observed, now),
         *_incidents(before, after, now),
-        *wishes(decision, observed, now),
+        *wishes(before, decision, observed, now),
         *holds(before, after, now),
         *_storm(before, after, now),
         *_halts(before, after, now),

@@ -1,25 +1,37 @@
 """Events of administrators' requests and holds, for the event log. Pure."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from nodeagent.maintd.planning.times import rfc3339
+from nodeagent.maintd.windows.schedule import asked_for
 from nodeagent.model.action import Scope
-from nodeagent.model.asked import place_words
+from nodeagent.model.asked import Asked, place_words
 from nodeagent.model.event import Event, happened
 from nodeagent.model.ledger import Decision, Hold, Ledger
 from nodeagent.model.snapshot import Observed
 from nodeagent.model.units import Ms
-from nodeagent.model.wish import AnswerOffers, Wish
+from nodeagent.model.wish import AnswerOffers, SetSchedule, Wish
 
 
-def wishes(decision: Decision, observed: Observed | None, now: Ms) -> Iterator[Event]:
+def wishes(
+    before: Ledger, decision: Decision, observed: Observed | None, now: Ms
+) -> Iterator[Event]:
     known = {} if observed is None else {wish.id: wish for wish in observed.wishes}
     for wish in known.values():
+        why = decision.refused.get(wish.id)
         if not of_owner(wish):
-            yield answered(wish, decision.refused.get(wish.id), now)
+            yield answered(wish, why, now, words(wish.asked, before))
+        if why is None and isinstance(wish.asked, SetSchedule):
+            before = replace(before, schedule=wish.asked.schedule)  # what the next one changes
     for identity, why in decision.refused.items():
         if identity not in known:
             yield happened(now, "wish-refused", why=why)
+
+
+def words(asked: Asked, ledger: Ledger) -> str:
+    """The words of a request after "asked to"; of a schedule only what it changes."""
+    return asked_for(asked, ledger) if isinstance(asked, SetSchedule) else asked.words
 
 
 def of_owner(wish: Wish) -> bool:
@@ -30,9 +42,9 @@ def of_owner(wish: Wish) -> bool:
     return isinstance(wish.asked, AnswerOffers) and wish.asked.owners is not None
 
 
-def answered(wish: Wish, why: str | None, now: Ms) -> Event:
-    """The event of a request, accepted unless there is a reason `why` not."""
-    details = {"who": wish.who, "request": wish.asked.words}
+def answered(wish: Wish, why: str | None, now: Ms, told: str = "") -> Event:
+    """The event of a request, accepted unless there is a reason `why` not; `told` are its words."""
+    details = {"who": wish.who, "request": told or wish.asked.words}
     details |= {"command": wish.command} if wish.command else {}
     if why is None:
         return happened(now, "wish-granted", *wish.asked.about, **details)

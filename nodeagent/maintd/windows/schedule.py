@@ -16,11 +16,12 @@ from nodeagent.model.address import read_address
 from nodeagent.model.ledger import Ledger, Outcome
 from nodeagent.model.snapshot import Observed, Snapshot
 from nodeagent.model.units import Ms
-from nodeagent.model.window import Consent, Machine, Mode, Schedule, Scheduled
+from nodeagent.model.window import Consent, Machine, Mode, Schedule, Scheduled, Unavailability
 from nodeagent.model.wish import BringUp, SetSchedule, TakeDown
 from nodeagent.protocol.canonical import canonical
 
 """What all names of one machine have in common: its node's UUID, or else the name itself."""
+_NAMED = 5  # machines
 STALE = "the schedule has changed since: read it again, and change that"
 
 
@@ -55,6 +56,41 @@ def changed(
                 ledger, machines, names, Mode.DOWN, lambda one: _up(one, now)
             )
             return told if isinstance(told, str) else _without_the_up(told)
+
+
+def asked_for(asked: SetSchedule, ledger: Ledger) -> str:
+    """The words after "asked to" for a new schedule: what it changes in this ledger."""
+    old, new = _spans(ledger.schedule), _spans(asked.schedule)
+    consents = {one.machine.key: one.consent for one in ledger.scheduled}
+    given = zip(asked.schedule.windows, asked.consents, strict=False)
+    told = {m.key: consent for window, consent in given for m in window.machines if consent}
+    changes = {
+        "cancel the window of": [m for key, (m, _) in old.items() if key not in new],
+        "plan maintenance of": [m for key, (m, _) in new.items() if key not in old],
+        "change the window of": [
+            m for key, (m, span) in new.items() if key in old and span != old[key][1]
+        ],
+        "change the owners' policy of": [
+            m
+            for key, (m, span) in new.items()
+            if key in old
+            and span == old[key][1]
+            and told.get(key, consents.get(key)) != consents.get(key)
+        ],
+    }
+    parts = [f"{verb} {_named(machines)}" for verb, machines in changes.items() if machines]
+    return ", ".join(parts) or "leave the schedule as it is"
+
+
+def _spans(schedule: Schedule) -> dict[tuple[str, str], tuple[Machine, Unavailability]]:
+    """Each machine in the schedule with its window's span, by its key."""
+    rows = schedule.windows
+    return {m.key: (m, window.unavailability) for window in rows for m in window.machines}
+
+
+def _named(machines: Sequence[Machine]) -> str:
+    more = f" and {len(machines) - _NAMED} more" if len(machines) > _NAMED else ""
+    return f"{', '.join(map(str, machines[:_NAMED]))}{more}"
 
 
 def wrong_schedule(schedule: Schedule) -> str:

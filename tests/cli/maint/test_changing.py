@@ -83,7 +83,7 @@ FORCED = ("queue", "add", "--force", "unreachable", "r640", "n3")
     ("words", "told"),
     [
         (("pause", "--why", "x"), "pause the cluster (x)"),
-        (("window", "add", "n3", "--start", "+5h"), "set a schedule of 1 machine"),
+        (("window", "add", "n3", "--start", "+5h"), "plan maintenance of n3"),
         (("window", "add", "n3", "--weekly", "sun 02:00", "--zone", "UTC", "--for", "2h"),
          "plan maintenance of 1 machine every week"),
         (("constraints", "set", "cool-down-seconds", "60"),

@@ -22,7 +22,7 @@ from nodeagent.model.reason import Detail, Held, Kind, because
 from nodeagent.model.series import Member, Series, Weekly
 from nodeagent.model.snapshot import Observed
 from nodeagent.model.units import Ms, Nanoseconds, Seconds
-from nodeagent.model.window import Machine, Schedule, Unavailability
+from nodeagent.model.window import Machine, Schedule, Unavailability, Window
 from nodeagent.model.wish import (
     AddEntry,
     AddSeries,
@@ -520,7 +520,7 @@ WISHES = [
         (asked, "", "", f"ada asked to {words}")
         for asked, words in (
             (TrustLedger(), "continue the plans made before another node was the master"),
-            (SetSchedule(Schedule()), "set a schedule of 0 machines"),
+            (SetSchedule(Schedule()), "leave the schedule as it is"),
             (TakeDown((Machine("n1"),)), "take down n1"),
             (BringUp((Machine("n1"), Machine("n2"))), "bring up n1, n2"),
             (AddEntry("dead", "r640", "10.0.0.9"), "repair 10.0.0.9 (dead)"),
@@ -565,12 +565,31 @@ def test_who_asked_what_is_told(
         assert less == Event(NOW, "wish-refused", details={"why": why})
 
 
+def span(start: int, *names: str) -> Window:
+    when = Unavailability(Nanoseconds(start * 10**9), None)
+    return Window(tuple(map(Machine, names)), when)
+
+
+def test_the_second_schedule_of_a_round_is_compared_with_the_first() -> None:
+    both = Schedule((span(1, "n4"), span(2, "n5")))
+    schedules = (both, Schedule(both.windows[1:]), Schedule())
+    wishes = tuple(Wish(f"w{i}", "ada", NOW, SetSchedule(s)) for i, s in enumerate(schedules))
+    decision = Decision(EMPTY, refused={"w1": "no"})
+    told = tell(EMPTY, EMPTY, decision, None, NOW, seen(six(), wishes=wishes))
+    assert [str(event) for event in told] == [
+        "ada asked to plan maintenance of n4, n5",
+        "ada asked to cancel the window of n4: no",
+        "ada asked to cancel the window of n4, n5",
+    ]
+
+
 @pytest.mark.parametrize("why", [None, "it is not there"])
 def test_the_command_of_a_request_is_told(why: str | None) -> None:
     wish = Wish("w", "ada (root)", NOW, SetSchedule(Schedule()), "window cancel n4")
     decision = Decision(EMPTY, refused={} if why is None else {"w": why})
-    (event,) = tell(EMPTY, EMPTY, decision, None, NOW, seen(six(), wishes=(wish,)))
-    said = "ada (root) asked to set a schedule of 0 machines, by gnt-maint window cancel n4"
+    before = replace(EMPTY, schedule=Schedule((span(1, "n4"),)))
+    (event,) = tell(before, EMPTY, decision, None, NOW, seen(six(), wishes=(wish,)))
+    said = "ada (root) asked to cancel the window of n4, by gnt-maint window cancel n4"
     assert str(event) == (said if why is None else f"{said}: {why}")
 
 

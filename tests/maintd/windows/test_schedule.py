@@ -1,7 +1,22 @@
 """Schedules name machines, whatever became of their names."""
 
+import pytest
+
+from nodeagent.maintd.windows.schedule import asked_for
+from nodeagent.model.ledger import Ledger
 from nodeagent.model.snapshot import Node
-from nodeagent.model.window import Machine
+from nodeagent.model.units import Ms, Nanoseconds
+from nodeagent.model.window import (
+    Consent,
+    Machine,
+    Mode,
+    Schedule,
+    Scheduled,
+    Unavailability,
+    Weight,
+    Window,
+)
+from nodeagent.model.wish import SetSchedule
 from tests.maintd.rig import Rig, fleet
 from tests.maintd.windows.rounds import DAY, N3, plan, wish
 
@@ -17,3 +32,51 @@ def test_a_name_that_is_another_s_too_by_now_keeps_nobody_from_the_schedule() ->
     plan(one)
     again = wish(one, DAY, N3)
     assert "several nodes" in one.tick().decision.refused[again]
+
+
+def window(start: int, *names: str, hours: int = 2) -> Window:
+    return Window(tuple(map(Machine, names)), Unavailability(at(start), at(hours)))
+
+
+def at(hours: int) -> Nanoseconds:
+    return Nanoseconds(hours * 3600 * 10**9)
+
+
+VETO = Consent(Weight.VETO, 60_000)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "consents", "words"),
+    [
+        ((), (window(1, "n1"),), (), "plan maintenance of n1"),
+        ((window(1, "n1"),), (), (), "cancel the window of n1"),
+        ((window(1, "n1", "n2"),), (window(1, "n2"),), (), "cancel the window of n1"),
+        ((window(1, "N1"),), (window(1, "n1"),), (), "leave the schedule as it is"),
+        ((window(1, "n1"),), (window(3, "n1"),), (), "change the window of n1"),
+        ((window(1, "n1"),), (window(1, "n1", hours=3),), (), "change the window of n1"),
+        ((window(1, "n1"),), (window(1, "n1"),), (VETO,), "change the owners' policy of n1"),
+        ((window(1, "n1"),), (window(1, "n1"),), (None,), "leave the schedule as it is"),
+        ((window(1, "n1"),), (window(1, "n1"),), (Consent(),), "leave the schedule as it is"),
+        (
+            (window(1, "n1"), window(2, "n2")),
+            (window(4, "n2"), window(5, "n3")),
+            (),
+            "cancel the window of n1, plan maintenance of n3, change the window of n2",
+        ),
+        (
+            (),
+            (window(1, *(f"n{n}" for n in range(1, 9))),),
+            (),
+            "plan maintenance of n1, n2, n3, n4, n5 and 3 more",
+        ),
+    ],
+)
+def test_a_new_schedule_is_described_by_what_it_changes(
+    before: tuple[Window, ...],
+    after: tuple[Window, ...],
+    consents: tuple[Consent | None, ...],
+    words: str,
+) -> None:
+    there = tuple(Scheduled(m, Mode.DRAINING, Ms(0)) for one in before for m in one.machines)
+    ledger = Ledger(schedule=Schedule(before), scheduled=there)
+    assert asked_for(SetSchedule(Schedule(after), consents=consents), ledger) == words
