@@ -371,10 +371,11 @@ def test_auto_repair_touches_nothing_there_meanwhile() -> None:
 # Killed anywhere.
 
 
-@pytest.mark.parametrize("name", [n for n in failpoint.NAMES if n != "ordered"])
-@pytest.mark.parametrize("nth", range(1, 5))
-def test_killed_at_every_effect_each_job_is_given_once(name: str, nth: int, tmp_path: Path) -> None:
-    rig = evacuated(path=str(tmp_path / "ledger.sqlite"))
+BACK = ["Restore", "Restore", "Retag"]
+
+
+def killed(rig: Rig, name: str, nth: int) -> list[str]:
+    """Say that n3 is repaired, and kill maintd where `name` is reached; the jobs since."""
     before = len(rig.cluster.jobs)
     rig.wish(Done("n3"))
     if name == "adopted":  # there is something to find only after another death
@@ -382,15 +383,40 @@ def test_killed_at_every_effect_each_job_is_given_once(name: str, nth: int, tmp_
         rig.tick_quietly()
         rig.crash()
     failpoint.arm(f"{name}:raise:{nth}")
+    died = False
     try:
         for _ in range(60):
             rig.tick_quietly()
             if failpoint._reached >= nth:
+                died = True
                 failpoint.arm("")
                 rig.crash()
     finally:
         failpoint.arm("")
-    assert (state(rig), jobs(rig, before)) == ("in service", ["Restore", "Restore", "Retag"])
+    assert died or name != "ordered"
+    return jobs(rig, before)
+
+
+@pytest.mark.parametrize("name", [n for n in failpoint.NAMES if n != "ordered"])
+@pytest.mark.parametrize("nth", range(1, 5))
+def test_killed_at_every_effect_each_job_is_given_once(name: str, nth: int, tmp_path: Path) -> None:
+    rig = evacuated(path=str(tmp_path / "ledger.sqlite"))
+    assert killed(rig, name, nth) == BACK
+    assert state(rig) == "in service"
+    assert (rig.ledger.incidents, rig.ledger.returning, rig.ledger.intents) == ((), (), ())
+
+
+@pytest.mark.parametrize(
+    ("name", "nth"),
+    [("ordered", 1), *((n, k) for n in ("promised", "remembered") for k in (1, 2, 3))],
+)
+def test_killed_at_every_effect_the_check_is_ordered_once(
+    name: str, nth: int, tmp_path: Path
+) -> None:
+    """Its agent has the order before maintd knows: the next life asks for the receipt."""
+    rig = evacuated(CHECKED, path=str(tmp_path / "ledger.sqlite"))
+    assert killed(rig, name, nth) == BACK
+    assert (state(rig), ran(rig)) == ("in service", ["memtest"])
     assert (rig.ledger.incidents, rig.ledger.returning, rig.ledger.intents) == ((), (), ())
 
 
