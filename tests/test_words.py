@@ -52,6 +52,24 @@ def test_old_words_are_found_but_not_in_code(
     ]
 
 
+def test_old_words_are_found_in_what_the_program_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(words, "TOP", tmp_path)
+    module = tmp_path / "module.py"
+    module.write_text(
+        '"""A docstring that was told."""\n'
+        "said = f'{1} is no node'\n"
+        "sql = 'SELECT text FROM wish WHERE id = ?'\n"
+        "log = 'wish id=%s'\n"
+        "key = 'mirrors'\n"
+        "place = 'testimony.mirrors is not a list'\n"
+    )
+    assert [one.split(": ")[:2] for one in words.old_literals(module)] == [
+        ["module.py:2", "is no "]
+    ]
+
+
 def test_a_sentence_begins_with_its_subject_or_a_verb(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -37,7 +37,20 @@ OLD = re.compile(  # of docs/glossary.md: words that say another one's meaning
     r"no word|(?:is|are|be) held|(?<!there )is no (?!longer|more|such)|anew)\b",
     re.IGNORECASE,
 )
-TEXTS = ("docs/*.md", "*.md", "docs/man/*", "nodeagent/**/templates/*.html", "packaging/alerts/*")
+TEXTS = (
+    "docs/*.md",
+    "*.md",
+    "docs/man/*",
+    "nodeagent/**/templates/*.html",
+    "packaging/alerts/*",
+    "packaging/dashboards/*",
+)
+THEIRS = ("autorepair/compatible.py", "placement/allocate/iallocator.py")  # words of harep and hail
+NO_PROSE = re.compile(  # SQL, GraphQL, lines of the log, and what an epoch's promise is called
+    r"^(?:CREATE|DELETE|INSERT|SELECT|UPDATE|query) .*|^[a-z]+(?:-[a-z]+)* \w+=.*|\w+\.\w+"
+    r"|promised epoch",
+    re.DOTALL,
+)
 KEPT = ("docs/glossary.md", "CHANGELOG.md")
 FIGURES = ("docs/measured.md", "docs/repair-queue-year.md")  # their tables are wide
 LONGEST = 72
@@ -118,12 +131,33 @@ def old_words(path: Path) -> list[str]:
         text = re.sub(code, _blank, text, flags=re.S | re.M)
     if path.suffix == ".html":
         text = re.sub(r"\{[{%].*?[}%]\}|=\"[^\"]*\"", "", text)
+    if path.suffix == ".json":
+        text = re.sub(r"\"(?:expr|legendFormat)\": .*", "", text)
     if path.suffix == ".yml":
         text = re.sub(r"expr: .*", "", text)
     return [
         f"{path.relative_to(TOP)}:{number}: {found[0]}: write the word of docs/glossary.md"
         for number, line in enumerate(text.splitlines(), 1)
         if (found := OLD.search(line))
+    ]
+
+
+def literals(path: Path) -> Iterator[tuple[int, str]]:
+    """Each text of several words in a file of Python, but for docstrings, with its line."""
+    tree = ast.parse(path.read_text())
+    apart = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in apart:
+            if " " in node.value.strip() or node.value.startswith(" "):
+                yield node.lineno, node.value
+
+
+def old_literals(path: Path) -> list[str]:
+    """Complaints about words that the glossary has replaced, in what the program says."""
+    return [
+        f"{path.relative_to(TOP)}:{line}: {found[0]}: write the word of docs/glossary.md"
+        for line, text in literals(path)
+        if (found := OLD.search(NO_PROSE.sub("", text)))
     ]
 
 
@@ -173,6 +207,8 @@ def complaints() -> list[str]:
     """All that is wrong in the sources and in the history."""
     files = sorted((TOP / "nodeagent").rglob("*.py"))
     found = [complaint for path in files for complaint in wrong_docstrings(path)]
+    spoken = (path for path in files if not str(path).endswith(THEIRS))
+    found += [complaint for path in spoken for complaint in old_literals(path)]
     found += [wrong for name, one in COMMANDS.items() for wrong in wrong_help(name, one)]
     found += [complaint for path in texts() for complaint in old_words(path)]
     pages = [path for path in texts() if path.suffix in (".md", ".5", ".8")]

@@ -269,7 +269,7 @@ class CopyStore:
         except FileNotFoundError:
             return promise_of(0, "")
         except (MessageError, KeyError, TypeError) as error:
-            why = f"{path}: damaged ({error}): after a look, remove {self._folder}"
+            why = f"{path}: damaged ({error}): check, then remove {self._folder}"
             raise ConfigError(why) from None
 
     def _read_part(self, name: str) -> _File | None:

@@ -33,7 +33,7 @@ _NODED = 1811
 def why_no_target(question: Question, known: Known, addresses: Mapping[str, str]) -> str | None:
     """Say why this node is no witness of the target, or return None. Pure."""
     if question.target == known.identity.name:
-        return "a node is no witness of itself"
+        return "a node cannot be a witness of itself"
     if question.target not in addresses:
         return f"{question.target!r} is not a node of this cluster"
     return None

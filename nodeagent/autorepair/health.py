@@ -70,7 +70,7 @@ def _alone(instance: Instance, primary: Node) -> Health:
         return Stuck(f"{trouble}, and its disks ({instance.template}) cannot leave it")
     if instance.template == "drbd":
         return Stuck(f"{trouble}, and it has no secondary node")
-    return Stuck(f"{trouble}, and its disk template {instance.template} is not known")
+    return Stuck(f"{trouble}, and its disk template {instance.template} is unknown")
 
 
 def _mirrored(instance: Instance, primary: Node, mirror: Node) -> Health:

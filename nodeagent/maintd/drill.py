@@ -97,7 +97,7 @@ def refusal(observed: Observed, name: str) -> str:
     if node.offline:
         return f"{name} is offline already: see gnt-maint why {name}"
     if name in observed.unanswered:
-        return f"{name} does not answer, so this is no drill: see gnt-maint why {name}"
+        return f"{name} does not answer, so a drill proves nothing: see gnt-maint why {name}"
     return ""
 
 
@@ -271,7 +271,7 @@ class _Imagined:
         if isinstance(last, Deaf):
             return Result(Outcome.ERROR, last.why, _UNAVAILABLE if last.never else None)
         if last is None:
-            why = f"nobody has read its power yet: run gnt-node power status {self.name}"
+            why = f"its power was never read: run gnt-node power status {self.name}"
             return Result(Outcome.ERROR, why)
         word = "off" if self.off else "on"
         rows = [

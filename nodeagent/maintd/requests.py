@@ -59,7 +59,9 @@ def too_late(wish: to.Wish, now: Ms) -> str:
     waited = now - wish.at
     if waited <= PATIENCE or not wish.asked.at_once:
         return ""
-    return f"no round could be held for {waited // 60_000} minutes: say it again if it still holds"
+    return (
+        f"maintd could run no round for {waited // 60_000} minutes: ask again if you still want it"
+    )
 
 
 @dataclass(frozen=True, slots=True)

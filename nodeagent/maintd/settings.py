@@ -214,7 +214,7 @@ def _store(section: Section) -> StoreSettings:
             raise ConfigError(f"store.endpoints: {error}") from None
         if not tls and (settings.certificate or settings.ca or settings.user):
             key = next(key for key in ("certificate", "ca", "user") if getattr(settings, key))
-            raise ConfigError(f"store.{key} needs https: endpoints, and {text} is none")
+            raise ConfigError(f"store.{key} needs https: endpoints, and {text} is not one")
     return settings
 
 

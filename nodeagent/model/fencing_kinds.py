@@ -88,8 +88,8 @@ class FencingKind(AnyKind):
     )
     SILENCE_ALONE = (
         *("judgement", Of.NODE),
-        "in doubt: {count} other nodes cannot reach {it}, but silence is no proof, and its power is"
-        " unknown{why:+ (%)}: look at the machine; see {help}",
+        "in doubt: {count} other nodes cannot reach {it}, but silence proves nothing, and its power"
+        " is unknown{why:+ (%)}: look at the machine; see {help}",
         "gnt-maint why {it}",
     )
     SUSPECTS_ITSELF = (
@@ -100,7 +100,7 @@ class FencingKind(AnyKind):
     )
 
     # Fencing.
-    NO_EVIDENCE = "fencing", Of.NODE, "in doubt: nobody has tried to reach {it} yet"
+    NO_EVIDENCE = "fencing", Of.NODE, "in doubt: no other node has tried to reach {it} yet"
     NOT_FENCED = "fencing", Of.NODE, "{it} is not fenced: {why}"
     WOULD_FENCE = (
         *("would-fence", Of.NODE),
@@ -162,8 +162,8 @@ class FencingKind(AnyKind):
     QUIET_TIME = "fencing-braked", Of.CLUSTER, "maintd has just started: {left:wait} more"
     DOMAIN_SILENT = (
         *("fencing-braked", Of.NODE),
-        "{it} fell silent together with {nodes} of its failure domain: check their power and their"
-        " switch",
+        "{it} stopped answering together with {nodes} of its failure domain: check their power"
+        " and their switch",
         "gnt-maint nodes --state unreachable",
     )
     DOMAIN_BROKEN = (
@@ -174,7 +174,7 @@ class FencingKind(AnyKind):
     )
     MANY_SILENT = (
         *("fencing-braked", Of.CLUSTER),
-        "{count} of {nodes} nodes are silent: check the network and the power",
+        "{count} of {nodes} nodes do not answer: check the network and the power",
         "gnt-maint nodes --state unreachable",
     )
     FENCE_LIMIT = "fencing-braked", Of.CLUSTER, "{count} of at most {most} nodes are being fenced"

@@ -52,7 +52,7 @@ _SECRET = frozenset(("password", "passwd", "snmp_priv_passwd", "snmp-priv-passwd
 _OURS = {
     **dict.fromkeys(("action", "option"), "nodeagent-oob sets the action"),
     **dict.fromkeys(("nodename", "delay", "disable_timeout"), "nodeagent-oob has its own limits"),
-    **dict.fromkeys(("missing_as_off",), "a missing outlet is no proof of anything"),
+    **dict.fromkeys(("missing_as_off",), "a missing outlet proves nothing"),
     **dict.fromkeys(("debug", "debug_file", "verbose", "verbose_level"), "it may write secrets"),
     **dict.fromkeys(("help", "version", "quiet"), "it changes what the agent says"),
     **dict.fromkeys(

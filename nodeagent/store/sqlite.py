@@ -340,7 +340,7 @@ class SqliteStore:
         self._alone()
         now = self._now()
         aside = anew.aside(self._path, "replaced", now)
-        with self._told("written anew"):
+        with self._told("written again"):
             anew.copy(self._path, self._db, self._is_ours, self._build)
             anew.put_aside(self._path, aside)
             self._db.close()  # this touches no file that has moved
@@ -349,7 +349,7 @@ class SqliteStore:
             self._open()
         self._mark = anew.mark(self._path)
         how = "deleted" if there is None else f"replaced or changed (set aside as {aside})"
-        why = f"the ledger {self._path} was {how} while maintd ran, and was written anew"
+        why = f"the ledger {self._path} was {how} while maintd ran, and was written again"
         self._replaced = now, why
         log.error("ledger-replaced why=%r aside=%s", why, aside if there else "-")
 

@@ -85,7 +85,7 @@ def test_bad_input_is_one_line_and_exit_1(tmp_path: Path) -> None:
     for text, said in (
         ("{", f"nodeagent-iallocator: {file}: is not JSON: Expecting property name"),
         ("[" * 100_000, f"nodeagent-iallocator: {file}: is not JSON: "),
-        ("[]", f"nodeagent-iallocator: {file}: the request: is no object"),
+        ("[]", f"nodeagent-iallocator: {file}: the request: is not an object"),
         ("{}", f"nodeagent-iallocator: {file}: request: is missing"),
     ):
         file.write_text(text)

@@ -847,7 +847,7 @@ def test_the_storm_brake_counts_what_nobody_has_canceled() -> None:
 # Wishes.
 
 
-LATE = "no round could be held for 61 minutes: say it again if it still holds"
+LATE = "maintd could run no round for 61 minutes: ask again if you still want it"
 
 
 def wishing(observed: Observed, *asked: Asked) -> Observed:

@@ -641,7 +641,7 @@ def test_what_is_in_memory_is_written_anew(
     (told,) = store.troubles()
     aside = f"{path}.replaced-20261118T110640.123Z"
     if how.startswith("deleted"):
-        assert f"{path} was deleted while maintd ran, and was written anew" in told
+        assert f"{path} was deleted while maintd ran, and was written again" in told
     else:
         assert f"{path} was replaced or changed (set aside as {aside}) while maintd ran" in told
         assert os.path.exists(aside)

@@ -46,7 +46,7 @@ def balance(where: Where, /, **given: Any) -> None:
             emit({"group": group, "stopped": True})
         else:
             click.echo(
-                harmless(f"maintd starts no more moves in group {group}; jobs under way go on.")
+                harmless(f"maintd starts no more moves in group {group}; running jobs finish.")
             )
         return
     _Balancing(asked, where).run()

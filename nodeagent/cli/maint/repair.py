@@ -224,7 +224,7 @@ def _show(told: Json) -> None:
         click.echo(harmless(f"{what} on {job['instance']}: {job['why']}"))
         click.echo(harmless(f">>> {job['action']}{_answered(job)}"))
     for job in told["withdrawn"]:
-        late = ", but it has begun" if job["canceled"] is False else ""
+        late = ", but it runs already" if job["canceled"] is False else ""
         click.echo(harmless(f"Canceling job {job['job']}: {job['why']}{late}"))
     for job in told["expired"]:
         click.echo(harmless(f"Removing an expired suspension: {job['action']}{_answered(job)}"))

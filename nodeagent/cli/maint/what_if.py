@@ -181,5 +181,9 @@ def _show(told: Json) -> None:
 
 
 def _how(steps: Sequence[str]) -> str:
-    words = {"migrate": "migrate", "failover": "fail over", "replace-disks": "mirror anew"}
+    words = {
+        "migrate": "migrate",
+        "failover": "fail over",
+        "replace-disks": "replace the secondary node",
+    }
     return ", ".join(words[step.split()[1]] for step in steps)

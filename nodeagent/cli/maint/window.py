@@ -244,7 +244,7 @@ def edit(
         _told(None, after, f"Changed: {name}.", as_json=as_json)
         return
     if rule:
-        raise click.UsageError(f"--{next(iter(rule))} is of a series, and {name} is none")
+        raise click.UsageError(f"--{next(iter(rule))} is of a series, and {name} is not a series")
     if endless and lasting is not None:
         raise click.UsageError("--duration and --endless are two ends: name one")
     if start is None and lasting is None and not (endless or more or less or said):
@@ -303,7 +303,7 @@ def cancel(where: Where, name: str, *, on: Sequence[str], as_json: bool) -> None
         _told(None, after, f"Canceled: {what}.", as_json=as_json)
         return
     if on:
-        raise click.UsageError(f"--on is of a series, and {name} is none")
+        raise click.UsageError(f"--on is of a series, and {name} is not a series")
 
     def change(schedule: Json, calendar: Json) -> None:
         row, _ = _find(schedule, calendar, name)

@@ -78,10 +78,10 @@ def _show(on: Screen, one: Json) -> None:
     on.heading(told_name(one))
     facts: list[tuple[str, object]] = [
         ("mode", mode_of(one)),
-        ("node", one["node"] or "none of this cluster"),
+        ("node", one["node"] or "not in this cluster"),
     ]
     if one["mode"] == "draining" and one["begins"] is not None and not one["begun"]:
-        facts.append(("begun", f"at {when(one['begins'])}"))
+        facts.append(("evacuation", f"starts at {when(one['begins'])}"))
     if one["begun"]:
         facts += [("found", one["found"]), ("left", one["left"])]
     if one["overdue"]:
@@ -89,9 +89,9 @@ def _show(on: Screen, one: Json) -> None:
     if one["policy"] != "advisory":
         then = "then it goes on" if one["at_deadline"] == "proceed" else "and it waits on"
         before = age(one["deadline_seconds"])
-        facts.append(("policy", f"{one['policy']} until {before} before it begins, {then}"))
+        facts.append(("policy", f"{one['policy']} until {before} before it starts, {then}"))
     facts += [(f"owner {offer['owner']}", answered(offer)) for offer in one["owners"]]
-    facts += [("held", why) for why in one["held"]]
+    facts += [("blocked", why) for why in one["held"]]
     on.facts(facts)
 
 
@@ -104,7 +104,7 @@ def _remark(one: Json) -> str:
     if one["held"]:
         return "; ".join(one["held"])
     if one["node"] is None:
-        return "no node of this cluster"
+        return "not a node of this cluster"
     if one["mode"] == "draining" and not one["begun"]:
         return f"evacuation starts {when(one['begins'])}"
     return ""

@@ -110,7 +110,7 @@ def _bodies(action: Action) -> list[Opcode] | NotTaken:
                 return first
             return second if isinstance(second, NotTaken) else [*first, *second]
         case RunCommand(node):
-            return NotTaken(f"an order to the agent of {node} is no job of Ganeti's")
+            return NotTaken(f"an order to the agent of {node} is not a job of Ganeti")
 
 
 def _set(node: str, *, promote: bool, **flag: bool) -> Opcode:

@@ -216,7 +216,7 @@ class RapiCluster(Queries):
             case Reply(500, {"message": "Queue drained"}):
                 return NotTaken("Ganeti's job queue is drained and takes no jobs")
             case Reply(200, said):
-                raise Unavailable(f"RAPI answered {one_line(said, 80)}, which is no job's number")
+                raise Unavailable(f"RAPI answered {one_line(said, 80)}, which is not a job number")
             case _:  # any other 5xx: luxid may have got the job, and RAPI no answer
                 raise Unavailable(reply.why)
 

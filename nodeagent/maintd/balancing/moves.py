@@ -18,7 +18,7 @@ def fault(shift: Shift, instance: Instance) -> str:
     if not mirrored and not instance.shared:
         return f"its disks ({instance.template}) are only on {instance.primary}"
     if (s is None) == mirrored or (to_s is None) == mirrored:
-        return "it is mirrored: name two nodes" if mirrored else "it is not mirrored: name one node"
+        return "it uses DRBD: name two nodes" if mirrored else "it does not use DRBD: name one node"
     if to_p == to_s:
         return f"{to_p} cannot be both its nodes"
     if (p, s) == (to_p, to_s):

@@ -52,7 +52,7 @@ def _wrong(shifts: Sequence[Shift], snapshot: Snapshot, group: Group) -> str:
         for name in sorted(shift.nodes):
             node = snapshot.nodes.get(name)
             if node is None or node.group != group.uuid:
-                return f"move {number}: {name} is no node of group {group.name}"
+                return f"move {number}: {name} is not a node of group {group.name}"
         here = places.get(shift.instance, spot(instance))
         if here != shift.at:
             there = described(replace(shift, at=here))

@@ -231,4 +231,4 @@ def nothing_measured(_: Snapshot, questions: Sequence[Question]) -> tuple[Loads,
 
 def unanswered(_: Snapshot, __: Sequence[Question]) -> Known:
     """Refuse the search: this process does not ask nodes for their room."""
-    raise Unavailable("what the nodes have is not looked at here")
+    raise Unavailable("this process does not ask nodes for their room")

@@ -59,13 +59,13 @@ def unpack(body: bytes) -> Load:
         raise MessageError("it cannot be unpacked: it is cut, or too long")
     document = read(raw, limit=MOST, depth=2)
     if not isinstance(document, dict) or not document.keys() >= _MEMBERS:
-        raise MessageError("it is no body of a copy")
+        raise MessageError("it is not the body of a copy")
     if document.keys() != _MEMBERS:
         raise TooNew("it has members that only a newer nodeagent reads")
     puts, deletes, events = (document[name] for name in ("puts", "deletes", "events"))
     texts = [*puts.values(), *deletes, *events] if _is_of(puts, deletes, events) else [None]
     if not all(isinstance(text, str) for text in texts):
-        raise MessageError("it is no body of a copy")
+        raise MessageError("it is not the body of a copy")
     return Load(Changes(puts, tuple(deletes)), tuple(events))
 
 

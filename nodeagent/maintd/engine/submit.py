@@ -118,7 +118,7 @@ class Submitter:
             busy = await asyncio.to_thread(self._cluster.busy) if moves else {}
             fresh = await asyncio.to_thread(self._cluster.snapshot)
         except Unavailable as error:
-            self._void(grave, f"the node cannot be looked at again: {error}")
+            self._void(grave, f"the node cannot be checked again: {error}")
         else:
             changed = [i for i in grave if not _is_as_it_was(i, snapshot, fresh)]
             self._void(changed, "its object has changed meanwhile")

@@ -106,7 +106,7 @@ def _windows(ledger: Ledger, observed: Observed, now: Ms) -> Iterator[Notice]:
         subject = f"{machine} {when.start}"
         ends = "" if when.end_ms is None else f" and ends at {rfc3339(when.end_ms)}"
         if one.mode is Mode.DOWN or when.start_ms <= now:
-            text = f"the maintenance window of {machine} has begun{ends}"
+            text = f"the maintenance window of {machine} has started{ends}"
             yield Notice(Occasion.WINDOW_STARTED, subject, node, now, _cut(text))
         if overdue(one, ledger, now) >= LATE:
             late = "not down yet" if one.mode is Mode.DRAINING else "still down"

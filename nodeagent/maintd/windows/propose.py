@@ -277,8 +277,8 @@ class _Planned:
         for number in sorted(self.balanced):
             name = self.windows[number].machines[0].hostname
             found.append(
-                f"before the window of {name} the instances must be spread anew, for the nodes that"
-                " come before have been emptied by then: gnt-maint balance"
+                f"before the window of {name} the instances must be balanced, because the nodes"
+                " before it are evacuated by then: gnt-maint balance"
             )
         if self.busy:
             names = ", ".join(sorted(self.busy))

@@ -102,7 +102,7 @@ def _wrong_machines(machines: tuple[Machine, ...], snapshot: Snapshot) -> str:
     for machine in machines:
         node = names.node(machine)
         if not isinstance(node, Node):
-            return node or f"machine {machine} is no node of this cluster"
+            return node or f"machine {machine} is not a node of this cluster"
         if node.uuid in seen:
             return f"machine {machine} is in the list as {seen[node.uuid]} already"
         seen[node.uuid] = machine

@@ -231,7 +231,7 @@ def _instance(name: str, of: Object, primary: str, secondary: str | None, nodes:
     networks = [nic.text_or_none("network") for nic in of.sequence("nics")]
     state = "up" if of.lacks("admin_state") else of.text("admin_state")
     if state not in _STATUS:
-        of.wrong("admin_state", f"{state!r} is none of {', '.join(_STATUS)}")
+        of.wrong("admin_state", f"{state!r} is not one of {', '.join(_STATUS)}")
     instance = Instance(
         name=name,
         memory=of.count("memory"),

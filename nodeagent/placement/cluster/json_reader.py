@@ -20,7 +20,7 @@ class Object:
 
     def __init__(self, found: object, place: str) -> None:
         if not isinstance(found, dict):
-            raise MessageError(plain(f"{place or 'the request'}: is no object", _SHOWN))
+            raise MessageError(plain(f"{place or 'the request'}: is not an object", _SHOWN))
         self.found = cast(dict[str, Any], found)
         self.place = place
 
@@ -54,7 +54,7 @@ class Object:
     def real(self, key: str) -> float:
         value = self.found.get(key)
         if type(value) not in (int, float):
-            self.wrong(key, "is missing" if key not in self.found else "is no number")
+            self.wrong(key, "is missing" if key not in self.found else "is not a number")
         number = cast(float, value)
         if not abs(number) <= _MOST:  # it refuses NaN, too
             self.wrong(key, "is too much")
@@ -83,13 +83,13 @@ class Object:
         try:
             return words(text)
         except ValueError:
-            self.wrong(key, f"{text!r} is none of {', '.join(words)}")
+            self.wrong(key, f"{text!r} is not one of {', '.join(words)}")
 
     def texts(self, key: str) -> tuple[str, ...]:
         values = self.take(key, list, "list")
         for number, value in enumerate(values):
             if type(value) is not str:
-                self.wrong(f"{key}[{number}]", "is no text")
+                self.wrong(f"{key}[{number}]", "is not a text")
         return tuple(values)
 
     def object(self, key: str) -> "Object":

@@ -116,7 +116,7 @@ def test_maintd_moves_what_was_found(live: Live, run: Run) -> None:
     done = run("--exec", "-l", "3")
     assert done.code == 0, done
     assert done.out.endswith("Done: 3 moves\n")
-    assert "of 3 moves begun" in done.err
+    assert "of 3 moves started" in done.err
     moved = {name for name, place in places(live).items() if place != before[name]}
     told_of = {line.split()[1] for line in done.out.splitlines() if " a=" in line}
     assert moved == told_of
@@ -229,7 +229,7 @@ def test_what_waits_says_for_what(live: Live, run: Run) -> None:
     done = run("--exec", "-l", "1")
     later.join()
     assert done.code == 0, done
-    assert "0 of 1 moves begun, 0 jobs under way, " in done.err
+    assert "0 of 1 moves started, 0 jobs running, " in done.err
     assert "the floor is wet" in done.err
 
 
@@ -243,7 +243,7 @@ def test_stop(live: Live, run: Run) -> None:
     reach = Where(socket=live.socket).reach()
     reach.change("POST", "/1/balance", {"group": "default", "moves": [one, other]})
     assert run("--stop").out == (
-        "maintd starts no more moves in group default; jobs under way go on.\n"
+        "maintd starts no more moves in group default; running jobs finish.\n"
     )
     assert reach.get("/1/balance")[0]["asked"] is None
     assert places(live)["i2"] == ("n1", "n2")

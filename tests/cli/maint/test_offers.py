@@ -115,7 +115,7 @@ def test_a_policy_is_set_kept_and_taken_back(live: Live) -> None:
     policy = ("--policy", "require-accept", "--deadline", "2h", "--at-deadline", "proceed")
     run(live, "window", "add", "n3", "--start", AHEAD, *policy)
     assert weighs("n3") == ("require-accept", 7200, "proceed")
-    assert "require-accept until 2 h before it begins" in run(live, "window", "show", "n3")
+    assert "require-accept until 2 h before it starts" in run(live, "window", "show", "n3")
     run(live, "window", "edit", "n3", "--start", LATER, "--add", "n4")
     assert weighs("n3") == weighs("n4") == ("require-accept", 7200, "proceed")
     run(live, "window", "edit", "n3", "--deadline", "1h")

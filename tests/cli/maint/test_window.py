@@ -393,8 +393,11 @@ def test_the_zone_is_this_place_s_where_none_is_named(
         ((*SUNDAYS, "--times", "0"), "'0' is not a number of times"),
         (("edit", "series/1"), "what is to be changed?"),
         (("edit", "series/1", "--endless"), "--start and --endless are of one window"),
-        (("edit", "n3", "--weekly", "sun 02:00"), "--weekly is of a series, and n3 is none"),
-        (("cancel", "n3", "--on", "2026-11-22"), "--on is of a series, and n3 is none"),
+        (
+            ("edit", "n3", "--weekly", "sun 02:00"),
+            "--weekly is of a series, and n3 is not a series",
+        ),
+        (("cancel", "n3", "--on", "2026-11-22"), "--on is of a series, and n3 is not a series"),
         (("export",), "--ics or --json must be given, and one of them alone"),
     ],
 )
@@ -409,7 +412,7 @@ def test_what_is_no_command_line_of_a_series(live: Live, words: tuple[str, ...],
         (("cancel", "series/x"), "there is no series/x"),
         (("edit", "series/7", "--for", "1h"), "there is no series/7"),
         (("cancel", "series/1", "--on", "2026-11-23"), "has no occurrence on 2026-11-23"),
-        ((*SUNDAYS[:2], "n77", *SUNDAYS[3:]), "machine n77 is no node of this cluster"),
+        ((*SUNDAYS[:2], "n77", *SUNDAYS[3:]), "machine n77 is not a node of this cluster"),
         ((*SUNDAYS, "--zone", "Mars/Olympus"), "time zone Mars/Olympus is unknown here"),
     ],
 )

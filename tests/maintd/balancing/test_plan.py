@@ -106,10 +106,10 @@ def test_what_is_stopped_fails_over_and_loses_nothing() -> None:
     ("template", "at", "to", "why"),
     [
         ("plain", "n1", "n2", "its disks (plain) are only on n1"),
-        ("drbd", "n1:n2", "n2", "it is mirrored: name two nodes"),
-        ("drbd", "n1", "n2:n1", "it is mirrored: name two nodes"),
-        ("rbd", "n1:n2", "n2", "it is not mirrored: name one node"),
-        ("rbd", "n1", "n2:n3", "it is not mirrored: name one node"),
+        ("drbd", "n1:n2", "n2", "it uses DRBD: name two nodes"),
+        ("drbd", "n1", "n2:n1", "it uses DRBD: name two nodes"),
+        ("rbd", "n1:n2", "n2", "it does not use DRBD: name one node"),
+        ("rbd", "n1", "n2:n3", "it does not use DRBD: name one node"),
         ("drbd", "n1:n2", "n3:n3", "n3 cannot be both its nodes"),
         ("drbd", "n1:n2", "n1:n2", "it is there already"),
         ("drbd", "n1:n2", "n3:n4", "no one move replaces both its nodes"),
@@ -552,7 +552,11 @@ def test_it_can_be_stopped() -> None:
         ),
         (wished(shift("q", "n1:n2", "n2:n1")), Ledger(), "move 1: there is no instance q"),
         (wished(OVER, OVER), Ledger(), "move 2: a n1:n2 => n2:n1: it is on n2:n1"),
-        (wished(shift("a", "n1:n2", "n9:n1")), Ledger(), "move 1: n9 is no node of group default"),
+        (
+            wished(shift("a", "n1:n2", "n9:n1")),
+            Ledger(),
+            "move 1: n9 is not a node of group default",
+        ),
         (wished(shift("a", "n1:n2", "n3:n4")), Ledger(), "no one move replaces both its nodes"),
     ],
 )

@@ -31,7 +31,7 @@ def test_no_list_reaches_into_another_group() -> None:
     there = replace(there, groups={**there.groups, "other": Group("other", "other")})
     wish = (Wish("w", "ada", NOW, Balance("default", (shift("a", "n1:n2", "n1:n6"),))),)
     decision = done(seen(there, wishes=wish), policy=Policy())
-    assert decision.refused["w"] == "move 1: n6 is no node of group default"
+    assert decision.refused["w"] == "move 1: n6 is not a node of group default"
 
 
 def test_what_was_asked_for_a_group_that_is_gone_is_forgotten() -> None:

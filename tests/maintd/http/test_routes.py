@@ -687,7 +687,7 @@ def test_a_replaced_ledger_is_noticed_in_the_next_round_and_told(tmp_path: Path)
     served.tick()
     assert os.path.exists(path)
     (held,) = [h["reason"] for h in served.get("/1/held") if "ledger" in h["reason"]]
-    assert held == f"the ledger {path} was deleted while maintd ran, and was written anew"
+    assert held == f"the ledger {path} was deleted while maintd ran, and was written again"
     assert served.ask("GET", "/readyz").status == 503
     served.close()
     with closing(SqliteStore(path)) as again:

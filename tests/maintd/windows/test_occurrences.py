@@ -366,7 +366,7 @@ def test_a_zone_that_is_gone_is_told() -> None:
         ({"begins": day("2050-01-01")}, "it would begin too far in the future"),
         ({"times": 10**6}, "a series ends after 10000 times at most"),
         ({"machines": ()}, "the list has no machine"),
-        ({"machines": (Machine("n77"),)}, "machine n77 is no node of this cluster"),
+        ({"machines": (Machine("n77"),)}, "machine n77 is not a node of this cluster"),
         (
             {"machines": (Machine("n3"), Machine(ip="127.0.0.3"))},
             "machine 127.0.0.3 is in the list as n3 already",

@@ -285,7 +285,7 @@ def test_instances_are_to_be_spread_anew_where_nothing_fits_otherwise(tmp_path: 
     found = planned(ring(12, free=3000), tmp_path)
     assert [len(some) for some in names(found)] == [6, 6]
     assert found.balanced == {1}
-    assert found.remarks[0].startswith("before the window of n3 the instances must be spread anew")
+    assert found.remarks[0].startswith("before the window of n3 the instances must be balanced")
 
 
 def with_window(

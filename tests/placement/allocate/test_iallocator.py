@@ -273,24 +273,32 @@ def test_these_differences_are_hails(tmp_path: Path) -> None:
         ("nodes.a1.free_disk", 10**18, "nodes.a1.free_disk: 1000000000000000000 is too much"),
         ("nodes.a1.total_memory", float("inf"), "nodes.a1.total_memory: is too much"),
         ("nodes.a1.total_memory", -1, "nodes.a1.total_memory: -1 is less than nothing"),
-        ("nodes.a1.total_disk", None, "nodes.a1.total_disk: is no number"),
+        ("nodes.a1.total_disk", None, "nodes.a1.total_disk: is not a number"),
         ("nodes.a1.offline", 1, "nodes.a1.offline: is no true or false"),
         ("nodes.a1.group", "uuid-c", "nodes.a1.group: there is no group uuid-c"),
-        ("nodes.a1.ndparams", [], "nodes.a1.ndparams: is no object"),
-        ("nodes.a1.tags", ["x", 3], "nodes.a1.tags[1]: is no text"),
+        ("nodes.a1.ndparams", [], "nodes.a1.ndparams: is not an object"),
+        ("nodes.a1.tags", ["x", 3], "nodes.a1.tags[1]: is not a text"),
         ("nodes", ..., "nodes: is missing"),
-        ("nodegroups.uuid-a.alloc_policy", "maybe", "alloc_policy: 'maybe' is none of preferred,"),
-        ("nodegroups.uuid-a.ipolicy.minmax", [3], "uuid-a.ipolicy.minmax[0]: is no object"),
+        (
+            "nodegroups.uuid-a.alloc_policy",
+            "maybe",
+            "alloc_policy: 'maybe' is not one of preferred,",
+        ),
+        ("nodegroups.uuid-a.ipolicy.minmax", [3], "uuid-a.ipolicy.minmax[0]: is not an object"),
         (
             "nodegroups.uuid-a.ipolicy.disk-templates",
             ["tape"],
             "disk-templates: 'tape' is not one of",
         ),
         ("nodegroups.uuid-a.ipolicy.std.disk-size", -3, "std.disk-size: -3 is less than nothing"),
-        ("request.type", "dance", "request.type: 'dance' is none of allocate,"),
+        ("request.type", "dance", "request.type: 'dance' is not one of allocate,"),
         ("request.disks", [{"size": "1"}], "request.disks[0].size: is no whole number"),
-        ("request.disk_template", "tape", "request.disk_template: 'tape' is none of diskless"),
-        ("request.admin_state", "ill", "request.admin_state: 'ill' is none of up, down, offline"),
+        ("request.disk_template", "tape", "request.disk_template: 'tape' is not one of diskless"),
+        (
+            "request.admin_state",
+            "ill",
+            "request.admin_state: 'ill' is not one of up, down, offline",
+        ),
         ("request.restrict-to-nodes", "a1", "request.restrict-to-nodes: is no list"),
         ("request", ..., "request: is missing"),
         ("instances.i1.nodes", [], "instances.i1.nodes: there is none"),
@@ -328,7 +336,7 @@ def test_bad_requests_are_refused_with_the_place(place: str, value: object, said
         ({"type": "node-evacuate", "instances": ["i9"]}, "instances: there is no instance i9"),
         (
             {"type": "node-evacuate", "instances": ["i1"], "evac_mode": "some"},
-            "request.evac_mode: 'some' is none of primary-only, secondary-only, all",
+            "request.evac_mode: 'some' is not one of primary-only, secondary-only, all",
         ),
         (
             {"type": "change-group", "instances": ["i1"], "target_groups": ["c"]},
@@ -346,7 +354,7 @@ def test_what_a_request_names_must_be_there(request_: Asked, said: str) -> None:
 
 @pytest.mark.parametrize("found", [None, [], 3, "x"])
 def test_what_is_no_object_is_no_request(found: object) -> None:
-    with pytest.raises(MessageError, match="the request: is no object"):
+    with pytest.raises(MessageError, match="the request: is not an object"):
         read_request(found)
 
 

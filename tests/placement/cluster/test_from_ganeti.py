@@ -222,7 +222,7 @@ def test_a_forthcoming_instance_has_its_place_already() -> None:
             {"groups": {"g": Group("g", "default", policy='{"minmax":[{}]}')}},
             r"group default: ipolicy.minmax\[0\].min: is missing",
         ),
-        ({"policy": "[]"}, "the cluster: ipolicy: is no object"),
+        ({"policy": "[]"}, "the cluster: ipolicy: is not an object"),
         (
             {"groups": {"g": Group("g", "default", allocation="never")}},
             "group default: allocation policy: 'never' is not one of preferred, last_resort,",

@@ -95,7 +95,7 @@ def _follow(reach: Reach, group: str, count: int, on: Progress) -> None:
             return
         left = len(asked["left"] or ()) if asked else 0
         waits = "" if under_way else _waits(reach, found["held"])
-        on.tell(f"{count - left} of {count} moves begun, {under_way} jobs under way{waits}")
+        on.tell(f"{count - left} of {count} moves started, {under_way} jobs running{waits}")
         time.sleep(EVERY)
 
 

@@ -225,9 +225,9 @@ def _side(node: Filled, moving: int, when: str) -> Side:
         node.failing and not host.offline,
         f"{share:.0%}" if host.memory else "",
         f"{harmless(host.name)}, {when}: {node.primaries} instances run,"
-        f" {node.secondaries} are mirrored to it\n"
+        f" {node.secondaries} have it as secondary node\n"
         f"memory {used / 1024:,.1f} of {host.memory / 1024:,.1f} GiB in use,"
-        f" {node.reserved / 1024:,.1f} to be kept free for mirrored ones\n"
+        f" {node.reserved / 1024:,.1f} to be kept free for those\n"
         f"disk {disk:.0%} in use, {node.used_cpus} virtual CPUs on {host.cpus:g}",
     )
 

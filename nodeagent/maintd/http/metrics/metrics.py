@@ -129,18 +129,22 @@ def _of_incidents(view: View) -> Any:
     yield gauges("gnt_maint_incidents", "Incidents, by repair status.", "status", states)
     kinds = Counter(held.why.kind.metric for held in view.held)
     named = {kind.metric: kinds[kind.metric] for kind in KINDS}
-    yield gauges("gnt_maint_held", "What is wanted and not done, by reason.", "kind", named)
+    yield gauges("gnt_maint_held", "Blocked work, by reason.", "kind", named)
 
 
 def _of_work(view: View) -> Any:
     jobs = [intent.job for intent in view.ledger.intents]
     ganeti = sum(1 for job in jobs if job and job.isdecimal())
-    yield gauge("gnt_maint_jobs_in_flight", "Ganeti jobs not known to be over.", ganeti)
+    yield gauge("gnt_maint_jobs_in_flight", "Ganeti jobs that may still run.", ganeti)
     orders = sum(1 for job in jobs if job and not job.isdecimal())
-    yield gauge("gnt_maint_orders_in_flight", "Orders to agents not known to be over.", orders)
+    yield gauge("gnt_maint_orders_in_flight", "Orders to agents that may still run.", orders)
     repairs = sum(1 for intent in view.ledger.intents if intent.purpose.repair)
     yield gauge("gnt_maint_repairs_in_flight", "Those of them that repair instances.", repairs)
-    yield gauge("gnt_maint_promised", "Promises not known to be submitted.", jobs.count(None))
+    yield gauge(
+        "gnt_maint_promised",
+        "Planned jobs and orders that may not be submitted yet.",
+        jobs.count(None),
+    )
     tripped = view.ledger.storm is not None
     yield gauge("gnt_maint_storm", "Whether the storm brake has tripped.", tripped)
     told = "Whether plans wait since another node was the master."
@@ -148,19 +152,23 @@ def _of_work(view: View) -> Any:
     yield gauge("gnt_maint_plans_outdated", told, outdated)
     scopes = Counter(hold["scope"] for hold in show.holds(view))
     paused = {scope: scopes[scope] for scope in _SCOPES}
-    yield gauges("gnt_maint_paused", "Pauses, by what they are laid on.", "scope", paused)
+    yield gauges("gnt_maint_paused", "Pauses, by what they hold.", "scope", paused)
 
 
 def _of_nodes(view: View) -> Any:
     names = view.observed.snapshot.nodes
     looks = Counter(agent_events.how_seen(view.looks.get(name))[0] for name in names)
     by_look = {look: looks[look] for look in _LOOKS}
-    yield gauges("gnt_maint_nodes", "Nodes, by how looking at them went.", "look", by_look)
+    yield gauges("gnt_maint_nodes", "Nodes, by result of the last poll.", "look", by_look)
     dead = len(unreachable(view.ledger, view.observed.snapshot, view.policy, view.at))
-    yield gauge("gnt_maint_nodes_unreachable", "Nodes whose agent is silent for long.", dead)
+    yield gauge(
+        "gnt_maint_nodes_unreachable",
+        "Nodes whose agent has not answered for unreachable-after.",
+        dead,
+    )
     needs = Counter(said.need for said in view.observed.diagnoses.values())
     by_need = {need.wire: needs[need] for need in Need}
-    yield gauges("gnt_maint_nodes_need", "Nodes, by what they say they need.", "need", by_need)
+    yield gauges("gnt_maint_nodes_need", "Nodes, by requested action.", "need", by_need)
 
 
 def _of_trouble(view: View) -> Any:
@@ -209,13 +217,13 @@ def _of_offers(view: View) -> Any:
     made = offers.by_node(ledger)
     held = sum(any(offers.holds(one, ledger, view.at, made)) for one in ledger.scheduled)
     yield gauge("gnt_maint_machines_held_by_owners",
-                 "Machines that are not emptied because owners do not agree.", held)  # fmt: skip
+                 "Machines that are not evacuated because owners do not agree.", held)  # fmt: skip
 
 
 def _of_webhooks(webhooks: Webhooks) -> Any:
-    yield counters("gnt_maint_offers_told", "Tries to tell an owner by its webhook.", "outcome",
+    yield counters("gnt_maint_offers_told", "Tries to notify an owner by its webhook.", "outcome",
                   webhooks.counts)  # fmt: skip
-    yield gauge("gnt_maint_offers_untold", "Offers that are still to be told of so.",
+    yield gauge("gnt_maint_offers_untold", "Offers whose owner is still to be notified so.",
                  webhooks.waiting)  # fmt: skip
 
 
@@ -230,7 +238,7 @@ def _of_notifications(view: View, outbox: Outbox) -> Any:
     boxes = {box.sink: box for box in view.ledger.notices.boxes}
     waiting = {name: sum(box.counts.values()) + (box.message.total if box.message else 0)
                for name, box in boxes.items()}  # fmt: skip
-    yield gauges("gnt_maint_notifications_waiting", "Events that a sink is still to be told of.",
+    yield gauges("gnt_maint_notifications_waiting", "Events that wait for delivery to a sink.",
                   "sink", waiting)  # fmt: skip
     failing = {name: box.message is not None and box.message.tries > 0
                for name, box in boxes.items()}  # fmt: skip

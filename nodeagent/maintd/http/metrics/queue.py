@@ -18,7 +18,7 @@ def of_queue(view: View, policy: Policy) -> Any:
     """CKE's own metrics; without any procedure no node has a line."""
     queue, nodes = view.ledger.queue, view.observed.snapshot.nodes.values()
     addresses = [node.address for node in nodes] if policy.procedures.repair_procedures else []
-    yield gauge("gnt_maint_repair_queue_enabled", "Whether the queue is worked off.",
+    yield gauge("gnt_maint_repair_queue_enabled", "Whether the queue is processed.",
                  queue.enabled)  # fmt: skip
     items = {status.value: count for status, count in counts(queue).items()}
     yield gauges("gnt_maint_repair_queue_items", "Entries, by status.", "status", items)

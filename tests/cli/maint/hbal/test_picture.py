@@ -60,7 +60,7 @@ def test_what_it_tells() -> None:
     sides = of(picture, "before"), of(picture, "after")
     told = [title(one) for one in sides[0] if title(one)]
     assert told[0].startswith(
-        "a.example, before: 2 instances run, 0 are mirrored to it\nmemory 4.0"
+        "a.example, before: 2 instances run, 0 have it as secondary node\nmemory 4.0"
     )
     assert [title(one).partition(",")[0] for one in sides[1] if title(one)] == [
         "a.example", "b.example", "c.example",
