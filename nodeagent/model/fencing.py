@@ -82,6 +82,11 @@ class Fencing:
     answered: bool = field(default=False, metadata={"later": True})
 
     @property
+    def word(self) -> bool:
+        """Tell whether a person has said that its plug is pulled."""
+        return self.who != "" and not self.drill
+
+    @property
     def public_why(self) -> str:
         """The `why` for all readers: without the person's name."""
         if self.drill:

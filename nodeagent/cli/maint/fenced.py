@@ -28,7 +28,8 @@ def fenced(where: Where, node: str, *, pulled: bool, as_json: bool) -> int:
 
     maintd marks the node offline and, with dead-nodes restart, starts its instances elsewhere. If
     the node still runs, their data are lost: pull its plugs first. maintd refuses this while
-    anything of the node answers.
+    anything of the node answers, and while another node cannot tell whether DRBD disks are
+    connected to it.
     """
     if not pulled:
         raise click.UsageError("cut the power of the node first")

@@ -36,7 +36,7 @@ from nodeagent.maintd.incidents import drained
 from nodeagent.maintd.ledger.agent_events import Heard, hear
 from nodeagent.maintd.ledger.history import tell
 from nodeagent.maintd.ledger.tally import Tally
-from nodeagent.maintd.ledger.unreachable import unreachable
+from nodeagent.maintd.ledger.unreachable import unreachable, watched
 from nodeagent.maintd.notices.outbox import Outbox
 from nodeagent.maintd.notices.plan import take_up
 from nodeagent.maintd.owners.webhook import Webhooks
@@ -61,7 +61,6 @@ from nodeagent.store.contract import Store, Unsure
 log = logging.getLogger(__name__)
 _TRIES = ("promised", "dropped")  # events of a try
 _COPIED = 1.0  # seconds a round waits for the copies of what it is about to do
-_WATCHED = 0.5  # share of `unreachable-after` after which evidence about a node is gathered
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,9 +214,10 @@ class Engine:
             started=self._started,
             uncertain=self._memory.uncertain,
         )
-        watched = unreachable(ledger, snapshot, self.policy, now, _WATCHED)
-        watched = {name: since for name, since in watched.items() if name in observed.unanswered}
-        evidence = self._witnesses.evidence(watched, looks, self._noded, now)
+        about = watched(ledger, snapshot, self.policy, now)
+        silent = observed.unanswered | {n for n, node in snapshot.nodes.items() if node.offline}
+        about = {name: since for name, since in about.items() if name in silent}
+        evidence = self._witnesses.evidence(about, looks, self._noded, now)
         _unless(stop)
         zones = await asyncio.to_thread(self._zones.read, zones_of(ledger, observed.wishes), now)
         observed = replace(observed, evidence=evidence, zones=zones)
@@ -246,9 +246,9 @@ class Engine:
         self._heard = heard
         self._last = decision
         self._adviser.ask(decision.questions, snapshot, now)
-        watched = unreachable(decision.ledger, snapshot, self.policy, now, _WATCHED)
-        self._noded.ask(snapshot, watched)
-        self._witnesses.watch(snapshot, watched, looks, now)
+        about = watched(decision.ledger, snapshot, self.policy, now)
+        self._noded.ask(snapshot, about)
+        self._witnesses.watch(snapshot, about, looks, now)
         self._adviser.rate(snapshot, observed.capacity, diagnoses, now)
         self.inventory.ask(decision.ledger.queue)
         return Round(now, observed, decision, self.policy, looks, idle, heard.events)

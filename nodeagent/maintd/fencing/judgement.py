@@ -91,6 +91,12 @@ def with_power(observed: Observed, readings: Mapping[str, PowerReading]) -> Obse
     return replace(observed, evidence=evidence)
 
 
+def unread_disks(evidence: Evidence, snapshot: Snapshot, now: Ms) -> tuple[tuple[str, ...], str]:
+    """The peers that cannot tell whether their DRBD disks are connected to the node, and why."""
+    disks = _disks(snapshot.nodes[evidence.node], _recent(evidence, snapshot, now), snapshot)
+    return disks.unread, disks.why
+
+
 def witnesses_for(
     node: Node, snapshot: Snapshot, able: Collection[str], poor: Collection[str] = ()
 ) -> tuple[str, ...]:

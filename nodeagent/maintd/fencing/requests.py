@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from nodeagent.maintd.fencing import drills, readings
-from nodeagent.maintd.fencing.judgement import judge
+from nodeagent.maintd.fencing.judgement import judge, unread_disks
 from nodeagent.model.evidence import Contact, Life
 from nodeagent.model.fencing import Fencing, Stage
 from nodeagent.model.ledger import Ledger
@@ -17,16 +17,21 @@ _LIVES = (Contact.ANSWERS, Contact.CONNECTS, Contact.REFUSED)
 def pulled(
     ledger: Ledger, asked: PulledPlug, who: str, observed: Observed, now: Ms
 ) -> Ledger | str:
-    """Take a node as off, unless anything of it still answers anybody."""
+    """Take a node as off, unless anything of it still answers anybody.
+
+    One that maintd has marked offline is taken, too, while its power cannot be read again.
+    """
     node = observed.snapshot.nodes.get(asked.node)
     if node is None:
         return f"there is no node {asked.node}"
     name = node.name
     if name == observed.snapshot.master:
         return f"{name} is the master node, which runs this: it has power"
-    if node.offline:
+    known = next((one for one in ledger.fencing if one.node == node.uuid), None)
+    confirms = known is not None and known.stage is Stage.CONFIRMS
+    if node.offline and not confirms:
         return f"{name} is offline already: run gnt-node failover {name} for its instances"
-    if name not in observed.unanswered:
+    if name not in observed.unanswered and not node.offline:
         return f"the agent of {name} answers, so {name} has power: see gnt-maint why {name}"
     evidence = observed.evidence.get(name)
     if evidence is None:
@@ -46,10 +51,25 @@ def pulled(
         return f"{name} has power: maintd reaches its kernel: see gnt-maint why {name}"
     if not evidence.witnesses:
         return f"no other node has tried to reach {name} yet: try again in some minutes"
+    peers, why = unread_disks(evidence, observed.snapshot, now)
+    if peers:
+        return _unread(name, peers, why)
+    stage = Stage.RESTARTS if node.offline else Stage.REMOVES
     why = f"{who} says that its power is cut"
-    new = Fencing(node.uuid, Stage.REMOVES, now, now, why, who, off=now)
+    new = Fencing(node.uuid, stage, now, now, why, who, off=now)
+    if known is not None:
+        new = replace(new, since=known.since, fates=known.fates)
     others = tuple(f for f in ledger.fencing if f.node != node.uuid)
     return replace(ledger, fencing=(*others, new))
+
+
+def _unread(name: str, peers: tuple[str, ...], why: str) -> str:
+    told = f" ({why})" if why else ""
+    return (
+        f"{', '.join(peers)} cannot tell whether DRBD disks are still connected to {name}{told}, so"
+        f" {name} may have power: start ganeti-mond on {peers[0]}, or, if that is dead as well and"
+        f" has no power, run gnt-node modify --offline=yes {peers[0]}; then try again"
+    )
 
 
 def drill(ledger: Ledger, asked: DrillPower, who: str, observed: Observed, now: Ms) -> Ledger | str:

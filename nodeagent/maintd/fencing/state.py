@@ -121,6 +121,8 @@ def _after(
     match intent.action:
         case Power(_, PowerCommand.OFF) if intent.id in observed.absent:
             return failed(one, end.why, now)
+        case Power(_, PowerCommand.OFF | PowerCommand.ON) if one.word:
+            return one  # a person has said meanwhile that it has no power
         case Power(_, PowerCommand.OFF):
             return _to(replace(one, off=now, said=end.why), Stage.PROVES, now)
         case Power(_, PowerCommand.ON):

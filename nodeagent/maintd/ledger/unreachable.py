@@ -10,13 +10,14 @@ from datetime import UTC, datetime
 
 from nodeagent.maintd.planning.tag_settings import with_tags
 from nodeagent.model.evidence import Judgement
-from nodeagent.model.fencing import Unreachable
+from nodeagent.model.fencing import Stage, Unreachable
 from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.reason import Detail, Held, Kind, Reason, because
 from nodeagent.model.snapshot import Observed, Snapshot
 from nodeagent.model.units import Ms
 
 NO_JUDGEMENTS: Mapping[str, Judgement] = {}
+_WATCHED = 0.5  # share of `unreachable-after` after which evidence about a node is gathered
 TOLD = 20  # unreachable nodes that are shown one by one
 
 
@@ -59,6 +60,20 @@ def _silent(ledger: Ledger, snapshot: Snapshot, policy: Policy) -> Iterator[tupl
         node = nodes.get(one.node)
         if node is not None and not node.offline:
             yield node.name, one.since, with_tags(policy, snapshot, node).unreachable_after
+
+
+def watched(ledger: Ledger, snapshot: Snapshot, policy: Policy, now: Ms) -> dict[str, Ms]:
+    """Nodes about which evidence is gathered, by name, and since when they have been unreachable.
+
+    A fenced one is among them until its power is confirmed: a person may have to say it.
+    """
+    names = {node.uuid: node.name for node in snapshot.nodes.values() if node.offline}
+    fenced = {
+        names[one.node]: one.since
+        for one in ledger.fencing
+        if one.stage is Stage.CONFIRMS and one.node in names
+    }
+    return unreachable(ledger, snapshot, policy, now, _WATCHED) | fenced
 
 
 def told(

@@ -8,7 +8,7 @@ from nodeagent.errors import Unavailable
 from nodeagent.maintd.decide import decide
 from nodeagent.maintd.fencing.state import why_canceled
 from nodeagent.maintd.ledger.recover import recover
-from nodeagent.maintd.ledger.unreachable import unreachable
+from nodeagent.maintd.ledger.unreachable import watched
 from nodeagent.maintd.planning.intents import with_job
 from nodeagent.model.action import (
     Action,
@@ -122,19 +122,21 @@ class Loop:
         return replace(observed, evidence=self.evidence(observed))
 
     def evidence(self, observed: Observed) -> Mapping[str, Evidence]:
-        there = unreachable(self.ledger, observed.snapshot, self.policy, self.now)
-        known = [name for name in there if name in observed.unanswered]
+        there = watched(self.ledger, observed.snapshot, self.policy, self.now)
+        nodes = observed.snapshot.nodes
+        known = [n for n in there if n in observed.unanswered or nodes[n].offline]
         return {name: self._about(name, there[name], observed.snapshot) for name in known}
 
     def _about(self, name: str, since: Ms, snapshot: Snapshot) -> Evidence:
         contact = self._contact(name)
+        agent = Contact.UNKNOWN if snapshot.nodes[name].offline else contact
         others = [n for n in snapshot.nodes.values() if n.name != name and not n.offline]
         told = tuple(
             Testimony(n.name, self.now, contact, contact, self._mirrors(n.name))
             for n in others
             if self.machines.answers(n.name)
         )
-        return Evidence(name, since, contact, "timed out", name in self.noded, self.now, told)
+        return Evidence(name, since, agent, "timed out", name in self.noded, self.now, told)
 
     def _contact(self, name: str) -> Contact:
         if name in self.machines.off | self.machines.cut:

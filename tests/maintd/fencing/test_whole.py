@@ -103,6 +103,23 @@ def test_a_power_off_that_waits_until_its_node_answers_is_canceled(
     assert any("had recovered" in text for text in told) is not cancels
 
 
+def test_a_person_goes_on_where_power_control_dies_after_the_offline_mark(
+    whole: Whole, tmp_path: Path
+) -> None:
+    """The node is offline, and its witnesses are asked all the same."""
+    whole.machines.hung.add("n3")
+    until(whole, Stage.CONFIRMS)
+    whole.machines.controls["n3"] = (Control(dead=True),)
+    whole.rounds(6)
+    assert whole.stage("n3") is Stage.CONFIRMS
+    assert any("witness n4" in row["source"] for row in told(whole, tmp_path)["evidence"]["rows"])
+    whole.wish(PulledPlug("n3"), "alice")
+    until(whole, Stage.FENCED)
+    assert done(whole) == ["off", "offline", "drbd", "shared"]
+    whole.rounds(1)
+    assert told(whole, tmp_path)["evidence"] is None
+
+
 @pytest.mark.parametrize("how", ["off", "hung", "cut"])
 def test_the_evidence_shown_is_the_one_that_decides(how: str, tmp_path: Path) -> None:
     whole = Whole(replace(RESTART, dead_nodes="observe"))
