@@ -68,7 +68,7 @@ ROOMS: dict[str, set[str]] = {
         *("planning", "owners", "windows"),
         *("nodeagent.section", "nodeagent.web", "nodeagent.secret"),
     },
-    "incidents": {"planning", "windows", "owners", "queue"},
+    "incidents": {"planning", "windows", "queue"},
     "balancing": {"planning", "nodeagent.placement", "nodeagent.cluster"},
     "autorepair": {"planning", "incidents", "nodeagent.autorepair", "nodeagent.cluster"},
     "windows": {"planning", "owners", "nodeagent.placement"},
