@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from nodeagent.autorepair.compatible import Options, shown
 from nodeagent.autorepair.tags import PREFIX, Ending
 from tests.autorepair import luxi
 from tests.autorepair.worlds import Case, Outcome, case, differences, ours
+from tests.htools import beside
 
 OFF = luxi.Node(offline=True)
 HEALTH = {
@@ -344,7 +344,7 @@ SHARED = Path(__file__).parents[3] / "shared" / "harep-oracle"
 needs_recorded = pytest.mark.skipif(
     not (SHARED / "golden1.json").exists(), reason="harep's recorded answers are not here"
 )
-needs_harep = pytest.mark.skipif(not shutil.which("harep"), reason="harep is not installed")
+needs_harep = beside("harep")
 
 
 def recorded() -> list[dict[str, Any]]:

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.bench.table import row, run
-from tests.placement.hail import HAIL, generator
+from tests.htools import HAIL, why_not
+from tests.placement.hail import generator
 from tests.placement.hbal import DATA
 
 TOP = Path(__file__).resolve().parents[2]
@@ -82,8 +83,8 @@ def _both(folder: Path, asked: dict[str, Any]) -> tuple[float, float | None]:
         answers.add(answer)
         ours = min(ours, spent)
     theirs = None
-    if HAIL.exists():
-        answer, _, theirs = _run([str(HAIL)], file)
+    if not why_not("hail"):
+        answer, _, theirs = _run([HAIL], file)
         answers.add(answer)
     assert len(answers) == 1, answers
     return ours, theirs

@@ -10,14 +10,14 @@ import pytest
 from nodeagent import __version__
 from nodeagent.cli.iallocator import main
 from tests import forked
-from tests.placement.hail import HAIL, WHY_NOT
+from tests.htools import HAIL
+from tests.placement.hail import real
 from tests.placement.hbal import DATA
 
 TOP = Path(__file__).resolve().parents[2]
 ALONE = "from nodeagent.cli.iallocator import main; main()"
 ASKED = DATA / "hail-alloc-drbd.json"
 shared = pytest.mark.skipif(not DATA.exists(), reason="needs ../shared/htools beside the checkout")
-real = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
 
 
 def run(*words: object, stdin: str = "") -> forked.Done:

@@ -45,7 +45,7 @@ from nodeagent.model.action import (
 from nodeagent.model.ledger import Outcome
 from tests.cluster.ganeti.test_unless_back import GANETI, PYTHON, importable
 from tests.placement.clusters import Case
-from tests.placement.hbal import WHY_NOT as NO_HBAL
+from tests.placement.hbal import real
 from tests.placement.layout.test_score import agree
 
 SWAP = Retag(Scope.INSTANCE, "i", ("a",), ("b",))
@@ -181,7 +181,7 @@ def test_a_disconnected_mirror_is_told_with_the_command_that_helps() -> None:
 GROUP = "6f3b1d5e-0002-4000-8000-000000000002"
 
 
-@pytest.mark.skipif(bool(NO_HBAL), reason=NO_HBAL)
+@real
 @pytest.mark.parametrize("used", [0, 2048, 12288])
 def test_memory_as_3_1_tells_it_is_taken_as_hbal_takes_it(tmp_path: Path, used: int) -> None:
     """`mfree` is what is available and `mnode` the rest: instances, as KVM runs them, too.

@@ -10,10 +10,10 @@ from typing import Any
 from nodeagent.placement.allocate.candidates import Terms
 from nodeagent.placement.allocate.iallocator import answer
 from nodeagent.placement.allocate.request import read_request
+from tests.htools import HAIL, beside
 from tests.placement.hbal import DATA
 
-HAIL = Path("/usr/lib/ganeti/iallocators/hail")
-WHY_NOT = "" if HAIL.exists() else "no hail here (Debian's package ganeti)"
+real = beside("hail")
 FILES = sorted(DATA.glob("hail*.json"))
 _DEDICATED = DATA.parent / "gen_dedicated.py"
 Asked = dict[str, Any]
@@ -23,7 +23,7 @@ def hail(folder: Path, asked: Asked, options: list[str]) -> Asked:
     """What it answers."""
     file = folder / "request.json"
     file.write_text(json.dumps(asked))
-    words = [str(HAIL), *options, str(file)]
+    words = [HAIL, *options, str(file)]
     ran = subprocess.run(words, capture_output=True, text=True, timeout=100)
     assert ran.returncode == 0, ran.stderr
     found: Asked = json.loads(ran.stdout)

@@ -6,8 +6,10 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.htools import beside
+
 HBAL = shutil.which("hbal")
-WHY_NOT = "" if HBAL else "no hbal here (Debian's package ganeti)"
+real = beside("hbal")
 DATA = Path(__file__).resolve().parents[3] / "shared" / "htools" / "data"
 FILES = sorted(DATA.glob("*.data"))
 _MOVE = re.compile(r"^ +\d+\. (\S+) +(\S+) +=> (\S+) +(\S+) a=(.*)$", re.MULTILINE)

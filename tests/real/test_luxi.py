@@ -32,8 +32,8 @@ from nodeagent.placement.cluster.textfile import parse, write
 from nodeagent.placement.layout import score
 from nodeagent.placement.layout.layout import group_of, lay_out
 from nodeagent.placement.layout.rules import Rules
-from tests.placement.hbal import WHY_NOT as NO_HBAL
 from tests.placement.hbal import ask as hbal
+from tests.placement.hbal import real
 from tests.real.lab import (
     CLUSTER,
     NODES,
@@ -139,7 +139,7 @@ def test_a_snapshot_is_what_ganetis_own_commands_say(cluster: Cluster, instances
     assert [group.name for group in seen.groups.values()] == ["default"]
 
 
-@pytest.mark.skipif(bool(NO_HBAL), reason=NO_HBAL)
+@real
 def test_the_cluster_is_what_the_real_hbal_takes_it_for(
     lab_luxi: GanetiCluster, instances: None, tmp_path: Path
 ) -> None:

@@ -16,9 +16,8 @@ from nodeagent.errors import NodeAgentError
 from nodeagent.placement.cluster.textfile import parse
 from tests.placement.balance.test_greedy import OPTIONS
 from tests.placement.clusters import Case, case
-from tests.placement.hbal import DATA, FILES, HBAL, WHY_NOT
+from tests.placement.hbal import DATA, FILES, HBAL, real
 
-real = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
 shared = pytest.mark.skipif(not DATA.exists(), reason="needs ../shared/htools beside the checkout")
 ALL = ("-C", "-p", "--print-instances", "-v", "-v", "-v", "-v")
 FIELDS = "-pname,fqdn,idx,amem,plist,slist,ptags,spindle_count,hi_spindles,inst_spindles"

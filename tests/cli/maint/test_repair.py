@@ -25,10 +25,14 @@ from tests.autorepair import luxi
 from tests.autorepair.worlds import case, local, ours, theirs
 from tests.cli.terminal import at_a_terminal
 from tests.cluster.ganeti.answering import serving
+from tests.htools import beside
 
 COMMAND = (sys.executable, "-m", "nodeagent.cli.gnt_maint")
-needs_harep = pytest.mark.skipif(not shutil.which("harep"), reason="harep is not installed")
 SHARED = Path(__file__).parents[4] / "shared" / "harep-oracle"
+needs_harep = beside("harep")
+needs_recorded = pytest.mark.skipif(
+    not (SHARED / "golden1.json").exists(), reason="harep's recorded answers are not here"
+)
 
 
 @dataclass
@@ -557,23 +561,28 @@ def test_explain_asks_maintd_if_there_is_one(place: Place) -> None:
 # Compatible.
 
 
-@pytest.mark.skipif(
-    not (SHARED / "golden1.json").exists(), reason="harep's recorded answers are not here"
-)
+@needs_recorded
 def test_the_command_in_harep_s_place_answers_as_was_recorded(tmp_path: Path) -> None:
     """The oracle's own driver, with our command instead of harep."""
+    recorded_again(tmp_path, " ".join((*COMMAND, "repair --mode compatible --luxi {socket}")))
+
+
+@needs_harep
+@needs_recorded
+def test_the_real_harep_answers_as_was_recorded(tmp_path: Path) -> None:
+    """Recorded with 3.0.2: a later release has to say the same of the same."""
+    recorded_again(tmp_path, "harep -L{socket}")
+
+
+def recorded_again(folder: Path, command: str) -> None:
     for file in SHARED.glob("*.py"):
-        shutil.copy(file, tmp_path)
-    said = {
-        **os.environ,
-        "TMPDIR": str(tmp_path),
-        "HAREP_CMD": " ".join((*COMMAND, "repair --mode compatible --luxi {socket}")),
-        "PYTHONPATH": str(Path(__file__).parents[3]),
-    }
-    driver = [sys.executable, str(tmp_path / "harep_oracle.py")]
+        shutil.copy(file, folder)
+    top = str(Path(__file__).parents[3])
+    said = {**os.environ, "TMPDIR": str(folder), "HAREP_CMD": command, "PYTHONPATH": top}
+    driver = [sys.executable, str(folder / "harep_oracle.py")]
     subprocess.run(driver, env=said, check=True, capture_output=True, timeout=110)
-    ours_, recorded = tmp_path / "golden1.json", SHARED / "golden1.json"
-    assert json.loads(ours_.read_text()) == json.loads(recorded.read_text())
+    again, recorded = folder / "golden1.json", SHARED / "golden1.json"
+    assert json.loads(again.read_text()) == json.loads(recorded.read_text())
 
 
 def test_the_command_does_what_the_pure_run_does(tmp_path: Path) -> None:
@@ -756,9 +765,9 @@ def test_a_time_that_no_clock_knows_is_shown_all_the_same() -> None:
 
 @needs_harep
 def test_what_is_measured_beside_harep_can_be_run() -> None:
-    from tests.bench.autorepair import beside
+    from tests.bench import autorepair
 
-    assert [bool(row["ours"]) for row in beside(60, 1)] == [True, True]
+    assert [bool(row["ours"]) for row in autorepair.beside(60, 1)] == [True, True]
 
 
 def test_a_whole_pass_is_measured_without_being_made() -> None:

@@ -10,9 +10,7 @@ from nodeagent.errors import MessageError
 from nodeagent.placement.allocate.dedicated import Judge, Loss, choose_one, choose_pair, room, sizes
 from nodeagent.placement.cluster.cluster import Load, Policy, Spec, Template
 from nodeagent.placement.layout.node import Demand, Filled, Host, Refused, add_primary
-from tests.placement.hail import WHY_NOT, dedicated, hail, ours
-
-real = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
+from tests.placement.hail import dedicated, hail, ours, real
 
 QUARTER, HALF, THREE_QUARTERS, FULL = 25, 50, 75, 100
 # A node is never filled to nothing: each holds a little more than its four quarters.

@@ -11,10 +11,9 @@ import pytest
 
 from nodeagent.errors import MessageError
 from nodeagent.placement.allocate.request import read_request
-from tests.placement.hail import FILES, WHY_NOT, hail, mistaken, ours, same
+from tests.placement.hail import FILES, hail, mistaken, ours, real, same
 from tests.placement.requests import TYPES, request
 
-real = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
 Asked = dict[str, Any]
 
 

@@ -10,10 +10,9 @@ from nodeagent.placement.cluster.textfile import parse
 from nodeagent.placement.layout.score import components, score, shown
 from tests.placement.asked import enough, laid_out
 from tests.placement.clusters import Case, case
-from tests.placement.hbal import DATA, FILES, WHY_NOT, hbal
+from tests.placement.hbal import DATA, FILES, hbal, real
 from tests.placement.referee import replay
 
-real = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
 OPTIONS: tuple[list[str], ...] = (
     [],
     ["--ignore-soft-errors"],

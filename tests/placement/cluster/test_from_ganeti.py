@@ -22,7 +22,7 @@ from nodeagent.placement.layout.rules import Rules
 from simulation.cluster import SimulatedCluster
 from tests.cluster.ganeti.answering import serving
 from tests.placement.clusters import case
-from tests.placement.hbal import WHY_NOT, ask
+from tests.placement.hbal import ask, real
 from tests.placement.luxid import Luxid
 from tests.placement.luxid import policy as luxids_policy
 
@@ -68,7 +68,7 @@ def test_what_ganeti_tells_is_taken_as_it_is(seed: int, tmp_path: Path) -> None:
     assert not known.doubts
 
 
-@pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
+@real
 @pytest.mark.parametrize("seed", range(40))
 def test_the_real_hbal_takes_the_same_cluster_from_the_same_answers(
     seed: int, tmp_path: Path
@@ -97,7 +97,7 @@ def test_the_real_hbal_takes_the_same_cluster_from_the_same_answers(
             assert score.shown(score.score(layout)) == theirs.initial
 
 
-@pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
+@real
 def test_one_silent_node_hides_the_cluster_from_the_real_hbal_and_not_from_us(
     tmp_path: Path,
 ) -> None:

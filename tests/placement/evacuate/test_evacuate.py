@@ -26,8 +26,8 @@ from nodeagent.placement.layout.layout import Layout
 from nodeagent.placement.layout.moves import Kind, Move, Moved
 from nodeagent.placement.layout.rescore import Standing
 from nodeagent.placement.layout.rules import Rules
+from tests.htools import beside
 from tests.placement.clusters import case
-from tests.placement.hail import WHY_NOT as NO_HAIL
 from tests.placement.hail import Asked, hail
 from tests.placement.referee import NOWHERE, Foul, Referee
 from tests.placement.referee import Instance as Refereed
@@ -120,7 +120,7 @@ def only(asked: Asked, kept: Iterable[str], mode: str, name: str) -> Asked:
     return {**asked, "instances": instances, "request": wanted}
 
 
-@pytest.mark.skipif(bool(NO_HAIL), reason=NO_HAIL)
+@beside("hail")
 def test_no_more_is_left_than_where_hail_empties_a_node(tmp_path: Path) -> None:
     """A node that mirrors alone, and one with instances on shared storage alone."""
     moved, ours, theirs = 0, 0, 0

@@ -20,11 +20,12 @@ from nodeagent.placement.evacuate.colouring import WAYS, Graph
 from nodeagent.placement.evacuate.rolling import Rolling, Wanted, roll
 from nodeagent.placement.layout.layout import lay_out
 from nodeagent.placement.layout.rules import Rules
+from tests.htools import beside
 from tests.placement.clusters import case
 from tests.placement.hbal import DATA, FILES
 
 HROLLER = shutil.which("hroller")
-real = pytest.mark.skipif(HROLLER is None, reason="no hroller here (Debian's package ganeti)")
+real = beside("hroller")
 shared = pytest.mark.skipif(not DATA.exists(), reason="needs ../shared/htools beside the checkout")
 SETS: tuple[tuple[str, ...], ...] = (
     (),

@@ -12,10 +12,9 @@ from nodeagent.placement.layout.layout import lay_out
 from nodeagent.placement.layout.rules import Rules
 from tests.placement.asked import laid_out
 from tests.placement.clusters import Case, case
-from tests.placement.hbal import FILES, WHY_NOT, hbal
+from tests.placement.hbal import FILES, hbal, real
 from tests.placement.referee import WEIGHTS, Referee
 
-real = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
 EMPTY = "Cluster is empty"
 
 
