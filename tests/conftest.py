@@ -2,9 +2,9 @@
 
 An ordinary user of Debian 13 has the umask 002. `--every N` keeps one in N of the tests marked
 `oracle` or `thorough`, and of those that are made of one function MANY times or more; `--part N`
-one in N of all that are left, and those marked `user`, which run nowhere else in CI. A hash of its
-name chooses a test: a new test changes nothing for the others. Hypothesis tries the same examples
-every time there, so no change is refused for a fault that was there before.
+one in N of all that are left, and those marked `user` or `release`, which CI has no other run for.
+A hash of its name chooses a test: a new test changes nothing for the others. Hypothesis tries the
+same examples every time there, so no change is refused for a fault that was there before.
 """
 
 import os
@@ -58,7 +58,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             kept.update(_chosen(alike, every))
         else:
             kept.update(alike)
-    kept = {i for i in kept if _mark(i) // every % part == 0 or i.get_closest_marker("user")}
+    kept = {
+        item
+        for item in kept
+        if _mark(item) // every % part == 0
+        or any(map(item.get_closest_marker, ("user", "release")))
+    }
     if len(kept) < len(items):
         config.hook.pytest_deselected(items=[item for item in items if item not in kept])
         items[:] = [item for item in items if item in kept]

@@ -9,6 +9,8 @@ import pytest
 from nodeagent import __version__
 from nodeagent.model.ganeti import KNOWN
 
+pytestmark = pytest.mark.release
+
 TOP = Path(__file__).parent.parent
 ROW = re.compile(r"^\| (3\.\S+) \| (\d+) \| (3\.\d+) \| (\S+) \| (.+) \|$", re.MULTILINE)
 ROWS = ROW.findall((TOP / "README.md").read_text())

@@ -114,6 +114,7 @@ def test_the_snapshot_is_the_configuration(place: Place, reason: Reason) -> None
         assert instance.disk >= 64
 
 
+@pytest.mark.release
 def test_the_version_is_told_and_was_tried(place: Place) -> None:
     said = place.cluster.snapshot().ganeti
     assert said.startswith(os.environ.get("GANETI_WANTED", "3."))

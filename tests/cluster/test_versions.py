@@ -1,17 +1,35 @@
 """Differences between Ganeti 3.0.2 and 3.1, one by one, and why none of them changes what we do.
 
-Each asks the Ganeti that is installed here, so `make conformance GANETI=3.1` asks 3.1.
+Each asks the Ganeti that is installed here, and expects what its version says: so `make conformance
+GANETI=3.1` asks 3.1. Those marked `real` ask a cluster.
 
 | Difference in 3.1 | Its test |
 |---|---|
-| opcodes: no `hotplug_if_possible`, new `is_strict` | that Ganeti knows every parameter we give |
-| defaults: names, addresses, hotplug are checked otherwise | that it takes the rest for granted |
-| memory: `mfree` is what is available, `mnode` the rest | that we take it as its hbal does |
-| a StandAlone mirror is faulty | that its error is told with the command that helps |
-| more warnings in the logs of jobs that succeed | that a log is no failure |
-| hbal, hail, harep, hroller | `make oracle GANETI=3.1`: the same answers on the same inputs |
-| mond, RAPI and LUXI: the same fields, sets in another order | `make test-real GANETI=3.1` |
+| OP_INSTANCE_SET_PARAMS: no `hotplug_if_possible` | `refuses_a_parameter`: ours are known |
+| both VERIFY_DISKS: `is_strict` | the same |
+| defaults: `name_check`, `ip_check`, `hotplug` | `has_its_own_defaults`: we rely on none of them |
+| OP_NETWORK_RENAME | `another_opcode_is_nobody_s_work` |
+| a StandAlone mirror is faulty | `stands_alone`, and that its error names the command that helps |
+| `mfree` is what is available, `mnode` the rest | `memory`: we take it as its hbal does |
+| more warnings in the logs of jobs that succeed | `a_job_with_a_new_warning_succeeds` |
 | the version has a tilde and letters | `tests/model/test_ganeti.py` |
+| confd's and mond's versions | `tests/real/test_confd.py`, `test_mond.py`, `test_hbal.py` |
+| hbal, hail, harep, hroller | `make oracle GANETI=3.1`: the same answers on the same inputs |
+| the same fields of mond, RAPI and LUXI, sets in another order | `make test-real GANETI=3.1` |
+| Python 3.13, OpenSSL 3.5, systemd 257 | `test-fresh trixie`, `test-packages trixie` |
+
+These do not concern us:
+
+| Difference in 3.1 | because |
+|---|---|
+| the numbers of LUXI's version | luxid looks at none, and we send none |
+| a name that does not resolve is created | we create and rename no instances |
+| other options of gnt-* | we run none of them, and name those that both have |
+| verify has one more step, the watcher skips one | we submit neither, and read neither's log |
+| hypervisor parameters (`xen_cmd`, `disk_discard`, `vhost_net`) | we read none |
+| `custom_osparams`, /2/networks/NAME/rename, `--ssl-chain` of RAPI | we ask for none of it |
+| modes of `locks.data`, `tempres.data` | we read ssconf, `hmac.key` and `client.pem` only |
+| ganeti-metad, pid files | we start and stop none of Ganeti's daemons |
 
 Power control (`OP_OOB_COMMAND`) is the same in both.
 """
@@ -19,6 +37,7 @@ Power control (`OP_OOB_COMMAND`) is the same in both.
 import json
 import re
 import subprocess
+from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -27,7 +46,10 @@ import pytest
 
 from nodeagent.cluster.backend import Submission
 from nodeagent.cluster.ganeti import jobqueue, opcodes
+from nodeagent.cluster.ganeti.backend import GanetiCluster
 from nodeagent.cluster.ganeti.decode import Row
+from nodeagent.cluster.ganeti.luxi import Luxi
+from nodeagent.errors import Unavailable
 from nodeagent.model.action import (
     Action,
     Drain,
@@ -47,6 +69,10 @@ from tests.cluster.ganeti.test_unless_back import GANETI, PYTHON, importable
 from tests.placement.clusters import Case
 from tests.placement.hbal import real
 from tests.placement.layout.test_score import agree
+from tests.real.lab import create, remove, socket_path, wait
+
+pytest_plugins = ["tests.real.lab"]
+pytestmark = pytest.mark.release
 
 SWAP = Retag(Scope.INSTANCE, "i", ("a",), ("b",))
 ORDERED: list[Action] = [
@@ -110,24 +136,71 @@ print(json.dumps([faults, defaults]))
 """
 
 
+# Parameters that one of them has and the other refuses, with the whole job; and new defaults.
+FOREIGN = {
+    ("OP_INSTANCE_SET_PARAMS", "hotplug_if_possible"): (True, False),
+    ("OP_CLUSTER_VERIFY_DISKS", "is_strict"): (False, True),
+    ("OP_GROUP_VERIFY_DISKS", "is_strict"): (False, True),
+}
+DEFAULTS = {
+    ("OP_INSTANCE_CREATE", "name_check"): (True, False),
+    ("OP_INSTANCE_CREATE", "ip_check"): (True, False),
+    ("OP_INSTANCE_RENAME", "name_check"): (True, False),
+    ("OP_INSTANCE_RENAME", "ip_check"): (True, False),
+    ("OP_INSTANCE_SET_PARAMS", "hotplug"): (False, True),
+}
+LACKING = {
+    "OP_INSTANCE_SET_PARAMS": {"instance_name": "i"},
+    "OP_CLUSTER_VERIFY_DISKS": {},
+    "OP_GROUP_VERIFY_DISKS": {"group_name": "g"},
+}
+# A mirror that is up to date and alone, by Ganeti's reading of what the kernel tells.
+ALONE = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+from unittest import mock
+from ganeti import constants
+from ganeti.storage import drbd, drbd_info
+line = " 0: cs:StandAlone ro:Primary/Unknown ds:UpToDate/DUnknown   r-----"
+device = drbd.DRBD8Dev.__new__(drbd.DRBD8Dev)
+device.minor, device.major, device.dev_path = 0, 147, "/dev/drbd0"
+with mock.patch.object(device, "GetProcStatus", lambda: drbd_info.DRBD8Status(line)):
+    seen = device.GetSyncStatus()
+print(json.dumps([seen.is_degraded, constants.LDS_NAMES[seen.ldisk_status]]))
+"""
+
+
 def ops(action: Action) -> list[opcodes.Opcode]:
     found = opcodes.job(Submission(action, "maintd:1"), 1)
     assert isinstance(found, list)
     return found
 
 
-@cache
-def told() -> tuple[list[Any], dict[str, Any]]:
-    """What the installed Ganeti finds wrong in our opcodes, and what it takes for granted."""
+def ask_ganeti(code: str, asked: object = None) -> Any:
+    """What the installed Ganeti's own code prints, as JSON."""
     if not GANETI.exists() or not importable():
         pytest.skip("Ganeti is not installed")
-    asked = {"ops": [op for one in ORDERED for op in ops(one)], "relied-on": RELIED_ON}
-    command = [PYTHON, "-c", ASK, str(GANETI)]
+    command = [PYTHON, "-c", code, str(GANETI)]
     done = subprocess.run(
         command, input=json.dumps(asked), capture_output=True, text=True, timeout=60
     )
     assert done.returncode == 0, done.stderr
-    faults, defaults = json.loads(done.stdout)
+    return json.loads(done.stdout)
+
+
+@cache
+def newer() -> bool:
+    """Whether it says that it is 3.1, or later, which is taken for 3.1."""
+    code = "import sys; sys.path.insert(0, sys.argv[1]); from ganeti import constants as c; "
+    said = ask_ganeti(code + "print([c.VERSION_MAJOR, c.VERSION_MINOR])")
+    return tuple(said) >= (3, 1)
+
+
+@cache
+def told() -> tuple[list[Any], dict[str, Any]]:
+    """What the installed Ganeti finds wrong in our opcodes, and what it takes for granted."""
+    asked = {"ops": [op for one in ORDERED for op in ops(one)], "relied-on": RELIED_ON}
+    faults, defaults = ask_ganeti(ASK, asked)
     return faults, defaults
 
 
@@ -144,14 +217,35 @@ def test_we_rely_on_defaults_of_all_that_we_order() -> None:
     assert {op["OP_ID"] for one in ORDERED for op in ops(one)} == set(RELIED_ON)
 
 
-def test_ganeti_still_refuses_a_parameter_that_nobody_knows() -> None:
-    """Else the test of our parameters could not fail."""
-    if not GANETI.exists() or not importable():
-        pytest.skip("Ganeti is not installed")
-    asked = {"ops": [{"OP_ID": "OP_TAGS_SET", "hotplug_if_possible": True}], "relied-on": {}}
-    command = [PYTHON, "-c", ASK, str(GANETI)]
-    done = subprocess.run(command, input=json.dumps(asked), capture_output=True, text=True)
-    assert "hotplug_if_possible" in done.stdout
+@pytest.mark.parametrize("parameter", FOREIGN, ids=" ".join)
+def test_ganeti_refuses_a_parameter_of_the_other(parameter: tuple[str, str]) -> None:
+    """So the test of our own parameters can fail."""
+    op, name = parameter
+    plain = {"OP_ID": op, **LACKING[op]}
+    asked = {"ops": [plain, {**plain, name: True}], "relied-on": {}}
+    faults = ask_ganeti(ASK, asked)[0]
+    assert [name in why for _, why in faults] == [True] * (not FOREIGN[parameter][newer()])
+
+
+@pytest.mark.parametrize("parameter", DEFAULTS, ids=" ".join)
+def test_ganeti_has_its_own_defaults_for_what_we_leave_alone(parameter: tuple[str, str]) -> None:
+    op, name = parameter
+    found = ask_ganeti(ASK, {"ops": [], "relied-on": {op: [name]}})[1]
+    assert found == {op: {name: DEFAULTS[parameter][newer()]}}
+    assert op not in RELIED_ON
+
+
+def test_another_opcode_is_nobody_s_work() -> None:
+    """3.1 has OP_NETWORK_RENAME; of jobs that are not ours only instances and nodes count."""
+    code = "import sys, json; sys.path.insert(0, sys.argv[1]); from ganeti import opcodes; "
+    known = ask_ganeti(code + "print(json.dumps('OP_NETWORK_RENAME' in opcodes.OP_MAPPING))")
+    assert known is newer()
+    renames = {"OP_ID": "OP_NETWORK_RENAME", "network_name": "a", "new_name": "b", "reason": []}
+    cells: tuple[object, ...] = (7, "success", False, ["success"], ["b"], [[1, 1]], [renames])
+    at = {name: place for place, name in enumerate(jobqueue.TRAIL)}
+    row = Row("job", at, [[0, cell] for cell in (*cells, [1, 1], [2, 1])])
+    assert jobqueue.trail(row) is None
+    assert (jobqueue.busy([row]), jobqueue.removals(row), jobqueue.roles(row)) == ({}, [], [])
 
 
 def job(status: str, said: object) -> Row:
@@ -164,6 +258,10 @@ def test_warnings_in_a_jobs_log_are_no_failure() -> None:
     """3.1 warns of hotplugging and of disks' sizes in the logs of jobs that succeed."""
     assert "oplog" not in jobqueue.TRAIL
     assert jobqueue.result(job("success", True)).outcome is Outcome.SUCCESS
+
+
+def test_a_mirror_that_stands_alone_is_degraded_and_in_3_1_faulty() -> None:
+    assert ask_ganeti(ALONE) == [True, "faulty" if newer() else "ok"]
 
 
 def test_a_disconnected_mirror_is_told_with_the_command_that_helps() -> None:
@@ -197,3 +295,52 @@ def test_memory_as_3_1_tells_it_is_taken_as_hbal_takes_it(tmp_path: Path, used: 
     )
     text = f"group|{GROUP}|preferred||\n\n{nodes}\n{instances}\n"
     agree(Case(text, []), tmp_path)
+
+
+@pytest.mark.real
+@pytest.mark.timeout(400)
+def test_a_node_s_memory_adds_up_in_3_1(lab: None) -> None:
+    """What is available and what is not: all of it, but for what changes while it is asked for."""
+    luxi = Luxi(socket_path())
+    answer = luxi.ask("Query", ["node", ["mtotal", "mnode", "mfree"], None])
+    luxi.close()
+    for row in answer["data"]:
+        total, own, free = (value for _, value in row)
+        missing = total - own - free
+        assert abs(missing) <= 1 if newer() else missing > 1
+
+
+@pytest.mark.real
+@pytest.mark.timeout(400)
+def test_a_job_with_a_new_warning_succeeds(lab: None, lab_luxi: GanetiCluster) -> None:
+    """Both grow a running instance's disk; 3.1 warns that its hypervisor could not be told."""
+    name = "inst7.gnt.test"
+    create(name, "plain", "node2.gnt.test")
+    luxi = Luxi(socket_path())
+    op = {"OP_ID": "OP_INSTANCE_GROW_DISK", "instance_name": name, "disk": 0, "amount": 64}
+    try:
+        number = luxi.ask("SubmitJob", [[{**op, "reason": []}]])
+        results = wait(lab_luxi, [str(number)])
+        ((log,),) = luxi.ask("QueryJobs", [[number], ["oplog"]])
+    finally:
+        luxi.close()
+        remove(name)
+    assert results[str(number)].outcome is Outcome.SUCCESS
+    assert ("Disk resize in hypervisor failed" in json.dumps(log)) is newer()
+
+
+@pytest.mark.real
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("parameter", FOREIGN, ids=" ".join)
+def test_luxid_refuses_it_too(lab: None, parameter: tuple[str, str]) -> None:
+    """luxid reads what the logical units know. There is no such instance, and no such group."""
+    op, name = parameter
+    given = {"OP_ID": op, **LACKING[op], name: True, "reason": []}
+    luxi = Luxi(socket_path())
+    try:
+        with (
+            nullcontext() if FOREIGN[parameter][newer()] else pytest.raises(Unavailable, match=name)
+        ):
+            luxi.ask("SubmitJob", [[given]])
+    finally:
+        luxi.close()

@@ -7,9 +7,19 @@ import pytest
 
 from nodeagent.protocol.envelope import Key
 from tests.protocol.confd import Question, Reply
-from tests.real.vcluster import CONFD, CONFD_ADDRESS, KEY, NODE, ask, confd, lay_out, why_not
+from tests.real.vcluster import (
+    CONFD,
+    CONFD_ADDRESS,
+    KEY,
+    NODE,
+    VERSION,
+    ask,
+    confd,
+    lay_out,
+    why_not,
+)
 
-pytestmark = pytest.mark.skipif(bool(why_not(CONFD)), reason=why_not(CONFD))
+pytestmark = [pytest.mark.release, pytest.mark.skipif(bool(why_not(CONFD)), reason=why_not(CONFD))]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -19,7 +29,7 @@ def running() -> Iterator[None]:
 
 
 def test_ping() -> None:
-    assert ask(CONFD_ADDRESS, Question.PING) == Reply(0, 3000000, 0)
+    assert ask(CONFD_ADDRESS, Question.PING) == Reply(0, VERSION, 0)
 
 
 def test_who_the_master_is() -> None:

@@ -14,7 +14,10 @@ from nodeagent.model.units import Ms
 from tests.real.vcluster import CONFD, LOAD, MOND, confd, lay_out, mond, why_not
 from tests.web.live import agent, free_port, wait_for
 
-pytestmark = pytest.mark.skipif(bool(why_not(MOND, CONFD)), reason=why_not(MOND, CONFD))
+pytestmark = [
+    pytest.mark.release,
+    pytest.mark.skipif(bool(why_not(MOND, CONFD)), reason=why_not(MOND, CONFD)),
+]
 
 
 @pytest.fixture(scope="module")

@@ -25,6 +25,9 @@ CLUSTER, NODE, UUID = (
     "6f3b1d5e-0001-4000-8000-000000000001",
 )
 GROUP = "6f3b1d5e-0002-4000-8000-000000000002"
+# Of a configuration, as the installed Ganeti writes it.
+_INSTALLED = max(Path("/usr/share/ganeti").glob("3.*"), default=Path("3.0"))
+VERSION = 3_000_000 + 10_000 * int(_INSTALLED.suffix[1:])
 CONFD_ADDRESS = "127.0.0.211"  # mond asks confd at its fixed port, so it has an address of its own
 
 
@@ -56,10 +59,10 @@ def lay_out(folder: str, address: str = CONFD_ADDRESS) -> dict[str, str]:
 
 
 def config(address: str) -> dict[str, Any]:
-    """A configuration of one node that Ganeti 3.0's confd reads."""
+    """A configuration of one node that the installed Ganeti's confd reads."""
     stamps = {"ctime": 0.0, "mtime": 0.0, "serial_no": 1, "tags": []}
     return {
-        "version": 3000000,
+        "version": VERSION,
         "cluster": json.loads((Path(__file__).parent / "cluster.json").read_text()),
         "nodes": {
             UUID: {

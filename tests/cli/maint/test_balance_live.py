@@ -19,10 +19,11 @@ from nodeagent.model.snapshot import Instance, Running, Snapshot
 from nodeagent.placement.cluster.textfile import parse
 from simulation.cluster import SimulatedCluster
 from tests.cli.live import Live
-from tests.cli.maint.test_balance import ALL, TWO, Done, hbal, ours, real
+from tests.cli.maint.test_balance import ALL, TWO, Done, hbal, ours
 from tests.cluster.ganeti.answering import serving
 from tests.maintd.rig import Rig, fleet, mirrored
 from tests.placement.cluster.test_from_ganeti import told as as_told
+from tests.placement.hbal import real
 from tests.placement.luxid import Luxid
 
 
