@@ -212,15 +212,16 @@ def test_status_tells_what_stops_everything(busy: Live, run: Run) -> None:
     assert "Trouble     no round for 90 s: no LUXI\n" in run("status").out
 
 
-def test_status_doubts_a_ganeti_that_was_never_tried(quiet: Live, run: Run) -> None:
+def test_a_ganeti_that_was_never_tried_is_doubted(quiet: Live, run: Run) -> None:
     assert run("status", "--json").json["round"]["ganeti"] == {"version": "3.1.0", "doubt": None}
     quiet.rig.cluster.upgrade("4.0.0")
     quiet.tick()
     out = run("status").out
     assert "Cluster     cluster.example, master n1, Ganeti 4.0.0\n" in out
-    assert (
-        "Ganeti      it was never tried with us: we know 3.0 and 3.1, and take it for 3.1\n" in out
-    )
+    doubt = "it was never tried with us: we know 3.0 and 3.1, and take it for 3.1\n"
+    assert f"Ganeti      {doubt}" in out
+    assert run("held").out == f"Ganeti  {doubt}Nothing is blocked.\n"
+    assert run("held", "--json").json == []
 
 
 def test_incidents_is_a_table(busy: Live, run: Run) -> None:

@@ -61,8 +61,13 @@ def _cluster(this: Json) -> Iterator[tuple[str, object]]:
     ganeti = this.get("ganeti") or {}  # an older maintd omits it
     version = f", Ganeti {ganeti['version']}" if ganeti else ""
     yield "Cluster", f"{this['cluster']}, master {this['master']}{version}"
-    if doubt := ganeti.get("doubt"):
-        yield "Ganeti", doubt
+    yield from ganeti_doubt(this)
+
+
+def ganeti_doubt(this: Json) -> list[tuple[str, object]]:
+    """Say why maintd may misunderstand this Ganeti, where it may."""
+    doubt = (this.get("ganeti") or {}).get("doubt")
+    return [("Ganeti", doubt)] if doubt else []
 
 
 def _copies(said: Json | None, now: float) -> Iterator[tuple[str, object]]:

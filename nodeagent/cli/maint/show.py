@@ -13,7 +13,7 @@ from nodeagent.cli.maint.console.options import UUID, as_json, cli, find
 from nodeagent.cli.maint.console.screen import Json, Screen, emit, screen
 from nodeagent.cli.maint.console.text import NODED, POLLED, age, short, status_of
 from nodeagent.cli.maint.history import event_table, job_of
-from nodeagent.cli.maint.overview import overview
+from nodeagent.cli.maint.overview import ganeti_doubt, overview
 
 _DETAILS = 4000  # characters shown of a diagnosis; --json shows all
 _ENDED = ("completed", "failed")
@@ -192,6 +192,8 @@ def held(where: Where, *, as_json: bool) -> None:
     if as_json:
         emit(found)
         return
+    if doubt := ganeti_doubt(reach.get("/1/round")):
+        screen().facts(doubt)
     if not found:
         screen().line("Nothing is blocked.")
         return
