@@ -78,6 +78,7 @@ class Demo:
         self.nodes = nodes
         self.began = time.monotonic()
         self.cluster = _cluster()
+        self.polling = PollSettings(port=nodes.port, seconds=2.0)
         self.looks: dict[str, Look] = {}
         self.seen: dict[str, Incident] = {}
         self._genuine: dict[str, Seen] = {}
@@ -198,10 +199,9 @@ class Demo:
 
     def _maintd(self) -> Maintd:
         key = Key(self.nodes.key.encode())
-        settings = PollSettings(port=self.nodes.port, seconds=2.0)
 
         async def look(snapshot: Snapshot) -> dict[str, Look]:
-            self.looks = await poll(snapshot, key, settings, _now, self._genuine)
+            self.looks = await poll(snapshot, key, self.polling, _now, self._genuine)
             self._genuine = remember(self._genuine, self.looks, snapshot)
             return self.looks
 
