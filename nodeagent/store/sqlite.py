@@ -61,11 +61,12 @@ class SqliteStore:
         self._alone = None if path == MEMORY else alone
         self._image: Image | None = None  # of the newest ledger; None until it is read
         self._revision = Revision()
+        self.doubted: tuple[Revision, int] | None = None  # the last save before it, and since when
         self._waiting: dict[str, str] = {}  # requests
         self._damaged: set[int] = set()  # events
         self._unreadable = ""  # the reason, if the whole history is unreadable
         self._replaced: tuple[int, str] | None = None
-        self._keep, self._keep_audit = keep, audit
+        self._keeps = keep, audit
         self._now = now
         self._saved: Callable[[Saved], None] = lambda _: None
         self._lock = threading.Lock()
@@ -124,9 +125,9 @@ class SqliteStore:
                     return tables.whole(self._db) or Ledger()
                 with self._transaction("DEFERRED"):
                     at, _ = tables.revision(self._db)
-                    texts = tables.read(self._db)
+                    texts, doubted = tables.read(self._db), tables.doubt(self._db)
                 ledger = ledger_of(texts) if at.number else Ledger()
-            self._image, self._revision = Image.of(ledger), at
+            self._image, self._revision, self.doubted = Image.of(ledger), at, doubted
         return ledger
 
     def save(
@@ -146,7 +147,7 @@ class SqliteStore:
             with self._changing():
                 at = self._put(image, change, epoch)
                 if lines:
-                    self._append(lines)
+                    tables.append(self._db, lines, *self._keeps)
                 if said:
                     self._answer(said, now)
             self._image, self._revision = image, at
@@ -157,7 +158,16 @@ class SqliteStore:
     ) -> Saved:
         """Save the ledger that an epoch begins with; each save from then on is of this epoch."""
         self.save(ledger, events, answers, epoch=epoch)
+        self.doubted = None
         return Saved(self._image or Image.empty(), Changes(), self._revision, events)
+
+    def doubt(self, since: Ms) -> None:
+        """Let saves prove nothing until an epoch begins, also after a restart."""
+        if self.doubted is None:
+            doubted = self._revision, since
+            with self._writing():
+                tables.put_doubt(self._db, *doubted)
+            self.doubted = doubted
 
     def watch(self, saved: Callable[[Saved], None]) -> None:
         """Report each save from now on, once it is on disk."""
@@ -192,24 +202,9 @@ class SqliteStore:
 
     def note(self, events: Sequence[Event]) -> None:
         with self._writing():
-            self._append(lines_of(events))
+            tables.append(self._db, lines_of(events), *self._keeps)
         if self._image is not None:
             self._saved(Saved(self._image, Changes(), self._revision, events))
-
-    def _append(self, lines: Sequence[tuple[int, str, str, bool]]) -> None:
-        self._db.executemany(
-            "INSERT INTO event (at, incident, text, audit) VALUES (?, ?, ?, ?)", lines
-        )
-        self._db.execute(
-            "DELETE FROM event WHERE audit = 0 AND number <= (SELECT max(number) FROM event) - ?",
-            (self._keep,),
-        )
-        if any(audit for *_, audit in lines):
-            self._db.execute(
-                "DELETE FROM event WHERE audit = 1 AND number <= (SELECT number FROM event"
-                " WHERE audit = 1 ORDER BY number DESC LIMIT 1 OFFSET ?)",
-                (self._keep_audit,),
-            )
 
     def wish(self, wish: Wish) -> None:
         """Keep a request until its answer; on disk when this returns.
@@ -366,6 +361,8 @@ class SqliteStore:
         tables.create(fresh)
         if self._image is not None and self._revision.number:
             tables.put(fresh, Changes(self._image.texts()), self._revision, self._image.sum)
+        if self.doubted is not None:
+            tables.put_doubt(fresh, *self.doubted)
         fresh.executemany("INSERT INTO wish (id, text) VALUES (?, ?)", self._waiting.items())
 
     @contextmanager

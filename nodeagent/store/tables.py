@@ -35,6 +35,11 @@ _REVISION = (
     "CREATE TABLE IF NOT EXISTS revision (one INTEGER PRIMARY KEY CHECK (one = 1),"
     " epoch INTEGER NOT NULL, number INTEGER NOT NULL, sum TEXT NOT NULL)"
 )
+# Made at the first doubt. A nodeagent that does not know it counts saves made in doubt.
+_DOUBT = (
+    "CREATE TABLE IF NOT EXISTS doubt (one INTEGER PRIMARY KEY CHECK (one = 1),"
+    " epoch INTEGER NOT NULL, number INTEGER NOT NULL, since INTEGER NOT NULL)"
+)
 _OTHERS = (
     "CREATE TABLE event (number INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NULL,"
     " incident TEXT NOT NULL, text TEXT NOT NULL, audit INTEGER NOT NULL DEFAULT 0)",
@@ -159,6 +164,26 @@ def revision(db: sqlite3.Connection) -> tuple[Revision, str]:
     return (Revision(row[0], row[1]), row[2]) if row else (Revision(), _sum({}))
 
 
+def doubt(db: sqlite3.Connection) -> tuple[Revision, int] | None:
+    """Return the last save before the doubt of this epoch, and since when it lasts (unix ms).
+
+    None: there is no doubt. The next epoch ends it.
+    """
+    made = "SELECT count(*) FROM sqlite_master WHERE name = 'doubt'"
+    if not db.execute(made).fetchone()[0]:
+        return None
+    row = db.execute("SELECT epoch, number, since FROM doubt").fetchone()
+    if row is None or row[0] != revision(db)[0].epoch:
+        return None
+    return Revision(row[0], row[1]), row[2]
+
+
+def put_doubt(db: sqlite3.Connection, proven: Revision, since: int) -> None:
+    """Keep this revision as the last one that proves anything."""
+    db.execute(_DOUBT)
+    db.execute("INSERT OR REPLACE INTO doubt VALUES (1, ?, ?, ?)", (*proven, since))
+
+
 def read(db: sqlite3.Connection) -> dict[str, str]:
     """Return the entities; Corrupt if one is missing, or not as it was written."""
     found = {}
@@ -185,6 +210,23 @@ def put(db: sqlite3.Connection, changes: Changes, at: Revision, total: str) -> N
         ((key, text, digest(key, text)) for key, text in changes.puts.items()),
     )
     db.execute("INSERT OR REPLACE INTO revision VALUES (1, ?, ?, ?)", (*at, total))
+
+
+def append(
+    db: sqlite3.Connection, lines: Sequence[tuple[int, str, str, bool]], keep: int, audit: int
+) -> None:
+    """Append events; of others than administrators' acts `keep` stay, of these `audit`."""
+    db.executemany("INSERT INTO event (at, incident, text, audit) VALUES (?, ?, ?, ?)", lines)
+    db.execute(
+        "DELETE FROM event WHERE audit = 0 AND number <= (SELECT max(number) FROM event) - ?",
+        (keep,),
+    )
+    if any(of_audit for *_, of_audit in lines):
+        db.execute(
+            "DELETE FROM event WHERE audit = 1 AND number <= (SELECT number FROM event"
+            " WHERE audit = 1 ORDER BY number DESC LIMIT 1 OFFSET ?)",
+            (audit,),
+        )
 
 
 def _sum(texts: Mapping[str, str]) -> str:

@@ -662,6 +662,31 @@ def test_the_history_is_kept_where_the_file_itself_is_whole(path: str, how: str)
         assert store.history() == [event(1), event(2)]
 
 
+def test_the_revision_before_a_doubt_is_kept_until_the_next_epoch(path: str) -> None:
+    with closing(SqliteStore(path)) as store:
+        store.load()
+        store.begin(3, Ledger(round=1), (), {})
+        before = store.revision
+        store.doubt(Ms(77))
+        store.save(Ledger(round=2))
+        store.doubt(Ms(99))
+        assert store.doubted == (before, 77), "the first doubt counts"
+        assert store.revision.number == before.number + 1
+    with closing(SqliteStore(path, alone=lambda: None)) as store:
+        store.load()
+        assert store.doubted == (before, 77)
+        os.unlink(path)
+        store.save(Ledger(round=3))
+    with closing(SqliteStore(path)) as store:
+        store.load()
+        assert store.doubted == (before, 77), "also in a file that was written anew"
+        store.begin(4, Ledger(round=4), (), {})
+        assert store.doubted is None
+    with closing(SqliteStore(path)) as store:
+        store.load()
+        assert store.doubted is None
+
+
 def test_one_that_is_not_the_only_one_replaces_nothing(path: str) -> None:
     """Such as a dry run beside the daemon."""
     opened(path).close()

@@ -30,7 +30,7 @@ from nodeagent.model.event import AUDIT, Event
 from nodeagent.model.ledger import Ledger, Policy, Trail
 from nodeagent.model.snapshot import Snapshot
 from nodeagent.model.units import Ms
-from nodeagent.store.contract import Saved, Store
+from nodeagent.store.contract import Revision, Saved, Store
 
 log = logging.getLogger(__name__)
 _AGAIN = 10.0  # seconds between two attempts to find the newest ledger
@@ -47,6 +47,11 @@ class CopiedStore(Store, Protocol):
     ) -> Saved: ...
 
     def watch(self, saved: Callable[[Saved], None]) -> None: ...
+
+    @property
+    def doubted(self) -> tuple[Revision, int] | None: ...
+
+    def doubt(self, since: Ms) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +216,8 @@ class Memory:
     def _attempt(self, snapshot: Snapshot, conduct: Conduct) -> None:
         assert self._copies is not None
         me = next((n.uuid for n in snapshot.nodes.values() if n.name == conduct.me), "")
-        takeover, ours = self._copies.takeover, self._store.revision
+        takeover, doubted = self._copies.takeover, self._copies.store.doubted
+        ours = doubted[0] if doubted else self._store.revision
         attempt = takeover.attempt(snapshot, ours, me, forced=self._forced)
         self._trying = asyncio.get_running_loop().create_task(attempt)
 
@@ -220,6 +226,9 @@ class Memory:
             uncertain = replace(uncertain, since=self.uncertain.since)
         if uncertain is not None and self.uncertain is None:
             log.warning("ledger-uncertain why=%s", uncertain.trouble.value)
+            assert self._copies is not None
+            # Work on incidents goes on, and must not make an old ledger the newest.
+            self._copies.store.doubt(uncertain.since)
         self.uncertain, self._trying, self._forced = uncertain, None, False
         self._again = self._steady() + (_AGAIN_ALONE if uncertain is None else _AGAIN)
 
@@ -240,7 +249,7 @@ class Memory:
         ledger = ours
         if found is not None:
             history = self._store.history(limit=_HISTORY)
-            dropped = forgotten(history, found.events, AUDIT) if store.revision.epoch else []
+            dropped = self._dropped(forgotten(history, found.events, AUDIT))
             events += unknown(history, found.events)
             events += taken(began.node, began.at, began.epoch, dropped, self._now())
             log.warning("ledger-taken node=%s epoch=%d dropped=%d", began.node, began.epoch,
@@ -262,6 +271,14 @@ class Memory:
         if not (spread or forced):
             self._note_spread(begun=True)
         return ledger
+
+    def _dropped(self, forgotten: Sequence[Event]) -> Sequence[Event]:
+        """Leave out requests of a time when nothing was copied yet: others have answered them."""
+        assert self._copies is not None
+        if self._store.revision.epoch:
+            return forgotten
+        doubted = self._copies.store.doubted
+        return [event for event in forgotten if doubted and event.at >= doubted[1]]
 
     def _note_spread(self, *, begun: bool = False) -> None:
         """Keep in mind whether a majority has had a ledger of this epoch yet."""

@@ -30,6 +30,7 @@ from nodeagent.model.reason import CopyKind, Kind
 from nodeagent.model.units import Seconds
 from nodeagent.model.window import Machine
 from nodeagent.model.wish import AddSeries, AnswerOffers, Pause, Resume, SetQueue, TrustLedger
+from nodeagent.store.contract import Revision
 from nodeagent.store.entities import Changes, digest, sum_of
 from nodeagent.store.sqlite import MEMORY, SqliteStore
 from tests.maintd import inline
@@ -112,6 +113,14 @@ class Candidacy(Shared):
         self.agents.master = name
         self.wake(name)
 
+    def restore(self, ledger: Ledger, at: Revision) -> None:
+        """The master's disk goes back to this ledger, while maintd is not running."""
+        disk = self.disks[self.me] = SqliteStore(MEMORY)
+        disk.begin(at.epoch, ledger, (), {})
+        while disk.revision.number < at.number:
+            disk.save(ledger)
+        assert disk.revision == at
+
     def kinds(self) -> set[object]:
         return {held.why.kind for held in self.tick().decision.held}
 
@@ -122,6 +131,13 @@ class Candidacy(Shared):
     def doubtful(self) -> Trouble | None:
         uncertain = self.engine.memory.uncertain
         return uncertain.trouble if uncertain else None
+
+
+def reopened(disk: SqliteStore) -> SqliteStore:
+    """The same disk, as a new process reads it."""
+    fresh = SqliteStore(MEMORY)
+    disk._db.backup(fresh._db)
+    return fresh
 
 
 @pytest.fixture
@@ -338,6 +354,84 @@ def test_09_a_restored_machine_does_not_go_on_with_yesterdays_ledger(rig: Candid
     assert not rig.ledger.queue.enabled
     assert not rig.ledger.schedule.windows
     assert rig.store.revision.epoch == 2
+
+
+def restored_alone(rig: Candidacy) -> None:
+    """M's machine goes back to before an accepted cancel; B and C do not answer at its start."""
+    rig.plan("n5", ahead=24 * HOUR)
+    for _ in range(3):
+        rig.tick()
+    yesterday, at, image = rig.store.load(), rig.store.revision, rig.at_node(M).image()
+    rig.plan()
+    assert inline.run(rig.engine.memory.kept(1)) == "", "a majority has the cancel"
+    rig.sleep()
+    rig.restore(yesterday, at)
+    rig.at_node(M).restore(image)
+    for name in (B, C):
+        rig.at_node(name).trouble = SILENT
+    rig.wake(M)
+    rig.agents.says["n3"] = EVACUATE
+    for _ in range(10):
+        rig.tick()
+    assert rig.doubtful is Trouble.FEW
+    assert rig.store.revision.number > rig.at_node(B).newest.number  # type: ignore[union-attr]
+
+
+def test_09_saves_made_in_doubt_do_not_make_an_old_ledger_the_newest(rig: Candidacy) -> None:
+    restored_alone(rig)
+    for name in (B, C):
+        rig.at_node(name).trouble = None
+    rig.until_true(lambda: rig.doubtful is None)
+    assert not rig.ledger.schedule.windows, "the cancel that a majority has is in force"
+    assert len(rig.told("ledger-taken")) == 1
+    rig.until_true(lambda: rig.status("n3") is Status.COMPLETED)
+    drains = [job for job in rig.jobs() if job == "Drain n3"]
+    assert len(drains) <= 1, "its work in doubt is found again by tags and jobs"
+
+
+def test_09_nor_do_they_after_a_restart(rig: Candidacy) -> None:
+    restored_alone(rig)
+    rig.sleep()
+    rig.disks[M] = reopened(rig.disks[M])
+    for name in (B, C):
+        rig.at_node(name).trouble = None
+    rig.wake(M)
+    rig.tick()
+    assert not rig.ledger.schedule.windows
+    assert len(rig.told("ledger-taken")) == 1
+
+
+def test_09_a_ledger_that_is_the_newest_goes_on_with_its_work_in_doubt(rig: Candidacy) -> None:
+    rig.plan("n5", ahead=24 * HOUR)
+    rig.sleep()
+    for name in (B, C):
+        rig.at_node(name).trouble = SILENT
+    rig.wake(M)
+    rig.agents.says["n3"] = EVACUATE
+    rig.until_true(lambda: bool(rig.ledger.incidents) and rig.status("n3") is Status.PENDING)
+    before = rig.incident("n3")
+    for name in (B, C):
+        rig.at_node(name).trouble = None
+    rig.until_true(lambda: rig.doubtful is None)
+    assert not rig.told("ledger-taken")
+    assert rig.incident("n3").diagnosis == before.diagnosis
+    assert rig.ledger.schedule.windows
+
+
+def test_13_requests_of_a_first_master_in_doubt_are_told_as_not_in_force(rig: Candidacy) -> None:
+    for name in (M, C):
+        rig.at_node(name).trouble = SILENT
+    rig.fail_over(B)
+    assert rig.ask(SetQueue(enabled=False)) == ""
+    rig.sleep()
+    rig.wake(B)
+    rig.tick()
+    assert rig.doubtful is Trouble.FEW
+    rig.at_node(C).trouble = None
+    rig.until_true(lambda: rig.doubtful is None)
+    assert rig.ledger.queue.enabled
+    (told,) = rig.told("requests-dropped")
+    assert told.startswith("1 requests were kept on this node only, and are not in force: root")
 
 
 def test_10_a_restored_candidate_is_outvoted(rig: Candidacy) -> None:
