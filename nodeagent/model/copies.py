@@ -77,6 +77,7 @@ class Trouble(Enum):
     NEWER = "newer"  # a newer nodeagent wrote the newest copy
     LOST = "lost"  # the candidates had copies, and have none any more
     UNREADABLE = "unreadable"  # the newest copy cannot be read
+    ASKING = "asking"  # the candidates have not had the time to answer
     SPREADING = "spreading"  # a majority does not have our newest ledger yet
 
 

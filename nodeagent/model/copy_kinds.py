@@ -38,6 +38,11 @@ class CopyKind(AnyKind):
         *("outdated", Of.CLUSTER),
         "the newest copy of the ledger cannot be read ({whose}): maintd tries again",
     )
+    ASKING = (
+        *("outdated", Of.CLUSTER),
+        "maintd asks the {count} master candidates for the newest ledger, and starts nothing"
+        " planned before they have answered",
+    )
     SPREADING = (
         *("outdated", Of.CLUSTER),
         "maintd waits until a majority of the {count} master candidates has the ledger that it"

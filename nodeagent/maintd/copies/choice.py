@@ -92,6 +92,15 @@ def everybody(candidates: Collection[str], answers: Mapping[str, Answer]) -> fro
     return frozenset(candidates).union(*(kept.candidates for _, kept in _kept(answers)))
 
 
+def of_then(answers: Mapping[str, Answer]) -> frozenset[frozenset[str]]:
+    """Return the candidates of the newest copy's time; a save of an older release has several."""
+    copies = list(_kept(answers))
+    if not copies:
+        return frozenset()
+    newest = _newest(copies).copy.stamp
+    return frozenset(frozenset(kept.candidates) for _, kept in copies if kept.stamp == newest)
+
+
 def choose(
     candidates: Collection[str], answers: Mapping[str, Answer], ours: Revision, me: str
 ) -> Choice:
@@ -115,8 +124,7 @@ def choose(
         return Wait(Trouble.CONFLICT, best)
     if ours.epoch == _epoch(newest) and newest.copy.stamp.writer != me:
         return Wait(Trouble.CONFLICT, best)
-    sets = [kept.candidates for _, kept in copies if kept.stamp == newest.copy.stamp]
-    if not all(is_majority(there, one) for one in (candidates, *sets)):
+    if not all(is_majority(there, one) for one in (candidates, *of_then(answers))):
         return Wait(Trouble.FEW, best)
     return newest if best else Ours()
 

@@ -8,7 +8,7 @@ candidates has it.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -97,6 +97,7 @@ class Keeping:
         self._steps: deque[_Step] = deque(maxlen=MOST_PARTS)
         self._made: dict[Stamp | None, asyncio.Task[Part]] = {}  # by what it is on top of
         self._sets: tuple[frozenset[str], ...] = ()  # of each one a majority is needed
+        self._named: frozenset[str] = frozenset()  # the candidates that the newest save names
         self._keepers: dict[str, _Keeper] = {}
         self._moved = asyncio.Event()
         self._outbid = ""
@@ -133,21 +134,29 @@ class Keeping:
 
     def _take(self, saved: Saved) -> None:
         self._image, self._at, self._waiting = saved.image, self._now(), ()
+        self._named = self._sets[-1] if self._sets else frozenset()
         self._unsafe = self._unsafe or self._at
         self._made.clear()
         self._wake()
 
-    def follow(self, snapshot: Snapshot) -> None:
+    @property
+    def wants_save(self) -> bool:
+        """Tell whether the candidates have changed since the newest save, which names them."""
+        return self._newest is not None and self._named != self._sets[-1]
+
+    def follow(self, snapshot: Snapshot, before: Iterable[frozenset[str]] = ()) -> None:
         """Keep copies on the candidates of this configuration from now on.
 
-        Until a majority of the new ones has the newest save, one of the old ones must have it, too.
-        Nodes that are offline or gone do not count any more.
+        Until a majority of the new ones and one of the old ones have a save that names the new
+        ones, both sets must have each save. So whoever asks a majority of the old ones later hears
+        of the new ones, also where Ganeti has the old ones again. `before` are the candidates of
+        the ledger that the epoch goes on from. Nodes that are offline or gone count no more.
         """
         self._asking.follow(snapshot)
         there = {node.uuid: node for node in snapshot.nodes.values() if not node.offline}
         today = frozenset(uuid for uuid, node in there.items() if node.candidate)
-        before = [s.intersection(there) for s in self._sets if s != today]
-        self._sets = (*dict.fromkeys(s for s in before if s), today)
+        old = [s.intersection(there) for s in (*before, *self._sets)]
+        self._sets = (*dict.fromkeys(s for s in old if s and s != today), today)
         wanted = frozenset().union(*self._sets)
         for uuid in self._keepers.keys() - wanted:
             self._end(self._keepers.pop(uuid))
@@ -157,7 +166,6 @@ class Keeping:
             keeper.node = there[uuid]
             if keeper.task is None or keeper.task.done():
                 keeper.task = asyncio.get_running_loop().create_task(self._serve(keeper))
-        self._made.clear()  # they name the candidates
         self._note_safety()
 
     async def safe(self, seconds: float) -> bool:
@@ -260,7 +268,7 @@ class Keeping:
 
     async def _make(self, base: Stamp | None) -> Part:
         assert self._newest is not None
-        stamp, at, image, today = self._newest, self._at, self._image, self._sets[-1]
+        stamp, at, image, named = self._newest, self._at, self._image, self._named
         events, steps = tuple(self._events), list(self._steps)
 
         def body() -> bytes:
@@ -270,7 +278,7 @@ class Keeping:
             return pack(merge(step.load for step in steps[first:]))
 
         made = await asyncio.to_thread(body)
-        return Part(stamp, base, at, tuple(sorted(today)), image.sum, made)
+        return Part(stamp, base, at, tuple(sorted(named)), image.sum, made)
 
     async def _failed(self, keeper: _Keeper, error: Exception) -> None:
         if not isinstance(error, Unavailable | MessageError):  # a bug must not end the task unseen
@@ -285,7 +293,9 @@ class Keeping:
 
     def _note_safety(self) -> None:
         if self.is_safe():
-            self._unsafe, self._sets = Ms(0), self._sets[-1:]
+            self._unsafe = Ms(0)
+            if not self.wants_save:
+                self._sets = self._sets[-1:]
         self._wake(keepers=False)
 
     def _wake(self, *, keepers: bool = True) -> None:

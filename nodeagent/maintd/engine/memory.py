@@ -35,7 +35,8 @@ from nodeagent.store.contract import Revision, Saved, Store
 log = logging.getLogger(__name__)
 _AGAIN = 10.0  # seconds between two attempts to find the newest ledger
 _AGAIN_ALONE = 60.0  # the same where too few agents can keep copies
-_SPREADS = 5.0  # seconds until a majority should have the ledger that an epoch begins with
+_FIRST = 2.0  # seconds that the first round waits for the candidates; it goes on in doubt
+_SPREADS = 2.0  # seconds until a majority should have the ledger that an epoch begins with
 _HISTORY = 10_000  # events of our own history that are compared with a copy's
 
 
@@ -114,10 +115,12 @@ class Memory:
         if self._copies is not None:
             self._copies.keeping.check()
 
-    def follow(self, snapshot: Snapshot) -> None:
-        """Keep copies on the candidates of this snapshot."""
+    def follow(self, snapshot: Snapshot, ledger: Ledger) -> None:
+        """Keep copies on the candidates of this snapshot; save the ledger if they have changed."""
         if self._copies is not None and self._begun:
             self._copies.keeping.follow(snapshot)
+            if self._copies.keeping.wants_save:
+                self._store.save(ledger)
             self._note_spread()
 
     async def safe(self, seconds: float) -> bool:
@@ -161,8 +164,13 @@ class Memory:
         self._others = newest_of_others(trails)
         if self._copies is None or conduct.dry:
             return await self._kept_here(loaded, trails, snapshot, conduct, policy)
-        self._attempt(snapshot, conduct)
+        if self._trying is None:
+            self._attempt(snapshot, conduct)
         assert self._trying is not None
+        if not (await asyncio.wait({self._trying}, timeout=_FIRST))[0]:
+            count = sum(node.candidate for node in snapshot.nodes.values())
+            self._doubt(Uncertain(self._now(), Trouble.ASKING, count=count))
+            return await self._kept_here(loaded, trails, snapshot, conduct, policy)
         began = await self._trying
         if isinstance(began, Began):
             return await self._take_over(began, loaded, trails, snapshot, conduct, policy)
@@ -222,15 +230,23 @@ class Memory:
         self._trying = asyncio.get_running_loop().create_task(attempt)
 
     def _put_off(self, uncertain: Uncertain | None) -> None:
-        if uncertain is not None and self.uncertain is not None:
-            uncertain = replace(uncertain, since=self.uncertain.since)
-        if uncertain is not None and self.uncertain is None:
-            log.warning("ledger-uncertain why=%s", uncertain.trouble.value)
-            assert self._copies is not None
+        self._trying, self._forced = None, False
+        if uncertain is None:
+            self.uncertain = None
+        else:
+            self._doubt(uncertain)
+        self._again = self._steady() + (_AGAIN_ALONE if uncertain is None else _AGAIN)
+
+    def _doubt(self, uncertain: Uncertain) -> None:
+        assert self._copies is not None
+        before, self.uncertain = self.uncertain, uncertain
+        if before is None:
             # Work on incidents goes on, and must not make an old ledger the newest.
             self._copies.store.doubt(uncertain.since)
-        self.uncertain, self._trying, self._forced = uncertain, None, False
-        self._again = self._steady() + (_AGAIN_ALONE if uncertain is None else _AGAIN)
+        else:
+            self.uncertain = replace(uncertain, since=before.since)
+        if before is None or before.trouble is not uncertain.trouble:
+            log.warning("ledger-uncertain why=%s", uncertain.trouble.value)
 
     async def _take_over(
         self,
@@ -255,7 +271,7 @@ class Memory:
             log.warning("ledger-taken node=%s epoch=%d dropped=%d", began.node, began.epoch,
                         len(dropped))  # fmt: skip
             ledger = found.ledger
-        keeping.follow(snapshot)
+        keeping.follow(snapshot, began.before)
         forced = self._forced
         said = self._started if found is not None else 0
         marked = conduct.away() if began.first else 0

@@ -169,7 +169,7 @@ class Engine:
         results = self._withdrawals.explained(await self._inquiry.results(ledger))
         _unless(stop)
         there = node_keys.as_planned(await asyncio.to_thread(self._cluster.snapshot), ledger)
-        self._memory.follow(there)
+        self._memory.follow(there, ledger)
         ledger = await self._inquiry.adopt_orders(ledger, there, self._now())
         self._remember(ledger)
         results |= await self._inquiry.receipts(ledger, there)

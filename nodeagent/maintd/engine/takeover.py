@@ -9,6 +9,7 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 
 from nodeagent.errors import MessageError, Unavailable
 from nodeagent.maintd.copies.body import Found, put_together
@@ -17,11 +18,13 @@ from nodeagent.maintd.copies.choice import (
     Answer,
     First,
     Missing,
+    Ours,
     Take,
     Wait,
     choose,
     everybody,
     next_epoch,
+    of_then,
 )
 from nodeagent.maintd.copies.refusals import Outbid
 from nodeagent.maintd.engine.keeping import Asking
@@ -34,6 +37,7 @@ from nodeagent.store.contract import Revision, TooNew
 
 log = logging.getLogger(__name__)
 ASK_FOR = 5.0  # seconds for all candidates' answers
+SOON = 1.0  # seconds that the others get where those that have answered are enough
 _FETCH = 60.0  # seconds for one whole copy
 
 
@@ -41,7 +45,8 @@ _FETCH = 60.0  # seconds for one whole copy
 class Began:
     """A new epoch, and the copy to go on with, from this node; None: with our own ledger.
 
-    `first` tells that there was no copy before.
+    `first` tells that there was no copy before. `before` are the candidates of the newest copy's
+    time: a majority of them must know those of today before they count no more.
     """
 
     epoch: int
@@ -49,15 +54,23 @@ class Began:
     node: str = ""
     at: Ms = Ms(0)
     first: bool = False
+    before: frozenset[frozenset[str]] = frozenset()
 
 
 class Takeover:
     """Asks the candidates once at each `attempt`."""
 
-    def __init__(self, asking: Asking, now: Callable[[], Ms], ask_for: float = ASK_FOR) -> None:
+    def __init__(
+        self,
+        asking: Asking,
+        now: Callable[[], Ms],
+        ask_for: float = ASK_FOR,
+        soon: float = SOON,
+    ) -> None:
         self._asking = asking
         self._now = now
         self._ask_for = ask_for
+        self._soon = soon
         self.state = CopyState()  # who could keep copies, as of the last attempt
 
     async def attempt(
@@ -71,19 +84,20 @@ class Takeover:
         self._asking.follow(snapshot)
         nodes = {node.uuid: node for node in snapshot.nodes.values()}
         today = {uuid for uuid, node in nodes.items() if node.candidate}
-        answers = await self._ask(nodes, today, self._asking.holding)
-        answers |= await self._ask(
-            nodes, everybody(today, answers) - answers.keys(), self._asking.holding
-        )
+
+        def is_certain(answers: Mapping[str, Answer]) -> bool:
+            return isinstance(choose(today, answers, ours, me), Take | Ours)
+
+        answers = await self._ask_all(nodes, today, {}, is_certain)
         self.state = _state(nodes, today, answers)
         choice = choose(today, answers, ours, me)
-        if isinstance(choice, First | Alone):  # all candidates may have changed since the last copy
+        few = isinstance(choice, Wait) and choice.trouble is Trouble.FEW
+        if not few and not any(map(_has_copies, answers.values())):
+            # All candidates may have changed since the last copy.
             others = nodes.keys() - answers.keys()
             more = await self._ask(nodes, others, self._asking.holding)
             answers |= {uuid: said for uuid, said in more.items() if _has_copies(said)}
-            answers |= await self._ask(
-                nodes, everybody(today, answers) - answers.keys(), self._asking.holding
-            )
+            answers = await self._ask_all(nodes, today, answers, is_certain)
             choice = choose(today, answers, ours, me)
         if isinstance(choice, Alone) and not forced:
             return None
@@ -91,9 +105,8 @@ class Takeover:
             return self._uncertain(choice, today, answers, nodes)
         epoch = next_epoch(answers, ours)
         there = [uuid for uuid, answer in answers.items() if isinstance(answer, Holding)]
-        answers |= await self._ask(
-            nodes, there, partial(self._asking.promise, epoch=epoch, writer=me)
-        )
+        promise = partial(self._asking.promise, epoch=epoch, writer=me)
+        answers |= await self._ask(nodes, there, promise, is_certain, answers)
         while True:
             choice = choose(today, answers, ours, me)
             if isinstance(choice, Alone) and not forced:
@@ -102,7 +115,8 @@ class Takeover:
                 return self._uncertain(choice, today, answers, nodes)
             best = choice.best if isinstance(choice, Wait) else choice
             if not isinstance(best, Take):
-                return Began(epoch, first=isinstance(choice, First | Alone))
+                before = frozenset() if isinstance(choice, Wait) else of_then(answers)
+                return Began(epoch, first=isinstance(choice, First | Alone), before=before)
             source = best.sources[0]
             try:
                 found = await self._fetch(nodes[source], best.copy)
@@ -118,14 +132,35 @@ class Takeover:
                     unread = Wait(Trouble.UNREADABLE, best)
                     return self._uncertain(unread, today, answers, nodes)
             else:
-                return Began(epoch, found, nodes[source].name, best.copy.at)
+                before = frozenset() if isinstance(choice, Wait) else of_then(answers)
+                return Began(epoch, found, nodes[source].name, best.copy.at, before=before)
+
+    async def _ask_all(
+        self,
+        nodes: Mapping[str, Node],
+        today: Collection[str],
+        known: Mapping[str, Answer],
+        enough: Callable[[Mapping[str, Answer]], bool],
+    ) -> dict[str, Answer]:
+        """Ask all candidates, those that their copies name, those that these name, and so on."""
+        answers = dict(known)
+        while others := everybody(today, answers) - answers.keys():
+            answers |= await self._ask(nodes, others, self._asking.holding, enough, answers)
+        return answers
 
     async def _ask(
         self,
         nodes: Mapping[str, Node],
         uuids: Collection[str],
         question: Callable[[Node], Awaitable[Holding]],
+        enough: Callable[[Mapping[str, Answer]], bool] = lambda _: False,
+        known: Mapping[str, Answer] = MappingProxyType({}),
     ) -> dict[str, Answer]:
+        """Ask all of these at once; the last ones get a moment if the others are `enough`.
+
+        These count together with the answers that are `known`.
+        """
+
         async def one(uuid: str) -> Answer:
             if uuid not in nodes:
                 return Missing("it has left the cluster")
@@ -142,8 +177,21 @@ class Takeover:
             except (Unavailable, MessageError) as error:
                 return Missing(cut(str(error), WHY))
 
-        ordered = sorted(uuids)
-        return dict(zip(ordered, await asyncio.gather(*map(one, ordered)), strict=True))
+        tasks = {uuid: asyncio.ensure_future(one(uuid)) for uuid in sorted(uuids)}
+
+        def answers() -> dict[str, Answer]:
+            late = Missing("it does not answer")
+            return {uuid: task.result() if task.done() else late for uuid, task in tasks.items()}
+
+        try:
+            if tasks:
+                await asyncio.wait(tasks.values(), timeout=self._soon)
+            if not enough({**known, **answers()}):
+                await asyncio.gather(*tasks.values())
+            return answers()
+        finally:
+            for task in tasks.values():
+                task.cancel()
 
     async def _fetch(self, node: Node, copy: Kept) -> Found:
         try:

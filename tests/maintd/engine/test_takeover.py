@@ -1,6 +1,7 @@
 """The search for the newest ledger, among candidates that lie, are silent or of another release."""
 
 import asyncio
+import time
 from dataclasses import replace
 
 import pytest
@@ -35,10 +36,16 @@ class World:
                 self.candidates[name].put(part)
 
     def attempt(
-        self, ours: Revision = NEVER, me: str = "b", names: str = "mbc", *, forced: bool = False
+        self,
+        ours: Revision = NEVER,
+        me: str = "b",
+        names: str = "mbc",
+        *,
+        forced: bool = False,
+        soon: float = 1.0,
     ) -> Began | Uncertain | None:
         return asyncio.run(
-            Takeover(self.candidates, lambda: NOW, 1.0).attempt(
+            Takeover(self.candidates, lambda: NOW, 1.0, soon).attempt(
                 cluster(names, others="".join(sorted(set("mbcde") - set(names)))),
                 *(ours, me),
                 forced=forced,
@@ -94,6 +101,38 @@ def test_a_minority_that_does_not_answer_in_time_changes_nothing(how: str) -> No
     world.candidates["m"].slow = 5 if how == "slow" else 0
     world.candidates["m"].trouble = {"too old": OLD, "silent": SILENT}.get(how)
     assert isinstance(world.attempt(), Began)
+
+
+def test_a_majority_that_has_answered_waits_a_moment_for_the_others() -> None:
+    world = World(m=whole(3, 9), b=whole(3, 9), c=whole(3, 9))
+    world.candidates["m"].slow = 5
+    began = time.monotonic()
+    assert isinstance(world.attempt(soon=0.05), Began)
+    assert time.monotonic() - began < 0.9
+    world.candidates["c"].slow = 0.5
+    assert isinstance(world.attempt(soon=0.05), Began), "no majority has answered that soon"
+
+
+def test_former_candidates_are_found_through_each_other() -> None:
+    """Each set of candidates knows the next one only."""
+    world = World(m=whole(3, 9, among="mb"), b=whole(3, 10, among="bc"), c=whole(3, 11, among="cd"))
+    world.candidates["d"].put(whole(3, 12, among="cd"))
+    began = world.attempt(names="m")
+    assert isinstance(began, Began)
+    assert began.found is not None
+    assert began.found.ledger.round == 12
+    assert began.before == {frozenset("cd")}
+
+
+def test_no_copy_among_the_candidates_is_no_proof_that_there_is_none() -> None:
+    """D began epoch 3 without a copy, and others have taken over since."""
+    world = World(m=whole(4, 9), b=whole(4, 9), c=whole(4, 9))
+    for name in "de":
+        world.candidates[name].promise(3, "d")
+    began = world.attempt(Revision(3, 7), "d", names="de")
+    assert isinstance(began, Began)
+    assert began.found is not None
+    assert began.found.ledger.round == 9
 
 
 def test_whoever_promised_more_to_another_is_no_voter() -> None:
@@ -154,7 +193,7 @@ def test_the_copy_of_a_newer_nodeagent_is_waited_for_and_never_passed_over() -> 
 def test_our_own_ledger_goes_on_where_it_is_the_newest() -> None:
     world = World(m=whole(3, 9), b=whole(3, 9), c=whole(3, 8))
     began = world.attempt(Revision(3, 12), "m")
-    assert began == Began(4)
+    assert began == Began(4, before=frozenset({frozenset("mbc")}))
     assert world.attempt(Revision(3, 8), "m") == replace(
         began, epoch=5, found=body.Found(Ledger(round=9), ()), node="node-b", at=Ms(9)
     ), "our machine was restored"

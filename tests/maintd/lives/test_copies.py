@@ -5,6 +5,7 @@ The scenarios are numbered as in the list of ADR 20. n1 (M), n2 (B) and n4 (C) a
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from random import Random
 
@@ -30,7 +31,7 @@ from nodeagent.model.reason import CopyKind, Kind
 from nodeagent.model.units import Seconds
 from nodeagent.model.window import Machine
 from nodeagent.model.wish import AddSeries, AnswerOffers, Pause, Resume, SetQueue, TrustLedger
-from nodeagent.store.contract import Revision
+from nodeagent.store.contract import Fenced, Revision
 from nodeagent.store.entities import Changes, digest, sum_of
 from nodeagent.store.sqlite import MEMORY, SqliteStore
 from tests.maintd import inline
@@ -319,11 +320,19 @@ def test_07_the_old_master_that_still_believes_is_refused(rig: Candidacy) -> Non
     rig.tick()
     rig.tick()
     rig.disks[M].save(replace(rig.disks[M].load(), last_series=7))
-    rig.spread()
+    inline.run(hears(old.memory))
     with pytest.raises(NotMaster, match="has promised epoch 2 of the ledger to another maintd"):
         inline.run(old.one_round())
     assert rig.at_node(C).newest.epoch == 2  # type: ignore[union-attr]
     old.memory.close()
+
+
+async def hears(of: memory.Memory) -> None:
+    """Wait until it has heard of a higher epoch."""
+    with suppress(Fenced):
+        while True:
+            of.check()
+            await asyncio.sleep(0.002)
 
 
 def test_08_of_two_writers_of_one_epoch_neither_is_believed(rig: Candidacy) -> None:
@@ -475,6 +484,67 @@ def test_12_new_candidates_are_not_enough_without_the_old_ones(rig: Candidacy) -
     assert {rig.at_node(name).newest for name in (D, E)} == {rig.at_node(D).newest}
 
 
+def test_12_former_candidates_know_their_successors(rig: Candidacy) -> None:
+    """They are the candidates again, and the master dies before its maintd has seen it."""
+    rig.plan("n5", ahead=24 * HOUR)
+    rig.elect(M, D, E)
+    rig.tick()
+    rig.plan()
+    assert inline.run(rig.engine.memory.kept(1)) == "", "a majority has the cancel"
+    rig.elect(M, B, C)
+    rig.fail_over(B)
+    rig.tick()
+    assert rig.doubtful is None
+    assert not rig.ledger.schedule.windows, "the copies of D and E are found"
+
+
+def test_12_former_candidates_wait_for_their_successors(rig: Candidacy) -> None:
+    rig.elect(M, D, E)
+    rig.tick()
+    rig.plan("n5", ahead=24 * HOUR)
+    assert inline.run(rig.engine.memory.kept(1)) == ""
+    assert rig.at_node(B).newest < rig.at_node(D).newest, "B and C are out"  # type: ignore[operator]
+    for name in (D, E):
+        rig.at_node(name).trouble = SILENT
+    rig.elect(M, B, C)
+    rig.fail_over(B)
+    rig.tick()
+    assert rig.doubtful is Trouble.FEW, "what B and C keep is not all"
+    rig.at_node(D).trouble = rig.at_node(E).trouble = None
+    rig.until_true(lambda: rig.doubtful is None)
+    assert rig.ledger.schedule.windows
+
+
+def test_12_a_chain_of_changes_is_followed(rig: Candidacy) -> None:
+    rig.elect(D, E, "n3")
+    rig.tick()
+    rig.elect(M, "n3", D)
+    rig.tick()
+    rig.plan("n5", ahead=24 * HOUR)
+    assert inline.run(rig.engine.memory.kept(1)) == ""
+    rig.elect(M, B, C)
+    rig.fail_over(B)
+    rig.tick()
+    assert rig.doubtful is None
+    assert rig.ledger.schedule.windows
+
+
+def test_12_a_take_over_tells_the_candidates_of_then(rig: Candidacy) -> None:
+    """Also without a save under the old set: the new epoch's first one names the new set."""
+    rig.plan("n5", ahead=24 * HOUR)
+    rig.elect(M, D, E)
+    rig.fail_over(D, dead=False)
+    rig.tick()
+    rig.plan()
+    assert inline.run(rig.engine.memory.kept(1)) == ""
+    rig.elect(M, B, C)
+    rig.at_node(D).trouble = rig.at_node(E).trouble = None
+    rig.fail_over(B, dead=False)
+    rig.tick()
+    assert rig.doubtful is None
+    assert not rig.ledger.schedule.windows
+
+
 def test_13_requests_that_never_left_are_said_to_be_not_in_force(rig: Candidacy) -> None:
     for name in (M, B, C):
         rig.at_node(name).trouble = SILENT
@@ -586,6 +656,26 @@ def test_a_person_may_go_on_before_the_first_ledger_has_spread(rig: Candidacy) -
     assert CopyKind.SPREADING in rig.kinds()
     assert rig.ask(TrustLedger()) == ""
     assert rig.doubtful is None
+
+
+def test_the_first_round_waits_for_no_slow_candidate(
+    rig: Candidacy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "_FIRST", 0.1)
+    rig.plan("n5", ahead=24 * HOUR)
+    rig.at_node(B).slow = rig.at_node(C).slow = 0.6
+    rig.fail_over(B)
+    assert CopyKind.ASKING in {held.why.kind for held in rig.round().decision.held}
+    assert not rig.ledger.schedule.windows
+    assert rig.ask(Pause(Scope.NODE, "n6", why="meanwhile")) == ""
+    assert inline.run(rig.engine.memory.kept(0.01)).startswith("kept on this node only")
+    rig.at_node(B).slow = rig.at_node(C).slow = 0.0
+    inline.run(asyncio.sleep(1.5))
+    rig.tick()
+    assert rig.doubtful is None, "the same questions have been answered"
+    assert rig.ledger.schedule.windows
+    assert len(rig.told("requests-dropped")) == 1
+    assert rig.at_node(C).asked.count("promise") == 2
 
 
 def test_candidates_without_their_copies_need_a_person(rig: Candidacy) -> None:
