@@ -4,6 +4,9 @@ A part is written to a file of another name, then synced, renamed, and its folde
 killed runner, a power cut and a full disk leave only whole parts, and a receipt means that the
 part is on the disk. The promise is a file of the same kind, written before the first part of its
 epoch. The newest copies stay, older files go when a new whole part arrives.
+
+A node whose newest part is damaged has confirmed more than it can show. So it answers no question
+until a whole part, at least as new, stands for the damaged one.
 """
 
 import hashlib
@@ -75,6 +78,7 @@ class CopyStore:
         self._promise = promise_of(0, "")
         self._copies: list[list[_File]] = []  # the newest first; of each the whole part first
         self._draft: _Draft | None = None
+        self._unread: Stamp | None = None  # of the newest part if that cannot be read
 
     @property
     def used(self) -> bool:
@@ -89,12 +93,18 @@ class CopyStore:
     # The requests.
 
     def holding(self) -> Answer:
+        """Return what is kept. Unavailable: something newer was, and is damaged."""
         self._load()
+        self._check_newest()
         return Answer(Word.HOLDING, self._holding())
 
     def promise(self, epoch: int, writer: str) -> Answer:
-        """Refuse all lower epochs from now on, also after a power cut."""
+        """Refuse all lower epochs from now on, also after a power cut.
+
+        Unavailable, as for `holding`.
+        """
         self._load()
+        self._check_newest()
         if not self._may_write(epoch, writer):
             return Answer(Word.OUTBID, self._holding())
         self._raise(epoch, writer)
@@ -149,6 +159,8 @@ class CopyStore:
     def _fits(self, header: Header) -> bool:
         """Tell whether the part is newer than all here, and a change on top of the newest one."""
         extent = extent_of(head_of(header), header)
+        if self._unread is not None:
+            return header.base is None and header.stamp.order >= self._unread.order
         if not self._copies:
             return header.base is None
         copy = self._copies[0]
@@ -157,6 +169,14 @@ class CopyStore:
             return header.stamp.order > newest.order or header.stamp == newest
         room = len(copy) < MOST_PARTS and sum(file.bytes for file in copy) + extent <= MOST_COPY
         return header.base == newest and room
+
+    def _check_newest(self) -> None:
+        if self._unread is not None:
+            name = f"{self._folder}/{self._unread.epoch}-{self._unread.number}-…"
+            raise Unavailable(
+                f"its newest part {name} or one before it is damaged; the next whole copy that"
+                " maintd hands over replaces it"
+            )
 
     def _raise(self, epoch: int, writer: str) -> None:
         if (epoch, writer) == (self._promise.epoch, self._promise.writer):
@@ -201,6 +221,7 @@ class CopyStore:
         sync_folder(self._folder)
         if header.base is None:
             self._copies.insert(0, [file])
+            self._unread = None
             self._prune()
         else:
             self._copies[0].append(file)
@@ -252,8 +273,11 @@ class CopyStore:
         files = [file for name in names if (file := self._read_part(name)) is not None]
         sync_folder(self._folder)  # a killed runner may have left a rename to the system
         self._copies = _copies_of(files)
+        named = max(filter(None, map(_stamp_in, names)), key=lambda one: one.order, default=None)
+        kept = self._copies[0][-1].header.stamp if self._copies else None
+        self._unread = named if named and (not kept or named.order > kept.order) else None
         # A lost promise is at least the newest part's.
-        newest = [promise] + [copy[-1].header.stamp for copy in self._copies[:1]]
+        newest = [promise, kept or promise, named or promise]
         self._promise = max(newest, key=lambda one: one.epoch)._replace(number=0)
         self._loaded = True
 
@@ -300,6 +324,12 @@ def _name_of(header: Header) -> str:
     stamp = header.stamp
     kind = "whole" if header.base is None else "change"
     return f"{stamp.epoch}-{stamp.number}-{stamp.writer}.{kind}"
+
+
+def _stamp_in(name: str) -> Stamp | None:
+    """The stamp that a file's name tells; None if it is no part's."""
+    match = _FILE.fullmatch(name)
+    return Stamp(int(match[1]), match[3], int(match[2])) if match else None
 
 
 def _read_file(file: BinaryIO, name: str) -> _File:

@@ -414,19 +414,46 @@ def file_of(store: CopyStore, part: Part) -> Path:
 
 
 @pytest.mark.parametrize("keep", [0, 3, 50, -33, -1])
-def test_a_cut_file_counts_for_nothing(
-    store: CopyStore, keep: int, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("cut", [C11, C15], ids=["before the newest", "the newest"])
+def test_no_older_copy_speaks_for_a_damaged_newer_one(
+    store: CopyStore, keep: int, cut: Part, caplog: pytest.LogCaptureFixture
 ) -> None:
     put(store, W10, C11, C15)
-    path = file_of(store, C11)
+    path = file_of(store, cut)
     path.write_bytes(path.read_bytes()[:keep])
     one = again(store)
-    assert stamps(one) == [10]
+    for ask in (one.holding, lambda: one.promise(9, B)):
+        with pytest.raises(Unavailable, match="1-15-… or one before it is damaged"):
+            ask()
     assert "copy-damaged" in caplog.text
-    assert fetched(one, W10.stamp) == [W10]
-    merged = change(W10, 16)
-    assert put(one, merged) == written(merged)
-    assert fetched(again(store), merged.stamp) == [W10, merged]
+    for part in (change(W10, 16), change(C11, 16), whole(14)):
+        assert put(one, part).word is Word.WHOLE_WANTED
+    assert put(one, whole(16, 2, B)) == written(whole(16, 2, B))
+    for mended in (one, again(store)):
+        assert stamps(mended)[0] == 16
+        assert held(mended).epoch == 2
+
+
+def test_a_whole_part_of_the_same_number_stands_for_a_damaged_one(store: CopyStore) -> None:
+    put(store, W10, C11, C15)
+    file_of(store, C15).write_bytes(b"")
+    one = again(store)
+    assert put(one, whole(15)) == written(whole(15))
+    assert stamps(one)[0] == stamps(again(store))[0] == 15
+
+
+def test_damage_of_an_older_copy_takes_no_vote(store: CopyStore) -> None:
+    put(store, W10, C11, whole(20))
+    file_of(store, C11).write_bytes(b"")
+    assert stamps(again(store)) == [20, 10]
+
+
+def is_damaged(store: CopyStore) -> bool:
+    try:
+        store.holding()
+    except Unavailable as error:
+        return "damaged" in str(error)
+    return False
 
 
 def test_a_changed_byte_anywhere_is_found(store: CopyStore) -> None:
@@ -435,18 +462,20 @@ def test_a_changed_byte_anywhere_is_found(store: CopyStore) -> None:
     good = path.read_bytes()
     for at in range(len(good)):
         path.write_bytes(good[:at] + bytes([good[at] ^ 1]) + good[at + 1 :])
-        assert stamps(again(store)) == []
-        assert held(again(store)).epoch == 1  # the promise stays
+        assert is_damaged(again(store))
     path.write_bytes(good + b"x")
-    assert stamps(again(store)) == []
+    assert is_damaged(again(store))
+    assert put(again(store), whole(11, 1, B)).word is Word.OUTBID  # the promise stays
     path.write_bytes(good)
     path.rename(path.with_name(f"1-12-{A}.whole"))
-    assert stamps(again(store)) == []
+    assert is_damaged(again(store))
 
 
 def test_a_lost_promise_is_at_least_the_newest_parts(store: CopyStore) -> None:
     put(store, W10)
     os.unlink(Path(store._folder, "promise.json"))
+    assert put(again(store), whole(20, 1, B)).word is Word.OUTBID
+    file_of(store, W10).write_bytes(b"")
     assert put(again(store), whole(20, 1, B)).word is Word.OUTBID
 
 

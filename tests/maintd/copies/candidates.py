@@ -22,6 +22,7 @@ class Candidate:
     copies: list[list[Part]] = field(default_factory=list)  # the newest first
     trouble: Exception | None = None
     slow: float = 0.0
+    damaged: Stamp | None = None  # its newest part cannot be read, as of its last start
     forgets: bool = False  # it says that it keeps a part, and does not
     asked: list[str] = field(default_factory=list)
 
@@ -30,6 +31,11 @@ class Candidate:
         return self.copies[0][-1].stamp if self.copies else None
 
     def holding(self) -> Holding:
+        if self.damaged is not None:
+            raise Unavailable("it cannot keep copies: its newest part is damaged")
+        return self._holding()
+
+    def _holding(self) -> Holding:
         kept = tuple(
             Kept(
                 parts[-1].stamp,
@@ -42,10 +48,11 @@ class Candidate:
 
     def _bid(self, epoch: int, writer: str) -> None:
         if epoch < self.promised or (epoch == self.promised and writer != self.to):
-            raise Outbid(self.holding(), "outbid")
+            raise Outbid(self._holding(), "outbid")
         self.promised, self.to = epoch, writer
 
     def promise(self, epoch: int, writer: str) -> Holding:
+        self.holding()
         self._bid(epoch, writer)
         return self.holding()
 
@@ -53,12 +60,15 @@ class Candidate:
         self._bid(part.stamp.epoch, part.stamp.writer)
         if self.forgets:
             return part.stamp
+        if self.damaged is not None and (part.base or part.stamp.order < self.damaged.order):
+            raise WholeWanted(self._holding(), "damaged")
         if part.base is None:
+            self.damaged = None
             self.copies = [[part], *self.copies][:LAST]
         elif self.newest == part.base:
             self.copies[0] = [*self.copies[0], part]
         else:
-            raise WholeWanted(self.holding(), "another base")
+            raise WholeWanted(self._holding(), "another base")
         return part.stamp
 
     def fetch(self, stamp: Stamp) -> list[Part]:
@@ -70,7 +80,14 @@ class Candidate:
     # Misfortunes.
 
     def lose_disk(self) -> None:
-        self.promised, self.to, self.copies = 0, "", []
+        self.promised, self.to, self.copies, self.damaged = 0, "", [], None
+
+    def damage(self) -> None:
+        """The newest part rots, which its next start finds."""
+        if self.damaged is None and self.copies:
+            self.damaged = self.newest
+            *rest, _ = self.copies[0]
+            self.copies = [rest, *self.copies[1:]] if rest else self.copies[1:]
 
     def lie(self) -> None:
         """Change the newest part's digest."""
@@ -79,10 +96,12 @@ class Candidate:
 
     def image(self) -> "Candidate":
         """Its disk as it is now."""
-        return Candidate(self.promised, self.to, [list(parts) for parts in self.copies])
+        copies = [list(parts) for parts in self.copies]
+        return Candidate(self.promised, self.to, copies, damaged=self.damaged)
 
     def restore(self, image: "Candidate") -> None:
         self.promised, self.to, self.copies = image.promised, image.to, image.image().copies
+        self.damaged = image.damaged
 
 
 SILENT, OLD = Unavailable("timed out"), Unable("its agent is too old to keep copies")

@@ -589,6 +589,25 @@ def test_14_what_a_candidate_says_to_keep_and_does_not_is_not_counted_on(rig: Ca
     assert rig.at_node(B).copies[0][0].base is None, "it got a whole copy"
 
 
+def test_14_no_older_copy_speaks_for_a_damaged_newer_one(rig: Candidacy) -> None:
+    rig.plan("n5", ahead=24 * HOUR)
+    rig.at_node(C).trouble = SILENT
+    rig.plan()
+    assert inline.run(rig.engine.memory.kept(1)) == "", "M and B have the cancel"
+    rig.at_node(B).damage()
+    rig.at_node(C).trouble = None
+    rig.fail_over(B)
+    rig.tick()
+    assert rig.doubtful is Trouble.FEW
+    told = next(h.reason for h in rig.tick().decision.held if h.why.kind is CopyKind.FEW_COPIES)
+    assert "n2: it cannot keep copies: its newest part is damaged" in told
+    rig.at_node(M).trouble = None
+    rig.until_true(lambda: rig.doubtful is None)
+    assert not rig.ledger.schedule.windows
+    rig.spread()
+    assert rig.at_node(B).newest == rig.at_node(C).newest, "a whole copy has mended it"
+
+
 def test_15_the_copy_of_a_newer_nodeagent_is_waited_for(rig: Candidacy) -> None:
     rig.plan("n5", ahead=24 * HOUR)
     for name in (M, B, C):
