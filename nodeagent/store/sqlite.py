@@ -161,6 +161,11 @@ class SqliteStore:
         self.doubted = None
         return Saved(self._image or Image.empty(), Changes(), self._revision, events)
 
+    def forget_answers(self) -> None:
+        """Forget all answers: from now on another's ledger counts."""
+        with self._writing():
+            self._db.execute("DELETE FROM wish WHERE answered IS NOT NULL")
+
     def doubt(self, since: Ms) -> None:
         """Let saves prove nothing until an epoch begins, also after a restart."""
         if self.doubted is None:

@@ -77,6 +77,10 @@ def behind(state: CopyState) -> str:
     )
 
 
+ALONE = (
+    "kept on this node only: the agents of too few master candidates can keep copies, and a new"
+    " master would not know it; upgrade nodeagent on those that gnt-maint status names"
+)
 UNSURE = (
     "kept on this node only: maintd does not know yet whether its ledger is the newest; see"
     " gnt-maint status"

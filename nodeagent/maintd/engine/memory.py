@@ -14,7 +14,7 @@ from typing import Protocol
 from nodeagent.cluster.backend import Cluster
 from nodeagent.errors import Unavailable
 from nodeagent.maintd.copies.body import EVENTS, forgotten, unknown
-from nodeagent.maintd.copies.doubt import UNSURE, behind, taken
+from nodeagent.maintd.copies.doubt import ALONE, UNSURE, behind, taken
 from nodeagent.maintd.engine.conduct import Conduct
 from nodeagent.maintd.engine.keeping import Keeping
 from nodeagent.maintd.engine.takeover import Began, Takeover
@@ -46,6 +46,8 @@ class CopiedStore(Store, Protocol):
     def begin(
         self, epoch: int, ledger: Ledger, events: Sequence[Event], answers: Mapping[str, str]
     ) -> Saved: ...
+
+    def forget_answers(self) -> None: ...
 
     def watch(self, saved: Callable[[Saved], None]) -> None: ...
 
@@ -132,10 +134,18 @@ class Memory:
         return await self._copies.keeping.safe(seconds)
 
     async def kept(self, seconds: float) -> str:
-        """Wait at most so long for a majority; return what to tell about a save without one."""
-        if await self.safe(seconds):
-            return ""
-        return behind(self.state) if self.uncertain is None else UNSURE
+        """Wait at most so long for a majority; return what to tell about a save without one.
+
+        Agents that are too old hold up no work. But an answer never promises what one disk keeps.
+        """
+        if self._copies is None:
+            return ""  # etcd keeps it, or the one store that the settings name
+        safe = await self.safe(seconds)
+        if self.uncertain is not None:
+            return UNSURE
+        if not self._begun:
+            return ALONE
+        return "" if safe else behind(self.state)
 
     def trust(self) -> None:
         """Go on with the newest known ledger, as a person has decided."""
@@ -271,6 +281,7 @@ class Memory:
             log.warning("ledger-taken node=%s epoch=%d dropped=%d", began.node, began.epoch,
                         len(dropped))  # fmt: skip
             ledger = found.ledger
+            store.forget_answers()  # of requests that this ledger need not know
         keeping.follow(snapshot, began.before)
         forced = self._forced
         said = self._started if found is not None else 0

@@ -161,6 +161,10 @@ class Context:
         self._shared.clear()
         if refused:
             return Response.error(409, refused)
+        return await self.granted()
+
+    async def granted(self) -> Response:
+        """Tell of an accepted request, and whether only this node has it."""
         kept = await self.maintd.kept()
         return Response.json({"granted": True, "why": "", **({"kept": kept} if kept else {})})
 

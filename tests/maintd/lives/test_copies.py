@@ -564,6 +564,22 @@ def test_13_requests_that_never_left_are_said_to_be_not_in_force(rig: Candidacy)
     assert told.startswith("2 requests were kept on this node only, and are not in force: root")
 
 
+def test_13_an_answer_counts_no_more_once_another_ledger_does(rig: Candidacy) -> None:
+    for name in (M, B, C):
+        rig.at_node(name).trouble = SILENT
+    wish = rig.wish(SetQueue(enabled=False))
+    rig.tick()
+    assert rig.store.answer(wish) == ""
+    for name in (M, B, C):
+        rig.at_node(name).trouble = None
+    rig.fail_over(B, dead=False)
+    rig.tick()
+    rig.fail_over(M, dead=False)
+    rig.tick()
+    assert rig.ledger.queue.enabled
+    assert rig.store.answer(wish) is None, "nobody is told that it was accepted"
+
+
 def test_14_a_kill_before_the_hand_over_loses_nothing_on_the_same_node(rig: Candidacy) -> None:
     for name in (M, B, C):
         rig.at_node(name).trouble = SILENT
@@ -639,6 +655,8 @@ def test_old_agents_change_nothing() -> None:
     assert rig.store.revision.epoch == 0
     assert rig.doubtful is None
     assert rig.ask(TrustLedger()) == "no plan waits for that"
+    assert inline.run(rig.engine.memory.safe(0.01)), "orders and webhooks wait for nobody"
+    assert inline.run(rig.engine.memory.kept(0.01)).startswith("kept on this node only: the agents")
     for name in (M, B):
         rig.at_node(name).trouble = None
     rig.until_true(lambda: rig.store.revision.epoch == 1)
