@@ -212,10 +212,12 @@ def assemble(
     if alone is not None:
         conduct = replace(conduct, check_master=partial(_check, alone, conduct.check_master))
     state = settings.maintd.state
-    if settings.store.backend == "sqlite":  # of etcd's all masters have the same
+    if settings.store.backend == "sqlite":
         conduct = replace(
             conduct, away=lambda: absence.marked(state), back=lambda: absence.unmark(state)
         )
+    else:  # all masters have the same
+        conduct = replace(conduct, in_etcd=True)
     key, certificate = cluster_key(settings), own_certificate(settings)
     poll_settings = settings.poll
 

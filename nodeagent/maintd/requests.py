@@ -26,13 +26,14 @@ from nodeagent.maintd.windows import plan, schedule, series
 from nodeagent.model import wish as to
 from nodeagent.model.action import Retag, Scope
 from nodeagent.model.asked import Asked
-from nodeagent.model.copies import Trouble
+from nodeagent.model.copies import ETCD_TAG, Trouble
 from nodeagent.model.ledger import STORM_TAG, USED_TAG, Hold, Ledger, Outcome, Policy
 from nodeagent.model.purpose import OfFencing, OfRepair, OfTags
 from nodeagent.model.snapshot import Observed
 from nodeagent.model.units import Ms
 
 PATIENCE = 3_600_000  # ms
+_NOT_TRUSTED = {Trouble.NEWER, Trouble.UNREADABLE, Trouble.MOVED}  # whatever a person says
 
 
 def grant(
@@ -96,7 +97,7 @@ def _trust_ledger(here: _Here, _: to.TrustLedger) -> _Answer:
     uncertain = here.observed.uncertain
     if not (here.ledger.away or uncertain):
         return "no plan waits for that"
-    if uncertain is not None and uncertain.trouble in (Trouble.NEWER, Trouble.UNREADABLE):
+    if uncertain is not None and uncertain.trouble in _NOT_TRUSTED:
         return str(copies.doubt(uncertain))
     return replace(here.ledger, away=Ms(0))
 
@@ -216,6 +217,9 @@ def keep_tags(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Le
     told = USED_TAG in snapshot.tags or USED_TAG in under_way
     if may and not told and other_master.is_used(ledger.queue):
         ledger = ledger.promise(OfTags(), "", Retag(Scope.CLUSTER, "", add=(USED_TAG,)), now)
+    moved = ETCD_TAG in snapshot.tags or ETCD_TAG in under_way
+    if may and observed.in_etcd and not moved:
+        ledger = ledger.promise(OfTags(), "", Retag(Scope.CLUSTER, "", add=(ETCD_TAG,)), now)
     return close_healed(tag_ended(ledger, observed, under_way, now), observed, policy, now)
 
 

@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 from nodeagent.model.units import Ms
 
+ETCD_TAG = "maintd:store:etcd"  # on the cluster: the ledger is there, and each copy is old
+
 
 class Stamp(NamedTuple):
     """The number of a save: the epoch counts first.
@@ -77,6 +79,7 @@ class Trouble(Enum):
     NEWER = "newer"  # a newer nodeagent wrote the newest copy
     LOST = "lost"  # the candidates had copies, and have none any more
     UNREADABLE = "unreadable"  # the newest copy cannot be read
+    MOVED = "moved"  # the ledger is in etcd by now
     ASKING = "asking"  # the candidates have not had the time to answer
     SPREADING = "spreading"  # a majority does not have our newest ledger yet
 

@@ -38,6 +38,13 @@ class CopyKind(AnyKind):
         *("outdated", Of.CLUSTER),
         "the newest copy of the ledger cannot be read ({whose}): maintd tries again",
     )
+    MOVED = (
+        *("outdated", Of.CLUSTER),
+        "the ledger of this cluster is in etcd, says the tag maintd:store:etcd, and what is kept"
+        ' here is old: set [store] backend = "etcd" on this node, and restart maintd; if the ledger'
+        " has come back from etcd, run {help}",
+        "gnt-cluster remove-tags maintd:store:etcd",
+    )
     ASKING = (
         *("outdated", Of.CLUSTER),
         "maintd asks the {count} master candidates for the newest ledger, and starts nothing"

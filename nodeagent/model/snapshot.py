@@ -191,7 +191,7 @@ class Observed:
     gives the reason. `noded` says of some unreachable nodes whether Ganeti's noded answers there.
     `evidence` has by name what is known of the unreachable ones. `started` is when this maintd
     began its work (unix ms). `uncertain` says why it does not know whether its ledger is the
-    newest, None if it does.
+    newest, None if it does. `in_etcd` tells that the ledger is there.
     """
 
     snapshot: Snapshot
@@ -215,3 +215,4 @@ class Observed:
     evidence: Mapping[str, Evidence] = field(default_factory=dict, metadata=LATER)
     started: Ms = field(default=Ms(0), metadata=LATER)
     uncertain: Uncertain | None = field(default=None, metadata=LATER)
+    in_etcd: bool = field(default=False, metadata=LATER)

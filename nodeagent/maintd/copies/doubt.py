@@ -14,6 +14,7 @@ _KINDS = {
     Trouble.NEWER: CopyKind.NEWER_COPY,
     Trouble.LOST: CopyKind.LOST_COPIES,
     Trouble.UNREADABLE: CopyKind.UNREADABLE_COPY,
+    Trouble.MOVED: CopyKind.MOVED,
     Trouble.ASKING: CopyKind.ASKING,
     Trouble.SPREADING: CopyKind.SPREADING,
 }

@@ -213,6 +213,7 @@ class Engine:
             noded=self._noded.said(),
             started=self._started,
             uncertain=self._memory.uncertain,
+            in_etcd=self.conduct.in_etcd,
         )
         about = watched(ledger, snapshot, self.policy, now)
         silent = observed.unanswered | {n for n, node in snapshot.nodes.items() if node.offline}

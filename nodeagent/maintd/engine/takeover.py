@@ -29,7 +29,7 @@ from nodeagent.maintd.copies.choice import (
 from nodeagent.maintd.copies.refusals import Outbid
 from nodeagent.maintd.engine.keeping import Asking
 from nodeagent.maintd.engine.witnesses import Unable
-from nodeagent.model.copies import CopyAt, CopyState, Holding, Kept, Trouble, Uncertain
+from nodeagent.model.copies import ETCD_TAG, CopyAt, CopyState, Holding, Kept, Trouble, Uncertain
 from nodeagent.model.snapshot import Node, Snapshot
 from nodeagent.model.units import Ms
 from nodeagent.protocol.bounds import WHY, cut
@@ -81,6 +81,8 @@ class Takeover:
         `ours` is the revision of our ledger, `me` the UUID of our node. If `forced`, a person has
         decided to go on with the newest known ledger, also without a majority.
         """
+        if ETCD_TAG in snapshot.tags:
+            return Uncertain(self._now(), Trouble.MOVED)
         self._asking.follow(snapshot)
         nodes = {node.uuid: node for node in snapshot.nodes.values()}
         today = {uuid for uuid, node in nodes.items() if node.candidate}

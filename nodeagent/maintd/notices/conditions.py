@@ -30,7 +30,7 @@ YOURS = {
     *(FencingKind.FENCED, FencingKind.FENCE_TRIES_AGAIN, FencingKind.WOULD_FENCE),
     *(FencingKind.NO_POWER_CONTROL, FencingKind.CONTROL_FAILS, FencingKind.LEVEL_FAILS),
     *(FencingKind.FENCING_WAITS, FencingKind.FENCE_SWITCHED_OFF),
-    *(CopyKind.TWO_WRITERS, CopyKind.NEWER_COPY, CopyKind.LOST_COPIES),
+    *(CopyKind.TWO_WRITERS, CopyKind.NEWER_COPY, CopyKind.LOST_COPIES, CopyKind.MOVED),
 }
 """Reasons that only a person can end."""
 SETTINGS = {Kind.WRONG_TAG, Kind.MORE_WRONG_TAGS}

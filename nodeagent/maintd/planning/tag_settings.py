@@ -29,6 +29,7 @@ NO_SETTINGS = frozenset(
         "brake",
         "owner",
         "queue",
+        "store",
         "fenced",
         "priority",
     }

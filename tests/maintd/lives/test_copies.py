@@ -22,7 +22,7 @@ from nodeagent.maintd.engine.takeover import Takeover
 from nodeagent.maintd.ledger import other_master
 from nodeagent.maintd.notices import conditions
 from nodeagent.model.action import Scope
-from nodeagent.model.copies import Trouble
+from nodeagent.model.copies import ETCD_TAG, Trouble
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.offer import Reply
@@ -644,6 +644,32 @@ def test_15_the_copy_of_a_newer_nodeagent_is_waited_for(rig: Candidacy) -> None:
 
 
 # Beside the table.
+
+
+def test_copies_from_before_a_move_to_etcd_count_for_nothing(rig: Candidacy) -> None:
+    """M uses etcd for months, and C has still the setting of before when it becomes the master."""
+    rig.plan("n5", ahead=24 * HOUR)
+    rig.sleep()
+    copies, rig.copies = rig.copies, None
+    rig.disks[M] = reopened(rig.disks[M])  # as if it were etcd
+    rig.wake(M)
+    rig.engine.conduct = replace(rig.engine.conduct, in_etcd=True)
+    for _ in range(3):
+        rig.tick()
+    assert ETCD_TAG in rig.cluster.snapshot().tags
+    jobs = len(rig.jobs())
+    rig.plan()
+    assert len(rig.jobs()) == jobs, "the tag is set once"
+    rig.copies = copies
+    rig.fail_over(C, dead=False)
+    rig.tick()
+    assert rig.doubtful is Trouble.MOVED
+    assert CopyKind.MOVED in rig.kinds()
+    assert not rig.ledger.schedule.windows
+    assert 'set [store] backend = "etcd" on this node' in rig.ask(TrustLedger())
+    assert inline.run(rig.engine.memory.kept(0.01)), "no request counts there"
+    rig.cluster.untag_cluster(ETCD_TAG)
+    rig.until_true(lambda: rig.doubtful is None)
 
 
 def test_old_agents_change_nothing() -> None:
