@@ -59,6 +59,7 @@
 | `agent-distrusted` | agents' answers are not trusted for the second round in a row          |
 | `agent-back`    | agents reported so answer again                                           |
 | `ledger-taken`  | maintd began with a copy of the ledger, from which node and of which time |
+| `job-unknown`   | Ganeti does not know the ledger's newest job: plans wait for a person |
 | `requests-dropped` | requests that never left this node, which the taken copy does not have |
 | `held`          | requested work is blocked for a new reason                                |
 """
@@ -135,6 +136,8 @@ SENTENCES: Mapping[str, str] = {
     "{count:+% agents are distrusted: }" + _MANY + _LOOK,
     "agent-back": "{alone:+its agent answers again}{count:+% agents answer again: }" + _MANY,
     "ledger-taken": "maintd goes on with {whose}, as epoch {epoch}",
+    "job-unknown": "Ganeti does not know job {job}, the newest one of the ledger: it was restored,"
+    " or has lost its queue; check the plans, then run gnt-maint resume --ledger",
     "requests-dropped": "{count} requests were kept on this node only, and are not in force:"
     " {requests:;}: ask for them again if they still hold",
     "held": "{why}",
@@ -148,6 +151,7 @@ _WORDS = {
     "forgotten": "closed",
     "wish-granted": "request accepted",
     "wish-refused": "request refused",
+    "job-unknown": "newest job unknown",
     "requests-dropped": "requests not in force",
     "agent-silent": "agent not answering",
     "agent-distrusted": "agent not trusted",

@@ -26,8 +26,8 @@ from nodeagent.maintd.ledger.trails import newest_of_others
 from nodeagent.maintd.planning import tag_place
 from nodeagent.maintd.planning.outcomes import TAG_SHOWS
 from nodeagent.model.copies import CopyState, Stamp, Trouble, Uncertain
-from nodeagent.model.event import AUDIT, Event
-from nodeagent.model.ledger import Ledger, Policy, Trail
+from nodeagent.model.event import AUDIT, Event, happened
+from nodeagent.model.ledger import Ledger, Outcome, Policy, Trail
 from nodeagent.model.snapshot import Snapshot
 from nodeagent.model.units import Ms
 from nodeagent.store.contract import Revision, Saved, Store
@@ -341,21 +341,33 @@ class Memory:
         repairs = bool(policy.procedures.repair_procedures)
         since = drained.to_recall(loaded, trails, snapshot)
         roles = await asyncio.to_thread(self._cluster.roles, since) if since else ()
+        behind = await self._unknown_job(loaded, trails, now)
         recovered = recover(
-            *(loaded, trails, snapshot, now, marked, gone),
+            *(loaded, trails, snapshot, now, marked or (now if behind else 0), gone),
             repairs=repairs,
             roles=roles,
             others=self._others,
         )
         said = max(said, other_master.seen(loaded, marked, self._others))
         late = [wish for wish in self._store.wishes() if wish.at <= said]
+        told = refuse(late, other_master.SAY_AGAIN, now)
+        if behind and recovered.away and not loaded.away:
+            told = (*told, happened(now, "job-unknown", job=behind))
         if recovered != loaded:
             log.info("recovered incidents=%d", len(recovered.incidents))
         return _Mended(
             recovered,
-            refuse(late, other_master.SAY_AGAIN, self._now()),
+            told,
             {wish.id: other_master.SAY_AGAIN for wish in late},
         )
+
+    async def _unknown_job(self, ledger: Ledger, trails: Sequence[Trail], now: Ms) -> str:
+        """Return the ledger's newest job if Ganeti does not know it, else ""."""
+        job = other_master.newest_job(ledger, now)
+        if not job or any(trail.job == job for trail in trails):
+            return ""
+        result = (await asyncio.to_thread(self._cluster.results, [job]))[job]
+        return job if result.outcome is Outcome.LOST else ""
 
     async def _lost(
         self, trails: Sequence[Trail], snapshot: Snapshot, now: Ms

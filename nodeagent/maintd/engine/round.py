@@ -297,10 +297,9 @@ class Engine:
         self, before: Ledger, decision: Decision, observed: Observed, now: Ms, heard: Heard
     ) -> Decision:
         told = tell(before, decision.ledger, decision, self._last, now, observed)
-        sent = self.outbox.results
         silent = unreachable(decision.ledger, observed.snapshot, self.policy, now)
         decision, letters = take_up(
-            *(decision, observed, self.policy, sent, silent, self.complaint, now)
+            *(decision, observed, self.policy, self.outbox.results, silent, self.complaint, now)
         )
         # One line for an order that waits for its copies, not one for each try.
         told = tuple(e for e in told if e.kind not in _TRIES or _of_order(e) not in self._uncopied)

@@ -7,6 +7,9 @@ Another master is detected by a mark beside the ledger, which maintd writes when
 master, and by jobs newer than the ledger. The same applies to earlier requests without an answer:
 people must repeat them.
 
+Where Ganeti does not know the newest job of the ledger, Ganeti was restored from a backup, or has
+lost its queue in a failover. Then the ledger's plans are of another time than the cluster, too.
+
 The ledger also has the switches, limits and attempts of the repair queue: a new master must not
 start by itself what was switched off at night. So where procedures are configured, all this also
 applies to a ledger without plans, and to a new one. The queue's commands are not jobs of Ganeti: a
@@ -21,6 +24,7 @@ from nodeagent.model.queue import Queue
 from nodeagent.model.reason import Kind, Reason, because
 from nodeagent.model.units import Ms
 
+_REMEMBERS = 14 * 86_400_000  # ms; Ganeti deletes archived jobs after 21 days
 SAY_AGAIN = "another node was the master meanwhile: say it again"
 
 
@@ -47,6 +51,15 @@ def since(
         return marked
     new = repairs and used and not ledger.round
     return now if new or newest > ledger.round else 0
+
+
+def newest_job(ledger: Ledger, now: Ms) -> str:
+    """The newest job of Ganeti that the ledger knows; "" if Ganeti need not remember it."""
+    jobs = [(i.promised, i.job) for i in ledger.intents if i.job]
+    jobs += [(one.changed_at, one.jobs[-1]) for one in ledger.incidents if one.jobs]
+    of_ganeti = ((at, int(job)) for at, job in jobs if job.isdecimal())
+    at, job = max(of_ganeti, default=(Ms(0), 0))
+    return str(job) if job and now - at < _REMEMBERS else ""
 
 
 def has_plans(ledger: Ledger) -> bool:

@@ -657,7 +657,7 @@ def test_every_kind_is_in_the_table_and_is_told_somewhere() -> None:
     elsewhere |= {"suspected-dead", "fenced", "revived", "came-back", "instances-restarted"}
     elsewhere |= {"instances-down", "fencing-failed", "fencing-braked"}  # test_fencing_events
     elsewhere |= {"drill-started", "drill-passed", "drill-failed"}  # test_drills
-    elsewhere |= {"ledger-taken", "requests-dropped"}  # lives/test_copies
+    elsewhere |= {"ledger-taken", "requests-dropped", "job-unknown"}  # lives/test_copies
     assert found | elsewhere == set(listed) == set(event_kinds.SENTENCES)
     assert len(listed) == len(set(listed))
 

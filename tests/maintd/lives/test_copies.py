@@ -21,19 +21,21 @@ from nodeagent.maintd.engine.memory import Copies
 from nodeagent.maintd.engine.takeover import Takeover
 from nodeagent.maintd.ledger import other_master
 from nodeagent.maintd.notices import conditions
-from nodeagent.model.action import Scope
+from nodeagent.model.action import Drain, Scope
 from nodeagent.model.copies import ETCD_TAG, Trouble
 from nodeagent.model.incident import Status
-from nodeagent.model.ledger import Ledger, Policy
+from nodeagent.model.ledger import PAUSE_TAG, Ledger, Policy
 from nodeagent.model.offer import Reply
 from nodeagent.model.queue import EntryStatus
 from nodeagent.model.reason import CopyKind, Kind
+from nodeagent.model.snapshot import Snapshot
 from nodeagent.model.units import Seconds
 from nodeagent.model.window import Machine
 from nodeagent.model.wish import AddSeries, AnswerOffers, Pause, Resume, SetQueue, TrustLedger
 from nodeagent.store.contract import Fenced, Revision
 from nodeagent.store.entities import Changes, digest, sum_of
 from nodeagent.store.sqlite import MEMORY, SqliteStore
+from simulation.cluster import Job
 from tests.maintd import inline
 from tests.maintd.copies.candidates import OLD, SILENT, Candidate, Candidates
 from tests.maintd.planning.test_claims import HOUR, WATCHES, Shared, policy
@@ -105,12 +107,17 @@ class Candidacy(Shared):
         self.me, self.store = name, self.disks[name]
         self.crash()
 
-    def fail_over(self, name: str, *, dead: bool = True) -> None:
-        """Make this node the master; of the old one nothing is left to hear, unless it lives."""
+    def fail_over(
+        self, name: str, *, dead: bool = True, overwritten: Snapshot | None = None
+    ) -> None:
+        """Make this node the master; of the old one nothing is left to hear, unless it lives.
+
+        What Ganeti has changed since it was as `overwritten` is lost.
+        """
         if dead:
             self.at_node(self.me).trouble = SILENT
         self.sleep()
-        self.cluster.set_master(name)
+        self.cluster.set_master(name, overwritten)
         self.agents.master = name
         self.wake(name)
 
@@ -641,6 +648,97 @@ def test_15_the_copy_of_a_newer_nodeagent_is_waited_for(rig: Candidacy) -> None:
     assert rig.doubtful is Trouble.NEWER
     assert "newer nodeagent has written" in rig.ask(TrustLedger())
     assert not rig.ledger.schedule.windows
+
+
+def lose_jobs(rig: Candidacy, *jobs: Job) -> None:
+    """Ganeti does not know these any more."""
+    for job in jobs:
+        rig.cluster.jobs.pop(job.number)
+        rig.cluster._active.pop(job.number, None)
+        rig.cluster._reasons.pop(job.reason, None)
+
+
+def drains(rig: Candidacy) -> list[Job]:
+    return [job for job in rig.cluster.jobs.values() if isinstance(job.action, Drain)]
+
+
+def test_11_a_ledger_that_is_newer_than_a_restored_ganeti_waits(rig: Candidacy) -> None:
+    rig.plan("n5", ahead=24 * HOUR)
+    was, known = rig.cluster.snapshot(), set(rig.cluster.jobs)
+    rig.agents.says["n3"] = EVACUATE
+    rig.until_true(lambda: rig.status("n3") is Status.COMPLETED)
+    rig.agents.says["n3"] = None
+    rig.sleep()
+    rig.time += 2 * HOUR
+    lose_jobs(rig, *(job for job in rig.cluster.jobs.values() if job.number not in known))
+    rig.fail_over(B, overwritten=was)
+    rig.tick()
+    assert rig.ledger.away
+    assert Kind.OUTDATED in rig.kinds()
+    (told,) = rig.told("job-unknown")
+    assert told.endswith("check the plans, then run gnt-maint resume --ledger")
+    assert rig.ask(TrustLedger()) == ""
+    rig.tick()
+    assert not rig.ledger.away
+    assert rig.ledger.schedule.windows
+
+
+@pytest.mark.parametrize("days", [0.3, 22], ids=["archived", "deleted"])
+def test_16_a_job_that_is_archived_counts_and_one_deleted_by_its_effect(
+    rig: Candidacy, days: float
+) -> None:
+    rig.plan("n5", ahead=40 * 24 * HOUR)
+    rig.agents.says["n3"] = EVACUATE
+    rig.until_true(lambda: bool(drains(rig)))
+    rig.sleep()
+    rig.time += days * 24 * HOUR
+    rig.fail_over(B)
+    rig.until_true(lambda: rig.status("n3") is Status.COMPLETED)
+    assert len(drains(rig)) == 1
+    assert not rig.ledger.away, "a job of which Ganeti need not know is no gap"
+    assert rig.ledger.schedule.windows
+
+
+def test_16_a_lost_queue_repeats_nothing(rig: Candidacy) -> None:
+    rig.plan("n5", ahead=24 * HOUR)
+    rig.cluster.takes = lambda _: 10_000.0
+    rig.agents.says["n3"] = EVACUATE
+    rig.until_true(lambda: bool(drains(rig)))
+    rig.tick()
+    lose_jobs(rig, *rig.cluster.jobs.values())
+    rig.fail_over(B)
+    for _ in range(20):
+        rig.tick(60)
+    assert rig.cluster.jobs == {}
+    assert {Kind.LOST_JOB, Kind.OUTDATED} <= rig.kinds()
+    assert len(rig.told("job-unknown")) == 1
+    assert rig.ledger.schedule.windows
+
+
+def test_17_tags_that_are_lost_in_the_failover_are_set_again(rig: Candidacy) -> None:
+    was = rig.cluster.snapshot()
+    assert rig.ask(Pause(Scope.NODE, "n6", why="new disks")) == ""
+    rig.until_true(lambda: PAUSE_TAG in rig.cluster.nodes["n6"].tags)
+    rig.tick()
+    rig.fail_over(B, overwritten=was)
+    assert PAUSE_TAG not in rig.cluster.nodes["n6"].tags
+    for _ in range(12):
+        rig.tick_quietly(5)
+    assert [hold.why for hold in rig.ledger.holds] == ["new disks"], "nobody has resumed it"
+    rig.until_true(lambda: PAUSE_TAG in rig.cluster.nodes["n6"].tags)
+
+
+def test_17_a_tag_that_a_person_removed_stays_removed(rig: Candidacy) -> None:
+    assert rig.ask(Pause(Scope.NODE, "n6", why="new disks")) == ""
+    rig.until_true(lambda: PAUSE_TAG in rig.cluster.nodes["n6"].tags)
+    rig.tick()
+    rig.sleep()
+    rig.cluster.untag("n6", PAUSE_TAG)
+    rig.fail_over(B)
+    for _ in range(12):
+        rig.tick_quietly(5)
+    assert not rig.ledger.holds
+    assert PAUSE_TAG not in rig.cluster.nodes["n6"].tags
 
 
 # Beside the table.
