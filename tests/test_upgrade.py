@@ -18,7 +18,7 @@ from nodeagent.model.units import Ms
 from nodeagent.store.copies import copy
 from nodeagent.store.sqlite import SqliteStore
 from nodeagent.store.tables import BEFORE
-from tests.before import SCRIPT, before, run_before
+from tests.before import KEYED, SCRIPT, before, run_before
 
 TOP = Path(__file__).parent.parent
 FILES = ("packaging/agent.toml", "packaging/maintd.toml")
@@ -105,9 +105,13 @@ def test_it_refuses_the_new_settings_by_name_and_no_others(file: str, tmp_path: 
         assert key in said[table, key] or table not in old
 
 
-def test_its_ledger_is_read(tmp_path: Path) -> None:
+BASES = pytest.mark.parametrize("which", [(), (KEYED,)], ids=["0.1.0", "keyed"])
+
+
+@BASES
+def test_its_ledger_is_read(which: tuple[str, ...], tmp_path: Path) -> None:
     path = tmp_path / "ledger.sqlite"
-    incidents = run_before(WRITE, str(path))
+    incidents = run_before(WRITE, str(path), which=which)
     with closing(SqliteStore(str(path))) as store:
         assert [one.id for one in store.load().incidents] == incidents
         assert [event.incident for event in store.history()] == ["i1"]
@@ -129,14 +133,17 @@ def test_it_sets_the_ledger_of_this_version_aside_and_says_so(tmp_path: Path) ->
         assert store.load() == ledger, "put back, it is as it was"
 
 
-def test_it_reads_a_copy_in_its_form_while_nothing_uses_what_is_new(tmp_path: Path) -> None:
+@BASES
+def test_it_reads_a_copy_in_its_form_while_nothing_uses_what_is_new(
+    which: tuple[str, ...], tmp_path: Path
+) -> None:
     path, older, newer = (str(tmp_path / name) for name in ("ledger", "older", "newer"))
-    run_before(WRITE, path)
+    run_before(WRITE, path, which=which)
     with closing(SqliteStore(path)) as store:
         ledger = store.load()
         store.save(ledger)
         copy(path, older, BEFORE)
         store.save(replace(ledger, deaf=(Deaf("n1", Ms(1), "no answer"),)))
         copy(path, newer, BEFORE)
-    assert run_before(READ, older) is True, "windows and the queue, too"
-    assert "unknown member" in run_before(READ, newer)
+    assert run_before(READ, older, which=which) is True, "windows and the queue, too"
+    assert "unknown member" in run_before(READ, newer, which=which)
