@@ -4,6 +4,7 @@ PEERS := build/peers
 bench: $(READY) $(PEERS)/.tried   ## measure beside ganeti-mond, hbal and others; QUICK=1 asks less (build/bench.json)
 	@$(PYTHON) -m tests.bench $(if $(QUICK),--quick)
 	@$(PYTHON) -m tests.bench.readers $(if $(QUICK),--quick)
+	@$(PYTHON) -m tests.bench.page $(if $(QUICK),--quick)
 	@$(PYTHON) -m tests.bench.poll $(if $(QUICK),--quick)
 	@$(PYTHON) -m tests.bench.decide $(if $(QUICK),--quick)
 	@$(PYTHON) -m tests.bench.save $(if $(QUICK),--quick)

@@ -1,13 +1,14 @@
 """Draw the pictures of the status page that the documentation shows: docs/page*.png.
 
-python -m tests.maintd.http.page.pictures
+python -m tests.maintd.http.page.pictures [FILE ...]
 """
 
 import base64
 import struct
+import sys
 import tempfile
 import zlib
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from nodeagent.maintd.http.readers import Readers
 from nodeagent.maintd.http.routes import Api
 from nodeagent.model.action import Drain, MovePrimary, MoveSecondary
+from nodeagent.model.ledger import Policy
 from nodeagent.model.snapshot import Capacity, Group, Instance
 from nodeagent.model.window import Schedule
 from nodeagent.model.wish import SetSchedule
@@ -52,34 +54,41 @@ class DeadNode(Between):
         return {n: c for n, c in self.cluster.capacity(nodes).items() if n != name(11)}
 
 
-def night() -> Rig:
-    """node3 is being evacuated, node5 could not be, node8 is evacuated, node11 is dead."""
+PAIRS = {
+    "web1": (3, 4),
+    "web2": (3, 2),
+    "db1": (6, 4),
+    "mail1": (2, 6),
+    "git1": (8, 9),
+    "ci1": (9, 10),
+    "ci2": (12, 10),
+    "dns1": (1, 5),
+    "dns2": (7, 12),
+}
+
+
+def day(policy: Policy = QUICK) -> Rig:
+    """Two racks, all healthy; a window tomorrow."""
     nodes = [
         replace(node, name=name(n), group="rack-a" if n < 7 else "rack-b")
         for n, node in enumerate(fleet(12), 1)
     ]
-    pairs = {
-        "web1": (3, 4),
-        "web2": (3, 2),
-        "db1": (6, 4),
-        "mail1": (2, 6),
-        "git1": (8, 9),
-        "ci1": (9, 10),
-        "ci2": (12, 10),
-        "dns1": (1, 5),
-        "dns2": (7, 12),
-    }
     instances = [
         Instance(f"{one}.example.org", name(a), name(b), memory=4096, disk=20_480)
-        for one, (a, b) in pairs.items()
+        for one, (a, b) in PAIRS.items()
     ]
-    policy = replace(QUICK, nodes_in_work=3)
-    rig = Rig(nodes, instances, policy, me=name(1), through=DeadNode)
+    rig = Rig(nodes, instances, replace(policy, nodes_in_work=3), me=name(1), through=DeadNode)
     rig.agents.master = name(1)
     for group in ("rack-a", "rack-b"):
         rig.cluster.put(Group(group, group))
     rows = (window(rig.time + 200_000, 3, name(9), name(10)),)
     rig.wish(SetSchedule(Schedule(rows), consents=(None,)), "root")
+    return rig
+
+
+def night() -> Rig:
+    """node3 is being evacuated, node5 could not be, node8 is evacuated, node11 is dead."""
+    rig = day()
     rig.agents.says |= {name(8): need("evacuate", details="fan 3 has stopped"), name(11): None}
     why = "node daemon: input/output error"
     rig.cluster.fails = lambda a: why if isinstance(a, Drain) and a.node == name(5) else False
@@ -95,6 +104,17 @@ def night() -> Rig:
     return rig
 
 
+def storm() -> Rig:
+    """A cooling failure in rack-b: five nodes want to be evacuated at once."""
+    rig = day(replace(QUICK, storm=0.3))
+    rig.tick(60)
+    hot = need("evacuate", details={"inlet": "47 C", "limit": "35 C"})
+    rig.agents.says |= {name(n): hot for n in (7, 8, 9, 10, 12)}
+    for _ in range(3):
+        rig.tick(60)
+    return rig
+
+
 @dataclass(frozen=True)
 class Shot:
     """One picture: of which page, how large, in which colours."""
@@ -107,17 +127,27 @@ class Shot:
     opened: str = "body"
 
 
-SHOTS = (
-    Shot("page.png", "", 1200, 1150),
-    Shot("page-phone.png", "", 400, 1000, dark=True),
-    Shot("page-node.png", "/node3", 1200, 960, opened="details"),
-)
+SHOTS: Mapping[Callable[[], Rig], tuple[Shot, ...]] = {
+    night: (
+        Shot("page.png", "", 1200, 1150),
+        Shot("page-phone.png", "", 400, 1000, dark=True),
+        Shot("page-node.png", "/node3", 1200, 960, opened="details"),
+    ),
+    day: (Shot("page-healthy.png", "", 1400, 860),),
+    storm: (Shot("page-storm.png", "", 1400, 1000),),
+}
 
 
 def main() -> None:
-    """Draw all of them."""
+    """Draw all of them, or those whose files are named."""
+    for rig, shots in SHOTS.items():
+        if wanted := [shot for shot in shots if not sys.argv[1:] or shot.file in sys.argv[1:]]:
+            _draw(rig(), wanted)
+
+
+def _draw(rig: Rig, shots: Sequence[Shot]) -> None:
     with tempfile.TemporaryDirectory() as folder, browser() as tab:
-        one = Served(night(), Path(folder))
+        one = Served(rig, Path(folder))
         one.maintd.every = 60.0
         everything = Readers(everything=True)
         one.api = Api(one.maintd, str(one.users), lambda: one.seconds, everything)
@@ -125,7 +155,7 @@ def main() -> None:
         tab.call("Emulation.setTimezoneOverride", timezoneId="Europe/Zurich")
         taken: dict[Shot, str] = {}
         with at_a_port(one) as url:
-            for shot in SHOTS:
+            for shot in shots:
                 taken[shot] = _taken(tab, url, shot)
         tab.open("about:blank")
         for shot, png in taken.items():

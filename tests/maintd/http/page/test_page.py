@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from html.parser import HTMLParser
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -421,11 +422,13 @@ def test_screenshots(tab: Browser, tmp_path: Path, rig: "type[Rig]") -> None:
         assert tab.run("getComputedStyle(document.body).margin") == "0px", "the style is let in"
         faces = tab.run("document.querySelectorAll('g.node rect.face').length")
         assert faces == len(one.rig.cluster.nodes)
-        for name, width, dark in (("light", 1200, False), ("dark", 1200, True), ("phone", 400, 0)):
-            tab.picture(str(tmp_path / f"{name}.png"), width, dark=bool(dark))
+        drawn = {}
+        for width, dark in product((1400, 400), (False, True)):
+            path = tmp_path / f"{width}-{'dark' if dark else 'light'}.png"
+            tab.picture(str(path), width, dark=dark)
             fits(tab)
-        light, dark_one = ((tmp_path / f"{n}.png").read_bytes() for n in ("light", "dark"))
-        assert light != dark_one
+            drawn[path] = path.read_bytes()
+        assert len(set(drawn.values())) == len(drawn), "each width and scheme has its own picture"
     assert tab.said == []
     assert tab.loaded == [url]
 
