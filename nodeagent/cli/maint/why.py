@@ -221,17 +221,20 @@ def _tell_group(on: Screen, about: Json, now: float) -> None:
 
 def _tell_entry(on: Screen, about: Json, _: float) -> None:
     entry = about["entry"]
-    on.facts(
-        [
-            ("Entry", entry["index"]),
-            ("Machine", f"{entry['nodename'] or entry['address']}, {entry['machine_type']}"),
-            ("Operation", entry["operation"]),
-            ("Status", entry["status"] + (", deleted" if entry["deleted"] else "")),
-            ("Step", f"{entry['step'] + 1} {entry['step_status']}"),
-        ]
+    why, over = entry["why"], entry["status"] in ("succeeded", "failed")
+    rows = [
+        ("Entry", entry["index"]),
+        ("Machine", f"{entry['nodename'] or entry['address']}, {entry['machine_type']}"),
+        ("Operation", entry["operation"]),
+        ("Status", entry["status"] + (", deleted" if entry["deleted"] else "")),
+    ]
+    # The step of one that is over is only the last that was begun.
+    rows += (
+        [("Because", why)] if over else [("Step", f"{entry['step'] + 1} {entry['step_status']}")]
     )
-    why = entry["why"]
-    _lines(on, "Waits for", [why] if why and not _is_blocked(about, why) else [])
+    on.facts(rows)
+    waits = bool(why) and not over and not _is_blocked(about, why)
+    _lines(on, "Waits for", [why] if waits else [])
 
 
 def _tell_window(on: Screen, about: Json, _: float) -> None:

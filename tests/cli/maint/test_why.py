@@ -185,7 +185,7 @@ def test_of_an_entry_that_failed(tmp_path: Path, anywhere: Run) -> None:
         out = anywhere(*ask, "why", f"entry/{entry['index']}").out
     finally:
         live.close()
-    assert "Status     failed\n" in out, out
+    assert re.search(r"\nStatus     failed\nBecause    .+\n\nNext\n", out), out
     then = "- look at n3, then remove the entry\n"
     assert out.endswith(f"\nNext\n{then}    gnt-maint queue delete {entry['index']}\n"), out
 
