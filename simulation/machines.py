@@ -16,7 +16,8 @@ class Control:
     """One level of a node's power control, for example its BMC.
 
     A `dead` one never answers. With `says` it claims that state, whatever is true; with `ignores`
-    it accepts commands and does nothing. `counts` tells that it has said ON before.
+    it accepts commands and does nothing. `counts` tells that it has said ON before. `of` is another
+    machine that it belongs to: its address is mistyped.
     """
 
     agent: str = "ipmilan"
@@ -24,6 +25,7 @@ class Control:
     says: str = ""
     ignores: bool = False
     counts: bool = True
+    of: str = ""
 
 
 @dataclass
@@ -100,16 +102,16 @@ class Machines:
                 continue
             if not level.ignores:
                 if command in ("power-off", "power-cycle"):
-                    self.switch_off(node)
+                    self.switch_off(level.of or node)
                 if command in ("power-on", "power-cycle"):
-                    self.switch_on(node)
+                    self.switch_on(level.of or node)
             wanted = "off" if command == "power-off" else "on"
             if self._said(node, level) == wanted:
                 return NORMAL, None
         return NO_DATA, None
 
     def _said(self, node: str, level: Control) -> str:
-        return level.says or ("off" if node in self.off else "on")
+        return level.says or ("off" if (level.of or node) in self.off else "on")
 
     def _status(self, node: str, levels: tuple[Control, ...]) -> tuple[int, Any]:
         rows: list[dict[str, Any]] = []
@@ -117,7 +119,7 @@ class Machines:
             said = "nothing" if level.dead else self._said(node, level)
             why = "it does not answer" if level.dead else ""
             row = {"level": number, "agents": [level.agent], "said": said, "counts": level.counts}
-            rows.append({**row, "why": why})
+            rows.append({**row, "fingerprint": f"{level.agent} of {level.of or node}", "why": why})
         first = next((row for row in rows if row["said"] != "nothing" and row["counts"]), None)
         if first is None:
             return NO_DATA, None

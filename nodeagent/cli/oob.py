@@ -11,8 +11,9 @@ import signal
 import sys
 import syslog
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NoReturn
@@ -59,7 +60,13 @@ class _Context:
     def load(self) -> settings.PowerSettings:
         return settings.load(self.config, owner=os.geteuid())
 
-    def control(self, node: str, read: settings.PowerSettings, known: Agents) -> Control:
+    def control(
+        self,
+        node: str,
+        read: settings.PowerSettings,
+        known: Agents,
+        clashes: Mapping[str, Mapping[int, str]],
+    ) -> Control:
         return Control(
             node=node,
             levels=read.levels(node),
@@ -67,10 +74,22 @@ class _Context:
             proven=Proven(self.places.state),
             limit=read.time_limit,
             within=read.proven_within,
+            clashes=clashes.get(node, {}),
         )
 
     def of(self, node: str) -> Control:
-        return self.control(node, self.load(), Agents(self.places.agents))
+        read = self.load()
+        clashes = self.clashes(read, [node])
+        return self.control(node, read, Agents(self.places.agents), clashes)
+
+    def clashes(
+        self, read: settings.PowerSettings, nodes: Iterable[str]
+    ) -> dict[str, dict[int, str]]:
+        """The levels of these and the cluster's nodes whose devices are not one node's alone."""
+        others = list[str]()
+        with suppress(Unavailable):
+            others = _cluster(self.places.nodes)
+        return read.clashes([*nodes, *others])
 
 
 @click.group(
@@ -170,9 +189,12 @@ def check_config(context: _Context, nodes: Sequence[str]) -> None:
     """
     read, known = context.load(), Agents(context.places.agents)
     names = list(nodes) or _cluster(context.places.nodes)
+    clashes = context.clashes(read, names)
     for node in names:
         if not read.levels(node):
             raise ConfigError(f"{context.config}: no table under [nodes] is for {node}")
+        for number, why in clashes.get(node, {}).items():
+            raise ConfigError(f"{context.config}: {node}: level {number}: {why}")
         for device in (device for level in read.levels(node) for device in level.devices):
             known.check(device)
     click.echo(f"{context.config}: ok, nodes checked: {len(names)}")
@@ -185,16 +207,16 @@ def check_config(context: _Context, nodes: Sequence[str]) -> None:
 def check(context: _Context, nodes: Sequence[str], *, as_json: bool) -> None:
     """Ask every level of each node, record those that say on, and show the result.
 
-    Without NODE for all nodes of the cluster that Ganeti has not marked offline. Ends with 1 unless
-    every level says on.
+    Run it while the nodes run: only levels that it has heard say on are trusted later. Without NODE
+    for all nodes of the cluster that Ganeti has not marked offline. Ends with 1 unless every level
+    says on and switches one node alone.
     """
     read, known = context.load(), Agents(context.places.agents)
     names = list(nodes) or _online(context.places.nodes)
-    controls = [partial(context.control, node, read, known) for node in names]
-    for node in names:
-        read.levels(node)  # refuses what is not a name, before any device is asked
+    clashes = context.clashes(read, names)  # refuses what is not a name, before asking any device
+    controls = [partial(context.control, node, read, known, clashes) for node in names]
     with ThreadPoolExecutor(_AT_ONCE) as threads:
-        found = list(threads.map(lambda control: control().status(), controls))
+        found = list(threads.map(lambda control: control().check(), controls))
     if as_json:
         told = [_json(node, status) for node, status in zip(names, found, strict=True)]
         click.echo(json.dumps({"nodes": told}))
@@ -204,7 +226,7 @@ def check(context: _Context, nodes: Sequence[str], *, as_json: bool) -> None:
         for node, status in zip(names, found, strict=True):
             if status.powered is None:
                 _tell(node, status.lines[-1:])
-    good = all(s.rows and all(row.answer.state == ON for row in s.rows) for s in found)
+    good = all(s.rows and all(x.counts and x.answer.state == ON for x in s.rows) for s in found)
     sys.exit(0 if good else exits.FAULT)
 
 

@@ -278,6 +278,7 @@ class _Imagined:
             {
                 "level": one.level,
                 "agents": list(one.agents),
+                "fingerprint": one.fingerprint,
                 "said": word if one.said == "on" else one.said,
                 "counts": one.counts,
                 "why": one.why,

@@ -4,7 +4,7 @@ Silence is no proof of death: each kind of evidence has its source and its time,
 says which of them decided.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from nodeagent.model.reason import Reason
@@ -58,7 +58,8 @@ class Testimony:
 class Level:
     """One level of a node's power control in a reading; `said` is on, off, mixed or nothing.
 
-    `counts` tells that it has said ON for this node within the last days.
+    `counts` tells that it has said ON for this node within the last days. `fingerprint` stands for
+    its devices and their options; it is empty if the program tells none.
     """
 
     level: int
@@ -66,6 +67,7 @@ class Level:
     said: str
     counts: bool
     why: str = ""
+    fingerprint: str = field(default="", metadata={"later": True})
 
 
 @dataclass(frozen=True, slots=True)

@@ -200,7 +200,7 @@ class FencingKind(AnyKind):
     )
     LEVEL_FAILS = (
         *("power-control", Of.NODE),
-        "level {level} of the power control of {it} says {said} although the node runs"
+        "level {level} of the power control of {it} could not fence it: it says {said}"
         "{why:+ (%)}: run {help}",
         "nodeagent-oob check {it}",
     )

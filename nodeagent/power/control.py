@@ -48,6 +48,7 @@ class Row:
         return {
             "level": self.level.number,
             "agents": list(self.level.agents),
+            "fingerprint": self.level.fingerprint,
             "said": self.answer.state,
             "counts": self.counts,
             "why": plain(self.answer.why or self.why_not, _WHY),
@@ -72,7 +73,11 @@ class Status:
 
 @dataclass
 class Control:
-    """The levels of one node; `limit` bounds each call, in seconds."""
+    """The levels of one node; `limit` bounds each call, in seconds.
+
+    `clashes` says of levels, by number, why their devices are not this node's alone: these never
+    count, and nothing is switched through them.
+    """
 
     node: str
     levels: Sequence[Level]
@@ -81,16 +86,28 @@ class Control:
     limit: float
     within: float
     pause: float = 1.0
+    clashes: Mapping[int, str] = field(default_factory=dict)
     _end: float = field(init=False)
 
     def __post_init__(self) -> None:
         self._end = time.monotonic() + self.limit - _SPARE
 
     def status(self) -> Status:
-        """Read all levels, record those that say ON, and judge by those that count."""
+        """Read all levels, and judge by those that count.
+
+        It records nothing: maintd asks while the node is dead too, and a level that then says ON
+        for the first time is that of another machine.
+        """
+        return self._status(record=False)
+
+    def check(self) -> Status:
+        """Read all levels of a node that is thought to run, record those that say ON, and judge."""
+        return self._status(record=True)
+
+    def _status(self, *, record: bool) -> Status:
         said = self._read_twice(self.levels, OFF, self._end, _FIRST)
-        on = [level for level in self.levels if said[level].state == ON]
-        note = self.proven.note_on(self.node, on, self.levels) if on else ""
+        on = [x for x in self.levels if said[x].state == ON and x.number not in self.clashes]
+        note = self.proven.note_on(self.node, on, self.levels) if on and record else ""
         return judge([self._row(level, said[level]) for level in self.levels], note)
 
     def off(self) -> Outcome:
@@ -102,10 +119,11 @@ class Control:
 
         A machine that was off for long has no level that said ON of late.
         """
-        first = self._read(self.levels, self._share(_FIRST, self._end))
-        lines: list[str] = []
+        ours = [level for level in self.levels if level.number not in self.clashes]
+        first = self._read(ours, self._share(_FIRST, self._end))
+        lines = [f"{x.label}: {self.clashes[x.number]}" for x in self.levels if x not in ours]
         proven: Level | None = None
-        for level in sorted(self.levels, key=lambda one: not one.outlet):
+        for level in sorted(ours, key=lambda one: not one.outlet):
             if first[level].state == NOTHING:
                 lines.append(f"{level.label}: {first[level].why}")
                 continue
@@ -115,7 +133,7 @@ class Control:
                 lines.append(f"{level.label}: {said}")
             else:
                 proven = level
-        answering = [one for one in self.levels if first[one].state != NOTHING and not one.outlet]
+        answering = [one for one in ours if first[one].state != NOTHING and not one.outlet]
         if answering and (proven is None or proven.outlet):
             return Outcome(None, tuple(lines))
         return Outcome(proven, tuple(lines))
@@ -175,9 +193,11 @@ class Control:
 
     def _row(self, level: Level, answer: Answer) -> Row:
         last_on = self.proven.last_on(self.node, level)
-        return Row(level, answer, why_not(last_on, time.time(), self.within), last_on)
+        return Row(level, answer, self._why_not(level), last_on)
 
     def _why_not(self, level: Level) -> str:
+        if level.number in self.clashes:
+            return self.clashes[level.number]
         return why_not(self.proven.last_on(self.node, level), time.time(), self.within)
 
     def _read_twice(

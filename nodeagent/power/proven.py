@@ -86,7 +86,7 @@ def _replace(place: int, name: str, content: bytes) -> None:
 def why_not(last_on: float | None, now: float, within: float) -> str:
     """Say why a level does not count, or nothing."""
     if last_on is None:
-        return "it has never said on for this node"
+        return "nodeagent-oob check has never heard it say on for this node"
     if last_on > now:
         return "it said on in the future: the clock was set back"
     if now - last_on > within:

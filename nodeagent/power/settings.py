@@ -4,9 +4,11 @@ Only root may read or write the file. A level is one device or several that must
 the two outlets of a machine with two power supplies.
 """
 
+import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from hashlib import sha256
@@ -59,6 +61,18 @@ _OURS = {
         ("password_script", "passwd_script", "snmp_priv_passwd_script"), "use password-file"
     ),
 }
+# These say how a device is asked, not which one; others of the kind end in these words.
+_MANNER = frozenset(
+    (
+        *("username", "login", "auth", "privlvl", "method", "lanplus", "cipher", "identity_file"),
+        *("ssl", "ssl_secure", "ssl_insecure", "notls", "tls1.0", "secure", "ssh", "ssh_options"),
+        *("inet4_only", "inet6_only", "command_prompt", "cmd_prompt", "separator"),
+        *("plug_separator", "retry_on", "power_wait", "stonith_status_sleep", "use_sudo", "sudo"),
+        *("snmp_version", "snmp_auth_prot", "snmp_sec_level", "snmp_priv_prot"),
+    )
+)
+_MANNERS = ("_timeout", "_path")
+_NOW_NAMED = {"ipaddr": "ip", "port": "plug"}  # agents take the old names too
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,6 +85,24 @@ class Device:
     secret_files: Mapping[str, str]
     ca_file: str = ""
     outlet: bool = False
+
+    @property
+    def place(self) -> tuple[str, ...]:
+        """Identify the BMC or outlet: agent, address, outlet or system; not how it is asked."""
+        given = {key.replace("-", "_"): value for key, value in self.options.items()}
+        named = {_NOW_NAMED.get(key, key): value for key, value in given.items()}
+        one_machine = self.agent in IPMI or self.agent == "fence_redfish"
+        if named.pop("port_as_ip", "0") not in ("0", "false", "off", "no"):
+            named["ip"] = named.pop("plug", "")
+        elif one_machine:
+            named.pop("plug", None)  # these agents do not look at it
+        if "ip" in named:
+            named["ip"] = named["ip"].casefold().rstrip(".")
+        if "systems_uri" in named:
+            named["systems_uri"] = named["systems_uri"].rstrip("/")
+        which = (key for key in sorted(named) if key not in _MANNER and not key.endswith(_MANNERS))
+        agent = "fence_ipmilan" if self.agent in IPMI else self.agent
+        return agent, *(f"{key}={named[key]}" for key in which)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +126,13 @@ class Level:
 
     @property
     def fingerprint(self) -> str:
-        """Identify which devices these are: proof of one outlet is not proof of another."""
-        told = [[device.agent, sorted(device.options.items())] for device in self.devices]
-        return sha256(repr(told).encode()).hexdigest()[:32]
+        """Identify which devices these are: proof of one outlet is not proof of another.
+
+        A digest of agents and options in canonical form; secrets are not among the options.
+        """
+        told = [[device.agent, dict(device.options)] for device in self.devices]
+        text = json.dumps(told, sort_keys=True, separators=(",", ":"))
+        return sha256(text.encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +165,29 @@ class PowerSettings:
             Level(number, tuple(_filled(self.devices[name], values) for name in names))
             for number, names in enumerate(row.levels, 1)
         )
+
+    def clashes(self, nodes: Iterable[str]) -> dict[str, dict[int, str]]:
+        """Find levels with a device that is another node's too, or that they name twice.
+
+        Return by node and number of the level why it proves nothing about the node.
+        """
+        users = defaultdict[tuple[str, ...], list[tuple[str, int, str]]](list)
+        for node in dict.fromkeys(nodes):
+            for level in self.levels(node):
+                for device in level.devices:
+                    users[device.place].append((node, level.number, device.name))
+        found = defaultdict[str, dict[int, str]](dict)
+        for there in users.values():
+            for at, (node, number, name) in enumerate(there):
+                others = [one for one, _, _ in there if one != node]
+                again = [x for n, other, x in there[:at] if (n, other) == (node, number)]
+                if others:
+                    why = f"device {name} also switches {others[0]}: each node needs its own"
+                    found[node].setdefault(number, why)
+                elif again:
+                    why = f"devices {again[0]} and {name} are the same one"
+                    found[node].setdefault(number, why)
+        return dict(found)
 
 
 def load(path: str = DEFAULT_FILE, *, owner: int | None = 0) -> PowerSettings:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from nodeagent.power.settings import load
 from tests import forked
 
 from .fences import NODE, Fences
@@ -133,7 +134,10 @@ def test_outlets_come_on_before_the_machine(fences: Fences) -> None:
 
 @pytest.mark.parametrize(
     ("days", "why"),
-    [(None, "it has never said on for this node"), (8.0, "it said on 8 days ago, and not since")],
+    [
+        (None, "nodeagent-oob check has never heard it say on"),
+        (8.0, "it said on 8 days ago, and not since"),
+    ],
 )
 def test_a_level_that_did_not_say_on_lately_is_not_used(
     fences: Fences, days: float | None, why: str
@@ -151,19 +155,81 @@ def test_a_level_that_did_not_say_on_lately_is_not_used(
     assert f"says off, but does not count: {why}" in status.stderr
 
 
-def test_a_level_counts_once_power_status_has_heard_it_say_on(fences: Fences) -> None:
+def test_a_level_counts_once_check_has_heard_it_say_on(fences: Fences) -> None:
     fences.levels({"machine": ""})
+    assert fences.run("check", NODE).returncode == 0
     assert fences.told()["powered"] is True
     assert fences.run("power-off", NODE).returncode == 0
     assert fences.told()["powered"] is False
 
 
-def test_another_device_has_to_prove_itself_anew(fences: Fences) -> None:
+@pytest.mark.parametrize("verb", ["power-status", "health"])
+def test_nothing_is_recorded_by_what_may_be_asked_of_a_dead_node(fences: Fences, verb: str) -> None:
+    """Its options were mistyped: the machine that says on is another one."""
     fences.levels({"machine": ""})
-    assert fences.told()["powered"] is True
+    assert fences.run("check", NODE).returncode == 0
     fences.levels({"other": ""})
+    for _ in range(2):
+        assert fences.run(verb, NODE).returncode == (1 if verb == "power-status" else 0)
     assert fences.run("power-off", NODE).returncode == 1
     assert fences.power("other") == "on"
+
+
+SAME = """
+[device.bmc]
+agent = "fence_ipmilan"
+options = {{ file = "{path}", ip = "{{bmc}}" }}
+[device.idrac]
+agent = "fence_idrac"
+options = {{ file = "{path}", ip = "10.0.0.7", cipher = 3, username = "other" }}
+[device.pdu-a]
+agent = "fence_wti"
+options = {{ file = "{path}-a", ip = "pdu", plug = "{{outlet}}" }}
+[device.pdu-b]
+agent = "fence_wti"
+options = {{ file = "{path}-a", ip = "PDU.", plug = "7" }}
+[nodes."node2.example.org"]
+levels = [["bmc"], ["pdu-a", "pdu-b"]]
+values = {{ bmc = "{two}", outlet = "{outlet}" }}
+[nodes."node7.example.org"]
+levels = [["idrac"]]
+"""
+
+
+@pytest.mark.parametrize(
+    ("two", "outlet", "said"),
+    [
+        ("10.0.0.2", "6", ""),
+        ("10.0.0.7", "6", "level 1: device bmc also switches node7.example.org: each node needs"),
+        ("10.0.0.2", "7", "level 2: devices pdu-a and pdu-b are the same one"),
+    ],
+)
+def test_two_nodes_cannot_have_the_same_device(
+    fences: Fences, two: str, outlet: str, said: str
+) -> None:
+    fences.agents.joinpath("fence_idrac").symlink_to("fence_ipmilan")
+    fences.nodes.write_text(f"{NODE}\nnode7.example.org\n")
+    for file in ("machine", "machine-a"):
+        (fences.folder / file).write_text("on")
+    text = SAME.format(path=fences.folder / "machine", two=two, outlet=outlet)
+    fences.write(text)
+    done = fences.run("check-config", NODE)
+    assert said in done.stderr
+    if not said:
+        return
+    assert (done.returncode, done.stderr.count("\n")) == (78, 1)
+    level, _, why = said.partition(": ")
+    number = int(level.split()[1])
+    checked = fences.run("check", "--json")
+    row = json.loads(checked.stdout)["nodes"][0]["levels"][number - 1]
+    assert checked.returncode == 1
+    assert row["why"].startswith(why)
+    assert (row["said"], row["counts"], row["last-on"]) == ("on", False, None)
+    fences.prove()
+    for verb in ("power-off", "power-on"):
+        assert fences.run(verb, NODE).returncode == 0, "the other level does it"
+    files = ["machine"] if number == 1 else ["machine-a"]
+    assert not {"off", "on"} & {word for file in files for word in fences.asked(file)}
 
 
 def test_a_clock_set_back_proves_nothing(fences: Fences) -> None:
@@ -178,7 +244,8 @@ def test_memory_that_is_damaged_proves_nothing(fences: Fences, content: str) -> 
     fences.prove()
     (fences.state / f"{NODE}.json").write_text(content)
     assert fences.run("power-off", NODE).returncode == 1
-    assert fences.told()["powered"] is True  # and is made anew
+    assert fences.run("check", NODE).returncode == 0  # and is made anew
+    assert fences.told()["powered"] is True
 
 
 def test_memory_that_others_could_write_proves_nothing(fences: Fences) -> None:
@@ -190,11 +257,22 @@ def test_memory_that_others_could_write_proves_nothing(fences: Fences) -> None:
 
 def test_status_is_stable_json(fences: Fences) -> None:
     fences.levels({"machine": ""}, {"outlet-a": "", "outlet-b": "hang"}, limit="6s")
+    fences.prove(1)
+    marks = [level.fingerprint for level in load(str(fences.config), owner=None).levels(NODE)]
+    assert len({*marks}) == 2
     rows = [
-        {"level": 1, "agents": ["fence_ipmilan"], "said": "on", "counts": True, "why": ""},
+        {
+            "level": 1,
+            "agents": ["fence_ipmilan"],
+            "fingerprint": marks[0],
+            "said": "on",
+            "counts": True,
+            "why": "",
+        },
         {
             "level": 2,
             "agents": ["fence_wti", "fence_wti"],
+            "fingerprint": marks[1],
             "said": "nothing",
             "counts": False,
             "why": "no answer in time",
@@ -249,6 +327,7 @@ def test_a_state_that_flaps_is_no_state(fences: Fences) -> None:
 
 def test_a_grandchild_that_holds_the_output_is_not_waited_for_and_ends(fences: Fences) -> None:
     fences.levels({"machine": "grandchild"})
+    fences.prove()
     started = time.monotonic()
     assert fences.told()["powered"] is True
     assert time.monotonic() - started < 5

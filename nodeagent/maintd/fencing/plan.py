@@ -380,7 +380,7 @@ class Fencer:
                 self._hold(node, because(FencingKind.CONTROL_FAILS, name, why=one.why))
             elif power is not None and power.alive:
                 for x in power.levels:
-                    if x.said != "on":
+                    if x.said != "on" or not x.counts:
                         why = because(
                             FencingKind.LEVEL_FAILS, name, level=x.level, said=x.said, why=x.why
                         )

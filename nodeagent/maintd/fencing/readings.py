@@ -1,7 +1,8 @@
 """Readings of nodes' power, and which of their levels have proved to work. Pure.
 
 A level of power control counts only if it has said ON for this node while the node's agent
-answered, within the last days: a level of another machine, or a missing outlet, would say OFF.
+answered, within the last days and through the same devices with the same options: a level of
+another machine, or a missing outlet, would say OFF.
 """
 
 import json
@@ -116,7 +117,8 @@ def _level(row: Any) -> Level:
         case {"level": int(number), "agents": [*agents], "said": str(said), "counts": bool(counts)}:
             names = tuple(str(agent)[:_NAME] for agent in agents[:_AGENTS])
             word = said if said in ("on", "off", "mixed") else "nothing"
-            return Level(number, names, word, counts, str(row.get("why") or "")[:_WHY])
+            mark = str(row.get("fingerprint") or "")[:_NAME]
+            return Level(number, names, word, counts, str(row.get("why") or "")[:_WHY], mark)
         case _:
             return Level(0, (), "nothing", counts=False)
 
@@ -131,10 +133,13 @@ def counted(reading: PowerReading, before: Sequence[PowerReading], now: Ms) -> P
     )
     reading = replace(reading, levels=levels)
     said = next((x for x in levels if x.level == reading.level), None)
-    if reading.powered is False and (said is None or not said.counts):
-        why = f"level {reading.level} says off, and has not said on in the last days"
-        return replace(reading, powered=None, why=why)
-    return reading
+    if reading.powered is None or (said is not None and said.counts):
+        return reading
+    why = (
+        f"level {reading.level} says {'on' if reading.powered else 'off'}, and does not count: with"
+        " these options it has not said on in the last days while the node was alive"
+    )
+    return replace(reading, powered=reading.powered or None, why=why)
 
 
 def _is_proven(
@@ -142,11 +147,8 @@ def _is_proven(
 ) -> bool:
     return any(
         one.node == reading.node
-        and one.alive
         and 0 <= now - one.at <= PROVEN_WITHIN
-        and any(
-            (x.level, x.agents, x.said) == (level.level, level.agents, "on") for x in one.levels
-        )
+        and _identity(level) in _levels_on(one)
         for one in (*before, reading)
     )
 
@@ -160,8 +162,13 @@ def _with(power: Sequence[PowerReading], new: PowerReading) -> list[PowerReading
     ]
 
 
-def _levels_on(one: PowerReading) -> set[tuple[int, tuple[str, ...]]]:
-    return {(x.level, x.agents) for x in one.levels if x.said == "on"} if one.alive else set()
+def _levels_on(one: PowerReading) -> set[tuple[int, tuple[str, ...], str]]:
+    """The levels that this reading proves: none unless the node was alive."""
+    return {_identity(x) for x in one.levels if x.said == "on"} if one.alive else set()
+
+
+def _identity(level: Level) -> tuple[int, tuple[str, ...], str]:
+    return level.level, level.agents, level.fingerprint
 
 
 def _lasts(one: PowerReading, power: Sequence[PowerReading], now: Ms) -> bool:

@@ -43,6 +43,31 @@ def test_power_is_read_again_once_the_node_is_unreachable() -> None:
     assert loop.ledger.fencing[0].why.startswith("n3 is off")
 
 
+@pytest.mark.parametrize("how", ["off", "cut"])
+def test_a_level_whose_options_changed_since_is_not_proven_by_a_dead_node(how: str) -> None:
+    """Its address was mistyped as that of n6, and says on: n6 lives, and so may n3."""
+    loop = Loop(instances=(Instance("shared", "n3", template="rbd", memory=100),))
+    loop.learn()
+    loop.machines.controls["n3"] = (Control(of="n6"),)
+    kill(loop, how=how)
+    loop.steps(60)
+    assert not loop.powers(OFF, ON)
+    assert "with these options it has not said on" in " ".join(loop.reasons())
+    assert (loop.machines.off - {"n3"}, loop.failovers()) == (set(), [])
+    loop.machines.controls["n3"] = (Control(),)  # it is corrected: this one it was while alive
+    loop.steps(60)
+    assert (loop.machines.off, loop.failovers()) == ({"n3"}, ["shared"])
+
+
+def test_a_changed_level_counts_once_it_has_said_on_while_the_node_lives(loop: Loop) -> None:
+    loop.machines.controls["n3"] = (Control("redfish"),)
+    loop.steps(1, 86_400)
+    loop.steps(30, 61)
+    kill(loop)
+    loop.steps(60)
+    assert loop.powers(OFF) == ["n3"]
+
+
 @pytest.mark.parametrize("how", HOW)
 def test_a_dead_node_is_fenced_and_its_instances_run_again(loop: Loop, how: str) -> None:
     kill(loop, how=how)
