@@ -150,8 +150,14 @@ class FencingKind(AnyKind):
     FENCED = (
         *("fenced", Of.NODE),
         "{it} is fenced{left:+ and % of its instances stay down (gnt-maint why lists them)}: repair"
-        " it, power it on with gnt-node power on {it}, add it again with gnt-node add --readd {it}"
-        " if Ganeti asks for that, then run {help}",
+        " it, power it on with gnt-node power on {it}, then run {help}, which puts it online once"
+        " nothing of its old instances runs there",
+        "gnt-maint done {it}",
+    )
+    FENCED_ONLINE = (
+        *("fenced", Of.NODE),
+        "{it} was fenced and is online in Ganeti without the check for stale instances: maintd"
+        " starts no work on it until you run {help}, which checks it",
         "gnt-maint done {it}",
     )
     MAY_BOOT = (

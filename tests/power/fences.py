@@ -46,10 +46,11 @@ if "huge" in ways: print("x" * 10_000_000); sys.exit(0)
 if "angry" in ways: sys.exit("\\x1b[31mdenied for " + options["password"] + " " + "y" * 10_000)
 if "ignored" in ways:
     print("WARNING:root:Parse error: Ignoring unknown option 'x'", file=sys.stderr)
-if "grandchild" in ways and os.fork() == 0:
-    os.setsid()
-    open(file + ".pid", "w").write(str(os.getpid()))
-    time.sleep(600)
+if "grandchild" in ways:
+    if (pid := os.fork()) == 0:
+        os.setsid()
+        time.sleep(600)
+    open(file + ".pid", "w").write(str(pid))
 if action in ("on", "off"):
     was = open(file).read()
     if was == action: print(f"Success: Already {action.upper()}"); sys.exit(0)

@@ -19,11 +19,12 @@ from nodeagent.model.action import (
     Retag,
     SetOffline,
 )
+from nodeagent.model.fencing import FENCED_TAG
 from nodeagent.model.ledger import Ledger, Outcome
 from nodeagent.model.purpose import OfFencing
 from nodeagent.store.codec import decode_observation
 from nodeagent.web.caller import at_socket
-from tests.real.lab import LAB, ROOT, STATE, socket_path
+from tests.real.lab import LAB, ROOT, STATE, gnt, socket_path
 from tests.real.maintd import AGENT, SETTINGS, Maintenance, flags, until
 from tests.real.powered import Powered, state
 
@@ -148,6 +149,9 @@ class Dying(Powered):
         for name in self.system.nodes:
             if flags(name)["offline"] == "Y":
                 until(partial(self._returned, name), 120, self.system.tail)
+            for tag in flags(name)["tags"].split(","):
+                if tag.startswith(FENCED_TAG):  # nobody ran `done`
+                    gnt("gnt-node", "remove-tags", name, tag)
         until(self._quiet, 180, self.system.tail)
         assert not self.faults, self.faults
         self.powerd.acts.clear()

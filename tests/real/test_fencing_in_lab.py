@@ -20,6 +20,7 @@ from tests.real.powered import missing, never_twice, runs_on, state
 
 MASTER, SECOND, THIRD = NODES
 MOVES = ["failover inst1", "failover inst2"]
+STALE = "/run/ganeti/fake-hypervisor/inst9"
 
 pytestmark = [
     pytest.mark.real,
@@ -96,6 +97,13 @@ def _comes_back(lab: Dying) -> None:
     until(lambda: lab.system.agents["node2"].poll() is None, 60, lab.system.tail)
     assert runs_on("inst1") == [THIRD]
     assert flags(SECOND)["offline"] == "Y"
+    left = node(SECOND, "touch", STALE)  # as of an instance that somebody removed
+    assert left.returncode == 0, left.stderr
+    said = lab.system.ask("done", SECOND)
+    assert said.returncode == 0, said.stderr
+    until(lambda: "running: inst9" in lab.why(SECOND), 300, lab.system.tail)
+    assert flags(SECOND)["offline"] == "Y"
+    assert node(SECOND, "rm", STALE).returncode == 0
     said = lab.system.ask("done", SECOND, "--wait", "--timeout", "180s")
     assert said.returncode == 0, said.stderr + said.stdout
     assert (flags(SECOND)["role"], flags(SECOND)["tags"]) == ("C", "")

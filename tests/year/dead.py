@@ -12,6 +12,7 @@ from random import Random
 from typing import Any
 
 from nodeagent.model.evidence import Contact
+from nodeagent.model.fencing import FENCED_TAG
 from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.snapshot import Instance, Node
 from simulation.machines import Control, Machines
@@ -250,6 +251,9 @@ class Site(Loop):
             self.later(10 * MINUTE, self._done, name)
         else:
             self.cluster.undrain(name)
+            node = self.cluster.nodes[name]  # `done` finds nothing of before, and removes the tag
+            tags = frozenset(tag for tag in node.tags if not tag.startswith(FENCED_TAG))
+            self.cluster.put(replace(node, tags=tags))
             self._watcher(name)
 
     # Time.

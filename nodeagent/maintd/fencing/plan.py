@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from nodeagent.maintd.fencing import drills, readings, restarts
 from nodeagent.maintd.fencing.brakes import Brakes
 from nodeagent.maintd.fencing.judgement import judge
-from nodeagent.maintd.fencing.state import with_cut
+from nodeagent.maintd.fencing.state import tagged, untags, with_cut
 from nodeagent.maintd.planning.outcomes import by_uuid
 from nodeagent.maintd.planning.resources import Room
 from nodeagent.maintd.planning.tag_settings import with_tags
@@ -51,20 +51,24 @@ class Fencer:
         self._claim(nodes)
         for one in self.ledger.fencing:
             self._go_on(one, nodes[one.node])
-        there = {one.node for one in self.ledger.fencing}
+        # A fenced node that is online again, and silent again, may be fenced anew.
+        there = {
+            one.node
+            for one in self.ledger.fencing
+            if one.stage is not Stage.FENCED or nodes[one.node].offline
+        }
         for name in sorted(self.silent, key=lambda name: (self.silent[name], name)):
             node = self.observed.snapshot.nodes[name]
             if node.uuid not in there and name in self.observed.evidence:
                 self._consider(node)
         self._ask_daily()
         self._tell_of_power()
-        self._untag(nodes)
         return self.ledger
 
     # Memory.
 
     def _find_again(self, nodes: Mapping[str, Node]) -> None:
-        """Know offline nodes with our tag as fenced, and power-offs that wait.
+        """Know nodes with our tag as fenced, and power-offs that wait.
 
         A ledger may be lost.
         """
@@ -77,9 +81,10 @@ class Fencer:
                     asked, why = intent.promised, "found again by its power-off"
                     one = Fencing(uuid, Stage.CUTS, asked, asked, why, off=asked)
                     self.ledger = replace(self.ledger, fencing=(*self.ledger.fencing, one))
+                    known.add(uuid)
         for node in self.observed.snapshot.nodes.values():
-            if node.offline and node.uuid not in known and (at := tagged(node)) is not None:
-                fates = restarts.fates(node, self.observed, self.now)
+            if node.uuid not in known and (at := tagged(node)) is not None:
+                fates = restarts.fates(node, self.observed, self.now) if node.offline else ()
                 left = any(fate.end is End.OPEN for fate in fates)
                 stage = Stage.CONFIRMS if left else Stage.FENCED
                 one = Fencing(node.uuid, stage, at, at, "found again by its tag", fates=fates)
@@ -90,16 +95,6 @@ class Fencer:
         for one in self.ledger.fencing:
             if not (one.stage.over and one.node in returning):
                 self.room.claim(nodes[one.node].name, OfFencing(one.node).owner)
-
-    def _untag(self, nodes: Mapping[str, Node]) -> None:
-        """Remove our tag from nodes that are back in service."""
-        there = {one.node for one in self.ledger.fencing}
-        for uuid, node in nodes.items():
-            tags = tuple(sorted(tag for tag in node.tags if tag.startswith(FENCED_TAG)))
-            if not tags or node.offline or uuid in there or self._at_work(uuid):
-                continue
-            if self.ledger.tags_after <= self.now:
-                self._promise(node, Retag(Scope.NODE, node.name, remove=tags))
 
     def _at_work(self, uuid: str) -> bool:
         return any(intent.purpose == OfFencing(uuid) for intent in self.ledger.intents)
@@ -148,7 +143,8 @@ class Fencer:
         # One that has just been powered off and on, and is dead again, is not revived again.
         again = any(cut.node == node.uuid and not cut.missed for cut in self.ledger.cuts)
         one = Fencing(node.uuid, Stage.CUTS, self.now, self.now, str(judged.reason), revived=again)
-        self.ledger = replace(self.ledger, fencing=(*self.ledger.fencing, one))
+        others = (other for other in self.ledger.fencing if other.node != node.uuid)
+        self.ledger = replace(self.ledger, fencing=(*others, one))
         self.room.claim(node.name, OfFencing(node.uuid).owner)
         self._go_on(one, node)
 
@@ -203,12 +199,20 @@ class Fencer:
         policy = with_tags(self.policy, self.observed.snapshot, node)
         if one.drill:
             return self._drill(one, node, policy)
+        if one.stage is Stage.FENCED and any(r.node == one.node for r in self.ledger.returning):
+            return None
+        if not node.offline and one.stage in (Stage.CONFIRMS, Stage.RESTARTS, Stage.FENCED):
+            return because(FencingKind.FENCED_ONLINE, node.name)
         if one.stage is Stage.FENCED:
             left = sum(fate.why != "" for fate in one.fates)
             return because(FencingKind.FENCED, node.name, left=left or None)
         if (left := one.not_before - self.now) > 0:
             told = {"stage": one.stage.value, "left": left, "why": one.said}
             return because(FencingKind.FENCE_TRIES_AGAIN, node.name, **told)
+        if untags(one, node, self.observed):
+            tags = tuple(sorted(tag for tag in node.tags if tag.startswith(FENCED_TAG)))
+            self._promise(node, Retag(Scope.NODE, node.name, remove=tags))
+            return None
         if policy.dead_nodes == "observe" and not (one.who or node.offline):
             return because(FencingKind.FENCE_SWITCHED_OFF, node.name, stage=one.stage.value)
         match one.stage:
@@ -386,12 +390,3 @@ class Fencer:
                         )
                         self._hold(node, why)
                         break
-
-
-def tagged(node: Node) -> Ms | None:
-    """When our tag says that a node was fenced (unix ms); None without a tag."""
-    for tag in sorted(node.tags):
-        text = tag.removeprefix(FENCED_TAG)
-        if tag.startswith(FENCED_TAG) and text.isdecimal() and len(text) < 12:
-            return Ms(int(text) * 1000)
-    return None

@@ -13,7 +13,7 @@ from nodeagent.maintd.planning.effects import is_seen
 from nodeagent.maintd.planning.outcomes import by_uuid, first_ended, how_ended
 from nodeagent.model.action import MovePrimary, Power, PowerCommand, Retag, SetOffline
 from nodeagent.model.evidence import Life, PowerReading
-from nodeagent.model.fencing import BURST, Cut, Deaf, End, Fate, Fencing, Stage
+from nodeagent.model.fencing import BURST, FENCED_TAG, Cut, Deaf, End, Fate, Fencing, Stage
 from nodeagent.model.ledger import Intent, Ledger, Outcome, Result
 from nodeagent.model.purpose import OfFencing
 from nodeagent.model.snapshot import Node, Observed
@@ -25,8 +25,10 @@ BACK_OFF, MOST = Ms(60_000), Ms(900_000)  # the first and the longest wait after
 def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
     """Record how the steps ended, before their intents are settled.
 
-    A fencing ends when its node answers before it is offline and no power-off waits, when the node
-    is back in service, or when it is no longer a node.
+    A fencing ends when its node answers before it is offline and no power-off waits, or when it is
+    no longer a node. Once offline, it ends when the check for stale instances has succeeded: then
+    `done` removes the tag. A node that Ganeti has online before, perhaps by `gnt-node add --readd`,
+    is still fenced.
     """
     before, ledger = ledger, readings.remember(ledger, observed, now)
     cuts = tuple(replace(one, at=min(one.at, now)) for one in ledger.cuts if now - one.at < BURST)
@@ -41,6 +43,7 @@ def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
         mine = [i for i in before.intents if i.purpose == OfFencing(one.node)]
         for intent in mine:
             one = _after(one, intent, node, before, observed, now)
+        one = _online_again(one, node, observed, now)
         if not _is_over(one, node, observed, mine, now):
             kept.append(one)
         elif one.answered and one.stage in (Stage.CUTS, Stage.PROVES, Stage.STOPPED):
@@ -84,6 +87,15 @@ def _not_in_the_future(one: Fencing, now: Ms) -> Fencing:
     )
 
 
+def _online_again(one: Fencing, node: Node, observed: Observed, now: Ms) -> Fencing:
+    """The fencing of a node that somebody has put online: nothing more is restarted elsewhere."""
+    if node.offline or one.stage not in (Stage.CONFIRMS, Stage.RESTARTS, Stage.FENCED):
+        return one
+    if one.stage is not Stage.FENCED and node.name in observed.diagnoses:
+        one = _to(one, Stage.FENCED, now)
+    return replace(one, off=Ms(0))  # if it falls silent, that is not by us
+
+
 def _is_over(one: Fencing, node: Node, observed: Observed, mine: list[Intent], now: Ms) -> bool:
     if one.stage is Stage.STOPPED:
         return True
@@ -91,12 +103,21 @@ def _is_over(one: Fencing, node: Node, observed: Observed, mine: list[Intent], n
         answers = node.name in observed.diagnoses and one.stage is not Stage.CUTS
         return answers or node.offline
     if one.stage in (Stage.CONFIRMS, Stage.RESTARTS, Stage.FENCED):
-        return not node.offline
+        return not node.offline and tagged(node) is None
     if any(map(_removes, mine)):
         return False  # it may be offline already
     if any(_cuts(i) and _end(i, observed, now) is None for i in mine):
         return False  # it may lose its power yet
+    if untags(one, node, observed):
+        return False
     return node.offline or node.name in observed.diagnoses
+
+
+def untags(one: Fencing, node: Node, observed: Observed) -> bool:
+    """Tell whether its node lives, was tagged by this fencing, and was never offline by it."""
+    at = tagged(node)
+    alive = node.name in observed.diagnoses and not node.offline
+    return one.stage is Stage.REMOVES and alive and at is not None and at > one.since - 1000
 
 
 def _end(intent: Intent, observed: Observed, now: Ms) -> Result | None:
@@ -180,6 +201,15 @@ def failed(one: Fencing, why: str, now: Ms) -> Fencing:
     """The fencing after a step that failed: each failure makes the next wait longer."""
     wait = min(MOST, BACK_OFF << min(one.tries, 10))
     return replace(one, tries=one.tries + 1, not_before=Ms(now + wait), said=why)
+
+
+def tagged(node: Node) -> Ms | None:
+    """When our tag says that a node was fenced (unix ms); None without a tag."""
+    for tag in sorted(node.tags):
+        text = tag.removeprefix(FENCED_TAG)
+        if tag.startswith(FENCED_TAG) and text.isdecimal() and len(text) < 12:
+            return Ms(int(text) * 1000)
+    return None
 
 
 def _to(one: Fencing, stage: Stage, now: Ms) -> Fencing:

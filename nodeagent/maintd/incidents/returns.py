@@ -1,8 +1,10 @@
 """Nodes that a person reports repaired: proved, put back, their incidents closed. Pure.
 
-maintd first brings an offline node back drained, as it polls no offline node. Then its agent must
-report Ok for `return-after` without a break, and the command `return-check` must succeed there.
-Only then the node takes instances again, and maintd removes the tags of its ended incidents.
+On a fenced node the check for stale instances comes first, while Ganeti still has it offline and
+starts nothing there: the agent takes the order all the same. Then maintd brings an offline node
+back drained, as it polls no offline node. Its agent must report Ok for `return-after` without a
+break, and the command `return-check` must succeed there. Only then the node takes instances again,
+and maintd removes the tags of its ended incidents, and of its fencing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,6 +17,7 @@ from nodeagent.maintd.planning.resources import Room
 from nodeagent.maintd.planning.tag_settings import with_tags
 from nodeagent.model.action import Action, Restore, Retag, RunCommand, Scope, describe
 from nodeagent.model.diagnosis import Need
+from nodeagent.model.fencing import FENCED_TAG
 from nodeagent.model.incident import Incident, Status
 from nodeagent.model.ledger import Intent, Ledger, Outcome, Policy, Returning
 from nodeagent.model.purpose import OfReturn
@@ -54,7 +57,7 @@ def done(ledger: Ledger, asked: Done, who: str, observed: Observed, now: Ms) -> 
     if fencing is not None and not fencing.stage.over:
         return f"maintd is still fencing {node.name}: see gnt-maint why {node.name}"
     fenced = fencing is not None or any(r.fenced for r in ledger.returning if r.node == node.uuid)
-    if not any(_waits(i, node) for i in there) and not ((ours or fenced) and out):
+    if not (fenced or any(_waits(i, node) for i in there) or (ours and out)):
         stays = f"; {node.name} is {state_of(node)}: {by_hand(node)}" if out else ""
         return f"no incident of {node.name} waits to be closed{stays}"
     why = _unhealthy(node, observed)
@@ -140,13 +143,15 @@ def _is_over(one: Returning, node: Node, ledger: Ledger) -> bool:
 def _after(one: Returning, intent: Intent, observed: Observed, now: Ms) -> Returning:
     end = how_ended(first_ended(intent, observed, now), observed, now)
     lost = _is_lost(intent, observed)
+    stale = isinstance(intent.action, RunCommand) and intent.action.command == STALE
     if end is None and intent.id not in observed.absent and not lost:
         return one
     if end is not None and end.outcome is Outcome.SUCCESS:
-        if isinstance(intent.action, RunCommand) and intent.action.command == STALE:
+        if stale:
             return replace(one, fenced=False, tries=0, why="")
         return replace(one, checked=isinstance(intent.action, RunCommand), tries=0, why="")
-    why = observed.absent.get(intent.id) or (end.why if end else "its result is unknown")
+    unknown = "its agent does not answer" if stale else "its result is unknown"
+    why = observed.absent.get(intent.id) or (end.why if end else unknown)
     told = f"{describe(intent.action)}: {why}"
     return replace(one, tries=one.tries + 1, not_before=now + BACK_OFF, why=told)
 
@@ -213,8 +218,11 @@ def _next(
     now: Ms,
 ) -> Action | Reason | None:
     """Return the next step, or the reason to wait for it; None after the last one."""
+    if one.fenced and one.to is not Standing.OFFLINE:
+        # Nobody can insist: what started elsewhere may still run here.
+        return RunCommand(node.name, STALE, _machine(node, observed))
     if node.offline and one.to is not Standing.OFFLINE:
-        at_once = one.forced and one.to is Standing.SERVING and not one.fenced
+        at_once = one.forced and one.to is Standing.SERVING
         return Restore(node.name, drained=not at_once)
     if node.drained and one.to is Standing.SERVING:
         return _proof(one, node, observed, policy, now) or Restore(node.name)
@@ -225,7 +233,10 @@ def _next(
         if isinstance(action := intent.action, Retag) and action.name == node.name
         for tag in (*action.remove, *action.add)
     }
-    if tags := tuple(sorted({i.tag for i in tagged} & node.tags - taken)):
+    ours = {i.tag for i in tagged}
+    if one.to is not Standing.OFFLINE:
+        ours |= {tag for tag in node.tags if tag.startswith(FENCED_TAG)}
+    if tags := tuple(sorted(ours & node.tags - taken)):
         return Retag(Scope.NODE, node.name, remove=tags)
     unset = any(i.status is Status.FAILED and not i.tag_seen for i in tagged)
     return because(Kind.TAG_AWAITED, node.name) if unset or taken else None
@@ -235,17 +246,13 @@ def _proof(
     one: Returning, node: Node, observed: Observed, policy: Policy, now: Ms
 ) -> RunCommand | Reason | None:
     """The check to run, or the missing proof; None once the node has proved healthy."""
-    if one.forced and not one.fenced:
+    if one.forced:
         return None
     if doubt := observed.doubts.get(node.name):
         return because(Kind.IN_DOUBT, node.name, doubt=doubt)
     said = observed.diagnoses.get(node.name)
     if said is None or said.need is not Need.OK:
         return because(Kind.ASKS, node.name, need=said.need.wire if said else "nothing yet")
-    if one.fenced:  # nobody can insist: what started elsewhere may still be there
-        return RunCommand(node.name, STALE, _machine(node, observed))
-    if one.forced:
-        return None
     if (left := (one.well or now) + policy.return_after - now) > 0:
         return because(Kind.PROVES, node.name, left=left)
     if policy.return_check and not one.checked:
@@ -258,8 +265,10 @@ def _machine(node: Node, observed: Observed) -> str:
     """The node, and which instances may run there, for the check for stale instances."""
     there = observed.snapshot.instances.values()
     here = sorted(i.name for i in there if i.primary == node.name)
-    drbd = any(i.secondary for i in there if i.primary == node.name)
-    return canonical({"name": node.name, "uuid": node.uuid, "instances": here, "drbd": drbd})
+    mirrors = sorted(i.name for i in there if i.secondary == node.name)
+    return canonical(
+        {"name": node.name, "uuid": node.uuid, "instances": here, "secondaries": mirrors}
+    )
 
 
 def _obstacle(

@@ -88,7 +88,7 @@ def told(
     A node that is being fenced is left out: the commands for it would interfere.
     """
     there = unreachable(ledger, observed.snapshot, policy, now)
-    fenced = {one.node for one in ledger.fencing}
+    fenced = {one.node for one in ledger.fencing if not one.stage.over}
     found = [
         Held(_why(name, since, doubt, observed, judged.get(name)), name)
         for name, since in there.items()

@@ -1,6 +1,7 @@
 """A dead node in whole rounds: polls, witnesses, jobs, ledger; and all that is shown of it."""
 
 import asyncio
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,10 +10,11 @@ from typing import Any
 import pytest
 
 from nodeagent.maintd.http.dead_nodes.members import dead_json
-from nodeagent.model.action import MovePrimary, Power, PowerCommand, SetOffline
+from nodeagent.model.action import MovePrimary, Power, PowerCommand, RunCommand, SetOffline
 from nodeagent.model.fencing import Stage
+from nodeagent.model.ledger import Intent, Outcome
 from nodeagent.model.snapshot import Instance, Observed
-from nodeagent.model.wish import PulledPlug
+from nodeagent.model.wish import Done, PulledPlug
 from simulation.machines import Control
 from tests.cli.live import Live
 from tests.cli.test_gnt_maint import Run, anywhere, in_utc
@@ -302,3 +304,105 @@ def test_the_page_shows_evidence_and_fencing(whole: Whole, tmp_path: Path) -> No
         assert "<h2>Evidence</h2>" not in text, "it is offline: nobody asks about it"
     finally:
         one.close()
+
+
+# Coming back.
+
+
+def back(whole: Whole, *, readd: bool) -> None:
+    """A person repairs the fenced n3 and powers it on; with `readd` also runs gnt-node add."""
+    whole.machines.hung.add("n3")
+    until(whole, Stage.FENCED)
+    whole.machines.switch_on("n3")
+    whole.cluster.world.unpowered.discard("n3")
+    if readd:
+        whole.cluster.undrain("n3")
+    whole.rounds(5)
+
+
+def orders(whole: Whole) -> list[RunCommand]:
+    found = [intent.action for _, _, intent in whole.agents.ran.values()]
+    return [action for action in found if isinstance(action, RunCommand)]
+
+
+def kinds(whole: Whole) -> set[str]:
+    assert whole.newest
+    return {one.why.kind.word for one in whole.newest.decision.held if one.node == "n3"}
+
+
+def test_the_check_runs_while_the_node_is_offline(whole: Whole) -> None:
+    """Ganeti's watcher would activate its disks as soon as it is online."""
+    seen = list[bool]()
+
+    def ends(_: Intent) -> Outcome:
+        seen.append(whole.cluster.nodes["n3"].offline)
+        return Outcome.SUCCESS
+
+    whole.agents.ends = ends
+    back(whole, readd=False)
+    assert (kinds(whole), orders(whole)) == ({"fenced"}, [])
+    whole.wish(Done("n3", force=True))
+    whole.rounds(1)
+    assert not kinds(whole)
+    whole.rounds(20)
+    (order,) = orders(whole)
+    assert (order.command, seen) == ("stale-instances", [True])
+    said = json.loads(order.stdin)
+    assert (said["instances"], said["secondaries"]) == (["plain"], ["drbd"])
+    node = whole.cluster.nodes["n3"]
+    assert (node.offline, node.drained, node.tags) == (False, False, frozenset())
+    assert not whole.ledger.fencing
+    assert not whole.ledger.returning
+
+
+@pytest.mark.parametrize("keep", ["", "drained"])
+def test_a_node_that_fails_the_check_stays_offline(whole: Whole, keep: str) -> None:
+    whole.agents.ends = lambda _: Outcome.ERROR
+    back(whole, readd=False)
+    whole.wish(Done("n3", force=True, keep=keep))
+    whole.rounds(60)
+    assert {order.command for order in orders(whole)} == {"stale-instances"}
+    assert whole.cluster.nodes["n3"].offline
+    assert kinds(whole) >= {"return-failed"}
+
+
+@pytest.mark.parametrize("lost", [False, True])
+@pytest.mark.parametrize("kept", [False, True])
+def test_readd_does_not_skip_the_check(whole: Whole, lost: bool, kept: bool) -> None:
+    """It puts the node online, and into service at once."""
+    back(whole, readd=True)
+    if lost:
+        whole.lose_ledger()
+        whole.rounds(3)
+    assert (whole.stage("n3"), kinds(whole)) == (Stage.FENCED, {"fenced-online"})
+    assert any(tag.startswith("maintd:fenced:") for tag in whole.cluster.nodes["n3"].tags)
+    assert not orders(whole)
+    wish = whole.wish(Done("n3", keep="drained" if kept else ""))
+    whole.rounds(1)
+    assert whole.newest
+    assert wish not in whole.newest.decision.refused
+    whole.rounds(10)
+    assert [order.command for order in orders(whole)] == ["stale-instances"]
+    assert whole.cluster.nodes["n3"].tags == frozenset()
+    assert not whole.ledger.fencing
+
+
+def test_after_a_readd_a_failed_check_leaves_it_fenced(whole: Whole) -> None:
+    whole.agents.ends = lambda _: Outcome.ERROR
+    back(whole, readd=True)
+    whole.wish(Done("n3", force=True))
+    whole.rounds(60)
+    assert whole.stage("n3") is Stage.FENCED
+    assert kinds(whole) == {"return-failed"}
+    assert any(tag.startswith("maintd:fenced:") for tag in whole.cluster.nodes["n3"].tags)
+
+
+def test_one_that_dies_again_after_a_readd_is_fenced_again(whole: Whole) -> None:
+    back(whole, readd=True)
+    whole.machines.hung.add("n3")
+    whole.rounds(1)
+    until(whole, Stage.FENCED)
+    whole.rounds(60)
+    assert done(whole).count("off") == 2
+    assert whole.cluster.nodes["n3"].offline
+    assert not whole.machines.twice()

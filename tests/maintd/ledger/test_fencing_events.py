@@ -14,7 +14,7 @@ from nodeagent.model.event import Event
 from nodeagent.model.fencing import Stage
 from nodeagent.model.notice import Notices, Occasion, Severity, Sink, Way
 from nodeagent.model.units import Ms
-from nodeagent.model.wish import PulledPlug
+from nodeagent.model.wish import Done, PulledPlug
 from simulation.machines import Control
 from tests.maintd.fencing.whole import RESTART, Whole
 from tests.maintd.http.metrics.test_outcome import samples
@@ -69,6 +69,9 @@ def test_the_life_of_a_dead_node(whole: Whole) -> None:
     whole.machines.switch_on("n3")
     whole.cluster.undrain("n3")
     whole.rounds(3)
+    assert lines(whole)[-1][0] != "came-back", "nobody has checked for its old instances"
+    whole.wish(Done("n3"))
+    whole.rounds(5)
     assert lines(whole)[-1] == ("came-back", "it is in service")
 
 

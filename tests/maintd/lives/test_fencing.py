@@ -136,13 +136,19 @@ class Fencing(RuleBasedStateMachine):
             self.never.discard(node)
         self.loop.machines.controls[node] = CONTROLS[kind]
 
-    @rule(node=NODES)
-    def return_to_service(self, node: str) -> None:
-        """A person looks at the machine, powers it on, and takes it back."""
+    @rule(node=NODES, checked=st.booleans())
+    def return_to_service(self, node: str, checked: bool) -> None:
+        """A person looks at the machine, powers it on, and takes it back.
+
+        Unless it was `checked`, it is still tagged as fenced, as after `gnt-node add --readd`.
+        """
         if node in self.loop.machines.off | self.loop.machines.hung | self.loop.machines.cut:
             return
         if self.loop.cluster.nodes[node].offline:
             self.loop.cluster.undrain(node)
+            if checked:
+                here = self.loop.cluster.nodes[node]
+                self.loop.cluster.put(replace(here, tags=frozenset()))
             self.loop.step()
 
     @rule(nth=st.integers(1, 6), lost=st.booleans())
