@@ -194,7 +194,7 @@ def test_our_own_processes_show_no_secret(rack: Rack) -> None:
     watcher = threading.Thread(target=watch)
     watcher.start()
     try:
-        assert rack.fences.run("power-status", NODE).returncode == 0
+        assert rack.fences.run("check", NODE).returncode == 0
     finally:
         ended.set()
         watcher.join()
@@ -224,3 +224,17 @@ def test_every_agent_of_the_package_can_be_asked_for_its_options() -> None:
     assert OUTLETS <= fit, OUTLETS - fit
     assert {*NO_POWER} <= fit | {*unfit}
     assert oob.PLACES.agents == "/usr/sbin"
+
+
+def test_a_pattern_that_gives_all_nodes_one_bmc_switches_nothing(rack: Rack) -> None:
+    rack.levels('[["ipmi"]]')
+    assert rack.fences.run("check", NODE).returncode == 0
+    rack.fences.nodes.write_text(f"{NODE}\nnode7.example.org\n")
+    done = rack.fences.run("check-config")
+    assert done.returncode == 78
+    assert "level 1: device ipmi also switches node7.example.org: each node needs its own" in (
+        done.stderr
+    )
+    for words in (("check",), ("power-off", NODE), ("power-on", NODE), ("power-status", NODE)):
+        assert rack.fences.run(*words).returncode == 1
+    assert rack.powerd.acts == []
