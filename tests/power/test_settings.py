@@ -56,7 +56,7 @@ MISTAKES = {
     "ack": (changed("fence_ipmilan", "fence_ack_manual"), "it waits for a person"),
     "action": (changed("ip = ", 'action = "off", ip = '), "options.action is not allowed"),
     "option": (changed("ip = ", 'option = "off", ip = '), "options.option is not allowed"),
-    "missing": (changed("ip = ", "missing-as-off = 1, ip = "), "missing outlet is no proof"),
+    "missing": (changed("ip = ", "missing-as-off = 1, ip = "), "missing outlet proves nothing"),
     "secret": (changed("ip = ", 'password = "x", ip = '), "is a secret: put it into a file"),
     "community": (changed('ip = "pdu-a"', 'community = "x"'), "is a secret"),
     "name": (changed("ip = ", '"ip\\nx" = 1, ip = '), "is not the name of an option"),
