@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent / "nodeagent"
-NAMES = {"reason", "why", "told", "sentence", "trouble"}
-MEMBERS = NAMES | {"text"}
+NAMES = {"reason", "why", "told", "sentence", "trouble", "kept"}
+MEMBERS = NAMES | {"text", "message"}
 READS = {
     *("startswith", "endswith", "removeprefix", "removesuffix", "partition", "rpartition"),
     *("split", "rsplit", "splitlines", "find", "index", "replace", "count"),
@@ -23,6 +23,7 @@ TRAIL = "Ganeti's reason trail, which tells a new master what a job is for"
 # What looks into such a text all the same, and whose it is.
 THEIRS = {
     "maintd/engine/orders.py": "an agent's receipt; agents of earlier releases know its form",
+    "cli/maint/console/client.py": "maintd of earlier releases says it in words alone",
     "maintd/queue/entries.py": "an agent's receipt; agents of earlier releases know its form",
     "placement/cluster/textfile.py": "htools' text file",
     "model/incident.py": "an incident's heir: earlier ledgers tell it in words alone",

@@ -52,7 +52,6 @@ _GROUP = _NODE | {
     "balance-cooldown",
 }
 _HERE = {Scope.NODE: _NODE, Scope.GROUP: _GROUP}
-_MODES = "off|compatible|safe"
 _FLAGS = {"yes": True, "no": False}
 _PREFIX = "maintd:"
 TOLD = 20  # wrong tags shown one by one

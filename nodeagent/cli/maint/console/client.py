@@ -238,7 +238,7 @@ class Reach:
 
 def _tell_kept(kept: object) -> None:
     """Warn that a master failover would lose the request, if maintd says so."""
-    if isinstance(kept, str) and kept.startswith("kept "):
+    if isinstance(kept, str) and kept:
         click.echo(f"gnt-maint: {harmless(kept)}", err=True)
 
 
