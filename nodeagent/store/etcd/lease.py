@@ -4,6 +4,9 @@ A lease in etcd is a hint, and no lock: the holder may sleep while it ends. So e
 conditional on the *fence*, the revision in which the key was made. Effects outside etcd have no
 such guard: they stop by our own clock, which counts the time that the machine sleeps, at two thirds
 of the time to live after the last renewal was sent.
+
+A maintd that cannot act must not keep others from it: the lease is renewed only while it is
+`wanted`.
 """
 
 import asyncio
@@ -36,8 +39,8 @@ def boottime() -> float:
 class Leader:
     """The one that acts with the state below a prefix; `name` tells others who it is.
 
-    `fence` is 0 while it does not hold the key. All its methods run on one event loop, except
-    `acting`, which any thread may read.
+    `fence` is 0 while it does not hold the key. `wanted` tells whether to keep it, from any thread.
+    All its methods run on one event loop, except `acting`, which any thread may read.
     """
 
     def __init__(
@@ -49,6 +52,7 @@ class Leader:
         clock: Callable[[], float] = boottime,
     ) -> None:
         self.fence = 0
+        self.wanted: Callable[[], bool] = lambda: True
         self._client = client
         self._key = coded(key.encode())
         self._name = name
@@ -99,18 +103,30 @@ class Leader:
         return True
 
     async def keep(self) -> None:
-        """Renew the lease now and then, until canceled; a failure is tried again."""
+        """Renew the lease now and then, until canceled; a failure is tried again.
+
+        While it is not wanted, let others take it.
+        """
         while True:
             await asyncio.sleep(self.every)
             with suppress(Unavailable):
                 async with self._lock:
-                    await self._renewed()
+                    await (self._renewed() if self.wanted() else self._not_wanted())
+
+    async def _not_wanted(self) -> None:
+        if self.fence:
+            log.warning("lease-given-up fence=%d", self.fence)
+            await self._revoke()
 
     def lose(self) -> None:
         """Hold it no more: etcd has said that the fence is another."""
         if self.fence:
             log.warning("lease-lost fence=%d", self.fence)
-        self.fence, self._lease = 0, ""
+        self._forget()
+
+    def _forget(self) -> None:
+        """Do not act before a renewal: a key that is ours again has a time to live of its own."""
+        self.fence, self._lease, self._until = 0, "", 0.0
 
     async def give_up(self) -> None:
         """Let others take it at once."""
@@ -164,7 +180,8 @@ class Leader:
         return found[0]
 
     async def _revoke(self) -> None:
-        lease, self._lease, self.fence = self._lease, "", 0
+        lease = self._lease
+        self._forget()
         if lease:
             with suppress(Unavailable):
                 await self._client.call("lease/revoke", {"ID": lease}, seconds=1.0)

@@ -18,6 +18,11 @@ log = logging.getLogger(__name__)
 HISTORY = 300.0  # seconds of etcd's history that stay
 LARGE = 1536 * 1024 * 1024  # bytes: three quarters of etcd's default quota
 _MEND = "etcdctl compact REVISION; etcdctl defrag --cluster; etcdctl alarm disarm"
+_DIFFER = (
+    "etcd's members differ (alarm CORRUPT), and etcd refuses all requests: find the member that"
+    " differs with etcdctl endpoint hashkv --cluster, replace it (etcdctl member remove ID, member"
+    " add), and run etcdctl alarm disarm"
+)
 
 
 class Space:
@@ -39,7 +44,7 @@ class Space:
         self._history = history
         self._steady = steady
         self._noted = (steady(), 0)  # when, and the revision at that time
-        self._full = False
+        self._full = self._corrupt = False
         self._away = ""
 
     async def care(self, every: float) -> None:
@@ -61,7 +66,9 @@ class Space:
         """Return the bytes of the database."""
         answer = await self._client.call("maintenance/status", {})
         errors = answer.get("errors", [])
-        self._full = any("NOSPACE" in str(one) for one in errors)
+        self._full, self._corrupt = (
+            any(f"alarm:{alarm}" in str(one) for one in errors) for alarm in ("NOSPACE", "CORRUPT")
+        )
         self.bytes = number(answer, "dbSize")
         return self.bytes
 
@@ -84,6 +91,8 @@ class Space:
     def troubles(self) -> tuple[str, ...]:
         """Return the present faults."""
         told = [away] if (away := self._client.away or self._away) else []
+        if self._corrupt:
+            told.append(_DIFFER)
         if self._full:
             told.append(
                 f"etcd is full (alarm NOSPACE), and takes no writes: run as its root {_MEND}"

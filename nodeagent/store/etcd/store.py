@@ -301,8 +301,9 @@ class EtcdStore:
 
     @property
     def epoch(self) -> int:
-        """The epoch of our saves; 0 while we hold no lease, or have not read the ledger."""
-        fence = 0 if self._leader is None or self._image is None else self._leader.fence
+        """The epoch of our saves; 0 while we do not act, or have not read the ledger."""
+        leader = self._leader
+        fence = 0 if leader is None or self._image is None or not leader.acting else leader.fence
         return max(self._view.record.base, self._base) + fence if fence else 0
 
     def holder(self) -> str:
@@ -314,6 +315,11 @@ class EtcdStore:
         """Take the lease now; Unavailable if another maintd holds it."""
         assert self._leader is not None
         self._back.run(self._leader.take())
+
+    def keep_while(self, wanted: Callable[[], bool]) -> None:
+        """Renew the lease only while this is true; else let another maintd take it."""
+        assert self._leader is not None
+        self._leader.wanted = wanted
 
     def begin_above(self, epoch: int) -> None:
         """Let the epochs of all saves from now on be higher than this one."""

@@ -19,7 +19,7 @@ from nodeagent.model.fencing import Unreachable
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import ResetStorm, Wish
-from nodeagent.store.contract import TooNew, Unsure
+from nodeagent.store.contract import Fenced, TooNew, Unsure
 from nodeagent.store.etcd.answers import coded
 from nodeagent.store.etcd.client import Client
 from nodeagent.store.etcd.lease import Leader, Taken
@@ -176,9 +176,11 @@ def test_the_time_to_act_ends_before_the_lease_by_a_clock_that_counts_sleep(pref
         made.load()
         now[0] += 19.9
         made.check_acting()
+        assert made.epoch
         now[0] += 0.2
         with pytest.raises(Unavailable):
             made.check_acting()
+        assert made.epoch == 0, "a job filter is at no epoch of ours"
         made.save(Ledger(1))  # the lease is renewed first
         made.check_acting()
     assert Leader(Client([]), "x", "x")._clock() >= time.clock_gettime(time.CLOCK_BOOTTIME) - 1
@@ -194,6 +196,63 @@ def test_a_lease_that_ended_is_taken_again_where_nobody_has_saved(
     assert store.revision > (epoch, 2)
     assert store.revision.epoch > epoch
     assert store.load() == Ledger(2)
+
+
+def test_a_key_that_is_taken_again_is_no_right_to_act_before_a_renewal(prefix: str) -> None:
+    """Its lease may be older than the one before."""
+
+    class Unrenewed(Leader):
+        renews = True
+
+        async def _renewed(self) -> bool:
+            if self.fence and not self.renews:
+                raise Unavailable("the answer to the renewal is lost")
+            return await super()._renewed()
+
+    made: list[Unrenewed] = []
+
+    def leader(client: Client, key: str) -> Unrenewed:
+        made.append(Unrenewed(client, key, "x"))
+        return made[0]
+
+    with closing(EtcdStore(Client([shared().url]), prefix, leader)) as store:
+        store.load()
+        store.check_acting()
+        shared().ask("kv/deleterange", key=coded(f"{prefix}leader".encode()))
+        made[0].lose()
+        made[0].renews = False
+        with pytest.raises(Unavailable, match="renewal is lost"):
+            store.take()
+        assert made[0].fence, "the key is ours"
+        with pytest.raises(Unavailable, match="may have ended"):
+            store.check_acting()
+
+
+def test_a_lease_that_is_not_wanted_is_given_to_another(prefix: str) -> None:
+    wanted = [True]
+    first = EtcdStore(
+        Client([shared().url]), prefix, lambda client, key: Leader(client, key, "first", ttl=2)
+    )
+    second = EtcdStore(
+        Client([shared().url]),
+        prefix,
+        lambda client, key: Leader(client, key, "second"),
+        options=Options(patience=0.0),
+    )
+    with closing(first), closing(second):
+        first.keep_while(lambda: wanted[0])
+        first.load()
+        time.sleep(2.5)  # longer than its time to live
+        with pytest.raises(Taken):
+            second.load()
+        wanted[0] = False
+        time.sleep(1.0)  # it renews each 0.6 s
+        with pytest.raises(Unavailable):
+            first.check_acting()
+        assert second.load() == Ledger()
+        second.check_acting()
+        with pytest.raises(Fenced, match="second holds the lease"):
+            first.save(Ledger(1))
 
 
 # A request whose answer is lost.
@@ -390,6 +449,22 @@ def test_a_full_etcd_is_told_and_read_and_mended(alone: Etcd, prefix: str) -> No
         alone.ask("maintenance/defragment")
         member = alone.ask("maintenance/status")["header"]["member_id"]  # type: ignore[index]
         alone.ask("maintenance/alarm", action="DEACTIVATE", memberID=member, alarm="NOSPACE")
+        store.save(Ledger(2))
+        time.sleep(0.3)
+        assert store.troubles() == ()
+
+
+def test_members_that_differ_are_told(alone: Etcd, prefix: str) -> None:
+    with closing(opened(alone.url, prefix)) as store:
+        _patiently(store)
+        member = alone.ask("maintenance/status")["header"]["member_id"]  # type: ignore[index]
+        alone.ask("maintenance/alarm", action="ACTIVATE", memberID=member, alarm="CORRUPT")
+        with pytest.raises(Unavailable, match="corrupt cluster"):
+            store.save(Ledger(2))
+        time.sleep(0.3)
+        (told,) = [one for one in store.troubles() if "alarm CORRUPT" in one]
+        assert "etcdctl endpoint hashkv --cluster" in told
+        alone.ask("maintenance/alarm", action="DEACTIVATE", memberID=member, alarm="CORRUPT")
         store.save(Ledger(2))
         time.sleep(0.3)
         assert store.troubles() == ()
