@@ -35,6 +35,7 @@ from nodeagent.cli.maintd_store import store as store_commands
 from nodeagent.cluster.backend import Cluster
 from nodeagent.cluster.ganeti.backend import GanetiCluster
 from nodeagent.cluster.ganeti.mastership import Mastership
+from nodeagent.cluster.ganeti.queries import Queries
 from nodeagent.cluster.ganeti.rapi import RapiCluster
 from nodeagent.errors import ConfigError, NodeAgentError, NotMaster, Unavailable
 from nodeagent.maintd.balancing.inputs import stock_of
@@ -65,6 +66,8 @@ from nodeagent.store.etcd.store import EtcdStore
 from nodeagent.store.sqlite import SqliteStore
 
 log = logging.getLogger(__name__)
+_ROUNDS = 3  # without a mastership, until the lease is given up
+_BELIEVED = 60.0  # seconds from the end of the slowest poll in which its vote is believed
 
 
 def _die(error: Exception) -> NoReturn:
@@ -260,22 +263,30 @@ def assemble(
         witnesses=Witnesses(Questions(*sender), unix_ms, time.monotonic),
         copies=_copies(store, Asker(*sender), settings, dry=dry),
     )
+    if isinstance(cluster, Queries):
+        cluster.check = engine.acting.check
     # Questions to Ganeti, the poll, and the submissions: a request waits at most so long.
     slowest = 900.0 + poll_settings.total + 3 * cluster.grace
-    return Maintd(engine, store, settings.maintd.every, unix_ms, slowest=slowest)
+    maintd = Maintd(engine, store, settings.maintd.every, unix_ms, slowest=slowest)
+    if isinstance(store, EtcdStore) and not dry:
+        # Who cannot act must not keep others from it. A submission may take all of the grace.
+        store.keep_while(
+            lambda: engine.acting.has_been_named(_ROUNDS * maintd.every + cluster.grace)
+        )
+    return maintd
 
 
 def _cluster(settings: Settings, *, dry: bool) -> tuple[Cluster, Conduct]:
-    where = settings.cluster
+    where, believed = settings.cluster, settings.poll.total + _BELIEVED
     if where.backend == "rapi":
         rapi = rapi_cluster(settings)
         me = rapi.master()
         conduct = Conduct(me, lambda: _same_master(rapi, me), settings.maintd.vote)
-        return rapi, replace(conduct, oldest=settings.poll.oldest, dry=dry)
+        return rapi, replace(conduct, oldest=settings.poll.oldest, dry=dry, believed=believed)
     luxi = GanetiCluster(where.luxi, grace=where.grace or 300.0)
     mastership = Mastership(luxi.master, name=where.node, folder=where.ganeti)
     conduct = Conduct(mastership.own_name(), mastership.check, settings.maintd.vote)
-    return luxi, replace(conduct, oldest=settings.poll.oldest, dry=dry)
+    return luxi, replace(conduct, oldest=settings.poll.oldest, dry=dry, believed=believed)
 
 
 def _same_master(cluster: Cluster, before: str) -> None:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from secrets import token_hex
@@ -30,11 +30,27 @@ class Ganeti(Luxid):
 
     master = "n1"
 
+    def __init__(self) -> None:
+        self.dead: set[str] = set()  # the nodes whose luxid has died
+
     def answer(self, method: str, args: list[Any]) -> Any:
         if method == "Query" and args[0] == "node":
             rows = [{**luxid.NODE, "name": name, "uuid": uuid(name)} for name in ("n1", "n2")]
             return {"data": [[[0, row[field]] for field in args[1]] for row in rows]}
         return luxid.answer(method, args, self.master)
+
+
+@dataclass
+class _Here(Luxid):
+    """The luxid of one node."""
+
+    ganeti: Ganeti
+    name: str
+
+    def answer(self, method: str, args: list[Any]) -> Any:
+        if self.name in self.ganeti.dead:
+            raise KeyError("no luxid")
+        return self.ganeti.answer(method, args)
 
 
 @dataclass
@@ -64,6 +80,7 @@ standby = true
 node = "{self.name}"
 ganeti = "{self.folder}/ganeti"
 luxi = "{self.luxi}"
+grace = "2s"
 [http]
 port = 0
 plain = true
@@ -186,8 +203,14 @@ prefix = "/nodeagent/{token_hex(8)}/"
 def two(store: str = "") -> Iterator[Cluster]:
     """Two nodes, n1 being the master; their maintd are still to be started."""
     ganeti = Ganeti()
-    with safe_folder() as folder, serving(ganeti, str(folder / "luxi")) as path:
-        masters = [Master(name, folder / name, store, path) for name in ("n1", "n2")]
+    with safe_folder() as folder, ExitStack() as stack:
+        masters = [
+            Master(
+                *(name, folder / name, store),
+                stack.enter_context(serving(_Here(ganeti, name), str(folder / f"luxi-{name}"))),
+            )
+            for name in ("n1", "n2")
+        ]
         for one in masters:
             one.begin()
         made = Cluster(ganeti, *masters)

@@ -79,6 +79,32 @@ def test_after_a_kill_it_waits_for_the_lease_at_most(cluster: Cluster) -> None:
     assert taken < (TTL + 6 if "etcd" in cluster.n1.store else 6) + 4  # a busy machine
 
 
+@needed
+def test_a_maintd_that_cannot_act_gives_the_lease_to_the_one_that_can() -> None:
+    """Its luxid has died, and its files never hear of the failover."""
+    with two(in_etcd(shared())) as cluster:
+        n1, n2 = cluster.n1, cluster.n2
+        n1.start()
+        n1.until(standby=False)
+        n2.start()
+        n2.until(standby=True)
+        time.sleep(TTL)  # as long as it can act, it keeps the lease
+        assert n2.round()["standby"]
+        cluster.ganeti.dead.add("n1")
+        cluster.ganeti.master = "n2"
+        n2.files("n2", [n1, n2])
+        # 3 rounds and the grace, then the next renewal, then the standby's turn.
+        assert n2.until(standby=False) < 3 + 2 + 3 + 2 + 4  # a busy machine
+        assert "lease-given-up" in (n1.folder / "log").read_text()
+        for _ in range(5):
+            time.sleep(1)
+            assert n1.round()["trouble"]
+            assert not n2.round()["standby"], "the other one does not take it back"
+        n1.files("n2", [n1, n2])
+        assert n1.process is not None
+        assert n1.process.wait(WITHIN) == 11
+
+
 def test_a_node_that_is_no_candidate_is_no_standby(cluster: Cluster) -> None:
     cluster.n2.files("n1", [cluster.n1, cluster.n2])
     cluster.n2.start()

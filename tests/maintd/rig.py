@@ -295,7 +295,7 @@ class Rig:
             self.look,
             self.policy,
             self.now,
-            Conduct(self.me, self._check_master, oldest=self.oldest),
+            Conduct(self.me, self._check_master, oldest=self.oldest, clock=lambda: self.time),
             lambda: self.time,
             Adviser(self.stock, self.measure, lambda work: work(), lambda: self.time),
             Inventory(self.asks, self.now, lambda: self.time, elsewhere),

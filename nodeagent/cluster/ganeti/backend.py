@@ -79,6 +79,10 @@ class GanetiCluster(Queries):
             return []
         patience = self._seconds + _EACH_JOB * len(jobs)
         try:
+            self.check()
+        except Unavailable as error:
+            return [NotTaken(str(error))] * len(jobs)
+        try:
             said = self._luxi.call("SubmitManyJobs", [jobs], patience)
         except Unsent as error:
             return [NotTaken(str(error))] * len(jobs)

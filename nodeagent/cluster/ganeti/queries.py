@@ -30,11 +30,13 @@ _UNDER_WAY = ["|", *(["=", "status", status] for status in sorted(jobqueue.UNFIN
 class Queries(ABC):
     """Answers of a `cluster.backend.Cluster` that LUXI and RAPI give alike.
 
-    `asking` is how many seconds the nodes have for their reports.
+    `asking` is how many seconds the nodes have for their reports. `check` raises Unavailable where
+    this maintd may not act any more; it comes before each request that submits.
     """
 
     asking: float
     grace: float
+    check: Callable[[], None] = field(default_factory=lambda: lambda: None, init=False)
     _version: Version = field(default_factory=Version, init=False)
 
     @abstractmethod

@@ -198,11 +198,12 @@ class RapiCluster(Queries):
         return Ms(0)
 
     def _submit(self, submission: Submission) -> Answer:
-        if self.gate is not None:
-            try:
+        try:
+            self.check()
+            if self.gate is not None:
                 submission = replace(submission, reason=self.gate.marked(submission.reason))
-            except Unavailable as error:
-                return NotTaken(str(error))
+        except Unavailable as error:
+            return NotTaken(str(error))
         job = opcodes.job(submission, self._clock())
         asked = job if isinstance(job, NotTaken) else resource(job)
         if isinstance(asked, NotTaken):

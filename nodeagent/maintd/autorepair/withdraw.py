@@ -34,17 +34,20 @@ class Withdrawals:
     """Cancel jobs that are obsolete by one of the `rules`, and remember why.
 
     It remembers as long as this process lives. `check_master` raises NotMaster if this node is not
-    the master (any more).
+    the master (any more); `check_acting` asks nobody, and raises Unavailable if another may be by
+    now.
     """
 
     def __init__(
         self,
         cluster: Cluster,
         check_master: Callable[[], Awaitable[None]],
+        check_acting: Callable[[], None],
         rules: tuple[Rule, ...] = (of_repairs,),
     ) -> None:
         self._cluster = cluster
         self._check_master = check_master
+        self._check_acting = check_acting
         self._rules = rules
         self._why: dict[str, str] = {}  # by intent
 
@@ -53,13 +56,17 @@ class Withdrawals:
         for intent, job, why in self._late(ledger, observed, now):
             try:
                 await self._check_master()
-                canceled = await asyncio.to_thread(self._cluster.cancel, job)
+                canceled = await asyncio.to_thread(self._cancel, job)
             except Unavailable as error:
                 log.warning("cancel-unknown job=%s why=%r", job, str(error))
                 return
             log.warning("withdrawn job=%s in-time=%s why=%r", job, canceled, why)
             if canceled:
                 self._why[intent.id] = f"the job was canceled before it began: {why}"
+
+    def _cancel(self, job: str) -> bool:
+        self._check_acting()
+        return self._cluster.cancel(job)
 
     def explained(self, results: Mapping[str, Result]) -> dict[str, Result]:
         """The results, by intent, with the reasons of canceled jobs."""

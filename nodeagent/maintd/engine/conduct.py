@@ -1,7 +1,10 @@
-"""Rules for the work of one coordinator."""
+"""Rules for the work of one coordinator, and how long it may have effects."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
+
+from nodeagent.errors import Unavailable
+from nodeagent.store.etcd.lease import boottime
 
 
 @dataclass(frozen=True, slots=True)
@@ -10,10 +13,11 @@ class Conduct:
 
     `check_master` raises NotMaster if this node is not the master (any more), and Unavailable if
     that is unknown. `me` is the name of the node that must be the master; with `vote` the majority
-    of the nodes must say that it is. `oldest` is the maximum age of a diagnosis, in ms. With `dry`
-    nothing is saved and nothing is done. `away` returns since when (unix ms) this was not the
-    master for a while, 0 if it always was; `back` is called once that is saved. `in_etcd` tells
-    that the ledger is there, which all must know.
+    of the nodes must say that it is, and is believed for so many seconds (`believed`) after they
+    were asked, by a `clock` that counts sleep. `oldest` is the maximum age of a diagnosis, in ms.
+    With `dry` nothing is saved and nothing is done. `away` returns since when (unix ms) this was
+    not the master for a while, 0 if it always was; `back` is called once that is saved. `in_etcd`
+    tells that the ledger is there, which all must know.
     """
 
     me: str
@@ -24,3 +28,42 @@ class Conduct:
     away: Callable[[], int] = lambda: 0
     back: Callable[[], None] = lambda: None
     in_etcd: bool = False
+    believed: float = 90.0
+    clock: Callable[[], float] = boottime
+
+
+class Acting:
+    """The right to have effects. It ends by a deadline, and by the `store`'s word.
+
+    A machine may sleep between any two lines, and a round may be slow, while the nodes get another
+    master. So `check` comes immediately before each effect, in the thread that has it.
+    """
+
+    def __init__(self, conduct: Conduct, store: Callable[[], None]) -> None:
+        self._believed = conduct.believed
+        self._clock = conduct.clock
+        self._store = store
+        self._until = 0.0
+        self._named = self._clock()  # when we were named the master; a start counts, too
+
+    def now(self) -> float:
+        """Return the moment for `named`; take it before the question goes out."""
+        return self._clock()
+
+    def named(self, asked: float) -> None:
+        """Take note that this is the master, by the answers to a question of that moment."""
+        self._named = asked
+        self._until = asked + self._believed
+
+    def check(self) -> None:
+        """Raise Unavailable where another maintd may act by now. It asks nobody."""
+        if self._clock() >= self._until:
+            raise Unavailable(
+                f"this node was last confirmed as the master more than {self._believed:g} s ago,"
+                " and another one may be by now; the next round asks again"
+            )
+        self._store()
+
+    def has_been_named(self, within: float) -> bool:
+        """Tell whether this was named the master in so many last seconds."""
+        return self._clock() < self._named + within

@@ -268,6 +268,15 @@ def understand(
     return diagnoses, {name: cut(why, WHY) for name, why in doubts.items()}
 
 
+def of_the_same(looks: Mapping[str, Look], before: Snapshot, after: Snapshot) -> Mapping[str, Look]:
+    """The poll results of nodes that are still the same: a new node may have an old name. Pure."""
+    return {
+        name: look
+        for name, look in looks.items()
+        if (node := after.nodes.get(name)) is not None and node.uuid == before.nodes[name].uuid
+    }
+
+
 def out_of_reach(looks: Mapping[str, Look]) -> frozenset[str]:
     """The nodes whose agent does not answer, or is not trusted. Pure."""
     return frozenset(name for name, look in looks.items() if not isinstance(look, Seen))

@@ -21,13 +21,13 @@ from nodeagent.maintd.balancing.search_thread import Adviser, nothing_measured, 
 from nodeagent.maintd.copies.doubt import not_copied
 from nodeagent.maintd.decide import decide
 from nodeagent.maintd.engine import failpoint
-from nodeagent.maintd.engine.conduct import Conduct
+from nodeagent.maintd.engine.conduct import Acting, Conduct
 from nodeagent.maintd.engine.jobs import Inquiry
 from nodeagent.maintd.engine.memory import Copies, Memory
 from nodeagent.maintd.engine.moving import wants_others_jobs, wants_room
 from nodeagent.maintd.engine.noded import Noded
 from nodeagent.maintd.engine.orders import Ordering
-from nodeagent.maintd.engine.poll import beside, out_of_reach, understand
+from nodeagent.maintd.engine.poll import beside, of_the_same, out_of_reach, understand
 from nodeagent.maintd.engine.submit import Submitter
 from nodeagent.maintd.engine.vote import count
 from nodeagent.maintd.engine.witnesses import Witnesses
@@ -120,13 +120,16 @@ class Engine:
         self._look = look
         self._now = now
         self._steady = steady
+        self.acting = Acting(conduct, store.check_acting)
         self._memory = Memory(store, cluster, now, steady, copies)
         self._inquiry = Inquiry(cluster, orders, steady)
         self._submitter = Submitter(
             *(cluster, orders, self._check_acting, self._known, self._remember, steady),
-            store.check_acting,
+            self.acting.check,
         )
-        self._withdrawals = Withdrawals(cluster, self._check_acting, (of_repairs, why_canceled))
+        self._withdrawals = Withdrawals(
+            *(cluster, self._check_acting, self.acting.check), (of_repairs, why_canceled)
+        )
         self._zones = Zones()
         self._ledger: Ledger | None = None
         self._uncopied: frozenset[tuple[str, str]] = frozenset()  # nodes and orders put off
@@ -178,16 +181,16 @@ class Engine:
         paused = await self._inquiry.watcher_paused() if repairs else Ms(0)
         await self._inquiry.count_jobs()
         _unless(stop)
-        looks = await self._look(there)
+        asked, looks = self.acting.now(), await self._look(there)
         self._started = min(self._started or self._now(), self._now())
         _unless(stop)
-        idle = self._idle(looks, there)
+        idle = self._idle(looks, there, asked)
         now = self._now()
         diagnoses, _ = understand(looks, now, self.conduct.oldest)
         moving = wants_others_jobs(ledger, there, diagnoses, self.policy, now)
         busy = await self._inquiry.busy() if moving else {}
         snapshot = await asyncio.to_thread(self._cluster.snapshot)
-        looks = _of_the_same(looks, there, snapshot)
+        looks = of_the_same(looks, there, snapshot)
         now = self._now()
         diagnoses, doubts = understand(looks, now, self.conduct.oldest)
         doubts |= {
@@ -266,14 +269,17 @@ class Engine:
 
     async def _check_master(self) -> None:
         self._memory.check()
+        asked = self.acting.now()
         await asyncio.to_thread(self.conduct.check_master)
+        if not self.conduct.vote:
+            self.acting.named(asked)
 
     async def _check_acting(self) -> None:
         """Check this before an effect; last what may have ended during the first question."""
         await self._check_master()
-        self._store.check_acting()
+        self.acting.check()
 
-    def _idle(self, looks: Mapping[str, Look], snapshot: Snapshot) -> str | None:
+    def _idle(self, looks: Mapping[str, Look], snapshot: Snapshot, asked: float) -> str | None:
         if self.conduct.dry:
             return "a dry run: nothing is remembered and nothing done"
         if not self.conduct.vote:
@@ -281,7 +287,10 @@ class Engine:
         vote = count(looks, snapshot, self.conduct.me)
         if vote.lost:
             raise NotMaster(vote.words)
-        return None if vote.won else f"the vote is undecided: {vote.words}"
+        if not vote.won:
+            return f"the vote is undecided: {vote.words}"
+        self.acting.named(asked)
+        return None
 
     async def _remembered(self) -> Ledger:
         if self._ledger is None or self._reread:
@@ -376,17 +385,6 @@ def _unless(stop: Callable[[], bool]) -> None:
     """Stop between questions to Ganeti, which may take minutes altogether."""
     if stop():
         raise Unavailable("maintd is being stopped")
-
-
-def _of_the_same(
-    looks: Mapping[str, Look], before: Snapshot, after: Snapshot
-) -> Mapping[str, Look]:
-    """The poll results of nodes that are still the same: a new node may have an old name."""
-    return {
-        name: look
-        for name, look in looks.items()
-        if (node := after.nodes.get(name)) is not None and node.uuid == before.nodes[name].uuid
-    }
 
 
 def _as_if_nothing_was_begun(before: Ledger, after: Ledger) -> Ledger:

@@ -24,7 +24,7 @@ class Submitter:
 
     `known` returns the current ledger; `remember` returns once the ledger is on disk.
     `check_master` raises NotMaster, which ends the submission, or Unavailable. `check_acting` asks
-    nobody, and so comes last: in the thread that sends.
+    nobody, and so comes last: in the thread that sends, and once more before each request of it.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class Submitter:
         known: Callable[[], Ledger],
         remember: Callable[[Ledger], None],
         steady: Callable[[], float],
-        check_acting: Callable[[], None] = lambda: None,
+        check_acting: Callable[[], None],
     ) -> None:
         self.not_taken: dict[str, str] = {}
         self._cluster = cluster
@@ -171,6 +171,11 @@ class Submitter:
             raise fault
 
     async def _order(self, intent: Intent, snapshot: Snapshot) -> None:
+        try:
+            self._check_acting()
+        except Unavailable as error:
+            self._void([intent], str(error))
+            return
         try:
             answer = await self._orders.submit(intent, snapshot)
         except Unavailable as error:

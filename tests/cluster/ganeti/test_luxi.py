@@ -266,6 +266,21 @@ def test_one_job_that_luxid_cannot_read_condemns_no_other(
         assert cluster.submit(BATCH) == [NotTaken("Failed to parse request: n1"), Accepted("9")]
 
 
+def test_each_request_of_a_batch_is_checked_by_itself(path: str, cluster: GanetiCluster) -> None:
+    unread, left = says("Failed to parse request: n1", success=False), [2]
+
+    def check() -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise Unavailable("another node may be the master")
+
+    cluster.check = check
+    with luxid(path, unread, says([[True, 8]]), says([[True, 9]])) as server:
+        ended = NotTaken("another node may be the master")
+        assert cluster.submit(BATCH) == [Accepted("8"), ended]
+        assert len(server.requests) == 2
+
+
 @pytest.mark.parametrize(
     "behave",
     [

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from nodeagent.cluster.backend import Accepted, NotTaken, Submission
+from nodeagent.cluster.ganeti.gate import Gate
 from nodeagent.cluster.ganeti.rapi import CANNOT, Rapi, RapiCluster, Request
 from nodeagent.errors import ConfigError, Unavailable
 from nodeagent.model.action import (
@@ -37,6 +38,7 @@ from tests.cluster.ganeti.scripted import (
     rapi,
     reset,
 )
+from tests.cluster.ganeti.test_gate import Queue
 
 REASON = "7b1cb7c2-0c8e-5b8e-9d55-0d4a5f6a1b2c:1"
 WITH_REASON = "?reason=7b1cb7c2-0c8e-5b8e-9d55-0d4a5f6a1b2c%3A1"
@@ -261,6 +263,32 @@ def test_a_job_in_doubt_leaves_the_batch_in_doubt_and_ends_it(place: Place, beha
         with pytest.raises(Unavailable) as caught:
             place.cluster(port).submit(DRAINS)
         assert not isinstance(caught.value, Unsent)
+        assert len(server.requests) == 2
+
+
+def test_each_job_is_checked_by_itself(place: Place) -> None:
+    """The right to act may end while RAPI takes its time for another job."""
+    left = [2]
+
+    def check() -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise Unavailable("the lease may have ended")
+
+    ended = NotTaken("the lease may have ended")
+    with place.serve(http(200, 44), http(200, 45), http(200, 46)) as (server, port):
+        cluster = place.cluster(port)
+        cluster.check = check
+        assert cluster.submit(DRAINS) == [Accepted("44"), Accepted("45"), ended]
+        assert len(server.requests) == 2
+        epoch = [5]
+        cluster.check = lambda: None
+        queue = Queue()
+        cluster.gate = Gate(queue, lambda: epoch[0])
+        cluster.gate.shut()
+        epoch[0] = 0  # as of a store that does not act any more
+        (answer,) = cluster.submit(DRAINS[:1])
+        assert isinstance(answer, NotTaken)
         assert len(server.requests) == 2
 
 

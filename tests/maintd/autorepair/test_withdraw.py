@@ -70,7 +70,7 @@ def withdraw(
     async def master() -> None:
         pass
 
-    withdrawals = Withdrawals(cluster, master)
+    withdrawals = Withdrawals(cluster, master, lambda: None)
     observed = Observed(seen("n3"), {}, results=results)
     asyncio.run(withdrawals.withdraw(Ledger(intents=(INTENT,)), observed, Ms(0)))
     return cluster.asked, withdrawals.explained({INTENT.id: Result(Outcome.ERROR, "canceled")})
@@ -104,9 +104,27 @@ def test_who_is_the_master_no_more_cancels_nothing() -> None:
     async def lost() -> None:
         raise NotMaster("n2 is")
 
-    withdrawing = Withdrawals(cluster, lost).withdraw(
+    withdrawing = Withdrawals(cluster, lost, lambda: None).withdraw(
         Ledger(intents=(INTENT,)), Observed(seen("n3"), {}, results=RUNNING), Ms(0)
     )
     with pytest.raises(NotMaster):
         asyncio.run(withdrawing)
+    assert cluster.asked == []
+
+
+def test_who_may_act_no_more_cancels_nothing() -> None:
+    """The machine may have slept since the master was asked."""
+    cluster = Canceling(ByHand.of(lambda: 0.0, [], []))
+
+    async def master() -> None:
+        pass
+
+    def ended() -> None:
+        raise Unavailable("another node may be the master")
+
+    asyncio.run(
+        Withdrawals(cluster, master, ended).withdraw(
+            Ledger(intents=(INTENT,)), Observed(seen("n3"), {}, results=RUNNING), Ms(0)
+        )
+    )
     assert cluster.asked == []

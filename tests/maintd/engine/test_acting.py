@@ -1,18 +1,27 @@
-"""A store that may not be ours any more: no effect without its word, and no guess about a save."""
+"""The right to act has ended by a deadline or by the store's word: nothing happens any more."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from unittest.mock import patch
 
 import pytest
 
+from nodeagent.cluster.backend import Accepted, Answer, NotTaken, Submission
 from nodeagent.errors import Unavailable
+from nodeagent.maintd.engine import failpoint
+from nodeagent.maintd.engine.conduct import Acting, Conduct
 from nodeagent.model.action import Scope
 from nodeagent.model.event import Event
-from nodeagent.model.ledger import Ledger
+from nodeagent.model.ledger import Intent, Ledger
+from nodeagent.model.snapshot import Snapshot
 from nodeagent.model.wish import Pause
+from nodeagent.protocol.look import Look
 from nodeagent.store.contract import Unsure
 from nodeagent.store.sqlite import MEMORY, SqliteStore
 from tests.maintd.rig import QUICK, Rig, fleet
-from tests.maintd.world import EVACUATE
+from tests.maintd.world import EVACUATE, REPAIR
+
+HOUR = 3600.0
 
 
 class Remote(SqliteStore):
@@ -98,3 +107,147 @@ def test_after_a_save_of_unknown_outcome_the_ledger_is_read(
     assert "maintd:pause" in str(rig.cluster.nodes["n2"].tags)
     drains = [job for job in rig.cluster.jobs.values() if "Drain" in type(job.action).__name__]
     assert len(drains) == 1
+
+
+# The age of a vote.
+
+
+def asleep(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, place: str, seconds: float
+) -> Callable[[], int]:
+    """Let the machine sleep once at a failpoint; return how often it did."""
+    slept: list[str] = []
+
+    def reach(name: str) -> None:
+        if name == place and not slept:
+            slept.append(name)
+            rig.time += seconds
+
+    monkeypatch.setattr(failpoint, "reach", reach)
+    return lambda: len(slept)
+
+
+@pytest.mark.parametrize("vote", [True, False])
+@pytest.mark.parametrize("place", ["observed", "saved", "promised"])
+def test_a_vote_is_too_old_after_an_hour_of_sleep(
+    monkeypatch: pytest.MonkeyPatch, place: str, *, vote: bool
+) -> None:
+    """It was cut off before, so its own files and its own luxid still name it."""
+    rig = Rig(fleet(), [], QUICK)
+    rig.engine.conduct = replace(rig.engine.conduct, vote=vote)
+    rig.tick()
+    rig.agents.says["n5"] = EVACUATE
+    slept = asleep(rig, monkeypatch, place, HOUR)
+    while not slept():
+        rig.tick()
+    done = rig.jobs()
+    if vote:
+        assert done == [], "all nodes may name another master by now"
+    else:
+        assert done != [], "Ganeti's own files and luxid were asked again"
+    for _ in range(10):
+        rig.tick(20)
+    assert any("Drain" in job for job in rig.jobs()), "the next vote lets it go on"
+
+
+def test_a_machine_that_sleeps_after_the_last_question_does_not_send() -> None:
+    rig = Rig(fleet(), [], QUICK)
+    rig.engine.conduct = replace(rig.engine.conduct, vote=False)
+    rig.tick()
+    rig.agents.says["n5"] = EVACUATE
+    send = rig.engine._submitter._send
+
+    def late(batch: list[Submission]) -> Sequence[Accepted | NotTaken]:
+        rig.time += HOUR
+        return send(batch)
+
+    with patch.object(rig.engine._submitter, "_send", late):
+        for _ in range(5):
+            rig.tick()
+    assert rig.jobs() == []
+    for _ in range(10):
+        rig.tick(20)
+    assert any("Drain" in job for job in rig.jobs())
+
+
+@pytest.mark.parametrize("seconds", [89, 91])
+def test_a_slow_round_acts_while_its_vote_is_fresh(
+    monkeypatch: pytest.MonkeyPatch, seconds: int
+) -> None:
+    rig = Rig(fleet(), [], QUICK)
+    rig.tick()
+    rig.agents.says["n5"] = EVACUATE
+    slept = asleep(rig, monkeypatch, "promised", seconds)
+    while not slept():
+        rig.tick()
+    assert bool(rig.jobs()) == (seconds < 90)
+    dropped = [str(e) for e in rig.store.history() if e.kind == "dropped"]
+    assert dropped == []
+
+
+def test_the_vote_is_as_old_as_the_poll(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = Rig(fleet(), [], QUICK)
+    rig.tick()
+    rig.agents.says["n5"] = EVACUATE
+    look = rig.agents.look
+
+    async def slow(snapshot: Snapshot) -> Mapping[str, Look]:
+        found = await look(snapshot)
+        rig.time += 91  # the first answers are that old
+        return found
+
+    rig.agents.look = slow  # type: ignore[method-assign]
+    for _ in range(5):
+        rig.tick()
+    assert rig.jobs() == []
+
+
+def test_no_order_is_given_by_a_vote_that_is_too_old() -> None:
+    rig = Rig(fleet(), [], QUICK)
+    rig.agents.says |= dict.fromkeys(("n2", "n3", "n4", "n5"), REPAIR)
+    submit = rig.agents.submit
+
+    async def slow(intent: Intent, snapshot: Snapshot) -> Answer:
+        rig.time += 0 if rig.agents.ran else HOUR
+        return await submit(intent, snapshot)
+
+    rig.agents.submit = slow  # type: ignore[method-assign]
+    with patch("nodeagent.maintd.engine.submit.AT_ONCE", 1):
+        while not rig.agents.ran:
+            rig.tick()
+    assert len(rig.agents.ran) == 1
+
+
+def test_a_machine_that_sleeps_before_an_order_does_not_give_it() -> None:
+    rig = Rig(fleet(), [], QUICK)
+    rig.agents.says["n2"] = REPAIR
+    may = rig.engine._submitter._may_act
+
+    async def late(intents: Sequence[Intent]) -> bool:
+        found = await may(intents)
+        rig.time += HOUR
+        return found
+
+    with patch.object(rig.engine._submitter, "_may_act", late):
+        for _ in range(5):
+            rig.tick()
+    assert not rig.agents.asked
+    for _ in range(10):
+        rig.tick(20)
+    assert rig.agents.ran
+
+
+def test_the_right_to_act_by_itself() -> None:
+    now = [1000.0]
+    acting = Acting(Conduct("n1", lambda: None, clock=lambda: now[0]), lambda: None)
+    with pytest.raises(Unavailable):
+        acting.check()
+    assert acting.has_been_named(60), "a start counts"
+    now[0] += 61
+    assert not acting.has_been_named(60)
+    acting.named(acting.now())
+    acting.check()
+    assert acting.has_been_named(60)
+    now[0] += 90
+    with pytest.raises(Unavailable, match="more than 90 s ago"):
+        acting.check()
