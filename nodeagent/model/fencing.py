@@ -62,8 +62,9 @@ class Fencing:
     `why` is the judgement, `who` a person who says that its plug is pulled. `off` is since when its
     power-off is over: only a later reading proves it. `revived` tells that it was powered on once.
     `drill` tells that a person drills an empty node, which is powered on again at the end.
-    `answered` tells that the node answered while its power-off waited. The others count failures in
-    a row, say when to try again, and what failed.
+    `answered` tells that the node answered while its power-off waited. It has not answered since
+    `silent` (0: unknown). The others count failures in a row, say when to try again, and what
+    failed.
     """
 
     node: str
@@ -80,6 +81,7 @@ class Fencing:
     said: str = ""
     drill: bool = field(default=False, metadata={"later": True})
     answered: bool = field(default=False, metadata={"later": True})
+    silent: Ms = field(default=Ms(0), metadata={"later": True})
 
     @property
     def word(self) -> bool:

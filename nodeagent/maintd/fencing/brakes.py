@@ -51,12 +51,7 @@ class Brakes:
 
     def _event(self, node: Node) -> Reason | None:
         nodes = {one.uuid: one for one in self.observed.snapshot.nodes.values()}
-        fenced = {one.node for one in self.ledger.fencing if one.off}
-        silent = {
-            one.node: one.since
-            for one in self.ledger.unreachable
-            if one.node in nodes and one.node not in fenced and not nodes[one.node].offline
-        }
+        silent = self._silent(nodes)
         since = silent.get(node.uuid, self.now)
         others = [
             nodes[uuid]
@@ -76,10 +71,26 @@ class Brakes:
         ]
         if near:
             return because(FencingKind.DOMAIN_SILENT, node.name, nodes=tuple(sorted(near)))
-        total = sum(not one.offline for one in nodes.values())
-        if others and 10 * len(silent) > total:
-            return because(FencingKind.MANY_SILENT, count=len(silent), nodes=total)
+        fenced = {one.node for one in self.ledger.fencing if one.off}
+        many = silent.keys() - fenced | {node.uuid} | {one.uuid for one in others}
+        total = sum(not one.offline or one.uuid in many for one in nodes.values())
+        if others and 10 * len(many) > total:
+            return because(FencingKind.MANY_SILENT, count=len(many), nodes=total)
         return None
+
+    def _silent(self, nodes: Mapping[str, Node]) -> dict[str, Ms]:
+        """Since when nodes have not answered, by UUID; also those fenced for it meanwhile.
+
+        A drill silences its node itself.
+        """
+        found = {one.node: one.silent or one.since for one in self.ledger.fencing}
+        found |= {
+            one.node: one.since
+            for one in self.ledger.unreachable
+            if one.node in nodes and not nodes[one.node].offline
+        }
+        drilled = {one.node for one in self.ledger.fencing if one.drill}
+        return {uuid: since for uuid, since in found.items() if uuid in nodes.keys() - drilled}
 
     def _limit(self, node: Node) -> Reason | None:
         there = {one.node for one in self.ledger.fencing if not one.stage.over} - {node.uuid}

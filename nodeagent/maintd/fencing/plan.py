@@ -142,7 +142,8 @@ class Fencer:
             return
         # One that has just been powered off and on, and is dead again, is not revived again.
         again = any(cut.node == node.uuid and not cut.missed for cut in self.ledger.cuts)
-        one = Fencing(node.uuid, Stage.CUTS, self.now, self.now, str(judged.reason), revived=again)
+        silent, told = self.silent[node.name], str(judged.reason)
+        one = Fencing(node.uuid, Stage.CUTS, self.now, self.now, told, revived=again, silent=silent)
         others = (other for other in self.ledger.fencing if other.node != node.uuid)
         self.ledger = replace(self.ledger, fencing=(*others, one))
         self.room.claim(node.name, OfFencing(node.uuid).owner)

@@ -22,7 +22,6 @@ from nodeagent.model.units import Ms
 PROVEN_WITHIN = Ms(7 * 86_400_000)
 DAILY = Ms(86_400_000)
 AGAIN = Ms(300_000)  # between two readings of a node that does not answer
-RETRY = Ms(3_600_000)  # after a daily reading that failed
 UNAVAILABLE = 3  # Ganeti's status: there is no power control
 _LEVELS, _AGENTS, _NAME, _WHY = 9, 9, 64, 200
 

@@ -56,9 +56,11 @@ def pulled(
         return _unread(name, peers, why)
     stage = Stage.RESTARTS if node.offline else Stage.REMOVES
     why = f"{who} says that its power is cut"
-    new = Fencing(node.uuid, stage, now, now, why, who, off=now)
+    silent = next((one.since for one in ledger.unreachable if one.node == node.uuid), now)
+    new = Fencing(node.uuid, stage, now, now, why, who, off=now, silent=silent)
     if known is not None:
-        new = replace(new, since=known.since, fates=known.fates)
+        silent = known.silent or known.since
+        new = replace(new, since=known.since, fates=known.fates, silent=silent)
     others = tuple(f for f in ledger.fencing if f.node != node.uuid)
     return replace(ledger, fencing=(*others, new))
 

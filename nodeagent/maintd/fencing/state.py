@@ -83,6 +83,7 @@ def _not_in_the_future(one: Fencing, now: Ms) -> Fencing:
         since=min(one.since, now),
         at=min(one.at, now),
         off=min(one.off, now),
+        silent=min(one.silent, now),
         not_before=min(one.not_before, Ms(now + MOST)),
     )
 

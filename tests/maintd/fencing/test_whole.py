@@ -122,6 +122,18 @@ def test_a_person_goes_on_where_power_control_dies_after_the_offline_mark(
     assert told(whole, tmp_path)["evidence"] is None
 
 
+def test_while_the_vote_is_undecided_no_node_is_fenced(whole: Whole) -> None:
+    """Its agents answer, so the master does not suspect itself, but half name no master."""
+    whole.agents.masters = dict.fromkeys(("n4", "n5", "n6"), "")
+    whole.machines.hung.add("n3")
+    whole.rounds(40)
+    assert whole.newest is not None
+    assert "the vote is undecided" in str(whole.newest.idle)
+    assert not done(whole)
+    whole.agents.masters.clear()
+    until(whole, Stage.FENCED)
+
+
 @pytest.mark.parametrize("how", ["off", "hung", "cut"])
 def test_the_evidence_shown_is_the_one_that_decides(how: str, tmp_path: Path) -> None:
     whole = Whole(replace(RESTART, dead_nodes="observe"))
