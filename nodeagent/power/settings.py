@@ -18,6 +18,7 @@ from nodeagent.section import NAME, Section, setting
 from nodeagent.settings import read_files
 
 DEFAULT_FILE = "/etc/nodeagent/power.toml"
+LONGEST = 50.0  # seconds of a call: Ganeti ends the program after 60 s
 MOST_LEVELS = 8  # of a node, and devices of a level
 _MOST_OPTIONS = 32
 _NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,253}")
@@ -205,6 +206,11 @@ def load(path: str = DEFAULT_FILE, *, owner: int | None = 0) -> PowerSettings:
     )
     settings = power.read(PowerSettings, devices=known, rows=rows)
     power.done()
+    if settings.time_limit > LONGEST:
+        raise ConfigError(
+            f"power.time-limit is {settings.time_limit:g}s, but Ganeti ends nodeagent-oob"
+            f" after 60 s, and nothing is proven then: set at most {LONGEST:g}s"
+        )
     return settings
 
 

@@ -14,9 +14,11 @@ import pytest
 from nodeagent import __version__
 from nodeagent.cli import iallocator, oob
 from nodeagent.cli.nodeagent import cli
+from nodeagent.cluster.ganeti.opcodes import POWER_WITHIN
 from nodeagent.maintd import settings as maintd_settings
 from nodeagent.maintd.http.users import parse_users
 from nodeagent.model.queue import Procedures
+from nodeagent.power.settings import LONGEST
 from nodeagent.power.settings import load as load_power
 from nodeagent.settings import DiagnoseCommand, Settings, load, parse
 
@@ -213,6 +215,11 @@ def test_the_manual_of_power_tells_every_command_and_setting() -> None:
     keys = {"outlet", *shown["power"], *(k for d in shown["device"].values() for k in d)}
     for key in keys | {k for row in shown["nodes"].values() for k in row}:
         assert re.search(rf"^{key}\b", manual, re.MULTILINE), key
+
+
+def test_ganeti_lets_the_power_control_end_by_itself() -> None:
+    """It ends five seconds after its terminate signal, so ten seconds are left."""
+    assert LONGEST <= POWER_WITHIN - 10
 
 
 def test_the_example_of_power_has_levels_for_three_kinds(tmp_path: Path) -> None:

@@ -72,6 +72,7 @@ MISTAKES = {
     "no value": (changed("values = { outlet = 7 }", ""), "values.outlet is missing"),
     "pattern": (changed("node*.", "a b"), "neither a node's name nor a pattern"),
     "limit": ('[power]\ntime-limit = "1s"\n', "power.time-limit is '1s'; it must be a duration"),
+    "long limit": ('[power]\ntime-limit = "51s"\n', "Ganeti ends nodeagent-oob after 60 s"),
     "toml": ("[power\n", "not TOML"),
     "no agent": ("[device.x]\n", "device.x.agent is missing"),
     "secret twice": (
