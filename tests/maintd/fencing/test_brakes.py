@@ -124,8 +124,10 @@ def test_a_node_that_came_back_and_dies_again_counts_from_then_on(loop: Loop) ->
     loop.steps(3)
     kill(loop)
     kill(loop, "n5")
-    stay(loop, 60, "n5")
-    assert "DOMAIN_SILENT" in brakes(loop, "n5")
+    loop.steps(60)
+    assert loop.powers(OFF) == ["n3"]
+    assert loop.stage("n3") is Stage.FENCED, "no other one has begun"
+    assert "DOMAIN_SILENT" in brakes(loop, "n3") & brakes(loop, "n5")
 
 
 def test_the_first_of_a_group_is_not_powered_off_twice(loop: Loop) -> None:
