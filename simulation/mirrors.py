@@ -1,4 +1,4 @@
-"""DRBD between simulated machines: what each node's agent tells of its disks."""
+"""DRBD between simulated machines: what each node's agent tells of its disks, and remembers."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -8,30 +8,67 @@ from nodeagent.model.snapshot import Instance
 from simulation.world import World
 
 UP_TO_DATE = "UpToDate"
+PROMISED = 30.0  # seconds without a link after which a node that answers shows that a copy is old
 
 
 @dataclass
 class Mirrors:
     """All disks are up to date but those of `states`, by instance, with DRBD's word.
 
-    `unlisted` is by instance how many of its disks no node lists.
+    `unlisted` is by instance how many of its disks no node lists. `complete` is each agent's memory
+    of its own disks: when it last saw an instance's connected and up to date, by node and instance.
+    `parted` is since when an instance's disks have no link.
     """
 
     states: dict[str, str] = field(default_factory=dict)
     unlisted: dict[str, int] = field(default_factory=dict)
+    complete: dict[tuple[str, str], float] = field(default_factory=dict)
+    parted: dict[str, float] = field(default_factory=dict)
+    _boots: dict[str, int] = field(default_factory=dict)
 
-    def told(self, world: World, witness: str) -> tuple[Mirror, ...]:
+    def watch(self, world: World, seconds: float) -> None:
+        """Look as the agents do, and note which copies miss writes. Call it at each change.
+
+        A restored link carries over at once what a copy has missed.
+        """
+        machines = world.machines
+        booted = {name for name, count in machines.boots.items() if self._boots.get(name) != count}
+        self._boots = {**machines.boots}
+        forgetful = booted | machines.off
+        self.complete = {at: seen for at, seen in self.complete.items() if at[0] not in forgetful}
+        there = {one.name: one for one in _mirrored(world)}
+        self.parted = {name: at for name, at in self.parted.items() if name in there}
+        world.behind &= there.keys()
+        for name, one in there.items():
+            if not connected(world, one):
+                since = self.parted.setdefault(name, seconds)
+                writes = (one.primary, name) in machines.copies and machines.answers(one.primary)
+                if writes and seconds - since > PROMISED:
+                    world.behind.add(name)
+                continue
+            self.parted.pop(name, None)
+            world.behind.discard(name)
+            for node in (one.primary, one.secondary):
+                if node and node not in machines.hung and name not in self.states:
+                    self.complete[node, name] = seconds
+
+    def told(self, world: World, witness: str, seconds: float) -> tuple[Mirror, ...]:
         """Return the disks of a node as its agent tells of them."""
         return tuple(
             Mirror(
                 one.name,
                 "Connected" if connected(world, one) else "WFConnection",
                 self.states.get(one.name, UP_TO_DATE),
+                self._ago(witness, one.name, seconds),
             )
             for one in _mirrored(world)
             if witness in (one.primary, one.secondary)
             for _ in range(one.disks - self.unlisted.get(one.name, 0))
         )
+
+    def _ago(self, witness: str, instance: str, seconds: float) -> int | None:
+        at = self.complete.get((witness, instance))
+        return None if at is None else round(1000 * (seconds - at))
 
 
 def connected(world: World, instance: Instance) -> bool:

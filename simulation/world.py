@@ -41,7 +41,8 @@ class World:
     """The configuration, and the state of the machines behind it.
 
     `machines` are the real ones, `unpowered` the nodes without power by the configuration,
-    `degraded` the instances with an inconsistent DRBD mirror, `emptied` those that have lost their
+    `degraded` the instances with an inconsistent DRBD mirror, `behind` those whose mirror misses
+    writes, `outdated` those that were started on such a one, `emptied` those that have lost their
     data. `sizes` is the free room of an empty node where it is not `size`. `ganeti` is the version
     that it imitates.
     """
@@ -56,6 +57,8 @@ class World:
     machines: Machines = field(default_factory=Machines)
     unpowered: set[str] = field(default_factory=set)
     degraded: set[str] = field(default_factory=set)
+    behind: set[str] = field(default_factory=set)
+    outdated: set[str] = field(default_factory=set)
     emptied: set[str] = field(default_factory=set)
     size: Capacity = _ROOMY
     sizes: dict[str, Capacity] = field(default_factory=dict)
@@ -314,6 +317,8 @@ class World:
             self._count(moved, 1)
             return f"Can't activate the instance's disks of {instance.name} on {target}"
         self.put(moved)
+        if instance.name in self.behind:
+            self.outdated.add(instance.name)
         return ""
 
     def _is_primary(self, instance: Instance) -> bool:
@@ -337,10 +342,12 @@ class World:
             return "Can't migrate, please use failover"
         if live and not instance.migratable:
             return f"Hypervisor {instance.hypervisor} cannot migrate instance {instance.name}"
-        if live and instance.name in self.degraded:
+        if live and instance.name in self.degraded | self.behind:
             return "Disk 0 is degraded or not fully synchronized on target node"
         if not live and not gone and not action.unchecked:
-            if instance.name in self.degraded or (dead and instance.template == "drbd"):
+            if instance.name in self.degraded | self.behind or (
+                dead and instance.template == "drbd"
+            ):
                 return "Disk 0 is degraded on target node, aborting failover"
             if dead:
                 return f"Could not shutdown instance {instance.name} on node {instance.primary}"
@@ -369,6 +376,7 @@ class World:
             return f"Can't create block device on node {target}: insufficient free space"
         self.put(replace(instance, secondary=target))
         self.degraded.discard(instance.name)
+        self.behind.discard(instance.name)
         return ""
 
     def _reinstall(self, action: Reinstall) -> str:
@@ -399,6 +407,7 @@ class World:
                 return f"Not enough memory on node {action.target} for starting {instance.name}"
             self.put(replace(stopped, running=True))
         self.degraded.discard(instance.name)
+        self.behind.discard(instance.name)
         return ""
 
     def _no_disks(self, instance: Instance, places: list[str]) -> str:

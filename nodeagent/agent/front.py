@@ -18,6 +18,7 @@ from nodeagent import service
 from nodeagent.agent.collectors import STATUS, Sampler, report
 from nodeagent.agent.collectors.cpu import CpuAvgLoad
 from nodeagent.agent.collectors.disk import Diskstats
+from nodeagent.agent.collectors.drbd import Drbd
 from nodeagent.agent.collectors.kvm import KvmInstRss
 from nodeagent.agent.link import Frame, Link
 from nodeagent.errors import Unavailable
@@ -52,6 +53,8 @@ class Front:
         self._copy_turns = asyncio.Semaphore(ORDERS)
         self._witnessing = 0
         self._samplers = samplers or [Sampler(c) for c in (CpuAvgLoad(), Diskstats(), KvmInstRss())]
+        self._drbd = Drbd()
+        self._drbd_sampler = Sampler(self._drbd)  # its sample is not reported
         self._named = {
             (s.collector.category or "default", s.collector.name): s for s in self._samplers
         }
@@ -87,7 +90,7 @@ class Front:
         if address is None:
             alive.cancel()
             return
-        for sampler in self._samplers:
+        for sampler in (*self._samplers, self._drbd_sampler):
             sampler.start()
         self.port = await self.server.start(address, listen.port, tls)
         # A collector's thread lets a request run after this long, not after 5 ms.
@@ -106,7 +109,7 @@ class Front:
         self._link.close()
         self._orders.close()
         self._copies.close()
-        for sampler in self._samplers:
+        for sampler in (*self._samplers, self._drbd_sampler):
             sampler.stop()
         log.info("front-stopped")
 
@@ -229,7 +232,8 @@ class Front:
             if "ticket" not in task:
                 return Response.error(503, "this node cannot be a witness now; its log says why")
             tls, ports = self.settings.listen.tls, (int(task["noded"]), int(task["agent"]))
-            found = canonical((await words(task["addresses"], *ports, tls=tls)).body())
+            ages = self._drbd.ages()
+            found = canonical((await words(task["addresses"], *ports, ages, tls=tls)).body())
             said = {"verb": "testify", "ticket": task["ticket"], "words": found}
             answer = await self._orders.ask(said)
         except Unavailable as error:

@@ -8,9 +8,10 @@ import errno
 import os
 import socket
 import ssl
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
+from nodeagent.agent.collectors import drbd
 from nodeagent.errors import MessageError, Unavailable
 from nodeagent.model.evidence import Contact, Mirror
 from nodeagent.protocol.bounds import MIRRORS, NAME, brief
@@ -25,8 +26,8 @@ _CONNECT = 3.5  # of them for the connection: the kernel tries again after 1 s a
 MOND_SECONDS = 18.0
 _MOND = 1815
 _MOST = 4 * 1024 * 1024  # bytes of mond's report
+_NO_AGES: Mapping[int, int] = {}
 _KNOWN = (0, 1, 4)  # mond's codes for good, bad for now (a peer is gone), and bad; 2 is unknown
-_PROC_DRBD = "/proc/drbd"
 _LISTENERS = ("/proc/net/tcp", "/proc/net/tcp6")
 _HERE = {"00000000", "0100007F", "0" * 32, "0000000000000000FFFF00000100007F"}
 _LISTEN = "0A"
@@ -35,13 +36,18 @@ _SILENCE = (errno.ETIMEDOUT, errno.EHOSTUNREACH)  # other faults are our own
 _RANK = (Contact.ANSWERS, Contact.CONNECTS, Contact.REFUSED, Contact.SILENT)
 
 
-async def words(addresses: Collection[str], noded: int, agent: int, *, tls: bool) -> Words:
-    """Try both ports at all addresses of a node, and meanwhile read our own DRBD disks."""
+async def words(
+    addresses: Collection[str], noded: int, agent: int, ages: Mapping[int, int], *, tls: bool
+) -> Words:
+    """Try both ports at all addresses of a node, and meanwhile read our own DRBD disks.
+
+    `ages` is by minor for how long (ms) the disk has not been seen complete (`collectors.drbd`).
+    """
     secure = untrusting_tls()
     at_noded, at_agent, (mirrors, why) = await asyncio.gather(
         _best(addresses, noded, secure),
         _best(addresses, agent, secure if tls else None),
-        read_mirrors(),
+        read_mirrors(ages),
     )
     return Words(at_noded, at_agent, mirrors, why)
 
@@ -93,9 +99,9 @@ def _hello(address: str, tls: ssl.SSLContext | None) -> bytes:
 # This node's DRBD disks.
 
 
-async def read_mirrors() -> tuple[tuple[Mirror, ...] | None, str]:
+async def read_mirrors(ages: Mapping[int, int]) -> tuple[tuple[Mirror, ...] | None, str]:
     """Read our DRBD disks from Ganeti's monitoring daemon; None with the reason if that fails."""
-    if not os.path.exists(_PROC_DRBD):
+    if not os.path.exists(drbd.STATUS):
         return (), ""  # the kernel has no DRBD
     try:
         port = mond_port()
@@ -106,7 +112,7 @@ async def read_mirrors() -> tuple[tuple[Mirror, ...] | None, str]:
         )
         if answer.status != 200:
             return None, f"ganeti-mond answered with HTTP status {answer.status}"
-        return await asyncio.to_thread(mirrors_of, answer.body), ""
+        return await asyncio.to_thread(mirrors_of, answer.body, ages), ""
     except (MessageError, Unavailable) as error:
         return None, f"ganeti-mond: {error}"
 
@@ -139,7 +145,7 @@ def not_roots(port: int) -> str:
     return "" if found else f"ganeti-mond does not listen on port {port}"
 
 
-def mirrors_of(body: bytes) -> tuple[Mirror, ...]:
+def mirrors_of(body: bytes, ages: Mapping[int, int] = _NO_AGES) -> tuple[Mirror, ...]:
     """Decode mond's report of its collector drbd, or raise MessageError. Pure."""
     report: Any = read(body, limit=_MOST)
     data = report.get("data") if isinstance(report, dict) else None
@@ -152,10 +158,10 @@ def mirrors_of(body: bytes) -> tuple[Mirror, ...]:
         raise MessageError(f"its report has the status {brief(code)}: the disks' state is unknown")
     if len(devices) > MIRRORS:
         raise MessageError(f"its report has more than {MIRRORS} devices")
-    return tuple(_mirror(device) for device in devices)
+    return tuple(_mirror(device, ages) for device in devices)
 
 
-def _mirror(device: Any) -> Mirror:
+def _mirror(device: Any, ages: Mapping[int, int]) -> Mirror:
     if not isinstance(device, dict):
         raise MessageError("its report has a device that is not an object")
 
@@ -171,4 +177,5 @@ def _mirror(device: Any) -> Mirror:
         text("instance", NAME, needed=False),
         text("connectionState", 64, needed=True),
         text("localState", 64, needed=False),
+        ages.get(minor) if type(minor := device.get("minor")) is int else None,
     )

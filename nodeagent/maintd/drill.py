@@ -26,7 +26,7 @@ from nodeagent.model.action import (
     describe,
 )
 from nodeagent.model.event_kinds import word_of
-from nodeagent.model.evidence import Contact, Evidence, PowerReading, Testimony
+from nodeagent.model.evidence import Contact, Evidence, Mirror, PowerReading, Testimony
 from nodeagent.model.fencing import Deaf, Fencing, Stage
 from nodeagent.model.ledger import Decision, Ledger, Outcome, Policy, Result
 from nodeagent.model.purpose import OfFencing
@@ -238,8 +238,7 @@ class _Imagined:
                 at=self.at,
                 noded=Contact.SILENT,
                 agent=Contact.SILENT,
-                mirrors=one.mirrors
-                and tuple(replace(disk, connection=_LOST) for disk in one.mirrors),
+                mirrors=one.mirrors and tuple(map(self._lost, one.mirrors)),
             )
             for one in self.hearing.testimonies
         )
@@ -249,6 +248,11 @@ class _Imagined:
             witnesses=told,
             asked=self.hearing.missing,
         )
+
+    def _lost(self, disk: Mirror) -> Mirror:
+        """A disk that is not connected any more since the node fell silent."""
+        ago = None if disk.ago is None else disk.ago + self.at - self.since
+        return replace(disk, connection=_LOST, ago=ago)
 
     def _carry_out(self, action: Action) -> Result:
         match action:

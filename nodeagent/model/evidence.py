@@ -26,16 +26,35 @@ class Contact(Enum):
     UNKNOWN = "unknown"
 
 
+SIGNS = frozenset({Contact.ANSWERS, Contact.CONNECTS, Contact.REFUSED})  # of life
+
+# DRBD's words (8 and 9) for no connection; every other word, also an unknown one, may be one.
+DISCONNECTED = frozenset(
+    {
+        *("StandAlone", "Disconnecting", "Unconnected", "Timeout", "BrokenPipe", "NetworkFailure"),
+        *("ProtocolError", "TearDown", "WFConnection", "Connecting", "Unconfigured", "Off"),
+    }
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Mirror:
     """One DRBD disk of an instance, as the kernel of a witness sees it now.
 
     `connection` and `disk` are DRBD's words for the connection and for the witness's own copy.
+    `ago` is for how long (ms) the witness's agent has not seen the copy connected and up to date:
+    it may lack what was written since then. None if the agent has never seen it so.
     """
 
     instance: str
     connection: str
     disk: str
+    ago: int | None = None
+
+    @property
+    def connected(self) -> bool:
+        """Tell whether the kernel of the other node may be connected."""
+        return self.connection not in DISCONNECTED
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,8 @@ class Fate:
     """The fate of an instance.
 
     `synced` tells that before the node was offline the agent of its secondary said that all its
-    DRBD disks there were UpToDate: Ganeti itself does not check this later. `tries` counts the
+    DRBD disks there were UpToDate, and in sync with the node until it died: Ganeti itself does not
+    check this later. `tries` counts the
     failovers that Ganeti gave up without an effect.
     """
 
@@ -98,10 +99,15 @@ class Fencing:
 
 @dataclass(frozen=True, slots=True)
 class Unreachable:
-    """An unreachable node (its UUID); at `since` (unix ms) the first poll in a row failed."""
+    """An unreachable node (its UUID); at `since` (unix ms) the first poll in a row failed.
+
+    `lived` is its last sign of life, as far as is known: an answer to a poll before, or what others
+    have seen of it later. It is `since` if maintd did not poll shortly before, 0 if not known yet.
+    """
 
     node: str
     since: Ms
+    lived: Ms = field(default=Ms(0), metadata={"later": True})
 
 
 @dataclass(frozen=True, slots=True)

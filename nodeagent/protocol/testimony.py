@@ -6,7 +6,7 @@ from typing import Any
 
 from nodeagent.errors import MessageError
 from nodeagent.model.evidence import Contact, Mirror
-from nodeagent.protocol.bounds import MIRRORS, NAME, WHY, cut
+from nodeagent.protocol.bounds import COUNT, MIRRORS, NAME, WHY, cut
 
 _WORD = 64  # characters of a word of DRBD's
 
@@ -45,8 +45,8 @@ class Words:
         )
 
 
-def _row(one: Mirror) -> list[str]:
-    return [one.instance, one.connection, one.disk]
+def _row(one: Mirror) -> list[str | int | None]:
+    return [one.instance, one.connection, one.disk, one.ago]
 
 
 def _contact(document: dict[str, Any], name: str) -> Contact:
@@ -65,9 +65,12 @@ def _mirrors(value: Any) -> tuple[Mirror, ...] | None:
 
 
 def _mirror(row: Any) -> Mirror:
-    if not isinstance(row, Sequence) or len(row) != 3:
-        raise MessageError("testimony.mirrors has a row that is not three texts")
-    for text, most in zip(row, (NAME, _WORD, _WORD), strict=True):
+    if not isinstance(row, Sequence) or len(row) != 4:
+        raise MessageError("testimony.mirrors has a row that is not three texts and a number")
+    instance, connection, disk, ago = row
+    for text, most in ((instance, NAME), (connection, _WORD), (disk, _WORD)):
         if not isinstance(text, str) or len(text) > most:
             raise MessageError(f"testimony.mirrors has a text that is not at most {most} long")
-    return Mirror(*row)
+    if ago is not None and not (type(ago) is int and 0 <= ago < COUNT):
+        raise MessageError("testimony.mirrors has a number that is not one of milliseconds")
+    return Mirror(instance, connection, disk, ago)

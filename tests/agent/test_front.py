@@ -8,18 +8,22 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from nodeagent.agent import front as module
+from nodeagent.agent import probe
+from nodeagent.agent.collectors import drbd
 from nodeagent.agent.front import Front
 from nodeagent.agent.link import Frame, Link
 from nodeagent.errors import Unavailable
 from nodeagent.protocol.envelope import Purpose
-from nodeagent.settings import Settings
+from nodeagent.settings import ListenSettings, Settings
 from nodeagent.web.exchange import Request, Response
 from tests.agent.place import NODE
+from tests.agent.test_probe import DEVICES, listener, mond, report
 from tests.protocol.opened import unseal
 from tests.web.live import Agent, agent, wait_for
 
@@ -187,6 +191,45 @@ def test_a_request_beyond_the_few_asked_at_once_has_its_turn_or_is_told_soon(
 
     asyncio.run(main())
     asyncio.run(beside())
+
+
+def test_a_witness_says_when_its_disks_were_last_connected(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    told: list[Frame] = []
+
+    class Runner(Link):
+        async def ask(self, question: Frame, seconds: float = 5.0) -> Frame:
+            told.append(question)
+            if question["verb"] == "witness":
+                return {"ticket": "t", "addresses": [], "noded": 1, "agent": 2}
+            return {"sealed": "sealed"}
+
+    async def main(port: int) -> None:
+        monkeypatch.setattr(probe, "mond_port", lambda: port)
+        listen = ListenSettings(address="127.0.0.1", port=0, tls=False)
+        front, stop = Front(Settings(listen=listen)), asyncio.Event()
+        running = asyncio.create_task(front.run(stop))
+        await front.started.wait()
+        while not front._drbd.ages():
+            await asyncio.sleep(0.01)
+        kind = {"content-type": "application/json"}
+        answer = front.server.handler(Request("POST", "/1/witness", kind, b"{}"))
+        assert not isinstance(answer, Response)
+        assert (await answer).body == b"sealed"
+        stop.set()
+        await running
+
+    (tmp_path / "drbd").write_text(" 0: cs:Connected ro:Primary/Secondary ds:UpToDate/UpToDate C\n")
+    monkeypatch.setattr(drbd, "STATUS", str(tmp_path / "drbd"))
+    monkeypatch.setattr(probe, "not_roots", lambda _: "")
+    monkeypatch.setattr(module, "Link", Runner)
+    with listener(mond(report(DEVICES))) as port:
+        asyncio.run(main(port))
+    first, *others = json.loads(told[-1]["words"])["mirrors"]
+    assert first[:3] == ["web1", "Connected", "UpToDate"]
+    assert 0 <= first[3] < 60_000
+    assert [row[3] for row in others] == [None, None]
 
 
 def _loaded(module: str) -> set[str]:

@@ -7,6 +7,7 @@ import socket
 import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from nodeagent.agent import front, probe, witness
+from nodeagent.agent.collectors import drbd
 from nodeagent.agent.probe import mirrors_of, not_roots, read_mirrors, try_port, words
 from nodeagent.errors import MessageError
 from nodeagent.maintd.engine import witnesses
@@ -147,9 +149,9 @@ def test_what_is_no_address_is_not_looked_up(address: str) -> None:
 
 def test_the_liveliest_address_counts() -> None:
     with listener(talk_tls, "127.0.0.77") as port:
-        found = asyncio.run(words([HERE, "127.0.0.77"], port, free_port(), tls=True))
+        found = asyncio.run(words([HERE, "127.0.0.77"], port, free_port(), {}, tls=True))
         assert (found.noded, found.agent) == (Contact.ANSWERS, Contact.REFUSED)
-    assert asyncio.run(words([], 1, 2, tls=True)).noded is Contact.UNKNOWN
+    assert asyncio.run(words([], 1, 2, {}, tls=True)).noded is Contact.UNKNOWN
 
 
 # DRBD.
@@ -184,6 +186,15 @@ def test_disks_whose_state_mond_does_not_know(code: object) -> None:
         mirrors_of(report(DEVICES, code))
 
 
+@pytest.mark.parametrize(
+    ("minor", "ago"), [(0, 1_500), (3, 7), (1, None), ("0", None), (True, None), (None, None)]
+)
+def test_a_disk_was_last_complete_when_its_minor_was(minor: object, ago: int | None) -> None:
+    device = {"minor": minor, "connectionState": "WFConnection", "localState": "UpToDate"}
+    (found,) = mirrors_of(report([device]), {0: 1_500, 3: 7})
+    assert found == Mirror("", "WFConnection", "UpToDate", ago)
+
+
 def test_a_report_without_a_status_is_not_believed() -> None:
     body = json.dumps({"data": {"deviceInfos": DEVICES}}).encode()
     with pytest.raises(MessageError, match="the disks' state is unknown"):
@@ -211,8 +222,8 @@ def test_a_wrong_report_is_none(body: bytes, why: str) -> None:
 
 
 def test_a_kernel_without_drbd_has_no_disks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probe, "_PROC_DRBD", "/nonexistent")
-    assert asyncio.run(read_mirrors()) == ((), "")
+    monkeypatch.setattr(drbd, "STATUS", "/nonexistent")
+    assert asyncio.run(read_mirrors({})) == ((), "")
 
 
 def mond(body: bytes, status: int = 200) -> Serve:
@@ -227,7 +238,7 @@ def mond(body: bytes, status: int = 200) -> Serve:
 @pytest.mark.parametrize(
     ("serve", "read", "why"),
     [
-        (mond(report(DEVICES)), READ, ""),
+        (mond(report(DEVICES)), (replace(READ[0], ago=7), *READ[1:]), ""),
         (mond(b"no", 404), None, "ganeti-mond answered with HTTP status 404"),
         (mond(b"no"), None, "ganeti-mond: "),
         (say_nothing, None, "ganeti-mond: no complete answer within 0.3 s"),
@@ -235,12 +246,12 @@ def mond(body: bytes, status: int = 200) -> Serve:
     ids=["well", "404", "rubbish", "hangs"],
 )
 def test_mond(monkeypatch: pytest.MonkeyPatch, serve: Serve, read: object, why: str) -> None:
-    monkeypatch.setattr(probe, "_PROC_DRBD", "/proc")
+    monkeypatch.setattr(drbd, "STATUS", "/proc")
     monkeypatch.setattr(probe, "MOND_SECONDS", 0.3)
     monkeypatch.setattr(probe, "not_roots", lambda _: "")
     with listener(serve) as port:
         monkeypatch.setattr(probe, "mond_port", lambda: port)
-        found, said = asyncio.run(read_mirrors())
+        found, said = asyncio.run(read_mirrors({0: 7}))
     assert found == read
     assert said.startswith(why)
     assert bool(said) == bool(why)

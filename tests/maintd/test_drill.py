@@ -168,6 +168,20 @@ def test_a_secondary_that_is_not_up_to_date_leaves_its_instance_down() -> None:
     whole.close()
 
 
+def test_a_mirror_without_a_link_leaves_its_instance_down() -> None:
+    whole = ready()
+    whole.machines.apart.add("n4")
+    whole.rounds(3, 61)
+    found = drilled(whole)
+    assert (found.fenced, found.down, found.done) == (True, ("drbd",), False)
+    (fate,) = (one for one in found.fates if one.instance == "drbd")
+    assert "its disks on n4 have not been connected since" in fate.why
+    whole.machines.apart.discard("n4")
+    whole.rounds(1)
+    assert drilled(whole).done
+    whole.close()
+
+
 def test_too_little_room_leaves_an_instance_waiting() -> None:
     big = Instance("big", "n3", template="rbd", memory=300_000)
     whole = ready(instances=(*INSTANCES, big))

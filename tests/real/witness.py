@@ -5,7 +5,8 @@ The kernel there has no DRBD: the stand-in writes its status to /run/drbd, not t
 
 import sys
 
-from nodeagent.agent import daemon, probe
+from nodeagent.agent import daemon
+from nodeagent.agent.collectors import drbd
 from nodeagent.cli import nodeagent
 
 STATUS = "/run/drbd"
@@ -17,7 +18,7 @@ def command(half: str, path: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    vars(probe)["_PROC_DRBD"] = STATUS
+    vars(drbd)["STATUS"] = STATUS
     vars(daemon)["_command"] = command
     if sys.argv[1] in ("front", "runner"):
         sys.exit(daemon.main(*sys.argv[1:]))

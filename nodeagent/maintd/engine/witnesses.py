@@ -120,11 +120,14 @@ class Witnesses:
         self._task: asyncio.Task[None] | None = None
 
     def watch(
-        self, snapshot: Snapshot, names: Mapping[str, Ms], looks: Mapping[str, Look], now: Ms
+        self, snapshot: Snapshot, names: Mapping[str, Ms], looks: Mapping[str, Look], polled: Ms
     ) -> None:
-        """Ask about these nodes from now on; those of `looks` that answered can be witnesses."""
+        """Ask about these nodes from now on; those of `looks` that answered can be witnesses.
+
+        `polled` is when the poll began: later than that, the nodes that answered may have died.
+        """
         seen = {name: look for name, look in looks.items() if isinstance(look, Seen)}
-        known = {**self._last, **{name: (now, _said(look)) for name, look in seen.items()}}
+        known = {**self._last, **{name: (polled, _said(look)) for name, look in seen.items()}}
         self._last = {name: last for name, last in known.items() if name in snapshot.nodes}
         self._snapshot, self._able = snapshot, frozenset(seen)
         self._watched = tuple(sorted(names, key=lambda name: (names[name], name)))

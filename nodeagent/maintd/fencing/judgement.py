@@ -40,13 +40,6 @@ POWER_LASTS = Ms(300_000)
 NODED_LASTS = Ms(330_000)  # Ganeti is asked about a node every five minutes
 SETTLES = Ms(15_000)  # DRBD notices a dead peer after up to 11 s
 
-# DRBD's words (8 and 9) for no connection; every other word, also an unknown one, may be one.
-DISCONNECTED = frozenset(
-    {
-        *("StandAlone", "Disconnecting", "Unconnected", "Timeout", "BrokenPipe", "NetworkFailure"),
-        *("ProtocolError", "TearDown", "WFConnection", "Connecting", "Unconfigured", "Off"),
-    }
-)
 _KERNEL = (Contact.CONNECTS, Contact.REFUSED)
 
 
@@ -237,7 +230,7 @@ def _disks(node: Node, recent: Collection[Testimony], snapshot: Snapshot) -> _Di
         if why := _missing(shared, one.mirrors, snapshot):
             unread[peer] = why
         for mirror in one.mirrors:
-            if mirror.connection in DISCONNECTED:
+            if not mirror.connected:
                 continue
             if mirror.instance in shared:
                 connected[mirror.instance] = peer, one.at

@@ -58,7 +58,7 @@ def instance_fates(
     """Yield the fate of each running instance; before the node is offline, the planned one."""
     known = one.fates
     if not known and (one.stage in _BEFORE or policy.dead_nodes != "restart"):
-        known = restarts.fates(node, observed, now)
+        known = restarts.fates(node, observed, ledger, now)
     moving = {
         intent.action.instance: intent.action
         for intent in ledger.intents

@@ -84,7 +84,8 @@ class Fencer:
                     known.add(uuid)
         for node in self.observed.snapshot.nodes.values():
             if node.uuid not in known and (at := tagged(node)) is not None:
-                fates = restarts.fates(node, self.observed, self.now) if node.offline else ()
+                seen = self.observed
+                fates = restarts.fates(node, seen, self.ledger, self.now) if node.offline else ()
                 left = any(fate.end is End.OPEN for fate in fates)
                 stage = Stage.CONFIRMS if left else Stage.FENCED
                 one = Fencing(node.uuid, stage, at, at, "found again by its tag", fates=fates)
@@ -281,7 +282,7 @@ class Fencer:
         if not one.who and judged.life is not Life.OFF:
             self._put(replace(one, stage=Stage.PROVES, at=self.now))
             return because(FencingKind.FENCING_WAITS, node.name, why=judged.reason)
-        known = restarts.fates(node, self.observed, self.now)
+        known = restarts.fates(node, self.observed, self.ledger, self.now)
         self._put(replace(one, fates=known if policy.dead_nodes == "restart" else ()))
         tag = f"{FENCED_TAG}{self.now // 1000}"
         old = tuple(sorted(t for t in node.tags if t.startswith(FENCED_TAG)))

@@ -1,18 +1,22 @@
 """Start the instances of a fenced node elsewhere, the most important first. Pure.
 
 Ganeti checks no disks once the node is offline. So a DRBD instance fails over only if the agent of
-its secondary has said before that all its disks there were UpToDate.
+its secondary has said before that all its disks there are UpToDate, and that it saw them connected
+until the node died. DRBD calls a copy UpToDate that has lost its connection long before, and lacks
+all that was written since then.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 
 from nodeagent.maintd.fencing.judgement import TESTIMONY_LASTS
 from nodeagent.maintd.planning.preconditions import at_work_on
 from nodeagent.maintd.planning.resources import Room, needs_memory
 from nodeagent.model.action import MovePrimary
-from nodeagent.model.fencing import End, Fate, Fencing
-from nodeagent.model.ledger import Policy
+from nodeagent.model.evidence import Mirror, Testimony
+from nodeagent.model.fencing import End, Fate, Fencing, Unreachable
+from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.purpose import OfFencing
 from nodeagent.model.reason import Held, Kind, Reason, because
 from nodeagent.model.snapshot import Instance, Node, Observed
@@ -21,6 +25,9 @@ from nodeagent.model.units import Ms
 PRIORITY_TAG = "maintd:priority:"
 _LAST = 10**6
 UP_TO_DATE = "UpToDate"
+# Agents look at their disks every 5 s, DRBD notices a dead peer after up to 11 s, and a testimony
+# counts from its question.
+TOLERANCE = Ms(30_000)
 
 
 @dataclass
@@ -32,11 +39,13 @@ class Found:
     held: list[Held] = field(default_factory=list)
 
 
-def fates(node: Node, observed: Observed, now: Ms) -> tuple[Fate, ...]:
+def fates(node: Node, observed: Observed, ledger: Ledger, now: Ms) -> tuple[Fate, ...]:
     """The running instances of a node that is about to be offline, the most important first."""
     here = [i for i in observed.snapshot.instances.values() if i.primary == node.name and i.running]
     here.sort(key=lambda i: (priority(i), i.name))
-    return tuple(_fate(one, node, observed, now) for one in here)
+    silence = next((one for one in ledger.unreachable if one.node == node.uuid), None)
+    silence = silence or Unreachable(node.uuid, now)
+    return tuple(_fate(one, node, observed, silence, now) for one in here)
 
 
 def priority(instance: Instance) -> int:
@@ -50,29 +59,64 @@ def _is_priority(tag: str) -> bool:
     return tag.startswith(PRIORITY_TAG) and text.isdecimal() and len(text) < 6
 
 
-def _fate(instance: Instance, node: Node, observed: Observed, now: Ms) -> Fate:
+def _fate(
+    instance: Instance, node: Node, observed: Observed, silence: Unreachable, now: Ms
+) -> Fate:
     if instance.shared:
         return Fate(instance.name)
     if instance.secondary is None:
         why = f"its disks ({instance.template}) are only on {node.name}"
         return Fate(instance.name, end=End.STAYS, why=why)
-    if _is_synced(instance, node, observed, now):
+    told = _told(instance, node, observed, now)
+    if not (why := _doubt(instance, node, told, silence)):
         return Fate(instance.name, synced=True)
-    why = (
-        f"before {node.name} was offline, no agent said that its disks on {instance.secondary} were"
-        f" {UP_TO_DATE}: check them, then run gnt-instance failover {instance.name}"
-    )
+    why = f"{why}: check them, then run gnt-instance failover {instance.name}"
     return Fate(instance.name, end=End.STAYS, why=why)
 
 
-def _is_synced(instance: Instance, node: Node, observed: Observed, now: Ms) -> bool:
+def _told(
+    instance: Instance, node: Node, observed: Observed, now: Ms
+) -> tuple[Testimony, tuple[Mirror, ...]] | None:
+    """The newest testimony of its secondary, with the disks of the instance there."""
     evidence = observed.evidence.get(node.name)
     for one in evidence.witnesses if evidence is not None else ():
-        if one.witness != instance.secondary or not 0 <= now - one.at <= TESTIMONY_LASTS:
-            continue
-        disks = [m.disk for m in one.mirrors or () if m.instance == instance.name]
-        return len(disks) == instance.disks > 0 and set(disks) == {UP_TO_DATE}
-    return False
+        if one.witness == instance.secondary and 0 <= now - one.at <= TESTIMONY_LASTS:
+            return one, tuple(m for m in one.mirrors or () if m.instance == instance.name)
+    return None
+
+
+def _doubt(
+    instance: Instance,
+    node: Node,
+    told: tuple[Testimony, tuple[Mirror, ...]] | None,
+    silence: Unreachable,
+) -> str:
+    """Say why its secondary may lack something that was written; empty if it has everything."""
+    there = f"its disks on {instance.secondary}"
+    up_to_date = told is not None and all(m.disk == UP_TO_DATE for m in told[1])
+    if told is None or not up_to_date or not len(told[1]) == instance.disks > 0:
+        return f"before {node.name} was offline, no agent said that all {there} were {UP_TO_DATE}"
+    ages = [mirror.ago for mirror in told[1]]
+    known = [ago for ago in ages if ago is not None]
+    if len(known) < len(ages):
+        return (
+            f"{there} have been {UP_TO_DATE} without a connection since its agent was started, and"
+            f" may lack what {node.name} wrote before it died"
+        )
+    complete, lived = Ms(told[0].at - max(known)), silence.lived or silence.since
+    if complete >= lived - TOLERANCE:
+        return ""
+    lost = f"{there} have not been connected since {_moment(complete)}"
+    if lived == silence.since:
+        return (
+            f"{lost}, and maintd does not know until when {node.name} wrote: it was started, or"
+            f" became the master, only before it found {node.name} unreachable"
+        )
+    return f"{lost}, but {node.name} lived until {_moment(lived)}, so what it wrote may be missing"
+
+
+def _moment(ms: Ms) -> str:
+    return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def plan(one: Fencing, node: Node, observed: Observed, policy: Policy, room: Room) -> Found:

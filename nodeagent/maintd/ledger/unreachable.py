@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from nodeagent.maintd.planning.tag_settings import with_tags
-from nodeagent.model.evidence import Judgement
+from nodeagent.model.evidence import SIGNS, Evidence, Judgement
 from nodeagent.model.fencing import Stage, Unreachable
 from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.reason import Detail, Held, Kind, Reason, because
@@ -19,15 +19,43 @@ from nodeagent.model.units import Ms
 NO_JUDGEMENTS: Mapping[str, Judgement] = {}
 _WATCHED = 0.5  # share of `unreachable-after` after which evidence about a node is gathered
 TOLD = 20  # unreachable nodes that are shown one by one
+_GAP = Ms(300_000)  # after an answer: what a node did in a longer one, nobody knows
 
 
 def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
-    """Record since which poll each node has been unreachable without a break."""
-    known = {one.node: replace(one, since=min(one.since, now)) for one in ledger.unreachable}
-    nodes = observed.snapshot.nodes
-    uuids = [nodes[name].uuid for name in sorted(observed.unanswered) if name in nodes]
-    found = tuple(known.get(uuid) or Unreachable(uuid, now) for uuid in uuids)
-    return ledger if found == ledger.unreachable else replace(ledger, unreachable=found)
+    """Record since which poll each node has been unreachable without a break, and when it lived."""
+    known = {
+        one.node: replace(one, since=min(one.since, now), lived=min(one.lived, now))
+        for one in ledger.unreachable
+    }
+    nodes, found = observed.snapshot.nodes, list[Unreachable]()
+    for name in sorted(observed.unanswered & nodes.keys()):
+        one = known.get(nodes[name].uuid) or Unreachable(nodes[name].uuid, now)
+        if (evidence := observed.evidence.get(name)) is not None:
+            one = replace(one, lived=_lived(one, evidence, observed.snapshot, now))
+        found.append(one)
+    if tuple(found) == ledger.unreachable:
+        return ledger
+    return replace(ledger, unreachable=tuple(found))
+
+
+def _lived(one: Unreachable, evidence: Evidence, snapshot: Snapshot, now: Ms) -> Ms:
+    """The last sign of life, also by what is known now: only later ones replace an earlier one."""
+    polled = 0 <= one.since - evidence.last <= _GAP
+    signs = [one.lived or (evidence.last if polled else one.since)]
+    if evidence.noded:
+        signs.append(evidence.noded_at)
+    for told in evidence.witnesses:
+        mirrors = [m for m in told.mirrors or () if _is_on(evidence.node, m.instance, snapshot)]
+        if {told.noded, told.agent} & SIGNS or any(mirror.connected for mirror in mirrors):
+            signs.append(told.at)
+        signs += [Ms(told.at - mirror.ago) for mirror in mirrors if mirror.ago is not None]
+    return min(max(signs), now)
+
+
+def _is_on(node: str, instance: str, snapshot: Snapshot) -> bool:
+    one = snapshot.instances.get(instance)
+    return one is not None and node in (one.primary, one.secondary)
 
 
 def unreachable(

@@ -72,10 +72,11 @@ class Desk:
             raise said
         return said
 
-    def watch(self, *silent: str, world: Snapshot | None = None) -> None:
+    def watch(self, *silent: str, world: Snapshot | None = None, polled: int | None = None) -> None:
         world = world or self.world
         since = dict.fromkeys(silent, NOW)
-        self.witnesses.watch(world, since, looks_of(world, *silent), self.now())
+        at = self.now() if polled is None else Ms(polled)
+        self.witnesses.watch(world, since, looks_of(world, *silent), at)
 
     def evidence(self, name: str) -> Any:
         looks = looks_of(self.world, name)
@@ -142,14 +143,14 @@ def test_testimonies_become_evidence_and_are_renewed() -> None:
 
 def test_evidence_of_the_poll_and_of_noded() -> None:
     async def tell(desk: Desk) -> None:
-        desk.watch()
+        desk.watch(polled=NOW - 9)
         desk.seconds = 100
         desk.watch("n1")
         desk.noded.ask(desk.world, ["n1"])
         desk.seconds = 107
         found = desk.evidence("n1")
         assert (found.noded, found.noded_at) == (True, desk.now() - 7_000)
-        assert (found.last, found.said) == (NOW, "Ok")
+        assert (found.last, found.said) == (NOW - 9, "Ok"), "when the poll began"
         looks = looks_of(desk.world) | {"n1": Distrusted("a wrong key")}
         for look, contact, doubt in (
             (Distrusted("a wrong key"), Contact.ANSWERS, "distrusted: a wrong key"),

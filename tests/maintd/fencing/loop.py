@@ -81,6 +81,7 @@ class Loop:
         self.cluster.grace = 1.0
         self.machines.controls = {f"n{i}": (Control(),) for i in range(1, 7)}
         self.absent: dict[str, str] = {}
+        self.heard: dict[str, Ms] = {}  # when each node last answered this process
 
     @property
     def machines(self) -> Machines:
@@ -107,6 +108,7 @@ class Loop:
         snapshot = self.cluster.snapshot()
         asked = {name for name, node in snapshot.nodes.items() if not node.offline}
         silent = {name for name in asked if not self.machines.answers(name)}
+        self.heard |= dict.fromkeys(asked - silent, self.now)
         names = [name for name, node in snapshot.nodes.items() if node.in_service]
         observed = Observed(
             snapshot,
@@ -136,7 +138,8 @@ class Loop:
             for n in others
             if self.machines.answers(n.name)
         )
-        return Evidence(name, since, agent, "timed out", name in self.noded, self.now, told)
+        noded, last = name in self.noded, self.heard.get(name, Ms(0))
+        return Evidence(name, since, agent, "timed out", noded, self.now, told, last=last)
 
     def _contact(self, name: str) -> Contact:
         if name in self.machines.off | self.machines.cut:
@@ -146,16 +149,18 @@ class Loop:
     def _mirrors(self, witness: str) -> tuple[Mirror, ...] | None:
         if witness in self.deaf:
             return None
-        return self.mirrors.told(self.cluster.world, witness)
+        return self.mirrors.told(self.cluster.world, witness, self.seconds)
 
     # Act.
 
     def step(self, seconds: float = STEP) -> Decision:
         """One round; a crash in it loses the memory of the process."""
+        self.mirrors.watch(self.cluster.world, self.seconds)
         self.seconds += seconds
         known = len(self.machines.commands)
         for name in self.broken - self.machines.off:
             self.machines.hung.add(name)
+        self.mirrors.watch(self.cluster.world, self.seconds)
         try:
             self._round()
         except Crash:
@@ -221,7 +226,7 @@ class Loop:
         """Start anew: from the ledger on disk, or without one as on another master."""
         loaded = Ledger() if lost else self.disk
         trails, snapshot = self.cluster.trails(), self.cluster.snapshot()
-        self.absent = {}
+        self.absent, self.heard = {}, {}
         self.disk = self.ledger = recover(loaded, trails, snapshot, self.now)
         self.started = self.now
 

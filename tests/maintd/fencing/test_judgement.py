@@ -6,7 +6,6 @@ from itertools import product
 import pytest
 
 from nodeagent.maintd.fencing.judgement import (
-    DISCONNECTED,
     NODED_LASTS,
     POWER_LASTS,
     SETTLES,
@@ -16,7 +15,16 @@ from nodeagent.maintd.fencing.judgement import (
     peers,
     suspects_itself,
 )
-from nodeagent.model.evidence import Contact, Evidence, Judgement, Level, Life, Mirror, PowerReading
+from nodeagent.model.evidence import (
+    DISCONNECTED,
+    Contact,
+    Evidence,
+    Judgement,
+    Level,
+    Life,
+    Mirror,
+    PowerReading,
+)
 from nodeagent.model.evidence import Testimony as Told
 from nodeagent.model.reason import FencingKind, Kind
 from nodeagent.model.snapshot import Snapshot

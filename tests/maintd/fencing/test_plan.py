@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from nodeagent.model.action import PowerCommand, RunCommand, Scope
-from nodeagent.model.fencing import End, Stage
+from nodeagent.model.fencing import End, Fate, Stage
 from nodeagent.model.ledger import Hold
 from nodeagent.model.snapshot import Instance
 from nodeagent.model.units import Ms
@@ -271,6 +271,79 @@ def test_an_instance_whose_disks_were_not_up_to_date_stays_down(loop: Loop) -> N
     fates = {fate.instance: fate for fate in loop.ledger.fencing[0].fates}
     assert fates["drbd"].end is End.STAYS
     assert "UpToDate" in fates["drbd"].why
+
+
+def fate_of_drbd(loop: Loop) -> Fate:
+    loop.steps(100)
+    assert loop.stage("n3") is Stage.FENCED, loop.reasons()
+    assert loop.machines.running_on("shared") != set()
+    return next(f for f in loop.ledger.fencing[0].fates if f.instance == "drbd")
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_an_instance_whose_mirror_lost_its_link_before_the_node_died_stays_down(
+    loop: Loop, how: str
+) -> None:
+    loop.machines.apart.add("n3")
+    loop.steps(3600 // STEP)
+    kill(loop, how=how)
+    found = fate_of_drbd(loop)
+    assert (found.end, found.synced) == (End.STAYS, False)
+    assert "its disks on n4 have not been connected since" in found.why
+    assert "run gnt-instance failover drbd" in found.why
+    assert loop.cluster.world.behind == {"drbd"}, "it would have lost an hour"
+    assert not loop.cluster.world.outdated
+
+
+def test_a_link_that_was_mended_in_time_is_no_reason(loop: Loop) -> None:
+    loop.machines.apart.add("n3")
+    loop.steps(3600 // STEP)
+    loop.machines.apart.discard("n3")
+    loop.step()
+    kill(loop)
+    assert fate_of_drbd(loop).end is End.RESTARTED
+
+
+def test_a_link_that_broke_while_programs_hung_is_one(loop: Loop) -> None:
+    """Nobody answers, but the kernel takes connections: the node lives."""
+    loop.policy = replace(RESTART, dead_nodes="observe")
+    kill(loop)
+    loop.steps(20)
+    loop.machines.apart.add("n3")
+    loop.steps(20)
+    loop.policy = RESTART
+    assert fate_of_drbd(loop).end is End.STAYS
+    assert loop.failovers() == ["shared"]
+
+
+def test_an_agent_that_was_started_after_the_death_knows_nothing(loop: Loop) -> None:
+    kill(loop, how="off")
+    loop.step()
+    loop.mirrors.complete.clear()
+    found = fate_of_drbd(loop)
+    assert found.end is End.STAYS
+    assert "without a connection since its agent was started" in found.why
+
+
+@pytest.mark.parametrize("rounds", [0, 1, 8, 20])
+def test_a_maintd_that_is_started_again_remembers_when_the_node_lived(
+    loop: Loop, rounds: int
+) -> None:
+    kill(loop, how="off")
+    loop.steps(rounds)
+    loop.restart()
+    assert fate_of_drbd(loop).end is End.RESTARTED
+
+
+def test_a_new_master_without_a_ledger_does_not_know_when_the_node_lived(loop: Loop) -> None:
+    kill(loop, how="off")
+    loop.steps(5)
+    power = loop.ledger.power  # without it nothing would be done at all
+    loop.restart(lost=True)
+    loop.ledger = loop.disk = replace(loop.ledger, power=power)
+    found = fate_of_drbd(loop)
+    assert found.end is End.STAYS
+    assert "maintd does not know until when n3 wrote" in found.why
 
 
 def test_while_a_disk_of_two_is_not_listed_nothing_is_done() -> None:

@@ -1,27 +1,36 @@
-"""Which instances of a dead node may start elsewhere: only on disks that are all up to date."""
+"""Which instances of a dead node may start elsewhere: only on disks that have everything."""
 
 from dataclasses import replace
 
 import pytest
 
-from nodeagent.maintd.fencing.restarts import fates
+from nodeagent.maintd.fencing.restarts import TOLERANCE, fates
 from nodeagent.model.evidence import Contact, Evidence, Mirror
 from nodeagent.model.evidence import Testimony as Told
-from nodeagent.model.fencing import End, Fate
+from nodeagent.model.fencing import End, Fate, Unreachable
+from nodeagent.model.ledger import Ledger
 from nodeagent.model.units import Ms
 from tests.maintd.world import NOW, seen, six
 
 WORLD = six(web1=("n1", "n2"))
-FRESH = Mirror("web1", "WFConnection", "UpToDate")
+SINCE, LIVED = Ms(NOW - 600_000), Ms(NOW - 640_000)
+SILENCE = Unreachable("uuid-n1", SINCE, LIVED)
+FRESH = Mirror("web1", "WFConnection", "UpToDate", NOW - LIVED)
 
 
-def fate(*mirrors: Mirror, disks: int = 1, witness: str = "n2", age: int = 1_000) -> Fate:
+def fate(
+    *mirrors: Mirror,
+    disks: int = 1,
+    witness: str = "n2",
+    age: int = 0,
+    silence: Unreachable = SILENCE,
+) -> Fate:
     """The fate of web1, of whose disks a witness has told."""
     web1 = replace(WORLD.instances["web1"], disks=disks)
     told = Told(witness, Ms(NOW - age), Contact.SILENT, Contact.SILENT, mirrors)
-    evidence = Evidence("n1", Ms(NOW - 600_000), Contact.SILENT, witnesses=(told,))
+    evidence = Evidence("n1", SINCE, Contact.SILENT, witnesses=(told,))
     observed = seen(replace(WORLD, instances={"web1": web1}), evidence={"n1": evidence})
-    (found,) = fates(WORLD.nodes["n1"], observed, NOW)
+    (found,) = fates(WORLD.nodes["n1"], observed, Ledger(unreachable=(silence,)), NOW)
     return found
 
 
@@ -47,9 +56,49 @@ def test_all_disks_are_listed_and_up_to_date(
     assert found.synced == synced
     assert (found.end is End.OPEN) == synced
     assert ("gnt-instance failover web1" in found.why) == (not synced)
+    assert ("no agent said that all its disks on n2 were UpToDate" in found.why) == (not synced)
 
 
 def test_only_its_secondary_counts_and_only_lately() -> None:
     assert not fate(FRESH, witness="n3").synced
     assert not fate(FRESH, age=60_001).synced
     assert not fate(FRESH, age=-1).synced
+
+
+def last_complete(at: int, silence: Unreachable = SILENCE, age: int = 0) -> Fate:
+    """The fate if the second of two disks was last complete at this moment."""
+    lost = replace(FRESH, ago=NOW - age - at)
+    return fate(replace(FRESH, ago=0), lost, disks=2, age=age, silence=silence)
+
+
+def test_a_link_that_broke_while_the_node_lived_keeps_its_instance_down() -> None:
+    for early, synced in ((0, True), (TOLERANCE, True), (TOLERANCE + 1, False), (3_600_000, False)):
+        assert last_complete(LIVED - early).synced == synced
+        assert last_complete(LIVED - early, age=50_000).synced == synced
+    found = last_complete(LIVED - 3_600_000)
+    assert found.why == (
+        "its disks on n2 have not been connected since 2026-11-18 09:56:00 UTC, but n1 lived until"
+        " 2026-11-18 10:56:00 UTC, so what it wrote may be missing: check them, then run"
+        " gnt-instance failover web1"
+    )
+
+
+def test_without_an_answer_shortly_before_the_silence_only_its_beginning_counts() -> None:
+    """maintd was started later, or a form of the ledger before this one."""
+    for silence in (replace(SILENCE, lived=SINCE), Unreachable("uuid-n1", SINCE)):
+        assert last_complete(SINCE - TOLERANCE, silence).synced
+        assert last_complete(SINCE + 60_000, silence).synced, "it was hung, and cut off later"
+        found = last_complete(LIVED, silence)
+        assert "maintd does not know until when n1 wrote" in found.why
+
+
+def test_an_agent_that_has_never_seen_them_connected_does_not_know() -> None:
+    found = fate(replace(FRESH, ago=None))
+    assert "without a connection since its agent was started" in found.why
+    assert "gnt-instance failover web1" in found.why
+
+
+def test_a_node_that_nobody_found_unreachable_may_have_lived_until_now() -> None:
+    nobody = replace(SILENCE, node="uuid-n5")
+    assert last_complete(NOW, nobody).synced
+    assert not last_complete(LIVED, nobody).synced

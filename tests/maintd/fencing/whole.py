@@ -61,7 +61,9 @@ class Whole(Rig):
         if not self.machines.answers(witness.name):
             raise Unavailable("timed out")
         contact = self.contact(target)
-        return Words(contact, contact, self.mirrors.told(self.cluster.world, witness.name))
+        return Words(
+            contact, contact, self.mirrors.told(self.cluster.world, witness.name, self.time)
+        )
 
     def contact(self, name: str) -> Contact:
         if name in self.machines.off | self.machines.cut:
@@ -71,7 +73,9 @@ class Whole(Rig):
     def rounds(self, count: int, seconds: float = 20.0) -> None:
         """Hold rounds; between them the witnesses are asked."""
         for _ in range(count):
+            self.mirrors.watch(self.cluster.world, self.time)
             self.newest = self.tick(seconds)
+            self.mirrors.watch(self.cluster.world, self.time)
             inline.run(_turns())
 
     def learn(self) -> None:

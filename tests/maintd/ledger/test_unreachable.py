@@ -5,10 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from nodeagent.maintd.ledger.unreachable import TOLD
+from nodeagent.maintd.ledger.unreachable import TOLD, remember
+from nodeagent.model.evidence import Contact, Evidence, Mirror
+from nodeagent.model.evidence import Testimony as Told
+from nodeagent.model.fencing import Unreachable
+from nodeagent.model.ledger import Ledger
 from nodeagent.model.reason import Held, Kind
 from nodeagent.model.units import Ms
 from tests.maintd.rig import QUICK, Rig, fleet
+from tests.maintd.world import NOW, seen, six
 
 
 def told(rig: Rig, seconds: float = 10.0) -> list[Held]:
@@ -138,3 +143,78 @@ def test_of_many_each_beyond_twenty_is_counted() -> None:
     assert found[-1].reason == (
         "5 more nodes are unreachable: run gnt-maint nodes --state unreachable"
     )
+
+
+# The last sign of life.
+
+SINCE = Ms(NOW - 600_000)
+WORLD = six(web1=("n1", "n2"), far1=("n3", "n4"))
+
+
+def lived(before: int = 0, now: Ms = NOW, since: Ms = SINCE, **members: object) -> int:
+    """When n1 lived last, by this evidence."""
+    given: dict[str, object] = {"last": Ms(SINCE - 40_000), **members}
+    evidence = Evidence("n1", since, Contact.SILENT, **given)  # type: ignore[arg-type]
+    observed = seen(WORLD, unanswered=frozenset({"n1"}), evidence={"n1": evidence})
+    known = Ledger(unreachable=(Unreachable("uuid-n1", since, Ms(before)),))
+    (one,) = remember(known, observed, now).unreachable
+    return one.lived
+
+
+def told_of(contact: Contact = Contact.SILENT, *mirrors: Mirror) -> tuple[Told, ...]:
+    """A testimony of a second ago."""
+    return (Told("n2", Ms(NOW - 1_000), contact, Contact.SILENT, mirrors),)
+
+
+def test_a_node_lived_when_it_answered_last() -> None:
+    assert lived() == SINCE - 40_000
+    assert lived(before=SINCE + 7) == SINCE + 7, "it is known already"
+
+
+@pytest.mark.parametrize("last", [0, SINCE - 300_001, SINCE + 1])
+def test_without_a_poll_shortly_before_it_may_have_lived_until_the_first_one(last: int) -> None:
+    """maintd is new, or has not polled for long."""
+    assert lived(last=Ms(last)) == SINCE
+
+
+@pytest.mark.parametrize(
+    ("contact", "sign"),
+    [
+        *((Contact.ANSWERS, True), (Contact.CONNECTS, True), (Contact.REFUSED, True)),
+        *((Contact.SILENT, False), (Contact.UNKNOWN, False)),
+    ],
+)
+def test_what_others_reach_is_a_later_sign(contact: Contact, sign: bool) -> None:
+    assert lived(witnesses=told_of(contact)) == (NOW - 1_000 if sign else SINCE - 40_000)
+
+
+def test_nodeds_answer_is_a_later_sign() -> None:
+    assert lived(noded=True, noded_at=Ms(NOW - 5)) == NOW - 5
+    assert lived(noded=False, noded_at=Ms(NOW - 5)) == SINCE - 40_000
+
+
+@pytest.mark.parametrize(
+    ("mirror", "age"),
+    [
+        pytest.param(Mirror("web1", "SyncTarget", "Inconsistent"), 1_000, id="connected"),
+        pytest.param(Mirror("web1", "WFConnection", "UpToDate", 9_000), 10_000, id="was connected"),
+        pytest.param(Mirror("web1", "WFConnection", "UpToDate"), None, id="never seen connected"),
+        pytest.param(Mirror("far1", "Connected", "UpToDate", 0), None, id="of other nodes"),
+        pytest.param(Mirror("", "Connected", "UpToDate", 0), None, id="of an unknown instance"),
+    ],
+)
+def test_connected_disks_are_a_later_sign(mirror: Mirror, age: int | None) -> None:
+    found = lived(witnesses=told_of(Contact.SILENT, mirror))
+    assert found == (SINCE - 40_000 if age is None else NOW - age)
+
+
+def test_an_earlier_sign_changes_nothing_and_none_is_in_the_future() -> None:
+    mirror = Mirror("web1", "WFConnection", "UpToDate", 3_600_000)
+    assert lived(before=SINCE, witnesses=told_of(Contact.SILENT, mirror)) == SINCE
+    assert lived(before=NOW + 99) == NOW
+
+
+def test_nobody_asks_while_nothing_is_known() -> None:
+    observed = seen(WORLD, unanswered=frozenset({"n1"}))
+    (one,) = remember(Ledger(), observed, NOW).unreachable
+    assert one == Unreachable("uuid-n1", NOW)

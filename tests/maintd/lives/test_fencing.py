@@ -2,7 +2,8 @@
 
 P7: no instance is started while its old node may still run it. P8: never more nodes than the limits
 are fenced. P9: a wrong or missing BMC ends in a reason, never in an action. P10: no node that
-answers is powered off, however late its power-off comes.
+answers is powered off, however late its power-off comes. P11: no instance is started on a mirror
+that has missed writes of a node that answered.
 """
 
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from tests.maintd.fencing.loop import RESTART, Loop, word
 from tests.maintd.lives.life import at_random
 
 NODES = st.sampled_from([f"n{i}" for i in range(1, 7)])
+MOSTLY = st.sampled_from(["n3", "n5", "n3", "n5", "n4", "n6", "n2", "n1"])  # with DRBD disks
 CONTROLS = {
     "good": (Control(),),
     "two": (Control(), Control("apc_snmp")),
@@ -63,7 +65,11 @@ class Fencing(RuleBasedStateMachine):
             self.loop.machines.controls[name] = CONTROLS[kind]
         self.loop.steps(12, 61)
 
-    @rule(node=NODES, how=st.sampled_from(["off", "hung", "cut"]), alone=st.integers(0, 3))
+    @rule(
+        node=MOSTLY,
+        how=st.sampled_from(["off", "hung", "cut"]),
+        alone=st.integers(0, 3),
+    )
     def die(self, node: str, how: str, alone: int) -> None:
         """Mostly alone, and for a while: many that die together are the brakes' case."""
         for name in sorted(self.loop.cluster.nodes) if alone else ():
@@ -124,6 +130,23 @@ class Fencing(RuleBasedStateMachine):
         """Its DRBD network fails as well; then nothing contradicts a control that lies."""
         if self.loop.machines.controls[node] != CONTROLS["lies-off"]:
             self.loop.machines.apart.add(node)
+
+    @rule(
+        node=st.sampled_from(["n3", "n5"]),
+        how=st.sampled_from(["off", "hung", "cut"]),
+        rounds=st.integers(1, 8),
+    )
+    def die_some_time_after_the_link(self, node: str, how: str, rounds: int) -> None:
+        """Its disks on the secondary miss writes, and are up to date to DRBD."""
+        self.part(node)
+        self.loop.steps(rounds)
+        self.die(node, how, 1)
+
+    @rule(node=NODES)
+    def restart_agent(self, node: str) -> None:
+        """It forgets when it saw its disks connected."""
+        known = self.loop.mirrors.complete
+        self.loop.mirrors.complete = {at: seen for at, seen in known.items() if at[0] != node}
 
     @rule(node=NODES, kind=st.sampled_from(sorted(CONTROLS)))
     def change_control(self, node: str, kind: str) -> None:
@@ -196,6 +219,11 @@ class Fencing(RuleBasedStateMachine):
         lately = {node for at, node in offs if loop.now - at < HOUR - 60_000}
         assert len(lately) <= loop.policy.fence_burst, offs
         assert loop.cluster.world.master not in {node for _, node in offs}
+
+    @invariant()
+    def p11_no_instance_starts_on_a_mirror_that_missed_writes(self) -> None:
+        if hasattr(self, "loop"):
+            assert not self.loop.cluster.world.outdated, self.loop.ledger
 
     @invariant()
     def p9_a_wrong_control_ends_in_a_reason(self) -> None:

@@ -6,13 +6,7 @@ No row names an instance: every reader of the status sees them.
 from collections.abc import Iterator
 from typing import Any
 
-from nodeagent.maintd.fencing.judgement import (
-    DISCONNECTED,
-    NODED_LASTS,
-    POWER_LASTS,
-    TESTIMONY_LASTS,
-    judged,
-)
+from nodeagent.maintd.fencing.judgement import NODED_LASTS, POWER_LASTS, TESTIMONY_LASTS, judged
 from nodeagent.model.evidence import Contact, Evidence, PowerReading, Testimony
 from nodeagent.model.snapshot import Observed
 from nodeagent.model.units import Ms
@@ -68,7 +62,7 @@ def _testimony(told: Testimony, now: Ms) -> Json:
     proves = _proves(told.noded, told.agent)
     if told.mirrors is None:
         ports += f"; its DRBD disks are unread{_also(told.why)}"
-    elif live := sum(one.connection not in DISCONNECTED for one in told.mirrors):
+    elif live := sum(one.connected for one in told.mirrors):
         ports += f"; {live} of {len(told.mirrors)} DRBD disks connected"
         proves = _PROGRAMS if proves == _PROGRAMS else _KERNEL
     elif told.mirrors:
