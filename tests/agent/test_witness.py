@@ -152,7 +152,7 @@ REFUSED = [
     pytest.param(changed(node=str(uuid4())), "meant for the node with UUID", id="uuid"),
     pytest.param(changed(target="evil.example"), "is not a node of this cluster", id="stranger"),
     pytest.param(changed(target="127.0.0.2"), "is not a node of this cluster", id="address"),
-    pytest.param(changed(target=NODE), "no witness of itself", id="itself"),
+    pytest.param(changed(target=NODE), "cannot be a witness of itself", id="itself"),
     pytest.param(changed(id="x"), "question.id is not of the form", id="no id"),
     pytest.param(late, "expired", id="expired"),
     pytest.param(changed(expires=2**62), "at most 60000 is accepted", id="valid for ever"),

@@ -245,7 +245,7 @@ def test_what_cannot_be_drilled() -> None:
         ("n9", "there is no node n9"),
         ("n1", "n1 is the master node"),
         ("n6", "n6 is offline already"),
-        ("n5", "n5 does not answer, so this is no drill"),
+        ("n5", "n5 does not answer, so a drill proves nothing"),
     ):
         assert refusal(observed, name).startswith(why)
     whole.close()
