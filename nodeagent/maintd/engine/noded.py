@@ -48,16 +48,18 @@ class Noded:
         return self._steady() - self._asked.get(name, -AGAIN)
 
     def ask(self, snapshot: Snapshot, names: Collection[str]) -> None:
-        """Ask about some of these nodes, if that is due; drop all others."""
+        """Ask about some of these nodes, if that is due; drop all others.
+
+        Ganeti never asks an offline node, so its silence would be nobody's answer.
+        """
         if self._busy:
             return
-        for name in self._asked.keys() - set(names):
+        now, nodes = self._steady(), snapshot.nodes
+        asked = [n for n in names if nodes[n].vm_capable and not nodes[n].offline]
+        for name in self._asked.keys() - set(asked):
             del self._asked[name]
             self._said.pop(name, None)
-        now, nodes = self._steady(), snapshot.nodes
-        due = [
-            n for n in names if nodes[n].vm_capable and now - self._asked.get(n, -AGAIN) >= AGAIN
-        ]
+        due = [n for n in asked if now - self._asked.get(n, -AGAIN) >= AGAIN]
         due.sort(key=lambda name: self._asked.get(name, -AGAIN))
         others = [n.name for n in nodes.values() if n.in_service and n.name not in names]
         witness = snapshot.master if snapshot.master in others else next(iter(others), None)

@@ -114,7 +114,9 @@ def test_a_person_goes_on_where_power_control_dies_after_the_offline_mark(
     whole.machines.controls["n3"] = (Control(dead=True),)
     whole.rounds(6)
     assert whole.stage("n3") is Stage.CONFIRMS
-    assert any("witness n4" in row["source"] for row in told(whole, tmp_path)["evidence"]["rows"])
+    rows = {row["source"]: row["said"] for row in told(whole, tmp_path)["evidence"]["rows"]}
+    assert rows["its noded"] == "unknown", "Ganeti asks no offline node"
+    assert "none of 1 DRBD disks connected" in rows["witness n4"]
     whole.wish(PulledPlug("n3"), "alice")
     until(whole, Stage.FENCED)
     assert done(whole) == ["off", "offline", "drbd", "shared"]
