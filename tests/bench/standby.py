@@ -2,10 +2,13 @@
 
 etcd is one member on this machine, with its log on the disk. A take-over is timed
 from the moment when Ganeti's files name the other node to its first round; one a second is held.
+The cost of copies is measured with real agents, all on this machine: on one of its own each
+candidate would write beside the others.
 
     python -m tests.bench.standby [--quick]
 """
 
+import asyncio
 import signal
 import statistics
 import tempfile
@@ -15,14 +18,19 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+from nodeagent.maintd.engine.copying import Asker
+from nodeagent.maintd.engine.keeping import Keeping
 from nodeagent.model.ledger import Ledger
+from nodeagent.model.snapshot import Node, Snapshot
+from nodeagent.protocol.envelope import Key
 from nodeagent.store.etcd.client import Client
 from nodeagent.store.etcd.lease import Leader
-from nodeagent.store.etcd.store import EtcdStore
+from nodeagent.store.etcd.store import EtcdStore, clock
 from nodeagent.store.sqlite import SqliteStore
+from tests.agent.place import safe_folder
 from tests.bench.save import busy, large, quiet
 from tests.bench.table import Row, row, run
-from tests.cli.masters import Cluster, in_etcd, two
+from tests.cli.masters import CLUSTER_KEY, Cluster, address, candidates, in_etcd, two, uuid
 from tests.store.etcd.server import WHY_NOT, Etcd
 
 MEMORY = 60.0  # MB
@@ -32,11 +40,13 @@ PAGES = ("/status", "/1/round", "/1/windows", "/metrics")
 
 def rows(*, quick: bool = False) -> list[Row]:
     """Measure everything."""
+    copies = [*_handed_over(quick=quick), *_taken_copy(quick=quick)]
     if WHY_NOT:
         print(f"bench: {WHY_NOT}")
-        return []
+        return copies
     with tempfile.TemporaryDirectory() as folder, _durable(Path(folder)) as etcd:
-        return [*_saves(etcd, Path(folder), quick=quick), *_standbys(etcd, quick=quick)]
+        found = [*_saves(etcd, Path(folder), quick=quick), *_standbys(etcd, quick=quick)]
+    return [*found, *copies]
 
 
 @contextmanager
@@ -109,6 +119,86 @@ def _standbys(etcd: Etcd, *, quick: bool) -> Iterator[Row]:
             goal=f"<= {MEMORY:g}",
             met=met,
         )
+
+
+def _handed_over(*, quick: bool) -> Iterator[Row]:
+    """The cost of a save until a majority of the candidates has it, and until all have."""
+    scale = 10 if quick else 1
+    machines, entries, windows = 10_000 // scale, 2_000 // scale, 1_000 // scale
+    ledger = large(machines, entries, windows)
+    of = f"{machines:,} machines, {entries:,} entries, {windows:,} windows"
+    for name, change in (("quiet", quiet), ("an entry and a window more", busy)):
+        with safe_folder() as folder:
+            peer = _cost(lambda f=folder: SqliteStore(str(f / "ledger")), ledger, change, 20)  # type: ignore[misc]
+        for many in (3, 9):
+            mine = asyncio.run(_copied(many, ledger, change, 5 if quick else 30))
+            for place, unit in enumerate(("ms until a majority has it", "CPU ms of maintd")):
+                what = f"save with copies on {many} candidates, {unit}: {name}; {of}"
+                yield row(f"{what} (peer: on this disk only)", mine[place], peer[place])
+
+
+async def _copied(
+    many: int, ledger: Ledger, change: Callable[[Ledger, int], Ledger], times: int
+) -> tuple[float, float]:
+    """Median milliseconds, and mean CPU milliseconds, of one save with its copies."""
+    took, cpu = [], 0.0
+    with safe_folder() as folder, candidates(folder, many) as nodes:
+        first = nodes[0]
+        asker = Asker(Key(CLUSTER_KEY), first.certificate, first.port, True, clock)
+        keeping = Keeping(asker, clock)
+        with closing(SqliteStore(str(folder / "ledger"))) as store, closing(keeping):
+            store.watch(keeping.saved)
+            known = {
+                one.name: Node(one.name, uuid(one.name), address(one.name), candidate=True)
+                for one in nodes
+            }
+            keeping.follow(Snapshot("cluster.example.org", known))
+            keeping.begin(1, uuid(first.name), store.begin(1, ledger, (), {}), ())
+            await _all_have(keeping)
+            for nth in range(times):
+                ledger = change(ledger, nth)
+                began, there = time.perf_counter(), time.process_time()
+                store.save(ledger)
+                assert await keeping.safe(60)
+                took.append(time.perf_counter() - began)
+                await _all_have(keeping)
+                cpu += time.process_time() - there
+    return statistics.median(took) * 1000, cpu / times * 1000
+
+
+async def _all_have(keeping: Keeping) -> None:
+    async with asyncio.timeout(120):
+        while not all(one.newest for one in keeping.state().on):
+            await asyncio.sleep(0.002)
+
+
+def _taken_copy(*, quick: bool) -> Iterator[Row]:
+    """The time from a failover to a round of the standby with the old master's ledger."""
+    mine, peer = (
+        statistics.median(_takes(agents=agents) for _ in range(1 if quick else 5))
+        for agents in (True, False)
+    )
+    what = "take-over after a kill, s, with a copy that is taken (peer: nobody keeps copies)"
+    yield row(what, mine, peer)
+
+
+def _takes(*, agents: bool) -> float:
+    with two(agents=agents) as cluster:
+        n1, n2 = cluster.n1, cluster.n2
+        n1.start()
+        n1.until(standby=False)
+        if agents:
+            n1.until_told("copies", lambda told: told and told["have"] == told["of"] == 2)
+        n2.start()
+        n2.until(standby=True)
+        n1.end(signal.SIGKILL)
+        began = time.monotonic()
+        cluster.failover("n2")
+        n2.until(standby=False)
+        if agents:
+            n2.until_told("copies", lambda told: told and told["epoch"] == 2)
+            n2.until_told("outdated", lambda told: told is None)
+        return time.monotonic() - began
 
 
 def _lives(cluster: Cluster) -> list[float]:

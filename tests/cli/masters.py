@@ -1,4 +1,7 @@
-"""Real processes of maintd on two nodes of a cluster that LUXI shows, with files as Ganeti's."""
+"""Real processes of maintd on two nodes of a cluster that LUXI shows, with files as Ganeti's.
+
+Beside them may run real agents, which keep copies of the ledger and vote.
+"""
 
 import http.client
 import json
@@ -8,7 +11,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,12 +20,14 @@ from typing import Any
 
 from nodeagent.cluster.ganeti.ssconf import _digest
 from nodeagent.web.tls import make_certificate
-from tests.agent.place import safe_folder
+from tests.agent.place import NODE, Place, safe_folder
 from tests.cluster.ganeti.answering import Luxid, serving
 from tests.packaging import luxid
 from tests.store.etcd.server import Etcd
+from tests.web.live import Agent, free_port, wait_for
 
 WITHIN = 60.0
+CLUSTER_KEY = b"a key of the cluster"
 
 
 class Ganeti(Luxid):
@@ -35,7 +40,10 @@ class Ganeti(Luxid):
 
     def answer(self, method: str, args: list[Any]) -> Any:
         if method == "Query" and args[0] == "node":
-            rows = [{**luxid.NODE, "name": name, "uuid": uuid(name)} for name in ("n1", "n2")]
+            rows = [
+                {**luxid.NODE, "name": name, "uuid": uuid(name), "pip": address(name)}
+                for name in ("n1", "n2")
+            ]
             return {"data": [[[0, row[field]] for field in args[1]] for row in rows]}
         return luxid.answer(method, args, self.master)
 
@@ -61,31 +69,59 @@ class Master:
     folder: Path
     store: str
     luxi: str
+    port: int = 0  # of the agents; 0: none run
     certificate: bytes = field(default_factory=make_certificate)
     process: "subprocess.Popen[bytes] | None" = None
+    agent: Agent | None = None
 
     def begin(self) -> None:
-        (self.folder / "ganeti").mkdir(parents=True)
+        if self.port:
+            self._begin_agent()
+        else:
+            (self.folder / "ganeti").mkdir(parents=True)
         (self.folder / "config").mkdir()
-        self.secret("hmac.key", b"a key of the cluster")
+        self.secret("hmac.key", CLUSTER_KEY)
         self.secret("client.pem", self.certificate)
         (self.folder / "maintd.toml").write_text(f"""
 [maintd]
 state = "{self.folder}"
 socket = "{self.folder}/run/sock"
 every = "1s"
-vote = false
+vote = {"true" if self.port else "false"}
 standby = true
 [cluster]
 node = "{self.name}"
 ganeti = "{self.folder}/ganeti"
 luxi = "{self.luxi}"
 grace = "2s"
+[poll]
+port = {self.port or 1815}
 [http]
 port = 0
 plain = true
 {self.store}
 """)
+
+    def _begin_agent(self) -> None:
+        self.folder.mkdir()
+        place = Place(self.folder, address(self.name), self.port)
+        place.uuid, self.certificate = uuid(self.name), place.master_pem
+        place.settings(address(self.name), self.port)
+        config = Path(place.config)
+        text = config.read_text().replace(f'node = "{NODE}"', f'node = "{self.name}"')
+        config.write_text(text.replace("[listen]\n", "[listen]\ntls = true\n"))
+        place.key_file.unlink()  # `begin` writes that of the cluster
+        self.agent = Agent(place, address(self.name), self.port, tls=True)
+
+    def start_agent(self) -> None:
+        if (agent := self.agent) is not None:
+            for half in ("runner", "front"):
+                agent.start(half)
+            wait_for(lambda: agent.get("/readyz", 5).status == 200, agent, WITHIN)
+
+    def end_agent(self) -> None:
+        for half in list(self.agent.processes) if self.agent else ():
+            self.agent.stop(half, kill=True)  # type: ignore[union-attr]
 
     def secret(self, name: str, content: bytes) -> None:
         path = self.folder / "ganeti" / name
@@ -100,7 +136,7 @@ plain = true
             "master_node": [master],
             "node_list": names,
             "offline_nodes": [],
-            "node_primary_ips": [f"{name} 127.0.0.1" for name in names],
+            "node_primary_ips": [f"{name} {address(name)}" for name in names],
             "master_candidates": names,
             "master_candidates_certs": [
                 f"{uuid(one.name)}={_digest(one.certificate)}" for one in masters
@@ -151,6 +187,13 @@ plain = true
         found: dict[str, Any] = json.loads(body) if status == 200 else {}
         return found
 
+    def until_told(self, what: str, wanted: Callable[[Any], object]) -> None:
+        """Wait until what it tells of its newest round is as wanted."""
+        until = time.monotonic() + WITHIN
+        while not wanted(told := self.round().get(what)):
+            assert time.monotonic() < until, (told, (self.folder / "log").read_text())
+            time.sleep(0.1)
+
     def until(self, standby: bool) -> float:
         """Wait until it acts, or does not; return the seconds that it took."""
         began = time.monotonic()
@@ -161,6 +204,10 @@ plain = true
             assert self.process.poll() in (None, 11), log
             time.sleep(0.05)
         return time.monotonic() - began
+
+
+def address(name: str) -> str:
+    return f"127.0.0.{10 + int(name[1:])}"
 
 
 def uuid(name: str) -> str:
@@ -200,14 +247,32 @@ prefix = "/nodeagent/{token_hex(8)}/"
 
 
 @contextmanager
-def two(store: str = "") -> Iterator[Cluster]:
-    """Two nodes, n1 being the master; their maintd are still to be started."""
-    ganeti = Ganeti()
+def candidates(folder: Path, many: int) -> Iterator[list[Master]]:
+    """So many master candidates with agents; n1 is the master, and no maintd is there."""
+    port = free_port()
+    masters = [Master(f"n{n}", folder / f"n{n}", "", "", port) for n in range(1, many + 1)]
+    try:
+        for one in masters:
+            one.begin()
+        for one in masters:
+            one.files("n1", masters)
+            one.start_agent()
+        yield masters
+    finally:
+        for one in masters:
+            one.end_agent()
+
+
+@contextmanager
+def two(store: str = "", *, agents: bool = False) -> Iterator[Cluster]:
+    """Two nodes, n1 being the master; their maintd are still to be started, if not the agents."""
+    ganeti, port = Ganeti(), free_port() if agents else 0
     with safe_folder() as folder, ExitStack() as stack:
         masters = [
             Master(
                 *(name, folder / name, store),
                 stack.enter_context(serving(_Here(ganeti, name), str(folder / f"luxi-{name}"))),
+                port,
             )
             for name in ("n1", "n2")
         ]
@@ -216,8 +281,11 @@ def two(store: str = "") -> Iterator[Cluster]:
         made = Cluster(ganeti, *masters)
         made.failover("n1")
         try:
+            for one in masters:
+                one.start_agent()
             yield made
         finally:
             for one in masters:
+                one.end_agent()
                 if one.process is not None:
                     one.end(signal.SIGKILL)

@@ -1,6 +1,7 @@
 """`maintd.standby = true`: real processes, of which one acts; the others show what it does."""
 
 import json
+import os
 import signal
 import ssl
 import subprocess
@@ -10,7 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
@@ -77,6 +78,40 @@ def test_after_a_kill_it_waits_for_the_lease_at_most(cluster: Cluster) -> None:
     taken = cluster.n2.until(standby=False)
     print(f"taken over after {taken:.1f} s")
     assert taken < (TTL + 6 if "etcd" in cluster.n1.store else 6) + 4  # a busy machine
+
+
+def _everywhere(told: Any) -> bool:
+    return bool(told) and told["have"] == told["of"] == 2
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL, signal.SIGSTOP])
+def test_a_standby_takes_over_with_the_copies_that_agents_keep(how: signal.Signals) -> None:
+    """The old master's maintd ends, is killed, or sleeps meanwhile."""
+    with two(agents=True) as cluster:
+        n1, n2 = cluster.n1, cluster.n2
+        n1.start()
+        n1.until(standby=False)
+        n1.until_told("copies", _everywhere)
+        n2.start()
+        n2.until(standby=True)
+        assert n1.ask("POST", "/1/pause", {"scope": "cluster", "why": "a test"})[0] == 200
+        n2.until_told("holds", bool)
+        n1.until_told("copies", _everywhere)  # on a busy machine not within the second of an answer
+        assert n2.round()["standby"], "it shows the newest copy that its own agent keeps"
+        n1.end(how) if how is not signal.SIGSTOP else os.kill(n1.pid, how)
+        cluster.failover("n2")
+        assert n2.until(standby=False) < 15  # a busy machine
+        n2.until_told("copies", lambda told: told["epoch"] == 2)  # it has asked a majority
+        n2.until_told("outdated", lambda told: told is None)
+        assert [hold["why"] for hold in n2.round()["holds"]] == ["a test"]
+        if how is signal.SIGSTOP:
+            os.kill(n1.pid, signal.SIGCONT)
+            assert n1.process is not None
+            assert n1.process.wait(WITHIN) == 11
+        n1.start()
+        n1.until(standby=True)
+        n1.until_told("holds", bool)
 
 
 @needed
