@@ -19,7 +19,7 @@ from nodeagent.maintd.windows.mesos import read_schedule
 from nodeagent.maintd.windows.schedule import version
 from tests.torture.ground import Ground
 from tests.torture.linear import Op
-from tests.torture.objects import Planned
+from tests.torture.objects import Planned, Unsafe
 from tests.web.live import untrusting
 
 PORT = 1816
@@ -84,16 +84,18 @@ class History:
     def take(self, key: str, verb: str, given: Any, start: float, said: Said | None) -> bool:
         """Record a change; return whether it was accepted for certain."""
         end = time.monotonic()
+        unsafe = Unsafe(given) if key.startswith("pause/") and given is not None else given
         with self._lock:
             self.asked += 1
             if said is None:
-                self.ops.append(Op(key, verb, given, None, start))
+                self.ops.append(Op(key, verb, unsafe, None, start))
                 return False
             text = said.body if isinstance(said.body, str) else json.dumps(said.body)
             if said.status == 200:
                 alone = isinstance(said.body, dict) and said.body.get("kept")
                 open_ = alone or (isinstance(said.body, str) and said.body)
-                self.ops.append(Op(key, verb, given, True, start, None if open_ else end))
+                known = unsafe if open_ else given
+                self.ops.append(Op(key, verb, known, True, start, None if open_ else end))
                 return not open_
             if said.status in (400, 409, 412):
                 self.refused += 1
@@ -105,7 +107,7 @@ class History:
             elif said.status != 503:
                 self.odd.append(f"{key} {verb}: {said.status} {text}")
             elif not any(why in text for why in _NOT_TAKEN):
-                self.ops.append(Op(key, verb, given, None, start))
+                self.ops.append(Op(key, verb, unsafe, None, start))
             return False
 
     def read(self, key: str, answer: Any, start: float) -> None:

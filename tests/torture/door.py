@@ -1,8 +1,10 @@
 """A door to one simulated cluster for several maintd processes, and the record of their effects.
 
-As Ganeti, it takes a request from whoever asks, and knows nothing of leases. It stands for two
-things that are Ganeti's: a request that comes later than the grace never arrives; and with `luxi`
-only the master's node has a luxid that answers.
+As Ganeti, it takes a request from whoever asks, and knows nothing of leases. A request that is on
+its way for longer than the grace never arrives. With `luxi` only the master's node has a luxid
+that answers; but the luxid of a master that was cut off lives on, names its own node, and takes
+jobs that no other node hears of. Without, all ask one RAPI, with Ganeti's job filters: a job that a
+filter rejects is there, and canceled.
 """
 
 import pickle
@@ -12,22 +14,37 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from nodeagent.cluster.backend import Answer, Submission
+from nodeagent.cluster.backend import Accepted, Answer, Submission
+from nodeagent.cluster.ganeti.jobqueue import EPOCH
+from nodeagent.cluster.ganeti.rapi import RapiCluster
 from nodeagent.errors import Unavailable
 from nodeagent.model.ledger import Removal, Result, RoleChange, Trail
-from nodeagent.model.snapshot import Capacity, Running, Snapshot
+from nodeagent.model.snapshot import Capacity, Node, Running, Snapshot
 from nodeagent.model.units import Ms
 from simulation.cluster import SimulatedCluster
 from tests.torture.stall import reach
 
 GRACE = 5.0  # seconds
+_OF_OLD = 10**7  # numbers of jobs in the queue of a master that was cut off
 _PATIENCE = 2.0  # seconds of a client for each step of a request
 _EFFECTS = ("submit", "cancel")
+_FILTERED = "canceled by a job filter"
 _METHODS = {
-    *("master", "snapshot", "capacity", "running", "submit", "find", "cancel", "results"),
+    *(
+        "filter",
+        "put_filter",
+        "master",
+        "snapshot",
+        "capacity",
+        "running",
+        "submit",
+        "find",
+        "cancel",
+        "results",
+    ),
     *("busy", "unfinished", "watcher_paused", "trails", "removals", "roles"),
 }
 
@@ -38,7 +55,7 @@ class Effect:
 
     `asked` is when the caller asked, immediately after its last check; `came` when it arrived;
     `epoch` the epoch of the caller's ledger; `reasons` the intents. `refused` says why nothing was
-    done.
+    done, or the jobs were canceled at once.
     """
 
     caller: str
@@ -57,6 +74,9 @@ class Door:
     cluster: SimulatedCluster
     luxi: bool = False
     effects: list[Effect] = field(default_factory=list)
+    living: set[str] = field(default_factory=set)  # old masters whose luxid was never stopped
+    _filters: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    _rejected: set[str] = field(default_factory=set)  # jobs
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     def serve(self, server: socket.socket) -> None:
@@ -67,9 +87,10 @@ class Door:
                 threading.Thread(target=self._answer, args=(client,), daemon=True).start()
 
     def reasons(self) -> list[str]:
-        """Return the reasons of all jobs that were ever submitted."""
+        """Return the reasons of all jobs that were ever submitted, but for those filtered."""
         with self._lock:
-            return [job.reason for job in self.cluster.jobs.values() if job.ours]
+            jobs = [job for job in self.cluster.jobs.values() if job.ours]
+            return [job.reason for job in jobs if job.number not in self._rejected]
 
     def under_way(self) -> str:
         """Return what still runs; "" if all jobs are over."""
@@ -82,35 +103,111 @@ class Door:
         with self._lock:
             return self.cluster.world.master
 
-    def fail_over(self, node: str) -> None:
-        """Make another node Ganeti's master."""
+    def fail_over(self, node: str, living: str = "") -> None:
+        """Make another node Ganeti's master; the luxid of the old one may be `living`."""
         with self._lock:
             self.cluster.world.master = node
+            self.living = {living} - {""}
+
+    def nodes(self) -> Mapping[str, Node]:
+        with self._lock:
+            return self.cluster.snapshot().nodes
+
+    def elect(self, name: str, *, candidate: bool) -> None:
+        """Make a node a master candidate, or one no longer; one that is drained cannot be one."""
+        with self._lock:
+            node = self.nodes()[name]
+            fit = not (node.drained or node.offline)
+            self.cluster.world.put(replace(node, candidate=candidate and fit))
 
     def _answer(self, client: socket.socket) -> None:
         with client, suppress(OSError, EOFError, struct.error):
             client.settimeout(30.0)
-            caller, epoch, asked, method, arguments = _receive(client)
+            caller, epoch, asked, sent, method, arguments = _receive(client)
             assert method in _METHODS, method
             with self._lock:
                 try:
-                    said = True, self._do(caller, epoch, asked, method, arguments)
+                    said = True, self._do(caller, epoch, asked, sent, method, arguments)
                 except Unavailable as error:
                     said = False, str(error)
             _send(client, said)
 
-    def _do(self, caller: str, epoch: int, asked: float, method: str, arguments: Any) -> Any:
+    def _do(
+        self, caller: str, epoch: int, asked: float, sent: float, method: str, arguments: Any
+    ) -> Any:
         came, why = time.monotonic(), ""
-        if self.luxi and caller != self.cluster.world.master:
+        alone = self.luxi and caller in self.living
+        if self.luxi and not alone and caller != self.cluster.world.master:
             why = "luxid does not run: this is not the master"
-        elif came - asked > GRACE:
-            why = "it came later than the grace"
+        elif came - sent > GRACE:
+            why = "it was on its way for longer than the grace"
+        filtered = not why and method == "submit" and any(map(self._rejects, arguments[0]))
         if method in _EFFECTS:
             reasons = tuple(one.reason for one in arguments[0]) if method == "submit" else ()
-            self.effects.append(Effect(caller, epoch, asked, came, method, reasons, why))
+            told = _FILTERED if filtered else why
+            self.effects.append(Effect(caller, epoch, asked, came, method, reasons, told))
         if why:
             raise Unavailable(why)
+        if alone and method in ("master", *_EFFECTS):
+            return self._answer_alone(caller, method, arguments)
+        if method in ("filter", "put_filter"):
+            return getattr(self, f"_{method}")(*arguments)
+        if method == "submit":
+            batch = [replace(one, reason=_unmarked(one.reason)) for one in arguments[0]]
+            return [self._cancel(one) for one in batch] if filtered else self.cluster.submit(batch)
         return getattr(self.cluster, method)(*arguments)
+
+    def _answer_alone(self, caller: str, method: str, arguments: Any) -> Any:
+        """As the luxid of a master that was cut off."""
+        if method == "master":
+            return caller
+        if method == "cancel":
+            return False
+        return [
+            Accepted(str(_OF_OLD + len(self.effects) * 100 + n)) for n in range(len(*arguments))
+        ]
+
+    # Filters, as far as maintd's own goes.
+
+    def _filter(self, uuid: str) -> Mapping[str, Any] | None:
+        return self._filters.get(uuid)
+
+    def _put_filter(self, uuid: str, rule: Mapping[str, Any]) -> None:
+        self._filters[uuid] = {**rule, "uuid": uuid}
+
+    def _rejects(self, submission: Submission) -> bool:
+        """Whether a filter rejects it: new jobs whose reason it matches."""
+        return any(
+            rule["action"] == "REJECT" and _matches(predicate, submission.reason)
+            for rule in self._filters.values()
+            for kind, predicate in rule["predicates"]
+            if kind == "reason"
+        )
+
+    def _cancel(self, submission: Submission) -> Answer:
+        """Take a job that a filter rejects: it never starts."""
+        usual, self.cluster.pauses = self.cluster.pauses, lambda _: True
+        job = self.cluster._enqueue(submission)
+        self.cluster.pauses = usual
+        self.cluster._end(job, "canceled")
+        self._rejected.add(job.number)
+        return Accepted(job.number)
+
+
+def _matches(condition: Sequence[Any], reason: str) -> bool:
+    match condition:
+        case ["&", *parts]:
+            return all(_matches(part, reason) for part in parts)
+        case [">=", "reason", text]:
+            return reason >= str(text)
+        case ["<", "reason", text]:
+            return reason < str(text)
+    raise ValueError(condition)
+
+
+def _unmarked(reason: str) -> str:
+    """A reason as maintd reads it again: without its epoch."""
+    return reason.partition(":")[2] if reason.startswith(EPOCH) else reason
 
 
 @dataclass
@@ -177,12 +274,20 @@ class Remote:
         found: Sequence[RoleChange] = self._ask("roles", since)
         return found
 
+    def filter(self, uuid: str) -> Mapping[str, Any] | None:
+        found: Mapping[str, Any] | None = self._ask("filter", uuid)
+        return found
+
+    def put_filter(self, uuid: str, rule: Mapping[str, Any]) -> None:
+        self._ask("put_filter", uuid, rule)
+
     def _ask(self, method: str, *arguments: Any) -> Any:
         asked = time.monotonic()
         reach(self.stall, f"before {method}")
         try:
             with socket.create_connection(self.address, _PATIENCE) as server:
-                _send(server, (self.caller, self.epoch(), asked, method, arguments))
+                sent = time.monotonic()
+                _send(server, (self.caller, self.epoch(), asked, sent, method, arguments))
                 well, said = _receive(server)
         except (OSError, EOFError) as error:
             raise Unavailable(f"the cluster does not answer: {error}") from None
@@ -190,6 +295,20 @@ class Remote:
         if not well:
             raise Unavailable(said)
         return said
+
+
+class Replica(RapiCluster):
+    """One of several maintd over one RAPI: its own checks and marks, and the door's answers."""
+
+    def __init__(self, remote: Remote) -> None:
+        super().__init__(remote, grace=GRACE)  # type: ignore[arg-type]  # of RAPI only the filters
+        self._remote = remote
+        for name in _METHODS - {"submit", "filter", "put_filter"}:
+            setattr(self, name, getattr(remote, name))
+
+    def _send(self, submission: Submission) -> Answer:
+        (answer,) = self._remote.submit([submission])
+        return answer
 
 
 def _send(to: socket.socket, what: object) -> None:

@@ -28,6 +28,7 @@ class Kind:
     longest: float
     begin: Callable[[], tuple[str, End]]
     least: float = 0.5
+    alone: bool = False  # together with another it may cost a majority's disks
 
 
 class Faults:
@@ -85,6 +86,8 @@ class Faults:
             "deaf candidate": Kind(2, 12, self._deaf_candidate),
             "stop agent": Kind(2, 12, self._stop_agent),
             "full disk": Kind(3, 10, self._full_candidate),
+            "change candidates": Kind(2, 10, self._demote, 2),
+            "restore a disk": Kind(3, 8, self._restore, 3, alone=True),
             **slow,
         }
 
@@ -100,6 +103,7 @@ class Faults:
             )
             names = first if first[0] in self.kinds else chosen[: self._luck.choice((1, 1, 2))]
             first = [""]
+            names = next(([name] for name in names if self.kinds[name].alone), names)
             ends = []
             for name in dict.fromkeys(names):
                 what, end = self.kinds[name].begin()
@@ -262,16 +266,20 @@ class Faults:
     def _fail_over(self) -> tuple[str, End]:
         """Ganeti has another master; the old one is killed, stopped, cut off, or well."""
         scene, old = self._scene, self._scene.door.master()
-        new = self._luck.choice([name for name in MASTERS if name != old])
+        fit = [name for name in MASTERS if name != old and name in scene.candidates()]
+        if not fit:
+            return "nobody can be the master", _nothing
+        new = self._luck.choice(fit)
         how = self._luck.choice(("killed", "stopped", "cut off", "well"))
         process = scene.maintds[old]
         if how == "killed":
             process.signal(signal.SIGKILL)
         elif how == "stopped":
             process.signal(signal.SIGSTOP)
-        elif how == "cut off":
-            scene.ground.cut([old])
-        scene.fail_over(new, old if how in ("cut off", "stopped") else "")
+        elif how == "cut off":  # from all but its own luxid
+            scene.ground.cut([old], [name for name in scene.ground.address if name != "cluster"])
+        beside = old if how in ("cut off", "stopped") else ""
+        scene.fail_over(new, beside, cut_off=how == "cut off")
 
         def mend() -> None:
             scene.ground.heal()
@@ -281,6 +289,27 @@ class Faults:
             scene.tell_master()
 
         return f"{old} to {new}, and {old} is {how}", mend
+
+    def _demote(self) -> tuple[str, End]:
+        """A node is no master candidate for a while; those that are drained are none either."""
+        scene = self._scene
+        fit = [name for name in scene.candidates() if name != scene.door.master()]
+        if not fit:
+            return "there is none", _nothing
+        name = self._luck.choice(fit)
+        scene.elect(name, candidate=False)
+        return f"{name} is none", lambda: scene.elect(name, candidate=True)
+
+    def _restore(self) -> tuple[str, End]:
+        """A machine is put back to its image: its copies, or the ledger of its maintd."""
+        name, kind = self._luck.choice(MASTERS), self._luck.choice(("maintd", "state"))
+        image = self._scene.image(name, kind)
+
+        def back() -> None:
+            self._scene.restore(name, kind, image)
+            self._breathe()
+
+        return f"{name}/{kind}", back
 
     def _cut_candidate(self) -> tuple[str, End]:
         """One or two nodes hear no other, and are heard by none."""

@@ -20,11 +20,15 @@ from nodeagent.errors import NotMaster
 from nodeagent.maintd import daemon
 from nodeagent.maintd.engine import failpoint
 from nodeagent.maintd.engine.conduct import Conduct
+from nodeagent.maintd.engine.copying import Asker
+from nodeagent.maintd.engine.takeover import Takeover
 from nodeagent.maintd.settings import Settings
 from nodeagent.store.contract import Store
 from tests.torture import stall
-from tests.torture.door import Remote
+from tests.torture.door import Remote, Replica
+from tests.torture.rules import BELIEVED
 
+_ASK_FOR = 12.0  # seconds for the candidates' answers
 _real_ns, _real = time.time_ns, time.time
 
 
@@ -52,9 +56,10 @@ def connect(remote: Remote, settings: Settings, *, dry: bool) -> tuple[Cluster, 
             if (now := remote.master()) != me:
                 raise NotMaster(f"the master is {now} now, and was {me} when maintd started")
 
-        return remote, Conduct(me, check, vote, oldest, dry)
+        return Replica(remote), Conduct(me, check, vote, oldest, dry, believed=BELIEVED)
     mastership = Mastership(remote.master, name=where.node, folder=where.ganeti)
-    return remote, Conduct(mastership.own_name(), mastership.check, vote, oldest, dry)
+    conduct = Conduct(mastership.own_name(), mastership.check, vote, oldest, dry, believed=BELIEVED)
+    return remote, conduct
 
 
 def watched(remote: Remote, make: Any) -> Any:
@@ -102,6 +107,10 @@ def main() -> None:
     log_also(f"{folder}/maintd.log")
     stop_at(f"{folder}/stall")
     daemon._COPIED = 4.0  # not 1 s: on a busy machine nearly all would be *kept on this node only*
+    # There agents answer late, too: each verifies a signature in a process of its own.
+    production.Takeover = partial(Takeover, ask_for=_ASK_FOR)  # type: ignore[assignment, attr-defined]
+    for ask in (Asker.holding, Asker.promise):
+        ask.__defaults__ = (_ASK_FOR,)
     remote = Remote((host, int(port)), node, stall=f"{folder}/stall")
     production._cluster = partial(connect, remote)
     for name in ("open_etcd", "open_sqlite"):

@@ -39,6 +39,7 @@ class Process:
         self.env = {**os.environ, **(env or {})}
         self._process: subprocess.Popen[bytes] | None = None
         self._ended = 0.0
+        self._halted = False
 
     @property
     def pid(self) -> int:
@@ -64,7 +65,11 @@ class Process:
 
     def tend(self) -> None:
         """Start it if it should run and does not."""
-        if not self.running and self.may_run() and time.monotonic() - self._ended > _AGAIN:
+        if (
+            not (self._halted or self.running)
+            and self.may_run()
+            and time.monotonic() - self._ended > _AGAIN
+        ):
             self.start()
 
     def signal(self, which: int) -> None:
@@ -72,6 +77,14 @@ class Process:
             if self._process is not None:
                 self._process.send_signal(which)
                 self.stopped = which == signal.SIGSTOP
+
+    def halt(self) -> None:
+        """End it, and start it no more before `release`."""
+        self._halted = True
+        self.end()
+
+    def release(self) -> None:
+        self._halted = False
 
     def end(self) -> None:
         """Kill it, and wait for its end."""
@@ -82,10 +95,11 @@ class Process:
 
 
 class Keeper:
-    """Tends processes from a thread of its own, until `end` kills them all."""
+    """Tends processes, and does chores, from a thread of its own, until `end` kills them all."""
 
     def __init__(self) -> None:
         self.processes: list[Process] = []
+        self.chores: list[Callable[[], None]] = []
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -96,6 +110,8 @@ class Keeper:
         while not self._over.wait(0.2):
             for process in self.processes:
                 process.tend()
+            for chore in self.chores:
+                chore()
 
     def end(self) -> None:
         self._over.set()

@@ -6,12 +6,21 @@ from typing import NamedTuple
 
 from tests.torture.door import Effect
 
+BELIEVED = 8.0  # seconds a vote lasts here; of maintd's own a phase would see no end
+
 
 class Taking(NamedTuple):
     """When somebody took the lease (the host's monotonic clock), and its fence."""
 
     at: float
     fence: int
+
+
+class Naming(NamedTuple):
+    """When most nodes' files named another master (the host's monotonic clock)."""
+
+    at: float
+    master: str
 
 
 def more_than_once(reasons: Iterable[str]) -> list[str]:
@@ -22,13 +31,32 @@ def more_than_once(reasons: Iterable[str]) -> list[str]:
 def beside_the_acting(effects: Sequence[Effect], takings: Sequence[Taking]) -> list[Effect]:
     """Return the effects that were asked for by one that did not act any more.
 
-    It counts when it was asked: of that the caller had checked that it acts immediately before. The
-    simulated Ganeti refuses what comes later than the grace, for which a real one over RAPI needs a
-    job filter.
+    It counts when it was asked: of that the caller had checked that it acts immediately before.
+    What it asked before and sent later, Ganeti's job filter cancels.
     """
     return [
         effect
         for effect in effects
         if not effect.refused
         and any(taking.fence > effect.epoch and taking.at < effect.asked for taking in takings)
+    ]
+
+
+def beside_the_master(
+    effects: Sequence[Effect], namings: Sequence[Naming], believed: float = BELIEVED
+) -> list[Effect]:
+    """Return the effects by one whom most nodes had not named their master for so many seconds.
+
+    The luxid of a master that was cut off takes its jobs, so that only the age of its last vote
+    keeps it from them.
+    """
+
+    def named(since: float, until: float) -> set[str]:
+        before = [one.master for one in namings if one.at <= since]
+        return {*before[-1:], *(one.master for one in namings if since < one.at <= until)}
+
+    return [
+        effect
+        for effect in effects
+        if not effect.refused and effect.caller not in named(effect.asked - believed, effect.asked)
     ]

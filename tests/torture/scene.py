@@ -6,11 +6,13 @@ Ganeti's master runs, beside an agent on each node that keeps copies.
 
 import json
 import shutil
+import signal
 import socket
 import subprocess
 import threading
 import time
 import urllib.request
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -25,6 +27,7 @@ from tests.torture import clients
 from tests.torture.door import Door
 from tests.torture.ground import Ground
 from tests.torture.processes import ROOT, Keeper, Process
+from tests.torture.rules import Naming
 
 NODES = ("n1", "n2", "n3", "n4", "n5")
 MASTERS, WORKERS = NODES[:3], NODES[3:]
@@ -66,6 +69,8 @@ class Scene:
         self.members: dict[str, Process] = {}
         self.agents: dict[str, tuple[Process, Process]] = {}
         self.places: dict[str, Place] = {}
+        self.namings = [Naming(0.0, "n1")]
+        self._listed: list[str] = []
         self._python = python
         self._mounts: list[Path] = []
         self._server: socket.socket | None = None
@@ -87,6 +92,8 @@ class Scene:
             "cluster", lambda: socket.create_server((address, DOOR_PORT), backlog=100)
         )
         threading.Thread(target=self.door.serve, args=(self._server,), daemon=True).start()
+        self._list_candidates()
+        self.keeper.chores.append(self._list_candidates)
         for name in self.ground.address:
             if name in MEMBERS:
                 self._member(name)
@@ -134,9 +141,13 @@ class Scene:
         fresh.write_text(str(seconds))
         fresh.replace(self.folder / name / "clock")
 
-    def fail_over(self, name: str, beside: str = "") -> None:
-        """Make another node Ganeti's master; the node `beside` does not hear of it."""
-        self.door.fail_over(name)
+    def fail_over(self, name: str, beside: str = "", *, cut_off: bool = False) -> None:
+        """Make another node Ganeti's master.
+
+        The node `beside` does not hear of it; and where it is cut off, nobody can stop its luxid.
+        """
+        self.namings.append(Naming(time.monotonic(), name))
+        self.door.fail_over(name, beside if cut_off else "")
         for node, place in self.places.items():
             if node != beside:
                 place.ssconf("master_node", f"{name}\n")
@@ -144,6 +155,49 @@ class Scene:
     def tell_master(self) -> None:
         """Let all nodes hear who the master is."""
         self.fail_over(self.door.master())
+
+    def candidates(self) -> list[str]:
+        return [name for name, node in self.door.nodes().items() if node.candidate]
+
+    def elect(self, name: str, *, candidate: bool) -> None:
+        """Make a node a master candidate, or one no longer."""
+        self.door.elect(name, candidate=candidate)
+
+    def _list_candidates(self) -> None:
+        """Let all nodes hear who is a candidate; one that is drained is none."""
+        if (names := self.candidates()) == self._listed:
+            return
+        self._listed = names
+        listed = [self.places[name] for name in names]
+        text = "".join(f"{one.uuid}={one.master_digest}\n" for one in listed)
+        for place in self.places.values():
+            place.ssconf("master_candidates_certs", text)
+
+    def image(self, name: str, kind: str) -> Path:
+        """Make an image of a node's disk, of the `state` of its agent or of its `maintd`."""
+        source, target = self.disks[f"{name}/{kind}"].folder, self.folder / name / f"image-{kind}"
+        stopped = self._users(name, kind)
+        for process in stopped:
+            process.signal(signal.SIGSTOP)
+        shutil.rmtree(target, ignore_errors=True)
+        shutil.copytree(source, target, ignore=_no_socket)
+        for process in stopped:
+            process.signal(signal.SIGCONT)
+        return target
+
+    def restore(self, name: str, kind: str, image: Path) -> None:
+        """Have a disk as it was; those who use it start anew."""
+        folder = self.disks[f"{name}/{kind}"].folder
+        for process in self._users(name, kind):
+            process.halt()
+        for there in folder.iterdir():
+            shutil.rmtree(there) if there.is_dir() else there.unlink()
+        shutil.copytree(image, folder, dirs_exist_ok=True)
+        for process in self._users(name, kind):
+            process.release()
+
+    def _users(self, name: str, kind: str) -> Sequence[Process]:
+        return [self.maintds[name]] if kind == "maintd" else self.agents[name]
 
     # The parts.
 
@@ -201,13 +255,11 @@ class Scene:
         """Give all nodes one cluster key and one list of candidates."""
         key = self.places["n1"].key_file.read_text()
         places = self.places.values()
-        certificates = "".join(f"{one.uuid}={one.master_digest}\n" for one in places)
         addresses = "".join(f"{name} {self.ground.address[name]}\n" for name in NODES)
         for place in places:
             place.key_file.chmod(0o640)
             place.key_file.write_text(key)
             place.key_file.chmod(0o440)
-            place.ssconf("master_candidates_certs", certificates)
             place.ssconf("node_primary_ips", addresses)
 
     def _member(self, name: str) -> None:
@@ -280,6 +332,10 @@ storm = 100
 burst = 10000
 return-after = "1s"
 """
+
+
+def _no_socket(folder: str, names: Collection[str]) -> list[str]:
+    return [name for name in names if Path(folder, name).is_socket()]
 
 
 def _status(address: str) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.torture.linear import UNKNOWN, Op, State, wrong
-from tests.torture.objects import STEPS, Planned
+from tests.torture.objects import OF_TAG, STEPS, Planned, Unsafe
 
 
 def register(state: State, verb: str, given: Any, answer: Any) -> tuple[bool, State]:
@@ -160,6 +160,9 @@ def asked(key: str, *told: tuple[str, Any, Any]) -> list[Op]:
         (asked("pause/n1", ("pause", "a", True), ("read", 0, None)), False),
         (asked("pause/n1", ("pause", "a", True), ("force", "b", True), ("read", 0, "b")), True),
         (asked("pause/n1", ("pause", "a", True), ("resume", 0, False)), False),
+        (asked("pause/n1", ("pause", "a", True), ("read", 0, OF_TAG)), False),
+        (asked("pause/n1", ("pause", Unsafe("a"), True), ("read", 0, OF_TAG)), True),
+        (asked("pause/n1", ("pause", Unsafe("a"), True), ("read", 0, "a")), True),
         (asked("pause/n1", ("pause", "a", True), ("resume", 0, True), ("read", 0, "a")), False),
         (asked("schedule", ("set", (B, None), True), ("read", 0, PLAN)), True),
         (asked("schedule", ("set", (A, None), True), ("set", (B, {}), True)), False),

@@ -204,6 +204,9 @@ class RapiCluster(Queries):
                 submission = replace(submission, reason=self.gate.marked(submission.reason))
         except Unavailable as error:
             return NotTaken(str(error))
+        return self._send(submission)
+
+    def _send(self, submission: Submission) -> Answer:
         job = opcodes.job(submission, self._clock())
         asked = job if isinstance(job, NotTaken) else resource(job)
         if isinstance(asked, NotTaken):
