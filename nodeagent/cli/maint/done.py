@@ -39,7 +39,8 @@ def done(
 ) -> int:
     """Close the ended incidents of NODE: it is repaired.
 
-    maintd puts the node back as it was before the incidents and removes their tags. It brings an
+    maintd puts the node back as it was before the incidents and removes their tags. On a fenced
+    node it first runs the check for stale instances, which --force does not skip. It brings an
     offline node back drained first. The node takes instances once its agent has reported Ok for a
     while (return-after), and once the command return-check has succeeded there, if one is set.
 
@@ -80,6 +81,8 @@ def _words(node: Json, *, force: bool) -> str:
     state = _STATES.get(node["state"], node["state"])
     if back is None:
         return f"{name} is {state}; its incidents are closed."
+    if node.get("fencing") is not None and back["to"] != "offline":  # an older maintd omits it
+        return f"{name} is fenced: maintd first runs the check for stale instances there."
     if back["to"] != "in service" or state == "in service":
         return f"{name} is left {back['to']}; its incidents are closed."
     if force:
