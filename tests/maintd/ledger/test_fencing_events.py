@@ -104,7 +104,7 @@ def test_a_brake_is_told_once_for_each_node(whole: Whole) -> None:
     whole.rounds(30)
     found = [event for event in told(whole) if event.kind == "fencing-braked"]
     assert sorted(event.node for event in found) == ["n3", "n5"]
-    assert "fell silent together with n5" in str(found[0])
+    assert "stopped answering together with n5" in str(found[0])
     assert whole.engine.tally.fencing["fencing-braked"] == 2
 
 
