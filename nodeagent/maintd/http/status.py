@@ -118,28 +118,28 @@ def all_jobs(ledger: Ledger, incident: Incident) -> list[str]:
 
 def waits(view: View, incident: Incident) -> Iterator[str]:
     """List the next things an incident waits for, a sentence each."""
-    mine = [intent for intent in view.ledger.intents if intent.incident == incident.id]
+    node, told = incident.node, False
+    intents = view.ledger.intents
+    mine = [i for i in intents if i.incident == incident.id or i.purpose.back == node]
+    returns = any(one.node == node for one in view.ledger.returning)
     for intent in mine:
         yield under_way(view, intent)
-    told = False
     for held in view.held:
         if held.incident == incident.id:
             told = True
             yield held.reason
     match incident.status:
-        case Status.COMPLETED if not told:
+        case Status.COMPLETED if not (told or returns):
             yield (
                 f"the repair command has succeeded: gnt-maint done {incident.name} closes it"
                 if incident.diagnosis.need is Need.LIVE_REPAIR
                 else f"evacuated and offline: repair {incident.name}, then run gnt-maint"
                 f" done {incident.name}"
             )
-        case Status.FAILED:
+        case Status.FAILED if not returns:
             yield f"it has failed: check {incident.name}, then run gnt-maint done {incident.name}"
         case Status.CANCELED:
             yield "maintd does nothing more; it closes once the fault is no longer reported"
-        case Status.COMPLETED:
-            pass
         case _ if not (mine or told):
             yield view.idle or "the next round: nothing is in its way"
 

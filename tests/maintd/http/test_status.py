@@ -7,6 +7,7 @@ import pytest
 from nodeagent.maintd.engine.round import Round
 from nodeagent.maintd.http.status import View, status
 from nodeagent.model.diagnosis import Diagnosis
+from tests.maintd.incidents.test_returns import CHECKED, done, evacuated
 from tests.maintd.rig import Rig, fleet, mirrored
 from tests.maintd.world import EVACUATE, FAILOVER, need
 
@@ -47,3 +48,18 @@ def test_an_emptying_that_goes_on_under_a_new_name_keeps_its_jobs() -> None:
     assert heir["waits"] == [
         "instance i1 cannot move: its secondary n4 is in doubt (silent: timed out)"
     ]
+
+
+def test_an_ended_incident_whose_node_returns_does_not_ask_for_what_was_done() -> None:
+    """While the check of the node runs, it is what the incident waits for."""
+    rig = evacuated(CHECKED)
+    rig.agents.takes = 3_600_000
+    assert done(rig) == ""
+    seen = set[str]()
+    for _ in range(20):
+        (row,) = told(rig, rig.tick())
+        seen.update(row["waits"])
+    assert not [line for line in seen if "then run gnt-maint done" in line], seen
+    (line,) = row["waits"]
+    assert line.startswith("order ")
+    assert line.endswith(" (order n3 to run memtest) to end")
