@@ -1,4 +1,4 @@
-"""One run of harep 3.0.2, as a sequence of questions and jobs for its caller. Pure.
+"""One run of harep 3.0.2 or 3.1, as a sequence of questions and jobs for its caller. Pure.
 
 `run` yields effects, takes the answers, and returns the end of the run. As harep, it decides to the
 end from the cluster it has read at the beginning, and any fault with one instance ends the run:

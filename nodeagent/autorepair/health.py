@@ -101,7 +101,7 @@ def fault_of(node: Node) -> str:
 
 
 def as_harep(instance: Instance, nodes: Mapping[str, Node]) -> RepairType | None:
-    """Return the repair of harep 3.0.2, which takes every node that is not in service as off."""
+    """Return the repair of harep 3.0.2 and 3.1: each node that is not in service counts as off."""
     off = not nodes[instance.primary].in_service
     if instance.template == "drbd" and instance.secondary is not None:
         lost = not nodes[instance.secondary].in_service

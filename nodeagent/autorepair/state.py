@@ -11,7 +11,7 @@ WELL, PENDING, FAILED, NEEDS = "Healthy", "Pending repair", "Failure", "Needs re
 """The words for an instance's state, as harep prints them."""
 
 
-# As harep 3.0.2 has it.
+# As harep 3.0.2 and 3.1 have it.
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,9 @@ down before, no third node may be the secondary of instances of both: then all r
 a group can be migrated off it at once. Instances without DRBD need a place elsewhere in their node
 group. Only the impossible counts there, and before the next group they are back in their places.
 
-Groups, their order and the places of such instances are those of hroller 3.0.2. As there, such
-instances also leave the nodes between the first and the last requested one (`bystanders`), though
-these are in no group.
+Groups, their order and the places of such instances are those of hroller 3.0.2 and 3.1. As there,
+such instances also leave the nodes between the first and the last requested one (`bystanders`),
+though these are in no group.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

@@ -1,6 +1,6 @@
 """Groups of nodes in hroller's words: the lines it prints. Pure.
 
-Tests compare all of it with the real hroller 3.0.2, byte for byte.
+Tests compare all of it with the real hroller 3.0.2 and 3.1, byte for byte.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,7 @@
 """A balancing in hbal's words: the lines it prints, and the numbers in them. Pure.
 
-Tests compare all of it with the real hbal 3.0.2, byte for byte. Names appear as in hbal, without
-the domain that all of them share.
+Tests compare all of it with the real hbal 3.0.2 and 3.1, byte for byte. Names appear as in hbal,
+without the domain that all of them share.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
