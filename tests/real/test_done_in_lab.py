@@ -14,6 +14,7 @@ from nodeagent.maintd.engine.failpoint import NAMES
 from nodeagent.model.ledger import PAUSE_TAG
 from tests.real.lab import create, gnt, node, remove
 from tests.real.maintd import (
+    AGENT,
     EVACUATE,
     NEXT,
     REPAIR,
@@ -177,3 +178,34 @@ def test_killed_at_every_effect(system: Maintenance, name: str) -> None:
     assert killed >= (1 if name == "saved" else len(BACK) - 1)
     system.stop_maintd()
     system.start_maintd()
+
+
+@pytest.mark.thorough
+def test_killed_as_the_check_before_the_return_is_ordered(system: Maintenance) -> None:
+    """The agent has the order before maintd knows that: the next life asks it for its receipt."""
+    check = "maintd:return-check:fix"
+    system.shell("node2", "rm -f /run/fed")
+    place = "/etc/nodeagent/agent.toml"
+    system.write("node2", place, f'{AGENT}[repair]\nqueue-commands = ["fix"]\n')
+    system.restart_agent("node2")
+    evacuated(system)
+    gnt("gnt-cluster", "add-tags", check)
+    try:
+        before = last_job()
+        system.stop_maintd()
+        system.start_maintd(failpoint="ordered:kill:1")
+        system.until_it_answers()
+        assert system.ask("done", "node2").returncode == 0
+        assert system.maintd is not None
+        killed = system.maintd
+        until(lambda: killed.poll() is not None, 240, system.tail)
+        assert state("node2") == "drained"
+        system.start_maintd()
+        until(lambda: (state("node2"), flags("node2")["tags"]) == ("", ""), 180, system.tail)
+        assert kinds(before) == BACK
+        until(lambda: system.incidents() == [], 30, system.tail)
+        assert len(system.shell("node2", "cat /run/fed").splitlines()) == 1, "it ran once"
+    finally:
+        gnt("gnt-cluster", "remove-tags", check)
+        system.write("node2", place, AGENT)
+        system.restart_agent("node2")
