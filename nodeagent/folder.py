@@ -8,7 +8,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 
 from nodeagent.protocol.canonical import printable
 
@@ -119,3 +119,26 @@ def _judge(fd: int, path: str, uid: int, who: str, kind: str = "folder") -> None
         raise Unfit(f"{kind} {path} can be written by others (mode {mode:04o})")
     # A write permission granted by an access control list shows in the group bits, the
     # list's mask; so the test above covers lists as well.
+
+
+def replace_in(place: int, name: str, content: bytes) -> None:
+    """Replace a file (0600) of an opened folder: all of it is on the disk, also its name."""
+    fresh = f".{name}.{os.getpid()}"
+    with suppress(FileNotFoundError):
+        os.unlink(fresh, dir_fd=place)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    try:
+        with open(os.open(fresh, flags, 0o600, dir_fd=place), "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(fresh, name, src_dir_fd=place, dst_dir_fd=place)
+    except OSError:
+        with suppress(OSError):
+            os.unlink(fresh, dir_fd=place)
+        raise
+    folder = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=place)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

@@ -59,6 +59,7 @@ PLANNERS = {
     "windows",
     "queue",
     "fencing",
+    "succession",
 }
 DECIDING = PLANNERS | {"planning", "ledger", "copies", "requests"}
 ROOMS: dict[str, set[str]] = {
@@ -77,6 +78,7 @@ ROOMS: dict[str, set[str]] = {
         *("nodeagent.section", "nodeagent.web", "nodeagent.secret"),
     },
     "fencing": {"planning", "nodeagent.placement"},
+    "succession": {"planning", "fencing", "nodeagent.web"},
     "ledger": {"planning", "incidents", "balancing", "autorepair", "windows"},
     "copies": {"nodeagent.store"},
     "requests": PLANNERS | {"planning", "ledger", "copies"},
@@ -117,6 +119,9 @@ COMMAND_LINES = {
     "cli/maintd_check.py": MASTER | {"cli", "power"},
     "cli/oob.py": {"errors", "power", "cli"},
     "cli/gnt_maint.py": MASTER | {"cli"},
+    # A standby's root helper.
+    "cli/succeed.py": MASTER | {"cli", "folder"},
+    "cli/failover.py": MASTER | {"power"},
 }
 # Run as scripts in processes of their own, so they import nothing of ours.
 ALONE = {"agent/supervisor.py", "web/selfsigned.py", "protocol/signature.py"}
@@ -125,6 +130,7 @@ MAY_NAME_BACKENDS = {
     "cli/maintd.py",
     "cli/maintd_parts.py",
     "cli/maintd_standby.py",
+    "cli/succeed.py",
     "cli/gnt_maint.py",
     "cli/maint/repair.py",
     "cli/maint/explain.py",
@@ -152,6 +158,7 @@ PURE_PLACES = (
     *("model/", "protocol/", "placement/", "autorepair/"),
     *(f"maintd/{room}/" for room in ("planning", "incidents", "ledger", "windows", "queue")),
     *(f"maintd/{room}/" for room in ("owners", "balancing", "autorepair", "notices", "fencing")),
+    "maintd/succession/",
     *("maintd/copies/", "maintd/decide.py", "maintd/requests.py", "maintd/drill.py"),
 )
 ACTING = {
@@ -162,6 +169,7 @@ ACTING = {
     "maintd/notices/post.py",
     "maintd/notices/settings.py",
     "maintd/queue/inventory.py",
+    "maintd/succession/watch.py",
     "maintd/balancing/search_thread.py",
     "maintd/balancing/inputs.py",
     "maintd/autorepair/one_pass.py",

@@ -81,7 +81,7 @@ class Runner:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._runs: Counter[str] = Counter()
         self._told: dict[str, str] = {}
-        self._witness = Witness(self._ssconf, self._sealed, settings.listen.port)
+        self._witness = Witness(self._ssconf, self._sealed, settings)
         self._copies = Copies(self._ssconf, self._sealed, settings.agent.state)
         self._verbs: dict[str, Callable[[Frame, Caller], Awaitable[Frame]]] = {
             "hello": self._hello,

@@ -6,6 +6,7 @@ ticket. The addresses are those of one node in Ganeti's own files here: no agent
 """
 
 import asyncio
+import logging
 import secrets
 import socket
 from collections.abc import Callable, Mapping
@@ -14,15 +15,20 @@ from typing import Any
 from nodeagent.agent.asked import Known, Taken, steady, why_not
 from nodeagent.agent.execute import milliseconds
 from nodeagent.agent.link import Frame
+from nodeagent.agent.promises import Promises
 from nodeagent.agent.refusals import Refusals
 from nodeagent.agent.signer import signer
 from nodeagent.agent.ssconf import Ssconf, certificate_digest
 from nodeagent.errors import MessageError
+from nodeagent.model.evidence import Contact
 from nodeagent.model.units import Ms
 from nodeagent.protocol.canonical import read
 from nodeagent.protocol.envelope import Purpose
 from nodeagent.protocol.testimony import Words
 from nodeagent.protocol.witness import Question, body_of, open_question
+from nodeagent.settings import Settings
+
+log = logging.getLogger(__name__)
 
 A_MINUTE = 30  # questions that are taken in a minute
 TICKET_LASTS = 20_000  # ms; the front needs at most 18 s
@@ -46,18 +52,19 @@ class Witness:
         self,
         ssconf: Ssconf,
         seal: Callable[[Purpose, str, dict[str, Any]], Frame],
-        agent_port: int,
+        settings: Settings,
         now: Callable[[], Ms] = milliseconds,
         steady: Callable[[], Ms] = steady,
     ) -> None:
         self.refusals = Refusals("witness-refused why=%r")
         self._ssconf = ssconf
         self._seal = seal
-        self._agent_port = agent_port
+        self._agent_port = settings.listen.port
         self._now = now
         self._steady = steady
         self._taken = Taken(A_MINUTE, steady)
-        self._tickets: dict[str, tuple[Ms, Question]] = {}
+        self._promises = Promises(settings.agent.state, now)
+        self._tickets: dict[str, tuple[Ms, Question, str]] = {}  # with the signer's digest
         self._judging = asyncio.Lock()
 
     async def ask(self, asked: Frame, _: object) -> Frame:
@@ -83,11 +90,11 @@ class Witness:
                     why = str(error)
             if why is not None:
                 return self._refused(why, sealed=True)
-            return self._take(question)
+            return self._take(question, claimed)
 
     async def testify(self, asked: Frame, _: object) -> Frame:
         """Seal the front's words about the question of this ticket."""
-        _, question = self._tickets.pop(str(asked.get("ticket")), (0, None))
+        _, question, who = self._tickets.pop(str(asked.get("ticket")), (0, None, ""))
         if question is None:
             return {"bad": "no such ticket, or it is too old"}
         text = asked.get("words")
@@ -101,8 +108,23 @@ class Witness:
         except (MessageError, UnicodeEncodeError) as error:
             return {"bad": str(error)}
         me = self._ssconf.identity()
-        body = body_of(question, me.cluster, me.name, me.uuid, words)
+        promised = question.claim and self._promises_to(who, question, words)
+        body = body_of(question, me.cluster, me.name, me.uuid, words, promised=promised)
         return self._seal(Purpose.TESTIMONY, question.id, body)
+
+    def _promises_to(self, who: str, question: Question, words: Words) -> bool:
+        """Give the signer our voice, if the target is the master here and does not answer."""
+        candidate = self._ssconf.candidates().get(who, "")
+        if question.target != self._ssconf.master():
+            why = f"{question.target} is not the master here"
+        elif not {words.noded, words.agent} <= {Contact.SILENT, Contact.CONNECTS}:
+            why = f"{question.target} is not dead"
+        elif not candidate:
+            why = "the signer is not a master candidate any more"
+        else:
+            why = self._promises.give(question.target, candidate)
+        log.warning("voice about=%s for=%s refused=%r", question.target, candidate, why)
+        return not why
 
     def _why_not(self, question: Question, who: str) -> str | None:
         now, addresses = self._now(), self._ssconf.addresses()
@@ -117,13 +139,13 @@ class Witness:
 
     def _busy(self, question: Question) -> str:
         """Say why this question must wait; empty if it need not."""
-        if any(one.target == question.target for _, one in self._tickets.values()):
+        if any(one.target == question.target for _, one, _ in self._tickets.values()):
             return f"{question.target} is being tried already"
         return self._taken.busy("questions")
 
-    def _take(self, question: Question) -> Frame:
+    def _take(self, question: Question, who: str) -> Frame:
         ticket, at = secrets.token_hex(16), self._taken.take(question.id)
-        self._tickets[ticket] = at, question
+        self._tickets[ticket] = at, question, who
         return {
             "ticket": ticket,
             "addresses": list(self._ssconf.addresses_of(question.target)),
@@ -134,7 +156,7 @@ class Witness:
     def _forget(self) -> None:
         """Forget the tickets that the front never brought back."""
         now = self._steady()
-        for ticket, (at, _) in list(self._tickets.items()):
+        for ticket, (at, _, _) in list(self._tickets.items()):
             if at < now - TICKET_LASTS:
                 del self._tickets[ticket]
 

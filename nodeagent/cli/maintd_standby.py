@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ from nodeagent.maintd.http.listen import listening
 from nodeagent.maintd.http.readers import Readers
 from nodeagent.maintd.http.routes import Api
 from nodeagent.maintd.settings import Settings, load
+from nodeagent.maintd.succession.watch import SOCKET, Succession
 from nodeagent.model.snapshot import Snapshot
 from nodeagent.protocol.look import Look
 from nodeagent.store.contract import Store
@@ -105,11 +107,13 @@ async def _serve(part: _Part, settings: Settings, config: str, stop: asyncio.Eve
         return {}
 
     conduct = Conduct("", lambda: None, vote=False)
+    succession = _succession(settings)
     engine = Standby(
         *(part.store, part.cluster, orders, nobody, settings.policy, unix_ms, conduct),
         nodes=part.nodes,
         who=part.who,
         feed=part.feed,
+        succession=succession,
     )
     maintd = Maintd(engine, part.store, settings.maintd.every, unix_ms)
     service.on_signals(stop, lambda: reload_settings(maintd, config, settings))
@@ -128,6 +132,15 @@ async def _serve(part: _Part, settings: Settings, config: str, stop: asyncio.Eve
     finally:
         beat.cancel()
         waiting.cancel()
+        if succession is not None:
+            succession.close()
+
+
+def _succession(settings: Settings) -> Succession | None:
+    if not settings.succession.enabled:
+        return None
+    poll = settings.poll
+    return Succession(SOCKET, poll.port, tls=poll.tls, steady=time.monotonic)
 
 
 def _part(settings: Settings) -> _Part:

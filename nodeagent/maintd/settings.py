@@ -96,6 +96,17 @@ class StoreSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class SuccessionSettings:
+    """Whether this node may become the master by itself.
+
+    `after` is how long (s) the master must not have answered anybody; later candidates add to it.
+    """
+
+    enabled: bool = setting("flag", default=False)
+    after: float = setting("duration", 600.0, least=10, most=86400)
+
+
+@dataclass(frozen=True, slots=True)
 class HttpSettings:
     """Address of the status page. `users` is a file in RAPI's format.
 
@@ -127,6 +138,7 @@ class Settings:
     poll: PollSettings = field(default_factory=PollSettings)
     http: HttpSettings = field(default_factory=HttpSettings)
     store: StoreSettings = field(default_factory=StoreSettings)
+    succession: SuccessionSettings = field(default_factory=SuccessionSettings)
     sabakan: InventorySettings = field(default_factory=InventorySettings)
     webhooks: tuple[Webhook, ...] = ()
     targets: tuple[Target, ...] = ()
@@ -136,7 +148,7 @@ class Settings:
 def needing_restart(began: Settings, fresh: Settings) -> list[str]:
     """The changed keys that only a restart applies, by their names in the file."""
     found = []
-    for table in ("maintd", "cluster", "store", "poll", "http", "sabakan"):
+    for table in ("maintd", "cluster", "store", "succession", "poll", "http", "sabakan"):
         old, new = getattr(began, table), getattr(fresh, table)
         keys = [one.name for one in fields(old) if getattr(old, one.name) != getattr(new, one.name)]
         found += [f"{table}.{key}" for key in keys if f"{table}.{key}" not in AT_SIGHUP]
@@ -155,6 +167,7 @@ def parse(values: dict[str, Any], places: Mapping[str, str] | None = None) -> Se
     names = ("maintd", "cluster", "store", "poll", "http", "sabakan", "policy", "queue")
     maintd, cluster, store, poll, http, sabakan, policy, queue = map(root.table, names)
     limits, owners = root.table("constraints"), root.table("owners")
+    succession = root.table("succession")
     sinks, targets = sinks_of(root)
     root.done()
     settings = Settings(
@@ -163,6 +176,7 @@ def parse(values: dict[str, Any], places: Mapping[str, str] | None = None) -> Se
         _poll(poll),
         _http(http),
         _store(store),
+        succession.read(SuccessionSettings),
         _sabakan(sabakan),
         _webhooks(owners),
         targets,
@@ -174,8 +188,12 @@ def parse(values: dict[str, Any], places: Mapping[str, str] | None = None) -> Se
             notify=sinks,
         ),
     )
-    for section in (maintd, cluster, store, poll, http, sabakan, policy, owners):
+    for section in (maintd, cluster, store, succession, poll, http, sabakan, policy, owners):
         section.done()
+    if settings.succession.enabled and not settings.maintd.standby:
+        raise ConfigError("succession.enabled needs maintd.standby = true: a standby succeeds")
+    if settings.succession.enabled and settings.cluster.backend == "rapi":
+        raise ConfigError('succession.enabled needs cluster.backend "luxi": a candidate succeeds')
     if settings.maintd.standby and (settings.cluster.backend, settings.store.backend) == (
         "rapi",
         "sqlite",

@@ -11,6 +11,7 @@ from nodeagent.model.fencing_kinds import FencingKind
 from nodeagent.model.reason_kinds import Kind
 from nodeagent.model.reason_subject import AnyKind, Of
 from nodeagent.model.sentence import filled
+from nodeagent.model.succession_kinds import SuccessionKind
 
 __all__ = [
     "KINDS",
@@ -23,10 +24,11 @@ __all__ = [
     "Of",
     "Reason",
     "Subject",
+    "SuccessionKind",
     "because",
 ]
 
-KINDS: tuple[AnyKind, ...] = (*Kind, *FencingKind, *CopyKind)
+KINDS: tuple[AnyKind, ...] = (*Kind, *FencingKind, *CopyKind, *SuccessionKind)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,9 @@ import os
 import stat
 import time
 from collections.abc import Iterable
-from contextlib import suppress
 
 from nodeagent.errors import in_words
-from nodeagent.folder import Unfit, opened_folder
+from nodeagent.folder import Unfit, opened_folder, replace_in
 from nodeagent.power.settings import MOST_LEVELS, Level
 
 FOLDER = "/var/lib/nodeagent/power"
@@ -37,7 +36,7 @@ class Proven:
         try:
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
             with opened_folder(self._folder, os.geteuid(), "root") as place:
-                _replace(place, f"{node}.json", text.encode())
+                replace_in(place, f"{node}.json", text.encode())
         except (OSError, Unfit) as error:
             return f"cannot record what said ON: {in_words(error)}"
         return ""
@@ -66,21 +65,12 @@ def _of(found: object) -> dict[str, float]:
     }
 
 
-def _replace(place: int, name: str, content: bytes) -> None:
-    fresh = f".{name}.{os.getpid()}"
-    with suppress(FileNotFoundError):
-        os.unlink(fresh, dir_fd=place)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    try:
-        with open(os.open(fresh, flags, 0o600, dir_fd=place), "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(fresh, name, src_dir_fd=place, dst_dir_fd=place)
-    except OSError:
-        with suppress(OSError):
-            os.unlink(fresh, dir_fd=place)
-        raise
+class Remembered(Proven):
+    """The files for reading only: a level that says ON now proves nothing by that."""
+
+    def note_on(self, node: str, levels: Iterable[Level], all_levels: Iterable[Level]) -> str:
+        """Record nothing."""
+        return ""
 
 
 def why_not(last_on: float | None, now: float, within: float) -> str:

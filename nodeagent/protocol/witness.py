@@ -1,7 +1,8 @@
 """The question whether another node answers, and the testimony about it, on the wire. Pure.
 
 The question is sealed and signed as an order is, and its salt is its id. The testimony is sealed
-with the question's id as its salt, and signed with the witness's own key.
+with the question's id as its salt, and signed with the witness's own key. A question may also claim
+the witness's voice for its signer, who would succeed the target as the master.
 """
 
 from dataclasses import dataclass
@@ -16,7 +17,10 @@ from nodeagent.protocol.testimony import Words
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """The master's request that one node tries to reach another, `target`. Times are unix ms."""
+    """The master's request that one node tries to reach another, `target`. Times are unix ms.
+
+    With `claim` the signer asks for the node's voice, too: `target` is the master, and is silent.
+    """
 
     id: str
     cluster: str
@@ -25,9 +29,12 @@ class Question:
     target: str
     issued: int
     expires: int
+    claim: bool = False
 
     def body(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__} | {"v": VERSION}
+        """Return the members to seal; an agent before this knows no claim."""
+        body = {name: getattr(self, name) for name in self.__slots__} | {"v": VERSION}
+        return body if self.claim else {k: v for k, v in body.items() if k != "claim"}
 
     @classmethod
     def from_body(cls, document: dict[str, Any]) -> "Question":
@@ -41,6 +48,7 @@ class Question:
             target=take.text("target"),
             issued=take.number("issued"),
             expires=take.number("expires"),
+            claim="claim" in document and take.flag("claim"),
         )
 
 
@@ -64,10 +72,13 @@ def open_question(key: Key, raw: bytes) -> tuple[Question, Proof]:
     return question, proof_of(outer)
 
 
-def body_of(question: Question, cluster: str, name: str, node: str, words: Words) -> dict[str, Any]:
-    """Return the members to seal."""
+def body_of(
+    question: Question, cluster: str, name: str, node: str, words: Words, *, promised: bool = False
+) -> dict[str, Any]:
+    """Return the members to seal. With `promised` the question's signer has this node's voice."""
     who = {"cluster": cluster, "name": name, "node": node, "target": question.target}
-    return {**words.body(), **who, "v": VERSION}
+    voice = {"promised": True} if promised else {}
+    return {**words.body(), **who, **voice, "v": VERSION}
 
 
 def words_of(document: dict[str, Any], question: Question) -> Words:
@@ -79,3 +90,8 @@ def words_of(document: dict[str, Any], question: Question) -> Words:
     if take.text("node") not in ("", question.node):
         raise MessageError("testimony.node is not the one asked for")
     return Words.from_body(document)
+
+
+def has_promised(document: dict[str, Any]) -> bool:
+    """Tell whether an opened answer gives us the witness's voice."""
+    return document.get("promised") is True

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
@@ -22,7 +23,7 @@ from nodeagent.protocol.envelope import Purpose, open_outer
 from nodeagent.protocol.messages import key_of
 from nodeagent.protocol.node_key import check_signature
 from nodeagent.protocol.testimony import Words
-from nodeagent.protocol.witness import Question, body_of, open_question, words_of
+from nodeagent.protocol.witness import Question, body_of, has_promised, open_question, words_of
 from tests.agent.place import (
     CLUSTER,
     NODE,
@@ -73,7 +74,12 @@ def witness(place: Place, clock: Clock | None = None) -> Witness:
         key = NodeKey(str(place.folder))
         return {"sealed": key.seal(place.key, purpose, salt, body).decode()}
 
-    return Witness(ssconf, seal, 1817, steady=clock or Clock())
+    loaded = place.load()
+    agent = replace(loaded.agent, state=str(place.folder))
+    listen = replace(loaded.listen, port=1817)
+    return Witness(
+        ssconf, seal, replace(loaded, agent=agent, listen=listen), steady=clock or Clock()
+    )
 
 
 def asked(one: Witness, raw: bytes) -> Frame:
@@ -262,6 +268,66 @@ def test_a_testimony_about_something_else_is_refused(member: str) -> None:
     assert words_of(body, question) == words
     with pytest.raises(MessageError, match=f"testimony.{member} is not the one asked for"):
         words_of({**body, member: "other"}, question)
+
+
+# Its voice in a succession.
+
+SILENCE = canonical(Words(Contact.SILENT, Contact.SILENT, (), "").body())
+
+
+def claims(place: Place, one: Witness, words: str = SILENCE, **changes: Any) -> bool:
+    """Whether a question about the dead master gets the node's voice."""
+    raw = sealed_question(place, **{"target": DEAD, "claim": True, **changes})
+    sealed = brought(one, asked(one, raw)["ticket"], words)["sealed"].encode()
+    question, _ = open_question(place.key, raw)
+    document = open_outer(place.key, Purpose.TESTIMONY, question.id, read(sealed, depth=1))
+    assert words_of(document, question)
+    return has_promised(document)
+
+
+def test_a_candidate_gets_the_voice_about_a_silent_master_again_and_again(place: Place) -> None:
+    place.ssconf("master_node", f"{DEAD}\n")
+    assert claims(place, witness(place))
+    assert claims(place, witness(place))  # also from a runner that was started again
+    assert not claims(place, witness(place), claim=False)
+    hangs = canonical(Words(Contact.CONNECTS, Contact.CONNECTS, (), "").body())
+    assert claims(place, witness(place), hangs)
+
+
+@pytest.mark.parametrize("port", ["noded", "agent"])
+@pytest.mark.parametrize("contact", [Contact.ANSWERS, Contact.REFUSED, Contact.UNKNOWN])
+def test_no_voice_about_a_master_that_is_not_dead(
+    place: Place, port: str, contact: Contact
+) -> None:
+    place.ssconf("master_node", f"{DEAD}\n")
+    ports = {"noded": Contact.SILENT, "agent": Contact.SILENT, port: contact}
+    words = Words(ports["noded"], ports["agent"])
+    assert not claims(place, witness(place), canonical(words.body()))
+
+
+def test_no_voice_about_a_node_that_is_not_the_master(place: Place) -> None:
+    assert not claims(place, witness(place))
+    place.ssconf("master_node", f"{DEAD}\n")
+    assert claims(place, witness(place))
+
+
+def test_no_voice_for_a_signer_that_is_demoted_meanwhile(place: Place) -> None:
+    place.ssconf("master_node", f"{DEAD}\n")
+    one = witness(place)
+    raw = sealed_question(place, DEAD, claim=True)
+    ticket = asked(one, raw)["ticket"]
+    place.ssconf("master_candidates_certs", "")
+    sealed = brought(one, ticket, SILENCE)["sealed"].encode()
+    question, _ = open_question(place.key, raw)
+    document = open_outer(place.key, Purpose.TESTIMONY, question.id, read(sealed, depth=1))
+    assert not has_promised(document)
+
+
+def test_a_question_without_a_claim_is_as_before_this_version(place: Place) -> None:
+    question, _ = open_question(place.key, sealed_question(place, DEAD))
+    assert "claim" not in question.body()
+    with pytest.raises(MessageError, match=r"question\.claim is not true or false"):
+        Question.from_body({**question.body(), "claim": 1})
 
 
 # A whole agent.

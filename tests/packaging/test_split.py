@@ -110,14 +110,14 @@ def test_every_library_is_a_dependency(
 def test_commands_are_found_and_complete_themselves(agent: Path, maintd: Path) -> None:
     assert files(agent, "usr/sbin") == {"usr/sbin/nodeagent"}
     assert files(maintd, "usr/sbin") == {
-        f"usr/sbin/{name}" for name in ("maintd", "gnt-maint", "nodeagent-oob")
+        f"usr/sbin/{name}" for name in ("maintd", "gnt-maint", "nodeagent-oob", "nodeagent-succeed")
     }
-    for name in ("maintd", "gnt-maint", "nodeagent-oob"):
+    for name in ("maintd", "gnt-maint", "nodeagent-oob", "nodeagent-succeed"):
         bash = (maintd / "usr/share/bash-completion/completions" / name).read_text()
         variable = f"_{name.upper().replace('-', '_')}_COMPLETE"
         assert f"{variable}=bash_complete $1" in bash
         # And the command answers what the shell will ask it.
-        module = {"maintd": "maintd", "gnt-maint": "gnt_maint", "nodeagent-oob": "oob"}[name]
+        module = name.removeprefix("nodeagent-").replace("-", "_")
         done = subprocess.run(
             [sys.executable, "-c", f"from nodeagent.cli.{module} import main; main()"],
             env={variable: "bash_complete", "COMP_WORDS": f"{name} ", "COMP_CWORD": "1"},

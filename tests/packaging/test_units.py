@@ -15,6 +15,7 @@ MOST = {
     "maintd.service": 1.1,
     "maintd-follow.service": 0.9,
     "nodeagent-oob-check.service": 1.9,
+    "nodeagent-succeed@.service": 3.4,
 }
 # Any of these gives a unit a mount namespace, in which a repair's mounts stay its own.
 ISOLATING = re.compile(
@@ -141,3 +142,26 @@ def test_candidates_check_their_power_control_daily_and_both_packages_ship_it() 
     assert agents
     names = {path.name for path in UNITS.glob(f"nodeagent-[{agents[1]}]*")}
     assert names == {"nodeagent-front.service", "nodeagent-runner.service"}
+
+
+def test_the_helper_of_a_standby_is_maintds_alone_and_nobody_enables_it() -> None:
+    from nodeagent.cli import succeed
+    from nodeagent.maintd.succession.watch import SOCKET
+
+    listens = (UNITS / "nodeagent-succeed.socket").read_text()
+    assert f"\nListenStream={SOCKET}\n" in listens
+    for line in ("SocketUser=maintd", "SocketMode=0600", "Accept=yes"):
+        assert f"\n{line}\n" in listens
+    unit = (UNITS / "nodeagent-succeed@.service").read_text()
+    assert "\nExecStart=/usr/sbin/nodeagent-succeed session\n" in unit
+    assert "session" in succeed.cli.commands
+    assert f"\nStateDirectory={succeed.FOLDER.removeprefix('/var/lib/')}\n" in unit
+    assert "\nKillMode=process\n" in unit  # Ganeti's failover must come to its end
+    assert "UMask=" not in unit  # Ganeti's daemons read each other's files
+    for recipe in ("debian/rules", "rpm/nodeagent.spec"):
+        text = (UNITS.parent / recipe).read_text()
+        assert "packaging/systemd/nodeagent-succeed*" in text, recipe
+    rules = (UNITS.parent / "debian/rules").read_text()
+    assert "--no-enable --no-start nodeagent-succeed.socket" in rules
+    spec = (UNITS.parent / "rpm/nodeagent.spec").read_text()
+    assert not re.search(r"systemctl (preset|enable)[^\n]*nodeagent-succeed", spec)

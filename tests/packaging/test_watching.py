@@ -78,6 +78,7 @@ def maintd(tmp_path_factory: pytest.TempPathFactory) -> str:
     rig.agents.required = True
     rig.agents.keys = {**dict.fromkeys(("n1", "n2", "n3", "n6"), "11" * 32), "n9": "99" * 32}
     rig.crash()
+    rig.engine.succession = {"able": False}
     rig.cluster.world.instances["web"] = Instance("web", "n2", "n6", memory=100, disk=100)
     served = Served(rig, tmp_path_factory.mktemp("maintd"))
     served.rig.wish(AddEntry("unreachable", "demo", "127.0.0.5"))

@@ -34,6 +34,9 @@ def _now(this: Json, incidents: list[Json], nodes: list[Json]) -> list[tuple[str
         rows.append(("Trouble", f"no round for {since}: {trouble['why']}"))
     if who := this.get("standby"):  # an older maintd has none
         rows.append(("Standby", f"{who}; this one takes over after a master failover"))
+    if told := this.get("succession"):
+        able = "ready" if told["able"] else "not possible"
+        rows.append(("Succession", f"{able}: {told['reason']}; gnt-maint why cluster"))
     if this["idle"] and this["idle"] != f"a standby: {who}":
         rows.append(("Idle", this["idle"]))
     rows.append(("Storm", _storm(storm, now) if storm else "none"))

@@ -20,7 +20,7 @@ def upcoming(of: str, about: Json, this: Json, *, enabled: bool) -> Iterator[Ste
     """
     if of == "entry":
         yield from _of_entry(about["entry"], about["held"], enabled=enabled)
-    else:
+    elif of in _STEPS:
         yield from _STEPS[of](about, this)
 
 

@@ -15,6 +15,7 @@ from nodeagent.cli.maint.console.screen import Json, Screen, emit, screen
 from nodeagent.cli.maint.console.text import NODED, POLLED, age, status_of, told_name
 from nodeagent.cli.maint.explain import tell as tell_instance
 from nodeagent.cli.maint.fencing import fate_row, fencing_facts
+from nodeagent.cli.maint.succession import succession_facts
 from nodeagent.cli.maint.upcoming import Step, upcoming
 from nodeagent.cli.maint.window_list import mode_of
 
@@ -25,7 +26,7 @@ _ASKED = ("round", "status", "nodes", "held", "balance", "windows", "queue")
 @click.argument(
     "name",
     callback=filled,
-    metavar="NODE|INSTANCE|GROUP|ENTRY|WINDOW",
+    metavar="cluster|NODE|INSTANCE|GROUP|ENTRY|WINDOW",
     shell_complete=complete("node", "instance", "group", "entry", "window"),
 )
 @looks
@@ -35,7 +36,8 @@ def why(where: Where, name: str, *, as_json: bool) -> None:
 
     Shows the state, what is wanted, each reason with the command that helps, and what happens
     next. NAME is a node (short or full), an instance, a group, the index of a repair queue's
-    entry, or a machine in a window. Where several have the name, write node/NAME, and so on.
+    entry, a machine in a window, or the word cluster: on a standby this also shows what it would do
+    if the master died. Where several have the name, write node/NAME, and so on.
     """
     reach = where.reach()
     said = {target: reach.get(f"/1/{target}") for target in _ASKED}
@@ -68,6 +70,7 @@ def _found(reach: Reach, said: Mapping[str, Any], name: str) -> Iterator[tuple[s
             None if not only and node_of(said["nodes"], name) else _window(said, name)
         ),
         "instance": lambda: _instance(reach, name),
+        "cluster": lambda: said["round"] if name in ("cluster", said["round"]["cluster"]) else None,
     }
     for of, look in places.items():
         if only in ("", of) and (one := look()) is not None:
@@ -107,6 +110,7 @@ def _instance(reach: Reach, name: str) -> Json | None:
 def _around(said: Mapping[str, Any], of: str, one: Json) -> Json:
     """Return related items: incidents, windows and entries of a node, and blocked work."""
     key = {"node": "name", "instance": "instance", "group": "group", "entry": "index"}
+    key |= {"cluster": "cluster"}
     name = told_name(one) if of == "window" else str(one[key[of]])
     around: Json = {}
     uuids: set[str] = set()
@@ -254,6 +258,17 @@ def _is_blocked(about: Json, why: str) -> bool:
     return any(why in held["reason"] for held in about["held"])
 
 
+def _tell_cluster(on: Screen, about: Json, now: float) -> None:
+    this = about["cluster"]
+    rows: list[tuple[str, object]] = [("Cluster", this["cluster"]), ("Master", this["master"])]
+    if this.get("standby"):  # an older maintd has none
+        rows.append(("Standby", this["standby"]))
+    on.facts([*rows, *succession_facts(this, now)])
+    told = this.get("succession") or {}
+    _lines(on, "If the master dies", told.get("steps", []))
+    _lines(on, "Power control of the master", told.get("power", []))
+
+
 def _blocked(on: Screen, held: list[Json]) -> None:
     if not held:
         return
@@ -287,4 +302,5 @@ _TELL: Mapping[str, Callable[[Screen, Json, float], None]] = {
     "group": _tell_group,
     "entry": _tell_entry,
     "window": _tell_window,
+    "cluster": _tell_cluster,
 }

@@ -111,6 +111,7 @@ class Engine:
         self.webhooks = webhooks if webhooks is not None else Webhooks((), now)
         self.outbox = outbox if outbox is not None else Outbox((), now)
         self.complaint, self.standby = "", ""  # the latter tells who acts while this one does not
+        self.succession: dict[str, object] | None = None  # a standby's newest outcome
         self.tally = Tally()
         self._noded = noded or Noded(cluster, steady)
         self._witnesses = witnesses or Witnesses(None, now, steady)

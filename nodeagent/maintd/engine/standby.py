@@ -13,6 +13,7 @@ from nodeagent.errors import NodeAgentError, Unavailable
 from nodeagent.maintd.copies.body import put_together, unknown
 from nodeagent.maintd.engine.keeping import Asking
 from nodeagent.maintd.engine.round import Engine, Round
+from nodeagent.maintd.succession.watch import Succession
 from nodeagent.model.copies import Stamp
 from nodeagent.model.ledger import Decision, Ledger
 from nodeagent.model.snapshot import Node, Observed, Snapshot
@@ -55,7 +56,7 @@ class Standby(Engine):
     """Rounds that only read. `cluster` gives the nodes, `who` tells who acts.
 
     `who` raises NotMaster where this node is to be no standby (any more). `feed` brings the store
-    up to date, where it does not do so itself.
+    up to date, where it does not do so itself. `succession` watches the master, where it is on.
     """
 
     def __init__(
@@ -64,8 +65,10 @@ class Standby(Engine):
         nodes: Callable[[], Snapshot],
         who: Callable[[], str],
         feed: Callable[[Snapshot], Awaitable[None]] | None = None,
+        succession: Succession | None = None,
     ) -> None:
         super().__init__(*engine)
+        self._succession = succession
         self.standby = "another maintd acts"
         self._nodes = nodes
         self._who = who
@@ -76,6 +79,9 @@ class Standby(Engine):
         who = await asyncio.to_thread(self._who)
         snapshot = await asyncio.to_thread(self._nodes)
         self.standby = f"{who} acts"
+        if self._succession is not None:
+            self._succession.look(snapshot)
+            self.succession = self._succession.told
         idle = f"a standby: {self.standby}"
         try:
             if self._feed is not None:

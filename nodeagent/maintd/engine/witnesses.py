@@ -26,7 +26,13 @@ from nodeagent.protocol.messages import fingerprint, key_of
 from nodeagent.protocol.node_key import check_signature
 from nodeagent.protocol.signature import sign
 from nodeagent.protocol.testimony import Words
-from nodeagent.protocol.witness import Question, question_bytes, seal_question, words_of
+from nodeagent.protocol.witness import (
+    Question,
+    has_promised,
+    question_bytes,
+    seal_question,
+    words_of,
+)
 from nodeagent.web.client import fetch
 from nodeagent.web.tls import untrusting_tls
 
@@ -64,17 +70,14 @@ class Questions:
 
     async def ask(self, witness: Node, target: str, snapshot: Snapshot) -> Words:
         """The proven answer. Unavailable: there is none; MessageError: it is not genuine."""
-        now = self.now()
-        who = snapshot.cluster, witness.uuid, witness.name
-        question = Question(str(uuid4()), *who, target, now, now + _LIFE)
-        signed = await asyncio.to_thread(sign, self.certificate, question_bytes(self.key, question))
+        question, body = await asyncio.to_thread(self.sealed, witness, target, snapshot.cluster)
         answer = await fetch(
             witness.address,
             self.port,
             "/1/witness",
             seconds=SECONDS,
             method="POST",
-            body=seal_question(self.key, question, *signed),
+            body=body,
             tls=untrusting_tls() if self.tls else None,
             most=_MOST,
         )
@@ -82,14 +85,28 @@ class Questions:
             raise Unable("its agent is too old to be a witness")
         if answer.status != 200:
             raise Unavailable(f"answered with HTTP status {answer.status}")
-        outer = read(answer.body, limit=_MOST, depth=1)
+        return self.opened(answer.body, question, snapshot)[0]
+
+    def sealed(
+        self, witness: Node, target: str, cluster: str, *, claim: bool = False
+    ) -> tuple[Question, bytes]:
+        """Return a question for this witness, and the bytes to send."""
+        now = self.now()
+        who = cluster, witness.uuid, witness.name
+        question = Question(str(uuid4()), *who, target, now, now + _LIFE, claim)
+        signed = sign(self.certificate, question_bytes(self.key, question))
+        return question, seal_question(self.key, question, *signed)
+
+    def opened(self, raw: bytes, question: Question, snapshot: Snapshot) -> tuple[Words, bool]:
+        """Return the words of a genuine answer, and whether it gives us the node's voice."""
+        outer = read(raw, limit=_MOST, depth=1)
         document = open_outer(self.key, Purpose.TESTIMONY, question.id, outer)
         signer = key_of(document)
         check_signature(signer, outer)
         pins = pins_of(snapshot, required=self.require_node_keys)
-        if why := pins.why_not(witness.name, fingerprint(signer)):
+        if why := pins.why_not(question.name, fingerprint(signer)):
             raise MessageError(why)
-        return words_of(document, question)
+        return words_of(document, question), has_promised(document)
 
 
 @dataclass(slots=True)

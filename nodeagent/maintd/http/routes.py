@@ -164,6 +164,7 @@ class Api:
             "dry-run": maintd.engine.conduct.dry,
             "idle": view.idle,
             "standby": maintd.standby or None,
+            "succession": maintd.engine.succession,
             "trouble": show.trouble_json(maintd.trouble),
             "storm": {"at": storm.at / 1000, "why": storm.why} if storm else None,
             "outdated": str(why) if (why := _outdated(view)) else None,

@@ -6,13 +6,17 @@ from pathlib import Path
 
 import pytest
 
+from nodeagent.maintd.succession.plan import plan
+from nodeagent.maintd.succession.story import told
 from nodeagent.model.queue import RepairStep
+from nodeagent.model.reason import Reason
 from nodeagent.model.wish import Cancel
 from tests.cli.live import Live
 from tests.cli.test_gnt_maint import Run, anywhere, busy, in_utc, incident, quiet, run
 from tests.maintd.queue.test_entries import Mender
 from tests.maintd.queue.test_entries import policy as procedures
 from tests.maintd.rig import Rig, fleet, mirrored
+from tests.maintd.succession import test_plan as rules
 from tests.maintd.world import EVACUATE, OK, REPAIR
 
 __all__ = ["anywhere", "busy", "in_utc", "quiet", "run"]  # fixtures
@@ -215,3 +219,37 @@ def test_of_two_things_of_one_name(tmp_path: Path, anywhere: Run) -> None:
         assert anywhere(*ask, "group/n3").out.startswith("Group      n3\n")
     finally:
         live.close()
+
+
+def test_of_the_cluster_on_the_master(busy: Live, run: Run) -> None:
+    out = run("why", "cluster").out
+    assert re.search(r"^Master +n1$", out, re.MULTILINE), out
+    assert "ask on a standby: it decides whether it succeeds this master" in out
+
+
+def test_of_the_cluster_on_a_standby_each_step_of_a_succession(busy: Live, run: Run) -> None:
+    """Beforehand, and while the master does not answer."""
+    engine = busy.rig.engine
+    engine.standby = "the maintd on n0 acts"
+    try:
+        before = rules.known(asks=False)
+        end = plan(before)
+        assert isinstance(end, Reason)
+        engine.succession = told(before, end, ("level 1 (fence_ipmilan): it counts",))
+        out = " ".join(run("why", "cluster").out.split())
+        assert "Succession n0 answers; nobody was asked about it" in out
+        assert "- this node powers it off, and proves it; 3 of 5 nodes say again" in out
+        assert "- this node runs gnt-cluster master-failover" in out
+        assert "- level 1 (fence_ipmilan): it counts" in out
+        assert "ready: n0 answers" in " ".join(run("status").out.split())
+        busy.seconds += 2.0  # answers are shared for a second
+        during = rules.known(me="n2")
+        end = plan(during)
+        assert isinstance(end, Reason)
+        engine.succession = told(during, end)
+        out = " ".join(run("why", "cluster").out.split())
+        assert "this node waits 300 s more for an answer of n0: it is number 2" in out
+        assert "Agree 4 of 5 nodes (needed: 3): n1, n2, n3, n4" in out
+        assert run("why", "cluster", "--json").json["cluster"]["succession"]["kind"] == "waits"
+    finally:
+        engine.standby, engine.succession = "", None

@@ -86,6 +86,10 @@ class Metrics(MetricsSource):
                      maintd.trouble is not None)  # fmt: skip
         yield gauge("gnt_maint_standby", "Whether this maintd waits beside one that acts.",
                      bool(maintd.standby))  # fmt: skip
+        if (succession := maintd.engine.succession) is not None:
+            yield gauge("gnt_maint_succession_able",
+                         "Whether this standby would succeed a dead master.",
+                         bool(succession["able"]))  # fmt: skip
         troubled = bool(maintd.memory.troubles())
         yield gauge("gnt_maint_ledger_trouble",
                      "Whether the ledger is damaged, away, or was replaced within a day.",

@@ -1,0 +1,85 @@
+"""The cluster as Ganeti's configuration file on a master candidate has it.
+
+Ganeti's master copies the file to every candidate with each change. Root and Ganeti's daemons may
+read it. It has what the small files beside it lack: UUIDs, tags, instances and their disks.
+"""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from nodeagent.errors import Unavailable
+from nodeagent.model.snapshot import Group, Instance, Node, Snapshot
+
+_MOST = 256 * 1024 * 1024
+
+
+def read(path: str) -> Snapshot:
+    """Read config.data, or raise Unavailable. Sizes and states of instances are left out."""
+    try:
+        if os.path.getsize(path) > _MOST:
+            raise Unavailable(f"{path}: it has more than {_MOST} bytes")
+        with open(path, "rb") as file:
+            document = json.loads(file.read(_MOST))
+        return snapshot_of(document)
+    except OSError as error:
+        raise Unavailable(f"{path}: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise Unavailable(f"{path}: {error}") from None
+    except (AttributeError, KeyError, TypeError) as error:
+        raise Unavailable(f"{path}: not a configuration of Ganeti's ({error!r})") from None
+
+
+def snapshot_of(document: Mapping[str, Any]) -> Snapshot:
+    """Decode the file's document; KeyError and the like if it is not one."""
+    cluster, rows = document["cluster"], document["nodes"]
+    names = {uuid: str(row["name"]) for uuid, row in rows.items()}
+    nodes = [_node(uuid, row) for uuid, row in rows.items()]
+    disks = document.get("disks", {})
+    instances = [_instance(row, names, disks) for row in document["instances"].values()]
+    groups = {
+        uuid: Group(uuid, row["name"], _tags(row)) for uuid, row in document["nodegroups"].items()
+    }
+    return Snapshot(
+        str(cluster["cluster_name"]),
+        {node.name: node for node in nodes},
+        {instance.name: instance for instance in instances},
+        groups,
+        names[cluster["master_node"]],
+        _tags(cluster),
+    )
+
+
+def _node(uuid: str, row: Mapping[str, Any]) -> Node:
+    return Node(
+        str(row["name"]),
+        uuid,
+        str(row["primary_ip"]),
+        str(row["group"]),
+        drained=bool(row["drained"]),
+        offline=bool(row["offline"]),
+        tags=_tags(row),
+        candidate=bool(row["master_candidate"]),
+        vm_capable=bool(row["vm_capable"]),
+    )
+
+
+def _instance(
+    row: Mapping[str, Any], names: Mapping[str, str], disks: Mapping[str, Any]
+) -> Instance:
+    primary = names[row["primary_node"]]
+    mirrors = {names[uuid] for uuid in _mirrors(row["disks"], disks)} - {primary}
+    return Instance(str(row["name"]), primary, min(mirrors, default=None))
+
+
+def _mirrors(wanted: list[Any], disks: Mapping[str, Any]) -> Iterator[str]:
+    """The nodes of all DRBD disks; before Ganeti 2.16 a disk stands in its instance."""
+    for one in wanted:
+        disk = disks[one] if isinstance(one, str) else one
+        if disk["dev_type"] in ("drbd", "drbd8"):
+            yield from disk["logical_id"][:2]
+
+
+def _tags(row: Mapping[str, Any]) -> frozenset[str]:
+    return frozenset(map(str, row.get("tags", ())))

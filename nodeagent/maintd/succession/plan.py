@@ -1,0 +1,230 @@
+"""Plan the succession of a dead master: the next step, or why there is none. Pure.
+
+A standby's root helper takes a step, and asks again with what it has learned. Every rule is judged
+anew before each step. A step may be repeated, since the helper may be killed at any point.
+
+1. This node is a master candidate in service, of at least three, and nothing is paused.
+2. A level of its power control has said ON for the master while that was alive.
+3. This node has not tried within the hour.
+4. More than half of all nodes find that the master does not answer. No other node is silent with
+   it, and more than half of the candidates answer.
+5. The master has been silent for long enough. Each later candidate waits longer.
+6. It is judged hung, isolated or off, and more than half of all nodes give this node their voice.
+   Only then is its power switched off, and proven off: a power-off alone would help nobody.
+7. It is then judged off, and the nodes give this node their voices again.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from nodeagent.maintd.fencing.judgement import apart, judge
+from nodeagent.maintd.planning.holds import paused
+from nodeagent.model.evidence import Contact, Evidence, Judgement, Life, PowerReading, Testimony
+from nodeagent.model.ledger import Ledger
+from nodeagent.model.reason import Reason, SuccessionKind, because
+from nodeagent.model.snapshot import Node, Snapshot
+from nodeagent.model.units import Ms
+
+CANDIDATES = 3  # without the master two remain, which is a majority
+LATER = Ms(300_000)  # that each candidate waits more than the one before it
+HOUR = Ms(3_600_000)
+BEFORE = (Life.HUNG, Life.ISOLATED, Life.OFF)
+AFTER_POWER_OFF = (Life.OFF,)
+FRESH = Ms(55_000)  # after which testimonies are asked for again; they count for 60 s
+
+
+class Step(Enum):
+    """A step of the helper."""
+
+    ASK = "ask all agents whether the master answers them"
+    READ_POWER = "read the master's power"
+    POWER_OFF = "power the master off, and prove it"
+    ASK_FOR_VOICES = "ask all agents again, and for their voices"
+    FAIL_OVER = "gnt-cluster master-failover"
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """The genuine answers of one round of questions, asked at `at` (unix ms).
+
+    `voices` are the nodes that have promised this one their voice, if it asked for them.
+    """
+
+    at: Ms
+    testimonies: Mapping[str, Testimony]
+    voices: frozenset[str] = frozenset()
+    claimed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The helper's knowledge. `files` and `snapshot.master` name the master.
+
+    `levels` tells why no level of the master's power control counts, empty if one does. `tried` is
+    when (unix ms) this node last ended a failover, of which master, and how. `since` is since when
+    the master has been silent, as this node found out; None if it did not before. `power` is the
+    newest reading. `cut` tells that it is one after a proven power-off.
+    """
+
+    enabled: bool
+    me: str
+    files: str
+    snapshot: Snapshot
+    after: Ms
+    now: Ms
+    levels: str = ""
+    tried: tuple[Ms, str, str] | None = None
+    asks: bool = True
+    heard: Heard | None = None
+    since: Ms | None = None
+    power: PowerReading | None = None
+    cut: bool = False
+
+    @property
+    def master(self) -> Node:
+        return self.snapshot.nodes[self.snapshot.master]
+
+
+def plan(known: Known) -> Step | Reason:
+    """Return the next step, or why there is none."""
+    if why := why_never(known):
+        return why
+    name, heard = known.snapshot.master, known.heard
+    if not known.asks:
+        return because(SuccessionKind.NOT_ASKED, name)
+    if heard is None or known.now - heard.at > FRESH:
+        return Step.ASK_FOR_VOICES if known.cut else Step.ASK
+    judgement = judged(known)
+    if why := _not_silent(known, heard, judgement) or _braked(known, heard) or _too_soon(known):
+        return why
+    if known.power is None:
+        return Step.READ_POWER
+    if judgement.life not in (AFTER_POWER_OFF if known.cut else BEFORE):
+        return because(SuccessionKind.NOT_DEAD, name, why=judgement.reason)
+    if not heard.claimed:
+        return Step.ASK_FOR_VOICES
+    count, least, nodes = len(heard.voices), majority(known.snapshot), len(known.snapshot.nodes)
+    if count < least:
+        return because(SuccessionKind.FEW_VOICES, name, count=count, nodes=nodes, least=least)
+    return Step.FAIL_OVER if known.cut else Step.POWER_OFF
+
+
+def why_never(known: Known) -> Reason | None:
+    """Why this node succeeds nobody, whether the master lives or not; None if it may."""
+    snapshot, name = known.snapshot, known.snapshot.master
+    me = snapshot.nodes.get(known.me)
+    if not known.enabled:
+        return because(SuccessionKind.NOT_ENABLED)
+    if known.files == known.me:
+        return because(SuccessionKind.IS_MASTER, known.me)
+    if known.files != name or name not in snapshot.nodes:
+        return because(SuccessionKind.FILES_DIFFER, known.files)
+    if me is None or not place(known.me, snapshot):
+        return because(SuccessionKind.NOT_A_CANDIDATE, known.me)
+    count = sum(node.candidate for node in snapshot.nodes.values())
+    if count < CANDIDATES:
+        return because(SuccessionKind.TOO_FEW_CANDIDATES, count=count)
+    if why := paused(Ledger(), snapshot).get(name):
+        return why
+    if known.levels:
+        return because(SuccessionKind.NO_LEVEL_COUNTS, name, why=known.levels)
+    if known.tried is not None:
+        at, last, why_not = known.tried
+        if (left := HOUR - abs(known.now - at)) > 0:
+            return because(SuccessionKind.LATELY, last=last, why=why_not, left=left)
+    return None
+
+
+def place(me: str, snapshot: Snapshot) -> int:
+    """Return this node's number in the order of candidates, from 1; 0 if it has none.
+
+    The order is that of their names. The master, drained and offline nodes have none.
+    """
+    able = sorted(
+        node.name
+        for node in snapshot.nodes.values()
+        if node.candidate and node.name != snapshot.master and not (node.offline or node.drained)
+    )
+    return able.index(me) + 1 if me in able else 0
+
+
+def wait(known: Known) -> Ms:
+    """How long the master must have been silent."""
+    number = place(known.me, known.snapshot)
+    return Ms(known.after + max(0, number - 1) * LATER)
+
+
+def majority(snapshot: Snapshot) -> int:
+    """The least number of nodes that are more than half of all, offline ones included."""
+    return len(snapshot.nodes) // 2 + 1
+
+
+def agreeing(known: Known) -> tuple[str, ...]:
+    """The nodes that find that the master does not answer."""
+    found = known.heard.testimonies if known.heard is not None else {}
+    return tuple(sorted(name for name, one in found.items() if _finds_silent(one)))
+
+
+def judged(known: Known) -> Judgement:
+    """Judge the master, by the rules for every silent node.
+
+    The agent of this node stands for maintd and for Ganeti: it tried both ports.
+    """
+    found = known.heard.testimonies if known.heard is not None else {}
+    mine = found.get(known.me)
+    noded = None if mine is None or mine.noded is Contact.UNKNOWN else False
+    evidence = Evidence(
+        known.snapshot.master,
+        known.now if known.since is None else known.since,
+        Contact.UNKNOWN if mine is None else mine.agent,
+        noded=(mine is not None and mine.noded is Contact.ANSWERS) or noded,
+        noded_at=Ms(0) if mine is None else mine.at,
+        witnesses=tuple(found.values()),
+        power=known.power,
+    )
+    return judge(evidence, known.snapshot, known.now)
+
+
+def _finds_silent(one: Testimony) -> bool:
+    return not {Contact.ANSWERS, Contact.UNKNOWN} & {one.noded, one.agent}
+
+
+def _not_silent(known: Known, heard: Heard, judgement: Judgement) -> Reason | None:
+    """Why the master does not count as silent."""
+    name, snapshot = known.snapshot.master, known.snapshot
+    if judgement.life is Life.ALIVE:
+        return because(SuccessionKind.MASTER_LIVES, name, why=judgement.reason)
+    count, least = len(agreeing(known)), majority(snapshot)
+    if count < least:
+        nodes = len(snapshot.nodes)
+        return because(SuccessionKind.FEW_AGREE, name, count=count, nodes=nodes, least=least)
+    if known.me not in heard.testimonies:
+        return because(SuccessionKind.NOT_DEAD, name, why=judgement.reason)
+    return None
+
+
+def _braked(known: Known, heard: Heard) -> Reason | None:
+    """Why this may be another event than the death of one node."""
+    snapshot, name = known.snapshot, known.snapshot.master
+    there = [one for one in snapshot.nodes.values() if not one.offline and one.name != name]
+    silent = [one for one in there if one.name not in heard.testimonies]
+    near = any(not apart(known.master, one, snapshot) for one in silent)
+    if near or (silent and 10 * (len(silent) + 1) > len(there) + 1):
+        names = tuple(sorted(one.name for one in silent))
+        return because(SuccessionKind.OTHERS_SILENT, name, nodes=names)
+    candidates = [one.name for one in snapshot.nodes.values() if one.candidate]
+    count, least = sum(one in heard.testimonies for one in candidates), len(candidates) // 2 + 1
+    if count < least:
+        return because(
+            SuccessionKind.FEW_LEDGERS, count=count, candidates=len(candidates), least=least
+        )
+    return None
+
+
+def _too_soon(known: Known) -> Reason | None:
+    silent = 0 if known.since is None else known.now - known.since
+    if (left := wait(known) - silent) > 0:
+        number = place(known.me, known.snapshot)
+        return because(SuccessionKind.WAITS, known.snapshot.master, left=left, place=number)
+    return None

@@ -1,0 +1,439 @@
+"""The root helper of a standby as a process: over stand-in agents, fences and gnt-cluster.
+
+The test plays maintd, which carries questions and answers, and all the agents behind it.
+"""
+
+import json
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+from nodeagent.cli import exits, succeed
+from nodeagent.cli.failover import LOG, Failover, Switch
+from nodeagent.cli.succeed import MEMORY, Places, clocks
+from nodeagent.maintd.succession.memory import Memory, to_json
+from nodeagent.maintd.succession.plan import HOUR
+from nodeagent.model.evidence import Contact
+from nodeagent.model.ledger import PAUSE_TAG
+from nodeagent.protocol.envelope import Key, Purpose, seal
+from nodeagent.protocol.testimony import Words
+from nodeagent.protocol.witness import body_of, open_question
+from tests.agent.place import client_pem, safe_folder
+from tests.power.fences import NODE as MASTER
+from tests.power.fences import Fences
+
+ME = "a1.example.org"
+NODES = (ME, "a2.example.org", "a3.example.org", "a4.example.org", MASTER)
+KEY = Key(b"0123456789abcdef0123456789abcdef01234567\n")
+SILENCE = Words(Contact.SILENT, Contact.SILENT, ())
+# A stand-in for Ganeti's own: it tells whether the old master had power, and makes us the master.
+GNT_CLUSTER = """#!/bin/sh
+echo "$* while the old master is $(cat {machine})" >> {log}
+{fault}
+printf '%s\\n' {me} > {ganeti}/ssconf_master_node
+"""
+
+
+def uuid(name: str) -> str:
+    return f"00000000-0000-4000-8000-{NODES.index(name):012d}"
+
+
+@dataclass
+class Agents:
+    """What every agent answers: its words, and whether it gives its voice."""
+
+    words: dict[str, Words] = field(default_factory=lambda: dict.fromkeys(NODES[:-1], SILENCE))
+    mute: set[str] = field(default_factory=set)
+    voiceless: set[str] = field(default_factory=set)
+    key: Key = KEY
+    claims: list[bool] = field(default_factory=list)
+
+    def answer(self, body: str) -> str | None:
+        question, _ = open_question(KEY, body.encode())
+        assert question.target == MASTER
+        self.claims.append(question.claim)
+        if question.name in self.mute:
+            return None
+        voice = question.claim and question.name not in self.voiceless
+        who = "c", question.name, question.node
+        said = body_of(question, *who, self.words[question.name], promised=voice)
+        return seal(self.key, Purpose.TESTIMONY, question.id, said).decode()
+
+
+class Standby:
+    """A master candidate whose master has died; it has one level of power control."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.fences = Fences(folder)
+        self.fences.levels({"machine": ""})
+        self.fences.prove()
+        self.ganeti = folder / "ganeti"
+        self.ganeti.mkdir(mode=0o755)
+        self.tags: dict[str, list[str]] = {}
+        self.pem, digest = client_pem()
+        for name, text in {
+            "ssconf_master_node": f"{MASTER}\n",
+            "ssconf_master_candidates": "".join(f"{n}\n" for n in (*NODES[:2], MASTER)),
+            "ssconf_master_candidates_certs": f"{uuid(ME)}={digest}\n",
+            "hmac.key": KEY.whole.decode(),
+            "client.pem": self.pem.decode(),
+        }.items():
+            (self.ganeti / name).write_text(text)
+            (self.ganeti / name).chmod(0o640)
+        self.configured()
+        self.settings()
+        self.command()
+        self.state = folder / "succession"
+        self.state.mkdir(mode=0o700)
+        at = clocks()
+        self.remembers(Memory(uuid(MASTER), at.boot, at.steady - HOUR, at.steady))
+
+    def configured(self, **tags: list[str]) -> None:
+        """Write config.data; `tags` of nodes by their short names."""
+        nodes = {
+            uuid(name): {
+                "name": name,
+                "primary_ip": "127.0.0.1",
+                "group": "g",
+                "drained": False,
+                "offline": False,
+                "master_candidate": name in (*NODES[:2], MASTER),
+                "vm_capable": True,
+                "tags": tags.get(name.partition(".")[0], []),
+            }
+            for name in NODES
+        }
+        cluster = {"cluster_name": "c", "master_node": uuid(MASTER), "tags": []}
+        groups = {"g": {"name": "default", "tags": []}}
+        document = {"cluster": cluster, "nodes": nodes, "nodegroups": groups, "instances": {}}
+        (self.ganeti / "config.data").write_text(json.dumps(document))
+
+    def settings(self, succession: str = "enabled = true") -> None:
+        config = self.folder / "maintd.toml"
+        config.write_text(
+            f'[maintd]\nstandby = true\n[cluster]\nnode = "{ME}"\nganeti = "{self.ganeti}"\n'
+            f"[succession]\n{succession}\n"
+        )
+        config.chmod(0o644)
+
+    def command(self, fault: str = "") -> None:
+        path = self.folder / "gnt-cluster"
+        places = {"machine": self.folder / "machine", "log": self.folder / "gnt.log"}
+        path.write_text(GNT_CLUSTER.format(ganeti=self.ganeti, me=ME, fault=fault, **places))
+        path.chmod(0o755)
+
+    def remembers(self, memory: Memory) -> None:
+        (self.state / MEMORY).write_text(json.dumps(to_json(memory)))
+
+    @property
+    def places(self) -> Places:
+        fences = self.fences
+        switch = Switch(str(fences.config), str(fences.agents), str(fences.state), settles=0.05)
+        command = (str(self.folder / "gnt-cluster"), "master-failover")
+        return Places(str(self.state), switch, Failover(command, seconds=20.0))
+
+    @property
+    def master(self) -> str:
+        return (self.ganeti / "ssconf_master_node").read_text().strip()
+
+    @property
+    def failovers(self) -> list[str]:
+        log = self.folder / "gnt.log"
+        return log.read_text().splitlines() if log.exists() else []
+
+    def begin(self, before: Callable[[], None] = lambda: None) -> "Process":
+        """Start the helper as systemd does, with a connection as its input and output."""
+        ours, theirs = socket.socketpair()
+        pid = os.fork()
+        if pid == 0:
+            _become(self, theirs, before)
+        theirs.close()
+        return Process(pid, ours)
+
+    def ask(
+        self,
+        verb: str = "succeed",
+        agents: Agents | None = None,
+        before: Callable[[], None] = lambda: None,
+    ) -> dict[str, Any]:
+        """Have one whole session; what it told, or nothing if it was killed."""
+        process = self.begin(before)
+        try:
+            return process.session(verb, agents or Agents())
+        finally:
+            process.end()
+
+
+def _become(standby: Standby, theirs: socket.socket, before: Callable[[], None]) -> NoReturn:
+    try:
+        os.dup2(theirs.fileno(), 0)
+        os.dup2(theirs.fileno(), 1)
+        errors = os.open(standby.folder / "journal", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        os.dup2(errors, 2)
+        sys.stdin, sys.stdout = os.fdopen(0, "r"), os.fdopen(1, "w")
+        sys.stderr = os.fdopen(2, "w")
+        sys.argv = [succeed.NAME, "-c", str(standby.folder / "maintd.toml"), "session"]
+        before()
+        succeed.main(standby.places)
+    except SystemExit as end:
+        sys.stderr.flush()
+        os._exit(end.code if isinstance(end.code, int) else 1)
+    finally:
+        os._exit(99)
+
+
+class Process:
+    """A helper that runs, and the other end of its connection."""
+
+    def __init__(self, pid: int, connection: socket.socket) -> None:
+        self.pid = pid
+        self._lines = connection.makefile("rwb")
+        self._connection = connection
+
+    def session(self, verb: str, agents: Agents) -> dict[str, Any]:
+        self.say({"verb": verb})
+        try:
+            for line in self._lines:
+                said = json.loads(line)
+                if "ask" in said:
+                    self.say(
+                        {"id": said["ask"]["id"], "answer": agents.answer(said["ask"]["body"])}
+                    )
+                elif "asked" not in said:
+                    return dict(said.get("told") or said)
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+        return {}
+
+    def say(self, document: Mapping[str, Any]) -> None:
+        self._lines.write(json.dumps(document).encode() + b"\n")
+        self._lines.flush()
+
+    def end(self) -> int:
+        self._connection.close()
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+
+@pytest.fixture
+def standby() -> Iterator[Standby]:
+    with safe_folder() as folder:
+        yield Standby(folder)
+
+
+def journal(standby: Standby) -> str:
+    return (standby.folder / "journal").read_text()
+
+
+def test_it_makes_this_node_the_master_with_proof_only(standby: Standby) -> None:
+    agents = Agents()
+    told = standby.ask(agents=agents)
+    assert (standby.master, told.get("kind")) == (ME, "is-master"), journal(standby)
+    assert standby.failovers == ["master-failover while the old master is off"]
+    assert agents.claims == [False] * 4 + [True] * 8
+    kept = json.loads((standby.state / MEMORY).read_text())
+    assert (kept["last"], kept["why"], kept["of"]) == (MASTER, "this node became the master", "")
+    assert standby.ask()["kind"] == "is-master"
+    assert len(standby.failovers) == 1
+
+
+def test_a_preview_asks_nobody_and_shows_every_step(standby: Standby) -> None:
+    agents = Agents()
+    told = standby.ask("preview", agents)
+    assert (told["able"], told["kind"]) == (True, "not-asked")
+    assert (told["place"], told["needed"], told["nodes"]) == (1, 3, 5)
+    assert told["power"] == ["level 1 (fence_ipmilan): it counts"]
+    assert "10 min" in told["steps"][0]
+    assert "gnt-cluster master-failover" in told["steps"][-1]
+    assert (agents.claims, standby.fences.asked()) == ([], [])
+
+
+def no_power(standby: Standby) -> None:
+    standby.fences.config.unlink()
+
+
+def unproven(standby: Standby) -> None:
+    (standby.fences.state / f"{MASTER}.json").unlink()
+
+
+def pinned(standby: Standby) -> None:
+    standby.configured(a2=["nodeagent:key:" + "a" * 64], a3=["nodeagent:key:" + "b" * 64])
+
+
+def wrong(how: str) -> Callable[[Standby], None]:
+    def set_up(standby: Standby) -> None:
+        standby.fences.levels({"machine": how})
+        standby.fences.prove()
+
+    return set_up
+
+
+def forgets(standby: Standby) -> None:
+    (standby.state / MEMORY).unlink()
+
+
+def disabled(standby: Standby) -> None:
+    standby.settings("enabled = false")
+
+
+def paused(standby: Standby) -> None:
+    standby.configured(node2=[PAUSE_TAG])
+
+
+NOTHING: Callable[[Standby], None] = lambda _: None  # noqa: E731
+REFUSALS = [
+    pytest.param(disabled, Agents(), "not-enabled", id="not enabled"),
+    pytest.param(paused, Agents(), "tagged", id="paused"),
+    pytest.param(no_power, Agents(), "no-level-counts", id="no power.toml"),
+    pytest.param(unproven, Agents(), "no-level-counts", id="a level that never said on"),
+    pytest.param(forgets, Agents(), "waits", id="silent for the first time"),
+    pytest.param(wrong("rubbish"), Agents(), "not-dead", id="the BMC says nonsense"),
+    pytest.param(wrong("refuses"), Agents(), "not-off", id="the BMC refuses"),
+    pytest.param(wrong("lies"), Agents(), "not-off", id="the BMC does nothing"),
+    pytest.param(NOTHING, Agents(key=Key(b"another key, not of this cluster\n")), "few-agree",
+                 id="forged answers"),
+    pytest.param(pinned, Agents(), "few-agree", id="answers without the pinned key"),
+    pytest.param(NOTHING, Agents(mute=set(NODES[1:])), "few-agree", id="nobody answers"),
+    pytest.param(NOTHING, Agents(voiceless=set(NODES[1:3])), "few-voices", id="voices are gone"),
+    pytest.param(
+        NOTHING, Agents({**dict.fromkeys(NODES[:3], SILENCE),
+                         NODES[3]: Words(Contact.ANSWERS, Contact.SILENT, ())}),
+        "master-lives", id="it answers one node",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("set_up", "agents", "kind"), REFUSALS)
+def test_without_proof_nobody_becomes_the_master(
+    standby: Standby, set_up: Callable[[Standby], None], agents: Agents, kind: str
+) -> None:
+    set_up(standby)
+    told = standby.ask(agents=agents)
+    assert told.get("kind") == kind, f"{told} {journal(standby)}"
+    assert told["reason"]
+    assert (standby.master, standby.failovers) == (MASTER, [])
+    assert standby.fences.power() == "on"
+
+
+def test_a_level_that_says_on_for_a_silent_master_is_not_proven_by_that(standby: Standby) -> None:
+    unproven(standby)
+    standby.ask()
+    assert not (standby.fences.state / f"{MASTER}.json").exists()
+
+
+def test_a_failover_that_failed_is_not_tried_within_the_hour(standby: Standby) -> None:
+    standby.command("echo 'Voting cannot be won'; exit 1")
+    told = standby.ask()
+    assert told["kind"] == "failed"
+    assert "exit code 1: Voting cannot be won" in told["reason"]
+    told = standby.ask()
+    assert (told["kind"], len(standby.failovers)) == ("lately", 1)
+    assert "Voting cannot be won" in told["reason"]
+    assert (standby.state / LOG).read_text() == "Voting cannot be won\n"
+
+
+def test_two_sessions_never_act_at_once(standby: Standby) -> None:
+    first = standby.begin()
+    try:
+        first.say({"verb": "succeed"})
+        assert b"ask" in first._lines.readline()
+        assert "busy" in standby.ask()
+    finally:
+        os.kill(first.pid, signal.SIGKILL)
+        first.end()
+
+
+def test_a_failover_outlives_the_helper_and_keeps_others_out(standby: Standby) -> None:
+    standby.command("sleep 3")
+
+    def kill_soon() -> None:
+        run = Failover.run
+
+        def began(self: Failover, folder: str, lock: int) -> str:
+            if os.fork() == 0:
+                time.sleep(1)
+                os.kill(os.getppid(), signal.SIGKILL)
+                os._exit(0)
+            return run(self, folder, lock)
+
+        Failover.run = began  # type: ignore[method-assign]
+
+    assert standby.ask(before=kill_soon) == {}
+    assert "busy" in standby.ask()
+    until = time.monotonic() + 20
+    while standby.master != ME:
+        assert time.monotonic() < until
+        time.sleep(0.1)
+    time.sleep(0.3)
+    assert standby.ask()["kind"] == "is-master"
+    assert len(standby.failovers) == 1
+
+
+def test_an_unreadable_memory_stops_all(standby: Standby) -> None:
+    (standby.state / MEMORY).write_text("{")
+    assert standby.ask() == {}
+    assert "memory.json" in journal(standby)
+    assert (standby.failovers, standby.fences.asked()) == ([], [])
+
+
+@pytest.mark.parametrize("line", [b"rubbish\n", b"{}\n", b"[]\n", b'{"verb": "rm"}\n', b""])
+def test_other_callers_get_nothing(standby: Standby, line: bytes) -> None:
+    process = standby.begin()
+    process._connection.sendall(line)
+    process._connection.shutdown(socket.SHUT_WR)
+    assert process._lines.read() == b""
+    assert process.end() == exits.USAGE
+
+
+def fuse(at: int) -> Callable[[], None]:
+    """Kill the helper before or after its n-th effect."""
+
+    def light() -> None:
+        left = at
+
+        def tick() -> None:
+            nonlocal left
+            left -= 1
+            if left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        def fragile(effect: Callable[..., Any]) -> Callable[..., Any]:
+            def ticking(*args: Any, **kwargs: Any) -> Any:
+                tick()
+                done = effect(*args, **kwargs)
+                tick()
+                return done
+
+            return ticking
+
+        effects = (succeed, "_save"), (Switch, "read"), (Switch, "off"), (Failover, "run")
+        for owner, name in effects:
+            setattr(owner, name, fragile(getattr(owner, name)))
+
+    return light
+
+
+TICKS = 20  # before and after each effect of a whole session
+
+
+@pytest.mark.parametrize("at", range(1, TICKS + 1))
+def test_killed_anywhere_it_goes_on_and_fails_over_once(standby: Standby, at: int) -> None:
+    assert standby.ask(before=fuse(at)) == {}, "it ended before"
+    for _ in range(3):
+        if standby.master == ME:
+            break
+        standby.ask()
+    assert standby.master == ME, journal(standby)
+    assert standby.failovers == ["master-failover while the old master is off"]
+
+
+def test_all_of_a_session_was_tried(standby: Standby) -> None:
+    assert standby.ask(before=fuse(TICKS + 1)).get("kind") == "is-master", journal(standby)

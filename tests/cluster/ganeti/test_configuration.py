@@ -1,0 +1,98 @@
+"""Ganeti's own configuration file, as a master candidate of a real cluster has it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nodeagent.cluster.ganeti.configuration import read, snapshot_of
+from nodeagent.errors import Unavailable
+
+# Members of Ganeti 3.0's file that do not matter here are left out.
+DOCUMENT: dict[str, Any] = {
+    "cluster": {"cluster_name": "c.test", "master_node": "u1", "tags": ["maintd:pause:yes"]},
+    "nodes": {
+        "u1": {
+            "name": "n1.test",
+            "primary_ip": "10.0.0.1",
+            "group": "g1",
+            "drained": False,
+            "offline": False,
+            "master_candidate": True,
+            "vm_capable": True,
+            "tags": [],
+        },
+        "u2": {
+            "name": "n2.test",
+            "primary_ip": "10.0.0.2",
+            "group": "g1",
+            "drained": True,
+            "offline": True,
+            "master_candidate": False,
+            "vm_capable": False,
+            "tags": ["a:b"],
+        },
+    },
+    "nodegroups": {"g1": {"name": "default", "tags": ["x"]}},
+    "disks": {
+        "d1": {"dev_type": "drbd", "logical_id": ["u2", "u1", 11000, 0, 1, "secret"]},
+        "d2": {"dev_type": "plain", "logical_id": ["xenvg", "a.disk0"]},
+    },
+    "instances": {
+        "i1": {"name": "web1", "primary_node": "u1", "disks": ["d1"]},
+        "i2": {"name": "web2", "primary_node": "u2", "disks": ["d2"]},
+        "i3": {"name": "web3", "primary_node": "u2", "disks": []},
+    },
+}
+
+
+def test_nodes_groups_tags_and_the_pairs_of_drbd() -> None:
+    found = snapshot_of(DOCUMENT)
+    assert (found.cluster, found.master, set(found.tags)) == (
+        *("c.test", "n1.test"),
+        {"maintd:pause:yes"},
+    )
+    one, two = found.nodes["n1.test"], found.nodes["n2.test"]
+    assert (one.uuid, one.address, one.candidate, one.offline) == ("u1", "10.0.0.1", True, False)
+    assert (two.drained, two.offline, two.vm_capable, set(two.tags)) == (
+        *(True, True, False),
+        {"a:b"},
+    )
+    pairs = {name: (one.primary, one.secondary) for name, one in found.instances.items()}
+    assert pairs == {
+        "web1": ("n1.test", "n2.test"),
+        "web2": ("n2.test", None),
+        "web3": ("n2.test", None),
+    }
+    assert found.groups["g1"].tags == {"x"}
+
+
+def test_disks_stood_in_their_instances_once() -> None:
+    old = json.loads(json.dumps(DOCUMENT))
+    old["instances"]["i1"]["disks"] = [old.pop("disks")["d1"]]
+    old["instances"]["i2"]["disks"] = []
+    assert snapshot_of(old).instances["web1"].secondary == "n2.test"
+
+
+def without(member: str) -> str:
+    return json.dumps({key: value for key, value in DOCUMENT.items() if key != member})
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "null", "[" * 100_000, without("nodes"), without("cluster")]
+)
+def test_nothing_else_is_read(tmp_path: Path, text: str) -> None:
+    (tmp_path / "config.data").write_text(text)
+    with pytest.raises(Unavailable, match=r"config\.data: "):
+        read(str(tmp_path / "config.data"))
+
+
+def test_a_node_that_is_no_candidate_has_none(tmp_path: Path) -> None:
+    with pytest.raises(Unavailable, match="No such file"):
+        read(str(tmp_path / "config.data"))
+
+
+def test_it_is_read_as_it_lies_there(tmp_path: Path) -> None:
+    (tmp_path / "config.data").write_text(json.dumps(DOCUMENT))
+    assert read(str(tmp_path / "config.data")) == snapshot_of(DOCUMENT)

@@ -1,0 +1,285 @@
+"""The rules of a succession: a row for each, and that no state of the world leads past them."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nodeagent.maintd.fencing.judgement import SETTLES
+from nodeagent.maintd.succession.plan import (
+    FRESH,
+    HOUR,
+    LATER,
+    Heard,
+    Known,
+    Step,
+    agreeing,
+    judged,
+    majority,
+    place,
+    plan,
+    wait,
+    why_never,
+)
+from nodeagent.model.evidence import Contact, Level, Life, Mirror, PowerReading
+from nodeagent.model.evidence import Testimony as Told
+from nodeagent.model.ledger import PAUSE_TAG
+from nodeagent.model.reason import Reason, SuccessionKind
+from nodeagent.model.snapshot import Snapshot
+from nodeagent.model.units import Ms
+from tests.maintd.world import NOW, node, snapshot
+
+SILENT, ANSWERS, UNKNOWN = Contact.SILENT, Contact.ANSWERS, Contact.UNKNOWN
+CONNECTS, REFUSED = Contact.CONNECTS, Contact.REFUSED
+AFTER = Ms(600_000)
+OTHERS = ("n1", "n2", "n3", "n4")
+
+
+def world(*special: str, **instances: tuple[str, str | None]) -> Snapshot:
+    """n0 is the master of five nodes, n1 and n2 are the other candidates."""
+    nodes = [node(f"n{i}", candidate=i < 3) for i in range(5)]
+    if "two candidates" in special:
+        nodes[2] = node("n2")
+    if "n4 offline" in special:
+        nodes[4] = node("n4", offline=True)
+    if "n1 drained" in special:
+        nodes[1] = node("n1", candidate=True, drained=True)
+    if "paused" in special:
+        nodes[0] = node("n0", candidate=True, tags=frozenset({PAUSE_TAG}))
+    if "n4 elsewhere" in special:
+        nodes[4] = node("n4", group="far")
+    return replace(snapshot(*nodes, **instances), master="n0")
+
+
+def told_by(who: str, noded: Contact = SILENT, agent: Contact = SILENT, age: int = 1000) -> Told:
+    return Told(who, Ms(NOW - age), noded, agent, ())
+
+
+def heard(*names: str, voices: int = 0, age: int = 1000, **special: Told) -> Heard:
+    """The silence of these nodes, or of all, and the `special` testimonies of some."""
+    said = {name: told_by(name, age=age) for name in names or OTHERS}
+    promised = frozenset(OTHERS[:voices])
+    return Heard(Ms(NOW - age), {**said, **special}, promised, claimed=voices > 0)
+
+
+def all_find(contact: Contact) -> Heard:
+    return Heard(Ms(NOW - 1000), {name: told_by(name, contact, contact) for name in OTHERS})
+
+
+def power(powered: bool | None, *, counts: bool = True, age: int = 20_000) -> PowerReading:
+    said = {True: "on", False: "off", None: "nothing"}[powered]
+    levels = (Level(1, ("fence_ipmilan",), said, counts),)
+    return PowerReading("uuid-n0", Ms(NOW - age), powered, 1, levels)
+
+
+def known(**members: object) -> Known:
+    base = Known(
+        *(True, "n1", "n0", world(), AFTER, NOW),
+        heard=heard(voices=3),
+        since=Ms(NOW - AFTER),
+        power=power(powered=True),
+    )
+    return replace(base, **members)  # type: ignore[arg-type]
+
+
+CUT = {"power": power(powered=False), "cut": True}
+PROVEN = {**CUT, "heard": heard(voices=3)}
+CONNECTED = replace(told_by("n1"), mirrors=(Mirror("web1", "Connected", "UpToDate"),))
+DRBD = world(web1=("n0", "n1"))
+ROWS = [
+    # Never.
+    pytest.param({"enabled": False}, "not-enabled", id="it is off by default"),
+    pytest.param({"files": "n1"}, "is-master", id="this node is the master already"),
+    pytest.param({"files": "n2"}, "files-differ", id="the files name another master"),
+    pytest.param({"me": "n3"}, "not-a-candidate", id="no candidate"),
+    pytest.param({"snapshot": world("n1 drained")}, "not-a-candidate", id="a drained candidate"),
+    pytest.param({"me": "n9"}, "not-a-candidate", id="no node of the cluster"),
+    pytest.param({"snapshot": world("two candidates")}, "too-few-candidates", id="two candidates"),
+    pytest.param({"snapshot": world("paused")}, "tagged", id="the master's node is paused"),
+    pytest.param(
+        {"snapshot": replace(world(), tags=frozenset({PAUSE_TAG}))}, "tagged",
+        id="the cluster is paused",
+    ),
+    pytest.param({"levels": "level 1: never"}, "no-level-counts", id="no level of power control"),
+    pytest.param({"tried": (Ms(NOW - HOUR + 1), "n0", "x")}, "lately", id="within the hour"),
+    pytest.param({"tried": (Ms(NOW + HOUR - 1), "n0", "x")}, "lately", id="the clock was set back"),
+    pytest.param({"tried": (Ms(NOW - HOUR), "n0", "x")}, Step.POWER_OFF, id="after the hour"),
+    pytest.param({"asks": False}, "not-asked", id="a preview asks nobody"),
+    # Questions.
+    pytest.param({"heard": None}, Step.ASK, id="nobody was asked"),
+    pytest.param({"heard": heard(age=FRESH + 1)}, Step.ASK, id="too long ago"),
+    pytest.param(
+        {"heard": heard(n4=told_by("n4", ANSWERS))}, "master-lives", id="noded answers one node"
+    ),
+    pytest.param(
+        {"heard": heard(n4=told_by("n4", SILENT, ANSWERS))}, "master-lives",
+        id="the agent answers one node",
+    ),
+    pytest.param(
+        {"heard": heard("n1", "n2")}, "few-agree", id="two of five are no majority"
+    ),
+    pytest.param(
+        {"heard": heard("n1", "n2", n3=told_by("n3", UNKNOWN), n4=told_by("n4", UNKNOWN))},
+        "few-agree", id="a node that could not try agrees to nothing",
+    ),
+    pytest.param({"heard": heard("n2", "n3", "n4")}, "not-dead", id="our own agent is silent"),
+    pytest.param({"heard": heard("n1", "n2", "n3")}, "others-silent", id="another one is silent"),
+    pytest.param(
+        {"heard": heard("n1", "n2", "n3"), "snapshot": world("n4 elsewhere")}, "others-silent",
+        id="another one is silent: two of five",
+    ),
+    pytest.param(
+        {"heard": heard("n1", "n2", "n3", voices=3), "snapshot": world("n4 offline")},
+        Step.POWER_OFF, id="an offline node may be silent",
+    ),
+    # Time.
+    pytest.param({"since": None}, "waits", id="silent for the first time"),
+    pytest.param({"since": Ms(NOW - AFTER + 1)}, "waits", id="not long enough"),
+    pytest.param({"me": "n2"}, "waits", id="the second candidate waits longer"),
+    pytest.param(
+        {"me": "n2", "since": Ms(NOW - AFTER - LATER)}, Step.POWER_OFF, id="and not for ever"
+    ),
+    # Death.
+    pytest.param({"power": None}, Step.READ_POWER, id="power unread"),
+    pytest.param({"power": power(powered=None)}, "not-dead", id="power unknown"),
+    pytest.param(
+        {"power": power(powered=True, counts=False)}, "not-dead", id="by a level that never said on"
+    ),
+    pytest.param({}, Step.POWER_OFF, id="power is on: isolated"),
+    pytest.param({"power": power(powered=False)}, Step.POWER_OFF, id="off: proven all the same"),
+    pytest.param(
+        {"heard": all_find(CONNECTS)}, Step.ASK_FOR_VOICES,
+        id="hung",
+    ),
+    pytest.param(
+        {"heard": all_find(REFUSED)}, "not-dead",
+        id="its daemons are stopped",
+    ),
+    pytest.param(
+        {"heard": heard(n2=told_by("n2", CONNECTS, CONNECTS))}, "not-dead", id="a broken switch"
+    ),
+    # Voices.
+    pytest.param({"heard": heard()}, Step.ASK_FOR_VOICES, id="voices before the power-off"),
+    pytest.param({"heard": heard(voices=2)}, "few-voices", id="no power-off without voices"),
+    pytest.param({**CUT, "heard": heard()}, Step.ASK_FOR_VOICES, id="off: ask again"),
+    pytest.param({**CUT, "heard": None}, Step.ASK_FOR_VOICES, id="off, nobody asked since"),
+    pytest.param({**CUT, "heard": heard(voices=2)}, "few-voices", id="two voices of five"),
+    pytest.param(
+        {**CUT, "heard": heard(age=FRESH + 1, voices=3)}, Step.ASK_FOR_VOICES, id="old voices"
+    ),
+    pytest.param(
+        {**PROVEN, "snapshot": DRBD, "heard": heard(voices=3, n1=CONNECTED)}, "not-dead",
+        id="a DRBD disk is connected: the BMC lies",
+    ),
+    pytest.param(
+        {**PROVEN, "snapshot": DRBD,
+         "heard": heard(voices=3, n1=replace(told_by("n1"), mirrors=None))},
+        "not-dead", id="a DRBD disk is unread",
+    ),
+    pytest.param(
+        {**PROVEN, "heard": heard(voices=3, n4=told_by("n4", ANSWERS))}, "master-lives",
+        id="it answers after the power-off",
+    ),
+    pytest.param(PROVEN, Step.FAIL_OVER, id="all is proven"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("members", "expected"), ROWS)
+def test_plan(members: dict[str, object], expected: Step | str) -> None:
+    found = plan(known(**members))
+    assert (found.kind.word if isinstance(found, Reason) else found) == expected
+    if isinstance(found, Reason):
+        assert str(found)
+
+
+def test_the_order_of_candidates() -> None:
+    assert [place(f"n{i}", world()) for i in range(5)] == [0, 1, 2, 0, 0]
+    assert [place(f"n{i}", world("n1 drained")) for i in range(5)] == [0, 0, 1, 0, 0]
+    assert wait(known(me="n2")) == AFTER + LATER
+
+
+def test_a_majority_is_one_of_all_nodes() -> None:
+    assert majority(world()) == 3
+    assert majority(world("n4 offline")) == 3
+
+
+contacts = st.sampled_from(Contact)
+testimonies = st.builds(
+    lambda noded, agent, mirrors, age: (noded, agent, mirrors, age),
+    contacts,
+    contacts,
+    st.sampled_from([None, (), CONNECTED.mirrors]),
+    st.integers(-10_000, 120_000),
+)
+readings = st.none() | st.builds(
+    power,
+    st.sampled_from([True, False, None]),
+    counts=st.booleans(),
+    age=st.integers(-1000, 400_000),
+)
+
+
+@st.composite
+def states(draw: st.DrawFn) -> Known:
+    """Any knowledge at all, and mostly one that is nearly enough."""
+    said = {
+        name: Told(name, Ms(NOW - age), noded, agent, mirrors)
+        for name in draw(st.sets(st.sampled_from(OTHERS)))
+        for noded, agent, mirrors, age in [draw(testimonies)]
+    }
+    if draw(st.booleans()):
+        said = {**{name: told_by(name) for name in OTHERS}, **dict(list(said.items())[:1])}
+    return known(
+        enabled=draw(st.sampled_from([True, True, True, False])),
+        me=draw(st.sampled_from(["n1", "n1", "n2", "n3"])),
+        files=draw(st.sampled_from(["n0", "n0", "n0", "n1"])),
+        snapshot=draw(st.sampled_from([world(), DRBD, world("n4 offline"), world("paused")])),
+        levels=draw(st.sampled_from(["", "", "none"])),
+        tried=draw(st.none() | st.tuples(st.integers(NOW - 2 * HOUR, NOW + HOUR),
+                                         st.just("n0"), st.just("x"))),
+        heard=draw(st.none() | st.builds(
+            Heard, st.integers(NOW - 2 * FRESH, NOW), st.just(said),
+            st.frozensets(st.sampled_from(OTHERS)), st.booleans(),
+        )),
+        since=draw(st.none() | st.integers(NOW - 2 * AFTER, NOW)),
+        power=draw(readings),
+        cut=draw(st.booleans()),
+    )  # fmt: skip
+
+
+@given(states())
+def test_nothing_happens_without_proof(one: Known) -> None:
+    step = plan(one)
+    if step not in (Step.POWER_OFF, Step.FAIL_OVER):
+        return
+    assert one.enabled
+    assert why_never(one) is None
+    assert one.heard is not None
+    assert one.since is not None
+    assert one.now - one.since >= wait(one)
+    assert len(agreeing(one)) >= majority(one.snapshot)
+    assert one.tried is None or abs(one.now - one.tried[0]) >= HOUR
+    for told in one.heard.testimonies.values():
+        fresh = 0 <= one.now - told.at <= 60_000
+        assert not fresh or ANSWERS not in (told.noded, told.agent)
+    assert len(one.heard.voices) >= majority(one.snapshot)
+    assert one.heard.claimed
+    if step is Step.FAIL_OVER:
+        assert judged(one).life is Life.OFF
+        assert one.cut
+        assert one.power is not None
+        assert (one.power.powered, one.power.levels[0].counts) == (False, True)
+
+
+@given(states())
+def test_every_no_has_a_sentence(one: Known) -> None:
+    step = plan(one)
+    if isinstance(step, Reason):
+        assert str(step)
+        assert isinstance(step.kind, SuccessionKind) or step.kind.word == "tagged"
+
+
+def test_the_property_can_fail() -> None:
+    assert plan(known(**PROVEN)) is Step.FAIL_OVER
+    assert SETTLES
