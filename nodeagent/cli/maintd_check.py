@@ -26,7 +26,7 @@ def check_config(config: str) -> None:
     """Check the settings, and print what is wrong or `ok`.
 
     As root it also checks that the daemon's user can read the settings and the files they name, and
-    the settings of power (see nodeagent-oob check-config).
+    the settings of power (see nodeagent-oob check-config), which a succession needs.
     """
     try:
         settings = load(config, owner=os.geteuid())
@@ -35,7 +35,8 @@ def check_config(config: str) -> None:
             tls_of(http.tls, named_tls(http.tls, any_owner=os.geteuid() == 0))
         _judge_for_daemon(config)
         _judge_certificate(settings)
-        if os.geteuid() == 0 and os.path.lexists(power.DEFAULT_FILE):
+        needs_power = settings.succession.enabled or os.path.lexists(power.DEFAULT_FILE)
+        if os.geteuid() == 0 and needs_power:
             power.load(power.DEFAULT_FILE)
     except NodeAgentError as error:
         usage.die("maintd", error)
