@@ -30,6 +30,7 @@ STATE = Path(os.environ.get("GANETI_LAB_STATE", "/tmp/ganeti-lab"))
 CLUSTER = "cluster.gnt.test"
 NODES = ("node1.gnt.test", "node2.gnt.test", "node3.gnt.test")
 FIVE = (*NODES, "node4.gnt.test", "node5.gnt.test")
+SEVEN = (*FIVE, "node6.gnt.test", "node7.gnt.test")
 MASTER = NODES[0]
 
 
@@ -51,7 +52,7 @@ def listed(what: str, *fields: str, name: str = "") -> list[list[Any]]:
 
     What `gnt-* list` shows, at a hundredth of its price: tests ask this again and again.
     """
-    sockets = (socket_path(one.partition(".")[0]) for one in FIVE)
+    sockets = (socket_path(one.partition(".")[0]) for one in SEVEN)
     luxi = Luxi(next(filter(os.path.exists, sockets)))  # only the master of the moment has one
     try:
         answer = luxi.ask("Query", [what, fields, ["=", "name", name] if name else None])

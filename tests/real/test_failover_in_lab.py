@@ -1,0 +1,144 @@
+"""All that is planned outlives the master of a real Ganeti cluster, there and back again.
+
+Ganeti's own lists are the witness. Uses the multi-node laboratory beside the checkout; skipped by
+name where that is absent. `make test-real` runs it.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.real.lab import SEVEN, create, gnt, node
+from tests.real.maintd import (
+    EVACUATE,
+    Maintenance,
+    flags,
+    is_empty,
+    maintained,
+    ours,
+    placed,
+    rests,
+    service,
+    until,
+)
+from tests.real.test_queue_in_lab import AGENT, COMMANDS, FOLDER, PROCEDURES, SCRIPTS, ran
+from tests.real.test_windows_in_lab import answers, machines, window
+
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.timeout(1800),
+]
+
+FIRST, SECOND = "node1", "node7"  # masters
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Maintenance]:
+    with maintained(SEVEN) as system:
+        for master in (FIRST, SECOND):
+            system.shell(master, "mkdir -p /etc/nodeagent/conf.d /etc/nodeagent/maintd.conf.d")
+            system.write(master, "/etc/nodeagent/conf.d/queue.toml", AGENT)
+            system.write(master, "/etc/nodeagent/maintd.conf.d/queue.toml", PROCEDURES)
+            for name, script in SCRIPTS.items():
+                system.write(master, f"{FOLDER}/{name}", f"#!/bin/sh -e\n{COMMANDS}\n{script}")
+            system.shell(master, f"chmod 755 {FOLDER}/*; echo false > /run/healthy")
+            system.restart_agent(master)
+        yield system
+
+
+def planned(system: Maintenance, master: str) -> dict[str, Any]:
+    """All that maintd there plans and remembers, and the roles of the nodes by Ganeti's list."""
+    windows = {
+        name: (one["mode"], one["begun"], one["found"], one["owners"])
+        for name, one in machines(system, master).items()
+    }
+    (entry,) = system.get("/1/queue", master)["entries"]
+    incidents = system.incidents(master)
+    return {
+        "windows": windows,
+        "entry": {key: entry[key] for key in ("index", "address", "status", "step", "step_status")},
+        "holds": system.get("/1/round", master)["holds"],
+        "incidents": [(i["uuid"], i["repair-status"], i["original"]) for i in incidents],
+        "nodes": {name: service(name) for name in ("node2", "node3", "node4", "node5", "node6")},
+    }
+
+
+def fails_over(system: Maintenance, old: str, new: str) -> None:
+    """Ganeti's own failover to a living master; maintd starts there, as its timer starts it."""
+    moved = node(new, "gnt-cluster", "master-failover", seconds=180)
+    assert moved.returncode == 0, moved.stderr
+    assert system.maintd is not None
+    assert system.maintd.wait(120) == 11, f"{old} is not the master any more"
+    system.maintd = None
+    system.start_maintd(new)
+
+
+def test_all_that_is_planned_goes_on_under_another_master_and_back(lab: Maintenance) -> None:
+    """Windows drained, down and declined, an entry in mid-step, a paused group, an incident."""
+    system = lab
+    was = {name: service(name) for name in ("node2", "node3", "node4", "node5", "node6")}
+    create("inst1", "drbd", "node2.gnt.test", "node7.gnt.test")
+    create("inst3", "sharedfile", "node4.gnt.test")
+    gnt("gnt-instance", "add-tags", "inst3", "maintd:owner:db")
+    gnt("gnt-group", "add", "annex")
+    system.start_maintd()
+    system.until_it_answers()
+    assert system.ask("pause", "--group", "annex", "--why", "switch 7").returncode == 0
+
+    system.breaks("node5", EVACUATE)
+    incident = str(system.until_status("node5", "completed")["uuid"])
+    added = ("queue", "add", "--force", "unreachable", "r640", "node6.gnt.test", "S2X9")
+    done = system.ask(*added)
+    assert done.returncode == 0, done.stderr
+    until(lambda: len(ran(system, "reinstall")) == 1, 180, system.tail)
+    window(system, "add", "node3", "--start", "now", "--duration", "2h")
+    until(lambda: flags("node3")["drained"] == "Y", 60, system.tail)
+    window(system, "down", "node3")
+    until(lambda: flags("node3")["offline"] == "Y", 60, system.tail)
+    window(system, "add", "node2", "--start", "now", "--duration", "2h")
+    until(lambda: is_empty("node2"), 120, system.tail)
+    window(system, "add", "node4", "--start", "+5m", "--policy", "require-accept")
+    answer = ("--owner", "db", "--node", "node4")
+    until(lambda: system.ask("offers", "decline", *answer).returncode == 0, 60, system.tail)
+    rests(6)
+
+    for old, new in ((FIRST, SECOND), (SECOND, FIRST)):
+        before = planned(system, old)
+        assert {name: one[0] for name, one in before["windows"].items()} == {
+            "node2": "draining",
+            "node3": "down",
+            "node4": "draining",
+        }
+        assert before["entry"]["step_status"] == "watching"
+        copies = system.get("/1/round", old)["copies"]
+        assert copies["have"] == copies["of"] >= 3, copies
+        fails_over(system, old, new)
+        until(lambda new=new: answers(system, new), 120, system.tail)  # type: ignore[misc]
+        rounds = system.get("/1/round", new)["rounds"]
+        while rounds <= 2 and planned(system, new) != before:
+            rounds = system.get("/1/round", new)["rounds"]
+        assert planned(system, new) == before, f"after {rounds} rounds"
+        assert system.get("/1/round", new)["outdated"] is None, "nobody is asked"
+        assert "switch 7" in system.ask("why", "annex", master=new).stdout
+        rests(6)
+        assert planned(system, new) == before
+
+    assert (len(ran(system, "reinstall")), placed("inst3")[0]) == (1, "node4")
+    system.shell(FIRST, "touch /run/go")
+    until(lambda: service("node6") == was["node6"], 120, system.tail)
+    assert len(ran(system, "reinstall")) == 1
+    assert system.shell(SECOND, "ls /run/ran-reinstall 2>/dev/null || :") == ""
+    window(system, "up", "node3")
+    window(system, "cancel", "node2")
+    accepted = system.ask("offers", "accept", *answer)
+    assert accepted.returncode == 0, accepted.stderr
+    until(lambda: placed("inst3")[0] != "node4", 120, system.tail)
+    window(system, "cancel", "node4")
+    system.mended("node5")
+    done = system.ask("done", "node5", "--wait", "--yes")
+    assert done.returncode == 0, done.stderr
+    for name, before_all in was.items():
+        until(lambda n=name, b=before_all: service(n) == b, 120, system.tail)  # type: ignore[misc]
+    assert ours(incident)[:2] == ["Drain", "SetOffline"], "none of its jobs twice"
+    assert system.ask("resume", "--group", "annex").returncode == 0
