@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from nodeagent.model.copies import CopyState, Trouble, Uncertain
+from nodeagent.model.copies import CopyAt, CopyState, Trouble, Uncertain
 from nodeagent.model.event import Event, happened
 from nodeagent.model.reason import CopyKind, Detail, Reason, because
 from nodeagent.model.units import Ms
@@ -37,10 +37,13 @@ def doubt(uncertain: Uncertain | None) -> Reason | None:
 
 def not_copied(node: str, state: CopyState) -> Reason:
     """Why an order to this node waits for the copies."""
-    missing = tuple(
-        f"{one.node}: {one.why}" if one.why else one.node for one in state.on if not one.newest
-    )
-    return because(CopyKind.NOT_COPIED, node, count=len(state.on), missing=_shown(missing))
+    missing = _shown(lacking(state.on))
+    return because(CopyKind.NOT_COPIED, node, count=len(state.on), missing=missing)
+
+
+def lacking(on: Sequence[CopyAt]) -> tuple[str, ...]:
+    """Name the candidates without the newest save, with the reason where there is one."""
+    return tuple(f"{one.node}: {one.why}" if one.why else one.node for one in on if not one.newest)
 
 
 def whose(node: str, at: Ms) -> str:

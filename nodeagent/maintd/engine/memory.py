@@ -14,7 +14,7 @@ from typing import Protocol
 from nodeagent.cluster.backend import Cluster
 from nodeagent.errors import Unavailable
 from nodeagent.maintd.copies.body import EVENTS, forgotten, unknown
-from nodeagent.maintd.copies.doubt import ALONE, UNSURE, behind, taken
+from nodeagent.maintd.copies.doubt import ALONE, UNSURE, behind, lacking, taken
 from nodeagent.maintd.engine.conduct import Conduct
 from nodeagent.maintd.engine.keeping import Keeping
 from nodeagent.maintd.engine.takeover import Began, Takeover
@@ -36,6 +36,7 @@ log = logging.getLogger(__name__)
 _AGAIN = 10.0  # seconds between two attempts to find the newest ledger
 _AGAIN_ALONE = 60.0  # the same where too few agents can keep copies
 _FIRST = 2.0  # seconds that the first round waits for the candidates; it goes on in doubt
+_SLOW = 15.0  # seconds more that an order waits for candidates that take its plan slowly
 _SPREADS = 2.0  # seconds until a majority should have the ledger that an epoch begins with
 _HISTORY = 10_000  # events of our own history that are compared with a copy's
 
@@ -132,6 +133,14 @@ class Memory:
         if self._copies is None or not self._begun:
             return True
         return await self._copies.keeping.safe(seconds)
+
+    async def copied(self, seconds: float) -> bool:
+        """Wait as `safe`, and longer where a majority only is slow: each round saves anew."""
+        if await self.safe(seconds):
+            return True
+        on = self.state.on
+        able = sum(one.newest or not one.why for one in on)
+        return 2 * able > len(on) and await self.safe(_SLOW)
 
     async def kept(self, seconds: float) -> str:
         """Wait at most so long for a majority; return what to tell about a save without one.
@@ -317,9 +326,8 @@ class Memory:
             self.uncertain = None
             return
         on = self._copies.keeping.state().on
-        missing = tuple(f"{one.node}: {one.why}" for one in on if not one.newest)
         since = self.uncertain.since if self.uncertain is not None else self._now()
-        self.uncertain = Uncertain(since, Trouble.SPREADING, missing=missing, count=len(on))
+        self.uncertain = Uncertain(since, Trouble.SPREADING, missing=lacking(on), count=len(on))
 
     async def _mended(
         self,

@@ -341,7 +341,7 @@ class Engine:
         """
         orders = [intent for intent in fresh if is_order(intent)]
         self._uncopied = frozenset()
-        if not orders or await self._memory.safe(_COPIED):
+        if not orders or await self._memory.copied(_COPIED):
             return fresh, []
         self._uncopied = frozenset((i.node, describe(i.action)) for i in orders)
         held = [

@@ -270,6 +270,15 @@ def test_04_an_order_waits_for_a_majority_and_is_given_once(rig: Candidacy) -> N
     assert all(times == 1 for times in rig.agents.asked.values())
 
 
+def test_04_an_order_waits_longer_for_candidates_that_only_are_slow(rig: Candidacy) -> None:
+    """Each round saves something new: else it would be put off for ever."""
+    for name in (B, C):
+        rig.at_node(name).slow = 0.3
+    rig.add()
+    rig.until_true(lambda: rig.commands() == ["try-1"])
+    assert CopyKind.NOT_COPIED not in {h.why.kind for h in rig.tick().decision.held}
+
+
 def test_05_a_week_old_copy_alone_is_not_taken(rig: Candidacy) -> None:
     rig.tick()
     rig.at_node(B).trouble = SILENT
