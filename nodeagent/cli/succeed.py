@@ -8,7 +8,7 @@ only carries both, as the front does for the runner. One JSON object a line, bot
     {"verb": "preview" | "succeed"}
                                       {"ask": {"id", "address", "port", "tls", "body"}} …, {"asked"}
     {"id", "answer"} for each of them
-                                      {"told": {…}}
+                                      {"told": {…}} or {"failed": why}
 """
 
 import fcntl
@@ -103,13 +103,16 @@ def session_command(given: tuple[str, Places]) -> None:
     asked = line.hear(time.monotonic() + 10)
     if asked is None or asked.get("verb") not in ("preview", "succeed"):
         raise click.UsageError("maintd's standby talks to this command; see gnt-maint why cluster")
-    settings = load(config, owner=os.geteuid())
     try:
+        settings = load(config, owner=os.geteuid())
         with _alone(places.state) as lock:
             session = Session(settings, places, line, lock)
             line.say({"told": session.run(asks=asked["verb"] == "succeed")})
     except BlockingIOError:
-        line.say({"busy": "another request is being answered, or a failover runs"})
+        line.say({"failed": "another request is being answered, or a failover runs"})
+    except NodeAgentError as error:
+        line.say({"failed": str(error)})
+        raise
 
 
 class Line:

@@ -88,7 +88,7 @@ class SuccessionKind(AnyKind):
     )
     NO_HELPER = (
         *("succession", Of.NODE),
-        "the root helper on this node does not answer ({why}): run {help}",
+        "the root helper on this node does not tell ({why}): see its journal, or run {help}",
         "systemctl enable --now nodeagent-succeed.socket",
     )
     FAILED = (

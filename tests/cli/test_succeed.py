@@ -345,7 +345,7 @@ def test_two_sessions_never_act_at_once(standby: Standby) -> None:
     try:
         first.say({"verb": "succeed"})
         assert b"ask" in first._lines.readline()
-        assert "busy" in standby.ask()
+        assert "failover runs" in standby.ask()["failed"]
     finally:
         os.kill(first.pid, signal.SIGKILL)
         first.end()
@@ -367,7 +367,7 @@ def test_a_failover_outlives_the_helper_and_keeps_others_out(standby: Standby) -
         Failover.run = began  # type: ignore[method-assign]
 
     assert standby.ask(before=kill_soon) == {}
-    assert "busy" in standby.ask()
+    assert "failover runs" in standby.ask()["failed"]
     until = time.monotonic() + 20
     while standby.master != ME:
         assert time.monotonic() < until
@@ -379,9 +379,16 @@ def test_a_failover_outlives_the_helper_and_keeps_others_out(standby: Standby) -
 
 def test_an_unreadable_memory_stops_all(standby: Standby) -> None:
     (standby.state / MEMORY).write_text("{")
-    assert standby.ask() == {}
+    assert "memory.json" in standby.ask()["failed"]
     assert "memory.json" in journal(standby)
     assert (standby.failovers, standby.fences.asked()) == ([], [])
+
+
+def test_what_cannot_be_read_is_told_to_maintd(standby: Standby) -> None:
+    (standby.ganeti / "config.data").unlink()
+    assert "config.data: No such file" in standby.ask()["failed"]
+    standby.settings("enabled = 7")
+    assert "succession.enabled" in standby.ask()["failed"]
 
 
 @pytest.mark.parametrize("line", [b"rubbish\n", b"{}\n", b"[]\n", b'{"verb": "rm"}\n', b""])

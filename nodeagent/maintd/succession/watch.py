@@ -108,8 +108,8 @@ class Succession:
                     raise Unavailable("it does not speak our language")
                 if isinstance(told := said.get("told"), dict):
                     return told
-                if busy := said.get("busy"):
-                    raise Unavailable(str(busy))
+                if why := said.get("failed"):
+                    raise Unavailable(str(why))
                 if isinstance(ask := said.get("ask"), dict):
                     task = asyncio.create_task(self._carry(ask, writer, turns))
                     carrying.add(task)

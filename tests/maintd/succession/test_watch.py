@@ -175,7 +175,7 @@ async def test_without_a_helper_it_says_what_to_run() -> None:
 
 
 @pytest.mark.parametrize(
-    "last", [{"busy": "a failover runs"}, {}, b"", b"rubbish\n", b"[]\n", b"\xff\n", {"told": 1}]
+    "last", [{"failed": "a failover runs"}, {}, b"", b"rubbish\n", b"[]\n", b"\xff\n", {"told": 1}]
 )
 def test_a_helper_that_tells_nothing_is_no_helper(last: dict[str, Any] | bytes) -> None:
     async def test() -> None:
