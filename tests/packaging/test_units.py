@@ -162,6 +162,8 @@ def test_the_helper_of_a_standby_is_maintds_alone_and_nobody_enables_it() -> Non
         text = (UNITS.parent / recipe).read_text()
         assert "packaging/systemd/nodeagent-succeed*" in text, recipe
     rules = (UNITS.parent / "debian/rules").read_text()
-    assert "--no-enable --no-start nodeagent-succeed.socket" in rules
+    # An upgrade must not stop it either, for it would not start it again.
+    options = "--no-enable --no-start --no-stop-on-upgrade"
+    assert f"{options} \\\n\t\tnodeagent-succeed.socket\n" in rules
     spec = (UNITS.parent / "rpm/nodeagent.spec").read_text()
     assert not re.search(r"systemctl (preset|enable)[^\n]*nodeagent-succeed", spec)
