@@ -210,6 +210,19 @@ def test_an_idle_round_says_why(tmp_path: Path) -> None:
         assert "The last round did nothing" in page(one)
 
 
+def test_a_standby_says_why_it_does_not_succeed_the_master(tmp_path: Path) -> None:
+    rig = healthy()
+    rig.engine.standby = "the maintd on n1 acts"
+    with served(rig, tmp_path) as one:
+        one.tick()
+        assert "Succession" not in one.ask("GET", "/status").body.decode()
+        rig.engine.succession = {"able": False, "reason": "no level counts <b>"}
+        one.tick()
+        page = one.ask("GET", "/status").body.decode()
+    assert 'Succession: <span class="text">no level counts &lt;b&gt;</span>' in page
+    assert "gnt-maint why cluster" in page
+
+
 def test_what_is_over_and_what_failed_say_what_to_do(tmp_path: Path) -> None:
     rig = healthy()
     rig.agents.says |= {"n3": REPAIR, "n5": EVACUATE}
