@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import threading
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -48,6 +49,7 @@ class Dying(Powered):
         self.will_lie: set[str] = set()  # their BMCs, once they are asked for a power-off
         self._dark: set[str] = set()  # broken ones with power
         self._frozen: set[str] = set()
+        self._switching = threading.Lock()  # a person and its BMC may do it at once
         super().__init__(folder, system)
         system.agent_program = ("tests.real.witness", "nodeagent.cli.nodeagent", "run")
         system.program = ("tests.real.soon", "nodeagent.cli.maintd", "run")
@@ -63,6 +65,10 @@ class Dying(Powered):
         return "on" if name in self._dark else state(name)
 
     def turn(self, name: str, what: str) -> None:
+        with self._switching:
+            self._turn(name, what)
+
+    def _turn(self, name: str, what: str) -> None:
         if what == "off" and name in self.will_lie:
             self.lying.add(name)
         elif what == "off":
@@ -73,8 +79,10 @@ class Dying(Powered):
         elif name in self.broken:
             self._dark.add(name)
         else:
-            switch(name, "on")
-            self.system.booted(_short(name))
+            self._dark.discard(name)
+            if state(name) == "off":
+                switch(name, "on")
+                self.system.booted(_short(name))
 
     def hang(self, name: str) -> None:
         """Stop all programs of a node; its kernel lives, and so do its disks."""

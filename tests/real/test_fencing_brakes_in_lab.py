@@ -11,11 +11,12 @@ from functools import partial
 import pytest
 
 from tests.real.dying import Dying, Since
-from tests.real.maintd import Maintenance, flags, maintained, until
-from tests.real.powered import missing, state
+from tests.real.lab import FIVE, create, gnt, power, remove
+from tests.real.maintd import Maintenance, flags, maintained, placed, until
+from tests.real.powered import missing, never_twice, runs_on, state
 
-NODES = tuple(f"node{number}.gnt.test" for number in range(1, 6))
-FOURTH, FIFTH = NODES[3:]
+SECOND, THIRD, FOURTH, FIFTH = FIVE[1:]
+RACKS = "htools:nlocation:rack"
 
 pytestmark = [
     pytest.mark.real,
@@ -25,8 +26,8 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dying]:
-    with maintained(NODES) as system:
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dying]:
+    with maintained(FIVE) as system:
         made = Dying(tmp_path_factory.mktemp("power"), system)
         try:
             system.start_maintd()
@@ -37,9 +38,41 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dying]:
 
 
 @pytest.fixture
-def system(lab: Dying) -> Maintenance:
+def system(whole: Dying) -> Maintenance:
     """For the report of a test that fails."""
-    return lab.system
+    return whole.system
+
+
+@pytest.fixture
+def lab(whole: Dying, system: Maintenance) -> Iterator[Dying]:
+    """Five healthy nodes."""
+    whole.rest()
+    yield whole
+    whole.rest()
+
+
+@pytest.fixture
+def rack(lab: Dying) -> Iterator[Dying]:
+    """node2 and node3 are in one rack, the others in another; both have instances."""
+    for name in (SECOND, THIRD):
+        lab.prove(name)
+    gnt("gnt-cluster", "add-tags", RACKS)
+    for name in FIVE:
+        gnt("gnt-node", "add-tags", name, _place(name))
+    create("inst1", "drbd", SECOND, FOURTH)
+    create("inst2", "sharedfile", THIRD)
+    yield lab
+    for name in (SECOND, THIRD):
+        lab.turn(name, "on")
+    for name in FIVE:
+        gnt("gnt-node", "remove-tags", name, _place(name))
+    gnt("gnt-cluster", "remove-tags", RACKS)
+    remove("inst1")
+    remove("inst2")
+
+
+def _place(name: str) -> str:
+    return "rack:b" if name in (SECOND, THIRD) else "rack:a"
 
 
 @pytest.mark.thorough
@@ -58,5 +91,23 @@ def test_two_nodes_that_hang_together_are_not_fenced(lab: Dying, system: Mainten
     assert (since(), lab.powerd.acts) == ([], [])
 
 
+@pytest.mark.thorough
+def test_two_nodes_of_a_rack_that_lose_their_power_together_are_not_fenced(rack: Dying) -> None:
+    since = Since()
+    with never_twice("inst1", "inst2"):
+        for name in (SECOND, THIRD):
+            power(name, "off")
+        for name in (SECOND, THIRD):
+            until(partial(_waits, rack, name), 240, rack.system.tail)
+        time.sleep(45)
+        assert (since(), rack.powerd.acts) == ([], [])
+        for name, other in ((SECOND, THIRD), (THIRD, SECOND)):
+            why = f"{name} stopped answering together with {other} of its failure domain"
+            assert why in rack.why(name)
+            assert (state(name), flags(name)["offline"], rack.stage(name)) == ("off", "N", "")
+        assert (placed("inst1"), placed("inst2")) == (("node2", "node4"), ("node3", ""))
+        assert (runs_on("inst1"), runs_on("inst2")) == ([], [])
+
+
 def _waits(lab: Dying, name: str) -> bool:
-    return "fell silent together with" in lab.why(name)
+    return "stopped answering together with" in lab.why(name)
