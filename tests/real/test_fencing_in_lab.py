@@ -152,6 +152,17 @@ def test_a_hung_node_is_powered_off_and_on_and_is_well(lab: Dying) -> None:
 
 
 @pytest.mark.thorough
+def test_a_hung_node_is_off_before_its_instances_run_elsewhere(lab: Dying) -> None:
+    """Its kernel lives, and its hypervisor has them until then."""
+    since = Since()
+    with unrevived(SECOND), never_twice("inst1", "inst2"):
+        lab.hang(SECOND)
+        elsewhere(lab, since)
+        assert since()[:3] == [f"power-off {SECOND}", "tag", f"offline {SECOND}"]
+    assert lab.powerd.acts == [f"power-off {SECOND}"]
+
+
+@pytest.mark.thorough
 def test_a_node_without_network_is_off_before_its_instances_run_elsewhere(lab: Dying) -> None:
     """Its DRBD disks stay connected until then."""
     since = Since()
