@@ -52,7 +52,7 @@ test-real: $(READY) ## our backends and maintd on a real Ganeti cluster of three
 
 versions = tests/cluster/test_versions.py $(patsubst %,tests/real/test_%.py,confd mond hbal)
 conformance: $(READY) ## what every backend must keep, asked of the real cluster too (root; slow; EVERY=4: less; GANETI=3.1: in Debian 13)
-	@$(call on_ganeti,$(call once_more,-m "real or not real" $(some) tests/cluster/test_conformance.py tests/cluster/ganeti/test_unless_back.py $(versions) tests/test_matrix.py))
+	@$(call on_ganeti,$(call once_more,-m "real or not real" $(some) tests/cluster/test_conformance.py tests/cluster/ganeti/test_unless_back.py $(versions) tests/test_matrix.py $(if $(GANETI_WANTED),tests/store/etcd)))
 
 $(READY): pyproject.toml packaging/setup-venv
 	@packaging/setup-venv $(VENV)

@@ -174,7 +174,8 @@ class Maintenance:
     def until_it_answers(self) -> None:
         """Wait for maintd, which was just started, and for the tags of nodes it sees first."""
         until(lambda: self.ask("status").returncode == 0, 60, self.tail)
-        until(lambda: "first-seen" not in self.key_states().values(), 60, self.tail)
+        # A tag whose job was not submitted in time is tried again after five minutes.
+        until(lambda: "first-seen" not in self.key_states().values(), 400, self.tail)
 
     def key_states(self) -> dict[str, str]:
         """How `gnt-maint agents` calls the key of each node."""
