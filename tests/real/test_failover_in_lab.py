@@ -45,12 +45,13 @@ def lab() -> Iterator[Maintenance]:
             system.shell(master, f"chmod 755 {FOLDER}/*; echo false > /run/healthy")
             system.restart_agent(master)
         yield system
+        system.shell(FIRST, "touch /run/go")  # its agent waits for the end of the repair
 
 
 def planned(system: Maintenance, master: str) -> dict[str, Any]:
     """All that maintd there plans and remembers, and the roles of the nodes by Ganeti's list."""
     windows = {
-        name: (one["mode"], one["begun"], one["found"], one["owners"])
+        name: (one["mode"], one["begun"], one["found"], [_asked(offer) for offer in one["owners"]])
         for name, one in machines(system, master).items()
     }
     (entry,) = system.get("/1/queue", master)["entries"]
@@ -62,6 +63,11 @@ def planned(system: Maintenance, master: str) -> dict[str, Any]:
         "incidents": [(i["uuid"], i["repair-status"], i["original"]) for i in incidents],
         "nodes": {name: service(name) for name in ("node2", "node3", "node4", "node5", "node6")},
     }
+
+
+def _asked(offer: dict[str, Any]) -> dict[str, Any]:
+    """A question to an owner, with its answer; not how long ago that was."""
+    return {key: value for key, value in offer.items() if key != "age"}
 
 
 def fails_over(system: Maintenance, old: str, new: str) -> None:
