@@ -35,6 +35,7 @@ EXPRESSIONS = {
     "model/event.py": "moves in histories of earlier releases, which have only their texts",
     "model/purpose.py": TRAIL,
     "agent/cgroup.py": "names of cgroups",
+    "agent/collectors/drbd.py": "/proc/drbd",
     "agent/copy_store.py": "names of files",
     "agent/diagnose.py": "performance data and control characters in plug-ins' output",
     "agent/node_key.py": "the key file",

@@ -8,26 +8,26 @@ from nodeagent.cli.maint.console.text import age
 
 def succession_facts(this: Json, now: float) -> Iterator[tuple[str, object]]:
     """Yield what a standby would do, and why not now; of the acting maintd, where to ask."""
-    told = this.get("succession")  # an older maintd has none
-    if told is None:
+    shown = this.get("succession")  # an older maintd has none
+    if shown is None:
         if this.get("standby"):
             yield "Succession", "off, or this standby has not asked its root helper yet"
         else:
             yield "Succession", "ask on a standby: it decides whether it succeeds this master"
         return
-    yield "Succession", told["reason"]
-    if told.get("help") and told["help"] not in told["reason"]:
-        yield "Help", told["help"]
-    if "at" in told:
-        yield "Asked", f"{age(max(0.0, now - told['at']))} ago"
-    if told.get("silent-since"):
-        yield "No answer", f"of {told['master']} for {age(now - told['silent-since'])}"
-    if told.get("judgement"):
-        yield "Judgement", f"{told['life']}: {told['judgement']}"
-        agree = ", ".join(told["agree"]) or "nobody"
+    yield "Succession", shown["reason"]
+    if shown.get("help") and shown["help"] not in shown["reason"]:
+        yield "Help", shown["help"]
+    if "at" in shown:
+        yield "Asked", f"{age(max(0.0, now - shown['at']))} ago"
+    if shown.get("silent-since"):
+        yield "No answer", f"of {shown['master']} for {age(now - shown['silent-since'])}"
+    if shown.get("judgement"):
+        yield "Judgement", f"{shown['life']}: {shown['judgement']}"
+        agree = ", ".join(shown["agree"]) or "nobody"
         yield (
             "Agree",
-            f"{len(told['agree'])} of {told['nodes']} nodes (needed: {told['needed']}): {agree}",
+            f"{len(shown['agree'])} of {shown['nodes']} nodes (needed: {shown['needed']}): {agree}",
         )
-    if told.get("voices"):
-        yield "Voices", ", ".join(told["voices"])
+    if shown.get("voices"):
+        yield "Voices", ", ".join(shown["voices"])

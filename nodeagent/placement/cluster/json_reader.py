@@ -36,11 +36,11 @@ class Object:
         if type(value) is not kind:
             if value is None and key not in self.found:
                 self.wrong(key, "is missing")
-            self.wrong(key, f"is no {what}")
+            self.wrong(key, f"is not {what}")
         return value
 
     def whole(self, key: str) -> int:
-        value: int = self.take(key, int, "whole number")
+        value: int = self.take(key, int, "a whole number")
         if abs(value) > _MOST:
             self.wrong(key, f"{value} is too much")
         return value
@@ -73,7 +73,7 @@ class Object:
         return cast(bool, self.take(key, bool, "true or false"))
 
     def text(self, key: str) -> str:
-        return cast(str, self.take(key, str, "text"))
+        return cast(str, self.take(key, str, "a text"))
 
     def text_or_none(self, key: str) -> str | None:
         return None if self.lacks(key) else self.text(key)
@@ -86,24 +86,24 @@ class Object:
             self.wrong(key, f"{text!r} is not one of {', '.join(words)}")
 
     def texts(self, key: str) -> tuple[str, ...]:
-        values = self.take(key, list, "list")
+        values = self.take(key, list, "a list")
         for number, value in enumerate(values):
             if type(value) is not str:
                 self.wrong(f"{key}[{number}]", "is not a text")
         return tuple(values)
 
     def object(self, key: str) -> "Object":
-        return Object(self.take(key, dict, "object"), self._at(key))
+        return Object(self.take(key, dict, "an object"), self._at(key))
 
     def objects(self, key: str) -> list[tuple[str, "Object"]]:
         """Read the objects in an object, each with its name."""
         within = self._at(key)
-        found = self.take(key, dict, "object").items()
+        found = self.take(key, dict, "an object").items()
         return [(name, Object(value, f"{within}.{name}")) for name, value in found]
 
     def sequence(self, key: str) -> list["Object"]:
         within = self._at(key)
-        values = self.take(key, list, "list")
+        values = self.take(key, list, "a list")
         return [Object(value, f"{within}[{n}]") for n, value in enumerate(values)]
 
     def _at(self, key: str) -> str:

@@ -267,13 +267,13 @@ def test_these_differences_are_hails(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("place", "value", "said"),
     [
-        ("nodes.a1.free_memory", "many", "nodes.a1.free_memory: is no whole number"),
+        ("nodes.a1.free_memory", "many", "nodes.a1.free_memory: is not a whole number"),
         ("nodes.a1.free_memory", ..., "nodes.a1.free_memory: is missing"),
         ("nodes.a1.free_disk", 10**18, "nodes.a1.free_disk: 1000000000000000000 is too much"),
         ("nodes.a1.total_memory", float("inf"), "nodes.a1.total_memory: is too much"),
         ("nodes.a1.total_memory", -1, "nodes.a1.total_memory: -1 is less than nothing"),
         ("nodes.a1.total_disk", None, "nodes.a1.total_disk: is not a number"),
-        ("nodes.a1.offline", 1, "nodes.a1.offline: is no true or false"),
+        ("nodes.a1.offline", 1, "nodes.a1.offline: is not true or false"),
         ("nodes.a1.group", "uuid-c", "nodes.a1.group: there is no group uuid-c"),
         ("nodes.a1.ndparams", [], "nodes.a1.ndparams: is not an object"),
         ("nodes.a1.tags", ["x", 3], "nodes.a1.tags[1]: is not a text"),
@@ -291,19 +291,19 @@ def test_these_differences_are_hails(tmp_path: Path) -> None:
         ),
         ("nodegroups.uuid-a.ipolicy.std.disk-size", -3, "std.disk-size: -3 is less than nothing"),
         ("request.type", "dance", "request.type: 'dance' is not one of allocate,"),
-        ("request.disks", [{"size": "1"}], "request.disks[0].size: is no whole number"),
+        ("request.disks", [{"size": "1"}], "request.disks[0].size: is not a whole number"),
         ("request.disk_template", "tape", "request.disk_template: 'tape' is not one of diskless"),
         (
             "request.admin_state",
             "ill",
             "request.admin_state: 'ill' is not one of up, down, offline",
         ),
-        ("request.restrict-to-nodes", "a1", "request.restrict-to-nodes: is no list"),
+        ("request.restrict-to-nodes", "a1", "request.restrict-to-nodes: is not a list"),
         ("request", ..., "request: is missing"),
         ("instances.i1.nodes", [], "instances.i1.nodes: there is none"),
         ("instances.i1.nodes", ["a7"], "instances.i1.nodes: there is no node a7"),
         ("instances.i1.disk_template", "drbd", "instances.i1.nodes: drbd needs two"),
-        ("cluster_tags", {}, "cluster_tags: is no list"),
+        ("cluster_tags", {}, "cluster_tags: is not a list"),
     ],
 )
 def test_bad_requests_are_refused_with_the_place(place: str, value: object, said: str) -> None:
