@@ -168,7 +168,8 @@ class Dying(Powered):
         return self.ends(Power(name, PowerCommand.ON)).outcome is Outcome.SUCCESS
 
     def _returned(self, name: str) -> bool:
-        return self.ends(Restore(name)).outcome is Outcome.SUCCESS
+        """Ganeti may not know that it has power, if the answer to a power-on came too late."""
+        return self._on(name) and self.ends(Restore(name)).outcome is Outcome.SUCCESS
 
     def _quiet(self) -> bool:
         kept, healthy = self.ledger(), self.system.needs()

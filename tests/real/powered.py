@@ -41,6 +41,7 @@ class Powered:
     def __init__(self, folder: Path, system: Maintenance) -> None:
         self.system = system
         self.folder = folder
+        keep_address()
         self.lying: set[str] = set()
         self.faults: list[str] = []  # of the laboratory
         self.powerd = rig.Powerd(folder, self._switch)
@@ -147,6 +148,19 @@ class Powered:
             if flags(name)["offline"] == "Y":
                 assert self.ends(Restore(name)).outcome is Outcome.SUCCESS
         self.powerd.acts.clear()
+
+
+def keep_address() -> None:
+    """Have the nodes' bridge keep its hardware address.
+
+    It has the lowest one of its ports, which a node that boots may change: then the BMCs there are
+    deaf for 40 s, until the master's kernel asks anew.
+    """
+    asked = subprocess.run(["ip", "-j", "address"], capture_output=True, timeout=20, check=True)
+    links = json.loads(asked.stdout)
+    bridge = next(one for one in links if LEG in [at.get("local") for at in one["addr_info"]])
+    command = ["ip", "link", "set", bridge["ifname"], "address", bridge["address"]]
+    subprocess.run(command, check=True, timeout=20)
 
 
 def use(program: str) -> None:
