@@ -97,7 +97,7 @@ def _comes_back(lab: Dying) -> None:
     until(lambda: lab.system.agents["node2"].poll() is None, 60, lab.system.tail)
     assert runs_on("inst1") == [THIRD]
     assert flags(SECOND)["offline"] == "Y"
-    left = node(SECOND, "touch", STALE)  # as of an instance that somebody removed
+    left = node(SECOND, "install", "-D", "/dev/null", STALE)  # as of an instance removed since
     assert left.returncode == 0, left.stderr
     said = lab.system.ask("done", SECOND)
     assert said.returncode == 0, said.stderr
