@@ -237,7 +237,7 @@ def test_a_node_that_a_person_powers_on_in_the_middle(lab: Dying, phase: str) ->
     with unrevived(SECOND), never_twice("inst1", "inst2"):
         power(SECOND, "off")
         if phase:
-            until(lambda: lab.stage(SECOND) == phase, 240, lab.system.tail)
+            reaches(lab, phase)
         else:
             time.sleep(8)
         lab.turn(SECOND, "on")
@@ -249,6 +249,28 @@ def test_a_node_that_a_person_powers_on_in_the_middle(lab: Dying, phase: str) ->
             assert (placed("inst1"), placed("inst2")) == (("node2", "node3"), ("node2", ""))
         else:
             assert SECOND not in (*runs_on("inst1"), *runs_on("inst2"))
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("phase", ["powering on"])
+def test_a_node_that_a_person_mends_while_it_is_revived(lab: Dying, phase: str) -> None:
+    """maintd's own power-on comes at the same time as the person's."""
+    since = Since()
+    lab.broken.add(SECOND)
+    with never_twice("inst1", "inst2"):
+        power(SECOND, "off")
+        reaches(lab, phase)
+        lab.broken.clear()
+        lab.turn(SECOND, "on")
+        until(lambda: lab.stage(SECOND) == "", 180, lab.system.tail)
+    assert since() == [f"power-off {SECOND}", f"power-on {SECOND}"]
+    assert (state(SECOND), flags(SECOND)["offline"]) == ("on", "N")
+    assert (placed("inst1"), placed("inst2")) == (("node2", "node3"), ("node2", ""))
+
+
+def reaches(lab: Dying, stage: str) -> None:
+    """Wait until the fencing of node2 is that far."""
+    until(lambda: lab.stage(SECOND) == stage, 240, lab.system.tail)
 
 
 def _is_settled(lab: Dying) -> bool:
