@@ -227,7 +227,7 @@ def test_a_drill_for_real_of_an_empty_drained_node(lab: Dying) -> None:
         gnt("gnt-node", "modify", "-f", "--drained=no", THIRD)
 
 
-PHASES = ["", "powering off", "proving"]
+PHASES = ["", "powering off", "proving", "restarting"]
 
 
 @pytest.mark.thorough
