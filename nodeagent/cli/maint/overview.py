@@ -43,7 +43,7 @@ def _now(this: Json, incidents: list[Json], nodes: list[Json]) -> list[tuple[str
     if this["outdated"]:
         rows.append(("Plans", this["outdated"]))
     rows += _copies(this.get("copies"), now)
-    rows += [("Pauses", _pause(hold, now)) for hold in this["holds"]] or [("Pauses", "none")]
+    rows += [("Pauses", pause_told(hold, now)) for hold in this["holds"]] or [("Pauses", "none")]
     bad = [n for n in nodes if n["look"] in ("silent", "distrusted")]
     named = ", ".join(f"{n['name']} ({_why(n)})" for n in bad[:_NAMED])
     more = f" and {len(bad) - _NAMED} more: gnt-maint nodes" if len(bad) > _NAMED else ""
@@ -131,7 +131,8 @@ def _storm(storm: Json, now: float) -> str:
     return f"tripped {age(now - storm['at'])} ago: {storm['why']}; gnt-maint resume --storm"
 
 
-def _pause(hold: Json, now: float) -> str:
+def pause_told(hold: Json, now: float) -> str:
+    """A pause: its scope, since when, by whom, until when, and why."""
     what = hold["incident"] or hold["name"]
     told = f"{hold['scope']}{f' {what}' if what else ''}"
     if hold["since"]:

@@ -15,6 +15,7 @@ from nodeagent.cli.maint.console.screen import Json, Screen, emit, screen
 from nodeagent.cli.maint.console.text import NODED, POLLED, age, status_of, told_name
 from nodeagent.cli.maint.explain import tell as tell_instance
 from nodeagent.cli.maint.fencing import fate_row, fencing_facts
+from nodeagent.cli.maint.overview import pause_told
 from nodeagent.cli.maint.succession import succession_facts
 from nodeagent.cli.maint.upcoming import Step, upcoming
 from nodeagent.cli.maint.window_list import mode_of
@@ -119,6 +120,12 @@ def _around(said: Mapping[str, Any], of: str, one: Json) -> Json:
         uuids = {i["uuid"] for i in around["incidents"]}
         around["windows"] = [m for m in _machines(said) if m["node"] == name]
         around["entries"] = [e for e in said["queue"]["entries"] if e["nodename"] == name]
+    if of == "group":
+        around["pauses"] = [
+            hold
+            for hold in said["round"]["holds"]
+            if hold["scope"] == "cluster" or (hold["scope"], hold["name"]) == ("group", name)
+        ]
     if of == "instance":
         around["windows"] = [m for m in _machines(said) if m["node"] in one["nodes"]]
     about = {"type": of, "name": name}
@@ -212,6 +219,7 @@ def _tell_group(on: Screen, about: Json, now: float) -> None:
     on.facts(
         [
             ("Group", group["group"]),
+            *(("Paused", pause_told(hold, now)) for hold in about["pauses"]),
             ("Balancing", "on" if group["on"] else "off: set balance = true in maintd.toml"),
             ("Score", score + then),
             ("Searched", searched),

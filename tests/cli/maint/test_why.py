@@ -129,6 +129,15 @@ def test_of_instances_groups_and_windows(busy: Live, run: Run) -> None:
     assert "\nWindow   from 20" in run("why", "n2").out
 
 
+def test_of_a_group_that_is_paused(busy: Live, run: Run) -> None:
+    assert run("pause", "--group", "default", "--why", "switch 7").code == 0
+    assert re.search(
+        r"\nPaused     group default for .* by .*: switch 7\n", run("why", "default").out
+    )
+    assert run("resume", "--group", "default").code == 0
+    assert "Paused" not in run("why", "default").out
+
+
 def test_of_an_instance_that_moves(busy: Live, run: Run) -> None:
     """Its jobs, the incident of its node, and what it waits for."""
     out = run("why", "i1").out
