@@ -28,6 +28,7 @@ from tests.real.test_windows_in_lab import answers, machines, window
 
 pytestmark = [
     pytest.mark.real,
+    pytest.mark.thorough,
     pytest.mark.timeout(1800),
 ]
 
@@ -37,6 +38,7 @@ FIRST, SECOND = "node1", "node7"  # masters
 @pytest.fixture(scope="module")
 def lab() -> Iterator[Maintenance]:
     with maintained(SEVEN) as system:
+        gnt("gnt-cluster", "add-tags", "maintd:return-after:10s")
         for master in (FIRST, SECOND):
             system.shell(master, "mkdir -p /etc/nodeagent/conf.d /etc/nodeagent/maintd.conf.d")
             system.write(master, "/etc/nodeagent/conf.d/queue.toml", AGENT)
