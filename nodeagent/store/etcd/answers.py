@@ -60,7 +60,7 @@ def reply(status: int, body: bytes) -> Reply:
         return _no_json(status, body)
     if type(document) is not dict:
         return Reply(Verdict.UNKNOWN, {}, f"not an answer of etcd (HTTP {status})")
-    if "error" in document:
+    if "error" in document or (status != 200 and "code" in document):  # 3.4; 3.5 of Debian 13
         return _fault(document)
     if status != 200:
         return Reply(Verdict.UNKNOWN, {}, f"HTTP {status}")
@@ -69,7 +69,7 @@ def reply(status: int, body: bytes) -> Reply:
 
 
 def _fault(document: dict[str, Any]) -> Reply:
-    inner = document["error"]
+    inner = document.get("error")
     source = inner if type(inner) is dict else document
     why = source.get("message", inner)
     code = source.get("grpc_code", source.get("code"))

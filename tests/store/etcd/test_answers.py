@@ -68,3 +68,11 @@ def test_numbers_are_texts_and_zeros_are_absent() -> None:
     assert number(found.document, "bad") == 0
     assert raw({"value": coded(b"\0\xff")}, "value") == b"\0\xff"
     assert raw({}, "value") == b""
+
+
+def test_a_fault_as_etcd_3_5_writes_it_has_the_same_verdict() -> None:
+    """Its gateway leaves out the member `error`."""
+    body = {"code": 8, "message": "etcdserver: mvcc: database space exceeded", "details": []}
+    found = reply(429, json.dumps(body).encode())
+    assert (found.verdict, found.code) == (Verdict.FULL, 8)
+    assert "space exceeded" in found.why
