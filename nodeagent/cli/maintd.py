@@ -300,7 +300,7 @@ def _check(*checks: Callable[[], None]) -> None:
 
 
 def _copies(store: Store, asker: Asker, settings: Settings, *, dry: bool) -> Copies | None:
-    """Keep copies of a ledger on disk; over RAPI maintd's node is none of the cluster's."""
+    """Keep copies of a ledger on disk; over RAPI maintd's node is not in the cluster."""
     if dry or settings.cluster.backend != "luxi" or not isinstance(store, SqliteStore):
         return None  # etcd keeps its own
     return Copies(store, Keeping(asker, unix_ms), Takeover(asker, unix_ms))

@@ -153,7 +153,7 @@ class Line:
 
 
 class Session:
-    """One request: each step as planned, until there is none."""
+    """One request: each step as planned, to the last."""
 
     def __init__(self, settings: Settings, places: Places, line: Line, lock: int) -> None:
         self._settings = settings

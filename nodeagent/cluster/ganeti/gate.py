@@ -24,7 +24,7 @@ class Filters(Protocol):
     """The part of RAPI that a gate needs; both raise Unavailable."""
 
     def filter(self, uuid: str) -> Mapping[str, Any] | None:
-        """Return a filter; None if there is none."""
+        """Return a filter, or None."""
         ...
 
     def put_filter(self, uuid: str, rule: Mapping[str, Any]) -> None:
@@ -81,7 +81,7 @@ def _text(epoch: int) -> str:
 
 
 def _epoch_of(there: Mapping[str, Any] | None) -> int:
-    """Return the oldest epoch that a filter lets through; 0 if it is none of ours."""
+    """Return the oldest epoch that a filter lets through; 0 if it is not ours."""
     if there is None or there.get("action") != "REJECT":
         return 0
     found = _OF_FILTER.findall(str(there.get("predicates")))

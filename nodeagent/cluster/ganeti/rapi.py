@@ -113,7 +113,7 @@ class Rapi:
         return reply.said
 
     def filter(self, uuid: str) -> Mapping[str, Any] | None:
-        """Return a filter of the job queue; None if there is none."""
+        """Return a filter of the job queue, or None."""
         reply = self.request(Request("GET", f"/2/filters/{uuid}"))
         if reply.status == 404:
             return None

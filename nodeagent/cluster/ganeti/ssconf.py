@@ -65,7 +65,7 @@ class Ssconf:
 
 
 def _digest(pem: bytes) -> str:
-    """Name a certificate as Ganeti does; empty if it is none."""
+    """Name a certificate as Ganeti does; empty if it is not a certificate."""
     begin, end = b"-----BEGIN CERTIFICATE-----", b"-----END CERTIFICATE-----"
     body = pem.partition(begin)[2].partition(end)[0]
     try:

@@ -49,7 +49,7 @@ def pack(load: Load) -> bytes:
 
 
 def unpack(body: bytes) -> Load:
-    """Read a body. MessageError: it is none; TooNew: a newer nodeagent wrote it."""
+    """Read a body. MessageError: it is not a body; TooNew: a newer nodeagent wrote it."""
     unpacking = zlib.decompressobj()
     try:
         raw = unpacking.decompress(body, MOST)

@@ -69,7 +69,7 @@ class Questions:
     require_node_keys: bool = False
 
     async def ask(self, witness: Node, target: str, snapshot: Snapshot) -> Words:
-        """The proven answer. Unavailable: there is none; MessageError: it is not genuine."""
+        """The proven answer. Unavailable: no answer came; MessageError: it is not genuine."""
         question, body = await asyncio.to_thread(self.sealed, witness, target, snapshot.cluster)
         answer = await fetch(
             witness.address,

@@ -70,7 +70,7 @@ def is_reading(intent: Intent) -> bool:
 def outcome(
     intent: Intent, observed: Observed, power: Sequence[PowerReading], node: Node, now: Ms
 ) -> PowerReading | Deaf | None:
-    """The reading by an intent, or why there is none; None while it is not over.
+    """The reading by an intent, or why it failed; None while it is not over.
 
     It counts from when it was planned: nothing that happened later is in it.
     """

@@ -1,4 +1,4 @@
-"""Plan the succession of a dead master: the next step, or why there is none. Pure.
+"""Plan the succession of a dead master: the next step, or why it waits. Pure.
 
 A standby's root helper takes a step, and asks again with what it has learned. Every rule is judged
 anew before each step. A step may be repeated, since the helper may be killed at any point.
