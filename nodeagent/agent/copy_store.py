@@ -164,9 +164,10 @@ class CopyStore:
         if not self._copies:
             return header.base is None
         copy = self._copies[0]
-        newest = copy[-1].header.stamp
+        newest, digest = copy[-1].header.stamp, copy[-1].header.digest
         if header.base is None:
-            return header.stamp.order > newest.order or header.stamp == newest
+            same = (header.stamp, header.digest) == (newest, digest)
+            return header.stamp.order > newest.order or same
         room = len(copy) < MOST_PARTS and sum(file.bytes for file in copy) + extent <= MOST_COPY
         return header.base == newest and room
 

@@ -7,6 +7,7 @@ import resource
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -170,6 +171,8 @@ def test_a_whole_part_may_repeat_the_newest_number(store: CopyStore) -> None:
     put(store, W10, C11)
     other = change(W10, 11, b"merged otherwise")
     assert put(store, other).word is Word.WHOLE_WANTED
+    another = replace(whole(11), digest="of a maintd that forgot the first 11")
+    assert put(store, another).word is Word.WHOLE_WANTED
     same = whole(11)
     on_top = change(same, 12)
     assert put(store, same, on_top) == written(on_top)

@@ -192,7 +192,10 @@ class Keeping:
         return all(is_majority(have, one) for one in self._sets)
 
     def check(self) -> None:
-        """Raise Fenced if a candidate has promised a higher epoch to another maintd."""
+        """Raise Fenced if a candidate has promised a higher epoch to another maintd.
+
+        Or if it has a later save than ours of our own epoch.
+        """
         if self._outbid:
             raise Fenced(self._outbid)
 
@@ -239,7 +242,14 @@ class Keeping:
         part = await self._part(base)
         try:
             kept = await self._asking.put(keeper.node, part)
-        except WholeWanted:
+        except WholeWanted as error:
+            if _is_past(part, error.holding):
+                self._outbid = (
+                    f"{keeper.node.name} has a later save of this maintd's than it remembers: this"
+                    " machine was put back to an earlier state, or its disk was"
+                )
+                log.warning("put-back node=%s", keeper.node.name)
+                return
             if base is None:
                 raise MessageError("it does not take a whole copy") from None
             keeper.has = None
@@ -307,3 +317,16 @@ class Keeping:
     def _end(self, keeper: _Keeper) -> None:
         if keeper.task is not None:
             keeper.task.cancel()
+
+
+def _is_past(part: Part, holding: Holding) -> bool:
+    """Tell whether the candidate has a later part of this very epoch, or another one in its place.
+
+    Only one maintd has an epoch. So it has forgotten what it saved, as one in a virtual machine
+    does whose snapshot, with its memory, is put back.
+    """
+    newest = next(iter(holding.kept), None)
+    if newest is None or newest.stamp[:2] != part.stamp[:2]:
+        return False
+    same = newest.stamp == part.stamp and newest.digest == part.digest
+    return newest.stamp.order >= part.stamp.order and not same

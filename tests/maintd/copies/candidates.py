@@ -62,6 +62,8 @@ class Candidate:
             return part.stamp
         if self.damaged is not None and (part.base or part.stamp.order < self.damaged.order):
             raise WholeWanted(self._holding(), "damaged")
+        if part.base is None and self._is_past(part):
+            raise WholeWanted(self._holding(), "past")
         if part.base is None:
             self.damaged = None
             self.copies = [[part], *self.copies][:LAST]
@@ -70,6 +72,13 @@ class Candidate:
         else:
             raise WholeWanted(self._holding(), "another base")
         return part.stamp
+
+    def _is_past(self, part: Part) -> bool:
+        if self.damaged is not None or not self.copies:
+            return False
+        newest = self.copies[0][-1]
+        same = (part.stamp, part.digest) == (newest.stamp, newest.digest)
+        return part.stamp.order <= newest.stamp.order and not same
 
     def fetch(self, stamp: Stamp) -> list[Part]:
         for parts in self.copies:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import wraps
 
 import pytest
 
@@ -63,11 +64,11 @@ class World:
         return body.put_together(self.candidates[name].copies[0])
 
 
-def scenario(test: Callable[[], Awaitable[None]]) -> Callable[[], None]:
-    def run() -> None:
-        asyncio.run(asyncio.wait_for(test(), 20))
+def scenario(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    @wraps(test)
+    def run(**arguments: object) -> None:
+        asyncio.run(asyncio.wait_for(test(**arguments), 20))
 
-    run.__name__, run.__doc__ = test.__name__, test.__doc__
     return run
 
 
@@ -167,6 +168,32 @@ async def test_whoever_has_promised_a_higher_epoch_ends_this_maintd() -> None:
         while True:
             world.keeping.check()
             await asyncio.sleep(0.001)
+
+
+@pytest.mark.parametrize("later", [1, 2])
+@scenario
+async def test_a_maintd_whose_memory_was_put_back_ends(later: int) -> None:
+    """As in a virtual machine: it goes on from a save before the newest, in the same epoch."""
+    world = World()
+    world.begin()
+    await all_have(world, "mbc")
+    put_back = World()
+    put_back.candidates = world.candidates
+    put_back.keeping = Keeping(world.candidates, lambda: put_back.time, put_back._pause)
+    put_back.store.watch(put_back.keeping.saved)
+    put_back.keeping.follow(cluster("mbc"))
+    put_back.begin()
+    await all_have(put_back, "mbc")
+    for _ in range(later):
+        world.save()
+        await all_have(world, "mbc")
+    put_back.time = Ms(NOW + 1)  # what it does is not what was done
+    put_back.save()
+    with pytest.raises(Fenced, match="has a later save of this maintd's than it remembers"):
+        while True:
+            put_back.keeping.check()
+            await asyncio.sleep(0.001)
+    assert world.found("b").ledger == world.found("c").ledger == world.ledger
 
 
 @scenario
