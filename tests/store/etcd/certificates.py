@@ -10,10 +10,25 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+_SIGNING = x509.KeyUsage(
+    digital_signature=False,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    key_cert_sign=True,
+    crl_sign=True,
+    encipher_only=False,
+    decipher_only=False,
+)
+
 
 @dataclass
 class Authority:
-    """Files in a folder: `ca.pem`, and NAME.pem with NAME.key for what was signed."""
+    """Files in a folder: `ca.pem`, and NAME.pem with NAME.key for what was signed.
+
+    They have what RFC 5280 asks for, and Python 3.13 with it.
+    """
 
     folder: Path
 
@@ -22,6 +37,7 @@ class Authority:
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "a test")])
         made = self._builder(self._name, self._key.public_key())
         made = made.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        made = made.add_extension(_SIGNING, critical=True)
         self.ca = str(self.folder / "ca.pem")
         Path(self.ca).write_bytes(self._signed(made))
 
@@ -52,8 +68,11 @@ class Authority:
         self, subject: x509.Name, key: ec.EllipticCurvePublicKey
     ) -> x509.CertificateBuilder:
         now = datetime.now(timezone.utc)  # noqa: UP017
+        own = x509.SubjectKeyIdentifier.from_public_key(key)
+        signer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
         made = x509.CertificateBuilder().subject_name(subject).issuer_name(self._name)
         made = made.public_key(key).serial_number(x509.random_serial_number())
+        made = made.add_extension(own, critical=False).add_extension(signer, critical=False)
         return made.not_valid_before(now - timedelta(days=1)).not_valid_after(
             now + timedelta(days=9)
         )
