@@ -3,6 +3,9 @@ VENV   := .venv
 PYTHON := $(VENV)/bin/python
 READY  := $(VENV)/.ready
 
+# Tests start thousands of processes: each would compile all it imports anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test check test-real conformance nightly decisions
 
@@ -22,12 +25,12 @@ check: $(READY)   ## formatting, lint, types, words
 	$(PYTHON) -m tests.words
 
 quick = $(PYTHON) -m pytest -q -rfEs --durations=40 $(some)
-test: $(READY)    ## lint, types and the whole quick suite on all cores (WORKERS=1: on one; AGAIN=1: what failed last; EVERY=4: of very many alike one in four; PART=4: of all)
+test: $(READY)    ## lint, types and the whole quick suite on all cores (WORKERS=1: one by one; AGAIN=1: what failed last; EVERY=4: of very many alike one in four; PART=4: of all)
 	@$(MAKE) --no-print-directory check
 ifdef AGAIN
 	$(quick) --last-failed --last-failed-no-failures none
 else
-	@$(quick) -n $(or $(WORKERS),$(shell nproc)) --dist loadfile --no-loadscope-reorder -m "not real and not oracle and not power and not torture and not alone"; \
+	@$(quick) -n $(or $(WORKERS),$(shell expr 2 '*' $$(nproc))) --dist loadfile --no-loadscope-reorder -m "not real and not oracle and not power and not torture and not alone"; \
 	code=$$?; $(quick) -m "alone and not real and not oracle and not power and not torture" && exit $$code
 endif
 
