@@ -65,6 +65,7 @@ def _thought(where: Where, name: str, luxi: str | None) -> Json:
     from nodeagent.autorepair.explain import explain as explained
     from nodeagent.cluster.ganeti.backend import GanetiCluster
     from nodeagent.maintd.autorepair.one_pass import observe, why_held, why_stopped
+    from nodeagent.maintd.http.status import reason_json
     from nodeagent.maintd.planning.tag_settings import with_tags
 
     with closing(GanetiCluster(luxi_path(where, luxi))) as cluster:
@@ -77,7 +78,14 @@ def _thought(where: Where, name: str, luxi: str | None) -> Json:
         held = why_held(cluster, seen, name, unix_ms(), rules)
     jobs = seen.jobs.get(name, ())
     told = explained(found, seen.snapshot, jobs, seen.results, unix_ms(), rules)
-    return {**told, "mode": mode, "paused": why_stopped(seen, found), "held": held}
+    stops = why_stopped(seen, found)
+    return {
+        **told,
+        "mode": mode,
+        "paused": list(map(str, stops)),
+        "held": list(map(str, held)),
+        "reasons": list(map(reason_json, (*stops, *held))),
+    }
 
 
 def _policy(where: Where) -> "Policy":

@@ -201,7 +201,7 @@ def _trouble(surveyed: Survey) -> list[tuple[str, str]]:
     ]
 
 
-def why_held(cluster: Cluster, seen: Seen, name: str, now: Ms, mode: str = SAFE) -> list[str]:
+def why_held(cluster: Cluster, seen: Seen, name: str, now: Ms, mode: str = SAFE) -> list[Reason]:
     """Why a pass, with its usual limit, would not make an instance's next step now.
 
     If it has one, the nodes report their free room.
@@ -211,14 +211,14 @@ def why_held(cluster: Cluster, seen: Seen, name: str, now: Ms, mode: str = SAFE)
         return []
     plan = _plan(cluster, seen, surveyed, _stops(seen), AT_MOST)
     whys = [why for held, why in plan.held if held == name]
-    return [str(because(Kind.NOT_REPAIRED, name, why=why)) for why in whys]
+    return [because(Kind.NOT_REPAIRED, name, why=why) for why in whys]
 
 
-def why_stopped(seen: Seen, instance: Instance) -> list[str]:
+def why_stopped(seen: Seen, instance: Instance) -> list[Reason]:
     """Why no work starts on an instance, as far as Ganeti knows."""
     stopped = _stops(seen)
     places = ("", instance.name, instance.primary, instance.secondary)
-    return list(dict.fromkeys(str(stopped[name]) for name in places if name in stopped))
+    return list({str(stopped[name]): stopped[name] for name in places if name in stopped}.values())
 
 
 def _stops(seen: Seen) -> dict[str, Reason]:

@@ -4,7 +4,15 @@ from nodeagent.autorepair.assess import SAFE
 from nodeagent.autorepair.explain import explain
 from nodeagent.maintd.autorepair.jobs import instance_of, known, results_of, survey_of, why_paused
 from nodeagent.maintd.autorepair.survey import jobs_of
-from nodeagent.maintd.http.status import Json, View, in_order, incident_json, intent_json, under_way
+from nodeagent.maintd.http.status import (
+    Json,
+    View,
+    in_order,
+    incident_json,
+    intent_json,
+    reason_json,
+    under_way,
+)
 from nodeagent.maintd.incidents.drained import unlicensed
 from nodeagent.maintd.ledger.agent_events import how_seen
 from nodeagent.maintd.planning.admission import keeps
@@ -15,7 +23,7 @@ from nodeagent.model.action import move_of
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Intent, Policy
-from nodeagent.model.reason import Kind, Of, Subject, because
+from nodeagent.model.reason import Kind, Of, Reason, Subject, because
 from nodeagent.model.snapshot import Instance
 
 _OPEN = {Status.NOTED, Status.PENDING}
@@ -50,8 +58,8 @@ def explained(view: View, policy: Policy, name: str) -> Json | None:
     """The full assessment of one instance; None if it does not exist.
 
     `paused` says why no work starts on it, whatever is requested; `held` are the blocked steps of
-    the newest round, `work` its planned and running jobs, `incidents` those of its nodes. Work for
-    a node comes before auto-repair: `next` then waits for it.
+    the newest round, `reasons` the values of both, `work` its planned and running jobs,
+    `incidents` those of its nodes. Work for a node comes before auto-repair: `next` then waits.
     """
     snapshot = view.observed.snapshot
     instance = snapshot.instances.get(name)
@@ -61,10 +69,17 @@ def explained(view: View, policy: Policy, name: str) -> Json | None:
     mode = with_tags(policy, snapshot).autorepair
     rules = SAFE if mode == "off" else mode
     told = explain(instance, snapshot, jobs, results_of(view.observed), view.at, rules)
-    held = [h.reason for h in view.held if h.why.subject == Subject(Of.INSTANCE, name)]
+    stops = _stops(view, instance)
+    held = [h.why for h in view.held if h.why.subject == Subject(Of.INSTANCE, name)]
     told |= _if_silent(view, instance, told["health"]["is"])
     told |= _if_moving(view, instance)
-    return {**told, "mode": mode, "paused": _stops(view, instance), "held": held}
+    return {
+        **told,
+        "mode": mode,
+        "paused": list(map(str, stops)),
+        "held": list(map(str, held)),
+        "reasons": [reason_json(why) for why in (*stops, *held) if isinstance(why, Reason)],
+    }
 
 
 def _if_moving(view: View, instance: Instance) -> Json:
@@ -111,23 +126,25 @@ def _if_silent(view: View, instance: Instance, health: str) -> Json:
     return {"health": unknown, "next": {"is": "wait", "why": then}}
 
 
-def _stops(view: View, instance: Instance) -> list[str]:
+def _stops(view: View, instance: Instance) -> list[Reason | str]:
+    """Why no work starts on it; a text says what is no reason of a rule."""
     snapshot, ledger = view.observed.snapshot, view.ledger
-    found = [f"nothing of the newest round was done: {view.idle}"] if view.idle else []
-    found += [str(because(Kind.STORM, why=ledger.storm.why))] if ledger.storm else []
-    found += [str(why)] if (why := why_paused(view.observed.watcher_paused, view.at)) else []
+    found: list[Reason | str] = []
+    found += [f"nothing of the newest round was done: {view.idle}"] if view.idle else []
+    found += [because(Kind.STORM, why=ledger.storm.why)] if ledger.storm else []
+    found += [why] if (why := why_paused(view.observed.watcher_paused, view.at)) else []
     ours = unlicensed(ledger, snapshot)
     found += [ours[name] for name in (instance.primary, instance.secondary) if name in ours]
     busy = view.observed.busy
     places = (instance.name, instance.primary, instance.secondary or "")
-    found += [str(others_job(busy[name])) for name in places if name in busy]
+    found += [others_job(busy[name]) for name in places if name in busy]
     wrong, still = faults(snapshot), paused(ledger, snapshot)
     for name in filter(None, (instance.primary, instance.secondary)):
-        found += [str(why[name]) for why in (wrong, still) if name in why]
+        found += [why[name] for why in (wrong, still) if name in why]
         node = snapshot.nodes[name]
         found += [
-            f"incident {incident.id} is about {name}"
+            because(Kind.OPEN_INCIDENT, name, incident=incident.id)
             for incident in ledger.incidents
             if incident.node == node.uuid and keeps(incident, node, view.observed)
         ]
-    return list(dict.fromkeys(found))
+    return list({str(why): why for why in found}.values())

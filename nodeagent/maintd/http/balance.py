@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 
-from nodeagent.maintd.http.status import Json, View
+from nodeagent.maintd.http.status import Json, View, reason_json
 from nodeagent.maintd.planning.tag_settings import nearer, with_tags
 from nodeagent.model.balance import Agenda, Shift, Spot
 from nodeagent.model.ledger import Policy
@@ -55,6 +55,7 @@ def _balance(
         "asked": None if agenda is None else _agenda(agenda),
         "halted": None if halt is None else {"job": halt.job, "why": halt.why, "tag": halt.tag},
         "held": [str(part) for part in held],
+        "reasons": list(map(reason_json, held)),
         "given-up": next(given_up, None),
     }
 

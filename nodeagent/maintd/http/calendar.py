@@ -4,11 +4,12 @@ from collections import Counter
 from collections.abc import Mapping
 
 from nodeagent.maintd.http import series as http_series
-from nodeagent.maintd.http.status import Json, View
+from nodeagent.maintd.http.status import Json, View, reason_json
 from nodeagent.maintd.owners import offer_json
 from nodeagent.maintd.planning.evacuation_time import Leads
 from nodeagent.maintd.planning.names import Names
 from nodeagent.maintd.windows import mesos, recurrence, schedule, timing
+from nodeagent.model.reason import Reason
 from nodeagent.model.window import NANOSECONDS, Mode, Scheduled, Standing, Window
 
 
@@ -57,10 +58,10 @@ class _Told:
         self._left = Counter(
             place for i in snapshot.instances.values() for place in (i.primary, i.secondary)
         )
-        self._held: dict[str, list[str]] = {}
+        self._held: dict[str, list[Reason]] = {}
         for held in view.held:
             if not held.incident:
-                self._held.setdefault(held.node, []).append(held.reason)
+                self._held.setdefault(held.node, []).append(held.why)
 
     def occurrence(self, window: Window) -> tuple[str | None, int]:
         """The series and the day that a window belongs to, if any."""
@@ -71,6 +72,7 @@ class _Told:
         view, ledger, node = self._view, self._view.ledger, self._nodes.get(one.node)
         when = ledger.schedule.of(one.machine)
         names = dict.fromkeys((node.name, str(one.machine)) if node else (str(one.machine),))
+        reasons = [why for name in names for why in self._held.get(name, ())]
         state, before = None, None
         if node is not None:
             state = Standing.of(drained=node.drained, offline=node.offline).value
@@ -93,5 +95,6 @@ class _Told:
                 offer_json.offer_json(offer, self._book)
                 for offer in self._book.made.get(one.node, ())
             ],
-            "held": [why for name in names for why in self._held.get(name, ())],
+            "held": list(map(str, reasons)),
+            "reasons": list(map(reason_json, reasons)),
         }

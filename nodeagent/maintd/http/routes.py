@@ -21,7 +21,6 @@ from nodeagent.maintd.http.autorepair import explained, repairs
 from nodeagent.maintd.http.balance import balances
 from nodeagent.maintd.http.calendar import calendar
 from nodeagent.maintd.http.context import Context
-from nodeagent.maintd.http.copies import copies_json
 from nodeagent.maintd.http.dead_nodes.drill import Drills
 from nodeagent.maintd.http.incidents import Cases
 from nodeagent.maintd.http.metrics.metrics import Metrics
@@ -39,6 +38,7 @@ from nodeagent.maintd.http.readers import (
     discreet_events,
     discreet_held,
 )
+from nodeagent.maintd.http.round import copies_json, ganeti_json, trouble_json
 from nodeagent.maintd.http.status import View
 from nodeagent.maintd.http.windows import Maintenance
 from nodeagent.maintd.ledger import other_master
@@ -160,12 +160,12 @@ class Api:
             "rounds": maintd.rounds,
             "cluster": snapshot.cluster,
             "master": snapshot.master,
-            "ganeti": show.ganeti_json(snapshot.ganeti),
+            "ganeti": ganeti_json(snapshot.ganeti),
             "dry-run": maintd.engine.conduct.dry,
             "idle": view.idle,
             "standby": maintd.standby or None,
             "succession": maintd.engine.succession,
-            "trouble": show.trouble_json(maintd.trouble),
+            "trouble": trouble_json(maintd.trouble),
             "storm": {"at": storm.at / 1000, "why": storm.why} if storm else None,
             "outdated": str(why) if (why := _outdated(view)) else None,
             "copies": copies_json(maintd.engine.memory.state),
@@ -274,7 +274,7 @@ class Api:
         self, request: Request, name: str, page: Page, build: Callable[[View], Response]
     ) -> Response:
         if self.context.view is None:
-            trouble = show.trouble_json(self.context.maintd.trouble)
+            trouble = trouble_json(self.context.maintd.trouble)
             return page.before({"cluster": "", "trouble": trouble}, read_asked(request))
         return await self.context.share(name, build, request)
 

@@ -22,10 +22,9 @@ from nodeagent.model.action import MovePrimary, Retag, Scope, describe
 from nodeagent.model.asked import Asked
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.event import Event
-from nodeagent.model.ganeti import doubt
 from nodeagent.model.incident import UNKNOWN, Incident, Status
 from nodeagent.model.ledger import PAUSE_TAG, Decision, Hold, Intent, Ledger, Outcome, Policy
-from nodeagent.model.reason import Held, Kind
+from nodeagent.model.reason import Held, Kind, Reason
 from nodeagent.model.sick import Sick
 from nodeagent.model.snapshot import Node, Observed
 from nodeagent.model.units import Ms
@@ -91,6 +90,7 @@ def incident_json(view: View, incident: Incident) -> Json:
         "changed": incident.changed_at / 1000,
         "why": waiting[0] if unexplained and waiting else incident.why,
         "waits": waiting,
+        "reasons": [reason_json(h.why) for h in view.held if h.incident == incident.id],
         "orders": [job for job in jobs if not job.isdecimal()],
     }
 
@@ -186,14 +186,16 @@ def jobs(view: View) -> list[int]:
 
 
 def held_json(held: Held) -> Json:
-    why, about = held.why, held.why.subject
+    return {"node": held.node, "incident": held.incident or None, **reason_json(held.why)}
+
+
+def reason_json(why: Reason) -> Json:
+    about = why.subject
     subject = {"type": about.of.value, "name": about.name or None}
     return {
-        "node": held.node,
-        "incident": held.incident or None,
         "kind": why.kind.word,
         "subject": None if why.kind is Kind.NOT_SHOWN else subject,
-        "reason": held.reason,
+        "reason": str(why),
         "help": why.help or None,
     }
 
@@ -223,14 +225,6 @@ def holds(view: View) -> list[Json]:
         if PAUSE_TAG in tags and (scope, name) not in ours
     ]
     return [hold_json(hold) for hold in (*view.ledger.holds, *others)]
-
-
-def trouble_json(trouble: tuple[int, str] | None) -> Json | None:
-    return None if trouble is None else {"since": trouble[0] / 1000, "why": trouble[1]}
-
-
-def ganeti_json(said: str) -> Json | None:
-    return {"version": said, "doubt": doubt(said) or None} if said else None
 
 
 # Events.

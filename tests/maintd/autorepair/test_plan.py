@@ -274,7 +274,7 @@ def test_what_stops_a_repair_is_explained() -> None:
     rig.tick()
     identity = rig.incident("n2").id
     assert told(rig, rig.tick()) == [
-        f"incident {identity} is about n2",
+        f"n2 has the open incident {identity}",
         "node paused by root: a drill",
     ]
     rig.cluster.world.tags |= {"maintd:moves:many"}

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from nodeagent.errors import ConfigError
+from nodeagent.maintd.http.autorepair import explained
 from nodeagent.maintd.http.readers import (
     ANYONE,
     LOCAL,
@@ -17,7 +18,7 @@ from nodeagent.maintd.http.readers import (
     discreet,
     discreet_events,
 )
-from nodeagent.maintd.http.status import View, held_json
+from nodeagent.maintd.http.status import View, held_json, incident_json
 from nodeagent.maintd.settings import parse
 from nodeagent.model.event import Event, happened
 from nodeagent.model.queue import Entry, EntryStatus, Queue, Refusal
@@ -272,6 +273,25 @@ def test_what_holds_a_window_is_there_without_its_reason(planned: Served) -> Non
     held = json.loads(ask(planned, "/1/held", None, peer="127.0.0.1").body)
     hidden = {"kind": "not-shown", "subject": None, "reason": NOT_SHOWN, "help": None}
     assert {"node": "n4", "incident": None, **hidden} in held
+
+
+def test_the_values_of_reasons_are_hidden_as_their_texts_are(planned: Served) -> None:
+    """An incident of a node in a window waits for it: `waits`, `held` and `reasons` say so."""
+    view = planned.api.context.view
+    assert view is not None
+    (incident,) = view.ledger.incidents
+    secret = (
+        Held(SECRET, incident.name, incident.id),
+        Held(because(Kind.NOT_REPAIRED, "i1", why=SECRET)),
+    )
+    hidden = discreet(replace(view, held=secret))
+    for told in (incident_json(hidden, incident), explained(hidden, view.policy, "i1")):
+        assert told is not None
+        assert told["reasons"][-1]["reason"].endswith(NOT_SHOWN)
+        assert "n9" not in json.dumps(told)
+    (machine,) = json.loads(ask(planned, "/1/windows", "reader").body)["windows"][0]["machines"]
+    assert [why["reason"] for why in machine["reasons"]] == machine["held"]
+    assert {why["kind"] for why in machine["reasons"]} == {"owner-waits"}
 
 
 def test_what_was_asked_for_is_there_without_who_and_what(planned: Served) -> None:

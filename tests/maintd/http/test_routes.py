@@ -155,7 +155,25 @@ def test_held_says_why(quiet: Served) -> None:
     (held,) = quiet.get("/1/held")
     assert held["node"] == "n1"
     assert "is the master node" in held["reason"]
-    assert quiet.get("/1/status")[0]["waits"] == [held["reason"]]
+    (one,) = quiet.get("/1/status")
+    assert one["waits"] == [held["reason"]]
+    (why,) = one["reasons"]
+    assert {"node": "n1", "incident": one["uuid"], **why} == held
+    assert (why["kind"], why["subject"]) == ("master", {"type": "node", "name": "n1"})
+
+
+def test_texts_that_say_why_have_their_values_beside_them(quiet: Served) -> None:
+    quiet.tick()
+    quiet.change("POST", "/1/pause", {"scope": "cluster"})
+    quiet.change("POST", "/1/balance", MOVES)
+    quiet.tick()
+    (group,), found = quiet.get("/1/balance"), quiet.get("/1/explain/i1")
+    for told, texts in ((group, group["held"]), (found, [*found["paused"], *found["held"]])):
+        assert [one["reason"] for one in told["reasons"]] == texts
+        assert told["reasons"][0]["help"] == "gnt-maint resume --cluster"
+    assert [one["kind"] for one in group["reasons"]] == ["few-free-nodes"]
+    assert [one["kind"] for one in found["reasons"]] == ["paused"]
+    assert found["reasons"][0]["subject"] == {"type": "cluster", "name": None}
 
 
 def test_what_is_over_waits_for_its_tag(busy: Served) -> None:

@@ -1,8 +1,17 @@
-"""The copies of the ledger on the master candidates, as JSON. Pure."""
+"""The newest round as JSON: its trouble, its Ganeti, the copies of the ledger. Pure."""
 
 from nodeagent.maintd.http.status import Json
 from nodeagent.model.copies import CopyState
+from nodeagent.model.ganeti import doubt
 from nodeagent.model.units import Ms
+
+
+def trouble_json(trouble: tuple[int, str] | None) -> Json | None:
+    return None if trouble is None else {"since": trouble[0] / 1000, "why": trouble[1]}
+
+
+def ganeti_json(said: str) -> Json | None:
+    return {"version": said, "doubt": doubt(said) or None} if said else None
 
 
 def copies_json(state: CopyState) -> Json:
