@@ -183,7 +183,11 @@ class FencingKind(AnyKind):
         "{count} of {nodes} nodes do not answer: check the network and the power",
         "gnt-maint nodes --state unreachable",
     )
-    FENCE_LIMIT = "fencing-braked", Of.CLUSTER, "{count} of at most {most} nodes are being fenced"
+    FENCE_LIMIT = (
+        *("fencing-braked", Of.CLUSTER),
+        "maintd fences at most {most} at once, and is not done with {nodes}: {help} says why",
+        "gnt-maint why {first}",
+    )
     FENCE_BURST = (
         *("fencing-braked", Of.CLUSTER),
         "{count} nodes were powered off within an hour, and fence-burst is {most}",

@@ -194,6 +194,7 @@ def test_no_more_are_fenced_at_once_than_the_limit() -> None:
     kill(loop, "n5")
     stay(loop, 60, "n5")
     assert "FENCE_LIMIT" in brakes(loop, "n5")
+    assert "gnt-maint why n3" in {one.why.help for one in loop.decision.held if one.node == "n5"}
     loop.machines.controls["n3"] = (Control(),)
     loop.steps(120)
     assert "n5" in loop.powers(OFF)
