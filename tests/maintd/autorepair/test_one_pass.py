@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import invariant, rule
 
 from nodeagent.autorepair.health import Broken, check
 from nodeagent.autorepair.jobs import RETRY_AFTER
@@ -40,6 +40,7 @@ from nodeagent.model.ledger import PAUSE_TAG, STORM_TAG, Outcome, Policy, Trail
 from nodeagent.model.snapshot import Capacity, Group, Instance, Node
 from nodeagent.model.units import Ms
 from tests.cluster.by_hand import ByHand
+from tests.maintd.lives.life import Life
 from tests.maintd.rig import Between
 
 START = 1_700_000_000.0
@@ -673,7 +674,7 @@ NAME = st.sampled_from(NAMES)
 KIND = st.sampled_from([kind.word for kind in RepairType])
 
 
-class Everything(RuleBasedStateMachine):
+class Everything(Life):
     """Nodes fail and come back, tags are changed by others, jobs fail, vanish and hang."""
 
     def __init__(self) -> None:
@@ -691,6 +692,10 @@ class Everything(RuleBasedStateMachine):
         )
         self.site.cluster.takes = lambda a: 90.0 if move_of(a) else 2.0
         self.seen = 0
+
+    @property
+    def cluster(self) -> ByHand | None:
+        return self.site.cluster
 
     @rule(node=NODE, state=st.sampled_from(["ok", "drained", "offline", "not capable"]))
     def a_node_changes(self, node: str, state: str) -> None:
@@ -810,9 +815,7 @@ class Everything(RuleBasedStateMachine):
     @invariant()
     def never_two_at_once(self) -> None:
         live = [
-            job.action.then.instance
-            for job in self.site.cluster.jobs.values()
-            if isinstance(job.action, Guarded) and job.outcome is Outcome.RUNNING
+            job.action.then.instance for job in self.running() if isinstance(job.action, Guarded)
         ]
         assert len(live) == len(set(live)), "R2"
 

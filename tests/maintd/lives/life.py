@@ -1,16 +1,25 @@
-"""Lives of a maintd: rounds that break off, kills, lost answers and ledgers, whatever it does."""
+"""Lives of a maintd: rounds that break off, kills, lost answers and ledgers, whatever it does.
+
+A `Life` has a simulated cluster and promises of its jobs; a `Coordinated` one a whole coordinator;
+to a `HardLife` happens what may happen to each.
+"""
 
 import os
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import ClassVar
 
+import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from nodeagent.errors import Unavailable
 from nodeagent.maintd.engine.failpoint import NAMES, arm
+from nodeagent.model.ledger import Outcome
+from simulation.cluster import Job
+from tests.cluster.by_hand import ByHand
 from tests.maintd.rig import Rig
 
 NODES = ("n2", "n3", "n4")
@@ -18,10 +27,44 @@ SECONDS = st.sampled_from([1.0, 10.0, 70.0, 400.0])
 
 
 class Life(RuleBasedStateMachine):
+    """A simulated cluster, and what is promised of our jobs whatever they are for."""
+
+    @property
+    def cluster(self) -> ByHand | None:
+        """The cluster; None before it is set up."""
+        raise NotImplementedError
+
+    def ours(self) -> list[Job]:
+        return [] if self.cluster is None else [j for j in self.cluster.jobs.values() if j.ours]
+
+    def running(self) -> list[Job]:
+        return [job for job in self.ours() if job.outcome is Outcome.RUNNING]
+
+    @invariant()
+    def each_reason_once(self) -> None:
+        """One promise is one job at most."""
+        reasons = Counter(job.reason for job in self.ours())
+        assert all(times == 1 for times in reasons.values()), reasons.most_common(2)
+
+
+class Coordinated(Life):
     """Rounds of a rig, and how often each thing happened in all lives of a kind."""
 
     counted: ClassVar[Counter[str]]
     rig: Rig
+    lossy, late = False, 0.0
+
+    @property
+    def cluster(self) -> ByHand | None:
+        return self.rig.cluster if hasattr(self, "rig") else None
+
+    def set_up(self, rig: Rig, takes: float) -> ByHand:
+        """Take a rig whose answers are lost while `lossy`, and whose jobs arrive `late`."""
+        self.rig, self.failing = rig, set[type]()
+        rig.cluster.takes = lambda _: takes
+        rig.cluster.loses_answer = lambda _: self.lossy
+        rig.cluster.arrives = lambda _: self.late
+        return rig.cluster
 
     def rounds(self, seconds: float) -> None:
         try:
@@ -29,16 +72,44 @@ class Life(RuleBasedStateMachine):
         except Unavailable:
             self.counted["broken off"] += 1
 
+    def some_rounds(self, times: int, seconds: float) -> None:
+        for _ in range(times):
+            self.rounds(seconds)
 
-class HardLife(Life):
+    def rounds_losing(self, late: float, seconds: float, then: float) -> None:
+        """A round whose answers are lost, and one that finds out."""
+        self.lossy, self.late = True, late
+        self.rounds(seconds)
+        self.lossy = False
+        self.rounds(then)
+
+    def cut(self, name: str, nth: int, times: int, seconds: float) -> None:
+        """Rounds, one of which breaks off there."""
+        arm(f"{name}:raise:{nth}")
+        try:
+            self.some_rounds(times, seconds)
+        finally:
+            arm("")
+
+    def restart(self, *, ledger: bool) -> None:
+        if ledger:
+            self.rig.crash()
+        else:
+            self.rig.lose_ledger()
+
+    def rests(self, promise: str, seconds: float, *beside: type) -> None:
+        """No job is submitted in five more rounds; those `beside` do not count."""
+        before = self._but(beside)
+        self.some_rounds(5, seconds)
+        assert before == self._but(beside), f"{promise}: it never rests"
+
+    def _but(self, beside: tuple[type, ...]) -> list[str]:
+        jobs = self.rig.cluster.jobs.values()
+        return [job.number for job in jobs if not isinstance(job.action, beside)]
+
+
+class HardLife(Coordinated):
     """Nodes go and come, answers are lost, and maintd is killed anywhere."""
-
-    lossy, late = False, 0.0
-
-    def can_be_lost(self) -> None:
-        """Answers of the rig's cluster are lost while `lossy`, and its jobs arrive `late`."""
-        self.rig.cluster.loses_answer = lambda _: self.lossy
-        self.rig.cluster.arrives = lambda _: self.late
 
     @rule(node=st.sampled_from(NODES), offline=st.booleans(), seconds=SECONDS)
     def take_out(self, node: str, offline: bool, seconds: float) -> None:
@@ -53,39 +124,21 @@ class HardLife(Life):
 
     @rule(late=st.sampled_from([0.0, 3.0]), seconds=SECONDS)
     def lose_answers(self, late: float, seconds: float) -> None:
-        self.lossy, self.late = True, late
-        self.rounds(1.0)
-        self.lossy = False
-        self.rounds(seconds)
+        self.rounds_losing(late, 1.0, seconds)
 
     @rule(ledger=st.booleans(), seconds=SECONDS)
     def crash(self, ledger: bool, seconds: float) -> None:
-        if ledger:
-            self.rig.crash()
-        else:
-            self.rig.lose_ledger()
+        self.restart(ledger=ledger)
         self.rounds(seconds)
 
     @rule(name=st.sampled_from(NAMES), nth=st.integers(1, 2), ledger=st.booleans())
     def power_cut(self, name: str, nth: int, ledger: bool) -> None:
-        arm(f"{name}:raise:{nth}")
-        try:
-            for _ in range(4):
-                self.rounds(10.0)
-        finally:
-            arm("")
+        self.cut(name, nth, 4, 10.0)
         self.crash(ledger, 1.0)
 
     @rule(seconds=SECONDS, times=st.integers(1, 6))
     def wait(self, seconds: float, times: int) -> None:
-        for _ in range(times):
-            self.rounds(seconds)
-
-    @invariant()
-    def each_reason_once(self) -> None:
-        if hasattr(self, "rig"):
-            reasons = Counter(job.reason for job in self.rig.cluster.jobs.values() if job.ours)
-            assert all(times == 1 for times in reasons.values()), reasons.most_common(1)
+        self.some_rounds(times, seconds)
 
 
 def at_random(setting: str, usual: int, steps: int) -> settings:
@@ -103,3 +156,13 @@ def at_random(setting: str, usual: int, steps: int) -> settings:
         phases=[Phase.generate, *([Phase.shrink] if "LIFECYCLE_SHRINK" in os.environ else [])],
         report_multiple_bugs=False,
     )
+
+
+def hold_that_it_was(counted: Counter[str], what: Iterable[str], *, least: int = 1) -> None:
+    """After all lives: a machine that idles finds nothing."""
+    if not counted:
+        pytest.skip("the machine was left out")
+    if "LIFECYCLE_SHOW" in os.environ:
+        print("\n", dict(counted.most_common()))
+    for name in what:
+        assert counted[name] >= least, counted

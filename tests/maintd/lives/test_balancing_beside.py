@@ -28,7 +28,7 @@ from nodeagent.model.units import Ms
 from nodeagent.model.wish import Balance, StopBalancing
 from nodeagent.placement.cluster.cluster import Load
 from simulation.world import World
-from tests.maintd.lives.life import Life, at_random
+from tests.maintd.lives.life import Coordinated, at_random, hold_that_it_was
 from tests.maintd.rig import QUICK, Between, Rig, fleet
 from tests.maintd.world import EVACUATE, OK, REPAIR
 
@@ -128,7 +128,7 @@ def places(action: Any, seen: Any) -> set[str]:
     return {name for name in (move.node, target_of(action, seen)) if name}
 
 
-class Beside(Life):
+class Beside(Coordinated):
     counted = counted
 
     @initialize(
@@ -137,11 +137,9 @@ class Beside(Life):
         data=st.data(),
     )
     def begin(self, takes: float, sizes: list[int], data: st.DataObject) -> None:
-        self.rig = Rig(fleet(6), [], ON)
-        world = self.rig.cluster.world
+        world = self.set_up(Rig(fleet(6), [], ON), takes).world
         world.size = Capacity(memory=1000, disk=1000)
         world.groups = {"default": Group("default", "default"), "other": Group("other", "other")}
-        self.rig.cluster.takes = lambda _: takes
         self.loads: dict[str, Load] = {}
         self.doubt = ""
         self.rig.measure = lambda _, asked: (
@@ -271,16 +269,12 @@ class Beside(Life):
 
     @rule(ledger=st.booleans(), seconds=SECONDS)
     def crash(self, ledger: bool, seconds: float) -> None:
-        if ledger:
-            self.rig.crash()
-        else:
-            self.rig.lose_ledger()
+        self.restart(ledger=ledger)
         self.rounds(seconds)
 
     @rule(seconds=SECONDS, times=st.integers(1, 5))
     def wait(self, seconds: float, times: int) -> None:
-        for _ in range(times):
-            self.rounds(seconds)
+        self.some_rounds(times, seconds)
 
     def rounds(self, seconds: float) -> None:
         super().rounds(seconds)
@@ -304,8 +298,7 @@ class Beside(Life):
         rig.agents.says.clear()
         self.loads.clear()
         self.doubt = "the load is no longer known"
-        for _ in range(30):
-            self.rounds(500.0)
+        self.some_rounds(30, 500.0)
         for node in list(rig.cluster.nodes):
             rig.cluster.undrain(node)
             rig.cluster.untag(node, *rig.cluster.nodes[node].tags)
@@ -322,10 +315,7 @@ class Beside(Life):
         for uuid, each in scores.items():
             assert each[-1] <= each[0] + 1e-9, f"P6: {uuid}: {each[0]} to {each[-1]}"
             counted["even"] += 1
-        before = len(rig.cluster.jobs)
-        for _ in range(5):
-            self.rounds(500.0)
-        assert len(rig.cluster.jobs) == before, "P6: it never rests"
+        self.rests("P6", 500.0)
 
 
 TestBeside = pytest.mark.timeout(600)(Beside.TestCase)
@@ -333,7 +323,4 @@ TestBeside.settings = at_random("BALANCE_EXAMPLES", usual=8, steps=20)
 
 
 def test_the_machine_was_where_it_matters() -> None:
-    if not counted:
-        pytest.skip("the machine was left out")
-    for what in ("MovePrimary", "MoveSecondary", "by hand", "clock", "even"):
-        assert counted[what] > 0, counted
+    hold_that_it_was(counted, ["MovePrimary", "MoveSecondary", "by hand", "clock", "even"])

@@ -11,13 +11,14 @@ from dataclasses import replace
 from typing import Any
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import initialize, invariant, rule
 
 from nodeagent.model.action import Action, MovePrimary, Power, PowerCommand, SetOffline
 from nodeagent.model.snapshot import Instance
 from simulation.machines import Control
+from tests.cluster.by_hand import ByHand
 from tests.maintd.fencing.loop import RESTART, Loop, word
-from tests.maintd.lives.life import at_random
+from tests.maintd.lives.life import Life, at_random
 
 NODES = st.sampled_from([f"n{i}" for i in range(1, 7)])
 MOSTLY = st.sampled_from(["n3", "n5", "n3", "n5", "n4", "n6", "n2", "n1"])  # with DRBD disks
@@ -46,10 +47,14 @@ SLOW: dict[str, Callable[[Action], bool]] = {
 }
 
 
-class Fencing(RuleBasedStateMachine):
+class Fencing(Life):
     """A cluster of six; every machine's power control has worked once, or has never."""
 
     loop: Loop
+
+    @property
+    def cluster(self) -> ByHand | None:
+        return self.loop.cluster if hasattr(self, "loop") else None
 
     @initialize(
         revive=st.booleans(),
