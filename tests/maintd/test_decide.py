@@ -19,9 +19,9 @@ from nodeagent.model.action import (
 from nodeagent.model.asked import Asked
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.incident import TRANSITIONS, UNKNOWN, Event, Incident, Status
-from nodeagent.model.ledger import Begun, Decision, Hold, Intent, Ledger, Outcome, Policy, Result
+from nodeagent.model.ledger import Begun, Hold, Intent, Ledger, Outcome, Policy, Result
 from nodeagent.model.purpose import OfIncident, OfTags
-from nodeagent.model.reason import Kind
+from nodeagent.model.reason import AnyKind, Kind, Of, Subject, because
 from nodeagent.model.snapshot import Capacity, Group, Observed, Snapshot
 from nodeagent.model.units import Ms
 from nodeagent.model.window import Schedule
@@ -38,6 +38,7 @@ from nodeagent.model.wish import (
     TrustLedger,
     Wish,
 )
+from tests.maintd.decided import kinds, reasons, within
 from tests.maintd.world import (
     EVACUATE,
     FAILOVER,
@@ -71,10 +72,6 @@ def tag(scope: Scope, name: str, *add: str, remove: tuple[str, ...] = ()) -> Ret
 
 def on_node(one: Incident) -> Retag:
     return tag(Scope.NODE, one.name, one.tag)
-
-
-def reasons(decision: Decision) -> list[str]:
-    return [held.reason for held in decision.held]
 
 
 def submitted(decided: Ledger) -> Ledger:
@@ -232,24 +229,24 @@ def test_later_steps(before: Incident, world: Snapshot, wanted: list[Action]) ->
 
 
 @pytest.mark.parametrize(
-    ("observed", "policy", "reason"),
+    ("observed", "policy", "whys"),
     [
         pytest.param(
             seen(six(), {"n1": EVACUATE, "n2": EVACUATE, "n3": EVACUATE}),
             POLICY,
-            "storm brake: 3 of 6 nodes are unhealthy, more than 30%",
+            [(Kind.STORM, "")],
             id="storm brake",
         ),
         pytest.param(
             seen(six(), {"n1": EVACUATE}),
             replace(POLICY, settle=Ms(5000)),
-            "settling for 5 s more",
+            [(Kind.SETTLING, "n1")],
             id="settling",
         ),
         pytest.param(
             seen(six(node("n1", drained=True), a=("n1", None)), {"n1": EVACUATE}),
             POLICY,
-            "instance a cannot move: its disks (plain) are only on n1",
+            [(Kind.CANNOT_MOVE, "a"), (Kind.LOCAL_DISKS, "a")],
             id="an instance that cannot move is named",
         ),
         pytest.param(
@@ -258,31 +255,31 @@ def test_later_steps(before: Incident, world: Snapshot, wanted: list[Action]) ->
                 {"n1": EVACUATE},
             ),
             POLICY,
-            "instance a cannot move: its secondary n2 is offline",
+            [(Kind.CANNOT_MOVE, "a"), (Kind.MIRROR_CLOSED, "n2"), (Kind.OUT_OF_SERVICE, "n2")],
             id="its target is out of service",
         ),
         pytest.param(
             seen(replace(six(), master="n1"), {"n1": EVACUATE}),
             POLICY,
-            "n1 is the master node: run gnt-cluster master-failover",
+            [(Kind.MASTER, "n1")],
             id="the master is never emptied",
         ),
         pytest.param(
             seen(six(), doubts={"n1": "distrusted: signature"}),
             POLICY,
-            "",
+            [],
             id="doubt opens nothing",
         ),
         pytest.param(
             seen(replace(six(), tags=frozenset({"maintd:pause:yes"})), {"n1": EVACUATE}),
             POLICY,
-            "the cluster has the tag maintd:pause:yes and is paused until somebody removes it",
+            [(Kind.TAGGED, "")],
             id="paused by a tag",
         ),
         pytest.param(
             seen(six(node("n1", tags=frozenset({"maintd:settle:soon"}))), {"n1": EVACUATE}),
             POLICY,
-            "a tag of node n1 is wrong: tag maintd.settle is 'soon'",
+            [(Kind.WRONG_TAGS, "n1"), (Kind.WRONG_TAG, "n1")],
             id="a setting that cannot be read",
         ),
         pytest.param(
@@ -292,15 +289,17 @@ def test_later_steps(before: Incident, world: Snapshot, wanted: list[Action]) ->
                 capacity={},
             ),
             POLICY,
-            "not evacuated while in doubt: instance a cannot move: the free memory of its",
+            [(Kind.UNKNOWN_IF_ROOM, "n1"), (Kind.CANNOT_MOVE, "a"), (Kind.MIRROR_UNKNOWN, "n2")],
             id="room that nobody knows of is no room",
         ),
     ],
 )
-def test_every_no_has_its_reason(observed: Observed, policy: Policy, reason: str) -> None:
+def test_every_no_has_its_reason(
+    observed: Observed, policy: Policy, whys: list[tuple[AnyKind, str]]
+) -> None:
     decided = decide(Ledger(), observed, policy, NOW)
     assert set(actions(decided.ledger)) <= {TRIPPED}
-    assert not reason or any(r.startswith(reason) for r in reasons(decided)), decided.held
+    assert not whys or whys in [within(held.why) for held in decided.held], decided.held
 
 
 def test_a_node_is_not_emptied_if_the_rest_could_not_stand_one_more_failure() -> None:
@@ -346,7 +345,8 @@ def test_one_node_in_work_at_a_time() -> None:
     twice = seen(six(), {"n1": EVACUATE, "n2": EVACUATE})
     decided = decide(Ledger(), twice, replace(POLICY, storm=1.0), NOW)
     assert actions(decided.ledger) == [Drain("n1")]
-    assert reasons(decided) == ["maintd works on 1 of at most 1 nodes: n1"]
+    assert kinds(decided.held) == [(Kind.NODES_IN_WORK, "")]
+    assert "1 of at most 1 nodes: n1" in decided.held[0].reason
 
 
 def test_one_node_of_a_group_in_work_at_a_time() -> None:
@@ -354,7 +354,7 @@ def test_one_node_of_a_group_in_work_at_a_time() -> None:
     said = seen(world, {"n2": EVACUATE, "n3": EVACUATE, "n1": EVACUATE})
     decided = decide(Ledger(), said, replace(WIDE, group_in_work=1), NOW)
     assert actions(decided.ledger) == [Drain("n1"), Drain("n2")]
-    assert reasons(decided) == ["maintd works on 1 of at most 1 nodes of its group"]
+    assert kinds(decided.held) == [(Kind.GROUP_IN_WORK, "n3")]
 
 
 def test_what_is_stuck_does_not_keep_others_from_being_worked_on() -> None:
@@ -402,7 +402,7 @@ def test_the_same_node_is_not_worked_on_for_ever() -> None:
     begun = tuple(Begun("uuid-n1", NOW - n, f"old-{n}", REPAIR.need) for n in (1, 2, 3))
     decided = decide(ledger(begun=begun), seen(six(), {"n1": REPAIR}), POLICY, NOW)
     assert actions(decided.ledger) == []
-    assert "worked on the node 3 times within 1440 min" in reasons(decided)[0]
+    assert kinds(decided.held)[-1] == (Kind.ATTEMPTS, "n1")
 
 
 def test_a_cooldown_does_not_delay_what_is_worse() -> None:
@@ -450,7 +450,7 @@ def test_a_node_that_says_it_is_well_is_not_emptied_further() -> None:
     before = ledger(incident(status=Status.PENDING, drained=True))
     soon = decide(before, seen(world, {"n1": OK}), POLICY, NOW + 1)
     assert not actions(soon.ledger)
-    assert "now reports Ok instead" in reasons(soon)[0]
+    assert kinds(soon.held) == [(Kind.CHANGED, "n1")]
     late = decide(soon.ledger, seen(world, {"n1": OK}), POLICY, NOW + POLICY.withdraw + 1)
     assert late.ledger.incidents[0].status is Status.CANCELED
     after = decide(late.ledger, seen(world, {"n1": OK}), POLICY, NOW + POLICY.withdraw + 2)
@@ -467,7 +467,7 @@ def test_what_somebody_put_back_into_service_is_not_drained_again() -> None:
     before = ledger(incident(status=Status.PENDING, drained=True))
     decided = decide(before, seen(six(), {"n1": EVACUATE}), POLICY, NOW)
     assert not actions(decided.ledger)
-    assert reasons(decided)[0].startswith("somebody put n1 back into service")
+    assert kinds(decided.held) == [(Kind.PUT_BACK_BY_OTHERS, "n1")]
 
 
 # Doubt never acts: silence, forgery and broken scripts change no incident.
@@ -491,7 +491,8 @@ def test_doubt_begins_nothing_and_goes_on_with_nothing(
     before = ledger(incident(diagnosis=diagnosis, status=status))
     decided = decide(before, doubted, POLICY, NOW)
     assert actions(decided.ledger) == []
-    assert "in doubt: distrusted: signature" in reasons(decided)[0]
+    assert kinds(decided.held)[0] == (Kind.DOUBT, "n1")
+    assert dict(decided.held[0].why.details)["doubt"] == "distrusted: signature"
 
 
 def test_a_node_in_doubt_is_given_nothing() -> None:
@@ -499,10 +500,10 @@ def test_a_node_in_doubt_is_given_nothing() -> None:
     doubts = {f"n{i}": "silent" for i in (2, 4, 5, 6)}
     decided = decide(Ledger(), seen(world, {"n1": EVACUATE}, doubts), POLICY, NOW)
     assert actions(decided.ledger) == []
-    assert reasons(decided) == [
-        "instance a cannot move: its secondary n2 is in doubt (silent)",
-        "the secondary of instance b cannot move: no other node of its group is free:"
-        " n2 is in doubt (silent), n4 is in doubt (silent), n5 is in doubt (silent), and 1 more",
+    doubtful = [(Kind.IN_DOUBT, name) for name in ("n2", "n4", "n5")]
+    assert kinds(decided.held) == [
+        *((Kind.CANNOT_MOVE, "a"), (Kind.MIRROR_CLOSED, "n2"), doubtful[0]),
+        *((Kind.MIRROR_CANNOT_MOVE, "b"), (Kind.ALL_TAKEN, "default"), *doubtful),
     ]
 
 
@@ -553,11 +554,11 @@ def test_every_wrong_tag_is_told_at_once_with_the_command_though_there_is_no_wor
         groups={"default": Group("default", "g", frozenset({"maintd:burst:1"}))},
     )
     decided = decide(Ledger(), seen(world), POLICY, NOW)
-    told = {(held.node, held.reason.split(" is wrong: ")[0]) for held in decided.held}
+    told = {(held.node, held.why.subject) for held in decided.held}
     assert told == {
-        ("", "a tag of the cluster"),
-        ("", "a tag of group g"),
-        ("n2", "a tag of node n2"),
+        ("", Subject(Of.CLUSTER)),
+        ("", Subject(Of.GROUP, "g")),
+        ("n2", Subject(Of.NODE, "n2")),
     }
     commands = {held.why.help for held in decided.held}
     assert commands == {
@@ -582,8 +583,7 @@ def test_many_wrong_tags_are_summed_up() -> None:
     nodes = [node(f"n{i}", tags=frozenset({"maintd:storm:5"})) for i in range(1, 301)]
     held = decide(Ledger(), seen(snapshot(*nodes)), POLICY, NOW).held
     assert len(held) == 21
-    assert "280 more places" in held[-1].reason
-    assert held[-1].why.kind is Kind.MORE_WRONG_TAGS
+    assert held[-1].why == because(Kind.MORE_WRONG_TAGS, count=280)
 
 
 # Forgetting.
@@ -708,7 +708,8 @@ def test_a_lost_job_whose_effect_is_not_seen_holds_until_a_person_says() -> None
     decided = decide(before, lost, POLICY, NOW)
     assert actions(decided.ledger) == []
     assert decided.ledger.incidents[0].status is Status.PENDING
-    assert reasons(decided)[0].startswith("job 7 (drain n1) is no longer in Ganeti's queue")
+    assert kinds(decided.held) == [(Kind.LOST_JOB, "n1")]
+    assert dict(decided.held[0].why.details)["job"] == "7"
     retry = wishing(lost, Retry(decided.ledger.incidents[0].id))
     assert actions(decide(decided.ledger, retry, POLICY, NOW).ledger) == [Drain("n1")]
 
@@ -799,7 +800,7 @@ def test_mirrors_are_spread_and_their_targets_claimed() -> None:
         running, seen(world, {"n1": EVACUATE, "n4": EVACUATE}, results=busy), WIDE, NOW + 1
     )
     assert again.ledger.intents == running.intents, "a node that is receiving is not drained"
-    assert "n4 takes part in another repair" in reasons(again)
+    assert (Kind.TAKES_PART, "n4") in kinds(again.held)
 
 
 def test_a_failed_repair_keeps_other_work_off_its_node() -> None:
@@ -808,7 +809,7 @@ def test_a_failed_repair_keeps_other_work_off_its_node() -> None:
     other = need("live-repair", command="fix-nic", details=2)
     decided = decide(ledger(before), seen(world, {"n1": other}), POLICY, NOW)
     assert actions(decided.ledger) == []
-    assert reasons(decided)[0] == "an earlier repair failed: check n1, then run gnt-maint done n1"
+    assert kinds(decided.held)[0] == (Kind.FAILED_BEFORE, "n1")
 
 
 # The storm brake.
@@ -938,9 +939,9 @@ def test_a_pause_begins_nothing_until_it_is_taken_back(
     observed = seen(world, {"n1": EVACUATE})
     held = decide(Ledger(), wishing(observed, pause), POLICY, NOW)
     assert actions(held.ledger) == [tag(where, name, "maintd:pause:yes")]
-    assert "paused by root" in reasons(held)[0]
+    assert kinds(held.held)[0] == (Kind.PAUSED, name)
     still = decide(submitted(held.ledger), observed, POLICY, NOW + 1)
-    assert "paused by root" in reasons(still)[0]
+    assert kinds(still.held)[0] == (Kind.PAUSED, name)
     free = decide(still.ledger, wishing(observed, resume), POLICY, NOW + 2)
     assert Drain("n1") in actions(free.ledger) or where is Scope.NODE
 

@@ -18,11 +18,13 @@ from nodeagent.model.action import Guarded, MovePrimary, Reinstall, Retag, Scope
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import STORM_TAG, Intent, Ledger, Outcome, Policy, Result
 from nodeagent.model.purpose import OfRepair
+from nodeagent.model.reason import Kind, because
 from nodeagent.model.snapshot import Capacity, Group, Instance, Observed, Snapshot
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Pause, ResetStorm
 from nodeagent.store.sqlite import MEMORY, SqliteStore
 from simulation.cluster import Job
+from tests.maintd.decided import kinds, within
 from tests.maintd.rig import QUICK, Between, Rig, fleet, mirrored
 from tests.maintd.world import EVACUATE, OK
 
@@ -159,7 +161,7 @@ def test_no_room_is_waited_for_with_its_reason() -> None:
         done = rig.tick()
     assert moves(rig) == []
     (held,) = done.decision.held
-    assert "instance i1" in held.reason
+    assert within(held.why)[0] == (Kind.NOT_REPAIRED, "i1")
     assert "100 MiB of memory" in held.reason
     rig.cluster.world.size = Capacity(5000, 100_000)
     rig.settle()
@@ -173,7 +175,7 @@ def test_no_more_at_once_than_is_set() -> None:
     out(rig, "n2")
     done = rig.tick()
     assert len([i for i in done.decision.ledger.intents if isinstance(i.action, Guarded)]) == 3
-    assert any("under repair at once is reached" in held.reason for held in done.decision.held)
+    assert (Kind.AT_ONCE, "") in kinds(done.decision.held)
     rig.settle()
     assert all(result(rig, i.name)[1] == "success" for i in instances)
 
@@ -186,7 +188,7 @@ def test_a_pause_begins_nothing() -> None:
     for _ in range(5):
         done = rig.tick()
     assert moves(rig) == []
-    assert any("paused by root: a drill" in held.reason for held in done.decision.held)
+    assert (Kind.PAUSED, "") in kinds(done.decision.held)
 
 
 def test_the_storm_brake_begins_nothing_either() -> None:
@@ -196,7 +198,7 @@ def test_the_storm_brake_begins_nothing_either() -> None:
     for _ in range(5):
         done = rig.tick()
     assert moves(rig) == []
-    assert any("storm brake" in held.reason for held in done.decision.held)
+    assert (Kind.STORM, "") in kinds(done.decision.held)
     assert told(rig, done)[0].startswith("storm brake: ")
     rig.wish(ResetStorm())
     rig.settle()
@@ -242,11 +244,8 @@ def test_a_pause_of_the_watcher_holds_repairs_and_says_until_when(mode: str) -> 
     out(rig, "n2")
     rig.cluster.watcher_until = rig.time + 1000
     done = [rig.tick(100) for _ in range(9)][-1]
-    (held,) = [one.reason for one in done.decision.held if "watcher" in one.reason]
-    assert held == (
-        "auto-repair is paused with Ganeti's watcher until 2026-11-18T11:23:20Z:"
-        " gnt-cluster watcher continue resumes it"
-    )
+    (why,) = [one.why for one in done.decision.held if one.why.kind.metric == "watcher"]
+    assert why == because(Kind.WATCHER_PAUSED, until="2026-11-18T11:23:20Z")
     assert rig.jobs() == []
     rig.tick(200)
     assert rig.jobs(), "it is over by itself"
@@ -260,8 +259,7 @@ def test_a_watcher_of_which_ganeti_does_not_tell_holds_repairs() -> None:
     rig = Rig(fleet(), mirrored(("n2", "n3")), SAFE, through=Mute)
     rig.cluster.world.tags = frozenset({RULES + "reinstall"})
     out(rig, "n2")
-    held = [one.reason for one in rig.tick().decision.held]
-    assert held == ["auto-repair waits: Ganeti does not say whether its watcher is paused"]
+    assert kinds(rig.tick().decision.held) == [(Kind.WATCHER_UNKNOWN, "")]
     assert rig.jobs() == []
 
 

@@ -35,7 +35,7 @@ def test_an_advice_from_before_somebody_else_took_the_room_is_not_followed() -> 
     decision = done(seen(crowded(), advice=advised(OVER), capacity=free(n2=1000)))
     assert not begun(decision)
     expected = "n2 would have 400 MiB of memory left but needs 500 MiB if n3 fails"
-    assert why(decision).endswith(expected)
+    assert str(why(decision)).endswith(expected)
     assert begun(done(seen(crowded(), advice=advised(OVER), capacity=free(n2=1100))))
 
 
@@ -58,7 +58,7 @@ def test_room_is_kept_for_what_needs_it(
 def test_a_mirror_comes_to_nobody_who_could_not_run_it() -> None:
     over = advised(shift("a", "n1:n2", "n1:n4"))
     decision = done(seen(crowded(), advice=over, capacity=free(n4=599)))
-    assert "n4 would have 599 MiB of memory left but needs 600 MiB if n1" in why(decision)
+    assert "n4 would have 599 MiB of memory left but needs 600 MiB if n1" in str(why(decision))
     assert begun(done(seen(crowded(), advice=over, capacity=free(n4=600))))
 
 

@@ -20,7 +20,7 @@ def test_a_gain_that_is_one_only_without_the_load_must_last_by_itself() -> None:
     by_load = Ledger(lopsided=(Lopsided("default", NOW - 3_600_000, NOW - 60_000),))
     first = done(seen(world(), advice=advised(OVER, doubt=DOUBT)), by_load, SLOW)
     assert not begun(first)
-    assert f"({DOUBT}): they start if this holds for 600 s more" in why(first)
+    assert f"({DOUBT}): they start if this holds for 600 s more" in str(why(first))
     later = NOW + 300_000
     known = done(seen(world(), advice=advised(OVER, at=later)), first.ledger, SLOW, later)
     assert not begun(known), "it is another gain"

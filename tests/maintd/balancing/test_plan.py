@@ -15,9 +15,11 @@ from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Decision, Intent, Ledger, Outcome, Policy, Result, Storm, Trail
 from nodeagent.model.purpose import BALANCE, OfBalance, OfIncident, OfRepair
+from nodeagent.model.reason import Kind, Reason, because
 from nodeagent.model.snapshot import Capacity, Group, Observed, Snapshot
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Balance, StopBalancing, Wish
+from tests.maintd.decided import within
 from tests.maintd.world import EVACUATE, NOW, REPAIR, incident, instance, ledger, node, seen, six
 
 ON = Policy(balance=True, balance_settle=Ms(0))
@@ -56,10 +58,12 @@ def begun(decision: Decision) -> list[Intent]:
     return [intent for intent in decision.ledger.intents if intent.purpose.group]
 
 
-def why(decision: Decision) -> str:
+def why(decision: Decision) -> Reason:
     """The one reason why the group is not balanced."""
-    (held,) = (h.reason for h in decision.held if h.reason.startswith("group default"))
-    return held.removeprefix("group default is not balanced: ")
+    (held,) = (h.why for h in decision.held if h.why.kind is Kind.NOT_BALANCED)
+    assert held.subject.name == "default"
+    (inner,) = held.parts
+    return inner
 
 
 OVER = shift("a", "n1:n2", "n2:n1")
@@ -191,7 +195,7 @@ def test_a_gain_must_last() -> None:
     slow = replace(ON, balance_settle=Ms(600_000))
     first = done(seen(world(), advice=advised(OVER)), policy=slow)
     assert not begun(first)
-    assert "1 moves would bring its score from 10.00000000 to 9.00000000" in why(first)
+    assert "1 moves would bring its score from 10.00000000 to 9.00000000" in str(why(first))
     assert first.ledger.lopsided == (Lopsided("default", NOW, NOW),)
     later = NOW + 500_000
     even = advised(replace(OVER, gain=0.01), at=later)
@@ -259,7 +263,7 @@ def test_a_group_is_balanced_only_while_it_is_quiet(
     decision = done(seen(world(), said, doubts, advice=advised(OVER)))
     assert not begun(decision)
     assert not decision.questions
-    assert expected in why(decision)
+    assert expected in str(why(decision))
 
 
 def test_another_group_s_trouble_is_none_of_it() -> None:
@@ -286,26 +290,26 @@ def test_where_a_repair_has_failed_nothing_is_moved_and_elsewhere_it_is() -> Non
     on_it = advised(shift("a", "n1:n2", "n6:n1"))
     decision = done(seen(world(), {"n6": EVACUATE}, advice=on_it), ledger(failed))
     assert not begun(decision)
-    assert "n6 reports evacuate" in why(decision)
+    assert (Kind.ASKS, "n6") in within(why(decision))
 
 
 def test_the_storm_brake_and_a_pause_hold_it() -> None:
     storm = done(seen(world(), advice=advised(OVER)), Ledger(storm=Storm(Ms(1), "3 of 6 are sick")))
-    assert why(storm) == "storm brake: 3 of 6 are sick; gnt-maint resume --storm resets it"
+    assert why(storm) == because(Kind.STORM, why="3 of 6 are sick")
     paused = replace(world(), tags=frozenset({"maintd:pause:yes"}))
     decision = done(seen(paused, advice=advised(OVER)))
     assert not begun(decision)
-    assert "the cluster has the tag maintd:pause:yes" in why(decision)
+    assert (Kind.TAGGED, "") in within(why(decision))
     one = world(node("n2", tags=frozenset({"maintd:pause:yes"})))
     decision = done(seen(one, advice=advised(OVER)))
     assert not begun(decision)
-    assert "n2 is on hold" in why(decision)
+    assert (Kind.ON_HOLD, "n2") in within(why(decision))
 
 
 def test_nodes_that_others_claim_are_waited_for() -> None:
     repair = Intent("3", OfRepair("r"), "n6", MovePrimary("z", "n6", True, "n5"), "12")
     decision = done(seen(world(), advice=advised(OVER)), Ledger(intents=(repair,)))
-    assert why(decision) == "n6 is claimed by auto-repair"
+    assert why(decision) == because(Kind.CLAIMED, "n6", who="auto-repair")
 
 
 @pytest.mark.parametrize(
@@ -323,7 +327,7 @@ def test_what_has_no_room_now_is_not_begun(has: Mapping[str, Capacity], expected
     wanted = advised(shift("a", "n1:n2", "n3:n1"))
     decision = done(seen(there, advice=wanted, capacity=has))
     assert not begun(decision)
-    assert expected in why(decision)
+    assert expected in str(why(decision))
 
 
 def test_the_nearest_setting_decides() -> None:
@@ -342,12 +346,12 @@ def test_a_wrong_tag_stops_it_and_is_named() -> None:
     wrong = world(tags=["maintd:balance-threshold:much"])
     decision = done(seen(wrong, advice=advised(OVER)))
     assert not begun(decision)
-    assert "a number from 1e-06 to 1000, such as 0.1" in why(decision)
+    assert "a number from 1e-06 to 1000, such as 0.1" in str(why(decision))
 
 
 def test_what_the_search_refuses_is_held() -> None:
     told = {"default": Advice("default", NOW, why="n3 did not say what it has free")}
-    assert why(done(seen(world(), advice=told))) == "n3 did not say what it has free"
+    assert str(why(done(seen(world(), advice=told)))) == "n3 did not say what it has free"
 
 
 # When a job fails.
@@ -368,8 +372,9 @@ def test_whatever_fails_ends_it_until_somebody_acknowledges(result: Outcome) -> 
     tag = Retag(Scope.GROUP, "default", (halt.tag,))
     assert [i.action for i in decision.ledger.intents] == [tag]
     assert halt.tag == "maintd:balancefailed:7"
-    assert "job 7 (migrate a off n1 to n2) " in why(decision)
-    assert f"gnt-group remove-tags default {halt.tag}" in why(decision)
+    assert (why(decision).kind, why(decision).subject.name) == (Kind.HALTED, "default")
+    assert "job 7 (migrate a off n1 to n2) " in str(why(decision))
+    assert why(decision).help == f"gnt-group remove-tags default {halt.tag}"
 
     tagged = world(tags=[halt.tag])
     later = seen(tagged, advice=advised(OVER, at=NOW + 50))
@@ -386,7 +391,8 @@ def test_what_the_change_of_master_cut_off_is_no_failure_and_waits_a_while() -> 
     _, decision = failing(Outcome.LATER)
     assert not decision.ledger.halts
     assert not begun(decision)
-    assert "next attempt in 60 s" in why(decision)
+    assert why(decision).kind is Kind.NOT_TAKEN
+    assert dict(why(decision).details)["left"] == 60_000
     later = NOW + BACK_OFF + 10
     again = done(seen(world(), advice=advised(OVER, at=later)), decision.ledger, now=later + 1)
     assert not again.ledger.halts
@@ -397,13 +403,14 @@ def test_a_halt_is_told_while_other_moves_of_its_group_end() -> None:
     halted = replace(first.ledger, halts=(replace(HALT, tag_seen=True),))
     decision = done(seen(world(tags=[HALT.tag])), halted, now=NOW + 1)
     assert begun(decision) == begun(first)
-    assert "job 7 failed: run gnt-group remove-tags default maintd:balancefailed:7" in why(decision)
+    assert why(decision) == because(Kind.HALTED, "default", why="job 7 failed", tag=HALT.tag)
 
 
 def test_a_halt_that_only_its_tag_tells_of_is_heeded() -> None:
     decision = done(seen(world(tags=["maintd:balancefailed:9"]), advice=advised(OVER)))
     assert not begun(decision)
-    assert "gnt-group remove-tags default maintd:balancefailed:9 to go on" in why(decision)
+    assert why(decision).kind is Kind.HALTED
+    assert why(decision).help == "gnt-group remove-tags default maintd:balancefailed:9"
     assert not decision.ledger.intents
 
 
@@ -466,7 +473,7 @@ def test_a_job_that_was_not_taken_is_planned_anew_after_a_while() -> None:
     observed = seen(world(), absent={intent.id: "queue full"}, advice=advised(OVER, at=NOW + 1))
     decision = done(observed, first.ledger, now=NOW + 2)
     assert not begun(decision)
-    assert "Ganeti did not accept a job" in why(decision)
+    assert why(decision).kind is Kind.NOT_TAKEN
 
 
 # By wish.
@@ -491,7 +498,7 @@ def test_what_was_asked_for_and_not_taken_is_tried_again() -> None:
     (intent,) = begun(first)
     absent = {intent.id: "queue full"}
     refused = done(seen(world(), absent=absent), first.ledger, Policy(), NOW + 1)
-    assert "Ganeti did not accept a job" in why(refused)
+    assert why(refused).kind is Kind.NOT_TAKEN
     again = done(seen(world()), refused.ledger, Policy(), NOW + 10**6)
     assert [i.action for i in begun(again)] == [intent.action]
 
@@ -514,7 +521,7 @@ def test_what_was_asked_for_is_given_up_where_somebody_moves_things() -> None:
     assert not decision.ledger.agenda
     assert (
         "the moves that ada asked for, 1 before their end: a n1:n2 => n2:n1: it no longer exists"
-        in why(decision)
+        in str(why(decision))
     )
 
 
@@ -580,7 +587,8 @@ def test_moves_of_a_repair_that_has_failed_are_waited_for() -> None:
     move = Intent("3", OfIncident(failed.id), "n6", MovePrimary("z", "n6", True, "n5"), "12")
     there = world(node("n6", drained=True), z=("n6", "n5"), a=("n1", "n2"))
     observed = seen(there, {"n6": EVACUATE}, advice=advised(OVER))
-    assert why(done(observed, ledger(failed, intents=(move,)))).endswith("by another repair")
+    waits = why(done(observed, ledger(failed, intents=(move,))))
+    assert waits == because(Kind.CLAIMED, "n5", who="another repair")
     assert begun(done(observed, ledger(failed)))
 
 
@@ -591,7 +599,8 @@ def test_a_drained_node_may_be_silent() -> None:
 
 def test_one_free_node_is_no_balance() -> None:
     out = [node(f"n{n}", drained=True) for n in range(2, 7)]
-    assert why(done(seen(world(*out)))) == "fewer than two of its nodes are free: n2 is drained"
+    few = why(done(seen(world(*out))))
+    assert within(few) == [(Kind.FEW_FREE_NODES, "default"), (Kind.OUT_OF_SERVICE, "n2")]
     assert done(seen(world(*out[1:]))).questions
 
 
@@ -600,5 +609,5 @@ def test_what_somebody_else_s_job_is_at_work_on_is_left_alone(what: str) -> None
     busy = {what: "77"}
     decision = done(seen(world(), advice=advised(OVER), busy=busy))
     assert not begun(decision)
-    assert why(decision).endswith("job 77, not submitted by maintd, is working on it")
+    assert within(why(decision))[-1] == (Kind.OTHERS_JOB, "")
     assert begun(done(seen(world(), advice=advised(OVER), busy={"n6": "77"})))

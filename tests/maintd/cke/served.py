@@ -18,10 +18,12 @@ from nodeagent.maintd.settings import Settings
 from nodeagent.model.action import RunCommand
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.ledger import Intent, Outcome, Result
+from nodeagent.model.reason import AnyKind
 from nodeagent.model.snapshot import Instance, Node
 from tests.agent.place import safe_folder
 from tests.cli.live import Live
 from tests.cli.maint.test_queue import ask
+from tests.maintd.decided import kinds
 from tests.maintd.rig import TRACE, Agents, Rig, fleet, mirrored
 
 Json = dict[str, Any]
@@ -196,6 +198,12 @@ class Cke:
     @property
     def held(self) -> str:
         return "; ".join(row["reason"] for row in self.get("/1/held"))
+
+    @property
+    def whys(self) -> list[tuple[AnyKind, str]]:
+        """What the newest round holds, by kind and subject."""
+        assert self.live.maintd.latest is not None
+        return kinds(self.live.maintd.latest.decision.held)
 
     def samples(self, *words: str) -> dict[str, float]:
         """The metrics whose names have all the words."""

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from nodeagent.model.reason import Kind
 from tests.maintd.cke.served import (
     BEGUN,
     DRAIN,
@@ -135,13 +136,13 @@ def test_two_of_a_candidate_and_two_workers(cke: Cke) -> None:
     several(cke, "n4", "n5", "n3")
     assert processing(cke) == ["n4", "n3"]
     assert [entry["nodename"] for _, entry in cke.agents.entries] == ["n3", "n4"]
-    assert "at most 2 machines are repaired at once" in cke.held
+    assert (Kind.AT_MOST, "") in cke.whys
 
 
 def test_two_candidates(cke: Cke) -> None:
     several(cke, "n2", "n3")
     assert processing(cke) == ["n2"]
-    assert "another master candidate is being repaired" in cke.held
+    assert (Kind.CANDIDATE, "") in cke.whys
 
 
 @pytest.mark.parametrize("name", ["n3", "n4"])
@@ -180,7 +181,7 @@ def test_a_candidate_while_another_reboots(cke: Cke) -> None:
     cke.add("n3")
     cke.tick(times=6)
     assert (cke.stands, cke.ran) == (QUEUED, [])
-    assert "n2, another master candidate, is being repaired" in cke.held
+    assert (Kind.OTHER_CANDIDATE, "n2") in cke.whys
     cke.add("n4")
     cke.until(*BEGUN), "a worker is"
 
@@ -191,7 +192,7 @@ def test_a_candidate_while_it_reboots_itself(cke: Cke) -> None:
     cke.add("n2")
     cke.tick(times=6)
     assert (cke.stands, cke.ran) == (QUEUED, [])
-    assert "is being repaired there (pending)" in cke.held
+    assert (Kind.INCIDENT_THERE, "n2") in cke.whys
 
 
 # What of the control plane does not answer.
@@ -239,4 +240,4 @@ def test_the_masters_own_agent_does_not_answer(small: Cke) -> None:
     small.add("n3")
     small.tick(times=6)
     assert (small.stands, small.ran) == (QUEUED, [])
-    assert "the agent of n1 is in doubt" in small.held
+    assert (Kind.AGENT_IN_DOUBT, "n1") in small.whys

@@ -7,10 +7,12 @@ import pytest
 from nodeagent.maintd.engine.round import Round
 from nodeagent.model.action import MovePrimary, MoveSecondary, Scope, SetOffline
 from nodeagent.model.incident import Status
+from nodeagent.model.reason import Kind
 from nodeagent.model.snapshot import Capacity
 from nodeagent.model.units import Nanoseconds
 from nodeagent.model.window import Machine, Schedule, Unavailability, Window
 from nodeagent.model.wish import BringUp, Pause, Resume, SetSchedule, TakeDown
+from tests.maintd.decided import kinds
 from tests.maintd.rig import ID, QUICK, Rig, fleet, mirrored
 from tests.maintd.world import EVACUATE, OK, REPAIR
 
@@ -123,7 +125,7 @@ def test_degraded_waits_for_a_third_node_that_is_paused() -> None:
     rig.wish(Pause(Scope.NODE, "n5", why="a drill"))
     done = rig.settle()
     assert rig.status("n2") is Status.PENDING
-    assert any("n5 is on hold" in line for line in lines(done))
+    assert (Kind.ON_HOLD, "n5") in kinds(h for h in done.decision.held if h.node == "n2")
     rig.wish(Resume(Scope.NODE, "n5"))
     rig.settle()
     assert rig.status("n2") is Status.COMPLETED

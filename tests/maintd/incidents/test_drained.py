@@ -13,10 +13,12 @@ from nodeagent.maintd.engine.round import Round
 from nodeagent.model.action import Drain, Guarded, Restore, SetOffline
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import PAUSE_TAG, Ledger, RoleChange
+from nodeagent.model.reason import Kind, Reason
 from nodeagent.model.snapshot import Capacity
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Cancel, Retry
 from nodeagent.store.codec import decode, encode
+from tests.maintd.decided import within
 from tests.maintd.rig import ID, QUICK, Between, Rig, fleet, mirrored
 from tests.maintd.world import EVACUATE, FAILOVER, OK, need
 
@@ -54,6 +56,10 @@ def repairs(rig: Rig) -> int:
 
 def put_back(rig: Rig) -> int:
     return sum(isinstance(job.action, Restore) for job in rig.cluster.jobs.values())
+
+
+def whys(done: Round) -> list[Reason]:
+    return [held.why for held in done.decision.held if held.node == "n3"]
 
 
 def lines(done: Round) -> list[str]:
@@ -228,11 +234,9 @@ def test_where_nobody_can_tell_who_drained_it_the_command_that_helps_is_ganetis(
     rig.cluster.set_master("n1")
     assert not cancel(rig)
     assert not cancel(rig, undrain=True)
-    (line,) = lines(later(rig, 10))
-    assert line.endswith(
-        "was canceled (it is unknown whether job 1 has changed it);"
-        " gnt-node modify --drained=no n3 puts it back"
-    )
+    (why,) = whys(later(rig, 10))
+    assert (why.kind, why.help) == (Kind.STAYS, "gnt-node modify --drained=no n3")
+    assert dict(why.details)["why"] == "it is unknown whether job 1 has changed it"
 
 
 def test_a_lost_job_that_puts_it_back_is_let_go_of_by_retry() -> None:
@@ -243,7 +247,7 @@ def test_a_lost_job_that_puts_it_back_is_let_go_of_by_retry() -> None:
     (number,) = [n for n, job in rig.cluster.jobs.items() if isinstance(job.action, Restore)]
     del rig.cluster.jobs[number]
     rig.cluster._queue.clear()
-    assert any("is no longer in Ganeti's queue" in line for line in lines(rig.tick()))
+    assert any((Kind.LOST_JOB, "n3") in within(why) for why in whys(rig.tick()))
     rig.cluster.pauses = lambda _: False
     rig.wish(Retry(rig.incident("n3").id))
     later(rig, 10)
@@ -299,8 +303,9 @@ def test_what_was_drained_in_the_same_moment_by_somebody_else_is_his() -> None:
     rig.agents.says["n3"] = OK
     done = later(rig, 80)
     assert (rig.cluster.nodes["n3"].drained, put_back(rig)) == (True, 0)
-    assert len(lines(done)) == 1
-    assert "it is unknown whether job" in lines(done)[0]
+    (why,) = whys(done)
+    assert why.kind is Kind.STAYS
+    assert "it is unknown whether job" in str(dict(why.details)["why"])
 
 
 def test_it_is_not_put_back_while_it_cannot_be_asked_who_has_touched_it() -> None:
@@ -316,7 +321,7 @@ def test_it_is_not_put_back_while_it_cannot_be_asked_who_has_touched_it() -> Non
     rig.agents.says["n3"] = OK
     done = later(rig, 80)
     assert rig.cluster.nodes["n3"].drained
-    assert "maintd does not know yet whether somebody else has changed it since" in lines(done)[0]
+    assert within(whys(done)[0]) == [(Kind.TO_BE_PUT_BACK, "n3"), (Kind.UNKNOWN_CHANGES, "n3")]
     Mute.mute = False
     later(rig, 5)
     assert rig.cluster.nodes["n3"].in_service
@@ -329,10 +334,9 @@ def test_a_pause_holds_it_back() -> None:
     rig.cluster.tag("n3", PAUSE_TAG)
     done = later(rig, 80)
     assert rig.cluster.nodes["n3"].drained
-    assert (
-        "maintd will put n3 back into service (it was withdrawn): node n3 has the"
-        " tag" in lines(done)[0]
-    )
+    why = whys(done)[0]
+    assert within(why) == [(Kind.TO_BE_PUT_BACK, "n3"), (Kind.TAGGED, "n3")]
+    assert dict(why.details)["back"] == "it was withdrawn"
     rig.cluster.untag("n3", PAUSE_TAG)
     later(rig, 5)
     assert rig.cluster.nodes["n3"].in_service
@@ -389,15 +393,15 @@ def test_what_another_incident_has_emptied_meanwhile_waits_for_its_repair(offlin
     rig.agents.says["n3"] = OK
     rig.tick()
     rig.cluster.tag("n3", PAUSE_TAG)
-    assert "maintd will put" in lines(later(rig, 80))[0]
+    assert whys(later(rig, 80))[0].kind is Kind.TO_BE_PUT_BACK
     rig.agents.says["n3"] = need("evacuate", details="again")
     later(rig, 3)
     rig.cluster.untag("n3", PAUSE_TAG)
     later(rig, 150)
     assert rig.status("n3") is Status.COMPLETED
     rig.agents.says["n3"] = OK
-    (line,) = lines(later(rig, 30))
-    assert line.startswith("evacuated and ")
+    (why,) = whys(later(rig, 30))
+    assert why.kind is Kind.WAITS_FOR_REPAIR
     assert (rig.cluster.nodes["n3"].in_service, put_back(rig)) == (False, 0)
 
 
@@ -549,12 +553,9 @@ def test_what_is_offline_and_waits_is_told_with_the_commands() -> None:
     rig = emptying(QUICK, rounds=0)
     rig.cluster.put(replace(rig.cluster.nodes["n3"], drained=False, offline=True))
     rig.cluster.world.machines.copies.clear()  # its instances were shut down there by hand
-    told = lines(later(rig, 3))
+    told = whys(later(rig, 3))
     assert told
-    assert all(
-        "is offline, its instances can only be failed over: run gnt-node failover n3" in w
-        for w in told
-    )
+    assert all((Kind.ONLY_FAILOVER, "n3") in within(why) for why in told)
 
 
 def test_what_stays_out_after_its_tag_was_taken_off_is_told_with_the_command() -> None:

@@ -8,8 +8,9 @@ from nodeagent.maintd.decide import decide
 from nodeagent.model.action import MovePrimary, MoveSecondary, SetOffline
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Ledger
+from nodeagent.model.reason import Kind
 from nodeagent.model.snapshot import Instance
-from tests.maintd.decided import POLICY, new, reasons
+from tests.maintd.decided import POLICY, kinds, new, reasons
 from tests.maintd.rig import Rig, fleet, mirrored
 from tests.maintd.world import EVACUATE, FAILOVER, NOW, REPAIR, incident, ledger, node, seen, six
 
@@ -19,7 +20,7 @@ def test_what_an_administrator_drained_and_put_back_is_not_drained_by_us() -> No
     first = decide(Ledger(), seen(world, {"n1": EVACUATE}), POLICY, NOW).ledger
     back = decide(replace(first, intents=()), seen(six(), {"n1": EVACUATE}), POLICY, NOW + 1)
     assert new(back) == []
-    assert reasons(back)[0].startswith("somebody put n1 back into service")
+    assert kinds(back.held)[0] == (Kind.PUT_BACK_BY_OTHERS, "n1")
 
 
 @pytest.mark.parametrize("diagnosis", [REPAIR, EVACUATE], ids=["live-repair", "evacuate"])

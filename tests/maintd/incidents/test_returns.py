@@ -11,8 +11,10 @@ from nodeagent.model.action import MovePrimary, Restore, RunCommand
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import PAUSE_TAG, Outcome, Policy
+from nodeagent.model.reason import Kind, Reason, because
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Cancel, Done
+from tests.maintd.decided import within
 from tests.maintd.rig import ID, QUICK, Rig, fleet, mirrored
 from tests.maintd.world import EVACUATE, OK, REPAIR
 
@@ -42,8 +44,8 @@ def later(rig: Rig, rounds: int = 10, seconds: float = 10.0) -> Round:
     return [rig.tick(seconds) for _ in range(rounds)][-1]
 
 
-def lines(result: Round) -> list[str]:
-    return [held.reason for held in result.decision.held if held.node == "n3"]
+def whys(result: Round) -> list[Reason]:
+    return [held.why for held in result.decision.held if held.node == "n3"]
 
 
 def jobs(rig: Rig, since: int = 0) -> list[str]:
@@ -64,8 +66,9 @@ def test_an_evacuated_node_is_brought_back_drained_and_returns_after_proof() -> 
     assert done(rig) == ""
     later(rig, 4)
     assert (state(rig), jobs(rig, before)) == ("drained", ["Restore"])
-    (line,) = lines(rig.tick())
-    assert line.startswith("n3 returns to service once it has reported Ok for 2")
+    (why,) = whys(rig.tick())
+    assert (why.kind, why.subject.name) == (Kind.PROVES, "n3")
+    assert 200_000 <= dict(why.details)["left"] < 300_000  # type: ignore[operator]
     later(rig, 22)
     assert state(rig) == "drained"
     later(rig, 12)
@@ -73,7 +76,7 @@ def test_an_evacuated_node_is_brought_back_drained_and_returns_after_proof() -> 
     assert rig.cluster.nodes["n3"].tags == frozenset()
     ledger = rig.ledger
     assert (ledger.incidents, ledger.returning, ledger.drained, ledger.intents) == ((), (), (), ())
-    assert not lines(rig.tick())
+    assert not whys(rig.tick())
 
 
 def test_without_a_wait_it_returns_as_soon_as_it_says_ok() -> None:
@@ -86,26 +89,19 @@ def test_without_a_wait_it_returns_as_soon_as_it_says_ok() -> None:
 @pytest.mark.parametrize(
     ("says", "told"),
     [
-        (
-            EVACUATE,
-            "n3 will be put back into service (root ran gnt-maint done): n3 reports evacuate",
-        ),
-        (
-            None,
-            "n3 will be put back into service (root ran gnt-maint done): n3 is in doubt"
-            " (silent: timed out)",
-        ),
+        (EVACUATE, (Kind.ASKS, "n3")),
+        (None, (Kind.IN_DOUBT, "n3")),
     ],
 )
 def test_one_that_turns_unhealthy_does_not_return_and_begins_anew(
-    says: Diagnosis | None, told: str
+    says: Diagnosis | None, told: tuple[Kind, str]
 ) -> None:
     rig = evacuated()
     done(rig)
     later(rig, 20)
     rig.agents.says["n3"] = says
     result = later(rig, 60)
-    assert (state(rig), lines(result)[0]) == ("drained", told)
+    assert (state(rig), within(whys(result)[0])[1:]) == ("drained", [told])
     rig.agents.says["n3"] = OK
     later(rig, 28)
     assert state(rig) == "drained", "the count began anew"
@@ -145,7 +141,7 @@ def test_it_is_kept_out_where_somebody_says_so(left: str) -> None:
     rig = evacuated()
     assert done(rig, keep=left) == ""
     result = later(rig, 20)
-    assert (state(rig), rig.ledger.incidents, lines(result)) == (left, (), [])
+    assert (state(rig), rig.ledger.incidents, whys(result)) == (left, (), [])
     assert rig.cluster.nodes["n3"].tags == frozenset()
     told = done(rig)
     assert told == (
@@ -195,10 +191,9 @@ def test_a_check_that_fails_keeps_it_out_and_is_tried_five_times() -> None:
     done(rig)
     result = later(rig, 80)
     assert (state(rig), ran(rig)) == ("drained", ["memtest"] * 5)
-    assert lines(result) == [
-        "n3 does not return to service: order n3 to run memtest: ; check it, then run"
-        " gnt-maint done n3"
-    ]
+    (why,) = whys(result)
+    assert (why.kind, why.help) == (Kind.RETURN_FAILED, "gnt-maint done n3")
+    assert dict(why.details)["why"] == "order n3 to run memtest: "
     rig.agents.ends = lambda _: Outcome.SUCCESS
     assert done(rig) == ""
     later(rig, 20)
@@ -325,13 +320,13 @@ def test_a_pause_and_the_storm_brake_stop_it(when: str) -> None:
     if when == "before":
         rig.cluster.put(pause)
         done(rig)
-        assert "n3 has the tag maintd:pause:yes" in lines(later(rig, 40))[0]
+        assert (Kind.TAGGED, "n3") in within(whys(later(rig, 40))[0])
         assert state(rig) == "offline"
         return
     done(rig)
     later(rig, 5)
     rig.cluster.put(replace(rig.cluster.nodes["n3"], tags=pause.tags))
-    assert "n3 has the tag maintd:pause:yes" in lines(later(rig, 40))[0]
+    assert (Kind.TAGGED, "n3") in within(whys(later(rig, 40))[0])
     assert state(rig) == "drained"
 
 
@@ -342,7 +337,7 @@ def test_the_storm_brake_stops_it() -> None:
     rig.agents.says |= dict.fromkeys(("n4", "n5", "n6"), EVACUATE)
     result = later(rig, 40)
     assert rig.ledger.storm
-    assert any("storm brake" in line for line in lines(result))
+    assert any((Kind.STORM, "") in within(why) for why in whys(result))
     assert state(rig) == "drained"
 
 
@@ -353,10 +348,9 @@ def test_a_job_that_fails_is_tried_five_times_and_then_told() -> None:
     done(rig)
     result = later(rig, 60)
     assert jobs(rig, before) == ["Restore"] * 5
-    assert lines(result)[0].startswith(
-        "n3 does not return to service: put n3 back to being drained: "
-    )
-    assert lines(result)[0].endswith("; check it, then run gnt-maint done n3")
+    why = whys(result)[0]
+    assert (why.kind, why.help) == (Kind.RETURN_FAILED, "gnt-maint done n3")
+    assert str(dict(why.details)["why"]).startswith("put n3 back to being drained: ")
 
 
 def test_auto_repair_touches_nothing_there_meanwhile() -> None:
@@ -434,8 +428,8 @@ def test_without_the_ledger_it_is_said_once_more() -> None:
     done(rig)
     later(rig, 5)
     rig.lose_ledger()
-    (line, *_) = lines(later(rig, 5))
-    assert line == "evacuated and drained: repair n3, then run gnt-maint done n3"
+    (why, *_) = whys(later(rig, 5))
+    assert why == because(Kind.WAITS_FOR_REPAIR, "n3", state="drained", left=())
     assert done(rig) == ""
     later(rig, 40)
     assert (state(rig), rig.ledger.incidents) == ("in service", ())

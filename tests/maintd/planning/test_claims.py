@@ -34,6 +34,7 @@ from nodeagent.model.queue import (
     RepairStep,
     StepStatus,
 )
+from nodeagent.model.reason import Kind
 from nodeagent.model.units import Nanoseconds, Seconds
 from nodeagent.model.window import Machine, Schedule, Standing, Unavailability, Window
 from nodeagent.model.wish import (
@@ -129,7 +130,7 @@ def test_queued_in_a_window_waits_until_the_node_is_back() -> None:
     rig.plan("n3")
     rig.add()
     rig.until_true(lambda: rig.resting and not rig.in_service())
-    assert "n3 is in a maintenance window" in rig.held()
+    assert (Kind.IN_WINDOW, "n3") in rig.whys()
     rig.down()
     rig.until_true(lambda: rig.node().offline)
     assert rig.commands() == []
@@ -159,7 +160,7 @@ def test_queued_where_an_incident_is_pending_waits() -> None:
     rig.until_true(lambda: bool(rig.ledger.incidents) and rig.status("n3") is Status.PENDING)
     rig.add()
     rig.tick()
-    assert "is being repaired there (pending)" in rig.held()
+    assert (Kind.INCIDENT_THERE, "n3") in rig.whys()
     assert rig.commands() == []
 
 
@@ -173,7 +174,7 @@ def test_at_work_it_is_let_be_by_a_window_that_then_takes_over(step: StepStatus)
     rig.add()
     rig.until_true(lambda: rig.at(step) and rig.node().drained)
     rig.plan("n3")
-    assert "is under repair (queue entry 0)" in rig.held()
+    assert (Kind.WINDOW_WAITS, "n3") in rig.whys()
     rig.until_true(lambda: rig.entry.status is EntryStatus.FAILED or rig.at(StepStatus.WAITING))
     rig.until_true(lambda: rig.found() is not None)
     assert rig.found() is Standing.SERVING, "it was in service before the entry came"
@@ -193,7 +194,7 @@ def test_at_work_it_is_let_be_by_an_incident(step: StepStatus) -> None:
     rig.until_true(lambda: rig.at(step) and rig.node().drained)
     rig.agents.says["n3"] = EVACUATE
     rig.tick()
-    assert "n3 takes part in another repair" in rig.held()
+    assert (Kind.TAKES_PART, "n3") in rig.whys()
     rig.until_true(lambda: rig.status("n3") is not Status.NOTED)
 
 
@@ -301,7 +302,7 @@ def test_what_an_entry_has_drained_goes_back_when_the_live_repair_there_is_over(
     rig.agents.says["n3"] = REPAIR
     rig.until_true(lambda: rig.status("n3") is Status.PENDING)
     rig.ask(DeleteEntry(0))
-    assert "n3 returns to service later: incident" in rig.held()
+    assert (Kind.RETURNS_LATER, "n3") in rig.whys()
     assert rig.restores() == 0
     rig.until_true(lambda: rig.status("n3") is Status.COMPLETED)
     rig.until_true(rig.in_service)
@@ -316,7 +317,7 @@ def test_a_pending_incident_keeps_the_window_waiting() -> None:
     rig.agents.says["n3"] = EVACUATE
     rig.until_true(lambda: bool(rig.ledger.incidents) and rig.status("n3") is Status.PENDING)
     rig.plan("n3")
-    assert "the maintenance window of" in rig.held()
+    assert (Kind.WINDOW_WAITS, "n3") in rig.whys()
     rig.until_true(lambda: rig.status("n3") is Status.COMPLETED)
     assert rig.drains() == 1
 
@@ -327,7 +328,7 @@ def test_a_window_keeps_an_incident_that_has_not_begun_waiting() -> None:
     rig.until_true(lambda: rig.found() is not None)
     rig.agents.says["n3"] = REPAIR
     rig.tick()
-    assert "n3 is in a maintenance window" in rig.held()
+    assert (Kind.IN_WINDOW, "n3") in rig.whys()
     assert rig.status("n3") is Status.NOTED
     rig.plan()
     rig.until_true(lambda: rig.status("n3") is not Status.NOTED)

@@ -23,6 +23,7 @@ from nodeagent.model.queue import (
     RepairStep,
     StepStatus,
 )
+from nodeagent.model.reason import AnyKind, Kind
 from nodeagent.model.snapshot import Instance, Node, Snapshot
 from nodeagent.model.units import Ms, Nanoseconds, Seconds
 from nodeagent.model.window import Machine, Schedule, Unavailability, Window
@@ -37,6 +38,7 @@ from nodeagent.model.wish import (
     SetSchedule,
 )
 from nodeagent.protocol.messages import INTERRUPTED, UNREAD
+from tests.maintd.decided import kinds
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
 from tests.maintd.world import EVACUATE, OK, REPAIR, snapshot
 
@@ -108,6 +110,10 @@ class Mender(Rig):
 
     def held(self) -> str:
         return "; ".join(held.reason for held in self.tick().decision.held)
+
+    def whys(self, rounds: int = 1) -> list[tuple[AnyKind, str]]:
+        """What the last of these rounds holds, by kind and subject."""
+        return [kinds(self.tick().decision.held) for _ in range(rounds)][-1]
 
     def node(self, name: str = "n3") -> Node:
         return self.cluster.snapshot().nodes[name]
@@ -318,7 +324,7 @@ def test_what_cannot_be_emptied_backs_off_and_stays_in_service() -> None:
         rig.tick()
     assert (rig.entry.status, rig.entry.step_status) == (EntryStatus.PROCESSING, StepStatus.WAITING)
     assert (rig.entry.backoffs, rig.entry.backoff_until > rig.now()) == (1, True)
-    assert "next attempt in" in rig.held()
+    assert (Kind.BACKS_OFF, "") in rig.whys()
     assert rig.jobs() == []
     rig.cluster.world.drop("stays")
     assert rig.ask(ResetBackOff()) == ""
@@ -330,7 +336,7 @@ def test_a_disabled_queue_repairs_nothing_and_still_forgets() -> None:
     rig = Mender(policy())
     assert rig.ask(SetQueue(enabled=False)) == ""
     rig.add()
-    assert "the repair queue is disabled" in [rig.held() for _ in range(4)][-1]
+    assert (Kind.QUEUE_DISABLED, "") in rig.whys(4)
     assert rig.commands() == []
     rig.ask(DeleteEntries(finished=False))
     assert rig.ledger.queue.entries == ()
@@ -414,7 +420,7 @@ def test_a_machine_under_an_incidents_repair_is_left_alone() -> None:
     while not rig.ledger.incidents or rig.status("n3") is Status.NOTED:
         rig.tick()
     rig.add()
-    assert "is being repaired there" in [rig.held() for _ in range(4)][-1]
+    assert (Kind.INCIDENT_THERE, "n3") in rig.whys(4)
     assert rig.commands() == []
 
 
@@ -438,7 +444,7 @@ def test_an_incident_waits_for_the_entry_that_has_its_node() -> None:
     while not rig.commands():
         rig.tick()
     rig.agents.says["n3"] = EVACUATE
-    assert "n3 takes part in another repair" in [rig.held() for _ in range(4)][-1]
+    assert (Kind.TAKES_PART, "n3") in rig.whys(4)
     assert (rig.status("n3"), rig.jobs()) == (Status.NOTED, [])
 
 
@@ -449,14 +455,15 @@ def test_the_limit_of_nodes_in_work_is_one_for_all() -> None:
     while not rig.ledger.incidents or rig.status("n5") is Status.NOTED:
         rig.tick()
     rig.add()
-    assert "maintd works on 1 of at most 1 nodes: n5" in [rig.held() for _ in range(4)][-1]
+    assert (Kind.NODES_IN_WORK, "") in rig.whys(4)
+    assert "1 of at most 1 nodes: n5" in rig.held()
 
 
 def test_a_paused_node_is_left_alone() -> None:
     rig = Mender(policy())
     rig.ask(Pause(Scope.NODE, "n3", "ours"))
     rig.add()
-    assert "node paused by root: ours" in [rig.held() for _ in range(4)][-1]
+    assert (Kind.PAUSED, "n3") in rig.whys(4)
     assert rig.commands() == []
 
 
@@ -464,7 +471,7 @@ def test_a_pause_of_the_cluster_is_one_of_machines_that_are_no_nodes_too() -> No
     rig = Mender(policy())
     rig.ask(Pause(Scope.CLUSTER, "", "night"))
     rig.add(replace(ADD, address="10.9.9.9"))
-    assert "(10.9.9.9): cluster paused by root: night" in [rig.held() for _ in range(4)][-1]
+    assert rig.whys(4) == [(Kind.ENTRY_WAITS, "0"), (Kind.PAUSED, "")]
     assert rig.commands() == []
     assert rig.ask(Resume(Scope.CLUSTER, "")) == ""
     rig.until(EntryStatus.SUCCEEDED)
@@ -474,7 +481,7 @@ def test_so_is_its_tag() -> None:
     rig = Mender(policy())
     rig.cluster.world.tags |= {PAUSE_TAG}
     rig.add(replace(ADD, address="10.9.9.9"))
-    assert f"the cluster has the tag {PAUSE_TAG}" in [rig.held() for _ in range(4)][-1]
+    assert rig.whys(4) == [(Kind.ENTRY_WAITS, "0"), (Kind.TAGGED, "")]
     assert rig.commands() == []
 
 
@@ -485,7 +492,7 @@ def test_a_machine_in_a_window_is_left_alone_by_the_queue() -> None:
     assert rig.ask(SetSchedule(Schedule((window,)))) == ""
     rig.tick()
     rig.add()
-    assert "n3 is in a maintenance window" in [rig.held() for _ in range(4)][-1]
+    assert (Kind.IN_WINDOW, "n3") in rig.whys(4)
     assert rig.commands() == []
 
 
@@ -493,7 +500,7 @@ def test_nothing_is_ordered_of_a_master_whose_agent_is_in_doubt() -> None:
     rig = Mender(policy())
     rig.add()
     rig.agents.says["n1"] = None
-    assert "the agent of n1 is in doubt" in [rig.held() for _ in range(8)][-1]
+    assert (Kind.AGENT_IN_DOUBT, "n1") in rig.whys(8)
     rig.agents.says["n1"] = OK
     rig.until(EntryStatus.SUCCEEDED)
 
@@ -502,7 +509,7 @@ def test_what_the_agent_refuses_is_tried_again_and_told() -> None:
     rig = Mender(policy())
     rig.agents.refuses = lambda intent: intent.purpose.entry.endswith(":repair")
     rig.add()
-    assert "try-1 runs in" in [rig.held() for _ in range(6)][-1]
+    assert (Kind.COMMAND_SOON, "") in rig.whys(6)
     assert rig.entry.step_status is StepStatus.WAITING
     rig.agents.refuses = lambda _: False
     rig.until(EntryStatus.SUCCEEDED)
@@ -616,8 +623,8 @@ def test_a_repair_waits_for_the_checks_that_run_and_no_other_is_begun_before_it(
     rig.wish(replace(ADD, address="192.0.2.99", serial="S99"))
     rig.tick()
     assert asked(rig) == 4, "beside those that run"
-    told = [rig.held() for _ in range(40)]
-    assert any("try-1 runs alone, once" in each for each in told)
+    told = [rig.whys() for _ in range(40)]
+    assert any((Kind.CHECKS_FIRST, "") in each for each in told)
     assert rig.agents.refused == 0
     assert set(rig.commands()) == {"try-1"}
     assert {entry.status for entry in rig.ledger.queue.entries} == {EntryStatus.SUCCEEDED}

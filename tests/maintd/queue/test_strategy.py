@@ -21,9 +21,10 @@ from nodeagent.model.queue import (
     RepairStep,
     StepStatus,
 )
-from nodeagent.model.reason import Kind, because
+from nodeagent.model.reason import AnyKind, Kind, because
 from nodeagent.model.units import Seconds
 from nodeagent.section import Section
+from tests.maintd.decided import within
 from tests.maintd.world import NOW
 
 MIN = 60_000
@@ -75,6 +76,10 @@ def did(done: Turns) -> list[tuple[Do, int]]:
 
 def reasons(done: Turns) -> str:
     return "; ".join(str(why) for _, why in done.held)
+
+
+def whys(done: Turns) -> list[tuple[AnyKind, str]]:
+    return [one for _, why in done.held for one in within(why)]
 
 
 @pytest.mark.parametrize(
@@ -227,13 +232,13 @@ def test_candidates_come_first_and_one_at_a_time() -> None:
         procedures=how(max_concurrent_repairs=2),
     )
     assert did(done) == [(Do.EXECUTE, 0)]
-    assert reasons(done) == "another master candidate is being repaired"
+    assert whys(done) == [(Kind.CANDIDATE, "")]
 
 
 def test_those_begun_come_before_those_queued() -> None:
     done = turns(entry(0), begun(1), machines={0: Machine("n1", candidate=True), 1: HERE})
     assert did(done) == [(Do.EXECUTE, 1)]
-    assert reasons(done) == "at most 1 machines are repaired at once"
+    assert whys(done) == [(Kind.AT_MOST, "")]
 
 
 def test_one_machine_is_never_handled_by_two_entries_though_it_is_a_worker() -> None:
@@ -241,7 +246,7 @@ def test_one_machine_is_never_handled_by_two_entries_though_it_is_a_worker() -> 
     twice = (entry(0), replace(entry(1), address="10.0.0.0"))
     done = turns(*twice, procedures=how(max_concurrent_repairs=2))
     assert did(done) == [(Do.EXECUTE, 0)]
-    assert reasons(done) == "another entry is about the same machine"
+    assert whys(done) == [(Kind.SAME_MACHINE, "")]
     outside = turns(*twice, machine=Machine(), procedures=how(max_concurrent_repairs=2))
     assert did(outside) == [(Do.EXECUTE, 0)]
 
@@ -280,7 +285,7 @@ def test_a_drain_that_was_done_ends_the_count_of_back_offs() -> None:
 def test_nothing_is_repaired_before_a_health_check_has_said_no() -> None:
     for one in (entry(checked_at=0), entry(checked_at=NOW - 5 * MIN)):
         done = turns(one)
-        assert (did(done), reasons(done)) == ([], "waiting for the result of check")
+        assert (did(done), whys(done)) == ([], [(Kind.CHECK_AWAITED, "")])
         assert done.checks == [one]
 
 
@@ -310,7 +315,7 @@ def test_what_runs_is_waited_for() -> None:
     one = begun(at=WATCHING, ago=10 * MIN)
     done = turns(one, entry(1), machines={0: runs, 1: Machine("n5")})
     assert (did(done), done.checks) == ([], [entry(1)])
-    assert "its running work" in reasons(turns(replace(one, deleted=True), machine=runs))
+    assert (Kind.DELETED, "") in whys(turns(replace(one, deleted=True), machine=runs))
     moving = replace(EMPTY, moving=True)
     assert did(turns(entry(status=EntryStatus.FAILED, drained=True), machine=moving)) == []
 
@@ -319,7 +324,7 @@ def test_a_machine_that_is_somebody_elses_is_left_alone_and_takes_no_place() -> 
     taken = replace(HERE, taken=because(Kind.IN_WINDOW, "n4"))
     done = turns(entry(0), entry(1), machines={0: taken, 1: Machine("n5")})
     assert did(done) == [(Do.EXECUTE, 1)]
-    assert reasons(done) == "n4 is in a maintenance window"
+    assert whys(done) == [(Kind.IN_WINDOW, "n4")]
 
 
 def test_the_success_command_comes_before_success() -> None:

@@ -17,6 +17,7 @@ from nodeagent.model.units import Nanoseconds, Seconds
 from nodeagent.model.window import Machine, Mode, Schedule, Unavailability, Window
 from nodeagent.model.wish import AddSeries, BringUp, EditSeries, EndSeries, SetSchedule, TakeDown
 from nodeagent.store.codec import decode, encode
+from tests.maintd.decided import kinds
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
 
 HOUR, DAY = 3600, 86_400
@@ -64,6 +65,9 @@ def planned(one: Rig) -> list[tuple[list[str], float]]:
 def members(one: Rig, number: int = 1) -> dict[str, Member]:
     found = next(series for series in one.ledger.series if series.number == number)
     return {str(member.machine): member for member in found.members}
+
+
+SUNDAY = "series/1 of 2026-11-22"
 
 
 def held(done: Round) -> list[str]:
@@ -281,9 +285,9 @@ def test_who_is_down_still_keeps_its_next_waiting_and_nothing_is_forced() -> Non
     down(one, "n3", "n6")
     up(one, "n6")
     done = at(one, SUNDAYS[1] - AHEAD)
-    assert held(done) == [
-        "series/1 of 2026-11-29 waits: n3 is still down since the window of 2026-11-22:"
-        " run gnt-maint window up n3"
+    assert kinds(h for h in done.decision.held if h.why.kind is Kind.SERIES_WAITS) == [
+        (Kind.SERIES_WAITS, "series/1 of 2026-11-29"),
+        (Kind.DOWN_STILL, "n3"),
     ]
     assert planned(one) == [(["n3"], SUNDAYS[0]), (["n6"], SUNDAYS[1])]
     up(one, "n3")
@@ -323,7 +327,7 @@ def test_of_two_series_the_earlier_window_comes_first() -> None:
     add(one, "N3", weekdays=(5,))
     done = at(one, SUNDAYS[0] - DAY - HOUR)
     assert planned(one) == [(["N3"], SUNDAYS[0] - DAY)]
-    assert held(done) == ["series/1 of 2026-11-22 waits: n3 is in another window"]
+    assert kinds(done.decision.held) == [(Kind.SERIES_WAITS, SUNDAY), (Kind.OTHER_WINDOW, "n3")]
     at(one, SUNDAYS[0] - DAY + 4 * HOUR)
     assert planned(one) == [(["n3"], SUNDAYS[0])]
 
@@ -333,7 +337,7 @@ def test_a_node_that_has_left_the_cluster_is_told_and_the_others_go_on() -> None
     add(one, "n3", "n6")
     one.cluster.remove_node("n6")
     done = at(one, SUNDAYS[0] - DAY)
-    assert held(done) == ["series/1 of 2026-11-22 waits: n6 is no longer a node of this cluster"]
+    assert kinds(done.decision.held) == [(Kind.SERIES_WAITS, SUNDAY), (Kind.NO_SUCH_NODE, "n6")]
     assert planned(one) == [(["n3"], SUNDAYS[0])]
 
 
@@ -343,11 +347,8 @@ def test_a_zone_that_is_gone_is_told() -> None:
     found = one.ledger.series[0]
     gone = replace(found, rule=replace(found.rule, zone="Mars/Olympus"))
     one.engine._remember(replace(one.ledger, series=(gone,)))
-    assert held(one.tick()) == [
-        "series/1 waits: time zone Mars/Olympus is unknown here: install the package tzdata"
-    ]
-    (waits,) = one.tick().decision.held
-    assert (waits.why.kind, waits.why.subject.name) == (Kind.SERIES_WAITS, "series/1")
+    whys = kinds(one.tick().decision.held)
+    assert whys == [(Kind.SERIES_WAITS, "series/1"), (Kind.NO_TIME_ZONE, "series/1")]
 
 
 # What may be asked for.
