@@ -5,9 +5,11 @@ from dataclasses import replace
 from nodeagent.model.action import MovePrimary
 from nodeagent.model.balance import Agenda
 from nodeagent.model.ledger import Ledger, Policy
+from nodeagent.model.reason import Kind
 from nodeagent.model.snapshot import Group
 from nodeagent.model.wish import Balance, Wish
 from tests.maintd.balancing.test_plan import OVER, begun, done, shift, world
+from tests.maintd.decided import kinds
 from tests.maintd.world import NOW, node, seen
 
 
@@ -44,5 +46,4 @@ def test_what_is_asked_for_a_group_of_one_node_says_what_is_missing() -> None:
     there = world(node("n6", group="small"))
     there = replace(there, groups={**there.groups, "small": Group("small", "small")})
     decision = done(seen(there), Ledger(agenda=(Agenda("small", "ada", NOW),)), Policy())
-    (held,) = (h.reason for h in decision.held)
-    assert held == "group small is not balanced: it has fewer than two nodes"
+    assert kinds(decision.held) == [(Kind.NOT_BALANCED, "small"), (Kind.FEW_NODES, "small")]

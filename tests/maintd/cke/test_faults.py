@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from nodeagent.cli import maintd as daemon_cli
 from nodeagent.errors import NotMaster, Unavailable
 from nodeagent.maintd import daemon
+from nodeagent.model.reason import Kind
 from nodeagent.model.snapshot import Instance
 from nodeagent.model.wish import Wish
 from tests.maintd.cke.served import BEGUN, DRAIN, PUT_OFF, QUEUED, TRY, Cke, opened, toml, watched
@@ -57,7 +58,7 @@ def test_what_is_deleted_while_its_command_runs_stays_deleted(cke: Cke) -> None:
     cke.delete(index=cke.entry["index"])
     cke.tick(times=3)
     assert cke.entry["deleted"] is True
-    assert "deleted, once its running work has ended" in cke.held
+    assert (Kind.DELETED, "") in cke.whys
     cke.tick(100)
     cke.tick(times=3)
     assert (cke.entries, cke.ran) == ([], ["try-1"])

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from nodeagent.model.action import MovePrimary, MoveSecondary
+from nodeagent.model.reason import Kind
 from nodeagent.model.snapshot import Instance
 from tests.maintd.cke.served import (
     BEGUN,
@@ -79,13 +80,13 @@ def test_waiting_with_back_off_in_the_future_and_drained(cke: Cke) -> None:
     assert cke.node().drained
     cke.tick(times=5)
     assert (cke.stands, cke.jobs[-1]) == (PUT_OFF, "MoveSecondary")
-    assert "n4 returns to service when its moves have ended" in cke.held
+    assert (Kind.RETURNS_AFTER_MOVES, "n4") in cke.whys
     cke.tick(200)
     cke.tick(1)
     assert (cke.stands, cke.jobs[-1]) == (PUT_OFF, "Restore")
     cke.tick(2)
     assert (cke.stands, cke.node().drained, cke.ran) == (PUT_OFF, False, [])
-    assert "next attempt in" in cke.held
+    assert (Kind.BACKS_OFF, "") in cke.whys
 
 
 def test_waiting_with_back_off_in_the_future_and_not_drained(cke: Cke) -> None:
@@ -216,7 +217,7 @@ def test_disabled_queued(cke: Cke, steps: tuple[dict[str, object], ...]) -> None
     cke.add()
     cke.tick(times=5)
     assert (cke.stands, cke.ran, cke.jobs) == (QUEUED, [], [])
-    assert "the repair queue is disabled" in cke.held
+    assert (Kind.QUEUE_DISABLED, "") in cke.whys
 
 
 @pytest.mark.parametrize(
@@ -267,7 +268,7 @@ def test_disabled_watching_expired_with_a_next_step(cke: Cke) -> None:
     cke.tick(120)
     cke.tick(times=4)
     assert (cke.stands, cke.ran) == (BEGUN, ["try-1"])
-    assert "the repair queue is disabled" in cke.held
+    assert (Kind.QUEUE_DISABLED, "") in cke.whys
 
 
 def test_disabled_watching_expired_at_the_last_step(cke: Cke) -> None:

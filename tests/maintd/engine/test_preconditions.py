@@ -10,10 +10,12 @@ from nodeagent.errors import Unavailable
 from nodeagent.model.action import MovePrimary, SetOffline
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Intent, Ledger
+from nodeagent.model.reason import Kind
 from nodeagent.model.snapshot import Capacity, Instance, Snapshot
 from nodeagent.model.wish import Balance
 from nodeagent.protocol.look import Look
 from tests.maintd.balancing.test_plan import OVER, shift
+from tests.maintd.decided import kinds
 from tests.maintd.lives.test_balancing import ON as LIVELY
 from tests.maintd.rig import QUICK, Between, Rig, fleet, mirrored
 from tests.maintd.world import EVACUATE
@@ -127,7 +129,7 @@ def assert_spared(rig: Rig) -> None:
         done = rig.tick()
     assert rig.cluster.instances["new"].primary == "n3"
     assert not rig.cluster.nodes["n3"].offline
-    assert "somebody put n3 back into service" in done.decision.held[0].reason
+    assert kinds(done.decision.held)[0] == (Kind.PUT_BACK_BY_OTHERS, "n3")
 
 
 def test_a_node_that_is_used_again_while_agents_are_asked_is_not_taken_offline() -> None:

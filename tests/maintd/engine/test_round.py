@@ -10,10 +10,12 @@ from nodeagent.errors import NotMaster, Unavailable
 from nodeagent.model.action import Action, Drain, MovePrimary, MoveSecondary, RunCommand, Scope
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Outcome
+from nodeagent.model.reason import Kind
 from nodeagent.model.snapshot import Capacity, Snapshot
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Cancel, Pause, Resume
 from simulation.cluster import Job
+from tests.maintd.decided import kinds
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
 from tests.maintd.world import EVACUATE, FAILOVER, OK, REPAIR, need
 
@@ -119,9 +121,7 @@ def test_a_pause_survives_the_loss_of_the_ledger() -> None:
     rig.lose_ledger()
     done = rig.settle()
     assert not any(isinstance(j.action, Drain) for j in rig.cluster.jobs.values())
-    assert [h.reason for h in done.decision.held] == [
-        "the cluster has the tag maintd:pause:yes and is paused until somebody removes it"
-    ]
+    assert kinds(done.decision.held) == [(Kind.TAGGED, "")]
     rig.wish(Resume(Scope.CLUSTER, ""))
     rig.settle()
     assert rig.status("n3") is Status.COMPLETED
@@ -206,7 +206,7 @@ def test_a_drained_queue_changes_nothing_and_is_waited_for() -> None:
     for _ in range(30):
         done = rig.tick()
     assert rig.status("n3") is Status.PENDING
-    assert "next attempt in" in done.decision.held[0].reason
+    assert kinds(done.decision.held)[0] == (Kind.TRY_AGAIN, "n3")
     rig.cluster.queue_drained = False
     rig.settle()
     assert rig.status("n3") is Status.COMPLETED
@@ -394,7 +394,7 @@ def test_a_cluster_that_does_not_answer_skips_the_round() -> None:
 def test_a_dry_run_decides_and_does_nothing() -> None:
     rig = broken(policy=replace(QUICK, settle=Ms(15_000)))
     rig.engine.conduct = replace(rig.engine.conduct, dry=True)
-    assert rig.tick().decision.held[0].reason == "settling for 15 s more"
+    assert kinds(rig.tick().decision.held) == [(Kind.SETTLING, "n3")]
     rig.tick()
     for _ in range(2):
         done = rig.tick()

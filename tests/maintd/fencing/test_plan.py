@@ -8,10 +8,12 @@ import pytest
 from nodeagent.model.action import PowerCommand, RunCommand, Scope
 from nodeagent.model.fencing import End, Fate, Stage
 from nodeagent.model.ledger import Hold
+from nodeagent.model.reason import FencingKind
 from nodeagent.model.snapshot import Instance
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Done, Wish
 from simulation.machines import Control
+from tests.maintd.decided import kinds
 from tests.maintd.fencing.loop import RESTART, STEP, Loop, kill, word
 
 OFF, ON, STATUS = PowerCommand.OFF, PowerCommand.ON, PowerCommand.STATUS
@@ -94,7 +96,7 @@ def test_a_machine_with_power_may_be_booting_and_is_given_time(loop: Loop) -> No
     loop.machines.apart.add("n3")
     while loop.seconds * 1000 < silence(loop) + RESTART.revive_within - 1000 * STEP:
         loop.step()
-    assert "n3 has power and may be booting: maintd waits" in " ".join(loop.reasons())
+    assert (FencingKind.MAY_BOOT, "n3") in kinds(loop.decision.held)
     assert not loop.powers(OFF)
     loop.steps(4)
     assert loop.powers(OFF) == ["n3"]

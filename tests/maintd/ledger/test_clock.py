@@ -6,10 +6,12 @@ from nodeagent.maintd.ledger.clock import rewind
 from nodeagent.model.action import Drain, Scope
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Hold, Ledger
+from nodeagent.model.reason import Kind
 from nodeagent.model.snapshot import Instance
 from nodeagent.model.units import Ms
 from nodeagent.model.window import Schedule, Window
 from nodeagent.model.wish import SetSchedule
+from tests.maintd.decided import kinds
 from tests.maintd.rig import QUICK
 from tests.maintd.rounds import broken, ticks
 from tests.maintd.windows.rounds import DAY, N3, node, rig, until_calm, when
@@ -26,7 +28,7 @@ def test_a_clock_put_back_makes_no_wait_for_an_effect_longer() -> None:
     rig.skew = 0
     done = ticks(rig, 30)
     assert not rig.ledger.intents
-    assert "somebody put n3 back into service" in done.decision.held[0].reason
+    assert kinds(done.decision.held)[0] == (Kind.PUT_BACK_BY_OTHERS, "n3")
 
 
 def test_a_clock_put_forward_for_a_round_gives_up_nothing() -> None:

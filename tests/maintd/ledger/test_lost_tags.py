@@ -11,9 +11,11 @@ from nodeagent.maintd.planning.tag_place import Place
 from nodeagent.model.action import MovePrimary, Retag, Scope
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import PAUSE_TAG, STORM_TAG, USED_TAG, Outcome, Removal, Result, Trail
+from nodeagent.model.reason import Kind
 from nodeagent.model.snapshot import Group, Snapshot
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Cancel, Pause, Resume
+from tests.maintd.decided import kinds
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
 from tests.maintd.rounds import broken, moved, ticks
 from tests.maintd.world import EVACUATE, OK, REPAIR, node, snapshot
@@ -130,7 +132,7 @@ def test_a_pause_whose_tag_is_lost_holds_and_is_told_again(ledger: bool) -> None
     rig.agents.says["n3"] = EVACUATE
     done = ticks(rig, 30)
     assert not moved(rig)
-    assert "paused by" in done.decision.held[0].reason
+    assert kinds(done.decision.held)[0][0] is Kind.PAUSED
     assert rig.cluster.world.tags == {PAUSE_TAG}
     rig.wish(Resume(Scope.CLUSTER, ""))
     rig.settle()

@@ -49,6 +49,7 @@ from nodeagent.model.action import Drain, MovePrimary
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Outcome, Removal, Result, Trail
+from nodeagent.model.reason import Kind
 from nodeagent.model.snapshot import Capacity, Snapshot
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Cancel, ResetStorm
@@ -58,6 +59,7 @@ from nodeagent.protocol.messages import Report
 from nodeagent.store.sqlite import SqliteStore
 from tests import counted
 from tests.agent.place import safe_folder
+from tests.maintd.decided import kinds
 from tests.maintd.driver import Lasting, one_life
 from tests.maintd.rig import ID, QUICK, Between, Rig, fleet, mirrored
 from tests.maintd.world import EVACUATE, FAILOVER, NOW, OK, REPAIR, need
@@ -210,7 +212,7 @@ def test_F03_a_job_of_which_nothing_is_known_or_seen_holds_and_is_not_repeated()
         done = rig.tick(60.0)
     assert rig.status("n3") is Status.PENDING
     assert len(rig.cluster.jobs) == 1
-    assert "is no longer in Ganeti's queue" in done.decision.held[0].reason
+    assert kinds(done.decision.held)[0] == (Kind.LOST_JOB, "n3")
 
 
 @pytest.mark.parametrize("how", ["cancel", "kill"])
@@ -495,7 +497,7 @@ def test_F07_where_only_our_clock_is_wrong_everybody_is_in_doubt() -> None:
     for _ in range(10):
         done = rig.tick()
     assert len(rig.cluster.jobs) == count
-    assert "in doubt" in done.decision.held[0].reason
+    assert kinds(done.decision.held)[0] == (Kind.DOUBT, "n3")
     rig.skew = 0.0
     rig.settle()
     assert bare(rig) == quiet()
@@ -648,7 +650,7 @@ def test_F13_what_finds_no_room_holds_with_its_name_and_nothing_loops() -> None:
     rig.cluster.world.sizes["n4"] = Capacity(50, 10_000)
     done = rig.settle()
     assert rig.status("n3") is Status.PENDING
-    assert any("instance i1 cannot move" in held.reason for held in done.decision.held)
+    assert (Kind.CANNOT_MOVE, "i1") in kinds(done.decision.held)
     assert not any("'i1'" in job for job in rig.jobs())
     assert rig.cluster.instances["i2"].primary == "n5", "the rest moves on"
     count = len(rig.cluster.jobs)

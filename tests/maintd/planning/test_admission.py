@@ -13,6 +13,7 @@ from nodeagent.model.reason import Kind, because
 from nodeagent.model.snapshot import Node
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import ResetStorm
+from tests.maintd.decided import kinds
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
 from tests.maintd.world import (
     EVACUATE,
@@ -174,7 +175,7 @@ def test_a_node_that_was_mended_by_hand_is_evacuated_for_its_next_fault() -> Non
     for _ in range(100):
         done = rig.tick()
     assert rig.status("n3") is Status.NOTED
-    assert any("an earlier repair failed" in held.reason for held in done.decision.held)
+    assert (Kind.FAILED_BEFORE, "n3") in kinds(done.decision.held)
     rig.agents.says["n3"] = OK
     for _ in range(100):
         rig.tick()

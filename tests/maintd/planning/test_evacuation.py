@@ -4,8 +4,9 @@ from dataclasses import replace
 
 from nodeagent.maintd.decide import decide
 from nodeagent.model.ledger import Ledger
+from nodeagent.model.reason import Kind
 from nodeagent.model.snapshot import Capacity
-from tests.maintd.decided import POLICY, new, reasons
+from tests.maintd.decided import POLICY, kinds, new, reasons
 from tests.maintd.world import EVACUATE, NOW, PLENTY, instance, node, seen, six
 
 
@@ -31,4 +32,4 @@ def test_nor_is_what_somebody_drained_before_where_the_rest_would_be_too_full() 
     tight = {**dict.fromkeys(world.nodes, PLENTY), "n2": Capacity(700, 9999)}
     decision = decide(Ledger(), seen(world, {"n1": EVACUATE}, capacity=tight), POLICY, NOW)
     assert new(decision) == []
-    assert "too little room" in reasons(decision)[0]
+    assert kinds(decision.held)[0] == (Kind.NO_ROOM, "n1")

@@ -21,8 +21,8 @@ from tests.maintd.queue.test_strategy import (
     did,
     entry,
     how,
-    reasons,
     turns,
+    whys,
 )
 from tests.maintd.world import NOW
 
@@ -37,7 +37,7 @@ def test_a_check_that_nobody_makes_keeps_no_other_machine_waiting() -> None:
         rig.tick()
     first, second = rig.ledger.queue.entries
     assert (first.status, second.status) == (EntryStatus.QUEUED, EntryStatus.SUCCEEDED)
-    assert "waiting for the result of check" in rig.held()
+    assert (Kind.CHECK_AWAITED, "") in rig.whys()
 
 
 def unanswered(one: Entry, ago: int = DAY) -> Entry:
@@ -156,7 +156,7 @@ def test_what_recovers_while_its_node_is_emptied_is_not_repaired() -> None:
     """The check that said no was made before, hours ago perhaps."""
     before = begun(at=DRAINING, ago=60_000, drained=True, checked_at=NOW - 60_001)
     done = turns(before, machine=EMPTY, procedures=DRAINS)
-    assert (did(done), reasons(done)) == ([], "waiting for the result of check")
+    assert (did(done), whys(done)) == ([], [(Kind.CHECK_AWAITED, "")])
     since = replace(before, checked_at=NOW - 60_000)
     assert did(turns(since, machine=EMPTY, procedures=DRAINS)) == [(Do.EXECUTE, 0)]
     late = replace(before, changed_at=NOW - 14_400_001, checked_at=Ms(0))

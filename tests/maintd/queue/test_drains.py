@@ -9,6 +9,7 @@ from nodeagent.model.action import Drain
 from nodeagent.model.ledger import Intent, Outcome, Result
 from nodeagent.model.purpose import OfEntry
 from nodeagent.model.queue import EntryStatus, Procedures, RepairStep
+from nodeagent.model.reason import Kind
 from nodeagent.model.snapshot import Snapshot
 from nodeagent.model.units import Nanoseconds
 from nodeagent.model.window import Machine as Named
@@ -16,7 +17,17 @@ from nodeagent.model.window import Schedule, Unavailability, Window
 from nodeagent.model.wish import SetSchedule
 from tests.maintd.queue.news import DRAINING, WAITING, folded
 from tests.maintd.queue.test_entries import Mender, policy
-from tests.maintd.queue.test_strategy import DRAINS, EMPTY, HERE, begun, did, entry, reasons, turns
+from tests.maintd.queue.test_strategy import (
+    DRAINS,
+    EMPTY,
+    HERE,
+    begun,
+    did,
+    entry,
+    reasons,
+    turns,
+    whys,
+)
 from tests.maintd.rig import Between
 from tests.maintd.world import NOW
 
@@ -25,7 +36,8 @@ def test_a_node_that_could_not_be_put_back_is_tried_again_in_a_while() -> None:
     one = begun(backoffs=1, backoff_until=NOW + 9000, drained=True, restore_after=NOW + 5000)
     done = turns(one, machine=EMPTY, procedures=DRAINS)
     assert did(done) == []
-    assert "n4 returns to service in 5 s" in reasons(done)
+    assert (Kind.RETURNS_SOON, "n4") in whys(done)
+    assert "in 5 s" in reasons(done)
     assert did(turns(replace(one, restore_after=NOW), machine=EMPTY, procedures=DRAINS)) == [
         (Do.UNDRAIN, 0)
     ]
@@ -115,7 +127,7 @@ def test_a_node_is_not_put_back_under_the_next_entry_about_it(over: dict[str, ob
     old, new = replace(begun(0, drained=True), **over), entry(1)  # type: ignore[arg-type]
     done = turns(old, new, machine=EMPTY, procedures=DRAINS)
     assert did(done) == [(Do.UNDRAIN, 0)]
-    assert reasons(done) == "another entry is about the same machine"
+    assert whys(done) == [(Kind.SAME_MACHINE, "")]
     moving = {0: replace(EMPTY, moving=True), 1: EMPTY}
     assert did(turns(old, new, machines=moving, procedures=DRAINS)) == []
     back = {0: HERE, 1: HERE}

@@ -9,6 +9,7 @@ import pytest
 from nodeagent.maintd.windows import occurrences, recurrence, schedule, series
 from nodeagent.maintd.windows.timezones import read_zone
 from nodeagent.model.ledger import Ledger, Policy
+from nodeagent.model.reason import Kind
 from nodeagent.model.series import Member, Series, Weekly
 from nodeagent.model.snapshot import Node, Observed, Snapshot
 from nodeagent.model.units import Ms, Nanoseconds, Seconds
@@ -23,6 +24,7 @@ from nodeagent.model.window import (
     Window,
 )
 from nodeagent.model.wish import AddSeries, EditSeries, EndSeries, SetSchedule, TakeDown
+from tests.maintd.decided import kinds
 
 HOUR, DAY = 3_600_000, 86_400_000
 SUNDAY = date(2026, 11, 22).toordinal()
@@ -76,18 +78,16 @@ def test_an_operators_own_window_is_not_let_go_when_its_end_has_passed() -> None
     own = window(NOW - 5 * HOUR, N3, hours=1)
     done = advanced(ledger((of(Member(N3)),), own))
     assert done.ledger.schedule.windows == (own,)
-    assert [h.reason for h in done.held] == [
-        "series/1 of 2026-11-22 waits: n3 is in another window"
-    ]
+    waits = (Kind.SERIES_WAITS, "series/1 of 2026-11-22")
+    assert kinds(done.held) == [waits, (Kind.OTHER_WINDOW, "n3")]
 
 
 def test_who_is_down_in_an_operators_own_window_waits_and_the_round_goes_on() -> None:
     own = window(NOW - HOUR, N3)
     done = advanced(down(ledger((of(Member(N3), Member(N6)),), own), N3))
     assert done.ledger.schedule.windows == (own, window(BEGINS, N6))
-    assert [h.reason for h in done.held] == [
-        "series/1 of 2026-11-22 waits: n3 is in another window"
-    ]
+    waits = (Kind.SERIES_WAITS, "series/1 of 2026-11-22")
+    assert kinds(done.held) == [waits, (Kind.OTHER_WINDOW, "n3")]
 
 
 def test_whoever_joins_later_does_so_at_the_time_of_the_rule() -> None:
