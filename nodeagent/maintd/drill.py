@@ -14,6 +14,7 @@ from nodeagent.maintd.fencing import readings
 from nodeagent.maintd.fencing.outlook import InstanceFate, instance_fates
 from nodeagent.maintd.ledger.fencing_events import fencings
 from nodeagent.maintd.planning.intents import with_job
+from nodeagent.maintd.planning.names import no_such
 from nodeagent.maintd.planning.resources import needs_memory
 from nodeagent.maintd.planning.tag_settings import with_tags
 from nodeagent.model.action import (
@@ -91,7 +92,7 @@ def refusal(observed: Observed, name: str) -> str:
     """Why there is nothing to forecast for this node; empty if there is."""
     node = observed.snapshot.nodes.get(name)
     if node is None:
-        return f"there is no node {name}"
+        return no_such("node", name)
     if name == observed.snapshot.master:
         return f"{name} is the master node, where maintd runs: it never fences it"
     if node.offline:

@@ -20,6 +20,7 @@ from nodeagent.maintd.owners import offers
 from nodeagent.maintd.planning import node_keys
 from nodeagent.maintd.planning.effects import tags_of
 from nodeagent.maintd.planning.holds import pause, resume, untag_resumed
+from nodeagent.maintd.planning.names import no_such
 from nodeagent.maintd.planning.times import rfc3339
 from nodeagent.maintd.queue import entries
 from nodeagent.maintd.windows import plan, schedule, series
@@ -180,7 +181,7 @@ def _asking(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
 
 def _retry(ledger: Ledger, identity: str, observed: Observed) -> Ledger | str:
     if ledger.incident(identity) is None:
-        return f"there is no incident {identity}"
+        return no_such("incident", identity)
     lost = {
         i.id
         for i in ledger.intents

@@ -499,6 +499,42 @@ def test_lists_for_scripts(busy: Live, run: Run) -> None:
 
 
 @pytest.mark.parametrize(
+    ("verb", "field"),
+    [
+        ("incidents", "node"),
+        ("held", "reason"),
+        ("queue list", "index"),
+        ("offers list", "offer"),
+        ("window list", "machine"),
+    ],
+)
+def test_a_list_without_rows_still_knows_its_fields(
+    quiet: Live, run: Run, verb: str, field: str
+) -> None:
+    """A script with a typing error must not wait for the first incident to be refused."""
+    words = verb.split()
+    assert run(*words, "-o", field).lines == [field.upper()]
+    assert "there is no field 'colour'" in run(*words, "-o", "colour").refused(64)
+
+
+def test_status_says_once_what_waits_for_a_person(quiet: Live, run: Run) -> None:
+    quiet.rig.agents.says["n3"] = EVACUATE
+    quiet.tick(seconds=60.0, times=20)
+    told = "evacuated and offline: repair n3, then run gnt-maint done n3"
+    assert run("held").out.count(told) == 1
+    _, needs = run("status").out.split("\nNeeds your action\n")
+    assert run("status").out.count(told) == needs.count(told) == 1
+
+
+@pytest.mark.parametrize("verb", ["held", "status"])
+def test_blocked_work_has_the_command_that_helps(busy: Live, run: Run, verb: str) -> None:
+    run("pause", "--why", "new switch")
+    told = run(verb).out
+    assert "cluster paused by root: new switch; run gnt-maint resume --cluster\n" in told, told
+    assert "gnt-cluster master-failover; run" not in told  # its sentence names it already
+
+
+@pytest.mark.parametrize(
     ("place", "told", "holds"),
     [
         ((), "the cluster", "cluster"),

@@ -75,11 +75,9 @@ def list_(where: Where, *, owner: str | None, node: str | None, as_json: bool) -
         )
         for one in found
     ]
-    if rows:
-        screen().table(("offer", "owner", "node", "from", "instances", "answer"), rows)
-    else:
-        every = owner is None and node is None
-        screen().line(f"{'No owner' if every else 'None of these'} is asked anything.")
+    every = owner is None and node is None
+    none = f"{'No owner' if every else 'None of these'} is asked anything."
+    screen().table(("offer", "owner", "node", "from", "instances", "answer"), rows, none)
 
 
 def answered(one: Json) -> str:

@@ -49,10 +49,7 @@ def list_entries(where: Where, *, as_json: bool) -> None:
         for one in found["entries"]
     ]
     on = screen()
-    if rows:
-        on.table(("index", "machine", "type", "operation", "status", "step", "why"), rows)
-    else:
-        on.line(_EMPTY)
+    on.table(("index", "machine", "type", "operation", "status", "step", "why"), rows, _EMPTY)
     if not found["enabled"]:
         on.line("The repair queue is disabled.")
     for one in found["refused"]:
@@ -113,19 +110,23 @@ def _to_repair(reach: Reach, name: str, *, force: bool) -> str:
 def delete(where: Where, entry: str, *, as_json: bool) -> None:
     """Delete an entry, or that of a machine; cancel it if it is not finished."""
     reach = where.reach()
-    index = entry if entry.isascii() and entry.isdecimal() else _index_of(reach, entry)
+    index = _index_of(reach, entry)
     body, done = {"index": index}, f"{index} is deleted."
     ask(reach, "POST", "/1/queue/delete", body, done, as_json=as_json)
 
 
 def _index_of(reach: Reach, machine: str) -> str:
-    """Return the only entry of a machine, by its node's name or its address."""
+    """Return an entry's index; of a machine its only entry, by its node's name or its address."""
+    entries = reach.get("/1/queue")["entries"]
+    if any(machine == e["index"] for e in entries):
+        return machine
     node = node_of(reach.get("/1/nodes"), machine)
     address = node["address"] if node else machine
-    there = [e for e in reach.get("/1/queue")["entries"] if not e["deleted"]]
+    there = [e for e in entries if not e["deleted"]]
     found = [e["index"] for e in there if e["address"] == address]
     if not found:
-        raise NotFound(f"there is no queue entry of {machine}: see gnt-maint queue list")
+        of = "" if machine.isdecimal() else "of "
+        raise NotFound(f"there is no queue entry {of}{machine}: see gnt-maint queue list")
     if len(found) > 1:
         raise Refused(f"{machine} has the entries {', '.join(found)}: name one")
     return str(found[0])

@@ -39,12 +39,17 @@ def status(where: Where, *, as_json: bool) -> None:
     on = screen()
     names = short(i["uuid"] for i in incidents)
     on.facts(overview(said))
-    _incident_table(on, "Running", [i for i in incidents if i["repair-status"] == "pending"], now)
-    if held:
-        on.heading("Blocked")
-        held_table(on, held, names)
+    if running := [i for i in incidents if i["repair-status"] == "pending"]:
+        on.heading("Running")
+        _incident_table(on, running, now, names)
     ended = [i for i in incidents if i["repair-status"] in _ENDED]
-    _incident_table(on, "Needs your action", ended, now)
+    below = {(i["uuid"], _first(i["waits"])) for i in ended}
+    if blocked := [h for h in held if (h["incident"], h["reason"]) not in below]:
+        on.heading("Blocked")
+        held_table(on, blocked, names)
+    if ended:
+        on.heading("Needs your action")
+        _incident_table(on, ended, now, names)
 
 
 @cli.command()
@@ -63,27 +68,17 @@ def incidents(where: Where, *, everything: bool, as_json: bool) -> None:
         return
     shown = [i for i in found if everything or i["repair-status"] != "canceled"]
     on = screen()
-    if shown:
-        now = reach.get("/1/round")["now"]
-        _incident_table(on, "", shown, now, names=short(i["uuid"] for i in found))
-    else:
-        on.line("There are no incidents." if not found else "There are no open incidents.")
+    now = reach.get("/1/round")["now"]
+    names = short(i["uuid"] for i in found)
+    none = "There are no open incidents." if found else "There are no incidents."
+    _incident_table(on, shown, now, names, none)
     if hidden := len(found) - len(shown):
         on.line(f"{hidden} canceled not shown: --all")
 
 
 def _incident_table(
-    on: Screen,
-    heading: str,
-    found: Sequence[Json],
-    now: float,
-    names: Mapping[str, str] | None = None,
+    on: Screen, found: Sequence[Json], now: float, names: Mapping[str, str], none: str = ""
 ) -> None:
-    if not found:
-        return
-    if heading:
-        on.heading(heading)
-    names = names or short(i["uuid"] for i in found)
     on.table(
         ("incident", "node", "requests", "status", "since", "waits for"),
         [
@@ -97,6 +92,7 @@ def _incident_table(
             )
             for i in found
         ],
+        none,
     )
 
 
@@ -194,18 +190,21 @@ def held(where: Where, *, as_json: bool) -> None:
         return
     if doubt := ganeti_doubt(reach.get("/1/round")):
         screen().facts(doubt)
-    if not found:
-        screen().line("Nothing is blocked.")
-        return
     held_table(screen(), found, short(h["incident"] for h in found if h["incident"]))
 
 
 def held_table(on: Screen, found: Sequence[Json], names: Mapping[str, str]) -> None:
     rows = [
-        (names.get(h["incident"], h["incident"] or "-"), h["node"] or "-", h["kind"], h["reason"])
+        (names.get(h["incident"], h["incident"] or "-"), h["node"] or "-", h["kind"], remedied(h))
         for h in found
     ]
-    on.table(("incident", "node", "kind", "reason"), rows)
+    on.table(("incident", "node", "kind", "reason"), rows, "Nothing is blocked.")
+
+
+def remedied(held: Json) -> str:
+    """Return the reason of blocked work, with the command that helps."""
+    reason, command = str(held["reason"]), held["help"]
+    return reason if not command or command in reason else f"{reason}; run {command}"
 
 
 @cli.command()

@@ -1,6 +1,7 @@
 """gnt-maint why: all that maintd knows of one thing, and what blocks it, on one screen."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from difflib import get_close_matches
 from typing import Any
 
 import click
@@ -12,7 +13,7 @@ from nodeagent.cli.maint.console.looking import looks
 from nodeagent.cli.maint.console.nodes import instance_path, node_of
 from nodeagent.cli.maint.console.options import as_json, cli, filled
 from nodeagent.cli.maint.console.screen import Json, Screen, emit, screen
-from nodeagent.cli.maint.console.text import NODED, POLLED, age, status_of, told_name
+from nodeagent.cli.maint.console.text import LEAST, NODED, POLLED, age, status_of, told_name
 from nodeagent.cli.maint.explain import tell as tell_instance
 from nodeagent.cli.maint.fencing import fate_row, fencing_facts
 from nodeagent.cli.maint.overview import pause_told
@@ -36,15 +37,16 @@ def why(where: Where, name: str, *, as_json: bool) -> None:
     """Show why something is done, or not.
 
     Shows the state, what is wanted, each reason with the command that helps, and what happens
-    next. NAME is a node (short or full), an instance, a group, the index of a repair queue's
-    entry, a machine in a window, or the word cluster: on a standby this also shows what it would do
-    if the master died. Where several have the name, write node/NAME, and so on.
+    next. NAME is a node (short or full) or the UUID of its incident, an instance, a group, an entry
+    of the repair queue (its index or machine), a machine in a window, or the word cluster: on a
+    standby this also shows what it would do if the master died. Where several have the name, write
+    node/NAME, and so on.
     """
     reach = where.reach()
     said = {target: reach.get(f"/1/{target}") for target in _ASKED}
     found = dict(_found(reach, said, name))
     if not found:
-        raise NotFound(f"there is no node, instance, group, entry or window {name}")
+        raise NotFound(_unknown(reach, name))
     if len(found) > 1:
         raise Refused(f"{name} can be {', '.join(f'{of}/{name}' for of in found)}")
     ((of, one),) = found.items()
@@ -64,9 +66,9 @@ def _found(reach: Reach, said: Mapping[str, Any], name: str) -> Iterator[tuple[s
     only = of if slash and of in _TELL else ""
     name = rest if only else name
     places: dict[str, Callable[[], Json | None]] = {
-        "node": lambda: node_of(said["nodes"], name),
+        "node": lambda: node_of(said["nodes"], name) or _of_incident(said, name),
         "group": lambda: _first(said["balance"], group=name),
-        "entry": lambda: _first(said["queue"]["entries"], index=name),
+        "entry": lambda: _entry(said, name, only=only),
         "window": lambda: (
             None if not only and node_of(said["nodes"], name) else _window(said, name)
         ),
@@ -76,6 +78,30 @@ def _found(reach: Reach, said: Mapping[str, Any], name: str) -> Iterator[tuple[s
     for of, look in places.items():
         if only in ("", of) and (one := look()) is not None:
             yield of, one
+
+
+def _of_incident(said: Mapping[str, Any], name: str) -> Json | None:
+    """Find the node of an incident, by its UUID or the beginning that lists show."""
+    if len(name) < LEAST:
+        return None
+    found = [i["node-name"] for i in said["status"] if i["uuid"].startswith(name.lower())]
+    return _first(said["nodes"], name=found[0]) if found else None
+
+
+def _entry(said: Mapping[str, Any], name: str, *, only: str) -> Json | None:
+    """Find an entry by its index; by its machine the newest, unless that is a node."""
+    entries = said["queue"]["entries"]
+    if (found := _first(entries, index=name)) or (not only and node_of(said["nodes"], name)):
+        return found
+    return _first(entries[::-1], address=name) or _first(entries[::-1], nodename=name)
+
+
+def _unknown(reach: Reach, name: str) -> str:
+    """Refuse a name that nothing has, with those that are like it."""
+    told = f"there is no node, instance, group, entry or window {name}"
+    known = [one for names in reach.get("/1/names").values() for one in names]
+    near = get_close_matches(name, {n.partition(".")[0] for n in known}.union(known), 3)
+    return f"{told}; did you mean {', '.join(sorted(near))}?" if near else told
 
 
 def _first(rows: list[Json], **members: str) -> Json | None:
@@ -134,9 +160,17 @@ def _around(said: Mapping[str, Any], of: str, one: Json) -> Json:
         for held in said["held"]
         if held["subject"] == about
         or (of == "node" and (held["node"] == name or held["incident"] in uuids))
-        or held["subject"]["type"] == "cluster"
+        or (held["subject"]["type"] == "cluster" and (of == "cluster" or _is_general(held)))
     ]
     return around
+
+
+def _is_general(held: Json) -> bool:
+    """Tell whether a reason holds everywhere: a limit that another incident has reached does not.
+
+    What holds everywhere has a command that lifts it.
+    """
+    return bool(held["help"]) or not (held["node"] or held["incident"])
 
 
 # Output.
@@ -281,10 +315,10 @@ def _blocked(on: Screen, held: list[Json]) -> None:
     if not held:
         return
     on.heading("Blocked")
-    for one in held:
-        on.line(f"- {one['reason']}")
-        if one["help"] and one["help"] not in one["reason"]:
-            on.line(f"    {one['help']}")
+    for reason, command in {one["reason"]: one["help"] for one in held}.items():
+        on.line(f"- {reason}")
+        if command and command not in reason:
+            on.line(f"    {command}")
 
 
 def _lines(on: Screen, heading: str, lines: list[str]) -> None:

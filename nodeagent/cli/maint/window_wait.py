@@ -58,7 +58,7 @@ def _wait(reach: Reach, name: str, wanted: str, timeout: int | None) -> tuple[Js
     one = _look(reach, name)
     if one["mode"] is None:
         if wanted != "up":
-            raise NotFound(f"{name} is in no window")
+            raise NotFound(f"{name} is in no window: see gnt-maint window list")
         only_nodes(reach, [name])
     with progress() as told:
         while True:

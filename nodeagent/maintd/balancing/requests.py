@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from nodeagent.maintd.balancing.moves import described, fault, spot
+from nodeagent.maintd.planning.names import no_such
 from nodeagent.model.balance import Agenda, Shift, Spot
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.snapshot import Group, Observed, Snapshot
@@ -16,7 +17,7 @@ def grant(ledger: Ledger, asked: Balance, who: str, observed: Observed, now: Ms)
     snapshot = observed.snapshot
     group = _named(snapshot, asked.group)
     if group is None:
-        return f"there is no group {asked.group}"
+        return no_such("group", asked.group)
     if (halt := next((h for h in ledger.halts if h.group == group.uuid), None)) is not None:
         return f"{halt.why}: remove the tag {halt.tag} from group {group.name} first"
     if (old := next((a for a in ledger.agenda if a.group == group.uuid), None)) is not None:
@@ -31,7 +32,7 @@ def stop(ledger: Ledger, name: str, snapshot: Snapshot) -> Ledger | str:
     """Start no more requested moves; running ones continue."""
     group = _named(snapshot, name)
     if group is None:
-        return f"there is no group {name}"
+        return no_such("group", name)
     kept = tuple(agenda for agenda in ledger.agenda if agenda.group != group.uuid)
     if kept == ledger.agenda:
         return f"nothing was asked for in group {name}, or it is done"

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from nodeagent.maintd.fencing import drills, readings
 from nodeagent.maintd.fencing.judgement import judge, unread_disks
+from nodeagent.maintd.planning.names import no_such
 from nodeagent.model.evidence import Contact, Life
 from nodeagent.model.fencing import Fencing, Stage
 from nodeagent.model.ledger import Ledger
@@ -23,7 +24,7 @@ def pulled(
     """
     node = observed.snapshot.nodes.get(asked.node)
     if node is None:
-        return f"there is no node {asked.node}"
+        return no_such("node", asked.node)
     name = node.name
     if name == observed.snapshot.master:
         return f"{name} is the master node, which runs this: it has power"
@@ -78,7 +79,7 @@ def drill(ledger: Ledger, asked: DrillPower, who: str, observed: Observed, now: 
     """Start to drill the power of an empty, drained node."""
     node = observed.snapshot.nodes.get(asked.node)
     if node is None:
-        return f"there is no node {asked.node}"
+        return no_such("node", asked.node)
     if any(one.node == node.uuid for one in ledger.fencing):
         return f"maintd works on the power of {node.name} already: see gnt-maint why {node.name}"
     if why := drills.why_not(node, observed):

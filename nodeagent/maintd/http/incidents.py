@@ -7,6 +7,7 @@ from nodeagent.maintd.http import status as show
 from nodeagent.maintd.http.context import Context
 from nodeagent.maintd.http.readers import discreet, discreet_events
 from nodeagent.maintd.http.status import View
+from nodeagent.maintd.planning.names import no_such
 from nodeagent.model.asked import Asked
 from nodeagent.web.exchange import ANY_UUID, Answer, Request, Response, Route
 
@@ -66,4 +67,4 @@ class Cases:
 
 
 def _unknown(identity: str) -> Response:
-    return Response.error(404, f"there is no incident {identity}")
+    return Response.error(404, no_such("incident", identity))

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from nodeagent.maintd.incidents.drained import emptying
 from nodeagent.maintd.incidents.waiting import by_hand
+from nodeagent.maintd.planning.names import no_such
 from nodeagent.model.action import Drain
 from nodeagent.model.incident import Event, Incident, Status
 from nodeagent.model.ledger import Drained, Ledger
@@ -16,7 +17,7 @@ def cancel(ledger: Ledger, asked: Cancel, who: str, snapshot: Snapshot, now: Ms)
     """Stop all work on an incident; leave its node as it is unless the request puts it back."""
     incident = ledger.incident(asked.incident)
     if incident is None:
-        return f"there is no incident {asked.incident}"
+        return no_such("incident", asked.incident)
     if incident.status is not Status.CANCELED:
         if not incident.status.active:
             done = f"gnt-maint done {incident.name} closes it"

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from nodeagent.maintd.incidents.drained import at_work
 from nodeagent.maintd.incidents.waiting import by_hand, state_of
+from nodeagent.maintd.planning.names import no_such
 from nodeagent.maintd.planning.outcomes import BACK_OFF, TRIES, by_uuid, first_ended, how_ended
 from nodeagent.maintd.planning.resources import Room
 from nodeagent.maintd.planning.tag_settings import with_tags
@@ -43,7 +44,7 @@ def done(ledger: Ledger, asked: Done, who: str, observed: Observed, now: Ms) -> 
     """Close a node's ended incidents and return the node to its state before them."""
     node = observed.snapshot.nodes.get(asked.node)
     if node is None:
-        return f"there is no node {asked.node}"
+        return no_such("node", asked.node)
     there = [incident for incident in ledger.incidents if incident.node == node.uuid]
     active = [i for i in there if i.status.active and not i.by_hand]
     if active:
@@ -58,8 +59,8 @@ def done(ledger: Ledger, asked: Done, who: str, observed: Observed, now: Ms) -> 
         return f"maintd is still fencing {node.name}: see gnt-maint why {node.name}"
     fenced = fencing is not None or any(r.fenced for r in ledger.returning if r.node == node.uuid)
     if not (fenced or any(_waits(i, node) for i in there) or (ours and out)):
-        stays = f"; {node.name} is {state_of(node)}: {by_hand(node)}" if out else ""
-        return f"no incident of {node.name} waits to be closed{stays}"
+        stays = f"{state_of(node)}: {by_hand(node)}" if out else "in service"
+        return f"no incident of {node.name} waits to be closed; {node.name} is {stays}"
     why = _unhealthy(node, observed)
     if why and not (asked.force or node.offline):
         return (

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from nodeagent.maintd.planning.effects import tags_of
+from nodeagent.maintd.planning.names import no_such
 from nodeagent.maintd.planning.times import rfc3339
 from nodeagent.model.action import Retag, Scope
 from nodeagent.model.asked import place_words
@@ -13,6 +14,7 @@ from nodeagent.model.snapshot import Observed, Snapshot
 from nodeagent.model.units import Ms
 
 GO_TAG = "maintd:pause:no"
+_NAMED = 3  # other pauses in a refusal
 OF_SCOPE = {
     Scope.CLUSTER: (Of.CLUSTER, "gnt-cluster"),
     Scope.GROUP: (Of.GROUP, "gnt-group"),
@@ -26,10 +28,10 @@ def pause(ledger: Ledger, hold: Hold, observed: Observed, *, force: bool) -> Led
     if hold.incident:
         incident = ledger.incident(hold.incident)
         if incident is None:
-            return f"there is no incident {hold.incident}"
+            return no_such("incident", hold.incident)
         hold = replace(hold, scope=Scope.NODE, name=incident.name)
     elif tags_of(hold.scope, hold.name, observed.snapshot) is None:
-        return f"there is no {_kind(hold.scope)} {hold.name}"
+        return no_such(_kind(hold.scope), hold.name)
     there = next((other for other in ledger.holds if _same(hold, other)), None)
     by_hand = hold.tag in (tags_of(hold.scope, hold.name, observed.snapshot) or ())
     ended = any(_same(hold, other) for other in ledger.resumed)  # its tag is still to go
@@ -48,7 +50,7 @@ def resume(
     if identity:
         incident = ledger.incident(identity)
         if incident is None:
-            return f"there is no incident {identity}"
+            return no_such("incident", identity)
         scope, name = Scope.NODE, incident.name
     wanted = Hold(scope, name, "", Ms(0), incident=identity)
     here = [hold for hold in ledger.holds if _same(hold, wanted)]
@@ -56,8 +58,10 @@ def resume(
     setting = any(_sets(intent, wanted) for intent in ledger.intents)
     if not here and not tagged:
         if tags_of(scope, name, observed.snapshot) is None:
-            return f"there is no {_kind(scope)} {name}"
-        return f"{_where(wanted)} is not paused"
+            return no_such(_kind(scope), name)
+        others = ", ".join(_where(hold) for hold in ledger.holds[:_NAMED])
+        also = f"; these are: {others}: see gnt-maint status" if others else ""
+        return f"{_where(wanted)} is not paused{also}"
     ledger = replace(ledger, holds=tuple(h for h in ledger.holds if not _same(h, wanted)))
     if tagged:
         ledger = ledger.promise(OfTags(), name, Retag(scope, name, remove=(wanted.tag,)), now)

@@ -9,6 +9,11 @@ from nodeagent.model.window import Machine
 Identity: TypeAlias = str | tuple[str, str]
 
 
+def no_such(kind: str, name: str) -> str:
+    """Refuse a name that no node, group or incident has, with the command that lists them."""
+    return f"there is no {kind} {name}: see gnt-maint {kind}s"
+
+
 def node_of(machine: Machine, snapshot: Snapshot) -> Node | None:
     """The node with this identity; None if no node matches, or two."""
     return Names(snapshot).only(machine)

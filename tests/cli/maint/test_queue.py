@@ -163,7 +163,7 @@ def test_what_is_before_the_first_dot_will_do() -> None:
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (("delete", "9" * 16), "it must be a whole number of 15 digits at most"),
+        (("delete", "9" * 16), "there is no queue entry 9999999999999999: see "),
         ((), "which? There are add, delete, delete-finished, delete-unfinished, disable,"),
     ],
 )

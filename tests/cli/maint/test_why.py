@@ -12,7 +12,7 @@ from nodeagent.model.queue import RepairStep
 from nodeagent.model.reason import Reason
 from nodeagent.model.wish import Cancel
 from tests.cli.live import Live
-from tests.cli.test_gnt_maint import Run, anywhere, busy, in_utc, incident, quiet, run
+from tests.cli.test_gnt_maint import Run, anywhere, busy, in_utc, incident, policy, quiet, run
 from tests.maintd.queue.test_entries import Mender
 from tests.maintd.queue.test_entries import policy as procedures
 from tests.maintd.rig import Rig, fleet, mirrored
@@ -196,6 +196,8 @@ def test_of_an_entry_that_failed(tmp_path: Path, anywhere: Run) -> None:
         live.tick(times=60)
         (entry,) = anywhere(*ask, "queue", "list", "--json").json
         out = anywhere(*ask, "why", f"entry/{entry['index']}").out
+        assert anywhere(*ask, "queue", "add", "unreachable", "r640", "10.9.9.9").code == 0
+        assert anywhere(*ask, "why", "10.9.9.9").out.startswith("Entry      1\nMachine    10.9.9.9")
     finally:
         live.close()
     assert re.search(r"\nStatus     failed\nBecause    .+\n\nNext\n", out), out
@@ -210,10 +212,39 @@ def test_as_json(busy: Live, run: Run) -> None:
     assert run("why", "node/n3", "--json").json["node"] == told["node"]
 
 
-@pytest.mark.parametrize("name", ["n9", "node/i3", "entry/n3", "0", "group/n3"])
+@pytest.mark.parametrize("name", ["node/i3", "entry/n3", "0", "group/n3"])
 def test_of_nothing(busy: Live, run: Run, name: str) -> None:
     why = run("why", name).refused(1)
     assert why == f"there is no node, instance, group, entry or window {name}"
+
+
+def test_of_nothing_but_something_like_it(busy: Live, run: Run) -> None:
+    why = run("why", "defualt").refused(1)
+    assert why.endswith(" entry or window defualt; did you mean default?")
+
+
+def test_of_an_incident_its_node(busy: Live, run: Run) -> None:
+    """By the whole UUID, and by what lists show of it."""
+    uuid = incident(busy)
+    for name in (uuid, uuid[:18].upper()):
+        assert run("why", name).out.startswith("Node      n3\n")
+    assert "there is no node" in run("why", uuid[:8]).refused(1), "only the time of its detection"
+
+
+def test_what_holds_everywhere_is_said_once(quiet: Live, run: Run) -> None:
+    """And a limit that another node waits for is not said at all."""
+    quiet.rig.agents.says |= {"n3": EVACUATE, "n4": EVACUATE}
+    policy(quiet, storm=1.0, nodes_in_work=1)
+    limit = "- maintd works on 1 of at most 1 nodes: n3"
+    while limit[2:] not in run("held").out:
+        quiet.tick()
+    assert limit in run("why", "n4").out
+    assert limit not in run("why", "n2").out + run("why", "n3").out
+    run("pause", "--why", "new switch")
+    quiet.tick()
+    for name in ("n2", "n4", "default", "cluster"):
+        told = run("why", name).out
+        assert told.count("- cluster paused by root: new switch\n    gnt-maint resume") == 1, told
 
 
 def test_of_two_things_of_one_name(tmp_path: Path, anywhere: Run) -> None:

@@ -146,7 +146,10 @@ def test_one_incident_has_its_timeline_its_intents_and_what_holds_it(busy: Serve
 
 def test_an_unknown_incident_is_not_found(busy: Served) -> None:
     answer = busy.ask("GET", f"/1/incidents/{NOT_THERE}")
-    assert (answer.status, error(answer)) == (404, f"there is no incident {NOT_THERE}")
+    assert (answer.status, error(answer)) == (
+        404,
+        f"there is no incident {NOT_THERE}: see gnt-maint incidents",
+    )
 
 
 def test_held_says_why(quiet: Served) -> None:
@@ -334,7 +337,10 @@ def test_a_refusal_has_its_reason(busy: Served) -> None:
 def test_nobody_can_cancel_what_is_not_there(busy: Served) -> None:
     for method, rest in (("DELETE", ""), ("POST", "/retry")):
         answer = busy.change(method, f"/1/incidents/{NOT_THERE}{rest}")
-        assert (answer.status, error(answer)) == (404, f"there is no incident {NOT_THERE}")
+        assert (answer.status, error(answer)) == (
+            404,
+            f"there is no incident {NOT_THERE}: see gnt-maint incidents",
+        )
 
 
 @pytest.mark.parametrize(

@@ -242,9 +242,9 @@ def test_what_is_still_worked_on_is_refused() -> None:
 
 def test_where_nothing_waits_and_where_there_is_no_such_node() -> None:
     rig = Rig(fleet(), [], FIVE)
-    assert done(rig) == "no incident of n3 waits to be closed"
+    assert done(rig) == "no incident of n3 waits to be closed; n3 is in service"
     wish = rig.wish(Done("n33"))
-    assert rig.tick().decision.refused[wish] == "there is no node n33"
+    assert rig.tick().decision.refused[wish] == "there is no node n33: see gnt-maint nodes"
 
 
 # Other ends.

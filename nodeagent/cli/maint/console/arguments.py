@@ -97,7 +97,7 @@ def machine_of(calendar: Json, name: str) -> Json:
         short = [one for one in rows if name.lower() in (h.partition(".")[0] for h in _hosts(one))]
         found = short
     if not found:
-        raise NotFound(f"{name} is in no window")
+        raise NotFound(f"{name} is in no window: see gnt-maint window list")
     if len(found) > 1:
         raise Refused(f"{name} is short for {' and '.join(map(told_name, found))}")
     return found[0]
@@ -113,7 +113,7 @@ def as_scheduled(one: Json) -> Json:
 
 
 START = click.option(
-    "--start", metavar="TIME", callback=moment, help="Start: now, +2h, 2026-11-22T22:00."
+    "--start", metavar="TIME", callback=moment, help="Start: now, +2h, 22:00, 2026-11-22T22:00."
 )
 LASTING = click.option(
     "--duration", "--for", "lasting", metavar="DURATION", callback=duration, help="Length."

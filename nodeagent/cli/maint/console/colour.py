@@ -65,7 +65,10 @@ class ColourScreen:
         if fits:
             self._print(table)
 
-    def table(self, columns: Sequence[str], rows: Rows) -> None:
+    def table(self, columns: Sequence[str], rows: Rows, none: str = "") -> None:
+        if none and not rows:
+            self.line(none)
+            return
         head = [name.upper() for name in columns]
         cells = [[harmless(cell) for cell in row] for row in rows]
         widths = [max(len(row[i]) for row in (head, *cells)) for i in range(len(head) - 1)]

@@ -156,7 +156,8 @@ def one_of(name: str, incidents: Sequence[Mapping[str, Any]]) -> str:
     """The same among incidents as `/1/status` lists them."""
     found = {str(i["uuid"]): i for i in incidents if _is_meant(name, i)}
     if not found:
-        raise NotFound(f"no incident has a node {name} or a UUID that begins so")
+        why = f"no incident has a node {name} or a UUID that begins so"
+        raise NotFound(f"{why}: see gnt-maint incidents")
     still = {uuid for uuid, i in found.items() if i["repair-status"] != "canceled"} or set(found)
     if len(still) > 1:
         told = [f"{uuid} ({found[uuid]['node-name']})" for uuid in sorted(still)]

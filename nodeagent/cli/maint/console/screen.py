@@ -31,8 +31,8 @@ class Screen(Protocol):
     def facts(self, rows: Sequence[tuple[str, object]]) -> None:
         """Print facts about one thing, a label and a value a line."""
 
-    def table(self, columns: Sequence[str], rows: Rows) -> None:
-        """Print rows below the names of their columns."""
+    def table(self, columns: Sequence[str], rows: Rows, none: str = "") -> None:
+        """Print rows below the names of their columns; without rows `none`, if it is given."""
 
 
 class PlainScreen:
@@ -49,7 +49,10 @@ class PlainScreen:
         for label, value in rows:
             click.echo(f"{label:{width}}{harmless(value)}".rstrip())
 
-    def table(self, columns: Sequence[str], rows: Rows) -> None:
+    def table(self, columns: Sequence[str], rows: Rows, none: str = "") -> None:
+        if none and not rows:
+            self.line(none)
+            return
         cells = [[harmless(cell) for cell in row] for row in rows]
         widths = [max([len(c), *(len(row[i]) for row in cells)]) for i, c in enumerate(columns)]
         for row in [[c.upper() for c in columns], *cells]:
@@ -78,8 +81,8 @@ class ListScreen:
     def facts(self, rows: Sequence[tuple[str, object]]) -> None:
         """Print nothing: they are not rows."""
 
-    def table(self, columns: Sequence[str], rows: Rows) -> None:
-        """Print the chosen columns; a usage error names the possible ones."""
+    def table(self, columns: Sequence[str], rows: Rows, none: str = "") -> None:
+        """Print the chosen columns, also without rows; a usage error names the possible ones."""
         known = [column.replace(" ", "-") for column in columns]
         chosen = known if self.fields is None else self.fields
         if unknown := [field for field in chosen if field not in known]:
