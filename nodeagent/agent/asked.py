@@ -1,15 +1,26 @@
 """Requests of master candidates to this node, beside orders: whose count, and each counts once."""
 
+import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from nodeagent.agent import orders
-from nodeagent.agent.ssconf import Identity
+from nodeagent.agent.link import Frame
+from nodeagent.agent.refusals import Refusals
+from nodeagent.agent.signer import signer
+from nodeagent.agent.ssconf import Identity, Ssconf, certificate_digest
+from nodeagent.errors import MessageError
 from nodeagent.model.units import Ms
 from nodeagent.protocol.copies import Request
+from nodeagent.protocol.envelope import Key
+from nodeagent.protocol.order import Proof
 from nodeagent.protocol.witness import Question
+
+Asked = TypeVar("Asked", bound=Question | Request)
 
 _MINUTE = 60_000
 _REMEMBERED = 600_000  # ms: longer than a request is fresh by any clock of the cluster
@@ -82,3 +93,71 @@ class Taken:
         self._when.append((at, request))
         self._ids.add(request)
         return at
+
+
+class Desk(Generic[Asked]):
+    """Opens and vets sealed requests of one sort, one after the other.
+
+    `opened` reads one; `why_not` and `busy` are this sort's own rules, and `proven` tells that no
+    process needs to check the signature again.
+    """
+
+    def __init__(
+        self,
+        ssconf: Ssconf,
+        taken: Taken,
+        now: Callable[[], Ms],
+        refusals: Refusals,
+        *,
+        opened: Callable[[Key, bytes], tuple[Asked, Proof]],
+        why_not: Callable[[Asked, str, Known], str | None],
+        busy: Callable[[Asked], str],
+        proven: Callable[[Asked], bool] = lambda _: False,
+    ) -> None:
+        self._ssconf = ssconf
+        self._taken = taken
+        self._now = now
+        self._refusals = refusals
+        self._opened = opened
+        self._rule = why_not
+        self._busy = busy
+        self._proven = proven
+        self._judging = asyncio.Lock()
+
+    @asynccontextmanager
+    async def vetted(self, raw: object) -> AsyncIterator[tuple[Asked, str] | Frame]:
+        """Yield a request and its signer while no other is judged; or the frame that refuses it."""
+        try:
+            encoded = raw.encode() if isinstance(raw, str) else b""
+            asked, proof = self._opened(self._ssconf.key(), encoded)
+        except (MessageError, UnicodeEncodeError) as error:
+            yield self._refused(str(error), sealed=False)
+            return
+        try:
+            claimed = certificate_digest(proof.certificate)
+        except ValueError as error:
+            yield self._refused(f"not a certificate: {error}", sealed=True)
+            return
+        async with self._judging:
+            why = self._why_not(asked, claimed)
+            if why is None and (busy := self._busy(asked)):
+                yield {"busy": busy}
+                return
+            if why is None and not self._proven(asked):
+                try:  # the claim is right: prove it, which takes a process
+                    why = self._why_not(asked, await signer(proof))
+                except MessageError as error:
+                    why = str(error)
+            yield (asked, claimed) if why is None else self._refused(why, sealed=True)
+
+    def _why_not(self, asked: Asked, who: str) -> str | None:
+        now = self._now()
+        began = self._taken.began(now)
+        known = Known(self._ssconf.identity(), self._ssconf.candidates(), now, began)
+        if why := why_not(asked, who, known) or self._rule(asked, who, known):
+            return why
+        return f"{asked.id} was asked before" if self._taken.has(asked.id) else None
+
+    def _refused(self, why: str, *, sealed: bool) -> Frame:
+        self._refusals.tell(why, sealed=sealed)
+        return {"refused": True}

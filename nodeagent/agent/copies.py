@@ -10,13 +10,12 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from nodeagent.agent.asked import Known, Taken, steady, why_not
+from nodeagent.agent.asked import Desk, Known, Taken, steady
 from nodeagent.agent.copy_store import CopyStore, why_failed
 from nodeagent.agent.execute import milliseconds
 from nodeagent.agent.link import Frame
 from nodeagent.agent.refusals import Refusals
-from nodeagent.agent.signer import signer
-from nodeagent.agent.ssconf import Ssconf, certificate_digest
+from nodeagent.agent.ssconf import Ssconf
 from nodeagent.errors import ConfigError, MessageError, Unavailable
 from nodeagent.model.units import Ms
 from nodeagent.protocol.copies import Answer, Request, Verb, answer_body, open_request
@@ -59,33 +58,21 @@ class Copies:
         self.store = CopyStore(os.path.join(state, "copies"))
         self._ssconf = ssconf
         self._seal = seal
-        self._now = now
         self._taken = Taken(A_MINUTE, steady)
-        self._judging = asyncio.Lock()
+        self._desk = Desk(
+            *(ssconf, self._taken, now, self.refusals),
+            opened=open_request,
+            why_not=self._why_not,
+            busy=lambda _: self._taken.busy("requests"),
+            proven=self._continues,
+        )
 
     async def ask(self, asked: Frame, _: object) -> Frame:
         """Answer a sealed request: with a `sealed` answer, or `refused`, or `busy`."""
-        raw = asked.get("request")
-        try:
-            encoded = raw.encode() if isinstance(raw, str) else b""
-            request, proof = open_request(self._ssconf.key(), encoded)
-        except (MessageError, UnicodeEncodeError) as error:
-            return self._refused(str(error), sealed=False)
-        try:
-            claimed = certificate_digest(proof.certificate)
-        except ValueError as error:
-            return self._refused(f"not a certificate: {error}", sealed=True)
-        async with self._judging:
-            why = self._why_not(request, claimed)
-            if why is None and (busy := self._taken.busy("requests")):
-                return {"busy": busy}
-            if why is None and not self._continues(request):
-                try:  # the claim is right: prove it, which takes a process
-                    why = self._why_not(request, await signer(proof))
-                except MessageError as error:
-                    why = str(error)
-            if why is not None:
-                return self._refused(why, sealed=True)
+        async with self._desk.vetted(asked.get("request")) as found:
+            if isinstance(found, dict):
+                return found
+            request, _ = found
             self._taken.take(request.id)
             answer = await asyncio.to_thread(self._do, request)
         me = self._ssconf.identity()
@@ -99,18 +86,9 @@ class Copies:
         """
         return request.header is not None and self.store.awaits(request.header, request.offset)
 
-    def _why_not(self, request: Request, who: str) -> str | None:
-        now = self._now()
-        began = self._taken.began(now)
-        known = Known(self._ssconf.identity(), self._ssconf.candidates(), now, began)
-        if why := why_not(request, who, known):
-            return why
+    def _why_not(self, request: Request, who: str, known: Known) -> str | None:
         master, keeps = self._ssconf.master(), self.store.used
-        if why := why_no_keeper(request, who, known, master, keeps=keeps):
-            return why
-        if self._taken.has(request.id):
-            return f"request {request.id} was made before"
-        return None
+        return why_no_keeper(request, who, known, master, keeps=keeps)
 
     def _do(self, request: Request) -> Answer:
         """Do it, in a thread: the disk may be slow."""
@@ -125,7 +103,3 @@ class Copies:
             return store.read(stamp, request.offset)
         except (OSError, ConfigError, Unavailable, MessageError) as error:
             return why_failed(error)
-
-    def _refused(self, why: str, *, sealed: bool) -> Frame:
-        self.refusals.tell(why, sealed=sealed)
-        return {"refused": True}

@@ -5,20 +5,18 @@ question, gets the addresses and a ticket, tries the addresses, and brings back 
 ticket. The addresses are those of one node in Ganeti's own files here: no agent is a scanner.
 """
 
-import asyncio
 import logging
 import secrets
 import socket
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from nodeagent.agent.asked import Known, Taken, steady, why_not
+from nodeagent.agent.asked import Desk, Known, Taken, steady
 from nodeagent.agent.execute import milliseconds
 from nodeagent.agent.link import Frame
 from nodeagent.agent.promises import Promises
 from nodeagent.agent.refusals import Refusals
-from nodeagent.agent.signer import signer
-from nodeagent.agent.ssconf import Ssconf, certificate_digest
+from nodeagent.agent.ssconf import Ssconf
 from nodeagent.errors import MessageError
 from nodeagent.model.evidence import Contact
 from nodeagent.model.units import Ms
@@ -60,37 +58,21 @@ class Witness:
         self._ssconf = ssconf
         self._seal = seal
         self._agent_port = settings.listen.port
-        self._now = now
         self._steady = steady
         self._taken = Taken(A_MINUTE, steady)
         self._promises = Promises(settings.agent.state, now)
         self._tickets: dict[str, tuple[Ms, Question, str]] = {}  # with the signer's digest
-        self._judging = asyncio.Lock()
+        self._desk = Desk(
+            *(ssconf, self._taken, now, self.refusals),
+            opened=open_question,
+            why_not=lambda question, _, known: why_no_target(question, known, ssconf.addresses()),
+            busy=self._busy,
+        )
 
     async def ask(self, asked: Frame, _: object) -> Frame:
         """Take a sealed question: `addresses` to try and a `ticket`, or `refused`, or `busy`."""
-        raw = asked.get("question")
-        try:
-            encoded = raw.encode() if isinstance(raw, str) else b""
-            question, proof = open_question(self._ssconf.key(), encoded)
-        except (MessageError, UnicodeEncodeError) as error:
-            return self._refused(str(error), sealed=False)
-        try:
-            claimed = certificate_digest(proof.certificate)
-        except ValueError as error:
-            return self._refused(f"not a certificate: {error}", sealed=True)
-        async with self._judging:
-            why = self._why_not(question, claimed)
-            if why is None and (busy := self._busy(question)):
-                return {"busy": busy}
-            if why is None:  # the claim is right: prove it, which takes a process
-                try:
-                    why = self._why_not(question, await signer(proof))
-                except MessageError as error:
-                    why = str(error)
-            if why is not None:
-                return self._refused(why, sealed=True)
-            return self._take(question, claimed)
+        async with self._desk.vetted(asked.get("question")) as found:
+            return found if isinstance(found, dict) else self._take(*found)
 
     async def testify(self, asked: Frame, _: object) -> Frame:
         """Seal the front's words about the question of this ticket."""
@@ -126,19 +108,9 @@ class Witness:
         log.warning("voice about=%s for=%s refused=%r", question.target, candidate, why)
         return not why
 
-    def _why_not(self, question: Question, who: str) -> str | None:
-        now, addresses = self._now(), self._ssconf.addresses()
-        began = self._taken.began(now)
-        known = Known(self._ssconf.identity(), self._ssconf.candidates(), now, began)
-        if why := why_not(question, who, known) or why_no_target(question, known, addresses):
-            return why
-        self._forget()
-        if self._taken.has(question.id):
-            return f"question {question.id} was asked before"
-        return None
-
     def _busy(self, question: Question) -> str:
         """Say why this question must wait; empty if it need not."""
+        self._forget()
         if any(one.target == question.target for _, one, _ in self._tickets.values()):
             return f"{question.target} is being tried already"
         return self._taken.busy("questions")
@@ -159,10 +131,6 @@ class Witness:
         for ticket, (at, _, _) in list(self._tickets.items()):
             if at < now - TICKET_LASTS:
                 del self._tickets[ticket]
-
-    def _refused(self, why: str, *, sealed: bool) -> Frame:
-        self.refusals.tell(why, sealed=sealed)
-        return {"refused": True}
 
 
 def _port(name: str, usual: int) -> int:

@@ -98,13 +98,6 @@ def tail_of(head: bytes, header: Header) -> bytes:
     return hashlib.sha256(head + header.sum.encode()).digest()
 
 
-def write_part(part: Part) -> bytes:
-    """Write a part with its body."""
-    header = Header.of(part)
-    head = head_of(header)
-    return head + part.body + tail_of(head, header)
-
-
 def head_size(first: bytes) -> int:
     """The length of a head from its first four bytes, or MessageError."""
     size = int.from_bytes(first, "big")

@@ -13,10 +13,16 @@ from uuid import uuid4
 
 from cryptography.hazmat.primitives.asymmetric import rsa
 
+from nodeagent.agent.asked import steady
+from nodeagent.agent.link import Frame
+from nodeagent.agent.node_key import NodeKey
 from nodeagent.agent.whitelist import Owner, judge_folder
+from nodeagent.model.units import Ms
+from nodeagent.protocol.canonical import read
 from nodeagent.protocol.copies import Request, Verb, request_bytes, seal_request
-from nodeagent.protocol.envelope import Key
-from nodeagent.protocol.messages import Order, digest
+from nodeagent.protocol.envelope import Key, Purpose, open_outer
+from nodeagent.protocol.messages import Order, digest, key_of
+from nodeagent.protocol.node_key import check_signature
 from nodeagent.protocol.order import order_bytes, seal_order
 from nodeagent.protocol.signature import sign, verify
 from nodeagent.protocol.witness import Question, question_bytes, seal_question
@@ -49,6 +55,16 @@ def client_pem() -> tuple[bytes, str]:
     return pem, verify(*sign(pem, b""), b"")
 
 
+class Clock:
+    """The steady clock, and how much of a test's time it passes over."""
+
+    def __init__(self) -> None:
+        self.passed = 0
+
+    def __call__(self) -> Ms:
+        return Ms(steady() + self.passed)
+
+
 class Place:
     """One node's files below a folder."""
 
@@ -78,6 +94,19 @@ class Place:
     @property
     def config(self) -> str:
         return str(self.folder / "agent.toml")
+
+    def sealed(self, purpose: Purpose, salt: str, body: dict[str, Any]) -> Frame:
+        """Seal an answer as the runner does."""
+        key = NodeKey(str(self.folder))
+        return {"sealed": key.seal(self.key, purpose, salt, body).decode()}
+
+    def proven(self, purpose: Purpose, salt: str, sealed: bytes) -> dict[str, Any]:
+        """Open an answer, proven as maintd proves it."""
+        outer = read(sealed, limit=2**21, depth=1)
+        document = open_outer(self.key, purpose, salt, outer)
+        check_signature(key_of(document), outer)
+        assert key_of(document)
+        return document
 
     def ssconf(self, name: str, text: str) -> None:
         (self.folder / "ganeti" / f"ssconf_{name}").write_text(text)

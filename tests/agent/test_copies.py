@@ -9,16 +9,13 @@ from uuid import uuid4
 
 import pytest
 
-from nodeagent.agent import copies as module
-from nodeagent.agent.asked import steady
+from nodeagent.agent import asked as module
 from nodeagent.agent.copies import A_MINUTE, Copies
 from nodeagent.agent.link import Frame
-from nodeagent.agent.node_key import NodeKey
 from nodeagent.agent.signer import signer
 from nodeagent.agent.ssconf import Ssconf
 from nodeagent.model.copies import Holding, Part, Stamp
 from nodeagent.model.units import Ms
-from nodeagent.protocol.canonical import read
 from nodeagent.protocol.copies import (
     PIECE,
     Answer,
@@ -29,13 +26,12 @@ from nodeagent.protocol.copies import (
     pieces_of,
     promise_of,
 )
-from nodeagent.protocol.envelope import Purpose, open_outer
-from nodeagent.protocol.messages import key_of
-from nodeagent.protocol.node_key import check_signature
+from nodeagent.protocol.envelope import Purpose
 from nodeagent.protocol.order import Proof
 from nodeagent.protocol.parts import Header, read_parts
 from tests.agent.place import (
     NODE,
+    Clock,
     Place,
     client_pem,
     safe_folder,
@@ -71,23 +67,9 @@ def other(place: Place) -> Candidate:
     return one
 
 
-class Clock:
-    """The steady clock, and how much of a test's time it passes over."""
-
-    def __init__(self) -> None:
-        self.passed = 0
-
-    def __call__(self) -> Ms:
-        return Ms(steady() + self.passed)
-
-
 def keeper(place: Place, clock: Clock | None = None) -> Copies:
-    def seal(purpose: Purpose, salt: str, body: dict[str, Any]) -> Frame:
-        key = NodeKey(str(place.folder))
-        return {"sealed": key.seal(place.key, purpose, salt, body).decode()}
-
     ssconf, state = Ssconf(place.load().agent), str(place.folder)
-    return Copies(ssconf, seal, state, steady=clock or Clock())
+    return Copies(ssconf, place.sealed, state, steady=clock or Clock())
 
 
 def asked(one: Copies, raw: bytes) -> Frame:
@@ -97,11 +79,7 @@ def asked(one: Copies, raw: bytes) -> Frame:
 def opened(place: Place, raw: bytes, sealed: bytes) -> Answer:
     """The answer, proven as maintd proves it."""
     request, _ = open_request(place.key, raw)
-    outer = read(sealed, limit=2**21, depth=1)
-    document = open_outer(place.key, Purpose.COPIED, request.id, outer)
-    check_signature(key_of(document), outer)
-    assert key_of(document)
-    return answer_of(document, request)
+    return answer_of(place.proven(Purpose.COPIED, request.id, sealed), request)
 
 
 def answered(place: Place, one: Copies, raw: bytes) -> Answer:
@@ -337,7 +315,7 @@ def test_a_request_is_answered_once(place: Place, caplog: pytest.LogCaptureFixtu
     clock.passed = 25_000
     for raw in (first, second):
         assert asked(one, raw) == {"refused": True}
-    assert "was made before" in caplog.text
+    assert "was asked before" in caplog.text
     assert one.store.holding() == before
 
 

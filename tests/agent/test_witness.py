@@ -10,24 +10,20 @@ from uuid import uuid4
 
 import pytest
 
-from nodeagent.agent import witness as module
-from nodeagent.agent.asked import steady
+from nodeagent.agent import asked as module
 from nodeagent.agent.link import Frame
-from nodeagent.agent.node_key import NodeKey
 from nodeagent.agent.ssconf import Ssconf
 from nodeagent.agent.witness import A_MINUTE, Witness
 from nodeagent.errors import MessageError
 from nodeagent.model.evidence import Contact
-from nodeagent.model.units import Ms
 from nodeagent.protocol.canonical import canonical, read
 from nodeagent.protocol.envelope import Purpose, open_outer
-from nodeagent.protocol.messages import key_of
-from nodeagent.protocol.node_key import check_signature
 from nodeagent.protocol.testimony import Words
 from nodeagent.protocol.witness import Question, body_of, has_promised, open_question, words_of
 from tests.agent.place import (
     CLUSTER,
     NODE,
+    Clock,
     Place,
     client_pem,
     safe_folder,
@@ -58,28 +54,13 @@ def place() -> Iterator[Place]:
         yield with_others(Place(folder))
 
 
-class Clock:
-    """The steady clock, and how much of a test's time it passes over."""
-
-    def __init__(self) -> None:
-        self.passed = 0
-
-    def __call__(self) -> Ms:
-        return Ms(steady() + self.passed)
-
-
 def witness(place: Place, clock: Clock | None = None) -> Witness:
     ssconf = Ssconf(place.load().agent)
-
-    def seal(purpose: Purpose, salt: str, body: dict[str, Any]) -> Frame:
-        key = NodeKey(str(place.folder))
-        return {"sealed": key.seal(place.key, purpose, salt, body).decode()}
-
     loaded = place.load()
     agent = replace(loaded.agent, state=str(place.folder))
     listen = replace(loaded.listen, port=1817)
     return Witness(
-        ssconf, seal, replace(loaded, agent=agent, listen=listen), steady=clock or Clock()
+        ssconf, place.sealed, replace(loaded, agent=agent, listen=listen), steady=clock or Clock()
     )
 
 
@@ -93,11 +74,7 @@ def brought(one: Witness, ticket: object, words: object = WORDS) -> Frame:
 
 def opened(place: Place, raw: bytes, sealed: bytes) -> Words:
     question, _ = open_question(place.key, raw)
-    outer = read(sealed, depth=1)
-    document = open_outer(place.key, Purpose.TESTIMONY, question.id, outer)
-    check_signature(key_of(document), outer)
-    assert key_of(document)
-    return words_of(document, question)
+    return words_of(place.proven(Purpose.TESTIMONY, question.id, sealed), question)
 
 
 def test_a_question_names_one_nodes_own_addresses(place: Place) -> None:

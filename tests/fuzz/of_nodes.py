@@ -32,11 +32,12 @@ from nodeagent.protocol.envelope import Key, Purpose, confd_hmac, open_outer, se
 from nodeagent.protocol.look import Expected, judge_answer, open_report
 from nodeagent.protocol.messages import Order, Receipt, Report, digest
 from nodeagent.protocol.order import open_order
-from nodeagent.protocol.parts import Header, read_parts, write_part
+from nodeagent.protocol.parts import Header, read_parts
 from nodeagent.protocol.signature import BadSignature, verify
 from nodeagent.protocol.testimony import Words
 from nodeagent.protocol.witness import Question, body_of, open_question, words_of
 from tests.fuzz.decoder import Decoder, each, seed, text_of
+from tests.protocol.parts import write_part
 
 KEY = Key(b"0123456789abcdef0123456789abcdef01234567\n")
 SALT = "5f0e9a31-7a0c-4b4e"

@@ -30,9 +30,10 @@ from nodeagent.protocol.copies import (
     seal_request,
 )
 from nodeagent.protocol.envelope import Key, Purpose, open_outer, seal
-from nodeagent.protocol.parts import Header, head_of, read_parts, write_part
+from nodeagent.protocol.parts import Header, head_of, read_parts
 from nodeagent.protocol.signature import sign, verify
 from tests.agent.place import client_pem
+from tests.protocol.parts import write_part
 
 ME, OTHER = str(uuid4()), str(uuid4())
 KEY = Key(b"a key of the cluster, long enough\n")

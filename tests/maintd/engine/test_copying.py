@@ -23,9 +23,10 @@ from nodeagent.model.units import Ms
 from nodeagent.protocol.copies import PIECE, Answer, Request, Verb, Word, answer_body, open_request
 from nodeagent.protocol.envelope import Key, Purpose, seal
 from nodeagent.protocol.messages import fingerprint
-from nodeagent.protocol.parts import Header, write_part
+from nodeagent.protocol.parts import Header
 from nodeagent.web.client import Answered
 from tests.agent.place import client_pem
+from tests.protocol.parts import write_part
 
 ME, KEEPER = str(uuid4()), str(uuid4())
 KEY = Key(b"a key of the cluster, long enough\n")
