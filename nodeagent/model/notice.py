@@ -109,7 +109,7 @@ class Message:
     """
 
     id: str
-    made: int
+    made: Ms
     notices: tuple[Notice, ...]
     counts: Mapping[str, int]
     lost: int = 0

@@ -30,8 +30,8 @@ class Answer:
     about: tuple[str, ...]
     until: Ms
     reason: str = ""
-    eta: int | None = None
-    earliest: int | None = None
+    eta: Ms | None = None
+    earliest: Ms | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,7 +102,7 @@ class Consent:
     """
 
     weight: Weight = Weight.ADVISORY
-    before: int = 0
+    before: Ms = Ms(0)
     proceeds: bool = False
 
     @property

@@ -286,11 +286,11 @@ class AnswerOffers(Asked):
 
     ids: tuple[str, ...]
     reply: Reply
-    refuse: int
+    refuse: Ms
     owners: tuple[str, ...] | None = None
     reason: str = ""
-    eta: int | None = None
-    earliest: int | None = None
+    eta: Ms | None = None
+    earliest: Ms | None = None
 
     @property
     def words(self) -> str:
@@ -393,6 +393,6 @@ class Wish:
 
     id: str
     who: str
-    at: int
+    at: Ms
     asked: Asked
     command: str = field(default="", metadata={"later": True})

@@ -6,6 +6,7 @@ from typing import NamedTuple, Protocol
 from nodeagent.errors import Corrupt, NotMaster, Unavailable
 from nodeagent.model.event import Event
 from nodeagent.model.ledger import Ledger
+from nodeagent.model.units import Ms
 from nodeagent.model.wish import Wish
 from nodeagent.store.entities import Changes, Image
 
@@ -107,7 +108,7 @@ class Store(Protocol):
         ...
 
     def history(
-        self, incident: str | None = None, since: int | None = None, limit: int = 1000
+        self, incident: str | None = None, since: Ms | None = None, limit: int = 1000
     ) -> list[Event]:
         """Return the newest events, at most `limit`, the newest last."""
         ...

@@ -61,7 +61,7 @@ class SqliteStore:
         self._alone = None if path == MEMORY else alone
         self._image: Image | None = None  # of the newest ledger; None until it is read
         self._revision = Revision()
-        self.doubted: tuple[Revision, int] | None = None  # the last save before it, and since when
+        self.doubted: tuple[Revision, Ms] | None = None  # the last save before it, and since when
         self._waiting: dict[str, str] = {}  # requests
         self._damaged: set[int] = set()  # events
         self._unreadable = ""  # the reason, if the whole history is unreadable
@@ -245,7 +245,7 @@ class SqliteStore:
         return row[0] if row else None
 
     def history(
-        self, incident: str | None = None, since: int | None = None, limit: int = 1000
+        self, incident: str | None = None, since: Ms | None = None, limit: int = 1000
     ) -> list[Event]:
         """Return the newest events, at most `limit`, the newest last.
 

@@ -15,6 +15,7 @@ from nodeagent.errors import Corrupt
 from nodeagent.model.event import AUDIT, Event
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.purpose import LATER_MEMBERS, Purpose
+from nodeagent.model.units import Ms
 from nodeagent.store.codec import decode, encode
 from nodeagent.store.contract import Revision, TooNew
 from nodeagent.store.entities import Changes, digest, entities, ledger_of, sum_of
@@ -164,7 +165,7 @@ def revision(db: sqlite3.Connection) -> tuple[Revision, str]:
     return (Revision(row[0], row[1]), row[2]) if row else (Revision(), _sum({}))
 
 
-def doubt(db: sqlite3.Connection) -> tuple[Revision, int] | None:
+def doubt(db: sqlite3.Connection) -> tuple[Revision, Ms] | None:
     """Return the last save before the doubt of this epoch, and since when it lasts (unix ms).
 
     None: there is no doubt. The next epoch ends it.
@@ -178,7 +179,7 @@ def doubt(db: sqlite3.Connection) -> tuple[Revision, int] | None:
     return Revision(row[0], row[1]), row[2]
 
 
-def put_doubt(db: sqlite3.Connection, proven: Revision, since: int) -> None:
+def put_doubt(db: sqlite3.Connection, proven: Revision, since: Ms) -> None:
     """Keep this revision as the last one that proves anything."""
     db.execute(_DOUBT)
     db.execute("INSERT OR REPLACE INTO doubt VALUES (1, ?, ?, ?)", (*proven, since))

@@ -18,6 +18,7 @@ from nodeagent.errors import ConfigError, Corrupt, NotMaster, Unavailable
 from nodeagent.maintd.engine import absence
 from nodeagent.maintd.settings import Settings, parse
 from nodeagent.model.ledger import Ledger
+from nodeagent.model.units import Ms
 from nodeagent.model.wish import ResetStorm, Wish
 from nodeagent.store.sqlite import SqliteStore
 
@@ -187,7 +188,7 @@ DAMAGES = [
 def damaged(folder: Path, damage: str) -> None:
     store = SqliteStore(f"{folder}/ledger.sqlite")
     store.save(Ledger(round=7))
-    store.wish(Wish("w", "root", 0, ResetStorm()))
+    store.wish(Wish("w", "root", Ms(0), ResetStorm()))
     store.close()
     with closing(connect(f"{folder}/ledger.sqlite")) as database, database:
         assert database.execute(damage).rowcount == 1

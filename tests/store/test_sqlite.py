@@ -27,9 +27,9 @@ from nodeagent.store.sqlite import KEEP_ANSWERS, SqliteStore
 from tests.store.test_codec import FULL
 
 WISHES = (
-    Wish("w2", "ada", 1, Cancel("i1")),
-    Wish("w1", "bob", 2, Pause(Scope.NODE, "n1", "moving \udcff racks")),
-    Wish("w3", "ada", 3, ResetStorm()),
+    Wish("w2", "ada", Ms(1), Cancel("i1")),
+    Wish("w1", "bob", Ms(2), Pause(Scope.NODE, "n1", "moving \udcff racks")),
+    Wish("w3", "ada", Ms(3), ResetStorm()),
 )
 
 
@@ -104,7 +104,7 @@ def test_a_wish_sent_twice_is_one_and_an_answered_one_stays_answered(store: Sqli
     store.wish(WISHES[0])
     assert store.wishes() == ()
     with pytest.raises(MessageError):
-        store.wish(Wish("w2", "eve", 1, ResetStorm()))
+        store.wish(Wish("w2", "eve", Ms(1), ResetStorm()))
 
 
 def test_an_answer_is_kept_for_a_day(path: str) -> None:
@@ -132,7 +132,7 @@ SqliteStore({path!r}).wish(Wish("w", "ada", 1, ResetStorm()))
 os.kill(os.getpid(), signal.SIGKILL)
 """
     subprocess.run([sys.executable, "-c", program], check=False)
-    assert SqliteStore(path).wishes() == (Wish("w", "ada", 1, ResetStorm()),)
+    assert SqliteStore(path).wishes() == (Wish("w", "ada", Ms(1), ResetStorm()),)
 
 
 # History.
@@ -143,8 +143,8 @@ def test_history_by_incident_time_and_number(store: SqliteStore) -> None:
     assert [e.at for e in store.history()] == [1, 2, 3, 4, 5, 6]
     assert [e.at for e in store.history(limit=2)] == [5, 6]
     assert [e.at for e in store.history("i1")] == [1, 3, 5]
-    assert [e.at for e in store.history("i1", since=3, limit=1)] == [5]
-    assert [e.at for e in store.history(since=5)] == [5, 6]
+    assert [e.at for e in store.history("i1", since=Ms(3), limit=1)] == [5]
+    assert [e.at for e in store.history(since=Ms(5))] == [5, 6]
     assert store.history("i3") == []
     assert store.history(limit=0) == []
 
@@ -152,7 +152,7 @@ def test_history_by_incident_time_and_number(store: SqliteStore) -> None:
 @pytest.mark.parametrize("number", [-(2**70), -1, 2**70])
 def test_history_takes_whatever_it_is_asked(store: SqliteStore, number: int) -> None:
     store.save(Ledger(), [event(1)])
-    assert store.history("\udcff\0", since=number) == []
+    assert store.history("\udcff\0", since=Ms(number)) == []
     assert store.history(limit=number) == ([event(1)] if number > 0 else [])
 
 
@@ -184,7 +184,7 @@ def test_nothing_that_others_cause_evicts_what_administrators_did(path: str) -> 
 
 
 def test_the_text_of_a_wish_is_not_kept_once_it_is_answered(store: SqliteStore) -> None:
-    wish = Wish("w", "eve", 1, Pause(Scope.CLUSTER, "", "x" * 100_000))
+    wish = Wish("w", "eve", Ms(1), Pause(Scope.CLUSTER, "", "x" * 100_000))
     store.wish(wish)
     store.save(Ledger(), answers={"w": "no"})
     store.save(Ledger(), answers={"w": "no"})
@@ -192,7 +192,7 @@ def test_the_text_of_a_wish_is_not_kept_once_it_is_answered(store: SqliteStore) 
     assert len(text) == 64
     store.wish(wish)
     with pytest.raises(MessageError):
-        store.wish(Wish("w", "eve", 1, ResetStorm()))
+        store.wish(Wish("w", "eve", Ms(1), ResetStorm()))
 
 
 def test_an_event_of_hostile_words_comes_back(store: SqliteStore) -> None:
@@ -448,8 +448,8 @@ def test_wishes_come_in_while_rounds_are_saved(store: SqliteStore) -> None:
             faults.append(error)
 
     jobs: list[Callable[[int], object]] = [
-        lambda n: store.wish(Wish(f"a{n}", "ada", n, ResetStorm())),
-        lambda n: store.wish(Wish(f"b{n}", "bob", n, ResetStorm())),
+        lambda n: store.wish(Wish(f"a{n}", "ada", Ms(n), ResetStorm())),
+        lambda n: store.wish(Wish(f"b{n}", "bob", Ms(n), ResetStorm())),
         lambda n: store.save(Ledger(n), [event(n)], {w.id: "" for w in store.wishes()}),
         lambda n: (store.load(), store.history(), store.answer(f"a{n}")),
     ]

@@ -135,7 +135,7 @@ def instance_of(intent: Intent) -> str:
     return action.then.instance if isinstance(action, Guarded) else getattr(action, "name", "")
 
 
-def why_paused(until: int | None, now: Ms) -> Reason | None:
+def why_paused(until: Ms | None, now: Ms) -> Reason | None:
     """Why no instances are repaired while Ganeti's watcher is paused `until` (unix ms)."""
     if until is None:
         return because(Kind.WATCHER_UNKNOWN)

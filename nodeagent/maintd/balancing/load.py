@@ -39,9 +39,9 @@ class Smooth:
     """A value smoothed over time, and when it was last measured (unix ms)."""
 
     value: float
-    at: int
+    at: Ms
 
-    def after(self, value: float, at: int) -> "Smooth":
+    def after(self, value: float, at: Ms) -> "Smooth":
         """The value after one more measurement: the longer since the last, the more it counts."""
         past = exp(-max(0, at - self.at) / OVER)
         return Smooth(self.value * past + value * (1 - past), max(at, self.at))
@@ -53,8 +53,8 @@ class Meter:
 
     cpu: Mapping[str, Smooth] = field(default_factory=dict)
     resident: Mapping[str, Smooth] = field(default_factory=dict)
-    since: Mapping[str, int] = field(default_factory=dict)
-    last: Mapping[str, int] = field(default_factory=dict)
+    since: Mapping[str, Ms] = field(default_factory=dict)
+    last: Mapping[str, Ms] = field(default_factory=dict)
     why: Mapping[str, str] = field(default_factory=dict)
 
     def take(self, said: Mapping[str, Sample | str], snapshot: Snapshot, now: Ms) -> "Meter":

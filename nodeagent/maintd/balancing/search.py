@@ -31,7 +31,7 @@ class Found(NamedTuple):
 def advise(
     question: Question,
     known: Known,
-    at: int,
+    at: Ms,
     loads: Loads,
     doubt: str = "",
     spent: Callable[[], float] = lambda: 0.0,
@@ -42,18 +42,18 @@ def advise(
     time; the advice has what was found by then.
     """
     if doubts := question.nodes & known.doubts.keys():
-        return Advice(question.group, Ms(at), why=known.doubts[min(doubts)])
+        return Advice(question.group, at, why=known.doubts[min(doubts)])
     layout = laid_out(question, known.cluster, loads)
     size = len(layout.members) * len(layout.movable)
     if size > MOST:
         what = f"{len(layout.members)} nodes and {len(layout.movable)} instances that may move"
-        return Advice(question.group, Ms(at), why=f"{what} are too many to be searched")
+        return Advice(question.group, at, why=f"{what} are too many to be searched")
     if missing := question.nodes - {node.host.name for node in layout.group_nodes()}:
-        return Advice(question.group, Ms(at), why=f"{min(missing)} has been taken out of service")
+        return Advice(question.group, at, why=f"{min(missing)} has been taken out of service")
     found = _search(question, layout, spent)
     if not isfinite(found.score):
-        return Advice(question.group, Ms(at), why="its score is not a number: a node has no size")
-    return Advice(question.group, Ms(at), found.score, found.final, found.shifts, doubt=doubt)
+        return Advice(question.group, at, why="its score is not a number: a node has no size")
+    return Advice(question.group, at, found.score, found.final, found.shifts, doubt=doubt)
 
 
 def laid_out(question: Question, cluster: Cluster, loads: Loads) -> Layout:

@@ -45,7 +45,7 @@ _INDEX = re.compile(r"[0-9]{1,15}")
 _WHOLE = re.compile(r"[0-9]{1,6}")
 
 
-def which_events(request: Request) -> tuple[str | None, int | None, int]:
+def which_events(request: Request) -> tuple[str | None, Ms | None, int]:
     known, given = ("incident", "since", "limit"), request.query_names()
     for place, name in enumerate(given):
         if name not in known:  # a mistyped filter would return everything
@@ -60,7 +60,7 @@ def which_events(request: Request) -> tuple[str | None, int | None, int]:
         raise MessageError(f"since is {printable(since)}; it must be unix seconds")
     if limit is not None and not (_WHOLE.fullmatch(limit) and 1 <= int(limit) <= MOST_EVENTS):
         raise MessageError(f"limit is {printable(limit)}; it must be 1 to {MOST_EVENTS}")
-    ms = None if since is None else round(float(since) * 1000)
+    ms = None if since is None else Ms(round(float(since) * 1000))
     return incident, ms, 100 if limit is None else int(limit)
 
 

@@ -51,8 +51,8 @@ class Sent:
     message: str
     tries: int
     why: str
-    at: int
-    wait: int = 0
+    at: Ms
+    wait: Ms = Ms(0)
 
 
 def gather(before: Notices, sinks: Sequence[Sink], present: Iterable[Notice], now: Ms) -> Notices:

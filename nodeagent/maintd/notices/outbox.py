@@ -73,7 +73,7 @@ class Outbox:
             self._start(lambda target=target, letter=letter: self._try(target, letter))  # type: ignore[misc]
 
     def _try(self, target: Target, letter: Letter) -> None:
-        wait, why = 0, ""
+        wait, why = Ms(0), ""
         try:
             wait, why = send(target, letter, self._now())
         except NodeAgentError as error:

@@ -42,14 +42,14 @@ def read_url(path: str) -> str:
     return url
 
 
-def send(target: Target, letter: Letter, now: Ms) -> tuple[int, str]:
+def send(target: Target, letter: Letter, now: Ms) -> tuple[Ms, str]:
     """Try it once; return the ms to wait before the next try, and why it failed, or ""."""
     sink = letter.sink
     if sink.kind is Way.SMTP:
         assert target.mail is not None
         title, body = rendered(sink, letter.values)
         smtp.send(target.mail, letter.message, title, body, target.ca, target.seconds)
-        return 0, ""
+        return Ms(0), ""
     token = read_token(target.token) if target.token else ""
     alerting = sink.kind is Way.ALERTMANAGER
     text = json.dumps(letter.alerts) if alerting else payload(sink, letter.values, token)
@@ -68,7 +68,7 @@ def send(target: Target, letter: Letter, now: Ms) -> tuple[int, str]:
         most=_ANSWER,
     )
     if 200 <= answer.status < 300:
-        return 0, ""
+        return Ms(0), ""
     after = answer.retry_after if answer.status in (429, 503) else ""
-    wait = min(int(after), _DELAY) * 1000 if after.isdecimal() else 0
+    wait = Ms(min(int(after), _DELAY) * 1000 if after.isdecimal() else 0)
     return wait, f"it answered with HTTP status {answer.status}"

@@ -122,7 +122,7 @@ def fault(sink: Sink) -> str:
     ]
     for shown in (examples, examples[:1]):
         counts = {one.occasion.value: 1 for one in shown}
-        told = values(Message("an-id", 1, tuple(shown), counts), sink, "cluster.example")
+        told = values(Message("an-id", Ms(1), tuple(shown), counts), sink, "cluster.example")
         try:
             _, body = rendered(sink, told, "token")
         except MessageError as error:
@@ -168,7 +168,7 @@ def alerts(
 
 
 def _alert(
-    occasion: Occasion, subject: str, node: str, since: int, text: str, cluster: str, ends: int
+    occasion: Occasion, subject: str, node: str, since: Ms, text: str, cluster: str, ends: Ms
 ) -> dict[str, Any]:
     labels = {
         "alertname": TITLES[occasion],

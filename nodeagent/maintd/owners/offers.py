@@ -152,7 +152,7 @@ def missing(identity: str) -> str:
 # Blocking.
 
 
-def deadline(one: Scheduled, when: Unavailability) -> int | None:
+def deadline(one: Scheduled, when: Unavailability) -> Ms | None:
     """The time (unix ms) when waiting for owners ends, or by which they must accept."""
     weighs = one.consent.weight is not Weight.ADVISORY
     return when.start_ms - one.consent.before if weighs else None
@@ -192,7 +192,7 @@ def _why(offer: Offer, consent: Consent) -> str:
     return f"has accepted, but not for {', '.join(new[:3])}{' and more' if new[3:] else ''}"
 
 
-def _end(consent: Consent, until: int, *, passed: bool) -> str:
+def _end(consent: Consent, until: Ms, *, passed: bool) -> str:
     if consent.ends:
         return f"it goes on at {rfc3339(until)} whatever they say"
     what = "had to accept" if passed else "must accept"

@@ -2,8 +2,10 @@
 
 from datetime import UTC, datetime
 
+from nodeagent.model.units import Ms
 
-def rfc3339(ms: int) -> str:
+
+def rfc3339(ms: Ms) -> str:
     """Unix ms as UTC in whole seconds; 0 gives the zero of CKE's clock."""
     if not ms:
         return "0001-01-01T00:00:00Z"

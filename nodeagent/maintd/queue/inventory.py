@@ -109,7 +109,7 @@ class Inventory:
         set_by = self._ahead() - heard.ahead
         return heard.sick if abs(set_by) < _SET else _moved(heard.sick, set_by)
 
-    def _ahead(self) -> int:
+    def _ahead(self) -> Ms:
         return self._now() - round(self._steady() * 1000)
 
     def ask(self, queue: Queue) -> None:
@@ -161,7 +161,7 @@ class Inventory:
         return machines(answer.status, answer.body, variables, self._now(), priorities)
 
 
-def _moved(sick: Sicks, ms: int) -> Sicks:
+def _moved(sick: Sicks, ms: Ms) -> Sicks:
     """Shift reports by the ms that our clock was set, so that durations stay the same."""
     if isinstance(sick, str):
         return sick

@@ -70,9 +70,9 @@ def rewind(queue: Queue, procedures: Procedures, now: Ms) -> Queue:
     return queue if rewound == queue else rewound
 
 
-def waiting(entry: Entry, step: int, since: int) -> Entry:
+def waiting(entry: Entry, step: int, since: Ms) -> Entry:
     """The entry before a step that has not started yet."""
-    before = replace(entry, step=step, step_status=StepStatus.WAITING, changed_at=Ms(since))
+    before = replace(entry, step=step, step_status=StepStatus.WAITING, changed_at=since)
     return replace(before, attempt=0, not_before=Ms(0))
 
 

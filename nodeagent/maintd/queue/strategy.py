@@ -275,16 +275,16 @@ class _Round:
         left = entry.not_before - self.now
         return because(Kind.COMMAND_SOON, command=command, left=left, why=entry.why)
 
-    def _said_no(self, entry: Entry, since: int) -> bool:
+    def _said_no(self, entry: Entry, since: Ms) -> bool:
         return entry.checked_at >= max(since, 1) and not entry.healthy
 
-    def _is_patient(self, entry: Entry, since: int) -> bool:
+    def _is_patient(self, entry: Entry, since: Ms) -> bool:
         """Check whether a started entry still waits for a check: others wait for its place."""
         unanswered = self.now - max(since, entry.unanswered_since)
         most = self.procedures.eviction_timeout_seconds * 1000
         return not entry.unanswered_since or unanswered <= most
 
-    def _wait_for_check(self, entry: Entry, operation: Operation, since: int) -> None:
+    def _wait_for_check(self, entry: Entry, operation: Operation, since: Ms) -> None:
         if entry.processing and entry.asked_at < since:
             self.done.urgent.add(entry.index)
         command, said = operation.health_check_command, entry.unanswered

@@ -36,12 +36,12 @@ class Memory:
 
     watched: str = ""
     boot: str = ""
-    since: int = 0
-    seen: int = 0
+    since: Ms = Ms(0)
+    seen: Ms = Ms(0)
     of: str = ""
-    begun: int = 0
+    begun: Ms = Ms(0)
     step: str = ""
-    tried: int = 0
+    tried: Ms = Ms(0)
     last: str = ""
     why: str = ""
 
@@ -53,14 +53,14 @@ class Memory:
 
     @property
     def tried_lately(self) -> tuple[Ms, str, str] | None:
-        return (Ms(self.tried), self.last, self.why) if self.tried else None
+        return (self.tried, self.last, self.why) if self.tried else None
 
 
 def heard(memory: Memory, known: Known, at: Clocks) -> Memory:
     """Remember whether the master is silent, after the answers of all agents."""
     uuid = known.master.uuid
     if judged(known).life is Life.ALIVE:
-        return replace(memory, watched="", boot="", since=0, seen=0)
+        return replace(memory, watched="", boot="", since=Ms(0), seen=Ms(0))
     if len(agreeing(known)) < majority(known.snapshot):
         return memory
     lasting = memory.silent_since(uuid, at) is not None
@@ -77,7 +77,7 @@ def begins(memory: Memory, known: Known, step: Step, at: Clocks) -> Memory:
 
 def ended(memory: Memory, name: str, why: str, at: Clocks) -> Memory:
     """Remember the end of a failover, however it ended."""
-    return replace(memory, of="", begun=0, step="", tried=at.now, last=name, why=why)
+    return replace(memory, of="", begun=Ms(0), step="", tried=at.now, last=name, why=why)
 
 
 def resumed(memory: Memory, known: Known, at: Clocks) -> Memory:

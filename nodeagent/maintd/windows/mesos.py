@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from nodeagent.errors import MessageError
 from nodeagent.model.offer import Offer, Reply
-from nodeagent.model.units import Nanoseconds
+from nodeagent.model.units import Ms, Nanoseconds
 from nodeagent.model.window import (
     NANOSECONDS,
     Consent,
@@ -88,14 +88,14 @@ def _one_of(members: dict[str, Any], key: str, known: Mapping[str, T], default: 
     return known[value]
 
 
-def _ms(members: dict[str, Any], key: str, place: str) -> int:
+def _ms(members: dict[str, Any], key: str, place: str) -> Ms:
     value = members.get(key)
     if value is None:
-        return 0
+        return Ms(0)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _YEAR:
         shown = printable(str(value))
         raise MessageError(f"{place}.{key} is {shown}; it must be a number from 0 to {_YEAR}")
-    return round(float(value) * 1000)
+    return Ms(round(float(value) * 1000))
 
 
 def read_machines(body: bytes) -> tuple[Machine, ...]:
@@ -137,11 +137,11 @@ def read_answer(body: bytes) -> AnswerOffers:
     )
 
 
-def refuse_ms(seconds: float | None) -> int:
+def refuse_ms(seconds: float | None) -> Ms:
     """The ms until the next question; None, a negative number and NaN mean the default."""
     if seconds is None or math.isnan(seconds) or seconds < 0:
         seconds = DEFAULT_REFUSE
-    return round(min(seconds, _YEAR) * 1000)
+    return Ms(round(min(seconds, _YEAR) * 1000))
 
 
 def _identity(row: object, place: str) -> str:
@@ -165,14 +165,14 @@ def _number(members: dict[str, Any], key: str, place: str) -> float | None:
     raise MessageError(f"{place}.{key} is {printable(str(value))}; it must be a number")
 
 
-def _moment(members: dict[str, Any], key: str, place: str) -> int | None:
+def _moment(members: dict[str, Any], key: str, place: str) -> Ms | None:
     value = _number(members, key, place)
     if value is None:
         return None
     if not 0 < value < _LAST:
         shown = printable(str(members[key]))
         raise MessageError(f"{place}.{key} is {shown}; it must be in unix seconds")
-    return round(value * 1000)
+    return Ms(round(value * 1000))
 
 
 def _window(row: object, place: str) -> Window:

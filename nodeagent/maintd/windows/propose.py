@@ -147,7 +147,7 @@ def _out(node: Node | None) -> str:
 
 
 def _busy(
-    ledger: Ledger, snapshot: Snapshot, names: Collection[str], begins: int, until: int
+    ledger: Ledger, snapshot: Snapshot, names: Collection[str], begins: Ms, until: Ms
 ) -> frozenset[str]:
     """The nodes that other windows may have at that time, from their evacuation on (unix ms)."""
     found: set[str] = set()
@@ -195,14 +195,14 @@ class _Planned:
         return _Planned(self.wanted, self.known, self.snapshot, self.ledger, self.busy)
 
     @property
-    def begins(self) -> int:
+    def begins(self) -> Ms:
         """The start of the first evacuation, unix ms."""
-        return self.wanted.start // NANOSECONDS - (self.leads[0] if self.leads else 0)
+        return Ms(self.wanted.start // NANOSECONDS - (self.leads[0] if self.leads else 0))
 
     @property
-    def until(self) -> int:
+    def until(self) -> Ms:
         """The end of the last window, unix ms."""
-        ends = (window.unavailability.end_ms or 0 for window in self.windows)
+        ends = (window.unavailability.end_ms or Ms(0) for window in self.windows)
         return max(ends, default=self.begins)
 
     def plan(self, names: Sequence[str], tell: Callable[[int, int], None]) -> None:

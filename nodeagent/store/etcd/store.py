@@ -59,7 +59,7 @@ class _Answered(NamedTuple):
 
     digest: str
     answer: str
-    at: int
+    at: Ms
 
 
 def clock() -> Ms:
@@ -244,7 +244,7 @@ class EtcdStore:
         return _answered(found[key]).answer if key in found else None
 
     def history(
-        self, incident: str | None = None, since: int | None = None, limit: int = 1000
+        self, incident: str | None = None, since: Ms | None = None, limit: int = 1000
     ) -> list[Event]:
         """Return the newest events, at most `limit`, the newest last.
 
@@ -354,7 +354,7 @@ def _lenient(raw: bytes) -> str:
 def _answered(raw: bytes) -> _Answered:
     try:
         mark, why, at = json.loads(unpack(raw))
-        return _Answered(str(mark), str(why), int(at))
+        return _Answered(str(mark), str(why), Ms(int(at)))
     except (ValueError, TypeError):
         raise Corrupt("an answer in etcd is not as it was written") from None
 

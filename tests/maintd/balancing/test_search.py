@@ -33,7 +33,7 @@ def questions(cluster: Cluster, **members: object) -> list[Question]:
 
 
 def told(question: Question, cluster: Cluster, at: int = 7, *more: Any, **named: Any) -> Advice:
-    return advise(question, Known(cluster, {}), at, *more, **named)
+    return advise(question, Known(cluster, {}), Ms(at), *more, **named)
 
 
 def replayed(question: Question, whole: Cluster, advice: Advice) -> list[float]:
@@ -234,7 +234,7 @@ def test_nodes_of_which_nobody_knows_what_they_have_are_named() -> None:
     cluster = parse(LOPSIDED)
     (question,) = questions(cluster)
     doubtful = Known(cluster, {"n2": "n2 does not report its free resources"})
-    assert advise(question, doubtful, 7, {}).why == "n2 does not report its free resources"
+    assert advise(question, doubtful, Ms(7), {}).why == "n2 does not report its free resources"
     off = replace(cluster, nodes=(replace(cluster.nodes[0], offline=True), cluster.nodes[1]))
     assert told(question, off, 7, {}).why == "n1 has been taken out of service"
 

@@ -13,6 +13,7 @@ from nodeagent.cli.maint import drill as verb
 from nodeagent.model.action import Power, PowerCommand, Scope, SetOffline
 from nodeagent.model.ledger import Hold
 from nodeagent.model.snapshot import Instance
+from nodeagent.model.units import Ms
 from nodeagent.model.wish import DrillPower
 from simulation.machines import Control
 from tests.cli.live import Live
@@ -54,7 +55,7 @@ def powers(whole: Whole) -> list[PowerCommand]:
 
 
 def told(whole: Whole) -> list[tuple[str, str]]:
-    found = whole.store.history(None, 1000)
+    found = whole.store.history(None, Ms(1000))
     return [(one.kind, str(one)) for one in found if one.kind in KINDS]
 
 

@@ -66,10 +66,10 @@ def test_the_round_refuses_what_is_made_to_another_and_all_that_is_beside_it() -
         for owner in ("db", "web", "gone")
     )
     ledger = Ledger(offers=made)
-    asked = AnswerOffers(("of-db", "of-web"), Reply.ACCEPT, 0, ("db",))
+    asked = AnswerOffers(("of-db", "of-web"), Reply.ACCEPT, Ms(0), ("db",))
     why = "offer of-web is made to owner web, for whom dbuser cannot answer"
     assert offers.grant(ledger, asked, "dbuser", Ms(5)) == why
-    mine = AnswerOffers(("of-db",), Reply.ACCEPT, 0, ("db",))
+    mine = AnswerOffers(("of-db",), Reply.ACCEPT, Ms(0), ("db",))
     after = offers.grant(ledger, mine, "dbuser", Ms(5))
     assert isinstance(after, Ledger)
     assert [offer.status for offer in after.offers] == ["ACCEPT", "UNKNOWN", "UNKNOWN"]

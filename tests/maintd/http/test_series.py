@@ -7,13 +7,13 @@ import pytest
 
 from nodeagent.errors import MessageError
 from nodeagent.maintd.http.series import read_change, read_new
-from nodeagent.model.units import Seconds
+from nodeagent.model.units import Ms, Seconds
 from nodeagent.model.window import Consent, Machine, Weight
 from nodeagent.model.wish import AddSeries, EditSeries
 from nodeagent.web.exchange import Request
 
 WHOLE = {"machines": ["n3"], "weekly": "sun 02:00", "zone": "UTC", "duration": 3600}
-VETO = Consent(Weight.VETO, 7_200_000, proceeds=True)
+VETO = Consent(Weight.VETO, Ms(7_200_000), proceeds=True)
 
 
 def new(**body: Any) -> Request:

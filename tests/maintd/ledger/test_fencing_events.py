@@ -43,7 +43,7 @@ def whole() -> Iterator[Whole]:
 
 def told(whole: Whole) -> list[Event]:
     """The events about dead nodes so far, the oldest first."""
-    found = whole.store.history(None, 1000)
+    found = whole.store.history(None, Ms(1000))
     return sorted((e for e in found if e.kind in OURS), key=lambda e: e.at)
 
 
@@ -116,7 +116,7 @@ def test_a_person_s_word_names_the_person_to_users_only(whole: Whole) -> None:
     whole.rounds(20)
     found = dict(lines(whole))
     assert found["fenced"] == "it is offline, and its power is said to be cut"
-    events = discreet_events(whole.store.history(None, 1000))
+    events = discreet_events(whole.store.history(None, Ms(1000)))
     assert "alice" not in " ".join(map(str, events))
 
 

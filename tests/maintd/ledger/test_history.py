@@ -508,7 +508,7 @@ WISHES = [
     (ResetStorm(), "", "", "ada asked to reset the storm brake"),
     (Balance("east"), "", "", "ada asked to balance group east"),
     (Balance("east", (SHIFT,)), "", "", "ada asked to balance group east by 1 move"),
-    (AnswerOffers(("a",), Reply.DECLINE, 0), "", "", "ada asked to decline 1 offer"),
+    (AnswerOffers(("a",), Reply.DECLINE, Ms(0)), "", "", "ada asked to decline 1 offer"),
     (StopBalancing("east"), "", "", "ada asked to stop balancing group east"),
     (
         AddSeries((Machine("n1"),), (6,), 120, "UTC", Seconds(7200)),

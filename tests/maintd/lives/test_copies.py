@@ -29,7 +29,7 @@ from nodeagent.model.offer import Reply
 from nodeagent.model.queue import EntryStatus
 from nodeagent.model.reason import CopyKind, Kind
 from nodeagent.model.snapshot import Snapshot
-from nodeagent.model.units import Seconds
+from nodeagent.model.units import Ms, Seconds
 from nodeagent.model.window import Machine
 from nodeagent.model.wish import AddSeries, AnswerOffers, Pause, Resume, SetQueue, TrustLedger
 from nodeagent.store.contract import Fenced, Revision
@@ -162,7 +162,7 @@ def test_01_after_a_failover_all_is_as_before(rig: Candidacy) -> None:
     rig.cluster.put(replace(owned, primary="n5", tags=frozenset({"maintd:owner:db"})))
     rig.plan("n5", ahead=24 * HOUR)
     (offer,) = (one for one in rig.ledger.offers if one.instances)
-    assert rig.ask(AnswerOffers((offer.id,), Reply.DECLINE, 0, reason="a release")) == ""
+    assert rig.ask(AnswerOffers((offer.id,), Reply.DECLINE, Ms(0), reason="a release")) == ""
     weekly = AddSeries((Machine("n6"),), (6,), 120, "Europe/Zurich", Seconds(2 * HOUR))
     assert rig.ask(weekly) == ""
     assert rig.ask(Pause(Scope.NODE, "n6", why="new disks")) == ""

@@ -5,6 +5,7 @@ import pytest
 from nodeagent.maintd.owners import offer_json, offers
 from nodeagent.maintd.windows import timing
 from nodeagent.model.offer import Offer, Reply
+from nodeagent.model.units import Ms
 from nodeagent.model.window import Consent, Mode, Weight
 from nodeagent.model.wish import AnswerOffers, TakeDown
 from tests.maintd.owners.owned import instance
@@ -32,7 +33,7 @@ def accepted() -> Rig:
     one = owned()
     wish(one, DAY, N3, consent=REQUIRED)
     one.tick()
-    one.wish(AnswerOffers((one.ledger.offers[0].id,), Reply.ACCEPT, 10**9))
+    one.wish(AnswerOffers((one.ledger.offers[0].id,), Reply.ACCEPT, Ms(10**9)))
     one.tick()
     assert one.ledger.offers[0].accepted
     return one
@@ -42,7 +43,7 @@ def test_what_was_accepted_of_one_interval_does_not_count_for_the_next_in_the_sa
     one = accepted()
     old = one.ledger.offers[0].id
     wish(one, 2 * DAY, N3)
-    down, late = one.wish(TakeDown((N3,))), one.wish(AnswerOffers((old,), Reply.ACCEPT, 0))
+    down, late = one.wish(TakeDown((N3,))), one.wish(AnswerOffers((old,), Reply.ACCEPT, Ms(0)))
     refused = one.tick().decision.refused
     assert "owner db has not answered" in refused[down]
     assert f"there is no offer {old}" in refused[late]

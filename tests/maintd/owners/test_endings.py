@@ -12,7 +12,7 @@ from nodeagent.maintd.owners.webhook import Webhook, Webhooks
 from nodeagent.model.action import RunCommand
 from nodeagent.model.ledger import Ledger, Outcome, Result
 from nodeagent.model.offer import Announcing, End, Ending, Offer, Reply
-from nodeagent.model.units import Nanoseconds, Seconds
+from nodeagent.model.units import Ms, Nanoseconds, Seconds
 from nodeagent.model.window import Machine, Schedule, Unavailability, Window
 from nodeagent.model.wish import AnswerOffers, BringUp, SetSchedule, TakeDown
 from tests.maintd.answering import serving
@@ -63,7 +63,7 @@ def test_who_was_asked_is_told_that_it_is_over() -> None:
 
 def test_who_was_asked_is_told_when_it_is_down_and_up() -> None:
     one = rig()
-    one.wish(AnswerOffers(tuple(o.id for o in one.ledger.offers), Reply.ACCEPT, 10**9))
+    one.wish(AnswerOffers(tuple(o.id for o in one.ledger.offers), Reply.ACCEPT, Ms(10**9)))
     one.wish(TakeDown((N3,)))
     ticks(one, 4)
     assert ended(one) == [("down", "db"), ("down", "web")]

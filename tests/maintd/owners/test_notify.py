@@ -94,7 +94,7 @@ def test_who_is_asked_again_is_told_again() -> None:
     for _ in range(4):
         one.tick()
     (db, _) = one.ledger.offers
-    one.wish(AnswerOffers((db.id,), Reply.ACCEPT, 0))
+    one.wish(AnswerOffers((db.id,), Reply.ACCEPT, Ms(0)))
     for _ in range(4):
         one.tick()
     assert [owners(order) for order in orders(one)] == [["db", "web"], ["db"]]

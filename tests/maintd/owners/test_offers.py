@@ -630,7 +630,7 @@ def test_an_answer_is_lost_only_with_its_interval(acts: list[tuple[str, str]]) -
             case "accept" | "decline":
                 found = (o for o in ledger.offers if (o.node, o.owner) == (one.node, owner))
                 if (offer := next(found, None)) is not None and offer.instances:
-                    said = AnswerOffers((offer.id,), Reply[act.upper()], 20_000)
+                    said = AnswerOffers((offer.id,), Reply[act.upper()], Ms(20_000))
                     after = offers.grant(ledger, said, owner, Ms(now))
                     assert not isinstance(after, str)
                     ledger = after

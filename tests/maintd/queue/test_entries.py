@@ -536,7 +536,7 @@ def test_two_machines_are_repaired_one_after_the_other() -> None:
     ],
 )
 def test_times_are_written_as_rfc_3339(ms: int, text: str) -> None:
-    assert rfc3339(ms) == text
+    assert rfc3339(Ms(ms)) == text
 
 
 def test_an_entry_is_told_in_ckes_words() -> None:

@@ -42,7 +42,7 @@ def at(hours: int) -> Nanoseconds:
     return Nanoseconds(hours * 3600 * 10**9)
 
 
-VETO = Consent(Weight.VETO, 60_000)
+VETO = Consent(Weight.VETO, Ms(60_000))
 
 
 @pytest.mark.parametrize(

@@ -136,7 +136,7 @@ def test_of_a_canceled_occurrence_only_that_day_is_skipped() -> None:
 
 
 def test_what_owners_answers_weigh_is_the_series_own_and_stays_with_others() -> None:
-    veto, required = Consent(Weight.VETO, HOUR), Consent(Weight.REQUIRED, DAY)
+    veto, required = Consent(Weight.VETO, Ms(HOUR)), Consent(Weight.REQUIRED, Ms(DAY))
     before = ledger((of(Member(N3), consent=veto),), window(BEGINS, N6))
     asked = tuple(replace(one, consent=required) for one in before.scheduled)
     done = advanced(replace(before, scheduled=asked)).ledger

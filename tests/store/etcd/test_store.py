@@ -397,7 +397,7 @@ def test_administrators_acts_are_kept_longer(prefix: str) -> None:
         for number in range(10, 20):
             store.note([event(number)])
         assert [e.at for e in store.history()] == [1, 2, 15, 16, 17, 18, 19]
-        assert [e.at for e in store.history(since=2, limit=3)] == [17, 18, 19]
+        assert [e.at for e in store.history(since=Ms(2), limit=3)] == [17, 18, 19]
         assert store.history("other") == []
         store.note([event(n) for n in range(100, 130)])
         assert [e.at for e in store.history()] == [1, 2, 125, 126, 127, 128, 129]

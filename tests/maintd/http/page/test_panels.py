@@ -72,7 +72,7 @@ def planned() -> Rig:
         window(WEDNESDAY + 600, 30, "n6"),
         window(WEDNESDAY + 5 * DAY, None, "n5", "rack7-spare"),
     ]
-    veto = Consent(Weight.VETO, 0)
+    veto = Consent(Weight.VETO, Ms(0))
     rig.wish(SetSchedule(Schedule(tuple(rows)), consents=(None, veto, None, None)), "root")
     rig.tick()
     rig.wish(TakeDown((Machine("n7"),)), "root")
@@ -81,7 +81,7 @@ def planned() -> Rig:
     offers = tuple(offer.id for offer in rig.ledger.offers if offer.owner == "db")
     why = "rebuilding <b>a replica</b>"
     eta = round((WEDNESDAY + HOUR) * 1000)
-    rig.wish(AnswerOffers(offers, Reply.DECLINE, 10**9, reason=why, eta=eta), "dbuser")
+    rig.wish(AnswerOffers(offers, Reply.DECLINE, Ms(10**9), reason=why, eta=Ms(eta)), "dbuser")
     rig.tick(600)
     rig.time = WEDNESDAY
     long = (MovePrimary, MoveSecondary)
