@@ -18,6 +18,7 @@ import stat
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from shlex import quote
 from typing import TypeAlias
 
 from nodeagent.agent.interpreter import HEAD, judge_interpreter
@@ -143,7 +144,7 @@ def _link_target(parent: int, folder: str, name: str, owner: Owner) -> str | Non
             return None
         target = os.readlink(name, dir_fd=parent)
     except OSError as error:
-        raise _No(str(error.strerror)) from None
+        raise _No(f"{folder}/{name}: {error.strerror}") from None
     if info.st_uid != owner.uid:
         raise _No(f"is a link owned by uid {info.st_uid}, not by {_who(owner)}")
     return os.path.normpath(os.path.join(folder, target))
@@ -152,13 +153,13 @@ def _link_target(parent: int, folder: str, name: str, owner: Owner) -> str | Non
 def _vet_file(parent: int, folder: str, file: str, name: str, owner: Owner) -> Vetted:
     path = f"{folder.rstrip('/')}/{file}"
     # O_PATH first: opening a FIFO, a tape or a socket for reading would already act on it.
-    place = _open(file, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, parent)
+    place = _open(file, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, parent, path)
     try:
         before = os.fstat(place)
-        _judge_file(before, owner)
+        _judge_file(before, owner, path)
         _refuse_access_list(place)
         flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # do not wait for another's lease
-        fd = _open(f"/proc/self/fd/{place}", flags, None)
+        fd = _open(f"/proc/self/fd/{place}", flags, None, path)
     finally:
         os.close(place)
     try:
@@ -185,23 +186,25 @@ def _vet_file(parent: int, folder: str, file: str, name: str, owner: Owner) -> V
     return vetted
 
 
-def _open(path: str, flags: int, parent: int | None) -> int:
+def _open(file: str, flags: int, parent: int | None, path: str) -> int:
     try:
-        return os.open(path, flags, dir_fd=parent)
+        return os.open(file, flags, dir_fd=parent)
     except OSError as error:
-        raise _No(str(error.strerror)) from None
+        raise _No(f"{path}: {error.strerror}") from None
 
 
-def _judge_file(info: os.stat_result, owner: Owner) -> None:
+def _judge_file(info: os.stat_result, owner: Owner, path: str) -> None:
     mode = stat.S_IMODE(info.st_mode)
+    chmod = f"run chmod {MAX_MODE:o} {quote(path)}"
     if not stat.S_ISREG(info.st_mode):
         raise _No(f"is {_kind(info.st_mode)}, not a regular file")
     if (info.st_uid, info.st_gid) != (owner.uid, owner.gid):
-        raise _No(f"is owned by {info.st_uid}:{info.st_gid}, not by {_who(owner)}")
+        chown = f"run chown {owner.uid}:{owner.gid} {quote(path)}"
+        raise _No(f"is owned by {info.st_uid}:{info.st_gid}, not by {_who(owner)}: {chown}")
     if mode & ~MAX_MODE:
-        raise _No(f"mode {mode:04o} is more open than {MAX_MODE:04o}")
+        raise _No(f"mode {mode:04o} is more open than {MAX_MODE:04o}: {chmod}")
     if not mode & stat.S_IXUSR:
-        raise _No(f"is not executable by its owner (mode {mode:04o})")
+        raise _No(f"is not executable by its owner (mode {mode:04o}): {chmod}")
     if info.st_nlink != 1:
         raise _No(f"has {info.st_nlink} hard links")
     if info.st_size == 0:

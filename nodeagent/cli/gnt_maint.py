@@ -41,7 +41,7 @@ from nodeagent.cli.maint import (
     window_wait,
 )
 from nodeagent.cli.maint.console.options import cli
-from nodeagent.cli.maint.console.text import harmless
+from nodeagent.cli.maint.console.text import shown
 from nodeagent.cli.usage import bear_closed_output, wrong
 from nodeagent.errors import ConfigError, NodeAgentError, Unavailable
 
@@ -117,7 +117,7 @@ def _run() -> int:
 
 def _told(why: object, code: int) -> int:
     with suppress(OSError):
-        click.echo(f"gnt-maint: {harmless(why)}", err=True)
+        click.echo(f"gnt-maint: {shown(why)}", err=True)
     return code
 
 

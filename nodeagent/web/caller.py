@@ -82,7 +82,7 @@ class Caller:
         except PermissionError:
             raise
         except OSError as error:
-            raise Absent(f"{self.where}: {_told(error)}") from None
+            raise Absent(f"{self.where}: {_told(error)}") from error
         with closing(connection):
             try:
                 connection.settimeout(deadline.left())

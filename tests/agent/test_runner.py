@@ -165,7 +165,10 @@ def test_a_refused_command_is_only_refused_and_the_log_says_why(
     async def tell(runner: Runner, link: Link) -> None:
         found = await until(place, link, lambda r: len(r.unusable) == 2)
         assert found.unusable == {"check": "refused", "absent": "refused"}
-        assert "command=check why='refused: mode 0777 is more open than 0755'" in caplog.text
+        assert (
+            "command=check why='refused: mode 0777 is more open than 0755: run chmod 755 "
+            in caplog.text
+        )
 
     story(place, tell)
 

@@ -176,19 +176,21 @@ def test_r04_hard_link(folder: Path) -> None:
 @pytest.mark.parametrize("who", [(NOBODY, 0), (0, NOBODY), (NOBODY, NOBODY)])
 def test_r05_owner(folder: Path, who: tuple[int, int]) -> None:
     os.chown(put(folder, "tool"), *who)
-    assert f"is owned by {who[0]}:{who[1]}, not by root" in refusal(folder)
+    remedy = f"run chown 0:0 {folder}/tool"
+    assert f"is owned by {who[0]}:{who[1]}, not by root: {remedy}" in refusal(folder)
 
 
 @pytest.mark.parametrize("mode", [0o775, 0o757, 0o777, 0o4755, 0o2755, 0o1755, 0o6755, 0o702])
 def test_r05_mode_too_open(folder: Path, mode: int) -> None:
     put(folder, "tool", mode=mode)
-    assert f"mode {mode:04o} is more open than 0755" in refusal(folder)
+    remedy = f"run chmod 755 {folder}/tool"
+    assert f"mode {mode:04o} is more open than 0755: {remedy}" in refusal(folder)
 
 
 @pytest.mark.parametrize("mode", [0o000, 0o644, 0o655, 0o611])
 def test_r05_not_executable_by_its_owner(folder: Path, mode: int) -> None:
     put(folder, "tool", mode=mode)
-    assert "is not executable by its owner" in refusal(folder)
+    assert f"(mode {mode:04o}): run chmod 755 {folder}/tool" in refusal(folder)
 
 
 @pytest.mark.parametrize("mode", [0o755, 0o750, 0o700, 0o711, 0o500, 0o555])

@@ -25,7 +25,7 @@ from nodeagent.cli import gnt_maint
 from nodeagent.cli.maint import wait
 from nodeagent.cli.maint.console import author
 from nodeagent.cli.maint.console.client import Reach, Unreachable
-from nodeagent.cli.maint.console.text import age, harmless, seconds_of, short
+from nodeagent.cli.maint.console.text import age, harmless, seconds_of, short, shown
 from nodeagent.model.action import MovePrimary, move_of
 from nodeagent.web.exchange import Request, Response
 from nodeagent.web.server import Server
@@ -570,7 +570,7 @@ def test_a_pause_with_an_end_says_so_everywhere(busy: Live, run: Run) -> None:
     assert hold["until"] == 1796112000
     ends = rf"Pauses .* by {ME}, until 2026-12-01 08:00:00 \+0000: a drill"
     assert re.search(ends, run("status").out)
-    told = f"node paused by {ME} until 2026-12-01T08:00:00Z: a drill"
+    told = f"node paused by {ME} until 2026-12-01 08:00:00 +0000: a drill"
     assert told in run("why", "n3").out
     assert told in run("history").out.replace("node n3 paused", "node paused")
     busy.rig.time = 1796112000
@@ -620,6 +620,23 @@ def test_the_login_is_the_kernel_s_word_then_sudo_s(
     assert author.login_name(str(tmp_path / "loginuid")) == name
 
 
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("until 2026-12-01T08:00:00Z: a drill", "until 2026-12-01 09:00:00 +0100: a drill"),
+        ("since 2026-07-01 22:43 UTC (silent", "since 2026-07-02 00:43:00 +0200 (silent"),
+        ('{"since":"2026-12-01T08:00:00Z"}', '{"since":"2026-12-01T08:00:00Z"}'),
+        ("by gnt-maint pause --until 2026-12-01T08:00:00Z",) * 2,
+        ("on 2026-02-30T08:00:00Z",) * 2,
+    ],
+)
+def test_each_moment_has_one_form(monkeypatch: pytest.MonkeyPatch, said: str, told: str) -> None:
+    """The form of all others; what a node wrote, or a person typed, stays as it was."""
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    assert shown(said) == told
+
+
 def test_a_pause_for_a_while_ends_then(quiet: Live, run: Run) -> None:
     before = time.time()
     assert run("pause", "--for", "2h").code == 0
@@ -659,7 +676,7 @@ def test_pause_of_an_incident_by_its_beginning(busy: Live, run: Run) -> None:
         (("pause", "--group", "none"), "there is no group none"),
         (("resume", "--storm"), "the storm brake has not tripped"),
         (("resume", "--ledger"), "no plan waits for that"),
-        (("pause", "--until", "2026-01-01"), "the pause would have ended at 2026-01-01T"),
+        (("pause", "--until", "2026-01-01"), "the pause would have ended at 2026-01-01 00:00"),
         (("pause", "--why", "x" * 501), "one printable line of at most 500 characters"),
         (("pause", "--why", "\x1b[2J"), "one printable line"),
     ],
@@ -1349,6 +1366,7 @@ def test_a_certificate_that_is_not_the_one_expected(remote: Any, tmp_path: Path)
     for ca in ("", str(other)):
         said = remote("incidents", ca=ca).refused(69)
         assert "its certificate is not the one expected" in said
+        assert said.endswith(": name it, or its signer, with --ca FILE")
     assert "/nowhere: no certificate can be read" in remote("held", ca="/nowhere").refused(78)
 
 

@@ -171,7 +171,8 @@ def test_commands_names_an_unknown_repair_and_states_without_a_verdict(place: Pl
     (place.folder / "repair").mkdir(exist_ok=True)
     mapped = 'nagios = {0 = "Ok", 2 = "live-repair"}\nrepair = "fix"'
     place.settings(commands='"raid"', more=f"[diagnose.command.raid]\n{mapped}")
-    unknown = "nodeagent: repair command fix is configured, but will not run: No such file"
+    fix = place.folder / "repair/fix"
+    unknown = f"nodeagent: repair command fix is configured, but will not run: {fix}: No such file"
     without = "nodeagent: diagnose.command.raid.nagios does not map 1 (WARNING): such a run gives"
     for words in ((), ("--json",)):
         done = run(place, "commands", *words)
@@ -199,10 +200,11 @@ def test_check_config_names_configured_commands_that_will_not_run(place: Place) 
     assert done.returncode == 0
     assert [line for line in done.stderr.splitlines() if "configured" in line] == [
         "nodeagent: diagnose command open is configured, but will not run:"
-        " mode 0777 is more open than 0755",
+        f" mode 0777 is more open than 0755: run chmod 755 {place.folder}/diagnose/open",
         "nodeagent: diagnose command absent is configured, but will not run:"
-        " No such file or directory",
-        "nodeagent: repair command fix is configured, but will not run: No such file or directory",
+        f" {place.folder}/diagnose/absent: No such file or directory",
+        "nodeagent: repair command fix is configured, but will not run:"
+        f" {place.folder}/repair/fix: No such file or directory",
     ]
     assert [line for line in done.stderr.splitlines() if "does not map" in line] == [
         f"nodeagent: diagnose.command.check.nagios does not map {state}:"
@@ -230,7 +232,7 @@ def test_diagnose_names_what_cannot_be_used(place: Place) -> None:
     done = run(place, "diagnose", "check", "broken", "absent")
     assert done.returncode == 1
     assert 'broken: exit code 3: "why"' in done.stderr
-    assert "absent: refused: No such file" in done.stderr
+    assert f"absent: refused: {place.folder}/diagnose/absent: No such file" in done.stderr
     assert json.loads(done.stdout)["status"] == "live-repair"
 
 
@@ -240,7 +242,8 @@ def test_diagnose_names_a_repair_command_that_will_not_run(place: Place) -> None
     place.settings(commands='"check"')
     done = run(place, "diagnose")
     assert (done.returncode, done.stdout) == (1, SICK_TEXT + "\n")
-    assert 'check: its repair command will not run: "fix": No such file or directory' in done.stderr
+    why = f'"fix": {place.folder}/repair/fix: No such file or directory'
+    assert f"check: its repair command will not run: {why}" in done.stderr
 
 
 @root

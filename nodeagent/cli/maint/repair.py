@@ -302,7 +302,8 @@ def _alone(path: str, *, dry: bool) -> Iterator[str]:
     try:
         folder = os.open(os.path.dirname(path) or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
-        raise Refused(f"{path}: {error.strerror}") from None
+        hint = "; it takes the master node with luxid running"
+        raise Refused(f"{path}: {error.strerror}{hint}") from None
     try:
         fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -19,6 +19,8 @@ import pytest
 
 from nodeagent.autorepair.tags import PREFIX
 from nodeagent.cli.gnt_maint import main
+from nodeagent.cli.maint import repair
+from nodeagent.cli.maint.console.client import Refused
 from tests import forked
 from tests.agent.place import safe_folder
 from tests.autorepair import luxi
@@ -501,6 +503,13 @@ def test_explain_asks_no_other_cluster_than_the_one_named(place: Place) -> None:
         assert done.returncode == code
         assert "LUXI" not in done.stderr
         assert len(done.stderr.splitlines()) == 1
+
+
+def test_without_luxid_it_says_where_to_run(tmp_path: Path) -> None:
+    with pytest.raises(Refused) as caught, repair._alone(str(tmp_path / "none/luxi"), dry=False):
+        pass
+    told = caught.value.format_message()
+    assert told.endswith("No such file or directory; it takes the master node with luxid running")
 
 
 def test_explain_says_that_neither_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import ssl
 import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -199,7 +200,9 @@ class Reach:
         except PermissionError:
             raise Refused(f"{self._caller.where}: permission denied: ask as root") from None
         except caller.Absent as error:
-            raise Absent(self._absent(str(error))) from None
+            foreign = isinstance(error.__cause__, ssl.SSLCertVerificationError)
+            remedy = ": name it, or its signer, with --ca FILE" if foreign else ""
+            raise Absent(self._absent(str(error)) + remedy) from None
         except Unavailable as error:
             raise Unreachable(str(error)) from None
         if replied.status == 200:

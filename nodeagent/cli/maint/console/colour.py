@@ -10,7 +10,7 @@ from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
-from nodeagent.cli.maint.console.text import Rows, harmless
+from nodeagent.cli.maint.console.text import Rows, harmless, shown
 
 STYLES = {
     "noted": "cyan",
@@ -43,16 +43,16 @@ class ColourScreen:
         self._console = _console(stderr=False)
 
     def heading(self, text: str) -> None:
-        self._print(Text(f"\n{harmless(text)}", "bold"))
+        self._print(Text(f"\n{shown(text)}", "bold"))
 
     def line(self, text: str) -> None:
-        self._print(Text(harmless(text)))
+        self._print(Text(shown(text)))
 
     def facts(self, rows: Sequence[tuple[str, object]]) -> None:
         table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
         table.add_column(style="bold", no_wrap=True)
         table.add_column()
-        cells = [(label, harmless(value)) for label, value in rows]
+        cells = [(label, shown(value)) for label, value in rows]
         width = max((len(label) for label, _ in cells), default=0) + 2
         fits = width + _longest(words for _, words in cells) <= self._console.width
         for label, words in cells:
@@ -70,7 +70,7 @@ class ColourScreen:
             self.line(none)
             return
         head = [name.upper() for name in columns]
-        cells = [[harmless(cell) for cell in row] for row in rows]
+        cells = [[shown(cell) for cell in row] for row in rows]
         widths = [max(len(row[i]) for row in (head, *cells)) for i in range(len(head) - 1)]
         last = [row[-1] for row in cells]
         needs = max(min(_READABLE, max(map(len, last), default=0)), _longest(last), len(head[-1]))
@@ -115,7 +115,7 @@ class _Spinner:
         self._width = width
 
     def tell(self, text: str) -> None:
-        self._status.update(Text(harmless(text, self._width)))
+        self._status.update(Text(harmless(shown(text), self._width)))
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """Output: tables, facts and lines; with colours on a terminal, else plain.
 
-All of it passes `harmless` here, wherever it comes from.
+All of it passes `shown` here, wherever it comes from.
 """
 
 import json
@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeAlias
 import click
 
 from nodeagent.cli.maint.console import pager
-from nodeagent.cli.maint.console.text import Rows, harmless
+from nodeagent.cli.maint.console.text import Rows, harmless, shown
 
 Json: TypeAlias = dict[str, Any]
 
@@ -39,21 +39,21 @@ class PlainScreen:
     """For pipes and files: no colour, no wrapping, one row a line."""
 
     def heading(self, text: str) -> None:
-        click.echo(f"\n{harmless(text)}")
+        click.echo(f"\n{shown(text)}")
 
     def line(self, text: str) -> None:
-        click.echo(harmless(text))
+        click.echo(shown(text))
 
     def facts(self, rows: Sequence[tuple[str, object]]) -> None:
         width = max((len(label) for label, _ in rows), default=0) + 2
         for label, value in rows:
-            click.echo(f"{label:{width}}{harmless(value)}".rstrip())
+            click.echo(f"{label:{width}}{shown(value)}".rstrip())
 
     def table(self, columns: Sequence[str], rows: Rows, none: str = "") -> None:
         if none and not rows:
             self.line(none)
             return
-        cells = [[harmless(cell) for cell in row] for row in rows]
+        cells = [[shown(cell) for cell in row] for row in rows]
         widths = [max([len(c), *(len(row[i]) for row in cells)]) for i, c in enumerate(columns)]
         for row in [[c.upper() for c in columns], *cells]:
             padded = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
@@ -90,7 +90,7 @@ class ListScreen:
                 f"-o: there is no field {harmless(unknown[0], 40)!r}; there are {', '.join(known)}"
             )
         places = [known.index(field) for field in chosen]
-        cells = [[harmless(row[place]) for place in places] for row in rows]
+        cells = [[shown(row[place]) for place in places] for row in rows]
         if self.headers:
             cells = [[known[place].upper() for place in places], *cells]
         widths = [max((len(row[i]) for row in cells), default=0) for i in range(len(places))]
@@ -160,7 +160,7 @@ class _Lines:
 
     def tell(self, text: str) -> None:
         if text != self._last and not self._quiet:
-            click.echo(harmless(text), err=True)
+            click.echo(shown(text), err=True)
         self._last = text
 
 

@@ -2,9 +2,15 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 LEAST = 18  # characters of an incident's id; the first 12 digits are only the time of its detection
+# A moment in a sentence of maintd; not in what a node wrote as JSON, nor in options of a command.
+_MOMENT = re.compile(
+    r"(?<![^\s(])(?<!--until )(?<!--start )"
+    r"[0-9]{4}(?:-[0-9]{2}){2}(?:T[0-9:]{8}Z| [0-9]{2}(?::[0-9]{2}){1,2} UTC)"
+)
 _DURATION = re.compile(r"([0-9]{1,9})(s|m|h|d)")
 POLLED = {
     "seen": "answering",
@@ -27,6 +33,20 @@ def harmless(text: object, most: int = 2000) -> str:
     if words.isprintable():
         return words
     return "".join(c if c.isprintable() else _escaped(c) for c in words)
+
+
+def shown(text: object) -> str:
+    """Return harmless text with the moments in it in local time, as all others are shown."""
+    return _MOMENT.sub(_here, harmless(text))
+
+
+def _here(moment: re.Match[str]) -> str:
+    try:
+        at = datetime.fromisoformat(moment[0].removesuffix(" UTC").removesuffix("Z"))
+        local = at.replace(tzinfo=UTC).astimezone()
+    except (ValueError, OverflowError, OSError):  # such as a 30th of February
+        return moment[0]
+    return f"{local:%Y-%m-%d %H:%M:%S %z}"
 
 
 def _escaped(character: str) -> str:
