@@ -42,6 +42,8 @@ def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
         if isinstance(found, PowerReading):
             power = _with(power, found)
             deaf.pop(node.uuid, None)
+        if isinstance(found, Deaf) and intent.id in observed.absent and not found.never:
+            continue  # Ganeti has not tried: this tells nothing of the power control
         if isinstance(found, Deaf) or found.powered is None:
             said = found if isinstance(found, Deaf) else Deaf(node.uuid, Ms(now + AGAIN), found.why)
             first = deaf[node.uuid].since if node.uuid in deaf else now

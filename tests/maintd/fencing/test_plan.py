@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from nodeagent.model.action import PowerCommand, RunCommand, Scope
+from nodeagent.model.action import Power, PowerCommand, RunCommand, Scope, describe
 from nodeagent.model.fencing import End, Fate, Stage
 from nodeagent.model.ledger import Hold
 from nodeagent.model.reason import FencingKind
@@ -43,6 +43,27 @@ def test_power_is_read_again_once_the_node_is_unreachable() -> None:
     assert loop.powers(STATUS).count("n3") == 2
     loop.steps(2)
     assert loop.ledger.fencing[0].why.startswith("n3 is off")
+
+
+@pytest.mark.parametrize("how", ["killed", "drained"])
+def test_a_reading_that_was_never_submitted_is_made_in_the_next_round(loop: Loop, how: str) -> None:
+    """maintd ended before it could, or Ganeti took no job: the power control has not failed."""
+    kill(loop, how="off")
+    loop.cluster.queue_drained = how == "drained"
+    tries = 0
+
+    def crashes(place: str) -> bool:
+        nonlocal tries
+        reads = place == f"before {describe(Power('n3', STATUS))}"
+        tries += reads
+        return reads and tries == 1 and how == "killed"
+
+    loop.crashes = crashes
+    while not tries:
+        loop.step()
+    loop.cluster.queue_drained = False
+    loop.steps(2)
+    assert (tries, loop.powers(STATUS).count("n3")) == (2, 2)
 
 
 @pytest.mark.parametrize("how", ["off", "cut"])
