@@ -1,12 +1,11 @@
 """Places where a test may end or break maintd, to prove that nothing is lost.
 
-`MAINTD_FAILPOINT=<name>:<how>[:<n>]`, how being `kill` (as by kill -9), `raise` or `sleep` (a
-minute), at the nth time the place is reached. Without the variable it costs nothing.
+`MAINTD_FAILPOINT=<name>:<how>[:<n>]`, how being `kill` (as by kill -9), `stop` (as by kill -STOP)
+or `raise`, at the nth time the place is reached. Without the variable it costs nothing.
 """
 
 import os
 import signal
-import time
 
 from nodeagent.errors import Unavailable
 
@@ -38,12 +37,9 @@ def reach(name: str) -> None:
     _reached += 1
     if _reached != _nth:
         return
-    if _how == "kill":
-        os.kill(os.getpid(), signal.SIGKILL)
-    elif _how == "raise":
+    if _how == "raise":
         raise Unavailable(f"failpoint {name}")
-    else:
-        time.sleep(60)
+    os.kill(os.getpid(), signal.SIGSTOP if _how == "stop" else signal.SIGKILL)
 
 
 arm(os.environ.get("MAINTD_FAILPOINT", ""))
