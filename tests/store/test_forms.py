@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import signal
 import sqlite3
 import stat
 import subprocess
@@ -111,7 +110,15 @@ def test_a_damaged_one_is_left_as_it_is(before: str, damage: str) -> None:
 KILLED = """
 import os, signal, sqlite3, sys
 from nodeagent.store.sqlite import SqliteStore
-path, nth = sys.argv[1], int(sys.argv[2])
+for nth in range(1, 100):  # the copies wait; each is opened by a fork
+    path = f"{sys.argv[1]}.{nth}"
+    child = os.fork()
+    if child == 0:
+        break
+    end = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if end != -signal.SIGKILL:
+        print(nth)
+        sys.exit(end)
 real, done = sqlite3.connect, [0]
 class Dying(sqlite3.Connection):
     def _step(self):
@@ -126,30 +133,23 @@ class Dying(sqlite3.Connection):
         return super().executemany(*given)
 sqlite3.connect = lambda *given, **more: real(*given, **more, factory=Dying)
 SqliteStore(path)
-print(done[0])
 """
 
 
 def test_a_kill_at_each_statement_leaves_one_form_or_the_other(before: str) -> None:
     with closing(SqliteStore(before, now=now, reading=True)) as store:
         wanted = said(store)
-    seen = set()
     for nth in range(1, 100):
-        path = f"{before}.{nth}"
-        shutil.copy(before, path)
-        done = subprocess.run(
-            [sys.executable, "-c", KILLED, path, str(nth)],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        seen.add(form(path))
-        with closing(SqliteStore(path, now=now)) as store:
+        shutil.copy(before, f"{before}.{nth}")
+    command = [sys.executable, "-c", KILLED, before]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    last, seen = int(done.stdout), set()
+    for nth in range(1, last + 1):
+        seen.add(form(f"{before}.{nth}"))
+        with closing(SqliteStore(f"{before}.{nth}", now=now)) as store:
             assert said(store) == wanted, nth
-        if done.returncode == 0:
-            break
-        assert done.returncode == -signal.SIGKILL, done.stderr
-    assert nth > 12
+    assert last > 12
     assert seen == {BEFORE, FORM}
 
 
