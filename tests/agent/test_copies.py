@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -323,6 +324,7 @@ def test_a_restarted_runner_takes_no_request_from_before(
     place: Place, caplog: pytest.LogCaptureFixture
 ) -> None:
     raw = promise(place, 4, place.uuid)
+    time.sleep(0.01)  # moments are whole milliseconds
     one = keeper(place)
     assert asked(one, raw) == {"refused": True}  # its id may have been used
     assert "before this runner began" in caplog.text
