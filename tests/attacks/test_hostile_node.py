@@ -14,7 +14,7 @@ from tests.fuzz.nasty import NASTY, long
 pytestmark = pytest.mark.alone
 
 SOON = 0.5  # seconds in which /healthz answers, most of the time: others use this machine too
-WATCHED = 3.0  # seconds of each attack
+WATCHED = 2.0  # seconds of each attack
 KINDS = [kind for kind in NASTY if kind not in ("surrogates", "nul")]  # a report has neither
 
 
@@ -65,7 +65,7 @@ def test_maintd_answers_meanwhile(live: tuple[Node, Daemon], attack: str) -> Non
     took = answers(daemon, WATCHED)
     assert took[len(took) // 2] < SOON
     assert took[-1] < 10 * SOON
-    assert node.polls > before + 2  # and rounds are held
+    daemon.until(lambda: node.polls > before + 2)  # and rounds are held
 
 
 def test_a_restart_during_the_attack_works(live: tuple[Node, Daemon]) -> None:
