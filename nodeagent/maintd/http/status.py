@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from nodeagent.maintd.http.dead_nodes.members import dead_json
 from nodeagent.maintd.incidents.drained import unlicensed
 from nodeagent.maintd.incidents.returns import expected
+from nodeagent.maintd.incidents.waiting import left_to_do
 from nodeagent.maintd.ledger.agent_events import how_seen
 from nodeagent.maintd.ledger.request_events import words
 from nodeagent.maintd.planning.holds import paused
@@ -20,7 +21,6 @@ from nodeagent.maintd.planning.resources import target_of
 from nodeagent.maintd.planning.tag_settings import faults, with_tags
 from nodeagent.model.action import MovePrimary, Retag, Scope, describe
 from nodeagent.model.asked import Asked
-from nodeagent.model.diagnosis import Need
 from nodeagent.model.event import Event
 from nodeagent.model.incident import UNKNOWN, Incident, Status
 from nodeagent.model.ledger import PAUSE_TAG, Decision, Hold, Intent, Ledger, Outcome, Policy
@@ -130,12 +130,7 @@ def waits(view: View, incident: Incident) -> Iterator[str]:
             yield held.reason
     match incident.status:
         case Status.COMPLETED if not (told or returns):
-            yield (
-                f"the repair command has succeeded: gnt-maint done {incident.name} closes it"
-                if incident.diagnosis.need is Need.LIVE_REPAIR
-                else f"evacuated and offline: repair {incident.name}, then run gnt-maint"
-                f" done {incident.name}"
-            )
+            yield left_to_do(incident, view.observed.snapshot, view.policy)
         case Status.FAILED if not returns:
             yield f"it has failed: check {incident.name}, then run gnt-maint done {incident.name}"
         case Status.CANCELED:

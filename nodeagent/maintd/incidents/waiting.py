@@ -1,8 +1,10 @@
 """Evacuated nodes that wait for a person, each with the command that helps. Pure."""
 
+from nodeagent.maintd.planning.tag_settings import with_tags
+from nodeagent.maintd.planning.times import rfc3339
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.incident import Incident, Status
-from nodeagent.model.ledger import Drained, Ledger
+from nodeagent.model.ledger import Drained, Ledger, Policy
 from nodeagent.model.reason import Held, Kind, because
 from nodeagent.model.snapshot import Node, Snapshot
 
@@ -28,6 +30,27 @@ def waiting(ledger: Ledger, snapshot: Snapshot) -> list[Held]:
         state, about = state_of(node), (node.name, incident.id)
         found.append(Held(because(kind, node.name, state=state, left=tuple(left)), *about))
     return found
+
+
+def left_to_do(incident: Incident, snapshot: Snapshot, policy: Policy) -> str:
+    """Say what closes a completed incident that nothing else waits for."""
+    name = incident.name
+    node = next((one for one in snapshot.nodes.values() if one.uuid == incident.node), None)
+    serves = node is not None and node.in_service
+    if node is not None and serves and incident.tag_seen and incident.tag not in node.tags:
+        return f"{name} is in service: its incident closes once its agent reports that the fault is gone"
+    if incident.diagnosis.need is not Need.LIVE_REPAIR:
+        if serves:
+            return f"{name} is in service: gnt-maint done {name} closes its incident"
+        return f"evacuated and offline: repair {name}, then run gnt-maint done {name}"
+    if not incident.missed_at:
+        told = f"the repair command has succeeded, but {name} has not reported Ok since"
+        return f"{told}: check it, then run gnt-maint done {name}"
+    told = f"the repair command has succeeded: gnt-maint done {name} closes it"
+    after = None if node is None else with_tags(policy, snapshot, node).close_live_repairs
+    if not serves or after is None:
+        return told
+    return f"{told}, or maintd does at {rfc3339(incident.missed_at + after)} if it stays healthy"
 
 
 def _has_emptied(incident: Incident) -> bool:

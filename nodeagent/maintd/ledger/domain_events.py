@@ -46,8 +46,9 @@ def returns(before: Ledger, after: Ledger, observed: Observed | None, now: Ms) -
     for key, one in new.items():
         if key not in old and (node := nodes.get(one.node)):
             yield happened(now, "returning", "", node.name, who=one.who, state=one.to.value)
+    again = {node for node, _ in new}
     for key, one in old.items():
-        if key not in new and (node := nodes.get(one.node)):
+        if key not in new and one.node not in again and (node := nodes.get(one.node)):
             state = "offline" if node.offline else "drained" if node.drained else "in service"
             kind = "returned" if state == one.to.value else "return-over"
             yield happened(now, kind, "", node.name, state=state)

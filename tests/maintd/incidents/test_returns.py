@@ -156,6 +156,8 @@ def test_to_say_it_once_more_begins_no_proof_anew() -> None:
     done(rig)
     later(rig, 12)
     assert state(rig) == "in service"
+    kinds = [event.kind for event in rig.store.history(None, limit=1000)]
+    assert "return-over" not in kinds, "the second request only replaces the first"
 
 
 def test_force_waits_for_no_proof() -> None:

@@ -230,7 +230,7 @@ def test_what_is_over_and_what_failed_say_what_to_do(tmp_path: Path) -> None:
     with served(rig, tmp_path) as one:
         one.tick(times=10)
         text = page(one)
-    assert "the repair command has succeeded: gnt-maint done n3 closes it" in text
+    assert "but n3 has not reported Ok since: check it, then run gnt-maint done n3" in text
     assert "it has failed: check n5, then run gnt-maint done n5" in text
     assert 'class="node failed' in text
     assert 'class="node ready' in text
@@ -458,6 +458,26 @@ def test_tags_are_not_broken_at_their_hyphens(tab: Browser, tmp_path: Path) -> N
             heights = tab.run(tall)
             assert heights
             assert max(heights) < 30, width
+
+
+@needs_chromium
+def test_the_number_of_a_job_stays_on_one_line(tab: Browser, tmp_path: Path) -> None:
+    one = Served(emptying(), tmp_path)
+    one.tick(times=4)
+    number = """(() => {
+        const cells = [...document.querySelectorAll("td.num")], there = document.createRange();
+        for (const cell of cells) cell.textContent = cell.textContent && "1234567";
+        const lines = (cell) => (there.selectNodeContents(cell), there.getClientRects().length);
+        return cells.filter((cell) => cell.textContent && cell.offsetHeight).map(lines);
+    })()"""
+    with at_a_port(one) as url:
+        tab.open(url)
+        for width in (1400, 400):
+            tab.picture(str(tmp_path / "page.png"), width)
+            found = tab.run(number)
+            assert found
+            assert set(found) == {1}, width
+            fits(tab)
 
 
 @needs_chromium
