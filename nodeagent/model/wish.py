@@ -13,6 +13,8 @@ from nodeagent.model.offer import Reply
 from nodeagent.model.units import Ms, Seconds
 from nodeagent.model.window import Consent, Machine, Schedule
 
+_NAMED = 5  # machines
+
 
 @dataclass(frozen=True)
 class SendTestNotice(Asked):
@@ -242,7 +244,11 @@ class AddSeries(Asked):
 
     @property
     def words(self) -> str:
-        return f"plan maintenance of {_several(len(self.machines), 'machine')} every week"
+        more = len(self.machines) - _NAMED
+        also = f" and {more} more" if more > 0 else ""
+        named = ", ".join(map(str, self.machines[:_NAMED])) + also
+        weeks = "week" if self.every == 1 else f"{self.every} weeks"
+        return f"plan maintenance of {named} every {weeks}"
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,8 @@ def left_to_do(incident: Incident, snapshot: Snapshot, policy: Policy) -> str:
     node = next((one for one in snapshot.nodes.values() if one.uuid == incident.node), None)
     serves = node is not None and node.in_service
     if node is not None and serves and incident.tag_seen and incident.tag not in node.tags:
-        return f"{name} is in service: its incident closes once its agent reports that the fault is gone"
+        gone = "its incident closes once its agent reports that the fault is gone"
+        return f"{name} is in service: {gone}"
     if incident.diagnosis.need is not Need.LIVE_REPAIR:
         if serves:
             return f"{name} is in service: gnt-maint done {name} closes its incident"

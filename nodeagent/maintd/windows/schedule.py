@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from nodeagent.maintd.owners import offers
 from nodeagent.maintd.planning.names import Identity, Names
+from nodeagent.maintd.planning.times import rfc3339
 from nodeagent.maintd.windows.mesos import schedule_json
 from nodeagent.model.address import read_address
 from nodeagent.model.ledger import Ledger, Outcome
@@ -65,20 +66,20 @@ def asked_for(asked: SetSchedule, ledger: Ledger) -> str:
     given = zip(asked.schedule.windows, asked.consents, strict=False)
     told = {m.key: consent for window, consent in given for m in window.machines if consent}
     changes = {
-        "cancel the window of": [m for key, (m, _) in old.items() if key not in new],
-        "plan maintenance of": [m for key, (m, _) in new.items() if key not in old],
+        "cancel the window of": [(m, None) for key, (m, _) in old.items() if key not in new],
+        "plan maintenance of": [one for key, one in new.items() if key not in old],
         "change the window of": [
-            m for key, (m, span) in new.items() if key in old and span != old[key][1]
+            (m, span) for key, (m, span) in new.items() if key in old and span != old[key][1]
         ],
         "change the owners' policy of": [
-            m
+            (m, None)
             for key, (m, span) in new.items()
             if key in old
             and span == old[key][1]
             and told.get(key, consents.get(key)) != consents.get(key)
         ],
     }
-    parts = [f"{verb} {_named(machines)}" for verb, machines in changes.items() if machines]
+    parts = [f"{verb} {_named(found)}" for verb, found in changes.items() if found]
     return ", ".join(parts) or "leave the schedule as it is"
 
 
@@ -88,9 +89,15 @@ def _spans(schedule: Schedule) -> dict[tuple[str, str], tuple[Machine, Unavailab
     return {m.key: (m, window.unavailability) for window in rows for m in window.machines}
 
 
-def _named(machines: Sequence[Machine]) -> str:
-    more = f" and {len(machines) - _NAMED} more" if len(machines) > _NAMED else ""
-    return f"{', '.join(map(str, machines[:_NAMED]))}{more}"
+def _named(found: Sequence[tuple[Machine, Unavailability | None]]) -> str:
+    """Name some machines, and the span that all of them have."""
+    more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+    named = f"{', '.join(str(machine) for machine, _ in found[:_NAMED])}{more}"
+    (span, *others) = dict.fromkeys(span for _, span in found)
+    if span is None or others:
+        return named
+    until = "" if span.end_ms is None else f" until {rfc3339(span.end_ms)}"
+    return f"{named} from {rfc3339(span.start_ms)}{until}"
 
 
 def wrong_schedule(schedule: Schedule) -> str:

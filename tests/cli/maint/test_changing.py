@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from nodeagent.cli import gnt_maint
 from nodeagent.cli.maint.console.client import Where
+from nodeagent.cli.maint.console.text import shown
 from tests.cli.live import Live
 from tests.cli.terminal import at_a_terminal
 from tests.maintd.queue.test_entries import Mender, policy
@@ -83,9 +84,10 @@ FORCED = ("queue", "add", "--force", "unreachable", "r640", "n3")
     ("words", "told"),
     [
         (("pause", "--why", "x"), "pause the cluster (x)"),
-        (("window", "add", "n3", "--start", "+5h"), "plan maintenance of n3"),
+        (("window", "add", "n3", "--start", "2026-11-25T04:00Z", "--for", "2h"),
+         "plan maintenance of n3 from 2026-11-25T04:00:00Z until 2026-11-25T06:00:00Z"),
         (("window", "add", "n3", "--weekly", "sun 02:00", "--zone", "UTC", "--for", "2h"),
-         "plan maintenance of 1 machine every week"),
+         "plan maintenance of n3 every week"),
         (("constraints", "set", "cool-down-seconds", "60"),
          "set the constraint cool-down-seconds to 60"),
         (("queue", "disable"), "disable the repair queue"),
@@ -95,7 +97,9 @@ FORCED = ("queue", "add", "--force", "unreachable", "r640", "n3")
 def test_a_dry_run_tells_and_does_nothing(live: Live, words: tuple[str, ...], told: str) -> None:
     before = kept(live)
     said = run(live, *words, "--dry-run")
-    assert said == f"maintd would accept: {told}.\nIt would start nothing in the next round.\n"
+    assert (
+        said == f"maintd would accept: {shown(told)}.\nIt would start nothing in the next round.\n"
+    )
     assert json.loads(run(live, *words, "--dry-run", "--json"))["request"] == told
     live.tick()
     assert kept(live) == before

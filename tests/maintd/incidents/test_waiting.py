@@ -31,7 +31,10 @@ def test_a_node_put_back_by_force_that_does_not_answer() -> None:
     assert done(rig, force=True) == ""
     later(rig, 6)
     assert state(rig) == "in service"
-    assert told(rig) == "n3 is in service: its incident closes once its agent reports that the fault is gone"
+    assert (
+        told(rig)
+        == "n3 is in service: its incident closes once its agent reports that the fault is gone"
+    )
     rig.agents.says["n3"] = OK
     later(rig, 2)
     assert not rig.ledger.incidents

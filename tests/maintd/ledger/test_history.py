@@ -512,7 +512,7 @@ WISHES = [
     (StopBalancing("east"), "", "", "ada asked to stop balancing group east"),
     (
         AddSeries((Machine("n1"),), (6,), 120, "UTC", Seconds(7200)),
-        *("", "", "ada asked to plan maintenance of 1 machine every week"),
+        *("", "", "ada asked to plan maintenance of n1 every week"),
     ),
     (EditSeries(3), "", "", "ada asked to change series/3"),
     (EndSeries(3), "", "", "ada asked to end series/3"),
@@ -577,7 +577,7 @@ def test_the_second_schedule_of_a_round_is_compared_with_the_first() -> None:
     decision = Decision(EMPTY, refused={"w1": "no"})
     told = tell(EMPTY, EMPTY, decision, None, NOW, seen(six(), wishes=wishes))
     assert [str(event) for event in told] == [
-        "ada asked to plan maintenance of n4, n5",
+        "ada asked to plan maintenance of n4, n5",  # at two times
         "ada asked to cancel the window of n4: no",
         "ada asked to cancel the window of n4, n5",
     ]

@@ -42,18 +42,22 @@ def at(hours: int) -> Nanoseconds:
     return Nanoseconds(hours * 3600 * 10**9)
 
 
+FROM1, FROM3, FROM4, FROM5, UNTIL4 = (
+    f"from 1970-01-01T0{begin}:00:00Z until 1970-01-01T0{end}:00:00Z"
+    for begin, end in ((1, 3), (3, 5), (4, 6), (5, 7), (1, 4))
+)
 VETO = Consent(Weight.VETO, Ms(60_000))
 
 
 @pytest.mark.parametrize(
     ("before", "after", "consents", "words"),
     [
-        ((), (window(1, "n1"),), (), "plan maintenance of n1"),
+        ((), (window(1, "n1"),), (), f"plan maintenance of n1 {FROM1}"),
         ((window(1, "n1"),), (), (), "cancel the window of n1"),
         ((window(1, "n1", "n2"),), (window(1, "n2"),), (), "cancel the window of n1"),
         ((window(1, "N1"),), (window(1, "n1"),), (), "leave the schedule as it is"),
-        ((window(1, "n1"),), (window(3, "n1"),), (), "change the window of n1"),
-        ((window(1, "n1"),), (window(1, "n1", hours=3),), (), "change the window of n1"),
+        ((window(1, "n1"),), (window(3, "n1"),), (), f"change the window of n1 {FROM3}"),
+        ((window(1, "n1"),), (window(1, "n1", hours=3),), (), f"change the window of n1 {UNTIL4}"),
         ((window(1, "n1"),), (window(1, "n1"),), (VETO,), "change the owners' policy of n1"),
         ((window(1, "n1"),), (window(1, "n1"),), (None,), "leave the schedule as it is"),
         ((window(1, "n1"),), (window(1, "n1"),), (Consent(),), "leave the schedule as it is"),
@@ -61,13 +65,14 @@ VETO = Consent(Weight.VETO, Ms(60_000))
             (window(1, "n1"), window(2, "n2")),
             (window(4, "n2"), window(5, "n3")),
             (),
-            "cancel the window of n1, plan maintenance of n3, change the window of n2",
+            f"cancel the window of n1, plan maintenance of n3 {FROM5},"
+            f" change the window of n2 {FROM4}",
         ),
         (
             (),
             (window(1, *(f"n{n}" for n in range(1, 9))),),
             (),
-            "plan maintenance of n1, n2, n3, n4, n5 and 3 more",
+            f"plan maintenance of n1, n2, n3, n4, n5 and 3 more {FROM1}",
         ),
     ],
 )
