@@ -265,7 +265,7 @@ def test_later_steps(before: Incident, world: Snapshot, wanted: list[Action]) ->
             id="the master is never emptied",
         ),
         pytest.param(
-            seen(six(), doubts={"n1": "distrusted: signature"}),
+            seen(six(), doubts={"n1": "not trusted: signature"}),
             POLICY,
             [],
             id="doubt opens nothing",
@@ -487,12 +487,12 @@ def test_doubt_forgets_nothing(status: Status) -> None:
 def test_doubt_begins_nothing_and_goes_on_with_nothing(
     diagnosis: Diagnosis, status: Status
 ) -> None:
-    doubted = seen(six(a=("n1", "n2")), doubts={"n1": "distrusted: signature"})
+    doubted = seen(six(a=("n1", "n2")), doubts={"n1": "not trusted: signature"})
     before = ledger(incident(diagnosis=diagnosis, status=status))
     decided = decide(before, doubted, POLICY, NOW)
     assert actions(decided.ledger) == []
     assert kinds(decided.held)[0] == (Kind.DOUBT, "n1")
-    assert dict(decided.held[0].why.details)["doubt"] == "distrusted: signature"
+    assert dict(decided.held[0].why.details)["doubt"] == "not trusted: signature"
 
 
 def test_a_node_in_doubt_is_given_nothing() -> None:

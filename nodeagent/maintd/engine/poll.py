@@ -252,9 +252,9 @@ def understand(
     for name, look in looks.items():
         match look:
             case Silent(why):
-                doubts[name] = f"silent: {why}"
+                doubts[name] = f"does not answer: {why}"
             case Distrusted(why):
-                doubts[name] = f"distrusted: {why}"
+                doubts[name] = f"not trusted: {why}"
             case Seen(report, None):
                 doubts[name] = f"stands by no diagnosis yet ({_unusable(report.unusable)})"
             case Seen(report, diagnosis) if not report.firm:

@@ -266,7 +266,7 @@ def _contact(look: Look | None) -> tuple[Contact, str]:
     if isinstance(look, Silent):
         return look.contact, look.why
     if isinstance(look, Distrusted):
-        return Contact.ANSWERS, f"distrusted: {look.why}"
+        return Contact.ANSWERS, f"not trusted: {look.why}"
     return (Contact.UNKNOWN if look is None else Contact.ANSWERS), ""
 
 

@@ -65,9 +65,9 @@ def asked_for(asked: SetSchedule, ledger: Ledger) -> str:
     consents = {one.machine.key: one.consent for one in ledger.scheduled}
     given = zip(asked.schedule.windows, asked.consents, strict=False)
     told = {m.key: consent for window, consent in given for m in window.machines if consent}
-    changes = {
+    changes: dict[str, list[tuple[Machine, Unavailability | None]]] = {
         "cancel the window of": [(m, None) for key, (m, _) in old.items() if key not in new],
-        "plan maintenance of": [one for key, one in new.items() if key not in old],
+        "plan maintenance of": [(m, span) for key, (m, span) in new.items() if key not in old],
         "change the window of": [
             (m, span) for key, (m, span) in new.items() if key in old and span != old[key][1]
         ],

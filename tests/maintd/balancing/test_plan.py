@@ -253,7 +253,7 @@ def test_who_was_moved_rests_and_is_not_brought_back() -> None:
     [
         ({"n6": EVACUATE}, {}, "n6 is to be evacuated"),
         ({"n6": REPAIR}, {}, "n6 has a fault of its own"),
-        ({}, {"n6": "silent: timed out"}, "n6 is in doubt (silent: timed out)"),
+        ({}, {"n6": "does not answer: timed out"}, "n6 is in doubt (does not answer: timed out)"),
     ],
 )
 def test_a_group_is_balanced_only_while_it_is_quiet(

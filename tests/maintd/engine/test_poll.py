@@ -419,8 +419,8 @@ def seen(
 @pytest.mark.parametrize(
     ("look", "doubt"),
     [
-        pytest.param(Silent("hangs"), "silent: hangs", id="silence is not health"),
-        pytest.param(Distrusted("forged"), "distrusted: forged", id="forgery is not silence"),
+        pytest.param(Silent("hangs"), "does not answer: hangs", id="silence is not health"),
+        pytest.param(Distrusted("forged"), "not trusted: forged", id="forgery is not silence"),
         pytest.param(seen(None), "stands by no diagnosis yet", id="nothing confirmed"),
         pytest.param(
             seen(OK, unusable={"smart": "exit code 1"}, firm=False),

@@ -153,7 +153,7 @@ def test_evidence_of_the_poll_and_of_noded() -> None:
         assert (found.last, found.said) == (NOW - 9, "Ok"), "when the poll began"
         looks = looks_of(desk.world) | {"n1": Distrusted("a wrong key")}
         for look, contact, doubt in (
-            (Distrusted("a wrong key"), Contact.ANSWERS, "distrusted: a wrong key"),
+            (Distrusted("a wrong key"), Contact.ANSWERS, "not trusted: a wrong key"),
             (Silent("HTTP", Contact.ANSWERS), Contact.ANSWERS, "HTTP"),
             (None, Contact.UNKNOWN, ""),
         ):

@@ -210,7 +210,7 @@ def test_nodes_tell_state_look_need_and_claims(busy: Served) -> None:
     assert by_name["n3"]["incident"] == incident(busy)
     assert by_name["n3"]["claims"][0]["action"] == "migrate i1 off n3 to n4"
     assert by_name["n5"]["look"] == "silent"
-    assert by_name["n5"]["doubt"] == "silent: timed out"
+    assert by_name["n5"]["doubt"] == "does not answer: timed out"
     assert by_name["n5"]["claims"], "something is brought there"
     assert by_name["n2"]["claims"] == []
     assert by_name["n3"]["instances"] == 2

@@ -46,7 +46,7 @@ def test_an_emptying_that_goes_on_under_a_new_name_keeps_its_jobs() -> None:
     assert heir["original"] == {"status": "evacuate-failover"}
     assert (heir["repair-status"], heir["jobs"]) == ("pending", drain)
     assert heir["waits"] == [
-        "instance i1 cannot move: its secondary n4 is in doubt (silent: timed out)"
+        "instance i1 cannot move: its secondary n4 is in doubt (does not answer: timed out)"
     ]
 
 

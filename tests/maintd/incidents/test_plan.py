@@ -43,7 +43,7 @@ def test_a_mirror_whose_instance_is_out_of_reach_holds_and_fails_nothing(what: s
         b=("n3", "n1"),
         c=("n4", "n1"),
     )
-    doubts = {"n3": "silent: timed out"} if what == "silent" else {}
+    doubts = {"n3": "does not answer: timed out"} if what == "silent" else {}
     decision = decide(Ledger(), seen(world, {"n1": EVACUATE}, doubts), POLICY, NOW)
     assert [getattr(a, "instance", None) for a in new(decision)] == ["c"]
     held = kinds(decision.held)

@@ -227,7 +227,8 @@ def test_what_is_not_healthy_is_refused_with_the_way_to_insist() -> None:
         " gnt-maint done --force n3"
     )
     rig.agents.says["n3"] = None
-    assert done(rig).startswith("n3 is not healthy: its agent is in doubt (silent: timed out): ")
+    doubt = "its agent is in doubt (does not answer: timed out): "
+    assert done(rig).startswith(f"n3 is not healthy: {doubt}")
     rig.agents.says["n3"] = OK
     assert done(rig) == ""
     later(rig, 4)

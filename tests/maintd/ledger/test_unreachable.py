@@ -30,10 +30,10 @@ def test_a_silent_node_is_listed_after_a_while_and_until_it_answers() -> None:
     (held,) = told(rig, 1.0)
     assert held.node == "n4"
     assert held.reason == (
-        "n4 has been unreachable since 2026-11-18 11:06 UTC (silent: timed out; Ganeti's noded does"
-        " not answer either; in doubt: 0 other nodes have lately tried to reach n4, and it takes"
-        " 3): run nodeagent report n4; if the machine is dead, switch it off and run gnt-node"
-        " modify --offline=yes n4"
+        "n4 has been unreachable since 2026-11-18 11:06 UTC (does not answer: timed out; Ganeti's"
+        " noded does not answer either; in doubt: 0 other nodes have lately tried to reach n4,"
+        " and it takes 3): run nodeagent report n4; if the machine is dead, switch it off and run"
+        " gnt-node modify --offline=yes n4"
     )
     assert held.why.help == "nodeagent report n4"
     (known,) = told(rig)
@@ -55,11 +55,12 @@ def test_ganetis_noded_is_the_evidence_whether_it_is_the_machine_or_the_agent(de
     assert rig.tick().observed.noded == {"n4": not dead}
     (held,) = told(rig)
     if dead:
-        assert "(silent: timed out; Ganeti's noded does not answer either; in doubt" in held.reason
+        doubt = "(does not answer: timed out; Ganeti's noded does not answer either; in doubt"
+        assert doubt in held.reason
         assert "switch it off and run gnt-node modify --offline=yes n4" in held.reason
     else:
         assert held.reason.endswith(
-            "(silent: timed out), but Ganeti's noded answers, so the machine is up:"
+            "(does not answer: timed out), but Ganeti's noded answers, so the machine is up:"
             " run nodeagent report n4, and look at the agent there"
         )
     del rig.agents.says["n4"]
@@ -85,7 +86,7 @@ def test_one_who_is_not_believed_is_listed_too() -> None:
     rig.tick()
     found = told(rig, 180.0)
     assert [held.node for held in found] == [f"n{i}" for i in range(1, 7)]
-    assert all("(distrusted: " in held.reason for held in found)
+    assert all("(not trusted: " in held.reason for held in found)
 
 
 def test_an_offline_node_is_not_polled_and_not_listed() -> None:

@@ -70,7 +70,7 @@ def test_a_node_in_work_that_says_ok_by_now_is_no_sick_one() -> None:
 def test_a_node_that_was_well_before_it_fell_silent_is_no_sick_one() -> None:
     before = [healed("n2"), healed("n3")]
     nodes = [tagged(one) for one in before]
-    silent = dict.fromkeys(("n2", "n3"), "silent: timed out")
+    silent = dict.fromkeys(("n2", "n3"), "does not answer: timed out")
     for said, trips in ((OK, False), (REPAIR, True)):
         first = decide(ledger(*before), seen(six(*nodes), {"n2": said, "n3": said}), POLICY, NOW)
         late = seen(six(*nodes), {"n1": EVACUATE}, silent)

@@ -24,11 +24,11 @@ def test_an_order_nobody_hears_of_is_told_and_keeps_no_other_node_from_being_emp
     one = incident(diagnosis=REPAIR, status=Status.PENDING)
     order = Intent("1", OfIncident(one.id), "n1", RunCommand("n1", "fix-nic", REPAIR.text), "o")
     world = six(node("n1", offline=offline, tags=frozenset({one.mark})))
-    silent = seen(world, {"n2": EVACUATE}, {} if offline else {"n1": "silent: timed out"})
+    silent = seen(world, {"n2": EVACUATE}, {} if offline else {"n1": "does not answer: timed out"})
     decision = decide(ledger(one, intents=(order,)), silent, POLICY, NOW)
     assert new(decision) == [Drain("n2")]
     gone = "n1 is offline: check n1, then gnt-maint retry or cancel"
-    why = gone if offline else "silent: timed out"
+    why = gone if offline else "does not answer: timed out"
     assert reasons(decision) == [f"the result of order n1 to run fix-nic is unknown: {why}"]
     retry = replace(silent, wishes=(Wish("w", "root", NOW, Retry(one.id)),))
     retried = decide(decision.ledger, retry, POLICY, NOW + 1)

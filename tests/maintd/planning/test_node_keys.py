@@ -262,7 +262,7 @@ def test_only_the_key_that_was_shown_is_trusted() -> None:
     ("node", "public", "why"),
     [
         ("n99", FIRST, '"n99" is not a node'),
-        ("n2", FIRST, "n2 shows no key now: silent: timed out; see `gnt-maint agents`"),
+        ("n2", FIRST, "n2 shows no key now: does not answer: timed out; see `gnt-maint agents`"),
         ("n4", own("n5"), "n5 is pinned to the key"),
     ],
 )

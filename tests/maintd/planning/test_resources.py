@@ -21,6 +21,7 @@ from tests.maintd.world import EVACUATE, FAILOVER, OK, REPAIR, incident, ledger,
 
 OVER = [Status.COMPLETED, Status.FAILED, Status.CANCELED]
 COMPATIBLE = replace(QUICK, autorepair="compatible")
+SILENT = "does not answer: timed out"
 
 
 @pytest.mark.parametrize("status", OVER)
@@ -40,7 +41,7 @@ def test_an_incident_that_is_over_closes_no_node_that_says_ok(
     [
         (REPAIR, {}, {}, {}, "n2 reports live-repair"),
         (EVACUATE, {}, {}, {}, "n2 reports evacuate"),
-        (None, {"n2": "silent: timed out"}, {}, {}, "n2 is in doubt (silent: timed out)"),
+        (None, {"n2": SILENT}, {}, {}, f"n2 is in doubt ({SILENT})"),
         (
             OK,
             {},
@@ -127,7 +128,7 @@ def test_what_is_lost_without_it_runs_on_its_secondary_whatever_is_wrong_there(
 
 @pytest.mark.parametrize(
     ("said", "why"),
-    [(None, "n4 is in doubt (silent: timed out)"), (FAILOVER, "n4 reports evacuate-failover")],
+    [(None, f"n4 is in doubt ({SILENT})"), (FAILOVER, "n4 reports evacuate-failover")],
     ids=["doubt", "evacuate-failover"],
 )
 def test_doubt_and_what_would_not_keep_it_forbid_that(said: Diagnosis | None, why: str) -> None:
