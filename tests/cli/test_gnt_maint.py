@@ -21,8 +21,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nodeagent import __version__
 from nodeagent.cli import gnt_maint
-from nodeagent.cli.maint import wait
+from nodeagent.cli.maint import overview, wait
 from nodeagent.cli.maint.console import author
 from nodeagent.cli.maint.console.client import Reach, Unreachable
 from nodeagent.cli.maint.console.text import age, harmless, seconds_of, short, shown
@@ -133,7 +134,7 @@ def text(live: Live, golden: str) -> str:
     for node in ("n1", "n3"):
         golden = golden.replace(f"{node}-full", incident(live, node))
         golden = golden.replace(f"{node}-incident-id-is", incident(live, node)[:18])
-    return golden.removeprefix("\n")
+    return golden.removeprefix("\n").replace("VERSION", __version__)
 
 
 # What is shown.
@@ -143,7 +144,7 @@ def test_status_is_one_screen(busy: Live, run: Run) -> None:
     assert run("status").out == text(
         busy,
         """
-Cluster     cluster.example, master n1, Ganeti 3.1.0
+Cluster     cluster.example, master n1, Ganeti 3.1.0, maintd VERSION
 Last round  0 s ago, one every 3600 s
 Storm       none
 Pauses      none
@@ -217,11 +218,20 @@ def test_a_ganeti_that_was_never_tried_is_doubted(quiet: Live, run: Run) -> None
     quiet.rig.cluster.upgrade("4.0.0")
     quiet.tick()
     out = run("status").out
-    assert "Cluster     cluster.example, master n1, Ganeti 4.0.0\n" in out
+    assert "Cluster     cluster.example, master n1, Ganeti 4.0.0, " in out
     doubt = "it was never tried with us: we know 3.0 and 3.1, and take it for 3.1\n"
     assert f"Ganeti      {doubt}" in out
     assert run("held").out == f"Ganeti  {doubt}Nothing is blocked.\n"
     assert run("held", "--json").json == []
+
+
+def test_a_maintd_of_another_release_is_told(
+    busy: Live, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "Version" not in run("status").out
+    monkeypatch.setattr(overview, "__version__", "0.1.9")
+    told = f"Version     this gnt-maint is 0.1.9, and maintd is {__version__}\n"
+    assert told in run("status").out
 
 
 def test_incidents_is_a_table(busy: Live, run: Run) -> None:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from nodeagent import __version__
 from nodeagent.cli.maint.console.arguments import when
 from nodeagent.cli.maint.console.text import NODED, POLLED, age, counted, status_of
 from nodeagent.cli.maint.fencing import fenced_nodes
@@ -63,7 +64,11 @@ def _now(this: Json, incidents: list[Json], nodes: list[Json]) -> list[tuple[str
 def _cluster(this: Json) -> Iterator[tuple[str, object]]:
     ganeti = this.get("ganeti") or {}  # an older maintd omits it
     version = f", Ganeti {ganeti['version']}" if ganeti else ""
+    ours = this.get("version")
+    version += f", maintd {ours}" if ours else ""
     yield "Cluster", f"{this['cluster']}, master {this['master']}{version}"
+    if ours and ours != __version__:
+        yield "Version", f"this gnt-maint is {__version__}, and maintd is {ours}"
     yield from ganeti_doubt(this)
 
 

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from nodeagent import __version__
 from nodeagent.errors import MessageError, Unavailable
 from nodeagent.maintd.copies.doubt import doubt
 from nodeagent.maintd.daemon import Maintd
@@ -161,6 +162,7 @@ class Api:
             "cluster": snapshot.cluster,
             "master": snapshot.master,
             "ganeti": ganeti_json(snapshot.ganeti),
+            "version": __version__,
             "dry-run": maintd.engine.conduct.dry,
             "idle": view.idle,
             "standby": maintd.standby or None,
