@@ -1,5 +1,6 @@
 """The base class of all requests: their words, and whether they may wait. Pure."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -31,6 +32,12 @@ class Asked:
     def at_once(self) -> bool:
         """Tell whether maintd refuses it once it has waited for long."""
         return self.urgent
+
+
+def some_of(several: Sequence[object]) -> str:
+    """Name the first five, and count the others."""
+    more = f" and {len(several) - 5} more" if len(several) > 5 else ""
+    return f"{', '.join(map(str, several[:5]))}{more}"
 
 
 def place_words(scope: Scope, name: str, incident: str) -> str:

@@ -7,13 +7,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from nodeagent.model.action import Scope
-from nodeagent.model.asked import Asked, place_words
+from nodeagent.model.asked import Asked, place_words, some_of
 from nodeagent.model.balance import Shift
 from nodeagent.model.offer import Reply
 from nodeagent.model.units import Ms, Seconds
 from nodeagent.model.window import Consent, Machine, Schedule
-
-_NAMED = 5  # machines
 
 
 @dataclass(frozen=True)
@@ -244,11 +242,8 @@ class AddSeries(Asked):
 
     @property
     def words(self) -> str:
-        more = len(self.machines) - _NAMED
-        also = f" and {more} more" if more > 0 else ""
-        named = ", ".join(map(str, self.machines[:_NAMED])) + also
         weeks = "week" if self.every == 1 else f"{self.every} weeks"
-        return f"plan maintenance of {named} every {weeks}"
+        return f"plan maintenance of {some_of(self.machines)} every {weeks}"
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from nodeagent.maintd.planning.names import Identity, Names
 from nodeagent.maintd.planning.times import rfc3339
 from nodeagent.maintd.windows.mesos import schedule_json
 from nodeagent.model.address import read_address
+from nodeagent.model.asked import some_of
 from nodeagent.model.ledger import Ledger, Outcome
 from nodeagent.model.snapshot import Observed, Snapshot
 from nodeagent.model.units import Ms
@@ -22,7 +23,6 @@ from nodeagent.model.wish import BringUp, SetSchedule, TakeDown
 from nodeagent.protocol.canonical import canonical
 
 """What all names of one machine have in common: its node's UUID, or else the name itself."""
-_NAMED = 5  # machines
 STALE = "the schedule has changed since: read it again, and change that"
 
 
@@ -91,8 +91,7 @@ def _spans(schedule: Schedule) -> dict[tuple[str, str], tuple[Machine, Unavailab
 
 def _named(found: Sequence[tuple[Machine, Unavailability | None]]) -> str:
     """Name some machines, and the span that all of them have."""
-    more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
-    named = f"{', '.join(str(machine) for machine, _ in found[:_NAMED])}{more}"
+    named = some_of([machine for machine, _ in found])
     (span, *others) = dict.fromkeys(span for _, span in found)
     if span is None or others:
         return named
