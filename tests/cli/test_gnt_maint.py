@@ -204,7 +204,7 @@ def test_status_tells_what_stops_everything(busy: Live, run: Run) -> None:
     busy.rig.agents.says.update({"n2": EVACUATE, "n4": EVACUATE})
     busy.tick(200)
     out = run("status").out
-    assert f"Pauses      cluster for 3 min by {ME}: a fire drill\n" in out
+    assert f"Pauses      cluster, started 3 min ago by {ME}: a fire drill\n" in out
     assert re.search(
         r"Storm       tripped 0 s ago: .* unhealthy.*; gnt-maint resume --storm\n", out
     )
@@ -777,7 +777,7 @@ def test_wait_until_completed(busy: Live, run: Run, passing: Any) -> None:
     done = run("wait", incident(busy)[:18])
     assert (done.code, done.out) == (0, f"{incident(busy)} completed\n")
     assert "n3 pending: " in done.err
-    assert " of 6 jobs done, waiting for job " in done.err
+    assert " of 6 jobs done; waiting for job " in done.err
 
 
 def test_wait_for_what_has_been_is_no_wait(busy: Live, run: Run) -> None:
@@ -1540,7 +1540,7 @@ def test_done_waits_no_longer_than_it_is_told(
     monkeypatch.setattr("time.sleep", lambda _: None)
     said = run("done", "--wait", "--timeout", "0s", "n3")
     assert said.code == wait.EXIT_TIMEOUT
-    assert "not back within 0 s; see gnt-maint held" in said.lines[-1]
+    assert "not back within 0 s; see gnt-maint why n3" in said.lines[-1]
 
 
 @pytest.mark.parametrize(

@@ -120,7 +120,8 @@ def _wait(reach: Reach, node: Json, timeout: int | None) -> tuple[Json, int]:
 def _end(node: Json, code: int, timeout: int) -> str:
     state = _STATES.get(node["state"], node["state"])
     if code == EXIT_TIMEOUT:
-        return f"{node['name']} is {state}: not back within {age(timeout)}; see gnt-maint held"
+        late = f"not back within {age(timeout)}; see gnt-maint why {node['name']}"
+        return f"{node['name']} is {state}: {late}"
     if code:
         return f"{node['name']} is {state}: it was changed meanwhile"
     return f"{node['name']} is {state}."

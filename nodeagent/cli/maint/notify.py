@@ -80,4 +80,5 @@ def _show(found: list[Json], *, as_json: bool) -> None:
         )
         for one in found
     ]
-    screen().table(("sink", "kind", "waiting", "delivered", "state"), rows)
+    none = "There are no sinks: [[notify]] in maintd.toml names them."
+    screen().table(("sink", "kind", "waiting", "delivered", "state"), rows, none)

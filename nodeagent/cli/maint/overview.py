@@ -141,7 +141,7 @@ def pause_told(hold: Json, now: float) -> str:
     what = hold["incident"] or hold["name"]
     told = f"{hold['scope']}{f' {what}' if what else ''}"
     if hold["since"]:
-        told += f" for {age(now - hold['since'])}"
+        told += f", started {age(now - hold['since'])} ago"
     if hold["who"]:
         told += f" by {hold['who']}"
     if hold.get("until"):

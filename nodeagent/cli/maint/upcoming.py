@@ -29,14 +29,18 @@ def _of_node(about: Json, this: Json) -> Iterator[Step]:
     name = node["name"]
     if (back := node["returning"]) is not None:
         at = f"at {when(back['at'])}, if it stays healthy" if back["at"] else "after its proof"
-        yield f"{name} is left {back['to']} {at} (asked for by {back['who']})", ""
+        serves = back["to"] == "in service"
+        then = f"goes back into service {at}" if serves else f"is left {back['to']}"
+        yield f"{name} {then} (asked for by {back['who']})", ""
     if at := node.get("unreachable-at"):  # an older maintd omits it
         then = f"{name} counts as unreachable at {when(at)} unless it answers before"
         yield f"maintd asks its agent in each round; {then}", f"nodeagent report {name}"
-    blocked = {held["reason"] for held in about["held"]}
-    yield from (
-        (text, "") for i in about["incidents"] for text in i["waits"] if text not in blocked
-    )
+    told = {held["reason"] for held in about["held"]}
+    running = {f"job {c['job']} ({c['action']}) to end" for c in node["claims"]}
+    waits = [text for i in about["incidents"] for text in i["waits"] if text not in told]
+    if running.intersection(waits):  # they are listed above
+        yield "maintd goes on once the running jobs have ended", ""
+    yield from ((text, "") for text in waits if text not in running)
     for one in about["windows"]:
         yield from _of_window({"window": one}, this)
 

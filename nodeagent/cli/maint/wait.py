@@ -98,5 +98,6 @@ def _words(incident: Json) -> str:
     running = sum(1 for intent in incident["intents"] if intent["state"] == "submitted")
     more = f", and {len(waits) - 1} more" if len(waits) > 1 else ""
     what = f"{waits[0]}{more}" if waits else "the next round"
-    done = f"{jobs - running} of {jobs} jobs done, " if jobs else ""
-    return f"{incident['node-name']} {status_of(incident)}: {done}waiting for {what}"
+    done = f"{jobs - running} of {jobs} jobs done; " if jobs else ""
+    then = f"waiting for {what}" if incident["repair-status"] in ("noted", "pending") else what
+    return f"{incident['node-name']} {status_of(incident)}: {done}{then}"

@@ -30,7 +30,7 @@ def test_of_a_node_that_is_being_evacuated(busy: Live, run: Run) -> None:
         "Agent     answering\n",
         "Reports   evacuate\n",
         f"Incident  {incident(busy)}: evacuate, pending for ",
-        "\nNext\n- job ",
+        "\nNext\n- maintd goes on once the running jobs have ended\n",
         "\nRunning\n- job ",
     ):
         assert line in out, out
@@ -115,7 +115,7 @@ def test_of_a_repaired_node(quiet: Live, run: Run) -> None:
     assert run("why", "n3").out.count("gnt-maint done n3") == 1
     assert run("done", "n3").code == 0
     quiet.tick(times=5)
-    assert "\nNext\n- n3 is left " in run("why", "n3").out
+    assert "\nNext\n- n3 goes back into service at " in run("why", "n3").out
 
 
 def test_of_instances_groups_and_windows(busy: Live, run: Run) -> None:
@@ -132,7 +132,7 @@ def test_of_instances_groups_and_windows(busy: Live, run: Run) -> None:
 def test_of_a_group_that_is_paused(busy: Live, run: Run) -> None:
     assert run("pause", "--group", "default", "--why", "switch 7").code == 0
     assert re.search(
-        r"\nPaused     group default for .* by .*: switch 7\n", run("why", "default").out
+        r"\nPaused     group default, started .* ago by .*: switch 7\n", run("why", "default").out
     )
     assert run("resume", "--group", "default").code == 0
     assert "Paused" not in run("why", "default").out

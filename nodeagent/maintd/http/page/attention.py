@@ -186,7 +186,9 @@ class Attention:
             yield self._linked(reason, command)
         if (back := row["returning"]) is not None:
             at = f"at {when(back['at'])}, if it stays healthy" if back["at"] else "after its proof"
-            yield Next(f"{name} is left {back['to']} {at}")
+            serves = back["to"] == "in service"
+            then = f"goes back into service {at}" if serves else f"is left {back['to']}"
+            yield Next(f"{name} {then}")
         elif state in ("failed", "ready") and incident is not None and not told:
             for text in show.waits(self._blocked.about(incident.id), incident):
                 yield self._linked(text, self._blocked.helps.get(text) or f"gnt-maint done {name}")
