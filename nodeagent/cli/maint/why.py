@@ -101,7 +101,7 @@ def _unknown(reach: Reach, name: str) -> str:
     told = f"there is no node, instance, group, entry or window {name}"
     known = [one for names in reach.get("/1/names").values() for one in names]
     near = get_close_matches(name, {n.partition(".")[0] for n in known}.union(known), 3)
-    return f"{told}; did you mean {', '.join(sorted(near))}?" if near else told
+    return f"{told}; did you mean {', '.join(near)}?" if near else told
 
 
 def _first(rows: list[Json], **members: str) -> Json | None:
