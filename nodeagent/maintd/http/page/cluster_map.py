@@ -22,7 +22,7 @@ STATES = {
     "well": "healthy",
     "sick": "unhealthy",
     "failed": "repair failed",
-    "ready": "done, needs your action",
+    "ready": "maintd is done",
     "silent": "not answering",
     "distrusted": "distrusted",
     "doubt": "in doubt",
@@ -147,10 +147,12 @@ def state_of(row: Json) -> str:
     status, need = row["repair-status"], row["need"]
     if row["look"] == "distrusted":
         return "distrusted"
-    if status in ("failed", "completed"):
-        return "failed" if status == "failed" else "ready"
+    if status == "failed":
+        return "failed"
     if row["look"] == "silent":
         return "silent"
+    if status == "completed":
+        return "ready"
     if status in ("noted", "pending") or need not in (None, "Ok"):
         return "sick"
     if row["look"] == "not-asked":

@@ -130,7 +130,7 @@ def test_a_node_that_returns_needs_nobody(tmp_path: Path) -> None:
         one.tick()
         text = page(one)
     assert "<h2>Needs you" not in text
-    assert "n3 is left" in lines(text, "Unhealthy nodes")["node-n3"]
+    assert "n3 goes back into service" in lines(text, "Unhealthy nodes")["node-n3"]
 
 
 def test_a_canceled_node_that_stays_drained_needs_a_person(tmp_path: Path) -> None:

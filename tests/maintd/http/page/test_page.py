@@ -250,6 +250,7 @@ def test_what_is_over_and_what_failed_say_what_to_do(tmp_path: Path) -> None:
         ({"repair-status": "pending", "look": "distrusted", "need": None}, "distrusted"),
         ({"repair-status": "failed", "need": "evacuate"}, "failed"),
         ({"repair-status": "completed", "look": "not-asked", "need": None}, "ready"),
+        ({"repair-status": "completed", "look": "silent", "need": None}, "silent"),
         ({"repair-status": "canceled", "need": "Ok"}, "well"),
         ({"repair-status": "canceled", "need": "evacuate"}, "sick"),
         ({"need": None}, "doubt"),
