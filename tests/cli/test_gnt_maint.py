@@ -775,7 +775,8 @@ def passing(quiet: Live, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[
 
 def test_wait_until_completed(busy: Live, run: Run, passing: Any) -> None:
     done = run("wait", incident(busy)[:18])
-    assert (done.code, done.out) == (0, f"{incident(busy)} completed\n")
+    then = "evacuated and offline: repair n3, then run gnt-maint done n3"
+    assert (done.code, done.out) == (0, f"{incident(busy)} completed; {then}\n")
     assert "n3 pending: " in done.err
     assert " of 6 jobs done; waiting for job " in done.err
 

@@ -90,7 +90,11 @@ def _end(incident: Json, code: int, wanted: str, timeout: int) -> str:
             f"not {status_of({'repair-status': wanted})} within {age(timeout)}: {_words(incident)}"
         )
     told = status_of(incident)
-    return f"{told}: {incident['why']}" if incident.get("why") else told
+    if incident.get("why"):
+        told += f": {incident['why']}"
+    if incident["repair-status"] == "completed" and incident["waits"]:
+        told += f"; {incident['waits'][-1]}"
+    return told
 
 
 def _words(incident: Json) -> str:
@@ -99,5 +103,5 @@ def _words(incident: Json) -> str:
     more = f", and {len(waits) - 1} more" if len(waits) > 1 else ""
     what = f"{waits[0]}{more}" if waits else "the next round"
     done = f"{jobs - running} of {jobs} jobs done; " if jobs else ""
-    then = f"waiting for {what}" if incident["repair-status"] in ("noted", "pending") else what
+    then = what if incident["repair-status"] == "completed" else f"waiting for {what}"
     return f"{incident['node-name']} {status_of(incident)}: {done}{then}"
