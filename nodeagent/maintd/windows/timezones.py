@@ -1,8 +1,13 @@
 """Reader of time zones from the system's own database (Debian's package tzdata)."""
 
 import re
+import zoneinfo
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import UTC, datetime
+from functools import lru_cache
+from io import BytesIO
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from nodeagent.model.units import Ms, Seconds
@@ -41,15 +46,32 @@ def read_zone(name: str, now: Ms, past: int = _PAST, future: int = _FUTURE) -> Z
     """A zone for some years before and after the present one (of unix ms); None if unknown."""
     if len(name) > _LONGEST or not _NAME.fullmatch(name) or _NO_PLACE.fullmatch(name):
         return None
+    year = datetime.fromtimestamp(now / 1000, UTC).year
+    years = year - past, year + future + 1
     try:
-        info = ZoneInfo.no_cache(name)
+        if (file := _file_of(name)) is not None:
+            return _scanned_once(name, file, *years)
+        return _scanned(name, ZoneInfo.no_cache(name), *years)
     except (KeyError, ValueError, OSError):  # such as a folder of zones
         return None
-    year = datetime.fromtimestamp(now / 1000, UTC).year
-    first, last = (
-        Seconds(datetime(at, 1, 1, tzinfo=UTC).timestamp())
-        for at in (year - past, year + future + 1)
-    )
+
+
+def _file_of(name: str) -> bytes | None:
+    for folder in zoneinfo.TZPATH:
+        with suppress(OSError):
+            return Path(folder, name).read_bytes()
+    return None
+
+
+@lru_cache(maxsize=64)
+def _scanned_once(name: str, file: bytes, begin: int, end: int) -> Zone:
+    """Scan the zone of a file; a file that stays the same is not scanned again."""
+    return _scanned(name, ZoneInfo.from_file(BytesIO(file), name), begin, end)
+
+
+def _scanned(name: str, info: ZoneInfo, begin: int, end: int) -> Zone:
+    """A zone's changes from the beginning of one year to that of another, looked for each day."""
+    first, last = (Seconds(datetime(at, 1, 1, tzinfo=UTC).timestamp()) for at in (begin, end))
     changes = [_at(info, first)]
     for day in range(first, last, _DAY):
         before = Seconds(day)

@@ -1,9 +1,11 @@
 """Weekly rules: which days they have, and what moments those are, wherever clocks are changed."""
 
+import zoneinfo
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from functools import cache
 from itertools import islice, pairwise
+from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -12,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nodeagent.errors import MessageError
+from nodeagent.maintd.windows import timezones
 from nodeagent.maintd.windows.recurrence import (
     EPOCH,
     LAST_DAY,
@@ -319,6 +322,35 @@ def test_zones_are_read_again_after_an_hour(monkeypatch: pytest.MonkeyPatch) -> 
     assert read == ["UTC", "Nowhere"] * 2
     zones.read(["UTC"], Ms(hour - 1))
     assert read[4:] == ["UTC"], "and when the clock was set back"
+
+
+def test_a_zone_is_scanned_again_once_its_file_is_another_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def place(name: str) -> bytes:
+        return next(p for root in zoneinfo.TZPATH if (p := Path(root, name)).exists()).read_bytes()
+
+    files, scans = [place("Europe/Zurich"), place("Asia/Tokyo")], list[str]()
+    year, now = 366 * 86_400_000, Ms(1_800_000_000_000)
+    monkeypatch.setattr(zoneinfo, "TZPATH", (str(tmp_path / "none"), str(tmp_path)))
+    real = timezones._scanned
+
+    def scanned(name: str, info: ZoneInfo, begin: int, end: int) -> Zone:
+        scans.append(name)
+        return real(name, info, begin, end)
+
+    monkeypatch.setattr(timezones, "_scanned", scanned)
+    (tmp_path / "Here").write_bytes(files[0])
+    first = read_zone("Here", now)
+    assert first is not None
+    assert len(first.changes) > 1
+    assert (read_zone("Here", now + 1), len(scans)) == (first, 1)
+    assert read_zone("Here", now + year) != first, "another year"
+    (tmp_path / "Here").write_bytes(files[1])
+    second = read_zone("Here", now)
+    assert second is not None
+    assert [change.name for change in second.changes] == ["JST"]
+    assert len(scans) == 3
 
 
 def test_the_epoch_is_a_thursday() -> None:
