@@ -148,4 +148,5 @@ def _write(files: dict[Path, str]) -> None:
     except OSError as error:
         for path in made:
             path.unlink(missing_ok=True)
-        raise Unavailable(f"{error.filename or files}: {error.strerror}") from None
+        hint = ": take another name" if isinstance(error, FileExistsError) else ""
+        raise Unavailable(f"{error.filename or files}: {error.strerror}{hint}") from None

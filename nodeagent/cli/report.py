@@ -71,10 +71,12 @@ def report(
         die(error)
     match look:
         case Silent(why):
-            click.echo(f"nodeagent: {host}: no report: {shown(why)}", err=True)
+            there = "on that node run systemctl status nodeagent-front nodeagent-runner"
+            click.echo(f"nodeagent: {host}: no report: {shown(why)}; {there}", err=True)
             sys.exit(exits.UNAVAILABLE)
         case Distrusted(why):
-            click.echo(f"nodeagent: {host}: NOT TRUSTED: {shown(why)}", err=True)
+            told = f"{shown(why)}; on the master run gnt-maint agents"
+            click.echo(f"nodeagent: {host}: NOT TRUSTED: {told}", err=True)
             sys.exit(exits.FAULT)
         case Seen(report=genuine):
             body = genuine.body()

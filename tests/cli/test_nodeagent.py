@@ -295,7 +295,7 @@ def test_a_new_command_overwrites_nothing(place: Place, tmp_path: Path) -> None:
     (tmp_path / "mine-test").write_text("dear")
     done = run(place, "new-command", "--into", str(tmp_path), "mine")
     assert done.returncode != 0
-    assert done.stderr == f"nodeagent: {tmp_path}/mine-test: File exists\n"
+    assert done.stderr == f"nodeagent: {tmp_path}/mine-test: File exists: take another name\n"
     assert [path.name for path in tmp_path.iterdir()] == ["mine-test"]
 
 
@@ -396,7 +396,8 @@ def test_report_knows_a_node_by_short_name_full_name_and_address(place: Place, h
     done = run(place, "report", host, "--port", str(free_port()))
     assert done.returncode == 69
     assert f"{host}: no report: " in done.stderr
-    assert "refused" in done.stderr
+    there = "on that node run systemctl status nodeagent-front nodeagent-runner"
+    assert done.stderr.endswith(f"refused; {there}\n")
 
 
 @pytest.mark.parametrize("seconds", ["nan", "-1", "0", "inf"])
