@@ -25,13 +25,15 @@ check: $(READY)   ## formatting, lint, types, words
 	$(PYTHON) -m tests.words
 
 quick = $(PYTHON) -m pytest -q -rfEs --durations=40 $(some)
+# The others need not be collected once more.
+alone = $(shell grep -rl --include='test_*.py' 'mark\.alone' tests)
 test: $(READY)    ## lint, types and the whole quick suite on all cores (WORKERS=1: one by one; AGAIN=1: what failed last; EVERY=4: of very many alike one in four; PART=4: of all)
 	@$(MAKE) --no-print-directory check
 ifdef AGAIN
 	$(quick) --last-failed --last-failed-no-failures none
 else
 	@$(quick) -n $(or $(WORKERS),$(shell expr 2 '*' $$(nproc))) --dist loadfile --no-loadscope-reorder -m "not real and not oracle and not power and not torture and not alone"; \
-	code=$$?; $(quick) -m "alone and not real and not oracle and not power and not torture" && exit $$code
+	code=$$?; $(quick) -m "alone and not real and not oracle and not power and not torture" $(alone) && exit $$code
 endif
 
 decisions: $(READY) ## renew, on purpose, the rounds that tests/maintd/test_decisions.py decides again (REAL=1: real ones too; root)

@@ -204,6 +204,18 @@ def told() -> tuple[list[Any], dict[str, Any]]:
     return faults, defaults
 
 
+@cache
+def others() -> tuple[list[Any], dict[str, Any]]:
+    """The same of the parameters that only one release has, and of defaults that differ."""
+    plain = [(op, {"OP_ID": op, **LACKING[op]}, name) for op, name in FOREIGN]
+    asked = [each for _, one, name in plain for each in (one, {**one, name: True})]
+    names: dict[str, list[str]] = {}
+    for op, name in DEFAULTS:
+        names.setdefault(op, []).append(name)
+    faults, defaults = ask_ganeti(ASK, {"ops": asked, "relied-on": names})
+    return faults, defaults
+
+
 def test_ganeti_knows_every_parameter_that_we_give() -> None:
     """3.1 refuses `hotplug_if_possible`, 3.0 `is_strict`, and each the whole job with it."""
     assert told()[0] == []
@@ -221,17 +233,14 @@ def test_we_rely_on_defaults_of_all_that_we_order() -> None:
 def test_ganeti_refuses_a_parameter_of_the_other(parameter: tuple[str, str]) -> None:
     """So the test of our own parameters can fail."""
     op, name = parameter
-    plain = {"OP_ID": op, **LACKING[op]}
-    asked = {"ops": [plain, {**plain, name: True}], "relied-on": {}}
-    faults = ask_ganeti(ASK, asked)[0]
-    assert [name in why for _, why in faults] == [True] * (not FOREIGN[parameter][newer()])
+    faults = [why for asked, why in others()[0] if asked == op]
+    assert [name in why for why in faults] == [True] * (not FOREIGN[parameter][newer()])
 
 
 @pytest.mark.parametrize("parameter", DEFAULTS, ids=" ".join)
 def test_ganeti_has_its_own_defaults_for_what_we_leave_alone(parameter: tuple[str, str]) -> None:
     op, name = parameter
-    found = ask_ganeti(ASK, {"ops": [], "relied-on": {op: [name]}})[1]
-    assert found == {op: {name: DEFAULTS[parameter][newer()]}}
+    assert others()[1][op][name] == DEFAULTS[parameter][newer()]
     assert op not in RELIED_ON
 
 

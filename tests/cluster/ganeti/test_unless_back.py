@@ -6,6 +6,7 @@ own. Skipped where no Ganeti is installed.
 
 import json
 import subprocess
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,7 @@ print(json.dumps([why, any(did)]))
 """
 
 
+@cache
 def importable() -> bool:
     """Whether there is a Ganeti whose logical units can be loaded."""
     code = "import sys; sys.path.insert(0, sys.argv[1]); import ganeti.cmdlib.instance_operation"
