@@ -100,7 +100,7 @@ def test_fault_01_a_report_that_is_not_this_nodes_own_and_fresh_moves_nothing(
     assert isinstance(forged, Distrusted)
     diagnoses, doubts = understand({"n3": forged}, NOW, 600_000)
     assert not diagnoses
-    assert "distrusted" in doubts["n3"]
+    assert "not trusted" in doubts["n3"]
 
 
 def test_fault_02_asking_an_agent_runs_nothing() -> None:
