@@ -6,7 +6,7 @@ demo: only the cluster is simulated. What an earlier version does is done by its
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -100,9 +100,9 @@ class Upgraded(Demo):
         found: list[dict[str, Any]] = await asyncio.to_thread(reach.get, "/1/agents")
         return {one["name"]: one["state"] for one in found}
 
-    async def all_are(self, state: str) -> None:
+    async def all_are(self, state: str, names: Iterable[str] = NAMES) -> None:
         deadline = time.monotonic() + PATIENCE
-        while set((found := await self.states()).values()) != {state}:
+        while {(found := await self.states())[name] for name in names} != {state}:
             assert time.monotonic() < deadline, found
             await asyncio.sleep(0.2)
 
@@ -168,7 +168,7 @@ class Upgraded(Demo):
         look = self.looks[BACK]
         assert isinstance(look, Distrusted)
         assert "it is not signed" in look.why
-        assert (await self.states())[BACK] == "mismatch"
+        await self.all_are("mismatch", [BACK])
         self.agents.set_hardware(BACK, BROKEN_BOARD)
         await asyncio.sleep(4)  # ten rounds
         assert self._status(BACK) is None
