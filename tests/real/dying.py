@@ -96,17 +96,8 @@ class Dying(Powered):
         self._let_go(name)
 
     def _let_go(self, name: str) -> None:
-        """Wake the commands outside that wait for the node's agent.
-
-        They stop with it, and a node whose processes nobody waits for cannot die.
-        """
-        ours, waiting = os.readlink("/proc/self/ns/pid"), [self.system.agents[_short(name)].pid]
-        for pid in waiting:
-            with suppress(OSError):  # it has ended
-                if os.readlink(f"/proc/{pid}/ns/pid") == ours:
-                    os.kill(pid, signal.SIGCONT)
-                    children = Path(f"/proc/{pid}/task/{pid}/children").read_text()
-                    waiting += map(int, children.split())
+        """Let a node die: one whose processes nobody waits for cannot."""
+        let_go(self.system.agents[_short(name)])
 
     def _signal(self, name: str, number: int) -> None:
         short = _short(name)
@@ -198,6 +189,20 @@ class Dying(Powered):
 
 def _short(name: str) -> str:
     return name.partition(".")[0]
+
+
+def let_go(process: "subprocess.Popen[bytes]") -> None:
+    """Have a program on a node go on, and the commands outside that wait for it.
+
+    They stop with it.
+    """
+    ours, waiting = os.readlink("/proc/self/ns/pid"), [process.pid]
+    for pid in waiting:
+        with suppress(OSError):  # it has ended
+            if os.readlink(f"/proc/{pid}/ns/pid") == ours:
+                os.kill(pid, signal.SIGCONT)
+                children = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+                waiting += map(int, children.split())
 
 
 def switch(name: str, what: str) -> None:

@@ -4,16 +4,14 @@ In each case an instance never runs on two nodes, and no job is given twice. Use
 laboratory beside the checkout; skipped by name where that is absent. `make test-real` runs it.
 """
 
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 
 import pytest
 
-from tests.real.dying import Dying, Since
+from tests.real.dying import Dying, Since, let_go
 from tests.real.lab import NODES, create, gnt, node, power, remove
 from tests.real.maintd import NEXT, Maintenance, flags, maintained, placed, until
 from tests.real.powered import missing, never_twice, runs_on, state
@@ -316,29 +314,50 @@ def test_killed_at_each_effect(lab: Dying, name: str) -> None:
 
 
 @pytest.mark.thorough
-def test_another_master_goes_on_with_the_fencing(lab: Dying) -> None:
-    """maintd ends when Ganeti has just taken the power-off, and node2 becomes the master."""
+@pytest.mark.parametrize("failpoint", ["submitted:kill:1", "promised:stop:2"])
+def test_another_master_goes_on_with_the_fencing(lab: Dying, failpoint: str) -> None:
+    """maintd has just submitted the power-off and ends, or is to submit it and hangs.
+
+    node2 becomes the master; what hung there goes on much later, and does nothing.
+    """
     create("inst3", "drbd", THIRD, SECOND)
     lab.prove(THIRD)
     lab.install_settings("node2")
-    system, since = lab.system, Since()
+    system, since, hangs = lab.system, Since(), ":stop:" in failpoint
+    steps = [f"power-off {THIRD}", "tag", f"offline {THIRD}", "failover inst3"]
     system.stop_maintd()
     try:
         with unrevived(THIRD), never_twice("inst3"):
             power(THIRD, "off")
-            system.start_maintd(failpoint="submitted:kill:2")  # the first one reads its power
-            assert system.maintd is not None
-            until(partial(_ended, system.maintd), 240, system.tail)
-            assert since() == [f"power-off {THIRD}"]
+            system.start_maintd(failpoint=failpoint)
+
+            def over() -> bool:
+                assert system.maintd is not None
+                if hangs or system.maintd.poll() is None:
+                    return hangs and _hung()
+                if not since():  # it has read the power of a node
+                    system.start_maintd(failpoint=failpoint)
+                return bool(since())
+
+            until(over, 300, system.tail)
+            assert since() == ([] if hangs else steps[:1])
+            old = system.maintd
+            assert old is not None
             failover("node2")
             system.start_maintd("node2")
             until(lambda: system.ask("status", master="node2").returncode == 0, 120, system.tail)
             until(lambda: lab.stage(THIRD) == "fenced", 400, system.tail)
             assert runs_on("inst3") == [SECOND]
-            assert since("node2") == [
-                *(f"power-off {THIRD}", "tag", f"offline {THIRD}", "failover inst3")
-            ]
+            assert since("node2") == steps
+            if hangs:
+                let_go(old)
+                assert old.wait(60) == 11
+                time.sleep(10)
+                assert since("node2") == steps
     finally:
+        node("node1", "pkill", "-KILL", "-f", "nodeagent.cli.maintd")
+        if system.maintd is not None:
+            let_go(system.maintd)
         system.stop_maintd()
         if system.where != "node1":
             failover("node1")
@@ -347,8 +366,9 @@ def test_another_master_goes_on_with_the_fencing(lab: Dying) -> None:
         remove("inst3")
 
 
-def _ended(process: "subprocess.Popen[bytes]") -> bool:
-    return process.poll() is not None
+def _hung() -> bool:
+    """Whether maintd on the first master has stopped."""
+    return node("node1", "pgrep", "-r", "T", "-f", "nodeagent.cli.maintd").returncode == 0
 
 
 def failover(name: str) -> None:
