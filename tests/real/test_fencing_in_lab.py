@@ -286,7 +286,7 @@ KILLED = {"saved": 2, "submitted": 5, "remembered": 5}  # at least so often
 @pytest.mark.thorough
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("name", KILLED)
-def test_killed_at_each_effect(lab: Dying, name: str) -> None:
+def test_killed_at_each_effect_of_fencing(lab: Dying, name: str) -> None:
     since, system, killed = Since(), lab.system, 0
 
     def fenced() -> bool:
