@@ -63,6 +63,8 @@ def system(lab: Maintenance) -> Iterator[Maintenance]:
     lab.heal()
     lab.start_maintd()
     lab.until_it_answers()
+    # Else it says of the first request that no candidate has it yet.
+    until(lambda: _copies(lab)["have"] == _copies(lab)["of"] > 0, 60, lab.tail)
     yield lab
     lab.stop_maintd("KILL")
     lab.lose_ledger()  # and all windows with it
@@ -230,10 +232,15 @@ def test_after_another_master_all_that_is_planned_goes_on(system: Maintenance) -
     assert service("node3") == was["node3"]
 
 
+def _copies(system: Maintenance) -> dict[str, int]:
+    """How many candidates there are, and how many have the newest ledger."""
+    copies: dict[str, int] = system.get("/1/round")["copies"]
+    return copies
+
+
 def is_copied(system: Maintenance) -> bool:
     """Whether both candidates have the newest ledger; a node that is offline is none."""
-    copies = system.get("/1/round")["copies"]
-    return bool(copies["have"] == copies["of"] == 2)
+    return _copies(system)["have"] == _copies(system)["of"] == 2
 
 
 def answers(system: Maintenance, master: str) -> bool:
