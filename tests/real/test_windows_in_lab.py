@@ -95,7 +95,9 @@ def held(system: Maintenance, name: str) -> str:
 def post(system: Maintenance, path: str, document: object) -> None:
     system.write("node1", f"{GUIDE}/asked.json", json.dumps(document))
     line = POST.format(path=path, file="asked.json")
-    assert system.shell("node1", f"cd {GUIDE}; export CURL_HOME=$PWD; {line}") == ""
+    said = system.shell("node1", f"cd {GUIDE}; export CURL_HOME=$PWD; {line}")
+    # An answer waits a second for the candidates, whose agents may be slower on a busy machine.
+    assert not said or said.startswith("kept on this node only: "), said
 
 
 def test_a_node_is_emptied_in_time_goes_down_and_comes_up_as_it_was(system: Maintenance) -> None:
