@@ -7,8 +7,6 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
-from itertools import count
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -52,22 +50,12 @@ def safe_folder() -> Iterator[Path]:
     raise AssertionError(f"none of {places} is safe from other users")
 
 
-KEYS = 8
-_turn = count()
-
-
-@cache
-def _key(number: int) -> rsa.RSAPrivateKey:
-    """One of the keys of this process: to make one takes longer than most tests."""
-    return rsa.generate_private_key(public_exponent=65537, key_size=2048)
-
-
 def client_pem() -> tuple[bytes, str]:
     """A file like Ganeti's client.pem (RSA key and certificate), and its digest.
 
-    The certificate is new, and the key another one than those of the `KEYS` - 1 files before.
+    Each has a key of its own: a stranger's must never be a candidate's.
     """
-    pem = selfsigned.make(_key(next(_turn) % KEYS))
+    pem = selfsigned.make(rsa.generate_private_key(public_exponent=65537, key_size=2048))
     return pem, certificate_digest(pem.decode())
 
 
