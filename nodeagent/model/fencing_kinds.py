@@ -185,8 +185,8 @@ class FencingKind(AnyKind):
     )
     FENCE_LIMIT = (
         *("fencing-braked", Of.CLUSTER),
-        "maintd fences at most {most} at once, and is not done with {nodes}: {help} says why",
-        "gnt-maint why {first}",
+        "fence-limit is {most} at once{nodes:+, and maintd is not done with %}",
+        "{first:+gnt-maint why %}",
     )
     FENCE_BURST = (
         *("fencing-braked", Of.CLUSTER),

@@ -95,10 +95,10 @@ class Brakes:
     def _limit(self, node: Node) -> Reason | None:
         there = {one.node for one in self.ledger.fencing if not one.stage.over} - {node.uuid}
         if len(there) >= self.policy.fence_limit:
-            nodes = self.observed.snapshot.nodes.values()
-            names = tuple(sorted(one.name for one in nodes if one.uuid in there))
-            most = self.policy.fence_limit
-            return because(FencingKind.FENCE_LIMIT, nodes=names, first=names[0], most=most)
+            known = {one.uuid: one.name for one in self.observed.snapshot.nodes.values()}
+            names = tuple(sorted(known.get(uuid, uuid) for uuid in there))
+            most, first = self.policy.fence_limit, next(iter(names), None)
+            return because(FencingKind.FENCE_LIMIT, nodes=names, first=first, most=most)
         lately = {c.node for c in self.ledger.cuts if self.now - c.at < BURST} - {node.uuid}
         if len(lately) >= self.policy.fence_burst:
             most = self.policy.fence_burst

@@ -200,6 +200,14 @@ def test_no_more_are_fenced_at_once_than_the_limit() -> None:
     assert "n5" in loop.powers(OFF)
 
 
+def test_a_limit_of_zero_fences_none() -> None:
+    loop = made(limit=0)
+    kill(loop)
+    stay(loop, 340 // STEP)
+    assert "FENCE_LIMIT" in brakes(loop, "n3")
+    assert "the fencing of n3 waits: fence-limit is 0 at once" in loop.reasons()
+
+
 def test_no_more_are_powered_off_within_an_hour_than_the_burst() -> None:
     loop = made(burst=1)
     kill(loop)
