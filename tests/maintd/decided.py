@@ -1,10 +1,10 @@
 """Questions to a decision: its new actions, and the reasons of what it holds."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from nodeagent.model.action import Action
 from nodeagent.model.ledger import Decision, Policy
-from nodeagent.model.reason import AnyKind, Held, Reason
+from nodeagent.model.reason import AnyKind, Detail, Held, Reason
 from nodeagent.model.units import Ms
 
 POLICY = Policy(settle=Ms(0), cooldown=Ms(0), storm=1.0)
@@ -23,5 +23,22 @@ def kinds(held: Iterable[Held]) -> list[tuple[AnyKind, str]]:
     return [one for each in held for one in within(each.why)]
 
 
+def details(of: Iterable[Held | Reason], kind: AnyKind, name: str = "") -> dict[str, Detail]:
+    """The details of the one reason of this kind, wherever it is, with its subject's name as `it`.
+
+    With a name it is the one about that.
+    """
+    whys = (one.why if isinstance(one, Held) else one for one in of)
+    every = {one for why in whys for one in _whole(why) if one.kind is kind}
+    (found,) = (one for one in every if name in ("", one.subject.name))
+    return {"it": found.subject.name, **dict(found.details)}
+
+
 def within(why: Reason) -> list[tuple[AnyKind, str]]:
-    return [(why.kind, why.subject.name), *(one for part in why.parts for one in within(part))]
+    return [(one.kind, one.subject.name) for one in _whole(why)]
+
+
+def _whole(why: Reason) -> Iterator[Reason]:
+    yield why
+    for part in why.parts:
+        yield from _whole(part)

@@ -22,12 +22,14 @@ from nodeagent.model.action import (
 from nodeagent.model.evidence import Contact, Evidence, Mirror, Testimony
 from nodeagent.model.fencing import Stage
 from nodeagent.model.ledger import Decision, Ledger, Outcome, Policy
+from nodeagent.model.reason import AnyKind, Detail
 from nodeagent.model.snapshot import Instance, Node, Observed, Snapshot
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import PulledPlug, Wish
 from simulation.machines import Control, Machines
 from simulation.mirrors import Mirrors
 from tests.cluster.by_hand import ByHand
+from tests.maintd.decided import details
 from tests.maintd.rig import QUICK
 from tests.maintd.world import NOW, OK
 
@@ -243,6 +245,9 @@ class Loop:
 
     def reasons(self) -> list[str]:
         return [held.reason for held in self.decision.held]
+
+    def details(self, kind: AnyKind) -> dict[str, Detail]:
+        return details(self.decision.held, kind)
 
     def kinds(self) -> set[str]:
         return {held.why.kind.name for held in self.decision.held}

@@ -8,7 +8,7 @@ import pytest
 from nodeagent.model.action import PowerCommand
 from nodeagent.model.fencing import Stage
 from nodeagent.model.queue import Entry, EntryStatus, Queue, StepStatus
-from nodeagent.model.reason import Held
+from nodeagent.model.reason import FencingKind, Held
 from nodeagent.model.window import NANOSECONDS, Machine, Schedule, Unavailability, Window
 from nodeagent.model.wish import DrillPower, SetSchedule, Wish
 from simulation.machines import Control
@@ -150,7 +150,8 @@ def test_many_nodes_that_fall_silent_together_are_not_fenced(loop: Loop, later: 
     kill(loop, "n5")
     stay(loop, 60, "n5")
     assert "MANY_SILENT" in brakes(loop, "n5")
-    assert "2 of 6 nodes" in " ".join(loop.reasons())
+    said = loop.details(FencingKind.MANY_SILENT)
+    assert (said["count"], said["nodes"]) == (2, 6)
 
 
 def test_a_tenth_of_a_cluster_is_not_many() -> None:
@@ -205,7 +206,7 @@ def test_a_limit_of_zero_fences_none() -> None:
     kill(loop)
     stay(loop, 340 // STEP)
     assert "FENCE_LIMIT" in brakes(loop, "n3")
-    assert "the fencing of n3 waits: fence-limit is 0 at once" in loop.reasons()
+    assert loop.details(FencingKind.FENCE_LIMIT)["most"] == 0
 
 
 def test_no_more_are_powered_off_within_an_hour_than_the_burst() -> None:

@@ -26,9 +26,10 @@ from nodeagent.model.evidence import (
     PowerReading,
 )
 from nodeagent.model.evidence import Testimony as Told
-from nodeagent.model.reason import FencingKind, Kind
+from nodeagent.model.reason import FencingKind, Kind, Of, Subject, because
 from nodeagent.model.snapshot import Snapshot
 from nodeagent.model.units import Ms
+from tests.maintd.decided import details
 from tests.maintd.world import NOW, node, seen, six, snapshot
 
 ANSWERS, CONNECTS, REFUSED = Contact.ANSWERS, Contact.CONNECTS, Contact.REFUSED
@@ -264,7 +265,7 @@ ROWS = [
 def test_judgement(given: Evidence, life: str, kind: str) -> None:
     said = judged(given)
     assert (said.life.value, said.reason.kind.word) == (life, kind)
-    assert "n1" in str(said.reason)
+    assert said.reason.subject == Subject(Of.NODE, "n1")
     assert not {"web1", "db1"} & set(str(said.reason).split())  # any reader may see it
     assert "{" not in str(said.reason)
 
@@ -345,7 +346,7 @@ def test_connected_disks_are_told_with_any_judgement() -> None:
         assert judged(evidence(*told)).connected == ("web1",)
     hung = judged(evidence(replace(all_see(CONNECTS)[0], mirrors=connected().mirrors),
                            *all_see(CONNECTS)[1:]))  # fmt: skip
-    assert "1 of its DRBD disks are still connected" in str(hung.reason)
+    assert hung.reason == because(FencingKind.HANGS, "n1", count=3, connected=1)
 
 
 def with_disks(name: str, **members: int | bool) -> Snapshot:
@@ -375,8 +376,8 @@ def test_a_disk_that_is_not_listed_is_unread(
     said = judged(evidence(told_by("n2", mirrors=mirrors), *SILENCE[1:], power=power(False)), world)
     assert (said.life is Life.OFF) == (not missing)
     if missing:
-        assert said.reason.kind is FencingKind.DISKS_UNREAD
-        assert f"{missing} disks are not listed there" in str(said.reason)
+        why = details([said.reason], FencingKind.DISKS_UNREAD)["why"]
+        assert f"{missing} disks are not listed there" in str(why)
 
 
 def test_the_disks_of_an_instance_that_is_down_need_not_be_configured() -> None:
@@ -454,4 +455,5 @@ def test_a_master_that_is_cut_off_suspects_itself(
     why = suspects_itself(observed)
     assert (why is not None) == suspects
     if why is not None:
-        assert f"reaches {6 - offline - silent} of {6 - offline} agents" in str(why)
+        asked = 6 - offline
+        assert why == because(FencingKind.SUSPECTS_ITSELF, reached=asked - silent, nodes=asked)

@@ -8,7 +8,7 @@ import pytest
 from nodeagent.model.action import Power, PowerCommand, RunCommand, Scope, describe
 from nodeagent.model.fencing import End, Fate, Stage
 from nodeagent.model.ledger import Hold
-from nodeagent.model.reason import FencingKind
+from nodeagent.model.reason import FencingKind, because
 from nodeagent.model.snapshot import Instance
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Done, Wish
@@ -42,7 +42,8 @@ def test_power_is_read_again_once_the_node_is_unreachable() -> None:
     loop.steps(RESTART.unreachable_after // (1000 * STEP) + 1)
     assert loop.powers(STATUS).count("n3") == 2
     loop.steps(2)
-    assert loop.ledger.fencing[0].why.startswith("n3 is off")
+    off = because(FencingKind.POWER_IS_OFF, "n3", level=1, count=5)
+    assert loop.ledger.fencing[0].why == str(off)
 
 
 @pytest.mark.parametrize("how", ["killed", "drained"])
@@ -75,7 +76,8 @@ def test_a_level_whose_options_changed_since_is_not_proven_by_a_dead_node(how: s
     kill(loop, how=how)
     loop.steps(60)
     assert not loop.powers(OFF, ON)
-    assert "with these options it has not said on" in " ".join(loop.reasons())
+    said = loop.details(FencingKind.SILENCE_ALONE)
+    assert "with these options it has not said on" in str(said["why"])
     assert (loop.machines.off - {"n3"}, loop.failovers()) == (set(), [])
     loop.machines.controls["n3"] = (Control(),)  # it is corrected: this one it was while alive
     loop.steps(60)
@@ -376,7 +378,8 @@ def test_while_a_disk_of_two_is_not_listed_nothing_is_done() -> None:
     kill(loop, how="off")
     loop.steps(60)
     assert not loop.powers(OFF)
-    assert "1 of 2 disks are not listed there" in " ".join(loop.reasons())
+    why = loop.details(FencingKind.DISKS_UNREAD)["why"]
+    assert "1 of 2 disks are not listed there" in str(why)
     loop.mirrors.unlisted.clear()
     loop.steps(60)
     assert loop.failovers() == ["drbd"]

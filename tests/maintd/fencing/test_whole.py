@@ -13,6 +13,7 @@ from nodeagent.maintd.http.dead_nodes.members import dead_json
 from nodeagent.model.action import MovePrimary, Power, PowerCommand, RunCommand, SetOffline
 from nodeagent.model.fencing import Stage
 from nodeagent.model.ledger import Intent, Outcome
+from nodeagent.model.reason import FencingKind, because
 from nodeagent.model.snapshot import Instance, Observed
 from nodeagent.model.wish import Done, PulledPlug
 from simulation.machines import Control
@@ -182,7 +183,7 @@ def test_each_stage_says_what_comes_next_and_when(tmp_path: Path) -> None:
     whole.machines.cut.add("n3")
     until(whole, Stage.PROVES)
     row, fates = fencing_of(whole, tmp_path)
-    assert row["why"].startswith("n3 is cut off: ")
+    assert row["why"] == str(because(FencingKind.CUT_OFF, "n3", count=4, connected=1))
     assert (row["stage"], row["next"]) == ("proving", "read its power, until it says off")
     assert {name: one["state"] for name, one in fates.items()} == {
         "drbd": "waiting",
