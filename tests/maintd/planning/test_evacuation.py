@@ -6,7 +6,7 @@ from nodeagent.maintd.decide import decide
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.reason import Kind
 from nodeagent.model.snapshot import Capacity
-from tests.maintd.decided import POLICY, kinds, new, reasons
+from tests.maintd.decided import POLICY, kinds, new
 from tests.maintd.world import EVACUATE, NOW, PLENTY, instance, node, seen, six
 
 
@@ -15,9 +15,10 @@ def test_nothing_is_emptied_while_nobody_knows_what_the_others_have_free() -> No
     asked_in_vain = seen(world, {"n1": EVACUATE}, capacity={})
     decision = decide(Ledger(), asked_in_vain, POLICY, NOW)
     assert new(decision) == []
-    assert reasons(decision) == [
-        "not evacuated while in doubt: instance a cannot move:"
-        " the free memory of its secondary n2 is unknown"
+    assert kinds(decision.held) == [
+        (Kind.UNKNOWN_IF_ROOM, "n1"),
+        (Kind.CANNOT_MOVE, "a"),
+        (Kind.MIRROR_UNKNOWN, "n2"),
     ]
 
 

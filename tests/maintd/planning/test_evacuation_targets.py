@@ -8,14 +8,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nodeagent.maintd.incidents.steps import next_steps
+from nodeagent.maintd.planning.evacuation_moves import Next
 from nodeagent.maintd.planning.evacuation_targets import together
 from nodeagent.maintd.planning.resources import Room, open_room
-from nodeagent.model.action import MovePrimary, MoveSecondary
+from nodeagent.model.action import Drain, MovePrimary, MoveSecondary
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Intent, Ledger, Policy
 from nodeagent.model.purpose import OfIncident
+from nodeagent.model.reason import Kind
 from nodeagent.model.snapshot import Capacity, Group, Instance, Node, Observed, Size, Snapshot
+from tests.maintd.decided import details
 from tests.maintd.world import EVACUATE, OK, incident, node
 
 SIZE = Size(16_384, 1024, 1_000_000, 64)
@@ -142,15 +145,14 @@ def test_no_node_is_begun_that_would_need_what_is_promised() -> None:
     seen = world(Instance("web", "n1", "n2", memory=4000, disk=1000), kept, n1=node("n1"))
     noted, has = incident("n1", EVACUATE), free(n2=10_000, n3=10_000, n4=10_000)
 
-    def begun(snapshot: Snapshot) -> list[str]:
-        found = next_steps(noted, snapshot.nodes["n1"], room(snapshot, has), Policy(), 0)
-        return [str(why) for why in found.obstacles] or [
-            type(step.action).__name__ for step in found.steps
-        ]
+    def begun(snapshot: Snapshot) -> Next:
+        return next_steps(noted, snapshot.nodes["n1"], room(snapshot, has), Policy(), 0)
 
-    assert begun(seen) == ["Drain"]
-    (why,) = begun(replace(seen, forthcoming={"soon": shared("soon", 6000, "n2")}))
-    assert "n2 would have 0 MiB of memory left but needs 3000 MiB if n4 fails" in why
+    assert [type(step.action) for step in begun(seen).steps] == [Drain]
+    found = begun(replace(seen, forthcoming={"soon": shared("soon", 6000, "n2")}))
+    assert not found.steps
+    said = details(found.obstacles, Kind.NO_FAILURE_LEFT)
+    assert said == {"it": "n2", "free": 0, "wanted": 3000, "other": "n4"}
 
 
 def test_other_groups_and_what_is_promised_there_do_not_matter() -> None:

@@ -9,8 +9,10 @@ from nodeagent.maintd.planning.holds import expire
 from nodeagent.maintd.planning.times import rfc3339
 from nodeagent.model.action import Retag, Scope
 from nodeagent.model.incident import Status
+from nodeagent.model.reason import Kind
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Pause, Resume
+from tests.maintd.decided import details
 from tests.maintd.rig import Rig, fleet
 from tests.maintd.rounds import broken, holds, moved, ticks
 from tests.maintd.windows.rounds import rig, until_calm
@@ -63,7 +65,8 @@ def test_the_heir_of_an_incident_inherits_its_hold() -> None:
     heir = rig.incident("n3")
     assert heir.diagnosis == REWORDED
     assert holds(rig) == {heir.id}
-    assert [h.reason for h in done.decision.held] == ["incident paused by root: technician at work"]
+    said = details(done.decision.held, Kind.PAUSED)
+    assert (said["what"], said["who"], said["why"]) == ("incident", "root", "technician at work")
     assert not moved(rig)
     rig.wish(Resume(Scope.NODE, "", heir.id))
     rig.settle()
@@ -114,8 +117,9 @@ def test_a_pause_ends_by_itself_and_its_tag_goes(scope: Scope, name: str, crashe
     until = in_an_hour(rig)
     rig.wish(Pause(scope, name, "a drill", until=until))
     done = ticks(rig, 5)
-    (why,) = {held.reason for held in done.decision.held}
-    assert why.endswith(f"paused by root until {rfc3339(until)}: a drill"), why
+    said = details(done.decision.held, Kind.PAUSED, name)
+    assert (said["who"], said["until"], said["why"]) == ("root", rfc3339(until), "a drill")
+    assert {held.why.kind for held in done.decision.held} == {Kind.PAUSED}
     rig.time += 3540  # a minute is left
     if crashes:
         rig.crash()

@@ -9,9 +9,9 @@ from nodeagent.model.action import Drain, MovePrimary, Retag, RunCommand
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Intent, Outcome
 from nodeagent.model.purpose import OfIncident
-from nodeagent.model.reason import Kind
+from nodeagent.model.reason import Kind, because
 from nodeagent.model.wish import Retry, Wish
-from tests.maintd.decided import POLICY, kinds, new, reasons
+from tests.maintd.decided import POLICY, kinds, new
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
 from tests.maintd.world import EVACUATE, NOW, REPAIR, incident, ledger, node, seen, six
 
@@ -27,9 +27,14 @@ def test_an_order_nobody_hears_of_is_told_and_keeps_no_other_node_from_being_emp
     silent = seen(world, {"n2": EVACUATE}, {} if offline else {"n1": "does not answer: timed out"})
     decision = decide(ledger(one, intents=(order,)), silent, POLICY, NOW)
     assert new(decision) == [Drain("n2")]
-    gone = "n1 is offline: check n1, then gnt-maint retry or cancel"
-    why = gone if offline else "does not answer: timed out"
-    assert reasons(decision) == [f"the result of order n1 to run fix-nic is unknown: {why}"]
+    (held,) = decision.held
+    what = "order n1 to run fix-nic"
+    if offline:
+        asks = {"why": "n1 is offline", "then": "gnt-maint retry or cancel"}
+        assert held.why == because(Kind.LOST_ORDER, "n1", what=what, **asks)
+    else:
+        doubt = "does not answer: timed out"
+        assert held.why == because(Kind.SILENT_ORDER, "n1", what=what, doubt=doubt)
     retry = replace(silent, wishes=(Wish("w", "root", NOW, Retry(one.id)),))
     retried = decide(decision.ledger, retry, POLICY, NOW + 1)
     assert ("w" in retried.refused) is not offline

@@ -13,11 +13,11 @@ from nodeagent.model.action import MovePrimary, MoveSecondary, Retag, Scope
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Ledger, Policy
-from nodeagent.model.reason import Held, Kind, Reason
+from nodeagent.model.reason import Held, Kind, Reason, because
 from nodeagent.model.snapshot import Capacity, Group, Instance, Observed, Size
 from nodeagent.model.units import Ms, Nanoseconds
 from nodeagent.model.window import Machine, Mode, Schedule, Scheduled, Unavailability, Window
-from tests.maintd.decided import kinds
+from tests.maintd.decided import details, kinds
 from tests.maintd.world import EVACUATE, FAILOVER, NOW, OK, incident, ledger, node, seen, snapshot
 
 WEB = Instance("web", "n1", template="rbd", memory=4096, hypervisor="kvm")
@@ -67,12 +67,11 @@ def test_what_may_not_migrate_is_failed_over() -> None:
 def test_without_fallback_it_stays_and_the_tags_are_named() -> None:
     moves, held = made(world(said=EVACUATE), STRICT)
     assert moves == {}
-    assert sorted(one.reason for one in held) == [
-        f"instance {name} cannot move: migration tags forbid a move from n1 to {where}, and"
-        " fallback"
-        " to a failover is off"
-        for name, where in (("db", "n2"), ("web", "any node of its group"))
-    ]
+    assert {one.why.kind for one in held} == {Kind.CANNOT_MOVE}
+    for name, where in (("db", "n2"), ("web", "any node of its group")):
+        said = details(held, Kind.TAGS_FORBID, name)
+        assert (said["node"], said["to"]) == ("n1", where)
+        assert said["off"] == "fallback to a failover is off"
 
 
 def test_it_migrates_to_where_it_may_also_if_there_is_less_room() -> None:
@@ -88,7 +87,8 @@ def test_it_waits_for_room_where_it_may_migrate_to() -> None:
     full = world(WEB, said=EVACUATE, capacity={"n3": replace(FREE, memory=100)}, n3="new")
     moves, (held,) = made(full)
     assert moves == {}
-    assert held.reason.endswith("4096 MiB of memory, among those that migration tags allow")
+    assert (Kind.TAGS_LEAVE, "web") in kinds([held])
+    assert details([held], Kind.NO_FREE_NODE)["wanted"] == ("4096 MiB of memory",)
     doubted = replace(full, diagnoses={"n1": EVACUATE, "n2": OK}, doubts={"n3": "silent"})
     assert made(doubted)[0] == {}, "n3 may be back in a minute"
 
@@ -144,8 +144,9 @@ def repaired(observed: Observed, instance: Instance, *, fallback: bool = False) 
 
 def test_a_repair_waits_unless_it_may_fail_over() -> None:
     for instance, where in ((WEB, "any node of its group"), (DB, "n2")):
-        why = f"it cannot migrate: migration tags forbid a move from n1 to {where}"
-        assert str(repaired(world(), instance)) == why
+        forbids = because(Kind.TAGS_FORBID, instance.name, node="n1", to=where)
+        why = because(Kind.CANNOT_MIGRATE, instance.name, why=forbids)
+        assert repaired(world(), instance) == why
         made = repaired(world(), instance, fallback=True)
         assert isinstance(made, MovePrimary)
         assert not made.live

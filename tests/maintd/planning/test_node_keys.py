@@ -245,7 +245,7 @@ def test_a_reinstalled_agent_is_believed_again_once_it_is_trusted() -> None:
     assert isinstance(rig.tick().looks["n3"], Seen)
     (told,) = [e for e in rig.store.history() if e.kind == "wish-granted"]
     assert told.node == "n3"
-    assert str(told) == f"alice asked to trust the key {new} of n3"
+    assert told.details == {"who": "alice", "request": f"trust the key {new} of n3"}
     rig.agents.keys["n3"] = own("n3")  # the old one counts no more
     assert isinstance(rig.tick().looks["n3"], Distrusted)
 

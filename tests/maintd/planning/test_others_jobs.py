@@ -10,10 +10,12 @@ from nodeagent.maintd.decide import decide
 from nodeagent.model.action import Move, MovePrimary, MoveSecondary, move_of
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Ledger, Policy
+from nodeagent.model.reason import Kind, Reason, because
 from nodeagent.model.snapshot import Capacity, Instance, Observed
 from nodeagent.model.units import Ms, Nanoseconds
 from nodeagent.model.window import Machine, Schedule, Unavailability, Window
 from nodeagent.model.wish import SetSchedule, TakeDown
+from tests.maintd.decided import details
 from tests.maintd.rig import QUICK, Between, Rig, fleet, mirrored
 from tests.maintd.world import EVACUATE, FAILOVER, NOW, node, seen, snapshot
 
@@ -30,20 +32,20 @@ def world(*instances: Instance, busy: Mapping[str, str], drained: bool = True) -
     return seen(cluster, {"n1": FAILOVER}, busy=busy)
 
 
-def begun(observed: Observed, policy: Policy = POLICY) -> tuple[set[str], list[str]]:
+def begun(observed: Observed, policy: Policy = POLICY) -> tuple[set[str], list[Reason]]:
     """Which instances are moved, and what is held."""
     done = decide(Ledger(), observed, policy, NOW)
     moves = [move for i in done.ledger.intents if (move := move_of(i.action))]
-    return {move.instance for move in moves}, [one.reason for one in done.held]
+    return {move.instance for move in moves}, [one.why for one in done.held]
 
 
 def test_what_somebody_else_is_at_work_on_is_left_to_him() -> None:
     moved, held = begun(world(WEB, DB, COPY, busy={"web": "77", "db": "78"}))
     assert moved == {"copy"}
-    assert sorted(held) == [
-        "instance db stays: job 78, not submitted by maintd, is working on it",
-        "instance web stays: job 77, not submitted by maintd, is working on it",
-    ]
+    assert {one.subject.name: one for one in held} == {
+        name: because(Kind.LEFT_ALONE, name, why=because(Kind.OTHERS_JOB, job=job))
+        for name, job in (("db", "78"), ("web", "77"))
+    }
 
 
 def test_a_node_that_somebody_else_empties_is_left_to_him() -> None:
@@ -64,7 +66,8 @@ def test_what_he_moves_counts_for_whether_there_is_room() -> None:
     full = replace(full, capacity={**full.capacity, "n2": Capacity(6000, 10_000)})
     done = decide(Ledger(), full, replace(POLICY, spare=True), NOW)
     assert not done.ledger.intents
-    assert "n2 would have 1904 MiB of memory left" in done.held[0].reason
+    said = details(done.held, Kind.NO_FAILURE_LEFT, "n2")
+    assert (said["free"], said["wanted"], said["other"]) == (1904, 5000, "n4")
 
 
 # By whole rounds.

@@ -6,7 +6,9 @@ import pytest
 
 from nodeagent.maintd.planning.tag_settings import described, faults, with_tags
 from nodeagent.model.ledger import Policy
+from nodeagent.model.reason import Kind
 from nodeagent.model.snapshot import Group, Node, Snapshot
+from tests.maintd.decided import details
 
 
 @pytest.mark.parametrize("key", sorted(described(Policy())))
@@ -20,10 +22,13 @@ def test_a_tag_counts_on_a_node_or_group_or_is_told_to_be_wrong(key: str) -> Non
     on_group = Snapshot("c", {"n1": node}, groups={group.uuid: replace(group, tags=tagged)})
     for world in (on_node, on_group):
         changed = with_tags(Policy(), world, world.nodes["n1"]) != Policy()
-        told = str(faults(world).get("n1", ""))
-        assert changed is not bool(told)
+        told = faults(world).get("n1")
+        assert changed is (told is None)
         where = "the cluster or a group" if key.startswith("balance-") else "the cluster"
-        assert not told or f"is wrong: {key!r} can only be set on {where}: run gnt-" in told
+        if told is not None:
+            said = details([told], Kind.WRONG_TAG)
+            assert (said["tag"], said["fault"]) == (tag, f"{key!r} can only be set on {where}")
+            assert said["command"] == ("gnt-node" if world is on_node else "gnt-group")
     assert not faults(Snapshot("c", {"n1": node}, tags=tagged))
 
 
