@@ -7,13 +7,13 @@ import pytest
 from nodeagent.maintd.engine.round import Round
 from nodeagent.model.action import MovePrimary, MoveSecondary, Scope, SetOffline
 from nodeagent.model.incident import Status
-from nodeagent.model.reason import Kind
+from nodeagent.model.reason import Kind, Reason, because
 from nodeagent.model.snapshot import Capacity
 from nodeagent.model.units import Nanoseconds
 from nodeagent.model.window import Machine, Schedule, Unavailability, Window
 from nodeagent.model.wish import BringUp, Pause, Resume, SetSchedule, TakeDown
 from tests.maintd.decided import kinds
-from tests.maintd.rig import ID, QUICK, Rig, fleet, mirrored
+from tests.maintd.rig import QUICK, Rig, fleet, mirrored
 from tests.maintd.world import EVACUATE, OK, REPAIR
 
 TWO = mirrored(("n1", "n2"), ("n2", "n1"), ("n2", "n1"))
@@ -35,8 +35,8 @@ def pair(tag: str = "", *, degraded: bool = False) -> Rig:
     return rig
 
 
-def lines(done: Round) -> list[str]:
-    return [ID.sub("ID", held.reason) for held in done.decision.held if held.node == "n2"]
+def whys(done: Round) -> list[Reason]:
+    return [held.why for held in done.decision.held if held.node == "n2"]
 
 
 def test_that_secondaries_have_nowhere_to_go_is_told_with_the_command() -> None:
@@ -44,10 +44,9 @@ def test_that_secondaries_have_nowhere_to_go_is_told_with_the_command() -> None:
     done = rig.settle()
     assert rig.status("n2") is Status.PENDING
     assert not rig.cluster.nodes["n2"].offline
-    assert lines(done)[0] == (
-        "the secondary of instance i1 cannot move: its group has only n3;"
-        " gnt-node add-tags n2 maintd:degraded:yes lets it stay"
-    )
+    only = because(Kind.ONLY_NODE, "two", nodes=("n3",))
+    assert whys(done)[0] == because(Kind.MIRROR_CANNOT_MOVE, "i1", why=only, alone="n2")
+    assert whys(done)[0].help == "gnt-node add-tags n2 maintd:degraded:yes"
 
 
 @pytest.mark.parametrize("how", ["setting", "tag"])
@@ -59,10 +58,8 @@ def test_degraded_ends_with_primaries_moved_and_secondaries_left(how: str) -> No
     assert (node.offline, rig.incident("n2").tag in node.tags) == (True, True)
     places = {(i.primary, i.secondary) for i in rig.cluster.instances.values()}
     assert places == {("n3", "n2")}
-    assert lines(done) == [
-        "evacuated and offline: repair n2, then run gnt-maint done n2; until then the"
-        " secondary of these does not work: i1, i2, i3"
-    ]
+    left = ("i1", "i2", "i3")
+    assert whys(done) == [because(Kind.WAITS_FOR_REPAIR, "n2", state="offline", left=left)]
     kinds = [job.partition("(")[0] for job in rig.jobs()]
     assert MoveSecondary.__name__ not in kinds
     assert kinds.index(SetOffline.__name__) > max(

@@ -13,12 +13,12 @@ from nodeagent.maintd.engine.round import Round
 from nodeagent.model.action import Drain, Guarded, Restore, SetOffline
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import PAUSE_TAG, Ledger, RoleChange
-from nodeagent.model.reason import Kind, Reason
+from nodeagent.model.reason import AnyKind, Detail, Kind, Reason, because
 from nodeagent.model.snapshot import Capacity
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Cancel, Retry
 from nodeagent.store.codec import decode, encode
-from tests.maintd.decided import within
+from tests.maintd.decided import details, within
 from tests.maintd.rig import ID, QUICK, Between, Rig, fleet, mirrored
 from tests.maintd.world import EVACUATE, FAILOVER, OK, need
 
@@ -62,14 +62,16 @@ def whys(done: Round) -> list[Reason]:
     return [held.why for held in done.decision.held if held.node == "n3"]
 
 
-def lines(done: Round) -> list[str]:
-    return [ID.sub("ID", held.reason) for held in done.decision.held if held.node == "n3"]
+def stays(done: Round) -> tuple[AnyKind, str, Detail, Detail]:
+    """Why n3 stays drained: the kind, the command that helps, what maintd did, and a doubt."""
+    (why,) = whys(done)
+    said = details([why], why.kind)
+    assert (said["it"], said["state"]) == ("n3", "drained")
+    assert str(said["incident"]) in why.help or why.kind is Kind.STAYS
+    return why.kind, ID.sub("ID", why.help), said["did"], said["why"]
 
 
-STAYS = (
-    "n3 stays drained: maintd drained it for incident ID, which was canceled;"
-    " gnt-maint cancel --undrain ID puts it back"
-)
+CANCELED = (Kind.STAYS_CANCELED, "gnt-maint cancel --undrain ID", "drained it", "")
 
 
 # A drain of ours is no licence.
@@ -87,7 +89,7 @@ def test_after_a_cancel_nothing_more_leaves_the_node_and_a_line_says_so(mode: st
     here = [i for i in rig.cluster.instances.values() if i.primary == "n3"]
     assert len(here) >= 19
     assert rig.cluster.nodes["n3"].drained
-    assert lines(done) == [STAYS]
+    assert stays(done) == CANCELED
     # Where somebody else drains it, it is his word.
     rig.cluster.undrain("n3")
     rig.tick()
@@ -102,11 +104,8 @@ def test_nor_is_one_that_was_withdrawn_and_stays() -> None:
     done = later(rig, 100)
     assert (repairs(rig), put_back(rig)) == (0, 0)
     assert rig.ledger.incidents == ()
-    told = (
-        "n3 stays drained: maintd drained it for incident ID, which is over;"
-        " gnt-node modify --drained=no n3 puts it back"
-    )
-    assert lines(done) == [told]
+    assert stays(done) == (Kind.STAYS, "gnt-node modify --drained=no n3", "drained it", "")
+    assert details(whys(done), Kind.STAYS)["over"] == "is over"
 
 
 def test_what_somebody_asks_for_there_by_a_tag_waits_and_is_told() -> None:
@@ -118,8 +117,9 @@ def test_what_somebody_asks_for_there_by_a_tag_waits_and_is_told() -> None:
     tag = f"{RULES}pending:migrate:ticket-1:5:"
     rig.cluster.put(replace(one, tags=one.tags | {tag}))
     done = later(rig, 5)
-    (why,) = [h.reason for h in done.decision.held if h.reason.startswith(f"instance {name}: ")]
-    assert "maintd itself drained n3 for incident" in why
+    assert details(done.decision.held, Kind.NOT_REPAIRED, name)["it"] == name
+    why = details(done.decision.held, Kind.BY_RULES, name)["why"]
+    assert "maintd itself drained n3 for incident" in str(why)
     assert tag in rig.cluster.instances[name].tags
 
 
@@ -157,7 +157,7 @@ def test_an_older_incident_that_nobody_acknowledged_makes_no_licence_of_a_cancel
     assert not cancel(rig)
     done = later(rig, 30)
     assert repairs(rig) == 0
-    assert lines(done) == [STAYS]
+    assert stays(done) == CANCELED
     assert not cancel(rig, undrain=True)
     later(rig, 10)
     assert rig.cluster.nodes["n3"].in_service
@@ -183,7 +183,7 @@ def test_undrain_puts_it_back_once_its_jobs_have_ended(after: int) -> None:
     done = later(rig, 10)
     node = rig.cluster.nodes["n3"]
     assert (node.in_service, put_back(rig), repairs(rig)) == (True, 1, 0)
-    assert (lines(done), rig.ledger.drained) == ([], ())
+    assert (whys(done), rig.ledger.drained) == ([], ())
     assert rig.status("n3") is Status.CANCELED, "it is observed still, and not drained again"
 
 
@@ -217,8 +217,9 @@ def test_what_cannot_be_put_back_is_tried_again_and_then_told() -> None:
     assert not cancel(rig, undrain=True)
     done = later(rig, 80)
     assert (put_back(rig), rig.cluster.nodes["n3"].drained) == (5, True)
-    (line,) = lines(done)
-    assert "(put n3 back in service) failed: no luck); gnt-maint cancel --undrain ID" in line
+    kind, help, _, why = stays(done)
+    assert (kind, help) == CANCELED[:2]
+    assert str(why).endswith("(put n3 back in service) failed: no luck")
     rig.cluster.fails = lambda _: False
     assert not cancel(rig, undrain=True)
     later(rig, 10)
@@ -422,7 +423,7 @@ def test_a_lost_ledger_gives_no_leave_either(tmp_path: Path) -> None:
     rig.lose_ledger()
     done = later(rig)
     assert (repairs(rig), put_back(rig)) == (0, 0)
-    assert lines(done) == [STAYS]
+    assert stays(done) == CANCELED
     assert not cancel(rig, undrain=True)
     later(rig, 5)
     assert rig.cluster.nodes["n3"].in_service
@@ -448,7 +449,7 @@ def test_with_a_lost_ledger_what_a_person_left_drained_stays_so(
     rig.lose_ledger()
     done = later(rig, 100)
     assert (rig.cluster.nodes["n3"].drained, put_back(rig), repairs(rig)) == (True, 0, 0)
-    assert len(lines(done)) == 1
+    assert len(whys(done)) == 1
 
 
 def test_with_a_lost_ledger_what_somebody_has_touched_is_his(tmp_path: Path) -> None:
@@ -545,11 +546,7 @@ def test_what_is_offline_and_waits_is_told_with_the_commands() -> None:
     rig.crash()
     rig.tick()
     rig.cluster.put(replace(rig.cluster.nodes["n3"], offline=True, candidate=False))
-    assert lines(rig.tick()) == [
-        "n3 is offline, and maintd does not poll offline nodes: run gnt-node modify"
-        " --offline=no n3,"
-        " or gnt-maint cancel ID"
-    ]
+    assert whys(rig.tick()) == [because(Kind.OFFLINE, "n3", incident=rig.incident("n3").id)]
     rig = emptying(QUICK, rounds=0)
     rig.cluster.put(replace(rig.cluster.nodes["n3"], drained=False, offline=True))
     rig.cluster.world.machines.copies.clear()  # its instances were shut down there by hand
@@ -563,17 +560,17 @@ def test_what_stays_out_after_its_tag_was_taken_off_is_told_with_the_command() -
     rig.agents.says["n3"] = EVACUATE
     rig.settle()
     rig.cluster.untag("n3", rig.incident("n3").tag)
-    assert lines(later(rig, 3)) == [
-        "n3 stays offline, although somebody removed its incident's tag: gnt-maint done n3 puts it"
-        " back"
-    ]
+    gone = because(Kind.STAYS_TAG_GONE, "n3", state="offline", left=())
+    assert whys(later(rig, 3)) == [gone]
+    assert gone.help == "gnt-maint done n3"
     rig.agents.says["n3"] = OK
     rig.cluster.undrain("n3")
-    assert lines(later(rig, 3)) == []
+    assert whys(later(rig, 3)) == []
 
 
 def test_what_waits_empty_is_told_with_the_commands() -> None:
     rig = Rig(fleet(), mirrored(("n3", "n4")))
     rig.agents.says["n3"] = EVACUATE
     done = rig.settle()
-    assert lines(done) == ["evacuated and offline: repair n3, then run gnt-maint done n3"]
+    waits = because(Kind.WAITS_FOR_REPAIR, "n3", state="offline", left=())
+    assert (whys(done), waits.help) == ([waits], "gnt-maint done n3")

@@ -8,9 +8,9 @@ from nodeagent.maintd.decide import decide
 from nodeagent.model.action import MovePrimary, MoveSecondary, SetOffline
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Ledger
-from nodeagent.model.reason import Kind
+from nodeagent.model.reason import Kind, because
 from nodeagent.model.snapshot import Instance
-from tests.maintd.decided import POLICY, kinds, new, reasons
+from tests.maintd.decided import POLICY, kinds, new
 from tests.maintd.rig import Rig, fleet, mirrored
 from tests.maintd.world import EVACUATE, FAILOVER, NOW, REPAIR, incident, ledger, node, seen, six
 
@@ -32,7 +32,9 @@ def test_on_a_node_that_somebody_took_offline_nothing_is_done(
     world = six(node("n1", offline=True, tags=frozenset({one.mark})), b=("n2", "n1"))
     decision = decide(ledger(one), seen(world), POLICY, NOW)
     assert new(decision) == []
-    assert any("offline" in why for why in reasons(decision))
+    orders = Kind.OFFLINE_NO_ORDER if diagnosis is REPAIR else Kind.NOT_FOR_MAINTD
+    wanted = Kind.OFFLINE if status is Status.NOTED else orders
+    assert kinds(decision.held)[-1] == (wanted, "n1")
 
 
 @pytest.mark.parametrize("what", ["silent", "offline"])
@@ -76,7 +78,4 @@ def test_what_was_put_back_is_not_drained_for_something_milder_either() -> None:
     for _ in range(30):
         done = rig.tick(60.0)
     assert not rig.cluster.nodes["n3"].drained
-    assert {held.reason for held in done.decision.held} == {
-        "somebody put n3 back into service: run gnt-node modify --drained=yes n3 to"
-        " continue, or cancel the incident"
-    }
+    assert {held.why for held in done.decision.held} == {because(Kind.PUT_BACK_BY_OTHERS, "n3")}

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from nodeagent.model.incident import Status
+from nodeagent.model.reason import Kind, because
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Cancel
 from tests.maintd.autorepair.test_plan import SAFE, cluster, out
@@ -22,10 +23,8 @@ def test_a_live_repair_without_a_command_is_an_incident_that_waits_for_a_person(
     assert one.status is Status.NOTED
     (held,) = done.decision.held
     assert (held.node, held.incident) == ("n4", one.id)
-    assert held.reason == (
-        "n4 asks for a live repair but names no command: repair it by hand,"
-        f" or run gnt-maint cancel {one.id}"
-    )
+    assert held.why == because(Kind.NO_COMMAND, "n4", incident=one.id)
+    assert held.why.help == f"gnt-maint cancel {one.id}"
     assert (rig.jobs(), rig.agents.ran) == ([], {})
     rig.agents.says["n4"] = OK
     rig.settle()
