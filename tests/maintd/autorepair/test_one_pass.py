@@ -37,9 +37,11 @@ from nodeagent.model.action import (
     move_of,
 )
 from nodeagent.model.ledger import PAUSE_TAG, STORM_TAG, Outcome, Policy, Trail
+from nodeagent.model.reason import Kind, Reason, because
 from nodeagent.model.snapshot import Capacity, Group, Instance, Node
 from nodeagent.model.units import Ms
 from tests.cluster.by_hand import ByHand
+from tests.maintd.decided import details
 from tests.maintd.lives.life import Life
 from tests.maintd.rig import Between
 
@@ -110,8 +112,8 @@ class Site:
 # Each kind of repair.
 
 
-def held(done: Pass) -> dict[str, str]:
-    return {name: str(why) for name, why in done.plan.held}
+def held(done: Pass) -> dict[str, Reason]:
+    return dict(done.plan.held)
 
 
 def test_a_mirrored_instance_is_failed_over_and_mirrored_anew_in_one_repair() -> None:
@@ -191,9 +193,15 @@ def test_nothing_is_installed_anew_while_a_node_is_only_drained() -> None:
     assert site.cluster.jobs == {}
     assert done.plan.counts == {"Needs repair": 2}
     assert held(done) == {
-        "f": "its primary node n2 is drained, and its disks (file) cannot leave it",
-        "i": "its primary node n3 is offline and its secondary node n4 is drained:"
-        " put n4 back into service and it can be failed over",
+        name: because(Kind.BY_RULES, name, why=why)
+        for name, why in (
+            ("f", "its primary node n2 is drained, and its disks (file) cannot leave it"),
+            (
+                "i",
+                "its primary node n3 is offline and its secondary node n4 is drained:"
+                " put n4 back into service and it can be failed over",
+            ),
+        )
     }
 
 
@@ -218,7 +226,7 @@ def test_what_maintd_has_left_in_tags_is_heeded(spoil: Callable[["Site"], None])
     spoil(site)
     ((name, why),) = held(site.go()).items()
     assert name == "i"
-    assert "tag maintd:" in why
+    assert str(details([why], Kind.TAGGED)["tag"]).startswith("maintd:")
     assert site.moves() == []
 
 
@@ -248,7 +256,7 @@ def test_a_node_that_maintd_works_on_is_left_to_it() -> None:
     )
     assert [one.instance for one, _ in done.repairs] == ["j"]
     ((name, why),) = held(done).items()
-    assert (name, why[-8:]) == ("i", "maintd's")
+    assert (name, details([why], Kind.TAKEN)) == ("i", {"it": "n2", "why": "maintd's"})
 
 
 class BackInBetween(Between):
@@ -377,9 +385,8 @@ def test_where_there_is_no_room_a_repair_waits_for_it() -> None:
     site.change("n2", offline=True)
     done = site.go(3600)
     assert [move.instance for move in site.moves()] == ["i"]
-    assert held(done)["j"].endswith(
-        "its secondary cannot take it: n3 has 476 MiB of memory left for its 1024 MiB"
-    )
+    small = because(Kind.TOO_SMALL, "n3", free=476, wanted=1024, what="memory")
+    assert details([held(done)["j"]], Kind.MIRROR_REFUSES) == {"it": "j", "why": small}
     assert site.go().plan.counts == {"Pending repair": 1, "Needs repair": 1}
     site.cluster.world.sizes["n3"] = Capacity(10**6, 10**6)
     for _ in range(3):
@@ -396,7 +403,7 @@ def test_a_pending_repair_without_a_place_stays_pending() -> None:
         done = site.go()
     assert site.tags("i")[0].startswith("pending:failover:")
     assert done.plan.counts == {"Pending repair": 1}
-    assert str(done.plan.held[0][1]).endswith("no free node of its group has 4096 MiB of disk")
+    assert details([held(done)["i"]], Kind.NO_FREE_NODE)["wanted"] == ("4096 MiB of disk",)
     site.cluster.world.sizes["n1"] = Capacity(10**6, 10**6)
     site.go()
     site.go()
@@ -412,8 +419,8 @@ def test_no_more_are_repaired_at_once_than_may_be_whoever_has_begun_them() -> No
     assert [move.instance for move in site.moves()] == ["i0", "i1", "i2"]
     left = held(done)
     assert list(left) == ["i3", "i4", "i5", "i6", "i7"]
-    why = "; left to a later pass: at most 3 instances are repaired at once"
-    assert all(said.endswith(why) for said in left.values())
+    why = because(Kind.LATER_PASS, most=3)
+    assert {details([one], Kind.STEP_WAITS)["why"] for one in left.values()} == {why}
     assert done.plan.counts == {"Pending repair": 3, "Needs repair": 5}
     site.go()  # the three are under way still
     assert len(site.moves()) == 3
@@ -444,7 +451,7 @@ def test_nodes_that_do_not_say_what_they_have_are_no_target() -> None:
     site.change("n2", offline=True)
     for node in ("n1", "n3"):
         site.cluster.power_off(node)
-    assert "the free resources of n1, n3 are unknown" in str(site.go().plan.held[0][1])
+    assert details([held(site.go())["s"]], Kind.UNKNOWN_ROOMS)["nodes"] == ("n1", "n3")
 
 
 # The unexpected.
@@ -560,8 +567,8 @@ def test_what_an_incident_of_maintd_moves_is_not_moved_again(live: bool) -> None
     site.cluster.submit([Submission(theirs, f"{incident}:7")])
     done = site.go(10)
     assert [move.instance for move in site.moves()] == ["u"]
-    why = f"maintd's job 1 ({describe(theirs)}) is running"
-    assert [told.partition("; ")[2] for told in held(done).values()] == [why] * 2
+    why = because(Kind.OUR_JOB, "n2", job="1", what=describe(theirs))
+    assert [dict(told.details)["why"] for told in held(done).values()] == [why] * 2
     site.time += 1000
     site.go()
     assert [move.instance for move in site.moves()] == ["u", "t"]
@@ -575,8 +582,9 @@ def test_what_somebody_moves_by_hand_is_not_moved_again() -> None:
     theirs = site.cluster.submit_foreign(MovePrimary("s", "n2", live=False, target="n3"))
     done = site.go(1500)
     assert [move.instance for move in site.moves()] == ["t"]
-    why = f"its primary node n2 is offline; job {theirs}, not submitted by maintd, is working on it"
-    assert held(done) == {"s": why}
+    why = because(Kind.OTHERS_JOB, job=theirs)
+    waits = because(Kind.STEP_WAITS, "s", step="its primary node n2 is offline", why=why)
+    assert held(done) == {"s": waits}
     site.go()
     assert [move.instance for move in site.moves()] == ["t"]
     assert site.place("s")[0] == "n3"
@@ -594,7 +602,7 @@ def test_nor_what_somebody_moves_while_nodes_are_asked() -> None:
 
     site.cluster.__class__ = Meanwhile
     ((_, answer),) = site.go().repairs
-    assert answer == NotTaken("job 1, not submitted by maintd, is working on it")
+    assert answer == NotTaken(str(because(Kind.OTHERS_JOB, job="1")))
     assert not site.moves()
 
 

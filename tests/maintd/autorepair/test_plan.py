@@ -18,13 +18,13 @@ from nodeagent.model.action import Guarded, MovePrimary, Reinstall, Retag, Scope
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import STORM_TAG, Intent, Ledger, Outcome, Policy, Result
 from nodeagent.model.purpose import OfRepair
-from nodeagent.model.reason import Kind, because
+from nodeagent.model.reason import Kind, Of, because
 from nodeagent.model.snapshot import Capacity, Group, Instance, Observed, Snapshot
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Pause, ResetStorm
 from nodeagent.store.sqlite import MEMORY, SqliteStore
 from simulation.cluster import Job
-from tests.maintd.decided import kinds, within
+from tests.maintd.decided import details, kinds, within
 from tests.maintd.rig import QUICK, Between, Rig, fleet, mirrored
 from tests.maintd.world import EVACUATE, OK
 
@@ -162,7 +162,7 @@ def test_no_room_is_waited_for_with_its_reason() -> None:
     assert moves(rig) == []
     (held,) = done.decision.held
     assert within(held.why)[0] == (Kind.NOT_REPAIRED, "i1")
-    assert "100 MiB of memory" in held.reason
+    assert details([held], Kind.NO_FREE_NODE)["wanted"] == ("100 MiB of memory",)
     rig.cluster.world.size = Capacity(5000, 100_000)
     rig.settle()
     assert result(rig) == ("failover", "success", 1)
@@ -199,7 +199,8 @@ def test_the_storm_brake_begins_nothing_either() -> None:
         done = rig.tick()
     assert moves(rig) == []
     assert (Kind.STORM, "") in kinds(done.decision.held)
-    assert told(rig, done)[0].startswith("storm brake: ")
+    why = details(done.decision.held, Kind.STORM)["why"]
+    assert told(rig, done)[0] == str(because(Kind.STORM, why=why))
     rig.wish(ResetStorm())
     rig.settle()
     assert result(rig) == ("failover", "success", 1)
@@ -271,13 +272,16 @@ def test_what_stops_a_repair_is_explained() -> None:
     rig.cluster.takes = lambda _: 100.0
     rig.tick()
     identity = rig.incident("n2").id
+    by = {"what": "node", "who": "root", "why": "a drill", "place": " --node n3"}
     assert told(rig, rig.tick()) == [
-        f"n2 has the open incident {identity}",
-        "node paused by root: a drill",
+        str(because(Kind.OPEN_INCIDENT, "n2", incident=identity)),
+        str(because(Kind.PAUSED, "n3", **by)),
     ]
     rig.cluster.world.tags |= {"maintd:moves:many"}
-    (wrong, *_) = told(rig, rig.tick())
-    assert wrong.startswith("a tag of the cluster is wrong: ")
+    done = rig.tick()
+    wrong = {**details(done.decision.held, Kind.WRONG_TAG), "then": ""}
+    assert (wrong.pop("it"), wrong["tag"]) == ("", "maintd:moves:many")
+    assert told(rig, done)[0] == str(because(Kind.WRONG_TAG, "", Of.CLUSTER, **wrong))
 
 
 def test_a_job_that_a_filter_rejects_is_not_submitted_again_and_again() -> None:
@@ -318,7 +322,7 @@ def test_tags_that_cannot_be_set_are_not_tried_again_and_again(allowed: str, mod
         done = rig.tick()
     tagging = [job for job in rig.cluster.jobs.values() if isinstance(job.action, Retag)]
     assert 2 <= len(tagging) < 6
-    assert any("this job fails" in held.reason for held in done.decision.held)
+    assert "this job fails" in str(details(done.decision.held, Kind.BY_RULES)["why"])
     rig.cluster.fails = lambda _: False
     for _ in range(200):
         rig.tick()
@@ -661,11 +665,12 @@ def test_what_somebody_moves_by_hand_is_not_moved_again() -> None:
     by_hand(rig)
     for _ in range(10):
         done = rig.tick()
-    why = "job 1, not submitted by maintd, is working on it"
-    assert [held.reason for held in done.decision.held] == [
-        f"instance i1: its primary node n2 is offline; {why}"
+    why = because(Kind.OTHERS_JOB, job="1")
+    waits = because(Kind.STEP_WAITS, "i1", step="its primary node n2 is offline", why=why)
+    assert [held.why for held in done.decision.held] == [
+        because(Kind.NOT_REPAIRED, "i1", why=waits)
     ]
-    assert told(rig, done) == [why]
+    assert told(rig, done) == [str(why)]
     assert result(rig, "i2") == ("failover", "success", 1), "he takes nobody's turn"
     rig.cluster.pauses = lambda _: False
     rig.settle()

@@ -11,7 +11,7 @@ from nodeagent.maintd.planning.resources import Room, open_room
 from nodeagent.model.action import Reinstall, Retag, Scope
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.purpose import AUTOREPAIR
-from nodeagent.model.reason import Reason
+from nodeagent.model.reason import Kind, Reason, because
 from nodeagent.model.snapshot import Capacity, Instance, Size
 from tests.maintd.world import node, seen, snapshot
 
@@ -33,8 +33,7 @@ def room(*there: str, exclusive: bool = True, **members: object) -> Room:
 
 def anew(instance: Instance, into: Room) -> object:
     swap = Retag(Scope.INSTANCE, instance.name, ("x",))
-    found = move(instance, Step(RepairType.REINSTALL, "r", swap, "why"), into)
-    return str(found) if isinstance(found, Reason) else found
+    return move(instance, Step(RepairType.REINSTALL, "r", swap, "why"), into)
 
 
 def test_it_is_installed_where_its_physical_disks_are_free() -> None:
@@ -43,10 +42,8 @@ def test_it_is_installed_where_its_physical_disks_are_free() -> None:
 
 
 def test_it_waits_for_physical_disks() -> None:
-    assert anew(PLAIN, room("n2")) == (
-        "no node can take it for a reinstallation: no free node of its group has 2 free"
-        " physical disks"
-    )
+    full = because(Kind.NO_FREE_NODE, "default", wanted=("2 free physical disks",))
+    assert anew(PLAIN, room("n2")) == because(Kind.NO_PLACE_ANEW, "p", why=full)
 
 
 @pytest.mark.parametrize(
@@ -57,14 +54,14 @@ def test_it_waits_for_physical_disks() -> None:
     ],
 )
 def test_what_is_not_known_to_have_how_many_is_not_touched(instance: Instance, into: Room) -> None:
-    why = "no node can take it for a reinstallation: the number of its physical disks is unknown"
-    assert anew(instance, into) == why
+    unknown = because(Kind.UNKNOWN_DISKS, "p")
+    assert anew(instance, into) == because(Kind.NO_PLACE_ANEW, "p", why=unknown)
 
 
 def test_a_node_that_does_not_tell_of_its_disks_is_no_place() -> None:
     into = room()
     into.capacity["n3"] = replace(FREE["n3"], size=None)
-    assert isinstance(anew(PLAIN, into), str)
+    assert isinstance(anew(PLAIN, into), Reason)
 
 
 def test_what_is_planned_and_promised_takes_them() -> None:
@@ -74,6 +71,6 @@ def test_what_is_planned_and_promised_takes_them() -> None:
         found = anew(names[name], into)
         assert isinstance(found, Reinstall)
         into.plan(found, AUTOREPAIR)
-    assert isinstance(anew(names["s"], into), str)
+    assert isinstance(anew(names["s"], into), Reason)
     soon = replace(PLAIN, name="soon", primary="n3", spindles=5)
-    assert isinstance(anew(PLAIN, room(forthcoming={"soon": soon})), str)
+    assert isinstance(anew(PLAIN, room(forthcoming={"soon": soon})), Reason)
