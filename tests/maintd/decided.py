@@ -29,16 +29,17 @@ def details(of: Iterable[Held | Reason], kind: AnyKind, name: str = "") -> dict[
     With a name it is the one about that.
     """
     whys = (one.why if isinstance(one, Held) else one for one in of)
-    every = {one for why in whys for one in _whole(why) if one.kind is kind}
+    every = {one for why in whys for one in whole(why) if one.kind is kind}
     (found,) = (one for one in every if name in ("", one.subject.name))
     return {"it": found.subject.name, **dict(found.details)}
 
 
 def within(why: Reason) -> list[tuple[AnyKind, str]]:
-    return [(one.kind, one.subject.name) for one in _whole(why)]
+    return [(one.kind, one.subject.name) for one in whole(why)]
 
 
-def _whole(why: Reason) -> Iterator[Reason]:
+def whole(why: Reason) -> Iterator[Reason]:
+    """The reason, and those among its details."""
     yield why
     for part in why.parts:
-        yield from _whole(part)
+        yield from whole(part)

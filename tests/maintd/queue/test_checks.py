@@ -59,9 +59,10 @@ def test_a_check_that_never_answers_after_a_step_is_told_and_keeps_nobody_waitin
     while rig.entry.checked_at == 0 or not rig.commands():
         rig.tick()
     silent.add("queue:0:check")
-    while "waiting for the result of check: exit code 75" not in (held := rig.held()):
+    awaited = because(Kind.CHECK_AWAITED, command="check", unanswered="exit code 75")
+    while awaited not in (held := rig.whole()):
         assert rig.entry.status is EntryStatus.QUEUED
-    assert "at most 1 machines are repaired at once" in held
+    assert because(Kind.AT_MOST, most=1) in held
     rig.tick(14_400)
     for _ in range(10):
         rig.tick()

@@ -15,19 +15,10 @@ from nodeagent.model.units import Nanoseconds
 from nodeagent.model.window import Machine as Named
 from nodeagent.model.window import Schedule, Unavailability, Window
 from nodeagent.model.wish import SetSchedule
+from tests.maintd.decided import details
 from tests.maintd.queue.news import DRAINING, WAITING, folded
 from tests.maintd.queue.test_entries import Mender, policy
-from tests.maintd.queue.test_strategy import (
-    DRAINS,
-    EMPTY,
-    HERE,
-    begun,
-    did,
-    entry,
-    reasons,
-    turns,
-    whys,
-)
+from tests.maintd.queue.test_strategy import DRAINS, EMPTY, HERE, begun, did, entry, turns, whys
 from tests.maintd.rig import Between
 from tests.maintd.world import NOW
 
@@ -36,8 +27,7 @@ def test_a_node_that_could_not_be_put_back_is_tried_again_in_a_while() -> None:
     one = begun(backoffs=1, backoff_until=NOW + 9000, drained=True, restore_after=NOW + 5000)
     done = turns(one, machine=EMPTY, procedures=DRAINS)
     assert did(done) == []
-    assert (Kind.RETURNS_SOON, "n4") in whys(done)
-    assert "in 5 s" in reasons(done)
+    assert details((why for _, why in done.held), Kind.RETURNS_SOON, "n4")["left"] == 5000
     assert did(turns(replace(one, restore_after=NOW), machine=EMPTY, procedures=DRAINS)) == [
         (Do.UNDRAIN, 0)
     ]

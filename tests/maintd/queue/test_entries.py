@@ -23,7 +23,7 @@ from nodeagent.model.queue import (
     RepairStep,
     StepStatus,
 )
-from nodeagent.model.reason import AnyKind, Kind
+from nodeagent.model.reason import AnyKind, Detail, Kind, Reason
 from nodeagent.model.snapshot import Instance, Node, Snapshot
 from nodeagent.model.units import Ms, Nanoseconds, Seconds
 from nodeagent.model.window import Machine, Schedule, Unavailability, Window
@@ -38,7 +38,7 @@ from nodeagent.model.wish import (
     SetSchedule,
 )
 from nodeagent.protocol.messages import INTERRUPTED, UNREAD
-from tests.maintd.decided import kinds
+from tests.maintd.decided import details, kinds, whole
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
 from tests.maintd.world import EVACUATE, OK, REPAIR, snapshot
 
@@ -108,8 +108,13 @@ class Mender(Rig):
         names = [i.action.command for _, _, i in ran if isinstance(i.action, RunCommand)]
         return [name for name in names if name != "check"]
 
-    def held(self) -> str:
-        return "; ".join(held.reason for held in self.tick().decision.held)
+    def whole(self) -> list[Reason]:
+        """What the next round holds, with the reasons among their details."""
+        return [one for held in self.tick().decision.held for one in whole(held.why)]
+
+    def details(self, kind: AnyKind) -> dict[str, Detail]:
+        """The details of the one reason of this kind that the next round holds."""
+        return details(self.tick().decision.held, kind)
 
     def whys(self, rounds: int = 1) -> list[tuple[AnyKind, str]]:
         """What the last of these rounds holds, by kind and subject."""
@@ -456,7 +461,8 @@ def test_the_limit_of_nodes_in_work_is_one_for_all() -> None:
         rig.tick()
     rig.add()
     assert (Kind.NODES_IN_WORK, "") in rig.whys(4)
-    assert "1 of at most 1 nodes: n5" in rig.held()
+    limits = {"count": 1, "most": 1, "nodes": ("n5",)}
+    assert rig.details(Kind.NODES_IN_WORK) == {"it": "", **limits}
 
 
 def test_a_paused_node_is_left_alone() -> None:

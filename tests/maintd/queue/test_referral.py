@@ -16,7 +16,7 @@ from nodeagent.model.diagnosis import Diagnosis, Need
 from nodeagent.model.incident import UNKNOWN, Incident, Status
 from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.queue import Entry, EntryStatus, Procedures, Queue, Referral, RepairStep
-from nodeagent.model.reason import Kind
+from nodeagent.model.reason import Detail, Kind, because
 from nodeagent.model.sick import Sick as Reported
 from nodeagent.model.snapshot import Group, Node, Snapshot
 from nodeagent.model.units import Ms, Seconds
@@ -50,6 +50,12 @@ class Sick(Mender):
             self.agents.says["n3"] = OK
         return super().tick(seconds)
 
+    def left_to_queue(self) -> tuple[Detail, ...]:
+        """As what the incident of n3 is left to the queue, and what has become of the entry."""
+        said = self.details(Kind.LEFT_TO_QUEUE)
+        assert said["it"] == "n3"
+        return said["operation"], said["type"], said["how"]
+
     def ticks(self, times: int) -> None:
         for _ in range(times):
             self.tick()
@@ -62,8 +68,7 @@ def test_an_incident_becomes_an_entry_and_is_not_worked_on_itself() -> None:
     assert (rig.entry.machine_type, rig.entry.operation) == ("r640", "unreachable")
     assert rig.entry.domain == "group default"
     assert rig.status("n3") is Status.NOTED
-    why = "left to the repair queue as unreachable of r640: entry 0 is being worked on"
-    assert why in rig.held()
+    assert rig.left_to_queue() == ("unreachable", "r640", "entry 0 is being worked on")
     seen = set[Status]()
     for _ in range(60):
         rig.tick()
@@ -99,7 +104,7 @@ def test_one_repair_wherever_maintd_stops(at: int) -> None:
 def test_an_entry_that_has_failed_holds_it_until_somebody_deletes_that() -> None:
     rig = Sick(heals="nothing")
     rig.until(EntryStatus.FAILED)
-    assert "entry 0 has failed: delete it for another" in rig.held()
+    assert rig.left_to_queue()[2] == "entry 0 has failed: delete it for another"
     rig.ticks(20)
     assert (rig.status("n3"), rig.ledger.queue.next) == (Status.NOTED, 1)
     assert rig.ask(DeleteEntry(0)) == ""
@@ -114,7 +119,7 @@ def test_with_automatic_repair_disabled_neither_is_done() -> None:
     rig.ticks(10)
     assert rig.ledger.queue.entries == ()
     assert rig.status("n3") is Status.NOTED
-    assert "as unreachable of r640: automatic repair is disabled" in rig.held()
+    assert rig.left_to_queue() == ("unreachable", "r640", "automatic repair is disabled")
 
 
 def test_without_room_for_it_neither_is_done() -> None:
@@ -122,8 +127,8 @@ def test_without_room_for_it_neither_is_done() -> None:
     rig.ticks(10)
     assert rig.ledger.queue.entries == ()
     assert rig.status("n3") is Status.NOTED
-    assert "as unreachable of r640: there is no entry yet" in rig.held()
-    assert "maximum-repair-queue-entries is 0" in rig.held()
+    assert rig.left_to_queue() == ("unreachable", "r640", "there is no entry yet")
+    assert "maximum-repair-queue-entries is 0" in str(rig.details(Kind.REFUSED)["why"])
 
 
 def test_what_was_begun_before_it_was_referred_goes_on_itself() -> None:
@@ -291,7 +296,9 @@ def test_what_has_become_of_the_newest_entry_is_told() -> None:
     ):
         old = Entry(0, NODE.address, "t", "o", status=EntryStatus.FAILED)
         queue = Queue((old, Entry(1, NODE.address, "t", "o", status=status), elsewhere))
-        assert str(told(Referral("t", "o", ()), NODE, queue)).endswith(f"o of t: entry 1 {why}")
+        left = {"operation": "o", "type": "t", "how": f"entry 1 {why}"}
+        wanted = because(Kind.LEFT_TO_QUEUE, NODE.name, **left)
+        assert told(Referral("t", "o", ()), NODE, queue) == wanted
 
 
 # Settings.

@@ -9,12 +9,14 @@ from nodeagent.maintd.queue.state import rewind
 from nodeagent.maintd.queue.strategy import Do
 from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.queue import EntryStatus, Operation, Procedures, Queue, RepairStep, StepStatus
+from nodeagent.model.reason import Kind
 from nodeagent.model.snapshot import Instance, Observed, Snapshot
 from nodeagent.model.units import Seconds
 from nodeagent.model.wish import DeleteEntry, SetQueue
+from tests.maintd.decided import details
 from tests.maintd.queue.news import DAY, LATER, WATCHING, folded, order
 from tests.maintd.queue.test_entries import ADD, BROKEN, NO, Mender, policy
-from tests.maintd.queue.test_strategy import WATCHES, begun, entry, how, reasons, turns
+from tests.maintd.queue.test_strategy import WATCHES, begun, entry, how, turns
 from tests.maintd.world import NOW
 
 HOURLY = RepairStep("try-1", need_drain=True, command_retries=1, command_interval=Seconds(3600))
@@ -141,7 +143,8 @@ def test_steps_are_told_as_people_count_them() -> None:
     (turn,) = turns(beyond).turns
     assert turn.entry.why == "there is no step 3 in its procedure (any more)"
     watched = begun(at=WATCHING, ago=50_000, step=1)
-    assert reasons(turns(watched, procedures=WATCHES)) == "watching step 2 for 10 s more"
+    ((_, why),) = turns(watched, procedures=WATCHES).held
+    assert details([why], Kind.WATCHED) == {"it": "", "step": "2", "left": 10_000}
 
 
 def test_what_was_put_off_before_anything_was_done_is_no_repair_that_counts() -> None:

@@ -74,10 +74,6 @@ def did(done: Turns) -> list[tuple[Do, int]]:
     return [(turn.do, turn.entry.index) for turn in done.turns]
 
 
-def reasons(done: Turns) -> str:
-    return "; ".join(str(why) for _, why in done.held)
-
-
 def whys(done: Turns) -> list[tuple[AnyKind, str]]:
     return [one for _, why in done.held for one in within(why)]
 
@@ -255,9 +251,15 @@ def test_what_no_procedure_is_for_takes_nobody_elses_place() -> None:
     """With CKE it stays queued for ever and eats the limit."""
     done = turns(replace(entry(0), operation="op9"), entry(1))
     assert did(done) == [(Do.EXECUTE, 1)]
-    assert reasons(done) == "no operation 'op9' is configured for machines of 'type1'"
+    none = because(
+        Kind.NO_PROCEDURE, why="no operation 'op9' is configured for machines of 'type1'"
+    )
+    assert [why for _, why in done.held] == [none]
     done = turns(replace(entry(0), machine_type="type9"), entry(1))
-    assert reasons(done) == "no repair procedure is configured for machines of 'type9'"
+    none = because(
+        Kind.NO_PROCEDURE, why="no repair procedure is configured for machines of 'type9'"
+    )
+    assert [why for _, why in done.held] == [none]
     assert did(turns(entry(), procedures=Procedures())) == []
 
 
@@ -333,7 +335,8 @@ def test_the_success_command_comes_before_success() -> None:
     (turn,) = turns(begun(at=WATCHING, healthy=True), procedures=told, enabled=False).turns
     assert (turn.do, turn.entry.status, turn.entry.ending) == (Do.SUCCEED, PROCESSING, True)
     later = replace(turn.entry, not_before=NOW + 1000, why="refused")
-    assert reasons(turns(later, procedures=told)) == "tell runs in 1 s: refused"
+    soon = because(Kind.COMMAND_SOON, command="tell", left=1000, why="refused")
+    assert [why for _, why in turns(later, procedures=told).held] == [soon]
 
 
 def test_a_check_that_was_longest_ago_is_made_first() -> None:
