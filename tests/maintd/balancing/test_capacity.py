@@ -14,7 +14,7 @@ from nodeagent.model.reason import Kind
 from nodeagent.model.snapshot import Capacity, Snapshot
 from nodeagent.model.units import Ms
 from tests.maintd.balancing.test_plan import ON, OVER, advised, begun, done, shift, why, world
-from tests.maintd.decided import kinds
+from tests.maintd.decided import details, kinds
 from tests.maintd.world import NOW, REPAIR, ledger, node, seen
 
 
@@ -36,8 +36,8 @@ def free(**memory: int) -> dict[str, Capacity]:
 def test_an_advice_from_before_somebody_else_took_the_room_is_not_followed() -> None:
     decision = done(seen(crowded(), advice=advised(OVER), capacity=free(n2=1000)))
     assert not begun(decision)
-    expected = "n2 would have 400 MiB of memory left but needs 500 MiB if n3 fails"
-    assert str(why(decision)).endswith(expected)
+    left = {"it": "n2", "free": 400, "wanted": 500, "other": "n3"}
+    assert details([why(decision)], Kind.NO_FAILURE_LEFT) == left
     assert begun(done(seen(crowded(), advice=advised(OVER), capacity=free(n2=1100))))
 
 
@@ -60,7 +60,8 @@ def test_room_is_kept_for_what_needs_it(
 def test_a_mirror_comes_to_nobody_who_could_not_run_it() -> None:
     over = advised(shift("a", "n1:n2", "n1:n4"))
     decision = done(seen(crowded(), advice=over, capacity=free(n4=599)))
-    assert "n4 would have 599 MiB of memory left but needs 600 MiB if n1" in str(why(decision))
+    left = {"it": "n4", "free": 599, "wanted": 600, "other": "n1"}
+    assert details([why(decision)], Kind.NO_FAILURE_LEFT) == left
     assert begun(done(seen(crowded(), advice=over, capacity=free(n4=600))))
 
 

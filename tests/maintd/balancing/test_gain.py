@@ -7,8 +7,10 @@ import pytest
 from nodeagent.maintd.balancing.imbalance import DOUBTED, FRESH
 from nodeagent.model.balance import Agenda, Lopsided
 from nodeagent.model.ledger import Ledger
+from nodeagent.model.reason import Kind
 from nodeagent.model.units import Ms
 from tests.maintd.balancing.test_plan import ON, OVER, advised, begun, done, shift, why, world
+from tests.maintd.decided import details
 from tests.maintd.world import NOW, seen
 
 SLOW = replace(ON, balance_settle=Ms(600_000), balance_load=True)
@@ -20,7 +22,8 @@ def test_a_gain_that_is_one_only_without_the_load_must_last_by_itself() -> None:
     by_load = Ledger(lopsided=(Lopsided("default", NOW - 3_600_000, NOW - 60_000),))
     first = done(seen(world(), advice=advised(OVER, doubt=DOUBT)), by_load, SLOW)
     assert not begun(first)
-    assert f"({DOUBT}): they start if this holds for 600 s more" in str(why(first))
+    said = details([why(first)], Kind.NOT_LASTING)
+    assert (said["doubt"], said["left"]) == (DOUBT, 600_000)
     later = NOW + 300_000
     known = done(seen(world(), advice=advised(OVER, at=later)), first.ledger, SLOW, later)
     assert not begun(known), "it is another gain"

@@ -19,7 +19,7 @@ from nodeagent.model.reason import Kind, Reason, because
 from nodeagent.model.snapshot import Capacity, Group, Observed, Snapshot
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Balance, StopBalancing, Wish
-from tests.maintd.decided import within
+from tests.maintd.decided import details, within
 from tests.maintd.world import EVACUATE, NOW, REPAIR, incident, instance, ledger, node, seen, six
 
 ON = Policy(balance=True, balance_settle=Ms(0))
@@ -195,7 +195,8 @@ def test_a_gain_must_last() -> None:
     slow = replace(ON, balance_settle=Ms(600_000))
     first = done(seen(world(), advice=advised(OVER)), policy=slow)
     assert not begun(first)
-    assert "1 moves would bring its score from 10.00000000 to 9.00000000" in str(why(first))
+    said = details([why(first)], Kind.NOT_LASTING)
+    assert (said["moves"], said["score"], said["final"]) == (1, 10.0, 9.0)
     assert first.ledger.lopsided == (Lopsided("default", NOW, NOW),)
     later = NOW + 500_000
     even = advised(replace(OVER, gain=0.01), at=later)
@@ -251,19 +252,21 @@ def test_who_was_moved_rests_and_is_not_brought_back() -> None:
 @pytest.mark.parametrize(
     ("said", "doubts", "expected"),
     [
-        ({"n6": EVACUATE}, {}, "n6 is to be evacuated"),
-        ({"n6": REPAIR}, {}, "n6 has a fault of its own"),
-        ({}, {"n6": "does not answer: timed out"}, "n6 is in doubt (does not answer: timed out)"),
+        ({"n6": EVACUATE}, {}, (Kind.HAS_TROUBLE, "is to be evacuated")),
+        ({"n6": REPAIR}, {}, (Kind.HAS_TROUBLE, "has a fault of its own")),
+        ({}, {"n6": "does not answer"}, (Kind.IN_DOUBT, "does not answer")),
     ],
 )
 def test_a_group_is_balanced_only_while_it_is_quiet(
-    said: Mapping[str, Diagnosis], doubts: Mapping[str, str], expected: str
+    said: Mapping[str, Diagnosis], doubts: Mapping[str, str], expected: tuple[Kind, str]
 ) -> None:
     """n6 has no part in what was advised."""
     decision = done(seen(world(), said, doubts, advice=advised(OVER)))
     assert not begun(decision)
     assert not decision.questions
-    assert expected in str(why(decision))
+    kind, told = expected
+    assert (why(decision).kind, why(decision).subject.name) == (kind, "n6")
+    assert told in dict(why(decision).details).values()
 
 
 def test_another_group_s_trouble_is_none_of_it() -> None:
@@ -315,19 +318,20 @@ def test_nodes_that_others_claim_are_waited_for() -> None:
 @pytest.mark.parametrize(
     ("has", "expected"),
     [
-        ({}, "the free resources of n3 are unknown"),
-        ({"n3": Capacity(1000, 10)}, "n3 has 10 MiB of disk left"),
-        ({"n3": Capacity(10, 1000)}, "n3 has 10 MiB of memory left"),
+        ({}, because(Kind.UNKNOWN_ROOM, "n3")),
+        ({"n3": Capacity(1000, 10)}, because(Kind.TOO_SMALL, "n3", free=10, what="disk")),
+        ({"n3": Capacity(10, 1000)}, because(Kind.TOO_SMALL, "n3", free=10, what="memory")),
     ],
 )
-def test_what_has_no_room_now_is_not_begun(has: Mapping[str, Capacity], expected: str) -> None:
+def test_what_has_no_room_now_is_not_begun(has: Mapping[str, Capacity], expected: Reason) -> None:
     there = world()
     big = replace(there.instances["a"], memory=100, disk=100)
     there = replace(there, instances={**there.instances, "a": big})
     wanted = advised(shift("a", "n1:n2", "n3:n1"))
     decision = done(seen(there, advice=wanted, capacity=has))
     assert not begun(decision)
-    assert expected in str(why(decision))
+    assert why(decision).kind is Kind.MOVE_WAITS
+    assert why(decision).parts == (expected,)
 
 
 def test_the_nearest_setting_decides() -> None:
@@ -346,12 +350,14 @@ def test_a_wrong_tag_stops_it_and_is_named() -> None:
     wrong = world(tags=["maintd:balance-threshold:much"])
     decision = done(seen(wrong, advice=advised(OVER)))
     assert not begun(decision)
-    assert "a number from 1e-06 to 1000, such as 0.1" in str(why(decision))
+    fault = details([why(decision)], Kind.WRONG_TAG)["fault"]
+    assert "a number from 1e-06 to 1000, such as 0.1" in str(fault)
 
 
 def test_what_the_search_refuses_is_held() -> None:
     told = {"default": Advice("default", NOW, why="n3 did not say what it has free")}
-    assert str(why(done(seen(world(), advice=told)))) == "n3 did not say what it has free"
+    no = because(Kind.NO_SEARCH, "default", why="n3 did not say what it has free")
+    assert why(done(seen(world(), advice=told))) == no
 
 
 # When a job fails.
@@ -373,7 +379,7 @@ def test_whatever_fails_ends_it_until_somebody_acknowledges(result: Outcome) -> 
     assert [i.action for i in decision.ledger.intents] == [tag]
     assert halt.tag == "maintd:balancefailed:7"
     assert (why(decision).kind, why(decision).subject.name) == (Kind.HALTED, "default")
-    assert "job 7 (migrate a off n1 to n2) " in str(why(decision))
+    assert str(dict(why(decision).details)["why"]).startswith("job 7 (migrate a off n1 to n2) ")
     assert why(decision).help == f"gnt-group remove-tags default {halt.tag}"
 
     tagged = world(tags=[halt.tag])
@@ -519,10 +525,8 @@ def test_what_was_asked_for_is_given_up_where_somebody_moves_things() -> None:
     decision = done(seen(world(a=("n3", "n2"))), left, Policy())
     assert not begun(decision)
     assert not decision.ledger.agenda
-    assert (
-        "the moves that ada asked for, 1 before their end: a n1:n2 => n2:n1: it no longer exists"
-        in str(why(decision))
-    )
+    gone = because(Kind.MOVE_WAITS, "a", move="a n1:n2 => n2:n1", why=because(Kind.NOT_THERE, "a"))
+    assert why(decision) == because(Kind.LIST_GIVEN_UP, "default", who="ada", moves=1, why=gone)
 
 
 def test_without_a_list_what_is_advised_is_done_at_once_until_nothing_is() -> None:
