@@ -1,5 +1,6 @@
 """Weekly series over whole rounds: their occurrences become windows, one after another."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from itertools import pairwise
@@ -9,8 +10,9 @@ import pytest
 
 from nodeagent.maintd.engine.round import Round
 from nodeagent.maintd.ledger.history import tell
+from nodeagent.model.event import Detail
 from nodeagent.model.ledger import Ledger
-from nodeagent.model.reason import Kind
+from nodeagent.model.reason import Kind, Reason, because
 from nodeagent.model.series import Member
 from nodeagent.model.snapshot import Instance, Node
 from nodeagent.model.units import Nanoseconds, Seconds
@@ -70,8 +72,8 @@ def members(one: Rig, number: int = 1) -> dict[str, Member]:
 SUNDAY = "series/1 of 2026-11-22"
 
 
-def held(done: Round) -> list[str]:
-    return [h.reason for h in done.decision.held if h.reason.startswith("series/")]
+def waits(done: Round) -> list[Reason]:
+    return [h.why for h in done.decision.held if h.why.kind is Kind.SERIES_WAITS]
 
 
 def day(text: str) -> int:
@@ -303,7 +305,8 @@ def test_what_could_not_be_planned_before_it_begins_is_missed() -> None:
     down(one, "n3")
     at(one, SUNDAYS[1] + 60)
     assert members(one)["n3"].late == day("2026-11-29")
-    assert "is still down" in members(one)["n3"].why
+    still = because(Kind.DOWN_STILL, "n3", day="2026-11-22")
+    assert members(one)["n3"].why == str(still)
     up(one, "n3")
     one.tick()
     assert planned(one) == [], "it has begun already"
@@ -315,7 +318,8 @@ def test_a_machine_in_another_window_waits_for_that() -> None:
     schedule(one, Window((Machine(ip="127.0.0.3"),), far))
     add(one, "n3")
     done = at(one, SUNDAYS[0] - DAY)
-    assert held(done) == ["series/1 of 2026-11-22 waits: n3 is in another window, which has no end"]
+    other = because(Kind.OTHER_WINDOW, "n3", which="which has no end")
+    assert waits(done) == [because(Kind.SERIES_WAITS, SUNDAY, why=other)]
     schedule(one)
     one.tick()
     assert planned(one) == [(["n3"], SUNDAYS[0])]
@@ -463,13 +467,14 @@ def test_what_becomes_of_occurrences_is_history() -> None:
     one = rig()
     add(one, "n3", "n6")
 
-    def told() -> list[str]:
+    def told() -> list[tuple[str, Mapping[str, Detail]]]:
         before = one.ledger
         done = one.tick(1).decision
         events = tell(before, done.ledger, done, None, one.now())
-        return [f"{e.kind}: {e}" for e in events if e.kind.startswith("occurrence")]
+        return [(e.kind, e.details) for e in events if e.kind.startswith("occurrence")]
 
     one.time = SUNDAYS[0] - AHEAD
-    assert told() == ["occurrence-planned: series/1 of 2026-11-22: n3, n6"]
+    both = {"series": "series/1", "day": "2026-11-22", "machines": ("n3", "n6")}
+    assert told() == [("occurrence-planned", both)]
     one.wish(SetSchedule(Schedule()))
-    assert told() == ["occurrence-over: series/1 of 2026-11-22: n3, n6"]
+    assert told() == [("occurrence-over", both)]

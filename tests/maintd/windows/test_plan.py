@@ -66,10 +66,6 @@ def node(one: Rig, name: str) -> Node:
     return one.cluster.nodes[name]
 
 
-def held(one: Rig, seconds: float = 10.0) -> list[str]:
-    return [h.reason for h in one.tick(seconds).decision.held]
-
-
 def whys(one: Rig, seconds: float = 10.0) -> list[tuple[AnyKind, str]]:
     return kinds(one.tick(seconds).decision.held)
 

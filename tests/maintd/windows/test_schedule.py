@@ -4,6 +4,7 @@ import pytest
 
 from nodeagent.maintd.windows.schedule import asked_for
 from nodeagent.model.ledger import Ledger
+from nodeagent.model.reason import Kind, because
 from nodeagent.model.snapshot import Node
 from nodeagent.model.units import Ms, Nanoseconds
 from nodeagent.model.window import (
@@ -28,7 +29,8 @@ def test_a_name_that_is_another_s_too_by_now_keeps_nobody_from_the_schedule() ->
     both = wish(one, DAY, N3, Machine("n2"))
     done = one.tick()
     assert both not in done.decision.refused
-    assert "machine n3: several nodes are called so" in [h.reason for h in done.decision.held]
+    several = because(Kind.UNCLEAR_MACHINE, "n3", why="machine n3: several nodes are called so")
+    assert several in [h.why for h in done.decision.held]
     plan(one)
     again = wish(one, DAY, N3)
     assert "several nodes" in one.tick().decision.refused[again]

@@ -9,7 +9,7 @@ import pytest
 from nodeagent.maintd.windows import occurrences, recurrence, schedule, series
 from nodeagent.maintd.windows.timezones import read_zone
 from nodeagent.model.ledger import Ledger, Policy
-from nodeagent.model.reason import Kind
+from nodeagent.model.reason import Kind, because
 from nodeagent.model.series import Member, Series, Weekly
 from nodeagent.model.snapshot import Node, Observed, Snapshot
 from nodeagent.model.units import Ms, Nanoseconds, Seconds
@@ -108,8 +108,9 @@ def test_of_two_series_that_are_near_at_once_the_later_waits_alone() -> None:
     soon = of(Member(N3), Member(N6), number=2, rule=replace(RULE, minute=60))
     done = advanced(ledger((of(Member(N3)), soon)))
     assert done.ledger.schedule.windows == (window(BEGINS - HOUR, N3, N6),)
-    why = "n3 is in another window, series/2 of 2026-11-22"
-    assert [h.reason for h in done.held] == [f"series/1 of 2026-11-22 waits: {why}"]
+    other = because(Kind.OTHER_WINDOW, "n3", which="series/2 of 2026-11-22")
+    waits = because(Kind.SERIES_WAITS, "series/1 of 2026-11-22", why=other)
+    assert [h.why for h in done.held] == [waits]
 
 
 def test_while_a_window_is_open_nothing_is_told_of_the_next() -> None:

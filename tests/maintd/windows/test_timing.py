@@ -5,6 +5,7 @@ from nodeagent.maintd.windows import schedule as windows_schedule
 from nodeagent.model.action import Drain
 from nodeagent.model.ledger import Intent, Ledger, Outcome, Result
 from nodeagent.model.purpose import OfWindow
+from nodeagent.model.reason import Kind
 from nodeagent.model.snapshot import Node, Observed, Snapshot
 from nodeagent.model.units import Ms, Nanoseconds
 from nodeagent.model.window import Mode, Pace, Schedule, Scheduled, Standing, Unavailability, Window
@@ -26,7 +27,8 @@ def test_the_journal_is_told_once_of_what_is_overdue() -> None:
     one = rig()
     plan(one, 600, N3)
     one.time += DAY
-    told = [{h.reason for h in one.tick(600).decision.held if "overdue" in h.reason} for _ in "ab"]
+    late = (Kind.LATE_DRAINING, Kind.LATE_DOWN)
+    told = [{h.why for h in one.tick(600).decision.held if h.why.kind in late} for _ in "ab"]
     assert told[0] == told[1] != set()
 
 
