@@ -55,7 +55,7 @@ class Event:
     def _value(self, name: str) -> Detail | None:
         if name == "action" and self.action is not None:
             return describe(self.action)
-        return self.details.get(name)
+        return self.job if name == "job" else self.details.get(name)
 
 
 def happened(
