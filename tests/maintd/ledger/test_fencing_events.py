@@ -1,7 +1,7 @@
 """Events, notifications and metrics of dead nodes, in whole rounds."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,9 +10,10 @@ import pytest
 from nodeagent.maintd.http.readers import discreet_events
 from nodeagent.maintd.notices.conditions import conditions
 from nodeagent.maintd.notices.mailbox import gather
-from nodeagent.model.event import Event
+from nodeagent.model.event import Detail, Event
 from nodeagent.model.fencing import Stage
 from nodeagent.model.notice import Notices, Occasion, Severity, Sink, Way
+from nodeagent.model.reason import FencingKind, because
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Done, PulledPlug
 from simulation.machines import Control
@@ -20,6 +21,7 @@ from tests.maintd.fencing.whole import RESTART, Whole
 from tests.maintd.http.metrics.test_outcome import samples
 from tests.maintd.served import Served
 
+HANGS = because(FencingKind.HANGS, "n3", count=4, connected=1)
 OURS = {
     *("suspected-dead", "fenced", "revived", "came-back", "instances-restarted"),
     *("instances-down", "fencing-failed", "fencing-braked"),
@@ -47,23 +49,18 @@ def told(whole: Whole) -> list[Event]:
     return sorted((e for e in found if e.kind in OURS), key=lambda e: e.at)
 
 
-def lines(whole: Whole) -> list[tuple[str, str]]:
-    return [(event.kind, str(event)) for event in told(whole)]
+def lines(whole: Whole) -> list[tuple[str, Mapping[str, Detail]]]:
+    return [(event.kind, event.details) for event in told(whole)]
 
 
 def test_the_life_of_a_dead_node(whole: Whole) -> None:
     whole.machines.hung.add("n3")
     whole.rounds(60)
-    found = lines(whole)
-    assert [kind for kind, _ in found] == [
-        *("suspected-dead", "fenced", "instances-restarted", "instances-down"),
-    ]
-    texts = [text for _, text in found]
-    assert texts[0].startswith("maintd starts to fence it: n3 hangs: ")
-    assert texts[1:] == [
-        "it is offline, and its power is proven off",
-        "they run elsewhere: drbd, shared",
-        "they stay down: plain; gnt-maint why says why",
+    assert lines(whole) == [
+        ("suspected-dead", {"why": str(HANGS)}),
+        ("fenced", {"proven": "yes"}),
+        ("instances-restarted", {"instances": ("drbd", "shared")}),
+        ("instances-down", {"instances": ("plain",)}),
     ]
     assert {event.node for event in told(whole)} == {"n3"}
     whole.machines.switch_on("n3")
@@ -72,7 +69,7 @@ def test_the_life_of_a_dead_node(whole: Whole) -> None:
     assert lines(whole)[-1][0] != "came-back", "nobody has checked for its old instances"
     whole.wish(Done("n3"))
     whole.rounds(5)
-    assert lines(whole)[-1] == ("came-back", "it is in service")
+    assert lines(whole)[-1] == ("came-back", {"state": "in service"})
 
 
 def test_one_that_is_revived() -> None:
@@ -80,10 +77,7 @@ def test_one_that_is_revived() -> None:
     whole.learn()
     whole.machines.hung.add("n3")
     whole.rounds(60)
-    assert lines(whole)[-1] == (
-        "revived",
-        "its agent answers again after its power was off and on",
-    )
+    assert lines(whole)[-1] == ("revived", {})
     assert whole.engine.tally.fencing["revived"] == 1
     whole.close()
 
@@ -93,10 +87,11 @@ def test_one_that_answers_before_anything_was_done(whole: Whole) -> None:
     whole.machines.hung.add("n3")
     while not any(one.tries for one in whole.ledger.fencing):
         whole.rounds(1)
-    assert lines(whole)[-1] == ("fencing-failed", "powering off: its power is still on")
+    failed = {"stage": "powering off", "why": "its power is still on"}
+    assert lines(whole)[-1] == ("fencing-failed", failed)
     whole.machines.hung.discard("n3")
     whole.rounds(2)
-    assert lines(whole)[-1] == ("came-back", "it answers again: it is in service")
+    assert lines(whole)[-1] == ("came-back", {"answers": "yes", "state": "in service"})
 
 
 def test_a_brake_is_told_once_for_each_node(whole: Whole) -> None:
@@ -104,7 +99,9 @@ def test_a_brake_is_told_once_for_each_node(whole: Whole) -> None:
     whole.rounds(30)
     found = [event for event in told(whole) if event.kind == "fencing-braked"]
     assert sorted(event.node for event in found) == ["n3", "n5"]
-    assert "stopped answering together with n5" in str(found[0])
+    together = because(FencingKind.DOMAIN_SILENT, "n3", nodes=("n5",))
+    why = because(FencingKind.FENCING_WAITS, "n3", why=together)
+    assert {"why": str(why)} in [event.details for event in found]
     assert whole.engine.tally.fencing["fencing-braked"] == 2
 
 
@@ -115,7 +112,7 @@ def test_a_person_s_word_names_the_person_to_users_only(whole: Whole) -> None:
     whole.wish(PulledPlug("n3"), "alice")
     whole.rounds(20)
     found = dict(lines(whole))
-    assert found["fenced"] == "it is offline, and its power is said to be cut"
+    assert found["fenced"] == {"person": "yes"}
     events = discreet_events(whole.store.history(None, Ms(1000)))
     assert "alice" not in " ".join(map(str, events))
 
@@ -172,7 +169,7 @@ def test_notifications_begin_and_end_and_need_a_person_at_last(whole: Whole) -> 
     while whole.stage("n3") is not Stage.PROVES:
         whole.rounds(1)
     found = occasions(whole)
-    assert found[Occasion.FENCING].startswith("maintd fences n3: n3 hangs: ")
+    assert found[Occasion.FENCING].startswith(f"maintd fences n3: {HANGS}")
     assert Occasion.FENCING.severity is Severity.WARNING
     done = whole.newest
     assert done is not None

@@ -15,7 +15,7 @@ from nodeagent.model.reason import Kind
 from nodeagent.model.snapshot import Group, Snapshot
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Cancel, Pause, Resume
-from tests.maintd.decided import kinds
+from tests.maintd.decided import details, kinds
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
 from tests.maintd.rounds import broken, moved, ticks
 from tests.maintd.world import EVACUATE, OK, REPAIR, node, snapshot
@@ -205,7 +205,8 @@ def test_a_storm_brake_whose_tag_is_lost_brakes() -> None:
     rig.agents.says.update(dict.fromkeys(("n4", "n5"), OK))
     change_master(rig, was, ledger=False)
     done = ticks(rig, 20)
-    assert "its tag was lost as the master changed" in done.decision.held[0].reason
+    why = details(done.decision.held[:1], Kind.STORM)["why"]
+    assert "its tag was lost as the master changed" in str(why)
     assert rig.cluster.world.tags == {STORM_TAG}
     assert not moved(rig)
 

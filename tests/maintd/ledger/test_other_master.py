@@ -26,7 +26,7 @@ from tests.maintd.windows.test_occurrences import AHEAD, SUNDAYS, add, at
 from tests.maintd.windows.test_occurrences import rig as weekly
 from tests.maintd.world import EVACUATE
 
-WHY = "windows, repair queue and lists of moves may be out of date"
+OUTDATED = (Kind.OUTDATED, "")
 
 
 @pytest.fixture
@@ -62,13 +62,13 @@ def test_a_window_waits_until_somebody_has_looked(folder: Path) -> None:
     rig.plan("n3", ahead=2 * HOUR)
     come_back(rig, folder)
     rig.time += 2 * HOUR - 60
-    assert WHY in rig.held()
+    assert OUTDATED in rig.whys()
     for _ in range(5):
         rig.tick()
     assert rig.jobs() == []
     assert rig.ask(TrustLedger()) == ""
     rig.until_true(lambda: not rig.in_service())
-    assert WHY not in rig.held()
+    assert OUTDATED not in rig.whys()
 
 
 def test_what_nobody_had_answered_before_is_to_be_said_again(folder: Path) -> None:
@@ -210,7 +210,7 @@ def test_what_was_switched_off_stays_off_on_a_new_master(folder: Path) -> None:
     rig.add()
     for _ in range(10):
         rig.tick(60)
-    assert WHY in rig.held()
+    assert OUTDATED in rig.whys()
     assert rig.commands() == []
     assert rig.ask(TrustLedger()) == ""
     rig.until_true(lambda: rig.commands() != [])
@@ -282,7 +282,7 @@ def test_jobs_that_are_newer_than_the_ledger_tell_it_too(folder: Path) -> None:
     again(rig, folder)
     rig.tick()
     assert rig.ledger.away
-    assert WHY in rig.held()
+    assert OUTDATED in rig.whys()
 
 
 def test_the_mark_is_taken_off_when_the_ledger_has_it(folder: Path) -> None:

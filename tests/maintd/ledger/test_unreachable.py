@@ -10,8 +10,9 @@ from nodeagent.model.evidence import Contact, Evidence, Mirror
 from nodeagent.model.evidence import Testimony as Told
 from nodeagent.model.fencing import Unreachable
 from nodeagent.model.ledger import Ledger
-from nodeagent.model.reason import Held, Kind
+from nodeagent.model.reason import FencingKind, Held, Kind, because
 from nodeagent.model.units import Ms
+from tests.maintd.decided import details, kinds
 from tests.maintd.rig import QUICK, Rig, fleet
 from tests.maintd.world import NOW, seen, six
 
@@ -29,12 +30,13 @@ def test_a_silent_node_is_listed_after_a_while_and_until_it_answers() -> None:
     assert told(rig, 179.0) == []
     (held,) = told(rig, 1.0)
     assert held.node == "n4"
-    assert held.reason == (
-        "n4 has been unreachable since 2026-11-18 11:06 UTC (does not answer: timed out; Ganeti's"
-        " noded does not answer either; in doubt: 0 other nodes have lately tried to reach n4,"
-        " and it takes 3): run nodeagent report n4; if the machine is dead, switch it off and run"
-        " gnt-node modify --offline=yes n4"
-    )
+    assert details([held], Kind.UNREACHABLE) == {
+        "it": "n4",
+        "since": "2026-11-18 11:06 UTC",
+        "doubt": "does not answer: timed out",
+        "noded": "Ganeti's noded does not answer either",
+        "judged": because(FencingKind.FEW_WITNESSES, "n4", count=0, least=3),
+    }
     assert held.why.help == "nodeagent report n4"
     (known,) = told(rig)
     assert told(rig)[0].key == known.key, "it is the same line in the round after"
@@ -55,14 +57,13 @@ def test_ganetis_noded_is_the_evidence_whether_it_is_the_machine_or_the_agent(de
     assert rig.tick().observed.noded == {"n4": not dead}
     (held,) = told(rig)
     if dead:
-        doubt = "(does not answer: timed out; Ganeti's noded does not answer either; in doubt"
-        assert doubt in held.reason
-        assert "switch it off and run gnt-node modify --offline=yes n4" in held.reason
+        said = details([held], Kind.UNREACHABLE, "n4")
+        assert said["noded"] == "Ganeti's noded does not answer either"
+        assert (FencingKind.FEW_WITNESSES, "n4") in kinds([held])
     else:
-        assert held.reason.endswith(
-            "(does not answer: timed out), but Ganeti's noded answers, so the machine is up:"
-            " run nodeagent report n4, and look at the agent there"
-        )
+        said = details([held], Kind.AGENT_UNREACHABLE, "n4")
+        assert held.why.help == "nodeagent report n4"
+    assert said["doubt"] == "does not answer: timed out"
     del rig.agents.says["n4"]
     rig.tick()
     assert rig.tick().observed.noded == {}, "it answers again"
