@@ -50,6 +50,20 @@ def is_seen(action: Action, snapshot: Snapshot) -> bool:
             return False
 
 
+def is_whole(action: Action) -> bool:
+    """Check whether nothing is left of an action to be done where its effect is seen.
+
+    Flags and tags are a line of the configuration; an instance may have moved and not run.
+    """
+    match action:
+        case Drain() | SetOffline() | Restore() | Retag():
+            return True
+        case Guarded(_, then):
+            return is_whole(then)
+        case _:
+            return False
+
+
 def is_of_nothing(action: Action | None, snapshot: Snapshot) -> bool:
     """Check whether it moves an instance that no longer exists: somebody removed it.
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from nodeagent.maintd.planning.effects import is_of_nothing, is_seen
+from nodeagent.maintd.planning.effects import is_of_nothing, is_seen, is_whole
 from nodeagent.model.action import Power, Retag, RunCommand
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.incident import UNKNOWN, Incident
@@ -46,6 +46,8 @@ def how_ended(intent: Intent, observed: Observed, now: Ms) -> Result | None:
             return None
         case Outcome.LATER if shows:
             return Result(Outcome.SUCCESS)  # the cut-off came after it
+        case Outcome.ERROR if shows and is_whole(intent.action):
+            return Result(Outcome.SUCCESS)  # the master died before all had heard of its end
         case Outcome.ERROR | Outcome.LATER if is_of_nothing(intent.action, observed.snapshot):
             return Result(Outcome.SUCCESS)
         case _:

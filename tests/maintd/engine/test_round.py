@@ -331,6 +331,23 @@ def test_what_the_change_of_master_cut_off_is_planned_anew(
         assert times[name] == (1 if had_effect and name in began else 2)
 
 
+@pytest.mark.parametrize("had_effect", [False, True], ids=["before", "after its effect"])
+def test_a_drain_whose_end_died_with_the_master_is_done_if_its_node_is_drained(
+    *, had_effect: bool
+) -> None:
+    """Ganeti replicates a job's end to the candidates; one that was slow calls it dead."""
+    rig = Rig(fleet(), mirrored(("n3", "n4")), QUICK)
+    rig.agents.says["n3"] = EVACUATE
+    rig.cluster.takes = lambda _: 25.0
+    rig.tick(5)
+    (drain,) = rig.cluster.jobs
+    if had_effect:
+        rig.cluster.put(replace(rig.cluster.nodes["n3"], drained=True))
+    rig.cluster.kill(drain)
+    rig.settle()
+    assert rig.status("n3") is (Status.COMPLETED if had_effect else Status.FAILED)
+
+
 def moved(action: Action) -> str:
     """The instance whose primary node it changes."""
     return action.instance if isinstance(action, MovePrimary) else ""
