@@ -27,12 +27,14 @@ check: $(READY)   ## formatting, lint, types, words
 quick = $(PYTHON) -m pytest -q -rfEs --durations=40 $(some)
 # The others need not be collected once more.
 alone = $(shell grep -rl --include='test_*.py' 'mark\.alone' tests)
+# While types are checked one process compiles the tests, so that not each of them does it.
 test: $(READY)    ## lint, types and the whole quick suite on all cores (WORKERS=1: one by one; AGAIN=1: what failed last; EVERY=4: of very many alike one in four; PART=4: of all)
-	@$(MAKE) --no-print-directory check
+	@$(PYTHON) -m pytest -q -p no:cacheprovider --collect-only >/dev/null 2>&1 & \
+	$(MAKE) --no-print-directory check; code=$$?; wait; exit $$code
 ifdef AGAIN
 	$(quick) --last-failed --last-failed-no-failures none
 else
-	@$(quick) -n $(or $(WORKERS),$(shell expr 2 '*' $$(nproc))) --dist loadfile --no-loadscope-reorder -m "not real and not oracle and not power and not torture and not alone"; \
+	@$(quick) -n $(or $(WORKERS),$(shell expr 3 '*' $$(nproc))) --dist loadfile --no-loadscope-reorder -m "not real and not oracle and not power and not torture and not alone"; \
 	code=$$?; $(quick) -m "alone and not real and not oracle and not power and not torture" $(alone) && exit $$code
 endif
 

@@ -34,8 +34,6 @@ from tests.agent.test_probe import listener
 from tests.attacks.folder import needs_root
 from tests.web.live import Agent, agent, wait_for
 
-pytestmark = pytest.mark.alone
-
 AT = Ms(1_800_000_000_000)
 
 
@@ -240,6 +238,7 @@ def stolen(place: Place) -> bytes:
     return json.dumps(outer).encode()
 
 
+@pytest.mark.alone
 def test_a_flood_delays_neither_reports_nor_orders(live: Agent) -> None:
     raw, over = stolen(live.place), threading.Event()
     answers: list[int] = []

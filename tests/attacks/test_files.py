@@ -46,8 +46,6 @@ from .folder import (
     vetted,
 )
 
-pytestmark = pytest.mark.alone
-
 NAMES = [
     "",
     ".",
@@ -397,6 +395,7 @@ def test_r09_edited_while_it_runs(folder: Path) -> None:
     assert b"EVIL" in path.read_bytes()
 
 
+@pytest.mark.alone
 def test_r09_edited_while_it_runs_changes_what_a_path_runs(folder: Path) -> None:
     """Shells read on as they go: past the first 8 KiB the new text is what runs."""
     late = "#!/bin/sh\nsleep 0.5\n#" + "x" * 9000 + "\necho GOOD\n"
@@ -421,6 +420,7 @@ def test_r09_half_written_is_not_run(folder: Path) -> None:
     assert run(folder).stdout == b"GOOD\n"
 
 
+@pytest.mark.alone
 def test_r09_a_lease_of_another_does_not_hang_the_runner(folder: Path) -> None:
     path = put(folder, "tool")
     code = (

@@ -7,7 +7,6 @@
 """
 
 import asyncio
-import json
 import os
 import signal
 import socket
@@ -661,21 +660,6 @@ def test_h08_no_session_is_resumed_and_none_is_kept(secure: Agent) -> None:
             assert session is None or not session.has_ticket
 
 
-def test_h09_only_the_primary_address_is_listened_on() -> None:
-    with agent(address="127.0.0.77") as running:
-        config = Path(running.place.config)
-        text = config.read_text().replace('address = "127.0.0.77"', 'address = "primary"')
-        config.write_text(text)
-        running.stop("front")
-        running.start("front")
-        wait_for(lambda: running.get("/readyz").status == 200, running)
-        for other in ("127.0.0.1", "127.0.0.78"):
-            with pytest.raises(ConnectionRefusedError):
-                socket.create_connection((other, running.port), 2).close()
-        with pytest.raises(OSError, match=r"refused|assign|unreachable|supported"):
-            socket.create_connection(("::1", running.port), 2).close()
-
-
 @pytest.mark.parametrize("address", ["192.0.2.1", "2001:db8::1"])
 def test_h09_an_address_that_is_not_ours_stops_the_front(address: str) -> None:
     server = Server(_answer)
@@ -715,41 +699,6 @@ def test_h11_no_leave_is_given_to_other_origins(live: Agent) -> None:
     answer = live.send(raw)
     assert answer.status == 405
     assert b"access-control" not in answer.text.lower()
-
-
-# The front killed, the runner hung.
-
-
-def test_front_killed_is_a_front_restarted_and_the_runner_never_noticed() -> None:
-    with agent() as running:
-        runner = running.pid("runner")
-        running.stop("front", kill=True)
-        with pytest.raises(ConnectionRefusedError):
-            running.get("/healthz")
-        running.start("front")
-        wait_for(lambda: running.get("/readyz").status == 200, running)
-        assert running.pid("runner") == runner
-        assert running.get("/1/report/node/diagnose").status == 200
-
-
-def test_runner_killed_or_hung_is_said_and_the_load_is_still_reported() -> None:
-    with agent() as running:
-        os.kill(running.pid("runner"), 19)
-        try:
-            began = time.monotonic()
-            assert running.get("/1/report/default/cpu-avg-load").status == 200
-            assert running.get("/healthz").status == 200
-            assert time.monotonic() - began < 1
-            assert running.get("/1/report/node/diagnose").status == 503
-        finally:
-            os.kill(running.pid("runner"), 18)
-        wait_for(lambda: running.get("/readyz").status == 200, running)
-        running.stop("runner", kill=True)
-        assert running.get("/1/report/node/diagnose").status == 503
-        assert running.get("/readyz").status == 503
-        running.start("runner")
-        wait_for(lambda: running.get("/readyz").status == 200, running)
-        assert json.loads(running.get("/1/report/node/diagnose").body)["data"]["hmac"]
 
 
 # Helpers.
