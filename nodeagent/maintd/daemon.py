@@ -26,6 +26,7 @@ log = logging.getLogger(__name__)
 ANSWER_WITHIN = 60.0  # seconds a request waits for the round that answers it
 _COPIED = 1.0  # seconds an accepted request waits for its copies
 _LOGGED = 500  # characters of a request
+_TOLD_AGAIN = 300.0  # s after it has ended when a reason is logged as a new one
 _MISSED = 10  # missing rounds before maintd no longer counts as alive
 
 
@@ -68,7 +69,7 @@ class Maintd:
         self._slowest = slowest
         self._steady = steady
         self._expected = self._soon()
-        self._told: frozenset[Held] = frozenset()
+        self._told: dict[Held, float] = {}  # when each was last true
         self._skipping: tuple[float, int] | None = None  # since when, and how many rounds
         self._wanted = asyncio.Event()
         self._done = asyncio.Condition()
@@ -164,14 +165,15 @@ class Maintd:
         for event in done.heard:
             if self._chatter.take(event.node):
                 log.warning("%s node=%s why=%r", event.kind, event.node or "-", str(event))
-        held = frozenset(done.decision.held)
+        now = self._steady()
+        self._told = {one: at for one, at in self._told.items() if now - at < _TOLD_AGAIN}
         for one in done.decision.held:
             if one not in self._told and self._chatter.take(one.node):
                 of = f"node={one.node or '-'} incident={one.incident or '-'}"
                 about = one.why.subject
                 of += f" entry={about.name}" if about.of is Of.ENTRY else ""
                 log.info("held %s why=%r", of, one.reason)
-        self._told = held
+            self._told[one] = now
 
     async def _until(self, stop: asyncio.Event, due: float) -> None:
         left = due - asyncio.get_running_loop().time()

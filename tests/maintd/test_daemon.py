@@ -99,6 +99,27 @@ def test_a_node_that_says_something_else_each_round_cannot_fill_the_journal(
     assert last == "held node=n2 incident=- why='node paused by new'"
 
 
+def test_a_reason_that_comes_and_goes_is_logged_once_in_five_minutes(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A dead node's agent times out, and has no route, in turn."""
+    rig, clock = Rig(fleet()), [0.0]
+    daemon = Maintd(rig.engine, rig.store, 60.0, rig.now, steady=lambda: clock[0])
+    caplog.set_level(logging.INFO)
+    done = rig.tick()
+
+    def rounds(*names: str) -> None:
+        for name in names:
+            clock[0] += 30
+            held = (paused(name, "n2"),) if name else ()
+            daemon._tell(replace(done, decision=replace(done.decision, held=held)))
+
+    rounds(*["timed out", "no route"] * 20)
+    assert [m.rpartition(" ")[2] for m in caplog.messages] == ["out'", "route'"]
+    rounds(*[""] * 10, "no route")
+    assert len(caplog.messages) == 3
+
+
 @pytest.mark.parametrize("last", ["look", "capacity"])
 def test_told_to_stop_in_mid_round_it_asks_no_more_and_begins_nothing(last: str) -> None:
     rig = Rig(fleet())
