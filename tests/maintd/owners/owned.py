@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from nodeagent.model.reason import Held
 from nodeagent.model.snapshot import Instance, Node
 from tests.maintd.mesos.client import FIRST, Master
 from tests.maintd.rig import fleet
@@ -107,5 +108,11 @@ class Owned(Master):
     def jobs(self) -> list[str]:
         return self.rig.jobs()
 
-    def held(self) -> list[str]:
-        return [row["reason"] for row in self.get("/1/held")]
+    @property
+    def held(self) -> tuple[Held, ...]:
+        """What the newest round holds, which all see that may see owners."""
+        assert self.live.maintd.latest is not None
+        found = self.live.maintd.latest.decision.held
+        told = [row["reason"] for row in self.get("/1/held")]
+        assert {one.reason for one in found} <= set(told)
+        return found

@@ -11,12 +11,14 @@ from nodeagent.maintd.owners.notify import fitting
 from nodeagent.model.action import RunCommand
 from nodeagent.model.ledger import Ledger, Outcome, Result
 from nodeagent.model.offer import Announcing, Answer, Offer, Reply, Told
+from nodeagent.model.reason import Kind
 from nodeagent.model.snapshot import Node, Observed, Snapshot
 from nodeagent.model.units import Ms, Nanoseconds, Seconds
 from nodeagent.model.window import Machine, Mode, Schedule, Scheduled, Unavailability, Window
 from nodeagent.model.wish import AnswerOffers, SetQueue, SetSchedule
 from nodeagent.protocol.canonical import canonical
 from nodeagent.protocol.messages import MOST_STDIN
+from tests.maintd.decided import details
 from tests.maintd.owners.owned import instance
 from tests.maintd.planning.test_claims import WATCHES, policy
 from tests.maintd.queue.test_entries import ADD, Mender
@@ -114,10 +116,11 @@ def test_what_fails_is_tried_again_a_few_times_and_says_why() -> None:
     for _ in range(4):
         one.tick()
     assert len(orders(one)) == 1
-    assert [h.reason for h in one.tick().decision.held] == [
-        f"tell-owners did not tell owner {owner} of its offer: exit code 1: no route"
-        for owner in ("db", "web")
-    ]
+    held = [details([h], Kind.OWNER_NOT_TOLD) for h in one.tick().decision.held]
+    assert [(said["owner"], said["tries"]) for said in held] == [("db", ""), ("web", "")]
+    assert {(said["command"], said["why"]) for said in held} == {
+        ("tell-owners", "exit code 1: no route")
+    }
     for _ in range(400):
         one.tick()
     assert len(orders(one)) == 5
@@ -144,7 +147,8 @@ def test_an_order_that_its_agent_refuses_is_tried_again() -> None:
     one.agents.refuses = lambda _: True
     for _ in range(3):
         one.tick()
-    assert any("refused" in h.reason for h in one.tick().decision.held)
+    held = one.tick().decision.held
+    assert any("refused" in details([h], Kind.OWNER_NOT_TOLD).values() for h in held)
     one.agents.refuses = lambda _: False
     for _ in range(10):
         one.tick()
@@ -224,6 +228,7 @@ def test_who_could_not_be_told_stays_told_of() -> None:
     ledger = Ledger(offers=(asked(Told("", done=True, tries=5, why="no route")),))
     by = Announcing("tell-owners")
     (held,) = notify.announce(ledger, Observed(world, {}), by, NOW).held
-    assert held.reason.endswith("of its offer: no route, 5 times: tell the owner yourself")
+    said = details([held], Kind.OWNER_NOT_TOLD)
+    assert (said["owner"], said["why"], said["tries"]) == ("db", "no route", "5")
     over = replace(ledger, offers=(replace(ledger.offers[0], open=False),))
     assert notify.announce(over, Observed(world, {}), by, NOW).held == []

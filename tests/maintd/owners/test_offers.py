@@ -6,7 +6,7 @@ Named after master_maintenance_tests.cpp and hierarchical_allocator_tests.cpp; o
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,10 @@ from nodeagent.errors import MessageError
 from nodeagent.maintd.engine.rations import Rations
 from nodeagent.maintd.owners import offers
 from nodeagent.maintd.windows.mesos import read_answer
+from nodeagent.model.event import Detail
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.offer import Answer, Reply
+from nodeagent.model.reason import Kind
 from nodeagent.model.snapshot import Snapshot
 from nodeagent.model.units import Ms, Nanoseconds
 from nodeagent.model.window import Machine, Mode, Schedule, Scheduled, Unavailability, Window
@@ -382,8 +384,9 @@ def rationed(master: Owned) -> Owned:
     return master
 
 
-def told(master: Owned) -> list[str]:
-    return [e["text"] for e in master.get("/1/history") if e["kind"] == "answers-refused"]
+def told(master: Owned) -> list[Mapping[str, Detail]]:
+    found = master.rig.store.history()
+    return [one.details for one in found if one.kind == "answers-refused"]
 
 
 def test_an_owner_answers_twenty_times_a_minute(rationed: Owned) -> None:
@@ -426,11 +429,12 @@ def test_refusals_of_an_owner_are_one_line_a_minute_of_the_history(rationed: Own
     rationed.tick(59)
     assert told(rationed) == []
     rationed.tick(1)
-    said = "maintd refused 30 answers of user dbuser to offers; the last: "
     too_many = '"user dbuser has sent too many answers: try again in 60 s"'
     missing = '"there is no offer none, or it was rescinded: list the offers again"'
-    web = "maintd refused 1 answer of user webuser to offers; the last: "
-    assert told(rationed) == [said + too_many, web + missing]
+    assert told(rationed) == [
+        {"answers": "30 answers", "user": "dbuser", "why": too_many},
+        {"answers": "1 answer", "user": "webuser", "why": missing},
+    ]
     rationed.tick(100, times=3)
     assert len(told(rationed)) == 2, "which is not said again"
     assert not [e for e in rationed.get("/1/history") if e["kind"] == "wish-refused"]
@@ -467,8 +471,9 @@ def test_another_answer_may_be_given_before_it_is_asked_again(master: Owned) -> 
 
 
 def holds(master: Owned) -> list[str]:
-    before = "the maintenance window of n3 waits: "
-    return [why.removeprefix(before) for why in master.held() if why.startswith(before)]
+    """Why owners hold the window of n3."""
+    waits = [one.why for one in master.held if one.why.kind is Kind.OWNER_WAITS]
+    return [str(dict(why.details)["why"]) for why in waits if why.subject.name == "n3"]
 
 
 def test_advisory_is_mesos_own(master: Owned) -> None:
@@ -682,13 +687,13 @@ def test_metrics_and_history(master: Owned) -> None:
         'gnt_maint_held{kind="owner"} 1.0',
     ):
         assert line in text, line
-    told = [(e["kind"], e["text"]) for e in master.get("/1/history?limit=50")]
-    assert ("offered", "owner db: i1") in told
-    assert ("accepted", "owner web by alice: ready") in told
+    told = [(one.kind, one.details) for one in master.rig.store.history()]
+    assert ("offered", {"owner": "db", "instances": ("i1",)}) in told
+    assert ("accepted", {"owner": "web", "who": "alice", "why": "ready"}) in told
+    assert {"offered", "accepted"} <= {e["kind"] for e in master.get("/1/history?limit=50")}
     assert master.schedule() == 200
-    assert ("rescinded", "owner db") in [
-        (e["kind"], e["text"]) for e in master.get("/1/history?limit=50")
-    ]
+    told = [(one.kind, one.details) for one in master.rig.store.history()]
+    assert ("rescinded", {"owner": "db"}) in told
 
 
 def test_unanswered_owners_are_listed_with_their_age(master: Owned) -> None:
