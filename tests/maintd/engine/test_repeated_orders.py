@@ -13,9 +13,10 @@ from nodeagent.model.action import RunCommand
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Intent, Outcome, Result
 from nodeagent.model.purpose import OfIncident, OfTags
+from nodeagent.model.reason import Kind
 from nodeagent.model.snapshot import Node, Snapshot
 from nodeagent.protocol.look import SKEW
-from tests.maintd.decided import POLICY, reasons
+from tests.maintd.decided import POLICY
 from tests.maintd.engine.test_vote import sick
 from tests.maintd.rig import Agents, Rig, fleet
 from tests.maintd.world import NOW, REPAIR, incident, ledger, node, seen, six
@@ -25,8 +26,8 @@ def test_a_lost_check_names_the_node_that_was_to_run_it() -> None:
     """A check of the repair queue is about a machine, and its intent about no node."""
     check = Intent("1", OfTags(), "", RunCommand("n1", "look", REPAIR.text), "o")
     lost = seen(six(), results={"1": Outcome.LOST})
-    (why,) = reasons(decide(ledger(intents=(check,)), lost, POLICY, NOW))
-    assert "check n1, then" in why
+    (held,) = decide(ledger(intents=(check,)), lost, POLICY, NOW).held
+    assert (held.why.kind, held.why.subject.name) == (Kind.LOST_ORDER, "n1")
 
 
 @pytest.mark.parametrize("told", [Outcome.RUNNING, Outcome.SUCCESS])

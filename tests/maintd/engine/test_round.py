@@ -10,12 +10,12 @@ from nodeagent.errors import NotMaster, Unavailable
 from nodeagent.model.action import Action, Drain, MovePrimary, MoveSecondary, RunCommand, Scope
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Outcome
-from nodeagent.model.reason import Kind
+from nodeagent.model.reason import Kind, because
 from nodeagent.model.snapshot import Capacity, Snapshot
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Cancel, Pause, Resume
 from simulation.cluster import Job
-from tests.maintd.decided import kinds
+from tests.maintd.decided import details, kinds
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
 from tests.maintd.world import EVACUATE, FAILOVER, OK, REPAIR, need
 
@@ -375,11 +375,13 @@ def test_a_node_drained_by_hand_that_leaves_no_place_is_told() -> None:
     rig.agents.says["n3"] = EVACUATE
     for _ in range(6):
         done = rig.tick()
-    (why,) = {h.reason for h in done.decision.held}
-    assert why == (
-        "instance i1 cannot move: its secondary n2 is drained;"
-        " it gets no other secondary: no other node of its group has the memory for it"
-    )
+    drained = because(Kind.OUT_OF_SERVICE, "n2", state="drained")
+    assert [h.why.kind for h in done.decision.held] == [Kind.CANNOT_MOVE]
+    assert details(done.decision.held, Kind.NO_OTHER_MIRROR) == {
+        "it": "i1",
+        "unfit": because(Kind.MIRROR_CLOSED, "n2", why=drained),
+        "why": because(Kind.NO_MEMORY, "i1"),
+    }
 
 
 def mirrored_anew(job: Job) -> bool:
