@@ -18,12 +18,12 @@ from nodeagent.maintd.settings import Settings
 from nodeagent.model.action import RunCommand
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.ledger import Intent, Outcome, Result
-from nodeagent.model.reason import AnyKind
+from nodeagent.model.reason import AnyKind, Reason
 from nodeagent.model.snapshot import Instance, Node
 from tests.agent.place import safe_folder
 from tests.cli.live import Live
 from tests.cli.maint.test_queue import ask
-from tests.maintd.decided import kinds
+from tests.maintd.decided import kinds, whole
 from tests.maintd.rig import TRACE, Agents, Rig, fleet, mirrored
 
 Json = dict[str, Any]
@@ -196,8 +196,10 @@ class Cke:
         return one["status"], one["step"], one["step_status"]
 
     @property
-    def held(self) -> str:
-        return "; ".join(row["reason"] for row in self.get("/1/held"))
+    def held(self) -> list[Reason]:
+        """What the newest round holds, with the reasons among their details."""
+        assert self.live.maintd.latest is not None
+        return [one for held in self.live.maintd.latest.decision.held for one in whole(held.why)]
 
     @property
     def whys(self) -> list[tuple[AnyKind, str]]:
@@ -279,8 +281,8 @@ class Cke:
                 break
             self.tick(DAY)
         self.tick()
-        left = self.entries, self.get("/1/status"), self.held
-        assert left == ([], [], ""), left
+        left = self.entries, self.get("/1/status"), self.get("/1/held")
+        assert left == ([], [], []), left
         self.agents.start_anew()
         self._jobs = len(cluster.jobs)
 

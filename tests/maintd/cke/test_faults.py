@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from nodeagent.cli import maintd as daemon_cli
 from nodeagent.errors import NotMaster, Unavailable
 from nodeagent.maintd import daemon
-from nodeagent.model.reason import Kind
+from nodeagent.model.reason import Kind, because
 from nodeagent.model.snapshot import Instance
 from nodeagent.model.wish import Wish
 from tests.maintd.cke.served import BEGUN, DRAIN, PUT_OFF, QUEUED, TRY, Cke, opened, toml, watched
@@ -119,8 +119,10 @@ def test_while_a_command_runs_only_other_commands_of_that_agent_wait(cke: Cke) -
     cke.tick(times=6)
     assert [row["repair-status"] for row in cke.get("/1/status")] == ["completed"]
     assert [entry["status"] for entry in cke.entries] == ["processing", "queued"]
-    why = "no health check yet: the agent of n1 runs try-1 now"
-    assert f"queue entry {cke.entry['index']} (127.0.0.5): {why}" in cke.held
+    runs = because(Kind.AGENT_RUNS, "n1", what="try-1")
+    waits = because(Kind.NOT_CHECKED, why=runs)
+    index = str(cke.entry["index"])
+    assert because(Kind.ENTRY_WAITS, index, address="127.0.0.5", why=waits) in cke.held
     ran = [order.purpose.entry for _, _, order in cke.agents.ran.values()]
     assert f"queue:{cke.entry['index']}:check" not in ran
 

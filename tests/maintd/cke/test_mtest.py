@@ -11,6 +11,7 @@ from dataclasses import replace
 import pytest
 
 from nodeagent.model.action import MovePrimary
+from nodeagent.model.reason import Kind, Reason, because
 from nodeagent.model.snapshot import Instance
 from tests.maintd.cke.served import BEGUN, PUT_OFF, QUEUED, Cke, opened
 
@@ -108,18 +109,18 @@ def test_mtest_8_a_command_that_does_nothing_and_a_long_watch(cke: Cke) -> None:
     assert cke.entries == []
 
 
-def stuck(cke: Cke, why: str) -> None:
+def stuck(cke: Cke, why: str | Reason) -> None:
     """It is put off, untouched, for at least so long as CKE's would be."""
     cke.add()
     cke.until(*PUT_OFF)
     assert (cke.entry["drain_backoff_count"], cke.ran) == (1, [])
     assert cke.entry["drain_backoff_expire"] > cke.entry["last_transition_time"]
-    assert why in cke.entry["why"]
+    assert str(why) in cke.entry["why"]
 
 
 def test_mtest_9_what_can_never_leave(cke: Cke) -> None:
     cke.run_there(Instance("stays", "n4", template="plain"))
-    stuck(cke, "its disks (plain) are only on n4")
+    stuck(cke, because(Kind.LOCAL_DISKS, "stays", template="plain", node="n4"))
     assert (cke.jobs, cke.node().in_service) == ([], True)
     cke.post("/1/queue/reset-backoff")
     one = cke.entry
@@ -133,7 +134,8 @@ def test_mtest_9_what_can_never_leave(cke: Cke) -> None:
 def test_mtest_10_what_may_not_leave(cke: Cke) -> None:
     """Its mirror is on a node that is not to have anything."""
     cke.rig.cluster.put(replace(cke.node("n5"), offline=True))
-    stuck(cke, "instance i1 cannot move: its secondary n5")
+    offline = because(Kind.OUT_OF_SERVICE, "n5", state="offline")
+    stuck(cke, because(Kind.CANNOT_MOVE, "i1", why=because(Kind.MIRROR_CLOSED, "n5", why=offline)))
 
 
 def test_mtest_11_what_may_leave(cke: Cke) -> None:
@@ -168,13 +170,15 @@ def test_mtest_13_what_may_not_be_cut_off(cke: Cke) -> None:
 def test_mtest_14_where_nobody_knows_how_it_would_be(cke: Cke) -> None:
     """What is not said is not allowed, as with CKE's selector `null`."""
     cke.say("n5", None)
-    stuck(cke, "instance i1 cannot move: its secondary n5")
+    doubt = because(Kind.IN_DOUBT, "n5", doubt="does not answer: timed out")
+    stuck(cke, because(Kind.CANNOT_MOVE, "i1", why=because(Kind.MIRROR_CLOSED, "n5", why=doubt)))
 
 
 def test_mtest_15_where_there_is_no_room(cke: Cke) -> None:
     """What is allowed by nothing is not allowed, as with CKE's selector `{}`."""
     cke.run_there(Instance("large", "n4", "n5", memory=10**9, disk=1))
-    stuck(cke, "instance large cannot move: its secondary n5 has")
+    small = because(Kind.MIRROR_TOO_SMALL, "n5", free=262_044, wanted=10**9)
+    stuck(cke, because(Kind.CANNOT_MOVE, "large", why=small))
     assert cke.jobs == []
 
 

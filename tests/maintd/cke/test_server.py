@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from nodeagent.model.reason import Kind
 from nodeagent.model.snapshot import Instance
 from tests.maintd.cke.served import (
     BEGUN,
@@ -21,6 +22,7 @@ from tests.maintd.cke.served import (
     toml,
     watched,
 )
+from tests.maintd.decided import details
 
 FOREIGN = "10.10.10.10"
 STATUSES = ("queued", "processing", "succeeded", "failed")
@@ -118,7 +120,7 @@ def test_a_type_or_operation_that_is_not_found(
     cke.add("n4", operation, machine_type)
     cke.configure(**TWO_TYPES)
     cke.tick(times=3)
-    assert why in cke.held
+    assert str(details(cke.held, Kind.NO_PROCEDURE)["why"]) == why
     assert cke.ran == []
 
 

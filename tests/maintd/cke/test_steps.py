@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from nodeagent.model.action import MovePrimary, MoveSecondary
-from nodeagent.model.reason import Kind
+from nodeagent.model.reason import Kind, because
 from nodeagent.model.snapshot import Instance
 from tests.maintd.cke.served import (
     BEGUN,
@@ -22,6 +22,7 @@ from tests.maintd.cke.served import (
     opened,
     watched,
 )
+from tests.maintd.decided import details
 
 MOVES = MovePrimary | MoveSecondary
 
@@ -96,7 +97,10 @@ def test_waiting_with_back_off_in_the_future_and_not_drained(cke: Cke) -> None:
     cke.until(*PUT_OFF)
     cke.tick(times=3)
     assert (cke.stands, cke.jobs, cke.ran) == (PUT_OFF, [], [])
-    assert "next attempt in 270 s (1 failed): instance stays cannot move" in cke.held
+    said = details(cke.held, Kind.BACKS_OFF)
+    assert (said["left"], said["times"]) == (270_000, "1")
+    disks = because(Kind.LOCAL_DISKS, "stays", template="plain", node="n4")
+    assert said["why"] == str(because(Kind.CANNOT_MOVE, "stays", why=disks))
 
 
 def test_back_off_in_the_past(cke: Cke) -> None:
@@ -133,7 +137,8 @@ def test_watching_30_s_of_60(cke: Cke) -> None:
     watching(cke, 60, 60)
     cke.tick(30)
     assert (cke.stands, cke.ran) == (BEGUN, ["try-1"])
-    assert "step 1 for 30 s more" in cke.held
+    said = details(cke.held, Kind.WATCHED)
+    assert (said["step"], said["left"]) == ("1", 30_000)
 
 
 def test_watching_120_s_of_60(cke: Cke) -> None:

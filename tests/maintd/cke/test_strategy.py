@@ -21,6 +21,7 @@ from tests.maintd.cke.served import (
     toml,
     watched,
 )
+from tests.maintd.decided import details
 from tests.maintd.world import REPAIR
 
 MEND = {"repair_command": "mend", "watch_seconds": 60}
@@ -85,7 +86,8 @@ def test_no_config(cke: Cke) -> None:
     cke.read(toml(types=("type9",)))
     cke.tick(times=4)
     assert (cke.stands, cke.ran) == (QUEUED, [])
-    assert "no repair procedure is configured for machines of 'type1'" in cke.held
+    none = "no repair procedure is configured for machines of 'type1'"
+    assert details(cke.held, Kind.NO_PROCEDURE)["why"] == none
 
 
 def test_a_bad_operation_first_and_a_good_one_second(cke: Cke) -> None:
@@ -96,7 +98,8 @@ def test_a_bad_operation_first_and_a_good_one_second(cke: Cke) -> None:
     cke.add("n5")
     cke.until(*BEGUN)
     assert [entry["status"] for entry in cke.entries] == ["queued", "processing"]
-    assert "no operation 'op2' is configured" in cke.held
+    none = details(cke.held, Kind.NO_PROCEDURE)["why"]
+    assert "no operation 'op2' is configured" in str(none)
 
 
 def test_an_out_of_cluster_machine(cke: Cke) -> None:
