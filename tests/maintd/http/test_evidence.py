@@ -5,6 +5,7 @@ from dataclasses import replace
 from nodeagent.maintd.http.dead_nodes.evidence import evidence_json
 from nodeagent.model.evidence import Contact, Evidence, Level, Mirror, PowerReading
 from nodeagent.model.evidence import Testimony as Told
+from nodeagent.model.reason import FencingKind, because
 from nodeagent.model.units import Ms
 from tests.maintd.world import NOW, seen, six
 
@@ -60,4 +61,4 @@ def test_a_master_that_suspects_itself_says_so_of_each_node() -> None:
     observed = replace(seen(six(), unanswered=silent), evidence={"n1": EVIDENCE})
     told = evidence_json(observed, NOW)["n1"]
     assert told["life"] == "unknown"
-    assert "may be cut off itself" in told["reason"]
+    assert told["reason"] == str(because(FencingKind.SUSPECTS_ITSELF, reached=2, nodes=6))

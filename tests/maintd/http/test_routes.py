@@ -7,7 +7,7 @@ import json
 import os
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -21,8 +21,9 @@ from nodeagent.errors import Unavailable
 from nodeagent.maintd import daemon
 from nodeagent.maintd.http.status import evacuated
 from nodeagent.model.action import MovePrimary, MoveSecondary, describe
-from nodeagent.model.event import Event, happened
+from nodeagent.model.event import Detail, Event, happened
 from nodeagent.model.ledger import Storm
+from nodeagent.model.reason import Kind, because
 from nodeagent.model.units import Ms
 from nodeagent.protocol.look import Distrusted
 from nodeagent.store.codec import decode, decode_observation
@@ -157,7 +158,7 @@ def test_held_says_why(quiet: Served) -> None:
     quiet.tick()
     (held,) = quiet.get("/1/held")
     assert held["node"] == "n1"
-    assert "is the master node" in held["reason"]
+    assert held["reason"] == str(because(Kind.MASTER, "n1"))
     (one,) = quiet.get("/1/status")
     assert one["waits"] == [held["reason"]]
     (why,) = one["reasons"]
@@ -184,7 +185,8 @@ def test_what_is_over_waits_for_its_tag(busy: Served) -> None:
     busy.tick(1000, times=10)
     (one,) = busy.get("/1/status")
     assert one["repair-status"] == "completed"
-    assert one["waits"] == ["evacuated and offline: repair n3, then run gnt-maint done n3"]
+    waits = because(Kind.WAITS_FOR_REPAIR, "n3", state="offline")
+    assert (one["waits"], one["reasons"][0]["kind"]) == ([str(waits)], "waits-for-repair")
 
 
 def test_the_plan_is_what_the_next_round_does_and_remembers_nothing(quiet: Served) -> None:
@@ -444,6 +446,14 @@ def test_a_store_that_fails_is_unavailable(quiet: Served, monkeypatch: pytest.Mo
 PAUSE = {"scope": "cluster"}
 
 
+def asked_for(served: Served) -> list[Mapping[str, Detail]]:
+    """Who asked for what, of the requests in the history that were accepted."""
+    granted = [one for one in served.rig.store.history() if one.kind == "wish-granted"]
+    told = [one["text"] for one in served.get("/1/history") if one["kind"] == "wish-granted"]
+    assert told == [str(one) for one in granted]
+    return [one.details for one in granted]
+
+
 def test_root_and_maintd_s_own_user_need_no_password_at_the_admin_socket(
     quiet: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -451,38 +461,38 @@ def test_root_and_maintd_s_own_user_need_no_password_at_the_admin_socket(
     assert quiet.change("POST", "/1/pause", PAUSE, peer=ROOT).status == 200
     monkeypatch.setattr(os, "geteuid", lambda: 4711)
     assert quiet.change("POST", "/1/resume", PAUSE, peer=me()).status == 200
-    assert [e["text"] for e in quiet.get("/1/history") if e["kind"] == "wish-granted"] == [
-        "root asked to pause the cluster",
-        "user 4711 asked to resume the cluster",
+    assert asked_for(quiet) == [
+        {"who": "root", "request": "pause the cluster"},
+        {"who": "user 4711", "request": "resume the cluster"},
     ]
     answer = quiet.ask("POST", "/1/pause", PAUSE, peer=NOBODY)
     assert (answer.status, error(answer)) == (403, "only root may do this here")
 
 
 @pytest.mark.parametrize(
-    ("login", "command", "told"),
+    ("login", "command", "who", "typed"),
     [
-        ("alice", "pause%20--why%20%C3%BC", "alice (root) asked to pause node n2, by gnt-maint"
-         " pause --why ü"),
-        ("root", "", "root asked to pause node n2"),
-        ("a%0Ab", "pause%0Aroot asked to nothing", "root asked to pause node n2, by gnt-maint"
-         r" pause\nroot asked to nothing"),
-        (r"DOM%5Calice", "pause%20--why%20%27a%09b%27", r"DOM\alice (root) asked to pause node n2,"
-         r" by gnt-maint pause --why 'a\tb'"),
-        ("svc$", "", "svc$ (root) asked to pause node n2"),
-        ("$svc", "", "root asked to pause node n2"),
-        ("x" * 65, "x" * 501, f"root asked to pause node n2, by gnt-maint {'x' * 500}"),
+        ("alice", "pause%20--why%20%C3%BC", "alice (root)", "pause --why ü"),
+        ("root", "", "root", None),
+        ("a%0Ab", "pause%0Aroot asked to nothing", "root", r"pause\nroot asked to nothing"),
+        (
+            *(r"DOM%5Calice", "pause%20--why%20%27a%09b%27"),
+            *(r"DOM\alice (root)", r"pause --why 'a\tb'"),
+        ),
+        ("svc$", "", "svc$ (root)", None),
+        ("$svc", "", "root", None),
+        ("x" * 65, "x" * 501, "root", "x" * 500),
     ],
-)  # fmt: skip
+)
 def test_root_s_process_says_who_sits_there_and_what_was_typed(
-    quiet: Served, login: str, command: str, told: str
+    quiet: Served, login: str, command: str, who: str, typed: str | None
 ) -> None:
     quiet.tick()
     headers = {"nodeagent-login": login, "nodeagent-command": command}
     place = {"scope": "node", "node": "n2"}
     assert quiet.change("POST", "/1/pause", place, peer=ROOT, headers=headers).status == 200
-    (event,) = [e for e in quiet.get("/1/history") if e["kind"] == "wish-granted"]
-    assert event["text"] == told
+    by = {} if typed is None else {"command": typed}
+    assert asked_for(quiet) == [{"who": who, "request": "pause node n2", **by}]
 
 
 def test_a_dry_run_takes_the_rights_of_the_change_and_does_nothing(quiet: Served) -> None:
@@ -503,8 +513,7 @@ def test_over_the_network_the_user_is_who_asks(quiet: Served) -> None:
     headers = basic("alice", "secret") | {"nodeagent-login": "bob"}
     asked = quiet.change("POST", "/1/pause", PAUSE, peer=REMOTE, secure=True, headers=headers)
     assert asked.status == 200
-    (event,) = [e for e in quiet.get("/1/history") if e["kind"] == "wish-granted"]
-    assert event["text"] == "alice asked to pause the cluster"
+    assert asked_for(quiet) == [{"who": "alice", "request": "pause the cluster"}]
 
 
 def test_over_the_network_it_takes_tls_and_a_user_who_may_write(quiet: Served) -> None:

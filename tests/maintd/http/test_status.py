@@ -7,6 +7,7 @@ import pytest
 from nodeagent.maintd.engine.round import Round
 from nodeagent.maintd.http.status import View, status
 from nodeagent.model.diagnosis import Diagnosis
+from nodeagent.model.reason import Kind, because
 from tests.maintd.incidents.test_returns import CHECKED, done, evacuated
 from tests.maintd.rig import Rig, fleet, mirrored
 from tests.maintd.world import EVACUATE, FAILOVER, need
@@ -45,9 +46,9 @@ def test_an_emptying_that_goes_on_under_a_new_name_keeps_its_jobs() -> None:
     (heir,) = told(rig, rig.tick())
     assert heir["original"] == {"status": "evacuate-failover"}
     assert (heir["repair-status"], heir["jobs"]) == ("pending", drain)
-    assert heir["waits"] == [
-        "instance i1 cannot move: its secondary n4 is in doubt (does not answer: timed out)"
-    ]
+    doubt = because(Kind.IN_DOUBT, "n4", doubt="does not answer: timed out")
+    closed = because(Kind.MIRROR_CLOSED, "n4", why=doubt)
+    assert heir["waits"] == [str(because(Kind.CANNOT_MOVE, "i1", why=closed))]
 
 
 def test_an_ended_incident_whose_node_returns_does_not_ask_for_what_was_done() -> None:
