@@ -38,6 +38,7 @@ from nodeagent.model.action import (
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.incident import UNKNOWN, Incident, Status, is_same
 from nodeagent.model.ledger import Intent, Ledger, Outcome
+from nodeagent.model.reason import Kind
 from nodeagent.model.snapshot import Node, Snapshot
 from nodeagent.model.wish import Cancel, Pause, ResetStorm, Resume, Retry
 from simulation.cluster import Job
@@ -437,7 +438,7 @@ class LifeCycle(Coordinated):
             differs -= lasting | self.put_back_by_hand.keys()
             # That is held, and may hold others whose mirrors are there.
             held = rig.round().decision.held
-            undone = any("back into service" in one.reason for one in held)
+            undone = any(one.why.kind is Kind.PUT_BACK_BY_OTHERS for one in held)
             assert undone or not differs, f"P5: {differs}: {other.ledger} and not {rig.ledger}"
 
     def _without_ledger(self) -> Rig:
