@@ -38,7 +38,7 @@ from nodeagent.model.wish import (
     TrustLedger,
     Wish,
 )
-from tests.maintd.decided import kinds, reasons, within
+from tests.maintd.decided import details, kinds, within
 from tests.maintd.world import (
     EVACUATE,
     FAILOVER,
@@ -178,8 +178,8 @@ def test_what_its_hypervisor_cannot_migrate_is_failed_over_if_that_is_allowed(
     assert actions(decided.ledger)[0] == MovePrimary("a", "n1", live=False, target="n2")
     strict = decide(Ledger(), observed, replace(POLICY, fallback=False), NOW)
     assert actions(strict.ledger) == []
-    why = f"instance a cannot move: {hypervisor} cannot migrate, and the fallback to a failover"
-    assert any(why in one.reason for one in strict.held)
+    never = because(Kind.NEVER_MIGRATES, "a", hypervisor=hypervisor)
+    assert because(Kind.CANNOT_MOVE, "a", why=never) in [one.why for one in strict.held]
     stopped = replace(world, instances={"a": replace(there, running=False)})
     strict = decide(Ledger(), seen(stopped, {"n1": EVACUATE}), replace(POLICY, fallback=False), NOW)
     assert isinstance(actions(strict.ledger)[0], MovePrimary), "nothing is interrupted"
@@ -315,10 +315,8 @@ def test_a_node_is_not_emptied_if_the_rest_could_not_stand_one_more_failure() ->
     tight = {**dict.fromkeys(world.nodes, PLENTY), "n2": Capacity(700, 9999)}
     held = decide(Ledger(), seen(world, {"n1": EVACUATE}, capacity=tight), POLICY, NOW)
     assert actions(held.ledger) == []
-    assert reasons(held) == [
-        "not evacuated, too little room: n2 would have 300 MiB of memory left"
-        " but needs 400 MiB if n3 fails"
-    ]
+    left = because(Kind.NO_FAILURE_LEFT, "n2", free=300, wanted=400, other="n3")
+    assert [one.why for one in held.held] == [because(Kind.NO_ROOM, "n1", why=left)]
     anyway = replace(POLICY, spare=False)
     begun = decide(Ledger(), seen(world, {"n1": EVACUATE}, capacity=tight), anyway, NOW)
     assert actions(begun.ledger) == [Drain("n1")]
@@ -336,17 +334,16 @@ def test_memory_is_handed_out_once() -> None:
     )
     assert MovePrimary("a", "n1", live=True, target="n2") in actions(decided.ledger)
     assert MovePrimary("b", "n1", live=True, target="n2") not in actions(decided.ledger)
-    assert reasons(decided) == [
-        "instance b cannot move: its secondary n2 has 400 MiB of memory left for its 600 MiB"
-    ]
+    small = because(Kind.MIRROR_TOO_SMALL, "n2", free=400, wanted=600)
+    assert [one.why for one in decided.held] == [because(Kind.CANNOT_MOVE, "b", why=small)]
 
 
 def test_one_node_in_work_at_a_time() -> None:
     twice = seen(six(), {"n1": EVACUATE, "n2": EVACUATE})
     decided = decide(Ledger(), twice, replace(POLICY, storm=1.0), NOW)
     assert actions(decided.ledger) == [Drain("n1")]
-    assert kinds(decided.held) == [(Kind.NODES_IN_WORK, "")]
-    assert "1 of at most 1 nodes: n1" in decided.held[0].reason
+    (held,) = decided.held
+    assert held.why == because(Kind.NODES_IN_WORK, count=1, most=1, nodes=("n1",))
 
 
 def test_one_node_of_a_group_in_work_at_a_time() -> None:
@@ -516,17 +513,16 @@ def test_who_takes_part_in_other_work_is_not_called_full() -> None:
         before = replace(
             before, intents=(*before.intents, Intent(f"{number}", OfTags(), name, other))
         )
-    (why,) = reasons(decide(before, seen(world, {"n1": EVACUATE}), POLICY, NOW))
-    assert why == (
-        "the secondary of instance b cannot move: no other node of its group is free:"
-        " n2 is claimed by another repair, n4 is claimed by another repair,"
-        " n5 is claimed by another repair, and 1 more"
-    )
+    (held,) = decide(before, seen(world, {"n1": EVACUATE}), POLICY, NOW).held
+    assert (held.why.kind, held.why.subject.name) == (Kind.MIRROR_CANNOT_MOVE, "b")
+    said = details([held], Kind.ALL_TAKEN)
+    taken = tuple(because(Kind.CLAIMED, n, who="another repair") for n in ("n2", "n4", "n5"))
+    assert (said["whys"], said["more"]) == (taken, "1")
     small = dict.fromkeys(("n2", "n4", "n5", "n6"), Capacity(10**6, 100))
     world = replace(world, instances={"b": replace(world.instances["b"], disk=192)})
     full = seen(world, {"n1": EVACUATE}, capacity=small)
-    (why,) = reasons(decide(replace(before, intents=()), full, POLICY, NOW))
-    assert why.endswith("no free node of its group has 192 MiB of disk")
+    (held,) = decide(replace(before, intents=()), full, POLICY, NOW).held
+    assert details([held], Kind.NO_FREE_NODE)["wanted"] == ("192 MiB of disk",)
 
 
 def test_what_was_cut_off_after_its_effect_is_done_and_was_ours() -> None:
@@ -733,7 +729,8 @@ def test_a_promise_that_was_never_submitted_is_void_and_planned_anew() -> None:
     absent = seen(six(), {"n1": EVACUATE}, absent={"1": "the job queue is drained"})
     decided = decide(before, absent, POLICY, NOW)
     assert actions(decided.ledger) == []
-    assert reasons(decided) == ["next attempt in 60 s: the job queue is drained"]
+    again = because(Kind.TRY_AGAIN, "n1", left=60_000, why="the job queue is drained")
+    assert [one.why for one in decided.held] == [again]
     later = decide(decided.ledger, seen(six(), {"n1": EVACUATE}), POLICY, NOW + MINUTE)
     assert actions(later.ledger) == [Drain("n1")]
     assert later.ledger.intents[0].id != "1"
@@ -748,7 +745,8 @@ def test_why_a_promise_is_tried_again_later_outlives_the_success_of_another() ->
     state = decide(before, absent, POLICY, NOW).ledger
     done = seen(six(node("n1", drained=True)), {"n1": EVACUATE}, results={"1": Outcome.SUCCESS})
     decided = decide(state, done, POLICY, NOW + 1000)
-    assert reasons(decided) == ["next attempt in 59 s: the job queue is drained"]
+    again = because(Kind.TRY_AGAIN, "n1", left=59_000, why="the job queue is drained")
+    assert [one.why for one in decided.held] == [again]
 
 
 def test_a_failure_tag_that_cannot_be_set_is_tried_again_later() -> None:
@@ -832,7 +830,8 @@ def test_a_burst_trips_the_storm_brake() -> None:
     policy = replace(WIDE, burst=1)
     decided = decide(Ledger(), seen(six(), said), policy, NOW)
     assert actions(decided.ledger) == [TRIPPED]
-    assert "2 incidents within 10 min, more than 1" in reasons(decided)[0]
+    why = details(decided.held[:1], Kind.STORM)["why"]
+    assert "2 incidents within 10 min, more than 1" in str(why)
 
 
 def test_the_storm_brake_counts_what_nobody_has_canceled() -> None:
@@ -842,7 +841,8 @@ def test_the_storm_brake_counts_what_nobody_has_canceled() -> None:
     )
     decided = decide(ledger(*done), seen(world, {"n1": EVACUATE}), POLICY, NOW)
     assert actions(decided.ledger) == [TRIPPED]
-    assert reasons(decided)[0].startswith("storm brake: 3 of 6 nodes are unhealthy, more than 30%")
+    why = details(decided.held[:1], Kind.STORM)["why"]
+    assert str(why).startswith("3 of 6 nodes are unhealthy, more than 30%")
 
 
 # Wishes.
@@ -1004,7 +1004,10 @@ def test_one_incident_can_be_held() -> None:
     pause = wishing(observed, Pause(Scope.NODE, "", "wait for the spare part", one.id))
     decided = decide(ledger(one), pause, POLICY, NOW)
     assert actions(decided.ledger) == [tag(Scope.NODE, "n1", f"maintd:hold:{one.id}")]
-    assert reasons(decided) == ["incident paused by root: wait for the spare part"]
+    (held,) = decided.held
+    said = details([held], Kind.PAUSED)
+    assert (said["what"], said["who"]) == ("incident", "root")
+    assert said["why"] == "wait for the spare part"
 
 
 # Settings in tags.
