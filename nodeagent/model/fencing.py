@@ -1,5 +1,6 @@
 """Nodes that do not answer: since when, how far they are fenced, their instances' fate. Pure."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -138,3 +139,8 @@ class Deaf:
 
 FENCED_TAG = "maintd:fenced:"
 BURST = Ms(3_600_000)  # for which a power-off counts
+
+
+def is_fenced(tags: Iterable[str]) -> bool:
+    """Tell by a node's tags whether it was fenced, and nobody has put it back since."""
+    return any(tag.startswith(FENCED_TAG) for tag in tags)

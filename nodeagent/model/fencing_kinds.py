@@ -160,6 +160,12 @@ class FencingKind(AnyKind):
         " starts no work on it until you run {help}, which checks it",
         "gnt-maint done {it}",
     )
+    KEEPS_INSTANCES = (
+        *("fencing", Of.NODE),
+        "{it} was fenced, and nothing else starts its instances elsewhere: {help} says which of"
+        " them stay down, and why",
+        "gnt-maint why {it}",
+    )
     MAY_BOOT = (
         *("fencing", Of.NODE),
         "{it} has power and may be booting: maintd waits {left:wait} more for its agent",

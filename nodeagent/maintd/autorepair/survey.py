@@ -20,9 +20,10 @@ from nodeagent.autorepair.tags import Record, RepairType, read, telling
 from nodeagent.maintd.autorepair import targets
 from nodeagent.maintd.planning.resources import Room
 from nodeagent.model.action import Guarded, Retag
+from nodeagent.model.fencing import is_fenced
 from nodeagent.model.ledger import Result, Trail
 from nodeagent.model.purpose import AUTOREPAIR
-from nodeagent.model.reason import Kind, Reason, because
+from nodeagent.model.reason import FencingKind, Kind, Reason, because
 from nodeagent.model.snapshot import Instance, Snapshot
 from nodeagent.model.units import Ms
 
@@ -203,6 +204,8 @@ def place(
 def _stop(
     instance: Instance, step: Step, room: Room, stopped: Mapping[str, Reason]
 ) -> Reason | None:
+    if is_fenced(room.snapshot.nodes[instance.primary].tags):
+        return because(FencingKind.KEEPS_INSTANCES, instance.primary)
     places = ["", instance.name, instance.primary]
     other = instance.secondary
     if other is not None and (other in room.busy or not _is_rescue(instance, step, room)):

@@ -36,12 +36,13 @@ from nodeagent.model.action import (
     describe,
     move_of,
 )
+from nodeagent.model.fencing import FENCED_TAG
 from nodeagent.model.ledger import PAUSE_TAG, STORM_TAG, Outcome, Policy, Trail
-from nodeagent.model.reason import Kind, Reason, because
+from nodeagent.model.reason import FencingKind, Kind, Reason, because
 from nodeagent.model.snapshot import Capacity, Group, Instance, Node
 from nodeagent.model.units import Ms
 from tests.cluster.by_hand import ByHand
-from tests.maintd.decided import details
+from tests.maintd.decided import details, within
 from tests.maintd.lives.life import Life
 from tests.maintd.rig import Between
 
@@ -227,6 +228,17 @@ def test_what_maintd_has_left_in_tags_is_heeded(spoil: Callable[["Site"], None])
     ((name, why),) = held(site.go()).items()
     assert name == "i"
     assert str(details([why], Kind.TAGGED)["tag"]).startswith("maintd:")
+    assert site.moves() == []
+
+
+@pytest.mark.parametrize("secondary", [None, "n3"])
+def test_the_instances_of_a_fenced_node_are_left_to_maintd(secondary: str | None) -> None:
+    site = Site([instance("i", "n2", secondary)])
+    site.cluster.tag("n2", f"{FENCED_TAG}1700000000")
+    site.change("n2", offline=True)
+    ((name, why),) = held(site.go()).items()
+    assert name == "i"
+    assert (FencingKind.KEEPS_INSTANCES, "n2") in within(why)
     assert site.moves() == []
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule
 
+from nodeagent.autorepair.tags import PREFIX
 from nodeagent.model.action import Action, MovePrimary, Power, PowerCommand, SetOffline
 from nodeagent.model.snapshot import Instance
 from simulation.machines import Control
@@ -59,11 +60,13 @@ class Fencing(Life):
     @initialize(
         revive=st.booleans(),
         burst=st.integers(1, 3),
+        repairs=st.booleans(),
         wrong=st.dictionaries(NODES, st.sampled_from(sorted(CONTROLS)), max_size=4),
     )
-    def begin(self, revive: bool, burst: int, wrong: dict[str, str]) -> None:
+    def begin(self, revive: bool, burst: int, repairs: bool, wrong: dict[str, str]) -> None:
         policy = replace(RESTART, revive=revive, fence_burst=burst)
-        self.loop = Loop(policy, INSTANCES)
+        self.loop = Loop(replace(policy, autorepair="safe" if repairs else "off"), INSTANCES)
+        self.loop.cluster.world.tags |= {f"{PREFIX}failover"}
         self.said: set[str] = set()  # whose plug a person has pulled
         self.never = {name for name, kind in wrong.items() if kind in ("dead", "lies-off")}
         for name, kind in wrong.items():
