@@ -1,7 +1,8 @@
 """Nobody reads a sentence that we wrote: what a program is to know is a value beside it.
 
-Two rules. A member or a variable that holds a sentence is only handed on, never searched, cut or
-compared. And each module with regular expressions names here whose text it reads.
+Three rules. A member or a variable that holds a sentence is only handed on, never searched, cut or
+compared. Each module with regular expressions names here whose text it reads. And maintd's tests
+compare the kind and the details of a reason or an event: its wording is for tests/model.
 """
 
 import ast
@@ -11,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent / "nodeagent"
+TESTS = Path(__file__).parent
+ROOT = TESTS.parent / "nodeagent"
 NAMES = {"reason", "why", "told", "sentence", "trouble", "kept"}
 MEMBERS = NAMES | {"text", "message"}
 READS = {
@@ -115,6 +117,39 @@ def readings(source: str) -> list[int]:
     return sorted(node.lineno for node in ast.walk(ast.parse(source)) if _reads(node))  # type: ignore[attr-defined]
 
 
+def _is_worded(node: ast.AST) -> bool:
+    """Tell whether this is the sentence of a reason or an event."""
+    match node:
+        case ast.Attribute(attr="reason"):
+            return True
+        case ast.Call(func=ast.Name(id="str"), args=[ast.Attribute(attr="why")]):
+            return True
+        case ast.Call(func=ast.Name(id="str"), args=[ast.Name(id="event" | "held" | "reason")]):
+            return True
+        case _:
+            return False
+
+
+def wordings(source: str) -> list[int]:
+    """The lines of tests that compare such a sentence with three words or more."""
+
+    def compares(sides: list[ast.expr]) -> bool:
+        parts = [part for side in sides for part in ast.walk(side)]
+        texts = [part.value for part in parts if isinstance(part, ast.Constant)]
+        long = any(isinstance(text, str) and len(text.split()) > 2 for text in texts)
+        return long and any(map(_is_worded, parts))
+
+    found = set[int]()
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Compare(left=left, comparators=right) if compares([left, *right]):
+                found.add(node.lineno)
+            case ast.Call(func=ast.Attribute(value=said, attr=name), args=args) if name in READS:
+                if compares([said, *args]):
+                    found.add(node.lineno)
+    return sorted(found)
+
+
 def _modules() -> Iterator[tuple[str, str]]:
     for path in sorted(ROOT.rglob("*.py")):
         yield str(path.relative_to(ROOT)), path.read_text()
@@ -128,6 +163,15 @@ def test_no_module_reads_a_sentence_of_ours() -> None:
 
 def test_each_regular_expression_says_whose_text_it_reads() -> None:
     assert {name for name, source in _modules() if "import re\n" in source} == set(EXPRESSIONS)
+
+
+def test_maintds_tests_compare_values() -> None:
+    found = {
+        str(path.relative_to(TESTS)): lines
+        for path in sorted((TESTS / "maintd").rglob("*.py"))
+        if (lines := wordings(path.read_text()))
+    }
+    assert found == {}
 
 
 def test_no_template_reads_a_sentence() -> None:
@@ -162,3 +206,30 @@ def test_a_reading_is_found(line: str) -> None:
 )
 def test_what_hands_on_is_let_be(line: str) -> None:
     assert readings(line) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'assert "is not free" in held.reason',
+        'assert [h.reason for h in held] == ["n1 is drained"]',
+        'assert str(held.why).endswith("is being drained")',
+        'assert any(f"{name} is not free" in h.reason for h in held)',
+        'assert str(event) == "it is back"',
+    ],
+)
+def test_a_wording_is_found(line: str) -> None:
+    assert wordings(line) == [1]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "assert held.why.kind is Kind.OFFLINE",
+        'assert intent.reason == "balance:default:1"',
+        "assert told == [held.reason for held in decision.held]",
+        'assert details(held, Kind.STORM)["why"] == "3 of 6 nodes are unhealthy"',
+    ],
+)
+def test_what_compares_values_is_let_be(line: str) -> None:
+    assert wordings(line) == []
