@@ -142,9 +142,8 @@ def test_of_many_each_beyond_twenty_is_counted() -> None:
     rig.tick()
     found = told(rig, 200.0)
     assert len(found) == TOLD + 1
-    assert found[-1].reason == (
-        "5 more nodes are unreachable: run gnt-maint nodes --state unreachable"
-    )
+    assert found[-1].why == because(Kind.MORE_UNREACHABLE, count=5)
+    assert found[-1].why.help == "gnt-maint nodes --state unreachable"
 
 
 # The last sign of life.
