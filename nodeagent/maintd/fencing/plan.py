@@ -365,8 +365,10 @@ class Fencer:
         last = max((one.at for one in newest.values()), default=Ms(0))
         if self.now - last < min(readings.DAILY // len(nodes), 60_000) and newest:
             return
+        # By the last try: controls that fail, which are tried often, must not starve the others.
+        tried = {one.node: one.after for one in self.ledger.deaf}
         due = [
-            (newest[n.uuid].at if n.uuid in newest else Ms(0), n.name, n)
+            (max(tried.get(n.uuid, 0), newest[n.uuid].at if n.uuid in newest else 0), n.name, n)
             for n in nodes
             if n.name in self.observed.diagnoses and self._may_read(n, readings.DAILY)
             if not self._at_work(n.uuid)

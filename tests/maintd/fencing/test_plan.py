@@ -33,6 +33,22 @@ def test_every_level_is_tried_while_its_node_is_alive(loop: Loop) -> None:
     assert {one.node for one in loop.ledger.power} == {n.uuid for n in loop.cluster.nodes.values()}
 
 
+def test_controls_that_fail_do_not_starve_the_others() -> None:
+    loop = Loop()
+    for i in range(7, 21):
+        node, name = loop.cluster.nodes["n6"], f"n{i}"
+        loop.machines.controls[name] = (Control(dead=i > 12),)
+        uuid = f"{i:08x}-0000-4000-8000-000000000000"
+        loop.cluster.put(replace(node, name=name, uuid=uuid, address=f"127.0.0.{i}"))
+    loop.steps(30 * 60, 60)
+    read = loop.powers(STATUS)
+    assert {read.count(f"n{i}") for i in range(1, 13)} == {2}, "once a day"
+    assert min(read.count(f"n{i}") for i in range(13, 21)) > 100
+    assert {one.node for one in loop.ledger.deaf} == {
+        loop.cluster.nodes[f"n{i}"].uuid for i in range(13, 21)
+    }
+
+
 def test_power_is_read_again_once_the_node_is_unreachable() -> None:
     loop = Loop()
     three = loop.cluster.nodes["n3"].uuid
