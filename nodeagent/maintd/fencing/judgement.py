@@ -20,6 +20,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from nodeagent.model.evidence import (
+    SIGNS,
     Contact,
     Evidence,
     Judgement,
@@ -88,6 +89,12 @@ def unread_disks(evidence: Evidence, snapshot: Snapshot, now: Ms) -> tuple[tuple
     """The peers that cannot tell whether their DRBD disks are connected to the node, and why."""
     disks = _disks(snapshot.nodes[evidence.node], _recent(evidence, snapshot, now), snapshot)
     return disks.unread, disks.why
+
+
+def unheard(evidence: Evidence, snapshot: Snapshot, now: Ms) -> bool:
+    """Tell whether other nodes have tried lately, and nobody has met even a living kernel."""
+    tried = [c for one in _recent(evidence, snapshot, now) for c in (one.noded, one.agent)]
+    return bool(tried) and not SIGNS & {evidence.agent, *tried}
 
 
 def witnesses_for(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from nodeagent.maintd.fencing import drills, readings, restarts
 from nodeagent.maintd.fencing.brakes import Brakes
-from nodeagent.maintd.fencing.judgement import judge
+from nodeagent.maintd.fencing.judgement import judge, unheard
 from nodeagent.maintd.fencing.state import tagged, untags, with_cut
 from nodeagent.maintd.planning.outcomes import by_uuid
 from nodeagent.maintd.planning.resources import Room
@@ -167,6 +167,10 @@ class Fencer:
             return Judgement(Life.UNKNOWN, why)
         return judge(evidence, self.observed.snapshot, self.now)
 
+    def _unheard(self, node: Node) -> bool:
+        found = self.observed.evidence.get(node.name)
+        return found is not None and unheard(found, self.observed.snapshot, self.now)
+
     def _may_read(self, node: Node, within: Ms = FRESH, since: Ms = Ms(0)) -> bool:
         """Tell whether the newest reading is old or from before `since`, and may be repeated."""
         deaf = next((one for one in self.ledger.deaf if one.node == node.uuid), None)
@@ -277,7 +281,7 @@ class Fencer:
     def _remove(self, one: Fencing, node: Node, policy: Policy) -> Reason | None:
         """Tag the node, then mark it offline; remember what its instances' disks were before."""
         judged = self._judged(node)
-        if judged.life is Life.ALIVE or judged.connected:
+        if judged.life is Life.ALIVE or judged.connected or (one.word and not self._unheard(node)):
             return because(FencingKind.FENCING_WAITS, node.name, why=judged.reason)
         if not one.who and judged.life is not Life.OFF:
             self._put(replace(one, stage=Stage.PROVES, at=self.now))

@@ -67,6 +67,8 @@ class Loop:
     broken: set[str] = field(default_factory=set)
     noded: set[str] = field(default_factory=set)  # whose noded answers Ganeti all the same
     deaf: set[str] = field(default_factory=set)  # witnesses that cannot read their disks
+    mute: set[str] = field(default_factory=set)  # witnesses that do not answer a question
+    refuses: set[str] = field(default_factory=set)  # hung ones whose daemons have stopped
     mirrors: Mirrors = field(default_factory=Mirrors)
     wishes: list[Wish] = field(default_factory=list)
     seconds: float = NOW / 1000
@@ -138,7 +140,7 @@ class Loop:
         told = tuple(
             Testimony(n.name, self.now, contact, contact, self._mirrors(n.name))
             for n in others
-            if self.machines.answers(n.name)
+            if self.machines.answers(n.name) and n.name not in self.mute
         )
         noded, last = name in self.noded, self.heard.get(name, Ms(0))
         return Evidence(name, since, agent, "timed out", noded, self.now, told, last=last)
@@ -146,7 +148,9 @@ class Loop:
     def _contact(self, name: str) -> Contact:
         if name in self.machines.off | self.machines.cut:
             return Contact.SILENT
-        return Contact.CONNECTS if name in self.machines.hung else Contact.ANSWERS
+        if name in self.machines.hung:
+            return Contact.REFUSED if name in self.refuses else Contact.CONNECTS
+        return Contact.ANSWERS
 
     def _mirrors(self, witness: str) -> tuple[Mirror, ...] | None:
         if witness in self.deaf:

@@ -6,7 +6,9 @@ import pytest
 
 from nodeagent.model.action import Action, Power, PowerCommand, SetOffline
 from nodeagent.model.fencing import End, Stage
+from nodeagent.model.ledger import PAUSE_TAG
 from simulation.machines import Control
+from tests.maintd.decided import kinds
 from tests.maintd.fencing.loop import RESTART, Loop, kill, word
 
 OFF, ON = PowerCommand.OFF, PowerCommand.ON
@@ -78,6 +80,55 @@ def test_one_said_while_the_offline_mark_waits_keeps_the_fate_of_each_instance(l
         "shared": End.RESTARTED,
         "plain": End.STAYS,
     }
+
+
+@pytest.mark.parametrize("how", ["connects", "refused"])
+def test_one_that_gets_power_again_before_the_offline_mark_stops_it(loop: Loop, how: str) -> None:
+    """Its watcher may start the instances as soon as its daemons run."""
+    waiting(loop)
+    loop.machines.unplugged.clear()
+    loop.machines.switch_on("n3")
+    loop.machines.apart.add("n3")
+    loop.machines.hung.add("n3")
+    loop.machines.start("n3", "shared")
+    loop.refuses = {"n3"} if how == "refused" else set()
+    let_go(loop)
+    loop.steps(10)
+    assert not loop.offline()
+    assert loop.machines.running_on("shared") == {"n3"}
+    assert "FENCING_WAITS" in loop.kinds()
+    unplug(loop)
+    loop.steps(10)
+    assert loop.stage("n3") is Stage.FENCED
+
+
+def test_after_a_restart_it_goes_on_once_witnesses_are_heard(loop: Loop) -> None:
+    waiting(loop)
+    loop.mute = {f"n{i}" for i in range(1, 7)}
+    loop.restart()
+    let_go(loop)
+    loop.steps(10)
+    assert not loop.offline()
+    assert "FEW_WITNESSES" in {kind.name for kind, _ in kinds(loop.decision.held)}
+    loop.mute.clear()
+    loop.steps(10)
+    assert loop.stage("n3") is Stage.FENCED
+    assert loop.machines.running_on("drbd") == {"n4"}
+
+
+def waiting(loop: Loop) -> None:
+    """A person's word is taken, and a pause keeps it waiting."""
+    unplug(loop)
+    loop.steps(15)
+    loop.cluster.tag("n3", PAUSE_TAG)
+    assert not word(loop)
+    loop.steps(3)
+    assert loop.stage("n3") is Stage.REMOVES
+    assert not loop.offline()
+
+
+def let_go(loop: Loop) -> None:
+    loop.cluster.put(replace(loop.cluster.nodes["n3"], tags=frozenset()))
 
 
 # The node is offline already.
