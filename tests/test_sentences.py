@@ -131,7 +131,7 @@ def _is_worded(node: ast.AST) -> bool:
 
 
 def wordings(source: str) -> list[int]:
-    """The lines of tests that compare such a sentence with three words or more."""
+    """The lines of tests that compare such a sentence with three words or more, or list them."""
 
     def compares(sides: list[ast.expr]) -> bool:
         parts = [part for side in sides for part in ast.walk(side)]
@@ -146,6 +146,13 @@ def wordings(source: str) -> list[int]:
                 found.add(node.lineno)
             case ast.Call(func=ast.Attribute(value=said, attr=name), args=args) if name in READS:
                 if compares([said, *args]):
+                    found.add(node.lineno)
+            case (
+                ast.ListComp(elt=said, generators=[one])
+                | ast.GeneratorExp(elt=said, generators=[one])
+            ):
+                held = (getattr(part, "attr", "") == "held" for part in ast.walk(one.iter))
+                if any(held) and any(map(_is_worded, ast.walk(said))):
                     found.add(node.lineno)
     return sorted(found)
 
@@ -216,6 +223,8 @@ def test_what_hands_on_is_let_be(line: str) -> None:
         'assert str(held.why).endswith("is being drained")',
         'assert any(f"{name} is not free" in h.reason for h in held)',
         'assert str(event) == "it is back"',
+        "return [one.reason for one in decision.held]",
+        "assert any(why in one.reason for one in decision.held)",
     ],
 )
 def test_a_wording_is_found(line: str) -> None:
@@ -227,7 +236,7 @@ def test_a_wording_is_found(line: str) -> None:
     [
         "assert held.why.kind is Kind.OFFLINE",
         'assert intent.reason == "balance:default:1"',
-        "assert told == [held.reason for held in decision.held]",
+        "assert jobs == [job.reason for job in rig.jobs]",
         'assert details(held, Kind.STORM)["why"] == "3 of 6 nodes are unhealthy"',
     ],
 )

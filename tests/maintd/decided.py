@@ -14,10 +14,6 @@ def new(decision: Decision) -> list[Action]:
     return [intent.action for intent in decision.ledger.intents if intent.job is None]
 
 
-def reasons(decision: Decision) -> list[str]:
-    return [held.reason for held in decision.held]
-
-
 def kinds(held: Iterable[Held]) -> list[tuple[AnyKind, str]]:
     """The kind and the subject's name of each reason, and of the reasons among its details."""
     return [one for each in held for one in within(each.why)]

@@ -22,7 +22,7 @@ from nodeagent.model.action import (
 from nodeagent.model.evidence import Contact, Evidence, Mirror, Testimony
 from nodeagent.model.fencing import Stage
 from nodeagent.model.ledger import Decision, Ledger, Outcome, Policy
-from nodeagent.model.reason import AnyKind, Detail
+from nodeagent.model.reason import AnyKind, Detail, Reason
 from nodeagent.model.snapshot import Instance, Node, Observed, Snapshot
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import PulledPlug, Wish
@@ -247,8 +247,8 @@ class Loop:
         self.steps(30, 61)
         assert not self.reasons(), self.reasons()
 
-    def reasons(self) -> list[str]:
-        return [held.reason for held in self.decision.held]
+    def reasons(self) -> list[Reason]:
+        return [held.why for held in self.decision.held]
 
     def details(self, kind: AnyKind) -> dict[str, Detail]:
         return details(self.decision.held, kind)

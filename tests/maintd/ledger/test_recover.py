@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from nodeagent.model.action import Retag, Scope, describe
+from nodeagent.model.action import Retag, RunCommand, Scope
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Outcome
 from nodeagent.model.reason import Kind
@@ -109,8 +109,9 @@ def test_a_repair_under_way_when_the_ledger_is_lost_is_waited_for() -> None:
     rig.agents.takes = 3_600_000
     done = ticks(rig, 100)
     (intent,) = rig.ledger.intents
-    assert [held.reason for held in done.decision.held] == []
-    assert describe(intent.action) == "order n3 to run its repair command"
+    assert not done.decision.held
+    assert isinstance(intent.action, RunCommand)
+    assert (intent.action.node, intent.action.command) == ("n3", "its repair command")
     rig.time += 3600
     rig.settle()
     assert rig.status("n3") is Status.COMPLETED

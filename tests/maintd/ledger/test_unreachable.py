@@ -87,7 +87,8 @@ def test_one_who_is_not_believed_is_listed_too() -> None:
     rig.tick()
     found = told(rig, 180.0)
     assert [held.node for held in found] == [f"n{i}" for i in range(1, 7)]
-    assert all("(not trusted: " in held.reason for held in found)
+    doubts = [str(details([held], held.why.kind)["doubt"]) for held in found]
+    assert all(doubt.startswith("not trusted: ") for doubt in doubts)
 
 
 def test_an_offline_node_is_not_polled_and_not_listed() -> None:
