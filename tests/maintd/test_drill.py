@@ -14,6 +14,7 @@ from nodeagent.model.action import Scope
 from nodeagent.model.evidence import Contact, Testimony
 from nodeagent.model.fencing import Stage
 from nodeagent.model.ledger import Hold, Policy
+from nodeagent.model.reason import Kind, because
 from nodeagent.model.snapshot import Instance
 from nodeagent.model.units import Ms
 from simulation.machines import Control
@@ -104,7 +105,8 @@ def test_instances_with_local_disks_stay_down_and_do_not_fail_the_drill() -> Non
     whole = ready()
     found = drilled(whole)
     (plain,) = (one for one in found.fates if one.instance == "plain")
-    assert (plain.state, plain.why) == ("stays down", "its disks (plain) are only on n3")
+    local = because(Kind.LOCAL_DISKS, "plain", template="plain", node="n3")
+    assert (plain.state, plain.why) == ("stays down", str(local))
     assert found.down == ()
     assert found.done
     whole.close()

@@ -65,13 +65,13 @@ def _fate(
     if instance.shared:
         return Fate(instance.name)
     if instance.secondary is None:
-        why = f"its disks ({instance.template}) are only on {node.name}"
-        return Fate(instance.name, end=End.STAYS, why=why)
+        why = because(Kind.LOCAL_DISKS, instance.name, template=instance.template, node=node.name)
+        return Fate(instance.name, end=End.STAYS, why=str(why))
     told = _told(instance, node, observed, now)
-    if not (why := _doubt(instance, node, told, silence)):
+    if not (doubt := _doubt(instance, node, told, silence)):
         return Fate(instance.name, synced=True)
-    why = f"{why}: check them, then run gnt-instance failover {instance.name}"
-    return Fate(instance.name, end=End.STAYS, why=why)
+    doubt += f": check them, then run gnt-instance failover {instance.name}"
+    return Fate(instance.name, end=End.STAYS, why=doubt)
 
 
 def _told(

@@ -13,7 +13,7 @@ from nodeagent.maintd.http.dead_nodes.members import dead_json
 from nodeagent.model.action import MovePrimary, Power, PowerCommand, RunCommand, SetOffline
 from nodeagent.model.fencing import Stage
 from nodeagent.model.ledger import Intent, Outcome
-from nodeagent.model.reason import FencingKind, because
+from nodeagent.model.reason import FencingKind, Kind, because
 from nodeagent.model.snapshot import Instance, Observed
 from nodeagent.model.wish import Done, PulledPlug
 from simulation.machines import Control
@@ -24,6 +24,8 @@ from tests.maintd.http.page.test_node_page import page, section
 from tests.maintd.served import Served
 
 __all__ = ["anywhere", "in_utc"]  # fixtures
+
+LOCAL = str(because(Kind.LOCAL_DISKS, "plain", template="plain", node="n3"))
 
 
 @pytest.fixture(autouse=True)
@@ -190,7 +192,7 @@ def test_each_stage_says_what_comes_next_and_when(tmp_path: Path) -> None:
         "shared": "waiting",
         "plain": "stays down",
     }
-    assert fates["plain"]["why"] == "its disks (plain) are only on n3"
+    assert fates["plain"]["why"] == LOCAL
     until(whole, Stage.WAITS)
     (one,) = whole.ledger.fencing
     row, _ = fencing_of(whole, tmp_path)
@@ -234,7 +236,7 @@ def test_without_restart_all_stay_down_and_the_command_is_named(tmp_path: Path) 
         "dead-nodes is fence: check its disks on n4, then run gnt-instance failover drbd"
     )
     assert fates["shared"]["why"] == "dead-nodes is fence: run gnt-instance failover shared"
-    assert fates["plain"]["why"] == "its disks (plain) are only on n3"
+    assert fates["plain"]["why"] == LOCAL
     whole.close()
 
 
