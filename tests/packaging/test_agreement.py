@@ -51,6 +51,17 @@ def search(pattern: str, text: str) -> str:
     return found[1]
 
 
+def test_the_installed_suite_has_the_files_that_tests_read() -> None:
+    """autopkgtest runs it on the installed package: all but `nodeagent` comes from the source."""
+    script = (TOP / "packaging/debian/tests/installed").read_text()
+    copied = set(search(r"^cp -R (.*) \"\$suite\"$", script).split())
+    pages = {page.name for page in TOP.glob("*.md")} if "./*.md" in copied else set()
+    tests = "".join(path.read_text() for path in sorted((TOP / "tests").rglob("*.py")))
+    read = set(re.findall(r'TOP / "([\w.-]+)', tests))
+    assert {"docs", "README.md", "CONTRIBUTING.md", ".ci"} <= read
+    assert read - copied - pages <= {"nodeagent", "build"}
+
+
 def test_versions() -> None:
     changelog = (TOP / "packaging/debian/changelog").read_text()
     assert PROJECT["version"] == __version__
