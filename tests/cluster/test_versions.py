@@ -11,6 +11,8 @@ GANETI=3.1` asks 3.1. Those marked `real` ask a cluster.
 | OP_NETWORK_RENAME | `another_opcode_is_nobody_s_work` |
 | a StandAlone mirror is faulty | `stands_alone`, and that its error names the command that helps |
 | `mfree` is what is available, `mnode` the rest | `memory`: we take it as its hbal does |
+| `gnt-cluster` has new options | `a_standby_s_command_is_there`: with none of ours |
+| `config.data` has no `xen_cmd`, and 3.1's own version | `tests/real/test_succession_in_lab.py` |
 | more warnings in the logs of jobs that succeed | `a_job_with_a_new_warning_succeeds` |
 | the version has a tilde and letters | `tests/model/test_ganeti.py` |
 | confd's and mond's versions | `tests/real/test_confd.py`, `test_mond.py`, `test_hbal.py` |
@@ -24,11 +26,11 @@ These do not concern us:
 |---|---|
 | the numbers of LUXI's version | luxid looks at none, and we send none |
 | a name that does not resolve is created | we create and rename no instances |
-| other options of gnt-* | we run none of them, and name those that both have |
+| other options of gnt-* | we run `master-failover` alone, and name those that both have |
 | verify has one more step, the watcher skips one | we submit neither, and read neither's log |
 | hypervisor parameters (`xen_cmd`, `disk_discard`, `vhost_net`) | we read none |
 | `custom_osparams`, /2/networks/NAME/rename, `--ssl-chain` of RAPI | we ask for none of it |
-| modes of `locks.data`, `tempres.data` | we read ssconf, `hmac.key` and `client.pem` only |
+| modes of `locks.data`, `tempres.data` | we read ssconf, two keys and `config.data` only |
 | ganeti-metad, pid files | we start and stop none of Ganeti's daemons |
 
 Power control (`OP_OOB_COMMAND`) is the same in both.
@@ -40,10 +42,11 @@ import subprocess
 from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
+from nodeagent.cli.failover import Failover
 from nodeagent.cluster.backend import Submission
 from nodeagent.cluster.ganeti import jobqueue, opcodes
 from nodeagent.cluster.ganeti.backend import GanetiCluster
@@ -61,6 +64,7 @@ from nodeagent.model.action import (
     Reinstall,
     Restore,
     Retag,
+    RunCommand,
     Scope,
     SetOffline,
 )
@@ -226,6 +230,7 @@ def test_ganeti_takes_for_granted_what_we_rely_on() -> None:
 
 
 def test_we_rely_on_defaults_of_all_that_we_order() -> None:
+    assert {type(one) for one in ORDERED} == {*get_args(Action)} - {RunCommand}, "agents run those"
     assert {op["OP_ID"] for one in ORDERED for op in ops(one)} == set(RELIED_ON)
 
 
@@ -255,6 +260,19 @@ def test_another_opcode_is_nobody_s_work() -> None:
     row = Row("job", at, [[0, cell] for cell in (*cells, [1, 1], [2, 1])])
     assert jobqueue.trail(row) is None
     assert (jobqueue.busy([row]), jobqueue.removals(row), jobqueue.roles(row)) == ({}, [], [])
+
+
+def test_a_standby_s_command_is_there() -> None:
+    """nodeagent-succeed runs it without an argument, and so with the vote of Ganeti's nodes."""
+    _, command = Failover().command
+    code = (
+        "import sys, json; sys.path.insert(0, sys.argv[1]); from ganeti.client import gnt_cluster;"
+        " _, arguments, options, *_ = gnt_cluster.commands[json.load(sys.stdin)];"
+        " print(json.dumps([arguments, {one.dest: one.default for one in options}]))"
+    )
+    arguments, options = ask_ganeti(code, command)
+    assert arguments == []
+    assert (options["no_voting"], options["ignore_offline_nodes"]) == (False, True)
 
 
 def job(status: str, said: object) -> Row:
