@@ -11,7 +11,7 @@ GANETI=3.1` asks 3.1. Those marked `real` ask a cluster.
 | OP_NETWORK_RENAME | `another_opcode_is_nobody_s_work` |
 | a StandAlone mirror is faulty | `stands_alone`, and that its error names the command that helps |
 | `mfree` is what is available, `mnode` the rest | `memory`: we take it as its hbal does |
-| `gnt-cluster` has new options | `a_standby_s_command_is_there`: with none of ours |
+| other options of gnt-* | `each_command_that_we_name`; `a_standby_s_command`: the one that we run |
 | `config.data` has no `xen_cmd`, and 3.1's own version | `tests/real/test_succession_in_lab.py` |
 | more warnings in the logs of jobs that succeed | `a_job_with_a_new_warning_succeeds` |
 | the version has a tilde and letters | `tests/model/test_ganeti.py` |
@@ -26,7 +26,6 @@ These do not concern us:
 |---|---|
 | the numbers of LUXI's version | luxid looks at none, and we send none |
 | a name that does not resolve is created | we create and rename no instances |
-| other options of gnt-* | we run `master-failover` alone, and name those that both have |
 | verify has one more step, the watcher skips one | we submit neither, and read neither's log |
 | hypervisor parameters (`xen_cmd`, `disk_discard`, `vhost_net`) | we read none |
 | `custom_osparams`, /2/networks/NAME/rename, `--ssl-chain` of RAPI | we ask for none of it |
@@ -78,6 +77,7 @@ from tests.real.lab import create, remove, socket_path, wait
 pytest_plugins = ["tests.real.lab"]
 pytestmark = pytest.mark.release
 
+TOP = Path(__file__).parents[2]
 SWAP = Retag(Scope.INSTANCE, "i", ("a",), ("b",))
 ORDERED: list[Action] = [
     Drain("n", promote=True),
@@ -262,17 +262,50 @@ def test_another_opcode_is_nobody_s_work() -> None:
     assert (jobqueue.busy([row]), jobqueue.removals(row), jobqueue.roles(row)) == ({}, [], [])
 
 
+@cache
+def command_line(tool: str) -> dict[str, tuple[list[Any], dict[str, Any]]]:
+    """Each command of a tool such as gnt-node: its arguments, and its options' defaults."""
+    asked = (
+        "import importlib, json, sys; sys.path.insert(0, sys.argv[1]);"
+        " tool = importlib.import_module('ganeti.client.' + json.load(sys.stdin));"
+        " other = getattr(tool, 'aliases', {});"
+        " found = {**tool.commands, **{a: tool.commands[b] for a, b in other.items()}};"
+        " print(json.dumps({name: [one[1], {o.get_opt_string(): o.default for o in one[2]}]"
+        " for name, one in found.items()}, default=str))"
+    )
+    return dict(ask_ganeti(asked, tool.replace("-", "_")))
+
+
+def named() -> dict[tuple[str, str], set[str]]:
+    """The commands of gnt-* that our texts name for people, with the options that follow."""
+    places = ("nodeagent/**/*.py", "docs/**/*.md", "docs/man/*", "*.md", "packaging/alerts/*")
+    files = [path for place in places for path in TOP.glob(place) if path.name != "CHANGELOG.md"]
+    form = re.compile(r"\b(gnt-(?!maint)[a-z]+) ([a-z][a-z-]+)([^`\"',;()\n]*)")
+    found: dict[tuple[str, str], set[str]] = {}
+    for path in files:
+        for tool, command, rest in form.findall(path.read_text().replace("\\-", "-")):
+            found.setdefault((tool, command), set()).update(re.findall(r"--[a-z-]+", rest))
+    return found
+
+
+def test_ganeti_has_each_command_that_we_name_with_its_options() -> None:
+    """A person copies them from a refusal, an alert or a page: they work in both releases."""
+    asked = named()
+    assert len(asked) > 30
+    assert {
+        (tool, command)
+        for (tool, command), options in asked.items()
+        if not options - {"--"} <= set(command_line(tool).get(command, ([], {}))[1])
+        or command not in command_line(tool)
+    } == set()
+
+
 def test_a_standby_s_command_is_there() -> None:
     """nodeagent-succeed runs it without an argument, and so with the vote of Ganeti's nodes."""
     _, command = Failover().command
-    code = (
-        "import sys, json; sys.path.insert(0, sys.argv[1]); from ganeti.client import gnt_cluster;"
-        " _, arguments, options, *_ = gnt_cluster.commands[json.load(sys.stdin)];"
-        " print(json.dumps([arguments, {one.dest: one.default for one in options}]))"
-    )
-    arguments, options = ask_ganeti(code, command)
+    arguments, options = command_line("gnt-cluster")[command]
     assert arguments == []
-    assert (options["no_voting"], options["ignore_offline_nodes"]) == (False, True)
+    assert (options["--no-voting"], options["--ignore-offline-nodes"]) == (False, True)
 
 
 def job(status: str, said: object) -> Row:
