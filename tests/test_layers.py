@@ -80,7 +80,7 @@ ROOMS: dict[str, set[str]] = {
     "fencing": {"planning", "nodeagent.placement"},
     "succession": {"planning", "fencing", "nodeagent.web"},
     "ledger": {"planning", "incidents", "balancing", "autorepair", "windows"},
-    "copies": {"nodeagent.store"},
+    "copies": {"planning", "nodeagent.store"},
     "requests": PLANNERS | {"planning", "ledger", "copies"},
     "decide": DECIDING,
     "drill": DECIDING | {"decide"},

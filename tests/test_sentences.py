@@ -46,7 +46,7 @@ EXPRESSIONS = {
     "autorepair/tags.py": "harep's tags",
     "cli/maint/console/arguments.py": "what a person types",
     "cli/maint/console/options.py": "what a person types",
-    "cli/maint/console/text.py": "what a person types",
+    "cli/maint/console/text.py": "what a person types, and RFC 3339",
     "cluster/ganeti/gate.py": "the epoch in our filter of Ganeti's job queue",
     "cluster/ganeti/jobqueue.py": "Ganeti's messages",
     "cluster/ganeti/opcodes.py": "Ganeti's job numbers and opcodes",
@@ -179,6 +179,36 @@ def test_maintds_tests_compare_values() -> None:
         if (lines := wordings(path.read_text()))
     }
     assert found == {}
+
+
+def other_moments(source: str) -> list[int]:
+    """The lines that write a moment in another form than RFC 3339."""
+    spelled = re.compile(r"%[YHM]")
+    return [
+        node.lineno
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and spelled.search(node.value)
+        and "%Y-%m-%dT%H:%M:%SZ" not in node.value
+    ]
+
+
+def test_a_moment_in_a_text_of_maintd_is_rfc_3339() -> None:
+    """So the command line and other programs find it; the pages and calendars have their own."""
+    found = {
+        name: lines
+        for name, source in _modules()
+        if name.startswith(("maintd/", "model/", "cli/maintd"))
+        and not name.startswith(("maintd/http/page/", "maintd/http/ical", "maintd/http/calendar"))
+        and (lines := other_moments(source))
+    }
+    assert found == {}
+
+
+def test_another_form_of_a_moment_is_found() -> None:
+    assert other_moments('f"{at:%Y-%m-%d %H:%M} UTC"') == [1]
+    assert other_moments('f"{at:%Y-%m-%dT%H:%M:%SZ}"') == []
 
 
 def test_no_template_reads_a_sentence() -> None:

@@ -11,7 +11,9 @@ from functools import partial
 from cryptography import x509
 
 from nodeagent.errors import ConfigError
+from nodeagent.maintd.planning.times import rfc3339
 from nodeagent.maintd.settings import StoreSettings
+from nodeagent.model.units import Seconds, in_ms
 from nodeagent.secret import read_password, read_private
 from nodeagent.store.etcd.client import Client, client_tls
 from nodeagent.store.etcd.lease import Leader
@@ -29,7 +31,7 @@ def open_etcd(settings: StoreSettings, *, reading: bool = False) -> EtcdStore:
     return EtcdStore(_client(settings), settings.prefix, leader, options=options)
 
 
-def _ends_of(settings: StoreSettings) -> Iterator[tuple[str, int]]:
+def _ends_of(settings: StoreSettings) -> Iterator[tuple[str, Seconds]]:
     """Yield the certificates that this process will use until it ends, and when each ends."""
     for path in filter(None, (settings.certificate, settings.ca)):
         with suppress(ConfigError):
@@ -37,7 +39,7 @@ def _ends_of(settings: StoreSettings) -> Iterator[tuple[str, int]]:
 
 
 def _ending(
-    ends: Sequence[tuple[str, int]], now: Callable[[], float] = time.time
+    ends: Sequence[tuple[str, Seconds]], now: Callable[[], float] = time.time
 ) -> tuple[str, ...]:
     """Tell of the certificates that end within two weeks, or have ended."""
     return tuple(
@@ -93,14 +95,14 @@ def _read(path: str) -> x509.Certificate:
         raise ConfigError(f"{path}: no certificate can be read") from None
 
 
-def _end(certificate: x509.Certificate) -> int:
+def _end(certificate: x509.Certificate) -> Seconds:
     """Return the end of its validity, unix seconds."""
     try:
         moment = certificate.not_valid_after_utc
     except AttributeError:  # before cryptography 42
         moment = certificate.not_valid_after
-    return calendar.timegm(moment.timetuple())
+    return Seconds(calendar.timegm(moment.timetuple()))
 
 
-def _said(end: int) -> str:
-    return f"at {time.strftime('%Y-%m-%d %H:%M', time.gmtime(end))} UTC"
+def _said(end: Seconds) -> str:
+    return f"at {rfc3339(in_ms(end))}"

@@ -635,7 +635,7 @@ def test_the_login_is_the_kernel_s_word_then_sudo_s(
     ("said", "told"),
     [
         ("until 2026-12-01T08:00:00Z: a drill", "until 2026-12-01 09:00:00 +0100: a drill"),
-        ("since 2026-07-01 22:43 UTC (silent", "since 2026-07-02 00:43:00 +0200 (silent"),
+        ("since 2026-07-01T22:43:00Z (silent", "since 2026-07-02 00:43:00 +0200 (silent"),
         ('{"since":"2026-12-01T08:00:00Z"}', '{"since":"2026-12-01T08:00:00Z"}'),
         ("by gnt-maint pause --until 2026-12-01T08:00:00Z",) * 2,
         ("on 2026-02-30T08:00:00Z",) * 2,

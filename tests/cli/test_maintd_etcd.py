@@ -17,6 +17,7 @@ from nodeagent.errors import ConfigError, Unavailable
 from nodeagent.maintd.settings import Settings, StoreSettings, needing_restart, parse
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Ledger
+from nodeagent.model.units import Seconds
 from tests.maintd.rig import QUICK, Rig, fleet
 from tests.maintd.world import EVACUATE
 from tests.store.etcd.certificates import Authority
@@ -121,9 +122,9 @@ def test_a_running_maintd_tells_of_the_end_of_what_it_uses(tmp_path: Path) -> No
         Path(certificate).unlink()  # renewed or not: this process uses what it has read
         told = [line for line in store.troubles() if "renew it" in line]
         assert [line.partition(": it ends at ")[0] for line in told] == [certificate, authority.ca]
-    ends = ((certificate, 1_000_000),)
+    ends = ((certificate, Seconds(1_000_000)),)
     assert _ending(ends, lambda: 1_000_000 - NEAR - 1) == ()
-    assert "it has ended at 1970-01-12 13:46 UTC" in _ending(ends, lambda: 1_000_001)[0]
+    assert "it has ended at 1970-01-12T13:46:40Z" in _ending(ends, lambda: 1_000_001)[0]
 
 
 @needed

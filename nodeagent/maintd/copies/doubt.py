@@ -1,8 +1,8 @@
 """Say why maintd does not begin its plans, and which requests a taken copy lacks. Pure."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
+from nodeagent.maintd.planning.times import rfc3339
 from nodeagent.model.copies import CopyAt, CopyState, Trouble, Uncertain
 from nodeagent.model.event import Event, happened
 from nodeagent.model.reason import CopyKind, Detail, Reason, because
@@ -48,7 +48,7 @@ def lacking(on: Sequence[CopyAt]) -> tuple[str, ...]:
 
 def whose(node: str, at: Ms) -> str:
     """Name a ledger by its node and the time of its last save."""
-    when = f" of {datetime.fromtimestamp(at / 1000, UTC):%Y-%m-%d %H:%M} UTC" if at else ""
+    when = f" of {rfc3339(at)}" if at else ""
     return f"the copy on {node}{when}" if node else "the ledger of this node"
 
 

@@ -8,11 +8,11 @@ all that was written since then.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 
 from nodeagent.maintd.fencing.judgement import TESTIMONY_LASTS
 from nodeagent.maintd.planning.preconditions import at_work_on
 from nodeagent.maintd.planning.resources import Room, needs_memory
+from nodeagent.maintd.planning.times import rfc3339
 from nodeagent.model.action import MovePrimary
 from nodeagent.model.evidence import Mirror, Testimony
 from nodeagent.model.fencing import End, Fate, Fencing, Unreachable
@@ -106,17 +106,13 @@ def _doubt(
     complete, lived = Ms(told[0].at - max(known)), silence.lived or silence.since
     if complete >= lived - TOLERANCE:
         return ""
-    lost = f"{there} have not been connected since {_moment(complete)}"
+    lost = f"{there} have not been connected since {rfc3339(complete)}"
     if lived == silence.since:
         return (
             f"{lost}, and maintd does not know until when {node.name} wrote: it was started, or"
             f" became the master, only before it found {node.name} unreachable"
         )
-    return f"{lost}, but {node.name} lived until {_moment(lived)}, so what it wrote may be missing"
-
-
-def _moment(ms: Ms) -> str:
-    return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    return f"{lost}, but {node.name} lived until {rfc3339(lived)}, so what it wrote may be missing"
 
 
 def plan(one: Fencing, node: Node, observed: Observed, policy: Policy, room: Room) -> Found:

@@ -17,8 +17,8 @@ permanent tag of the cluster shows that the queue was in use.
 """
 
 from dataclasses import replace
-from datetime import UTC, datetime
 
+from nodeagent.maintd.planning.times import rfc3339
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.queue import Queue
 from nodeagent.model.reason import Kind, Reason, because
@@ -83,6 +83,5 @@ def doubt(ledger: Ledger) -> Reason | None:
     """Why maintd starts none of its plans; None if it may."""
     if not ledger.away:
         return None
-    since = f"{datetime.fromtimestamp(ledger.away / 1000, UTC):%Y-%m-%d %H:%M} UTC"
     kind = Kind.OUTDATED if has_plans(ledger) else Kind.OUTDATED_QUEUE
-    return because(kind, since=since)
+    return because(kind, since=rfc3339(ledger.away))

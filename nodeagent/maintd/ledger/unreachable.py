@@ -6,9 +6,9 @@ may be dead, or only its agent.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 
 from nodeagent.maintd.planning.tag_settings import with_tags
+from nodeagent.maintd.planning.times import rfc3339
 from nodeagent.model.evidence import SIGNS, Evidence, Judgement
 from nodeagent.model.fencing import Stage, Unreachable
 from nodeagent.model.ledger import Ledger, Policy
@@ -131,12 +131,8 @@ def _why(name: str, since: Ms, doubt: str, observed: Observed, judged: Judgement
     """The reason, with the evidence of Ganeti's noded and the judgement."""
     noded = observed.noded.get(name)
     if noded:
-        return because(Kind.AGENT_UNREACHABLE, name, since=_moment(since), doubt=doubt)
+        return because(Kind.AGENT_UNREACHABLE, name, since=rfc3339(since), doubt=doubt)
     also: dict[str, Detail] = {} if judged is None else {"judged": judged.reason}
     if noded is not None:
         also["noded"] = "Ganeti's noded does not answer either"
-    return because(Kind.UNREACHABLE, name, since=_moment(since), doubt=doubt, **also)
-
-
-def _moment(ms: Ms) -> str:
-    return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M} UTC"
+    return because(Kind.UNREACHABLE, name, since=rfc3339(since), doubt=doubt, **also)

@@ -77,8 +77,8 @@ def test_a_link_that_broke_while_the_node_lived_keeps_its_instance_down() -> Non
         assert last_complete(LIVED - early, age=50_000).synced == synced
     found = last_complete(LIVED - 3_600_000)
     assert found.why == (
-        "its disks on n2 have not been connected since 2026-11-18 09:56:00 UTC, but n1 lived until"
-        " 2026-11-18 10:56:00 UTC, so what it wrote may be missing: check them, then run"
+        "its disks on n2 have not been connected since 2026-11-18T09:56:00Z, but n1 lived until"
+        " 2026-11-18T10:56:00Z, so what it wrote may be missing: check them, then run"
         " gnt-instance failover web1"
     )
 

@@ -32,7 +32,7 @@ def test_a_silent_node_is_listed_after_a_while_and_until_it_answers() -> None:
     assert held.node == "n4"
     assert details([held], Kind.UNREACHABLE) == {
         "it": "n4",
-        "since": "2026-11-18 11:06 UTC",
+        "since": "2026-11-18T11:06:50Z",
         "doubt": "does not answer: timed out",
         "noded": "Ganeti's noded does not answer either",
         "judged": because(FencingKind.FEW_WITNESSES, "n4", count=0, least=3),

@@ -2,14 +2,14 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 LEAST = 18  # characters of an incident's id; the first 12 digits are only the time of its detection
-# A moment in a sentence of maintd; not in what a node wrote as JSON, nor in options of a command.
+# RFC 3339 in UTC, as in all texts of maintd; not what a node wrote as JSON, nor a command's option.
 _MOMENT = re.compile(
     r"(?<![^\s(])(?<!--until )(?<!--start )"
-    r"[0-9]{4}(?:-[0-9]{2}){2}(?:T[0-9:]{8}Z| [0-9]{2}(?::[0-9]{2}){1,2} UTC)"
+    r"[0-9]{4}(?:-[0-9]{2}){2}T[0-9:]{8}Z"
 )
 _DURATION = re.compile(r"([0-9]{1,9})(s|m|h|d)")
 POLLED = {
@@ -42,8 +42,8 @@ def shown(text: object) -> str:
 
 def _here(moment: re.Match[str]) -> str:
     try:
-        at = datetime.fromisoformat(moment[0].removesuffix(" UTC").removesuffix("Z"))
-        local = at.replace(tzinfo=UTC).astimezone()
+        at = datetime.fromisoformat(moment[0])
+        local = at.astimezone()
     except (ValueError, OverflowError, OSError):  # such as a 30th of February
         return moment[0]
     return f"{local:%Y-%m-%d %H:%M:%S %z}"
