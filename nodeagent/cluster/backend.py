@@ -39,7 +39,7 @@ class Cluster(Protocol):
 
     @property
     def grace(self) -> float:
-        """Seconds after which a submission without an answer has arrived or never will."""
+        """Seconds to wait before a submission without an answer counts as lost."""
         ...
 
     @property

@@ -37,8 +37,8 @@ class ClusterSettings:
 
     `node` is our own name in the cluster; if empty, maintd finds it. `user` names the RAPI user,
     whose password is the first line of `password`; `ca` is the certificate that the RAPI server
-    shows, or the one that has signed it. `grace` is the number of seconds after which a submission
-    without an answer has arrived or never will; 0 for the backend's own.
+    shows, or the one that has signed it. `grace` is how many seconds to wait before a submission
+    without an answer counts as lost; 0 for the backend's own.
     """
 
     backend: str = setting("text", "luxi", pattern="luxi|rapi", wanted="luxi or rapi")

@@ -227,6 +227,12 @@ def test_a_renamed_command_runs_and_says_so(
     assert (now.returncode, before.stderr) == (code, said + now.stderr)
 
 
+def test_blocked_is_another_name_of_held() -> None:
+    """The glossary's word: both stay, so nothing is said of it."""
+    now, too = (run("gnt-maint", name, "--help") for name in ("held", "blocked"))
+    assert (too.returncode, too.stdout, too.stderr) == (0, now.stdout, "")
+
+
 def test_a_renamed_command_is_not_offered() -> None:
     listed = run("gnt-maint", "--help").stdout.partition("Commands:")[2]
     offered = {line.split()[0] for line in listed.splitlines() if line.startswith("  ")}

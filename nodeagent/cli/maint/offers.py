@@ -104,7 +104,7 @@ def _ids(reach: Reach, names: Sequence[str], owner: str | None, node: str | None
     if "" in (*names, owner, node):  # an empty variable of a script would be a prefix of all
         raise click.UsageError("the name of an offer, an owner or a node is empty")
     if not (names or owner or node):
-        raise click.UsageError("which? Name offers, or --owner and --node")
+        raise click.UsageError("missing offers: name them, or --owner and --node")
     there = [one for one in _found(reach, owner, node) if one["instances"]]
     if not names:
         if not there:

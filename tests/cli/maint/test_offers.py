@@ -99,7 +99,7 @@ def test_from_asking_to_answering(live: Live) -> None:
     assert (one["status"], one["open"]) == ("ACCEPT", True)
     assert "there is no offer zzz" in run(live, "offers", "accept", "zzz", code=1)
     assert "there is no such offer" in run(live, "offers", "accept", "--node", "n6", code=1)
-    assert "which?" in run(live, "offers", "accept", code=2)
+    assert "missing offers: name them" in run(live, "offers", "accept", code=2)
 
 
 def test_a_policy_is_set_kept_and_taken_back(live: Live) -> None:

@@ -164,7 +164,10 @@ def test_what_is_before_the_first_dot_will_do() -> None:
     ("words", "why"),
     [
         (("delete", "9" * 16), "there is no queue entry 9999999999999999: see "),
-        ((), "which? There are add, delete, delete-finished, delete-unfinished, disable,"),
+        (
+            (),
+            "missing command; available: add, delete, delete-finished, delete-unfinished, disable,",
+        ),
     ],
 )
 def test_what_is_no_command_line(live: Live, words: tuple[str, ...], why: str) -> None:

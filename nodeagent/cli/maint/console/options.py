@@ -18,10 +18,11 @@ CONFIG = "/etc/nodeagent/maintd.toml"
 _UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _NAME = re.compile("[A-Za-z0-9._-]{1,255}")
 RENAMED = {"autorepair": "repair", "auto-repair": "sources"}
+ALIASES = {"blocked": "held"}  # the glossary's word for it
 
 
 class Verbs(click.Group):
-    """A command that has others below it; in one line it says which, where none is given."""
+    """A command that has others below it; in one line it lists them, where none is given."""
 
     group_class = type  # those below it as well
 
@@ -29,7 +30,7 @@ class Verbs(click.Group):
         """Parse as any group does, with any version of click."""
         if not (args or self.invoke_without_command or context.resilient_parsing):
             there = ", ".join(sorted(self.commands))
-            raise click.UsageError(f"which? There are {there}", context)
+            raise click.UsageError(f"missing command; available: {there}", context)
         return super().parse_args(context, args)
 
     def resolve_command(
@@ -43,6 +44,7 @@ class Verbs(click.Group):
                     told = f"gnt-maint {args[0]} is now gnt-maint {now}; the old name still works"
                     click.echo(f"gnt-maint: {told}", err=True)
                 args = [now, *args[1:]]
+            args = [ALIASES.get(args[0], args[0]), *args[1:]]
         return super().resolve_command(context, args)
 
 
