@@ -6,6 +6,7 @@ one. So maintd then does nothing, and says so.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 from nodeagent.maintd.fencing import domains
 from nodeagent.maintd.fencing.judgement import apart, suspects_itself
@@ -72,9 +73,10 @@ class Brakes:
         if near:
             return because(FencingKind.DOMAIN_SILENT, node.name, nodes=tuple(sorted(near)))
         fenced = {one.node for one in self.ledger.fencing if one.off}
-        many = silent.keys() - fenced | {node.uuid} | {one.uuid for one in others}
+        left = {uuid: at for uuid, at in silent.items() if uuid not in fenced}
+        many = left.keys() | {node.uuid} | {one.uuid for one in others}
         total = sum(not one.offline or one.uuid in many for one in nodes.values())
-        if others and 10 * len(many) > total:
+        if (others or _lasting(left)) and 10 * len(many) > total:
             return because(FencingKind.MANY_SILENT, count=len(many), nodes=total)
         return None
 
@@ -104,3 +106,9 @@ class Brakes:
             most = self.policy.fence_burst
             return because(FencingKind.FENCE_BURST, count=len(lately), most=most)
         return None
+
+
+def _lasting(silent: Mapping[str, Ms]) -> bool:
+    """Tell whether an event lasts: nodes that fell silent together have not answered since."""
+    times = sorted(silent.values())
+    return any(later - at <= TOGETHER for at, later in pairwise(times))

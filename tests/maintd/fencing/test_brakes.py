@@ -154,6 +154,29 @@ def test_many_nodes_that_fall_silent_together_are_not_fenced(loop: Loop, later: 
     assert (said["count"], said["nodes"]) == (2, 6)
 
 
+def test_while_nodes_that_fell_silent_together_are_away_no_other_is_fenced(loop: Loop) -> None:
+    """A switch loses its ports one after the other."""
+    kill(loop, "n4", "cut")
+    kill(loop, "n5", "cut")
+    loop.steps(3600 // STEP)
+    kill(loop)
+    stay(loop, 60)
+    assert "MANY_SILENT" in brakes(loop, "n3")
+    for name in ("n4", "n5"):
+        loop.machines.cut.discard(name)
+    loop.steps(30)
+    assert loop.powers(OFF) == ["n3"]
+
+
+def test_one_that_has_been_silent_for_long_does_not_keep_another(loop: Loop) -> None:
+    loop.machines.controls["n5"] = (Control(dead=True),)
+    kill(loop, "n5", "off")
+    loop.steps(3600 // STEP)
+    kill(loop)
+    loop.steps(30)
+    assert loop.powers(OFF) == ["n3"]
+
+
 def test_a_tenth_of_a_cluster_is_not_many() -> None:
     loop = made()
     for i in range(7, 24):
