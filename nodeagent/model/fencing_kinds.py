@@ -137,6 +137,13 @@ class FencingKind(AnyKind):
         " yourself, run {help}",
         "gnt-maint fenced {it} --i-have-pulled-the-plug",
     )
+    STRUCK_ANOTHER = (
+        *("fencing-failed", Of.NODE),
+        "{nodes} stopped answering when {it} was powered off, so its power control may switch them"
+        " instead: look at them, and correct the levels of {it} in power.toml; if {it} itself has"
+        " no power, run {help}",
+        "gnt-maint fenced {it} --i-have-pulled-the-plug",
+    )
     CANCELS_POWER_OFF = (
         *("fencing", Of.NODE),
         "{it} answers again while its power-off waits for its turn: maintd cancels that; if it"

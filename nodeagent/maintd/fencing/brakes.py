@@ -10,13 +10,14 @@ from itertools import pairwise
 
 from nodeagent.maintd.fencing import domains
 from nodeagent.maintd.fencing.judgement import apart, suspects_itself
-from nodeagent.model.fencing import BURST
+from nodeagent.model.fencing import BURST, Fencing, Stage
 from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.reason import FencingKind, Kind, Reason, because
 from nodeagent.model.snapshot import Node, Observed
 from nodeagent.model.units import Ms
 
 TOGETHER = Ms(300_000)  # nodes that fall silent within this time do it together
+STRIKES = Ms(120_000)  # two polls, before or after a power-off is seen to have ended
 QUIET = Ms(300_000)  # after maintd's own start, also as the new master's
 
 
@@ -34,6 +35,29 @@ class Brakes:
         """Why this node is not fenced now; None if it may be."""
         return self._not_this(node) or self._event(node) or self._limit(node)
 
+    def struck(self, one: Fencing) -> Reason | None:
+        """Why a power-off may have hit another node: that fell silent with it.
+
+        A level of another machine that runs says ON as well.
+        """
+        if not (hit := self._hit(one)):
+            return None
+        nodes = self.observed.snapshot.nodes.values()
+        name = next((node.name for node in nodes if node.uuid == one.node), one.node)
+        return because(FencingKind.STRUCK_ANOTHER, name, nodes=hit)
+
+    def _hit(self, one: Fencing) -> tuple[str, ...]:
+        """The nodes that fell silent with a power-off, while that is being proven."""
+        if one.stage not in (Stage.PROVES, Stage.REMOVES) or one.word or one.answered:
+            return ()
+        silent = {
+            other.node
+            for other in self.ledger.unreachable
+            if other.node != one.node and abs(other.since - one.off) <= STRIKES
+        }
+        nodes = self.observed.snapshot.nodes.values()
+        return tuple(sorted(n.name for n in nodes if n.uuid in silent and not n.offline))
+
     def _not_this(self, node: Node) -> Reason | None:
         snapshot = self.observed.snapshot
         if node.name == snapshot.master or not snapshot.master:
@@ -45,6 +69,9 @@ class Brakes:
         for entry in self.ledger.queue.entries:
             if entry.at_work and entry.address == node.address:
                 return because(Kind.UNDER_REPAIR, node.name, repair=f"queue entry {entry.index}")
+        for one in self.ledger.fencing:
+            if node.name in self._hit(one):
+                return self.struck(one)
         left = self.observed.started + QUIET - self.now
         if left > 0:
             return because(FencingKind.QUIET_TIME, left=left)

@@ -36,3 +36,8 @@ def why_not(node: Node, observed: Observed) -> str:
 def stopped(one: Fencing, why: str, now: Ms) -> Fencing:
     """The drill that failed, and why."""
     return replace(one, stage=Stage.STOPPED, at=now, said=why)
+
+
+def answers(node: Node) -> str:
+    """Say that the power-off has not hit its node, but perhaps another one."""
+    return f"{node.name} answers although its power was switched off"

@@ -62,7 +62,7 @@ class Fencer:
             if node.uuid not in there and name in self.observed.evidence:
                 self._consider(node)
         self._ask_daily()
-        self._tell_of_power()
+        self.held += readings.faults(self.ledger, self.observed)
         return self.ledger
 
     # Memory.
@@ -221,6 +221,8 @@ class Fencer:
             return None
         if policy.dead_nodes == "observe" and not (one.who or node.offline):
             return because(FencingKind.FENCE_SWITCHED_OFF, node.name, stage=one.stage.value)
+        if why := self._brakes().struck(one):
+            return because(FencingKind.FENCING_WAITS, node.name, why=why)
         match one.stage:
             case Stage.PROVES:
                 return self._prove(one, node, policy)
@@ -349,8 +351,10 @@ class Fencer:
         """Go on once all evidence says off; in any case power it on before long."""
         judged, power = self._judged(node), readings.newest(self.ledger.power).get(node.uuid)
         read = power is not None and power.at >= one.off and power.powered is False
-        if (read and judged.life is Life.OFF) or self.now - one.off >= policy.revive_within:
-            said = "" if read and judged.life is Life.OFF else one.said or str(judged.reason)
+        answers, proven = node.name in self.observed.diagnoses, judged.life is Life.OFF
+        if (read and (answers or proven)) or self.now - one.off >= policy.revive_within:
+            said = "" if read and proven else one.said or str(judged.reason)
+            said = drills.answers(node) if answers else said
             one = replace(one, stage=Stage.REVIVES, at=self.now, said=said)
             self._put(one)
             return self._drill(one, node, policy)
@@ -380,21 +384,3 @@ class Fencer:
         if due:
             _, name, node = min(due, key=lambda one: one[:2])
             self._promise(node, Power(name, PowerCommand.STATUS))
-
-    def _tell_of_power(self) -> None:
-        """Tell of power control that does not work before it is needed."""
-        newest, deaf = readings.newest(self.ledger.power), {d.node: d for d in self.ledger.deaf}
-        for name, node in self.observed.snapshot.nodes.items():
-            if not node.controlled or name not in self.observed.diagnoses:
-                continue
-            power = newest.get(node.uuid)
-            if (one := deaf.get(node.uuid)) is not None:
-                self._hold(node, because(FencingKind.CONTROL_FAILS, name, why=one.why))
-            elif power is not None and power.alive:
-                for x in power.levels:
-                    if x.said != "on" or not x.counts:
-                        why = because(
-                            FencingKind.LEVEL_FAILS, name, level=x.level, said=x.said, why=x.why
-                        )
-                        self._hold(node, why)
-                        break

@@ -6,7 +6,7 @@ another machine, or a missing outlet, would say OFF.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from nodeagent.model.evidence import Level, PowerReading
 from nodeagent.model.fencing import Deaf
 from nodeagent.model.ledger import Intent, Ledger, Outcome
 from nodeagent.model.purpose import OfFencing
+from nodeagent.model.reason import FencingKind, Held, because
 from nodeagent.model.snapshot import Node, Observed
 from nodeagent.model.units import Ms
 
@@ -179,6 +180,23 @@ def _lasts(one: PowerReading, power: Sequence[PowerReading], now: Ms) -> bool:
 def newest(power: Sequence[PowerReading]) -> Mapping[str, PowerReading]:
     """The newest reading of each node, by UUID."""
     return {one.node: one for one in power}  # in the order of their ends
+
+
+def faults(ledger: Ledger, observed: Observed) -> Iterator[Held]:
+    """Tell of power control that does not work before it is needed."""
+    readings, deaf = newest(ledger.power), {one.node: one for one in ledger.deaf}
+    for name, node in observed.snapshot.nodes.items():
+        if not node.controlled or name not in observed.diagnoses:
+            continue
+        power = readings.get(node.uuid)
+        if (one := deaf.get(node.uuid)) is not None:
+            yield Held(because(FencingKind.CONTROL_FAILS, name, why=one.why), name)
+        elif power is not None and power.alive:
+            bad = next((x for x in power.levels if x.said != "on" or not x.counts), None)
+            if bad is not None:
+                level, said, why = bad.level, bad.said, bad.why
+                told = because(FencingKind.LEVEL_FAILS, name, level=level, said=said, why=why)
+                yield Held(told, name)
 
 
 def with_power(ledger: Ledger, observed: Observed) -> Observed:

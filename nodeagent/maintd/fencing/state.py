@@ -101,7 +101,7 @@ def _is_over(one: Fencing, node: Node, observed: Observed, mine: list[Intent], n
     if one.stage is Stage.STOPPED:
         return True
     if one.drill:
-        answers = node.name in observed.diagnoses and one.stage is not Stage.CUTS
+        answers = node.name in observed.diagnoses and one.stage in (Stage.REVIVES, Stage.WAITS)
         return answers or node.offline
     if one.stage in (Stage.CONFIRMS, Stage.RESTARTS, Stage.FENCED):
         return not node.offline and tagged(node) is None

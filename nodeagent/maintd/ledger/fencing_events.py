@@ -61,7 +61,7 @@ def _ended(one: Fencing, node: Node, observed: Observed, now: Ms) -> Event:
     if one.drill and powered and not one.said:
         return happened(now, "drill-passed", "", node.name)
     if one.drill:
-        why = one.said or f"{node.name} answers although its power was switched off"
+        why = one.said or f"{node.name} was marked offline meanwhile"
         return happened(now, "drill-failed", "", node.name, why=why)
     if powered:
         return happened(now, "revived", "", node.name)

@@ -160,6 +160,17 @@ def test_a_control_that_ignores_commands_fails_the_drill(whole: Whole) -> None:
     assert "n2" not in whole.machines.off
 
 
+def test_a_control_of_another_node_fails_it_and_that_one_is_on_again(whole: Whole) -> None:
+    whole.machines.controls["n2"] = (Control(of="n6"),)
+    whole.rounds(1500, 61.0)  # it says on, for n6 runs
+    assert ask(whole) == ""
+    found = ended(whole)
+    assert found[-1] == ("drill-failed", "n2 answers although its power was switched off")
+    assert powers(whole) == [OFF, ON]
+    assert whole.machines.boots == {"n6": 1}
+    assert not whole.machines.off
+
+
 def test_a_control_that_lies_on_fails_it_and_the_node_is_on_again(whole: Whole) -> None:
     whole.machines.controls["n2"] = (Control(says="on"),)
     assert ask(whole) == ""

@@ -263,6 +263,54 @@ def test_a_power_control_that_is_ignored_is_tried_again_more_and_more_seldom(loo
     assert loop.kinds() & {"FENCE_TRIES_AGAIN", "FENCING_WAITS"}
 
 
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("revive", [True, False])
+@pytest.mark.parametrize("limit", [1, 9])
+def test_a_control_of_another_node_that_dies_with_the_power_off_stops_everything(
+    how: str, revive: bool, limit: int
+) -> None:
+    """Two addresses are swapped: each says on while both run."""
+    there = tuple(Instance(f"on{i}", f"n{i}", template="rbd", memory=100) for i in (3, 6))
+    loop = Loop(replace(RESTART, revive=revive, fence_limit=limit), there)
+    loop.machines.controls |= {"n3": (Control(of="n6"),), "n6": (Control(of="n3"),)}
+    for number, node in enumerate(loop.cluster.nodes.values()):
+        loop.cluster.put(replace(node, group=f"g{number}"))
+    loop.learn()
+    kill(loop, how=how)
+    for _ in range(120):
+        loop.step()
+        assert not loop.machines.twice()
+    assert loop.powers(OFF) == ["n3"]
+    assert not loop.powers(ON)
+    assert not loop.offline()
+    held = [one for one in loop.decision.held if FencingKind.STRUCK_ANOTHER in one.why.kinds]
+    assert {one.node for one in held} == {"n3", "n6"}
+
+
+def test_a_persons_word_goes_on_where_the_power_off_has_hit_another_node() -> None:
+    loop = Loop()
+    loop.machines.controls["n3"] = (Control(of="n6"),)
+    loop.learn()
+    kill(loop, how="off")
+    loop.steps(60)
+    assert "n6" in loop.machines.off
+    assert word(loop) == ""
+    loop.steps(20)
+    assert loop.stage("n3") is Stage.FENCED
+    assert loop.machines.running_on("shared") != set()
+
+
+def test_a_node_that_recovers_after_the_power_off_does_not_stop_it(loop: Loop) -> None:
+    kill(loop)
+    while not loop.powers(OFF):
+        loop.step()
+    loop.machines.cut.add("n6")
+    loop.step()
+    loop.machines.cut.discard("n6")
+    loop.steps(30)
+    assert loop.stage("n3") is Stage.FENCED
+
+
 def test_a_second_level_is_used_where_the_first_is_dead() -> None:
     loop = Loop()
     loop.machines.controls["n3"] = (Control(), Control("apc_snmp"))
