@@ -10,7 +10,7 @@ import pytest
 from nodeagent.errors import Unavailable
 from nodeagent.maintd.engine import failpoint
 from nodeagent.maintd.engine.round import Round
-from nodeagent.model.action import Drain, Guarded, Restore, SetOffline
+from nodeagent.model.action import Drain, Guarded, Restore, SetOffline, describe
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import PAUSE_TAG, Ledger, RoleChange
 from nodeagent.model.reason import AnyKind, Detail, Kind, Reason, because
@@ -219,7 +219,8 @@ def test_what_cannot_be_put_back_is_tried_again_and_then_told() -> None:
     assert (put_back(rig), rig.cluster.nodes["n3"].drained) == (5, True)
     kind, help, _, why = stays(done)
     assert (kind, help) == CANCELED[:2]
-    assert str(why).endswith("(put n3 back in service) failed: no luck")
+    (restore, *_) = [j.action for j in rig.cluster.jobs.values() if isinstance(j.action, Restore)]
+    assert str(why).endswith(f"({describe(restore)}) failed: no luck")
     rig.cluster.fails = lambda _: False
     assert not cancel(rig, undrain=True)
     later(rig, 10)

@@ -7,7 +7,7 @@ import pytest
 
 from nodeagent.maintd.engine import failpoint
 from nodeagent.maintd.engine.round import Round
-from nodeagent.model.action import MovePrimary, Restore, RunCommand
+from nodeagent.model.action import MovePrimary, Restore, RunCommand, describe
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import PAUSE_TAG, Outcome, Policy
@@ -195,7 +195,7 @@ def test_a_check_that_fails_keeps_it_out_and_is_tried_five_times() -> None:
     assert (state(rig), ran(rig)) == ("drained", ["memtest"] * 5)
     (why,) = whys(result)
     assert (why.kind, why.help) == (Kind.RETURN_FAILED, "gnt-maint done n3")
-    assert dict(why.details)["why"] == "order n3 to run memtest: "
+    assert dict(why.details)["why"] == f"{describe(RunCommand('n3', 'memtest', ''))}: "
     rig.agents.ends = lambda _: Outcome.SUCCESS
     assert done(rig) == ""
     later(rig, 20)
@@ -353,7 +353,8 @@ def test_a_job_that_fails_is_tried_five_times_and_then_told() -> None:
     assert jobs(rig, before) == ["Restore"] * 5
     why = whys(result)[0]
     assert (why.kind, why.help) == (Kind.RETURN_FAILED, "gnt-maint done n3")
-    assert str(dict(why.details)["why"]).startswith("put n3 back to being drained: ")
+    *_, last = (j.action for j in rig.cluster.jobs.values() if isinstance(j.action, Restore))
+    assert str(dict(why.details)["why"]).startswith(f"{describe(last)}: ")
 
 
 def test_auto_repair_touches_nothing_there_meanwhile() -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from nodeagent.maintd.decide import decide
-from nodeagent.model.action import Drain, MovePrimary, Retag, RunCommand
+from nodeagent.model.action import Drain, MovePrimary, Retag, RunCommand, describe
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Intent, Outcome
 from nodeagent.model.purpose import OfIncident
@@ -28,7 +28,7 @@ def test_an_order_nobody_hears_of_is_told_and_keeps_no_other_node_from_being_emp
     decision = decide(ledger(one, intents=(order,)), silent, POLICY, NOW)
     assert new(decision) == [Drain("n2")]
     (held,) = decision.held
-    what = "order n1 to run fix-nic"
+    what = describe(order.action)
     if offline:
         asks = {"why": "n1 is offline", "then": "gnt-maint retry or cancel"}
         assert held.why == because(Kind.LOST_ORDER, "n1", what=what, **asks)
