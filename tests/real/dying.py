@@ -212,8 +212,8 @@ def switch(name: str, what: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def fencing_jobs(master: str = "node1") -> list[Action]:
-    """What maintd has had Ganeti do to fence nodes, the newest job last; each once."""
+def fencing_jobs(master: str = "node1") -> dict[int, Action]:
+    """What maintd has had Ganeti do to fence nodes, by job, the newest last; each once."""
     cluster = GanetiCluster(socket_path(master), grace=5.0)
     try:
         found = [one for one in cluster.trails() if isinstance(one.purpose, OfFencing)]
@@ -222,17 +222,21 @@ def fencing_jobs(master: str = "node1") -> list[Action]:
     reasons = [one.reason for one in found]
     assert len(set(reasons)) == len(reasons), "a job was given twice"
     found.sort(key=lambda one: int(one.job))
-    return [one.action for one in found if one.action is not None]
+    return {int(one.job): one.action for one in found if one.action is not None}
 
 
 class Since:
-    """The fencing's jobs since now, without readings of power."""
+    """The fencing's jobs since now, without readings of power.
+
+    By their numbers, as one master keeps older jobs than another: Ganeti gives a new candidate
+    those that are not archived.
+    """
 
     def __init__(self, master: str = "node1") -> None:
-        self._before = len(fencing_jobs(master))
+        self._last = max(fencing_jobs(master), default=0)
 
     def __call__(self, master: str = "node1") -> list[str]:
-        found = map(_word, fencing_jobs(master)[self._before :])
+        found = [_word(what) for job, what in fencing_jobs(master).items() if job > self._last]
         return [word for word in found if word]
 
 

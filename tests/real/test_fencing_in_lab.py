@@ -326,6 +326,7 @@ def test_another_master_goes_on_with_the_fencing(lab: Dying, failpoint: str) -> 
     system, since, hangs = lab.system, Since(), ":stop:" in failpoint
     steps = [f"power-off {THIRD}", "tag", f"offline {THIRD}", "failover inst3"]
     system.stop_maintd()
+    old = None
     try:
         with unrevived(THIRD), never_twice("inst3"):
             power(THIRD, "off")
@@ -356,8 +357,9 @@ def test_another_master_goes_on_with_the_fencing(lab: Dying, failpoint: str) -> 
                 assert since("node2") == steps
     finally:
         node("node1", "pkill", "-KILL", "-f", "nodeagent.cli.maintd")
-        if system.maintd is not None:
-            let_go(system.maintd)
+        for one in (old, system.maintd):
+            if one is not None:
+                let_go(one)
         system.stop_maintd()
         if system.where != "node1":
             failover("node1")
