@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from nodeagent.model.evidence import Mirror
 from nodeagent.model.snapshot import Instance
+from nodeagent.model.units import Ms
 from simulation.world import World
 
 UP_TO_DATE = "UpToDate"
@@ -66,9 +67,9 @@ class Mirrors:
             for _ in range(one.disks - self.unlisted.get(one.name, 0))
         )
 
-    def _ago(self, witness: str, instance: str, seconds: float) -> int | None:
+    def _ago(self, witness: str, instance: str, seconds: float) -> Ms | None:
         at = self.complete.get((witness, instance))
-        return None if at is None else round(1000 * (seconds - at))
+        return None if at is None else Ms(round(1000 * (seconds - at)))
 
 
 def connected(world: World, instance: Instance) -> bool:

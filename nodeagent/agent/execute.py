@@ -7,7 +7,7 @@ from dataclasses import replace
 from nodeagent.agent.command import Commands
 from nodeagent.agent.run import Finished, Limits, Ran
 from nodeagent.agent.whitelist import Vetted
-from nodeagent.model.units import Ms
+from nodeagent.model.units import Ms, Seconds
 from nodeagent.protocol.canonical import printable
 from nodeagent.protocol.messages import Order, Progress, Receipt
 from nodeagent.settings import RunLimits
@@ -66,7 +66,7 @@ async def execute(
     return ended
 
 
-def limits_of(given: RunLimits, table: str, seconds: int = 0) -> Limits:
+def limits_of(given: RunLimits, table: str, seconds: Seconds = Seconds(0)) -> Limits:
     """Return the limits in the settings' `table`; an order's `seconds` only shorten the time."""
     timeout = min(given.timeout, seconds or given.timeout)
     table = table if timeout == given.timeout else ""  # else the order has set it

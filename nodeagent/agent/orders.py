@@ -48,7 +48,7 @@ class View:
     checks: tuple[str, ...] = ()
     looking: int = 0
     most: int = 1
-    began: int = 0
+    began: Ms = Ms(0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from typing import Any
 from nodeagent.agent.collectors import drbd
 from nodeagent.errors import MessageError, Unavailable
 from nodeagent.model.evidence import Contact, Mirror
+from nodeagent.model.units import Ms
 from nodeagent.protocol.bounds import MIRRORS, NAME, brief
 from nodeagent.protocol.canonical import read
 from nodeagent.protocol.testimony import Words
@@ -26,7 +27,7 @@ _CONNECT = 3.5  # of them for the connection: the kernel tries again after 1 s a
 MOND_SECONDS = 18.0
 _MOND = 1815
 _MOST = 4 * 1024 * 1024  # bytes of mond's report
-_NO_AGES: Mapping[int, int] = {}
+_NO_AGES: Mapping[int, Ms] = {}
 _KNOWN = (0, 1, 4)  # mond's codes for good, bad for now (a peer is gone), and bad; 2 is unknown
 _LISTENERS = ("/proc/net/tcp", "/proc/net/tcp6")
 _HERE = {"00000000", "0100007F", "0" * 32, "0000000000000000FFFF00000100007F"}
@@ -37,7 +38,7 @@ _RANK = (Contact.ANSWERS, Contact.CONNECTS, Contact.REFUSED, Contact.SILENT)
 
 
 async def words(
-    addresses: Collection[str], noded: int, agent: int, ages: Mapping[int, int], *, tls: bool
+    addresses: Collection[str], noded: int, agent: int, ages: Mapping[int, Ms], *, tls: bool
 ) -> Words:
     """Try both ports at all addresses of a node, and meanwhile read our own DRBD disks.
 
@@ -99,7 +100,7 @@ def _hello(address: str, tls: ssl.SSLContext | None) -> bytes:
 # This node's DRBD disks.
 
 
-async def read_mirrors(ages: Mapping[int, int]) -> tuple[tuple[Mirror, ...] | None, str]:
+async def read_mirrors(ages: Mapping[int, Ms]) -> tuple[tuple[Mirror, ...] | None, str]:
     """Read our DRBD disks from Ganeti's monitoring daemon; None with the reason if that fails."""
     if not os.path.exists(drbd.STATUS):
         return (), ""  # the kernel has no DRBD
@@ -145,7 +146,7 @@ def not_roots(port: int) -> str:
     return "" if found else f"ganeti-mond does not listen on port {port}"
 
 
-def mirrors_of(body: bytes, ages: Mapping[int, int] = _NO_AGES) -> tuple[Mirror, ...]:
+def mirrors_of(body: bytes, ages: Mapping[int, Ms] = _NO_AGES) -> tuple[Mirror, ...]:
     """Decode mond's report of its collector drbd, or raise MessageError. Pure."""
     report: Any = read(body, limit=_MOST)
     data = report.get("data") if isinstance(report, dict) else None
@@ -161,7 +162,7 @@ def mirrors_of(body: bytes, ages: Mapping[int, int] = _NO_AGES) -> tuple[Mirror,
     return tuple(_mirror(device, ages) for device in devices)
 
 
-def _mirror(device: Any, ages: Mapping[int, int]) -> Mirror:
+def _mirror(device: Any, ages: Mapping[int, Ms]) -> Mirror:
     if not isinstance(device, dict):
         raise MessageError("its report has a device that is not an object")
 

@@ -98,7 +98,7 @@ class Receipts:
         except (OSError, MessageError, AttributeError) as error:
             log.error("receipt-unread id=%s why=%r", order, str(error))  # noqa: TRY400
             why = f"{UNREAD}; how far it came is unknown"
-            receipt = Receipt(order, order, "unknown", Progress.FAILED, 0, None, None, why, "")
+            receipt = Receipt(order, order, "unknown", Progress.FAILED, Ms(0), None, None, why, "")
         self._known[order] = receipt
         return stray
 

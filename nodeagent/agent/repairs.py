@@ -20,7 +20,7 @@ from nodeagent.agent.signer import signer
 from nodeagent.agent.ssconf import Ssconf, certificate_digest
 from nodeagent.errors import MessageError, Unavailable
 from nodeagent.model.diagnosis import Verdict
-from nodeagent.model.units import Ms
+from nodeagent.model.units import Ms, Seconds
 from nodeagent.protocol.messages import Order, Receipt
 from nodeagent.protocol.order import Signed, open_order
 from nodeagent.settings import RepairSettings
@@ -202,7 +202,7 @@ class Repairs:
         return orders.Known(receipt)
 
     async def _carry_out(
-        self, vetted: whitelist.Vetted, text: str, seconds: int, receipt: Receipt
+        self, vetted: whitelist.Vetted, text: str, seconds: Seconds, receipt: Receipt
     ) -> None:
         limits = limits_of(self._settings().limits, "repair", seconds)
         self._receipts.end(await execute(self._commands, vetted, text, limits, receipt))

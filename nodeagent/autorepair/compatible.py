@@ -18,7 +18,7 @@ from nodeagent.autorepair.state import FAILED, NEEDS, PENDING, WELL, Conflict, L
 from nodeagent.autorepair.state import as_harep as load
 from nodeagent.autorepair.tags import Ending, Record, RepairType, compose
 from nodeagent.model.snapshot import Instance, Snapshot
-from nodeagent.model.units import Ms
+from nodeagent.model.units import Ms, Seconds
 
 Opcode: TypeAlias = dict[str, Any]
 
@@ -83,7 +83,7 @@ class _Stop(Exception):
     """Ends the run from any depth."""
 
 
-def run(snapshot: Snapshot, now: Ms, options: Options, local: Callable[[int], str]) -> Run:
+def run(snapshot: Snapshot, now: Ms, options: Options, local: Callable[[Seconds], str]) -> Run:
     try:
         yield from _Harep(snapshot, Policies(snapshot, now, strict=False), options, local).all()
     except _Stop as stop:
@@ -96,7 +96,7 @@ class _Harep:
     snapshot: Snapshot
     policies: Policies
     options: Options
-    local: Callable[[int], str]
+    local: Callable[[Seconds], str]
 
     def all(self) -> Generator[Effect, Any, None]:
         instances = list(self.snapshot.instances.values())

@@ -21,7 +21,7 @@ from nodeagent.autorepair.tags import Ending, Record, RepairType, compose, fit
 from nodeagent.model.action import Retag, Scope
 from nodeagent.model.ledger import SHOWS, Outcome, Result
 from nodeagent.model.snapshot import Instance, Node
-from nodeagent.model.units import Ms
+from nodeagent.model.units import Ms, in_seconds
 
 
 def next_step(
@@ -86,7 +86,7 @@ class _Work:
             return Nothing(f"{why}; {said(self.policy)}")
         if (live := self._live(())) is not None:
             return Wait(f"{live.told}, and its tag is not there")
-        at, identity = self.now // 1000, repair_id(self.instance.name, self.now)
+        at, identity = in_seconds(self.now), repair_id(self.instance.name, self.now)
         if need > self.policy.kind:
             why = f"{why}: that needs {need.word}, and {said(self.policy)}"
             last = self.loaded.record
@@ -113,7 +113,7 @@ class _Work:
 
     def _close(self, record: Record, ran: Sequence[Ran], ending: Ending, why: str) -> Next:
         listed = with_jobs(record, ran).jobs
-        result = fit(compose(record.kind, record.id, self.now // 1000, listed, ending))
+        result = fit(compose(record.kind, record.id, in_seconds(self.now), listed, ending))
         if result is None:
             told = f"the result is too long for a tag: {why}; remove its tag {record.tag}"
             return Nothing(told, trouble=True)

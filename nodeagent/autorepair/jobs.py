@@ -35,7 +35,7 @@ class Ran:
     repair: str
     action: Action | None
     result: Result
-    ended: int = 0
+    ended: Ms = Ms(0)
 
     @property
     def instance(self) -> str:

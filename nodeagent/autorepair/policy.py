@@ -13,7 +13,7 @@ from typing import TypeAlias
 from nodeagent.autorepair.tags import PREFIX, Enable, Malformed, Part, RepairType, Suspend, read
 from nodeagent.model.action import Retag, Scope
 from nodeagent.model.snapshot import Instance, Snapshot
-from nodeagent.model.units import Ms
+from nodeagent.model.units import Ms, Seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Suspended:
     `why` says that the tag only resembles a suspension and counts as one.
     """
 
-    until: int | None
+    until: Seconds | None
     source: Source
     why: str = ""
 

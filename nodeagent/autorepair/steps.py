@@ -31,7 +31,7 @@ from nodeagent.autorepair.tags import Ending, Record, RepairType, compose, fit
 from nodeagent.model.action import Reinstall, Retag, Scope
 from nodeagent.model.ledger import SHOWS, Outcome, Result
 from nodeagent.model.snapshot import Instance
-from nodeagent.model.units import Ms
+from nodeagent.model.units import Ms, in_seconds
 
 TRIES = 3  # tries of one step
 MOST = 12  # jobs of one repair: more would not help either
@@ -140,7 +140,7 @@ class _Work:
         if (why := backing_off(self.jobs, self.now)) is not None:
             return Wait(why)
         kind = min(self.health.need, self.policy.kind)
-        record = compose(kind, repair_id(self.instance.name, self.now), self.now // 1000)
+        record = compose(kind, repair_id(self.instance.name, self.now), in_seconds(self.now))
         if first is RepairType.REINSTALL and not _tags_of(state):
             # Without a tag to remove, our job does not stop a rival that starts the same. A second
             # move changes nothing; a second installation would.
@@ -161,7 +161,7 @@ class _Work:
         if any(r.ending is Ending.ENOPERM and r.kind is first for r in state.ended):
             return Nothing(why)
         identity = repair_id(self.instance.name, self.now)
-        record = compose(first, identity, self.now // 1000, (), Ending.ENOPERM)
+        record = compose(first, identity, in_seconds(self.now), (), Ending.ENOPERM)
         return Mark(identity, self._swap(record, _tags_of(state)), why, Ending.ENOPERM)
 
     # A repair is pending.
@@ -250,7 +250,7 @@ class _Work:
         kind: RepairType | None = None,
     ) -> Next:
         """Turn the pending tag into a result; for a repaired instance, later requests too."""
-        at, record = self.now // 1000, pending.record
+        at, record = in_seconds(self.now), pending.record
         listed = with_jobs(record, ran).jobs
         kind = record.kind if kind is None else kind
         results = [compose(kind, record.id, at, listed, ending)]

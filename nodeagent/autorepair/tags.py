@@ -17,6 +17,7 @@ from enum import IntEnum
 from typing import TypeAlias
 
 from nodeagent.model.tag import LENGTH, fault
+from nodeagent.model.units import Seconds
 
 PREFIX = "ganeti:watcher:autorepair:"
 
@@ -67,7 +68,7 @@ class Suspend:
     """Suspension: no repair may start or go on `until` (unix seconds), None for ever."""
 
     tag: str
-    until: int | None
+    until: Seconds | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ class Record:
     tag: str
     kind: RepairType
     id: str
-    at: int
+    at: Seconds
     jobs: tuple[int, ...] = ()
     ending: Ending | None = None
 
@@ -138,7 +139,7 @@ def read(tag: str, *, strict: bool = True) -> Meaning | None:
 def compose(
     kind: RepairType,
     identity: str,
-    at: int,
+    at: Seconds,
     jobs: tuple[int, ...] = (),
     ending: Ending | None = None,
 ) -> Record:
@@ -174,7 +175,7 @@ def _suspend(tag: str, rest: str, *, strict: bool) -> Suspend | Malformed:
     until = _number(rest, strict=strict)
     if until is None:
         return Malformed(tag, Part.SUSPEND, f"{rest!r} is not a time in unix seconds")
-    return Suspend(tag, until)
+    return Suspend(tag, Seconds(until))
 
 
 def _record(tag: str, part: Part, rest: str, *, strict: bool) -> Record | Malformed:
@@ -198,7 +199,7 @@ def _record(tag: str, part: Part, rest: str, *, strict: bool) -> Record | Malfor
         return Malformed(tag, part, f"{said['jobs']!r} is not a list of jobs")
     if strict and not said["id"]:
         return Malformed(tag, part, "its id is empty")
-    return Record(tag, kind, said["id"], at, jobs, ending)
+    return Record(tag, kind, said["id"], Seconds(at), jobs, ending)
 
 
 _PART = {"suspend": Part.SUSPEND, "pending": Part.PENDING, "result": Part.RESULT}

@@ -49,7 +49,7 @@ class Mirror:
     instance: str
     connection: str
     disk: str
-    ago: int | None = None
+    ago: Ms | None = None
 
     @property
     def connected(self) -> bool:

@@ -135,8 +135,8 @@ class Mailbox:
     message: Message | None = None
     waiting: tuple[Notice, ...] = ()
     counts: Mapping[str, int] = field(default_factory=dict)
-    made: int = 0
-    ended: int = 0
+    made: Ms = Ms(0)
+    ended: Ms = Ms(0)
     lost: int = 0
 
 

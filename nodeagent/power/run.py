@@ -46,26 +46,26 @@ def run(
         assert process.stdin
         assert process.stdout
         assert process.stderr
-        ended = os.pidfd_open(process.pid)
+        exited = os.pidfd_open(process.pid)
         try:
             with suppress(BrokenPipeError):
                 os.write(process.stdin.fileno(), stdin)  # less than a pipe holds
             process.stdin.close()
             out, err = process.stdout.fileno(), process.stderr.fileno()
             taken = {out: bytearray(), err: bytearray()}
-            stopped = _follow(taken, ended, deadline)
+            stopped = _follow(taken, exited, deadline)
         finally:
-            os.close(ended)
+            os.close(exited)
             _end(process)
         code = process.wait()
     stdout, stderr = (bytes(taken[fd]).decode(errors="replace") for fd in (out, err))
     return Ran(code, stdout, stderr, stopped)
 
 
-def _follow(taken: dict[int, bytearray], ended: int, deadline: float) -> str:
+def _follow(taken: dict[int, bytearray], exited: int, deadline: float) -> str:
     """Read until the program has ended, whoever else holds its output open."""
     poll = select.poll()
-    for fd in (*taken, ended):
+    for fd in (*taken, exited):
         os.set_blocking(fd, False)
         poll.register(fd, select.POLLIN)
     while (left := deadline - time.monotonic()) > 0:
@@ -75,7 +75,7 @@ def _follow(taken: dict[int, bytearray], ended: int, deadline: float) -> str:
                 poll.unregister(fd)
         if max(map(len, taken.values())) > MOST_BYTES:
             return "output"
-        if ended in ready:
+        if exited in ready:
             for fd, words in taken.items():
                 while len(words) <= MOST_BYTES and _take(fd, words):
                     pass

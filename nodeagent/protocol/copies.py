@@ -61,8 +61,8 @@ class Request:
     node: str
     name: str
     sender: str
-    issued: int
-    expires: int
+    issued: Ms
+    expires: Ms
     verb: Verb
     stamp: Stamp | None = None
     header: Header | None = None
@@ -102,8 +102,8 @@ class Request:
             node=take.text("node"),
             name=take.text("name"),
             sender=take.text("sender", NAME),
-            issued=take.number("issued"),
-            expires=take.number("expires"),
+            issued=Ms(take.number("issued")),
+            expires=Ms(take.number("expires")),
             verb=verb,
             stamp=None if stamp is None else stamp_of(stamp),
             header=None if part is None else Header.from_body(part),

@@ -9,6 +9,7 @@ from typing import Any
 
 from nodeagent.errors import MessageError
 from nodeagent.model.diagnosis import Diagnosis, Need
+from nodeagent.model.units import Ms, Seconds
 from nodeagent.protocol.bounds import COMMANDS, WHY, brief, cut
 from nodeagent.protocol.canonical import MAX_BYTES, MAX_DEPTH, canonical, printable, read_text
 
@@ -120,8 +121,8 @@ class Fields:
             raise self._wrong(name, "a count")
         return value
 
-    def number_or_none(self, name: str) -> int | None:
-        return None if self._document.get(name) is None else self.number(name)
+    def moment_or_none(self, name: str) -> Ms | None:
+        return None if self._document.get(name) is None else Ms(self.number(name))
 
     def matching(self, name: str, pattern: re.Pattern[str]) -> str:
         value = self.text(name)
@@ -176,10 +177,10 @@ class Report:
     name: str
     epoch: str
     seq: int
-    time: int
+    time: Ms
     diagnosis: str | None
-    checked: int | None
-    changed: int | None
+    checked: Ms | None
+    changed: Ms | None
     unusable: dict[str, str]
     firm: bool
     master: str
@@ -203,10 +204,10 @@ class Report:
             name=take.text("name"),
             epoch=take.text("epoch"),
             seq=take.number("seq"),
-            time=take.number("time"),
+            time=Ms(take.number("time")),
             diagnosis=take.text_or_none("diagnosis", most=MAX_DIAGNOSIS),
-            checked=take.number_or_none("checked"),
-            changed=take.number_or_none("changed"),
+            checked=take.moment_or_none("checked"),
+            changed=take.moment_or_none("changed"),
             unusable=take.reasons("unusable"),
             firm=take.flag("firm"),
             master=take.text("master"),
@@ -241,10 +242,10 @@ class Order:
     incident: str
     command: str
     stdin: str
-    issued: int
-    expires: int
+    issued: Ms
+    expires: Ms
     text: str | None = None
-    seconds: int = 0
+    seconds: Seconds = Seconds(0)
 
     def body(self) -> dict[str, Any]:
         members = {name: getattr(self, name) for name in self.__slots__} | {"v": VERSION}
@@ -264,10 +265,10 @@ class Order:
             incident=take.matching("incident", IDENTITY),
             command=take.matching("command", COMMAND_NAME),
             stdin=take.matching("stdin", re.compile("[0-9a-f]{64}")),
-            issued=take.number("issued"),
-            expires=take.number("expires"),
+            issued=Ms(take.number("issued")),
+            expires=Ms(take.number("expires")),
             text=take.text("text", MOST_STDIN) if queue else None,
-            seconds=take.number("seconds") if queue else 0,
+            seconds=Seconds(take.number("seconds") if queue else 0),
         )
         if order.text is not None and digest(order.text) != order.stdin:
             raise MessageError("order.stdin is not the digest of its text")
@@ -297,8 +298,8 @@ class Receipt:
     incident: str
     command: str
     progress: Progress
-    started: int
-    ended: int | None
+    started: Ms
+    ended: Ms | None
     code: int | None
     why: str
     output: str
@@ -324,8 +325,8 @@ class Receipt:
             incident=take.matching("incident", IDENTITY),
             command=take.matching("command", COMMAND_NAME),
             progress=progress,
-            started=take.number("started"),
-            ended=take.number_or_none("ended"),
+            started=Ms(take.number("started")),
+            ended=take.moment_or_none("ended"),
             code=code,
             why=take.text("why", most=WHY),
             output=take.text("output", most=256 * 1024),

@@ -6,6 +6,7 @@ from typing import Any
 
 from nodeagent.errors import MessageError
 from nodeagent.model.evidence import Contact, Mirror
+from nodeagent.model.units import Ms
 from nodeagent.protocol.bounds import COUNT, MIRRORS, NAME, WHY, cut
 
 _WORD = 64  # characters of a word of DRBD's
@@ -73,4 +74,4 @@ def _mirror(row: Any) -> Mirror:
             raise MessageError(f"testimony.mirrors has a text that is not at most {most} long")
     if ago is not None and not (type(ago) is int and 0 <= ago < COUNT):
         raise MessageError("testimony.mirrors has a number that is not one of milliseconds")
-    return Mirror(instance, connection, disk, ago)
+    return Mirror(instance, connection, disk, None if ago is None else Ms(ago))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nodeagent.errors import MessageError
+from nodeagent.model.units import Ms
 from nodeagent.protocol.envelope import Key, Purpose, open_outer, seal
 from nodeagent.protocol.messages import IDENTITY, VERSION, Fields
 from nodeagent.protocol.order import Proof, bytes_of, proof_of, read_outer, with_proof
@@ -27,8 +28,8 @@ class Question:
     node: str
     name: str
     target: str
-    issued: int
-    expires: int
+    issued: Ms
+    expires: Ms
     claim: bool = False
 
     def body(self) -> dict[str, Any]:
@@ -46,8 +47,8 @@ class Question:
             node=take.text("node"),
             name=take.text("name"),
             target=take.text("target"),
-            issued=take.number("issued"),
-            expires=take.number("expires"),
+            issued=Ms(take.number("issued")),
+            expires=Ms(take.number("expires")),
             claim="claim" in document and take.flag("claim"),
         )
 

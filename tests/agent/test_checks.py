@@ -223,7 +223,7 @@ def test_an_order_runs_once_however_often_it_is_sent(place: Place) -> None:
 
 def test_what_a_restart_interrupts_has_failed_and_is_not_run_again(place: Place) -> None:
     order = str(uuid4())
-    begun = Receipt(order, order, "look", Progress.STARTED, 5, None, None, "", "")
+    begun = Receipt(order, order, "look", Progress.STARTED, Ms(5), None, None, "", "")
     Receipts(str(place.folder / "checks")).keep(begun)
 
     async def tell(bench: Bench) -> None:

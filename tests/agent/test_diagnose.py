@@ -448,7 +448,7 @@ def looked_at(verdict: Verdict) -> Look:
         name="n1",
         epoch="e",
         seq=1,
-        time=9,
+        time=Ms(9),
         diagnosis=verdict.diagnosis.text if verdict.diagnosis else None,
         checked=verdict.checked,
         changed=verdict.changed,

@@ -21,6 +21,7 @@ from nodeagent.errors import MessageError
 from nodeagent.maintd.engine import witnesses
 from nodeagent.maintd.fencing.judgement import TESTIMONY_LASTS
 from nodeagent.model.evidence import Contact, Mirror
+from nodeagent.model.units import Ms
 from nodeagent.protocol.bounds import MIRRORS
 from nodeagent.web.tls import make_certificate, server_tls, untrusting_tls
 from tests.web.live import free_port
@@ -189,9 +190,9 @@ def test_disks_whose_state_mond_does_not_know(code: object) -> None:
 @pytest.mark.parametrize(
     ("minor", "ago"), [(0, 1_500), (3, 7), (1, None), ("0", None), (True, None), (None, None)]
 )
-def test_a_disk_was_last_complete_when_its_minor_was(minor: object, ago: int | None) -> None:
+def test_a_disk_was_last_complete_when_its_minor_was(minor: object, ago: Ms | None) -> None:
     device = {"minor": minor, "connectionState": "WFConnection", "localState": "UpToDate"}
-    (found,) = mirrors_of(report([device]), {0: 1_500, 3: 7})
+    (found,) = mirrors_of(report([device]), {0: Ms(1_500), 3: Ms(7)})
     assert found == Mirror("", "WFConnection", "UpToDate", ago)
 
 
@@ -238,7 +239,7 @@ def mond(body: bytes, status: int = 200) -> Serve:
 @pytest.mark.parametrize(
     ("serve", "read", "why"),
     [
-        (mond(report(DEVICES)), (replace(READ[0], ago=7), *READ[1:]), ""),
+        (mond(report(DEVICES)), (replace(READ[0], ago=Ms(7)), *READ[1:]), ""),
         (mond(b"no", 404), None, "ganeti-mond answered with HTTP status 404"),
         (mond(b"no"), None, "ganeti-mond: "),
         (say_nothing, None, "ganeti-mond: no complete answer within 0.3 s"),
@@ -251,7 +252,7 @@ def test_mond(monkeypatch: pytest.MonkeyPatch, serve: Serve, read: object, why: 
     monkeypatch.setattr(probe, "not_roots", lambda _: "")
     with listener(serve) as port:
         monkeypatch.setattr(probe, "mond_port", lambda: port)
-        found, said = asyncio.run(read_mirrors({0: 7}))
+        found, said = asyncio.run(read_mirrors({0: Ms(7)}))
     assert found == read
     assert said.startswith(why)
     assert bool(said) == bool(why)

@@ -15,7 +15,7 @@ from nodeagent.protocol.canonical import canonical
 from nodeagent.protocol.messages import INTERRUPTED, UNREAD, Progress, Receipt
 
 
-def receipt(progress: Progress = Progress.STARTED, started: int = 5) -> Receipt:
+def receipt(progress: Progress = Progress.STARTED, started: Ms = Ms(5)) -> Receipt:
     ended = None if progress is Progress.STARTED else started + 1
     return Receipt(str(uuid4()), str(uuid4()), "fix", progress, started, ended, None, "", "für")
 
@@ -94,7 +94,7 @@ def test_an_unreadable_receipt_is_never_too_old(
     (tmp_path / f"{order}.json").touch()
     kept = Receipts(str(tmp_path))
     for number in range(3):
-        kept.keep(receipt(Progress.DONE, number))
+        kept.keep(receipt(Progress.DONE, Ms(number)))
     assert kept.get(order) is not None
 
 
@@ -103,9 +103,9 @@ def test_only_old_finished_receipts_are_ever_removed(
 ) -> None:
     monkeypatch.setattr(module, "KEEP", 3)
     kept = Receipts(str(tmp_path))
-    running = receipt(started=0)
+    running = receipt(started=Ms(0))
     kept.keep(running)
-    finished = [receipt(Progress.DONE, started=n) for n in range(1, 6)]
+    finished = [receipt(Progress.DONE, started=Ms(n)) for n in range(1, 6)]
     for one in finished:
         kept.keep(one)
     assert kept.get(running.order) == running
@@ -176,7 +176,7 @@ def test_an_end_that_cannot_be_written_frees_the_node_and_is_failed_after_a_rest
     kept.keep(started)
     with monkeypatch.context() as patched:
         patched.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError(28, "full")))
-        kept.end(replace(started, progress=Progress.DONE, ended=9))
+        kept.end(replace(started, progress=Progress.DONE, ended=Ms(9)))
     assert kept.running is None
     (closed,) = Receipts(str(tmp_path)).close_interrupted(Ms(10))
     assert closed.progress is Progress.FAILED

@@ -468,7 +468,7 @@ def test_on_a_full_disk_an_agent_starts_tells_of_the_interrupted_and_starts_noth
     place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     folder, order = place.folder / "receipts", str(uuid4())
-    interrupted = Receipt(order, order, "fix", Progress.STARTED, 5, None, None, "", "")
+    interrupted = Receipt(order, order, "fix", Progress.STARTED, Ms(5), None, None, "", "")
     Receipts(str(folder)).keep(interrupted)
 
     async def with_a_full_disk(repairs: Repairs, _: Commands) -> None:

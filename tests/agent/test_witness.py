@@ -16,6 +16,7 @@ from nodeagent.agent.ssconf import Ssconf
 from nodeagent.agent.witness import A_MINUTE, Witness
 from nodeagent.errors import MessageError
 from nodeagent.model.evidence import Contact
+from nodeagent.model.units import Ms
 from nodeagent.protocol.canonical import canonical, read
 from nodeagent.protocol.envelope import Purpose, open_outer
 from nodeagent.protocol.testimony import Words
@@ -241,7 +242,7 @@ def test_frames_without_a_question(place: Place, question: object) -> None:
 
 @pytest.mark.parametrize("member", ["cluster", "name", "target", "node"])
 def test_a_testimony_about_something_else_is_refused(member: str) -> None:
-    question = Question(str(uuid4()), "c", "u", "n1", "n2", 1, 2)
+    question = Question(str(uuid4()), "c", "u", "n1", "n2", Ms(1), Ms(2))
     words = Words(Contact.SILENT, Contact.SILENT)
     body = body_of(question, "c", "n1", "u", words)
     assert words_of(body, question) == words

@@ -80,7 +80,7 @@ def did(
     """A job of ours that has ended `ago` ms ago."""
     if isinstance(action, MovePrimary | MoveSecondary | Reinstall):
         action = Guarded(Retag(Scope.INSTANCE, "i", add=("t",)), action)
-    return Ran(job, repair, action, result, 0 if result is RUNNING else NOW - ago)
+    return Ran(job, repair, action, result, Ms(0) if result is RUNNING else NOW - ago)
 
 
 def told(found: Next) -> str:

@@ -24,6 +24,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from nodeagent.maintd.engine.poll import PollSettings
+from nodeagent.model.units import Ms
 from nodeagent.protocol.canonical import canonical
 from nodeagent.protocol.messages import Report
 from tests.bench.poller import CLUSTER, DRIPPING, HOLES, NODE_KEY, SEALING, SECRET, TARGET, address
@@ -290,10 +291,10 @@ def message(certificate: str) -> str:
         "@NAME@",
         "b5cbd7c6-7a0c-4d0e-8f1b-2f1d6a1f7c55",
         -1,
-        -2,
+        Ms(-2),
         said,
-        now,
-        now,
+        Ms(now),
+        Ms(now),
         {},
         True,
         "node00000.bench.example",

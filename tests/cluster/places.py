@@ -14,6 +14,7 @@ from nodeagent.cluster.ganeti.luxi import Luxi
 from nodeagent.model.action import Action, MovePrimary, Retag, Scope
 from nodeagent.model.ledger import Outcome, Result
 from nodeagent.model.snapshot import Group, Instance, Node
+from nodeagent.model.units import Nanoseconds
 from simulation.machines import Control
 from tests.cluster.by_hand import ByHand
 from tests.real import lab
@@ -177,7 +178,7 @@ class Simulated(Place):
 
     def told(self, job: str) -> Mapping[str, object]:
         there = self.cluster.jobs[job]
-        ops = opcodes.job(Submission(there.action, there.reason), 1)
+        ops = opcodes.job(Submission(there.action, there.reason), Nanoseconds(1))
         assert isinstance(ops, list)
         (op,) = ops
         return op

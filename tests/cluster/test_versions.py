@@ -68,6 +68,7 @@ from nodeagent.model.action import (
     SetOffline,
 )
 from nodeagent.model.ledger import Outcome
+from nodeagent.model.units import Nanoseconds
 from tests.cluster.ganeti.test_unless_back import GANETI, PYTHON, importable
 from tests.placement.clusters import Case
 from tests.placement.hbal import real
@@ -175,7 +176,7 @@ print(json.dumps([seen.is_degraded, constants.LDS_NAMES[seen.ldisk_status]]))
 
 
 def ops(action: Action) -> list[opcodes.Opcode]:
-    found = opcodes.job(Submission(action, "maintd:1"), 1)
+    found = opcodes.job(Submission(action, "maintd:1"), Nanoseconds(1))
     assert isinstance(found, list)
     return found
 

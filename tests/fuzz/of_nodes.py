@@ -43,7 +43,7 @@ KEY = Key(b"0123456789abcdef0123456789abcdef01234567\n")
 SALT = "5f0e9a31-7a0c-4b4e"
 NOW = Ms(1_764_000_000_000)
 UUID = "00000001-0000-4000-8000-000000000000"
-QUESTION = Question(UUID, "c", UUID, "n1", "n2", 1, 2)
+QUESTION = Question(UUID, "c", UUID, "n1", "n2", Ms(1), Ms(2))
 DISK = Mirror("i1", "Connected", "UpToDate")
 DIAGNOSIS = {"status": "live-repair", "command": "fix", "details": {"bay": 7, "words": ["a b"]}}
 

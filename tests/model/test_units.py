@@ -59,14 +59,23 @@ def test_at_run_time_they_are_plain_numbers() -> None:
     assert (in_seconds(Ms(1999)), in_ms(Seconds(2)), in_ns(Seconds(2))) == (1, 2000, 2 * 10**9)
 
 
+TIMES = {"now", "at", "ago", "issued", "expires", "began", "started", "ended", "seconds"}
+
+
 def bare(source: str) -> list[int]:
-    """The lines with a `now` that is any whole number."""
-    tree = ast.walk(ast.parse(source))
-    named = (n for n in tree if isinstance(n, ast.arg) and n.arg == "now" and n.annotation)
-    return [n.lineno for n in named if "int" in ast.unparse(n.annotation or n).split("[], ")[-1]]
+    """The lines with a time, a field or an argument, that is any whole number."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.arg(arg=name, annotation=ast.expr() as unit) if name in TIMES:
+                found += [(node.lineno, unit)]
+            case ast.AnnAssign(target=ast.Name(id=name), annotation=unit) if name in TIMES:
+                found += [(node.lineno, unit)]
+    bare_ones = {"int", "int | None", "Callable[[], int]"}
+    return [line for line, unit in found if ast.unparse(unit) in bare_ones]
 
 
-def test_every_signature_says_the_unit_of_now() -> None:
+def test_every_time_says_its_unit() -> None:
     """A float is of a clock in seconds."""
     found = {path: bare(path.read_text()) for path in TOP.glob("nodeagent/**/*.py")}
     assert {path: lines for path, lines in found.items() if lines} == {}
@@ -75,4 +84,5 @@ def test_every_signature_says_the_unit_of_now() -> None:
 @pytest.mark.parametrize("kind", ["int", "int | None", "Callable[[], int]"])
 def test_a_bare_number_is_found(kind: str) -> None:
     assert bare(f"def f(now: {kind}) -> None: ...") == [1]
-    assert bare("def f(now: Ms, clock: Callable[[], Ms], at: int) -> None: ...") == []
+    assert bare(f"@dataclass\nclass Order:\n    issued: {kind} = 0") == [3]
+    assert bare("def f(now: Ms, clock: Callable[[], Ms], many: int) -> None: ...") == []

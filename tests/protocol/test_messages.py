@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from nodeagent.errors import MessageError
+from nodeagent.model.units import Ms
 from nodeagent.protocol.canonical import canonical, read_text
 from nodeagent.protocol.messages import MOST_CHECKS, Report
 
@@ -15,7 +16,7 @@ REPORT = Report(
     name="n1",
     epoch="e",
     seq=1,
-    time=1,
+    time=Ms(1),
     diagnosis=None,
     checked=None,
     changed=None,

@@ -6,6 +6,7 @@ import pytest
 
 from nodeagent.errors import MessageError
 from nodeagent.model.evidence import Contact, Mirror
+from nodeagent.model.units import Ms
 from nodeagent.protocol.bounds import COUNT, MIRRORS, NAME
 from nodeagent.protocol.canonical import canonical, read
 from nodeagent.protocol.testimony import Words
@@ -13,7 +14,7 @@ from nodeagent.protocol.testimony import Words
 WORDS = Words(
     Contact.SILENT,
     Contact.CONNECTS,
-    (Mirror("web1", "Connected", "UpToDate", 0), Mirror("", "WFConnection", "UpToDate")),
+    (Mirror("web1", "Connected", "UpToDate", Ms(0)), Mirror("", "WFConnection", "UpToDate")),
 )
 
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from nodeagent.model.units import Ms
 from nodeagent.protocol.bounds import MIRRORS
 
 STATUS = "/proc/drbd"
@@ -38,10 +39,10 @@ class Drbd:
         self._complete = {minor: at for minor, at in found.items() if at is not None}
         return self._complete
 
-    def ages(self) -> Mapping[int, int]:
+    def ages(self) -> Mapping[int, Ms]:
         """Return by minor for how long (ms) it has not been seen complete."""
         now = self._steady()
-        return {minor: round(1000 * (now - at)) for minor, at in self._complete.items()}
+        return {minor: Ms(round(1000 * (now - at))) for minor, at in self._complete.items()}
 
 
 def _status() -> str:

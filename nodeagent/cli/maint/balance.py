@@ -16,6 +16,7 @@ from nodeagent.cli.maint.console.options import cli
 from nodeagent.cli.maint.console.screen import Progress, emit, progress
 from nodeagent.cli.maint.console.text import harmless
 from nodeagent.cli.maint.hbal.options import Options, options
+from nodeagent.model.units import Seconds
 
 if TYPE_CHECKING:
     from nodeagent.placement.balance.search import Plan
@@ -152,7 +153,7 @@ class _Balancing:
             plan = Plan(layout, score(layout), tuple(steps))
         else:
             with self._progress(lines=False) as on:
-                clock = _Clock(on, self.asked.time or _TIME)
+                clock = _Clock(on, Seconds(self.asked.time or _TIME))
                 with clock.stopped_by_hand():
                     plan = best(
                         layout,
@@ -247,7 +248,7 @@ class _Balancing:
 class _Clock:
     """The elapsed part of a search's time; all of it after Ctrl-C."""
 
-    def __init__(self, on: Progress, seconds: int) -> None:
+    def __init__(self, on: Progress, seconds: Seconds) -> None:
         self._on, self._seconds = on, seconds
         self._began = time.monotonic()
         self._told = -1

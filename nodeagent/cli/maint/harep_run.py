@@ -27,6 +27,7 @@ from nodeagent.cluster.ganeti.decode import Row
 from nodeagent.cluster.ganeti.luxi import Luxi, Refusal
 from nodeagent.errors import MessageError, Unavailable
 from nodeagent.model.snapshot import Group, Instance, Node, Snapshot
+from nodeagent.model.units import Seconds
 
 SOURCE = "harep"  # in the jobs' reasons, so that job filters on harep's go on working
 COMMENT = f"automated repairs by gnt-maint repair {__version__}"
@@ -187,7 +188,7 @@ def _snapshot(
     return seen
 
 
-def _local(seconds: int) -> str:
+def _local(seconds: Seconds) -> str:
     try:
         return time.strftime("%a %b %e %H:%M:%S %Z %Y", time.localtime(seconds))
     except (OverflowError, ValueError, OSError):  # not in any year that a clock knows

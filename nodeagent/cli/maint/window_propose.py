@@ -15,7 +15,7 @@ from nodeagent.cli.maint.console.screen import Json, Progress, emit, progress, s
 from nodeagent.cli.maint.console.text import harmless
 from nodeagent.cli.maint.hbal import options
 from nodeagent.cli.maint.window import window
-from nodeagent.model.units import Ms, Nanoseconds
+from nodeagent.model.units import Ms, Nanoseconds, Seconds
 
 if TYPE_CHECKING:
     from nodeagent.maintd.windows.propose import Proposal
@@ -116,8 +116,8 @@ def propose(
         group,
         tags,
         Nanoseconds(start),
-        _ns(each),
-        None if gap is None else _ns(gap),
+        _ns(Seconds(each)),
+        None if gap is None else _ns(Seconds(gap)),
         most,
         ignore,
     )
@@ -165,7 +165,7 @@ def _too_late(late: Sequence[str]) -> str:
     return f"{told}{more}: choose a later --start or a longer --gap, or insist with --late"
 
 
-def _ns(seconds: int) -> Nanoseconds:
+def _ns(seconds: Seconds) -> Nanoseconds:
     return Nanoseconds(seconds * SECOND)
 
 

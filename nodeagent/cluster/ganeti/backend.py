@@ -11,7 +11,7 @@ from nodeagent.cluster.ganeti.decode import one_line
 from nodeagent.cluster.ganeti.luxi import SOCKET, Json, Luxi, Refusal
 from nodeagent.cluster.ganeti.queries import Queries
 from nodeagent.errors import Unavailable
-from nodeagent.model.units import Ms
+from nodeagent.model.units import Ms, Nanoseconds
 from nodeagent.web.deadline import Unsent
 
 # Measured: luxid copies each job to every master candidate before it answers, one job after the
@@ -55,7 +55,7 @@ class GanetiCluster(Queries):
 
     def submit(self, batch: Sequence[Submission]) -> Sequence[Answer]:
         at = self._clock()
-        jobs = [opcodes.job(submission, at) for submission in batch]
+        jobs = [opcodes.job(submission, Nanoseconds(at)) for submission in batch]
         answers = iter(self._submit([job for job in jobs if not isinstance(job, NotTaken)]))
         return [job if isinstance(job, NotTaken) else next(answers) for job in jobs]
 

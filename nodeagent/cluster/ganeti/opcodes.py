@@ -29,6 +29,7 @@ from nodeagent.model.action import (
     Scope,
     SetOffline,
 )
+from nodeagent.model.units import Nanoseconds
 
 SOURCE = "gnt:daemon:maintd"  # Ganeti's name for this daemon; operators' job filters match it
 Opcode: TypeAlias = dict[str, Any]
@@ -41,7 +42,7 @@ _ONLINE = "not offline any more"
 _JOB = re.compile(r"[1-9][0-9]{0,17}")
 
 
-def job(submission: Submission, at: int) -> list[Opcode] | NotTaken:
+def job(submission: Submission, at: Nanoseconds) -> list[Opcode] | NotTaken:
     """Return the opcodes of one job, with our reason (`at` is unix ns), or the obstacle."""
     bodies = _bodies(submission.action)
     if isinstance(bodies, NotTaken):

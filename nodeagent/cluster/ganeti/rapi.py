@@ -20,7 +20,7 @@ from nodeagent.cluster.ganeti.gate import Gate
 from nodeagent.cluster.ganeti.luxi import MOST
 from nodeagent.cluster.ganeti.queries import Queries
 from nodeagent.errors import Unavailable
-from nodeagent.model.units import Ms
+from nodeagent.model.units import Ms, Nanoseconds
 from nodeagent.web.caller import Caller, over_network
 from nodeagent.web.deadline import Unsent
 from nodeagent.web.tls import trusting_tls
@@ -207,7 +207,7 @@ class RapiCluster(Queries):
         return self._send(submission)
 
     def _send(self, submission: Submission) -> Answer:
-        job = opcodes.job(submission, self._clock())
+        job = opcodes.job(submission, Nanoseconds(self._clock()))
         asked = job if isinstance(job, NotTaken) else resource(job)
         if isinstance(asked, NotTaken):
             return asked

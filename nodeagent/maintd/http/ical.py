@@ -16,6 +16,7 @@ from nodeagent.maintd.http.status import View
 from nodeagent.maintd.planning.names import Identity, Names
 from nodeagent.maintd.windows import recurrence
 from nodeagent.model.series import Series, Weekly
+from nodeagent.model.units import Seconds, in_seconds
 from nodeagent.model.window import NANOSECONDS, Mode, Scheduled, Window
 from nodeagent.model.zone import Change, Zone
 
@@ -38,7 +39,7 @@ def calendar(view: View) -> bytes:
     names = Names(observed.snapshot)
     events = [_series(one, names) for one in known]
     for event in (*events, *_windows(view, {one.name: one for one in known}, names)):
-        event.add("dtstamp", _utc(view.at // 1000))
+        event.add("dtstamp", _utc(in_seconds(view.at)))
         event.add("categories", "MAINTENANCE")
         written.add_component(event)
     text: bytes = written.to_ical()
@@ -50,7 +51,7 @@ def _text(value: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in value)
 
 
-def _utc(seconds: int) -> datetime:
+def _utc(seconds: Seconds) -> datetime:
     return datetime.fromtimestamp(0, UTC) + timedelta(seconds=seconds)
 
 
@@ -135,12 +136,12 @@ def _uid(window: Window) -> str:
 def _window(window: Window, machines: Sequence[Scheduled], nodes: dict[str, str]) -> Event:
     when, event = window.unavailability, Event()
     start = when.start // (NANOSECONDS * 1000)
-    event.add("dtstart", _utc(start))
+    event.add("dtstart", _utc(Seconds(start)))
     if when.duration is not None:
         end = (when.start + when.duration) // (NANOSECONDS * 1000)
         # An event without an end ends at its start; an end at the start is invalid.
         if end > start:
-            event.add("dtend", _utc(end))
+            event.add("dtend", _utc(Seconds(end)))
     said = [nodes.get(one.node, str(one.machine)) for one in machines]
     down = sum(one.mode is Mode.DOWN for one in machines)
     more = f" ({down} of {len(said)} down)" if down else ""
@@ -159,8 +160,8 @@ def _zone(zone: Zone) -> Timezone:
     written = Timezone()
     written.add("tzid", zone.name)
     first, *changes = zone.changes
-    written.add_component(_observance(first, first.offset, [0]))
-    kinds: dict[tuple[int, int, str, bool], list[tuple[Change, int]]] = {}
+    written.add_component(_observance(first, first.offset, [Seconds(0)]))
+    kinds: dict[tuple[int, int, str, bool], list[tuple[Change, Seconds]]] = {}
     before = first.offset
     for change in changes:
         key = before, change.offset, change.name, change.summer
@@ -171,7 +172,7 @@ def _zone(zone: Zone) -> Timezone:
     return written
 
 
-def _observance(change: Change, was: int, times: list[int]) -> _Observance:
+def _observance(change: Change, was: int, times: list[Seconds]) -> _Observance:
     written = TimezoneDaylight() if change.summer else TimezoneStandard()
     first, *more = (_utc(at).replace(tzinfo=None) for at in times)
     written.add("dtstart", first)

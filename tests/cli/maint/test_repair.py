@@ -21,6 +21,7 @@ from nodeagent.autorepair.tags import PREFIX
 from nodeagent.cli.gnt_maint import main
 from nodeagent.cli.maint import repair
 from nodeagent.cli.maint.console.client import Refused
+from nodeagent.model.units import Seconds
 from tests import forked
 from tests.agent.place import safe_folder
 from tests.autorepair import luxi
@@ -772,8 +773,8 @@ def test_every_difference_is_in_the_guide_and_has_its_test() -> None:
 def test_a_time_that_no_clock_knows_is_shown_all_the_same() -> None:
     from nodeagent.cli.maint import harep_run
 
-    assert harep_run._local(10**30) == f"{10**30} s"
-    assert harep_run._local(0) == local(0)
+    assert harep_run._local(Seconds(10**30)) == f"{10**30} s"
+    assert harep_run._local(Seconds(0)) == local(0)
 
 
 @needs_harep

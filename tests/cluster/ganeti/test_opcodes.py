@@ -24,6 +24,7 @@ from nodeagent.model.action import (
     Scope,
     SetOffline,
 )
+from nodeagent.model.units import Nanoseconds
 
 REASON = "7b1cb7c2-0c8e-5b8e-9d55-0d4a5f6a1b2c:7.1"
 AT = 1_795_193_205_283_749_050
@@ -59,7 +60,7 @@ actions: st.SearchStrategy[Action] = st.one_of(
 
 @given(actions, st.none() | st.integers(1, 10**9).map(str))
 def test_every_action_is_read_back_from_its_job(ordered: Action, after: str | None) -> None:
-    ops = job(Submission(ordered, REASON, after), AT)
+    ops = job(Submission(ordered, REASON, after), Nanoseconds(AT))
     assert isinstance(ops, list)
     assert action(ops) == ordered
     assert all(op["reason"] == TRAIL["reason"] for op in ops)
@@ -69,7 +70,7 @@ def test_every_action_is_read_back_from_its_job(ordered: Action, after: str | No
 
 @given(actions)
 def test_what_luxid_adds_to_an_opcode_does_not_matter(ordered: Action) -> None:
-    ops = job(Submission(ordered, REASON), AT)
+    ops = job(Submission(ordered, REASON), Nanoseconds(AT))
     assert isinstance(ops, list)
     nothing = ("drained", "offline", "target_node", "powered", "node_uuid", "iallocator")
     filled = [
@@ -97,7 +98,7 @@ def test_power_control_names_exactly_one_node(command: PowerCommand) -> None:
 def test_power_control_without_one_name_is_never_submitted(
     command: PowerCommand, name: str
 ) -> None:
-    assert isinstance(job(Submission(Power(name, command), REASON), AT), NotTaken)
+    assert isinstance(job(Submission(Power(name, command), REASON), Nanoseconds(AT)), NotTaken)
 
 
 def test_other_commands_and_several_nodes_are_not_ours() -> None:
@@ -117,7 +118,7 @@ def test_a_node_is_recorded_as_without_power_with_its_being_offline() -> None:
 
 def made(ordered: Action) -> list[dict[str, Any]]:
     """The opcodes of an action."""
-    ops = job(Submission(ordered, REASON), AT)
+    ops = job(Submission(ordered, REASON), Nanoseconds(AT))
     assert isinstance(ops, list)
     return ops
 
@@ -273,7 +274,7 @@ UNLESS_BACK = {
     ],
 )
 def test_what_is_sent(ordered: Action, ops: list[dict[str, Any]]) -> None:
-    assert job(Submission(ordered, REASON), AT) == [{**op, **TRAIL} for op in ops]
+    assert job(Submission(ordered, REASON), Nanoseconds(AT)) == [{**op, **TRAIL} for op in ops]
 
 
 @pytest.mark.parametrize(
@@ -286,7 +287,7 @@ def test_what_is_sent(ordered: Action, ops: list[dict[str, Any]]) -> None:
     ],
 )
 def test_what_is_no_job_is_said(submission: Submission) -> None:
-    assert isinstance(job(submission, AT), NotTaken)
+    assert isinstance(job(submission, Nanoseconds(AT)), NotTaken)
 
 
 DELETION = {"OP_ID": "OP_TAGS_DEL", "kind": "node", "name": "n", "tags": ["a"]}

@@ -14,6 +14,7 @@ import pytest
 from nodeagent.cluster.backend import Submission
 from nodeagent.cluster.ganeti.opcodes import job
 from nodeagent.model.action import Reinstall
+from nodeagent.model.units import Nanoseconds
 
 GANETI = max(Path("/usr/share/ganeti").glob("3.*"), default=Path("/nonexistent"))
 PYTHON = "/usr/bin/python3"
@@ -72,7 +73,7 @@ def ganeti() -> None:
 
 def asked(state: str, *, offline: bool) -> tuple[str, bool]:
     """Why Ganeti refuses it, if it does; and whether it has done anything at all."""
-    ops = job(Submission(Reinstall("i", "n1", "n2", running=False), "maintd:1"), 1)
+    ops = job(Submission(Reinstall("i", "n1", "n2", running=False), "maintd:1"), Nanoseconds(1))
     assert isinstance(ops, list)
     told = json.dumps({"op": ops[0], "state": state, "offline": offline})
     command = [PYTHON, "-c", SCRIPT, str(GANETI), told]

@@ -405,7 +405,7 @@ def test_a_bug_is_not_a_silent_node(agents: Agents, monkeypatch: pytest.MonkeyPa
 def seen(
     diagnosis: Diagnosis | None,
     *,
-    checked: int | None = NOW,
+    checked: Ms | None = NOW,
     unusable: dict[str, str] | None = None,
     firm: bool = True,
 ) -> Seen:

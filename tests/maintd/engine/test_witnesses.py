@@ -35,7 +35,7 @@ WORLD = six(web1=("n1", "n2"), db1=("n4", "n1"), far1=("n2", "n3"))
 
 
 def report() -> Report:
-    return Report("c", "", "n2", "e", 1, 1, None, None, None, {}, True, "n6", "", "1")
+    return Report("c", "", "n2", "e", 1, Ms(1), None, None, None, {}, True, "n6", "", "1")
 
 
 def looks_of(world: Snapshot, *silent: str) -> dict[str, Look]:
@@ -331,7 +331,7 @@ def test_an_old_agent_is_unable() -> None:
 
 def test_the_answer_to_another_question_is_not_genuine(live: Agent) -> None:
     place, other = live.place, str(uuid4())
-    asked = Question(other, CLUSTER, place.uuid, NODE, DEAD, 1, 2)
+    asked = Question(other, CLUSTER, place.uuid, NODE, DEAD, Ms(1), Ms(2))
     body = body_of(asked, CLUSTER, NODE, place.uuid, SILENT)
     sealed = seal(place.key, Purpose.TESTIMONY, other, body)
 

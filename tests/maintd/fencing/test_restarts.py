@@ -68,7 +68,7 @@ def test_only_its_secondary_counts_and_only_lately() -> None:
 def last_complete(at: int, silence: Unreachable = SILENCE, age: int = 0) -> Fate:
     """The fate if the second of two disks was last complete at this moment."""
     lost = replace(FRESH, ago=NOW - age - at)
-    return fate(replace(FRESH, ago=0), lost, disks=2, age=age, silence=silence)
+    return fate(replace(FRESH, ago=Ms(0)), lost, disks=2, age=age, silence=silence)
 
 
 def test_a_link_that_broke_while_the_node_lived_keeps_its_instance_down() -> None:

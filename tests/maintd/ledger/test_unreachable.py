@@ -199,10 +199,12 @@ def test_nodeds_answer_is_a_later_sign() -> None:
     ("mirror", "age"),
     [
         pytest.param(Mirror("web1", "SyncTarget", "Inconsistent"), 1_000, id="connected"),
-        pytest.param(Mirror("web1", "WFConnection", "UpToDate", 9_000), 10_000, id="was connected"),
+        pytest.param(
+            Mirror("web1", "WFConnection", "UpToDate", Ms(9_000)), 10_000, id="was connected"
+        ),
         pytest.param(Mirror("web1", "WFConnection", "UpToDate"), None, id="never seen connected"),
-        pytest.param(Mirror("far1", "Connected", "UpToDate", 0), None, id="of other nodes"),
-        pytest.param(Mirror("", "Connected", "UpToDate", 0), None, id="of an unknown instance"),
+        pytest.param(Mirror("far1", "Connected", "UpToDate", Ms(0)), None, id="of other nodes"),
+        pytest.param(Mirror("", "Connected", "UpToDate", Ms(0)), None, id="of an unknown instance"),
     ],
 )
 def test_connected_disks_are_a_later_sign(mirror: Mirror, age: int | None) -> None:
@@ -211,7 +213,7 @@ def test_connected_disks_are_a_later_sign(mirror: Mirror, age: int | None) -> No
 
 
 def test_an_earlier_sign_changes_nothing_and_none_is_in_the_future() -> None:
-    mirror = Mirror("web1", "WFConnection", "UpToDate", 3_600_000)
+    mirror = Mirror("web1", "WFConnection", "UpToDate", Ms(3_600_000))
     assert lived(before=SINCE, witnesses=told_of(Contact.SILENT, mirror)) == SINCE
     assert lived(before=NOW + 99) == NOW
 

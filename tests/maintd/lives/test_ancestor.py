@@ -37,7 +37,7 @@ from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Outcome, Policy
 from nodeagent.model.reason import AnyKind, Kind
 from nodeagent.model.snapshot import Capacity, Instance, Snapshot
-from nodeagent.model.units import Ms
+from nodeagent.model.units import Ms, Nanoseconds
 from nodeagent.model.wish import Cancel
 from nodeagent.protocol.envelope import Key, Purpose, seal
 from nodeagent.protocol.look import Distrusted, Expected, Look, Seen, judge_answer
@@ -159,7 +159,7 @@ def test_fault_06_a_master_candidate_is_drained_and_another_promoted() -> None:
     rig.settle()
     assert rig.status("n3") is Status.COMPLETED
     assert sum(n.candidate for n in rig.cluster.nodes.values()) == 3
-    body = opcodes.job(Submission(Drain("n3", promote=True), "r"), 0)
+    body = opcodes.job(Submission(Drain("n3", promote=True), "r"), Nanoseconds(0))
     assert isinstance(body, list)
     assert body[0]["auto_promote"] is True
 
@@ -500,7 +500,7 @@ def test_fault_21_all_is_shown_at_once_after_a_restart() -> None:
     asyncio.run(first_round())  # would take an hour if it began by waiting
     assert maintd.latest is not None
     assert [i.id for i in maintd.latest.decision.ledger.incidents] == [shown[0].id]
-    body = opcodes.job(Submission(Drain("n3"), f"{shown[0].id}:1"), 5)
+    body = opcodes.job(Submission(Drain("n3"), f"{shown[0].id}:1"), Nanoseconds(5))
     assert isinstance(body, list)
     assert body[0]["reason"] == [["gnt:daemon:maintd", f"{shown[0].id}:1", 5]]
     rig.wish(Cancel(shown[0].id))
@@ -518,7 +518,7 @@ def test_fault_22_consistency_is_ignored_only_where_it_was_said(
     rig.settle()
     moves = [j.action for j in rig.cluster.jobs.values() if isinstance(j.action, MovePrimary)]
     assert {(move.live, move.unchecked) for move in moves} == {(False, unchecked)}
-    body = opcodes.job(Submission(moves[0], "r"), 0)
+    body = opcodes.job(Submission(moves[0], "r"), Nanoseconds(0))
     assert isinstance(body, list)
     assert body[0]["OP_ID"] == "OP_INSTANCE_FAILOVER"
     assert body[0].get("ignore_consistency", False) is unchecked
@@ -583,6 +583,6 @@ def test_fault_26_nothing_waits_only_to_win_a_race() -> None:
     rig.settle()
     assert set(kinds(rig)) == {"Drain", "MovePrimary", "MoveSecondary", "SetOffline", "Retag"}
     for job in rig.cluster.jobs.values():
-        bodies = opcodes.job(Submission(job.action, "r"), 0)
+        bodies = opcodes.job(Submission(job.action, "r"), Nanoseconds(0))
         assert isinstance(bodies, list)
         assert not any("DELAY" in body["OP_ID"] for body in bodies)
