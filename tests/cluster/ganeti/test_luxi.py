@@ -179,14 +179,18 @@ def test_a_connection_closed_meanwhile_is_opened_anew(path: str, luxi: Luxi) -> 
 
 
 def test_words_nobody_asked_for_are_not_the_next_answer(path: str, luxi: Luxi) -> None:
-    def answer_twice_slowly(connection: object, _: object) -> None:
-        says("first")(connection, _)  # type: ignore[arg-type]
-        time.sleep(0.05)
-        says("stray")(connection, _)  # type: ignore[arg-type]
+    taken, strayed = threading.Event(), threading.Event()
 
-    with luxid(path, answer_twice_slowly, says("second")):
+    def answer_twice(connection: object, _: object) -> None:
+        says("first")(connection, _)  # type: ignore[arg-type]
+        taken.wait(10)
+        says("stray")(connection, _)  # type: ignore[arg-type]
+        strayed.set()
+
+    with luxid(path, answer_twice, says("second")):
         assert luxi.call("A", []) == "first"
-        time.sleep(0.15)
+        taken.set()
+        assert strayed.wait(10)
         assert luxi.call("B", []) == "second"
 
 
