@@ -28,6 +28,7 @@ These do not concern us:
 | a name that does not resolve is created | we create and rename no instances |
 | verify has one more step, the watcher skips one | we submit neither, and read neither's log |
 | hypervisor parameters (`xen_cmd`, `disk_discard`, `vhost_net`) | we read none |
+| a delay's time in the summary of its job | we read jobs' opcodes, and no summaries |
 | `custom_osparams`, /2/networks/NAME/rename, `--ssl-chain` of RAPI | we ask for none of it |
 | modes of `locks.data`, `tempres.data` | we read ssconf, two keys and `config.data` only |
 | ganeti-metad, pid files | we start and stop none of Ganeti's daemons |
