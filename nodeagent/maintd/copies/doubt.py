@@ -8,15 +8,15 @@ from nodeagent.model.event import Event, happened
 from nodeagent.model.reason import CopyKind, Detail, Reason, because
 from nodeagent.model.units import Ms
 
-_KINDS = {
-    Trouble.FEW: CopyKind.FEW_COPIES,
-    Trouble.CONFLICT: CopyKind.TWO_WRITERS,
-    Trouble.NEWER: CopyKind.NEWER_COPY,
-    Trouble.LOST: CopyKind.LOST_COPIES,
-    Trouble.UNREADABLE: CopyKind.UNREADABLE_COPY,
-    Trouble.MOVED: CopyKind.MOVED,
-    Trouble.ASKING: CopyKind.ASKING,
-    Trouble.SPREADING: CopyKind.SPREADING,
+_KINDS = {  # with the details that each has
+    Trouble.FEW: (CopyKind.FEW_COPIES, ("count", "missing", "whose")),
+    Trouble.CONFLICT: (CopyKind.TWO_WRITERS, ("whose",)),
+    Trouble.NEWER: (CopyKind.NEWER_COPY, ("whose",)),
+    Trouble.LOST: (CopyKind.LOST_COPIES, ("whose",)),
+    Trouble.UNREADABLE: (CopyKind.UNREADABLE_COPY, ("whose",)),
+    Trouble.MOVED: (CopyKind.MOVED, ()),
+    Trouble.ASKING: (CopyKind.ASKING, ("count",)),
+    Trouble.SPREADING: (CopyKind.SPREADING, ("count", "missing", "whose")),
 }
 _SHOWN = 5  # candidates, and requests
 
@@ -25,14 +25,13 @@ def doubt(uncertain: Uncertain | None) -> Reason | None:
     """Why maintd starts none of its plans; None if its ledger is the newest for sure."""
     if uncertain is None:
         return None
-    kind = _KINDS[uncertain.trouble]
+    kind, names = _KINDS[uncertain.trouble]
     details: dict[str, Detail] = {
         "count": uncertain.count,
         "missing": _shown(uncertain.missing),
         "whose": whose(uncertain.best, uncertain.best_at),
     }
-    told = kind.sentence + kind.command
-    return because(kind, **{name: one for name, one in details.items() if f"{{{name}" in told})
+    return because(kind, **{name: details[name] for name in names})
 
 
 def not_copied(node: str, state: CopyState) -> Reason:
