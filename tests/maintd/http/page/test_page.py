@@ -210,6 +210,17 @@ def test_an_idle_round_says_why(tmp_path: Path) -> None:
         assert "The last round did nothing" in page(one)
 
 
+def test_a_ganeti_that_was_never_tried_is_named(tmp_path: Path) -> None:
+    rig = healthy()
+    with served(rig, tmp_path) as one:
+        for version, told in (("3.1.0", False), ("3.7.2", True)):
+            rig.cluster.world.ganeti = version
+            one.tick()
+            text = page(one)
+            assert (f'<b>Ganeti <span class="text">{version}</span></b>' in text) == told
+    assert "it was never tried with us" in text
+
+
 def test_a_standby_says_why_it_does_not_succeed_the_master(tmp_path: Path) -> None:
     rig = healthy()
     rig.engine.standby = "the maintd on n1 acts"
