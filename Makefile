@@ -35,7 +35,7 @@ ifdef AGAIN
 	$(quick) --last-failed --last-failed-no-failures none
 else
 	@$(quick) -n $(or $(WORKERS),$(shell expr 3 '*' $$(nproc))) --dist loadfile --no-loadscope-reorder -m "not real and not oracle and not power and not torture and not alone"; \
-	code=$$?; $(quick) -m "alone and not real and not oracle and not power and not torture" $(alone) && exit $$code
+	code=$$?; $(quick) -n $(if $(filter 1,$(WORKERS)),0,2) --dist loadfile -m "alone and not real and not oracle and not power and not torture" $(alone) && exit $$code
 endif
 
 decisions: $(READY) ## renew, on purpose, the rounds that tests/maintd/test_decisions.py decides again (REAL=1: real ones too; root)

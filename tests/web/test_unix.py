@@ -4,6 +4,7 @@ import asyncio
 import os
 import socket
 import stat
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -41,12 +42,8 @@ def test_the_peer_is_the_user_who_connected(tmp_path: Path) -> None:
 
 @pytest.mark.alone
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can be somebody else")
-def test_another_user_is_told_apart(tmp_path: Path) -> None:
-    path = str(tmp_path / "sock")
-    for folder in (tmp_path, *list(tmp_path.parents)[:2]):
-        folder.chmod(0o755)
-
-    async def run() -> bytes:
+def test_another_user_is_told_apart() -> None:
+    async def run(path: str) -> bytes:
         server = Server(peer)
         await server.start_unix(path, 0o666)
         sock = socket.socket(socket.AF_UNIX)
@@ -62,7 +59,9 @@ def test_another_user_is_told_apart(tmp_path: Path) -> None:
         await server.close()
         return answer.partition(b"\r\n\r\n")[2]
 
-    assert asyncio.run(run()) == b"uid:65534 False"
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        assert asyncio.run(run(f"{folder}/sock")) == b"uid:65534 False"
 
 
 def test_what_a_dead_one_left_is_replaced_and_a_living_one_s_is_not(tmp_path: Path) -> None:
