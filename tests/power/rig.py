@@ -19,7 +19,8 @@ from pathlib import Path
 from textwrap import dedent
 
 TOP = Path(__file__).resolve().parents[2]
-EMULATOR = TOP / "build/sushy/bin/sushy-emulator"  # `make test-power` installs it
+# `make test-power` installs it, and `make test-real`.
+EMULATOR = TOP / os.environ.get("SUSHY", "build/sushy") / "bin/sushy-emulator"
 TOOLS = ("ipmi_sim", "ipmitool", "fence_ipmilan", "fence_redfish", "fence_apc_snmp", "snmpd")
 PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 USER, PASSWORD = "fence", "s3cret-of-bmc"
@@ -35,27 +36,34 @@ def powerd(word, node):
         raise OSError(out)
     return out.strip()
 """
-# ipmi_sim waits for it, and ipmitool repeats what is not answered in a second: set in background.
-_CHASSIS = """
+# A device answers before its machine is up, and who asked repeats what is not answered in a second.
+_LATER = """
 import fcntl, os, sys
+def later(*orders):
+    if os.fork():
+        sys.exit()
+    os.setsid()
+    for fd in (0, 1, 2):
+        os.dup2(os.open("/dev/null", os.O_RDWR), fd)
+    for word, node in orders:
+        fcntl.flock(os.open(f"{PATH}.{node}", os.O_CREAT | os.O_RDWR), fcntl.LOCK_EX)
+        powerd(word, node)
+"""
+_CHASSIS = """
 node, op, *rest = sys.argv[1:]
 if op == "get":
     for what in rest:
         on = what == "power" and powerd("power-status", node) == "on"
         print(f"{what}:{'none' if what == 'boot' else int(on)}")
 elif op == "set":
-    if os.fork():
-        sys.exit()
-    os.setsid()
-    for fd in (0, 1, 2):
-        os.dup2(os.open("/dev/null", os.O_RDWR), fd)
-    fcntl.flock(os.open(f"{PATH}.{node}", os.O_CREAT | os.O_RDWR), fcntl.LOCK_EX)
+    words = {"reset": "power-cycle", "shutdown": "power-off"}
+    orders = []
     for what, value in zip(rest[::2], rest[1::2]):
         word = "power-on" if value == "1" else "power-off"
-        powerd({"power": word, "reset": "power-cycle", "shutdown": "power-off"}[what], node)
+        orders.append((words.get(what, word), node))
+    later(*orders)
 """
 _OUTLETS = """
-import sys
 BASE = ".1.3.6.1.4.1.318.1.1.12.3"
 NAME, STATE, CONTROL = f"{BASE}.5.1.1.2", f"{BASE}.5.1.1.4", f"{BASE}.3.1.1.4"
 ALL = [f"{table}.{n}" for table in (CONTROL, NAME, STATE) for n in range(1, len(OUTLETS) + 1)]
@@ -68,7 +76,7 @@ if oid in ALL:
     table, _, number = oid.rpartition(".")
     outlet = OUTLETS[int(number) - 1]
     if op == "-s":
-        powerd("power-on" if value[-1] == "1" else "power-off", outlet)
+        later(("power-on" if value[-1] == "1" else "power-off", outlet))
     elif table == NAME:
         print(oid, "string", outlet, sep="\\n")
     else:
@@ -107,7 +115,7 @@ class Powerd:
     def script(self, path: Path, text: str, **constants: object) -> Path:
         """Write a program that can ask us."""
         head = "".join(f"{name} = {value!r}\n" for name, value in constants.items())
-        whole = f"#!/usr/bin/python3 -I\nPATH = {str(self.path)!r}\n{head}{_CLIENT}{text}"
+        whole = f"#!/usr/bin/python3 -I\nPATH = {str(self.path)!r}\n{head}{_CLIENT}{_LATER}{text}"
         path.write_text(whole)
         path.chmod(0o755)
         return path
@@ -176,9 +184,9 @@ def wait_for(test: Callable[[], bool], seconds: float = 20.0) -> None:
         time.sleep(0.05)
 
 
-def answers(port: int) -> bool:
+def answers(port: int, address: str = "127.0.0.1") -> bool:
     try:
-        socket.create_connection(("127.0.0.1", port), 1).close()
+        socket.create_connection((address, port), 1).close()
     except OSError:
         return False
     return True
@@ -213,13 +221,15 @@ def ipmi(folder: Path, powerd: Powerd, node: str, address: str = "127.0.0.1") ->
     return device, port
 
 
-def redfish(folder: Path, powerd: Powerd, node: str) -> tuple[Device, int, str]:
+def redfish(
+    folder: Path, powerd: Powerd, node: str, address: str = "127.0.0.1"
+) -> tuple[Device, int, str]:
     """Start one BMC that speaks Redfish over TLS; return it, its port and its system's path."""
     folder.mkdir()
     (folder / "state").mkdir()
-    port, system = free_port(), "00000000-0000-0000-0000-000000000002"
+    port, system = free_port(address=address), "00000000-0000-0000-0000-000000000002"
     words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
-    words += ["-subj", "/CN=bmc.example.org", "-addext", "subjectAltName=IP:127.0.0.1"]
+    words += ["-subj", "/CN=bmc.example.org", "-addext", f"subjectAltName=IP:{address}"]
     words += ["-keyout", "key.pem", "-out", "cert.pem"]
     subprocess.run(words, check=True, capture_output=True, cwd=folder)
     make = f"import bcrypt; print(bcrypt.hashpw({PASSWORD.encode()!r}, bcrypt.gensalt(4)).decode())"
@@ -228,20 +238,27 @@ def redfish(folder: Path, powerd: Powerd, node: str) -> tuple[Device, int, str]:
     )
     (folder / "htpasswd").write_text(f"{USER}:{done.stdout}")
     driver = """
+        import threading
         from sushy_tools import error
         from sushy_tools.emulator.resources.systems import fakedriver
+        one = threading.Lock()
+        def switch(word, name):
+            with one:  # who asks again while a machine boots changes nothing
+                if f"power-{powerd('power-status', name)}" != word:
+                    powerd(word, name)
         class Driver(fakedriver.FakeDriver):
             def get_power_state(self, identity):
                 name = self._get(identity)["name"]
                 return "On" if powerd("power-status", name) == "on" else "Off"
             def set_power_state(self, identity, state):
                 words = {"On": "power-on", "ForceOff": "power-off"}
-                powerd(words.get(state, "power-cycle"), self._get(identity)["name"])
+                order = (words.get(state, "power-cycle"), self._get(identity)["name"])
+                threading.Thread(target=switch, args=order).start()
         fakedriver.FakeDriver = Driver
         """
     systems = [{"uuid": system, "name": node, "power_state": "On", "nics": []}]
     settings: Mapping[str, object] = {
-        "LISTEN_IP": "127.0.0.1",
+        "LISTEN_IP": address,
         "LISTEN_PORT": port,
         "SSL_CERT": str(folder / "cert.pem"),
         "SSL_KEY": str(folder / "key.pem"),
@@ -256,23 +273,25 @@ def redfish(folder: Path, powerd: Powerd, node: str) -> tuple[Device, int, str]:
         f"PATH = {str(powerd.path)!r}\n{text}{_CLIENT}{dedent(driver)}"
     )
     device = Device([str(EMULATOR), "--config", str(folder / "config.py")], folder)
-    wait_for(lambda: answers(port), 60)
+    wait_for(lambda: answers(port, address), 60)
     return device, port, f"/redfish/v1/Systems/{system}"
 
 
-def pdu(folder: Path, powerd: Powerd, outlets: list[str]) -> tuple[Device, int]:
+def pdu(
+    folder: Path, powerd: Powerd, outlets: list[str], address: str = "127.0.0.1"
+) -> tuple[Device, int]:
     """Start a stand-in of an APC PDU with these outlets; return it and its port."""
     folder.mkdir()
     (folder / "state").mkdir()
-    port = free_port(socket.SOCK_DGRAM)
+    port = free_port(socket.SOCK_DGRAM, address)
     script = powerd.script(folder / "pass", _OUTLETS, OUTLETS=outlets)
     (folder / "snmpd.conf").write_text(
-        f"agentaddress udp:127.0.0.1:{port}\nrwcommunity {PASSWORD}\n"
+        f"agentaddress udp:{address}:{port}\nrwcommunity {PASSWORD}\n"
         f"sysobjectid .1.3.6.1.4.1.318.1.3.4.5\npass .1.3.6.1.4.1.318.1.1.12.3 {script}\n"
     )
     words = ["snmpd", "-f", "-Lf", "log", "-C", "-c", "snmpd.conf", "-r", "-m", ""]
     device = Device(words, folder, SNMP_PERSISTENT_DIR=str(folder / "state"))
-    get = ["snmpget", "-v1", "-c", PASSWORD, "-m", "", f"127.0.0.1:{port}", ".1.3.6.1.2.1.1.2.0"]
+    get = ["snmpget", "-v1", "-c", PASSWORD, "-m", "", f"{address}:{port}", ".1.3.6.1.2.1.1.2.0"]
     env = {"PATH": PATH}
     wait_for(lambda: subprocess.run(get, capture_output=True, env=env).returncode == 0, 30)
     return device, port

@@ -7,6 +7,7 @@ Uses the multi-node laboratory beside the checkout; skipped by name where that i
 import json
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -14,9 +15,20 @@ from nodeagent.cluster.backend import NotTaken, Submission
 from nodeagent.cluster.ganeti.jobqueue import NO_POWER_CONTROL
 from nodeagent.model.action import MovePrimary, Power, PowerCommand, Restore, SetOffline
 from nodeagent.model.ledger import Outcome
+from tests.power import rig
 from tests.real.lab import NODES, create, listed, node, remove
 from tests.real.maintd import flags, maintained, until
-from tests.real.powered import PROGRAM, Powered, missing, never_twice, runs_on, state, use
+from tests.real.powered import (
+    LEG,
+    PROGRAM,
+    SECRET,
+    Powered,
+    missing,
+    never_twice,
+    runs_on,
+    state,
+    use,
+)
 
 MASTER, SECOND, THIRD = NODES
 OFF, ON, CYCLE = PowerCommand.OFF, PowerCommand.ON, PowerCommand.CYCLE
@@ -93,6 +105,45 @@ def test_a_dead_bmc_is_a_failure_with_its_reason(cluster: Powered) -> None:
     assert status == "success", "Ganeti's own word, which does not count"
     assert (state(SECOND), cluster.powerd.acts) == ("on", [])
     assert cluster.status(THIRD) is True
+
+
+@pytest.mark.skipif(bool(rig.missing()), reason=rig.missing() or "complete")
+def test_redfish_switches_a_node_and_not_while_its_bmc_is_dead(
+    cluster: Powered, tmp_path: Path
+) -> None:
+    bmc, port, system = rig.redfish(tmp_path / "redfish", cluster.powerd, THIRD, LEG)
+    authority = (tmp_path / "redfish/cert.pem").read_text()
+    cluster.system.write("node1", "/etc/nodeagent/redfish.pem", authority)
+    text = f"""
+        [device.redfish]
+        agent = "fence_redfish"
+        password-file = "{SECRET}"
+        ca-file = "/etc/nodeagent/redfish.pem"
+        [device.redfish.options]
+        ip = "{LEG}"
+        ipport = {port}
+        username = "{rig.USER}"
+        systems_uri = "{system}"
+        [nodes."{THIRD}"]
+        levels = [["redfish"]]
+        """
+    try:
+        cluster.system.write("node1", "/etc/nodeagent/power.toml", text, mode="600")
+        checked = cluster.oob("check", THIRD)
+        assert checked.returncode == 0, checked.stdout + checked.stderr
+        for word, what in ((OFF, "off"), (ON, "on")):
+            done = cluster.ends(Power(THIRD, word))
+            assert (done.outcome, done.code, done.said) == (Outcome.SUCCESS, 0, ""), done
+            assert (state(THIRD), cluster.powerd.acts[-1]) == (what, f"power-{what} {THIRD}")
+        assert cluster.status(THIRD, "fence_redfish") is True
+        bmc.kill()
+        done = cluster.ends(Power(THIRD, OFF))
+        assert done.outcome is Outcome.ERROR
+        assert "level 1 (fence_redfish)" in done.why
+        assert (state(THIRD), cluster.powerd.acts[-1]) == ("on", f"power-on {THIRD}")
+    finally:
+        bmc.kill()
+        cluster.install_settings()
 
 
 def test_a_bmc_that_lies_is_believed_here_but_the_disks_tell(cluster: Powered) -> None:
