@@ -142,5 +142,5 @@ BURST = Ms(3_600_000)  # for which a power-off counts
 
 
 def is_fenced(tags: Iterable[str]) -> bool:
-    """Tell by a node's tags whether it was fenced, and nobody has put it back since."""
+    """Check by a node's tags whether it was fenced, and is not put back since."""
     return any(tag.startswith(FENCED_TAG) for tag in tags)

@@ -92,7 +92,7 @@ def unread_disks(evidence: Evidence, snapshot: Snapshot, now: Ms) -> tuple[tuple
 
 
 def unheard(evidence: Evidence, snapshot: Snapshot, now: Ms) -> bool:
-    """Tell whether other nodes have tried lately, and nobody has met even a living kernel."""
+    """Check whether other nodes have tried lately, and none has met even a living kernel."""
     tried = [c for one in _recent(evidence, snapshot, now) for c in (one.noded, one.agent)]
     return bool(tried) and not SIGNS & {evidence.agent, *tried}
 
