@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from nodeagent import __version__
-from nodeagent.cli.maint.console.client import Reach
+from nodeagent.cli.maint.console.client import Reach, Unreachable
 from nodeagent.maintd.engine.round import Engine
 from nodeagent.model.incident import Status
 from nodeagent.protocol.look import Distrusted, Seen
@@ -95,14 +95,17 @@ class Upgraded(Demo):
             await asyncio.sleep(0.1)
 
     async def states(self) -> dict[str, str]:
-        """How `gnt-maint agents` calls each node's key."""
+        """How `gnt-maint agents` calls each node's key; of none before maintd's first round."""
         reach = Reach(at_socket(self._socket), local=True)
-        found: list[dict[str, Any]] = await asyncio.to_thread(reach.get, "/1/agents")
+        try:
+            found: list[dict[str, Any]] = await asyncio.to_thread(reach.get, "/1/agents")
+        except Unreachable:
+            return {}
         return {one["name"]: one["state"] for one in found}
 
     async def all_are(self, state: str, names: Iterable[str] = NAMES) -> None:
         deadline = time.monotonic() + PATIENCE
-        while {(found := await self.states())[name] for name in names} != {state}:
+        while {(found := await self.states()).get(name) for name in names} != {state}:
             assert time.monotonic() < deadline, found
             await asyncio.sleep(0.2)
 
