@@ -41,13 +41,16 @@ _LATER = """
 import fcntl, os, sys
 def later(*orders):
     if os.fork():
-        sys.exit()
+        return
     os.setsid()
     for fd in (0, 1, 2):
         os.dup2(os.open("/dev/null", os.O_RDWR), fd)
-    for word, node in orders:
-        fcntl.flock(os.open(f"{PATH}.{node}", os.O_CREAT | os.O_RDWR), fcntl.LOCK_EX)
-        powerd(word, node)
+    try:
+        for word, node in orders:
+            fcntl.flock(os.open(f"{PATH}.{node}", os.O_CREAT | os.O_RDWR), fcntl.LOCK_EX)
+            powerd(word, node)
+    finally:
+        os._exit(0)
 """
 _CHASSIS = """
 node, op, *rest = sys.argv[1:]
@@ -63,24 +66,39 @@ elif op == "set":
         orders.append((words.get(what, word), node))
     later(*orders)
 """
+# For half a minute snmpd repeats what a program of `pass` said: so this is one of `pass_persist`.
 _OUTLETS = """
+import signal
 BASE = ".1.3.6.1.4.1.318.1.1.12.3"
 NAME, STATE, CONTROL = f"{BASE}.5.1.1.2", f"{BASE}.5.1.1.4", f"{BASE}.3.1.1.4"
 ALL = [f"{table}.{n}" for table in (CONTROL, NAME, STATE) for n in range(1, len(OUTLETS) + 1)]
 def key(oid):
     return [int(n) for n in oid.strip(".").split(".")]
-op, oid, *value = sys.argv[1:]
-if op == "-n":
-    oid = next((o for o in sorted(ALL, key=key) if key(o) > key(oid)), "")
-if oid in ALL:
+def read():
+    return sys.stdin.readline().strip()
+def answer(word):
+    if word == "PING":
+        return "PONG",
+    oid = read()
+    value = read() if word == "set" else ""
+    if word == "getnext":
+        oid = next((o for o in sorted(ALL, key=key) if key(o) > key(oid)), "")
+    if oid not in ALL:
+        return "NONE",
     table, _, number = oid.rpartition(".")
     outlet = OUTLETS[int(number) - 1]
-    if op == "-s":
-        later(("power-on" if value[-1] == "1" else "power-off", outlet))
-    elif table == NAME:
-        print(oid, "string", outlet, sep="\\n")
-    else:
-        print(oid, "integer", 1 if powerd("power-status", outlet) == "on" else 2, sep="\\n")
+    if word == "set":
+        later(("power-on" if value.split()[-1] == "1" else "power-off", outlet))
+        return "DONE",
+    if table == NAME:
+        return oid, "string", outlet
+    try:
+        return oid, "integer", 1 if powerd("power-status", outlet) == "on" else 2
+    except OSError:
+        return "NONE",
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+while word := read():
+    print(*answer(word), sep="\\n", flush=True)
 """
 
 
@@ -287,7 +305,7 @@ def pdu(
     script = powerd.script(folder / "pass", _OUTLETS, OUTLETS=outlets)
     (folder / "snmpd.conf").write_text(
         f"agentaddress udp:{address}:{port}\nrwcommunity {PASSWORD}\n"
-        f"sysobjectid .1.3.6.1.4.1.318.1.3.4.5\npass .1.3.6.1.4.1.318.1.1.12.3 {script}\n"
+        f"sysobjectid .1.3.6.1.4.1.318.1.3.4.5\npass_persist .1.3.6.1.4.1.318.1.1.12.3 {script}\n"
     )
     words = ["snmpd", "-f", "-Lf", "log", "-C", "-c", "snmpd.conf", "-r", "-m", ""]
     device = Device(words, folder, SNMP_PERSISTENT_DIR=str(folder / "state"))

@@ -108,10 +108,11 @@ def test_a_dead_bmc_is_a_failure_with_its_reason(cluster: Powered) -> None:
 
 
 @pytest.mark.skipif(bool(rig.missing()), reason=rig.missing() or "complete")
-def test_redfish_switches_a_node_and_not_while_its_bmc_is_dead(
+def test_redfish_switches_a_node_and_its_outlet_does_while_its_bmc_is_dead(
     cluster: Powered, tmp_path: Path
 ) -> None:
     bmc, port, system = rig.redfish(tmp_path / "redfish", cluster.powerd, THIRD, LEG)
+    pdu, outlets = rig.pdu(tmp_path / "pdu", cluster.powerd, [THIRD], LEG)
     authority = (tmp_path / "redfish/cert.pem").read_text()
     cluster.system.write("node1", "/etc/nodeagent/redfish.pem", authority)
     text = f"""
@@ -124,8 +125,16 @@ def test_redfish_switches_a_node_and_not_while_its_bmc_is_dead(
         ipport = {port}
         username = "{rig.USER}"
         systems_uri = "{system}"
+        [device.outlet]
+        agent = "fence_apc_snmp"
+        secret-files = {{ community = "{SECRET}" }}
+        [device.outlet.options]
+        ip = "{LEG}"
+        ipport = {outlets}
+        plug = 1
+        snmp_version = "1"
         [nodes."{THIRD}"]
-        levels = [["redfish"]]
+        levels = [["redfish"], ["outlet"]]
         """
     try:
         cluster.system.write("node1", "/etc/nodeagent/power.toml", text, mode="600")
@@ -137,12 +146,19 @@ def test_redfish_switches_a_node_and_not_while_its_bmc_is_dead(
             assert (state(THIRD), cluster.powerd.acts[-1]) == (what, f"power-{what} {THIRD}")
         assert cluster.status(THIRD, "fence_redfish") is True
         bmc.kill()
+        for word, what in ((OFF, "off"), (ON, "on")):
+            done = cluster.ends(Power(THIRD, word))
+            assert (done.outcome, done.code, done.said) == (Outcome.SUCCESS, 0, ""), done
+            assert (state(THIRD), cluster.powerd.acts[-1]) == (what, f"power-{what} {THIRD}")
+        pdu.kill()
         done = cluster.ends(Power(THIRD, OFF))
         assert done.outcome is Outcome.ERROR
         assert "level 1 (fence_redfish)" in done.why
+        assert "level 2 (fence_apc_snmp)" in done.why
         assert (state(THIRD), cluster.powerd.acts[-1]) == ("on", f"power-on {THIRD}")
     finally:
         bmc.kill()
+        pdu.kill()
         cluster.install_settings()
 
 
