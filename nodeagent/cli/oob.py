@@ -11,7 +11,7 @@ import signal
 import sys
 import syslog
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from nodeagent import __version__
 from nodeagent.cli import exits, usage
 from nodeagent.cli.terminal import table
 from nodeagent.errors import ConfigError, NodeAgentError, Unavailable, plain
-from nodeagent.power import agents, proven, settings
+from nodeagent.power import agents, alive, proven, settings
 from nodeagent.power.agents import Agents
 from nodeagent.power.answers import OFF, ON
 from nodeagent.power.control import Control, Outcome, Status
@@ -34,6 +34,7 @@ from nodeagent.power.run import adopt, end_all
 NAME = "nodeagent-oob"
 NODES = "/var/lib/ganeti/ssconf_node_list"
 OFFLINE = "ssconf_offline_nodes"  # beside it
+ADDRESSES = "ssconf_node_primary_ips"
 _MOST_NODES = 10_000
 _AT_ONCE = 16  # nodes that `check` asks beside each other
 _LINE = 300  # characters of one complaint
@@ -47,6 +48,7 @@ class Places:
     agents: str = agents.FOLDER
     state: str = proven.FOLDER
     nodes: str = NODES
+    noded: int = 0  # its port; 0 for Ganeti's
 
 
 PLACES = Places()
@@ -66,6 +68,7 @@ class _Context:
         read: settings.PowerSettings,
         known: Agents,
         clashes: Mapping[str, Mapping[int, str]],
+        lives: Callable[[str], bool] = lambda _: False,
     ) -> Control:
         return Control(
             node=node,
@@ -75,6 +78,7 @@ class _Context:
             limit=read.time_limit,
             within=read.proven_within,
             clashes=clashes.get(node, {}),
+            lives=partial(lives, node),
         )
 
     def of(self, node: str) -> Control:
@@ -207,14 +211,17 @@ def check_config(context: _Context, nodes: Sequence[str]) -> None:
 def check(context: _Context, nodes: Sequence[str], *, as_json: bool) -> None:
     """Ask every level of each node, record those that say on, and show the result.
 
-    Run it while the nodes run: only levels that it has heard say on are trusted later. Without NODE
-    for all nodes of the cluster that Ganeti has not marked offline. Ends with 1 unless every level
-    says on and switches one node alone.
+    Run it while the nodes run: only levels that it has heard say on are trusted later, and of a
+    node whose noded does not answer it records nothing. Without NODE for all nodes of the cluster
+    that Ganeti has not marked offline. Ends with 1 unless every level says on and counts.
     """
     read, known = context.load(), Agents(context.places.agents)
     names = list(nodes) or _online(context.places.nodes)
     clashes = context.clashes(read, names)  # refuses what is not a name, before asking any device
-    controls = [partial(context.control, node, read, known, clashes) for node in names]
+    lives = partial(
+        alive.lives, _addresses(context.places.nodes), context.places.noded or alive.port()
+    )
+    controls = [partial(context.control, node, read, known, clashes, lives) for node in names]
     with ThreadPoolExecutor(_AT_ONCE) as threads:
         found = list(threads.map(lambda control: control().check(), controls))
     if as_json:
@@ -226,6 +233,8 @@ def check(context: _Context, nodes: Sequence[str], *, as_json: bool) -> None:
         for node, status in zip(names, found, strict=True):
             if status.powered is None:
                 _tell(node, status.lines[-1:])
+    for node, status in zip(names, found, strict=True):
+        _tell(node, filter(None, [status.unrecorded]))
     good = all(s.rows and all(x.counts and x.answer.state == ON for x in s.rows) for s in found)
     sys.exit(0 if good else exits.FAULT)
 
@@ -275,6 +284,16 @@ def _cluster(path: str) -> list[str]:
     if not names:
         raise Unavailable(f"{path}: it names no node; name the nodes instead")
     return names[:_MOST_NODES]
+
+
+def _addresses(path: str) -> dict[str, str]:
+    """Return the addresses of the cluster's nodes; of none where Ganeti's file cannot be read."""
+    try:
+        with open(os.path.join(os.path.dirname(path), ADDRESSES), encoding="utf-8") as file:
+            rows = [line.split() for line in file.read(_MOST_NODES * 300).splitlines()]
+    except (OSError, UnicodeDecodeError):
+        return {}
+    return {row[0]: row[1] for row in rows if len(row) == 2}
 
 
 def _online(path: str) -> list[str]:

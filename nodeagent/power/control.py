@@ -7,7 +7,7 @@ with a pause between them. Levels that contradict each other prove nothing.
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from nodeagent.errors import plain
@@ -57,12 +57,16 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """All levels of a node, and what follows; `powered` is None where nothing does."""
+    """All levels of a node, and what follows; `powered` is None where nothing does.
+
+    `unrecorded` says why what said ON is not recorded, or nothing.
+    """
 
     rows: tuple[Row, ...]
     powered: bool | None = None
     by: Level | None = None
     lines: tuple[str, ...] = ()
+    unrecorded: str = ""
 
     def to_json(self) -> dict[str, Any]:
         assert self.by
@@ -76,7 +80,7 @@ class Control:
     """The levels of one node; `limit` bounds each call, in seconds.
 
     `clashes` says of levels, by number, why their devices are not this node's alone: these never
-    count, and nothing is switched through them.
+    count, and nothing is switched through them. `lives` says whether the node lives now.
     """
 
     node: str
@@ -87,6 +91,7 @@ class Control:
     within: float
     pause: float = 1.0
     clashes: Mapping[int, str] = field(default_factory=dict)
+    lives: Callable[[], bool] = lambda: False
     _end: float = field(init=False)
 
     def __post_init__(self) -> None:
@@ -101,14 +106,24 @@ class Control:
         return self._status(record=False)
 
     def check(self) -> Status:
-        """Read all levels of a node that is thought to run, record those that say ON, and judge."""
+        """Read all levels, record those that say ON of a node that lives, and judge."""
         return self._status(record=True)
 
     def _status(self, *, record: bool) -> Status:
         said = self._read_twice(self.levels, OFF, self._end, _FIRST)
         on = [x for x in self.levels if said[x].state == ON and x.number not in self.clashes]
-        note = self.proven.note_on(self.node, on, self.levels) if on and record else ""
-        return judge([self._row(level, said[level]) for level in self.levels], note)
+        why = self._record(on) if on and record else ""
+        judged = judge(self._row(level, said[level]) for level in self.levels)
+        return replace(judged, unrecorded=why)
+
+    def _record(self, on: Sequence[Level]) -> str:
+        """Record that these say ON; return why not, or nothing.
+
+        The node is asked after them: one that lives now had power then.
+        """
+        if not self.lives():
+            return "its noded does not answer, so that levels say on now is not recorded"
+        return self.proven.note_on(self.node, on, self.levels)
 
     def off(self) -> Outcome:
         """Switch off through the first counting level that proves it."""
@@ -244,11 +259,10 @@ def _at_once(ask: Callable[[Device], T], devices: Sequence[Device]) -> list[T]:
         return list(threads.map(ask, devices))
 
 
-def judge(rows: Iterable[Row], note: str = "") -> Status:
+def judge(rows: Iterable[Row]) -> Status:
     """Say whether the node is powered, by the first counting level that answers."""
     found = tuple(rows)
     lines = [f"{row.level.label}: {why}" for row in found if (why := _why_silent(row))]
-    lines += [note] if note else []
     counting = [row for row in found if row.counts and row.answer.state in (ON, OFF)]
     if not counting:
         lines = lines or ["no level is set for this node in power.toml"]

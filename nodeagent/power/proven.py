@@ -1,4 +1,4 @@
-"""Memory of when each level last said ON for a node: one small file a node, root's alone.
+"""Memory of when each level last said ON for a node that lived: a small file a node, root's alone.
 
 A level that never said ON may switch nothing, or another machine. It then does not count.
 """
@@ -76,7 +76,7 @@ class Remembered(Proven):
 def why_not(last_on: float | None, now: float, within: float) -> str:
     """Say why a level does not count, or nothing."""
     if last_on is None:
-        return "nodeagent-oob check has never heard it say on for this node"
+        return "nodeagent-oob check has never heard it say on while this node lived"
     if last_on > now:
         return "it said on in the future: the clock was set back"
     if now - last_on > within:

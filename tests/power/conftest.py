@@ -12,4 +12,6 @@ from .fences import Fences
 @pytest.fixture
 def fences() -> Iterator[Fences]:
     with safe_folder() as folder:
-        yield Fences(folder)
+        made = Fences(folder)
+        yield made
+        made.close()

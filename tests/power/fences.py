@@ -5,6 +5,8 @@ its option `how` names a way to be wrong.
 """
 
 import json
+import socket
+import threading
 import time
 from collections.abc import Mapping
 from functools import partial
@@ -69,6 +71,7 @@ else:
     sys.exit(f"reboot was never asked for: {action}")
 """
 NODE = "node2.example.org"
+OTHER = "node7.example.org"
 NAMES = ("fence_ipmilan", "fence_redfish", "fence_apc_snmp", "fence_wti", "fence_fabric")
 
 
@@ -86,6 +89,32 @@ class Fences:
             self.agents.joinpath(name).write_text(AGENT)
             self.agents.joinpath(name).chmod(0o755)
         self.nodes.write_text(f"{NODE}\n")
+        folder.joinpath(oob.ADDRESSES).write_text(f"{NODE} 127.0.0.1\n{OTHER} 127.0.0.1\n")
+        self.noded = "answers"
+        self._noded = socket.create_server(("127.0.0.1", 0))
+        self._port = self._noded.getsockname()[1]
+        threading.Thread(target=self._answer, daemon=True).start()
+
+    def close(self) -> None:
+        """Let nothing listen at noded's port any more."""
+        if self._noded.fileno() >= 0:
+            self._noded.shutdown(socket.SHUT_RDWR)
+            self._noded.close()
+
+    def _answer(self) -> None:
+        """Stand for noded, which `answers`, `takes` connections only, or `ends` them."""
+        held = []
+        while True:
+            try:
+                one, _ = self._noded.accept()
+            except OSError:
+                return
+            if self.noded == "takes":
+                held.append(one)
+                continue
+            with one:
+                if self.noded == "answers" and one.recv(3)[:2] == b"\x16\x03":
+                    one.sendall(b"\x15")
 
     def write(self, text: str, mode: int = 0o600) -> None:
         self.config.write_text(text)
@@ -131,7 +160,7 @@ class Fences:
             file.write_text(json.dumps({m: time.time() - days * 86400 for m in marks}))
 
     def run(self, *words: str, seconds: float = 60.0) -> forked.Done:
-        places = oob.Places(str(self.agents), str(self.state), str(self.nodes))
+        places = oob.Places(str(self.agents), str(self.state), str(self.nodes), self._port)
         main = partial(oob.main, places)
         given = ["-c", str(self.config), *words]
         return forked.run(main, "nodeagent-oob", given, seconds=seconds)

@@ -163,6 +163,23 @@ def test_a_level_counts_once_check_has_heard_it_say_on(fences: Fences) -> None:
     assert fences.told()["powered"] is False
 
 
+@pytest.mark.parametrize("noded", ["takes", "ends", "refuses"])
+def test_check_records_nothing_of_a_node_that_does_not_live(fences: Fences, noded: str) -> None:
+    """Its options were mistyped: the machine that says on is another one. Or it hangs."""
+    fences.levels({"machine": ""})
+    fences.noded = noded
+    if noded == "refuses":
+        fences.close()
+    done = fences.run("check")
+    assert done.returncode == 1
+    assert f"{NODE}: its noded does not answer" in done.stderr
+    assert fences.run("power-off", NODE).returncode == 1
+    assert fences.power() == "on"
+    fences.prove()
+    done = fences.run("check", NODE)
+    assert (done.returncode, done.stderr.count("does not answer")) == (0, 1)
+
+
 @pytest.mark.parametrize("verb", ["power-status", "health"])
 def test_nothing_is_recorded_by_what_may_be_asked_of_a_dead_node(fences: Fences, verb: str) -> None:
     """Its options were mistyped: the machine that says on is another one."""

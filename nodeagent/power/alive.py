@@ -1,0 +1,40 @@
+"""Whether a node lives: its noded answers. A kernel that only takes a connection proves nothing."""
+
+import socket
+import ssl
+from collections.abc import Mapping
+from contextlib import suppress
+
+_PORT = 1811
+_SECONDS = 5.0  # for the connection, and again for the answer
+
+
+def port() -> int:
+    """Return noded's port as Ganeti finds it: /etc/services may name another one."""
+    try:
+        return socket.getservbyname("ganeti-noded", "tcp")
+    except OSError:
+        return _PORT
+
+
+def lives(addresses: Mapping[str, str], at: int, node: str) -> bool:
+    """Say whether the node answers a hello in TLS at this port.
+
+    The name is looked up only where `addresses` has none for it. noded wants a certificate and
+    refuses us; that is an answer.
+    """
+    try:
+        with socket.create_connection((addresses.get(node, node), at), _SECONDS) as connection:
+            connection.sendall(_hello())
+            return bool(connection.recv(1))
+    except OSError:  # a name that cannot be looked up is one too
+        return False
+
+
+def _hello() -> bytes:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    with suppress(ssl.SSLWantReadError):
+        context.wrap_bio(incoming, outgoing).do_handshake()
+    return outgoing.read()
