@@ -219,7 +219,7 @@ def check(context: _Context, nodes: Sequence[str], *, as_json: bool) -> None:
     names = list(nodes) or _online(context.places.nodes)
     clashes = context.clashes(read, names)  # refuses what is not a name, before asking any device
     lives = partial(
-        alive.lives, _addresses(context.places.nodes), context.places.noded or alive.port()
+        alive.lives, _addresses(context.places.nodes), context.places.noded or alive.noded_port()
     )
     controls = [partial(context.control, node, read, known, clashes, lives) for node in names]
     with ThreadPoolExecutor(_AT_ONCE) as threads:

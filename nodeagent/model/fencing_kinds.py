@@ -137,6 +137,13 @@ class FencingKind(AnyKind):
         " yourself, run {help}",
         "gnt-maint fenced {it} --i-have-pulled-the-plug",
     )
+    OFF_SINCE_ANOTHER = (
+        *("fencing-failed", Of.NODE),
+        "its power control says off, and has not said on since {nodes} lost power or stopped"
+        " answering, so it may be that of another node: look at {it}, and at its levels in"
+        " power.toml; if it has no power, run {help}",
+        "gnt-maint fenced {it} --i-have-pulled-the-plug",
+    )
     STRUCK_ANOTHER = (
         *("fencing-failed", Of.NODE),
         "{nodes} stopped answering when {it} was powered off, so its power control may switch them"

@@ -9,7 +9,7 @@ _PORT = 1811
 _SECONDS = 5.0  # for the connection, and again for the answer
 
 
-def port() -> int:
+def noded_port() -> int:
     """Return noded's port as Ganeti finds it: /etc/services may name another one."""
     try:
         return socket.getservbyname("ganeti-noded", "tcp")
@@ -17,14 +17,14 @@ def port() -> int:
         return _PORT
 
 
-def lives(addresses: Mapping[str, str], at: int, node: str) -> bool:
+def lives(addresses: Mapping[str, str], port: int, node: str) -> bool:
     """Say whether the node answers a hello in TLS at this port.
 
     The name is looked up only where `addresses` has none for it. noded wants a certificate and
     refuses us; that is an answer.
     """
     try:
-        with socket.create_connection((addresses.get(node, node), at), _SECONDS) as connection:
+        with socket.create_connection((addresses.get(node, node), port), _SECONDS) as connection:
             connection.sendall(_hello())
             return bool(connection.recv(1))
     except OSError:  # a name that cannot be looked up is one too

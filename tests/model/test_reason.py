@@ -234,7 +234,8 @@ PUBLIC = """
     no-power-control no-procedure no-room no-search noded-unknown nodes-in-work none-elsewhere
     not-a-candidate not-again not-asked not-balanced not-checked not-copied not-dead not-enabled
     not-fenced not-for-maintd not-in-balance not-lasting not-off not-repaired not-shown
-    not-taken not-there not-well notices-first offline offline-no-order older-than-power on-hold
+    not-taken not-there not-well notices-first off-since-another offline offline-no-order
+    older-than-power on-hold
     on-the-move only-failover only-node open-incident other-candidate others-job others-silent
     our-job out-of-service outdated outdated-queue paused power-contradicted power-is-off
     power-unknown power-unproven powered-and-silent proves put-back-by-others queue-disabled

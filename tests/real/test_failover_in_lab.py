@@ -24,7 +24,7 @@ from tests.real.maintd import (
     until,
 )
 from tests.real.test_queue_in_lab import AGENT, COMMANDS, FOLDER, PROCEDURES, SCRIPTS, ran
-from tests.real.test_windows_in_lab import answers, machines, window
+from tests.real.test_windows_in_lab import is_current, machines, window
 
 pytestmark = [
     pytest.mark.real,
@@ -145,7 +145,7 @@ def test_all_that_is_planned_goes_on_under_another_master_and_back(lab: Maintena
         assert [entry["step_status"] for entry in before["entries"]] == ["watching"]
         until(partial(is_copied, system, old), 60, system.tail)
         fails_over(system, old, new)
-        until(partial(answers, system, new), 120, system.tail)
+        until(partial(is_current, system, new), 120, system.tail)
         # Two rounds take two minutes as shipped; nobody is asked.
         until(partial(goes_on, system, new, before), 100, system.tail)
         assert "switch 7" in system.ask("why", "annex", master=new).stdout

@@ -179,15 +179,17 @@ class Fencer:
         power = readings.newest(self.ledger.power).get(node.uuid)
         return power is None or power.at < since or not 0 <= self.now - power.at < within
 
+    def _gone(self) -> Mapping[str, Ms]:
+        """Since when nodes have been silent, or fenced, by name."""
+        names = {one.uuid: one.name for one in self.observed.snapshot.nodes.values() if one.offline}
+        fenced = {names[f.node]: f.at for f in self.ledger.fencing if f.node in names}
+        return {**fenced, **self.silent}
+
+    def _others_gone(self, node: Node) -> Mapping[str, Ms]:
+        return {name: at for name, at in self._gone().items() if name != node.name}
+
     def _no_level(self, node: Node) -> Reason | None:
-        """Why its power control would prove nothing: no level of it answers and counts."""
-        power = readings.newest(self.ledger.power).get(node.uuid)
-        deaf = next((one for one in self.ledger.deaf if one.node == node.uuid), None)
-        if power is None or (deaf is not None and deaf.since >= power.at):
-            return because(FencingKind.POWER_UNKNOWN, node.name, why=deaf.why if deaf else "")
-        if any(x.counts and x.said in ("on", "off") for x in power.levels):
-            return None
-        return because(FencingKind.POWER_UNPROVEN, node.name)
+        return readings.why_unproven(node, self.ledger, self._others_gone(node))
 
     # Continue.
 
@@ -249,7 +251,7 @@ class Fencer:
         return None
 
     def _cut(self, one: Fencing, node: Node) -> Reason | None:
-        if self._may_read(node):
+        if self._may_read(node, since=max(self._others_gone(node).values(), default=Ms(0))):
             self._promise(node, Power(node.name, PowerCommand.STATUS))
             return None
         judged = self._judged(node)
@@ -365,7 +367,10 @@ class Fencer:
     # The daily check.
 
     def _ask_daily(self) -> None:
-        """Ask for the power of one node that answers, so that its levels are known to work."""
+        """Ask for the power of one node that answers, so that its levels are known to work.
+
+        And anew once another is gone: a level that then says off belongs to that one.
+        """
         nodes = [n for n in self.observed.snapshot.nodes.values() if n.controlled]
         if not nodes or any(map(readings.is_reading, self.ledger.intents)):
             return
@@ -375,10 +380,11 @@ class Fencer:
             return
         # By the last try: controls that fail, which are tried often, must not starve the others.
         tried = {one.node: one.after for one in self.ledger.deaf}
+        gone = max(self._gone().values(), default=Ms(0))
         due = [
             (max(tried.get(n.uuid, 0), newest[n.uuid].at if n.uuid in newest else 0), n.name, n)
             for n in nodes
-            if n.name in self.observed.diagnoses and self._may_read(n, readings.DAILY)
+            if n.name in self.observed.diagnoses and self._may_read(n, readings.DAILY, gone)
             if not self._at_work(n.uuid)
         ]
         if due:

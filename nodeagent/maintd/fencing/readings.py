@@ -2,7 +2,8 @@
 
 A level of power control counts only if it has said ON for this node while the node's agent
 answered, within the last days and through the same devices with the same options: a level of
-another machine, or a missing outlet, would say OFF.
+another machine, or a missing outlet, would say OFF. One that says OFF while the agent answers does
+not count until it says ON again.
 """
 
 import json
@@ -16,7 +17,7 @@ from nodeagent.model.evidence import Level, PowerReading
 from nodeagent.model.fencing import Deaf
 from nodeagent.model.ledger import Intent, Ledger, Outcome
 from nodeagent.model.purpose import OfFencing
-from nodeagent.model.reason import FencingKind, Held, because
+from nodeagent.model.reason import FencingKind, Held, Reason, because
 from nodeagent.model.snapshot import Node, Observed
 from nodeagent.model.units import Ms
 
@@ -141,32 +142,41 @@ def counted(reading: PowerReading, before: Sequence[PowerReading], now: Ms) -> P
         f"level {reading.level} says {'on' if reading.powered else 'off'}, and does not count: with"
         " these options it has not said on in the last days while the node was alive"
     )
+    if reading.alive and reading.powered is False:
+        why = f"level {reading.level} says off, and the node answers: is it that of another node?"
     return replace(reading, powered=reading.powered or None, why=why)
 
 
 def _is_proven(
     level: Level, reading: PowerReading, before: Sequence[PowerReading], now: Ms
 ) -> bool:
-    return any(
-        one.node == reading.node
-        and 0 <= now - one.at <= PROVEN_WITHIN
-        and _identity(level) in _levels_on(one)
-        for one in (*before, reading)
-    )
+    if reading.alive and level.said == "off":
+        return False
+    at = last_on(reading.node, level, (*before, reading))
+    return at is not None and 0 <= now - at <= PROVEN_WITHIN
+
+
+def last_on(node: str, level: Level, power: Sequence[PowerReading]) -> Ms | None:
+    """When this level last said ON for the node (its UUID) while that was alive."""
+    said = (x.at for x in power if x.node == node and _identity(level) in _levels(x, "on"))
+    return max(said, default=None)
 
 
 def _with(power: Sequence[PowerReading], new: PowerReading) -> list[PowerReading]:
-    """The readings with a newer one, without those that it makes useless."""
-    proves = _levels_on(new)
-    return [
-        *(one for one in power if one.node != new.node or _levels_on(one) - proves),
-        new,
-    ]
+    """The readings with a newer one, without what it makes useless or wrong."""
+    proves, wrong = _levels(new, "on"), _levels(new, "off")
+    kept = list[PowerReading]()
+    for one in power:
+        if one.node == new.node:
+            one = replace(one, levels=tuple(x for x in one.levels if _identity(x) not in wrong))
+        if one.node != new.node or _levels(one, "on") - proves:
+            kept.append(one)
+    return [*kept, new]
 
 
-def _levels_on(one: PowerReading) -> set[tuple[int, tuple[str, ...], str]]:
-    """The levels that this reading proves: none unless the node was alive."""
-    return {_identity(x) for x in one.levels if x.said == "on"} if one.alive else set()
+def _levels(one: PowerReading, said: str) -> set[tuple[int, tuple[str, ...], str]]:
+    """The levels of which this reading tells something: none unless the node was alive."""
+    return {_identity(x) for x in one.levels if x.said == said} if one.alive else set()
 
 
 def _identity(level: Level) -> tuple[int, tuple[str, ...], str]:
@@ -180,6 +190,26 @@ def _lasts(one: PowerReading, power: Sequence[PowerReading], now: Ms) -> bool:
 def newest(power: Sequence[PowerReading]) -> Mapping[str, PowerReading]:
     """The newest reading of each node, by UUID."""
     return {one.node: one for one in power}  # in the order of their ends
+
+
+def why_unproven(node: Node, ledger: Ledger, gone: Mapping[str, Ms]) -> Reason | None:
+    """Why its power control would prove nothing: no level of it answers and counts.
+
+    Or it says off, and last said on before another node was gone: it may be the power of that one.
+    `gone` has the other nodes that are silent or fenced, by name, and since when.
+    """
+    power = newest(ledger.power).get(node.uuid)
+    deaf = next((one for one in ledger.deaf if one.node == node.uuid), None)
+    if power is None or (deaf is not None and deaf.since >= power.at):
+        return because(FencingKind.POWER_UNKNOWN, node.name, why=deaf.why if deaf else "")
+    level = next((x for x in power.levels if x.counts and x.said in ("on", "off")), None)
+    if level is None:
+        return because(FencingKind.POWER_UNPROVEN, node.name)
+    on = last_on(node.uuid, level, ledger.power) or 0
+    later = tuple(sorted(name for name, at in gone.items() if at >= on))
+    if level.said == "off" and later:
+        return because(FencingKind.OFF_SINCE_ANOTHER, node.name, nodes=later)
+    return None
 
 
 def faults(ledger: Ledger, observed: Observed) -> Iterator[Held]:

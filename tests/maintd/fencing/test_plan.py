@@ -8,13 +8,15 @@ import pytest
 from nodeagent.model.action import Power, PowerCommand, RunCommand, Scope, describe
 from nodeagent.model.fencing import End, Fate, Stage
 from nodeagent.model.ledger import Hold
-from nodeagent.model.reason import FencingKind, because
+from nodeagent.model.reason import FencingKind, Kind, because
 from nodeagent.model.snapshot import Instance
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Done, Wish
 from simulation.machines import Control
 from tests.maintd.decided import kinds
 from tests.maintd.fencing.loop import RESTART, STEP, Loop, kill, word
+
+OBSERVE = "maintd:dead-nodes:observe"
 
 OFF, ON, STATUS = PowerCommand.OFF, PowerCommand.ON, PowerCommand.STATUS
 HOW = ["off", "hung", "cut"]
@@ -284,7 +286,54 @@ def test_a_control_of_another_node_that_dies_with_the_power_off_stops_everything
     assert not loop.powers(ON)
     assert not loop.offline()
     held = [one for one in loop.decision.held if FencingKind.STRUCK_ANOTHER in one.why.kinds]
-    assert {one.node for one in held} == {"n3", "n6"}
+    assert "n3" in {one.node for one in held}
+    assert "n6" in {one.node for one in loop.decision.held if one.why.kind is not Kind.UNREACHABLE}
+
+
+@pytest.mark.parametrize("kind", ["SILENCE_ALONE", "OFF_SINCE_ANOTHER"])
+@pytest.mark.parametrize("first", ["off", "hung"])
+def test_a_level_that_says_off_since_another_node_is_gone_proves_nothing(
+    first: str, kind: str
+) -> None:
+    """Two addresses are swapped, and n6 is switched off by hand: so n3's level says off."""
+    there = tuple(Instance(f"on{i}", f"n{i}", template="rbd", memory=100) for i in (3, 6))
+    loop = Loop(replace(RESTART, revive=False), there)
+    loop.machines.controls |= {"n3": (Control(of="n6"),), "n6": (Control(of="n3"),)}
+    for number, node in enumerate(loop.cluster.nodes.values()):
+        loop.cluster.put(replace(node, group=f"g{number}"))
+    loop.learn()
+    loop.cluster.put(replace(loop.cluster.nodes["n6"], tags=frozenset({OBSERVE})))
+    if kind == "OFF_SINCE_ANOTHER":  # it cannot be read meanwhile
+        loop.machines.controls["n3"][0].dead = True
+    kill(loop, "n6", how=first)
+    loop.steps(40)
+    if first == "hung":
+        loop.machines.switch_off("n6")
+        assert word(loop, "n6") == ""
+    loop.steps(30 * 60, 61)
+    kill(loop, how="cut")
+    loop.machines.controls["n3"][0].dead = False
+    for _ in range(120):
+        loop.step()
+        assert not loop.machines.twice()
+    assert not loop.powers(OFF)
+    assert "n3" not in loop.offline()
+    told = [kind.name for x in loop.decision.held if x.node == "n3" for kind in x.why.kinds]
+    assert kind in told
+
+
+def test_a_level_that_says_off_of_a_node_that_answers_is_told_at_once(loop: Loop) -> None:
+    """And counts again once it says on."""
+    loop.machines.controls |= {"n3": (Control(of="n6"),)}
+    loop.learn()
+    loop.cluster.put(replace(loop.cluster.nodes["n6"], tags=frozenset({OBSERVE})))
+    kill(loop, "n6", how="off")
+    loop.steps(60)
+    told = [x for x in loop.decision.held if x.node == "n3"]
+    assert [x.why.kind for x in told] == [FencingKind.CONTROL_FAILS]
+    loop.machines.switch_on("n6")
+    loop.steps(30 * 60, 61)
+    assert not loop.reasons()
 
 
 def test_a_persons_word_goes_on_where_the_power_off_has_hit_another_node() -> None:
