@@ -115,6 +115,7 @@ class Standby:
         cluster = {"cluster_name": "c", "master_node": uuid(MASTER), "tags": []}
         groups = {"g": {"name": "default", "tags": []}}
         document = {"cluster": cluster, "nodes": nodes, "nodegroups": groups, "instances": {}}
+        document |= {"version": 3000000}
         (self.ganeti / "config.data").write_text(json.dumps(document))
 
     def settings(self, succession: str = "enabled = true") -> None:

@@ -13,15 +13,21 @@ from nodeagent.errors import Unavailable
 from nodeagent.model.snapshot import Group, Instance, Node, Snapshot
 
 _MOST = 256 * 1024 * 1024
+_MAJOR = 3  # of Ganeti's version, which the file has as 3010000 for 3.1
 
 
 def read(path: str) -> Snapshot:
-    """Read config.data, or raise Unavailable. Sizes and states of instances are left out."""
+    """Read config.data, or raise Unavailable, also for one of another Ganeti than 3.
+
+    Sizes and states of instances are left out.
+    """
     try:
         if os.path.getsize(path) > _MOST:
             raise Unavailable(f"{path}: it has more than {_MOST} bytes")
         with open(path, "rb") as file:
             document = json.loads(file.read(_MOST))
+        if (version := document["version"]) // 1_000_000 != _MAJOR:
+            raise Unavailable(f"{path}: version {version}: only that of Ganeti {_MAJOR} is known")
         return snapshot_of(document)
     except OSError as error:
         raise Unavailable(f"{path}: {error.strerror}") from None
@@ -73,12 +79,11 @@ def _instance(
     return Instance(str(row["name"]), primary, min(mirrors, default=None))
 
 
-def _mirrors(wanted: list[Any], disks: Mapping[str, Any]) -> Iterator[str]:
-    """The nodes of all DRBD disks; before Ganeti 2.16 a disk stands in its instance."""
-    for one in wanted:
-        disk = disks[one] if isinstance(one, str) else one
-        if disk["dev_type"] in ("drbd", "drbd8"):
-            yield from disk["logical_id"][:2]
+def _mirrors(wanted: list[str], disks: Mapping[str, Any]) -> Iterator[str]:
+    """The nodes of all DRBD disks."""
+    for uuid in wanted:
+        if disks[uuid]["dev_type"] in ("drbd", "drbd8"):
+            yield from disks[uuid]["logical_id"][:2]
 
 
 def _tags(row: Mapping[str, Any]) -> frozenset[str]:

@@ -11,6 +11,7 @@ from nodeagent.errors import Unavailable
 
 # Members of Ganeti 3.0's file that do not matter here are left out.
 DOCUMENT: dict[str, Any] = {
+    "version": 3000000,
     "cluster": {"cluster_name": "c.test", "master_node": "u1", "tags": ["maintd:pause:yes"]},
     "nodes": {
         "u1": {
@@ -68,13 +69,6 @@ def test_nodes_groups_tags_and_the_pairs_of_drbd() -> None:
     assert found.groups["g1"].tags == {"x"}
 
 
-def test_disks_stood_in_their_instances_once() -> None:
-    old = json.loads(json.dumps(DOCUMENT))
-    old["instances"]["i1"]["disks"] = [old.pop("disks")["d1"]]
-    old["instances"]["i2"]["disks"] = []
-    assert snapshot_of(old).instances["web1"].secondary == "n2.test"
-
-
 def without(member: str) -> str:
     return json.dumps({key: value for key, value in DOCUMENT.items() if key != member})
 
@@ -88,11 +82,19 @@ def test_nothing_else_is_read(tmp_path: Path, text: str) -> None:
         read(str(tmp_path / "config.data"))
 
 
+@pytest.mark.parametrize("version", [2160000, 4000000, "3000000", None])
+def test_another_ganetis_is_not_guessed_at(tmp_path: Path, version: object) -> None:
+    (tmp_path / "config.data").write_text(json.dumps(DOCUMENT | {"version": version}))
+    with pytest.raises(Unavailable, match=r"config\.data: "):
+        read(str(tmp_path / "config.data"))
+
+
 def test_a_node_that_is_no_candidate_has_none(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="No such file"):
         read(str(tmp_path / "config.data"))
 
 
-def test_it_is_read_as_it_lies_there(tmp_path: Path) -> None:
-    (tmp_path / "config.data").write_text(json.dumps(DOCUMENT))
+@pytest.mark.parametrize("version", [3000000, 3010000, 3020000])
+def test_it_is_read_as_it_lies_there(tmp_path: Path, version: int) -> None:
+    (tmp_path / "config.data").write_text(json.dumps(DOCUMENT | {"version": version}))
     assert read(str(tmp_path / "config.data")) == snapshot_of(DOCUMENT)
