@@ -106,24 +106,27 @@ class Control:
         return self._status(record=False)
 
     def check(self) -> Status:
-        """Read all levels, record those that say ON of a node that lives, and judge."""
+        """Read all levels, record what they say of a node that lives, and judge."""
         return self._status(record=True)
 
     def _status(self, *, record: bool) -> Status:
         said = self._read_twice(self.levels, OFF, self._end, _FIRST)
-        on = [x for x in self.levels if said[x].state == ON and x.number not in self.clashes]
-        why = self._record(on) if on and record else ""
+        why = self._record(said) if record else ""
         judged = judge(self._row(level, said[level]) for level in self.levels)
         return replace(judged, unrecorded=why)
 
-    def _record(self, on: Sequence[Level]) -> str:
-        """Record that these say ON; return why not, or nothing.
+    def _record(self, said: Mapping[Level, Answer]) -> str:
+        """Record which levels say ON, and forget those that say OFF; return why not, or nothing.
 
         The node is asked after them: one that lives now had power then.
         """
-        if not self.lives():
-            return "its noded does not answer, so that levels say on now is not recorded"
-        return self.proven.note_on(self.node, on, self.levels)
+        on = [x for x in self.levels if said[x].state == ON and x.number not in self.clashes]
+        off = [x for x in self.levels if said[x].state == OFF]
+        if not (on or off):
+            return ""
+        if self.lives():
+            return self.proven.note(self.node, self.levels, on, off)
+        return "its noded does not answer, so that levels say on now is not recorded" if on else ""
 
     def off(self) -> Outcome:
         """Switch off through the first counting level that proves it."""

@@ -27,11 +27,17 @@ class Proven:
         """Return when the level said ON, in seconds of unix time."""
         return self._read(node).get(level.fingerprint)
 
-    def note_on(self, node: str, levels: Iterable[Level], all_levels: Iterable[Level]) -> str:
-        """Record that these levels say ON now; return why that failed, or nothing."""
+    def note(
+        self, node: str, levels: Iterable[Level], on: Iterable[Level], off: Iterable[Level] = ()
+    ) -> str:
+        """Record which of its levels say ON now; return why that failed, or nothing.
+
+        Those that say OFF belong to another machine, and have to say ON again.
+        """
         known = self._read(node)
-        kept = {one.fingerprint: known.get(one.fingerprint) for one in all_levels}
-        kept |= {one.fingerprint: time.time() for one in levels}
+        kept = {one.fingerprint: known.get(one.fingerprint) for one in levels}
+        kept |= dict.fromkeys((one.fingerprint for one in off), None)
+        kept |= {one.fingerprint: time.time() for one in on}
         text = json.dumps({mark: at for mark, at in kept.items() if at is not None})
         try:
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
@@ -68,7 +74,9 @@ def _of(found: object) -> dict[str, float]:
 class Remembered(Proven):
     """The files for reading only: a level that says ON now proves nothing by that."""
 
-    def note_on(self, node: str, levels: Iterable[Level], all_levels: Iterable[Level]) -> str:
+    def note(
+        self, node: str, levels: Iterable[Level], on: Iterable[Level], off: Iterable[Level] = ()
+    ) -> str:
         """Record nothing."""
         return ""
 
@@ -76,7 +84,7 @@ class Remembered(Proven):
 def why_not(last_on: float | None, now: float, within: float) -> str:
     """Say why a level does not count, or nothing."""
     if last_on is None:
-        return "nodeagent-oob check has never heard it say on while this node lived"
+        return "nodeagent-oob check has not heard it say on while this node lived"
     if last_on > now:
         return "it said on in the future: the clock was set back"
     if now - last_on > within:

@@ -153,7 +153,7 @@ class Fences:
         """Let levels have said ON, so many days ago."""
         levels = load(str(self.config), owner=None).levels(node)
         chosen = [level for level in levels if not numbers or level.number in numbers]
-        assert not Proven(str(self.state)).note_on(node, chosen, levels)
+        assert not Proven(str(self.state)).note(node, levels, chosen)
         if days:
             file = self.state / f"{node}.json"
             marks = json.loads(file.read_text())

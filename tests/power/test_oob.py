@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -135,7 +136,7 @@ def test_outlets_come_on_before_the_machine(fences: Fences) -> None:
 @pytest.mark.parametrize(
     ("days", "why"),
     [
-        (None, "nodeagent-oob check has never heard it say on"),
+        (None, "nodeagent-oob check has not heard it say on"),
         (8.0, "it said on 8 days ago, and not since"),
     ],
 )
@@ -180,6 +181,23 @@ def test_check_records_nothing_of_a_node_that_does_not_live(fences: Fences, node
     assert (done.returncode, done.stderr.count("does not answer")) == (0, 1)
 
 
+@pytest.mark.parametrize("noded", ["answers", "takes"])
+def test_a_level_that_says_off_of_a_node_that_lives_has_to_say_on_again(
+    fences: Fences, noded: str
+) -> None:
+    """Two addresses are swapped, and the other node is off."""
+    fences.levels({"machine": ""}, {"outlet-a": ""})
+    assert fences.run("check", NODE).returncode == 0
+    (fences.folder / "machine").write_text("off")
+    fences.noded = noded
+    assert fences.run("check", NODE).returncode == 1
+    counts = [row["counts"] for row in levels_of(fences)]
+    assert counts == [noded == "takes", True]
+    (fences.folder / "machine").write_text("on")
+    fences.noded = "answers"
+    assert fences.run("check", NODE).returncode == 0
+
+
 @pytest.mark.parametrize("verb", ["power-status", "health"])
 def test_nothing_is_recorded_by_what_may_be_asked_of_a_dead_node(fences: Fences, verb: str) -> None:
     """Its options were mistyped: the machine that says on is another one."""
@@ -190,6 +208,12 @@ def test_nothing_is_recorded_by_what_may_be_asked_of_a_dead_node(fences: Fences,
         assert fences.run(verb, NODE).returncode == (1 if verb == "power-status" else 0)
     assert fences.run("power-off", NODE).returncode == 1
     assert fences.power("other") == "on"
+
+
+def levels_of(fences: Fences) -> list[dict[str, Any]]:
+    (node,) = json.loads(fences.run("check", "--json", NODE).stdout)["nodes"]
+    found: list[dict[str, Any]] = node["levels"]
+    return found
 
 
 SAME = """
