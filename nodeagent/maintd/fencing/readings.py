@@ -202,12 +202,14 @@ def why_unproven(node: Node, ledger: Ledger, gone: Mapping[str, Ms]) -> Reason |
     deaf = next((one for one in ledger.deaf if one.node == node.uuid), None)
     if power is None or (deaf is not None and deaf.since >= power.at):
         return because(FencingKind.POWER_UNKNOWN, node.name, why=deaf.why if deaf else "")
-    level = next((x for x in power.levels if x.counts and x.said in ("on", "off")), None)
-    if level is None:
+    counting = [x for x in power.levels if x.counts and x.said in ("on", "off")]
+    if not counting:
         return because(FencingKind.POWER_UNPROVEN, node.name)
+    if power.powered is not False:
+        return None
+    level = next((x for x in counting if x.level == power.level), counting[0])
     on = last_on(node.uuid, level, ledger.power) or 0
-    later = tuple(sorted(name for name, at in gone.items() if at >= on))
-    if level.said == "off" and later:
+    if later := tuple(sorted(name for name, at in gone.items() if at >= on)):
         return because(FencingKind.OFF_SINCE_ANOTHER, node.name, nodes=later)
     return None
 

@@ -5,9 +5,11 @@ from dataclasses import replace
 
 import pytest
 
+from nodeagent.maintd.fencing.readings import why_unproven
 from nodeagent.model.action import Power, PowerCommand, RunCommand, Scope, describe
+from nodeagent.model.evidence import Level, PowerReading
 from nodeagent.model.fencing import End, Fate, Stage
-from nodeagent.model.ledger import Hold
+from nodeagent.model.ledger import Hold, Ledger
 from nodeagent.model.reason import FencingKind, Kind, because
 from nodeagent.model.snapshot import Instance
 from nodeagent.model.units import Ms
@@ -320,6 +322,21 @@ def test_a_level_that_says_off_since_another_node_is_gone_proves_nothing(
     assert "n3" not in loop.offline()
     told = [kind.name for x in loop.decision.held if x.node == "n3" for kind in x.why.kinds]
     assert kind in told
+
+
+@pytest.mark.parametrize(("at", "proves"), [(10, True), (20, False), (30, False)])
+def test_the_level_that_says_off_is_the_one_that_counts(at: int, proves: bool) -> None:
+    """The other one is an outlet that is on: it said on all the time."""
+    node = Loop().cluster.nodes["n3"]
+    outlet, bmc = Level(1, ("wti",), "on", counts=True), Level(2, ("ipmilan",), "on", counts=True)
+    readings = (
+        PowerReading(node.uuid, Ms(20), True, 2, (outlet, bmc), alive=True),
+        PowerReading(node.uuid, Ms(40), False, 2, (outlet, replace(bmc, said="off"))),
+    )
+    why = why_unproven(node, Ledger(power=readings), {"n6": Ms(at)})
+    assert (why is None) == proves
+    on = (*readings, replace(readings[0], at=Ms(50), alive=False))
+    assert why_unproven(node, Ledger(power=on), {"n6": Ms(at)}) is None
 
 
 def test_a_level_that_says_off_of_a_node_that_answers_is_told_at_once(loop: Loop) -> None:
