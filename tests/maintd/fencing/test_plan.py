@@ -301,8 +301,6 @@ def test_a_level_that_says_off_since_another_node_is_gone_proves_nothing(
     there = tuple(Instance(f"on{i}", f"n{i}", template="rbd", memory=100) for i in (3, 6))
     loop = Loop(replace(RESTART, revive=False), there)
     loop.machines.controls |= {"n3": (Control(of="n6"),), "n6": (Control(of="n3"),)}
-    for number, node in enumerate(loop.cluster.nodes.values()):
-        loop.cluster.put(replace(node, group=f"g{number}"))
     loop.learn()
     loop.cluster.put(replace(loop.cluster.nodes["n6"], tags=frozenset({OBSERVE})))
     if kind == "OFF_SINCE_ANOTHER":  # it cannot be read meanwhile
