@@ -540,7 +540,7 @@ def test_status_says_once_what_waits_for_a_person(quiet: Live, run: Run) -> None
 def test_blocked_work_has_the_command_that_helps(busy: Live, run: Run, verb: str) -> None:
     run("pause", "--why", "new switch")
     told = run(verb).out
-    assert "cluster paused by root: new switch; run gnt-maint resume --cluster\n" in told, told
+    assert f"cluster paused by {ME}: new switch; run gnt-maint resume --cluster\n" in told, told
     assert "gnt-cluster master-failover; run" not in told  # its sentence names it already
 
 

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from nodeagent.cli.gnt_maint import cli
 from tests.cli.live import Live
+from tests.cli.test_gnt_maint import ME
 from tests.maintd.owners.owned import instance
 from tests.maintd.rig import Rig, fleet
 
@@ -151,8 +152,8 @@ def test_a_declined_offer_is_the_reason_why_nothing_goes_down(live: Live) -> Non
     run(live, "window", "add", "n3", "--start", "2026-11-18T11:00Z", "--policy", "require-accept")
     run(live, "offers", "decline", "--owner", "db", "--reason", "no replica yet")
     said = run(live, "window", "down", "n3", code=1)
-    assert "owner db declines (root): no replica yet" in said
-    assert "waits: owner db declines (root): no replica yet" in run(live, "held")
+    assert f"owner db declines ({ME}): no replica yet" in said
+    assert f"waits: owner db declines ({ME}): no replica yet" in run(live, "held")
     assert not live.rig.cluster.nodes["n3"].drained
     run(live, "window", "edit", "n3", "--policy", "advisory")
     live.tick()

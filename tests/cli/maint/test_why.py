@@ -12,7 +12,7 @@ from nodeagent.model.queue import RepairStep
 from nodeagent.model.reason import Reason
 from nodeagent.model.wish import Cancel
 from tests.cli.live import Live
-from tests.cli.test_gnt_maint import Run, anywhere, busy, in_utc, incident, policy, quiet, run
+from tests.cli.test_gnt_maint import ME, Run, anywhere, busy, in_utc, incident, policy, quiet, run
 from tests.maintd.queue.test_entries import Mender
 from tests.maintd.queue.test_entries import policy as procedures
 from tests.maintd.rig import Rig, fleet, mirrored
@@ -244,7 +244,7 @@ def test_what_holds_everywhere_is_said_once(quiet: Live, run: Run) -> None:
     quiet.tick()
     for name in ("n2", "n4", "default", "cluster"):
         told = run("why", name).out
-        assert told.count("- cluster paused by root: new switch\n    gnt-maint resume") == 1, told
+        assert told.count(f"- cluster paused by {ME}: new switch\n    gnt-maint resume") == 1, told
 
 
 def test_of_two_things_of_one_name(tmp_path: Path, anywhere: Run) -> None:
