@@ -395,12 +395,12 @@ def test_what_another_runner_has_written_since_is_not_forgotten(place: Place) ->
 def read_only(folder: Path) -> Iterator[None]:
     """A folder of whose file system the kernel has had enough."""
     if os.getuid():
-        every = (folder, *folder.rglob("*"))
-        for path in every:
-            path.chmod(0o555)
+        modes = {path: path.stat().st_mode & 0o777 for path in (folder, *folder.rglob("*"))}
+        for path, mode in modes.items():
+            path.chmod(mode & ~0o222)
         yield
-        for path in every:
-            path.chmod(0o755)
+        for path, mode in modes.items():
+            path.chmod(mode)
         return
     for more in (("--bind", folder), ("-o", "remount,bind,ro")):
         if subprocess.run(["/usr/bin/mount", *more, folder], stderr=subprocess.DEVNULL).returncode:
