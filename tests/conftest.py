@@ -23,6 +23,9 @@ settings.register_profile("ci", derandomize=True)
 if os.environ.get("CI"):
     settings.load_profile("ci")
 
+# It asserts, and tests/real/conftest.py imports it before pytest_plugins names it.
+pytest.register_assert_rewrite("tests.real.lab")
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     told = "of tests marked `oracle` or `thorough`, and of very many alike, only one in so many"
