@@ -8,6 +8,7 @@
 
 import asyncio
 import os
+import shutil
 import signal
 import socket
 import ssl
@@ -389,6 +390,7 @@ asyncio.run(main())
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="a network of its own takes root")
+@pytest.mark.skipif(shutil.which("ip") is None, reason="needs ip: packaging/test-tools")
 def test_a_network_of_ipv6_has_the_places_of_one_peer() -> None:
     addresses = [f"2001:db8::{n:x}" for n in range(1, 22)] + ["2001:db8:0:1::1"]
     lines = ["ip link set lo up", *(f"ip addr add {a}/128 dev lo" for a in addresses)]

@@ -12,8 +12,12 @@ APART = Path(__file__).parents[2] / "packaging/apart"
 # Of what is mounted here nobody else knows.
 MOUNTED = 'mount -t tmpfs other "$1"; exec "$2" cat /proc/self/mountinfo'
 
+pytestmark = [
+    pytest.mark.skipif(os.getuid() != 0, reason="needs root: sudo make test"),
+    pytest.mark.skipif(shutil.which("ip") is None, reason="needs ip: packaging/test-tools"),
+]
 
-@pytest.mark.skipif(os.getuid() != 0, reason="needs root: sudo make test")
+
 def test_what_is_mounted_below_tmp_is_not_in_there(tmp_path: Path) -> None:
     """A laboratory that is up here would else be taken for one there, and could not be ended."""
     command = ["unshare", "--mount", "sh", "-ec", MOUNTED, "sh", str(tmp_path), str(APART)]
@@ -25,7 +29,6 @@ def test_what_is_mounted_below_tmp_is_not_in_there(tmp_path: Path) -> None:
     assert [place for place in places if place.startswith("/tmp")] == ["/tmp"]
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="needs root: sudo make test")
 def test_a_checkout_in_tmp_is_seen_in_there_with_shared_and_nothing_else() -> None:
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         beside = Path(folder)
