@@ -15,11 +15,14 @@ from collections.abc import Iterator
 from itertools import groupby
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 MANY = 20
 
-settings.register_profile("ci", derandomize=True)
+# How long an example takes says more of the machine than of us.
+settings.register_profile("here", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("here")
+settings.register_profile("ci", settings.get_profile("here"), derandomize=True)
 if os.environ.get("CI"):
     settings.load_profile("ci")
 

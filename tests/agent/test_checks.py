@@ -317,7 +317,7 @@ def test_what_waits_for_longer_than_its_order_is_valid_does_not_run(place: Place
     async def tell(bench: Bench) -> None:
         first = await bench.look("e")
         now = time.time_ns() // 1_000_000
-        second = await bench.look("f", issued=now, expires=now + 1500)
+        second = await bench.look("f", issued=now, expires=now + 4000)
         end = await bench.ended(second)
         assert (end.progress, end.why) == (Progress.LATER, "the checks before it took too long")
         bench.go()
@@ -353,7 +353,7 @@ def test_a_run_that_cannot_be_ended_keeps_its_place(
 
     async def tell(bench: Bench) -> None:
         now = time.time_ns() // 1_000_000
-        end = await bench.ended(await bench.look("e", issued=now, expires=now + 1500))
+        end = await bench.ended(await bench.look("e", issued=now, expires=now + 4000))
         assert end.why == "the checks before it took too long"
         assert bench.repairs.checks.open == 0, "so that repairs have their turn"
 

@@ -4,7 +4,7 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nodeagent.agent.diagnose import Reading, interpret, merge, stabilise
@@ -497,7 +497,6 @@ texts = st.builds(
 outputs = st.builds(details, nests | texts, st.sampled_from(["Ok", "evacuate"]))
 
 
-@settings(deadline=None)
 @given(st.dictionaries(st.sampled_from("abcdefgh"), outputs, min_size=1))
 def test_whatever_is_merged_is_believed_by_the_master(outputs: dict[str, bytes]) -> None:
     verdict = printed(**outputs)

@@ -25,7 +25,7 @@ documents = st.one_of(
 
 
 @given(documents)
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @example({"status": "live-repair"})
 @example({"status": "live-repair", "command": None})
 @example({"status": "Ok", "command": None})

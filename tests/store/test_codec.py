@@ -54,7 +54,7 @@ from nodeagent.store.codec import decode, decode_observation, encode, encode_obs
 from tests.counted import lines
 from tests.store.values import DIAGNOSES, leaves, of
 
-slow = settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+slow = settings(max_examples=80, suppress_health_check=list(HealthCheck))
 
 SHIFT = Shift("web", Spot("n1", "n2"), Spot("n3", "n1"), 0.25)
 FULL = Ledger(
@@ -235,7 +235,7 @@ PLACES = [path for path in leaves(json.loads(SAVED)) if path != ("v",)]
 
 
 @given(st.sampled_from(PLACES), st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_one_member_of_another_type_is_refused_with_its_place(
     path: tuple[str | int, ...], data: st.DataObject
 ) -> None:
@@ -287,7 +287,7 @@ def test_what_superseded_an_incident_is_read_from_its_words_where_it_is_not_kept
 
 
 @given(st.sampled_from(PLACES))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_a_member_more_or_less_is_refused_with_its_place(path: tuple[str | int, ...]) -> None:
     for extra in (True, False):
         document = json.loads(SAVED)

@@ -255,7 +255,7 @@ STEPS = st.one_of(
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(st.lists(STEPS, max_size=25))
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
 def test_any_life_reads_back(kind: str, steps: list[tuple[object, ...]]) -> None:
     """Against what a reader expects of the contract, kept in plain variables."""
     ledger, number, count = Ledger(), 0, 0

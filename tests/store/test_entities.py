@@ -23,7 +23,7 @@ from nodeagent.store.entities import Changes, Image, changes, digest, entities, 
 from tests.store.test_codec import FULL
 from tests.store.values import of
 
-slow = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+slow = settings(max_examples=25, suppress_health_check=list(HealthCheck))
 
 
 def applied(before: Mapping[str, str], change: Changes) -> dict[str, str]:

@@ -882,8 +882,7 @@ TestEverything = Everything.TestCase
 TestEverything.settings = settings(
     max_examples=40,
     stateful_step_count=40,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+    suppress_health_check=[HealthCheck.filter_too_much],
 )
 
 

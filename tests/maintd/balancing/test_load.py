@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nodeagent.errors import MessageError
@@ -158,7 +158,6 @@ def test_what_is_gone_is_forgotten() -> None:
 VALUES = st.lists(st.floats(0, 64), min_size=1, max_size=30)
 
 
-@settings(deadline=None)
 @given(VALUES, st.lists(st.integers(0, GAP), min_size=30, max_size=30))
 def test_a_smoothed_value_is_never_beyond_what_was_measured(
     values: list[float], gaps: list[int]
@@ -170,7 +169,6 @@ def test_a_smoothed_value_is_never_beyond_what_was_measured(
     assert min(values) - 1e-9 <= smooth.value <= max(values) + 1e-9
 
 
-@settings(deadline=None)
 @given(st.floats(0, 64), st.floats(0, 64), st.integers(500, 59_000))
 def test_how_often_it_is_measured_makes_no_difference(old: float, new: float, step: int) -> None:
     """The same for so long is the same, whether it was asked once or often."""
@@ -234,7 +232,6 @@ def test_what_cannot_be_read_is_no_load(body: bytes, why: str) -> None:
         read_busy(body, NOW)
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_whatever_is_said_is_read_or_refused(body: bytes) -> None:
     for read in (read_busy, read_own, read_resident):

@@ -169,7 +169,7 @@ RULES = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(RULES, st.sets(st.integers(0, 30)))
 def test_another_reader_of_rules_finds_the_same_moments(rule: Weekly, skip: set[int]) -> None:
     """The rule, its end, what is skipped and the zone as it is written, all read by others."""
@@ -208,7 +208,6 @@ def _is_never_shown(at: datetime, name: str) -> bool:
 NAMES = st.text(min_size=1, max_size=255)
 
 
-@settings(deadline=None)
 @given(st.lists(NAMES, min_size=1, max_size=30, unique_by=str.lower))
 def test_whatever_machines_are_called_lines_are_well_formed(names: list[str]) -> None:
     window = Window(

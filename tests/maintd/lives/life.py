@@ -150,7 +150,6 @@ def at_random(setting: str, usual: int, steps: int) -> settings:
         derandomize=setting not in os.environ or "CI" in os.environ,
         max_examples=int(os.environ.get(setting, str(usual))),
         stateful_step_count=steps,
-        deadline=None,
         database=None,
         suppress_health_check=list(HealthCheck),
         phases=[Phase.generate, *([Phase.shrink] if "LIFECYCLE_SHRINK" in os.environ else [])],

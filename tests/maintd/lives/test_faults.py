@@ -345,7 +345,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None, derandomize=True, phases=[Phase.generate])
+@settings(max_examples=40, derandomize=True, phases=[Phase.generate])
 @given(said=st.sampled_from([EVACUATE, REPAIR]), takes=st.sampled_from([1.0, 30.0]), steps=STEPS)
 def test_F05_two_coordinators_never_both_act_wherever_the_master_moves(
     said: Diagnosis, takes: float, steps: list[tuple[str, float, list[str]]]

@@ -142,7 +142,7 @@ def test_whatever_operators_do() -> None:
     assert counted["AddSeries"] >= 10
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(STEPS, MACHINES, MACHINES)
 def whatever_operators_do(
     steps: list[tuple[str, Any]], ours: tuple[Machine, ...], theirs: tuple[Machine, ...]

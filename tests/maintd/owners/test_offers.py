@@ -619,7 +619,7 @@ ACTS = st.sampled_from(["accept", "decline", "more", "less", "other", "wait", "m
 
 
 @given(st.lists(st.tuples(ACTS, st.sampled_from(["db", "web"])), max_size=25))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_an_answer_is_lost_only_with_its_interval(acts: list[tuple[str, str]]) -> None:
     """And nobody is asked two things about one node, nor twice by one id."""
     nodes = {node.name: node for node in fleet()}

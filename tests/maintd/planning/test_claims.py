@@ -452,7 +452,7 @@ def plays(*what: str) -> st.SearchStrategy[list[tuple[str, str, int]]]:
     return st.tuples(first, then, rest).map(lambda drawn: [*drawn[:2], *drawn[2]])
 
 
-slow = settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=20)
+slow = settings(suppress_health_check=list(HealthCheck), max_examples=20)
 
 
 def play(steps: list[tuple[str, str, int]], found: Mapping[str, Standing]) -> Shared:

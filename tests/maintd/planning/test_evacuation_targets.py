@@ -227,7 +227,7 @@ def rooms(draw: st.DrawFn) -> Room:
 
 
 @given(rooms())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_whatever_is_going_on_only_free_nodes_with_room_are_places(into: Room) -> None:
     before = into.trial()
     found = together(into.snapshot.nodes["n1"], into, AWAY.id)

@@ -7,7 +7,7 @@ from ipaddress import ip_address
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nodeagent.errors import MessageError
@@ -326,7 +326,6 @@ JSON = st.recursive(
 PLACES = ("spec", "status", "spec_rack", "spec_ipv4", "spec_bmc", "status_duration")
 
 
-@settings(deadline=None)
 @given(JSON)
 def test_no_document_is_more_than_refused(document: object) -> None:
     for wrap in WRAPPED:

@@ -151,7 +151,6 @@ def on_its_first_day(found: Weekly) -> Weekly:
     return found
 
 
-@settings(deadline=None)
 @given(RULES.map(on_its_first_day), st.integers(-400, 4000))
 def test_days_are_those_that_counting_one_by_one_finds(found: Weekly, later: int) -> None:
     after = found.first + later
@@ -227,7 +226,7 @@ def test_a_zone_as_a_table_is_the_zone(name: str, year: int) -> None:
         assert today(here, Seconds(at)) == datetime.fromtimestamp(at, real).toordinal()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     st.sampled_from(ZONES),
     st.datetimes(datetime(2025, 1, 1), datetime(2031, 12, 1)),  # noqa: DTZ001 it is local
