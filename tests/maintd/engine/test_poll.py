@@ -346,10 +346,10 @@ def test_the_total_deadline_holds(agents: Agents, monkeypatch: pytest.MonkeyPatc
 
 def test_all_answers_together_are_bounded(agents: Agents, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_HELD", 700_000)
-    agents.raw("large", HEAD + b"\r\n" + b"x" * 500_000)
+    agents.raw("large", HEAD, b"\r\n" + b"x" * 500_000, every=0.5)  # the other has begun by then
     agents.raw("larger", HEAD + b"Content-Length: 900000\r\n\r\n" + b"x" * 600_000, hang=True)
     agents.well("n1")
-    looks = agents.looks(seconds=2)
+    looks = agents.looks(seconds=10)
     assert isinstance(looks["n1"], Seen)
     assert looks["large"] == Distrusted("not JSON at line 1 column 1: Expecting value")
     assert looks["larger"] == Silent("all answers together are too large, and this is the largest")
