@@ -63,6 +63,9 @@ def test_status_tells_how_many_have_the_newest_and_who_is_missing(
     rig.at_node(C).trouble = SILENT
     live.tick(30)
     assert "kept on" not in run(live, "pause")
+    deadline = time.monotonic() + 20
+    while rig.engine.memory.state.have < 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
     rig.time += 4
     assert line(live) == "Copies 2 of 3, 4 s old: without it n4 (timed out)"
     said = document(live, "status")["round"]["copies"]
