@@ -11,7 +11,8 @@ import pytest
 from nodeagent.maintd.drill import Forecast, Hearing, forecast, refusal
 from nodeagent.maintd.http import routes
 from nodeagent.model.action import Scope
-from nodeagent.model.evidence import Contact, Testimony
+from nodeagent.model.evidence import Contact
+from nodeagent.model.evidence import Testimony as Told
 from nodeagent.model.fencing import Stage
 from nodeagent.model.ledger import Hold, Policy
 from nodeagent.model.reason import Kind, because
@@ -155,7 +156,7 @@ def test_no_power_control_at_all() -> None:
 
 def test_witnesses_that_cannot_reach_it_now() -> None:
     whole = ready()
-    blind = Testimony("n4", whole.now(), Contact.SILENT, Contact.SILENT, ())
+    blind = Told("n4", whole.now(), Contact.SILENT, Contact.SILENT, ())
     found = drilled(whole, testimonies=(blind,))
     assert not found.done
     assert kinds(found) >= {"drill-blind", "few-witnesses"}
