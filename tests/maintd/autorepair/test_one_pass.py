@@ -807,7 +807,7 @@ class Everything(Life):
         known, theirs = set(self.site.cluster.jobs), self.site.cluster.busy()
         self.site.cluster.loses_answer = lambda _: lost
         try:
-            self.site.go(0.0, dry=dry)
+            self.site.go(0.01, dry=dry)  # no two passes begin in one millisecond
         except Unavailable:
             assert lost
             self.site.time += 10  # no pass begins before what was sent has arrived
