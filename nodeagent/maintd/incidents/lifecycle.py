@@ -31,9 +31,12 @@ from nodeagent.model.units import Ms
 
 
 def back_off(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
-    """Delay tags that belong to no incident after a refusal, or they repeat for ever."""
+    """Delay tags that belong to no incident after a refusal, or they repeat for ever.
+
+    A job that fails since somebody has set the same tags meanwhile is no refusal.
+    """
     for intent in ledger.intents:
-        result = observed.results.get(intent.id)
+        result = how_ended(intent, observed, now)
         refused = result is not None and result.outcome in (Outcome.ERROR, Outcome.LATER)
         serves_none = isinstance(intent.purpose, OfTags)
         if serves_none and (refused or intent.id in observed.absent):

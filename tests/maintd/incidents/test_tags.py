@@ -6,6 +6,7 @@ import pytest
 
 from nodeagent.model.action import MovePrimary, Retag, Scope
 from nodeagent.model.incident import Status
+from nodeagent.model.ledger import Outcome
 from nodeagent.model.snapshot import Instance
 from nodeagent.model.wish import Pause
 from tests.maintd.rig import Rig, fleet
@@ -55,6 +56,21 @@ def test_tags_that_are_refused_are_not_set_again_each_round() -> None:
     ticks(rig, 8, 60.0)
     assert rig.cluster.world.tags == {"maintd:pause:yes"}
     assert not rig.cluster.nodes["n3"].tags
+
+
+def test_a_tag_that_somebody_removes_in_the_same_moment_delays_no_other() -> None:
+    """The job fails, for the tag is gone; before, all such tags then stayed for five minutes."""
+    rig = Rig(fleet())
+    rig.cluster.takes = lambda _: 10.0
+    rig.cluster.tag("n3", "maintd:canceled:x")
+    rig.tick()
+    rig.cluster.untag("n3", "maintd:canceled:x")
+    ticks(rig, 3, 10.0)
+    (job,) = rig.cluster.jobs.values()
+    assert job.outcome is Outcome.ERROR
+    rig.cluster.tag("n4", "maintd:canceled:y")
+    ticks(rig, 3, 10.0)
+    assert not rig.cluster.nodes["n4"].tags
 
 
 def tagged_failed() -> Rig:
