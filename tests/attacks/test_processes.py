@@ -16,6 +16,7 @@ import ast
 import asyncio
 import ctypes
 import os
+import re
 import resource
 import shutil
 import signal
@@ -138,8 +139,9 @@ set -- $(cat /proc/$$/stat); test $$ = $6 && echo leads its session; echo tty $7
         signal.signal(signal.SIGUSR1, old_action)
         signal.pthread_sigmask(signal.SIG_SETMASK, old_mask)
     assert ran.stderr == b""
-    # 32 and 33 are the C library's own; up to Debian 12 its posix_spawn leaves them ignored.
-    found = ran.stdout.decode().replace("Ign:0000000180000000", "Ign:0000000000000000")
+    # 32 and 33 are the C library's own, which nobody else may set.  Up to Debian 12 its posix_spawn
+    # leaves them ignored, then as they were: as make left them, that started us.
+    found = re.sub("(?<=Ign:0{7})[01][08](?=0{7}\n)", "00", ran.stdout.decode())
     assert found.splitlines() == [
         "/",
         "0077",
