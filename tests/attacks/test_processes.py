@@ -139,8 +139,8 @@ set -- $(cat /proc/$$/stat); test $$ = $6 && echo leads its session; echo tty $7
         signal.signal(signal.SIGUSR1, old_action)
         signal.pthread_sigmask(signal.SIG_SETMASK, old_mask)
     assert ran.stderr == b""
-    # 32 and 33 are the C library's own, which nobody else may set.  Up to Debian 12 its posix_spawn
-    # leaves them ignored, then as they were: as make left them, that started us.
+    # Signals 32 and 33 are the C library's own: nobody else may set them. Debian 12's posix_spawn
+    # leaves them ignored; Debian 13's passes on what it has, perhaps from Debian 12's make.
     found = re.sub("(?<=Ign:0{7})[01][08](?=0{7}\n)", "00", ran.stdout.decode())
     assert found.splitlines() == [
         "/",
