@@ -38,11 +38,15 @@ else
 	code=$$?; $(quick) -n $(if $(filter 1,$(WORKERS)),0,2) --dist loadfile -m "alone and not real and not oracle and not power and not torture" $(alone) && exit $$code
 endif
 
-decisions: $(READY) ## renew, on purpose, the rounds that tests/maintd/test_decisions.py decides again (REAL=1: real ones too; root)
+decisions: $(READY) ## renew, on purpose, the rounds that tests/maintd/test_decisions.py decides again (AGAIN=1: the same rounds, and what differs; REAL=1: real ones too; root)
+ifdef AGAIN
+	$(PYTHON) -m tests.maintd.decisions again
+else
 	rm -rf build/decisions
 	DECISIONS_INTO=$(CURDIR)/build/decisions $(PYTHON) -m pytest -q -p tests.maintd.decisions tests/maintd
 	$(if $(REAL),DECISIONS_INTO=$(CURDIR)/build/decisions $(PYTHON) -m pytest -q -m real tests/real)
 	$(PYTHON) -m tests.maintd.decisions build/decisions
+endif
 
 # A real cluster beside other work is late now and then: what failed is tried once more, and told.
 failed = -o cache_dir=$(VENV)/failed/$@

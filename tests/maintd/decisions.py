@@ -14,6 +14,7 @@ import lzma
 import os
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import islice
@@ -150,7 +151,23 @@ def _anew(one: dict[str, str]) -> dict[str, str] | None:
 
 def keep(folder: str) -> None:
     """Keep what was written to a folder."""
-    kept = collect(Path(folder))
+    _write_file(collect(Path(folder)))
+
+
+def decide_again() -> None:
+    """Decide each saved round anew, print which members differ how often, and keep the result."""
+    kept, differing = [], Counter[str]()
+    for observation, before in saved():
+        after = decided_anew(observation)
+        old, new = json.loads(as_read(before)), json.loads(after)
+        differing.update(member for member in new if old[member] != new[member])
+        kept.append({"observation": observation, "decision": after})
+    for member, rounds_that_differ in differing.most_common():
+        print(f"{member} differs in {rounds_that_differ} rounds")
+    _write_file(kept)
+
+
+def _write_file(kept: list[dict[str, str]]) -> None:
     with lzma.open(SAVED, "wt", encoding="utf-8", preset=9) as file:
         for one in kept:
             file.write(json.dumps(one, ensure_ascii=False, sort_keys=True) + "\n")
@@ -165,4 +182,9 @@ def run_maintd() -> None:
 
 
 if __name__ == "__main__":
-    run_maintd() if sys.argv[1] == maintd.__name__ else keep(sys.argv[1])
+    if sys.argv[1] == maintd.__name__:
+        run_maintd()
+    elif sys.argv[1] == "again":
+        decide_again()
+    else:
+        keep(sys.argv[1])
