@@ -7,13 +7,13 @@ READY  := $(VENV)/.ready
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check test-real conformance nightly decisions
+.PHONY: help demo test check stories test-real conformance nightly decisions
 
 help:             ## show these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 18
 
-# Of many tests alike, or of all, only so many.
-some = $(if $(EVERY),--every=$(EVERY)) $(if $(PART),--part=$(PART))
+# Of the slow suites the seventh whose turn it is on that day.
+some = $(if $(TURN),--turn=$(TURN))
 
 demo: $(READY)    ## a node breaks, is evacuated, mended and filled (KEEP=1 stays up)
 	@$(PYTHON) -m simulation.demo $(if $(KEEP),--keep)
@@ -28,15 +28,12 @@ quick = $(PYTHON) -m pytest -q -rfEs --durations=40 $(some)
 # The others need not be collected once more.
 alone = $(shell grep -rl --include='test_*.py' 'mark\.alone' tests)
 # While types are checked one process compiles the tests, so that not each of them does it.
-test: $(READY)    ## lint, types and the whole quick suite on all cores (WORKERS=1: one by one; AGAIN=1: what failed last; EVERY=4: of very many alike one in four; PART=4: of all)
+test: $(READY)    ## lint, types and the whole quick suite on all cores (WORKERS=1: one by one)
 	@$(PYTHON) -m pytest -q -p no:cacheprovider --collect-only >/dev/null 2>&1 & \
 	$(MAKE) --no-print-directory check; code=$$?; wait; exit $$code
-ifdef AGAIN
-	$(quick) --last-failed --last-failed-no-failures none
-else
 	@$(quick) -n $(or $(WORKERS),$(shell expr 3 '*' $$(nproc))) --dist loadfile --no-loadscope-reorder -m "not real and not oracle and not power and not torture and not alone"; \
 	code=$$?; $(quick) -n $(if $(filter 1,$(WORKERS)),0,2) --dist loadfile -m "alone and not real and not oracle and not power and not torture" $(alone) && exit $$code
-endif
+	@packaging/turning --failed
 
 decisions: $(READY) ## renew, on purpose, the rounds that tests/maintd/test_decisions.py decides again (AGAIN=1: the same rounds, and what differs; REAL=1: real ones too; root)
 ifdef AGAIN
@@ -48,22 +45,20 @@ else
 	$(PYTHON) -m tests.maintd.decisions build/decisions
 endif
 
-# A real cluster beside other work is late now and then: what failed is tried once more, and told.
-failed = -o cache_dir=$(VENV)/failed/$@
-define once_more
-$(PYTHON) -m pytest -q --durations=20 $(failed) $(1) || { echo "once more, what failed:"; \
-	$(PYTHON) -m pytest -q $(failed) --last-failed --last-failed-no-failures none $(1); }
-endef
-
 # Beside the Ganeti that is asked for, in the Debian that ships it; else beside this machine's.
 on_ganeti = $(if $(GANETI),packaging/with-ganeti $(GANETI) $@,$(1))
 
-test-real: $(READY) ## our backends and maintd on a real Ganeti cluster of three nodes (root; slow; EVERY=4: less; GANETI=3.1: in Debian 13)
-	@$(call on_ganeti,$(call once_more,-m real $(some) $(or $(REAL),tests/real)))
+real = $(PYTHON) -m pytest -q -rf --durations=20 -p no:cacheprovider $(some)
+
+stories: $(READY) ## one life of each kind on a real Ganeti cluster (root; GANETI=3.1: in Debian 13)
+	@$(call on_ganeti,$(real) -m story tests/real tests/cluster tests/test_matrix.py)
+
+test-real: $(READY) ## our backends and maintd on a real Ganeti cluster of three nodes (root; slow; GANETI=3.1: in Debian 13)
+	@$(call on_ganeti,$(real) -m real $(or $(REAL),tests/real))
 
 versions = tests/cluster/test_versions.py $(patsubst %,tests/real/test_%.py,confd mond hbal)
-conformance: $(READY) ## what every backend must keep, asked of the real cluster too (root; slow; EVERY=4: less; GANETI=3.1: in Debian 13)
-	@$(call on_ganeti,$(call once_more,-m "real or not real" $(some) tests/cluster/test_conformance.py tests/cluster/ganeti/test_unless_back.py $(versions) tests/test_matrix.py $(if $(GANETI_WANTED),tests/store/etcd)))
+conformance: $(READY) ## what every backend must keep, asked of the real cluster too (root; slow; GANETI=3.1: in Debian 13)
+	@$(call on_ganeti,$(real) -m "real or not real" tests/cluster/test_conformance.py tests/cluster/ganeti/test_unless_back.py $(versions) tests/test_matrix.py $(if $(GANETI_WANTED),tests/store/etcd))
 
 $(READY): pyproject.toml packaging/setup-venv
 	@packaging/setup-venv $(VENV)

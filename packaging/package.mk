@@ -4,7 +4,7 @@
 package:          ## build .deb and .rpm packages in build/package
 	@packaging/build
 
-package-test: $(READY)  ## try the packages in a fresh Debian 12: install, run, upgrade, purge (root; SUITE="bookworm trixie": in 13 too; PART=24: less of the suite on it)
+package-test: $(READY)  ## try the packages in a fresh Debian 12: install, run, upgrade, purge (root; SUITE="bookworm trixie": in 13 too; SUITE=--no-suite: without our tests)
 	@packaging/test-packages $(SUITE)
 
 fresh-test:       ## try the README's two commands in fresh Debians 12 and 13, as root and as a user (root)

@@ -195,7 +195,6 @@ def test_a_link_folder_may_be_written_with_a_slash_at_its_end(folder: Path, writ
     found.close()
 
 
-@pytest.mark.user
 @pytest.mark.skipif(IS_ROOT, reason="root is an owner everybody trusts: run as an ordinary user")
 def test_an_ordinary_users_folder_is_not_roots(folder: Path) -> None:
     put(folder, "tool")

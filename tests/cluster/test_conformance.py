@@ -36,7 +36,7 @@ pytest_plugins = ["tests.real.lab"]
 MARKS = [pytest.mark.real, pytest.mark.timeout(400)]
 REAL = [
     pytest.param("luxi", marks=MARKS),
-    pytest.param("rapi", marks=[*MARKS, pytest.mark.thorough]),  # the same behind another door
+    pytest.param("rapi", marks=MARKS),  # the same behind another door
 ]
 
 
@@ -114,7 +114,7 @@ def test_the_snapshot_is_the_configuration(place: Place, reason: Reason) -> None
         assert instance.disk >= 64
 
 
-@pytest.mark.release
+@pytest.mark.story
 def test_the_version_is_told_and_was_tried(place: Place) -> None:
     said = place.cluster.snapshot().ganeti
     assert said.startswith(os.environ.get("GANETI_WANTED", "3."))

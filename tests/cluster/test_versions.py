@@ -77,7 +77,7 @@ from tests.placement.layout.test_score import agree
 from tests.real.lab import create, remove, socket_path, wait
 
 pytest_plugins = ["tests.real.lab"]
-pytestmark = pytest.mark.release
+pytestmark = pytest.mark.story
 
 TOP = Path(__file__).parents[2]
 SWAP = Retag(Scope.INSTANCE, "i", ("a",), ("b",))

@@ -111,6 +111,7 @@ def test_every_node_knows_itself_from_ganetis_own_files(lab: None) -> None:
         assert done.stdout == f"ok: node node{number}.gnt.test of cluster cluster.gnt.test\n"
 
 
+@pytest.mark.story
 def test_the_master_fetches_and_verifies_a_report(lab: None) -> None:
     report = json.loads(agent("node1", "report", "node2.gnt.test", "--json").stdout)
     assert json.loads(report["diagnosis"]) == json.loads(SICK)
@@ -139,6 +140,7 @@ def test_a_master_candidates_own_certificate_orders_a_repair(lab: None) -> None:
     assert node("node2", "cat", "/run/fed").stdout == fed
 
 
+@pytest.mark.story
 def test_a_demoted_candidate_orders_nothing_from_that_moment(lab: None) -> None:
     assert order("node3", "2") == "success", "as a candidate it may"
     fed = node("node2", "cat", "/run/fed").stdout

@@ -133,6 +133,7 @@ def test_a_shared_instance_is_migrated_from_a_drained_node(system: Maintenance) 
     assert status("inst1") == "running"
 
 
+@pytest.mark.story
 def test_a_mirrored_instance_gets_a_new_mirror_in_the_same_repair(system: Maintenance) -> None:
     create("inst1", "drbd", "node2.gnt.test", "node3.gnt.test")
     dies("node2")
@@ -159,7 +160,6 @@ def test_a_local_instance_is_installed_anew_where_all_its_nodes_are_offline(
     assert any("INSTANCE_REINSTALL" in summary for _, _, summary in job_list(before))
 
 
-@pytest.mark.thorough
 def test_of_what_is_stopped_as_well(system: Maintenance) -> None:
     create("inst1", "file", "node2.gnt.test")
     gnt("gnt-instance", "stop", "inst1")
@@ -194,7 +194,6 @@ def explained(system: Maintenance, instance: str) -> str:
     return done.stdout + done.stderr
 
 
-@pytest.mark.thorough
 def test_a_suspended_instance_is_left_alone(system: Maintenance) -> None:
     create("inst1", "sharedfile", "node2.gnt.test")
     gnt("gnt-instance", "add-tags", "inst1", f"{RULES}suspend")
@@ -207,7 +206,6 @@ def test_a_suspended_instance_is_left_alone(system: Maintenance) -> None:
     assert ended(system, "inst1")["end"] == "success"
 
 
-@pytest.mark.thorough
 def test_what_is_not_allowed_is_said_once(system: Maintenance) -> None:
     create("inst1", "sharedfile", "node2.gnt.test")
     gnt("gnt-instance", "add-tags", "inst1", f"{RULES}fix-storage")
@@ -240,7 +238,6 @@ def test_a_failed_installation_is_not_tried_again(system: Maintenance) -> None:
     assert last_job() == before
 
 
-@pytest.mark.thorough
 def test_a_failure_blocks_until_its_tag_is_removed(system: Maintenance) -> None:
     create("inst1", "sharedfile", "node2.gnt.test")
     failed = f"{RULES}result:failover:6f3b1d5e-0002-4000-8000-000000000001:1700000000:failure:1"
@@ -254,7 +251,6 @@ def test_a_failure_blocks_until_its_tag_is_removed(system: Maintenance) -> None:
     assert placed("inst1")[0] in ("node1", "node3")
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("failpoint", ["submitted", "promised", "remembered"])
 def test_nothing_is_done_twice_by_a_maintd_that_was_killed(
     system: Maintenance, failpoint: str

@@ -19,7 +19,7 @@ from tests.real.vcluster import (
     why_not,
 )
 
-pytestmark = [pytest.mark.release, pytest.mark.skipif(bool(why_not(CONFD)), reason=why_not(CONFD))]
+pytestmark = [pytest.mark.story, pytest.mark.skipif(bool(why_not(CONFD)), reason=why_not(CONFD))]
 
 
 @pytest.fixture(scope="module", autouse=True)

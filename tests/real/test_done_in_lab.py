@@ -73,6 +73,7 @@ def evacuated(system: Maintenance) -> int:
     return last_job()
 
 
+@pytest.mark.story
 def test_an_evacuated_node_is_back_in_service_after_proof(system: Maintenance) -> None:
     create("inst1", "drbd", "node2.gnt.test", "node3.gnt.test")
     try:
@@ -151,7 +152,6 @@ def test_a_node_whose_agent_is_dead_is_listed(system: Maintenance) -> None:
     until(lambda: listed_there() == [], 60, system.tail)
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("name", [n for n in NAMES if n not in ("ordered", "adopted")])
 def test_killed_at_every_effect(system: Maintenance, name: str) -> None:
     evacuated(system)
@@ -180,7 +180,6 @@ def test_killed_at_every_effect(system: Maintenance, name: str) -> None:
     system.start_maintd()
 
 
-@pytest.mark.thorough
 def test_killed_as_the_check_before_the_return_is_ordered(system: Maintenance) -> None:
     """The agent has the order before maintd knows that: the next life asks it for its receipt."""
     check = "maintd:return-check:fix"

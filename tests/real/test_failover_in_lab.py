@@ -28,7 +28,6 @@ from tests.real.test_windows_in_lab import is_current, machines, window
 
 pytestmark = [
     pytest.mark.real,
-    pytest.mark.thorough,
     pytest.mark.timeout(1800),
 ]
 

@@ -75,7 +75,6 @@ def _place(name: str) -> str:
     return "rack:b" if name in (SECOND, THIRD) else "rack:a"
 
 
-@pytest.mark.thorough
 def test_two_nodes_that_hang_together_are_not_fenced(lab: Dying, system: Maintenance) -> None:
     since = Since()
     for name in (FOURTH, FIFTH):
@@ -91,7 +90,6 @@ def test_two_nodes_that_hang_together_are_not_fenced(lab: Dying, system: Mainten
     assert (since(), lab.powerd.acts) == ([], [])
 
 
-@pytest.mark.thorough
 def test_two_nodes_of_a_rack_that_lose_their_power_together_are_not_fenced(rack: Dying) -> None:
     since = Since()
     with never_twice("inst1", "inst2"):

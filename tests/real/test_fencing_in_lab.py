@@ -59,7 +59,6 @@ def lab(whole: Dying, system: Maintenance) -> Iterator[Dying]:
     remove("inst2")
 
 
-@pytest.mark.thorough
 def test_a_node_that_lost_its_power_is_powered_on_once_and_is_well(lab: Dying) -> None:
     since = Since()
     with never_twice("inst1", "inst2"):
@@ -72,6 +71,7 @@ def test_a_node_that_lost_its_power_is_powered_on_once_and_is_well(lab: Dying) -
     assert (placed("inst1"), placed("inst2")) == (("node2", "node3"), ("node2", ""))
 
 
+@pytest.mark.story
 def test_instances_of_a_dead_node_run_elsewhere(lab: Dying) -> None:
     create("inst3", "plain", SECOND)
     since = Since()
@@ -139,7 +139,6 @@ def untouched(lab: Dying, seconds: float) -> None:
     assert (placed("inst1"), placed("inst2")) == (("node2", "node3"), ("node2", ""))
 
 
-@pytest.mark.thorough
 def test_a_hung_node_is_powered_off_and_on_and_is_well(lab: Dying) -> None:
     since = Since()
     with never_twice("inst1", "inst2"):
@@ -152,7 +151,6 @@ def test_a_hung_node_is_powered_off_and_on_and_is_well(lab: Dying) -> None:
     assert (placed("inst1"), placed("inst2")) == (("node2", "node3"), ("node2", ""))
 
 
-@pytest.mark.thorough
 def test_a_hung_node_is_off_before_its_instances_run_elsewhere(lab: Dying) -> None:
     """Its kernel lives, and its hypervisor has them until then."""
     since = Since()
@@ -163,7 +161,6 @@ def test_a_hung_node_is_off_before_its_instances_run_elsewhere(lab: Dying) -> No
     assert lab.powerd.acts == [f"power-off {SECOND}"]
 
 
-@pytest.mark.thorough
 def test_a_node_without_network_is_off_before_its_instances_run_elsewhere(lab: Dying) -> None:
     """Its DRBD disks stay connected until then."""
     since = Since()
@@ -174,7 +171,6 @@ def test_a_node_without_network_is_off_before_its_instances_run_elsewhere(lab: D
     assert lab.powerd.acts == [f"power-off {SECOND}"]
 
 
-@pytest.mark.thorough
 def test_without_power_control_only_a_persons_word_goes_on(lab: Dying) -> None:
     lab.bmcs[SECOND].freeze()
     with never_twice("inst1", "inst2"):
@@ -188,7 +184,6 @@ def test_without_power_control_only_a_persons_word_goes_on(lab: Dying) -> None:
     assert since() == ["tag", f"offline {SECOND}", *MOVES]
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("when", ["before", "after its power-off"])
 def test_a_bmc_that_lies_off_is_overridden_by_connected_disks(lab: Dying, when: str) -> None:
     with unrevived(SECOND), never_twice("inst1", "inst2"):
@@ -213,7 +208,6 @@ def test_a_master_that_is_cut_off_does_nothing(lab: Dying) -> None:
     assert (runs_on("inst1"), runs_on("inst2")) == ([SECOND], [SECOND])
 
 
-@pytest.mark.thorough
 def test_a_drill_for_real_of_an_empty_drained_node(lab: Dying) -> None:
     remove("inst1")
     lab.prove(THIRD)
@@ -232,7 +226,6 @@ def test_a_drill_for_real_of_an_empty_drained_node(lab: Dying) -> None:
 PHASES = ["", "powering off", "proving", "marking offline", "confirming", "restarting"]
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("phase", PHASES)
 def test_a_node_that_a_person_powers_on_in_the_middle(lab: Dying, phase: str) -> None:
     since = Since()
@@ -253,7 +246,6 @@ def test_a_node_that_a_person_powers_on_in_the_middle(lab: Dying, phase: str) ->
             assert SECOND not in (*runs_on("inst1"), *runs_on("inst2"))
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("phase", ["powering on", "waiting"])
 def test_a_node_that_a_person_mends_while_it_is_revived(lab: Dying, phase: str) -> None:
     """maintd's own power-on does not boot it, or comes at the same time as the person's."""
@@ -284,7 +276,6 @@ def _is_settled(lab: Dying) -> bool:
 KILLED = {"saved": 2, "promised": 3, "submitted": 5, "remembered": 5}  # at least so often
 
 
-@pytest.mark.thorough
 @pytest.mark.timeout(1500)
 @pytest.mark.parametrize("name", KILLED)
 def test_killed_at_each_effect_of_fencing(lab: Dying, name: str) -> None:
@@ -315,7 +306,6 @@ def test_killed_at_each_effect_of_fencing(lab: Dying, name: str) -> None:
         system.start_maintd()
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("failpoint", ["submitted:kill:1", "promised:stop:2"])
 def test_another_master_goes_on_with_the_fencing(lab: Dying, failpoint: str) -> None:
     """maintd has just submitted the power-off and ends, or is to submit it and hangs.

@@ -14,7 +14,7 @@ import pytest
 from tests.real.vcluster import HBAL, LOAD, why_not
 from tests.web.live import Agent, agent, wait_for
 
-pytestmark = [pytest.mark.release, pytest.mark.skipif(bool(why_not(HBAL)), reason=why_not(HBAL))]
+pytestmark = [pytest.mark.story, pytest.mark.skipif(bool(why_not(HBAL)), reason=why_not(HBAL))]
 
 PORT = 1815
 ADDRESSES = ("127.0.0.221", "127.0.0.222")

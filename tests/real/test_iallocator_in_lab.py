@@ -121,6 +121,7 @@ def test_evacuates_what_is_shared() -> None:
     assert places("inst1") != [before]
 
 
+@pytest.mark.story
 def test_several_at_once(tmp_path: Path) -> None:
     """One has no place; the others are made."""
     plans = [

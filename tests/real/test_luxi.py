@@ -55,7 +55,7 @@ MIRRORED, SHARED, PLAIN = "inst1.gnt.test", "inst2.gnt.test", "inst3.gnt.test"
 INCIDENT = "7b1cb7c2-0c8e-5b8e-9d55-0d4a5f6a1b2c"
 
 
-@pytest.fixture(params=["luxi", pytest.param("rapi", marks=pytest.mark.thorough)])
+@pytest.fixture(params=["luxi", "rapi"])
 def cluster(request: pytest.FixtureRequest) -> Cluster:
     """The real cluster, through either door."""
     found: GanetiCluster | RapiCluster = request.getfixturevalue(f"lab_{request.param}")

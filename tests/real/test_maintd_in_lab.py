@@ -63,6 +63,7 @@ def system(lab: Maintenance) -> Iterator[Maintenance]:
         lab.stop_maintd()
 
 
+@pytest.mark.story
 def test_a_broken_node_is_emptied_taken_offline_and_tagged(system: Maintenance) -> None:
     create("inst1", "drbd", "node2.gnt.test", "node3.gnt.test")
     create("inst2", "drbd", "node1.gnt.test", "node2.gnt.test")
@@ -182,7 +183,6 @@ def test_a_cancel_in_mid_evacuation_is_no_licence_to_repair(system: Maintenance)
             remove(name)
 
 
-@pytest.mark.thorough
 def test_evacuate_failover_does_not_migrate(system: Maintenance) -> None:
     create("inst3", "sharedfile", "node2.gnt.test")
     before = last_job()
@@ -194,6 +194,7 @@ def test_evacuate_failover_does_not_migrate(system: Maintenance) -> None:
     remove("inst3")
 
 
+@pytest.mark.story
 def test_a_live_repair_is_fed_the_diagnosis_and_tagged(system: Maintenance) -> None:
     system.shell("node2", "rm -f /run/fed")
     system.breaks("node2", REPAIR)
@@ -300,7 +301,6 @@ def test_a_cancel_in_mid_way(system: Maintenance) -> None:
     remove("inst3")
 
 
-@pytest.mark.thorough
 def test_of_a_master_candidate_another_is_promoted(system: Maintenance) -> None:
     gnt("gnt-cluster", "modify", "--candidate-pool-size=2")
     gnt("gnt-node", "modify", "--master-candidate=no", "--force", "node3")
@@ -321,7 +321,6 @@ def test_the_master_node_is_held_with_advice(system: Maintenance) -> None:
     assert flags("node1")["drained"] == "N"
 
 
-@pytest.mark.thorough
 def test_an_escalation(system: Maintenance) -> None:
     create("inst3", "sharedfile", "node2.gnt.test")
     system.repairs_with("node2", "sleep 4")
@@ -334,7 +333,6 @@ def test_an_escalation(system: Maintenance) -> None:
     remove("inst3")
 
 
-@pytest.mark.thorough
 def test_a_job_filter_on_the_reason_pauses_us(system: Maintenance) -> None:
     gnt("gnt-filter", "add", "--predicates",
         '[["reason", ["=", "source", "gnt:daemon:maintd"]]]', "--action", "PAUSE")  # fmt: skip
@@ -366,7 +364,6 @@ def test_the_ledger_deleted_in_mid_incident_is_rebuilt(system: Maintenance) -> N
     remove("inst1")
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("name", [n for n in NAMES if n not in ("ordered", "adopted")])
 def test_killed_at_every_effect(system: Maintenance, name: str) -> None:
     create("inst1", "drbd", "node2.gnt.test", "node3.gnt.test")
@@ -478,6 +475,7 @@ def completes(system: Maintenance, name: str, incident: Mapping[str, object], ma
         until(over, 300, lambda: f"{found} {system.tail()}")
 
 
+@pytest.mark.story
 def test_a_master_failover_in_mid_evacuation(system: Maintenance) -> None:
     create("inst1", "drbd", "node2.gnt.test", "node1.gnt.test")
     system.breaks("node2", EVACUATE)

@@ -15,7 +15,7 @@ from tests.real.vcluster import CONFD, LOAD, MOND, confd, lay_out, mond, why_not
 from tests.web.live import agent, free_port, wait_for
 
 pytestmark = [
-    pytest.mark.release,
+    pytest.mark.story,
     pytest.mark.skipif(bool(why_not(MOND, CONFD)), reason=why_not(MOND, CONFD)),
 ]
 

@@ -135,6 +135,7 @@ def ran(system: Maintenance, command: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
+@pytest.mark.story
 def test_the_first_step_heals_nothing_and_the_second_does(system: Maintenance) -> None:
     create("inst1", "drbd", "node2.gnt.test", "node3.gnt.test")
     create("inst3", "sharedfile", "node2.gnt.test")
