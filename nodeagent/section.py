@@ -334,6 +334,8 @@ def _each(read: Callable[[Any], str | None]) -> Callable[[Any], tuple[str, ...] 
 
 
 def _names(value: Any) -> tuple[str, ...] | None:
+    if value == [""]:  # the design's way to name no command
+        return ()
     if not isinstance(value, list) or len(set(map(str, value))) != len(value):
         return None
     good = all(isinstance(name, str) and NAME.fullmatch(name) for name in value)

@@ -1,4 +1,5 @@
 import os
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,8 +30,6 @@ def test_an_absent_file_is_the_defaults(folder: Path) -> None:
 
 
 def test_every_kind_of_value_is_read() -> None:
-    import tomllib
-
     text = """
 [agent]
 node = "node1.example.com"
@@ -71,6 +70,11 @@ audit = true
     assert (raid.repair, raid.audit) == ("rebuild", True)
 
 
+def test_the_empty_name_is_the_builtin_diagnosis_as_in_the_design() -> None:
+    for text in ("commands = []", "commands = ['']"):
+        assert parse(tomllib.loads(f"[diagnose]\n{text}")).diagnose.commands == ()
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -84,6 +88,7 @@ audit = true
         ("[diagnose]\nconfirm = true", "diagnose.confirm is True"),
         ("[diagnose]\ncommands = ['a/b']", "diagnose.commands is ['a/b']"),
         ("[diagnose]\ncommands = ['a', 'a']", "diagnose.commands"),
+        ("[diagnose]\ncommands = ['', 'a']", "diagnose.commands is ['', 'a']"),
         ("[diagnose]\ncommands = 'smart'", "diagnose.commands is 'smart'"),
         (
             "[diagnose]\nfolder = 'relative'",
@@ -236,6 +241,8 @@ def test_cluster_tags_stand_above_the_files() -> None:
     assert settings.diagnose.commands == ("smart", "mdraid")
     assert settings.diagnose.confirm == 3
     assert with_tags(settings, ["nodeagent:diagnose:"]).diagnose.commands == ()
+    with pytest.raises(ConfigError, match="diagnose"):
+        with_tags(settings, ["nodeagent:diagnose:+"])
 
 
 @pytest.mark.parametrize(

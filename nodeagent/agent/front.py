@@ -24,7 +24,7 @@ from nodeagent.agent.link import Frame, Link
 from nodeagent.errors import Unavailable
 from nodeagent.protocol.canonical import canonical
 from nodeagent.settings import Settings
-from nodeagent.web.exchange import Request, Response, Route, route
+from nodeagent.web.exchange import NOT_FOUND, Request, Response, Route, route
 from nodeagent.web.refusal import Limits
 from nodeagent.web.server import Server
 from nodeagent.web.tls import fingerprint, make_certificate, server_tls
@@ -146,7 +146,7 @@ class Front:
 
     def _handle(self, request: Request) -> Any:
         if request.method == "HEAD":
-            return Response.text("Resource not found", 404)
+            return NOT_FOUND
         if "%00" in request.target:  # a frame cannot hold it: it would end the link for everybody
             return Response.error(400, "a NUL character in the target")
         return route(self._table, request)
@@ -263,7 +263,7 @@ class Front:
     async def _receipt(self, request: Request) -> Response:
         segments = request.segments
         if len(segments) != 3:
-            return Response.text("Resource not found", 404)
+            return NOT_FOUND
         question = {"verb": "receipt", "id": segments[2], "salt": request.query("salt")}
         try:
             answer = await self._link.ask(question)

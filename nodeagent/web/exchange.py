@@ -141,7 +141,11 @@ class Route:
         )
 
 
-def route(table: tuple[Route, ...], request: Request) -> Answer:
+# As Ganeti's monitoring daemon answers, whose protocol the agent speaks.
+NOT_FOUND = Response.text("Resource not found", 404)
+
+
+def route(table: tuple[Route, ...], request: Request, not_found: Response = NOT_FOUND) -> Answer:
     """Answer a request from a table of routes; 405 names the methods there are."""
     segments = request.segments
     for row in table:
@@ -153,4 +157,4 @@ def route(table: tuple[Route, ...], request: Request) -> Answer:
         allowed = ", ".join(sorted({row.method for row in there}))
         response = Response.error(405, "method not allowed")
         return Response(405, response.body, headers={"Allow": allowed})
-    return Response.text("Resource not found", 404)
+    return not_found

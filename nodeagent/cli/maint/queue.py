@@ -160,8 +160,10 @@ def _delete_all(where: Where, which: str, none: str, *, as_json: bool) -> None:
     if as_json:
         emit(said | {"deleted": deleted})
         return
-    for line in deleted or [none]:
-        screen().line(line)
+    for index in deleted:
+        screen().line(index)
+    if not deleted:
+        click.echo(none, err=True)  # standard output has indices only
 
 
 for _name, _done, _help in (
@@ -183,9 +185,11 @@ def is_enabled(where: Where, *, as_json: bool) -> None:
 
 @queue.command("wait")
 @click.option("--timeout", callback=duration, default="30s", show_default=True)
+@click.option("--timeout-seconds", type=click.IntRange(0, 31_536_000), help="The same, as in CKE.")
 @as_json
-def wait(where: Where, timeout: int, *, as_json: bool) -> int:
+def wait(where: Where, timeout: int, timeout_seconds: int | None, *, as_json: bool) -> int:
     """Wait until the queue is empty; finished entries count until they are deleted."""
+    timeout = timeout if timeout_seconds is None else timeout_seconds
     reach, until = where.reach(), time.monotonic() + timeout
     with progress() as told:
         while left := len(reach.get("/1/queue")["entries"]):

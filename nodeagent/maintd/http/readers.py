@@ -27,7 +27,7 @@ LOCAL, ANYONE, USERS = "local", "anyone", "users"
 NOT_SHOWN = str(because(Kind.NOT_SHOWN))
 SIGN_IN = "sign-in"  # a query parameter: a browser asks for a password once it is refused without
 
-_OPEN = frozenset({("",), ("1",), ("1", ""), ("1", "openapi.json"), ("healthz",), ("readyz",)})
+_OPEN = frozenset({("",), ("1",), ("1", "openapi.json"), ("healthz",), ("readyz",)})
 _PLANS = frozenset({("1", "windows"), ("1", "maintenance.ics")})
 _SCHEDULE, _STATUS = ("maintenance", "schedule"), ("maintenance", "status")
 _DRILL = ("1", "nodes", ANY_NAME, "drill")

@@ -62,6 +62,7 @@ LIMITS = Limits(
     body_bytes=parse.MOST_BYTES_OF_MOVES, total_seconds=90.0, connections=256, per_peer=64
 )
 _DRY_RUN = "/dry-run"
+_NOT_FOUND = Response.error(404, "Resource not found")
 _HERE = os.path.dirname(__file__)
 
 
@@ -84,7 +85,6 @@ class Api:
         rows = (
             Route("GET", ("",), lambda _: Response.json([1])),
             Route("GET", ("1",), lambda _: Response.json(None)),
-            Route("GET", ("1", ""), lambda _: Response.json(None)),
             Route("GET", ("1", "status"), context.telling("status", show.status)),
             Route("GET", ("1", "jobs"), context.telling("jobs", show.jobs)),
             *Cases(context).routes,
@@ -127,6 +127,7 @@ class Api:
             Route("GET", ("healthz",), lambda _: Response.text("ok\n")),
             Route("GET", ("readyz",), self._ready),
         )
+        rows = tuple(replace(row, slash=row.segments != ("",)) for row in rows)
         self.table = tuple(map(Reading(context.access, readers).guarded, rows))
 
     def handle(self, request: Request) -> Answer:
@@ -139,7 +140,7 @@ class Api:
         if request.method != "GET" and request.target.startswith(f"{_DRY_RUN}/"):
             target = request.target.removeprefix(_DRY_RUN)
             request = replace(request, target=target, dry=True)
-        return route(self.table, request)
+        return route(self.table, request, _NOT_FOUND)
 
     def server(self) -> Server:
         server = Server(self.handle, LIMITS)

@@ -41,7 +41,7 @@ class Maintenance:
             ("POST", ("machine", "up"), self._change(_bring_up)),
         ]
         self.routes = tuple(
-            Route(method, (*before, *path), handler, slash=True, before=self._unknown)
+            Route(method, (*before, *path), handler, before=self._unknown)
             for method, path, handler in rows
             for before in ((), ("1",))
         )

@@ -28,7 +28,7 @@ MOST_BYTES = 16 * 2**20  # of an answer; a machine takes 200
 _MOST_VARIABLES = 16 * 1024
 _DAY = 86_400_000  # ms
 _SAID = 200  # characters of a foreign text
-_QUERY = """query sick($having: MachineParams, $notHaving: MachineParams) {
+_QUERY = """query ckeSearch($having: MachineParams, $notHaving: MachineParams) {
   searchMachines(having: $having, notHaving: $notHaving) {
     spec { serial labels { name value } rack role ipv4 retireDate bmc { bmcType } }
     status { state duration }

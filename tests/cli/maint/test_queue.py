@@ -1,9 +1,11 @@
 """gnt-maint queue, at the real socket of a whole coordinator; and what is served of the queue."""
 
 import http.client
+import io
 import json
 import socket
 from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
 from typing import Any
 
@@ -41,6 +43,15 @@ def run(live: Live, *words: str, code: int = 0) -> str:
         return done.exception.format_message()
     assert (done.exception, done.return_value or 0) == (None, code)
     return done.output
+
+
+def outputs(live: Live, *words: str) -> tuple[str, str]:
+    """Standard output and standard error of a command that succeeds."""
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        line = ["--socket", live.socket, "queue", *words]
+        assert not gnt_maint.cli(line, standalone_mode=False)
+    return out.getvalue(), err.getvalue()
 
 
 def entries(live: Live) -> list[dict[str, Any]]:
@@ -87,13 +98,14 @@ def test_disabled_it_waits_and_enabled_it_works(live: Live) -> None:
     live.tick(times=4)
     assert [(e["status"], e["step_status"]) for e in entries(live)] == [("processing", "watching")]
     assert "1 entry is left after 1 s." in run(live, "wait", "--timeout", "1s", code=4)
+    assert "1 entry is left after 0 s." in run(live, "wait", "--timeout-seconds=0", code=4)
 
 
 def test_entries_are_deleted_by_index_or_by_how_they_stand(live: Live) -> None:
     run(live, *ADD, "n3")
     run(live, *ADD, "10.9.9.9")
     none = "No entry was deleted: none has succeeded or failed. See gnt-maint queue list.\n"
-    assert run(live, "delete-finished") == none
+    assert outputs(live, "delete-finished") == ("", none)
     assert json.loads(run(live, "delete-finished", "--json"))["deleted"] == []
     assert [e["index"] for e in entries(live)] == ["0", "1"]
     run(live, "delete", "0")
@@ -104,7 +116,7 @@ def test_entries_are_deleted_by_index_or_by_how_they_stand(live: Live) -> None:
     live.tick(times=3)
     assert entries(live) == []
     none = "No entry was deleted: none is queued or processing. See gnt-maint queue list.\n"
-    assert run(live, "delete-unfinished") == none
+    assert outputs(live, "delete-unfinished") == ("", none)
 
 
 @pytest.mark.parametrize(

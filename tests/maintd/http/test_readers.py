@@ -70,7 +70,6 @@ NO_WISH = "6f3b1d5e-0002-8000-8000-00000000abcd"
 TABLE = {
     "/": OPEN,
     "/1": OPEN,
-    "/1/": OPEN,
     "/1/openapi.json": OPEN,
     "/healthz": OPEN,
     "/readyz": OPEN,

@@ -59,6 +59,28 @@ def incident(served: Served, node: str = "n3") -> str:
     return served.rig.incident(node).id
 
 
+# Unknown paths, and a slash at the end.
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
+@pytest.mark.parametrize(
+    "path", ["/nope", "/2", "/2/status", "/1/statuses", "/1/status//", "//", "/1/nodes/n3/nope"]
+)
+def test_an_unknown_path_is_404_in_json(quiet: Served, method: str, path: str) -> None:
+    response = quiet.ask(method, path)
+    assert (response.status, response.kind) == (404, "application/json")
+    assert error(response) == "Resource not found"
+
+
+def test_every_path_may_end_with_a_slash(busy: Served) -> None:
+    known = incident(busy)
+    for path in ("/1/status", "/1/nodes", f"/1/incidents/{known}", "/maintenance/schedule"):
+        plain, slashed = (busy.ask("GET", there) for there in (path, f"{path}/"))
+        assert (slashed.status, slashed.body) == (200, plain.body)
+    for api in ("/", "/1", "/1/"):
+        assert busy.ask("GET", api, peer=NOBODY).status == 200
+
+
 # What is told.
 
 
