@@ -54,6 +54,22 @@ def eight(shipped: Shipped, *lines: str, moving: int = 1) -> Ran:
             "evacuate",
             {"fault": "Failed"},
         ),
+        ("cs:Behind ro:Secondary/Primary ds:Inconsistent/UpToDate C r-----", "Ok", None),
+        ("cs:ProtocolError ro:Secondary/Unknown ds:Inconsistent/DUnknown C r-----", "Ok", None),
+        ("cs:Connected ro:Secondary/Primary ds:Outdated/UpToDate C r-----", "Ok", None),
+        ("cs:Connected ro:Primary/Secondary ds:Attaching/UpToDate C r-----", "Ok", None),
+        ("cs:Connected ro:Primary/Secondary ds:Negotiating/UpToDate C r-----", "Ok", None),
+        ("cs:WFConnection ro:Primary/Unknown ds:Consistent/DUnknown C s-----", "Ok", None),
+        (
+            "cs:StandAlone ro:Secondary/Unknown ds:Diskless/DUnknown   r-----",
+            "live-repair",
+            {"fault": "unused"},
+        ),
+        (
+            "cs:WFConnection ro:Secondary/Unknown ds:Diskless/DUnknown C r-----",
+            "evacuate",
+            {"fault": "Diskless"},
+        ),
         (
             "cs:StandAlone ro:Primary/Unknown ds:Diskless/DUnknown   r-----",
             "evacuate",
@@ -77,6 +93,15 @@ def test_all_disks_of_8_are_told_and_the_worst_decides(shipped: Shipped) -> None
     ran = eight(shipped, alone, whole, gone)
     assert ran.need == "evacuate"
     assert [fault["disk"] for fault in ran.faults] == ["minor 0", "minor 2"]
+
+
+def test_a_line_of_unknown_form_silences_no_other(shipped: Shipped) -> None:
+    gone = "cs:Connected ro:Primary/Secondary ds:Diskless/UpToDate C r-----"
+    ran = eight(shipped, gone, "cs:")
+    assert ran.need == "evacuate"
+    assert [fault["disk"] for fault in ran.faults] == ["minor 0"]
+    (not_asked,) = ran.diagnosis["details"]["not_asked"]
+    assert not_asked == "/proc/drbd has a line of unknown form: ' 1: cs:'"
 
 
 def test_progress_and_traffic_of_8_stay_out(shipped: Shipped) -> None:
@@ -184,6 +209,21 @@ def test_a_client_of_9_is_diskless_by_intent(shipped: Shipped) -> None:
     answer = resource("Diskless", n2=("Connected", "Established"))
     answer["devices"][0]["client"] = True
     assert nine(shipped, [answer]).diagnosis == OK
+
+
+def test_a_resource_of_unknown_form_silences_no_other(shipped: Shipped) -> None:
+    ran = nine(shipped, [{"name": "x"}, resource("Failed", n2=("Connected", "Established"))])
+    assert ran.need == "evacuate"
+    assert ran.diagnosis["details"]["not_asked"] == [
+        "drbdsetup: a resource of unknown form: 'devices'"
+    ]
+
+
+def test_a_secondary_of_9_without_disk_and_peers_carries_nothing(shipped: Shipped) -> None:
+    answer = resource("Diskless", n2=("StandAlone", "Off")) | {"role": "Secondary"}
+    ran = nine(shipped, [answer])
+    assert ran.need == "live-repair"
+    assert ran.faults[0] == {"disk": "instance1/0", "fault": "unused"}
 
 
 @pytest.mark.parametrize(
