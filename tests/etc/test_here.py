@@ -145,8 +145,42 @@ def test_a_real_full_file_system_is_found(shipped: Shipped, ext4: Path) -> None:
     assert ran.diagnosis["command"] == "call-operator"
 
 
+VOLUME = """
+logical_volumes {{
+    disk0 {{
+        id = "aaaaaa-bbbb-cccc-dddd-eeee-ffff-gggggg"
+        status = ["READ", "WRITE", "VISIBLE"]
+        flags = []
+        tags = ["{tag}"]
+        segment_count = 1
+        segment1 {{
+            start_extent = 0
+            extent_count = 2
+            type = "striped"
+            stripe_count = 1
+            stripes = ["pv1", 0]
+        }}
+    }}
+}}
+"""
+
+
+def add_volume(file: Path, group: str, tag: str) -> None:
+    """Put a volume on the second disk by its metadata: lvcreate wants a device mapper."""
+    command("/usr/sbin/vgcfgbackup", "--quiet", "--file", str(file), group)
+    head, brace, rest = file.read_text().rpartition("\n}\n")
+    file.write_text(head + VOLUME.format(tag=tag) + brace + rest)
+    command("/usr/sbin/vgcfgrestore", "--quiet", "--file", str(file), group)
+
+
+INSTANCE_TAG = "originstname+web1.example.org"
+
+
 @as_root
-def test_a_real_volume_group_without_one_of_its_disks_is_found(shipped: Shipped) -> None:
+@pytest.mark.parametrize(("tag", "need"), [(None, "live-repair"), (INSTANCE_TAG, "evacuate")])
+def test_a_real_volume_group_without_one_of_its_disks_is_judged_by_its_volumes(
+    shipped: Shipped, tag: str | None, need: str
+) -> None:
     if not Path("/usr/sbin/vgcreate").exists():
         pytest.skip("needs lvm2")
     group = f"nodeagent-test-{os.getpid()}"
@@ -155,12 +189,14 @@ def test_a_real_volume_group_without_one_of_its_disks_is_found(shipped: Shipped)
         with image(shipped.root, 16) as lost:
             command("/usr/sbin/vgcreate", "--yes", "--quiet", group, kept, lost)
             uuid = command("/usr/sbin/pvs", "--noheadings", "-o", "pv_uuid", lost)
+            if tag is not None:
+                add_volume(shipped.root / "metadata", group, tag)
             assert group not in shipped.run("lvm").stdout
         try:
             ran = shipped.run("lvm")
-            assert ran.need == "evacuate"
+            assert ran.need == need
             assert {"group": group, "fault": "missing-disks", "disks": [uuid]} in ran.faults
         finally:
-            command("/usr/sbin/vgreduce", "--removemissing", "--quiet", group)
+            command("/usr/sbin/vgreduce", "--removemissing", "--force", "--quiet", group)
             command("/usr/sbin/vgremove", "--yes", "--quiet", group)
             command("/usr/sbin/pvremove", "--yes", "--quiet", kept)

@@ -34,10 +34,21 @@ def look(
         pytest.param(
             [PARTIAL],
             "",
-            "evacuate",
+            "live-repair",
             [{"group": "xenvg", "fault": "missing-disks", "disks": ["Uuid-2"]}],
-            id="a disk missing",
+            id="a disk missing that carries no volume",
         ),
+        pytest.param(
+            [PARTIAL],
+            "partial",
+            "evacuate",
+            [
+                {"group": "xenvg", "fault": "missing-disks", "disks": ["Uuid-2"]},
+                {"group": "xenvg", "volume": "pool_tdata", "fault": "partial"},
+            ],
+            id="a disk missing with a volume on it",
+        ),
+        *(pytest.param([WHOLE], health, "Ok", [], id=health) for health in ("writemostly",)),
         *(
             pytest.param(
                 [WHOLE],
@@ -68,6 +79,90 @@ def test_groups_and_volumes(
     assert ran.need == need
     assert ran.diagnosis.get("command") == (CALL if need == "live-repair" else None)
     assert ran.faults == faults
+
+
+INSTANCE = {"lv_tags": "originstname+web1", "lv_device_open": ""}
+NOBODYS = {"lv_tags": "", "lv_device_open": ""}
+OPEN = {"lv_tags": "", "lv_device_open": "open"}
+
+
+def volume(name: str, health: str, **more: str) -> dict[str, str]:
+    return {"vg_name": "xenvg", "lv_name": name, "lv_health_status": health} | more
+
+
+def images(lost: int, whole: int) -> list[dict[str, str]]:
+    health = ["partial"] * lost + [""] * whole
+    return [
+        volume(f"[a_rimage_{n}]", word, lv_parent="a", lv_role="private,raid,image")
+        for n, word in enumerate(health)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("volumes", "need", "fault"),
+    [
+        pytest.param([volume("a", "partial", **INSTANCE)], "evacuate", "partial", id="instance's"),
+        pytest.param([volume("a", "partial", **OPEN)], "evacuate", "partial", id="open"),
+        pytest.param(
+            [volume("a", "partial", **NOBODYS)], "live-repair", "partial-unused", id="nobody's"
+        ),
+        pytest.param([volume("a", "error", **OPEN)], "evacuate", "error", id="write cache"),
+        *(
+            pytest.param(
+                [volume("a", "partial", lv_layout=layout, **INSTANCE), *images(lost, whole)],
+                need,
+                "degraded" if need == "live-repair" else "partial",
+                id=f"{layout} {lost} of {lost + whole}",
+            )
+            for layout, lost, whole, need in (
+                ("raid,raid1", 1, 1, "live-repair"),
+                ("raid,raid1", 2, 0, "evacuate"),
+                ("mirror", 2, 1, "live-repair"),
+                ("raid,raid5", 1, 2, "live-repair"),
+                ("raid,raid5", 2, 1, "evacuate"),
+                ("raid,raid6", 2, 2, "live-repair"),
+                ("raid,raid6", 3, 1, "evacuate"),
+                ("raid,raid0", 1, 1, "evacuate"),
+            )
+        ),
+    ],
+)
+def test_a_volume_that_lost_a_disk(
+    shipped: Shipped, volumes: list[dict[str, str]], need: str, fault: str
+) -> None:
+    look(shipped, [WHOLE], [])
+    text = json.dumps({"report": [{"lv": volumes}]})
+    shipped.tool("lvs", f"cat <<'END'\n{text}\nEND")
+    ran = shipped.run("lvm", FOLDERS=(str(shipped.root / "tools"),))
+    assert ran.need == need
+    assert ran.faults == [{"group": "xenvg", "volume": "a", "fault": fault}]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "  Skipping clustered volume group san1",
+        "  Cannot access VG san1 with system ID other with local system ID node1.",
+    ],
+)
+def test_a_group_of_another_host_is_passed_over(shipped: Shipped, line: str) -> None:
+    look(shipped, [WHOLE], [])
+    text = json.dumps({"report": [{"vg": [WHOLE]}]})
+    shipped.tool("vgs", f"echo '{line}' >&2\ncat <<'END'\n{text}\nEND\nexit 5")
+    assert shipped.run("lvm", FOLDERS=(str(shipped.root / "tools"),)).diagnosis == OK
+
+
+def test_a_report_that_fails_silences_no_fault(shipped: Shipped) -> None:
+    look(shipped, [WHOLE], [], health="failed")
+    shipped.tool("vgs", "echo '  Can not open /dev/sdb' >&2; exit 5")
+    ran = shipped.run("lvm", FOLDERS=(str(shipped.root / "tools"),))
+    assert ran.need == "evacuate"
+    assert ran.diagnosis["details"]["not_asked"] == ["vgs: Can not open /dev/sdb"]
+
+
+def test_a_health_that_is_unknown_is_not_ok(shipped: Shipped) -> None:
+    ran = look(shipped, [WHOLE], [], health="unknown")
+    assert ran.complaint == "lvm: ValueError: lvs: the health of xenvg/pool_tdata is unknown"
 
 
 def test_warnings_do_not_mix_with_the_answer(shipped: Shipped) -> None:
