@@ -31,8 +31,8 @@ alone = $(shell grep -rl --include='test_*.py' 'mark\.alone' tests)
 test: $(READY)    ## lint, types and the whole quick suite on all cores (WORKERS=1: one by one)
 	@$(PYTHON) -m pytest -q -p no:cacheprovider --collect-only >/dev/null 2>&1 & \
 	$(MAKE) --no-print-directory check; code=$$?; wait; exit $$code
-	@$(quick) -n $(or $(WORKERS),$(shell expr 3 '*' $$(nproc))) --dist loadfile --no-loadscope-reorder -m "not real and not oracle and not power and not torture and not alone"; \
-	code=$$?; $(quick) -n $(if $(filter 1,$(WORKERS)),0,2) --dist loadfile -m "alone and not real and not oracle and not power and not torture" $(alone) && exit $$code
+	@$(quick) -n $(or $(WORKERS),$(shell expr 3 '*' $$(nproc))) --dist loadfile --no-loadscope-reorder -m "not real and not oracle and not power and not torture and not measures and not alone"; \
+	code=$$?; $(quick) -n $(if $(filter 1,$(WORKERS)),0,2) --dist loadfile -m "alone and not real and not oracle and not power and not torture and not measures" $(alone) && exit $$code
 	@packaging/turning --failed
 
 decisions: $(READY) ## renew, on purpose, the rounds that tests/maintd/test_decisions.py decides again (AGAIN=1: the same rounds, and what differs; REAL=1: real ones too; root)

@@ -13,6 +13,10 @@ bench: $(READY) $(PEERS)/.tried   ## measure beside ganeti-mond, hbal and others
 	@$(PYTHON) -m tests.bench.dedicated $(if $(QUICK),--quick)
 	@$(PYTHON) -m tests.bench.placement $(if $(QUICK),--quick)
 
+.PHONY: measure
+measure: $(READY) ## tests of time and memory, one by one, on an idle machine
+	@$(PYTHON) -m pytest -q -rfEs -m measures tests
+
 # Measured beside us, and used for nothing else; without a network the comparison is left out.
 $(PEERS)/.tried:
 	@$(VENV)/bin/pip install --quiet --disable-pip-version-check --target $(PEERS) aiohttp==3.13.2 \

@@ -4,7 +4,7 @@ import asyncio
 import re
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from nodeagent.errors import Unavailable
 from nodeagent.web.client import MAX_BODY, Answered, fetch
@@ -23,20 +23,22 @@ def post(
     ca: str = "",
     headers: Sequence[tuple[str, str]] = (),
     most: int = MAX_BODY,
+    steady: Callable[[], float] = time.monotonic,
 ) -> Answered:
     """Send it, or raise Unavailable; each address of its name gets a share of the time.
 
-    `ca` is a file with the certificates to trust instead of the system's.
+    `ca` is a file with the certificates to trust instead of the system's; `steady` is seconds of a
+    clock that nobody sets.
     """
     match = re.fullmatch(URL, url)
     assert match is not None
     scheme, host, port, target = match.groups()
     place = host.strip("[]"), int(port or _PORTS[scheme])
     tls = trusting_tls(ca) if scheme == "https" else None
-    end, why = time.monotonic() + seconds, f"{host} has no address"
+    end, why = steady() + seconds, f"{host} has no address"
     addresses = _addresses(*place)
     for n, address in enumerate(addresses):
-        share = round((end - time.monotonic()) / (len(addresses) - n), 1)
+        share = round((end - steady()) / (len(addresses) - n), 1)
         if share <= 0:
             break
         try:

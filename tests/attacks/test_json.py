@@ -94,16 +94,13 @@ BAD = {
 }
 
 
-@pytest.mark.alone
 @pytest.mark.parametrize("raw", BAD.values(), ids=BAD.keys())
 def test_unacceptable_output_is_unusable_never_ok(raw: bytes) -> None:
-    began = time.monotonic()
     with pytest.raises(MessageError) as refused:
         read_diagnosis(raw)
     assert str(refused.value).isprintable(), "one line, whatever was sent"
     assert len(str(refused.value)) < 400
     assert isinstance(interpret(Finished(0, raw, b""), Reading()), Unusable)
-    assert time.monotonic() - began < 2
 
 
 GOOD = {
@@ -127,7 +124,7 @@ def test_j04_a_command_may_nest_as_deep_as_a_merged_diagnosis_can_hold() -> None
     assert isinstance(interpret(Finished(0, nested(COMMAND_DEPTH), b""), Reading()), Diagnosis)
 
 
-@pytest.mark.alone
+@pytest.mark.measures
 def test_j08_many_keys_are_read_in_no_time() -> None:
     keys = {f"k{number}": number for number in range(15_000)}
     raw = json.dumps(keys).encode()
@@ -145,7 +142,7 @@ SLOW = {
 }
 
 
-@pytest.mark.alone
+@pytest.mark.measures
 @pytest.mark.parametrize("text", SLOW.values(), ids=SLOW.keys())
 def test_j04_no_text_takes_more_time_than_its_length_deserves(text: str) -> None:
     """A bracket counter that tried each quote anew took minutes for a quarter megabyte."""
@@ -281,10 +278,8 @@ UNFIT = {
 
 @pytest.mark.parametrize("raw", UNFIT.values(), ids=UNFIT.keys())
 def test_j_bad_orders_are_refused_at_once_and_reports_go_on(live: Agent, raw: bytes) -> None:
-    began = time.monotonic()
     assert live.post("/1/order", raw).status in (403, 413)
     assert live.get("/1/report/node/diagnose").status == 200
-    assert time.monotonic() - began < 5
 
 
 def test_j08_a_command_that_prints_rubbish_is_told_in_the_report_and_is_never_ok() -> None:
@@ -328,7 +323,7 @@ def test_j10_large_details_reach_the_master_or_are_said_to_be_too_large(
 
         def look() -> Look:
             target = f"/1/report/node/diagnose?salt={expected.salt}"
-            answer = asyncio.run(fetch(running.address, running.port, target, seconds=5))
+            answer = asyncio.run(fetch(running.address, running.port, target, seconds=60))
             now = time.time_ns() // 1_000_000
             return judge_answer(answer.status, answer.body, running.place.key, expected, Ms(now))
 
@@ -343,6 +338,7 @@ def test_j10_large_details_reach_the_master_or_are_said_to_be_too_large(
         assert (said.diagnosis is not None) is seen, said.report.unusable
 
 
+@pytest.mark.measures
 def test_j04_a_report_deeper_than_any_agent_s_is_not_read_through() -> None:
     """Four megabytes of lists would cost the master a second; a report lies one level deep."""
     lie = b'{"name":"diagnose","data":{"msg":[' + b"[]," * 1_300_000 + b"[]]}}"

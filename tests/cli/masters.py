@@ -117,7 +117,7 @@ plain = true
         if (agent := self.agent) is not None:
             for half in ("runner", "front"):
                 agent.start(half)
-            wait_for(lambda: agent.get("/readyz", 5).status == 200, agent, WITHIN)
+            wait_for(lambda: agent.get("/readyz", 5).status == 200, agent)
 
     def end_agent(self) -> None:
         for half in list(self.agent.processes) if self.agent else ():

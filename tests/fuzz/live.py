@@ -66,11 +66,16 @@ def seeds() -> list[bytes]:
     return found
 
 
-def knock(door: Door, seconds: float, rng: random.Random) -> tuple[int, str]:
-    """Send bad requests for so long; how many, and what was wrong with an answer, if anything."""
+def knock(
+    door: Door, seconds: float, rng: random.Random, most: int | None = None
+) -> tuple[int, str]:
+    """Send bad requests for so long, and so many at most.
+
+    Returns how many, and what was wrong with an answer, if anything.
+    """
     good, mutator, sent = seeds(), Mutator(rng), 0
     end = time.monotonic() + seconds
-    while time.monotonic() < end:
+    while time.monotonic() < end and sent != most:
         raw = rng.choice(good)
         head, _, body = raw.partition(b"\r\n\r\n")
         if body and rng.random() < 0.6:  # a whole request with a bad body

@@ -16,9 +16,10 @@ from nodeagent.model.ledger import Ledger
 from tests.cli.live import Live
 from tests.maintd.answering import serving
 from tests.maintd.notices.sinks import Receiver
-from tests.maintd.notices.test_alertmanager import MANAGER, Manager, alertmanager, free_port, until
+from tests.maintd.notices.test_alertmanager import MANAGER, Manager, alertmanager, free_port
 from tests.maintd.rig import Rig, fleet
 from tests.maintd.world import incident
+from tests.patience import until
 
 RULES = Path(__file__).resolve().parents[2] / "packaging/alerts/nodeagent.yml"
 DASHBOARD = RULES.parents[1] / "dashboards/nodeagent.json"
@@ -63,7 +64,7 @@ def test_a_failed_repair_rings_with_the_node_and_what_helps(tmp_path: Path) -> N
                 stderr=log,
             )
         try:
-            until(lambda: ("MaintdIncidentFailed", "n2") in manager.alerts, 90)
+            until(lambda: ("MaintdIncidentFailed", "n2") in manager.alerts)
             said = manager.alerts["MaintdIncidentFailed", "n2"]["annotations"]
             assert said["summary"].startswith("n2: its repair failed and needs your action")
             assert said["runbook_url"].endswith("alerts.md#maintdincidentfailed")

@@ -24,8 +24,8 @@ GROUP = "6f3b1d5e-0002-4000-8000-000000000002"
 @pytest.fixture
 def agents() -> Iterator[tuple[Agent, Agent]]:
     with agent(ADDRESSES[0], PORT) as one, agent(ADDRESSES[1], PORT) as other:
-        for each in (one, other):
-            wait_for(lambda each=each: b"cpu_total" in each.get(LOAD).body, each)
+        wait_for(lambda: b"cpu_total" in one.get(LOAD).body, one)
+        wait_for(lambda: b"cpu_total" in other.get(LOAD).body, other)
         yield one, other
 
 

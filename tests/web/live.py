@@ -5,13 +5,13 @@ import socket
 import ssl
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.agent.place import Place, safe_folder
+from tests.patience import PATIENCE, until
 
 _START = """
 import functools, os, sys
@@ -53,7 +53,7 @@ class Agent:
     def stop(self, half: str, *, kill: bool = False) -> None:
         process = self.processes.pop(half)
         process.kill() if kill else process.terminate()
-        process.wait(20)
+        process.wait(PATIENCE)
 
     def pid(self, half: str) -> int:
         return self.processes[half].pid
@@ -64,7 +64,7 @@ class Agent:
     def log(self, half: str) -> str:
         return self.log_file(half).read_text()
 
-    def connect(self, seconds: float = 10.0, source: str | None = None) -> socket.socket:
+    def connect(self, seconds: float = PATIENCE, source: str | None = None) -> socket.socket:
         """A connected socket, with TLS where the front speaks it."""
         bound = (source, 0) if source else None
         plain = socket.create_connection((self.address, self.port), seconds, bound)
@@ -72,19 +72,19 @@ class Agent:
             return plain
         return untrusting().wrap_socket(plain)
 
-    def send(self, raw: bytes, seconds: float = 10.0) -> "Raw":
+    def send(self, raw: bytes, seconds: float = PATIENCE) -> "Raw":
         """Send bytes as they are; return all that comes back until the other side closes."""
         with self.connect(seconds) as connection:
             with suppress(BrokenPipeError, ConnectionResetError):
                 connection.sendall(raw)
             return Raw(read_all(connection))
 
-    def get(self, target: str, seconds: float = 10.0) -> "Raw":
+    def get(self, target: str, seconds: float = PATIENCE) -> "Raw":
         return self.send(f"GET {target} HTTP/1.1\r\nHost: x\r\n\r\n".encode(), seconds)
 
     def post(self, target: str, body: bytes, kind: str = "application/json") -> "Raw":
         head = f"POST {target} HTTP/1.1\r\nHost: x\r\nContent-Type: {kind}\r\n"
-        return self.send(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body, 30.0)
+        return self.send(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
 
 
 @dataclass(frozen=True)
@@ -160,18 +160,18 @@ def agent(
                 running.stop(half)
 
 
-def wait_for(true: "object", running: Agent, seconds: float = 20.0) -> None:
+def wait_for(true: Callable[[], object], running: Agent) -> None:
     """Wait until `true()`; an agent that has ended says why."""
-    assert callable(true)
-    deadline = time.monotonic() + seconds
-    while True:
+
+    def is_true() -> bool:
         with suppress(OSError):
             if true():
-                return
+                return True
         for half, process in running.processes.items():
             assert process.poll() is None, f"{half} ended: {running.log(half)}"
-        assert time.monotonic() < deadline, {h: running.log(h) for h in running.processes}
-        time.sleep(0.02)
+        return False
+
+    until(is_true, lambda: {half: running.log(half) for half in running.processes})
 
 
 def resident(pid: int) -> int:

@@ -2,7 +2,6 @@
 
 import asyncio
 import socket
-import time
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -11,11 +10,12 @@ from nodeagent.errors import Unavailable
 from nodeagent.model.evidence import Contact
 from nodeagent.web.client import Answered, NoAnswer, fetch
 from nodeagent.web.tls import untrusting_tls
+from tests.patience import dawdle
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
-def fetched(serve: Serve, *, seconds: float = 1.0, most: int = 10_000) -> Answered:
+def fetched(serve: Serve, *, seconds: float = 60.0, most: int = 10_000) -> Answered:
     """Fetch once from a server that does as told."""
 
     async def main() -> Answered:
@@ -86,18 +86,18 @@ def test_bad_answers_are_unavailable_with_one_line(raw: bytes) -> None:
     assert str(error.value).isprintable()
 
 
-@pytest.mark.alone
 def test_c01_a_drip_is_cut_off_at_the_one_deadline() -> None:
+    """A client that waits anew for each byte would never come back."""
+
     async def drip(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(HEAD + b"Content-Length: 1000\r\n\r\n")
-        for _count in range(100):
+        writer.write(HEAD + b"Content-Length: 9999\r\n\r\n")
+        while True:
             writer.write(b"x")
+            await writer.drain()
             await asyncio.sleep(0.05)
 
-    began = time.monotonic()
     with pytest.raises(Unavailable, match=r"within 0\.4 s"):
         fetched(drip, seconds=0.4)
-    assert time.monotonic() - began < 1.5
 
 
 def test_a_deadline_beside_a_cancellation_is_no_error() -> None:
@@ -112,7 +112,7 @@ def test_a_deadline_beside_a_cancellation_is_no_error() -> None:
             asked = asyncio.create_task(fetch("127.0.0.1", port, "/x", seconds=0.1))
             loop.call_later(0.05, asked.cancel)
             await asyncio.sleep(0)
-            time.sleep(0.2)
+            dawdle(0.2)
             with pytest.raises(asyncio.CancelledError):
                 await asked
 
@@ -123,12 +123,12 @@ def test_a_deadline_beside_a_cancellation_is_no_error() -> None:
 def test_c02_an_endless_body_is_cut_off() -> None:
     async def flood(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(HEAD + b"\r\n")
-        for _count in range(10_000):
+        while True:
             writer.write(b"x" * 65536)
             await writer.drain()
 
     with pytest.raises(Unavailable, match="larger than"):
-        fetched(flood, seconds=5)
+        fetched(flood)
 
 
 def test_c03_a_redirect_is_an_answer_and_is_not_followed() -> None:

@@ -40,7 +40,6 @@ def test_the_peer_is_the_user_who_connected(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.alone
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can be somebody else")
 def test_another_user_is_told_apart() -> None:
     async def run(path: str) -> bytes:

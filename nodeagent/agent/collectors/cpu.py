@@ -2,6 +2,7 @@
 
 import time
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 import psutil
@@ -10,17 +11,21 @@ WINDOW = 600.0  # seconds, as in Ganeti's monitoring daemon
 
 
 class CpuAvgLoad:
-    """Busy processors: everything but idle, as mond counts; waiting for disks is busy."""
+    """Busy processors: everything but idle, as mond counts; waiting for disks is busy.
+
+    `steady` is seconds of a clock that nobody sets.
+    """
 
     name = "cpu-avg-load"
     category: str | None = None
 
-    def __init__(self) -> None:
+    def __init__(self, steady: Callable[[], float] = time.monotonic) -> None:
+        self._steady = steady
         self._samples: deque[tuple[float, list[float]]] = deque()
 
     def sample(self) -> Any:
         """`{"cpu_number": int, "cpus": [float], "cpu_total": float}`, in busy processors."""
-        now = time.monotonic()
+        now = self._steady()
         self._samples.append(
             (now, [_busy_seconds(times) for times in psutil.cpu_times(percpu=True)])
         )

@@ -5,10 +5,11 @@ import socket
 import ssl
 import struct
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TypeAlias
+
+from tests.patience import dawdle
 
 Behave: TypeAlias = Callable[[socket.socket, Any], object]
 """What to do with one request on a connection; anything true hangs up afterwards."""
@@ -117,7 +118,19 @@ def drip(data: bytes, every: float) -> Behave:
     def slowly(connection: socket.socket, _: object) -> None:
         for byte in data:
             connection.sendall(bytes([byte]))
-            time.sleep(every)
+            dawdle(every)
+
+    return slowly
+
+
+def drip_for_ever(beginning: bytes) -> Behave:
+    """The beginning of an answer, then a blank now and then, until the other side has gone."""
+
+    def slowly(connection: socket.socket, _: object) -> None:
+        connection.sendall(beginning)
+        while True:
+            connection.sendall(b" ")
+            dawdle(0.01)
 
     return slowly
 

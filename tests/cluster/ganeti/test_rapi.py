@@ -2,7 +2,6 @@
 
 import base64
 import subprocess
-import time
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -29,7 +28,7 @@ from nodeagent.web.deadline import Late, Unsent
 from tests.cluster.ganeti.scripted import (
     Behave,
     Scripted,
-    drip,
+    drip_for_ever,
     half,
     hang_up,
     http,
@@ -68,7 +67,7 @@ class Place:
     def serve(self, *script: Behave) -> AbstractContextManager[tuple[Scripted, int]]:
         return rapi(*self.certificates[0], *script)
 
-    def client(self, port: int, *, trusted: int = 0, seconds: float = 1.0) -> Rapi:
+    def client(self, port: int, *, trusted: int = 0, seconds: float = 60.0) -> Rapi:
         certificate = self.certificates[trusted][0]
         return Rapi("127.0.0.1", "u", "p:w", certificate, port=port, seconds=seconds, most=10_000)
 
@@ -98,7 +97,6 @@ def test_who_asks_and_how(place: Place) -> None:
 OK = http_bytes(200, b"7")
 
 
-@pytest.mark.alone
 @pytest.mark.parametrize(
     ("behave", "why"),
     [
@@ -112,19 +110,23 @@ OK = http_bytes(200, b"7")
         pytest.param(half(http_bytes(200, b"1" * 10_001)), "larger than 10000", id="huge"),
         pytest.param(half(b"HTTP/1.1 200 X\r\nA: " + b"x" * 100_000), "HTTP", id="huge head"),
         pytest.param(half(b"HTTP/1.1 100 X\r\n\r\n"), "closed", id="only an interim answer"),
-        pytest.param(never, "within 1 s", id="never"),
-        pytest.param(drip(OK, 0.2), "within 1 s", id="drips past the deadline"),
     ],
 )
 def test_an_answer_that_is_none_is_in_doubt(place: Place, behave: Behave, why: str) -> None:
     with place.serve(behave) as (server, port):
-        began = time.monotonic()
         with pytest.raises(Unavailable, match=why) as caught:
             place.client(port).request(GET)
-        assert time.monotonic() - began < 3
         assert not isinstance(caught.value, Unsent)
         assert "\n" not in str(caught.value)
         assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("behave", [never, drip_for_ever(OK[:20])])
+def test_an_answer_that_never_ends_is_in_doubt(place: Place, behave: Behave) -> None:
+    with place.serve(behave) as (_, port):
+        with pytest.raises(Unavailable, match="within 1 s") as caught:
+            place.client(port, seconds=1.0).request(GET)
+        assert not isinstance(caught.value, Unsent)
 
 
 def test_lateness_is_told_from_other_trouble(place: Place) -> None:
@@ -292,14 +294,11 @@ def test_each_job_is_checked_by_itself(place: Place) -> None:
         assert len(server.requests) == 2
 
 
-@pytest.mark.alone
 def test_once_nobody_is_there_the_rest_is_not_taken(place: Place) -> None:
     with place.serve(http(200, 44)) as (_, port):
         pass
-    began = time.monotonic()
     answers = place.cluster(port).submit(DRAINS)
     assert [type(answer) for answer in answers] == [NotTaken] * 3
-    assert time.monotonic() - began < 1
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ import hashlib
 import json
 import socket
 import ssl
-import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -64,7 +63,7 @@ class Agents:
                 await writer.drain()
                 await asyncio.sleep(every)
             if hang:
-                await asyncio.sleep(60)
+                await asyncio.Event().wait()
 
         self.says[name] = say
 
@@ -94,7 +93,7 @@ class Agents:
 
     async def ask(self, previous: dict[str, Seen] | None, **members: Any) -> dict[str, Look]:
         settings = PollSettings(self.port, tls=self.tls is not None)
-        settings = replace(settings, **{"seconds": 0.5, **members})
+        settings = replace(settings, **{"seconds": 2.0, **members})
         return await poll(self.snapshot(), KEY, settings, lambda: NOW, previous)
 
     def looks(self, previous: dict[str, Seen] | None = None, **members: Any) -> dict[str, Look]:
@@ -143,13 +142,17 @@ def test_who_answers_truly_is_seen(agents: Agents) -> None:
 
 
 SILENT: dict[str, tuple[list[bytes], dict[str, Any], str]] = {
-    "hang": ([], {"hang": True}, "within 0.5 s"),
+    "hang": ([], {"hang": True}, "within 2 s"),
     "drip-feed": (
         [HEAD + b"Content-Length: 900\r\n\r\n", *[b"x"] * 900],
         {"every": 0.05},
         "within",
     ),
-    "drip-feed of the head": ([b"H", *(b"%c" % c for c in HEAD[1:])], {"every": 0.1}, "within"),
+    "drip-feed of the head": (
+        [b"H", *(b"%c" % c for c in HEAD[1:])],
+        {"every": 0.1, "hang": True},
+        "within",
+    ),
     "length says more, then the end": ([HEAD + b"Content-Length: 9\r\n\r\nx"], {}, "closed before"),
     "length says more, then nothing": (
         [HEAD + b"Content-Length: 9\r\n\r\nx"],
@@ -283,38 +286,47 @@ def test_offline_nodes_are_not_asked_and_an_empty_cluster_is_polled_at_once(agen
     assert agents.looks() == {}
 
 
-@pytest.mark.alone
 def test_many_that_hang_delay_nobody(agents: Agents, monkeypatch: pytest.MonkeyPatch) -> None:
-    """More hang than may be new at once; asked first, as nobody has heard of them."""
+    """More hang than may be new at once, and for ever; asked first, as nobody has heard of them."""
     monkeypatch.setattr(module, "AT_ONCE", 8)
     for n in range(40):
         agents.well(f"n{n}")
     agents.raw("drip", HEAD + b"\r\n", *[b"x"] * 100, every=0.05)
     agents.raw("lie", HEAD + b"Content-Length: 99\r\n\r\n", hang=True)
-    last = 0.0
+    judged = 0
 
-    async def main() -> tuple[dict[str, Look], float]:
-        nonlocal last
+    async def main() -> None:
         await agents.serve()
         previous = {f"n{n}": Seen(replace(REPORT, epoch="old"), OK) for n in range(40)}
+        well = asyncio.Event()
 
         def now() -> Ms:
-            nonlocal last
-            last = time.monotonic()
+            nonlocal judged
+            judged += 1
+            if judged == len(previous):
+                well.set()
             return NOW
 
-        settings = PollSettings(agents.port, seconds=2.0, tls=False)
-        began = time.monotonic()
-        looks = await poll(agents.snapshot(), KEY, settings, now, previous)
-        last -= began
-        return looks, time.monotonic() - began
+        settings = PollSettings(agents.port, seconds=3600.0, tls=False, total=3600.0)
+        polling = asyncio.create_task(poll(agents.snapshot(), KEY, settings, now, previous))
+        await well.wait()
+        assert not polling.done()
+        polling.cancel()
 
     with black_holes(agents, 100):
-        looks, took = asyncio.run(main())
-    assert all(isinstance(looks[f"n{n}"], Seen) for n in range(40))
-    assert {type(look) for name, look in looks.items() if name[0] != "n"} == {Silent}
-    assert took <= 1.2 * 2.0
-    assert last < 1.0, "who is well need not wait for any deadline"
+        asyncio.run(main())
+
+
+def test_all_that_hang_are_given_up_at_one_deadline(
+    agents: Agents, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "AT_ONCE", 8)
+    agents.raw("drip", HEAD + b"\r\n", *[b"x"] * 9999, every=0.05)
+    agents.raw("lie", HEAD + b"Content-Length: 99\r\n\r\n", hang=True)
+    with black_holes(agents, 100):
+        looks = agents.looks(seconds=1.0, total=3600.0)
+    assert {type(look) for look in looks.values()} == {Silent}
+    assert len(looks) == 102
 
 
 def test_the_quiet_are_asked_first(agents: Agents, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -328,16 +340,13 @@ def test_the_quiet_are_asked_first(agents: Agents, monkeypatch: pytest.MonkeyPat
     assert agents.asked == ["n3", "n2", "n1"]
 
 
-@pytest.mark.alone
 def test_the_total_deadline_holds(agents: Agents, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "AT_ONCE", 2)
     monkeypatch.setattr(module, "_SOONEST", 60.0)
     monkeypatch.setattr(module, "_LATEST", 60.0)
     for n in range(4):
         agents.raw(f"n{n}", hang=True)
-    began = time.monotonic()
-    looks = agents.looks(seconds=30, total=0.4)
-    assert time.monotonic() - began < 1.5
+    looks = agents.looks(seconds=3600.0, total=0.4)
     whys = [look.why for look in looks.values() if isinstance(look, Silent)]
     assert sorted(whys) == 2 * ["no complete answer when the poll's 0.4 s were over"] + 2 * [
         "not asked: the poll took too long"

@@ -6,7 +6,7 @@ import socket
 import subprocess
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +20,7 @@ from nodeagent.model.notice import ENDS, Occasion, Severity, Sink, Way
 from nodeagent.model.units import Ms
 from tests.maintd.answering import serving
 from tests.maintd.notices.sinks import Notifying, Receiver
+from tests.patience import until
 
 MANAGER = shutil.which("prometheus-alertmanager")
 SINK = Sink("am", Way.ALERTMANAGER, interval=Ms(0))
@@ -28,13 +29,6 @@ SINK = Sink("am", Way.ALERTMANAGER, interval=Ms(0))
 def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         return int(taken.getsockname()[1])
-
-
-def until(true: Callable[[], object], seconds: float = 60.0) -> None:
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.1)
 
 
 class Manager:

@@ -5,7 +5,6 @@ import logging
 import socket
 import ssl
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -24,6 +23,7 @@ from nodeagent.maintd.notices.post import Target
 from nodeagent.model.notice import Sink, Way
 from tests.maintd.notices.sinks import Notifying
 from tests.maintd.queue.test_inventory import certificate
+from tests.patience import dawdle
 
 SERVER = Server("127.0.0.1", 0, "maintd@example.org", ("ops@example.org", "boss@example.org"))
 
@@ -187,15 +187,13 @@ def test_a_server_that_is_slow_without_end_is_left_in_time() -> None:
                 try:
                     while True:
                         connection.sendall(b"220-wait\r\n")
-                        time.sleep(0.05)
+                        dawdle(0.05)
                 except OSError:
                     pass
 
         threading.Thread(target=drip, daemon=True).start()
-        began = time.monotonic()
         with pytest.raises(Unavailable, match=r"not delivered within 0\.5 s"):
             send(listening.getsockname()[1], seconds=0.5)
-        assert time.monotonic() - began < 10
 
 
 def test_an_incident_is_mailed_once_the_server_is_back(

@@ -1,6 +1,7 @@
 """A sabakan of our own: its documented schema and matching, by graphql-core behind real HTTP."""
 
 import json
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -92,20 +93,21 @@ class Machine:
 class Sabakan:
     """What it knows, what it was asked, and what is wrong with it.
 
-    `breaks` has a machine's BMC fail to be resolved, so that there are errors beside data; `sleeps`
-    is how long (seconds) an answer takes.
+    `breaks` has a machine's BMC fail to be resolved, so that there are errors beside data; it
+    answers nobody while `answers` is not set.
     """
 
     machines: dict[str, Machine] = field(default_factory=dict)
     asked: list[Json] = field(default_factory=list)
     heads: list[Mapping[str, str]] = field(default_factory=list)
     breaks: str = ""
-    sleeps: float = 0.0
+    answers: threading.Event = field(default_factory=threading.Event)
     kind: str = "application/json"
     port: int = 0
     now: Callable[[], float] = time.time
 
     def __post_init__(self) -> None:
+        self.answers.set()
         self.schema = graphql.build_schema(SCHEMA)
         query = self.schema.type_map["Query"].fields
         query["searchMachines"].resolve = self._search
@@ -126,7 +128,7 @@ class Sabakan:
     def _search(
         self, _: object, __: object, having: Json | None = None, notHaving: Json | None = None
     ) -> list[Json]:
-        time.sleep(self.sleeps)
+        self.answers.wait()
         return [
             self._told(machine)
             for machine in self.machines.values()

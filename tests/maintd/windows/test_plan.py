@@ -436,6 +436,7 @@ def test_a_machine_that_is_no_node_yet_is_known_when_it_comes() -> None:
     assert node(one, "n7").offline
 
 
+@pytest.mark.measures
 def test_a_window_of_all_machines_costs_a_round_next_to_nothing() -> None:
     """All instances were looked at for each machine: 5 s at 1,000 nodes and 20,000 instances."""
     nodes = {f"n{n}": Node(f"n{n}", f"u{n}", f"10.0.{n // 250}.{n % 250}") for n in range(1000)}

@@ -63,7 +63,7 @@ def test_what_a_clock_that_was_ahead_has_dealt_with_is_yet_to_come() -> None:
     assert begins[0] < 8 * DAY * 1000
 
 
-@pytest.mark.alone
+@pytest.mark.measures
 def test_series_of_all_machines_are_planned_in_a_moment() -> None:
     names = [f"n{n}" for n in range(3000)]
     many = tuple(of(names[n * 1000 : n * 1000 + 1000], n + 1) for n in range(3))
