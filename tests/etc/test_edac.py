@@ -126,6 +126,22 @@ def test_an_uncorrected_error_needs_no_baseline(
     assert ran.faults == [FIRST | {"errors": "uncorrected"}]
 
 
+def test_a_controller_that_cannot_be_read_silences_no_other(shipped: Shipped) -> None:
+    shipped.tree({"sys/devices/system/edac/mc/mc1/ce_count": "?\n"})
+    assert look(shipped).complaint.startswith("edac: ValueError: mc1: ")
+    ran = look(shipped, ue=1)
+    assert ran.need == "evacuate"
+    assert ran.diagnosis["details"]["not_asked"][0].startswith("mc1: ")
+
+
+def test_a_controller_that_comes_back_begins_at_its_count(shipped: Shipped) -> None:
+    look(shipped)
+    kept = json.loads(baseline(shipped).read_text())
+    kept["corrected"] = {}
+    baseline(shipped).write_text(json.dumps(kept))
+    assert look(shipped, ce=5000).diagnosis == OK
+
+
 def test_no_controllers(shipped: Shipped) -> None:
     root = shipped.tree({"sys/devices/system": None})
     ran = shipped.run("edac", SYS=root / "sys", PROC=root / "proc", BASELINE=baseline(shipped))

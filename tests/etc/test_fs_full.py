@@ -135,8 +135,23 @@ def test_a_network_mount_is_never_touched(shipped: Shipped) -> None:
 
 def test_a_mount_that_has_gone_is_not_ok(shipped: Shipped) -> None:
     ran = look(shipped, shipped.root / "not there")
-    assert ran.complaint.startswith("fs-full: FileNotFoundError: ")
+    assert ran.complaint.startswith("fs-full: ValueError: ")
     assert "not there" in ran.complaint
+
+
+@as_root
+def test_a_mount_that_cannot_be_asked_silences_no_other(shipped: Shipped, small: Path) -> None:
+    fill(small, 98)
+    ran = look(shipped, small, shipped.root / "not there")
+    assert [(fault["mount"], fault["level"]) for fault in ran.faults] == [(str(small), "full")]
+    (not_asked,) = ran.diagnosis["details"]["not_asked"]
+    assert not_asked == f"{shipped.root}/not there: No such file or directory"
+
+
+@as_root
+def test_an_ignored_mount_may_be_written_with_a_slash(shipped: Shipped, small: Path) -> None:
+    fill(small, 98)
+    assert look(shipped, small, IGNORED=(f"{small}/",)).diagnosis == OK
 
 
 @pytest.mark.parametrize("text", ["1 2 3\n", "1 1 8:1 / / rw\n", "- ext4\n"])

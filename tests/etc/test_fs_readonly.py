@@ -24,12 +24,14 @@ POOL = "31 27 0:44 / /pool rw - btrfs {root}/dev/sde1 rw,subvolid=5"
 REMOUNT = "remount-rw"
 
 
-def world(shipped: Shipped, mounts: str, errors: int = 0, btrfs: int = 0) -> dict[str, object]:
+def world(
+    shipped: Shipped, mounts: str, errors: int = 0, btrfs: int = 0, table: str = FSTAB
+) -> dict[str, object]:
     """The constants for a machine with these mounts; `errors` are the root's, in ext4."""
     root = shipped.tree(
         {
             "proc/self/mountinfo": mounts.replace("{root}", str(shipped.root)) + "\n",
-            "fstab": FSTAB,
+            "fstab": table,
             "dev/sde1": "",
             "sys/dev/block/8:1": "-> ../../devices/sda/sda1",
             "sys/devices/sda/sda1": None,
@@ -75,6 +77,58 @@ def test_read_only_with_errors_needs_an_empty_node(shipped: Shipped, flag: str) 
     assert ran.faults == [fault("/", "ext4", "/dev/sda1", lost=True, errors=True)]
 
 
+@pytest.mark.parametrize(
+    "row",
+    [
+        "/dev/sdb1 /srv/my\\040disk/ xfs defaults 0 2",
+        "/dev/sdb1 /srv//my\\040disk xfs defaults 0 2",
+        "/dev/sdb1 //srv/./my\\040disk xfs ro,rw 0 2",
+        "LABEL=data /srv/my\\040disk xfs",
+    ],
+)
+def test_a_mount_point_is_compared_as_the_kernel_names_it(shipped: Shipped, row: str) -> None:
+    mounts = f"{ROOT}\n{read_only(DISK)}"
+    ran = shipped.run("fs-readonly", **world(shipped, mounts, table=f"{row}\n"))
+    assert ran.diagnosis["command"] == REMOUNT
+    repaired = repair(shipped, ran.diagnosis, mounts, works(shipped), table=f"{row}\n")
+    assert repaired.stdout == "remounted read-write: '/srv/my disk'\n"
+
+
+def test_of_ro_and_rw_the_last_word_counts(shipped: Shipped) -> None:
+    table = "/dev/sdb1 /srv/my\\040disk xfs rw,ro 0 2\n"
+    mounts = f"{ROOT}\n{read_only(DISK)}"
+    assert shipped.run("fs-readonly", **world(shipped, mounts, table=table)).need == "Ok"
+
+
+def test_a_mount_point_that_is_a_link(shipped: Shipped) -> None:
+    shipped.tree({"data": None, "link": f"-> {shipped.root}/data"})
+    disk = f"28 27 8:17 / {shipped.root}/data ro - xfs /dev/sdb1 ro"
+    table = f"/dev/sdb1 {shipped.root}/link xfs defaults 0 2\n"
+    ran = shipped.run("fs-readonly", **world(shipped, f"{ROOT}\n{disk}", table=table))
+    assert [row["mount"] for row in ran.faults] == [f"{shipped.root}/data"]
+
+
+@pytest.mark.parametrize(
+    ("options", "need"),
+    [("defaults", "evacuate"), ("nofail", "live-repair"), ("noauto,user", "live-repair")],
+)
+def test_what_the_system_starts_without_evacuates_nothing(
+    shipped: Shipped, options: str, need: str
+) -> None:
+    table = f"UUID=1 / ext4 {options} 0 1\n"
+    ran = shipped.run("fs-readonly", **world(shipped, read_only(ROOT), errors=3, table=table))
+    assert ran.need == need
+    assert ran.diagnosis.get("command") == ("call-operator" if need == "live-repair" else None)
+
+
+def test_a_count_that_cannot_be_read_silences_no_other(shipped: Shipped) -> None:
+    constants = world(shipped, f"{ROOT}\n{read_only(DISK)}")
+    shipped.tree({"sys/fs/ext4/sda1/errors_count": "?\n"})
+    ran = shipped.run("fs-readonly", **constants)
+    assert [row["mount"] for row in ran.faults] == ["/srv/my disk"]
+    assert ran.diagnosis["details"]["not_asked"][0].startswith("/: ")
+
+
 def test_read_only_by_the_mount_alone(shipped: Shipped) -> None:
     assert look(shipped, ROOT.replace("/ rw,", "/ ro,")).diagnosis["command"] == REMOUNT
 
@@ -107,8 +161,10 @@ def test_a_table_that_is_none(shipped: Shipped, mounts: str) -> None:
     assert look(shipped, mounts).complaint.startswith("fs-readonly: ")
 
 
-def repair(shipped: Shipped, stdin: object, mounts: Files | str, script: str = "") -> Ran:
-    constants = world(shipped, str(mounts))
+def repair(
+    shipped: Shipped, stdin: object, mounts: Files | str, script: str = "", table: str = FSTAB
+) -> Ran:
+    constants = world(shipped, str(mounts), table=table)
     del constants["SYS"]
     tool = shipped.tool("mount", f'echo "$@" >> {shipped.root}/ran\n{script}')
     return shipped.run(REMOUNT, stdin, MOUNT=tool, **constants)
