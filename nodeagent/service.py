@@ -10,6 +10,17 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from uuid import uuid4
+
+BOOT = "/proc/sys/kernel/random/boot_id"
+
+
+@functools.cache
+def this_boot() -> str:
+    """Return Linux' id of this start of the machine; without one, an id of this process."""
+    with suppress(OSError), open(BOOT, encoding="ascii") as file:
+        return file.read().strip()
+    return str(uuid4())
 
 
 def notify(*lines: str) -> None:

@@ -32,7 +32,9 @@ from nodeagent.agent.run import Finished
 from nodeagent.agent.ssconf import Ssconf
 from nodeagent.agent.witness import Witness
 from nodeagent.errors import NodeAgentError, Unavailable
+from nodeagent.model.clock import STEP, step
 from nodeagent.model.diagnosis import Steady, Unusable, Verdict
+from nodeagent.model.units import Ms
 from nodeagent.protocol.canonical import printable
 from nodeagent.protocol.envelope import SALT, Purpose
 from nodeagent.protocol.messages import Receipt, Report
@@ -76,6 +78,7 @@ class Runner:
         self.repairs: Repairs
         self._steady_file = os.path.join(settings.agent.state, "steady.json")
         self._steadies: dict[str, Steady] = {}
+        self._moment = steady.moment()  # by which their times are right
         self._epoch = str(uuid.uuid4())
         self._seq = 0
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -104,7 +107,8 @@ class Runner:
         """Read the files of the last runner; not while it may still be writing."""
         state = self.settings.agent.state
         sweep(state)
-        self._steadies = steady.load(self._steady_file)
+        self._moment = steady.moment()
+        self._steadies = steady.load(self._steady_file, self._moment)
         self.repairs = Repairs(
             os.path.join(state, "receipts"),
             self._ssconf,
@@ -185,7 +189,15 @@ class Runner:
             return Verdict(None, None, None, {"settings": why}, firm=False)
         wanted = self.settings.diagnose
         order = [name for name in wanted.commands if not wanted.command(name).audit]
-        return diagnose.merge(self._steadies, order, milliseconds())
+        return diagnose.merge(self._steadies, order, self._now())
+
+    def _now(self) -> Ms:
+        """Return unix ms, and keep the ages of diagnoses through each step of the clock."""
+        now = steady.moment()
+        if abs(step(self._moment, now)) >= STEP:
+            self._steadies = steady.in_step(self._steadies, self._moment, now)
+            self._moment = now
+        return now.wall
 
     # Diagnosing.
 
@@ -229,9 +241,10 @@ class Runner:
         hear = partial(self._hear, name)
         that = await run_diagnose(self._commands, self.settings, name, self._owner, hear)
         self._runs["unusable" if isinstance(that, Unusable) else "usable"] += 1
+        now = self._now()
         before = self._steadies.get(name, Steady())
         after = diagnose.stabilise(
-            before, that, milliseconds(), confirm=wanted.confirm, confirm_worse=wanted.confirm_worse
+            before, that, now, confirm=wanted.confirm, confirm_worse=wanted.confirm_worse
         )
         self._steadies[name] = after
         if isinstance(that, Unusable):
@@ -244,7 +257,7 @@ class Runner:
             word = "would-say" if command.audit else "says"
             log.info("diagnose-changed command=%s %s=%s", name, word, after.current.need.wire)
         if replace(after, checked=None) != replace(before, checked=None):
-            steady.store(self._steady_file, self._steadies)
+            steady.store(self._steady_file, self._steadies, self._moment)
 
     def _hear(self, name: str, text: str) -> None:
         """Log a diagnose command's standard error when it changes; nearly all write nothing."""

@@ -6,6 +6,7 @@ from enum import Enum
 
 from nodeagent.model.action import Action, Scope
 from nodeagent.model.balance import Agenda, Halt, Lopsided, Question
+from nodeagent.model.clock import Moment
 from nodeagent.model.constraints import Constraints
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.evidence import PowerReading
@@ -259,6 +260,7 @@ class Ledger:
 
     `power` has nodes' newest power readings, and those that have last proved a level, `deaf` failed
     ones. `fencing` are nodes being fenced, or fenced, `cuts` the power-offs of the last hour.
+    `clock` is the moment by which the wall clock's steps are known (`maintd/ledger/clock`).
     """
 
     round: int = 0
@@ -294,6 +296,7 @@ class Ledger:
     deaf: tuple[Deaf, ...] = field(default=(), metadata=LATER)
     fencing: tuple[Fencing, ...] = field(default=(), metadata=LATER)
     cuts: tuple[Cut, ...] = field(default=(), metadata=LATER)
+    clock: Moment | None = field(default=None, metadata=LATER)
 
     def promise(
         self, purpose: Purpose, node: str, action: Action, now: Ms, after: str | None = None

@@ -270,6 +270,8 @@ class Rig:
     ) -> None:
         self.time = NOW / 1000
         self.skew = 0.0
+        self.boot = "this"  # which start of the machine it is, and when it was
+        self.booted = 0.0
         self.oldest = 10**9
         self.me = me
         self.policy = policy
@@ -295,7 +297,13 @@ class Rig:
             self.look,
             self.policy,
             self.now,
-            Conduct(self.me, self._check_master, oldest=self.oldest, clock=lambda: self.time),
+            Conduct(
+                self.me,
+                self._check_master,
+                oldest=self.oldest,
+                clock=lambda: self.time - self.booted,
+                boot=self.boot,
+            ),
             lambda: self.time,
             Adviser(self.stock, self.measure, lambda work: work(), lambda: self.time),
             Inventory(self.asks, self.now, lambda: self.time, elsewhere),

@@ -1,9 +1,12 @@
 """Rules for the work of one coordinator, and how long it may have effects."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from nodeagent.errors import Unavailable
+from nodeagent.model.clock import Moment
+from nodeagent.model.units import Ms
+from nodeagent.service import this_boot
 from nodeagent.store.etcd.lease import boottime
 
 
@@ -14,10 +17,10 @@ class Conduct:
     `check_master` raises NotMaster if this node is not the master (any more), and Unavailable if
     that is unknown. `me` is the name of the node that must be the master; with `vote` the majority
     of the nodes must say that it is, and is believed for so many seconds (`believed`) after they
-    were asked, by a `clock` that counts sleep. `oldest` is the maximum age of a diagnosis, in ms.
-    With `dry` nothing is saved and nothing is done. `away` returns since when (unix ms) this was
-    not the master for a while, 0 if it always was; `back` is called once that is saved. `in_etcd`
-    tells that the ledger is there, which all must know.
+    were asked, by a `clock` that counts sleep, in the machine's start `boot`. `oldest` is the
+    maximum age of a diagnosis, in ms. With `dry` nothing is saved and nothing is done. `away`
+    returns since when (unix ms) this was not the master for a while, 0 if it always was; `back` is
+    called once that is saved. `in_etcd` tells that the ledger is there, which all must know.
     """
 
     me: str
@@ -30,6 +33,11 @@ class Conduct:
     in_etcd: bool = False
     believed: float = 90.0
     clock: Callable[[], float] = boottime
+    boot: str = field(default_factory=this_boot)
+
+    def moment(self, now: Ms) -> Moment:
+        """Return this moment by the wall clock, which the caller reads, and by the steady one."""
+        return Moment(now, Ms(int(self.clock() * 1000)), self.boot, self.me)
 
 
 class Acting:

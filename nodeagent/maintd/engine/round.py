@@ -33,6 +33,7 @@ from nodeagent.maintd.engine.vote import count
 from nodeagent.maintd.engine.witnesses import Witnesses
 from nodeagent.maintd.fencing.state import why_canceled
 from nodeagent.maintd.incidents import drained
+from nodeagent.maintd.ledger import clock
 from nodeagent.maintd.ledger.agent_events import Heard, hear
 from nodeagent.maintd.ledger.history import tell
 from nodeagent.maintd.ledger.tally import Tally
@@ -193,6 +194,8 @@ class Engine:
         snapshot = await asyncio.to_thread(self._cluster.snapshot)
         looks = of_the_same(looks, there, snapshot)
         now = self._now()
+        moment = self.conduct.moment(now)
+        saved, ledger = ledger, clock.in_step(ledger, moment)
         diagnoses, doubts = understand(looks, now, self.conduct.oldest)
         doubts |= {
             name: "not asked yet"
@@ -239,7 +242,9 @@ class Engine:
         _unless(stop)
         heard = hear(self._heard, looks, now)
         if idle is None:
-            decision = await self._carry_out(ledger, decision, observed, now, heard)
+            kept = clock.renewed(saved, decision.ledger, moment)
+            decision = replace(decision, ledger=kept)
+            decision = await self._carry_out(saved, decision, observed, now, heard)
             if not self.webhooks or await self._memory.safe(_COPIED):
                 self.webhooks.announce(decision.ledger, snapshot, now)  # from what is on disk
         elif self.conduct.dry:

@@ -1,10 +1,129 @@
-"""Rewind the ledger's times after the clock was set back. Pure."""
+"""Keep the ledger's moments in step with a wall clock that people and NTP set. Pure.
 
-from dataclasses import replace
+Every wait is counted from a moment of the ledger to the round's `now`, and both are wall clock. So
+when the wall clock steps, all these moments step with it, and no wait ends early or late.
+
+1. `Ledger.clock` is the newest known moment by the wall clock and by one that nobody sets.
+2. In the same start of the same machine the wall clock should be later by as much as the other one.
+   Any difference is a step, and all `MOMENTS` move by it.
+3. After a restart of the machine only its time since the start has certainly passed, on another
+   machine none. The rest counts as a step: a wait may become longer, never shorter. `EVIDENCE` is
+   left as it is then: it may become too old, never fresh again.
+4. `DATES` are what people typed. They follow the wall clock.
+5. `LENGTHS` are no moments.
+"""
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
+from typing import TypeVar, cast
 
 from nodeagent.maintd.planning.outcomes import BACK_OFF, TAGS_BACK_OFF
-from nodeagent.model.ledger import Ledger
+from nodeagent.model.balance import Agenda, Halt, Lopsided
+from nodeagent.model.clock import STEP, Moment, passed, step
+from nodeagent.model.evidence import PowerReading
+from nodeagent.model.fencing import Cut, Deaf, Fencing, Unreachable
+from nodeagent.model.incident import Incident
+from nodeagent.model.ledger import Begun, Drained, Hold, Intent, Ledger, Returning, Storm, Trail
+from nodeagent.model.notice import Condition, Mailbox, Message, Notice
+from nodeagent.model.offer import Answer, Ending, Offer, Told
+from nodeagent.model.queue import Attempt, Entry, Refusal
 from nodeagent.model.units import Ms
+from nodeagent.model.window import Consent, Pace, Scheduled
+
+RENEWED = Ms(600_000)  # how old `Ledger.clock` may become while nothing else is saved
+
+MOMENTS: Mapping[type, tuple[str, ...]] = {
+    Agenda: ("at",),
+    Answer: ("at", "until"),  # an answer counts for so many seconds
+    Attempt: ("at",),
+    Begun: ("at",),
+    Condition: ("since", "gone"),
+    Cut: ("at",),
+    Deaf: ("after", "since"),
+    Drained: ("not_before",),
+    Ending: ("at",),
+    Entry: (
+        "queued_at",
+        "changed_at",
+        "backoff_until",
+        "not_before",
+        "begun_at",
+        "asked_at",
+        "restore_after",
+        "unanswered_since",
+    ),
+    Fencing: ("since", "at", "off", "not_before", "silent"),
+    Halt: ("at",),
+    Hold: ("since",),
+    Incident: ("noted_at", "seen_at", "missed_at", "changed_at", "not_before"),
+    Intent: ("promised", "ended"),
+    Ledger: ("calm", "tags_after", "repairs_after", "balance_after", "away"),
+    Lopsided: ("since", "seen"),
+    Mailbox: ("made", "ended"),
+    Message: ("made", "after"),
+    Notice: ("at",),
+    Offer: ("asked_at", "since"),
+    Refusal: ("since",),
+    Returning: ("at", "well", "not_before"),
+    Scheduled: ("since", "not_before"),
+    Storm: ("at",),
+    Told: ("after",),
+    Trail: ("at", "ended"),
+    Unreachable: ("since", "lived"),
+}
+DATES: Mapping[type, tuple[str, ...]] = {Answer: ("eta", "earliest"), Hold: ("until",)}
+EVIDENCE: Mapping[type, tuple[str, ...]] = {Entry: ("checked_at",), PowerReading: ("at",)}
+LENGTHS: Mapping[type, tuple[str, ...]] = {Consent: ("before",), Pace: ("ms",)}
+
+T = TypeVar("T")
+
+
+def in_step(ledger: Ledger, moment: Moment) -> Ledger:
+    """Return the ledger with its moments as the wall clock of this moment has them."""
+    before = ledger.clock
+    if before is None:
+        return replace(ledger, clock=moment)
+    by = step(before, moment)
+    if before.boot != moment.boot:
+        return replace(_stepped(ledger, by, {}), clock=moment)
+    if abs(by) >= STEP:
+        return replace(_stepped(ledger, by, EVIDENCE), clock=moment)
+    if passed(before, moment) < RENEWED:
+        return ledger
+    return replace(ledger, clock=_later(before, moment))
+
+
+def renewed(saved: Ledger, ledger: Ledger, moment: Moment) -> Ledger:
+    """Return a ledger that differs from the saved one with the newest moment; else itself."""
+    if ledger == saved:
+        return ledger
+    clock = ledger.clock
+    known = clock is not None and clock.boot == moment.boot
+    return replace(ledger, clock=_later(clock, moment) if clock and known else moment)
+
+
+def _later(before: Moment, moment: Moment) -> Moment:
+    """The moment, without the drift so far: drift must not get lost, or much of it is no step."""
+    return replace(moment, wall=Ms(before.wall + passed(before, moment)))
+
+
+def _stepped(value: T, by: Ms, evidence: Mapping[type, tuple[str, ...]]) -> T:
+    """Move every moment in a record, and in the records in it, by so many ms."""
+    if isinstance(value, tuple):
+        return cast(T, tuple(_stepped(item, by, evidence) for item in value))
+    if not is_dataclass(value) or isinstance(value, type):
+        return value
+    changed: dict[str, object] = {}
+    moments = (*MOMENTS.get(type(value), ()), *evidence.get(type(value), ()))
+    for field in fields(value):
+        if not field.init:
+            continue
+        old = getattr(value, field.name)
+        moves = field.name in moments and old
+        new: object = max(1, old + by) if moves else _stepped(old, by, evidence)
+        if new != old:
+            changed[field.name] = new
+    return cast(T, replace(value, **changed)) if changed else value
 
 
 def rewind(ledger: Ledger, now: Ms) -> Ledger:

@@ -1,18 +1,36 @@
 """A clock that was put back or forward makes no wait longer and ends none early."""
 
-from dataclasses import replace
+import ast
+from dataclasses import is_dataclass, replace
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
 
-from nodeagent.maintd.ledger.clock import rewind
+import pytest
+
+from nodeagent import model
+from nodeagent.maintd.ledger.clock import (
+    DATES,
+    EVIDENCE,
+    LENGTHS,
+    MOMENTS,
+    RENEWED,
+    in_step,
+    renewed,
+    rewind,
+)
 from nodeagent.model.action import Drain, Scope
-from nodeagent.model.incident import Status
-from nodeagent.model.ledger import Hold, Ledger
+from nodeagent.model.clock import STEP, Moment
+from nodeagent.model.evidence import PowerReading
+from nodeagent.model.incident import Incident, Status
+from nodeagent.model.ledger import Hold, Ledger, Policy, Returning
+from nodeagent.model.queue import Entry, Queue
 from nodeagent.model.reason import Kind
 from nodeagent.model.snapshot import Instance
 from nodeagent.model.units import Ms
 from nodeagent.model.window import Schedule, Window
-from nodeagent.model.wish import SetSchedule
+from nodeagent.model.wish import Done, SetSchedule
 from tests.maintd.decided import kinds
-from tests.maintd.rig import QUICK
+from tests.maintd.rig import QUICK, Rig, fleet, mirrored
 from tests.maintd.rounds import broken, ticks
 from tests.maintd.windows.rounds import DAY, N3, node, rig, until_calm, when
 from tests.maintd.world import EVACUATE, NOW, OK
@@ -70,3 +88,166 @@ def test_a_clock_that_was_ahead_makes_no_pause_longer() -> None:
     assert [(hold.since, hold.until) for hold in ended] == [(NOW, NOW + 2 * hour), (NOW, 0)]
     past = Ledger(holds=(replace(timed, since=Ms(NOW - hour), until=Ms(NOW + hour)),))
     assert rewind(past, NOW).holds == past.holds
+
+
+# A clock that steps: one row each.
+
+AT = Moment(NOW, Ms(5_000_000), "boot", "n1")
+HOUR = 3_600_000
+STEPS = {
+    # the later moment, and by how much the ledger's moments move
+    "both go on": (Moment(Ms(NOW + 10_000), Ms(5_010_000), "boot", "n1"), 0),
+    "drift": (Moment(Ms(NOW + 10_999), Ms(5_010_000), "boot", "n1"), 0),
+    "put forward": (Moment(Ms(NOW + 10_000 + HOUR), Ms(5_010_000), "boot", "n1"), HOUR),
+    "put back": (Moment(Ms(NOW + 10_000 - HOUR), Ms(5_010_000), "boot", "n1"), -HOUR),
+    "another name, the same start": (Moment(Ms(NOW + 10), Ms(5_000_010), "boot", "n1.example"), 0),
+    "started again: it runs for a minute": (
+        Moment(Ms(NOW + HOUR), Ms(60_000), "b2", "n1"),
+        HOUR - 60_000,
+    ),
+    "started again, with an older clock": (
+        Moment(Ms(NOW - HOUR), Ms(60_000), "b2", "n1"),
+        -HOUR - 60_000,
+    ),
+    "another master: nothing is certain": (Moment(Ms(NOW + HOUR), Ms(90 * HOUR), "b2", "n2"), HOUR),
+    "another master, whose clock is behind": (Moment(Ms(NOW - 7), Ms(90 * HOUR), "b2", "n2"), -7),
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_waits_go_on_where_the_clock_steps(name: str) -> None:
+    later, by = STEPS[name]
+    fault = Incident("a", "u", "n3", EVACUATE, Ms(NOW - 20_000), not_before=Ms(NOW + 60_000))
+    back = Returning("u", "root", Ms(NOW - 5), well=Ms(NOW - 3))
+    date = Hold(Scope.CLUSTER, "", "root", Ms(NOW - 9), until=Ms(NOW + HOUR))
+    entry = Entry(1, "n3", "type", "op", checked_at=Ms(NOW - 4), backoff_until=Ms(NOW + 4))
+    power = PowerReading("u", Ms(NOW - 8), powered=True)
+    ledger = Ledger(
+        *(7, (fault,)),
+        holds=(date,),
+        returning=(back,),
+        queue=Queue((entry,)),
+        power=(power,),
+        calm=Ms(0),
+        tags_after=Ms(NOW + 1),
+        clock=AT,
+    )
+    after = in_step(ledger, later)
+    (moved,), (returning,), (queued,) = after.incidents, after.returning, after.queue.entries
+    assert (moved.noted_at, moved.not_before) == (fault.noted_at + by, fault.not_before + by)
+    assert (moved.seen_at, after.calm) == (0, 0), "unknown stays unknown"
+    assert (returning.at, returning.well) == (back.at + by, back.well + by)
+    assert (after.round, after.tags_after) == (7, NOW + 1 + by)
+    assert after.holds == (replace(date, since=Ms(date.since + by)),), "the end was typed as a date"
+    assert queued.backoff_until == entry.backoff_until + by
+    # Evidence goes with a step that is known; else it may only become older.
+    known = by if later.boot == AT.boot else 0
+    assert after.power[0].at == power.at + known
+    assert queued.checked_at == entry.checked_at + known
+    if by == 0:
+        assert after is ledger
+    else:
+        assert after.clock == later
+        assert in_step(after, later) is after
+
+
+def test_a_ledger_without_a_moment_takes_the_first_and_moves_nothing() -> None:
+    ledger = Ledger(tags_after=Ms(NOW + 1))
+    assert in_step(ledger, AT) == replace(ledger, clock=AT)
+
+
+def test_drift_is_a_step_once_it_has_grown_however_often_the_ledger_is_saved() -> None:
+    """A clock that NTP slews by a twentieth: after 30 s it differs by 1.5 s."""
+    ledger = Ledger(tags_after=Ms(NOW + 60_000), clock=AT)
+    for second in range(1, 31):
+        moment = Moment(Ms(NOW + second * 1050), Ms(5_000_000 + second * 1000), "boot", "n1")
+        ledger = in_step(ledger, moment)
+        ledger = renewed(ledger, replace(ledger, round=second), moment)
+    assert abs(ledger.tags_after - moment.wall - 30_000) < STEP
+
+
+def test_a_quiet_ledger_is_as_it_was_and_renews_its_moment_now_and_then() -> None:
+    ledger = Ledger(clock=AT)
+    moment = Moment(Ms(NOW + RENEWED - 1), Ms(5_000_000 + RENEWED - 1), "boot", "n1")
+    assert in_step(ledger, moment) is ledger
+    assert renewed(ledger, ledger, moment) is ledger
+    moment = Moment(Ms(NOW + RENEWED), Ms(5_000_000 + RENEWED), "boot", "n1")
+    assert in_step(ledger, moment).clock == moment
+
+
+def _times() -> dict[str, set[str]]:
+    """The times (Ms) of each record that a ledger holds, by the annotations of the source."""
+    annotated: dict[str, set[str]] = {}
+    for path in Path(model.__file__).parent.glob("*.py"):
+        for part in ast.walk(ast.parse(path.read_text())):
+            if isinstance(part, ast.ClassDef):
+                annotated[part.name] = {
+                    ast.unparse(line.target)
+                    for line in part.body
+                    if isinstance(line, ast.AnnAssign) and "Ms" in ast.unparse(line.annotation)
+                }
+    found: dict[str, set[str]] = {}
+    waiting: list[Any] = [Ledger]
+    while waiting:
+        kind = waiting.pop()
+        waiting += [part for part in get_args(kind) if part is not kind]
+        if isinstance(kind, type) and is_dataclass(kind) and kind.__name__ not in found:
+            found[kind.__name__] = annotated[kind.__name__]
+            waiting += get_type_hints(kind).values()
+    return {name: times for name, times in found.items() if times}
+
+
+def test_each_time_in_a_ledger_is_a_moment_a_date_or_a_length() -> None:
+    """A new field has to say which: else its wait ends with the next step of the clock."""
+    told: dict[str, set[str]] = {Moment.__name__: {"wall", "steady"}}
+    for table in (MOMENTS, EVIDENCE, DATES, LENGTHS):
+        for kind, names in table.items():
+            assert not told.get(kind.__name__, set()) & set(names)
+            told.setdefault(kind.__name__, set()).update(names)
+    assert told == _times()
+
+
+# The same through whole rounds.
+
+
+@pytest.mark.parametrize("step", [140.0, -140.0, 86_400.0, -86_400.0])
+@pytest.mark.parametrize("after", ["settle", "return", "unreachable"])
+def test_a_wait_lasts_as_long_whatever_the_clock_does(after: str, step: float) -> None:
+    assert _rounds(after, step) == _rounds(after, 0.0)
+
+
+@pytest.mark.parametrize("after", ["settle", "return", "unreachable"])
+def test_a_wait_begins_again_after_a_restart_however_late_the_clock_is(after: str) -> None:
+    """Between the newest save and the start only the saved part of the wait is known."""
+    steadily = _rounds(after, 0.0)
+    assert steadily <= _rounds(after, 86_400.0, boot="next") <= steadily + 1
+
+
+def _rounds(after: str, step: float, boot: str = "") -> int:
+    """How many rounds of 10 s the wait lasts; before the third the clock steps."""
+    policy = Policy(return_after=Ms(200_000), cooldown=Ms(0))
+    one = Rig(fleet(), mirrored(("n3", "n4")), policy)
+    if after == "return":
+        one.agents.says["n3"] = EVACUATE
+        one.settle()
+        one.agents.says["n3"] = OK
+        one.wish(Done("n3", False, ""))
+        one.tick()
+    else:
+        ticks(one, 3)
+        one.agents.says["n3"] = EVACUATE if after == "settle" else None
+    for count in range(60):
+        if count == 2:
+            one.skew += step
+            if boot:
+                one.boot, one.booted = boot, one.time
+                one.crash()
+        done = one.tick()
+        over = {
+            "settle": bool(one.cluster.jobs),
+            "return": one.cluster.nodes["n3"].in_service,
+            "unreachable": (Kind.AGENT_UNREACHABLE, "n3") in kinds(done.decision.held),
+        }
+        if over[after]:
+            return count
+    raise AssertionError("it never ends")

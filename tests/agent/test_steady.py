@@ -1,0 +1,59 @@
+"""The confirmed diagnoses are as old as a clock says that nobody sets."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from nodeagent.agent.steady import in_step, load, store
+from nodeagent.model.clock import Moment
+from nodeagent.model.diagnosis import Steady
+from nodeagent.model.units import Ms
+from tests.maintd.world import EVACUATE, NOW, OK
+
+HOUR = 3_600_000
+BEFORE = Moment(NOW, Ms(5_000_000), "boot", "")
+CHECKED, CHANGED = Ms(NOW - 30_000), Ms(NOW - 90_000)
+LATER = {
+    # the later moment, and by how much the times of a diagnosis move
+    "both clocks go on": (Moment(Ms(NOW + 7), Ms(5_000_007), "boot", ""), 0),
+    "put forward": (Moment(Ms(NOW + HOUR), Ms(5_000_000), "boot", ""), HOUR),
+    "put back": (Moment(Ms(NOW - HOUR), Ms(5_000_000), "boot", ""), -HOUR),
+    "started again": (Moment(Ms(NOW + HOUR), Ms(60_000), "next", ""), 0),
+    "started again, put back": (Moment(Ms(NOW - HOUR), Ms(60_000), "next", ""), -HOUR - 60_000),
+}
+
+
+@pytest.mark.parametrize("name", LATER)
+def test_a_step_of_the_clock_makes_no_diagnosis_younger(name: str, tmp_path: Path) -> None:
+    now, by = LATER[name]
+    steadies = {"disk": Steady(EVACUATE, checked=CHECKED, changed=CHANGED), "new": Steady()}
+    moved = in_step(steadies, BEFORE, now)
+    assert (moved["disk"].checked, moved["disk"].changed) == (CHECKED + by, CHANGED + by)
+    assert moved["new"] == Steady()
+    file = str(tmp_path / "steady.json")
+    store(file, steadies, BEFORE)
+    assert load(file, now) == moved
+
+
+def test_a_file_of_an_earlier_release_is_read(tmp_path: Path) -> None:
+    file, steadies = (
+        tmp_path / "steady.json",
+        {"disk": Steady(OK, checked=CHECKED, changed=CHECKED)},
+    )
+    store(str(file), steadies, BEFORE)
+    rows = json.loads(file.read_text())
+    del rows["disk"]["moment"]
+    file.write_text(json.dumps(rows))
+    assert load(str(file), replace(BEFORE, wall=Ms(NOW + HOUR))) == steadies
+
+
+@pytest.mark.parametrize("moment", ["later", {}, {"wall": "x", "steady": 1, "boot": "b"}, [1]])
+def test_a_file_with_a_broken_moment_is_a_lost_file(moment: object, tmp_path: Path) -> None:
+    file = tmp_path / "steady.json"
+    store(str(file), {"disk": Steady(OK, checked=CHECKED)}, BEFORE)
+    rows = json.loads(file.read_text())
+    rows["disk"]["moment"] = moment
+    file.write_text(json.dumps(rows))
+    assert load(str(file), BEFORE) == {}
