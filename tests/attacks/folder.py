@@ -7,7 +7,6 @@ import struct
 import subprocess
 import sys
 import tempfile
-import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -20,6 +19,7 @@ from nodeagent.agent.cgroup import Cages
 from nodeagent.agent.command import Commands
 from nodeagent.agent.run import Finished, Limits
 from nodeagent.agent.whitelist import Found, Owner, Refused, Vetted, judge_folder, look_up
+from tests.patience import PATIENCE, until
 
 IS_ROOT = os.geteuid() == 0
 OWNER = Owner(os.geteuid(), os.getegid())
@@ -88,7 +88,7 @@ def run(
     async def once() -> Finished:
         commands = Commands(spare=0, cages=cages)
         with vetted(folder, name) as command:
-            ran = await commands.run(command, stdin, limits or Limits(seconds=10))
+            ran = await commands.run(command, stdin, limits or Limits(seconds=PATIENCE))
         await commands.close()
         assert isinstance(ran, Finished)
         return ran
@@ -117,12 +117,10 @@ class Marked:
                     found.append(int(entry))
         return found
 
-    def wait(self, wanted: int, seconds: float = 5.0) -> list[int]:
+    def wait(self, wanted: int) -> list[int]:
         """Wait until so many live; return them."""
-        deadline = time.monotonic() + seconds
-        while len(pids := self.pids()) != wanted and time.monotonic() < deadline:
-            time.sleep(0.02)
-        return pids
+        until(lambda: len(self.pids()) == wanted, self.pids)
+        return self.pids()
 
     def kill(self) -> None:
         """Clean up after a control that shows the attack."""
@@ -145,7 +143,7 @@ def marked() -> Iterator[Marked]:
 def attacker(code: str, *arguments: object) -> Iterator[None]:
     """Another process that runs Python code over and over; it has begun when this is entered.
 
-    It ends by itself: after a minute, or when the tests were killed.
+    It ends by itself when the tests were killed.
     """
     text = f"{_ATTACKER}\nprint(flush=True)\nwhile wanted():\n{_indented(code)}"
     process = subprocess.Popen(
@@ -169,9 +167,9 @@ def dawdle():
 _rename = ctypes.CDLL(None).renameat2
 def exchange(a, b):
     _rename(-100, a.encode(), -100, b.encode(), 2)
-ARGS, PARENT, END = sys.argv[1:], os.getppid(), time.monotonic() + 60
+ARGS, PARENT = sys.argv[1:], os.getppid()
 def wanted():
-    return os.getppid() == PARENT and time.monotonic() < END
+    return os.getppid() == PARENT
 """
 
 

@@ -17,6 +17,7 @@ from nodeagent.protocol.canonical import MAX_BYTES, canonical
 from nodeagent.protocol.envelope import Key, Purpose, confd_hmac, strong_hmac
 from tests.agent.place import client_pem, safe_folder
 from tests.packaging.luxid import NODE, talk
+from tests.patience import PATIENCE, until
 from tests.web.live import free_port, untrusting
 
 MASTER, CLUSTER = str(NODE["name"]), "cluster.example.org"
@@ -126,13 +127,13 @@ port = {self.port}
         if self.process is not None:
             self.process.terminate()
             try:
-                self.process.wait(20)
+                self.process.wait(PATIENCE)
             except subprocess.TimeoutExpired:
                 self.process.kill()
-                self.process.wait(20)
+                self.process.wait(PATIENCE)
             self.process = None
 
-    def get(self, target: str, seconds: float) -> int:
+    def get(self, target: str, seconds: float = PATIENCE) -> int:
         """The status; 0 if there was none in time."""
         where: tuple[str, int] = ("127.0.0.1", self.port)
         connection = (
@@ -150,12 +151,12 @@ port = {self.port}
             connection.close()
         return answer.status
 
-    def until(self, true: Callable[[], object], seconds: float = 60.0) -> None:
-        end = time.monotonic() + seconds
-        while not true():
+    def until(self, true: Callable[[], object]) -> None:
+        def is_true() -> bool:
             assert self.process is None or self.process.poll() is None, self.said()
-            assert time.monotonic() < end, self.said()
-            time.sleep(0.05)
+            return bool(true())
+
+        until(is_true, self.said)
 
     def said(self) -> str:
         return self.log_file.read_text()[-3000:]

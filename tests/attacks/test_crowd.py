@@ -8,7 +8,7 @@ import pytest
 
 from tests.attacks.crowd import LARGE, SMALL, crowd, target
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.measures
 
 NODES = 13_500  # whose answer has 4 MB
 MOST = 200e6  # bytes

@@ -17,7 +17,7 @@ import socket
 import stat
 import subprocess
 import sys
-import time
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,6 +28,7 @@ import pytest
 from nodeagent.agent.command import Commands
 from nodeagent.agent.run import Finished, Limits
 from nodeagent.agent.whitelist import MAX_SIZE, Refused, Vetted, judge_folder, list_names
+from tests.patience import until
 
 from .folder import (
     EVIL,
@@ -293,8 +294,7 @@ def test_r08_swap_between_check_and_exec(folder: Path, what: str) -> None:
 
     async def race() -> None:
         commands = Commands(spare=1)
-        until = time.monotonic() + 2.0
-        while time.monotonic() < until:
+        while seen["GOOD\n"] <= 30 or seen["refused"] <= 30:
             found = find(place)
             if isinstance(found, Refused):
                 seen["refused"] += 1
@@ -308,18 +308,15 @@ def test_r08_swap_between_check_and_exec(folder: Path, what: str) -> None:
 
     with attacker(SWAPS[what], place, f"{place}-spare"):
         asyncio.run(race())
-    assert seen["GOOD\n"] > 10, seen
-    assert seen["refused"] > 10, seen
     assert set(seen) == {"GOOD\n", "refused"}
 
 
 @pytest.mark.parametrize("what", SWAPS)
 def test_r08_swap_defeats_a_check_by_path(folder: Path, what: str) -> None:
     place = _swapped(folder, what)
-    until = time.monotonic() + 10
     said = ""
     with attacker(SWAPS[what], place, f"{place}-spare"):
-        while said != "EVIL\n" and time.monotonic() < until:
+        while said != "EVIL\n":
             try:
                 mode = (place / "tool").lstat().st_mode
                 if not stat.S_ISREG(mode) or (mode | place.stat().st_mode) & 0o022:
@@ -327,7 +324,6 @@ def test_r08_swap_defeats_a_check_by_path(folder: Path, what: str) -> None:
                 said = subprocess.run([place / "tool"], capture_output=True, text=True).stdout
             except OSError:
                 continue
-    assert said == "EVIL\n"
 
 
 def test_r08_links_flipped_in_a_tight_loop_never_mix(folder: Path) -> None:
@@ -335,12 +331,10 @@ def test_r08_links_flipped_in_a_tight_loop_never_mix(folder: Path) -> None:
     place = _swapped(folder, "file")
     seen: Counter[bytes] = Counter()
     with attacker(SWAPS["file"], place):
-        until = time.monotonic() + 2.0
-        while time.monotonic() < until:
+        while len(seen) < 2 or min(seen.values()) <= 100:
             found = find(place)
             seen[text_of(found) if isinstance(found, Vetted) else b"refused"] += 1
     assert set(seen) == {GOOD.encode(), b"refused"}
-    assert min(seen.values()) > 100
 
 
 SIZE = 1024 * 1024
@@ -356,56 +350,59 @@ def test_r09_rewritten_in_place_is_refused_or_whole(folder: Path) -> None:
     put(folder, "tool", b"A" * SIZE)
     seen: Counter[str] = Counter()
     with attacker(REWRITE, folder):
-        until = time.monotonic() + 2.0
-        while time.monotonic() < until:
+        while seen["refused"] <= 30 or seen.total() < 300:
             found = find(folder)
             if isinstance(found, Vetted):
                 seen["".join(sorted(set(text_of(found).decode())))] += 1
             else:
                 seen["refused"] += 1
     assert set(seen) <= {"A", "B", "refused"}, seen
-    assert seen["refused"] > 10
 
 
 def test_r09_rewritten_in_place_tears_a_naive_copy(folder: Path) -> None:
     path = put(folder, "tool", b"A" * SIZE)
-    until = time.monotonic() + 10
     letters: set[int] = set()
     with attacker(REWRITE, folder):
-        while len(letters) < 2 and time.monotonic() < until:
+        while len(letters) < 2:
             with path.open("rb", buffering=0) as file:
                 letters = {chunk[0] for chunk in iter(lambda: file.read(16384), b"")}
-    assert len(letters) == 2
 
 
-SLOW = "#!/bin/sh\nsleep 0.5\necho GOOD\n#" + "x" * 9000 + "\nexit\n"
+WAITS = "#!/bin/sh\n: > {0}/begun\nuntil test -e {0}/edited; do sleep 0.02; done\n"
 
 
-def _edit_soon(path: Path) -> "subprocess.Popen[bytes]":
-    code = "import sys,time; time.sleep(.25); f=open(sys.argv[1],'r+'); f.write(sys.argv[2])"
-    text = SLOW.replace("GOOD", "EVIL")
-    return subprocess.Popen([sys.executable, "-S", "-c", code, path, text])
+@contextmanager
+def _edited_while_it_runs(folder: Path, text: str) -> Iterator[Path]:
+    """A script that says GOOD, and says EVIL once it has begun."""
+    path = put(folder, "tool", text)
+
+    def edit() -> None:
+        until((folder / "begun").exists)
+        with path.open("r+") as file:
+            file.write(text.replace("GOOD", "EVIL"))
+        (folder / "edited").touch()
+
+    editing = threading.Thread(target=edit)
+    editing.start()
+    yield path
+    editing.join()
+    assert b"EVIL" in path.read_bytes()
+    for name in ("begun", "edited"):
+        (folder / name).unlink()
 
 
 def test_r09_edited_while_it_runs(folder: Path) -> None:
-    path = put(folder, "tool", SLOW)
-    with _edit_soon(path):
-        ran = run(folder)
-    assert ran.stdout == b"GOOD\n"
-    assert b"EVIL" in path.read_bytes()
+    text = WAITS.format(folder) + "echo GOOD\n#" + "x" * 9000 + "\nexit\n"
+    with _edited_while_it_runs(folder, text):
+        assert run(folder).stdout == b"GOOD\n"
 
 
-@pytest.mark.alone
 def test_r09_edited_while_it_runs_changes_what_a_path_runs(folder: Path) -> None:
     """Shells read on as they go: past the first 8 KiB the new text is what runs."""
-    late = "#!/bin/sh\nsleep 0.5\n#" + "x" * 9000 + "\necho GOOD\n"
-    path = put(folder, "tool", late)
-    code = "import sys,time; time.sleep(.25); f=open(sys.argv[1],'r+'); f.write(sys.argv[2])"
-    with subprocess.Popen([sys.executable, "-S", "-c", code, path, late.replace("GOOD", "EVIL")]):
-        said = subprocess.run([path], capture_output=True).stdout
-    assert said == b"EVIL\n"
-    put(folder, "tool", late)
-    with subprocess.Popen([sys.executable, "-S", "-c", code, path, late.replace("GOOD", "EVIL")]):
+    late = WAITS.format(folder) + "#" + "x" * 9000 + "\necho GOOD\n"
+    with _edited_while_it_runs(folder, late) as path:
+        assert subprocess.run([path], capture_output=True).stdout == b"EVIL\n"
+    with _edited_while_it_runs(folder, late):
         assert run(folder).stdout == b"GOOD\n"
 
 
@@ -420,7 +417,6 @@ def test_r09_half_written_is_not_run(folder: Path) -> None:
     assert run(folder).stdout == b"GOOD\n"
 
 
-@pytest.mark.alone
 def test_r09_a_lease_of_another_does_not_hang_the_runner(folder: Path) -> None:
     path = put(folder, "tool")
     code = (
@@ -428,16 +424,16 @@ def test_r09_a_lease_of_another_does_not_hang_the_runner(folder: Path) -> None:
         "signal.signal(signal.SIGIO, signal.SIG_IGN)\n"
         "fd = os.open(sys.argv[1], os.O_RDWR)\n"
         "fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_WRLCK)\n"
-        "print(flush=True); time.sleep(20)"
+        "print(flush=True); time.sleep(3600)"
     )
     arguments = [sys.executable, "-S", "-c", code, str(path)]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE) as holder:
         assert holder.stdout
         holder.stdout.readline()
-        start = time.monotonic()
-        assert refusal(folder)
-        assert time.monotonic() - start < 2
-        holder.kill()
+        try:
+            assert refusal(folder)
+        finally:
+            holder.kill()
 
 
 def test_r09_writer_is_held_up_only_while_we_copy(folder: Path) -> None:

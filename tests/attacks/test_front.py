@@ -4,8 +4,7 @@ import asyncio
 import os
 import resource
 import socket
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
@@ -16,9 +15,8 @@ from nodeagent.agent.link import MAX_FRAME, Frame, Link
 from nodeagent.protocol.canonical import read
 from tests.agent.place import Place, safe_folder, sealed_order
 from tests.agent.test_runner import SICK
+from tests.patience import PATIENCE, until
 from tests.web.live import Agent, resident
-
-pytestmark = pytest.mark.alone
 
 MOST_FILES = 512  # the runner's here; with systemd it has 1024
 PATIENT = """#!/bin/sh
@@ -48,18 +46,11 @@ def repairing(place: Place) -> Iterator[tuple[Agent, Path]]:
 
     agent.start("runner")
     try:
-        asyncio.run(asyncio.wait_for(begin(), 60))
+        asyncio.run(asyncio.wait_for(begin(), PATIENCE))
         yield agent, place.folder / f"state/receipts/{order}.json"
     finally:
         (place.folder / "go").touch()
         agent.stop("runner")
-
-
-def until(true: Callable[[], object], agent: Agent) -> None:
-    deadline = time.monotonic() + 10
-    while not true():
-        assert time.monotonic() < deadline, agent.log("runner")
-        time.sleep(0.02)
 
 
 @pytest.fixture
@@ -67,7 +58,7 @@ def systemd(monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
     """Where the runner, told to do so ten times a second, says that it lives."""
     with safe_folder() as folder, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as inbox:
         inbox.bind(str(folder / "notify"))
-        inbox.settimeout(5)
+        inbox.settimeout(PATIENCE)
         monkeypatch.setenv("NOTIFY_SOCKET", str(folder / "notify"))
         monkeypatch.setenv("WATCHDOG_USEC", "200000")
         yield inbox
@@ -81,7 +72,7 @@ def test_f01_no_number_of_connections_and_half_frames_ends_a_repair(systemd: soc
         before = resident(pid)
         for _ in range(MOST_FILES + 100):
             connection = held.enter_context(socket.socket(socket.AF_UNIX))
-            connection.settimeout(5)
+            connection.settimeout(PATIENCE)
             connection.connect(str(folder / "runner.sock"))
             with suppress(BrokenPipeError, ConnectionResetError):
                 connection.sendall(half)
@@ -89,10 +80,10 @@ def test_f01_no_number_of_connections_and_half_frames_ends_a_repair(systemd: soc
         with suppress(BlockingIOError):
             while True:
                 systemd.recv(100)
-        systemd.settimeout(5)
+        systemd.settimeout(PATIENCE)
         assert systemd.recv(100) == b"WATCHDOG=1"
         assert resident(pid) - before < 40 * 2**20
         assert read(receipt.read_bytes())["progress"] == "started"
         (folder / "go").touch()
-        until(lambda: read(receipt.read_bytes())["progress"] == "done", agent)
+        until(lambda: read(receipt.read_bytes())["progress"] == "done", lambda: agent.log("runner"))
         assert len(os.listdir(f"/proc/{pid}/fd")) < 100

