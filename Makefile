@@ -25,14 +25,11 @@ check: $(READY)   ## formatting, lint, types, words
 	$(PYTHON) -m tests.words
 
 quick = $(PYTHON) -m pytest -q -rfEs --durations=40 $(some)
-# The others need not be collected once more.
-alone = $(shell grep -rl --include='test_*.py' 'mark\.alone' tests)
 # While types are checked one process compiles the tests, so that not each of them does it.
 test: $(READY)    ## lint, types and the whole quick suite on all cores (WORKERS=1: one by one)
 	@$(PYTHON) -m pytest -q -p no:cacheprovider --collect-only >/dev/null 2>&1 & \
 	$(MAKE) --no-print-directory check; code=$$?; wait; exit $$code
-	@$(quick) -n $(or $(WORKERS),$(shell expr 3 '*' $$(nproc))) --dist loadfile --no-loadscope-reorder -m "not real and not oracle and not power and not torture and not measures and not alone"; \
-	code=$$?; $(quick) -n $(if $(filter 1,$(WORKERS)),0,2) --dist loadfile -m "alone and not real and not oracle and not power and not torture and not measures" $(alone) && exit $$code
+	@$(quick) -n $(or $(WORKERS),$(shell expr 2 '*' $$(nproc))) --dist loadfile --no-loadscope-reorder
 	@packaging/turning --failed
 
 decisions: $(READY) ## renew, on purpose, the rounds that tests/maintd/test_decisions.py decides again (AGAIN=1: the same rounds, and what differs; REAL=1: real ones too; root)
