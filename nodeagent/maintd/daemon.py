@@ -93,6 +93,7 @@ class Maintd:
         while not stop.is_set():
             due = loop.time() + self.every
             self._wanted.clear()
+            decided = self.engine.memory.waits_for_a_round
             try:
                 self.latest = await self.engine.one_round(stop.is_set)
                 self._held()
@@ -101,6 +102,8 @@ class Maintd:
             except Unavailable as error:
                 if not stop.is_set():
                     self._skipped(str(error))
+            if self.engine.memory.waits_for_a_round and not decided:
+                self._wanted.set()
             self._count_refusals()
             self.rounds += 1
             self._expected = self._soon()

@@ -27,13 +27,23 @@ from nodeagent.maintd.windows import plan, schedule, series
 from nodeagent.model import wish as to
 from nodeagent.model.action import Retag, Scope
 from nodeagent.model.asked import Asked
-from nodeagent.model.copies import ETCD_TAG, Trouble
+from nodeagent.model.copies import ETCD_TAG, Trouble, Uncertain
 from nodeagent.model.ledger import STORM_TAG, USED_TAG, Hold, Ledger, Outcome, Policy
 from nodeagent.model.purpose import OfFencing, OfRepair, OfTags
+from nodeagent.model.reason import Reason
 from nodeagent.model.snapshot import Observed
 from nodeagent.model.units import Ms
 
 PATIENCE = 3_600_000  # ms
+# Ganeti keeps their effect, in tags, or it is over with the round. All others live in the ledger.
+_WITHOUT_LEDGER = (
+    to.Cancel,
+    to.Pause,
+    to.Resume,
+    to.TrustKey,
+    to.TrustLedger,
+    to.SendTestNotice,
+)
 _NOT_TRUSTED = {Trouble.NEWER, Trouble.UNREADABLE, Trouble.MOVED}  # whatever a person says
 
 
@@ -44,7 +54,8 @@ def grant(
     refused: dict[str, str] = {}
     for wish in observed.wishes:
         here = _Here(ledger, wish.id, wish.who, observed, policy, now)
-        answer = too_late(wish, now) or ROWS[type(wish.asked)](here, wish.asked)
+        void = would_be_void(wish.asked, observed.uncertain)
+        answer = too_late(wish, now) or str(void or "") or ROWS[type(wish.asked)](here, wish.asked)
         if isinstance(answer, str):
             refused[wish.id] = answer
         else:
@@ -64,6 +75,16 @@ def too_late(wish: to.Wish, now: Ms) -> str:
     return (
         f"maintd could run no round for {waited // 60_000} minutes: ask again if you still want it"
     )
+
+
+def outlives(asked: Asked) -> bool:
+    """Check whether a request is in force whichever ledger turns out to be the newest."""
+    return isinstance(asked, _WITHOUT_LEDGER)
+
+
+def would_be_void(asked: Asked, uncertain: Uncertain | None) -> Reason | None:
+    """Why another ledger may soon replace this one, and the request with it; None if it stays."""
+    return None if outlives(asked) else copies.unknown(uncertain)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ class CopyKind(AnyKind):
     FEW_COPIES = (
         *("outdated", Of.CLUSTER),
         "maintd asks for the newest ledger and waits for a majority of the {count} master"
-        " candidates: {missing:;}" + _GO_ON,
+        " candidates, those of its last save included: {missing:;}" + _GO_ON,
         _RESUME,
     )
     TWO_WRITERS = (

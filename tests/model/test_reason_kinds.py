@@ -435,8 +435,8 @@ ROWS = [
             whose="the copy on n2",
         ),
         "maintd asks for the newest ledger and waits for a majority of the 3 master"
-        " candidates: n1: timed out; n4: timed out; gnt-maint resume --ledger goes on with"
-        " the copy on n2, and nothing planned begins before",
+        " candidates, those of its last save included: n1: timed out; n4: timed out; gnt-maint"
+        " resume --ledger goes on with the copy on n2, and nothing planned begins before",
     ),
     (
         because(CopyKind.NEWER_COPY, whose="the copy on n2"),

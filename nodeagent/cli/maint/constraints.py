@@ -19,18 +19,20 @@ def constraints() -> None:
 @constraints.command("show")
 @lists
 @as_json
-def show(where: Where, *, as_json: bool) -> None:
+def show(where: Where, *, as_json: bool) -> int:
     """Show all limits: those set here, else those of the settings."""
-    found = where.reach().get("/1/constraints")
+    reach = where.reach()
+    found = reach.plans("/1/constraints", as_json=as_json)
     if as_json:
         emit(found["constraints"])
-        return
+        return 0
     by_hand = set(found["set"])
     rows = [
         (name, str(value), "set" if name in by_hand else "-")
         for name, value in found["constraints"].items()
     ]
     screen().table(("constraint", "value", "by hand"), rows)
+    return reach.doubtful
 
 
 @constraints.command("set", context_settings={"ignore_unknown_options": True})

@@ -12,13 +12,13 @@ from nodeagent.cli.maint.console.text import age
 @cli.command()
 @lists
 @as_json
-def groups(where: Where, *, as_json: bool) -> None:
+def groups(where: Where, *, as_json: bool) -> int:
     """List the groups: balancing, and what blocks it."""
     reach = where.reach()
-    found = reach.get("/1/balance")
+    found = reach.plans("/1/balance", as_json=as_json)
     if as_json:
         emit(found)
-        return
+        return 0
     now = reach.get("/1/round")["now"]
     rows = [
         (
@@ -32,6 +32,7 @@ def groups(where: Where, *, as_json: bool) -> None:
         for one in found
     ]
     screen().table(("group", "balancing", "score", "moves", "jobs", "what"), rows)
+    return reach.doubtful
 
 
 def _scores(one: Json) -> str:

@@ -57,12 +57,13 @@ def _moment(context: click.Context, option: click.Parameter, text: str | None) -
 )
 @lists
 @as_json
-def list_(where: Where, *, owner: str | None, node: str | None, as_json: bool) -> None:
+def list_(where: Where, *, owner: str | None, node: str | None, as_json: bool) -> int:
     """List the offers and the owners' answers."""
-    found = _found(where.reach(), owner, node)
+    reach = where.reach()
+    found = _found(reach, owner, node, as_json=as_json)
     if as_json:
         emit(found)
-        return
+        return 0
     ids = short(one["id"] for one in found)
     rows = [
         (
@@ -78,6 +79,7 @@ def list_(where: Where, *, owner: str | None, node: str | None, as_json: bool) -
     every = owner is None and node is None
     none = f"{'No owner' if every else 'None of these'} is asked anything."
     screen().table(("offer", "owner", "node", "from", "instances", "answer"), rows, none)
+    return reach.doubtful
 
 
 def answered(one: Json) -> str:
@@ -92,8 +94,10 @@ def answered(one: Json) -> str:
     return f"{word} {age(one['age'])} ago" + (f": {told}" if told else "")
 
 
-def _found(reach: Reach, owner: str | None, node: str | None) -> list[Json]:
-    found: list[Json] = reach.get("/1/offers")
+def _found(
+    reach: Reach, owner: str | None, node: str | None, *, as_json: bool = False
+) -> list[Json]:
+    found: list[Json] = reach.plans("/1/offers", as_json=as_json)
     node = node and full_name(reach, node)
     return [one for one in found if owner in (None, one["owner"]) and node in (None, one["node"])]
 

@@ -27,15 +27,16 @@ def queue() -> None:
 @queue.command("list")
 @lists
 @as_json
-def list_entries(where: Where, *, as_json: bool) -> None:
+def list_entries(where: Where, *, as_json: bool) -> int:
     """List the entries, and whether the queue is enabled.
 
     The JSON is the list of entries, as ckecli prints it.
     """
-    found = where.reach().get("/1/queue")
+    reach = where.reach()
+    found = reach.plans("/1/queue", as_json=as_json)
     if as_json:
         emit(found["entries"])
-        return
+        return 0
     rows = [
         (
             one["index"],
@@ -55,6 +56,7 @@ def list_entries(where: Where, *, as_json: bool) -> None:
     for one in found["refused"]:
         machines = counted(one["machines"], "machine", "machines")
         on.line(f"Not repaired, {machines} ({one['reason']}): {one['why']}")
+    return reach.doubtful
 
 
 @queue.command("add")
@@ -117,7 +119,7 @@ def delete(where: Where, entry: str, *, as_json: bool) -> None:
 
 def _index_of(reach: Reach, machine: str) -> str:
     """Return an entry's index; of a machine its only entry, by its node's name or its address."""
-    entries = reach.get("/1/queue")["entries"]
+    entries = reach.plans("/1/queue", as_json=False)["entries"]
     if any(machine == e["index"] for e in entries):
         return machine
     node = node_of(reach.get("/1/nodes"), machine)
@@ -153,9 +155,11 @@ def delete_unfinished(where: Where, *, as_json: bool) -> None:
 def _delete_all(where: Where, which: str, none: str, *, as_json: bool) -> None:
     """Delete entries and print their indices, one a line."""
     reach = where.reach()
-    before = [one for one in reach.get("/1/queue")["entries"] if not one["deleted"]]
+    plans = reach.plans("/1/queue", as_json=as_json)
+    before = [one for one in plans["entries"] if not one["deleted"]]
     said = reach.change("POST", "/1/queue/delete", {"which": which})
-    left = {one["index"] for one in reach.get("/1/queue")["entries"] if not one["deleted"]}
+    plans = reach.plans("/1/queue", as_json=as_json)
+    left = {one["index"] for one in plans["entries"] if not one["deleted"]}
     deleted = [one["index"] for one in before if one["index"] not in left]
     if as_json:
         emit(said | {"deleted": deleted})

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 import click
 
 from nodeagent.cli.maint.console.arguments import when
-from nodeagent.cli.maint.console.client import NotFound, Where
+from nodeagent.cli.maint.console.client import InDoubt, NotFound, Where
 from nodeagent.cli.maint.console.looking import lists, looks
 from nodeagent.cli.maint.console.options import UUID, as_json, cli, find
 from nodeagent.cli.maint.console.screen import Json, Screen, emit, screen
@@ -25,13 +25,18 @@ _ENDED = ("completed", "failed")
 def status(where: Where, *, as_json: bool) -> None:
     """Show the state of the cluster on one screen.
 
-    Shows running work, blocked work, and incidents that need your action.
+    Shows running work, blocked work, and incidents that need your action. While maintd does not
+    know what is planned, windows and queue are null in the JSON.
     """
     reach = where.reach()
     targets = {"round": "round", "incidents": "status", "held": "held", "nodes": "nodes"}
     targets |= {"autorepair": "autorepair"}
-    targets |= {"windows": "windows", "queue": "queue"}
     said = {name: reach.get(f"/1/{target}") for name, target in targets.items()}
+    for name in ("windows", "queue"):
+        try:
+            said[name] = reach.plans(f"/1/{name}", as_json=as_json)
+        except InDoubt:  # round.outdated has the reason
+            said[name] = None
     if as_json:
         emit(said)
         return

@@ -58,12 +58,13 @@ def get_variables(where: Where, *, as_json: bool) -> None:
 @sources.command("show")
 @looks
 @as_json
-def show(where: Where, *, as_json: bool) -> None:
+def show(where: Where, *, as_json: bool) -> int:
     """Show each source, its reports and their age."""
-    found = where.reach().get(_PLACE)
+    reach = where.reach()
+    found = reach.plans(_PLACE, as_json=as_json)
     if as_json:
         emit(found)
-        return
+        return 0
     on = screen()
     on.line(f"Automatic repair is {'enabled' if found['enabled'] else 'disabled'}.")
     if not found["sources"]:
@@ -72,6 +73,7 @@ def show(where: Where, *, as_json: bool) -> None:
         )
     for source in found["sources"]:
         _show(on, source)
+    return reach.doubtful
 
 
 def _show(on: Screen, source: Json) -> None:

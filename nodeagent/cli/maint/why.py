@@ -43,7 +43,7 @@ def why(where: Where, name: str, *, as_json: bool) -> None:
     node/NAME, and so on.
     """
     reach = where.reach()
-    said = {target: reach.get(f"/1/{target}") for target in _ASKED}
+    said = {target: reach.plans(f"/1/{target}", as_json=as_json) for target in _ASKED}
     found = dict(_found(reach, said, name))
     if not found:
         raise NotFound(_unknown(reach, name))

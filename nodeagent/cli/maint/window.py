@@ -52,7 +52,7 @@ def _change(
     """
     reach = where.reach()
     for turn in range(1, _TRIES + 1):
-        calendar = reach.get("/1/windows")
+        calendar = reach.plans("/1/windows", as_json=as_json)
         schedule = calendar["schedule"]
         change(schedule, calendar)
         try:
@@ -62,7 +62,7 @@ def _change(
                 raise
         else:
             break
-    _told(calendar, reach.get("/1/windows"), done, as_json=as_json)
+    _told(calendar, reach.plans("/1/windows", as_json=as_json), done, as_json=as_json)
 
 
 def _told(
@@ -238,7 +238,7 @@ def edit(
             raise click.UsageError("what is to be changed?")
         reach = where.reach()
         if said:
-            there = window_series.find(reach.get("/1/windows"), name)["owners"]
+            there = window_series.find(reach.plans("/1/windows", as_json=as_json), name)["owners"]
             body["owners"] = _kept(there, policy) | said
         after = window_series.change(reach, "POST", window_series.target(name), body)
         _told(None, after, f"Changed: {name}.", as_json=as_json)
@@ -314,9 +314,9 @@ def cancel(where: Where, name: str, *, on: Sequence[str], as_json: bool) -> None
 
 def _tell_modes(where: Where, path: str, names: Sequence[str], done: str, *, as_json: bool) -> None:
     reach = where.reach()
-    before = reach.get("/1/windows")
+    before = reach.plans("/1/windows", as_json=as_json)
     reach.put(path, [as_scheduled(machine_of(before, name)) for name in names])
-    _told(before, reach.get("/1/windows"), done, as_json=as_json)
+    _told(before, reach.plans("/1/windows", as_json=as_json), done, as_json=as_json)
 
 
 @window.command()

@@ -16,12 +16,13 @@ from nodeagent.cli.maint.window import window
 @window.command("list")
 @lists
 @as_json
-def list_(where: Where, *, as_json: bool) -> None:
+def list_(where: Where, *, as_json: bool) -> int:
     """List the windows with the state of their machines, and the series."""
-    told = where.reach().get("/1/windows")
+    reach = where.reach()
+    told = reach.plans("/1/windows", as_json=as_json)
     if as_json:
         emit(told)
-        return
+        return 0
     on = screen()
     rows = [
         (*_span(row), told_name(one), mode_of(one), one["left"], _remark(one))
@@ -40,24 +41,26 @@ def list_(where: Where, *, as_json: bool) -> None:
         if rows:
             on.heading("Every week")
         on.table(window_series.COLUMNS, [window_series.listed(row) for row in told["series"]])
+    return reach.doubtful
 
 
 @window.command()
 @MACHINE
 @looks
 @as_json
-def show(where: Where, name: str, *, as_json: bool) -> None:
+def show(where: Where, name: str, *, as_json: bool) -> int:
     """Show a series, or the window of a machine."""
-    told = where.reach().get("/1/windows")
+    reach = where.reach()
+    told = reach.plans("/1/windows", as_json=as_json)
     if window_series.is_series(name):
         one = window_series.find(told, name)
         emit(one) if as_json else window_series.show(screen(), one)
-        return
+        return reach.doubtful
     found = machine_of(told, name)
     row = next(row for row in told["windows"] if found in row["machines"])
     if as_json:
         emit(row)
-        return
+        return 0
     on = screen()
     start, end = _span(row)
     facts: list[tuple[str, object]] = [("from", start), ("until", end or "no end")]
@@ -66,6 +69,7 @@ def show(where: Where, name: str, *, as_json: bool) -> None:
     on.facts(facts)
     for one in row["machines"]:
         _show(on, one)
+    return reach.doubtful
 
 
 def mode_of(one: Json) -> str:

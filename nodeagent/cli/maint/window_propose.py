@@ -174,6 +174,7 @@ def _remembered(reach: Reach, snapshot: "Snapshot") -> "tuple[Ledger, Ms]":
     from nodeagent.errors import Corrupt
     from nodeagent.store.codec import decode_observation
 
+    reach.get("/1/windows")  # InDoubt: a schedule that may be another's is no ground for a plan
     try:
         raw = reach.get_raw("/1/observation").decode()
         ledger, observed, _, now = decode_observation(raw)

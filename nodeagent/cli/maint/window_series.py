@@ -110,7 +110,7 @@ def target(name: str) -> str:
 def change(reach: Reach, method: str, where: str, body: Json | None = None) -> Json:
     """Request a change; return the windows and series after it."""
     reach.change(method, where, body)
-    found: Json = reach.get("/1/windows")
+    found: Json = reach.plans("/1/windows", as_json=False)
     return found
 
 

@@ -34,6 +34,15 @@ def doubt(uncertain: Uncertain | None) -> Reason | None:
     return because(kind, **{name: details[name] for name in names})
 
 
+def unknown(uncertain: Uncertain | None) -> Reason | None:
+    """Why the newest ledger is unknown, so that another one may replace this one; else None.
+
+    A ledger that only has to spread is the newest: it stays.
+    """
+    spreads = uncertain is not None and uncertain.trouble is Trouble.SPREADING
+    return None if spreads else doubt(uncertain)
+
+
 def not_copied(node: str, state: CopyState) -> Reason:
     """Why an order to this node waits for the copies."""
     missing = _shown(lacking(state.on))

@@ -156,6 +156,11 @@ class Memory:
             return ALONE
         return "" if safe else behind(self.state)
 
+    @property
+    def waits_for_a_round(self) -> bool:
+        """Tell whether the next round will go on with the ledger that a person has decided on."""
+        return self._forced
+
     def trust(self) -> None:
         """Go on with the newest known ledger, as a person has decided."""
         if self.uncertain is None:

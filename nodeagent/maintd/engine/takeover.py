@@ -23,6 +23,7 @@ from nodeagent.maintd.copies.choice import (
     Wait,
     choose,
     everybody,
+    is_majority,
     next_epoch,
     of_then,
 )
@@ -212,7 +213,10 @@ class Takeover:
         answers: Mapping[str, Answer],
         nodes: Mapping[str, Node],
     ) -> Uncertain:
-        today, best = set(today), wait.best
+        best = wait.best
+        there = [uuid for uuid, answer in answers.items() if isinstance(answer, Holding)]
+        sets = [frozenset(today), *of_then(answers)]
+        short = next((one for one in sets if not is_majority(there, one)), sets[0])
         missing = sorted(
             f"{nodes[uuid].name if uuid in nodes else uuid}: {answer.why}"
             for uuid, answer in answers.items()
@@ -224,7 +228,7 @@ class Takeover:
             nodes[best.sources[0]].name if best else "",
             best.copy.at if best else Ms(0),
             tuple(missing),
-            len(today),
+            len(short),
         )
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from nodeagent.errors import Corrupt, MessageError, NodeAgentError, Unavailable
+from nodeagent.maintd.copies.doubt import unknown
 from nodeagent.maintd.daemon import Maintd, Waiting
 from nodeagent.maintd.decide import decide
 from nodeagent.maintd.engine.moving import wants_room
@@ -15,11 +16,14 @@ from nodeagent.maintd.http import status as show
 from nodeagent.maintd.http.access import Access
 from nodeagent.maintd.http.readers import discreet
 from nodeagent.maintd.http.status import View
+from nodeagent.maintd.ledger import other_master
+from nodeagent.maintd.requests import outlives, would_be_void
 from nodeagent.maintd.windows.series import zones_of
 from nodeagent.maintd.windows.timezones import Zones
 from nodeagent.model.asked import Asked
-from nodeagent.model.reason import Held, Kind, because
+from nodeagent.model.reason import Held, Kind, Reason, because
 from nodeagent.model.wish import Wish
+from nodeagent.protocol.canonical import printable
 from nodeagent.web.compress import compressed, wanted
 from nodeagent.web.exchange import Answer, Request, Response
 from nodeagent.web.server import Server
@@ -31,6 +35,19 @@ _NO_CAPACITY = (
 _FRESH = 1.0  # seconds for which all readers share an answer
 _Kept: TypeAlias = tuple[float, asyncio.Future[Response]]  # until when, and the answer
 _NO_ROUND = "no round has been held yet"
+# A client that knows of the doubt sends it with the value "show": it sees the ledger of this node,
+# and may change one that only waits for a person.
+IN_DOUBT = "nodeagent-in-doubt"
+_LONGEST = 500  # characters of a reason in a header
+
+
+def _knows(request: Request) -> bool:
+    return request.headers.get(IN_DOUBT) == "show"
+
+
+def in_doubt(why: Reason) -> Response:
+    """Say that the ledger, and so what is planned, is unknown: 503, and never an empty 200."""
+    return Response.json({"error": str(why), "doubt": show.reason_json(why)}, 503)
 
 
 class Context:
@@ -62,12 +79,52 @@ class Context:
         troubles = self.maintd.memory.troubles()
         held = (*decided.held, *(Held(because(Kind.LEDGER, why=why)) for why in troubles))
         seen = (done.at, ledger, done.observed, held, done.looks, done.idle)
-        return View(*seen, decided.sick, done.policy)
+        return View(*seen, decided.sick, done.policy, doubt=self.doubt())
 
-    def telling(self, name: str, words: Callable[[View], Any]) -> Callable[[Request], Answer]:
-        """Answer from the newest view, computed once for all readers at the same time."""
+    def doubt(self) -> Reason | None:
+        """Why this ledger may not be the newest, and then all that is planned; None if it is."""
+        ledger = self.maintd.engine.ledger
+        why = unknown(self.maintd.engine.memory.uncertain)
+        return why or (None if ledger is None else other_master.doubt(ledger))
+
+    def unknown(self, request: Request) -> Response | None:
+        """Refuse to tell what is planned while the ledger is in doubt; None if it is not.
+
+        A client that asks for this node's own ledger gets it: see the header `IN_DOUBT`.
+        """
+        why = self.doubt()
+        return None if why is None or _knows(request) else in_doubt(why)
+
+    async def status(self, request: Request) -> Response:
+        """Tell the incidents, which tags keep too; a header tells the doubt about an empty list."""
+        answer = await self.share("status", lambda view: Response.json(show.status(view)), request)
+        why = self.doubt()
+        if why is None:
+            return answer
+        text = printable(str(why), _LONGEST)[1:-1]
+        return replace(answer, headers={**answer.headers, "Nodeagent-Doubt": text})
+
+    def void(self, asked: Asked, request: Request) -> Response | None:
+        """Refuse a change of a ledger that is in doubt; None if it will be in force."""
+        if why := would_be_void(asked, self.maintd.engine.memory.uncertain):
+            return in_doubt(why)
+        ledger = self.maintd.engine.ledger
+        outdated = None if ledger is None else other_master.doubt(ledger)
+        if outdated is None or outlives(asked) or _knows(request):
+            return None
+        return in_doubt(outdated)
+
+    def telling(
+        self, name: str, words: Callable[[View], Any], *, plans: bool = False
+    ) -> Callable[[Request], Answer]:
+        """Answer from the newest view, computed once for all readers at the same time.
+
+        What tells of `plans` is 503 while the ledger is in doubt.
+        """
 
         def answer(request: Request) -> Answer:
+            if plans and (refused := self.unknown(request)):
+                return refused
             return self.share(name, lambda view: Response.json(words(view)), request)
 
         return answer
@@ -150,6 +207,8 @@ class Context:
 
         On a dry run return what a round now would do with it.
         """
+        if refused_now := self.void(asked, request):
+            return refused_now
         if request.dry:
             known = replace(request, full=True)  # it need not wait behind a crowd of readers
             return await self.in_thread(lambda: self._would(asked, who), known)
@@ -160,7 +219,8 @@ class Context:
             return Response.json({"error": str(error), "wish": wish}, 503)
         self._shared.clear()
         if refused:
-            return Response.error(409, refused)
+            void = self.void(asked, request)  # since it was asked
+            return void or Response.error(409, refused)
         return await self.granted()
 
     async def granted(self) -> Response:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from nodeagent.maintd.http import parse
 from nodeagent.maintd.http import status as show
-from nodeagent.maintd.http.context import Context
+from nodeagent.maintd.http.context import Context, in_doubt
 from nodeagent.maintd.http.readers import discreet, discreet_events
 from nodeagent.maintd.http.status import View
 from nodeagent.maintd.planning.names import no_such
@@ -42,7 +42,7 @@ class Cases:
             return Response.error(503, self._context.no_round())
         incident = view.ledger.incident(identity)
         if incident is None:
-            return _unknown(identity)
+            return self._unknown(identity)
 
         def tell_all() -> Response:
             kept = self._context.maintd.memory.history(identity, limit=parse.MOST_EVENTS)
@@ -60,11 +60,13 @@ class Cases:
             if isinstance(who, Response):
                 return who
             if view is not None and view.ledger.incident(request.segments[2]) is None:
-                return _unknown(request.segments[2])
+                return self._unknown(request.segments[2])
             return await change(request)
 
         return answer
 
-
-def _unknown(identity: str) -> Response:
-    return Response.error(404, no_such("incident", identity))
+    def _unknown(self, identity: str) -> Response:
+        """404; or 503 while the newest ledger, which may have it, is unknown."""
+        if why := self._context.doubt():
+            return in_doubt(why)
+        return Response.error(404, no_such("incident", identity))

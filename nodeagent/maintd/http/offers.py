@@ -39,6 +39,8 @@ class Owners:
             return Response.error(400, "parameter owner is given more than once")
         if view is None:
             return Response.error(503, self._context.no_round())
+        if refused := self._context.unknown(request):
+            return refused
         owners = None if asker.may_read else asker.owners
         if wanted is not None:
             owners = frozenset({wanted}) if owners is None else owners & {wanted}
@@ -79,7 +81,7 @@ class Owners:
             return Response.error(400, str(error))
         if not asker.may_write:
             asked = replace(asked, owners=tuple(sorted(asker.owners)))
-            if refused := self._not_theirs(asked, asker):
+            if refused := self._context.void(asked, request) or self._not_theirs(asked, asker):
                 return refused
         said = await self._context.put(asked, asker.name, request)
         if request.dry and said.status == 200 and not asker.may_read:  # others' instances

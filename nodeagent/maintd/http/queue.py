@@ -19,13 +19,13 @@ class Queueing:
         self._context = context
         tell, change = context.telling, context.changing
         self.routes = (
-            Route("GET", _QUEUE, tell("queue", _queue)),
+            Route("GET", _QUEUE, tell("queue", _queue, plans=True)),
             Route("POST", _QUEUE, change(parse.texts(AddEntry))),
             Route("POST", (*_QUEUE, "delete"), change(parse.delete_entries)),
             Route("POST", (*_QUEUE, "enable"), change(parse.bare(SetQueue(enabled=True)))),
             Route("POST", (*_QUEUE, "disable"), change(parse.bare(SetQueue(enabled=False)))),
             Route("POST", (*_QUEUE, "reset-backoff"), change(parse.bare(ResetBackOff()))),
-            Route("GET", _AUTO_REPAIR, tell("auto-repair", self._auto_repair)),
+            Route("GET", _AUTO_REPAIR, tell("auto-repair", self._auto_repair, plans=True)),
             Route(
                 "POST", (*_AUTO_REPAIR, "enable"), change(parse.bare(SetAutoRepair(enabled=True)))
             ),
@@ -34,18 +34,20 @@ class Queueing:
             ),
             Route("GET", (*_AUTO_REPAIR, "variables"), self._variables),
             Route("POST", (*_AUTO_REPAIR, "variables"), change(parse.set_variables)),
-            Route("GET", _CONSTRAINTS, tell("constraints", self._constraints)),
+            Route("GET", _CONSTRAINTS, tell("constraints", self._constraints, plans=True)),
             Route("POST", _CONSTRAINTS, change(parse.set_constraint)),
         )
 
     def _auto_repair(self, view: View) -> Json:
         return reported(view, self._context.maintd.engine.inventory)
 
-    def _variables(self, _: Request) -> Response:
+    def _variables(self, request: Request) -> Response:
         """The variables as they were given, to the byte."""
         view = self._context.view
         if view is None:
             return Response.error(503, self._context.no_round())
+        if refused := self._context.unknown(request):
+            return refused
         if text := view.ledger.queue.variables:
             return Response(200, text.encode())
         return Response.error(404, f"none are set; the default is used: {DEFAULT}")

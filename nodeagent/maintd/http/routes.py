@@ -21,7 +21,7 @@ from nodeagent.maintd.http import status as show
 from nodeagent.maintd.http.autorepair import explained, repairs
 from nodeagent.maintd.http.balance import balances
 from nodeagent.maintd.http.calendar import calendar
-from nodeagent.maintd.http.context import Context
+from nodeagent.maintd.http.context import Context, in_doubt
 from nodeagent.maintd.http.dead_nodes.drill import Drills
 from nodeagent.maintd.http.incidents import Cases
 from nodeagent.maintd.http.metrics.metrics import Metrics
@@ -85,7 +85,7 @@ class Api:
         rows = (
             Route("GET", ("",), lambda _: Response.json([1])),
             Route("GET", ("1",), lambda _: Response.json(None)),
-            Route("GET", ("1", "status"), context.telling("status", show.status)),
+            Route("GET", ("1", "status"), context.status),
             Route("GET", ("1", "jobs"), context.telling("jobs", show.jobs)),
             *Cases(context).routes,
             Route("GET", ("1", "round"), context.telling("round", self._round)),
@@ -107,10 +107,10 @@ class Api:
             Route("POST", ("1", "resume"), context.changing(parse.resume)),
             Route("POST", ("1", "storm", "reset"), context.changing(parse.bare(ResetStorm()))),
             Route("POST", ("1", "ledger", "resume"), context.changing(parse.bare(TrustLedger()))),
-            Route("GET", ("1", "balance"), context.telling("balance", self._balance)),
+            Route("GET", ("1", "balance"), context.telling("balance", self._balance, plans=True)),
             Route("POST", ("1", "balance"), context.changing(parse.balance)),
             Route("POST", ("1", "balance", "stop"), context.changing(parse.texts(StopBalancing))),
-            Route("GET", ("1", "windows"), context.telling("windows", calendar)),
+            Route("GET", ("1", "windows"), context.telling("windows", calendar, plans=True)),
             Route("GET", ("1", "maintenance.ics"), self._ics),
             Route("POST", ("1", "series"), context.changing(series.read_new)),
             Route("POST", ("1", "series", ANY_NAME), context.changing(series.read_change)),
@@ -206,6 +206,8 @@ class Api:
 
             return Response(200, ical.calendar(view), ical.KIND)
 
+        if refused := self.context.unknown(request):
+            return refused
         return await self.context.share("ics", build, request)
 
     async def _explain(self, request: Request) -> Response:
@@ -248,6 +250,8 @@ class Api:
 
         def answer() -> Response:
             said = self.context.maintd.memory.answer(wish)
+            if said is None and (why := self.context.doubt()):
+                return in_doubt(why)
             if said is None:
                 return Response.error(404, f"wish {wish} waits for a round, or does not exist")
             return Response.json({"granted": said == "", "why": said})
@@ -289,7 +293,8 @@ class Api:
             return ()
 
     def _ready(self, _: Request) -> Response:
-        why = self.context.unready() or self._damage()
+        doubt = self.context.view and _outdated(self.context.view)
+        why = self.context.unready() or self._damage() or (str(doubt) if doubt else None)
         return Response.text(f"not ready: {why}\n" if why else "ready\n", 503 if why else 200)
 
     def _damage(self) -> str | None:

@@ -39,6 +39,7 @@ class View:
 
     `at` is the time of that round (unix ms), `idle` why it was not carried out. `sick` are the
     reports of the repair queue's sources. Unless `full`, private reasons are hidden (`readers`).
+    `doubt` is why the ledger may not be the newest.
     """
 
     at: Ms
@@ -50,6 +51,7 @@ class View:
     sick: Mapping[str, tuple[Sick, ...] | str] = field(default_factory=dict)
     policy: Policy = field(default_factory=Policy)
     full: bool = True
+    doubt: Reason | None = None
 
 
 def shown(ledger: Ledger, decision: Decision, idle: str | None) -> Ledger:
@@ -92,6 +94,7 @@ def incident_json(view: View, incident: Incident) -> Json:
         "waits": waiting,
         "reasons": [reason_json(h.why) for h in view.held if h.incident == incident.id],
         "orders": [job for job in jobs if not job.isdecimal()],
+        "doubt": None if view.doubt is None else str(view.doubt),
     }
 
 

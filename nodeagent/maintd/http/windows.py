@@ -67,6 +67,8 @@ class Maintenance:
             return asker
         if view is None:
             return Response.error(503, self._context.no_round())
+        if refused := self._context.unknown(request):
+            return refused
         if not asker.may_read:
             return Response.json({})
         answer = Response.json(words(view))
@@ -81,6 +83,10 @@ class Maintenance:
                 asked = read(request)
             except MessageError as error:
                 return Response.error(400, str(error))
+            if self._context.view is None and not asker.may_write:
+                return Response.error(503, self._context.no_round())
+            if refused := self._context.void(asked, request):
+                return refused
             if not asker.may_write:
                 why = self._would_be_refused(asked)
                 return Response.error(400, why) if why else lacks_write(asker)
@@ -102,8 +108,7 @@ class Maintenance:
     def _would_be_refused(self, asked: _Asked) -> str:
         """Check only the first machine: Mesos checks them in turn, the user's right each time."""
         view = self._context.view
-        if view is None:
-            return self._context.no_round()
+        assert view is not None
         if not isinstance(asked, SetSchedule):
             if why := windows_schedule.wrong_machines(asked.machines):
                 return why

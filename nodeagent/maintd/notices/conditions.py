@@ -32,8 +32,10 @@ YOURS = {
     *(FencingKind.NO_POWER_CONTROL, FencingKind.CONTROL_FAILS, FencingKind.LEVEL_FAILS),
     *(FencingKind.FENCING_WAITS, FencingKind.FENCE_SWITCHED_OFF),
     *(CopyKind.TWO_WRITERS, CopyKind.NEWER_COPY, CopyKind.LOST_COPIES, CopyKind.MOVED),
+    CopyKind.FEW_COPIES,
+    CopyKind.UNREADABLE_COPY,
 }
-"""Reasons that only a person can end."""
+"""Reasons that only a person can end, or that may last until one does."""
 SETTINGS = {Kind.WRONG_TAG, Kind.MORE_WRONG_TAGS}
 
 

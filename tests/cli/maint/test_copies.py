@@ -139,7 +139,8 @@ def test_a_master_without_a_majority_says_whose_copy_it_would_take(
     live = Live(rig, tmp_path)
     try:
         text = " ".join(run(live, "status").split())
-        assert "waits for a majority of the 3 master candidates: n1: timed out; n4: timed" in text
+        assert "waits for a majority of the 3 master candidates" in text
+        assert "n1: timed out; n4: timed out" in text
         assert "gnt-maint resume --ledger goes on with the copy on n2 of 2" in text
         done = run(live, "pause", "--node", "n6")
         assert "does not know yet whether its ledger is the newest" in done

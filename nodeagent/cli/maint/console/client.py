@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 Body: TypeAlias = dict[str, Any] | bytes | None
 
+_IN_DOUBT = (("Nodeagent-In-Doubt", "show"),)
 SOCKET = "/run/maintd/admin.sock"
 LOOKING = 120.0  # seconds an answer may take to come
 CHANGING = 150.0  # the answering round may take a minute to start, and then some to end
@@ -50,6 +51,10 @@ class Unreachable(click.ClickException):
     """maintd does not answer, or has no state yet."""
 
     exit_code = exits.UNAVAILABLE
+
+
+class InDoubt(Unreachable):
+    """maintd does not know whether its ledger is the newest, and so what is planned."""
 
 
 class Absent(Unreachable):
@@ -134,9 +139,34 @@ class Reach:
     def __init__(self, caller: Caller, *, local: bool) -> None:
         self._caller = caller
         self._local = local
+        self._doubt = ""
+
+    @property
+    def doubtful(self) -> int:
+        """The exit code after `plans`: of an answer that may not be true, that of none."""
+        return exits.UNAVAILABLE if self._doubt else 0
 
     def get(self, target: str, seconds: float = LOOKING) -> Any:
         return _parsed(self._ask("GET", target, seconds))
+
+    def plans(self, target: str, *, as_json: bool) -> Any:
+        """Get what is planned; in doubt show a person the ledger of this node, and say so.
+
+        Programs get nothing then: InDoubt.
+        """
+        try:
+            return self.get(target)
+        except InDoubt as error:
+            if as_json:
+                raise
+            self._tell_doubt(error)
+            return _parsed(self._ask("GET", target, LOOKING, more=_IN_DOUBT))
+
+    def _tell_doubt(self, error: "InDoubt") -> None:
+        if not self._doubt:
+            self._doubt = error.message
+            told = f"the ledger of this node may be old: {harmless(self._doubt)}"
+            click.echo(f"gnt-maint: {told}", err=True)
 
     def get_raw(self, target: str) -> bytes:
         return self._ask("GET", target, LOOKING).body
@@ -161,7 +191,7 @@ class Reach:
         self, method: str, target: str, body: bytes, more: Sequence[tuple[str, str]] = ()
     ) -> Replied:
         """Send a change; if the person wants so, first show its effect, or ask."""
-        more = [*more, *author.headers(local=self._local)]
+        more = [*more, *author.headers(local=self._local), *(_IN_DOUBT if self._doubt else ())]
         if changing.is_dry():
             changing.show(self._would(method, target, body, more))
         if changing.may_ask():
@@ -173,7 +203,14 @@ class Reach:
                 raise Refused("nothing was changed")
         with progress(quiet=True) as told:
             told.tell("waiting for the next round")
-            return self._ask(method, target, CHANGING, body, more)
+            try:
+                return self._ask(method, target, CHANGING, body, more)
+            except InDoubt as error:
+                if self._doubt:
+                    raise
+                replied = self._ask(method, target, CHANGING, body, [*more, *_IN_DOUBT])
+                self._tell_doubt(error)
+                return replied
 
     def _would(
         self, method: str, target: str, body: bytes, more: Sequence[tuple[str, str]]
@@ -217,6 +254,8 @@ class Reach:
             said, why = {}, replied.body[:200].decode("utf-8", "replace").strip()
         why = why or "no reason given"
         if replied.status == 503:
+            if said.get("doubt"):
+                return InDoubt(why)
             return Noted(why) if said.get("wish") else Unreachable(why)
         if replied.status == 404:
             return NotFound(why)

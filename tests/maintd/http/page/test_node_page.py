@@ -150,7 +150,7 @@ def test_a_whole_name_comes_first() -> None:
 def test_names_that_ganeti_allows_for_none_are_no_page(tmp_path: Path) -> None:
     with served(healthy(), tmp_path) as one:
         one.tick()
-        for name in ("", "%3Cb%3E", "n1/x", "x" * 300):
+        for name in ("//", "%3Cb%3E", "n1/x", "x" * 300):
             assert one.ask("GET", f"/status/{name}").status == 404
 
 

@@ -1,0 +1,129 @@
+"""gnt-maint while the ledger is in doubt: a person sees what there is, and programs get nothing."""
+
+import io
+import json
+from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import replace
+
+import click
+import pytest
+
+from nodeagent.cli import gnt_maint
+from nodeagent.cli.exits import UNAVAILABLE
+from nodeagent.model.copies import Trouble, Uncertain
+from nodeagent.model.units import Ms
+from tests.agent.place import safe_folder
+from tests.cli.live import Live
+from tests.maintd.rig import Rig, fleet, mirrored
+
+FEW = Uncertain(Ms(0), Trouble.FEW, "n2", Ms(1795000000000), ("n1: timed out",), 2)
+OTHER_LEDGER, WAITS = "other-ledger", "waits"
+LISTS = (
+    "window list",
+    "window show n4",
+    "queue list",
+    "groups",
+    "offers list",
+    "sources show",
+    "constraints show",
+)
+PROGRAMS = (
+    *(f"{line} --json" for line in LISTS),
+    "window export --ics",
+    "window export --json",
+    "window wait n4 --for down --timeout 1s",
+    "queue wait --timeout 1s",
+    "queue is-enabled",
+    "sources is-enabled",
+    "sources get-variables",
+)
+# What another ledger may undo.
+CHANGES = (
+    "window cancel n4",
+    "window add n5 --start +2d --duration 1h",
+    "window down n4",
+    "window up n4",
+    "queue disable",
+    "queue add --force unreachable r640 10.9.9.9",
+    "queue delete-finished",
+    "sources disable",
+    "constraints set maximum-repair-queue-entries 5",
+    "done n4",
+    "fenced n4 --i-have-pulled-the-plug",
+    "resume --storm",
+)
+
+
+@pytest.fixture(params=[OTHER_LEDGER, WAITS])
+def state(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def live(state: str) -> Iterator[Live]:
+    with safe_folder() as folder:
+        found = Live(Rig(fleet(), mirrored(("n4", "n5"))), folder)
+        assert run(found, "window add n4 --start +1d --duration 1h")[0] == 0
+        engine = found.rig.engine
+        assert engine.ledger is not None
+        engine.memory.uncertain = FEW if state == OTHER_LEDGER else None
+        away = Ms(1795000000000) if state == WAITS else Ms(0)
+        engine._ledger = replace(engine.ledger, away=away)
+        found.tick()
+        yield found
+        found.close()
+
+
+def run(live: Live, line: str) -> tuple[int, str, str]:
+    """The exit code, standard output and standard error; an error's message is the last."""
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        try:
+            code = gnt_maint.cli(["--socket", live.socket, *line.split()], standalone_mode=False)
+        except click.ClickException as error:
+            return error.exit_code, out.getvalue(), err.getvalue() + error.format_message()
+    return code or 0, out.getvalue(), err.getvalue()
+
+
+@pytest.mark.parametrize("line", LISTS)
+def test_a_person_sees_this_node_s_ledger_and_the_doubt(live: Live, line: str) -> None:
+    code, out, err = run(live, line)
+    assert code == UNAVAILABLE
+    assert err.startswith("gnt-maint: the ledger of this node may be old: ")
+    assert "gnt-maint resume --ledger" in err
+    assert out
+    if line.startswith("window"):
+        assert "n4" in out
+
+
+@pytest.mark.parametrize("line", PROGRAMS)
+def test_programs_are_told_nothing(live: Live, line: str) -> None:
+    code, out, err = run(live, line)
+    assert (code, out) == (UNAVAILABLE, "")
+    assert "gnt-maint resume --ledger" in err
+
+
+@pytest.mark.parametrize("line", CHANGES)
+def test_a_change_is_accepted_only_where_it_stays(live: Live, state: str, line: str) -> None:
+    code, _, err = run(live, line)
+    if state == OTHER_LEDGER:
+        assert code == UNAVAILABLE, err
+        assert "gnt-maint resume --ledger" in err
+    else:
+        assert code in (0, 1), err  # accepted, or refused by the round for another reason
+
+
+def test_check_and_status_tell_the_doubt(live: Live) -> None:
+    code, out, _ = run(live, "check")
+    assert code == 1, "a warning: a person may have to decide"
+    assert out.startswith("MAINTD WARNING")
+    _, out, err = run(live, "status")
+    assert "gnt-maint resume --ledger" in " ".join(out.split())
+    assert "may be old" in err
+    said = json.loads(run(live, "status --json")[1])
+    assert (said["windows"], said["queue"]) == (None, None), "unknown, and not empty"
+    assert "gnt-maint resume --ledger" in said["round"]["outdated"]
+    assert run(live, "why n4 --json")[:2] == (UNAVAILABLE, "")
+    _, out, _ = run(live, "incidents --json")
+    assert json.loads(out) == []
