@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pytest
+from tests import needs
 
 SCRIPT = Path(__file__).parent.parent / "packaging/before"
 KEYED = "--keyed"  # of the versions there are, the one whose nodes have keys; 0.1.0 has none
@@ -23,7 +23,7 @@ def before(*which: str) -> Path:
     """The folder of its sources; skips by name where the clone does not have them."""
     found = _unpacked(*which)
     if found.returncode != 0:
-        pytest.skip(found.stderr.strip() or "packaging/before fails")
+        needs.lacking("history", found.stderr.strip())
     return Path(found.stdout.strip())
 
 

@@ -14,6 +14,8 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import needs
+
 DAYS = 7  # in which each slow test has its turn
 
 # How long an example takes says more of the machine than of us.
@@ -46,6 +48,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = kept
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    needs.collected(item)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    needs.begin(item)
+
+
 def pytest_collection_finish() -> None:
     """Spare the garbage collector a look at twenty thousand tests that are kept anyway."""
     gc.collect()
@@ -54,6 +64,7 @@ def pytest_collection_finish() -> None:
 
 def pytest_configure() -> None:
     """Let Ctrl-C end the suite and its processes, also where a shell has begun it with `&`."""
+    needs.check()
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -8,6 +8,7 @@ import pytest
 
 from nodeagent import __version__
 from nodeagent.model.ganeti import KNOWN
+from tests import needs
 
 pytestmark = pytest.mark.story
 
@@ -76,12 +77,12 @@ def test_this_machine_has_the_versions_of_its_row() -> None:
         (r for r in ROWS if ("debian", r[1]) == (system["ID"], system.get("VERSION_ID"))), None
     )
     if row is None:
-        pytest.skip("this is not one of the Debians of the table")
+        needs.lacking("debian")
     code = "import sys; print('%d.%d' % sys.version_info[:2])"
     assert output("/usr/bin/python3", "-c", code) == row[2]
     ganeti = output("dpkg-query", "-W", "-f", "${Version}", "ganeti")
     if not ganeti:
-        pytest.skip("Ganeti is not installed")
+        needs.lacking("ganeti")
     assert ganeti.rpartition("-")[0] == row[0]
 
 

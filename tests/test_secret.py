@@ -15,8 +15,9 @@ from nodeagent.maintd.http.users import Users
 from nodeagent.maintd.settings import parse
 from nodeagent.secret import read_password, read_private, read_private_text, read_token
 from nodeagent.web.tls import make_certificate
+from tests import needs
 from tests.agent.place import safe_folder
-from tests.attacks.folder import NOBODY, needs_root
+from tests.attacks.folder import NOBODY
 from tests.maintd.served import basic
 
 READERS: dict[str, Callable[[str], object]] = {
@@ -90,7 +91,7 @@ def test_one_that_is_no_file(tmp_path: Path, kind: str) -> None:
         READERS[kind](str(tmp_path / "absent"))
 
 
-@needs_root
+@needs.mark("root")
 def test_one_of_somebody_else(file: Path) -> None:
     os.chown(file, NOBODY, 0)
     with pytest.raises(ConfigError, match=f"belongs to user {NOBODY}, .*: chown root {file}"):

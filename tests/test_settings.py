@@ -8,6 +8,7 @@ import pytest
 from nodeagent.errors import ConfigError
 from nodeagent.model.diagnosis import Need
 from nodeagent.settings import RunLimits, Settings, load, parse, with_tags
+from tests import needs
 from tests.agent.place import safe_folder
 
 
@@ -196,7 +197,7 @@ def test_a_folder_others_can_write_is_refused(folder: Path, which: str) -> None:
     assert str(caught.value) == said
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="giving a folder away needs root: sudo make test")
+@needs.mark("root")
 def test_a_folder_of_somebody_else_is_refused(folder: Path) -> None:
     path = write(folder / "agent.toml", "")
     write(folder / "conf.d" / "10-a.toml", "")
@@ -225,7 +226,7 @@ def test_what_is_no_file_is_refused_and_not_waited_for(folder: Path) -> None:
         load(str(path), owner=os.getuid())
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="giving a file away needs root: sudo make test")
+@needs.mark("root")
 def test_a_file_of_somebody_else_is_refused(folder: Path) -> None:
     path = write(folder / "agent.toml", "")
     assert load(str(path), owner=1000) == Settings(), "root's own is anybody's"

@@ -29,6 +29,7 @@ from nodeagent.protocol.signature import sign
 from nodeagent.protocol.witness import Question, question_bytes, seal_question
 from nodeagent.settings import Settings, load
 from nodeagent.web import selfsigned
+from tests import needs
 
 ME = Owner(os.getuid(), os.getgid())
 CLUSTER, NODE = "cluster.example", "node1.example"
@@ -47,7 +48,7 @@ def safe_folder() -> Iterator[Path]:
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
             return
-    raise AssertionError(f"none of {places} is safe from other users")
+    needs.lacking("trusted-folder", f"none of {', '.join(map(str, places))}")
 
 
 def client_pem() -> tuple[bytes, str]:

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from nodeagent.agent.interpreter import HEAD
-from tests.attacks.folder import NOBODY, find, needs_root, put, refusal, run, trusted_folder, vetted
+from tests import needs
+from tests.attacks.folder import NOBODY, find, put, refusal, run, trusted_folder, vetted
 
 
 @pytest.fixture
@@ -62,7 +63,7 @@ def test_a_folder_on_the_way_that_others_may_write(folder: Path, mode: int) -> N
     assert f"folder {folder}/open can be written by others" in whys(folder, f"{tool} -x")
 
 
-@needs_root
+@needs.mark("root")
 def test_an_interpreter_of_somebody_else_or_in_its_folder(folder: Path) -> None:
     tool = put(folder, "mine")
     os.chown(tool, NOBODY, 0)

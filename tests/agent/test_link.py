@@ -16,6 +16,7 @@ import pytest
 from nodeagent.agent import link as module
 from nodeagent.agent.link import CONNECTIONS, MAX_FRAME, Frame, Link, frame, listen, read_frame
 from nodeagent.errors import MessageError, Unavailable
+from tests import needs
 
 ME = frozenset({os.getuid()})
 
@@ -211,7 +212,7 @@ def test_strangers_are_not_heard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     story(tmp_path, tell)
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can become a stranger")
+@needs.mark("root")
 def test_the_socket_is_of_its_group_and_the_kernel_says_who_calls() -> None:
     async def tell(path: str) -> None:
         assert stat.S_IMODE(os.stat(path).st_mode) == 0o660

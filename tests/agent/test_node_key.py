@@ -11,6 +11,7 @@ from nodeagent.agent import node_key
 from nodeagent.agent.node_key import NodeKey
 from nodeagent.errors import ConfigError, NodeAgentError, Unavailable
 from nodeagent.protocol.messages import NODE_KEY
+from tests import needs
 
 
 @pytest.fixture
@@ -89,7 +90,7 @@ def test_a_damaged_one_is_not_used(file: Path, change: "object") -> None:
     assert "damaged; remove it for a new key" in trouble(file)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+@needs.mark("root")
 def test_one_that_another_user_owns_is_not_used(file: Path) -> None:
     os.chown(file, 65534, 65534)
     assert "owned by user 65534" in trouble(file)

@@ -31,6 +31,7 @@ from nodeagent.model.units import Ms
 from nodeagent.protocol import signature
 from nodeagent.protocol.messages import Progress, Receipt
 from nodeagent.web import selfsigned
+from tests import needs
 from tests.agent.place import ME, SICK_TEXT, Place, client_pem, safe_folder, sealed_order
 
 SICK = Verdict(Diagnosis(Need.LIVE_REPAIR, "fix", SICK_TEXT), Ms(1), Ms(1))
@@ -329,7 +330,7 @@ def test_what_expires_while_it_waits_is_refused(
     story(place, tell)
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root has privileges to drop")
+@needs.mark("root")
 def test_the_checker_is_nobody_before_it_reads() -> None:
     checker = subprocess.Popen(
         [sys.executable, "-I", signature.__file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE

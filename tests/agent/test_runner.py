@@ -25,6 +25,7 @@ from nodeagent.protocol.canonical import read
 from nodeagent.protocol.envelope import Purpose
 from nodeagent.protocol.messages import Progress, Receipt, Report
 from nodeagent.settings import Settings
+from tests import needs
 from tests.agent.place import (
     CLUSTER,
     ME,
@@ -404,7 +405,7 @@ def read_only(folder: Path) -> Iterator[None]:
         return
     for more in (("--bind", folder), ("-o", "remount,bind,ro")):
         if subprocess.run(["/usr/bin/mount", *more, folder], stderr=subprocess.DEVNULL).returncode:
-            pytest.skip("this machine lets nobody mount")
+            needs.lacking("mount")
     try:
         yield
     finally:

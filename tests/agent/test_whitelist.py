@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from nodeagent.agent import whitelist
 from nodeagent.agent.whitelist import Owner, Refused, Vetted, list_names, look_up
+from tests import needs
 from tests.attacks.folder import (
     GOOD,
-    IS_ROOT,
     OWNER,
     find,
     put,
@@ -195,7 +195,7 @@ def test_a_link_folder_may_be_written_with_a_slash_at_its_end(folder: Path, writ
     found.close()
 
 
-@pytest.mark.skipif(IS_ROOT, reason="root is an owner everybody trusts: run as an ordinary user")
+@needs.mark("user")
 def test_an_ordinary_users_folder_is_not_roots(folder: Path) -> None:
     put(folder, "tool")
     found = look_up(str(folder), "tool")

@@ -12,19 +12,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import pytest
-
 from nodeagent.agent import supervisor
 from nodeagent.agent.cgroup import Cages
 from nodeagent.agent.command import Commands
 from nodeagent.agent.run import Finished, Limits
 from nodeagent.agent.whitelist import Found, Owner, Refused, Vetted, judge_folder, look_up
+from tests import needs
 from tests.patience import PATIENCE, until
 
 IS_ROOT = os.geteuid() == 0
 OWNER = Owner(os.geteuid(), os.getegid())
 NOBODY = 65534
-needs_root = pytest.mark.skipif(not IS_ROOT, reason="needs root: sudo make test")
 
 GOOD = "#!/bin/sh\necho GOOD\n"
 EVIL = "#!/bin/sh\necho EVIL\n"
@@ -37,7 +35,7 @@ def trusted_folder() -> Iterator[Path]:
     try:
         place.chmod(0o755)
         if why := judge_folder(str(place), OWNER):
-            pytest.skip(f"no trusted folder here ({why}): sudo make test")
+            needs.lacking("trusted-folder", why)
         yield place
     finally:
         shutil.rmtree(place)

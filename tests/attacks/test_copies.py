@@ -29,9 +29,9 @@ from nodeagent.model.units import Ms
 from nodeagent.protocol.copies import PIECE, Verb
 from nodeagent.store.contract import Fenced, Revision
 from nodeagent.store.sqlite import MEMORY, SqliteStore
+from tests import needs
 from tests.agent.place import CLUSTER, NODE, Place, client_pem, sealed_order, sealed_request
 from tests.agent.test_probe import listener
-from tests.attacks.folder import needs_root
 from tests.patience import until
 from tests.web.live import Agent, agent, wait_for
 
@@ -181,7 +181,7 @@ def test_a_new_maintd_finds_the_ledger_of_the_one_before(live: Agent) -> None:
     asyncio.run(story())
 
 
-@needs_root
+@needs.mark("root")
 def test_a_full_disk_keeps_the_copies_that_are_there(live: Agent) -> None:
     one, here = asker(live), node(live)
     copies(live).mkdir(mode=0o700)

@@ -12,7 +12,6 @@ execute the path), so that a test which passes means something.
 import asyncio
 import errno
 import os
-import shutil
 import socket
 import stat
 import subprocess
@@ -28,6 +27,7 @@ import pytest
 from nodeagent.agent.command import Commands
 from nodeagent.agent.run import Finished, Limits
 from nodeagent.agent.whitelist import MAX_SIZE, Refused, Vetted, judge_folder, list_names
+from tests import needs
 from tests.patience import until
 
 from .folder import (
@@ -38,7 +38,6 @@ from .folder import (
     access_list,
     attacker,
     find,
-    needs_root,
     put,
     refusal,
     run,
@@ -129,7 +128,7 @@ def test_r02_link_into_a_configured_folder_is_followed_once(folder: Path, target
     assert text_of(found) == GOOD.encode()
 
 
-@needs_root
+@needs.mark("root")
 def test_r02_link_owned_by_another(folder: Path) -> None:
     links = _link_folder(folder)
     (folder / "tool").symlink_to(links / "good")
@@ -171,7 +170,7 @@ def test_r04_hard_link(folder: Path) -> None:
     assert text_of(vetted(folder)) == GOOD.encode()
 
 
-@needs_root
+@needs.mark("root")
 @pytest.mark.parametrize("who", [(NOBODY, 0), (0, NOBODY), (NOBODY, NOBODY)])
 def test_r05_owner(folder: Path, who: tuple[int, int]) -> None:
     os.chown(put(folder, "tool"), *who)
@@ -211,7 +210,7 @@ def test_r06_folder_or_its_parent_can_be_written_by_others(folder: Path, mode: i
     assert text_of(vetted(inner)) == GOOD.encode()
 
 
-@needs_root
+@needs.mark("root")
 def test_r06_folder_or_its_parent_belongs_to_another(folder: Path) -> None:
     inner = folder / "parent" / "inner"
     inner.mkdir(parents=True)
@@ -223,7 +222,7 @@ def test_r06_folder_or_its_parent_belongs_to_another(folder: Path) -> None:
     assert text_of(vetted(inner)) == GOOD.encode()
 
 
-@needs_root
+@needs.mark("root")
 def test_r06_even_the_root_folder_is_judged(folder: Path) -> None:
     (folder / "commands").mkdir()
     put(folder / "commands", "tool")
@@ -251,7 +250,7 @@ def test_r07_socket(folder: Path) -> None:
         assert "is a socket" in refusal(folder)
 
 
-@needs_root
+@needs.mark("root")
 @pytest.mark.parametrize("kind", [0o020000, 0o060000])
 def test_r07_device(folder: Path, kind: int) -> None:
     os.mknod(folder / "tool", kind | 0o755, os.makedev(1, 3))
@@ -495,14 +494,14 @@ def test_r11_access_list_of_a_folder(folder: Path) -> None:
     assert "can be written by others" in refusal(folder)
 
 
-@needs_root
+@needs.mark("root")
 def test_r12_noexec_mount_is_heeded_though_we_run_a_copy(folder: Path) -> None:
     with _mounted(folder / "m", "tmpfs", "-o", "mode=755,noexec"):
         put(folder / "m", "tool")
         assert "mounted noexec" in refusal(folder / "m")
 
 
-@needs_root
+@needs.mark("root")
 def test_r12_read_only_mount(folder: Path) -> None:
     with _mounted(folder / "m", "tmpfs", "-o", "mode=755"):
         put(folder / "m", "tool")
@@ -510,7 +509,7 @@ def test_r12_read_only_mount(folder: Path) -> None:
         assert run(folder / "m").stdout == b"GOOD\n"
 
 
-@needs_root
+@needs.mark("root")
 def test_r12_overlay(folder: Path) -> None:
     with _mounted(folder / "m", "tmpfs", "-o", "mode=755"):
         for name in ("lower", "upper", "work", "all"):
@@ -521,7 +520,7 @@ def test_r12_overlay(folder: Path) -> None:
             with _mounted(folder / "m" / "all", "overlay", "-o", layers):
                 assert run(folder / "m" / "all").stdout == b"GOOD\n"
         except subprocess.CalledProcessError:
-            pytest.skip("this kernel has no overlay file system")
+            needs.lacking("overlay")
 
 
 def test_r12_folder_name_too_long(folder: Path) -> None:
@@ -543,12 +542,12 @@ def test_r14_missing_folder_has_no_commands(folder: Path) -> None:
     assert "No such file" in (judge_folder(f"{folder}/missing", OWNER) or "")
 
 
-@needs_root
+@needs.mark("root", "chattr")
 @pytest.mark.parametrize("flag", ["i", "a"])
 def test_r15_immutable_and_append_only(folder: Path, flag: str) -> None:
     path = put(folder, "tool")
-    if shutil.which("chattr") is None or subprocess.run(["chattr", f"+{flag}", path]).returncode:
-        pytest.skip("the file system of /run has no such attributes")
+    if subprocess.run(["chattr", f"+{flag}", path]).returncode:
+        needs.lacking("inode-flags", "/run has none")
     try:
         assert run(folder).stdout == b"GOOD\n"
     finally:
@@ -600,7 +599,7 @@ def _set_list(path: Path, acl: bytes) -> None:
     try:
         os.setxattr(path, "system.posix_acl_access", acl)
     except OSError as error:
-        pytest.skip(f"no access control lists here: {error.strerror}")
+        needs.lacking("acl", error.strerror)
 
 
 @contextmanager

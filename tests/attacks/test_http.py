@@ -8,7 +8,6 @@
 
 import asyncio
 import os
-import shutil
 import signal
 import socket
 import ssl
@@ -26,6 +25,7 @@ from nodeagent.web.exchange import Answer, Handler, Request, Response
 from nodeagent.web.refusal import Limits
 from nodeagent.web.server import Server
 from nodeagent.web.tls import make_certificate, server_tls
+from tests import needs
 from tests.patience import PATIENCE, dawdle, until
 from tests.web.live import Agent, agent, read_all, resident, untrusting, wait_for
 
@@ -377,8 +377,7 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="a network of its own takes root")
-@pytest.mark.skipif(shutil.which("ip") is None, reason="needs ip: packaging/test-tools")
+@needs.mark("root", "ip")
 def test_a_network_of_ipv6_has_the_places_of_one_peer() -> None:
     addresses = [f"2001:db8::{n:x}" for n in range(1, 22)] + ["2001:db8:0:1::1"]
     lines = ["ip link set lo up", *(f"ip addr add {a}/128 dev lo" for a in addresses)]

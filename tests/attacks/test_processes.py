@@ -33,22 +33,10 @@ from nodeagent.agent.cgroup import Cages
 from nodeagent.agent.command import Commands
 from nodeagent.agent.run import Finished, Limits, Ran, StillRunning
 from nodeagent.agent.whitelist import Refused, Vetted
+from tests import needs
 from tests.patience import PATIENCE, until, until_async
 
-from .folder import (
-    GOOD,
-    IS_ROOT,
-    Marked,
-    find,
-    groups,
-    marked,
-    needs_root,
-    new_children,
-    put,
-    refusal,
-    run_text,
-    vetted,
-)
+from .folder import GOOD, Marked, find, groups, marked, new_children, put, refusal, run_text, vetted
 from .folder import run as run_tool
 
 REPOSITORY = Path(__file__).parents[2]
@@ -87,11 +75,10 @@ def test_p01_environment_is_fixed(folder: Path, monkeypatch: pytest.MonkeyPatch)
     }
 
 
+@needs.mark("python3")
 def test_p01_python_imports_from_nowhere_unsafe(folder: Path) -> None:
     """A script's own folder comes first on its path: for a copy in memory that is not a folder."""
     ran = run_text(folder, "#!/usr/bin/env python3\nimport sys\nprint(sys.path[0])\n")
-    if ran.code == 127:
-        pytest.skip("no python3 in the system's PATH")
     assert ran.stdout.strip() in (b"/", b"/proc/self/fd")
 
 
@@ -273,10 +260,10 @@ def test_p06_the_dead_are_not_counted_for_ever(folder: Path, cages: Make) -> Non
     assert ran.fault is None
 
 
-@needs_root
+@needs.mark("root")
 def test_p06_fork_bomb(folder: Path, mark: Marked) -> None:
     if "pids" not in (kind := Cages().kind):
-        pytest.skip(f"no pids controller here: {kind}")
+        needs.lacking("pids-controller", kind)
     text = (
         f"#!/bin/bash\n: {mark.seconds}\nbomb() {{ bomb | bomb & }}; bomb\nsleep {mark.seconds}\n"
     )
@@ -354,7 +341,7 @@ def test_p08_setsid_escapes_a_killed_group(folder: Path, mark: Marked) -> None:
     assert len(mark.wait(1)) == 1
 
 
-@needs_root
+@needs.mark("root")
 @either_way
 def test_p09_uninterruptible_sleep(folder: Path, cages: Make) -> None:
     async def attack(frozen: Path, thaw: Callable[[], None]) -> None:
@@ -389,7 +376,7 @@ def test_p09_uninterruptible_sleep(folder: Path, cages: Make) -> None:
     assert new_children() == []
 
 
-@needs_root
+@needs.mark("root")
 @either_way
 def test_p09_and_its_supervisor_is_killed_too(folder: Path, cages: Make, subreaper: None) -> None:
     async def attack(thaw: Callable[[], None]) -> None:
@@ -442,7 +429,7 @@ def test_p10_two_hundred_runs_leave_nothing(folder: Path, mark: Marked, cages: M
     assert mark.pids() == []
 
 
-@needs_root
+@needs.mark("root")
 @either_way
 def test_p11_pid_namespace_dies_at_the_time_limit(folder: Path, mark: Marked, cages: Make) -> None:
     _need_namespaces()
@@ -688,11 +675,11 @@ def test_p16_little_memory(folder: Path, mebibytes: int, cages: Make) -> None:
     assert ran.stdout == b""
 
 
-@needs_root
+@needs.mark("root")
 def test_p16_memory_of_all_processes_together(folder: Path) -> None:
     """Each stays below the limit for one; their group does not."""
     if "memory" not in (kind := Cages().kind):
-        pytest.skip(f"no memory controller here: {kind}")
+        needs.lacking("memory-controller", kind)
     worker = "kept = bytearray(40 << 20); import time; time.sleep(1); os._exit(0)"
     text = f"{PYTHON}for _ in range(4):\n  if not os.fork(): {worker}\n"
     text += "while True:\n  try: os.wait()\n  except ChildProcessError: break\n"
@@ -716,7 +703,7 @@ def frozen_file_system(folder: Path) -> Iterator[tuple[Path, Callable[[], None]]
         tool("mkfs.ext4", "-q", image)
         tool("mount", "-o", "loop", image, place)
     except (OSError, subprocess.CalledProcessError) as error:
-        pytest.skip(f"no loop-mounted ext4 here: {error}")
+        needs.lacking("loop", str(error))
     try:
         tool("fsfreeze", "-f", place)
         try:
@@ -787,8 +774,9 @@ def _executing(name: str) -> list[int]:
 
 
 def _need_namespaces() -> None:
-    if not IS_ROOT or subprocess.run(["unshare", "--pid", "--fork", "true"]).returncode:
-        pytest.skip("no pid namespaces here: sudo make test")
+    needs.require("root")
+    if subprocess.run(["unshare", "--pid", "--fork", "true"]).returncode:
+        needs.lacking("pid-namespaces")
 
 
 def _wait_gone(pid: int) -> None:

@@ -19,7 +19,6 @@ import json
 import os
 import re
 import select
-import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -57,6 +56,7 @@ from nodeagent.protocol.order import order_bytes, seal_order
 from nodeagent.protocol.signature import sign, verify
 from nodeagent.web.client import Answered, fetch
 from nodeagent.web.tls import untrusting_tls
+from tests import needs
 from tests.agent.place import CLUSTER, NODE, client_pem
 from tests.patience import PATIENCE
 from tests.protocol.opened import unseal
@@ -709,7 +709,7 @@ def test_s13_a_candidate_just_demoted_orders_nothing_any_more(live: Agent) -> No
     carried_out(live, sealed(live, order), order)
 
 
-@pytest.mark.skipif(not shutil.which("openssl"), reason="openssl is not installed")
+@needs.mark("openssl")
 def test_s13_h07_a_version_1_certificate_as_ganeti_makes_them_is_accepted(live: Agent) -> None:
     folder = live.place.folder
     key, request = f"{folder}/v1.key", f"{folder}/v1.csr"
@@ -733,7 +733,7 @@ def test_s13_h07_a_version_1_certificate_as_ganeti_makes_them_is_accepted(live: 
         capture_output=True,
     ).stdout.decode()
     if "Version: 1 " not in shown:
-        pytest.skip("this openssl makes no version 1 certificates")
+        needs.lacking("version-1")
     known = shown.rpartition("Fingerprint=")[2].strip()
     old = f"{live.place.uuid}={live.place.master_digest}\n"
     live.place.ssconf("master_candidates_certs", f"{old}{uuid4()}={known}\n")

@@ -4,10 +4,10 @@ python -m tests.autorepair.oracle [--worlds 2000] [--first SEED]
 """
 
 import argparse
-import shutil
 import sys
 from collections import Counter
 
+from tests import needs
 from tests.autorepair.worlds import Outcome, case, differences, ours
 
 AT_ONCE = 64  # harep sleeps half a second for each tag
@@ -19,8 +19,8 @@ def main() -> int:
     parser.add_argument("--worlds", type=int, default=2000)
     parser.add_argument("--first", type=int, default=10_000)
     asked = parser.parse_args()
-    if not shutil.which("harep"):
-        print("oracle: harep is not installed (Debian: ganeti-htools)", file=sys.stderr)
+    if why := needs.absent("harep"):
+        print(f"oracle: {why}", file=sys.stderr)
         return 1
     cases = [case(asked.first + number) for number in range(asked.worlds)]
     seen = Counter(word for one in cases for word in _kinds(ours(one)))

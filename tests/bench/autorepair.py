@@ -9,7 +9,6 @@ answers are made beforehand; so what is measured is them.
 import copy
 import json
 import resource
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -23,6 +22,7 @@ from nodeagent.maintd.autorepair.one_pass import one_pass
 from nodeagent.model.snapshot import Group, Instance, Node
 from nodeagent.model.units import Ms
 from simulation.cluster import SimulatedCluster
+from tests import needs
 from tests.autorepair import luxi
 from tests.bench.table import row, run
 from tests.cluster.ganeti.answering import serving
@@ -120,7 +120,7 @@ class Rendered(luxi.World):
 
 def beside(instances: int, broken: int) -> list[dict[str, Any]]:
     """So many instances, and as many to be repaired as harep manages in a minute."""
-    if not shutil.which("harep"):
+    if needs.absent("harep"):
         return [row("a pass beside harep: not installed", None, None)]
     world = _world(instances, broken)
     repairs = broken

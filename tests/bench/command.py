@@ -20,12 +20,13 @@ from typing import Any
 
 from nodeagent.agent.command import Commands
 from nodeagent.agent.run import ENVIRONMENT, Finished, Limits
+from tests import needs
 from tests.attacks.folder import put, trusted_folder, vetted
 from tests.bench.table import row, run
 
 RUNS = 200
 IDLE = 0.08  # seconds between runs: enough for caches to be somebody else's
-FLOOR = Path(__file__).parents[3] / "shared" / "floors" / "spawn_floor.c"
+FLOOR = needs.SHARED / "floors/spawn_floor.c"
 GOAL = "<= 1.5 * bare + 0.5 ms"
 
 
@@ -117,7 +118,7 @@ async def _processor(folder: Path, runs: int) -> dict[str, Any]:
 
 def _floor(program: Path, runs: int) -> list[dict[str, Any]]:
     """The same program from C, with a pipe, as fast as it goes; ours likewise is `at once`."""
-    if not FLOOR.exists() or shutil.which("gcc") is None:
+    if not FLOOR.exists() or needs.absent("gcc"):
         return []
     with tempfile.TemporaryDirectory() as place:
         subprocess.run(["gcc", "-O2", "-w", "-o", f"{place}/floor", FLOOR], check=True)

@@ -17,8 +17,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from tests import needs
 from tests.bench.table import row, run
-from tests.htools import HAIL, why_not
 from tests.placement.hail import generator
 from tests.placement.hbal import DATA
 
@@ -36,7 +36,7 @@ SMALL = DATA / "hail-alloc-drbd.json"
 
 def rows(*, quick: bool = False) -> list[dict[str, Any]]:
     """Measure everything that the material beside the checkout lets us."""
-    if not DATA.exists():
+    if needs.absent("shared/htools"):
         print("bench: no ../shared/htools, so no requests to an allocator", file=sys.stderr)
         return []
     found = []
@@ -83,8 +83,8 @@ def _both(folder: Path, asked: dict[str, Any]) -> tuple[float, float | None]:
         answers.add(answer)
         ours = min(ours, spent)
     theirs = None
-    if not why_not("hail"):
-        answer, _, theirs = _run([HAIL], file)
+    if not needs.absent("hail"):
+        answer, _, theirs = _run([needs.HAIL], file)
         answers.add(answer)
     assert len(answers) == 1, answers
     return ours, theirs

@@ -27,10 +27,11 @@ from nodeagent.maintd.engine.poll import PollSettings
 from nodeagent.model.units import Ms
 from nodeagent.protocol.canonical import canonical
 from nodeagent.protocol.messages import Report
+from tests import needs
 from tests.bench.poller import CLUSTER, DRIPPING, HOLES, NODE_KEY, SEALING, SECRET, TARGET, address
 from tests.bench.serve import FLOORS, HERE, compile_c
 from tests.bench.table import row, run
-from tests.real.vcluster import HBAL, why_not
+from tests.real.vcluster import HBAL
 from tests.web.live import free_port
 
 ROOT = HERE.parents[1]
@@ -189,7 +190,7 @@ class Farms:
 
         So the machine's other work delays us more than it.
         """
-        if why := why_not(HBAL):
+        if why := needs.absent("hbal"):
             print(f"bench: no hbal to compare a poll with: {why}", file=sys.stderr)
             return []
         ours, with_mond, without = [], [], []

@@ -4,7 +4,6 @@ Both are asked for `/1/report/default/cpu-avg-load`, each request on a fresh con
 """
 
 import json
-import shutil
 import statistics
 import subprocess
 import sys
@@ -15,12 +14,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests import needs
 from tests.bench.table import row
 from tests.real import vcluster
 from tests.web.live import agent, free_port, resident, wait_for
 
 HERE = Path(__file__).parent
-FLOORS = Path(__file__).parents[3] / "shared" / "floors"
+FLOORS = needs.SHARED / "floors"
 LOAD = vcluster.LOAD
 SEALED = "/1/report/node/diagnose"
 RATE = 1000
@@ -172,7 +172,7 @@ class Tools:
 
 def compile_c(source: Path, program: str, *more: str) -> None:
     """Compile a load generator, or say what is missing."""
-    if shutil.which("gcc") is None:
+    if needs.absent("gcc"):
         raise SystemExit("bench: gcc is needed: apt-get install gcc libssl-dev")
     subprocess.run(["gcc", "-O2", "-o", program, str(source), *more], check=True)
 
@@ -186,7 +186,7 @@ def _said(*words: object) -> dict[str, float]:
 @contextmanager
 def monitor(folder: str) -> Iterator[tuple[int, int] | None]:
     """The real ganeti-mond, and the confd it asks, with a cluster below `folder`: pid and port."""
-    if why := vcluster.why_not(vcluster.MOND, vcluster.CONFD):
+    if why := needs.missing("root", "mond", "confd"):
         print(f"bench: no peer for the load report: {why}", file=sys.stderr)
         yield None
         return

@@ -27,11 +27,12 @@ from nodeagent.store.etcd.client import Client
 from nodeagent.store.etcd.lease import Leader
 from nodeagent.store.etcd.store import EtcdStore, clock
 from nodeagent.store.sqlite import SqliteStore
+from tests import needs
 from tests.agent.place import safe_folder
 from tests.bench.save import busy, large, quiet
 from tests.bench.table import Row, row, run
 from tests.cli.masters import CLUSTER_KEY, Cluster, address, candidates, in_etcd, two, uuid
-from tests.store.etcd.server import WHY_NOT, Etcd
+from tests.store.etcd.server import Etcd
 
 MEMORY = 60.0  # MB
 TAKEN_OVER = 16.0  # seconds: a lease's time to live, and 6 s
@@ -41,8 +42,8 @@ PAGES = ("/status", "/1/round", "/1/windows", "/metrics")
 def rows(*, quick: bool = False) -> list[Row]:
     """Measure everything."""
     copies = [*_handed_over(quick=quick), *_taken_copy(quick=quick)]
-    if WHY_NOT:
-        print(f"bench: {WHY_NOT}")
+    if why := needs.absent("etcd"):
+        print(f"bench: {why}")
         return copies
     with tempfile.TemporaryDirectory() as folder, _durable(Path(folder)) as etcd:
         found = [*_saves(etcd, Path(folder), quick=quick), *_standbys(etcd, quick=quick)]

@@ -30,6 +30,7 @@ from nodeagent.cli.maint.console.text import age, harmless, seconds_of, short, s
 from nodeagent.model.action import MovePrimary, move_of
 from nodeagent.web.exchange import Request, Response
 from nodeagent.web.server import Server
+from tests import needs
 from tests.agent.place import safe_folder
 from tests.cli.live import Live
 from tests.maintd.rig import Rig, fleet, mirrored
@@ -984,11 +985,11 @@ main()
 """
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+@needs.mark("root")
 def test_who_may_not_ask_is_told(safe: Path) -> None:
     safe.chmod(0o711)
     if not safe.parent.stat().st_mode & 0o1:
-        pytest.skip("nobody else gets there anyway")
+        needs.lacking("trusted-folder", "nobody else gets there")
     command = [sys.executable, "-c", ASK_AS_NOBODY, "--socket", str(safe / "s"), "held"]
     with socket.socket(socket.AF_UNIX) as ours:
         ours.bind(str(safe / "s"))

@@ -9,15 +9,14 @@ import pytest
 
 from nodeagent import __version__
 from nodeagent.cli.iallocator import main
-from tests import forked
-from tests.htools import HAIL
+from tests import forked, needs
 from tests.placement.hail import real
 from tests.placement.hbal import DATA
 
 TOP = Path(__file__).resolve().parents[2]
 ALONE = "from nodeagent.cli.iallocator import main; main()"
 ASKED = DATA / "hail-alloc-drbd.json"
-shared = pytest.mark.skipif(not DATA.exists(), reason="needs ../shared/htools beside the checkout")
+shared = needs.mark("shared/htools")
 
 
 def run(*words: object, stdin: str = "") -> forked.Done:
@@ -70,7 +69,7 @@ def test_standard_input() -> None:
 def test_the_same_bytes_as_hail(options: list[str]) -> None:
     ours = run(*(DATA / w if (DATA / w).exists() else _data(w) for w in options), "--as-hail")
     words = [str(DATA / w) if (DATA / w).exists() else _data(w) for w in options]
-    theirs = subprocess.run([HAIL, *words], capture_output=True, text=True, timeout=60)
+    theirs = subprocess.run([needs.HAIL, *words], capture_output=True, text=True, timeout=60)
     assert ours.returncode == theirs.returncode == 0, ours.stderr
     assert ours.stdout == theirs.stdout
 

@@ -11,11 +11,10 @@ from nodeagent.cli import maintd_check
 from nodeagent.cli.maintd import cli
 from nodeagent.power import settings as power
 from nodeagent.web.tls import make_certificate
+from tests import needs
 from tests.agent.place import safe_folder
 
-pytestmark = pytest.mark.skipif(
-    os.getuid() != 0, reason="only root can try it as another user: sudo make test"
-)
+pytestmark = needs.mark("root")  # only root can try it as another user
 PEM = make_certificate()
 URL = "https://192.0.2.1/"
 DROP_IN = "maintd.conf.d/10.toml"

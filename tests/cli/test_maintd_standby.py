@@ -18,17 +18,18 @@ import pytest
 from nodeagent.errors import ConfigError
 from nodeagent.maintd.settings import parse
 from nodeagent.web.tls import make_certificate
+from tests import needs
 from tests.agent.place import safe_folder
 from tests.cli.masters import WITHIN, Cluster, Ganeti, Master, in_etcd, two
-from tests.store.etcd.server import WHY_NOT, needed, shared
+from tests.store.etcd.server import needed, shared
 
 TTL = 10.0
 
 
 @pytest.fixture(params=["sqlite", "etcd"])
 def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    if request.param == "etcd" and WHY_NOT:
-        pytest.skip(WHY_NOT)
+    if request.param == "etcd":
+        needs.require("etcd")
     with two(in_etcd(shared()) if request.param == "etcd" else "") as made:
         yield made
 

@@ -16,13 +16,11 @@ import pytest
 from nodeagent.cli.nodeagent import main
 from nodeagent.protocol.canonical import read
 from nodeagent.protocol.messages import Progress, Receipt
-from tests import forked
+from tests import forked, needs
 from tests.agent.place import NODE, SICK_TEXT, Place, safe_folder, sealed_order
 from tests.agent.test_runner import FIX, OK, SICK
 
-root = pytest.mark.skipif(
-    os.getuid() != 0, reason="commands must belong to root; run as root: sudo make test"
-)
+root = needs.mark("root")  # commands must belong to root
 
 
 @pytest.fixture

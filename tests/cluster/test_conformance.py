@@ -26,6 +26,7 @@ from nodeagent.model.action import (
 )
 from nodeagent.model.ganeti import doubt
 from nodeagent.model.ledger import Outcome, Removal
+from tests import needs
 from tests.cluster.places import Place, Real, Simulated
 
 Reason = Callable[[], str]
@@ -635,10 +636,10 @@ def controlled(place: Place, reason: Reason) -> str:
     name = place.nodes[2]
     (answer,) = place.cluster.submit([Submission(Power(name, PowerCommand.STATUS), reason())])
     if isinstance(answer, NotTaken):
-        pytest.skip(answer.why)
+        needs.lacking("power-control", answer.why)
     result = place.end(answer.job)
     if result.code == NO_POWER_CONTROL:
-        pytest.skip("the laboratory has no oob_program")
+        needs.lacking("power-control", "it has no oob_program")
     return name
 
 
@@ -651,6 +652,6 @@ def test_a_node_without_power_control_is_said_to_have_none(place: Place, reason:
         return
     result = place.end(answer.job)
     if result.outcome is Outcome.SUCCESS:
-        pytest.skip("the laboratory has an oob_program")
+        needs.lacking("no-power-control", "it has an oob_program")
     assert result.code == NO_POWER_CONTROL
     assert "no power control" in result.why

@@ -70,7 +70,7 @@ from nodeagent.model.action import (
 )
 from nodeagent.model.ledger import Outcome
 from nodeagent.model.units import Nanoseconds
-from tests.cluster.ganeti.test_unless_back import GANETI, PYTHON, importable
+from tests import needs
 from tests.placement.clusters import Case
 from tests.placement.hbal import real
 from tests.placement.layout.test_score import agree
@@ -184,9 +184,8 @@ def ops(action: Action) -> list[opcodes.Opcode]:
 
 def ask_ganeti(code: str, asked: object = None) -> Any:
     """What the installed Ganeti's own code prints, as JSON."""
-    if not GANETI.exists() or not importable():
-        pytest.skip("Ganeti is not installed")
-    command = [PYTHON, "-c", code, str(GANETI)]
+    needs.require("ganeti")
+    command = [needs.GANETI_PYTHON, "-c", code, str(needs.GANETI)]
     done = subprocess.run(
         command, input=json.dumps(asked), capture_output=True, text=True, timeout=60
     )
@@ -328,9 +327,10 @@ def test_a_mirror_that_stands_alone_is_degraded_and_in_3_1_faulty() -> None:
 
 def test_a_disconnected_mirror_is_told_with_the_command_that_helps() -> None:
     """A StandAlone DRBD device counts as faulty in 3.1, and replacing the disks fails then."""
-    if not GANETI.exists():
-        pytest.skip("Ganeti is not installed")
-    source = "".join(file.read_text() for file in sorted((GANETI / "ganeti/cmdlib").glob("*.py")))
+    needs.require("ganeti")
+    source = "".join(
+        file.read_text() for file in sorted((needs.GANETI / "ganeti/cmdlib").glob("*.py"))
+    )
     form = re.search(r'"(Node %s has degraded storage, unsafe to)', source)
     assert form, "Ganeti says it in other words now"
     said = ["OpExecError", [f"{form[1] % 'node2'} replace disks for instance web1"]]

@@ -3,12 +3,13 @@
 import ast
 import os
 import re
-import shutil
 import stat
 import subprocess
 from pathlib import Path
 
 import pytest
+
+from tests import needs
 
 from .shipped import DIAGNOSE, ETC, NAME, REPAIR
 
@@ -51,12 +52,10 @@ def test_the_whitelist_would_take_it(path: Path) -> None:
 
 
 @files
-@pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+@needs.mark("git", "index")
 def test_git_knows_it_as_executable(path: Path) -> None:
     line = ["git", "ls-files", "--stage", "--", str(path)]
     done = subprocess.run(line, cwd=ETC, capture_output=True, text=True, check=False)
-    if done.returncode != 0 or not done.stdout:
-        pytest.skip("not a git checkout")
     assert done.stdout.startswith("100755 ")
 
 

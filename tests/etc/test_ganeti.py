@@ -15,10 +15,12 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
+from tests import needs
+
 from .shipped import Ran, Shipped
 
 NODE = os.uname().nodename
-pytestmark = pytest.mark.skipif(not Path("/usr/bin/openssl").exists(), reason="needs openssl")
+pytestmark = needs.mark("openssl")
 
 
 def certificate(days: int) -> str:

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from tests import needs
+
 from .shipped import DIAGNOSE, ENVIRONMENT, REPAIR, Ran, Shipped, run_file
 
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: sudo make test")
+as_root = needs.mark("root")
 
 
 def command(*line: object) -> str:
@@ -24,7 +26,7 @@ def mounted(point: Path, *what: object) -> Iterator[Path]:
     try:
         command("/usr/bin/mount", *what, point)
     except subprocess.CalledProcessError:
-        pytest.skip("this machine lets nobody mount")
+        needs.lacking("mount")
     try:
         yield point
     finally:
@@ -36,7 +38,7 @@ def mounted(point: Path, *what: object) -> Iterator[Path]:
 def test_each_diagnosis_knows_or_says_why_not(name: str) -> None:
     first, second = run_file(DIAGNOSE / name), run_file(DIAGNOSE / name)
     if name == "nagios-example" and first.code in range(4):
-        pytest.skip("there is a plug-in here, which speaks its own language")
+        needs.lacking("no-plug-in", "its answers are its own")
     if first.code == 0:
         assert first.diagnosis["status"] == "Ok" or first.faults
     else:
@@ -77,7 +79,7 @@ def image(folder: Path, megabytes: int) -> Iterator[str]:
     try:
         device = command("/usr/sbin/losetup", "--find", "--show", path)
     except (OSError, subprocess.CalledProcessError):
-        pytest.skip("this machine gives no loop devices")
+        needs.lacking("loop")
     try:
         yield device
     finally:
@@ -116,7 +118,7 @@ def test_a_real_error_of_ext4_is_found_and_not_remounted(shipped: Shipped, ext4:
     device = Path(command("/usr/bin/findmnt", "-n", "-o", "SOURCE", ext4)).name
     trigger = Path(f"/sys/fs/ext4/{device}/trigger_fs_error")
     if not trigger.exists():
-        pytest.skip("this kernel cannot make an error of ext4")
+        needs.lacking("ext4-errors")
     table = fstab(shipped, ext4)
     command("/usr/bin/mount", "-o", "remount,errors=remount-ro", ext4)
     trigger.write_text("made by a test")
@@ -176,13 +178,11 @@ def add_volume(file: Path, group: str, tag: str) -> None:
 INSTANCE_TAG = "originstname+web1.example.org"
 
 
-@as_root
+@needs.mark("root", "vgcreate")
 @pytest.mark.parametrize(("tag", "need"), [(None, "live-repair"), (INSTANCE_TAG, "evacuate")])
 def test_a_real_volume_group_without_one_of_its_disks_is_judged_by_its_volumes(
     shipped: Shipped, tag: str | None, need: str
 ) -> None:
-    if not Path("/usr/sbin/vgcreate").exists():
-        pytest.skip("needs lvm2")
     group = f"nodeagent-test-{os.getpid()}"
     with ExitStack() as stack:
         kept = stack.enter_context(image(shipped.root, 16))

@@ -21,6 +21,7 @@ from nodeagent.model.ledger import Ledger
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import ResetStorm, Wish
 from nodeagent.store.sqlite import SqliteStore
+from tests import needs
 
 
 def private(path: Path, text: str) -> None:
@@ -149,7 +150,7 @@ def test_another_node_ends_with_11_before_it_reads_any_secret(
     assert not (state / "lock").exists()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+@needs.mark("root")
 def test_root_leaves_nothing_that_the_service_could_not_open(tmp_path: Path) -> None:
     os.chown(tmp_path, 12345, -1)
     with pytest.raises(ConfigError, match="user 12345's: say systemctl start maintd"):

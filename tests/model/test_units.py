@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from nodeagent.model.units import Ms, Nanoseconds, Seconds, in_ms, in_ns, in_seconds
+from tests import needs
 
 TOP = Path(__file__).parent.parent.parent
 WRONG = {
@@ -42,7 +43,7 @@ def use(now: Ms, seconds: Seconds, limits: Constraints, rule: Weekly, zone: Zone
 
 
 def test_mypy_refuses_one_unit_for_another(tmp_path: Path) -> None:
-    pytest.importorskip("mypy")
+    needs.module("mypy")
     lines = (*WRONG, *RIGHT)
     (tmp_path / "units_mixed.py").write_text(HEAD + "".join(f"    {line}\n" for line in lines))
     mypy = [sys.executable, "-m", "mypy", "--no-error-summary", str(tmp_path / "units_mixed.py")]

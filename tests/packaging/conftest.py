@@ -4,12 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from tests import needs
+
 
 @pytest.fixture(scope="session")
 def built() -> Path:
     """The folder of built packages; `make package-test` makes and names it."""
-    if "PACKAGE_TEST" not in os.environ:
-        pytest.skip("needs built packages: make package-test")
+    needs.require("packages")
     return Path(os.environ["PACKAGE_TEST"])
 
 

@@ -2,28 +2,26 @@
 
 import json
 import re
-import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-import pytest
-
 from nodeagent.model.incident import Status
 from nodeagent.model.ledger import Ledger
+from tests import needs
 from tests.cli.live import Live
 from tests.maintd.answering import serving
 from tests.maintd.notices.sinks import Receiver
-from tests.maintd.notices.test_alertmanager import MANAGER, Manager, alertmanager, free_port
+from tests.maintd.notices.test_alertmanager import Manager, alertmanager, free_port
 from tests.maintd.rig import Rig, fleet
 from tests.maintd.world import incident
 from tests.patience import until
 
 RULES = Path(__file__).resolve().parents[2] / "packaging/alerts/nodeagent.yml"
 DASHBOARD = RULES.parents[1] / "dashboards/nodeagent.json"
-PROMETHEUS = shutil.which("prometheus")
+PROMETHEUS = needs.where("prometheus")
 
 
 def configured(folder: Path, maintd: int, manager: str) -> Path:
@@ -42,7 +40,7 @@ def configured(folder: Path, maintd: int, manager: str) -> Path:
     return file
 
 
-@pytest.mark.skipif(not (PROMETHEUS and MANAGER), reason="needs prometheus and its alertmanager")
+@needs.mark("prometheus", "prometheus-alertmanager")
 def test_a_failed_repair_rings_with_the_node_and_what_helps(tmp_path: Path) -> None:
     rig = Rig(fleet())
     failed = replace(incident("n2", status=Status.FAILED), node=fleet()[1].uuid)

@@ -2,11 +2,12 @@
 
 import os
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+
+from tests import needs
 
 UNITS = Path(__file__).resolve().parents[2] / "packaging/systemd"
 MOST = {
@@ -24,9 +25,7 @@ ISOLATING = re.compile(
     re.MULTILINE,
 )
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("systemd-analyze") is None, reason="needs systemd-analyze"
-)
+pytestmark = needs.mark("systemd-analyze")
 
 
 def analyze(*arguments: str | Path) -> str:

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
@@ -25,6 +24,7 @@ from nodeagent.model.wish import AddEntry
 from nodeagent.web.server import Server
 from simulation.demo import POLICY as DEMO
 from simulation.machines import Control
+from tests import needs
 from tests.maintd.rig import Rig, fleet
 from tests.maintd.served import Served
 from tests.maintd.world import NOW, incident
@@ -176,7 +176,7 @@ def test_the_dashboard_is_one_that_grafana_imports() -> None:
     assert [one["name"] for one in DASHBOARD["templating"]["list"]] == ["source"]
 
 
-@pytest.mark.skipif(shutil.which("promtool") is None, reason="needs promtool")
+@needs.mark("promtool")
 @pytest.mark.parametrize(
     "command", [("check", "rules", RULES), ("test", "rules", HERE / "alerts.yml")]
 )
@@ -187,7 +187,7 @@ def test_prometheus_takes_the_rules_and_they_ring(command: tuple[str, ...]) -> N
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.skipif(shutil.which("promtool") is None, reason="needs promtool")
+@needs.mark("promtool")
 def test_prometheus_finds_nothing_odd_about_the_metrics(maintd: str) -> None:
     check = ["promtool", "check", "metrics"]
     done = subprocess.run(check, input=maintd, capture_output=True, text=True, check=False)

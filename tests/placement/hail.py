@@ -10,7 +10,8 @@ from typing import Any
 from nodeagent.placement.allocate.candidates import Terms
 from nodeagent.placement.allocate.iallocator import answer
 from nodeagent.placement.allocate.request import read_request
-from tests.htools import HAIL, beside
+from tests import needs
+from tests.htools import beside
 from tests.placement.hbal import DATA
 
 real = beside("hail")
@@ -23,7 +24,7 @@ def hail(folder: Path, asked: Asked, options: list[str]) -> Asked:
     """What it answers."""
     file = folder / "request.json"
     file.write_text(json.dumps(asked))
-    words = [HAIL, *options, str(file)]
+    words = [needs.HAIL, *options, str(file)]
     ran = subprocess.run(words, capture_output=True, text=True, timeout=100)
     assert ran.returncode == 0, ran.stderr
     found: Asked = json.loads(ran.stdout)
@@ -77,6 +78,7 @@ def mistaken(asked: Asked, options: list[str]) -> bool:
 
 def generator() -> Any:
     """The generator of requests on exclusive storage that lies beside the checkout."""
+    needs.require("shared/htools")
     spec = importlib.util.spec_from_file_location("gen_dedicated", _DEDICATED)
     assert spec is not None
     assert spec.loader is not None

@@ -1,18 +1,45 @@
 """The real hbal, asked and understood."""
 
 import re
-import shutil
+import runpy
 import subprocess
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
+from tests import needs
 from tests.htools import beside
 
-HBAL = shutil.which("hbal")
+HBAL = needs.where("hbal")
 real = beside("hbal")
-DATA = Path(__file__).resolve().parents[3] / "shared" / "htools" / "data"
+DATA = needs.SHARED / "htools/data"
 FILES = sorted(DATA.glob("*.data"))
 _MOVE = re.compile(r"^ +\d+\. (\S+) +(\S+) +=> (\S+) +(\S+) a=(.*)$", re.MULTILINE)
+
+
+def generate(nodes: int, instances: int, seed: int, **features: object) -> tuple[str, str, int]:
+    """Return a larger cluster as text, the loads of its instances, and their number."""
+    needs.require("shared/htools")
+    generator = runpy.run_path(str(DATA.parent / "gen_cluster.py"))["generate"]
+    found: tuple[str, str, int] = generator(nodes, instances, seed, **features)
+    return found
+
+
+def each(
+    files: Sequence[Path], *, but: Collection[str] = ()
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Ask a test of each shipped file `file`; without ../shared one absent file is skipped."""
+    asked = [file for file in files if file.stem not in but] or [DATA / "absent"]
+
+    def parametrized(test: Callable[..., None]) -> Callable[..., None]:
+        marked: Callable[..., None] = needs.mark("shared/htools")(test)
+        ids = [file.stem for file in asked]
+        of_each: Callable[..., None] = pytest.mark.parametrize("file", asked, ids=ids)(marked)
+        return of_each
+
+    return parametrized
 
 
 @dataclass(frozen=True)

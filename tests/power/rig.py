@@ -6,23 +6,20 @@ Redfish (the emulator of sushy-tools), and PDUs (Debian's snmpd with a script fo
 stand-in for the device, but real SNMP). The real fence agents drive them.
 """
 
-import os
-import shutil
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from textwrap import dedent
 
+from tests import needs
+
 TOP = Path(__file__).resolve().parents[2]
-# `make test-power` installs it, and `make test-real`.
-EMULATOR = TOP / os.environ.get("SUSHY", "build/sushy") / "bin/sushy-emulator"
-TOOLS = ("ipmi_sim", "ipmitool", "fence_ipmilan", "fence_redfish", "fence_apc_snmp", "snmpd")
-PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
+PATH = needs.SYSTEM_PATH
+needed = needs.mark("root", *needs.POWER_TOOLS, "redfish-emulator")
 USER, PASSWORD = "fence", "s3cret-of-bmc"
 _CLIENT = """
 import socket
@@ -100,16 +97,6 @@ signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 while word := read():
     print(*answer(word), sep="\\n", flush=True)
 """
-
-
-def missing() -> str:
-    """Say which tool is missing, or nothing."""
-    if os.geteuid() != 0:
-        return "needs root"
-    for tool in TOOLS:
-        if shutil.which(tool, path=PATH) is None:
-            return f"needs {tool}: packaging/test-tools"
-    return "" if EMULATOR.exists() else f"needs {EMULATOR}: make test-power"
 
 
 class Powerd:
@@ -252,7 +239,10 @@ def redfish(
     subprocess.run(words, check=True, capture_output=True, cwd=folder)
     make = f"import bcrypt; print(bcrypt.hashpw({PASSWORD.encode()!r}, bcrypt.gensalt(4)).decode())"
     done = subprocess.run(
-        [str(EMULATOR.parent / "python"), "-c", make], check=True, capture_output=True, text=True
+        [str(needs.EMULATOR.parent / "python"), "-c", make],
+        check=True,
+        capture_output=True,
+        text=True,
     )
     (folder / "htpasswd").write_text(f"{USER}:{done.stdout}")
     driver = """
@@ -286,11 +276,11 @@ def redfish(
         "STATE_DIR": str(folder / "state"),
         "FAKE_SYSTEMS": systems,
     }
-    text = "".join(f"SUSHY_EMULATOR_{key} = {value!r}\n" for key, value in settings.items())
+    text = "".join(f"SUSHY_needs.EMULATOR_{key} = {value!r}\n" for key, value in settings.items())
     (folder / "config.py").write_text(
         f"PATH = {str(powerd.path)!r}\n{text}{_CLIENT}{dedent(driver)}"
     )
-    device = Device([str(EMULATOR), "--config", str(folder / "config.py")], folder)
+    device = Device([str(needs.EMULATOR), "--config", str(folder / "config.py")], folder)
     wait_for(lambda: answers(port, address), 60)
     return device, port, f"/redfish/v1/Systems/{system}"
 
@@ -313,7 +303,3 @@ def pdu(
     env = {"PATH": PATH}
     wait_for(lambda: subprocess.run(get, capture_output=True, env=env).returncode == 0, 30)
     return device, port
-
-
-if __name__ == "__main__":
-    sys.exit(missing() or 0)

@@ -17,7 +17,7 @@ from .fences import NODE, Fences
 
 pytestmark = [
     pytest.mark.power,
-    pytest.mark.skipif(bool(rig.missing()), reason=rig.missing() or "complete"),
+    rig.needed,
 ]
 OUTLETS = [f"{pdu}-outlet{n}" for pdu in "ab" for n in (1, 2)]
 

@@ -22,9 +22,10 @@ from nodeagent.cluster.ganeti.backend import GanetiCluster
 from nodeagent.cluster.ganeti.luxi import Luxi
 from nodeagent.cluster.ganeti.rapi import Rapi, RapiCluster
 from nodeagent.model.ledger import Outcome, Result
+from tests import needs
 
 ROOT = Path(__file__).parents[2]
-LAB = ROOT.parent / "shared" / "ganeti-lab"
+LAB = needs.SHARED / "ganeti-lab"
 LOCK = Path(tempfile.gettempdir()) / "nodeagent-lab.lock"
 STATE = Path(os.environ.get("GANETI_LAB_STATE", "/tmp/ganeti-lab"))
 CLUSTER = "cluster.gnt.test"
@@ -84,15 +85,6 @@ def _hear_out(name: str) -> None:
         time.sleep(0.1)
 
 
-def why_not() -> str:
-    """Why there can be no laboratory here; empty if there can be."""
-    if not LAB.exists():
-        reason = "needs ../shared/ganeti-lab beside the checkout"
-        assert "GANETI_WANTED" not in os.environ, reason  # it was there to make this Debian
-        return reason
-    return "" if os.getuid() == 0 else "the laboratory needs root: sudo make test"
-
-
 @contextmanager
 def running(*, fresh: bool = False, nodes: int = 3) -> Iterator[None]:
     """The laboratory, up with its nodes; `fresh`: nobody has done anything in it."""
@@ -123,8 +115,7 @@ def _up(nodes: int) -> Iterator[None]:
 @pytest.fixture(scope="module")
 def lab() -> Iterator[None]:
     """A real cluster of three nodes."""
-    if reason := why_not():
-        pytest.skip(reason)
+    needs.require("root", "laboratory")
     with running():
         yield
 

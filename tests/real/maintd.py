@@ -11,26 +11,14 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-import pytest
 from click import ClickException
 
 from nodeagent.cli.maint.console.client import Reach
 from nodeagent.cluster.ganeti.backend import GanetiCluster
 from nodeagent.protocol.node_key import TAG
 from nodeagent.web.caller import at_socket
-from tests.real.lab import (
-    LAB,
-    NODES,
-    ROOT,
-    STATE,
-    gnt,
-    listed,
-    node,
-    power,
-    running,
-    socket_path,
-    why_not,
-)
+from tests import needs
+from tests.real.lab import LAB, NODES, ROOT, STATE, gnt, listed, node, power, running, socket_path
 
 EVACUATE: Mapping[str, object] = {"status": "evacuate", "details": {"part": "mainboard"}}
 FAILOVER: Mapping[str, object] = {"status": "evacuate-failover", "details": {"part": "memory"}}
@@ -80,8 +68,7 @@ FIX = "cat >> /run/fed; echo >> /run/fed"
 @contextmanager
 def maintained(nodes: tuple[str, ...] = NODES) -> "Iterator[Maintenance]":
     """A fresh laboratory with agents on its nodes, and no maintd yet; skips where there is none."""
-    if reason := why_not():
-        pytest.skip(reason)
+    needs.require("root", "laboratory")
     with running(fresh=True, nodes=len(nodes)):
         system = Maintenance(nodes)
         try:

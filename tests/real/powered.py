@@ -5,7 +5,6 @@ the laboratory's nodes, so one without power has no processes.
 """
 
 import json
-import shutil
 import subprocess
 import sys
 import threading
@@ -18,21 +17,16 @@ from nodeagent.cluster.backend import Accepted, Submission
 from nodeagent.cluster.ganeti.backend import GanetiCluster
 from nodeagent.model.action import Action, Power, PowerCommand, Restore
 from nodeagent.model.ledger import Outcome, Result
+from tests import needs
 from tests.power import rig
 from tests.real.lab import LAB, STATE, gnt, node, power, socket_path, wait
 from tests.real.maintd import Maintenance, flags
 
-TOOLS = ("ipmi_sim", "ipmitool", "fence_ipmilan")
+powered = needs.mark("ipmi_sim", "ipmitool", "fence_ipmilan")
 LEG = "10.77.0.254"  # of the bridge that the nodes are on
 PROGRAM = "/usr/sbin/nodeagent-oob"
 SECRET = "/etc/nodeagent/power-bmc"
 _REASON = count(1)
-
-
-def missing() -> str:
-    """Name the tools that are needed, if one of them is missing."""
-    there = all(shutil.which(tool, path=rig.PATH) for tool in TOOLS)
-    return "" if there else f"needs {', '.join(TOOLS)}: packaging/test-tools"
 
 
 class Powered:

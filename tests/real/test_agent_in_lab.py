@@ -11,7 +11,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.real.lab import LAB, ROOT, gnt, node, running, why_not
+from tests import needs
+from tests.real.lab import LAB, ROOT, gnt, node, running
 
 SICK = '{"status": "live-repair", "command": "fix", "details": {"bay": 7}}'
 
@@ -77,8 +78,7 @@ def shell(name: str, script: str) -> None:
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[None]:
-    if reason := why_not():
-        pytest.skip(reason)
+    needs.require("root", "laboratory")
     with running(fresh=True):
         shell(
             "node2",

@@ -6,20 +6,11 @@ from collections.abc import Iterator
 import pytest
 
 from nodeagent.protocol.envelope import Key
+from tests import needs
 from tests.protocol.confd import Question, Reply
-from tests.real.vcluster import (
-    CONFD,
-    CONFD_ADDRESS,
-    KEY,
-    NODE,
-    VERSION,
-    ask,
-    confd,
-    lay_out,
-    why_not,
-)
+from tests.real.vcluster import CONFD_ADDRESS, KEY, NODE, VERSION, ask, confd, lay_out
 
-pytestmark = [pytest.mark.story, pytest.mark.skipif(bool(why_not(CONFD)), reason=why_not(CONFD))]
+pytestmark = [pytest.mark.story, needs.mark("root", "confd")]
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -13,7 +13,7 @@ import pytest
 from tests.real.dying import Dying, Since
 from tests.real.lab import FIVE, create, gnt, power, remove
 from tests.real.maintd import Maintenance, flags, maintained, placed, until
-from tests.real.powered import missing, never_twice, runs_on, state
+from tests.real.powered import never_twice, powered, runs_on, state
 
 SECOND, THIRD, FOURTH, FIFTH = FIVE[1:]
 RACKS = "htools:nlocation:rack"
@@ -21,7 +21,7 @@ RACKS = "htools:nlocation:rack"
 pytestmark = [
     pytest.mark.real,
     pytest.mark.timeout(900),
-    pytest.mark.skipif(bool(missing()), reason=missing()),
+    powered,
 ]
 
 

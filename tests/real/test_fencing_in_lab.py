@@ -15,7 +15,7 @@ import pytest
 from tests.real.dying import Dying, Since, let_go
 from tests.real.lab import NODES, create, gnt, node, power, remove
 from tests.real.maintd import NEXT, Maintenance, flags, maintained, placed, until
-from tests.real.powered import missing, never_twice, runs_on, state
+from tests.real.powered import never_twice, powered, runs_on, state
 
 MASTER, SECOND, THIRD = NODES
 MOVES = ["failover inst1", "failover inst2"]
@@ -24,7 +24,7 @@ STALE = "/run/ganeti/fake-hypervisor/inst9"
 pytestmark = [
     pytest.mark.real,
     pytest.mark.timeout(900),
-    pytest.mark.skipif(bool(missing()), reason=missing()),
+    powered,
 ]
 
 

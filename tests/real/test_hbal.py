@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.real.vcluster import HBAL, LOAD, why_not
+from tests import needs
+from tests.real.vcluster import HBAL, LOAD
 from tests.web.live import Agent, agent, wait_for
 
-pytestmark = [pytest.mark.story, pytest.mark.skipif(bool(why_not(HBAL)), reason=why_not(HBAL))]
+pytestmark = [pytest.mark.story, needs.mark("root", "hbal")]
 
 PORT = 1815
 ADDRESSES = ("127.0.0.221", "127.0.0.222")

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.real.lab import MASTER, NODES, ROOT, gnt, node, remove, running, why_not
+from tests import needs
+from tests.real.lab import MASTER, NODES, ROOT, gnt, node, remove, running
 
 pytestmark = [
     pytest.mark.real,
@@ -26,8 +27,7 @@ SMALL = ("-o", "noop", "--no-name-check", "--no-ip-check", "--no-install", "--no
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Three nodes with what the packages would put there."""
-    if reason := why_not():
-        pytest.skip(reason)
+    needs.require("root", "laboratory")
     package = tmp_path_factory.mktemp("package")
     path = f"{Path(sys.executable).parent}:/usr/sbin:/usr/bin:/sbin:/bin"
     for part in ("agent", "maintd"):

@@ -11,12 +11,13 @@ import pytest
 
 from nodeagent.maintd.balancing.load import read_busy
 from nodeagent.model.units import Ms
-from tests.real.vcluster import CONFD, LOAD, MOND, confd, lay_out, mond, why_not
+from tests import needs
+from tests.real.vcluster import LOAD, confd, lay_out, mond
 from tests.web.live import agent, free_port, wait_for
 
 pytestmark = [
     pytest.mark.story,
-    pytest.mark.skipif(bool(why_not(MOND, CONFD)), reason=why_not(MOND, CONFD)),
+    needs.mark("root", "mond", "confd"),
 ]
 
 

@@ -23,8 +23,8 @@ from tests.real.powered import (
     PROGRAM,
     SECRET,
     Powered,
-    missing,
     never_twice,
+    powered,
     runs_on,
     state,
     use,
@@ -36,7 +36,7 @@ OFF, ON, CYCLE = PowerCommand.OFF, PowerCommand.ON, PowerCommand.CYCLE
 pytestmark = [
     pytest.mark.real,
     pytest.mark.timeout(600),
-    pytest.mark.skipif(bool(missing()), reason=missing()),
+    powered,
 ]
 
 
@@ -108,7 +108,7 @@ def test_a_dead_bmc_is_a_failure_with_its_reason(cluster: Powered) -> None:
     assert cluster.status(THIRD) is True
 
 
-@pytest.mark.skipif(bool(rig.missing()), reason=rig.missing() or "complete")
+@rig.needed
 def test_redfish_switches_a_node_and_its_outlet_does_while_its_bmc_is_dead(
     cluster: Powered, tmp_path: Path
 ) -> None:

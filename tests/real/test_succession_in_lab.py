@@ -6,7 +6,6 @@ socket activation. `make test-real` runs it.
 """
 
 import json
-import shutil
 import subprocess
 import sys
 import time
@@ -19,6 +18,7 @@ from click import ClickException
 
 from nodeagent.cluster.ganeti.backend import GanetiCluster
 from nodeagent.model.action import MovePrimary
+from tests import needs
 from tests.real.dying import Dying, switch
 from tests.real.lab import FIVE, LAB, ROOT, STATE, create, node, socket_path
 from tests.real.maintd import (
@@ -31,7 +31,7 @@ from tests.real.maintd import (
     placed,
     until,
 )
-from tests.real.powered import missing, never_twice, state
+from tests.real.powered import never_twice, powered, state
 
 FOUR = FIVE[:4]  # a node that is evacuated is no candidate
 MASTER, SECOND, THIRD, _ = FOUR
@@ -52,8 +52,8 @@ after = "15s"
 pytestmark = [
     pytest.mark.real,
     pytest.mark.timeout(1200),
-    pytest.mark.skipif(bool(missing()), reason=missing()),
-    pytest.mark.skipif(shutil.which(ACTIVATE) is None, reason=f"needs {ACTIVATE}"),
+    powered,
+    needs.mark(ACTIVATE),
 ]
 
 

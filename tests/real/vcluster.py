@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from nodeagent.protocol.envelope import Key
+from tests import needs
 from tests.protocol.confd import PORT, Question, open_reply, seal_query
 
-MOND = "/usr/sbin/ganeti-mond"
-CONFD = "/usr/sbin/ganeti-confd"
+MOND, CONFD = needs.MOND, needs.CONFD
 HBAL = "/usr/bin/hbal"
 LOAD = "/1/report/default/cpu-avg-load"
 KEY = Key(b"deadbeef" * 5 + b"\n")
@@ -26,17 +26,8 @@ CLUSTER, NODE, UUID = (
 )
 GROUP = "6f3b1d5e-0002-4000-8000-000000000002"
 # Of a configuration, as the installed Ganeti writes it.
-_INSTALLED = max(Path("/usr/share/ganeti").glob("3.*"), default=Path("3.0"))
-VERSION = 3_000_000 + 10_000 * int(_INSTALLED.suffix[1:])
+VERSION = 3_000_000 + 10_000 * int(needs.GANETI.suffix[1:] or 0)
 CONFD_ADDRESS = "127.0.0.211"  # mond asks confd at its fixed port, so it has an address of its own
-
-
-def why_not(*programs: str) -> str:
-    """Why Ganeti's own programs cannot be run here; empty if they can."""
-    missing = [program for program in programs if not os.access(program, os.X_OK)]
-    if missing:
-        return f"needs Debian's package ganeti: {', '.join(missing)}"
-    return "" if os.getuid() == 0 else "Ganeti's daemons need root: sudo make test"
 
 
 def lay_out(folder: str, address: str = CONFD_ADDRESS) -> dict[str, str]:

@@ -21,6 +21,7 @@ from nodeagent.store.contract import Revision, TooNew
 from nodeagent.store.copies import copy
 from nodeagent.store.sqlite import SqliteStore
 from nodeagent.store.tables import BEFORE, FORM
+from tests import needs
 
 HERE = Path(__file__).parent
 TOP = HERE.parents[1]
@@ -215,12 +216,8 @@ def old_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The release before itself, from this repository's history."""
     folder = tmp_path_factory.mktemp("before")
     archive = ["git", "-C", str(TOP), "archive", LAST_BEFORE, "nodeagent"]
-    try:
-        done = subprocess.run(archive, capture_output=True, check=False)
-    except FileNotFoundError:
-        pytest.skip("needs git")
-    if done.returncode:
-        pytest.skip("needs this repository's whole history")
+    needs.require("git", "history")
+    done = subprocess.run(archive, capture_output=True, check=True)
     subprocess.run(["tar", "x", "-C", str(folder)], input=done.stdout, check=True)
     return folder
 

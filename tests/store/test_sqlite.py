@@ -24,6 +24,7 @@ from nodeagent.model.wish import Cancel, Pause, ResetStorm, Wish
 from nodeagent.store.anew import set_aside
 from nodeagent.store.contract import TooNew
 from nodeagent.store.sqlite import KEEP_ANSWERS, SqliteStore
+from tests import needs
 from tests.store.test_codec import FULL
 
 WISHES = (
@@ -291,10 +292,10 @@ def test_a_file_that_may_not_grow_is_no_damage(path: str) -> None:
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     disk = tmp_path / "disk"
     disk.mkdir()
-    mount = shutil.which("mount")
-    argv = [mount or "mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", str(disk)]
-    if os.getuid() != 0 or mount is None or subprocess.run(argv, check=False).returncode:
-        pytest.skip("needs to be root, and to mount")
+    needs.require("root")
+    argv = ["mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", str(disk)]
+    if subprocess.run(argv, check=False).returncode:
+        needs.lacking("mount")
     yield disk
     subprocess.run(["umount", str(disk)], check=True)
 

@@ -6,7 +6,6 @@ gets no answer and no error, as beyond a broken switch. It needs no firewall in 
 
 import ctypes
 import os
-import shutil
 import subprocess
 import threading
 from collections.abc import Callable, Collection, Sequence
@@ -17,15 +16,6 @@ _NOBODY = "02:00:00:00:00:ff"
 _NEW_NET = 0x40000000
 _libc = ctypes.CDLL(None, use_errno=True)
 T = TypeVar("T")
-
-
-def why_not() -> str:
-    """Return what is missing here for namespaces; "" if nothing is."""
-    if os.geteuid() != 0:
-        return "needs root"
-    if shutil.which("ip") is None:
-        return "needs ip: packaging/test-tools"
-    return ""
 
 
 class Ground:

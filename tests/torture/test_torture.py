@@ -1,27 +1,23 @@
 """Three etcd, three maintd and a simulated cluster, while everything fails that can."""
 
 import os
-import shutil
 import sys
 import time
 from collections.abc import Iterator
 
 import pytest
 
+from tests import needs
 from tests.agent.place import safe_folder
 from tests.torture.faults import Faults
-from tests.torture.ground import why_not
 from tests.torture.scene import Scene
 from tests.torture.torture import Torture
 
 pytestmark = [
     pytest.mark.torture,
     pytest.mark.timeout(3600),
-    pytest.mark.skipif(bool(why_not()), reason=why_not()),
+    needs.mark("root", "ip"),
 ]
-no_etcd = pytest.mark.skipif(
-    shutil.which("etcd") is None, reason="needs etcd: packaging/test-tools"
-)
 
 
 SEED = int(os.environ.get("SEED") or time.time())
@@ -54,7 +50,7 @@ def _scene(*, etcd: bool) -> Iterator[Scene]:
             scene.keep(KEPT)
 
 
-@no_etcd
+@needs.mark("etcd")
 def test_without_faults(with_etcd: Scene) -> None:
     torture = Torture(with_etcd, seed=1)
     torture.ready()
@@ -63,7 +59,7 @@ def test_without_faults(with_etcd: Scene) -> None:
     assert len(with_etcd.door.reasons()) > 3
 
 
-@no_etcd
+@needs.mark("etcd")
 def test_etcd(with_etcd: Scene) -> None:
     """Whatever fails, what was acknowledged is there, and only the one that acts does anything."""
     _run(with_etcd)

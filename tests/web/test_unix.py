@@ -11,6 +11,7 @@ import pytest
 
 from nodeagent.web.exchange import Request, Response
 from nodeagent.web.server import Server
+from tests import needs
 
 
 def peer(request: Request) -> Response:
@@ -40,7 +41,7 @@ def test_the_peer_is_the_user_who_connected(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can be somebody else")
+@needs.mark("root")
 def test_another_user_is_told_apart() -> None:
     async def run(path: str) -> bytes:
         server = Server(peer)

@@ -14,11 +14,12 @@ import pytest
 from nodeagent.cli import gnt_maint
 from nodeagent.errors import NodeAgentError
 from nodeagent.placement.cluster.textfile import parse
+from tests import needs
 from tests.placement.balance.test_greedy import OPTIONS
 from tests.placement.clusters import Case, case
-from tests.placement.hbal import DATA, FILES, HBAL, real
+from tests.placement.hbal import FILES, HBAL, each, real
 
-shared = pytest.mark.skipif(not DATA.exists(), reason="needs ../shared/htools beside the checkout")
+shared = needs.mark("shared/htools")
 ALL = ("-C", "-p", "--print-instances", "-v", "-v", "-v", "-v")
 FIELDS = "-pname,fqdn,idx,amem,plist,slist,ptags,spindle_count,hi_spindles,inst_spindles"
 LOUDNESS = ((), ("-q", FIELDS), ("-v", "-p+plist"), ("-vv", "-C"), ("-vvv",), ALL)
@@ -95,14 +96,14 @@ def agree(folder: Path, words: list[str], *, whole: bool) -> int:
 
 
 @real
-@pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
+@each(FILES)
 def test_shipped_files(file: Path, tmp_path: Path) -> None:
     _shipped(file, tmp_path, [()], [(), ALL])
 
 
 @real
 @pytest.mark.oracle
-@pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
+@each(FILES)
 def test_shipped_files_with_all_options(file: Path, tmp_path: Path) -> None:
     _shipped(file, tmp_path, OPTIONS)
 

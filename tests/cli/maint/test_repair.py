@@ -21,7 +21,7 @@ from nodeagent.cli.gnt_maint import main
 from nodeagent.cli.maint import repair
 from nodeagent.cli.maint.console.client import Refused
 from nodeagent.model.units import Seconds
-from tests import forked
+from tests import forked, needs
 from tests.agent.place import safe_folder
 from tests.autorepair import luxi
 from tests.autorepair.worlds import case, local, ours, theirs
@@ -30,11 +30,8 @@ from tests.cluster.ganeti.answering import serving
 from tests.htools import beside
 
 COMMAND = (sys.executable, "-m", "nodeagent.cli.gnt_maint")
-SHARED = Path(__file__).parents[4] / "shared" / "harep-oracle"
+SHARED = needs.SHARED / "harep-oracle"
 needs_harep = beside("harep")
-needs_recorded = pytest.mark.skipif(
-    not (SHARED / "golden1.json").exists(), reason="harep's recorded answers are not here"
-)
 
 
 @dataclass
@@ -570,14 +567,14 @@ def test_explain_asks_maintd_if_there_is_one(place: Place) -> None:
 # Compatible.
 
 
-@needs_recorded
+@needs.mark("shared/harep-oracle")
 def test_the_command_in_harep_s_place_answers_as_was_recorded(tmp_path: Path) -> None:
     """The oracle's own driver, with our command instead of harep."""
     recorded_again(tmp_path, " ".join((*COMMAND, "repair --mode compatible --luxi {socket}")))
 
 
 @needs_harep
-@needs_recorded
+@needs.mark("shared/harep-oracle")
 def test_the_real_harep_answers_as_was_recorded(tmp_path: Path) -> None:
     """Recorded with 3.0.2: a later release has to say the same of the same."""
     recorded_again(tmp_path, "harep -L{socket}")

@@ -6,8 +6,6 @@ own. Skipped where no Ganeti is installed.
 
 import json
 import subprocess
-from functools import cache
-from pathlib import Path
 
 import pytest
 
@@ -15,9 +13,8 @@ from nodeagent.cluster.backend import Submission
 from nodeagent.cluster.ganeti.opcodes import job
 from nodeagent.model.action import Reinstall
 from nodeagent.model.units import Nanoseconds
+from tests import needs
 
-GANETI = max(Path("/usr/share/ganeti").glob("3.*"), default=Path("/nonexistent"))
-PYTHON = "/usr/bin/python3"
 SCRIPT = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
@@ -54,42 +51,25 @@ print(json.dumps([why, any(did)]))
 """
 
 
-@cache
-def importable() -> bool:
-    """Whether there is a Ganeti whose logical units can be loaded."""
-    code = "import sys; sys.path.insert(0, sys.argv[1]); import ganeti.cmdlib.instance_operation"
-    try:
-        done = subprocess.run([PYTHON, "-c", code, str(GANETI)], capture_output=True, timeout=60)
-    except OSError:
-        return False
-    return done.returncode == 0
-
-
-@pytest.fixture(scope="module")
-def ganeti() -> None:
-    if not GANETI.exists() or not importable():
-        pytest.skip("Ganeti is not installed")
-
-
 def asked(state: str, *, offline: bool) -> tuple[str, bool]:
     """Why Ganeti refuses it, if it does; and whether it has done anything at all."""
     ops = job(Submission(Reinstall("i", "n1", "n2", running=False), "maintd:1"), Nanoseconds(1))
     assert isinstance(ops, list)
     told = json.dumps({"op": ops[0], "state": state, "offline": offline})
-    command = [PYTHON, "-c", SCRIPT, str(GANETI), told]
+    command = [needs.GANETI_PYTHON, "-c", SCRIPT, str(needs.GANETI), told]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     why, acted = json.loads(done.stdout.splitlines()[-1])
     return why, acted
 
 
-@pytest.mark.usefixtures("ganeti")
+@needs.mark("ganeti")
 @pytest.mark.parametrize("state", ["down", "up"])
 def test_while_the_node_is_offline_it_does_nothing(state: str) -> None:
     assert asked(state, offline=True) == ("", False)
 
 
-@pytest.mark.usefixtures("ganeti")
+@needs.mark("ganeti")
 @pytest.mark.parametrize("state", ["down", "up"])
 def test_of_a_node_that_is_back_it_is_refused_and_has_done_nothing(state: str) -> None:
     why, acted = asked(state, offline=False)

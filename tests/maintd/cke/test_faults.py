@@ -18,11 +18,12 @@ from nodeagent.maintd import daemon
 from nodeagent.model.reason import Kind, because
 from nodeagent.model.snapshot import Instance
 from nodeagent.model.wish import Wish
+from tests import needs
 from tests.maintd.cke.served import BEGUN, DRAIN, PUT_OFF, QUEUED, TRY, Cke, opened, toml, watched
 from tests.maintd.world import EVACUATE
 
 ROOT = Path(__file__).parents[3]
-FACTS = ROOT.parent / "shared/facts/mesos-cke.md"
+FACTS = needs.SHARED / "facts/mesos-cke.md"
 
 
 @pytest.fixture(scope="module")
@@ -272,7 +273,7 @@ def items(chapter: str = "") -> list[tuple[str, str]]:
     return [(" ".join(case.split()), rest.strip()) for case, rest in found]
 
 
-@pytest.mark.skipif(not FACTS.exists(), reason="../shared has no facts of CKE")
+@needs.mark("shared/facts")
 def test_every_part_and_every_case_of_ckes_has_its_item() -> None:
     facts = FACTS.read_text()
     told = Counter(case for case, _ in items())

@@ -24,9 +24,10 @@ from nodeagent.model.snapshot import Node, Observed, Snapshot
 from nodeagent.model.units import Ms, Nanoseconds, Seconds
 from nodeagent.model.window import Machine, Mode, Schedule, Scheduled, Unavailability, Window
 from nodeagent.model.zone import Zone
+from tests import needs
 from tests.maintd.windows.test_recurrence import ZONES
 
-rrule = pytest.importorskip("dateutil.rrule")
+rrule = needs.module("dateutil.rrule")
 
 NOW = Ms(round(datetime(2026, 11, 18, 12, tzinfo=UTC).timestamp() * 1000))
 SUNDAY = date(2026, 11, 22).toordinal()

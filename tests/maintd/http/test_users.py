@@ -9,6 +9,7 @@ import pytest
 from nodeagent.errors import ConfigError
 from nodeagent.maintd.http import users
 from nodeagent.maintd.http.users import REALM, Throttle, Users, parse_users
+from tests import needs
 from tests.maintd.served import basic
 
 
@@ -97,7 +98,7 @@ def test_what_others_may_read_or_change_lets_nobody_in(file: Path, mode: int) ->
     assert check(known)
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file away")
+@needs.mark("root")
 def test_what_belongs_to_somebody_else_lets_nobody_in(file: Path) -> None:
     os.chown(file, 65534, 0)
     assert not check(Users(str(file)))

@@ -5,7 +5,6 @@ Named after master_maintenance_tests.cpp and registrar_tests.cpp, whose fixture 
 
 import json
 import os
-import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import needs
 from tests.maintd.mesos.client import (
     BLIND,
     FIRST,
@@ -390,7 +390,6 @@ def test_the_calendar_tells_those_who_may_read(master: Master) -> None:
     assert master.ask("GET", SCHEDULE)[1]["etag"] == f'"{told["version"]}"'
 
 
-CURL = shutil.which("curl")
 LINES = """
 curl {url}/maintenance/schedule -u alice:secret
   -H "Content-type: application/json"
@@ -428,7 +427,7 @@ THREE = {
 }
 
 
-@pytest.mark.skipif(CURL is None, reason="no curl")
+@needs.mark("curl")
 def test_the_lines_of_mesos_own_guide_by_curl(master: Master) -> None:
     """Nothing is changed in them but the address and `-u`; the certificate is looked at."""
     url, certificate = master.live.over_tls(named())
@@ -460,7 +459,7 @@ def test_the_lines_of_mesos_own_guide_by_curl(master: Master) -> None:
     assert master.ask("GET", STATUS, user=FIRST)[0] == 200
 
 
-@pytest.mark.skipif(CURL is None, reason="no curl")
+@needs.mark("curl")
 def test_curl_that_asks_before_it_sends_a_body_is_told_to_go_on(master: Master) -> None:
     line = ["curl", "-qsk", "-u", "alice:secret", "-H", "Expect: 100-continue", "-d", "{}", "-i"]
     line += ["--expect100-timeout", "60", f"{master.url}{SCHEDULE}"]

@@ -1,7 +1,6 @@
 """Notifications to a real Alertmanager: what it shows, groups, and tells to be resolved."""
 
 import json
-import shutil
 import socket
 import subprocess
 import time
@@ -12,17 +11,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from nodeagent.maintd.notices.post import Target
 from nodeagent.maintd.notices.render import ALERTS, TITLES
 from nodeagent.model.notice import ENDS, Occasion, Severity, Sink, Way
 from nodeagent.model.units import Ms
+from tests import needs
 from tests.maintd.answering import serving
 from tests.maintd.notices.sinks import Notifying, Receiver
 from tests.patience import until
 
-MANAGER = shutil.which("prometheus-alertmanager")
+MANAGER = needs.where("prometheus-alertmanager")
 SINK = Sink("am", Way.ALERTMANAGER, interval=Ms(0))
 
 
@@ -89,7 +87,7 @@ def now_as_it_is(one: Notifying) -> Notifying:
     return one
 
 
-@pytest.mark.skipif(MANAGER is None, reason="needs prometheus-alertmanager")
+@needs.mark("prometheus-alertmanager")
 def test_what_lasts_fires_and_what_has_ended_is_resolved(tmp_path: Path) -> None:
     receiver = Receiver()
     with serving(receiver) as hook, alertmanager(tmp_path, hook) as manager:

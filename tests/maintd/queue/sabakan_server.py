@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-import pytest
-
+from tests import needs
 from tests.maintd import answering
 
-graphql = pytest.importorskip("graphql", "3.2", reason="graphql-core 3.2 or later is not installed")
+graphql = needs.module("graphql", least=(3, 2))
 
 SCHEMA = """
 scalar IPAddress

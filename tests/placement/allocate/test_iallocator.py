@@ -12,6 +12,7 @@ import pytest
 from nodeagent.errors import MessageError
 from nodeagent.placement.allocate.request import read_request
 from tests.placement.hail import FILES, hail, mistaken, ours, real, same
+from tests.placement.hbal import each
 from tests.placement.requests import TYPES, request
 
 Asked = dict[str, Any]
@@ -24,13 +25,11 @@ def agree(seed: int, folder: Path, kind: str | None = None) -> None:
 
 
 @real
-@pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
+@each(FILES, but=["hail-invalid-reloc"])
 @pytest.mark.parametrize(
     "options", [[], ["--no-capacity-checks"], ["--ignore-soft-errors"]], ids=" ".join
 )
 def test_shipped_requests(file: Path, options: list[str], tmp_path: Path) -> None:
-    if file.stem == "hail-invalid-reloc":
-        pytest.skip("is no request")
     asked = json.loads(file.read_text())
     same(ours(asked, options), hail(tmp_path, asked, options))
 

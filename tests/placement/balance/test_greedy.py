@@ -1,6 +1,5 @@
 """The exact search beside the real hbal: the same moves in the same order, with the same scores."""
 
-import runpy
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ from nodeagent.placement.cluster.textfile import parse
 from nodeagent.placement.layout.score import components, score, shown
 from tests.placement.asked import enough, laid_out
 from tests.placement.clusters import Case, case
-from tests.placement.hbal import DATA, FILES, hbal, real
+from tests.placement.hbal import FILES, each, generate, hbal, real
 from tests.placement.referee import replay
 
 OPTIONS: tuple[list[str], ...] = (
@@ -57,11 +56,9 @@ def agree(asked: Case, folder: Path) -> int:
 
 
 @real
-@pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
+@each(FILES, but=["invalid-node"])
 def test_shipped_files_with_all_options(file: Path, tmp_path: Path) -> None:
     text = file.read_text()
-    if file.stem == "invalid-node":
-        pytest.skip("is no cluster")
     cluster = parse(text)
     for group in cluster.groups:
         names = [node.name for node in cluster.nodes if node.group == group.uuid]
@@ -117,7 +114,6 @@ KINDS: dict[str, dict[str, object]] = {
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("nodes", "instances"), [(8, 60), (14, 120)])
 def test_larger_generated_clusters(kind: str, nodes: int, instances: int, tmp_path: Path) -> None:
-    generate = runpy.run_path(str(DATA.parent / "gen_cluster.py"))["generate"]
     for seed in range(1, 4):
         text, loads, _ = generate(nodes, instances, seed, **KINDS[kind])
         assert agree(Case(text, [], loads or None), tmp_path)

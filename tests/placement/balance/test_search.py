@@ -1,6 +1,5 @@
 """The better search: its moves are allowed, and lead nowhere worse than hbal's own."""
 
-import runpy
 from math import isfinite
 
 import pytest
@@ -11,17 +10,17 @@ from nodeagent.placement.layout.layout import Layout
 from nodeagent.placement.layout.moves import copied
 from nodeagent.placement.layout.rules import Enough
 from nodeagent.placement.layout.score import score, shown
+from tests import needs
 from tests.placement.asked import enough, laid_out
 from tests.placement.clusters import Case, case
-from tests.placement.hbal import DATA
+from tests.placement.hbal import generate
 from tests.placement.referee import replay
 
-material = pytest.mark.skipif(not DATA.exists(), reason="no ../shared/htools here")
+shared = needs.mark("shared/htools")
 
 
 def generated(nodes: int, instances: int, seed: int, **features: object) -> Case:
     """A larger cluster."""
-    generate = runpy.run_path(str(DATA.parent / "gen_cluster.py"))["generate"]
     text, loads, _ = generate(nodes, instances, seed, **features)
     return Case(text, [], loads or None)
 
@@ -80,7 +79,7 @@ FEATURES: dict[str, dict[str, object]] = {
 }
 
 
-@material
+@shared
 @pytest.mark.parametrize("kind", FEATURES)
 def test_larger_clusters_end_lower_with_few_more_moves(kind: str) -> None:
     asked = generated(16, 120, 1, **FEATURES[kind])
@@ -91,7 +90,7 @@ def test_larger_clusters_end_lower_with_few_more_moves(kind: str) -> None:
     assert len(ours.steps) <= max(1.15 * len(theirs.steps), len(theirs.steps) + 4)
 
 
-@material
+@shared
 @pytest.mark.parametrize("moves", [1, 3, 10, 25])
 def test_with_few_moves_the_best_so_many_lead_to(moves: int) -> None:
     asked = generated(12, 90, 2)
@@ -101,7 +100,7 @@ def test_with_few_moves_the_best_so_many_lead_to(moves: int) -> None:
     assert ours.final <= by_exact(layout, wanted).final
 
 
-@material
+@shared
 def test_the_same_for_the_same_seed() -> None:
     layout = laid_out(generated(10, 80, 3))
     one, again, other = (best(layout, Enough(), seed=seed) for seed in (5, 5, 6))
@@ -109,7 +108,7 @@ def test_the_same_for_the_same_seed() -> None:
     assert one.steps != other.steps
 
 
-@material
+@shared
 def test_data_that_costs_more_is_copied_less() -> None:
     """What a GiB costs is weighed against what is gained, whatever is given for it."""
     asked = generated(10, 80, 1)
@@ -125,7 +124,7 @@ def test_data_that_costs_more_is_copied_less() -> None:
         before = plan
 
 
-@material
+@shared
 @pytest.mark.parametrize("after", [0, 1, 10, 100, 400])
 def test_when_time_is_up_there_is_a_plan(after: int) -> None:
     """Whenever that is."""

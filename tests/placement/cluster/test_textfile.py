@@ -9,7 +9,7 @@ from nodeagent.errors import MessageError
 from nodeagent.placement.cluster.cluster import Load, Node, Policy, Status, Template
 from nodeagent.placement.cluster.textfile import parse, parse_loads, write
 from tests.placement.clusters import case
-from tests.placement.hbal import FILES, hbal, real
+from tests.placement.hbal import FILES, each, hbal, real
 
 READ = [file for file in FILES if file.stem != "invalid-node"]
 TEXT = """\
@@ -68,7 +68,7 @@ def test_round_trips_of_generated_clusters(seed: int) -> None:
     assert write(parse(text)) == text
 
 
-@pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
+@each(FILES)
 def test_shipped_files(file: Path, tmp_path: Path) -> None:
     if file.stem == "invalid-node":
         with pytest.raises(MessageError, match=r"^x:6: new-0: primary node: .*no-such-node$"):

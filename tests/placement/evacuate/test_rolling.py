@@ -1,8 +1,6 @@
 """Rolling maintenance beside the real hroller, and by a slow judge that knows nothing of graphs."""
 
 import random
-import runpy
-import shutil
 import subprocess
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -20,13 +18,14 @@ from nodeagent.placement.evacuate.colouring import WAYS, Graph
 from nodeagent.placement.evacuate.rolling import Rolling, Wanted, roll
 from nodeagent.placement.layout.layout import lay_out
 from nodeagent.placement.layout.rules import Rules
+from tests import needs
 from tests.htools import beside
 from tests.placement.clusters import case
-from tests.placement.hbal import DATA, FILES
+from tests.placement.hbal import FILES, each, generate
 
-HROLLER = shutil.which("hroller")
+HROLLER = needs.where("hroller")
 real = beside("hroller")
-shared = pytest.mark.skipif(not DATA.exists(), reason="needs ../shared/htools beside the checkout")
+shared = needs.mark("shared/htools")
 SETS: tuple[tuple[str, ...], ...] = (
     (),
     ("--offline-maintenance",),
@@ -97,11 +96,9 @@ def agree(text: str, asked: Asked, folder: Path) -> int:
 
 
 @real
-@pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
+@each(FILES, but=["invalid-node", "multiple-master"])
 def test_shipped_files(file: Path, tmp_path: Path) -> None:
     text = file.read_text()
-    if file.stem in ("invalid-node", "multiple-master"):
-        pytest.skip("is no cluster that hroller takes")
     for some in SETS:
         if parse(text).nodes or "SOME" not in some:
             agree(text, Asked.of(text, some), tmp_path)
@@ -126,7 +123,6 @@ def test_more_generated_clusters(seed: int, tmp_path: Path) -> None:
 
 def dense(nodes: int, instances: int, seed: int, **more: object) -> str:
     """A larger cluster, where a graph takes colours."""
-    generate = runpy.run_path(str(DATA.parent / "gen_cluster.py"))["generate"]
     return str(generate(nodes, instances, seed, **more)[0])
 
 

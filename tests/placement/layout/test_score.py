@@ -12,7 +12,7 @@ from nodeagent.placement.layout.layout import lay_out
 from nodeagent.placement.layout.rules import Rules
 from tests.placement.asked import laid_out
 from tests.placement.clusters import Case, case
-from tests.placement.hbal import FILES, hbal, real
+from tests.placement.hbal import FILES, each, hbal, real
 from tests.placement.referee import WEIGHTS, Referee
 
 EMPTY = "Cluster is empty"
@@ -33,11 +33,9 @@ def agree(asked: Case, folder: Path) -> None:
 
 
 @real
-@pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
+@each(FILES, but=["invalid-node"])
 def test_shipped_files(file: Path, tmp_path: Path) -> None:
     text = file.read_text()
-    if file.stem == "invalid-node":
-        pytest.skip("is no cluster")
     for group in parse(text).groups:
         agree(Case(text, ["-G", group.name]), tmp_path)
 

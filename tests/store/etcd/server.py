@@ -14,10 +14,9 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-import pytest
+from tests import needs
 
-WHY_NOT = "" if shutil.which("etcd") else "needs etcd: packaging/test-tools"
-needed = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
+needed = needs.mark("etcd")
 _QUIET = {"ETCD_LOGGER": "zap", "ETCD_LOG_OUTPUTS": "stderr", "ETCD_LOG_LEVEL": "error"}
 
 

@@ -1,7 +1,6 @@
 """The picture of a balancing: what stands where, and that it is what was decided."""
 
 import re
-import runpy
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -16,12 +15,13 @@ from nodeagent.placement.cluster.textfile import parse
 from nodeagent.placement.layout.layout import group_of, lay_out
 from nodeagent.placement.layout.rules import Enough, Rules
 from nodeagent.placement.layout.score import score
+from tests import needs
 from tests.cli.maint.test_balance import TWO
 from tests.placement.clusters import case
-from tests.placement.hbal import DATA, FILES
+from tests.placement.hbal import FILES, each, generate
 
 SVG = "{http://www.w3.org/2000/svg}"
-shared = pytest.mark.skipif(not DATA.exists(), reason="needs ../shared/htools beside the checkout")
+shared = needs.mark("shared/htools")
 _PATH = re.compile(r"M(\S+) (\S+)C\S+ \S+ \S+ \S+ (\S+) (\S+)")
 
 
@@ -126,11 +126,8 @@ def test_names_are_text_and_nothing_else() -> None:
     assert "Group </svg>" in said
 
 
-@shared
-@pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
+@each(FILES, but=["invalid-node"])
 def test_every_shipped_cluster_can_be_drawn(file: Path) -> None:
-    if file.stem == "invalid-node":
-        pytest.skip("is no cluster")
     for group in parse(file.read_text()).groups:
         plan = planned(file.read_text(), group=group.name)
         picture = drawn(plan)
@@ -154,7 +151,6 @@ def _bars(picture: ElementTree.Element) -> list[ElementTree.Element]:
 
 @shared
 def test_of_very_many_nodes_only_the_bars_are_drawn(tmp_path: Path) -> None:
-    generate = runpy.run_path(str(DATA.parent / "gen_cluster.py"))["generate"]
     plan = planned(generate(150, 150, 1)[0])
     picture = drawn(plan)
     assert len([one for one in of(picture, "after") if title(one)]) == 150

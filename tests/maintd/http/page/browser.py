@@ -4,7 +4,6 @@ import base64
 import json
 import os
 import select
-import shutil
 import subprocess
 import tempfile
 import time
@@ -12,7 +11,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
+from tests import needs
+
+CHROMIUM = needs.chromium()
 _REPEATED = "window.repeatedWork"  # the functions that a page gave to setInterval
 _FLAGS = (
     *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"),

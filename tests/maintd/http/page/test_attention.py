@@ -21,6 +21,7 @@ from nodeagent.model.units import Ms
 from nodeagent.model.window import Schedule
 from nodeagent.model.wish import Cancel, Done, Pause, SetSchedule
 from nodeagent.web.exchange import Request
+from tests import needs
 from tests.maintd.http.page.browser import Browser, browser
 from tests.maintd.http.page.test_page import (
     Balanced,
@@ -29,7 +30,6 @@ from tests.maintd.http.page.test_page import (
     fits,
     healthy,
     large,
-    needs_chromium,
     page,
     served,
     storm,
@@ -396,7 +396,7 @@ def tab() -> Iterator[Browser]:
         yield running
 
 
-@needs_chromium
+@needs.mark("chromium")
 def test_the_page_renews_itself_and_leaves_open_what_is_open(tab: Browser, tmp_path: Path) -> None:
     one = Served(ended(), tmp_path)
     one.tick(times=30)
@@ -425,7 +425,7 @@ def test_the_page_renews_itself_and_leaves_open_what_is_open(tab: Browser, tmp_p
     assert tab.said == []
 
 
-@needs_chromium
+@needs.mark("chromium")
 def test_times_are_the_reader_s_own_and_those_in_reports_and_commands_stay(
     tab: Browser, tmp_path: Path
 ) -> None:
@@ -453,7 +453,7 @@ def test_times_are_the_reader_s_own_and_those_in_reports_and_commands_stay(
         )
 
 
-@needs_chromium
+@needs.mark("chromium")
 def test_a_command_is_copied_by_its_button(tab: Browser, tmp_path: Path) -> None:
     one = Served(ended(), tmp_path)
     one.tick(times=30)
@@ -470,7 +470,7 @@ def test_a_command_is_copied_by_its_button(tab: Browser, tmp_path: Path) -> None
         assert tab.run(label) == "copy gnt-maint done n5"
 
 
-@needs_chromium
+@needs.mark("chromium")
 def test_nothing_is_taken_from_under_who_types_or_selects(tab: Browser, tmp_path: Path) -> None:
     one = Served(ended(), tmp_path)
     one.tick(times=30)
@@ -495,7 +495,7 @@ def test_nothing_is_taken_from_under_who_types_or_selects(tab: Browser, tmp_path
         assert tab.run(told) == ""
 
 
-@needs_chromium
+@needs.mark("chromium")
 def test_an_answer_that_does_not_come_is_told(tab: Browser, tmp_path: Path) -> None:
     one = Served(healthy(), tmp_path)
     one.tick()
@@ -505,7 +505,7 @@ def test_an_answer_that_does_not_come_is_told(tab: Browser, tmp_path: Path) -> N
     assert tab.run("document.getElementById('stale').textContent").endswith("(Failed to fetch).")
 
 
-@needs_chromium
+@needs.mark("chromium")
 def test_the_lists_by_keyboard_and_on_a_phone(tab: Browser, tmp_path: Path) -> None:
     one = Served(ended(), tmp_path)
     one.tick(times=30)

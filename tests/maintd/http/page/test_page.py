@@ -26,14 +26,13 @@ from nodeagent.model.snapshot import Node
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Pause
 from nodeagent.protocol.look import Distrusted
+from tests import needs
 from tests.maintd.copies.candidates import SILENT
-from tests.maintd.http.page.browser import CHROMIUM, Browser, browser
+from tests.maintd.http.page.browser import Browser, browser
 from tests.maintd.lives.test_copies import B, C, Candidacy
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
 from tests.maintd.served import Served
 from tests.maintd.world import EVACUATE, FAILOVER, REPAIR, need
-
-needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium here")
 
 SCRIPT = "<script>document.title='owned';console.error('owned')</script>"
 HOSTILE = (
@@ -435,7 +434,7 @@ def fits(tab: Browser) -> None:
     assert wide[0] <= wide[1], "nothing sticks out"
 
 
-@needs_chromium
+@needs.mark("chromium")
 @pytest.mark.parametrize("rig", [healthy, emptying, storm, large])
 def test_screenshots(tab: Browser, tmp_path: Path, rig: "type[Rig]") -> None:
     one = Served(rig(), tmp_path)  # type: ignore[call-arg]
@@ -458,7 +457,7 @@ def test_screenshots(tab: Browser, tmp_path: Path, rig: "type[Rig]") -> None:
     assert tab.loaded == [url]
 
 
-@needs_chromium
+@needs.mark("chromium")
 def test_tags_are_not_broken_at_their_hyphens(tab: Browser, tmp_path: Path) -> None:
     one = Served(emptying(), tmp_path)
     one.tick(times=4)
@@ -472,7 +471,7 @@ def test_tags_are_not_broken_at_their_hyphens(tab: Browser, tmp_path: Path) -> N
             assert max(heights) < 30, width
 
 
-@needs_chromium
+@needs.mark("chromium")
 def test_the_number_of_a_job_stays_on_one_line(tab: Browser, tmp_path: Path) -> None:
     one = Served(emptying(), tmp_path)
     one.tick(times=4)
@@ -492,7 +491,7 @@ def test_the_number_of_a_job_stays_on_one_line(tab: Browser, tmp_path: Path) -> 
             fits(tab)
 
 
-@needs_chromium
+@needs.mark("chromium")
 def test_hostile_text_changes_nothing_in_a_browser(tab: Browser, tmp_path: Path) -> None:
     one = hostile(tmp_path)
     tab.said.clear()
@@ -513,7 +512,7 @@ def test_hostile_text_changes_nothing_in_a_browser(tab: Browser, tmp_path: Path)
     assert tab.loaded == [url]
 
 
-@needs_chromium
+@needs.mark("chromium")
 def test_the_browser_would_have_told(tab: Browser, tmp_path: Path) -> None:
     """What the tests above rest on: a page with a script does say something."""
     bad = tmp_path / "bad.html"

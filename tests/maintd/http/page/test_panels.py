@@ -27,6 +27,7 @@ from nodeagent.model.wish import (
     SetSchedule,
     TakeDown,
 )
+from tests import needs
 from tests.maintd.http.page.browser import Browser, browser
 from tests.maintd.http.page.test_page import (
     SCRIPT,
@@ -34,7 +35,6 @@ from tests.maintd.http.page.test_page import (
     at_a_port,
     fits,
     healthy,
-    needs_chromium,
     page,
     served,
 )
@@ -344,7 +344,7 @@ def test_every_kind_of_entry_has_a_style_of_its_own() -> None:
 # In a browser.
 
 
-@needs_chromium
+@needs.mark("chromium")
 @pytest.mark.parametrize("rig", [planned, queued, lopsided])
 def test_panels_in_a_browser(tab: Browser, tmp_path: Path, rig: "type[Rig]") -> None:
     one = Served(rig(), tmp_path)  # type: ignore[call-arg]
