@@ -37,8 +37,8 @@ ifdef AGAIN
 	$(PYTHON) -m tests.maintd.decisions again
 else
 	rm -rf build/decisions
-	DECISIONS_INTO=$(CURDIR)/build/decisions $(PYTHON) -m pytest -q -p tests.maintd.decisions tests/maintd
-	$(if $(REAL),DECISIONS_INTO=$(CURDIR)/build/decisions $(PYTHON) -m pytest -q -m real tests/real)
+	DECISIONS_INTO="$(CURDIR)/build/decisions" $(PYTHON) -m pytest -q -p tests.maintd.decisions tests/maintd
+	$(if $(REAL),DECISIONS_INTO="$(CURDIR)/build/decisions" $(PYTHON) -m pytest -q -m real tests/real)
 	$(PYTHON) -m tests.maintd.decisions build/decisions
 endif
 

@@ -1,6 +1,7 @@
 """Extras of a demo that stays up: breaking and repairing nodes, HTTPS with users, htools' text."""
 
 import secrets
+import shlex
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -47,18 +48,19 @@ def hints(nodes: Nodes, socket: str, page: str, cluster: Cluster, curl: CommandL
     saved.write_text(write(take_stock(cluster).cluster))
     for name, text in (("break", _BREAK), ("mend", _MEND)):
         script = nodes.folder / name
-        script.write_text(text.format(folder=nodes.folder, cluster=CLUSTER))
+        script.write_text(text.format(folder=shlex.quote(str(nodes.folder)), cluster=CLUSTER))
         script.chmod(0o755)
+    folder = shlex.quote(str(nodes.folder))
     lines = (
-        (f"alias gnt-maint='{' '.join(gnt_maint(socket))}'", "first"),
+        (f"alias gnt-maint={shlex.quote(shlex.join(gnt_maint(socket)))}", "first"),
         ("gnt-maint status", "the cluster on one screen; also why, nodes, history"),
         (f"xdg-open {page}", "the page, in any browser of this machine"),
-        (f"{nodes.folder}/break node2", "node2 asks to be evacuated"),
-        (f"{nodes.folder}/break node4 evacuate-failover", "by failover, not migration"),
-        (f"{nodes.folder}/break node6 live-repair", "its agent reseats a disk"),
-        (f"{nodes.folder}/mend node2", "node2 reports Ok again"),
+        (f"{folder}/break node2", "node2 asks to be evacuated"),
+        (f"{folder}/break node4 evacuate-failover", "by failover, not migration"),
+        (f"{folder}/break node6 live-repair", "its agent reseats a disk"),
+        (f"{folder}/mend node2", "node2 reports Ok again"),
         ("gnt-maint done node2", "and is back after 1 s of proof"),
-        (f"gnt-maint rolling -t {saved}", "which nodes can go down together"),
+        (f"gnt-maint rolling -t {shlex.quote(str(saved))}", "which nodes can go down together"),
         ("gnt-maint queue add unreachable demo 192.0.2.9", "a machine to power-cycle"),
         (curl(ADMIN, "/maintenance/schedule"), "Mesos' schedule"),
         (curl(OWNER, "/1/offers"), "the questions to the owner of db1 to db6"),
@@ -74,13 +76,13 @@ case $need in
     live-repair) command='"command": "reseat-disk", ' ;;
     *) echo "break NODE [evacuate|evacuate-failover|live-repair]" >&2; exit 64 ;;
 esac
-cd "{folder}/$1.{cluster}" || exit 64
+cd {folder}/"$1.{cluster}" || exit 64
 printf '{{"status": "%s", %s"details": {{"bay": 3}}}}' "$need" "$command" > hardware.new
 mv hardware.new hardware.json
 """
 _MEND = """#!/bin/sh
 # mend NODE: have the node's diagnose command report Ok.
-cd "{folder}/$1.{cluster}" || exit 64
+cd {folder}/"$1.{cluster}" || exit 64
 echo '{{"status": "Ok"}}' > hardware.new
 mv hardware.new hardware.json
 """

@@ -5,6 +5,7 @@ import json
 import multiprocessing
 import os
 import secrets
+import shlex
 import shutil
 import socket
 import tempfile
@@ -28,7 +29,7 @@ NODES = tuple(
 
 DISK_BAYS = """#!/bin/sh
 # Stands in for a RAID controller's tool: this node's hardware is a file.
-exec cat "{hardware}"
+exec cat {hardware}
 """
 RESEAT_DISK = """#!/usr/bin/python3 -I
 # Takes the diagnosis on standard input, as every repair command does.
@@ -86,7 +87,7 @@ class Nodes:
         (ganeti / "hmac.key").chmod(0o400)
         hardware = str(home / "hardware.json")
         self.set_hardware(node.name, {"status": "Ok"})
-        _command(home / "diagnose" / "disk-bays", DISK_BAYS.format(hardware=hardware))
+        _command(home / "diagnose" / "disk-bays", DISK_BAYS.format(hardware=shlex.quote(hardware)))
         _command(home / "repair" / "reseat-disk", RESEAT_DISK.format(hardware=hardware))
         folder = str(self.folder)
         _command(home / "repair" / POWERED, _IS_POWERED.format(folder=folder))

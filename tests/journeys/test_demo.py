@@ -4,7 +4,6 @@ import json
 import os
 import re
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
@@ -12,15 +11,21 @@ import tempfile
 import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
 import psutil
 import pytest
 
 from nodeagent.placement.cluster.textfile import parse
+from simulation import demo_kept
+from simulation.cluster import SimulatedCluster
 from simulation.demo import POLICY
+from simulation.demo_nodes import NODES, Nodes
+from tests import needs
 
+CLUSTER = SimulatedCluster.of(lambda: 0.0, NODES, [], master=NODES[0].name)
 COMMAND = [sys.executable, "-m", "simulation.demo"]
 
 
@@ -162,20 +167,62 @@ def until(lines: Iterator[str], event: str) -> Iterator[str]:
                 return
 
 
+def in_a_shell(*lines: str) -> str:
+    """What lines print that are copied into a terminal; the last one's exit code is 0."""
+    script = ["sh", "-c", "\n".join(lines)]
+    done = subprocess.run(script, capture_output=True, text=True, check=False, cwd="/")
+    assert done.returncode == 0, (lines, done.stderr)
+    return done.stdout
+
+
+@dataclass(frozen=True)
+class Folder:
+    """As much of the nodes as the lines to copy are about."""
+
+    folder: Path
+
+
+@pytest.mark.parametrize("name", ["plain", "with a blank", "it's $HOME"])
+def test_the_printed_lines_work_from_any_folder(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The checkout and the user's home may have a blank in their paths."""
+    folder, programs = tmp_path / name, tmp_path / f"{name}-bin"
+    for place in (folder / "node2.demo.example", programs):
+        place.mkdir(parents=True)
+    (programs / "gnt-maint").write_text('#!/bin/sh\nprintf "%s|" "$@"\n')
+    (programs / "gnt-maint").chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(programs / "python"))
+    nodes, socket = cast(Nodes, Folder(folder)), str(folder / "admin.sock")
+    lines = demo_kept.hints(
+        nodes, socket, "http://page", CLUSTER, lambda user, path: f"{user}{path}"
+    )
+    alias, status, _, stop, _, _, mend, done, rolling, *_ = (
+        line.partition("  # ")[0].strip() for line in lines
+    )
+    hardware = folder / "node2.demo.example/hardware.json"
+    in_a_shell(stop)
+    assert json.loads(hardware.read_text())["status"] == "evacuate"
+    in_a_shell(mend)
+    assert json.loads(hardware.read_text()) == {"status": "Ok"}
+    assert in_a_shell(alias, status) == f"--socket|{socket}|status|"
+    assert in_a_shell(alias, done) == f"--socket|{socket}|done|node2|"
+    told = in_a_shell(alias, rolling)
+    assert told == f"--socket|{socket}|rolling|-t|{folder / 'cluster.data'}|"
+
+
 def whoever_looks_around_has_something_to_try(told: list[str], folder: Path) -> None:
     """Nodes can be broken and mended, and users may do what they are for."""
-    alias = told[0].removeprefix("alias gnt-maint='").removesuffix("'")
 
     def run(line: str) -> str:
-        words = shlex.split(line.replace("gnt-maint", alias, 1) if line[0] == "g" else line)
-        return subprocess.run(words, capture_output=True, text=True, check=True).stdout
+        return in_a_shell(told[0], line)
 
     status, page, stop, failover, live, mend, done, rolling, queue, admin, owner = told[1:]
     assert "Incidents   none" in run(status)
     assert re.fullmatch(r"xdg-open http://127.0.0.1:\d+/status", page)
     for line, need in ((stop, "evacuate"), (failover, "evacuate-failover"), (live, "live-repair")):
         run(line)
-        hardware = folder / f"{line.split()[1]}.demo.example" / "hardware.json"
+        hardware = folder / f"{shlex.split(line)[1]}.demo.example" / "hardware.json"
         assert json.loads(hardware.read_text())["status"] == need
     run(mend)
     assert json.loads((folder / "node2.demo.example/hardware.json").read_text()) == {"status": "Ok"}
@@ -190,7 +237,7 @@ def whoever_looks_around_has_something_to_try(told: list[str], folder: Path) -> 
         body, _, code = done.stdout.rpartition("\n")
         return body, int(code)
 
-    if shutil.which("curl"):
+    if not needs.absent("curl"):
         assert curl(admin, "-d", "{}") == ("", 200)  # answered by a round
         assert curl(owner) == ("[]", 200)
         assert curl(owner, "-H", "Content-Type: application/json", "-d", "{}")[1] == 400
