@@ -175,17 +175,11 @@ class Kind(AnyKind):
         "{left:+; until then the secondary of these does not work: %}",
         "gnt-maint done {it}",
     )
-    STAYS_CANCELED = (
-        *("drained", Of.NODE),
-        "{it} stays {state}: maintd {did} for incident {incident}, which was canceled{why:+ (%)};"
-        " {help} puts it back",
-        "gnt-maint cancel --undrain {incident}",
-    )
     STAYS = (
         *("drained", Of.NODE),
         "{it} stays {state}: maintd {did} for incident {incident}, which {over}{why:+ (%)}; {help}"
         " puts it back",
-        "gnt-node modify --{state}=no {it}",
+        "gnt-maint done {it}",
     )
     TO_BE_PUT_BACK = "drained", Of.NODE, "maintd will put {it} back into service ({back}): {why}"
     PROVES = (
@@ -198,6 +192,12 @@ class Kind(AnyKind):
         *("return-failed", Of.NODE),
         "{it} does not return to service: {why}; check it, then run {help}",
         "gnt-maint done {it}",
+    )
+    RETURN_CONTRADICTED = (
+        *("returning", Of.NODE),
+        "{who} ran gnt-maint done {it}, but its agent reports {need}: repair {it}, and maintd puts"
+        " it back into service; {help} shows the fault",
+        "nodeagent report {it}",
     )
     TAG_AWAITED = "returning", Of.NODE, "a job is changing a tag of {it}"
     UNDER_REPAIR = "limit", Of.NODE, "it is under repair ({repair})"

@@ -159,10 +159,10 @@ INCIDENT            NODE  REQUESTS  STATUS   SINCE  WAITS FOR
 n3-incident-id-is  n3    evacuate  pending  20 s   job 2 (migrate i1 off n3 to n4) to\
  end; and 4 more
 
-Blocked
-INCIDENT            NODE  KIND    REASON
-n1-incident-id-is  n1    master  n1 is the master node: run gnt-cluster master-failover on\
- another master candidate first
+Needs your action
+WHAT  STATE      SINCE  WHY                NEXT
+n1    unhealthy  20 s   requests evacuate  n1 is the master node: run gnt-cluster\
+ master-failover on another master candidate first
 """,
     )
 
@@ -440,8 +440,10 @@ def test_cancel(busy: Live, run: Run) -> None:
     assert (done.code, done.err) == (0, "")
     first, second = done.lines
     assert first.startswith(f"{incident(busy)} is canceled. ")
-    puts_back = f"gnt-maint cancel --undrain {incident(busy)} puts it back into service."
-    assert second == f"n3 stays drained. {puts_back}"
+    assert second == (
+        f"n3 stays drained: maintd drained it for incident {incident(busy)}, which was canceled;"
+        " gnt-maint done n3 puts it back"
+    )
     assert busy.rig.incident("n3").why == f"canceled by {ME}"
     again = run("cancel", "--undrain", incident(busy))
     assert again.out.endswith("its node returns to service once its jobs have ended.\n")
@@ -1167,7 +1169,7 @@ def test_on_a_terminal_there_are_colours(busy: Live) -> None:
     code, said = in_a_terminal("--socket", busy.socket, "status")
     assert code == 0
     assert "\x1b[33mpending" in said
-    assert "Blocked" in STYLE.sub("", said)
+    assert "Needs your action" in STYLE.sub("", said)
     code, bare = in_a_terminal("--socket", busy.socket, "status", NO_COLOR="1")
     assert (code, STYLE.sub("", said)) == (0, bare)
 

@@ -89,16 +89,17 @@ TAG = "maintd:repairready:01a1"
         ),
         (
             because(
-                Kind.STAYS_CANCELED,
+                Kind.STAYS,
                 "n3",
                 state="drained",
                 did="drained it",
                 incident="01a1",
+                over="was canceled",
                 why="",
             ),
             "n3 stays drained: maintd drained it for incident 01a1, which was canceled; gnt-maint"
-            " cancel --undrain 01a1 puts it back",
-            "gnt-maint cancel --undrain 01a1",
+            " done n3 puts it back",
+            "gnt-maint done n3",
         ),
         (
             because(Kind.NOT_LASTING, "g", moves=3, score=1.5, final=0.25, doubt="", left=9500),
@@ -239,9 +240,10 @@ PUBLIC = """
     on-the-move only-failover only-node open-incident other-candidate others-job others-silent
     our-job out-of-service outdated outdated-queue paused power-contradicted power-is-off
     power-unknown power-unproven powered-and-silent proves put-back-by-others queue-disabled
-    quiet-time rebuilt refused return-failed return-waits returns-after-moves returns-later
-    returns-soon reviving runs-alone same-machine settling silence-alone silent-order
-    small-cluster spreading stays stays-canceled stays-tag-gone step-waits storm struck-another
+    quiet-time rebuilt refused return-contradicted return-failed return-waits
+    returns-after-moves returns-later returns-soon reviving runs-alone same-machine settling
+    silence-alone silent-order
+    small-cluster spreading stays stays-tag-gone step-waits storm struck-another
     suspects-itself tag-awaited tagged tags-forbid tags-leave taken takes-part to-be-put-back
     too-few-candidates too-late too-small try-again two-writers under-repair unheard
     unknown-changes unknown-disks unknown-if-room unknown-room unknown-rooms unreachable

@@ -152,8 +152,13 @@ ROWS = [
         " puts it back",
     ),
     (
+        because(Kind.RETURN_CONTRADICTED, "n3", need="evacuate", who="root"),
+        "root ran gnt-maint done n3, but its agent reports evacuate: repair n3, and maintd puts it"
+        " back into service; nodeagent report n3 shows the fault",
+    ),
+    (
         because(
-            Kind.STAYS_CANCELED,
+            Kind.STAYS,
             "n3",
             state="drained",
             did="drained it",
@@ -162,7 +167,7 @@ ROWS = [
             why="no luck",
         ),
         "n3 stays drained: maintd drained it for incident 01a1, which was canceled (no"
-        " luck); gnt-maint cancel --undrain 01a1 puts it back",
+        " luck); gnt-maint done n3 puts it back",
     ),
     (
         because(
@@ -174,8 +179,8 @@ ROWS = [
             over="is over",
             why="",
         ),
-        "n3 stays drained: maintd drained it for incident 01a1, which is over; gnt-node"
-        " modify --drained=no n3 puts it back",
+        "n3 stays drained: maintd drained it for incident 01a1, which is over; gnt-maint"
+        " done n3 puts it back",
     ),
     (
         because(Kind.NO_ROOM, "n1", why=because(Kind.UNKNOWN_ROOM, "n2")),

@@ -159,7 +159,8 @@ def test_a_cancel_in_mid_evacuation_is_no_licence_to_repair(system: Maintenance)
         until(lambda: any(placed(name)[0] != "node2" for name in names), 90, system.tail)
         (incident,) = system.incidents()
         told = system.ask("cancel", str(incident["uuid"])).stdout
-        assert "node2.gnt.test stays drained. gnt-maint cancel --undrain" in told
+        assert "node2.gnt.test stays drained: maintd drained it for incident" in told
+        assert "gnt-maint done node2.gnt.test puts it back" in told
         under_way = {"queued", "waiting", "running"}
         until(lambda: not under_way & {job[1] for job in job_list()}, 60, system.tail)
         time.sleep(5)

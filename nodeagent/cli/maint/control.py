@@ -13,7 +13,7 @@ from nodeagent.cli.maint.console.completion import complete
 from nodeagent.cli.maint.console.nodes import full_name
 from nodeagent.cli.maint.console.options import UUID, as_json, beginning, cli, duration, find
 from nodeagent.cli.maint.console.screen import emit, screen
-from nodeagent.cli.maint.console.text import harmless
+from nodeagent.cli.maint.console.text import harmless, remedied
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -75,17 +75,13 @@ def _tell_where_its_node_stays(reach: Reach, uuid: str) -> None:
     try:
         name = reach.get(f"/1/incidents/{uuid}")["node-name"]
         node = next(one for one in reach.get("/1/nodes") if one["name"] == name)
+        held = [one for one in reach.get("/1/held") if one["node"] == name]
     except (Unreachable, NotFound, StopIteration):
         return
     if node["state"] == "online":
         return
-    told = f"{name} stays {node['state']}. "
-    if node["stranded"]:
-        told += f"gnt-maint cancel --undrain {uuid} puts it back into service."
-    else:
-        flag = "offline" if node["state"] == "offline" else "drained"
-        told += f"gnt-node modify --{flag}=no {name} puts it back into service."
-    screen().line(told)
+    stays = [remedied(one) for one in held if one["kind"] == "stays"]
+    screen().line(stays[0] if stays else f"{name} stays {node['state']}: gnt-maint why {name}")
 
 
 @cli.command()

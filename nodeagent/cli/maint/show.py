@@ -11,12 +11,11 @@ from nodeagent.cli.maint.console.client import InDoubt, NotFound, Where
 from nodeagent.cli.maint.console.looking import lists, looks
 from nodeagent.cli.maint.console.options import UUID, as_json, cli, find
 from nodeagent.cli.maint.console.screen import Json, Screen, emit, screen
-from nodeagent.cli.maint.console.text import NODED, POLLED, age, short, status_of
+from nodeagent.cli.maint.console.text import NODED, POLLED, age, remedied, short, status_of
 from nodeagent.cli.maint.history import event_table, job_of
 from nodeagent.cli.maint.overview import ganeti_doubt, overview
 
 _DETAILS = 4000  # characters shown of a diagnosis; --json shows all
-_ENDED = ("completed", "failed")
 
 
 @cli.command()
@@ -25,12 +24,13 @@ _ENDED = ("completed", "failed")
 def status(where: Where, *, as_json: bool) -> None:
     """Show the state of the cluster on one screen.
 
-    Shows running work, blocked work, and incidents that need your action. While maintd does not
+    Shows running work, blocked work, and everything that needs your action. While maintd does not
     know what is planned, windows and queue are null in the JSON.
     """
     reach = where.reach()
     targets = {"round": "round", "incidents": "status", "held": "held", "nodes": "nodes"}
     targets |= {"autorepair": "autorepair"}
+    targets |= {"needs-you": "needs-you"}
     said = {name: reach.get(f"/1/{target}") for name, target in targets.items()}
     for name in ("windows", "queue"):
         try:
@@ -47,14 +47,31 @@ def status(where: Where, *, as_json: bool) -> None:
     if running := [i for i in incidents if i["repair-status"] == "pending"]:
         on.heading("Running")
         _incident_table(on, running, now, names)
-    ended = [i for i in incidents if i["repair-status"] in _ENDED]
-    below = {(i["uuid"], _first(i["waits"])) for i in ended}
-    if blocked := [h for h in held if (h["incident"], h["reason"]) not in below]:
+    needs = said["needs-you"]
+    below = {step["text"] for one in needs for step in one["next"]}
+    if blocked := [h for h in held if h["reason"] not in below]:
         on.heading("Blocked")
         held_table(on, blocked, names)
-    if ended:
+    if needs:
         on.heading("Needs your action")
-        _incident_table(on, ended, now, names)
+        rows = [
+            (one["name"], one["state"], _since(one, now), one["why"] or "-", _next(one))
+            for one in needs
+        ]
+        on.table(("what", "state", "since", "why", "next"), rows)
+
+
+def _since(one: Json, now: float) -> str:
+    return "-" if one["since"] is None else age(now - one["since"])
+
+
+def _next(one: Json) -> str:
+    """The first step that helps, with its command."""
+    steps = one["next"]
+    if not steps:
+        return f"gnt-maint why {one['name']}"
+    text, command = str(steps[0]["text"]), steps[0]["command"]
+    return text if not command or command in text else f"{text}; run {command}"
 
 
 @cli.command()
@@ -204,12 +221,6 @@ def held_table(on: Screen, found: Sequence[Json], names: Mapping[str, str]) -> N
         for h in found
     ]
     on.table(("incident", "node", "kind", "reason"), rows, "Nothing is blocked.")
-
-
-def remedied(held: Json) -> str:
-    """Return the reason of blocked work, with the command that helps."""
-    reason, command = str(held["reason"]), held["help"]
-    return reason if not command or command in reason else f"{reason}; run {command}"
 
 
 @cli.command()

@@ -15,6 +15,9 @@ from nodeagent.maintd.incidents.returns import expected
 from nodeagent.maintd.incidents.waiting import left_to_do
 from nodeagent.maintd.ledger.agent_events import how_seen
 from nodeagent.maintd.ledger.request_events import words
+from nodeagent.maintd.ledger.unreachable import unreachable
+from nodeagent.maintd.notices.needs_you import NeedsYou
+from nodeagent.maintd.notices.needs_you import needs_you as waiting_for_you
 from nodeagent.maintd.planning.holds import paused
 from nodeagent.maintd.planning.outcomes import worst_per_node
 from nodeagent.maintd.planning.resources import target_of
@@ -62,6 +65,12 @@ def shown(ledger: Ledger, decision: Decision, idle: str | None) -> Ledger:
     seen = (i for i in decision.ledger.incidents if i.id not in known)
     new = (replace(i, status=Status.NOTED, jobs=()) for i in seen)
     return replace(ledger, incidents=(*ledger.incidents, *new))
+
+
+def needs_you(view: View) -> Iterator[NeedsYou]:
+    """Yield everything that waits for a person."""
+    silent = unreachable(view.ledger, view.observed.snapshot, view.policy, view.at)
+    return waiting_for_you(view.ledger, view.observed, view.held, silent, view.at)
 
 
 # Incidents.

@@ -338,9 +338,8 @@ def _told(ledger: Ledger, one: Drained, node: Node) -> Reason | None:
         return None
     incident = ledger.incident(one.incident)
     canceled = incident is not None and incident.status is Status.CANCELED
-    doubted = one.why and not one.tries  # a second request would not help
     return because(
-        Kind.STAYS_CANCELED if canceled and not doubted else Kind.STAYS,
+        Kind.STAYS,
         node.name,
         state=state_of(node),
         did="took it offline" if one.offline else "drained it",

@@ -36,6 +36,9 @@ _GOALS = {
     Standing.OFFLINE: "closed and kept offline",
 }
 
+_WHOLE = (Kind.PROVES, Kind.RETURN_FAILED, Kind.RETURN_CONTRADICTED)  # they say it all
+_DOUBTS = (Kind.IN_DOUBT, Kind.UNHEARD)
+
 
 # Request.
 
@@ -199,8 +202,10 @@ def put_back(
             ledger = ledger.promise(purpose, node.name, step, now)
         elif why is not None:
             told = {"goal": _GOALS[one.to] if _is_out(node) else "closed", "who": one.who}
-            waits = why.kind in (Kind.PROVES, Kind.RETURN_FAILED)
-            why = why if waits else because(Kind.RETURN_WAITS, node.name, **told, why=why)
+            if why.kind in _DOUBTS and now - one.at > here.return_after + here.unreachable_after:
+                why = because(Kind.RETURN_FAILED, node.name, why=why)
+            if why.kind not in _WHOLE:
+                why = because(Kind.RETURN_WAITS, node.name, **told, why=why)
             held.append(Held(why, node.name, ended[-1].id if ended else ""))
     return replace(ledger, returning=tuple(kept)), held
 
@@ -252,8 +257,10 @@ def _proof(
     if doubt := observed.doubts.get(node.name):
         return because(Kind.IN_DOUBT, node.name, doubt=doubt)
     said = observed.diagnoses.get(node.name)
-    if said is None or said.need is not Need.OK:
-        return because(Kind.ASKS, node.name, need=said.need.wire if said else "nothing yet")
+    if said is None:
+        return because(Kind.UNHEARD, node.name)
+    if said.need is not Need.OK:
+        return because(Kind.RETURN_CONTRADICTED, node.name, need=said.need.wire, who=one.who)
     if (left := (one.well or now) + policy.return_after - now) > 0:
         return because(Kind.PROVES, node.name, left=left)
     if policy.return_check and not one.checked:

@@ -1,42 +1,26 @@
 """Conditions worth a notification, found in a round's decision, each with its text. Pure.
 
+Whatever waits for a person (`needs_you`) is among them.
 maintd notifies of a condition when it begins, and again only after it has ended. So a restart
 repeats no notification; a new master notifies of all that it finds.
 """
 
 from collections.abc import Collection, Iterator
 
+from nodeagent.maintd.notices.needs_you import SETTINGS, NeedsYou, Sort, needs_you, overdue_machines
 from nodeagent.maintd.planning.outcomes import by_uuid
 from nodeagent.maintd.planning.times import rfc3339
-from nodeagent.maintd.windows.timing import overdue
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.incident import UNKNOWN, Incident, Status
 from nodeagent.model.ledger import Decision, Ledger
 from nodeagent.model.notice import Notice, Occasion
 from nodeagent.model.offer import Reply
-from nodeagent.model.queue import EntryStatus
-from nodeagent.model.reason import CopyKind, FencingKind, Held, Kind
+from nodeagent.model.reason import Held
 from nodeagent.model.snapshot import Observed
 from nodeagent.model.units import Ms
 from nodeagent.model.window import Mode
 
-LATE = 900_000  # ms after which maintd notifies of an overdue window
 _TEXT = 500  # characters
-YOURS = {
-    *(Kind.OUTDATED, Kind.OUTDATED_QUEUE, Kind.LOST_JOB, Kind.LOST_ORDER, Kind.FAILED_BEFORE),
-    *(Kind.MASTER, Kind.OFFLINE, Kind.NO_COMMAND, Kind.PUT_BACK_BY_OTHERS, Kind.STAYS_CANCELED),
-    *(Kind.WAITS_FOR_REPAIR, Kind.HALTED, Kind.WINDOW_STOPPED, Kind.DOWN_STILL, Kind.NO_TIME_ZONE),
-    *(Kind.RETURN_FAILED, Kind.STAYS_TAG_GONE),
-    *(FencingKind.FENCED, FencingKind.FENCED_ONLINE, FencingKind.FENCE_TRIES_AGAIN),
-    FencingKind.WOULD_FENCE,
-    *(FencingKind.NO_POWER_CONTROL, FencingKind.CONTROL_FAILS, FencingKind.LEVEL_FAILS),
-    *(FencingKind.FENCING_WAITS, FencingKind.FENCE_SWITCHED_OFF),
-    *(CopyKind.TWO_WRITERS, CopyKind.NEWER_COPY, CopyKind.LOST_COPIES, CopyKind.MOVED),
-    CopyKind.FEW_COPIES,
-    CopyKind.UNREADABLE_COPY,
-}
-"""Reasons that only a person can end, or that may last until one does."""
-SETTINGS = {Kind.WRONG_TAG, Kind.MORE_WRONG_TAGS}
 
 
 def conditions(
@@ -52,23 +36,27 @@ def conditions(
             yield Notice(occasion, incident.id, incident.name, now, _cut(text))
     if ledger.storm is not None:
         yield Notice(Occasion.STORM, "storm", "", now, _cut(f"storm brake: {ledger.storm.why}"))
-    for node in silent:
-        why = observed.doubts.get(node, "its agent does not answer")
-        text = f"{node} is unreachable: {why}; run gnt-maint nodes --state unreachable"
-        yield Notice(Occasion.UNREACHABLE, node, node, now, _cut(text))
+    for one in needs_you(ledger, observed, decision.held, silent, now):
+        yield from _of_a_person(one, observed, now)
     yield from _fencings(ledger, observed, now)
     yield from _windows(ledger, observed, now)
     yield from _owners(ledger, observed, now)
-    for entry in ledger.queue.entries:
-        if entry.status is EntryStatus.FAILED:
-            text = f"queue entry {entry.index}: {entry.address} was not repaired: {entry.why}"
-            yield Notice(Occasion.QUEUE_FAILED, f"{entry.index}", "", now, _cut(text))
-    for held in decision.held:
-        if held.why.kind in YOURS or held.why.kind in SETTINGS:
-            yield _of_reason(held, now)
     if complaint:
         text = _cut(f"maintd keeps its old settings: {complaint}")
         yield Notice(Occasion.SETTINGS_WRONG, "maintd.toml", "", now, text)
+
+
+def _of_a_person(one: NeedsYou, observed: Observed, now: Ms) -> Iterator[Notice]:
+    """The notice of one thing that waits; incidents and windows have notices of their own."""
+    if one.sort is Sort.UNREACHABLE:
+        why = observed.doubts.get(one.node, "its agent does not answer")
+        text = f"{one.node} is unreachable: {why}; run gnt-maint nodes --state unreachable"
+        yield Notice(Occasion.UNREACHABLE, one.node, one.node, now, _cut(text))
+    elif one.sort is Sort.ENTRY and (entry := one.entry) is not None:
+        text = f"queue entry {entry.index}: {entry.address} was not repaired: {entry.why}"
+        yield Notice(Occasion.QUEUE_FAILED, f"{entry.index}", "", now, _cut(text))
+    elif one.sort in (Sort.REASON, Sort.SETTING) and one.held is not None:
+        yield _of_reason(one.held, now)
 
 
 def _of_incident(incident: Incident) -> Iterator[tuple[Occasion, str]]:
@@ -101,6 +89,7 @@ def _windows(ledger: Ledger, observed: Observed, now: Ms) -> Iterator[Notice]:
     names = (
         {uuid: node.name for uuid, node in by_uuid(observed).items()} if ledger.scheduled else {}
     )
+    late = {one.machine for one in overdue_machines(ledger, now)}
     for one in ledger.scheduled:
         when = ledger.schedule.of(one.machine)
         if one.mode is Mode.UP or when is None:
@@ -111,9 +100,9 @@ def _windows(ledger: Ledger, observed: Observed, now: Ms) -> Iterator[Notice]:
         if one.mode is Mode.DOWN or when.start_ms <= now:
             text = f"the maintenance window of {machine} has started{ends}"
             yield Notice(Occasion.WINDOW_STARTED, subject, node, now, _cut(text))
-        if overdue(one, ledger, now) >= LATE:
-            late = "not down yet" if one.mode is Mode.DRAINING else "still down"
-            text = f"the maintenance window of {machine} is overdue: it is {late}"
+        if one.machine in late:
+            state = "not down yet" if one.mode is Mode.DRAINING else "still down"
+            text = f"the maintenance window of {machine} is overdue: it is {state}"
             yield Notice(Occasion.WINDOW_OVERDUE, subject, node, now, _cut(text))
 
 

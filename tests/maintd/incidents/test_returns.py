@@ -87,21 +87,25 @@ def test_without_a_wait_it_returns_as_soon_as_it_says_ok() -> None:
 
 
 @pytest.mark.parametrize(
-    ("says", "told"),
+    ("says", "kinds"),
     [
-        (EVACUATE, (Kind.ASKS, "n3")),
-        (None, (Kind.IN_DOUBT, "n3")),
+        (EVACUATE, [Kind.RETURN_CONTRADICTED]),
+        (None, [Kind.RETURN_WAITS, Kind.IN_DOUBT]),
     ],
 )
 def test_one_that_turns_unhealthy_does_not_return_and_begins_anew(
-    says: Diagnosis | None, told: tuple[Kind, str]
+    says: Diagnosis | None, kinds: list[Kind]
 ) -> None:
     rig = evacuated()
     done(rig)
     later(rig, 20)
     rig.agents.says["n3"] = says
-    result = later(rig, 60)
-    assert (state(rig), within(whys(result)[0])[1:]) == ("drained", [told])
+    result = later(rig, 8)
+    told = within(whys(result)[0])
+    assert (state(rig), told) == ("drained", [(kind, "n3") for kind in kinds])
+    result = later(rig, 52)
+    late = Kind.RETURN_FAILED if says is None else Kind.RETURN_CONTRADICTED
+    assert whys(result)[0].kind is late, "a doubt that does not pass needs a person"
     rig.agents.says["n3"] = OK
     later(rig, 28)
     assert state(rig) == "drained", "the count began anew"

@@ -20,7 +20,7 @@ from nodeagent.maintd.engine.keeping import Keeping
 from nodeagent.maintd.engine.memory import Copies
 from nodeagent.maintd.engine.takeover import Takeover
 from nodeagent.maintd.ledger import other_master
-from nodeagent.maintd.notices import conditions
+from nodeagent.maintd.notices import needs_you
 from nodeagent.model.action import Drain, Scope
 from nodeagent.model.copies import ETCD_TAG, Trouble
 from nodeagent.model.event import Event
@@ -363,7 +363,7 @@ def test_08_of_two_writers_of_one_epoch_neither_is_believed(rig: Candidacy) -> N
     rig.tick()
     assert rig.doubtful is Trouble.CONFLICT
     assert CopyKind.TWO_WRITERS in rig.kinds()
-    assert CopyKind.TWO_WRITERS in conditions.YOURS, "a person is notified"
+    assert CopyKind.TWO_WRITERS in needs_you.YOURS, "a person is notified"
 
 
 def test_09_a_restored_machine_does_not_go_on_with_yesterdays_ledger(rig: Candidacy) -> None:

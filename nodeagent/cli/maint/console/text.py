@@ -82,6 +82,12 @@ def told_name(machine: Mapping[str, Any]) -> str:
     return str(machine["node"] or machine["hostname"] or machine["ip"])
 
 
+def remedied(held: Mapping[str, Any]) -> str:
+    """Return the reason of blocked work, with the command that helps."""
+    reason, command = str(held["reason"]), held["help"]
+    return reason if not command or command in reason else f"{reason}; run {command}"
+
+
 def counted(count: int, one: str, more: str) -> str:
     """Return a number with the word for one or for more."""
     return f"{count} {one if count == 1 else more}"

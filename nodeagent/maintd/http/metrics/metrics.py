@@ -22,6 +22,7 @@ from nodeagent.maintd.http.metrics.queue import of_queue, of_refusals, of_source
 from nodeagent.maintd.http.status import View
 from nodeagent.maintd.ledger import agent_events
 from nodeagent.maintd.ledger.unreachable import unreachable
+from nodeagent.maintd.notices.needs_you import Sort
 from nodeagent.maintd.notices.outbox import Outbox
 from nodeagent.maintd.owners import offers
 from nodeagent.maintd.owners.webhook import Webhooks
@@ -188,10 +189,16 @@ def _of_trouble(view: View) -> Any:
     there = view.observed.snapshot
     kinds["unreachable"] = list(unreachable(view.ledger, there, view.policy, view.at))
     kinds |= dead_nodes(view)
+    yours = list(show.needs_you(view))
+    kinds["needs-you"] = [one.node for one in yours if one.node]
     for kind, names in kinds.items():
         for name in sorted(set(names))[:NAMED]:
             trouble.add_metric([name, kind], 1)
     yield trouble
+    sorts = Counter(one.sort for one in yours)
+    told = "Things that wait for a person, by sort; gnt-maint status lists them."
+    by_sort = {sort.value: sorts[sort] for sort in Sort}
+    yield gauges("gnt_maint_needs_you", told, "sort", by_sort)
 
 
 def _of_windows(view: View) -> Any:

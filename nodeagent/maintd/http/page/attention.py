@@ -15,17 +15,13 @@ from nodeagent.maintd.http.page.cluster_map import WORDS, state_of
 from nodeagent.maintd.http.page.incident_card import summary
 from nodeagent.maintd.http.page.text import when
 from nodeagent.maintd.http.status import Json, View
-from nodeagent.maintd.notices.conditions import LATE, SETTINGS, YOURS
-from nodeagent.maintd.windows import timing
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.incident import Incident
-from nodeagent.model.queue import EntryStatus
+from nodeagent.model.queue import Entry
 from nodeagent.model.reason import Held, Kind, Of
 
 MOST = 100  # lines of a list
 _NEXT = 3  # next things in a line
-_OVERDUE = {Kind.LATE_DRAINING, Kind.LATE_DOWN}
-_FOR_A_PERSON = YOURS | SETTINGS | {Kind.LEDGER}
 NODED = {
     True: "Ganeti's noded answers: the machine is up",
     False: "Ganeti's noded does not answer either",
@@ -108,16 +104,20 @@ class Attention:
         self._since = {one.node: one.since / 1000 for one in view.ledger.unreachable}
         self._held: dict[str, list[tuple[str, str]]] = {}
         self._other: list[tuple[Held, str, str]] = []
-        names = view.observed.snapshot.nodes
-        late = _late(view)
-        for held, reason, command in blocked.told:
-            overdue = held.why.kind in _OVERDUE and held.node in late
-            if not (overdue or held.why.kind in _FOR_A_PERSON):
+        self._entries: list[Entry] = []
+        self._names = set[str]()  # of nodes that need a person
+        for one in show.needs_you(view):
+            if one.node:
+                self._names.add(one.node)
+            if one.entry is not None:
+                self._entries.append(one.entry)
+            if one.held is None:
                 continue
-            if held.node in names:
-                self._held.setdefault(held.node, []).append((reason, command))
+            reason, command = blocked.words(one.held)
+            if one.node:
+                self._held.setdefault(one.node, []).append((reason, command))
             else:
-                self._other.append((held, reason, command))
+                self._other.append((one.held, reason, command))
 
     def lists(self, asked: Asked) -> Lists:
         """The lines that pass the reader's filters."""
@@ -154,8 +154,8 @@ class Attention:
         return [self._linked(text) for text in texts]
 
     def is_yours(self, row: Json) -> bool:
-        ended = row["repair-status"] in ("failed", "completed") and row["returning"] is None
-        return ended or row["unreachable"] is not None or row["name"] in self._held
+        """Tell whether a node needs a person."""
+        return row["name"] in self._names
 
     def _urgency(self, row: Json) -> tuple[int, int, str]:
         short = row["name"].partition(".")[0]  # n2 before n10
@@ -184,7 +184,7 @@ class Attention:
         for reason, command in self._held.get(name, ()):
             told.add(reason)
             yield self._linked(reason, command)
-        if (back := row["returning"]) is not None:
+        if (back := row["returning"]) is not None and not told:
             at = f"at {when(back['at'])}, if it stays healthy" if back["at"] else "after its proof"
             serves = back["to"] == "in service"
             then = f"goes back into service {at}" if serves else f"is left {back['to']}"
@@ -224,14 +224,24 @@ class Attention:
             place = place if about.of in (Of.GROUP, Of.WINDOW) else "#blocked"
             word, after = held.why.kind.word.replace("-", " "), self._linked(reason, command)
             yield Line(f"needs-{number}", name, place, "", "failed", word, None, "", (after,))
-        for entry in self._view.ledger.queue.entries:
-            if entry.status is EntryStatus.FAILED:
-                name, since = f"queue entry {entry.index}", entry.changed_at / 1000
-                text = f"look at {entry.address}, then remove the entry"
-                then = Next(text, f"gnt-maint queue delete {entry.index}")
-                given = (name, f"#entry-{entry.index}", entry.address, "failed", "repair failed")
-                anchor, why = f"needs-entry-{entry.index}", entry.why
-                yield Line(anchor, *given, since, why, (then,), "failed")
+        for entry in self._entries:
+            yield Line(
+                anchor=f"needs-entry-{entry.index}",
+                name=f"queue entry {entry.index}",
+                href=f"#entry-{entry.index}",
+                about=entry.address,
+                state="failed",
+                word="repair failed",
+                since=entry.changed_at / 1000,
+                why=entry.why,
+                next=(
+                    Next(
+                        f"look at {entry.address}, then remove the entry",
+                        f"gnt-maint queue delete {entry.index}",
+                    ),
+                ),
+                kind="failed",
+            )
 
 
 def needs(view: View, overview: Json) -> list[Json]:
@@ -263,17 +273,6 @@ def alarms(overview: Json) -> Iterator[Line]:
 
 def _alarm(kind: str, word: str, since: float | None, why: str, *then: Next) -> Line:
     return Line(f"banner-{kind}", "maintd", "", "", "failed", word, since, why, then, kind)
-
-
-def _late(view: View) -> set[str]:
-    """Names of machines that are overdue for so long that a person is needed."""
-    scheduled, ledger = view.ledger.scheduled, view.ledger
-    names = {n.uuid: n.name for n in view.observed.snapshot.nodes.values()} if scheduled else {}
-    return {
-        names.get(one.node) or str(one.machine)
-        for one in scheduled
-        if timing.overdue(one, ledger, view.at) >= LATE
-    }
 
 
 def word_of(row: Mapping[str, object], state: str) -> str:

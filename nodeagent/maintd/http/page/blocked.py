@@ -25,14 +25,12 @@ class Blocked:
 
     def __init__(self, view: View) -> None:
         self._view = view
-        said: dict[Reason, tuple[str, str]] = {}
+        self._said: dict[Reason, tuple[str, str]] = {}
         places: dict[tuple[str, str], list[str]] = {}
         self._of_incident: dict[str, list[Held]] = {}
         self.told: list[tuple[Held, str, str]] = []
         for held in view.held:
-            words = said.get(held.why)
-            if words is None:
-                words = said[held.why] = held.reason, held.why.help
+            words = self.words(held)
             self.told.append((held, *words))
             places.setdefault(words, []).append(held.node)
             self._of_incident.setdefault(held.incident, []).append(held)
@@ -47,6 +45,13 @@ class Blocked:
             self.blocks.append(block)
             if len(there) > _SHARED:
                 self.shared[reason] = block
+
+    def words(self, held: Held) -> tuple[str, str]:
+        """A reason in a sentence, and the command that helps; each is made once."""
+        words = self._said.get(held.why)
+        if words is None:
+            words = self._said[held.why] = held.reason, held.why.help
+        return words
 
     def about(self, incident: str) -> View:
         """The view with only this incident's reasons; there may be ten thousand others."""

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from nodeagent.maintd.http.calendar import calendar
 from nodeagent.maintd.http.page.weeks import KINDS, WEEKS, kind_of, machine_name, stages, weeks
 from nodeagent.maintd.http.status import Json, View
-from nodeagent.maintd.notices.conditions import LATE
+from nodeagent.maintd.notices.needs_you import LATE
 from nodeagent.maintd.queue.entries import entry_json
 from nodeagent.model.queue import Entry
 from nodeagent.model.reason import Of, Subject

@@ -1,0 +1,138 @@
+"""Everything that waits for a person: the one list from which all surfaces draw. Pure.
+
+`gnt-maint check` and `status`, the page, notifications and metrics show these and no others:
+
+1. A node whose incident has failed or is completed, until somebody reports it repaired or maintd
+   works on another incident of it.
+2. A node that is unreachable.
+3. A reason that only a person can end (`YOURS`), a wrong setting, trouble of the ledger.
+4. A machine whose window has been overdue for a quarter of an hour.
+5. An entry of the repair queue that was not repaired.
+
+So a node that is out of service is in this list, or somebody holds it: a running incident, a
+window, an entry, a fencing, its return, or a person who took it out.
+"""
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from nodeagent.maintd.planning.outcomes import by_uuid, worst_per_node
+from nodeagent.maintd.windows.timing import overdue
+from nodeagent.model.incident import Incident, Status
+from nodeagent.model.ledger import Ledger
+from nodeagent.model.queue import Entry, EntryStatus
+from nodeagent.model.reason import AnyKind, CopyKind, FencingKind, Held, Kind
+from nodeagent.model.snapshot import Observed
+from nodeagent.model.units import Ms
+from nodeagent.model.window import Scheduled
+
+LATE = 900_000  # ms after which an overdue window needs a person
+YOURS: frozenset[AnyKind] = frozenset(
+    {
+        # The cluster, and plans.
+        Kind.OUTDATED,
+        Kind.OUTDATED_QUEUE,
+        Kind.LEDGER,
+        Kind.HALTED,
+        Kind.WINDOW_STOPPED,
+        Kind.DOWN_STILL,
+        Kind.NO_TIME_ZONE,
+        # Work that cannot go on.
+        Kind.LOST_JOB,
+        Kind.LOST_ORDER,
+        Kind.FAILED_BEFORE,
+        Kind.MASTER,
+        Kind.OFFLINE,
+        Kind.NO_COMMAND,
+        Kind.PUT_BACK_BY_OTHERS,
+        Kind.ONLY_FAILOVER,
+        Kind.NOT_FOR_MAINTD,
+        # Nodes out of service that nobody puts back.
+        Kind.WAITS_FOR_REPAIR,
+        Kind.STAYS_TAG_GONE,
+        Kind.STAYS,
+        Kind.RETURN_FAILED,
+        Kind.RETURN_CONTRADICTED,
+        # Dead nodes.
+        FencingKind.FENCED,
+        FencingKind.FENCED_ONLINE,
+        FencingKind.FENCE_TRIES_AGAIN,
+        FencingKind.WOULD_FENCE,
+        FencingKind.NO_POWER_CONTROL,
+        FencingKind.CONTROL_FAILS,
+        FencingKind.LEVEL_FAILS,
+        FencingKind.FENCING_WAITS,
+        FencingKind.FENCE_SWITCHED_OFF,
+        # Copies of the ledger.
+        CopyKind.TWO_WRITERS,
+        CopyKind.NEWER_COPY,
+        CopyKind.LOST_COPIES,
+        CopyKind.MOVED,
+        CopyKind.FEW_COPIES,
+        CopyKind.UNREADABLE_COPY,
+    }
+)
+"""Reasons that only a person can end, or that may last until one does."""
+SETTINGS: frozenset[AnyKind] = frozenset({Kind.WRONG_TAG, Kind.MORE_WRONG_TAGS})
+_OVERDUE = frozenset({Kind.LATE_DRAINING, Kind.LATE_DOWN})
+
+
+class Sort(Enum):
+    """Sorts of what waits for a person, by their names in metrics."""
+
+    FAILED = "failed"
+    COMPLETED = "completed"
+    UNREACHABLE = "unreachable"
+    REASON = "reason"
+    SETTING = "setting"
+    OVERDUE = "overdue"
+    ENTRY = "entry"
+
+
+@dataclass(frozen=True, slots=True)
+class NeedsYou:
+    """One thing that waits for a person; `node` is the name of its node, empty if it has none.
+
+    Of the others only the one that its sort names is there: an incident, a reason or an entry.
+    """
+
+    sort: Sort
+    node: str = ""
+    incident: Incident | None = None
+    held: Held | None = None
+    entry: Entry | None = None
+
+
+def needs_you(
+    ledger: Ledger, observed: Observed, held: Iterable[Held], silent: Collection[str], now: Ms
+) -> Iterator[NeedsYou]:
+    """Yield everything that waits for a person; `silent` are the unreachable nodes."""
+    names = {uuid: node.name for uuid, node in by_uuid(observed).items()}
+    in_work = {one.node for one in ledger.returning} | worst_per_node(ledger).keys()
+    for incident in ledger.incidents:
+        if incident.node in in_work or incident.node not in names:
+            continue
+        if incident.status in (Status.FAILED, Status.COMPLETED):
+            failed = incident.status is Status.FAILED
+            sort = Sort.FAILED if failed else Sort.COMPLETED
+            yield NeedsYou(sort, names[incident.node], incident=incident)
+    for node in silent:
+        yield NeedsYou(Sort.UNREACHABLE, node)
+    late = {names.get(one.node) or str(one.machine) for one in overdue_machines(ledger, now)}
+    for one in held:
+        node = one.node if one.node in observed.snapshot.nodes else ""
+        if one.why.kind in SETTINGS:
+            yield NeedsYou(Sort.SETTING, node, held=one)
+        elif one.why.kind in YOURS:
+            yield NeedsYou(Sort.REASON, node, held=one)
+        elif one.why.kind in _OVERDUE and one.node in late:
+            yield NeedsYou(Sort.OVERDUE, node, held=one)
+    for entry in ledger.queue.entries:
+        if entry.status is EntryStatus.FAILED:
+            yield NeedsYou(Sort.ENTRY, entry=entry)
+
+
+def overdue_machines(ledger: Ledger, now: Ms) -> list[Scheduled]:
+    """The machines whose window has been overdue for so long that a person is needed."""
+    return [one for one in ledger.scheduled if overdue(one, ledger, now) >= LATE]
