@@ -350,6 +350,29 @@ def test_a_job_filter_on_the_reason_pauses_us(system: Maintenance) -> None:
     system.until_status("node2", "completed")
 
 
+@pytest.mark.story
+def test_a_job_filter_on_an_incidents_id_holds_its_jobs_only(system: Maintenance) -> None:
+    gnt("gnt-cluster", "add-tags", "maintd:settle:30s")
+    try:
+        system.breaks("node2", EVACUATE)
+        incident = str(system.until_status("node2", "noted")["uuid"])
+        gnt("gnt-filter", "add", "--predicates",
+            json.dumps([["reason", ["=", "reason", incident]]]), "--action", "PAUSE")  # fmt: skip
+        before = last_job()
+        until(lambda: bool(job_list(before)), 90, system.tail)
+        gnt("gnt-cluster", "add-tags", "not-held")  # waits for its own job, which runs
+        time.sleep(5)
+        waiting = [what for _, status, what in job_list(before) if status == "queued"]
+        assert len(waiting) == 1, job_list(before)
+        assert flags("node2")["drained"] == "N"
+    finally:
+        for line in gnt("gnt-filter", "list", "--no-headers", "-o", "uuid").split():
+            gnt("gnt-filter", "delete", line)
+        gnt("gnt-cluster", "remove-tags", "maintd:settle:30s")
+    system.until_status("node2", "completed")
+    gnt("gnt-cluster", "remove-tags", "not-held")
+
+
 def test_the_ledger_deleted_in_mid_incident_is_rebuilt(system: Maintenance) -> None:
     create("inst1", "drbd", "node2.gnt.test", "node3.gnt.test")
     system.breaks("node2", EVACUATE)

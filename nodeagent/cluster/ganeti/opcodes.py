@@ -29,6 +29,7 @@ from nodeagent.model.action import (
     Scope,
     SetOffline,
 )
+from nodeagent.model.purpose import parse
 from nodeagent.model.units import Nanoseconds
 
 SOURCE = "gnt:daemon:maintd"  # Ganeti's name for this daemon; operators' job filters match it
@@ -43,14 +44,20 @@ _JOB = re.compile(r"[1-9][0-9]{0,17}")
 
 
 def job(submission: Submission, at: Nanoseconds) -> list[Opcode] | NotTaken:
-    """Return the opcodes of one job, with our reason (`at` is unix ns), or the obstacle."""
+    """Return the opcodes of one job, with our reason (`at` is unix ns), or the obstacle.
+
+    The id of its incident or repair is an entry of its own: job filters compare whole entries only.
+    """
     bodies = _bodies(submission.action)
     if isinstance(bodies, NotTaken):
         return bodies
     depends = depends_on(submission.after)
     if isinstance(depends, NotTaken):
         return depends
-    common = {"reason": [[SOURCE, submission.reason, at]]}
+    purpose, _ = parse(submission.reason)
+    event = purpose.incident or purpose.repair
+    texts = [submission.reason, event] if event else [submission.reason]
+    common = {"reason": [[SOURCE, text, at] for text in texts]}
     first = {"depends": depends} if depends else {}
     return [{**body, **common, **(first if i == 0 else {})} for i, body in enumerate(bodies)]
 

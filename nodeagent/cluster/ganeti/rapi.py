@@ -30,8 +30,9 @@ CANNOT = (
     "One job cannot both take tags off and put tags on, so replacing a tag is refused.",
     "One job cannot change a tag and move an instance, so instances are not repaired.",
     "It has no power control, so maintd neither asks for a node's power nor fences a node.",
-    "The jobs' reasons have the source gnt:user: a job filter on gnt:daemon:maintd does not"
-    " hold them, and anybody's reason of the form maintd:… is taken for ours.",
+    "The jobs' reasons have the source gnt:user: a job filter on gnt:daemon:maintd, or"
+    " on an incident's id, does not hold them, and anybody's reason of the form maintd:… is taken"
+    " for ours.",
     "That this machine is the master cannot be checked: without a ledger in etcd a second maintd is"
     " not kept out.",
     "The RAPI user needs the option write, which allows far more than maintenance.",

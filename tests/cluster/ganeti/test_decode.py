@@ -8,16 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodeagent.cluster.ganeti import decode, jobqueue
+from nodeagent.cluster.backend import Submission
+from nodeagent.cluster.ganeti import decode, jobqueue, opcodes
 from nodeagent.cluster.ganeti.decode import one_line
 from nodeagent.cluster.ganeti.luxi import Refusal, refused
 from nodeagent.cluster.ganeti.opcodes import SOURCE
 from nodeagent.errors import MessageError
-from nodeagent.model.action import Drain, Scope
+from nodeagent.model.action import Drain, Guarded, MovePrimary, Retag, Scope
 from nodeagent.model.ledger import Intent, Ledger, Outcome, Removal, Result, RoleChange, Trail
 from nodeagent.model.purpose import OfBalance, OfEntry, OfIncident, OfRepair, OfWindow, Purpose
 from nodeagent.model.snapshot import Capacity, Group, Instance, Node, Running, Size
-from nodeagent.model.units import Ms
+from nodeagent.model.units import Ms, Nanoseconds
 
 # As the real luxid 3.0.2 gives them.
 NODE = ["n1", "u1", "10.0.0.1", "g1", False, False, True, True, ["a:b"], 1, False, 1, ""]
@@ -506,6 +507,25 @@ def test_what_others_are_at_work_on() -> None:
 
 
 OURS = [SOURCE, "maintd:7", 1]
+EVENT = "01a1ee56-ac20-859f-b073-b56a6340d619"
+
+
+@pytest.mark.parametrize(
+    ("reason", "event"),
+    [(f"{EVENT}:7", EVENT), (f"autorepair:{EVENT}:7", EVENT), ("autorepair:ticket-1:7", "ticket-1"),
+     ("balance:g:7", ""), ("maintd:7", "")],
+)  # fmt: skip
+def test_a_job_filter_finds_each_job_by_the_id_of_its_event(reason: str, event: str) -> None:
+    swap = Retag(Scope.INSTANCE, "i", ("ganeti:watcher:autorepair:b",), ("a",))
+    move = Guarded(swap, MovePrimary("i", "n1", live=True))
+    body = opcodes.job(Submission(move, reason), Nanoseconds(3))
+    assert isinstance(body, list)
+    texts = [reason, event] if event else [reason]
+    assert [op["reason"] for op in body] == [[[SOURCE, text, 3] for text in texts]] * 3
+    # And it is known again by the first.
+    found = jobqueue.trail(job(*body[0]["reason"]))
+    assert found is not None
+    assert found.reason == reason
 
 
 def test_vanished_jobs_are_lost() -> None:

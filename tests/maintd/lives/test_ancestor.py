@@ -504,7 +504,8 @@ def test_fault_21_all_is_shown_at_once_after_a_restart() -> None:
     assert [i.id for i in maintd.latest.decision.ledger.incidents] == [shown[0].id]
     body = opcodes.job(Submission(Drain("n3"), f"{shown[0].id}:1"), Nanoseconds(5))
     assert isinstance(body, list)
-    assert body[0]["reason"] == [["gnt:daemon:maintd", f"{shown[0].id}:1", 5]]
+    texts = (f"{shown[0].id}:1", shown[0].id)
+    assert body[0]["reason"] == [["gnt:daemon:maintd", text, 5] for text in texts]
     rig.wish(Cancel(shown[0].id))
     rig.settle()
     assert rig.status("n3") is Status.CANCELED
