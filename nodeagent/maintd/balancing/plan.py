@@ -93,6 +93,7 @@ class _Seen:
     stopped: Mapping[str, Reason]
     nodes: Mapping[str, Sequence[Node]]  # by group, in order of their names
     sick: Mapping[str, Incident]  # the incidents that maintd works on, by node UUID
+    failed: Mapping[str, Reason]  # nodes whose failed repair nobody has acknowledged, by name
     working: Mapping[str, str]  # the work at a node
     stay: Mapping[str, frozenset[str]]  # instances that no move may interrupt, by group
 
@@ -104,7 +105,13 @@ class _Seen:
         for node in sorted(observed.snapshot.nodes.values(), key=lambda node: node.name):
             nodes.setdefault(node.group, []).append(node)
         sick = {i.node: i for i in ledger.incidents if i.status.active and not i.by_hand}
+        ended = {i.node for i in ledger.incidents if i.status is Status.FAILED}
         failed = {i.id for i in ledger.incidents if i.status is Status.FAILED}
+        closed = {
+            node.name: because(Kind.FAILED_BEFORE, node.name)
+            for node in observed.snapshot.nodes.values()
+            if node.uuid in ended
+        }
         busy = {intent.owner for intent in ledger.intents}
         working = {
             name: owner
@@ -118,7 +125,7 @@ class _Seen:
             group = observed.snapshot.nodes[instance.primary].group
             stay.setdefault(group, set()).add(instance.name)
         frozen = {group: frozenset(names) for group, names in stay.items()}
-        return cls(observed, room, stopped, nodes, sick, working, frozen)
+        return cls(observed, room, stopped, nodes, sick, closed, working, frozen)
 
     def unquiet(self, node: Node) -> Reason | None:
         """Temporary work or trouble at a node that delays balancing; else None."""
@@ -189,12 +196,16 @@ class _Group:
         for node in nodes:
             if why := self.seen.unquiet(node):
                 return why
-        unfit = self.seen.room.unfit
+        unfit = self._unfit_nodes()
         free = [n.name for n in nodes if n.name not in unfit and self._takes_part(n)]
         if len(free) < 2:
             taken = next((unfit[node.name] for node in nodes if node.name in unfit), None)
             return because(Kind.FEW_FREE_NODES, self.group.name, why=taken)
         return frozenset(free)
+
+    def _unfit_nodes(self) -> Mapping[str, Reason]:
+        """The nodes that take no part; a failed repair counts until its tag is gone."""
+        return {**self.seen.failed, **self.seen.room.unfit}
 
     def _halted(self) -> Reason | None:
         """The failure and how to go on; shown also while other moves of the group end."""
@@ -308,7 +319,7 @@ class _Group:
             return because(Kind.NO_MOVE, shift.instance, why=wrong)
         for name in sorted(shift.nodes):
             if name not in free:
-                return self.seen.room.unfit.get(name) or because(Kind.NOT_IN_BALANCE, name)
+                return self._unfit_nodes().get(name) or because(Kind.NOT_IN_BALANCE, name)
             if name in self.seen.room.claims:
                 return because(Kind.CLAIMED, name, who="another repair")
         if shift.instance in self.seen.room.placed:

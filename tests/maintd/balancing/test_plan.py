@@ -296,6 +296,24 @@ def test_where_a_repair_has_failed_nothing_is_moved_and_elsewhere_it_is() -> Non
     assert (Kind.ASKS, "n6") in within(why(decision))
 
 
+def test_a_node_whose_repair_has_failed_takes_no_part_until_somebody_acknowledges_that() -> None:
+    failed = incident("n6", REPAIR, Status.FAILED, tag_seen=True)
+    tagged = world(replace(node("n6"), tags=frozenset({failed.tag})))
+    on_it = advised(shift("a", "n1:n2", "n6:n1"))
+    for to in ("n6:n1", "n1:n6"):
+        decision = done(seen(tagged, advice=advised(shift("a", "n1:n2", to))), ledger(failed))
+        assert not begun(decision)
+        assert (Kind.FAILED_BEFORE, "n6") in within(why(decision))
+        assert "n6" not in decision.questions[0].nodes
+    assert begun(done(seen(tagged, advice=advised(OVER)), ledger(failed))), "others are balanced"
+    acknowledged = done(seen(world(), advice=on_it), ledger(failed))
+    assert begun(acknowledged)
+    # A person who lists the moves is told, too.
+    wish = Wish("w", "root", NOW, Balance("default", on_it["default"].shifts))
+    listed = done(seen(tagged, wishes=(wish,)), ledger(failed))
+    assert not begun(listed)
+
+
 def test_the_storm_brake_and_a_pause_hold_it() -> None:
     storm = done(seen(world(), advice=advised(OVER)), Ledger(storm=Storm(Ms(1), "3 of 6 are sick")))
     assert why(storm) == because(Kind.STORM, why="3 of 6 are sick")
