@@ -23,7 +23,7 @@ class Status(Enum):
     @property
     def active(self) -> bool:
         """Tell whether anything is still to be done for it."""
-        return bool(TRANSITIONS[self])
+        return self in (Status.NOTED, Status.PENDING)
 
 
 class Event(Enum):
@@ -44,8 +44,8 @@ TRANSITIONS: dict[Status, dict[Event, Status]] = {
         Event.ALL_DONE: Status.COMPLETED,
     },
     Status.CANCELED: {},
-    Status.FAILED: {},
-    Status.COMPLETED: {},
+    Status.FAILED: {Event.CANCELED: Status.CANCELED},
+    Status.COMPLETED: {Event.CANCELED: Status.CANCELED},
 }
 
 UNKNOWN = Diagnosis(Need.OK, None, "")
@@ -101,6 +101,17 @@ class Incident:
     def tag(self) -> str:
         """The tag of its status; maintd sets a ready or failed tag at the end."""
         return f"maintd:{_TAGS.get(self.status, 'repairready')}:{self.id}"
+
+    @property
+    def earlier_tags(self) -> frozenset[str]:
+        """The tags of the ends that it has had before it was canceled."""
+        ends = ("repairready", "repairfailed") if self.status is Status.CANCELED else ()
+        return frozenset(f"maintd:{end}:{self.id}" for end in ends)
+
+    @property
+    def superseded(self) -> bool:
+        """Tell whether it ended because another incident goes on with its work: its `heir`."""
+        return self.status is Status.CANCELED and self.heir != ""
 
     @property
     def by_hand(self) -> bool:

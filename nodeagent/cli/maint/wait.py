@@ -34,7 +34,7 @@ PATIENCE = 120.0  # seconds without maintd; it may be restarting
 def wait(where: Where, uuid: str, timeout: int | None, wanted: str, *, as_json: bool) -> int:
     """Wait until an incident is completed.
 
-    Meanwhile shows what blocks the incident.
+    Meanwhile shows what blocks the incident. If another incident supersedes it, waits for that one.
 
     Exit code 0 if the incident reached the status, 2 if it failed, 3 if it was canceled, 5 if it
     was closed, 1 if it ended otherwise, 4 if the time ran out, 69 if maintd did not answer for
@@ -55,6 +55,8 @@ def _wait(reach: Reach, uuid: str, wanted: str, timeout: int | None) -> tuple[Js
     incident = reach.get(f"/1/incidents/{uuid}")
     with progress() as told:
         while True:
+            if wanted != "forgotten" and incident.get("superseded-by"):
+                uuid = incident["superseded-by"]  # it goes on under another name
             code = _code(incident["repair-status"], wanted)
             if code is not None:
                 return incident, code
@@ -79,7 +81,7 @@ def _code(status: str, wanted: str) -> int | None:
     """Return the exit code once the incident has ended, or has the wanted status."""
     if status == wanted or (wanted == "pending" and status == "completed"):
         return 0
-    if wanted == "forgotten" or status in ("noted", "pending"):
+    if wanted == "forgotten" or status in ("noted", "pending", "superseded"):
         return None
     return _ENDS.get(status, EXIT_OTHERWISE)
 

@@ -77,7 +77,8 @@ def needs_you(view: View) -> Iterator[NeedsYou]:
 
 
 def status(view: View) -> list[Json]:
-    return [incident_json(view, incident) for incident in in_order(view.ledger)]
+    """Every incident but the superseded ones: each goes on as its heir, which has its jobs."""
+    return [incident_json(view, i) for i in in_order(view.ledger) if not i.superseded]
 
 
 def in_order(ledger: Ledger) -> list[Incident]:
@@ -92,9 +93,9 @@ def incident_json(view: View, incident: Incident) -> Json:
         "uuid": incident.id,
         "node": incident.node,
         "original": original(incident),
-        "repair-status": incident.status.value,
+        "repair-status": "superseded" if incident.superseded else incident.status.value,
         "jobs": sorted(int(job) for job in jobs if job.isdecimal()),
-        "tag": incident.tag,
+        "tag": "" if incident.superseded else incident.tag,
         "node-name": incident.name,
         "need": None if incident.diagnosis == UNKNOWN else incident.diagnosis.need.wire,
         "noted": incident.noted_at / 1000,
@@ -111,6 +112,7 @@ def incident_in_full(view: View, incident: Incident, events: Sequence[Event]) ->
     """One incident with its timeline, its unfinished intents and its obstacles."""
     return {
         **incident_json(view, incident),
+        "superseded-by": incident.heir if incident.superseded else None,
         "timeline": [event_json(event) for event in events],
         "intents": [intent_json(view, i) for i in view.ledger.intents if i.incident == incident.id],
         "held": [held_json(held) for held in view.held if held.incident == incident.id],
@@ -145,6 +147,8 @@ def waits(view: View, incident: Incident) -> Iterator[str]:
             yield left_to_do(incident, view.observed.snapshot, view.policy)
         case Status.FAILED if not returns:
             yield f"it has failed: check {incident.name}, then run gnt-maint done {incident.name}"
+        case Status.CANCELED if incident.superseded:
+            yield f"its last jobs: incident {incident.heir} goes on with its work"
         case Status.CANCELED:
             yield "maintd does nothing more; it closes once the fault is no longer reported"
         case _ if not (mine or told):

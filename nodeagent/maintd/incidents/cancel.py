@@ -14,14 +14,14 @@ from nodeagent.model.wish import Cancel
 
 
 def cancel(ledger: Ledger, asked: Cancel, who: str, snapshot: Snapshot, now: Ms) -> Ledger | str:
-    """Stop all work on an incident; leave its node as it is unless the request puts it back."""
+    """Stop all work on an incident, whatever its state; leave its node as it is unless asked.
+
+    A completed or failed one is ignored from here on, for as long as its node reports the fault.
+    """
     incident = ledger.incident(asked.incident)
     if incident is None:
         return no_such("incident", asked.incident)
     if incident.status is not Status.CANCELED:
-        if not incident.status.active:
-            done = f"gnt-maint done {incident.name} closes it"
-            return f"it is {incident.status.value} already: {done}"
         canceled = incident.after(Event.CANCELED, now, f"canceled by {who}")
         # A maintd without the ledger would resume an incident that left jobs behind: tag it.
         canceled = replace(canceled, seen_at=now) if incident.jobs else canceled

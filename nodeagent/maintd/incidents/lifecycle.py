@@ -152,8 +152,9 @@ def forget(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
 
     Without its ready tag an incident is closed when the diagnosis is no longer observed. Without
     its failed tag it is closed at once, and earlier attempts no longer count against the node. A
-    canceled incident is closed when no longer observed, or detected again after the closing of the
-    one that superseded it. A node that does not answer has not reported Ok.
+    canceled incident is closed when no longer observed and the tags of an earlier end are off, or
+    detected again after the closing of the one that superseded it. A node that does not answer has
+    not reported Ok.
     """
     working = {intent.incident for intent in ledger.intents}
     if not (ledger.incidents or any(working)):
@@ -175,8 +176,10 @@ def forget(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
                 pardoned.add(incident.node)
             case Status.COMPLETED if acknowledged and gone:
                 pass
-            case Status.CANCELED if incident.id not in working and (
-                acknowledged or gone or _is_left_alone(incident, ledger)
+            case Status.CANCELED if (
+                incident.id not in working
+                and incident.earlier_tags.isdisjoint(node.tags)
+                and (acknowledged or gone or _is_left_alone(incident, ledger))
             ):
                 pass
             case Status.NOTED if gone:
@@ -203,7 +206,8 @@ def _looked_at(incident: Incident, node: Node, said: Diagnosis | None, now: Ms) 
     if rebuilt and said is not None and is_same(incident.id, incident.node, said):
         incident = replace(incident, diagnosis=said)
     observed = said is None or said == incident.diagnosis
-    if incident.status.active and f"maintd:canceled:{incident.id}" in node.tags:
+    canceled = incident.status is Status.CANCELED
+    if not canceled and f"maintd:canceled:{incident.id}" in node.tags:
         incident = incident.after(Event.CANCELED, now, "canceled by its tag")
     missed = incident.status is Status.PENDING and not observed
     over = incident.status in (Status.COMPLETED, Status.FAILED)

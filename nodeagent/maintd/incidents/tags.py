@@ -18,14 +18,21 @@ def tag_ended(ledger: Ledger, observed: Observed, under_way: set[str], now: Ms) 
     for incident in ledger.incidents:
         node = nodes.get(incident.node)
         final = incident.status in (Status.FAILED, Status.CANCELED)
-        if node is None or not final or incident.tag_seen or incident.tag in under_way:
+        if node is None or not final or incident.superseded or incident.not_before > now:
+            continue
+        earlier = tuple(sorted((incident.earlier_tags & node.tags) - under_way))
+        tagged = incident.tag_seen or incident.tag in node.tags
+        if earlier and (tagged or incident.seen_at < now):
+            action = Retag(Scope.NODE, node.name, remove=earlier)
+            ledger = ledger.promise(OfIncident(incident.id), node.name, action, now)
+        if incident.tag_seen or incident.tag in under_way:
             continue
         # Tag a failure when all its jobs have ended, a cancel at once. A cancel needs no tag if the
         # diagnosis is no longer observed.
         waits = (
             incident.id in working if incident.status is Status.FAILED else (incident.seen_at < now)
         )
-        if incident.tag not in node.tags and not waits and incident.not_before <= now:
+        if incident.tag not in node.tags and not waits:
             action = Retag(Scope.NODE, node.name, add=(incident.tag,))
             ledger = ledger.promise(OfIncident(incident.id), node.name, action, now)
     ledger = tag_repaired(ledger, observed, nodes, now)
@@ -73,16 +80,16 @@ def close_healed(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) ->
 def untag_forgotten(ledger: Ledger, observed: Observed, under_way: set[str], now: Ms) -> Ledger:
     """Remove tags that only belong to closed incidents or failed repairs.
 
-    The mark of a finished repair stays until then. If a person closes it while the fault lasts,
-    only the mark prevents a maintd without memory from repeating it. A hold stays while its node
-    may need anything: `withdraw` passes it on.
+    The mark of a live repair goes once the tag of its end shows: until then only the mark prevents
+    a maintd without memory from repeating it. A hold stays while its node may need anything:
+    `withdraw` passes it on.
     """
     nodes = observed.snapshot.nodes
     known = {incident.id for incident in ledger.incidents}
     marked = {
         incident.id
         for incident in ledger.incidents
-        if incident.status.active or incident.status is Status.COMPLETED
+        if incident.status.active or (incident.status is Status.COMPLETED and not incident.tag_seen)
     }
     told = {"maintd:canceled": known, "maintd:hold": known, "maintd:repairing": marked}
     for node in nodes.values():

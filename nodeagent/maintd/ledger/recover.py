@@ -47,6 +47,7 @@ from nodeagent.model.snapshot import Node, Snapshot
 from nodeagent.model.units import Ms
 
 _MARK = "maintd:repairing"
+_CANCELED = "maintd:canceled:"
 _ENDED = {
     "maintd:repairready": Status.COMPLETED,
     "maintd:repairfailed": Status.FAILED,
@@ -91,7 +92,8 @@ def recover(
             _take_up(incidents, trail, nodes, now)
     over = {i for i, newest in newest_of.items() if i not in incidents and newest <= ledger.round}
     for node in nodes.values():
-        for tag in sorted(node.tags):
+        # Canceled last: until a person's cancelation of an ended incident is complete it has both.
+        for tag in sorted(node.tags, key=lambda tag: (tag.startswith(_CANCELED), tag)):
             kind, _, identity = tag.rpartition(":")
             if kind != _MARK or identity not in over:  # else maintd is about to remove it
                 _take_tag(incidents, tag, node, now)
