@@ -7,7 +7,7 @@ READY  := $(VENV)/.ready
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check stories test-real conformance nightly decisions
+.PHONY: help demo test check stories test-real conformance nightly decisions cases
 
 help:             ## show these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 18
@@ -31,6 +31,9 @@ test: $(READY)    ## lint, types and the whole quick suite on all cores (WORKERS
 	$(MAKE) --no-print-directory check; code=$$?; wait; exit $$code
 	@$(quick) -n $(or $(WORKERS),$(shell expr 2 '*' $$(nproc))) --dist loadfile --no-loadscope-reorder
 	@packaging/turning --failed
+
+cases: $(READY)   ## inputs of public bug reports, each beside its right result (../shared/cases)
+	@$(PYTHON) -m tests.cases
 
 decisions: $(READY) ## renew, on purpose, the rounds that tests/maintd/test_decisions.py decides again (AGAIN=1: the same rounds, and what differs; REAL=1: real ones too; root)
 ifdef AGAIN

@@ -22,8 +22,15 @@ NVME = SATA | {
 FAILED = {"smart_status": {"passed": False}}
 
 
-def attribute(name: str, when: str, *, prefailure: bool) -> dict[str, Any]:
-    row = {"name": name, "when_failed": when, "flags": {"prefailure": prefailure}}
+WHOLE = {"available_spare": 100, "available_spare_threshold": 10, "media_errors": 0}
+
+
+def sense(asc: int, ascq: int) -> dict[str, Any]:
+    return {"smart_status": {"passed": False, "scsi": {"asc": asc, "ascq": ascq}}}
+
+
+def attribute(name: str, when: str, *, prefailure: bool, number: int = 1) -> dict[str, Any]:
+    row = {"id": number, "name": name, "when_failed": when, "flags": {"prefailure": prefailure}}
     return {"ata_smart_attributes": {"table": [row]}}
 
 
@@ -97,6 +104,82 @@ def ask(shipped: Shipped, *answers: tuple[str, str, int, dict[str, Any] | str]) 
         pytest.param(
             0, NVME | log(percentage_used=100), "live-repair", ["worn"], id="NVMe worn out"
         ),
+        pytest.param(
+            8,
+            NVME | log(critical_warning=4, percentage_used=104, **WHOLE),
+            "live-repair",
+            ["worn"],
+            id="NVMe degraded only by its endurance",
+        ),
+        *(
+            pytest.param(
+                8,
+                NVME | log(critical_warning=4, percentage_used=104, **WHOLE | other),
+                "evacuate",
+                ["reliability-degraded", "worn"],
+                id=f"NVMe past its endurance and degraded: {other}",
+            )
+            for other in ({"media_errors": 3}, {"available_spare": 9}, {"available_spare": 10})
+        ),
+        pytest.param(
+            8,
+            NVME | log(critical_warning=4, percentage_used=99, **WHOLE),
+            "evacuate",
+            ["reliability-degraded"],
+            id="NVMe degraded within its endurance",
+        ),
+        pytest.param(8, NVME | log(critical_warning=32), "Ok", None, id="NVMe memory region"),
+        *(
+            pytest.param(8, SATA | sense(asc, ascq), need, complaints, id=f"SCSI {asc:x}/{ascq:x}")
+            for asc, ascq, need, complaints in (
+                (0x5D, 0x00, "evacuate", ["health-failed"]),
+                (0x5D, 0x10, "evacuate", ["health-failed"]),
+                (0x5D, 0x73, "live-repair", ["worn"]),
+                (0x5D, 0xFF, "live-repair", ["prediction-test"]),
+                (0x0B, 0x01, "Ok", None),
+                (0x0B, 0x0A, "Ok", None),
+                (0x0B, 0x11, "Ok", None),
+                (0x0B, 0x02, "live-repair", ["warning-0b-02"]),
+                (0x0B, 0x03, "live-repair", ["warning-0b-03"]),
+                (0x0B, 0x05, "live-repair", ["warning-0b-05"]),
+                (0x0B, 0x12, "live-repair", ["warning-0b-12"]),
+            )
+        ),
+        pytest.param(
+            0,
+            SATA | {"scsi_percentage_used_endurance_indicator": 100},
+            "live-repair",
+            ["worn"],
+            id="SAS SSD worn out",
+        ),
+        pytest.param(
+            24,
+            SATA | FAILED | attribute("Airflow_Temperature", "now", prefailure=True, number=190),
+            "Ok",
+            None,
+            id="SATA failed by a temperature",
+        ),
+        pytest.param(
+            24,
+            SATA | FAILED | attribute("Media_Wearout", "now", prefailure=True, number=233),
+            "live-repair",
+            ["worn"],
+            id="SATA failed by its endurance",
+        ),
+        pytest.param(
+            24,
+            SATA | FAILED | attribute("Reallocated", "now", prefailure=True, number=5),
+            "evacuate",
+            ["attribute-Reallocated", "health-failed"],
+            id="SATA failed by an attribute",
+        ),
+        pytest.param(
+            4,
+            {**SATA, "smart_support": {"available": True, "enabled": False}, "smart_status": {}},
+            "live-repair",
+            ["smart-disabled"],
+            id="SMART is switched off",
+        ),
         pytest.param(3, {}, "Ok", None, id="asleep stays asleep"),
         pytest.param(4, {"smart_support": {"available": False}}, "Ok", None, id="a virtual disk"),
     ],
@@ -136,6 +219,69 @@ def test_a_disk_that_cannot_be_asked_is_not_ok(
     assert ran.complaint.startswith("smart: ValueError: /dev/sda: ")
     assert why in ran.complaint
     assert ran.code == 1
+
+
+REFUSED = {
+    "smartctl": {
+        "exit_status": 2,
+        "messages": [
+            {"string": "DELL or MegaRaid controller, please try adding '-d megaraid,N'"},
+        ],
+    }
+}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(REFUSED, id="refused by its INQUIRY"),
+        pytest.param({"scsi_vendor": "DELL", "scsi_product": "PERC H730 Mini"}, id="PERC"),
+        pytest.param({"vendor": "HP", "product": "LOGICAL VOLUME"}, id="Smart Array"),
+        pytest.param({"scsi_model_name": "AVAGO MegaRAID"}, id="MegaRAID"),
+        pytest.param({"model_name": "VMware Virtual disk"}, id="7.1 on a hypervisor"),
+    ],
+)
+def test_a_logical_disk_is_no_disk(shipped: Shipped, answer: dict[str, Any]) -> None:
+    sda = ("/dev/sda", "scsi", 2, answer)
+    behind = ("/dev/bus/0", "megaraid,1", 0, SATA)
+    assert ask(shipped, sda, behind).diagnosis == OK
+    alone = ask(shipped, sda).diagnosis
+    assert alone["status"] == "Ok"
+    not_asked = ["/dev/sda: the physical disks of a logical disk"]
+    assert alone["details"] == {"faults": [], "not_asked": not_asked}
+    failing = ask(shipped, sda, ("/dev/bus/0", "megaraid,1", 8, SATA | FAILED))
+    assert (failing.need, len(failing.faults)) == ("evacuate", 1)
+
+
+def test_a_disk_behind_a_controller_that_does_not_answer_is_not_ok(shipped: Shipped) -> None:
+    ran = ask(shipped, ("/dev/sda", "scsi", 2, REFUSED), ("/dev/bus/0", "megaraid,1", 2, REFUSED))
+    assert ran.complaint.startswith("smart: ValueError: /dev/bus/0: no answer: ")
+
+
+def test_disks_that_the_scan_does_not_list_are_asked_too(shipped: Shipped) -> None:
+    ask(shipped, ("/dev/sg0", "cciss,0", 8, SATA | FAILED), ("/dev/sda", "scsi", 2, REFUSED))
+    tool = shipped.root / "tools/smartctl"
+    tool.write_text(tool.read_text().replace('{"name": "/dev/sg0", "type": "cciss,0"}, ', ""))
+    ran = shipped.run("smart", TOOLS=(str(tool),), PHYSICAL=(("/dev/sg0", "cciss,0"),))
+    assert [(fault["device"], fault["type"]) for fault in ran.faults] == [("/dev/sg0", "cciss,0")]
+
+
+@pytest.mark.parametrize(
+    ("names", "model"),
+    [
+        ({"model_name": "A", "scsi_model_name": "B"}, "A"),
+        ({"scsi_model_name": "ACME SAS600"}, "ACME SAS600"),
+        ({"scsi_vendor": "ACME", "scsi_product": "SAS600"}, "ACME SAS600"),
+        ({"vendor": "ACME", "product": "SAS600"}, "ACME SAS600"),
+        ({}, None),
+    ],
+)
+def test_the_model_has_other_names_in_other_versions(
+    shipped: Shipped, names: dict[str, str], model: str | None
+) -> None:
+    answer = {key: value for key, value in SATA.items() if key != "model_name"} | FAILED | names
+    ran = ask(shipped, ("/dev/sda", "scsi", 8, answer))
+    assert [fault["model_name"] for fault in ran.faults] == [model]
 
 
 def test_smartctl_says_why_a_disk_cannot_be_asked(shipped: Shipped) -> None:
