@@ -1,15 +1,30 @@
 """The clock as chronyc or timedatectl describes it."""
 
+import time
+from datetime import UTC, datetime
+
 import pytest
 
 from .shipped import CALL, OK, Ran, Shipped
 
 
-def tracking(offset: str = "0.000012", leap: str = "Normal") -> str:
+def tracking(
+    offset: str = "0.000012",
+    leap: str = "Normal",
+    age: float = 60.0,
+    interval: float = 64.2,
+    dispersion: float = 0.002,
+) -> str:
     return (
-        f"C0000201,192.0.2.1,3,1700000000.1,{offset},-0.0001,0.0002,"
-        f"-11.2,0.001,0.03,0.01,0.002,64.2,{leap}"
+        f"C0000201,192.0.2.1,3,{time.time() - age:.9f},{offset},-0.0001,0.0002,"
+        f"-11.2,0.001,0.03,0.01,{dispersion},{interval},{leap}"
     )
+
+
+def heard(age: float) -> str:
+    """What timesyncd says of its last answer."""
+    at = datetime.fromtimestamp(time.time() - age, UTC)
+    return f"{{ Leap=0, DestinationTimestamp={at:%a %Y-%m-%d %H:%M:%S} UTC, PacketCount=9 }}"
 
 
 def chrony(shipped: Shipped, text: str, code: int = 0) -> Ran:
@@ -29,6 +44,12 @@ def chrony(shipped: Shipped, text: str, code: int = 0) -> Ran:
         pytest.param(tracking("1.5"), "far-off", id="behind"),
         pytest.param(tracking("-150.0"), "far-off", id="ahead"),
         pytest.param(tracking(leap="Not synchronised"), "unsynchronised", id="unsynchronised"),
+        pytest.param(tracking(age=3000.0), None, id="heard within the hour"),
+        pytest.param(tracking(age=4000.0), "no-server", id="no server for more than an hour"),
+        pytest.param(tracking(age=-4000.0), "no-server", id="heard in the future"),
+        pytest.param(tracking(age=8000.0, interval=2100.0), None, id="polls far apart"),
+        pytest.param(tracking(age=9000.0, interval=2100.0), "no-server", id="four polls missed"),
+        pytest.param(tracking(dispersion=1.5), "no-server", id="a dispersion of over a second"),
     ],
 )
 def test_chrony(shipped: Shipped, text: str, fault: str | None) -> None:
@@ -64,6 +85,23 @@ def test_without_chrony_systemd_is_asked(shipped: Shipped, text: str, faults: li
     tool = shipped.tool("timedatectl", f"echo {text}")
     ran = shipped.run("clock", CHRONYC=shipped.root / "none", TIMEDATECTL=tool)
     assert ran.faults == [{"by": "timedated", "fault": fault} for fault in faults]
+
+
+@pytest.mark.parametrize(
+    ("message", "faults"),
+    [
+        pytest.param(heard(100.0), [], id="heard lately"),
+        pytest.param(heard(4000.0), ["no-server"], id="not heard for more than an hour"),
+        pytest.param("", [], id="timesyncd does not run"),
+        pytest.param("{ Leap=0 }", [], id="another form"),
+    ],
+)
+def test_timesyncd_says_when_it_heard_its_server(
+    shipped: Shipped, message: str, faults: list[str]
+) -> None:
+    tool = shipped.tool("timedatectl", f'case "$1" in show) echo yes;; *) echo "{message}";; esac')
+    ran = shipped.run("clock", CHRONYC=shipped.root / "none", TIMEDATECTL=tool)
+    assert ran.faults == [{"by": "timesyncd", "fault": fault} for fault in faults]
 
 
 def test_nobody_to_ask(shipped: Shipped) -> None:

@@ -81,7 +81,8 @@ def test_it_needs_nothing_but_the_standard_library(path: Path) -> None:
         elif isinstance(node, ast.ImportFrom):
             names.add(str(node.module))
     standard = (
-        "contextlib errno glob ipaddress json os os.path pathlib re socket ssl stat subprocess sys"
+        "contextlib datetime errno glob ipaddress json os os.path pathlib re socket ssl stat"
+        " subprocess sys"
     )
     assert names <= set(standard.split()) | {"syslog", "time", "typing"}
 
