@@ -25,7 +25,7 @@ EXPECTED = {
 }
 FILES = sorted(path for folder in (DIAGNOSE, REPAIR) for path in folder.iterdir())
 PYTHON = [path for path in FILES if path.read_text().startswith("#!/usr/bin/python3")]
-SAME_IN_REPAIRS = ("asked", "plain")
+SAME_IN_REPAIRS = ("asked", "kernels", "own_name", "plain")
 
 files = pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 python = pytest.mark.parametrize("path", PYTHON, ids=lambda path: path.name)
@@ -81,8 +81,8 @@ def test_it_needs_nothing_but_the_standard_library(path: Path) -> None:
         elif isinstance(node, ast.ImportFrom):
             names.add(str(node.module))
     standard = (
-        "contextlib datetime errno glob ipaddress json os os.path pathlib re socket ssl stat"
-        " subprocess sys"
+        "collections.abc contextlib datetime errno glob ipaddress json os os.path pathlib re socket"
+        " ssl stat subprocess sys"
     )
     assert names <= set(standard.split()) | {"syslog", "time", "typing"}
 

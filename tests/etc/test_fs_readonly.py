@@ -94,6 +94,13 @@ def test_a_mount_point_is_compared_as_the_kernel_names_it(shipped: Shipped, row:
     assert repaired.stdout == "remounted read-write: '/srv/my disk'\n"
 
 
+def test_a_line_of_one_word_in_fstab_is_passed_over(shipped: Shipped) -> None:
+    mounts = f"{ROOT}\n{read_only(DISK)}"
+    ran = shipped.run("fs-readonly", **world(shipped, mounts, table=f"what\n{FSTAB}"))
+    assert [row["mount"] for row in ran.faults] == ["/srv/my disk"]
+    assert repair(shipped, ran.diagnosis, mounts, works(shipped), table=f"what\n{FSTAB}").code == 0
+
+
 def test_of_ro_and_rw_the_last_word_counts(shipped: Shipped) -> None:
     table = "/dev/sdb1 /srv/my\\040disk xfs rw,ro 0 2\n"
     mounts = f"{ROOT}\n{read_only(DISK)}"

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography import x509
@@ -17,7 +18,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from tests import needs
 
-from .shipped import Ran, Shipped
+from .shipped import DIAGNOSE, Ran, Shipped
 
 NODE = os.uname().nodename
 pytestmark = needs.mark("openssl")
@@ -168,7 +169,7 @@ def test_noded_is_dead_or_mute(shipped: Shipped, pem: dict[int, str]) -> None:
 def test_confd_on_a_master_candidate(
     shipped: Shipped, pem: dict[int, str], cmdline: str, dead: bool
 ) -> None:
-    lib = cluster(shipped, pem, ssconf_master_candidates=f"{NODE}\n")
+    lib = cluster(shipped, pem, ssconf_master_candidates=f"{NODE}.example.com\n")
     with noded(lib / "server.pem") as port:
         ran = daemons(shipped, lib, port, **{"proc/77/cmdline": cmdline})
     assert ran.faults == ([{"daemon": "confd", "fault": "not-running"}] if dead else [])
@@ -190,3 +191,32 @@ def test_what_cannot_be_known_is_not_ok(
     lib = cluster(shipped, pem)
     (lib / name).write_text(text)
     assert daemons(shipped, lib, 1).complaint.startswith("ganeti-daemons: ")
+
+
+@pytest.mark.parametrize(
+    ("node", "names", "own"),
+    [
+        ("web.rack2.example", ["web.rack1.example", "web.rack2.example"], "web.rack2.example"),
+        ("web", ["web.rack1.example", "web.rack2.example"], ""),
+        ("web", ["web.rack1.example", "db.rack1.example"], "web.rack1.example"),
+        ("web.other.example", ["web.rack1.example", "db.rack1.example"], "web.rack1.example"),
+        ("web", [], ""),
+    ],
+)
+@pytest.mark.parametrize("command", ["ganeti-daemons", "links"])
+def test_a_node_has_the_name_that_ganeti_gives_it(
+    command: str, node: str, names: list[str], own: str
+) -> None:
+    space: dict[str, Any] = {"__name__": command}
+    exec((DIAGNOSE / command).read_text(), space)
+    space["NODE"] = node
+    assert space["own_name"](set(names)) == own
+
+
+def test_a_candidate_of_the_same_short_name_is_another_node(
+    shipped: Shipped, pem: dict[int, str]
+) -> None:
+    lib = cluster(shipped, pem, ssconf_master_candidates=f"{NODE}.other.example\n")
+    with noded(lib / "server.pem") as port:
+        ran = daemons(shipped, lib, port, **{"proc/77/cmdline": ""})
+    assert ran.faults == []

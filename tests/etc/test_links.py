@@ -79,7 +79,15 @@ def look(shipped: Shipped, changes: Files, **constants: object) -> Ran:
             id="the switch does not speak LACP",
         ),
         pytest.param(
-            {"eth0/carrier": "0\n", "eth1/carrier": "0\n", "bond0/carrier": "0\n"},
+            {
+                "eth0/carrier": "0\n",
+                "eth1/carrier": "0\n",
+                "bond0/carrier": "0\n",
+                "bond0/upper_br0": "",
+                "br0/brif/bond0": "",
+                "br0/brif/tap1": "",
+                "tap1/carrier": "1\n",
+            },
             "evacuate",
             [
                 {"interface": "bond0", "fault": "cut"},
@@ -96,9 +104,57 @@ def look(shipped: Shipped, changes: Files, **constants: object) -> Ran:
         ),
         pytest.param(
             {"bond0/bonding/slaves": "\n", "bond0/carrier": "0\n"},
+            "live-repair",
+            [{"interface": "bond0", "fault": "cut-unused"}],
+            id="a bond without slaves that nothing uses",
+        ),
+        pytest.param(
+            {
+                "bond0/bonding/slaves": "\n",
+                "bond0/carrier": "0\n",
+                "bond0/upper_vlan7": "",
+                "vlan7/upper_br0": "",
+                "br0/brif/vlan7": "",
+                "br0/brif/tap1": "",
+                "tap1/carrier": "1\n",
+            },
             "evacuate",
             [{"interface": "bond0", "fault": "cut"}],
-            id="a bond without slaves",
+            id="a bond without slaves below a VLAN, a bridge and an instance",
+        ),
+        pytest.param(
+            {
+                "eth2/carrier": "0\n",
+                "eth2/upper_br0": "",
+                "br0/brif/eth2": "",
+                "br0/brif/tap1": "",
+                "tap1/carrier": "0\n",
+            },
+            "live-repair",
+            [{"interface": "eth2", "fault": "cut-unused"}],
+            id="a bridge without address and running instance",
+        ),
+        pytest.param(
+            {
+                "bond0/bonding/mode": "active-backup 1\n",
+                "eth0/speed": "1000\n",
+                "bond0/bonding/ad_partner_mac": "\n",
+            },
+            "Ok",
+            [],
+            id="a slower backup",
+        ),
+        pytest.param(
+            {"bond0/bonding/mode": "active-backup 1\n", "eth0/duplex": "half\n"},
+            "live-repair",
+            [{"interface": "eth0", "bond": "bond0", "fault": "slow"}],
+            id="a backup at half duplex",
+        ),
+        pytest.param(
+            {"bond0/bonding/mode": "802.3ad 4\n", "eth0/speed": "1000\n"},
+            "live-repair",
+            [{"interface": "eth0", "bond": "bond0", "fault": "slow"}],
+            id="slower than its peer in an aggregate",
         ),
     ],
 )

@@ -123,6 +123,8 @@ def images(lost: int, whole: int) -> list[dict[str, str]]:
                 ("raid,raid6", 2, 2, "live-repair"),
                 ("raid,raid6", 3, 1, "evacuate"),
                 ("raid,raid0", 1, 1, "evacuate"),
+                ("raid,raid10,raid10_near", 1, 3, "live-repair"),
+                ("raid,raid10,raid10_near", 2, 2, "evacuate"),
             )
         ),
     ],
@@ -136,6 +138,17 @@ def test_a_volume_that_lost_a_disk(
     ran = shipped.run("lvm", FOLDERS=(str(shipped.root / "tools"),))
     assert ran.need == need
     assert ran.faults == [{"group": "xenvg", "volume": "a", "fault": fault}]
+
+
+def test_one_image_of_each_pair_is_borne(shipped: Shipped) -> None:
+    look(shipped, [WHOLE], [])
+    parts = images(1, 3)
+    parts[2]["lv_health_status"] = "partial"
+    whole = volume("a", "partial", lv_layout="raid,raid10", **INSTANCE)
+    text = json.dumps({"report": [{"lv": [whole, *parts]}]})
+    shipped.tool("lvs", f"cat <<'END'\n{text}\nEND")
+    ran = shipped.run("lvm", FOLDERS=(str(shipped.root / "tools"),))
+    assert (ran.need, ran.faults[0]["fault"]) == ("live-repair", "degraded")
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,7 @@ UNUSED = {"../dev": "9:0\n", "../holders": FOLDER}
 PARTITIONED = UNUSED | {"../md0p1/dev": "259:1\n", "../md0p1/holders": FOLDER}
 ROOT_MOUNT = "22 1 8:2 / / rw - ext4 /dev/sda2 rw\n"
 MD0_MOUNT = "23 22 259:1 / /srv rw - ext4 /dev/md0p1 rw\n"
+BTRFS = "24 22 0:45 / /srv rw shared:1 - btrfs /dev/md0 rw\n"
 NO_SWAP = "Filename\tType\tSize\tUsed\tPriority\n"
 MD0_SWAP = f"{NO_SWAP}/dev/md0\tpartition\t8388604\t0\t-2\n"
 
@@ -216,6 +217,7 @@ def test_the_worst_array_decides_and_all_are_told(shipped: Shipped) -> None:
         (ROOT_MOUNT, NO_SWAP, "lost-unused"),
         (ROOT_MOUNT + MD0_MOUNT, NO_SWAP, "lost"),
         (ROOT_MOUNT, MD0_SWAP, "lost"),
+        (ROOT_MOUNT + BTRFS, NO_SWAP, "lost"),
     ],
 )
 def test_a_mount_or_swap_is_use(shipped: Shipped, mounts: str, swaps: str, state: str) -> None:

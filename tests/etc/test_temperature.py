@@ -41,6 +41,19 @@ def look(shipped: Shipped, changes: Files, chip: str = "hwmon0") -> Ran:
             {"temp1_fault": "1\n", "temp1_input": "127000\n"}, "Ok", "sensor-broken", id="broken"
         ),
         pytest.param({"temp1_fault": "0\n"}, "Ok", None, id="not broken"),
+        pytest.param(
+            {"temp1_crit": "20800\n", "temp1_input": "27800\n", "temp1_max": None},
+            "Ok",
+            None,
+            id="a critical limit of a cool room",
+        ),
+        pytest.param(
+            {"temp1_crit": "127000\n", "temp1_max": "127000\n", "temp1_input": "127000\n"},
+            "Ok",
+            None,
+            id="wired to nothing",
+        ),
+        pytest.param({"temp1_input": "-128000\n"}, "Ok", None, id="wired to nothing, below zero"),
     ],
 )
 def test_one_sensor(shipped: Shipped, changes: Files, need: str, level: str | None) -> None:
@@ -84,9 +97,25 @@ def test_a_sensor_asleep_has_no_reading(shipped: Shipped, monkeypatch: pytest.Mo
         assert look(shipped, {}).faults == []
 
 
+@pytest.mark.parametrize("chip", ["nvme", "drivetemp"])
+def test_a_hot_drive_switches_no_machine_off(shipped: Shipped, chip: str) -> None:
+    ran = look(shipped, {"name": f"{chip}\n", "temp1_input": "100000\n"})
+    assert ran.diagnosis["command"] == "call-operator"
+    look(shipped, {"temp1_input": "100000\n"}, "hwmon1")
+    assert shipped.run("temperature", SYS=shipped.root / "sys").need == "evacuate"
+
+
+def test_a_sensor_that_cannot_be_read_silences_no_other(shipped: Shipped) -> None:
+    look(shipped, {"temp1_input": "warm\n"}, "hwmon1")
+    ran = look(shipped, {"temp1_input": "100000\n"})
+    assert ran.need == "evacuate"
+    (not_asked,) = ran.diagnosis["details"]["not_asked"]
+    assert not_asked.startswith("coretemp temp1: ")
+
+
 def test_a_sensor_that_breaks_while_it_is_read_is_not_ok(shipped: Shipped) -> None:
-    shipped.tree({"sys/class/hwmon/hwmon1/temp1_input": None})
-    assert look(shipped, {}).complaint.startswith("temperature: IsADirectoryError")
+    shipped.tree({"name": "coretemp\n", "temp1_input": None}, under="sys/class/hwmon/hwmon1")
+    assert "Is a directory" in look(shipped, {}).complaint
 
 
 def test_a_reading_that_is_none(shipped: Shipped) -> None:
