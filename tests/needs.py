@@ -121,6 +121,7 @@ ALL: Mapping[str, Need] = {
     "history": Need(_has_history, "the whole history: git fetch --unshallow"),
     "shared/htools": _shared("htools"),
     "shared/harep-oracle": _shared("harep-oracle"),
+    "shared/cases": _shared("cases"),
     "shared/facts": _shared("facts/mesos-cke.md"),
     "laboratory": _shared("ganeti-lab"),
     "packages": Need(

@@ -1,11 +1,10 @@
 """The shipped commands on inputs of public bug reports; `make cases` runs behaviours too."""
 
-import pytest
-
-from tests.cases.run import FOLDER, tried
+from tests import needs
+from tests.cases.run import tried
 from tests.cases.table import COMMANDS
 
-pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason="needs ../shared/cases")
+pytestmark = needs.mark("shared/cases")
 
 
 def test_each_command_says_what_is_right() -> None:
