@@ -172,6 +172,8 @@ def test_status_tells_of_windows_and_the_queue(busy: Live, run: Run) -> None:
     weekly = ("--weekly", "sun 02:00", "--for", "2h", "--zone", "UTC")
     run("window", "add", "n4", *weekly)
     run("queue", "disable")
+    assert "\nWindows     2 machines: 2 draining\n" in run("status").out, "planned a moment ago"
+    busy.tick(seconds=601.0)
     out = run("status").out
     assert "\nWindows     2 machines: 2 draining; 2 overdue\n" in out
     run("window", "add", "n2", "--start", "+2h", "--for", "2h")
@@ -439,17 +441,31 @@ def test_cancel(busy: Live, run: Run) -> None:
     done = run("cancel", incident(busy))
     assert (done.code, done.err) == (0, "")
     first, second = done.lines
-    assert first.startswith(f"{incident(busy)} is canceled. ")
+    assert first.startswith(f"Incident {incident(busy)} of n3 is canceled. ")
     assert second == (
         f"n3 stays drained: maintd drained it for incident {incident(busy)}, which was canceled;"
         " gnt-maint done n3 puts it back"
     )
     assert busy.rig.incident("n3").why == f"canceled by {ME}"
     again = run("cancel", "--undrain", incident(busy))
-    assert again.out.endswith("its node returns to service once its jobs have ended.\n")
+    assert again.out.endswith("is canceled; n3 returns to service once its jobs have ended.\n")
     assert busy.rig.ledger.drained[0].back == f"{ME} asked for it"
     done = run("cancel", incident(busy, "n1"), "--json")
     assert done.json == {"granted": True, "why": ""}
+
+
+@pytest.mark.parametrize(
+    ("verb", "helps"),
+    [
+        ("evacuate n3", "gnt-maint window add NODE --start now"),
+        ("drain n3", "gnt-maint window add NODE --start now"),
+        ("undrain n3", "gnt-maint done NODE"),
+    ],
+)
+def test_a_command_that_people_try_first_is_told_what_does_it(
+    anywhere: Run, verb: str, helps: str
+) -> None:
+    assert helps in anywhere(*verb.split()).refused(64)
 
 
 def test_an_unknown_incident_is_refused_in_every_verb(busy: Live, run: Run) -> None:

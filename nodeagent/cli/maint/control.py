@@ -61,10 +61,11 @@ def cancel(where: Where, uuid: str, *, undrain: bool, as_json: bool) -> None:
     """Stop working on an incident. Its node stays as it is."""
     reach = where.reach()
     uuid = find(reach, uuid)
+    name = next((i["node-name"] for i in reach.get("/1/status") if i["uuid"] == uuid), "its node")
     target = f"/1/incidents/{uuid}?undrain=yes" if undrain else f"/1/incidents/{uuid}"
-    done = f"{uuid} is canceled. Running jobs finish; nothing is undone."
+    done = f"Incident {uuid} of {name} is canceled. Running jobs finish; nothing is undone."
     if undrain:
-        done = f"{uuid} is canceled; its node returns to service once its jobs have ended."
+        done = f"Incident {uuid} is canceled; {name} returns to service once its jobs have ended."
     ask(reach, "DELETE", target, None, done, as_json=as_json)
     if not (undrain or as_json):
         _tell_where_its_node_stays(reach, uuid)

@@ -44,11 +44,11 @@ def window() -> None:
 
 
 def _change(
-    where: Where, change: Callable[[Json, Json], None], done: str, *, as_json: bool
+    where: Where, change: Callable[[Json, Json], None], done: Callable[[], str], *, as_json: bool
 ) -> None:
     """Change the present schedule; try again if somebody else has changed it meanwhile.
 
-    `change` gets the schedule, and the facts about its windows.
+    `change` gets the schedule, and the facts about its windows; then `done` says what it was.
     """
     reach = where.reach()
     for turn in range(1, _TRIES + 1):
@@ -62,7 +62,7 @@ def _change(
                 raise
         else:
             break
-    _told(calendar, reach.plans("/1/windows", as_json=as_json), done, as_json=as_json)
+    _told(calendar, reach.plans("/1/windows", as_json=as_json), done(), as_json=as_json)
 
 
 def _told(
@@ -81,15 +81,14 @@ def _told(
 def _idle(before: Json, after: Json) -> Iterator[str]:
     """Yield new machines that maintd does nothing for: perhaps a typing error."""
     known = [as_scheduled(one) for row in before["windows"] for one in row["machines"]]
-    there = [(row["duration"], one) for row in after["windows"] for one in row["machines"]]
-    for lasting, one in there:
+    for one in (one for row in after["windows"] for one in row["machines"]):
         if as_scheduled(one) in known:
             continue
         if not one["node"]:
             told = f"{told_name(one)} is not a node: its window evacuates nothing"
             by_name = ", and protects nothing unless you name it by its address"
             yield f"{told}{'' if one['ip'] else by_name}."
-        elif lasting is not None and one["overdue"] >= lasting:
+        elif one["over"]:
             yield f"{told_name(one)}'s window is over already: maintd evacuates nothing for it."
 
 
@@ -156,7 +155,7 @@ def add(
 
     until = "" if lasting is None else f" until {when(start / SECOND + lasting)}"
     done = f"Planned: {', '.join(machines)} from {when(start / SECOND)}{until}."
-    _change(where, change, done, as_json=as_json)
+    _change(where, change, lambda: done, as_json=as_json)
 
 
 def _add_series(
@@ -271,7 +270,7 @@ def edit(
         if not machines:
             raise Refused(f"no machine would be left: gnt-maint window cancel {name} instead")
 
-    _change(where, change, f"Changed: the window of {name}.", as_json=as_json)
+    _change(where, change, lambda: f"Changed: the window of {name}.", as_json=as_json)
 
 
 def _kept(one: Json, policy: str | None) -> Json:
@@ -289,14 +288,18 @@ def _kept(one: Json, policy: str | None) -> Json:
     callback=window_series.days,
     help="Cancel only this day of a series.",
 )
+@click.option("--whole", is_flag=True, help="Cancel the window for all its machines.")
 @changes
 @as_json
-def cancel(where: Where, name: str, *, on: Sequence[str], as_json: bool) -> None:
+def cancel(where: Where, name: str, *, on: Sequence[str], whole: bool, as_json: bool) -> None:
     """Cancel a series, or the window of a machine, and put its nodes back into service.
 
-    If you cancel one window of a series, the series continues.
+    Other machines stay in the window, unless --whole is given. If you cancel one window of a
+    series, the series continues.
     """
     if window_series.is_series(name):
+        if whole:
+            raise click.UsageError("--whole is of one window, not of a series")
         ways: tuple[str, Json | None] = ("POST", {"skip": list(on)}) if on else ("DELETE", None)
         after = window_series.change(where.reach(), ways[0], window_series.target(name), ways[1])
         what = f"{name} on {', '.join(on)}; it goes on" if on else name
@@ -305,11 +308,38 @@ def cancel(where: Where, name: str, *, on: Sequence[str], as_json: bool) -> None
     if on:
         raise click.UsageError(f"--on is of a series, and {name} is not a series")
 
-    def change(schedule: Json, calendar: Json) -> None:
-        row, _ = _find(schedule, calendar, name)
-        schedule["windows"].remove(row)
+    touched = list[str]()  # of the last try
+    staying = list[str]()
 
-    _change(where, change, f"Canceled: the window of {name}.", as_json=as_json)
+    def change(schedule: Json, calendar: Json) -> None:
+        row, one = _find(schedule, calendar, name)
+        names = [told_name(machine_of(calendar, _name(each))) for each in row["machine_ids"]]
+        mine = told_name(machine_of(calendar, name))
+        touched[:] = names if whole else [mine]
+        staying[:] = [] if whole else [each for each in names if each != mine]
+        if staying:
+            row["machine_ids"].remove(one)
+        else:
+            schedule["windows"].remove(row)
+
+    def done() -> str:
+        told = f"Canceled: the window of {_listed(touched)}."
+        if staying:
+            verb = "stays" if len(staying) == 1 else "stay"
+            command = f"gnt-maint window cancel --whole {staying[0]}"
+            told += f" {_listed(staying)} {verb} in it: {command} ends it."
+        return told
+
+    _change(where, change, done, as_json=as_json)
+
+
+def _name(machine_id: Json) -> str:
+    return str(machine_id.get("hostname") or machine_id["ip"])
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Write `n1, n3 and n5`."""
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 def _tell_modes(where: Where, path: str, names: Sequence[str], done: str, *, as_json: bool) -> None:

@@ -74,7 +74,7 @@ def show(where: Where, name: str, *, as_json: bool) -> int:
 
 def mode_of(one: Json) -> str:
     """The mode for people: Mesos calls a window draining from the day on that it is planned."""
-    planned = one["mode"] == "draining" and not one["begun"] and not one["overdue"]
+    planned = one["mode"] == "draining" and not one["begun"] and not one["started"]
     return "planned" if planned else str(one["mode"])
 
 

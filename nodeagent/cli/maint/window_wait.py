@@ -93,7 +93,7 @@ def _look(reach: Reach, name: str) -> Json:
 def _reached(one: Json, wanted: str) -> bool:
     match wanted:
         case "start":
-            begun = one["mode"] == "draining" and one["overdue"] > 0
+            begun = one["mode"] == "draining" and one["started"]
             return bool(one["mode"] == "down" or begun)
         case "down":
             return bool(one["mode"] == "down" and one["state"] in ("offline", None))

@@ -89,6 +89,8 @@ class _Told:
             "begun": one.found is not None,
             "found": one.found.value if one.found else None,
             "left": self._left[node.name] if node else 0,
+            "started": when is not None and when.start_ms <= view.at,
+            "over": when is not None and when.end_ms is not None and when.end_ms <= view.at,
             "overdue": timing.overdue(one, ledger, view.at) / 1000,
             **offer_json.consent_json(one.consent),
             "owners": [

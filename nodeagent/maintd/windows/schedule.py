@@ -107,6 +107,12 @@ def wrong_schedule(schedule: Schedule) -> str:
             return f"window {number} has no machine"
         if (window.unavailability.duration or 0) < 0:
             return f"window {number} ({window.machines[0]}) has a negative duration"
+        if again := next((one for one in window.machines if one.key in seen), None):
+            return (
+                f"machine {again} is in the schedule more than once, and it is in one window at a"
+                f" time: move that with gnt-maint window edit {again} --start TIME, or take the"
+                f" machine out of it with gnt-maint window cancel {again}"
+            )
         if why := _wrong(window.machines, seen, "in the schedule", f"of window {number}"):
             return why
     return ""

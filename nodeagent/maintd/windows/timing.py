@@ -28,12 +28,17 @@ def _due(one: Scheduled, ledger: Ledger, lead: int, now: Ms) -> bool:
 
 
 def overdue(one: Scheduled, ledger: Ledger, now: Ms) -> int:
-    """The ms that it has been draining past its start, or down past its end; else 0."""
+    """The ms that it has been draining past its start, or down past its end; else 0.
+
+    A window that was planned to start at once has the usual margin for its evacuation first.
+    """
     when = ledger.schedule.of(one.machine)
     if when is None:
         return 0
-    until = {Mode.DRAINING: when.start_ms, Mode.DOWN: when.end_ms}.get(one.mode)
-    return 0 if until is None else max(0, now - until)
+    until = when.end_ms
+    if one.mode is Mode.DRAINING:
+        until = Ms(max(when.start_ms, one.since + MARGIN))
+    return 0 if until is None or one.mode is Mode.UP else max(0, now - until)
 
 
 def closed(ledger: Ledger, snapshot: Snapshot, now: Ms) -> dict[str, Reason]:

@@ -34,6 +34,7 @@ WINDOW: dict[str, Any] = {
     "left": 2,
     "start": NOW + 7200,
     "begins": NOW + 3600,
+    "started": False,
     "overdue": 0,
     "held": [],
 }

@@ -76,7 +76,8 @@ def test_from_planning_to_coming_up(live: Live) -> None:
 def test_the_list_shows_every_reason_of_a_machine(live: Live) -> None:
     live.rig.cluster.fails = lambda action: isinstance(action, MovePrimary) and "disk broken"
     run(live, "add", "n3", "--start", "2026-11-18T00:00Z")
-    live.tick(60, times=8)
+    assert "overdue" not in run(live, "list"), "it was planned a moment ago"
+    live.tick(60, times=11)
     (_, row) = run(live, "list").splitlines()
     assert "overdue: n3 is still draining" in row
     assert "the maintenance window of n3 has stopped: job" in row
@@ -196,7 +197,16 @@ def test_edit_and_cancel(live: Live) -> None:
     assert row["start"] == datetime.fromisoformat(LATER).timestamp()
     run(live, "edit", "n4", "--duration", "30m")
     assert calendar(live)["windows"][0]["duration"] == 1800
-    assert run(live, "cancel", "n6") == "Canceled: the window of n6.\n"
+    run(live, "edit", "n4", "--add", "n5")
+    assert run(live, "cancel", "n6") == (
+        "Canceled: the window of n6. n4 and n5 stay in it: gnt-maint window cancel --whole n4 ends"
+        " it.\n"
+    )
+    assert machines(live) == [["n4", "n5"]], "it was not named"
+    assert run(live, "cancel", "--whole", "n5") == "Canceled: the window of n4 and n5.\n"
+    assert machines(live) == []
+    run(live, "add", "n3", "--start", AHEAD)
+    assert run(live, "cancel", "n3") == "Canceled: the window of n3.\n"
     assert machines(live) == []
 
 
@@ -314,6 +324,9 @@ def test_a_series_from_planning_to_its_end(live: Live) -> None:
     assert "when      sun 02:00 (Europe/Zurich)\n" in shown
     assert "2026-11-22  2026-11-22 02:00:00+01:00" in shown
     assert "n5       2026-11-22" in shown
+    assert run(live, "cancel", "n3").startswith("Canceled: the window of n3. n5 stays in it: ")
+    live.tick(60, times=2)
+    assert machines(live) == [["n5"]], "the series does not plan it again"
     assert run(live, "cancel", "n5") == (
         "Canceled: the window of n5.\nseries/1 goes on; next: 2026-11-29 02:00:00+01:00.\n"
     )

@@ -53,7 +53,12 @@ def test_update_schedule(master: Master) -> None:
             schedule(window(M1, duration=-10 * SECOND_NS)),
             "window 1 (Machine1) has a negative duration",
         ),
-        (schedule(window(M1), window(M1)), "machine Machine1 is in the schedule more than once"),
+        (
+            schedule(window(M1), window(M1)),
+            "machine Machine1 is in the schedule more than once, and it is in one window at a time:"
+            " move that with gnt-maint window edit Machine1 --start TIME, or take the machine out"
+            " of it with gnt-maint window cancel Machine1",
+        ),
         (schedule(window({})), "machine 1 of window 1 has neither hostname nor ip"),
         (
             schedule(window(M1), window(M2, {"ip": None})),

@@ -1,7 +1,10 @@
 """When a window begins, and when what it does is overdue."""
 
+import pytest
+
 from nodeagent.maintd.planning.evacuation_time import Leads
 from nodeagent.maintd.windows import schedule as windows_schedule
+from nodeagent.maintd.windows.timing import overdue
 from nodeagent.model.action import Drain
 from nodeagent.model.ledger import Intent, Ledger, Outcome, Result
 from nodeagent.model.purpose import OfWindow
@@ -30,6 +33,27 @@ def test_the_journal_is_told_once_of_what_is_overdue() -> None:
     late = (Kind.LATE_DRAINING, Kind.LATE_DOWN)
     told = [{h.why for h in one.tick(600).decision.held if h.why.kind in late} for _ in "ab"]
     assert told[0] == told[1] != set()
+
+
+@pytest.mark.parametrize(
+    ("planned", "mode", "now", "late"),
+    [
+        pytest.param(-86_400, Mode.DRAINING, 60, 60, id="planned a day before"),
+        pytest.param(0, Mode.DRAINING, 5, 0, id="planned to start now"),
+        pytest.param(0, Mode.DRAINING, 660, 60, id="and not empty after ten minutes"),
+        pytest.param(-300, Mode.DRAINING, 360, 60, id="planned five minutes before"),
+        pytest.param(0, Mode.DOWN, 3660, 60, id="down past its end"),
+        pytest.param(0, Mode.DOWN, 3600, 0, id="down until its end"),
+    ],
+)
+def test_a_window_is_late_after_its_start_and_a_margin_for_its_evacuation(
+    planned: int, mode: Mode, now: int, late: int
+) -> None:
+    """Seconds from the start of a window of an hour."""
+    interval = Unavailability(Nanoseconds(NOW * 10**6), Nanoseconds(3600 * 10**9))
+    ledger = Ledger(schedule=Schedule((Window((N3,), interval),)))
+    there = Scheduled(N3, mode, Ms(NOW + planned * 1000), "uuid-n3")
+    assert overdue(there, ledger, Ms(NOW + now * 1000)) == late * 1000
 
 
 def test_another_interval_lets_go_of_a_lost_job() -> None:

@@ -19,6 +19,15 @@ _UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _NAME = re.compile("[A-Za-z0-9._-]{1,255}")
 RENAMED = {"autorepair": "repair", "auto-repair": "sources"}
 ALIASES = {"blocked": "held"}  # the glossary's word for it
+_EVACUATE = "to evacuate a node now, run gnt-maint window add NODE --start now"
+_PUT_BACK = (
+    "to put a node back, run gnt-maint done NODE, or gnt-maint window up NODE after a window"
+)
+HINTS = {
+    **dict.fromkeys(("evacuate", "drain", "empty", "cordon", "standby", "migrate"), _EVACUATE),
+    **dict.fromkeys(("undrain", "uncordon", "unstandby", "return", "online"), _PUT_BACK),
+}
+"""Commands that people try first, and what does it here."""
 
 
 class Verbs(click.Group):
@@ -45,6 +54,8 @@ class Verbs(click.Group):
                     click.echo(f"gnt-maint: {told}", err=True)
                 args = [now, *args[1:]]
             args = [ALIASES.get(args[0], args[0]), *args[1:]]
+            if (hint := HINTS.get(args[0])) and not context.resilient_parsing:
+                raise click.UsageError(f"no such command {args[0]!r}: {hint}", context)
         return super().resolve_command(context, args)
 
 
