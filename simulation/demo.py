@@ -121,7 +121,7 @@ class Demo:
         users = self.nodes.folder / "maintd.users"
         api = Api(maintd, str(users), readers=Readers(everything=True))
         http = HttpSettings(port=0, plain=True)
-        port = await open_.enter_async_context(listening(api, self._socket, "127.0.0.1", http))
+        port = await open_.enter_async_context(listening(api, self._socket, ["127.0.0.1"], http))
         page = f"http://127.0.0.1:{port}/status"
         self._say("", "page", page)
         if keep:

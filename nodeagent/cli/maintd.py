@@ -22,7 +22,7 @@ from nodeagent.cli.maintd_ledger import open_sqlite
 from nodeagent.cli.maintd_parts import (
     ask_files,
     cluster_key,
-    http_address,
+    http_addresses,
     not_here,
     own_certificate,
     rapi_cluster,
@@ -116,13 +116,20 @@ def _may_stand_by(settings: Settings) -> bool:
 @click.option("--dry-run", is_flag=True, help="Decide and show; save and submit nothing.")
 @click.option("--no-voting", is_flag=True, help="Do not let the nodes vote on the master.")
 @click.option("--yes-do-it", is_flag=True, help="Confirm --no-voting.")
+@click.option(
+    "-p",
+    "--port",
+    type=click.IntRange(0, 65535),
+    metavar="PORT",
+    help="Serve HTTP at this port, not at http.port of the settings.",
+)
 @click.pass_obj
-def run(config: str, *, dry_run: bool, no_voting: bool, yes_do_it: bool) -> None:
+def run(config: str, *, dry_run: bool, no_voting: bool, yes_do_it: bool, port: int | None) -> None:
     """Serve until SIGTERM. Ends with 11 if this node is not the master."""
     if no_voting and not yes_do_it:
         raise click.UsageError("--no-voting lets two masters act at once: add --yes-do-it")
     try:
-        settings = load(config, owner=os.geteuid())
+        settings = load(config, owner=os.geteuid(), port=port)
         service.log_to_stderr(settings.maintd.log)
         asyncio.run(serve(settings, config, dry=dry_run, voting=not no_voting))
     except NotMaster as error:
@@ -182,8 +189,8 @@ async def _act(
     except Unavailable as error:  # luxid may just be starting; every round asks again
         log.warning("master-unknown why=%r", str(error))
     beat = asyncio.create_task(service.keep_alive(maintd.alive))
-    place = settings.maintd.socket, http_address(settings)
-    api = Api(maintd, settings.http.users, readers=Readers(settings.http.read, place[1]))
+    place = settings.maintd.socket, http_addresses(settings)
+    api = Api(maintd, settings.http.users, readers=Readers(settings.http.read))
     try:
         async with AsyncExitStack() as stack:
             try:

@@ -13,12 +13,13 @@ from nodeagent.cluster.ganeti.ssconf import Ssconf
 from nodeagent.errors import ConfigError, NodeAgentError, in_words
 from nodeagent.maintd.daemon import Maintd
 from nodeagent.maintd.engine import absence
-from nodeagent.maintd.settings import Settings, load, needing_restart
+from nodeagent.maintd.settings import MASTER, Settings, load, needing_restart
 from nodeagent.model.units import Ms
 from nodeagent.protocol.envelope import Key
 from nodeagent.secret import read_password, read_private
 
 log = logging.getLogger("nodeagent.cli.maintd")
+_LOOPBACK = "127.0.0.1"
 
 
 def ask_files(settings: Settings) -> None:
@@ -46,11 +47,26 @@ def not_here(settings: Settings) -> None:
             click.echo(f"maintd: maintd.state: {in_words(error)}", err=True)
 
 
-def http_address(settings: Settings) -> str:
-    """Return a numeric address; "master" is the one that goes with the cluster's master."""
-    if settings.http.address != "master":
-        return settings.http.address
+def http_addresses(settings: Settings, *, standby: bool = False) -> list[str]:
+    """Return the numeric addresses to serve at.
+
+    "master" is the address that goes with the cluster's master, and loopback. A standby, and a
+    maintd that is not on a node of the cluster, has loopback only.
+    """
+    if settings.http.address != MASTER:
+        return [settings.http.address]
+    if standby or settings.cluster.backend == "rapi":
+        return [_LOOPBACK]
     path = f"{settings.cluster.ganeti}/ssconf_master_ip"
+    if not os.path.exists(path):
+        log.warning("master-address-unknown path=%s: maintd serves at loopback only", path)
+        return [_LOOPBACK]
+    address = _address_in(path)
+    loopback = "::1" if ":" in address else _LOOPBACK
+    return list(dict.fromkeys((address, loopback)))
+
+
+def _address_in(path: str) -> str:
     address = _read(path).decode(errors="replace").strip()
     try:
         return str(ip_address(address))
@@ -76,7 +92,7 @@ def reload_settings(maintd: Maintd, config: str, began: Settings) -> None:
     It logs changes from `began` that need a restart.
     """
     try:
-        settings = load(config, owner=os.geteuid())
+        settings = load(config, owner=os.geteuid(), port=began.port)
     except NodeAgentError as error:
         log.error("settings-kept why=%r", str(error))  # noqa: TRY400
         maintd.engine.complaint = str(error)

@@ -12,7 +12,7 @@ from nodeagent import service
 from nodeagent.cli.maintd_etcd import open_etcd
 from nodeagent.cli.maintd_parts import (
     cluster_key,
-    http_address,
+    http_addresses,
     not_here,
     own_certificate,
     rapi_cluster,
@@ -76,7 +76,7 @@ async def stand_by(
         if told:
             log.info("taking-over")
             with suppress(NodeAgentError):  # SIGHUP has told of a fault
-                settings = load(config, owner=os.geteuid())
+                settings = load(config, owner=os.geteuid(), port=settings.port)
         if settings.store.backend != "etcd":
             return settings, None
         store = open_etcd(settings.store)
@@ -118,14 +118,14 @@ async def _serve(part: _Part, settings: Settings, config: str, stop: asyncio.Eve
     maintd = Maintd(engine, part.store, settings.maintd.every, unix_ms)
     service.on_signals(stop, lambda: reload_settings(maintd, config, settings))
     # The address of the cluster's master is the acting one's.
-    address = "" if settings.http.address == "master" else http_address(settings)
-    api = Api(maintd, settings.http.users, readers=Readers(settings.http.read, address))
+    addresses = http_addresses(settings, standby=True)
+    api = Api(maintd, settings.http.users, readers=Readers(settings.http.read))
     beat = asyncio.create_task(service.keep_alive(maintd.alive))
     ended = asyncio.Event()
     waiting = asyncio.create_task(until(part.turn, stop))
     waiting.add_done_callback(lambda _: ended.set())
     try:
-        async with listening(api, settings.maintd.socket, address, settings.http):
+        async with listening(api, settings.maintd.socket, addresses, settings.http):
             service.notify("READY=1", "STATUS=standby")
             log.info("standby")
             await maintd.run(ended)

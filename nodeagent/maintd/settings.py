@@ -28,6 +28,7 @@ from nodeagent.web.post import URL, wrong_port
 
 DEFAULT_FILE = "/etc/nodeagent/maintd.toml"
 _PLACE = r"(\[[0-9a-fA-F:]+\]|[^:\s]+):[0-9]{1,5}"
+MASTER = "master"  # the address of whichever node is the master
 AT_SIGHUP = ("maintd.every", "maintd.log")  # of the settings that are not policy
 
 
@@ -111,10 +112,10 @@ class HttpSettings:
     """Address of the status page. `users` is a file in RAPI's format.
 
     Without a certificate for `tls` maintd makes one at start. `address` is `master` (the cluster's
-    own) or numeric. `read` lists the readers without credentials.
+    own, and loopback) or numeric. `read` lists the readers without credentials.
     """
 
-    address: str = setting("text", "127.0.0.1")
+    address: str = setting("text", MASTER)
     port: int = setting("count", 1816, least=0, most=65535)
     tls: str = setting("path", "")
     plain: bool = setting("flag", default=False)
@@ -131,7 +132,7 @@ POLICY = Policy(close_live_repairs=Ms(3_600_000))  # an older ledger has the des
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """All settings of maintd."""
+    """All settings of maintd. `port` was given at the command line, and overrides `http.port`."""
 
     maintd: MaintdSettings = field(default_factory=MaintdSettings)
     cluster: ClusterSettings = field(default_factory=ClusterSettings)
@@ -143,6 +144,7 @@ class Settings:
     webhooks: tuple[Webhook, ...] = ()
     targets: tuple[Target, ...] = ()
     policy: Policy = POLICY
+    port: int | None = None
 
 
 def needing_restart(began: Settings, fresh: Settings) -> list[str]:
@@ -156,9 +158,15 @@ def needing_restart(began: Settings, fresh: Settings) -> list[str]:
     return found + ["owners.webhooks"] * (began.webhooks != fresh.webhooks)
 
 
-def load(path: str, *, owner: int | None = 0) -> Settings:
-    """Read the file and its drop-ins, or raise ConfigError with the key and its file."""
-    return parse(*read_files(path, owner, "maintd.conf.d"))
+def load(path: str, *, owner: int | None = 0, port: int | None = None) -> Settings:
+    """Read the file and its drop-ins, or raise ConfigError with the key and its file.
+
+    A `port` of the command line counts instead of `http.port`.
+    """
+    settings = parse(*read_files(path, owner, "maintd.conf.d"))
+    if port is None:
+        return settings
+    return replace(settings, port=port, http=replace(settings.http, port=port))
 
 
 def parse(values: dict[str, Any], places: Mapping[str, str] | None = None) -> Settings:
@@ -251,7 +259,7 @@ def _poll(section: Section) -> PollSettings:
 
 def _http(section: Section) -> HttpSettings:
     settings = section.read(HttpSettings)
-    if settings.address != "master":
+    if settings.address != MASTER:
         try:
             ip_address(settings.address)
         except ValueError:

@@ -13,6 +13,8 @@ from functools import lru_cache
 log = logging.getLogger(__name__)
 _AT_ONCE = 64  # newcomers accepted before the open connections have their turn again
 _MAPPED = bytes(10) + b"\xff\xff"  # IPv4 in IPv6
+_BACKLOG = 1024
+_IP_FREEBIND, _IPV6_FREEBIND = 15, 78  # ip(7), linux/in6.h
 _PAUSE = 0.5  # seconds without accepting, when the system has no room
 
 Admit = Callable[[socket.socket, str], None]
@@ -29,10 +31,13 @@ class Listener:
         self._socket: socket.socket | None = None
         self._path: tuple[str, int] | None = None  # of a unix socket, with its inode
 
-    def listen(self, address: str, port: int) -> int:
-        """Listen; return the port. OSError if the address is not ours or the port is taken."""
+    def listen(self, address: str, port: int, *, early: bool = False) -> int:
+        """Listen; return the port. OSError if the address is not ours or the port is taken.
+
+        With `early` the address may be ours later only: connections come once it is.
+        """
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
-        listener = socket.create_server((address, port), family=family, backlog=1024)
+        listener = _early(family, address, port) if early else _now(family, address, port)
         self._begin(listener)
         return int(listener.getsockname()[1])
 
@@ -97,6 +102,27 @@ class Listener:
     def _accept_again(self, loop: asyncio.AbstractEventLoop, listener: socket.socket) -> None:
         if listener.fileno() >= 0:
             loop.add_reader(listener.fileno(), self._accept, loop, listener)
+
+
+def _now(family: int, address: str, port: int) -> socket.socket:
+    return socket.create_server((address, port), family=family, backlog=_BACKLOG)
+
+
+def _early(family: int, address: str, port: int) -> socket.socket:
+    listener = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            listener.setsockopt(socket.IPPROTO_IPV6, _IPV6_FREEBIND, 1)
+        else:
+            listener.setsockopt(socket.IPPROTO_IP, _IP_FREEBIND, 1)
+        listener.bind((address, port))
+        listener.listen(_BACKLOG)
+    except BaseException:
+        listener.close()
+        raise
+    return listener
 
 
 def _make_way(path: str) -> None:

@@ -10,7 +10,8 @@ import logging
 import socket
 import ssl
 from collections import Counter
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from typing import TypeAlias
 
 import h11
 
@@ -34,8 +35,17 @@ _BODILESS = (b"GET ", b"HEAD ")
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
+# Of a request without TLS and its https address: the refusal, or None to answer it.
+Clear: TypeAlias = Callable[[Request, str], Response | None]
+_CLIENT_HELLO = 0x16  # the first byte of TLS (RFC 8446, 5.1); no HTTP request begins so
+
+
 class Server:
-    """Serves one handler on one address, or one unix socket, until closed."""
+    """Serves one handler on some addresses, or one unix socket, until closed.
+
+    With TLS and `clear` the first byte of a connection decides: TLS, or a plain request that
+    `clear` has let pass before its body is read.
+    """
 
     def __init__(self, handler: Handler, limits: Limits | None = None) -> None:
         self.handler = handler
@@ -43,33 +53,46 @@ class Server:
         self.answered: Counter[int] = Counter()
         self.shed = 0
         self.tls: ssl.SSLContext | None = None
+        self.clear: Clear | None = None
         self.tasks: set[asyncio.Task[None]] = set()
         self._open: dict[_Connection, None] = {}  # in order of arrival
         self._peers: Counter[str] = Counter()  # by network
         self._readers = Readers(self.limits)
         self._sweeper: asyncio.TimerHandle | None = None
-        self._listener = Listener(self._begin)
+        self._listeners: list[Listener] = []
 
     @property
     def connections(self) -> int:
         """The number of open connections, those in a TLS handshake among them."""
         return len(self._open)
 
-    async def start(self, address: str, port: int, tls: ssl.SSLContext | None = None) -> int:
-        """Listen; return the port. OSError if the address is not ours or the port is taken."""
-        self.tls = tls
-        return self._listener.listen(address, port)
+    async def start(
+        self,
+        address: str,
+        port: int,
+        tls: ssl.SSLContext | None = None,
+        *,
+        clear: Clear | None = None,
+        early: bool = False,
+    ) -> int:
+        """Listen, perhaps at one more address; return the port.
+
+        OSError if the port is taken, or the address is not ours; with `early` it may be later.
+        """
+        self.tls, self.clear = tls, clear
+        return self._new_listener().listen(address, port, early=early)
 
     async def start_unix(self, path: str, mode: int) -> None:
         """Listen at a path for the users that the mode lets connect; `Request.peer` names them.
 
         OSError if somebody listens there already; it replaces a dead server's socket.
         """
-        self._listener.listen_unix(path, mode)
+        self._new_listener().listen_unix(path, mode)
 
     async def close(self) -> None:
         """Stop listening; let running answers finish within a second."""
-        self._listener.close()
+        for listener in self._listeners:
+            listener.close()
         for _ in range(50):
             if not self._open:
                 break
@@ -78,6 +101,11 @@ class Server:
             connection.abort()
         if self._sweeper:
             self._sweeper.cancel()
+
+    def _new_listener(self) -> Listener:
+        listener = Listener(self._begin)
+        self._listeners.append(listener)
+        return listener
 
     def _begin(self, sock: socket.socket, peer: str) -> None:
         _Connection(self, asyncio.get_running_loop(), sock, peer).start()
@@ -164,6 +192,7 @@ class _Connection:
 
     __slots__ = (
         "_body",
+        "_clear",
         "_head",
         "_http",
         "_request",
@@ -171,6 +200,7 @@ class _Connection:
         "_stream",
         "_task",
         "_tls",
+        "_undecided",
         "answer",
         "complete",
         "loop",
@@ -192,7 +222,9 @@ class _Connection:
         self.loop = loop
         self._server = server
         self._stream = Stream(loop, sock, self._received, self._lost)
-        self._tls = Session(server.tls) if server.tls else None
+        self._undecided = server.tls is not None and server.clear is not None
+        self._clear = ""  # its https address, if it speaks without TLS where others use it
+        self._tls = Session(server.tls) if server.tls and not self._undecided else None
         self._task: asyncio.Task[None] | None = None
         self._http: h11.Connection | None = None
         self._request: h11.Request | None = None
@@ -228,6 +260,8 @@ class _Connection:
             return
         if self.complete:
             return  # one request a connection; the rest is dropped
+        if self._undecided:
+            self._decide(data[0])
         if self._tls is not None:
             try:
                 data = b"".join(self._tls.receive(data))
@@ -247,6 +281,14 @@ class _Connection:
         except h11.RemoteProtocolError as error:
             # 405 and the like do not come from here; h11 hints at 400 or 431.
             self.refuse(error.error_status_hint, "not an acceptable HTTP request")
+
+    def _decide(self, first: int) -> None:
+        self._undecided = False
+        if first == _CLIENT_HELLO and self._server.tls is not None:
+            self._tls = Session(self._server.tls)
+            return
+        host, port = self._stream.here
+        self._clear = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
 
     def _collect_head(self, data: bytes) -> None:
         """Wait for the whole head, check its bytes, then let h11 read it."""
@@ -273,7 +315,9 @@ class _Connection:
             event = self._http.next_event()
             assert isinstance(event, h11.Request)
             self._request = request = event
-        if refusal := refusal_of(request, self._server.limits):
+        if refused := self._refused_in_clear():
+            self._refuse(refused)
+        elif refusal := refusal_of(request, self._server.limits):
             self.refuse(*refusal)
         elif self._http is not None and b"content-length" in dict(request.headers):
             if self._http.they_are_waiting_for_100_continue:
@@ -281,6 +325,26 @@ class _Connection:
             self._collect_body(self._http)
         else:
             self._answer()
+
+    def _refused_in_clear(self) -> Response | None:
+        """Refuse a request without TLS before its body is read, if it needs TLS."""
+        if not self._clear or self._server.clear is None:
+            return None
+        try:
+            return self._server.clear(self._as_value(), self._clear)
+        except Exception:
+            return _broken(self._as_value())
+
+    def _as_value(self) -> Request:
+        assert self._request is not None
+        return Request(
+            method=self._request.method.decode("ascii"),
+            target=self._request.target.decode("ascii"),
+            headers={k.decode("ascii"): v.decode("latin-1") for k, v in self._request.headers},
+            body=self._body,
+            peer=self.peer,
+            secure=self._tls is not None,
+        )
 
     def _collect_body(self, http: h11.Connection) -> None:
         while not self.complete:
@@ -294,16 +358,8 @@ class _Connection:
                 self._answer()
 
     def _answer(self) -> None:
-        assert self._request is not None
         self.complete = True
-        request = Request(
-            method=self._request.method.decode("ascii"),
-            target=self._request.target.decode("ascii"),
-            headers={k.decode("ascii"): v.decode("latin-1") for k, v in self._request.headers},
-            body=self._body,
-            peer=self.peer,
-            secure=self._tls is not None,
-        )
+        request = self._as_value()
         self._http = None  # nothing more is read
         try:
             answer: Answer = self._server.handler(request)
@@ -347,15 +403,20 @@ class _Connection:
         Closing at once, with its data still unread, would reset the connection and the
         answer would be lost.
         """
+        hint = f"; this port speaks HTTPS: use {self._clear}" if self._clear else ""
+        self._refuse(Response.error(status, f"{why}{hint}"))
+
+    def _refuse(self, response: Response) -> None:
         self.complete = self.refused = True
         self._http = None
-        self._server.answered[status] += 1
-        response = Response.error(status, why)
+        self._server.answered[response.status] += 1
         self._write(response.head() + response.body)
         self._stream.shut()
         self.loop.call_later(_LINGER, self.abort)
 
     def _write(self, plain: bytes, *, last: bool = True) -> None:
+        if self._undecided:
+            return  # it has said nothing, and may be waiting to speak TLS
         if self._tls is None:
             self._stream.write(plain)
         elif self._tls.ready:

@@ -58,6 +58,14 @@ class Stream:
         """Tell whether something is left to send."""
         return self._writing
 
+    @property
+    def here(self) -> tuple[str, int]:
+        """Our own address and port of this connection; empty if it has ended, or has none."""
+        if self._sock is None or self._sock.family == socket.AF_UNIX:
+            return "", 0
+        address = self._sock.getsockname()
+        return str(address[0]), int(address[1])
+
     def start(self) -> None:
         """Read the bytes that are there; go on reading as more come."""
         self._read()

@@ -139,7 +139,7 @@ async def _serve(nodes: int) -> None:
         running = asyncio.create_task(maintd.run(stop))
         while not maintd.rounds:
             await asyncio.sleep(0.01)
-        async with listening(api, f"{folder}/admin", "127.0.0.1", HttpSettings(port=0)) as port:
+        async with listening(api, f"{folder}/admin", ["127.0.0.1"], HttpSettings(port=0)) as port:
             print(port, flush=True)
             await stop.wait()
         await running

@@ -23,7 +23,7 @@ import pytest
 
 from nodeagent.web.exchange import Answer, Handler, Request, Response
 from nodeagent.web.refusal import Limits
-from nodeagent.web.server import Server
+from nodeagent.web.server import Clear, Server
 from nodeagent.web.tls import make_certificate, server_tls
 from tests import needs
 from tests.patience import PATIENCE, dawdle, until
@@ -47,11 +47,13 @@ def secure() -> Iterator[Agent]:
 
 
 @contextmanager
-def serving(limits: Limits, tls: ssl.SSLContext | None = None) -> Iterator[tuple[Server, int]]:
+def serving(
+    limits: Limits, tls: ssl.SSLContext | None = None, clear: Clear | None = None
+) -> Iterator[tuple[Server, int]]:
     """The server alone, in a thread, with short deadlines."""
     loop = asyncio.new_event_loop()
     server = Server(_answer, limits)
-    port = loop.run_until_complete(server.start("127.0.0.1", 0, tls))
+    port = loop.run_until_complete(server.start("127.0.0.1", 0, tls, clear=clear))
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     try:
@@ -705,3 +707,85 @@ def client_hello() -> bytes:
     with suppress(ssl.SSLWantReadError):
         session.do_handshake()
     return outgoing.read()
+
+
+# One port with TLS and without: the first byte decides.
+
+GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+BOTH = {
+    "H10 no byte": (b"", b""),
+    "H10 one byte of HTTP": (b"G", b"HTTP/1.1 408 "),
+    "H10 one byte of TLS": (b"\x16", b""),
+    "H10 TLS with garbage": (b"\x16\x03\x01\x00\x05garbage" + b"\xff" * 600, b"\x15\x03"),
+    "H10 a head of 1 MB": (b"GET / HTTP/1.1\r\nX: " + b"a" * MIB, b"HTTP/1.1 431 "),
+    "H10 a POST with a body": (
+        b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 200000\r\n\r\n" + b"a" * 200_000,
+        b"HTTP/1.1 400 ",
+    ),
+    "H10 a POST that waits for 100": (
+        b"POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 9\r\n\r\n",
+        b"HTTP/1.1 400 ",
+    ),
+    "H10 a chunked POST": (
+        b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"HTTP/1.1 400 ",
+    ),
+    "H10 HTTP/0.9": (b"GET /\r\n\r\n", b"HTTP/1.1 400 "),
+    "H10 HTTP/2": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"HTTP/1.1 400 "),
+    "H10 SSH": (b"SSH-2.0-OpenSSH_9.2\r\n\r\n", b"HTTP/1.1 400 "),
+    "H10 SSL 2": (b"\x80\x2e\x01\x03\x01" + b"\0" * 41 + b"\r\n\r\n", b"HTTP/1.1 400 "),
+}
+
+
+def _get_only(request: Request, url: str) -> Response | None:
+    return None if request.method == "GET" else Response.error(400, f"use {url}")
+
+
+@pytest.fixture(scope="module")
+def tls() -> ssl.SSLContext:
+    return server_tls(make_certificate())
+
+
+@pytest.mark.parametrize(("raw", "start"), BOTH.values(), ids=BOTH.keys())
+def test_h10_what_is_neither_costs_little_and_ends(
+    tls: ssl.SSLContext, raw: bytes, start: bytes
+) -> None:
+    limits = Limits(request_seconds=0.5)
+    with serving(limits, tls, _get_only) as (server, port), connected(port) as one:
+        with suppress(ConnectionError):
+            one.sendall(raw)
+        answer = read_all(one)
+        assert answer.startswith(start), answer
+        assert bool(answer) is bool(start)
+        if start.startswith(b"HTTP"):
+            assert b"https://127.0.0.1:%d" % port in answer
+            assert b"Content-Type: application/json\r\n" in answer
+        until(lambda: server.connections == 0)
+        assert ask(port, GET).startswith(b"HTTP/1.1 200 ")
+        with untrusting().wrap_socket(connected(port)) as good:
+            good.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nab")
+            assert read_all(good).endswith(b"POST / 2")
+
+
+def test_h10_the_bytes_of_tls_may_come_one_by_one(tls: ssl.SSLContext) -> None:
+    with serving(Limits(), tls, _get_only) as (_, port), connected(port) as one:
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        session = untrusting().wrap_bio(incoming, outgoing)
+        with suppress(ssl.SSLWantReadError):
+            session.do_handshake()
+        for byte in outgoing.read():
+            one.sendall(bytes([byte]))
+        incoming.write(one.recv(65536))
+        with suppress(ssl.SSLWantReadError):
+            session.do_handshake()
+        assert session.version() == "TLSv1.3"
+
+
+def test_h10_who_says_nothing_holds_no_place(tls: ssl.SSLContext) -> None:
+    """The limits on connections count from the first moment, whatever they will speak."""
+    limits = Limits(connections=10, request_seconds=60)
+    with serving(limits, tls, _get_only) as (server, port), ExitStack() as stack:
+        for raw in (b"", b"G", b"\x16") * 20:
+            stack.enter_context(connected(port)).sendall(raw)
+        assert ask(port, GET).startswith(b"HTTP/1.1 200 ")
+        assert server.connections <= 10

@@ -67,7 +67,9 @@ class Live:
         file.write_bytes(pem[pem.index(b"-----BEGIN CERTIFICATE-----") :])
 
         async def start() -> int:
-            return await self.api.server().start("127.0.0.1", 0, server_tls(pem))
+            return await self.api.server().start(
+                "127.0.0.1", 0, server_tls(pem), clear=self.api.reading.clear
+            )
 
         return f"https://127.0.0.1:{self._do(start())}", str(file)
 

@@ -97,6 +97,7 @@ grace = "2s"
 [poll]
 port = {self.port or 1815}
 [http]
+address = "127.0.0.1"
 port = 0
 plain = true
 {self.store}

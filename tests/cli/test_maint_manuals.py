@@ -73,8 +73,8 @@ def keys() -> Iterator[tuple[str, str, Any]]:
     settings = Settings()
     for table in fields(settings):
         values = getattr(settings, table.name)
-        if table.name in ("webhooks", "targets"):
-            continue  # lists of tables
+        if table.name in ("webhooks", "targets", "port"):
+            continue  # lists of tables, and an option of the command line
         assert is_dataclass(values)
         for field in fields(values):
             if field.name in ("procedures", "constraints", "announcing", "priorities", "notify"):

@@ -153,7 +153,7 @@ def test_maintds_example_shows_every_setting_and_its_default() -> None:
     wanted = {
         (section.name, field.name.replace("_", "-"))
         for section in fields(default)
-        if section.name not in ("webhooks", "targets")  # lists of tables
+        if is_dataclass(getattr(default, section.name))
         for field in fields(getattr(default, section.name))
     }
     here = {(section, key) for section, table in shown.items() for key in table}

@@ -81,6 +81,13 @@ class Context:
         seen = (done.at, ledger, done.observed, held, done.looks, done.idle)
         return View(*seen, decided.sick, done.policy, doubt=self.doubt())
 
+    def nodes(self) -> frozenset[str]:
+        """The addresses of the cluster's nodes, as the newest round has seen them."""
+        done = self.maintd.latest
+        if done is None:
+            return frozenset()
+        return frozenset(node.address for node in done.observed.snapshot.nodes.values())
+
     def doubt(self) -> Reason | None:
         """Why this ledger may not be the newest, and then all that is planned; None if it is."""
         ledger = self.maintd.engine.ledger

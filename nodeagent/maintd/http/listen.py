@@ -4,12 +4,12 @@ import asyncio
 import logging
 import os
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 
 from nodeagent.errors import ConfigError, Unavailable
 from nodeagent.maintd.http.routes import Api
-from nodeagent.maintd.settings import HttpSettings
+from nodeagent.maintd.settings import MASTER, HttpSettings
 from nodeagent.secret import read_private
 from nodeagent.web.tls import fingerprint, make_certificate, server_tls
 
@@ -18,12 +18,14 @@ SOCKET_MODE = 0o660
 
 
 @asynccontextmanager
-async def listening(api: Api, path: str, address: str, http: HttpSettings) -> AsyncIterator[int]:
-    """Serve at a unix socket and a numeric address; return the port, once both are open.
+async def listening(
+    api: Api, path: str, addresses: Sequence[str], http: HttpSettings
+) -> AsyncIterator[int]:
+    """Serve at a unix socket and at numeric addresses; return the port, once all are open.
 
-    Without an address it serves at the socket only, and returns 0. It makes the socket's own folder
-    if that is missing. Unavailable: another process listens there, or the address is not ours.
-    ConfigError: the certificate is unusable.
+    It makes the socket's own folder if that is missing. The cluster's own address may come later:
+    Ganeti sets it when this node becomes the master. Unavailable: another process listens there, or
+    a configured address is not ours. ConfigError: the certificate is unusable.
     """
     tls, shown = (None, "") if http.plain else await asyncio.to_thread(public_tls, http.tls)
     admin, public = api.server(), api.server()
@@ -34,14 +36,22 @@ async def listening(api: Api, path: str, address: str, http: HttpSettings) -> As
             await admin.start_unix(path, SOCKET_MODE)
         except OSError as error:
             raise Unavailable(f"maintd.socket {path}: {error.strerror or error}") from None
-        try:
-            port = await public.start(address, http.port, tls) if address else 0
-        except OSError as error:
-            where = f"http.address {address}, port {http.port}"
-            raise Unavailable(f"{where}: {error.strerror or error}") from None
-        host = f"[{address}]" if ":" in address else address or "none"
-        url = f"{'https' if tls else 'http'}://{host}:{port}"
-        log.info("listening url=%s certificate=%s socket=%s", url, shown or "-", path)
+        port = http.port
+        for address in addresses:
+            try:
+                port = await public.start(
+                    address,
+                    port,
+                    tls,
+                    clear=api.reading.clear,
+                    early=http.address == MASTER,
+                )
+            except OSError as error:
+                where = f"http.address {address}, port {port}"
+                raise Unavailable(f"{where}: {error.strerror or error}") from None
+            host = f"[{address}]" if ":" in address else address
+            url = f"{'https' if tls else 'http'}://{host}:{port}"
+            log.info("listening url=%s certificate=%s socket=%s", url, shown or "-", path)
         yield port
     finally:
         await public.close()

@@ -6,14 +6,15 @@
 | a user with the option `read` or `write`, by TLS  | everything                                  |
 | others, where `[http] read` lets them             | no owner's name or answer, no schedule,     |
 |                                                   | nothing that administrators asked for       |
+| a node of the cluster                             | `/1/status` as those others, also without   |
+|                                                   | TLS, unless `[http] read` is `users`        |
 | anyone at all                                     | whether maintd is alive, and its protocol   |
 
 Changes, offers, observations and Mesos' endpoints ask for credentials themselves.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
-from ipaddress import IPv6Address, ip_address
 
 from nodeagent.maintd.http.access import Access, Asker
 from nodeagent.maintd.http.status import View
@@ -22,11 +23,14 @@ from nodeagent.model.event import Event
 from nodeagent.model.queue import Entry
 from nodeagent.model.reason import KINDS, Held, Kind, because
 from nodeagent.web.exchange import ANY_NAME, ANY_UUID, Answer, Request, Response, Route
+from nodeagent.web.own_addresses import is_own, plain_form
 
 LOCAL, ANYONE, USERS = "local", "anyone", "users"
 NOT_SHOWN = str(because(Kind.NOT_SHOWN))
 SIGN_IN = "sign-in"  # a query parameter: a browser asks for a password once it is refused without
 
+_DESIGN = ("1", "status")  # with ("",) all of the design's reporting protocol
+_SHOWN = 200  # characters of a target in a refusal
 _OPEN = frozenset({("",), ("1",), ("1", "openapi.json"), ("healthz",), ("readyz",)})
 _PLANS = frozenset({("1", "windows"), ("1", "maintenance.ics")})
 _SCHEDULE, _STATUS = ("maintenance", "schedule"), ("maintenance", "status")
@@ -56,16 +60,23 @@ _PUBLIC = frozenset(kind.word for kind in KINDS if not kind.private)
 class Readers:
     """Readers without credentials: `read` is `local`, `anyone` or `users` (none).
 
-    `here` is the address that maintd serves at: a request from it comes from this machine. A demo,
-    where nothing is secret, shows `everything` to all allowed readers.
+    `ours` tells whether an address is this machine's. A demo, where nothing is secret, shows
+    `everything` to all allowed readers.
     """
 
     read: str = LOCAL
-    here: str = ""
     everything: bool = False
+    ours: Callable[[str], bool] = is_own
 
     def may_look(self, peer: str) -> bool:
-        return self.read == ANYONE or (self.read == LOCAL and _is_local(peer, self.here))
+        return self.read == ANYONE or (self.read == LOCAL and self.ours(peer))
+
+    def may_see_status(self, peer: str, nodes: Collection[str]) -> bool:
+        """Tell whether an address of this machine or of a node may see the status as a stranger.
+
+        The design has it served to all nodes, without a password and without TLS.
+        """
+        return self.read != USERS and (self.ours(peer) or plain_form(peer) in nodes)
 
 
 LOCAL_READERS = Readers()
@@ -74,9 +85,33 @@ LOCAL_READERS = Readers()
 class Reading:
     """Guards the routes of one Api."""
 
-    def __init__(self, access: Access, readers: Readers) -> None:
+    def __init__(
+        self, access: Access, readers: Readers, nodes: Callable[[], Collection[str]]
+    ) -> None:
         self._access = access
         self._readers = readers
+        self._nodes = nodes  # their addresses
+
+    def clear(self, request: Request, url: str) -> Response | None:
+        """Refuse a request without TLS, and say where to ask; None for the design's protocol.
+
+        No password, no schedule and no change ever comes or goes without TLS.
+        """
+        path = request.segments
+        path = path[:-1] if path[:-1] == _DESIGN and path[-1] == "" else path
+        password = "authorization" in request.headers
+        near = self._readers.ours(request.peer) or plain_form(request.peer) in self._nodes()
+        may = near and (path == ("",) or (path == _DESIGN and self._sees_status(request)))
+        if request.method == "GET" and may and not password and "?" not in request.target:
+            return None
+        target = request.target if len(request.target) <= _SHOWN else ""
+        why = f"this port speaks HTTPS: use {url}{target}"
+        if password:
+            why += "; and change the password, which has just been sent without encryption"
+        return Response.json({"error": why, "https": f"{url}{target}"}, 400)
+
+    def _sees_status(self, request: Request) -> bool:
+        return self._readers.may_see_status(request.peer, self._nodes())
 
     def guarded(self, row: Route) -> Route:
         """The same route, for allowed readers; its requests are `full` for those who see all."""
@@ -87,6 +122,9 @@ class Reading:
             if row.segments in _OF_WHO_ASKED:
                 asker = self._access.asker(request)
                 return asker if isinstance(asker, Response) else row.handler(request)
+            stranger = not self._signs_in(request)
+            if stranger and row.segments == _DESIGN and self._sees_status(request):
+                return row.handler(replace(request, full=self._readers.everything))
             full = self._full(request, plans=row.segments in _PLANS)
             if isinstance(full, Response):
                 return full
@@ -94,12 +132,17 @@ class Reading:
 
         return replace(row, handler=answer)
 
+    @staticmethod
+    def _signs_in(request: Request) -> bool:
+        known = request.peer.startswith("uid:") or "authorization" in request.headers
+        return known or SIGN_IN in request.query_names()
+
     def _full(self, request: Request, *, plans: bool) -> bool | Response:
         """Return whether this request is shown everything, or the refusal."""
         if request.peer.startswith("uid:"):
             return True
         user: Asker | None = None
-        if "authorization" in request.headers or SIGN_IN in request.query_names():
+        if self._signs_in(request):
             said = self._access.asker(request)
             if isinstance(said, Response):
                 return said
@@ -125,16 +168,6 @@ class Reading:
 
 def _no(why: str) -> Response:
     return Response.error(401, f"{why}: a name and a password are needed")
-
-
-def _is_local(peer: str, here: str) -> bool:
-    try:
-        address = ip_address(peer.partition("%")[0])
-        if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
-            address = address.ipv4_mapped
-        return address.is_loopback or (here != "" and address == ip_address(here))
-    except ValueError:
-        return False
 
 
 # Hide parts, by kind and never by text: in doubt a text is hidden.

@@ -128,7 +128,8 @@ class Api:
             Route("GET", ("readyz",), self._ready),
         )
         rows = tuple(replace(row, slash=row.segments != ("",)) for row in rows)
-        self.table = tuple(map(Reading(context.access, readers).guarded, rows))
+        self.reading = Reading(context.access, readers, context.nodes)
+        self.table = tuple(map(self.reading.guarded, rows))
 
     def handle(self, request: Request) -> Answer:
         """Answer; a change below /dry-run is only described, and an older maintd refuses it.

@@ -35,7 +35,7 @@ def test_with_a_certificate_of_ours_of_one_s_own_or_plainly(tmp_path: Path) -> N
 
     async def run(http: HttpSettings) -> tuple[bytes, str]:
         path = str(tmp_path / "run" / "sock")
-        async with listening(served(tmp_path).api, path, "127.0.0.1", http) as port:
+        async with listening(served(tmp_path).api, path, ["127.0.0.1"], http) as port:
             assert stat.S_IMODE(os.stat(path).st_mode) == 0o660
             tls = None if http.plain else untrusting_tls()
             answer = await fetch("127.0.0.1", port, "/", seconds=10, tls=tls)
@@ -62,7 +62,7 @@ def test_a_certificate_that_is_none(tmp_path: Path, content: bytes | None) -> No
     http = HttpSettings(port=0, tls=str(tmp_path / "pem"))
 
     async def run() -> None:
-        async with listening(served(tmp_path).api, str(tmp_path / "sock"), "127.0.0.1", http):
+        async with listening(served(tmp_path).api, str(tmp_path / "sock"), ["127.0.0.1"], http):
             pass
 
     with pytest.raises(ConfigError, match=r"http\.tls"):
@@ -94,10 +94,10 @@ def test_a_certificate_that_is_none_is_found_by_check_config(
 def test_where_nobody_can_listen(
     tmp_path: Path, path: str, address: str, port: int, why: str
 ) -> None:
-    http = HttpSettings(port=port, plain=True)
+    http = HttpSettings(address=address, port=port, plain=True)
 
     async def run() -> None:
-        async with listening(served(tmp_path).api, str(tmp_path / path), address, http):
+        async with listening(served(tmp_path).api, str(tmp_path / path), [address], http):
             pass
 
     with pytest.raises(Unavailable, match=why):
@@ -110,9 +110,9 @@ def test_two_cannot_listen_at_one_place(tmp_path: Path) -> None:
     path = str(tmp_path / "sock")
 
     async def run() -> None:
-        async with listening(served(tmp_path).api, path, "127.0.0.1", http):
+        async with listening(served(tmp_path).api, path, ["127.0.0.1"], http):
             with pytest.raises(Unavailable, match="another process listens"):
-                async with listening(served(tmp_path).api, path, "127.0.0.1", http):
+                async with listening(served(tmp_path).api, path, ["127.0.0.1"], http):
                     pass
             assert os.path.exists(path), "it is the first one's still"
 
@@ -122,7 +122,9 @@ def test_two_cannot_listen_at_one_place(tmp_path: Path) -> None:
 def test_tls_is_of_version_1_3(tmp_path: Path) -> None:
     async def run() -> str | None:
         http = HttpSettings(port=0)
-        async with listening(served(tmp_path).api, str(tmp_path / "s"), "127.0.0.1", http) as port:
+        async with listening(
+            served(tmp_path).api, str(tmp_path / "s"), ["127.0.0.1"], http
+        ) as port:
             _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=untrusting_tls())
             session: ssl.SSLObject = writer.get_extra_info("ssl_object")
             writer.close()
@@ -144,7 +146,7 @@ def test_ready_is_told_when_both_listen(
     monkeypatch.setattr(command, "assemble", lambda *_, **__: served(tmp_path).maintd)
     path = str(tmp_path / "sock")
     daemon = MaintdSettings(state=str(tmp_path), socket=path, every=0.2)
-    settings = Settings(daemon, http=HttpSettings(port=0, plain=True))
+    settings = Settings(daemon, http=HttpSettings(address="127.0.0.1", port=0, plain=True))
 
     async def run() -> None:
         loop = asyncio.get_running_loop()
@@ -169,11 +171,12 @@ def test_a_dry_run_beside_the_daemon_goes_on_without_listening(
     monkeypatch.setattr(command, "assemble", lambda *_, **__: served(tmp_path).maintd)
     path = str(tmp_path / "sock")
     settings = Settings(
-        MaintdSettings(state=str(tmp_path), socket=path), http=HttpSettings(port=0, plain=True)
+        MaintdSettings(state=str(tmp_path), socket=path),
+        http=HttpSettings(address="127.0.0.1", port=0, plain=True),
     )
 
     async def run() -> None:
-        async with listening(served(tmp_path).api, path, "127.0.0.1", settings.http):
+        async with listening(served(tmp_path).api, path, ["127.0.0.1"], settings.http):
             with pytest.raises(Unavailable, match="another process listens"):
                 await command.serve(settings, "", dry=False)
             serving = asyncio.create_task(command.serve(settings, "", dry=True))

@@ -229,7 +229,7 @@ def test_the_setting_says_who_looks_without_a_password(
 
 
 def test_the_address_maintd_serves_at_is_this_machine(planned: Served) -> None:
-    served = under(Readers(LOCAL, "192.0.2.1"), planned)
+    served = under(Readers(LOCAL, ours={"192.0.2.1"}.__contains__), planned)
     assert ask(served, "/1/status", None, peer="192.0.2.1").status == 200
     assert ask(served, "/1/status", None, peer="192.0.2.2").status == 401
     assert ask(served, "/1/windows", None, peer="192.0.2.1").status == 401
