@@ -1,5 +1,6 @@
 """The clock as chronyc or timedatectl describes it."""
 
+import os
 import time
 from datetime import UTC, datetime
 
@@ -47,8 +48,8 @@ def chrony(shipped: Shipped, text: str, code: int = 0) -> Ran:
         pytest.param(tracking(age=3000.0), None, id="heard within the hour"),
         pytest.param(tracking(age=4000.0), "no-server", id="no server for more than an hour"),
         pytest.param(tracking(age=-4000.0), "no-server", id="heard in the future"),
-        pytest.param(tracking(age=8000.0, interval=2100.0), None, id="polls far apart"),
-        pytest.param(tracking(age=9000.0, interval=2100.0), "no-server", id="four polls missed"),
+        pytest.param(tracking(age=6000.0, interval=2100.0), None, id="polls far apart"),
+        pytest.param(tracking(age=8000.0, interval=2100.0), "no-server", id="three polls missed"),
         pytest.param(tracking(dispersion=1.5), "no-server", id="a dispersion of over a second"),
     ],
 )
@@ -102,6 +103,60 @@ def test_timesyncd_says_when_it_heard_its_server(
     tool = shipped.tool("timedatectl", f'case "$1" in show) echo yes;; *) echo "{message}";; esac')
     ran = shipped.run("clock", CHRONYC=shipped.root / "none", TIMEDATECTL=tool)
     assert ran.faults == [{"by": "timesyncd", "fault": fault} for fault in faults]
+
+
+@pytest.mark.parametrize(("age", "faults"), [(100.0, []), (4000.0, ["no-server"])])
+def test_an_answer_that_timesyncd_refused_is_none(
+    shipped: Shipped, age: float, faults: list[str]
+) -> None:
+    message = heard(5.0).replace(" PacketCount", " Ignored=yes PacketCount")
+    tool = shipped.tool("timedatectl", f'case "$1" in show) echo yes;; *) echo "{message}";; esac')
+    mark = shipped.tree({"synchronized": ""}) / "synchronized"
+    os.utime(mark, (time.time() - age,) * 2)
+    constants = {"CHRONYC": shipped.root / "none", "TIMEDATECTL": tool, "SYNCHRONIZED": mark}
+    ran = shipped.run("clock", **constants)
+    assert ran.faults == [{"by": "timesyncd", "fault": fault} for fault in faults]
+
+
+RV = "leap=00, rootdisp=142.974, offset=-18.414"
+PEERS = """     remote           refid      st t when poll reach   delay   offset  jitter
+==============================================================================
+ 0.pool.ntp.org  .POOL.          16 p    -   64    0    0.000    0.000   0.000
+ 127.127.1.0     .LOCL.          10 l    4   64  377    0.000    0.000   0.000
+*192.0.2.1       192.0.2.9        2 u  WHEN 1024  377   31.234    3.353   3.096
++192.0.2.2       192.0.2.9        2 u    - 1024    0    0.000    0.000   0.000"""
+
+
+def ntpd(shipped: Shipped, text: str) -> Ran:
+    none = shipped.root / "none"
+    tool = shipped.tool("ntpq", f"cat <<'END'\n{text}\nEND")
+    units = shipped.tree({"ntpsec.service": ""})
+    return shipped.run("clock", CHRONYC=none, TIMEDATECTL=none, NTPQ=tool, UNITS=units)
+
+
+@pytest.mark.parametrize(
+    ("values", "when", "fault"),
+    [
+        pytest.param(RV, "936", None, id="kept"),
+        pytest.param(RV, "62m", "no-server", id="no server for more than an hour"),
+        pytest.param(RV, "2d", "no-server", id="cut off for two days"),
+        pytest.param(RV, "-", "no-server", id="never heard one"),
+        pytest.param(RV.replace("142.9", "2610.9"), "4", "no-server", id="a large dispersion"),
+        pytest.param(RV.replace("=00", "=11"), "4", "unsynchronised", id="unsynchronised"),
+        pytest.param(RV.replace("-18.4", "1800.4"), "4", "far-off", id="far off"),
+    ],
+)
+def test_ntpd(shipped: Shipped, values: str, when: str, fault: str | None) -> None:
+    ran = ntpd(shipped, f"{values}\n{PEERS.replace('WHEN', when)}")
+    assert ran.diagnosis.get("command") == (CALL if fault else None)
+    assert ran.faults == ([{"by": "ntpd", "fault": fault}] if fault else [])
+
+
+def test_a_dead_ntpd_is_restarted(shipped: Shipped) -> None:
+    ran = ntpd(shipped, "")
+    assert ran.diagnosis["command"] == "restart-unit"
+    assert ran.diagnosis["details"]["units"] == ["ntpsec.service"]
+    assert ntpd(shipped, "nonsense").complaint.startswith("clock: ValueError: ntpq answers")
 
 
 def test_nobody_to_ask(shipped: Shipped) -> None:

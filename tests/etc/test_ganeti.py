@@ -66,7 +66,7 @@ def test_a_healthy_node(shipped: Shipped, pem: dict[int, str]) -> None:
     ("days", "fault"),
     [(20, "expires-within-30-days"), (3, "expires-within-7-days"), (0, "expired")],
 )
-@pytest.mark.parametrize("name", ["server.pem", "client.pem"])
+@pytest.mark.parametrize("name", ["server.pem", "client.pem", "rapi.pem"])
 def test_a_certificate_at_its_end(
     shipped: Shipped, pem: dict[int, str], name: str, days: int, fault: str
 ) -> None:
@@ -99,7 +99,11 @@ def test_a_certificate_nobody_can_read(shipped: Shipped, pem: dict[int, str], te
 def test_without_openssl_nothing_is_ok(shipped: Shipped, pem: dict[int, str]) -> None:
     lib = cluster(shipped, pem)
     ran = shipped.run("ganeti-certificates", LIB=lib, OPENSSL=shipped.root / "none")
-    assert ran.complaint.startswith("ganeti-certificates: FileNotFoundError")
+    assert ran.complaint.startswith("ganeti-certificates: ValueError: client.pem: ")
+    (lib / "hmac.key").unlink()
+    ran = shipped.run("ganeti-certificates", LIB=lib, OPENSSL=shipped.root / "none")
+    assert ran.faults == [{"file": str(lib / "hmac.key"), "fault": "missing-or-empty"}]
+    assert len(ran.diagnosis["details"]["not_asked"]) == 2
 
 
 @pytest.mark.parametrize("name", ["ganeti-certificates", "ganeti-daemons"])
@@ -199,7 +203,9 @@ def test_what_cannot_be_known_is_not_ok(
         ("web.rack2.example", ["web.rack1.example", "web.rack2.example"], "web.rack2.example"),
         ("web", ["web.rack1.example", "web.rack2.example"], ""),
         ("web", ["web.rack1.example", "db.rack1.example"], "web.rack1.example"),
-        ("web.other.example", ["web.rack1.example", "db.rack1.example"], "web.rack1.example"),
+        ("web.rack1.example", ["web", "db"], "web"),
+        ("web.other.example", ["web.rack1.example", "db.rack1.example"], ""),
+        ("web", ["web1.example", "db.example"], ""),
         ("web", [], ""),
     ],
 )

@@ -220,6 +220,9 @@ def test_without_ip_nobody_knows_who_holds_an_address(shipped: Shipped) -> None:
     shipped.tree({"ssconf_node_primary_ips": "n1 192.0.2.6\n"}, under="ganeti")
     ran = look(shipped, {}, TOOLS=(str(shipped.root / "none"),))
     assert "none" in ran.complaint
+    ran = look(shipped, {"eth1/carrier": "0\n"}, TOOLS=(str(shipped.root / "none"),))
+    assert ran.faults == [{"interface": "eth1", "bond": "bond0", "fault": "down"}]
+    assert "none" in ran.diagnosis["details"]["not_asked"][0]
 
 
 def test_changes_of_carrier_and_of_the_active_slave_stay_out(shipped: Shipped) -> None:

@@ -61,6 +61,14 @@ def test_a_restart_that_does_not_work(shipped: Shipped, script: str, said: str) 
 
 
 @as_root
+def test_a_unit_that_does_not_start_keeps_no_other_down(shipped: Shipped) -> None:
+    both = order("chrony.service", "ganeti-noded.service")
+    ran = restart(shipped, both, 'case "$*" in *chrony*) exit 5;; esac')
+    assert (ran.code, ran.stdout) == (1, "restarted: ganeti-noded.service\n")
+    assert ran.complaint.endswith("systemctl restart chrony.service: exit 5")
+
+
+@as_root
 def test_a_restart_that_takes_too_long_is_tried_later(shipped: Shipped) -> None:
     ran = restart(shipped, order("chrony.service"), "exec sleep 20", SECONDS=0.2)
     assert ran.code == 75

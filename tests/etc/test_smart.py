@@ -180,6 +180,14 @@ def ask(shipped: Shipped, *answers: tuple[str, str, int, dict[str, Any] | str]) 
             ["smart-disabled"],
             id="SMART is switched off",
         ),
+        pytest.param(
+            0,
+            SATA | {"endurance_used": {"current_percent": 101}},
+            "live-repair",
+            ["worn"],
+            id="SSD worn out, since smartctl 7.4",
+        ),
+        pytest.param(4, {"device_type": {"scsi_value": 13}}, "Ok", None, id="an enclosure"),
         pytest.param(3, {}, "Ok", None, id="asleep stays asleep"),
         pytest.param(4, {"smart_support": {"available": False}}, "Ok", None, id="a virtual disk"),
     ],
@@ -251,6 +259,70 @@ def test_a_logical_disk_is_no_disk(shipped: Shipped, answer: dict[str, Any]) -> 
     assert alone["details"] == {"faults": [], "not_asked": not_asked}
     failing = ask(shipped, sda, ("/dev/bus/0", "megaraid,1", 8, SATA | FAILED))
     assert (failing.need, len(failing.faults)) == ("evacuate", 1)
+
+
+def say(text: str, status: int = 2, **more: Any) -> dict[str, Any]:
+    return {"smartctl": {"exit_status": status, "messages": [{"string": text}]}, **more}
+
+
+HP = {"scsi_vendor": "HP", "scsi_product": "LOGICAL VOLUME", "smart_support": {"available": False}}
+
+
+@pytest.mark.parametrize(
+    ("logical", "kind"),
+    [
+        pytest.param(REFUSED, "megaraid,3", id="PERC"),
+        pytest.param(say("", 4, **HP), "cciss,1", id="Smart Array"),
+        pytest.param(say("please try adding '-d 3ware,N'"), "3ware,2", id="3ware"),
+        pytest.param(say("", vendor="Adaptec", product="ASR8405"), "aacraid,0,0,1", id="Adaptec"),
+        pytest.param(say("a RAID controller: say which"), "cciss,0", id="of unknown make"),
+    ],
+)
+@pytest.mark.parametrize("failing", [False, True])
+def test_disks_behind_a_controller_are_asked_where_no_scan_lists_them(
+    shipped: Shipped, logical: dict[str, Any], kind: str, failing: bool
+) -> None:
+    disk = {"smartctl": {"exit_status": 0}, **SATA, **(FAILED if failing else {})}
+    refused = json.dumps({"smartctl": {"exit_status": 2}})
+    scan = {"devices": [{"name": "/dev/sda", "type": "scsi"}]}
+    script = f"""case "$*" in
+*--scan*) echo '{json.dumps(scan)}';;
+*' -d {kind} /dev/sda') echo '{json.dumps(disk)}';;
+*' -d '*) echo '{refused}'; exit 2;;
+*) cat <<'END'
+{json.dumps(logical)}
+END
+esac"""
+    tool = shipped.tool("smartctl", script)
+    ran = shipped.run("smart", TOOLS=(str(tool),), SYS=shipped.root, SLOTS=4)
+    assert ran.need == ("evacuate" if failing else "Ok")
+    assert [fault["type"] for fault in ran.faults] == ([kind] if failing else [])
+    assert "not_asked" not in ran.diagnosis["details"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "removable"),
+    [
+        pytest.param(say("Unknown USB bridge [0x0781:0x5567 (0x100)]", 1), "0", id="USB bridge"),
+        pytest.param(say("No medium found"), "1", id="a BMC's empty drive"),
+    ],
+)
+def test_a_stick_without_health_keeps_no_node_in_doubt(
+    shipped: Shipped, answer: dict[str, Any], removable: str
+) -> None:
+    shipped.tree({"sys/class/block/sdb/removable": f"{removable}\n"})
+    ask(shipped, ("/dev/sda", "scsi", 0, SATA), ("/dev/sdb", "scsi", 2, answer))
+    tool = str(shipped.root / "tools/smartctl")
+    ran = shipped.run("smart", TOOLS=(tool,), SYS=shipped.root / "sys")
+    why = "/dev/sdb: behind USB or removable, and without SMART"
+    details = {"faults": [], "not_asked": [why]}
+    assert ran.diagnosis == {"status": "Ok", "details": details}
+
+
+def test_a_scan_that_fails_lists_no_disks(shipped: Shipped) -> None:
+    tool = shipped.tool("smartctl", f"cat <<'END'\n{json.dumps(say('open failed'))}\nEND")
+    ran = shipped.run("smart", TOOLS=(str(tool),))
+    assert ran.complaint == "smart: ValueError: no list of disks: open failed"
 
 
 def test_a_disk_behind_a_controller_that_does_not_answer_is_not_ok(shipped: Shipped) -> None:
