@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -40,6 +39,7 @@ from tests.agent.place import (
     sealed_question,
     sealed_request,
 )
+from tests.patience import dawdle
 
 AT = Ms(1_800_000_000_000)
 OTHER = "node2.example"
@@ -324,7 +324,7 @@ def test_a_restarted_runner_takes_no_request_from_before(
     place: Place, caplog: pytest.LogCaptureFixture
 ) -> None:
     raw = promise(place, 4, place.uuid)
-    time.sleep(0.01)  # moments are whole milliseconds
+    dawdle(0.01)  # moments are whole milliseconds
     one = keeper(place)
     assert asked(one, raw) == {"refused": True}  # its id may have been used
     assert "before this runner began" in caplog.text

@@ -7,7 +7,6 @@ import os
 import pwd
 import socket
 import subprocess
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
@@ -36,6 +35,7 @@ from tests.agent.place import (
     safe_folder,
     sealed_order,
 )
+from tests.patience import PATIENCE
 from tests.protocol.opened import unseal
 
 SALT = "0123456789abcdef"
@@ -86,32 +86,26 @@ async def report(place: Place, link: Link, salt: str = SALT) -> Report:
     return Report.from_body(unseal(place.key, Purpose.REPORT, salt, answer["sealed"].encode()))
 
 
-async def until(
-    place: Place, link: Link, wanted: Callable[[Report], object], seconds: float = 10
-) -> Report:
-    deadline = time.monotonic() + seconds
-    while True:
-        found = await report(place, link)
-        if wanted(found):
-            return found
-        assert time.monotonic() < deadline, found
-        await asyncio.sleep(0.05)
+async def until(place: Place, link: Link, wanted: Callable[[Report], object]) -> Report:
+    async with asyncio.timeout(PATIENCE):
+        while not wanted(found := await report(place, link)):
+            await asyncio.sleep(0.02)
+    return found
 
 
 async def send(link: Link, raw: bytes) -> Frame:
-    return await link.ask({"verb": "order", "order": raw.decode()}, seconds=15)
+    return await link.ask({"verb": "order", "order": raw.decode()}, seconds=PATIENCE)
 
 
 async def receipt(place: Place, link: Link, order: str, *, final: bool = True) -> Receipt:
-    deadline = time.monotonic() + 10
-    while True:
-        answer = await link.ask({"verb": "receipt", "id": order, "salt": SALT})
-        body = unseal(place.key, Purpose.RECEIPT, SALT, answer["sealed"].encode())
-        found = Receipt.from_body(body)
-        if found.progress is not Progress.STARTED or not final:
-            return found
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.05)
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            answer = await link.ask({"verb": "receipt", "id": order, "salt": SALT})
+            body = unseal(place.key, Purpose.RECEIPT, SALT, answer["sealed"].encode())
+            found = Receipt.from_body(body)
+            if found.progress is not Progress.STARTED or not final:
+                return found
+            await asyncio.sleep(0.02)
 
 
 def test_the_built_in_diagnose_says_ok(place: Place) -> None:
@@ -195,11 +189,11 @@ def test_an_audited_command_is_run_and_not_reported(place: Place) -> None:
     place.settings(commands='"check"', more="[diagnose.command.check]\naudit = true")
 
     async def tell(runner: Runner, link: Link) -> None:
-        await asyncio.sleep(2.5)
+        async with asyncio.timeout(PATIENCE):
+            while (await link.ask({"verb": "health"}))["runs"].get("usable", 0) < 2:
+                await asyncio.sleep(0.02)
         found = await report(place, link)
         assert (found.diagnosis, found.unusable) == ('{"status":"Ok"}', {})
-        health = await link.ask({"verb": "health"})
-        assert health["runs"]["usable"] >= 2
 
     story(place, tell)
 
@@ -222,12 +216,12 @@ def test_what_was_confirmed_survives_a_restart(place: Place) -> None:
 
 def test_a_hanging_command_delays_no_other(place: Place) -> None:
     for number in range(3):
-        place.command("diagnose", f"hangs{number}", "#!/bin/sh\nsleep 60\n")
+        place.command("diagnose", f"hangs{number}", "#!/bin/sh\nsleep 3600\n")
     place.command("diagnose", "check", SICK)
     place.settings(commands='"hangs0", "hangs1", "hangs2", "check"')
 
     async def tell(runner: Runner, link: Link) -> None:
-        found = await until(place, link, lambda r: r.diagnosis, seconds=5)
+        found = await until(place, link, lambda r: r.diagnosis)
         assert found.diagnosis == SICK_TEXT
 
     story(place, tell)

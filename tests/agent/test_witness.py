@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -32,6 +31,7 @@ from tests.agent.place import (
     sealed_question,
 )
 from tests.agent.test_probe import listener, talk_tls
+from tests.patience import dawdle
 from tests.web.live import Agent, agent
 
 DEAD = "node2.example"
@@ -176,7 +176,7 @@ def test_a_restarted_runner_takes_no_question_from_before(
     place: Place, caplog: pytest.LogCaptureFixture
 ) -> None:
     raw = sealed_question(place, DEAD)
-    time.sleep(0.01)  # a clock may be set by a millisecond meanwhile
+    dawdle(0.01)  # a clock may be set by a millisecond meanwhile
     assert asked(witness(place), raw) == {"refused": True}  # its id may have been used
     assert "before this runner began" in caplog.text
 

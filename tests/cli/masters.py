@@ -10,7 +10,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ from nodeagent.web.tls import make_certificate
 from tests.agent.place import NODE, Place, safe_folder
 from tests.cluster.ganeti.answering import Luxid, serving
 from tests.packaging import luxid
+from tests.patience import until
 from tests.store.etcd.server import Etcd
 from tests.web.live import Agent, free_port, wait_for
 
@@ -190,21 +190,18 @@ plain = true
 
     def until_told(self, what: str, wanted: Callable[[Any], object]) -> None:
         """Wait until what it tells of its newest round is as wanted."""
-        until = time.monotonic() + WITHIN
-        while not wanted(told := self.round().get(what)):
-            assert time.monotonic() < until, (told, (self.folder / "log").read_text())
-            time.sleep(0.1)
+        until(lambda: wanted(self.round().get(what)), (self.folder / "log").read_text)
 
-    def until(self, standby: bool) -> float:
-        """Wait until it acts, or does not; return the seconds that it took."""
-        began = time.monotonic()
-        while not (told := self.round()) or bool(told["standby"]) != standby:
-            log = (self.folder / "log").read_text()
-            assert time.monotonic() < began + WITHIN, (told, log)
+    def until(self, standby: bool) -> None:
+        """Wait until it acts, or does not."""
+
+        def is_so() -> bool:
             assert self.process is not None
-            assert self.process.poll() in (None, 11), log
-            time.sleep(0.05)
-        return time.monotonic() - began
+            assert self.process.poll() in (None, 11), (self.folder / "log").read_text()
+            told = self.round()
+            return bool(told) and bool(told["standby"]) == standby
+
+        until(is_so, (self.folder / "log").read_text)
 
 
 def address(name: str) -> str:

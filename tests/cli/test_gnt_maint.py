@@ -819,9 +819,7 @@ def test_wait_ends_with_3_where_it_was_canceled(busy: Live, run: Run) -> None:
 
 
 def test_wait_ends_with_4_where_time_is_up(busy: Live, run: Run) -> None:
-    began = time.monotonic()
     done = run("wait", incident(busy), "--timeout", "1s")
-    assert 1.0 <= time.monotonic() - began < 10
     assert done.code == 4
     assert f"{incident(busy)} not completed within 1 s: n3 pending" in done.out
 

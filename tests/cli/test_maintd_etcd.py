@@ -20,6 +20,7 @@ from nodeagent.model.ledger import Ledger
 from nodeagent.model.units import Seconds
 from tests.maintd.rig import QUICK, Rig, fleet
 from tests.maintd.world import EVACUATE
+from tests.patience import until
 from tests.store.etcd.certificates import Authority
 from tests.store.etcd.server import Etcd, needed, shared
 from tests.store.etcd.taking import opened
@@ -148,12 +149,14 @@ def test_the_documented_set_up(tmp_path: Path) -> None:
         assert done.returncode == 0, (command, done.stdout, done.stderr)
 
     try:
-        until = time.monotonic() + 60
-        while True:
+
+        def is_healthy() -> bool:
             with suppress(AssertionError):
                 etcdctl("etcdctl endpoint health")
-                break
-            assert time.monotonic() < until
+                return True
+            return False
+
+        until(is_healthy)
         text = (ROOT / "docs/operating.md").read_text()
         there = text.partition("etcdctl role add")[2].partition("3. `[store]`")[0]
         commands = [

@@ -6,7 +6,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +18,7 @@ from nodeagent.protocol.messages import Progress, Receipt
 from tests import forked, needs
 from tests.agent.place import NODE, SICK_TEXT, Place, safe_folder, sealed_order
 from tests.agent.test_runner import FIX, OK, SICK
+from tests.patience import PATIENCE, until
 
 root = needs.mark("root")  # commands must belong to root
 
@@ -430,14 +430,11 @@ class Agent:
         return run(self.place, "report", NODE, *more)
 
     def until_reports(self, wanted: str) -> None:
-        deadline = time.monotonic() + 60
-        while wanted not in (found := self.report("--json")).stdout:
-            assert time.monotonic() < deadline, (found, self.log.read_text())
-            time.sleep(0.2)
+        until(lambda: wanted in self.report("--json").stdout, self.log.read_text)
 
     def stop(self, how: int = signal.SIGTERM) -> int:
         self.process.send_signal(how)
-        return self.process.wait(20)
+        return self.process.wait(PATIENCE)
 
 
 @root
@@ -524,8 +521,7 @@ def test_sighup_takes_up_new_settings_and_keeps_the_old_ones_when_wrong(place: P
         agent.until_reports("Ok")
         place.settings(port=agent.port, commands='"check"', more="nonsense")
         agent.process.send_signal(signal.SIGHUP)
-        time.sleep(1)
-        assert "settings-kept" in agent.log.read_text()
+        until(lambda: "settings-kept" in agent.log.read_text())
         place.command("diagnose", "other", SICK)
         place.settings(port=agent.port, commands='"other"')
         agent.process.send_signal(signal.SIGHUP)
@@ -556,11 +552,10 @@ def test_stopped_as_systemd_does_it_ends_well_in_every_phase(place: Place, phase
     """All processes of a service are told at once; of one that begins that is the end."""
     for _ in range(2):
         agent = Agent(place, start_new_session=True)
-        deadline = time.monotonic() + 20
-        while not PHASES[phase](agent):
-            assert time.monotonic() < deadline, agent.log.read_text()
+        while not PHASES[phase](agent):  # some phases are short
+            assert agent.process.poll() is None, agent.log.read_text()
         os.killpg(agent.process.pid, signal.SIGTERM)
-        assert agent.process.wait(20) == 0, agent.log.read_text()
+        assert agent.process.wait(PATIENCE) == 0, agent.log.read_text()
         with pytest.raises(ProcessLookupError):  # nobody is left
             os.killpg(agent.process.pid, 0)
         agent.log.unlink()
@@ -568,11 +563,10 @@ def test_stopped_as_systemd_does_it_ends_well_in_every_phase(place: Place, phase
 
 def test_a_half_that_ends_by_itself_ends_the_other_and_is_told(place: Place) -> None:
     agent = Agent(place)
-    while not is_ready(agent):
-        time.sleep(0.05)
+    until(lambda: is_ready(agent))
     runner, _ = children(agent.process.pid)
     os.kill(runner, signal.SIGKILL)
-    assert agent.process.wait(20) == signal.SIGKILL
+    assert agent.process.wait(PATIENCE) == signal.SIGKILL
 
 
 def by_name(pid: int, word: str) -> list[int]:
@@ -621,22 +615,17 @@ def test_a_runner_killed_in_mid_repair_never_runs_it_again(place: Place) -> None
     try:
         agent.until_reports("live-repair")
         assert post() == 202
-        while not (stdin.exists() and stdin.read_text()):
-            time.sleep(0.02)
+        until(lambda: stdin.exists() and stdin.read_text())
         spawned = [p for p in by_name(agent.process.pid, "") if p]
         for pid in [agent.process.pid, *children(agent.process.pid)]:
             os.kill(pid, signal.SIGKILL)
-        agent.process.wait(10)
-        deadline = time.monotonic() + 5
-        while left := [line for pid in spawned if (line := alive(pid))]:
-            assert time.monotonic() < deadline, f"outlived the runner: {left}"
-            time.sleep(0.05)
+        agent.process.wait(PATIENCE)
+        until(lambda: not any(map(alive, spawned)), lambda: list(map(alive, spawned)))
         agent.process = agent._start()
         agent.until_reports("live-repair")
         kept = place.folder / f"state/receipts/{order}.json"
         assert Receipt.from_body(read(kept.read_bytes())).progress is Progress.FAILED
         assert post() == 202, "the receipt, not a second run"
-        time.sleep(0.5)
         assert stdin.read_text() == SICK_TEXT
     finally:
         agent.stop()

@@ -8,7 +8,6 @@ import os
 import signal
 import socket
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +26,7 @@ from nodeagent.protocol.envelope import Key, Purpose, seal
 from nodeagent.protocol.testimony import Words
 from nodeagent.protocol.witness import body_of, open_question
 from tests.agent.place import client_pem, safe_folder
+from tests.patience import dawdle, until
 from tests.power.fences import NODE as MASTER
 from tests.power.fences import Fences
 
@@ -360,7 +360,7 @@ def test_a_failover_outlives_the_helper_and_keeps_others_out(standby: Standby) -
 
         def began(self: Failover, folder: str, lock: int) -> str:
             if os.fork() == 0:
-                time.sleep(1)
+                dawdle(1)
                 os.kill(os.getppid(), signal.SIGKILL)
                 os._exit(0)
             return run(self, folder, lock)
@@ -369,11 +369,8 @@ def test_a_failover_outlives_the_helper_and_keeps_others_out(standby: Standby) -
 
     assert standby.ask(before=kill_soon) == {}
     assert "failover runs" in standby.ask()["failed"]
-    until = time.monotonic() + 20
-    while standby.master != ME:
-        assert time.monotonic() < until
-        time.sleep(0.1)
-    time.sleep(0.3)
+    until(lambda: standby.master == ME)
+    until(lambda: "failover runs" not in standby.ask().get("failed", ""))
     assert standby.ask()["kind"] == "is-master"
     assert len(standby.failovers) == 1
 

@@ -35,3 +35,15 @@ def _loop() -> asyncio.AbstractEventLoop:
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
     """The coroutine's result; one loop for all that a process runs so."""
     return _loop().run_until_complete(coroutine)
+
+
+def end_tasks() -> None:
+    """End what a test has left in the loop: it would take part in all later runs of this process.
+
+    A task whose pauses are none turned at each of them, and cost minutes.
+    """
+    loop = _loop()
+    left = asyncio.all_tasks(loop)
+    for task in left:
+        task.cancel()
+    loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))

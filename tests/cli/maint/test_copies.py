@@ -17,6 +17,7 @@ from nodeagent.web.exchange import Request, Response
 from tests.cli.live import Live
 from tests.maintd.copies.candidates import OLD, SILENT
 from tests.maintd.lives.test_copies import B, C, Candidacy
+from tests.patience import until
 
 
 @pytest.fixture(autouse=True)
@@ -63,9 +64,7 @@ def test_status_tells_how_many_have_the_newest_and_who_is_missing(
     rig.at_node(C).trouble = SILENT
     live.tick(30)
     assert "kept on" not in run(live, "pause")
-    deadline = time.monotonic() + 20
-    while rig.engine.memory.state.have < 2 and time.monotonic() < deadline:
-        time.sleep(0.05)
+    until(lambda: rig.engine.memory.state.have >= 2)
     rig.time += 4
     assert line(live) == "Copies 2 of 3, 4 s old: without it n4 (timed out)"
     said = document(live, "status")["round"]["copies"]
@@ -103,10 +102,12 @@ def test_a_noted_request_is_not_acknowledged_by_one_disk(rig: Candidacy, live: L
     assert said["granted"]
     assert said["kept"].startswith("kept on this node only: 1 of 3 master candidates have it")
     rig.at_node(B).trouble = None
-    deadline = time.monotonic() + 60
-    while "kept" in (said := asked(live, f"/1/wishes/{noted}")) and time.monotonic() < deadline:
+
+    def is_acknowledged() -> bool:
         live.tick()
-    assert said == {"granted": True, "why": ""}
+        return bool(asked(live, f"/1/wishes/{noted}") == {"granted": True, "why": ""})
+
+    until(is_acknowledged)
 
 
 def asked(live: Live, target: str) -> Any:

@@ -1,8 +1,7 @@
 """A master failover over real agents at real sockets: what is planned survives."""
 
-import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -25,6 +24,7 @@ from nodeagent.store.sqlite import MEMORY, SqliteStore
 from tests.agent.place import CLUSTER, NODE, Place, safe_folder
 from tests.maintd import inline
 from tests.maintd.rig import Rig
+from tests.patience import PATIENCE, until
 from tests.web.live import Agent, free_port, wait_for
 
 NAMES = "n1", "n2", "n3"
@@ -123,14 +123,21 @@ def ask(cluster: Cluster, asked: object) -> str | None:
 
 def begins(rig: Rig, epoch: int) -> None:
     """Hold rounds until this epoch has begun for all: agents on a busy machine are slow."""
-    until = time.monotonic() + 30
-    rig.tick(1)
-    while (rig.store.revision.epoch < epoch or rig.engine.memory.uncertain) and (
-        time.monotonic() < until
-    ):
-        inline.run(asyncio.sleep(0.1))
+
+    def has_begun() -> bool:
         rig.tick(1)
-    assert rig.store.revision.epoch == epoch, rig.engine.memory.state
+        return rig.store.revision.epoch >= epoch and not rig.engine.memory.uncertain
+
+    eventually(has_begun, lambda: rig.engine.memory.state)
+    assert rig.store.revision.epoch == epoch
+
+
+def eventually(true: Callable[[], object], why: Callable[[], object] = str) -> None:
+    def is_so() -> object:
+        inline.run(asyncio.sleep(0.05))  # the copies are sent meanwhile
+        return true()
+
+    until(is_so, why)
 
 
 def test_a_failover_and_back_over_real_agents(cluster: Cluster) -> None:
@@ -139,7 +146,7 @@ def test_a_failover_and_back_over_real_agents(cluster: Cluster) -> None:
     assert rig.engine.memory.uncertain is None
     assert ask(cluster, SetQueue(enabled=False)) == ""
     assert ask(cluster, Pause(Scope.NODE, "n3", why="new disks")) == ""
-    assert inline.run(rig.engine.memory.safe(30))
+    assert inline.run(rig.engine.memory.safe(PATIENCE))
     before = rig.ledger
     cluster.fail_over("n2")
     begins(rig, 2)
@@ -149,14 +156,11 @@ def test_a_failover_and_back_over_real_agents(cluster: Cluster) -> None:
     # One agent dies: a majority is enough, and it gets all later.
     cluster.agents["n1"].stop("front")
     assert ask(cluster, SetQueue(enabled=True)) == ""
-    assert inline.run(rig.engine.memory.safe(30))
+    assert inline.run(rig.engine.memory.safe(PATIENCE))
     assert [one.newest for one in rig.engine.memory.state.on] == [False, True, True]
     cluster.agents["n1"].start("front")
     _wait_for(cluster.agents["n1"])
-    until = time.monotonic() + 30
-    while rig.engine.memory.state.have < 3 and time.monotonic() < until:
-        inline.run(asyncio.sleep(0.1))
-    assert rig.engine.memory.state.have == 3
+    eventually(lambda: rig.engine.memory.state.have == 3)
     cluster.fail_over("n1")
     begins(rig, 3)
     assert rig.ledger.queue.enabled
@@ -166,10 +170,8 @@ def test_a_standby_reads_its_own_agents_copy_by_ganetis_files(cluster: Cluster) 
     rig = cluster.rig
     begins(rig, 1)
     assert ask(cluster, Pause(Scope.NODE, "n3", why="new disks")) == ""
-    assert inline.run(rig.engine.memory.safe(30))
-    until = time.monotonic() + 30
-    while rig.engine.memory.state.have < 3 and time.monotonic() < until:
-        inline.run(asyncio.sleep(0.1))
+    assert inline.run(rig.engine.memory.safe(PATIENCE))
+    eventually(lambda: rig.engine.memory.state.have == 3)
     place = cluster.agents["n2"].place
     for name, lines in (("master_candidates", NAMES), ("offline_nodes", ("n3",))):
         place.ssconf(name, "".join(f"{line}\n" for line in lines))
@@ -190,7 +192,7 @@ def test_a_standby_reads_its_own_agents_copy_by_ganetis_files(cluster: Cluster) 
     assert kept.history()[-1].node == "n3"
     assert rig.store.revision.epoch == 1
     assert ask(cluster, SetQueue(enabled=False)) == "", "nobody was outbid"
-    assert inline.run(rig.engine.memory.safe(30))
+    assert inline.run(rig.engine.memory.safe(PATIENCE))
     place.ssconf("master_candidates_certs", "")
     with pytest.raises(Unavailable, match="do not name this node's certificate"):
         files.me()
@@ -201,7 +203,7 @@ def test_the_maintd_of_before_is_refused_and_a_new_one_waits_for_a_majority(
 ) -> None:
     rig = cluster.rig
     begins(rig, 1)
-    assert inline.run(rig.engine.memory.safe(30))
+    assert inline.run(rig.engine.memory.safe(PATIENCE))
     old, disk = rig.engine, rig.store
     rig.cluster.set_master("n2")
     cluster.master("n2")
@@ -210,11 +212,8 @@ def test_the_maintd_of_before_is_refused_and_a_new_one_waits_for_a_majority(
     rig.engine = rig._engine()
     begins(rig, 2)
     disk.save(disk.load())
+    eventually(lambda: all(one.why for one in old.memory.state.on))
     whys = [one.why for one in old.memory.state.on]
-    until = time.monotonic() + 20
-    while "" in whys and time.monotonic() < until:
-        inline.run(asyncio.sleep(0.1))
-        whys = [one.why for one in old.memory.state.on]
     assert whys == ["answered with HTTP status 403"] * 3, "the master of now is another"
     assert not inline.run(old.memory.safe(0.1))
     old.memory.close()
@@ -228,9 +227,10 @@ def test_the_maintd_of_before_is_refused_and_a_new_one_waits_for_a_majority(
         cluster.agents[name].start("front")
         _wait_for(cluster.agents[name])
     rig.tick(memory._AGAIN + 1)
-    until = time.monotonic() + 20
-    while rig.engine.memory.uncertain is not None and time.monotonic() < until:
-        inline.run(asyncio.sleep(0.2))
+
+    def is_certain() -> bool:
         rig.tick(memory._AGAIN + 1)
-    assert rig.engine.memory.uncertain is None
+        return rig.engine.memory.uncertain is None
+
+    eventually(is_certain)
     assert rig.store.revision.epoch == 3

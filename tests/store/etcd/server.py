@@ -8,13 +8,15 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
 import urllib.request
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
 from tests import needs
+
+from tests.patience import PATIENCE, until
 
 needed = needs.mark("etcd")
 _QUIET = {"ETCD_LOGGER": "zap", "ETCD_LOG_OUTPUTS": "stderr", "ETCD_LOG_LEVEL": "error"}
@@ -56,31 +58,39 @@ class Etcd:
             self._process = subprocess.Popen(
                 self.command, env=os.environ | _QUIET, stdout=log, stderr=log
             )
-        until = time.monotonic() + 60
-        while time.monotonic() < until and self._process.poll() is None:
+        process = self._process
+
+        def takes_connections() -> bool:
+            assert process.poll() is None, (self.folder / "log").read_text()
             with socket.socket() as one:
-                if one.connect_ex(("127.0.0.1", self.client)) == 0:
-                    return self
-            time.sleep(0.02)
-        raise AssertionError((self.folder / "log").read_text())
+                return one.connect_ex(("127.0.0.1", self.client)) == 0
+
+        until(takes_connections, (self.folder / "log").read_text)
+        return self
 
     def signal(self, which: int) -> None:
         """Send it a signal; after a deadly one wait for its end."""
         assert self._process is not None
         self._process.send_signal(which)
         if which in (signal.SIGKILL, signal.SIGTERM):
-            self._process.wait(20)
+            self._process.wait(PATIENCE)
 
     def stop(self) -> None:
         """Kill it, if it runs."""
         if self._process is not None and self._process.poll() is None:
             self._process.kill()
-            self._process.wait(20)
+            self._process.wait(PATIENCE)
+
+    def answers(self) -> bool:
+        """Whether it has elected itself; it takes connections before."""
+        with suppress(OSError):
+            return bool(self.ask("kv/range", key="AA=="))
+        return False
 
     def ask(self, path: str, **body: object) -> dict[str, object]:
         """Ask its gateway, without our own client."""
         request = urllib.request.Request(f"{self.url}/v3/{path}", json.dumps(body).encode())
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
             found: dict[str, object] = json.load(answer)
         return found
 
@@ -98,12 +108,5 @@ def shared() -> Etcd:
             shutil.rmtree(folder, ignore_errors=True)
 
     atexit.register(end)
-    until = time.monotonic() + 30
-    while time.monotonic() < until:  # it takes connections before it has elected itself
-        try:
-            server.ask("kv/range", key="AA==")
-        except OSError:
-            time.sleep(0.05)
-        else:
-            return server
-    raise AssertionError((folder / "log").read_text())
+    until(server.answers, (folder / "log").read_text)
+    return server
