@@ -46,4 +46,5 @@ def end_tasks() -> None:
     left = asyncio.all_tasks(loop)
     for task in left:
         task.cancel()
-    loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+    if left:
+        loop.run_until_complete(asyncio.wait(left))

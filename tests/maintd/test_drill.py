@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,10 +30,12 @@ __all__ = ["anywhere"]  # a fixture
 
 
 @pytest.fixture(autouse=True)
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def at_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The second between the turns of the task that asks is none."""
     real = asyncio.sleep
     monkeypatch.setattr(asyncio, "sleep", lambda _: real(0))
+    yield
+    inline.end_tasks()
 
 
 def drilled(whole: Whole, name: str = "n3", **hearing: object) -> Forecast:

@@ -1,5 +1,6 @@
 """A master failover over real agents at real sockets: what is planned survives."""
 
+import asyncio
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack

@@ -19,6 +19,7 @@ from nodeagent.model.wish import DrillPower
 from simulation.machines import Control
 from tests.cli.live import Live
 from tests.cli.test_gnt_maint import Run, anywhere
+from tests.maintd import inline
 from tests.maintd.fencing.whole import INSTANCES, RESTART, Whole
 
 __all__ = ["anywhere"]  # a fixture
@@ -28,10 +29,12 @@ KINDS = ("drill-started", "drill-passed", "drill-failed", "fencing-failed")
 
 
 @pytest.fixture(autouse=True)
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def at_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The second between the turns of the task that asks is none."""
     real = asyncio.sleep
     monkeypatch.setattr(asyncio, "sleep", lambda _: real(0))
+    yield
+    inline.end_tasks()
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from nodeagent.model.wish import Done, PulledPlug
 from simulation.machines import Control
 from tests.cli.live import Live
 from tests.cli.test_gnt_maint import Run, anywhere, in_utc
+from tests.maintd import inline
 from tests.maintd.fencing.whole import INSTANCES, RESTART, Whole
 from tests.maintd.http.page.test_node_page import page, section
 from tests.maintd.served import Served
@@ -29,10 +30,12 @@ LOCAL = str(because(Kind.LOCAL_DISKS, "plain", template="plain", node="n3"))
 
 
 @pytest.fixture(autouse=True)
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def at_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The second between the turns of the task that asks is none."""
     real = asyncio.sleep
     monkeypatch.setattr(asyncio, "sleep", lambda _: real(0))
+    yield
+    inline.end_tasks()
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from nodeagent.model.reason import FencingKind, because
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Done, PulledPlug
 from simulation.machines import Control
+from tests.maintd import inline
 from tests.maintd.fencing.whole import RESTART, Whole
 from tests.maintd.http.metrics.test_outcome import samples
 from tests.maintd.served import Served
@@ -29,10 +30,12 @@ OURS = {
 
 
 @pytest.fixture(autouse=True)
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def at_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The second between the turns of the task that asks is none."""
     real = asyncio.sleep
     monkeypatch.setattr(asyncio, "sleep", lambda _: real(0))
+    yield
+    inline.end_tasks()
 
 
 @pytest.fixture
