@@ -15,7 +15,6 @@ from functools import cache
 from pathlib import Path
 
 from tests import needs
-
 from tests.patience import PATIENCE, until
 
 needed = needs.mark("etcd")
