@@ -135,7 +135,8 @@ def _with_results(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -
 
 
 def _with_closed_and_new(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
-    return lifecycle.absorb(lifecycle.forget(ledger, observed, now), observed, now)
+    kept = lifecycle.forget(ledger, observed, now)
+    return lifecycle.absorb(kept, observed, now, ledger.incidents)
 
 
 def _with_withdrawn(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Ledger:

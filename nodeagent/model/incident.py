@@ -75,6 +75,9 @@ class Incident:
     `not_before` is the next permitted try, `tries` the delays in a row. `attempt` counts how often
     its repair command has run and asked for another try. `why` is the reason it failed or was
     canceled, `heir` the id of the incident that replaces it.
+
+    `restless` is since when its node has asked for the same need in other and other words (0: it
+    has not), `changes` how often they have changed, `differs` whose and where.
     """
 
     id: str
@@ -96,6 +99,9 @@ class Incident:
     why: str = ""
     heir: str = field(default="", metadata={"later": _heir_before})
     was_drained: bool = field(default=False, metadata={"later": True})
+    restless: Ms = field(default=Ms(0), metadata={"later": True})
+    changes: int = field(default=0, metadata={"later": True})
+    differs: str = field(default="", metadata={"later": True})
 
     @property
     def tag(self) -> str:

@@ -75,6 +75,12 @@ class Kind(AnyKind):
         "rebuilt from Ganeti: waiting for the node to report its fault again",
     )
     SETTLING = "settling", Of.NODE, "settling for {left:wait} more"
+    NEVER_SETTLES = (
+        *("settling", Of.NODE),
+        "details of {whose} change with every report: maintd works on the node in {left:wait} if it"
+        " asks for the same until then; {help} shows them",
+        "nodeagent report {it}",
+    )
     COOLING_DOWN = "cooldown", Of.NODE, "cooling down for {left:wait} more"
     NOT_AGAIN = "cooldown", Of.NODE, "next attempt in {left:wait} at the earliest: {why}"
     TRY_AGAIN = "cooldown", Of.NODE, "next attempt in {left:s}: {why}"
@@ -168,6 +174,19 @@ class Kind(AnyKind):
         "evacuated and {state}: repair {it}, then run {help}"
         "{left:+; until then the secondary of these does not work: %}",
         "gnt-maint done {it}",
+    )
+    RUNS_AGAIN = (
+        *("waiting", Of.NODE),
+        "{it} is {state} for repair, and these run there: {runs}; move them off, and run {help}"
+        " once {it} is repaired",
+        "gnt-maint done {it}",
+    )
+    OFFLINE_ANSWERS = (
+        *("waiting", Of.NODE),
+        "{it} is marked offline, but its agent answers: its instances may still run there, so"
+        " maintd fails none over. If {it} is well run {help}; if nothing runs there run"
+        " gnt-node add-tags {it} maintd:stopped:yes",
+        "gnt-node modify --offline=no {it}",
     )
     STAYS_TAG_GONE = (
         *("drained", Of.NODE),

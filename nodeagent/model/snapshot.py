@@ -192,6 +192,7 @@ class Observed:
     `evidence` has by name what is known of the unreachable ones. `started` is when this maintd
     began its work (unix ms). `uncertain` says why it does not know whether its ledger is the
     newest, None if it does. `in_etcd` tells that the ledger is there.
+    `answering` are the nodes marked offline whose agent answers; maintd asks if auto-repair is on.
     """
 
     snapshot: Snapshot
@@ -216,3 +217,4 @@ class Observed:
     started: Ms = field(default=Ms(0), metadata=LATER)
     uncertain: Uncertain | None = field(default=None, metadata=LATER)
     in_etcd: bool = field(default=False, metadata=LATER)
+    answering: frozenset[str] = field(default=frozenset(), metadata=LATER)

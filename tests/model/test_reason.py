@@ -229,19 +229,22 @@ PUBLIC = """
     left-to-queue level-fails list-given-up lives local-disks lost-copies lost-job lost-order
     many-silent master master-lives may-boot mirror-cannot-move mirror-closed mirror-refuses
     mirror-too-small mirror-unknown more-refused more-unreachable more-wrong-tags move-waits
-    moved moved-by-others network-in-doubt never-migrates new-mirror newer-copy no-command
+    moved moved-by-others network-in-doubt never-migrates never-settles new-mirror
+    newer-copy no-command
     no-evidence no-failure-left no-free-node no-helper no-level-counts no-master no-memory
     no-move no-new-mirror no-other-mirror no-place-anew no-place-for-mirror no-place-to-run
     no-power-control no-procedure no-room no-search noded-unknown nodes-in-work none-elsewhere
     not-a-candidate not-again not-asked not-balanced not-checked not-copied not-dead not-enabled
     not-fenced not-for-maintd not-in-balance not-lasting not-off not-repaired not-shown
-    not-taken not-there not-well notices-first off-since-another offline offline-no-order
+    not-taken not-there not-well notices-first off-since-another offline
+    offline-answers offline-no-order
     older-than-power on-hold
     on-the-move only-failover only-node open-incident other-candidate others-job others-silent
     our-job out-of-service outdated outdated-queue paused power-contradicted power-is-off
     power-unknown power-unproven powered-and-silent proves put-back-by-others queue-disabled
     quiet-time rebuilt refused return-contradicted return-failed return-waits
-    returns-after-moves returns-later returns-soon reviving runs-alone same-machine settling
+    returns-after-moves returns-later returns-soon reviving runs-again runs-alone same-machine
+    settling
     silence-alone silent-order
     small-cluster spreading stays stays-tag-gone step-waits storm struck-another
     suspects-itself tag-awaited tagged tags-forbid tags-leave taken takes-part to-be-put-back

@@ -147,6 +147,22 @@ ROWS = [
         "evacuated and offline: repair n3, then run gnt-maint done n3",
     ),
     (
+        because(Kind.RUNS_AGAIN, "n3", state="drained", runs=("db", "web")),
+        "n3 is drained for repair, and these run there: db, web; move them off, and run"
+        " gnt-maint done n3 once n3 is repaired",
+    ),
+    (
+        because(Kind.OFFLINE_ANSWERS, "n3"),
+        "n3 is marked offline, but its agent answers: its instances may still run there, so maintd"
+        " fails none over. If n3 is well run gnt-node modify --offline=no n3; if nothing runs there"
+        " run gnt-node add-tags n3 maintd:stopped:yes",
+    ),
+    (
+        because(Kind.NEVER_SETTLES, "n3", whose="command smart at /details/count", left=240_000),
+        "details of command smart at /details/count change with every report: maintd works on the"
+        " node in 240 s if it asks for the same until then; nodeagent report n3 shows them",
+    ),
+    (
         because(Kind.STAYS_TAG_GONE, "n3", state="offline", left=()),
         "n3 stays offline, although somebody removed its incident's tag: gnt-maint done n3"
         " puts it back",

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from nodeagent.maintd.autorepair import offline
 from nodeagent.maintd.autorepair.jobs import instance_of, keep_off, survey_of, why_paused
 from nodeagent.maintd.autorepair.survey import place
 from nodeagent.maintd.planning.preconditions import others_job
@@ -36,10 +37,11 @@ def repair(
     if why := why_paused(observed.watcher_paused, now):
         return Repaired(ledger, (Held(why),))
     keep_off(ledger, observed, room)
+    answering = offline.answering(observed)
     surveyed = survey_of(ledger, observed, policy, now)
     moving = sum(isinstance(i.action, Guarded) for i in ledger.intents)
     theirs = {name: others_job(job) for name, job in observed.busy.items()}
-    found = place(surveyed, room, {**theirs, **stopped}, policy.repairs - moving)
+    found = place(surveyed, room, {**theirs, **answering, **stopped}, policy.repairs - moving)
     for one in found.proposed:
         ledger = ledger.promise(OfRepair(one.repair), one.node, one.action, now)
     under_way = {intent.action for intent in ledger.intents}
@@ -56,4 +58,5 @@ def repair(
         for name, why in found.held
         if name in ours
     )
-    return Repaired(ledger, held)
+    there = tuple(Held(why, name) for name, why in answering.items())
+    return Repaired(ledger, (*there, *held))

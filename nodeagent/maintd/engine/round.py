@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from nodeagent.cluster.backend import Cluster
 from nodeagent.errors import NotMaster, Unavailable
+from nodeagent.maintd.autorepair import offline
 from nodeagent.maintd.autorepair.survey import in_tags
 from nodeagent.maintd.autorepair.withdraw import Withdrawals, of_repairs
 from nodeagent.maintd.balancing.ratings import Rating
@@ -183,7 +184,10 @@ class Engine:
         paused = await self._inquiry.watcher_paused() if repairs else Ms(0)
         await self._inquiry.count_jobs()
         _unless(stop)
-        polled, asked, looks = self._now(), self.acting.now(), await self._look(there)
+        polled, asked = self._now(), self.acting.now()
+        doubtful = offline.to_ask(ledger, there) if repairs else frozenset[str]()
+        looks = await self._look(offline.as_online(there, doubtful))
+        looks, answering = offline.apart(looks, doubtful)
         self._started = min(self._started or self._now(), self._now())
         _unless(stop)
         idle = self._idle(looks, there, asked)
@@ -221,6 +225,7 @@ class Engine:
             started=self._started,
             uncertain=self._memory.uncertain,
             in_etcd=self.conduct.in_etcd,
+            answering=answering,
         )
         about = watched(ledger, snapshot, self.policy, now)
         silent = observed.unanswered | {n for n, node in snapshot.nodes.items() if node.offline}

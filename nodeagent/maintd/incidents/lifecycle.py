@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from nodeagent.maintd.incidents import restless
 from nodeagent.maintd.planning.admission import well_since
 from nodeagent.maintd.planning.outcomes import (
     BACK_OFF,
@@ -233,8 +234,12 @@ def _acknowledged(incident: Incident, node: Node, now: Ms) -> bool:
     return incident.tag_seen or late
 
 
-def absorb(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
-    """Turn each diagnosis without an incident into one."""
+def absorb(
+    ledger: Ledger, observed: Observed, now: Ms, before: tuple[Incident, ...] = ()
+) -> Ledger:
+    """Turn each diagnosis without an incident into one; `before` are those of the last round."""
+    there = {incident.id for incident in ledger.incidents}
+    passed = {i.node: i for i in before if i.status is Status.NOTED and i.id not in there}
     known = {(incident.node, incident.diagnosis) for incident in ledger.incidents}
     new: list[Incident] = []
     for name, diagnosis in sorted(observed.diagnoses.items()):
@@ -242,7 +247,10 @@ def absorb(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
         if node is None or diagnosis.need is Need.OK or (node.uuid, diagnosis) in known:
             continue
         identity = incident_id(node.uuid, diagnosis, now)
-        new.append(Incident(identity, node.uuid, name, diagnosis, now, seen_at=now, changed_at=now))
+        one = Incident(identity, node.uuid, name, diagnosis, now, seen_at=now, changed_at=now)
+        old = passed.get(node.uuid)
+        same = old is not None and old.diagnosis.need is diagnosis.need
+        new.append(restless.follows(old, one) if old is not None and same else one)
     return replace(ledger, incidents=(*ledger.incidents, *new)) if new else ledger
 
 

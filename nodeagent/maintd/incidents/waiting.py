@@ -26,6 +26,11 @@ def waiting(ledger: Ledger, snapshot: Snapshot) -> list[Held]:
         if incident.tag not in node.tags and not incident.tag_seen:
             continue
         kind = Kind.WAITS_FOR_REPAIR if incident.tag in node.tags else Kind.STAYS_TAG_GONE
+        runs = tuple(sorted(i.name for i in snapshot.instances.values() if i.primary == node.name))
+        if runs and kind is Kind.WAITS_FOR_REPAIR:
+            why = because(Kind.RUNS_AGAIN, node.name, state=state_of(node), runs=runs)
+            found.append(Held(why, node.name, incident.id))
+            continue
         left = sorted(i.name for i in snapshot.instances.values() if i.secondary == node.name)
         state, about = state_of(node), (node.name, incident.id)
         found.append(Held(because(kind, node.name, state=state, left=tuple(left)), *about))
@@ -43,7 +48,12 @@ def left_to_do(incident: Incident, snapshot: Snapshot, policy: Policy) -> str:
     if incident.diagnosis.need is not Need.LIVE_REPAIR:
         if serves:
             return f"{name} is in service: gnt-maint done {name} closes its incident"
-        return f"evacuated and offline: repair {name}, then run gnt-maint done {name}"
+        runs = any(i.primary == name for i in snapshot.instances.values())
+        state = "offline" if node is None else state_of(node)
+        did = (
+            f"{state}, and instances run there: move them off" if runs else f"evacuated and {state}"
+        )
+        return f"{did}: repair {name}, then run gnt-maint done {name}"
     if not incident.missed_at:
         told = f"the repair command has succeeded, but {name} has not reported Ok since"
         return f"{told}: check it, then run gnt-maint done {name}"

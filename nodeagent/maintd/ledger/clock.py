@@ -55,7 +55,7 @@ MOMENTS: Mapping[type, tuple[str, ...]] = {
     Fencing: ("since", "at", "off", "not_before", "silent"),
     Halt: ("at",),
     Hold: ("since",),
-    Incident: ("noted_at", "seen_at", "missed_at", "changed_at", "not_before"),
+    Incident: ("noted_at", "seen_at", "missed_at", "changed_at", "not_before", "restless"),
     Intent: ("promised", "ended"),
     Ledger: ("calm", "tags_after", "repairs_after", "balance_after", "away"),
     Lopsided: ("since", "seen"),

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from nodeagent.model.diagnosis import Diagnosis, Need
 from nodeagent.model.incident import Incident, Status
 from nodeagent.model.ledger import Ledger, Policy
-from nodeagent.model.reason import Kind, Reason, because
+from nodeagent.model.reason import Detail, Kind, Reason, because
 from nodeagent.model.snapshot import Node, Observed
 from nodeagent.model.units import Ms
 
@@ -85,8 +85,8 @@ def may_begin(
     name = incident.name
     if incident.not_before > now:
         return because(Kind.NOT_AGAIN, name, left=incident.not_before - now, why=incident.why)
-    if (left := incident.noted_at + policy.settle - now) > 0:
-        return because(Kind.SETTLING, name, left=left)
+    if why := _settles(incident, policy, now):
+        return why
     begun = [b for b in ledger.begun if b.node == incident.node and b.incident != incident.id]
     lately = [b for b in begun if now - b.at < policy.attempts_within]
     if len(lately) >= policy.attempts:
@@ -97,6 +97,23 @@ def may_begin(
     if after is not None and after + policy.cooldown > now:
         return because(Kind.COOLING_DOWN, name, left=after + policy.cooldown - now)
     return None
+
+
+CHANGES = 2  # in a row, until the reason says that the details change all the time
+PATIENCE = 5  # times `settle`, for which a node asks for the same need until maintd works on it
+
+
+def _settles(incident: Incident, policy: Policy, now: Ms) -> Reason | None:
+    """Why the fault has not settled; not for ever where only its details change again and again."""
+    left = incident.noted_at + policy.settle - now
+    if incident.restless and left > 0:
+        at_last = incident.restless + PATIENCE * policy.settle - now
+        if at_last <= 0:
+            return None
+        if incident.changes >= CHANGES:
+            details: dict[str, Detail] = {"whose": incident.differs, "left": at_last}
+            return because(Kind.NEVER_SETTLES, incident.name, **details)
+    return because(Kind.SETTLING, incident.name, left=left) if left > 0 else None
 
 
 def no_room_in_work(

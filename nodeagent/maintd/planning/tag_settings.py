@@ -32,6 +32,7 @@ NO_SETTINGS = frozenset(
         "store",
         "fenced",
         "priority",
+        "stopped",
     }
 )
 # Keys that a node may have too, and those that a group may have; the others are cluster-wide.

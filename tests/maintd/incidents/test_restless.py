@@ -1,0 +1,82 @@
+"""A fault whose details change faster than they settle is named, and worked on after a while."""
+
+import pytest
+
+from nodeagent.maintd.incidents.restless import differs
+from nodeagent.model.diagnosis import Diagnosis
+from nodeagent.model.ledger import Policy
+from nodeagent.model.reason import Kind
+from tests.maintd.decided import details, kinds
+from tests.maintd.rig import Rig, fleet, mirrored
+from tests.maintd.world import EVACUATE, OK, REPAIR, need
+
+
+def said(**details: object) -> Diagnosis:
+    return need("evacuate", details=details)
+
+
+ONE = {"status": "evacuate", "details": {"count": 1}}
+TWO = {"status": "evacuate", "details": {"count": 2}}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        (said(count=1), said(count=2), "its command at /details/count"),
+        (said(smart=ONE), said(smart=TWO),
+         "command smart at /details/count"),
+        (said(smart=ONE), said(lvm=ONE), "its command at /details"),
+        (said(**{"a/b": 1}), said(**{"a/b": 2}),
+         "its command at /details/a~1b"),
+        (said(count=1), said(count=1.0), "its command"),
+        (said(count=[1]), said(count=7), "its command at /details/count"),
+    ],
+)  # fmt: skip
+def test_whose_details_change_and_where(old: Diagnosis, new: Diagnosis, expected: str) -> None:
+    assert differs(old, new) == expected
+
+
+def counting(rounds: int, every: int = 3) -> tuple[Rig, list[int]]:
+    """n3 asks for the same with another number every 30 s; in which rounds that is named."""
+    rig, named = Rig(fleet(), mirrored(("n3", "n4")), Policy()), []
+    for count in range(rounds):
+        rig.agents.says["n3"] = said(count=count // every)
+        done = rig.tick()
+        if (Kind.NEVER_SETTLES, "n3") in kinds(done.decision.held):
+            told = details(done.decision.held, Kind.NEVER_SETTLES)
+            assert told["whose"] == "its command at /details/count"
+            named.append(count)
+    return rig, named
+
+
+def test_details_that_always_change_are_named_and_worked_on_after_five_times_settle() -> None:
+    rig, named = counting(30)
+    assert named[0] == 6, "after the second change"
+    assert named[-1] == 29
+    assert not rig.cluster.jobs
+    rig, _ = counting(32)
+    assert rig.cluster.jobs, "300 s after it asked first"
+    rig, _ = counting(90)
+    assert rig.cluster.nodes["n3"].offline
+
+
+@pytest.mark.parametrize("between", [OK, REPAIR, None])
+def test_only_the_same_need_without_a_break_counts(between: Diagnosis | None) -> None:
+    rig = Rig(fleet(), mirrored(("n3", "n4")), Policy())
+    for count in range(60):
+        other = between if count % 15 == 14 else said(count=count // 3)
+        rig.agents.says["n3"] = other
+        rig.tick()
+    assert bool(rig.cluster.jobs) == (between is None), "silence denies nothing"
+
+
+def test_what_settles_waits_as_ever() -> None:
+    rig = Rig(fleet(), mirrored(("n3", "n4")), Policy())
+    rig.agents.says["n3"] = said(count=1)
+    rig.tick()
+    rig.agents.says["n3"] = EVACUATE
+    for _ in range(6):
+        done = rig.tick()
+        assert (Kind.SETTLING, "n3") in kinds(done.decision.held)
+    rig.tick()
+    assert rig.cluster.jobs
