@@ -19,6 +19,7 @@ from nodeagent.model.diagnosis import Diagnosis, Need, Verdict
 from nodeagent.model.units import Ms
 from nodeagent.protocol.messages import Progress, Receipt
 from tests.agent.place import ME, SICK_TEXT, Place, safe_folder, sealed_order
+from tests.patience import until_async
 
 SICK = Verdict(Diagnosis(Need.LIVE_REPAIR, "fix", SICK_TEXT), Ms(1), Ms(1))
 # Writes down that it runs, and waits until it may end.
@@ -86,9 +87,7 @@ class Bench:
         (self.place.folder / "go").touch()
 
     async def until(self, true: Callable[[], bool]) -> None:
-        async with asyncio.timeout(20):
-            while not true():
-                await asyncio.sleep(0.02)
+        await until_async(true)
 
     async def ended(self, receipt: Receipt | None) -> Receipt:
         """Its final receipt."""
@@ -311,13 +310,26 @@ def test_what_is_not_listed_any_more_when_it_has_its_turn_does_not_run(place: Pl
     assert ran(place.folder) == 1
 
 
-def test_what_waits_for_longer_than_its_order_is_valid_does_not_run(place: Place) -> None:
+def nearly_expired(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The times of an order that is valid when it is judged, and expires soon after its wait began.
+
+    By the clock of who waits only: no machine is too slow to judge it in time.
+    """
+    issued = time.time_ns() // 1_000_000
+    expires = issued + 60_000
+    monkeypatch.setattr(module, "milliseconds", lambda: expires - 100)
+    return {"issued": issued, "expires": expires}
+
+
+def test_what_waits_for_longer_than_its_order_is_valid_does_not_run(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     place.settings(checks=1)
 
     async def tell(bench: Bench) -> None:
         first = await bench.look("e")
-        now = time.time_ns() // 1_000_000
-        second = await bench.look("f", issued=now, expires=now + 4000)
+        await bench.until(lambda: bench.running() == 1)
+        second = await bench.look("f", **nearly_expired(monkeypatch))
         end = await bench.ended(second)
         assert (end.progress, end.why) == (Progress.LATER, "the checks before it took too long")
         bench.go()
@@ -352,8 +364,7 @@ def test_a_run_that_cannot_be_ended_keeps_its_place(
     monkeypatch.setattr(Commands, "stuck", 1)
 
     async def tell(bench: Bench) -> None:
-        now = time.time_ns() // 1_000_000
-        end = await bench.ended(await bench.look("e", issued=now, expires=now + 4000))
+        end = await bench.ended(await bench.look("e", **nearly_expired(monkeypatch)))
         assert end.why == "the checks before it took too long"
         assert bench.repairs.checks.open == 0, "so that repairs have their turn"
 
