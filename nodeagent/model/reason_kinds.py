@@ -146,7 +146,8 @@ class Kind(AnyKind):
     )
     PUT_BACK_BY_OTHERS = (
         *("other", Of.NODE),
-        "somebody put {it} back into service: run {help} to continue, or cancel the incident",
+        "somebody put {it} back into service: run {help} to continue, or cancel the incident or"
+        " window that needs it out of service: gnt-maint why {it} names it",
         "gnt-node modify --drained=yes {it}",
     )
     OFFLINE = (

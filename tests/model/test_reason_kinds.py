@@ -119,7 +119,8 @@ ROWS = [
     (
         because(Kind.PUT_BACK_BY_OTHERS, "n3"),
         "somebody put n3 back into service: run gnt-node modify --drained=yes n3 to"
-        " continue, or cancel the incident",
+        " continue, or cancel the incident or window that needs it out of service:"
+        " gnt-maint why n3 names it",
     ),
     (
         because(Kind.OFFLINE, "n3", incident="01a1"),
