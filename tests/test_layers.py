@@ -289,20 +289,68 @@ def faults(here: str, names: set[str], *, pure: bool = False) -> list[str]:
     return said + (impure(here, names) if pure else [])
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_layers(path: Path) -> None:
-    assert not faults(str(path.relative_to(ROOT)), imports(path), pure=is_pure(path))
+def test_layers() -> None:
+    found: list[str] = []
+    for path in FILES:
+        found += faults(str(path.relative_to(ROOT)), imports(path), pure=is_pure(path))
+    assert not found
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_what_decides_says_that_it_is_pure_and_asks_no_clock(path: Path) -> None:
-    here = str(path.relative_to(ROOT))
-    if here.startswith(PURE_PLACES) and path.name != "__init__.py":
-        assert is_pure(path) != (here in ACTING), (
-            f'{here}: its docstring says "Pure.", or ACTING does'
-        )
-    if is_pure(path):
-        assert not clocks(path.read_text())
+def test_what_decides_says_that_it_is_pure_and_asks_no_clock() -> None:
+    found: list[str] = []
+    for path in FILES:
+        here = str(path.relative_to(ROOT))
+        is_room = here.startswith(PURE_PLACES) and path.name != "__init__.py"
+        if is_room and is_pure(path) == (here in ACTING):
+            found.append(f'{here}: its docstring says "Pure.", or ACTING does')
+        if is_pure(path):
+            found += [f"{here}: {fault}" for fault in clocks(path.read_text())]
+    assert not found
+
+
+TESTS = ROOT.parent / "tests"
+# Not of the quick suite; and who may look at the clock there: what waits for others, or fuzzes for
+# so long, beside the marked measurements and the real clusters' time.
+SLOW_PLACES = ("bench/", "real/", "torture/", "year/", "power/")
+MAY_ASK_THE_TIME = {
+    *("patience.py", "attacks/crowd.py", "attacks/test_hostile_node.py", "cluster/places.py"),
+    *("cluster/test_conformance.py", "fuzz/__main__.py", "fuzz/fuzzer.py", "fuzz/live.py"),
+    *("fuzz/nasty.py", "journeys/test_versions.py", "maintd/http/page/browser.py"),
+    *("maintd/lives/test_incidents.py", "store/etcd/test_store.py"),
+}
+_TIME = {"sleep", "monotonic", "perf_counter", "process_time", "thread_time"}
+
+
+def asks_the_time(tree: ast.Module) -> list[int]:
+    """The lines of a test file that sleep or read the clock, but for what is marked `measures`."""
+    if any("mark.measures" in ast.unparse(n) for n in tree.body if isinstance(n, ast.Assign)):
+        return []
+    found = []
+    for part in tree.body:
+        marks = [ast.unparse(mark) for mark in getattr(part, "decorator_list", [])]
+        if "pytest.mark.measures" in marks:
+            continue
+        for call in ast.walk(part):
+            name = ast.unparse(call.func) if isinstance(call, ast.Call) else ""
+            if name in _TIME or (name.startswith("time.") and name[5:] in _TIME):
+                found.append(getattr(call, "lineno", 0))
+    return found
+
+
+def test_time_is_virtual_in_the_quick_suite() -> None:
+    """Wait with tests/patience.py, step a clock, or mark what measures."""
+    found = {}
+    for path in sorted(TESTS.rglob("*.py")):
+        here = str(path.relative_to(TESTS))
+        if not here.startswith(SLOW_PLACES) and here not in MAY_ASK_THE_TIME:
+            found[here] = asks_the_time(parsed(path))
+    assert not {here: lines for here, lines in found.items() if lines}
+
+
+def test_the_rule_about_time_can_fail() -> None:
+    text = "def test_x():\n    time.sleep(1)\n    assert process_time() < 1\n"
+    assert asks_the_time(ast.parse(text)) == [2, 3]
+    assert asks_the_time(ast.parse(f"@pytest.mark.measures\n{text}")) == []
 
 
 def test_no_module_imports_itself_round_about() -> None:
