@@ -34,7 +34,7 @@ from tests import needs
 from tests.agent.place import safe_folder
 from tests.cli.live import Live
 from tests.maintd.rig import Rig, fleet, mirrored
-from tests.maintd.world import EVACUATE, FAILOVER, OK, REPAIR
+from tests.maintd.world import EVACUATE, FAILOVER, OK, REPAIR, need
 
 NOT_THERE = "6f3b1d5e-0002-8000-8000-00000000abcd"
 ME = "root" if os.geteuid() == 0 else f"user {os.geteuid()}"
@@ -155,8 +155,8 @@ Health      2 evacuate, 3 healthy, 1 unknown
 Incidents   2: 1 detected, 1 pending
 
 Running
-INCIDENT            NODE  REQUESTS  STATUS   SINCE  WAITS FOR
-n3-incident-id-is  n3    evacuate  pending  20 s   job 2 (migrate i1 off n3 to n4) to\
+INCIDENT            NODE  REQUESTS  STATUS   SINCE  BECAUSE  WAITS FOR
+n3-incident-id-is  n3    evacuate  pending  20 s   -        job 2 (migrate i1 off n3 to n4) to\
  end; and 4 more
 
 Needs your action
@@ -241,10 +241,10 @@ def test_incidents_is_a_table(busy: Live, run: Run) -> None:
     assert run("incidents").out == text(
         busy,
         """
-INCIDENT            NODE  REQUESTS  STATUS    SINCE  WAITS FOR
-n3-incident-id-is  n3    evacuate  pending   20 s   job 2 (migrate i1 off n3 to n4) to\
+INCIDENT            NODE  REQUESTS  STATUS    SINCE  BECAUSE  WAITS FOR
+n3-incident-id-is  n3    evacuate  pending   20 s   -        job 2 (migrate i1 off n3 to n4) to\
  end; and 4 more
-n1-incident-id-is  n1    evacuate  detected  20 s   n1 is the master node: run gnt-cluster\
+n1-incident-id-is  n1    evacuate  detected  20 s   -        n1 is the master node: run gnt-cluster\
  master-failover on another master candidate first
 """,
     )
@@ -476,6 +476,58 @@ def test_an_unknown_incident_is_refused_in_every_verb(busy: Live, run: Run) -> N
             )
     for verb in ("pause", "resume"):
         assert "there is no incident" in run(verb, "--incident", NOT_THERE).refused(1)
+
+
+def test_what_is_broken_is_said_in_every_place(quiet: Live, run: Run) -> None:
+    """Also after the evacuation, when nobody polls the node any more."""
+    quiet.rig.agents.says["n3"] = need("evacuate", details={"board": {"part": "CPU2 VRM"}})
+    quiet.tick(seconds=60.0, times=20)
+    assert quiet.rig.cluster.nodes["n3"].offline
+    fault = "board: part CPU2 VRM"
+    assert f"Because     {fault}\n" in re.sub(" {2,}", "     ", run("why", "n3").out)
+    for verb in (("show", "n3"), ("held",), ("incidents",), ("status",)):
+        assert fault in run(*verb).out, verb
+    assert run("status", "--json").json["incidents"][0]["because"] == fault
+
+
+def test_the_history_of_a_node_and_of_its_newest_incident(quiet: Live, run: Run) -> None:
+    for said in (REPAIR, OK, REPAIR):
+        quiet.rig.agents.says["n3"] = said
+        quiet.tick(seconds=60.0, times=5)
+        if said is REPAIR:
+            quiet.rig.agents.says["n3"] = OK
+            quiet.tick()
+            run("done", "n3")
+            quiet.tick(seconds=60.0, times=5)
+    assert run("incidents", "--json").json == []
+    of_node = run("history", "--node", "n3", "--json").json
+    found = {e["incident"] for e in of_node if e["incident"]}
+    assert {e["node"] for e in of_node} == {"n3"}
+    assert len(found) == 2
+    newest = {e["incident"] for e in run("history", "--incident", "n3", "--json").json}
+    assert newest == {max(found)}
+    assert run("show", "n3", "--json").json["uuid"] == max(found)
+    assert run("history", "--node", "n3", "--since", "2026-11-18", "--json").json == of_node
+    assert run("history", "--group", "default", "--node", "n3").refused(64)
+    assert "no group x" in run("history", "--group", "x").refused(1)
+
+
+def test_a_done_that_its_node_contradicts_ends_the_wait(
+    quiet: Live, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A wait without a limit ended never."""
+    monkeypatch.setattr(time, "sleep", lambda _: quiet.tick(60))
+    quiet.rig.agents.says["n3"] = EVACUATE
+    quiet.tick(seconds=60.0, times=20)
+    done = run("done", "n3", "--wait")
+    assert done.code == 1
+    assert "but its agent reports evacuate: repair n3" in done.err
+
+
+def test_a_drill_without_its_kind_names_the_commands(run: Run) -> None:
+    told = run("drill", "n3").refused(64)
+    assert "gnt-maint drill --power n3" in told
+    assert "gnt-maint what-if evacuate n3" in told
 
 
 def test_a_beginning_must_be_of_one(busy: Live, run: Run) -> None:
@@ -717,11 +769,10 @@ def test_refusals_are_the_round_s_words(
     assert why in run(*arguments).refused(1)
 
 
-def test_what_is_over_cannot_be_canceled_nor_retried(busy: Live, run: Run) -> None:
+def test_what_is_over_cannot_be_retried_and_needs_a_person(busy: Live, run: Run) -> None:
     busy.rig.cluster.takes = lambda _: 1.0
     busy.tick(1000, times=10)
     uuid = incident(busy)
-    assert "it is completed already: gnt-maint done n3 closes it" in run("cancel", uuid).refused(1)
     assert "none of its jobs is lost" in run("retry", uuid).refused(1)
     assert "Needs your action" in run("status").out
     assert run("wait", uuid, "--for", "pending").code == 0, "that far it has come, and further"

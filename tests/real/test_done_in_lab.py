@@ -179,7 +179,7 @@ def test_a_done_that_the_node_contradicts_and_a_cancel_of_a_mended_node_need_a_p
     system.until_status("node2", "completed", 180)
     until(lambda: "evacuated and offline" in surfaces(system, name)["message"], 60, system.tail)
     found = surfaces(system, name)
-    assert found["check"] == f"1 MAINTD WARNING - needs your action: {name}", found
+    assert found["check"].startswith(f"1 MAINTD WARNING - needs your action: {name}"), found
     system.shell("node1", f": > {NOTICES}")
     assert system.ask("done", "node2").returncode == 0
     until(lambda: state("node2") == "drained", 60, system.tail)
@@ -187,11 +187,11 @@ def test_a_done_that_the_node_contradicts_and_a_cancel_of_a_mended_node_need_a_p
     until(lambda: told in surfaces(system, name)["message"], 60, system.tail)
     found = surfaces(system, name)
     print(json.dumps(found, indent=1))
-    assert found.pop("check") == f"1 MAINTD WARNING - needs your action: {name}"
+    assert found.pop("check").startswith(f"1 MAINTD WARNING - needs your action: {name}")
     assert [surface for surface, words in found.items() if told not in words] == []
     system.mended("node2")
     until(lambda: state("node2") == "", 90, system.tail)
-    until(lambda: system.ask("check").returncode == 0, 60, system.tail)
+    until(lambda: name not in system.ask("check").stdout, 60, system.tail)
     # The other way round: it is mended, and its incident is canceled instead of done.
     create("inst1", "drbd", "node2.gnt.test", "node3.gnt.test")
     gnt("gnt-cluster", "add-tags", "maintd:moves:1")
@@ -207,12 +207,12 @@ def test_a_done_that_the_node_contradicts_and_a_cancel_of_a_mended_node_need_a_p
         until(lambda: told in surfaces(system, name)["message"], 60, system.tail)
         found = surfaces(system, name)
         print(json.dumps(found, indent=1))
-        assert found.pop("check") == f"1 MAINTD WARNING - needs your action: {name}"
+        assert found.pop("check").startswith(f"1 MAINTD WARNING - needs your action: {name}")
         assert [surface for surface, words in found.items() if told not in words] == []
         assert state("node2") in ("drained", "offline")
         done = system.ask("done", "node2", "--wait", "--timeout", "120s")
         assert done.returncode == 0, done.stderr
-        until(lambda: system.ask("check").returncode == 0, 60, system.tail)
+        until(lambda: name not in system.ask("check").stdout, 60, system.tail)
     finally:
         gnt("gnt-cluster", "remove-tags", "maintd:moves:1")
         remove("inst1")

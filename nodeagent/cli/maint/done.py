@@ -15,6 +15,7 @@ from nodeagent.cli.maint.console.text import age
 from nodeagent.cli.maint.wait import EVERY, EXIT_OTHERWISE, EXIT_TIMEOUT, PATIENCE
 
 _STATES = {"online": "in service"}
+_STOPS = ("return-contradicted", "return-failed")  # kinds that waiting does not end
 
 
 @cli.command()
@@ -44,7 +45,8 @@ def done(
     offline node back drained first. The node takes instances once its agent has reported Ok for a
     while (return-after), and once the command return-check has succeeded there, if one is set.
 
-    With --wait exit code 0 if the node is back, 1 if it is left otherwise, 4 if the time ran out.
+    With --wait exit code 0 if the node is back, 1 if it is left otherwise or its agent reports a
+    fault, 4 if the time ran out.
     """
     if keep_drained and keep_offline:
         raise click.UsageError("--keep-drained and --keep-offline contradict each other")
@@ -106,8 +108,10 @@ def _wait(reach: Reach, node: Json, timeout: int | None) -> tuple[Json, int]:
             time.sleep(EVERY)
             try:
                 node = _node(reach, name)
-                held = (h["reason"] for h in reach.get("/1/held") if h["node"] == name)
-                told.tell(next(held, f"{name} is {node['state']}"))
+                held = [h for h in reach.get("/1/held") if h["node"] == name]
+                told.tell(next((h["reason"] for h in held), f"{name} is {node['state']}"))
+                if stops := [h["reason"] for h in held if h["kind"] in _STOPS]:
+                    raise Refused(stops[0])
                 heard = time.monotonic()
             except Unreachable as error:
                 if time.monotonic() - heard > PATIENCE:

@@ -23,7 +23,7 @@ _SECONDS = 85.0  # maintd asks the witnesses, and decides many rounds
 
 @cli.command()
 @click.argument("node", callback=filled, shell_complete=complete("node"))
-@click.option("--power", is_flag=True, required=True, help="Drill the death of the node.")
+@click.option("--power", is_flag=True, help="Drill the death of the node.")
 @click.option(
     "--really",
     is_flag=True,
@@ -44,7 +44,10 @@ def drill(where: Where, node: str, *, power: bool, really: bool, as_json: bool) 
     it on again. The command shows each step and waits for the end; exit code 1 if it failed.
     """
     if not power:
-        raise click.UsageError("say --power")
+        raise click.UsageError(
+            f"say which: gnt-maint drill --power {node} shows what happens if {node} dies,"
+            f" gnt-maint what-if evacuate {node} what happens if it is evacuated"
+        )
     reach = where.reach()
     if really:
         return _really(reach, full_name(reach, node), as_json=as_json)

@@ -7,22 +7,29 @@ from urllib.parse import urlencode
 
 import click
 
-from nodeagent.cli.maint.console.arguments import when
-from nodeagent.cli.maint.console.client import Reach, Where
+from nodeagent.cli.maint.console.arguments import SECOND, moment, when
+from nodeagent.cli.maint.console.client import NotFound, Reach, Where
 from nodeagent.cli.maint.console.completion import complete
 from nodeagent.cli.maint.console.looking import again_and_again, lists
-from nodeagent.cli.maint.console.options import (
-    Whole,
-    as_json,
-    beginning,
-    cli,
-    duration,
-    is_whole,
-    one_of,
-)
+from nodeagent.cli.maint.console.nodes import full_name
+from nodeagent.cli.maint.console.options import Whole, as_json, beginning, cli, is_whole, one_of
 from nodeagent.cli.maint.console.screen import Json, ListScreen, Screen, emit, screen
-from nodeagent.cli.maint.console.text import short
+from nodeagent.cli.maint.console.text import seconds_of, short
 from nodeagent.model.event_kinds import word_of
+
+_MOST = 1000  # events of one answer
+
+
+def back(
+    context: click.Context, option: click.Parameter, text: str | None
+) -> tuple[int, bool] | None:
+    """A callback: seconds, and whether they count back from now; else they are unix seconds."""
+    if text is None:
+        return None
+    if (seconds := seconds_of(text)) is not None:
+        return seconds, True
+    at = moment(context, option, text)
+    return None if at is None else (at // SECOND, False)
 
 
 @cli.command()
@@ -34,7 +41,19 @@ from nodeagent.model.event_kinds import word_of
     help="Show only this incident, or that of this node.",
 )
 @click.option(
-    "--since", metavar="DURATION", callback=duration, help="Show this long back: 90s, 10m, 2h."
+    "--node", metavar="NODE", shell_complete=complete("node"), help="Show only this node."
+)
+@click.option(
+    "--group",
+    metavar="NAME",
+    shell_complete=complete("group"),
+    help="Show only the nodes of this group.",
+)
+@click.option(
+    "--since",
+    metavar="DURATION|TIME",
+    callback=back,
+    help="Show this long back, or from then on: 90s, 2h, 2026-11-22, 2026-11-22T22:00.",
 )
 @click.option(
     "--limit",
@@ -50,7 +69,9 @@ from nodeagent.model.event_kinds import word_of
 def history(
     where: Where,
     incident: str | None,
-    since: int | None,
+    node: str | None,
+    group: str | None,
+    since: tuple[int, bool] | None,
     limit: int,
     *,
     follow: bool,
@@ -58,17 +79,20 @@ def history(
 ) -> None:
     """Show past events, the newest last.
 
-    With --follow an event is one line, or with --json one line of JSON.
+    Of a node with several incidents --incident NODE is the newest, and --node NODE is all that
+    happened there. With --follow an event is one line, or with --json one line of JSON.
     """
     reach = where.reach()
-    asked: dict[str, object] = {"limit": limit}
+    names = _nodes(reach, node, group)
+    asked: dict[str, object] = {"limit": _MOST if names is not None else limit}
     if incident is not None:
-        asked["incident"] = incident if is_whole(incident) else _find_known(reach, incident)
+        asked["incident"] = incident if is_whole(incident) else find_known(reach, incident)
     if since is not None:
-        asked["since"] = max(0, round(reach.get("/1/round")["now"] - since))
+        seconds, ago = since
+        asked["since"] = max(0, round(reach.get("/1/round")["now"] - seconds)) if ago else seconds
     if follow:
-        _follow(reach, asked, as_json=as_json)
-    found = reach.get(f"/1/history?{urlencode(asked)}")
+        _follow(reach, asked, names, as_json=as_json)
+    found = _of(reach.get(f"/1/history?{urlencode(asked)}"), names)[-limit:]
     if as_json:
         emit(found)
     elif found:
@@ -77,7 +101,27 @@ def history(
         screen().line("No events.")
 
 
-def _follow(reach: Reach, asked: dict[str, object], *, as_json: bool) -> NoReturn:
+def _nodes(reach: Reach, node: str | None, group: str | None) -> set[str] | None:
+    """Return the nodes to show; None for all, and what belongs to no node."""
+    if node is not None and group is not None:
+        raise click.UsageError("--node and --group: name one")
+    if node is not None:
+        return {full_name(reach, node)}
+    if group is None:
+        return None
+    names = {one["name"] for one in reach.get("/1/nodes") if one["group"] == group}
+    if not names:
+        raise NotFound(f"there is no group {group} with nodes: see gnt-maint groups")
+    return names
+
+
+def _of(events: list[Json], names: set[str] | None) -> list[Json]:
+    return [one for one in events if names is None or one["node"] in names]
+
+
+def _follow(
+    reach: Reach, asked: dict[str, object], names: set[str] | None, *, as_json: bool
+) -> NoReturn:
     told: list[Json] = []  # of the newest moment: others of it may still come
 
     if isinstance(screen(), ListScreen):
@@ -87,7 +131,7 @@ def _follow(reach: Reach, asked: dict[str, object], *, as_json: bool) -> NoRetur
         nonlocal told
         found = reach.get(f"/1/history?{urlencode(asked)}")
         for event in found:
-            if event in told:
+            if event in told or not _of([event], names):
                 continue
             if as_json:
                 click.echo(json.dumps(event))
@@ -103,14 +147,20 @@ def _follow(reach: Reach, asked: dict[str, object], *, as_json: bool) -> NoRetur
     again_and_again(more)
 
 
-def _find_known(reach: Any, prefix: str) -> str:
-    """Find an incident like `find`, also in the history."""
+def find_known(reach: Any, prefix: str) -> str:
+    """Find an incident like `find`, also in the history; of a node the newest."""
     past = {
         e["incident"]: {"uuid": e["incident"], "node-name": e["node"], "repair-status": "canceled"}
         for e in reach.get("/1/history?limit=1000")
         if e["incident"]
     }
-    return one_of(prefix, [*(past | {i["uuid"]: i for i in reach.get("/1/status")}).values()])
+    known = past | {i["uuid"]: i for i in reach.get("/1/status")}
+    of_node = [
+        uuid
+        for uuid, i in known.items()
+        if prefix in (i["node-name"], i["node-name"].partition(".")[0])
+    ]
+    return max(of_node) if of_node else one_of(prefix, [*known.values()])  # an id begins with time
 
 
 def event_table(on: Screen, events: Sequence[Json], *, about_one: bool = False) -> None:

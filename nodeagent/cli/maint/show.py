@@ -12,7 +12,7 @@ from nodeagent.cli.maint.console.looking import lists, looks
 from nodeagent.cli.maint.console.options import UUID, as_json, cli, find
 from nodeagent.cli.maint.console.screen import Json, Screen, emit, screen
 from nodeagent.cli.maint.console.text import NODED, POLLED, age, remedied, short, status_of
-from nodeagent.cli.maint.history import event_table, job_of
+from nodeagent.cli.maint.history import event_table, find_known, job_of
 from nodeagent.cli.maint.overview import ganeti_doubt, overview
 
 _DETAILS = 4000  # characters shown of a diagnosis; --json shows all
@@ -102,7 +102,7 @@ def _incident_table(
     on: Screen, found: Sequence[Json], now: float, names: Mapping[str, str], none: str = ""
 ) -> None:
     on.table(
-        ("incident", "node", "requests", "status", "since", "waits for"),
+        ("incident", "node", "requests", "status", "since", "because", "waits for"),
         [
             (
                 names[i["uuid"]],
@@ -110,6 +110,7 @@ def _incident_table(
                 i["need"] or "unknown",
                 status_of(i),
                 age(now - i["changed"]),
+                i.get("because") or "-",  # an older maintd omits it
                 _first(i["waits"]),
             )
             for i in found
@@ -132,10 +133,13 @@ def show(where: Where, uuid: str, *, as_json: bool) -> None:
     """Show one incident, and what it waits for.
 
     Shows its diagnosis, its jobs, its history and what blocks it. Of a closed incident only the
-    history is left.
+    history is left; of a node without an open one, the newest is shown.
     """
     reach = where.reach()
-    uuid = find(reach, uuid)
+    try:
+        uuid = find(reach, uuid)
+    except NotFound:
+        uuid = find_known(reach, uuid)
     try:
         incident = reach.get(f"/1/incidents/{uuid}")
     except NotFound:
@@ -164,6 +168,7 @@ def _show(on: Screen, incident: Json, now: float) -> None:
         ("Incident", incident["uuid"]),
         ("Node", f"{incident['node-name']} ({incident['node']})"),
         ("Requests", incident["need"] or "unknown until the node reports again"),
+        *([("Because", incident["because"])] if incident.get("because") else []),
         ("Diagnosis", _original(incident["original"])),
         ("Detected", f"{when(incident['noted'])}, {age(now - incident['noted'])} ago"),
         ("Status", told),
@@ -212,7 +217,14 @@ def held(where: Where, *, as_json: bool) -> None:
         return
     if doubt := ganeti_doubt(reach.get("/1/round")):
         screen().facts(doubt)
-    held_table(screen(), found, short(h["incident"] for h in found if h["incident"]))
+    because = {i["uuid"]: i.get("because") for i in reach.get("/1/status")}
+    rows = [
+        {**h, "reason": f"{remedied(h)} (because: {fault})", "help": None}
+        if (fault := because.get(h["incident"]))
+        else h
+        for h in found
+    ]
+    held_table(screen(), rows, short(h["incident"] for h in found if h["incident"]))
 
 
 def held_table(on: Screen, found: Sequence[Json], names: Mapping[str, str]) -> None:

@@ -188,6 +188,10 @@ def _tell_node(on: Screen, about: Json, now: float) -> None:
         ("Agent", f"{polled}: {node['look-why']}" if node["look-why"] else polled),
         ("Reports", node["need"] or f"unknown: {node['doubt'] or 'not polled'}"),
     ]
+    known = [i for i in about["incidents"] if i.get("because")]  # an older maintd omits it
+    if known:
+        newest = max(known, key=lambda i: (i["repair-status"] != "canceled", i["noted"]))
+        rows.append(("Because", newest["because"]))
     evidence = node.get("evidence")  # an older maintd omits it and what follows
     noded = "" if evidence else NODED.get(node.get("noded"))
     rows += [("Judgement", f"{evidence['life']}: {evidence['reason']}")] if evidence else []

@@ -25,6 +25,7 @@ from nodeagent.maintd.planning.tag_settings import faults, with_tags
 from nodeagent.model.action import MovePrimary, Retag, Scope, describe
 from nodeagent.model.asked import Asked
 from nodeagent.model.event import Event
+from nodeagent.model.fault_text import fault_text
 from nodeagent.model.incident import UNKNOWN, Incident, Status
 from nodeagent.model.ledger import PAUSE_TAG, Decision, Hold, Intent, Ledger, Outcome, Policy
 from nodeagent.model.reason import Held, Kind, Reason
@@ -93,6 +94,7 @@ def incident_json(view: View, incident: Incident) -> Json:
         "uuid": incident.id,
         "node": incident.node,
         "original": original(incident),
+        "because": fault_text(incident.diagnosis.text) or None,
         "repair-status": "superseded" if incident.superseded else incident.status.value,
         "jobs": sorted(int(job) for job in jobs if job.isdecimal()),
         "tag": "" if incident.superseded else incident.tag,

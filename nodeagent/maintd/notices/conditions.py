@@ -11,6 +11,7 @@ from nodeagent.maintd.notices.needs_you import SETTINGS, NeedsYou, Sort, needs_y
 from nodeagent.maintd.planning.outcomes import by_uuid
 from nodeagent.maintd.planning.times import rfc3339
 from nodeagent.model.diagnosis import Need
+from nodeagent.model.fault_text import fault_text
 from nodeagent.model.incident import UNKNOWN, Incident, Status
 from nodeagent.model.ledger import Decision, Ledger
 from nodeagent.model.notice import Notice, Occasion
@@ -37,7 +38,7 @@ def conditions(
     if ledger.storm is not None:
         yield Notice(Occasion.STORM, "storm", "", now, _cut(f"storm brake: {ledger.storm.why}"))
     for one in needs_you(ledger, observed, decision.held, silent, now):
-        yield from _of_a_person(one, observed, now)
+        yield from _of_a_person(one, ledger, observed, now)
     yield from _fencings(ledger, observed, now)
     yield from _windows(ledger, observed, now)
     yield from _owners(ledger, observed, now)
@@ -46,7 +47,7 @@ def conditions(
         yield Notice(Occasion.SETTINGS_WRONG, "maintd.toml", "", now, text)
 
 
-def _of_a_person(one: NeedsYou, observed: Observed, now: Ms) -> Iterator[Notice]:
+def _of_a_person(one: NeedsYou, ledger: Ledger, observed: Observed, now: Ms) -> Iterator[Notice]:
     """The notice of one thing that waits; incidents and windows have notices of their own."""
     if one.sort is Sort.UNREACHABLE:
         why = observed.doubts.get(one.node, "its agent does not answer")
@@ -56,11 +57,14 @@ def _of_a_person(one: NeedsYou, observed: Observed, now: Ms) -> Iterator[Notice]
         text = f"queue entry {entry.index}: {entry.address} was not repaired: {entry.why}"
         yield Notice(Occasion.QUEUE_FAILED, f"{entry.index}", "", now, _cut(text))
     elif one.sort in (Sort.REASON, Sort.SETTING) and one.held is not None:
-        yield _of_reason(one.held, now)
+        incident = ledger.incident(one.held.incident)
+        yield _of_reason(one.held, fault_text(incident.diagnosis.text) if incident else "", now)
 
 
 def _of_incident(incident: Incident) -> Iterator[tuple[Occasion, str]]:
     name, said = incident.name, incident.diagnosis
+    fault = fault_text(said.text)
+    because = f" (because: {fault})" if fault else ""
     if said == UNKNOWN:
         yield Occasion.DETECTED, f"{name} has an incident that was rebuilt from Ganeti"
     else:
@@ -71,9 +75,9 @@ def _of_incident(incident: Incident) -> Iterator[tuple[Occasion, str]]:
         case Status.COMPLETED if said.need is Need.LIVE_REPAIR:
             yield Occasion.COMPLETED, f"the live repair of {name} succeeded"
         case Status.COMPLETED:
-            yield Occasion.COMPLETED, f"{name} is evacuated and needs your repair"
+            yield Occasion.COMPLETED, f"{name} is evacuated and needs your repair{because}"
         case Status.FAILED:
-            yield Occasion.FAILED, f"the work on {name} failed: {incident.why}"
+            yield Occasion.FAILED, f"the work on {name} failed: {incident.why}{because}"
 
 
 def _fencings(ledger: Ledger, observed: Observed, now: Ms) -> Iterator[Notice]:
@@ -118,13 +122,15 @@ def _owners(ledger: Ledger, observed: Observed, now: Ms) -> Iterator[Notice]:
             yield Notice(Occasion.OWNER_DECLINED, subject, node, now, _cut(text))
 
 
-def _of_reason(held: Held, now: Ms) -> Notice:
+def _of_reason(held: Held, because: str, now: Ms) -> Notice:
+    """The notice of a reason; `because` is the fault of its incident, empty if unknown."""
     why = held.why
     wrong = why.kind in SETTINGS
     detail = dict(why.details).get("tag", "") if wrong else held.incident
     subject = f"{why.kind.word} {why.subject.name} {detail}".strip()
     occasion = Occasion.SETTINGS_WRONG if wrong else Occasion.NEEDS_YOU
     text = held.reason if not why.help or why.help in held.reason else f"{held.reason}; {why.help}"
+    text += f" (because: {because})" if because else ""
     return Notice(occasion, subject, held.node, now, _cut(text))
 
 

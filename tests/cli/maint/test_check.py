@@ -87,7 +87,7 @@ def late(live: Live) -> None:
     live.rig.cluster.takes = lambda _: 10_000.0
     live.rig.wish(SetSchedule(Schedule((window(live.rig.time, 2, "n3"),)), consents=(None,)))
     live.tick(1.0)
-    live.tick(960.0)
+    live.tick(601.0 + 900.0)
 
 
 def mistyped(live: Live) -> None:

@@ -12,11 +12,11 @@ from nodeagent.maintd.http import status as show
 from nodeagent.maintd.http.page.asked import Asked
 from nodeagent.maintd.http.page.blocked import Blocked
 from nodeagent.maintd.http.page.cluster_map import WORDS, state_of
-from nodeagent.maintd.http.page.incident_card import summary
 from nodeagent.maintd.http.page.text import when
 from nodeagent.maintd.http.status import Json, View
 from nodeagent.model.diagnosis import Need
-from nodeagent.model.incident import Incident
+from nodeagent.model.fault_text import fault_text
+from nodeagent.model.incident import UNKNOWN, Incident
 from nodeagent.model.queue import Entry
 from nodeagent.model.reason import Held, Kind, Of
 
@@ -284,11 +284,10 @@ def word_of(row: Mapping[str, object], state: str) -> str:
 
 
 def _wanted(incident: Incident) -> str:
-    original = show.original(incident)
-    if original is None:
+    if incident.diagnosis == UNKNOWN:
         return "known by Ganeti's tags alone"
     need = incident.diagnosis.need
-    details = summary(original)
+    details = fault_text(incident.diagnosis.text)
     said = f"requests {need.wire}" if need is not Need.OK else "reports Ok"
     return f"{said}: {details}" if details else said
 

@@ -16,7 +16,6 @@ from nodeagent.model.snapshot import Node
 
 _TIMELINE = 40
 _ORIGINAL = 4000  # characters of what a node reported
-_SUMMARY = 160
 
 History = Callable[[str | None, int], Sequence[Event]]
 
@@ -37,7 +36,7 @@ def card(view: View, incident: Incident, node: Node | None, left: int, history: 
         **told,
         "why": "" if told["why"] in told["waits"] else told["why"],
         "original": "" if original is None else pretty(incident.diagnosis.text, original),
-        "details": summary(original),
+        "details": told["because"] or "",
         "steps": list(_steps(incident, node, left)),
         "timeline": events,
         "older": len(events) == _TIMELINE,
@@ -49,20 +48,6 @@ def pretty(text: str, original: Any) -> Markup:
     if len(text) <= _ORIGINAL:
         text = json.dumps(original, indent=2, ensure_ascii=False)
     return escape(clean(text, _ORIGINAL))
-
-
-def summary(original: Any) -> str:
-    """A short form of the node's details."""
-    details = original.get("details") if isinstance(original, dict) else None
-    if details is None:
-        return ""
-    if isinstance(details, str):
-        text = details
-    elif isinstance(details, dict) and all(isinstance(v, str | int) for v in details.values()):
-        text = ", ".join(f"{key} {value}" for key, value in details.items())
-    else:
-        text = json.dumps(details, ensure_ascii=False)
-    return str(clean(text, _SUMMARY))
 
 
 def _steps(incident: Incident, node: Node | None, left: int) -> Iterable[tuple[str, str]]:
