@@ -195,6 +195,7 @@ def test_status_tells_which_instances_are_being_repaired(quiet: Live, run: Run) 
     rig.engine.policy = replace(rig.engine.policy, autorepair="safe")
     rig.cluster.world.tags = frozenset({"ganeti:watcher:autorepair:failover"})
     rig.cluster.takes = lambda _: 1000.0
+    rig.agents.says["n2"] = None
     rig.cluster.put(replace(rig.cluster.nodes["n2"], offline=True, candidate=False))
     quiet.tick(times=2)
     (job,) = (number for number, job in rig.cluster.jobs.items() if move_of(job.action))

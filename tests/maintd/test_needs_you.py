@@ -184,6 +184,15 @@ def taken_offline_by_others(case: Case) -> None:
     case.rounds(12)
 
 
+def marked_offline(case: Case) -> None:
+    """Its agent answers all the same, so its instances may run there."""
+    case.start(replace(POLICY, autorepair="safe"))
+    case.rig.cluster.world.tags = frozenset({"ganeti:watcher:autorepair:failover"})
+    case.rounds(3)
+    case.put(offline=True)
+    case.rounds(5)
+
+
 def drained_by_others(case: Case) -> None:
     case.put(drained=True)
     case.rounds(3)
@@ -221,6 +230,7 @@ TABLE: list[tuple[Callable[[Case], None], Sort | str]] = [
     (unreachable, Sort.UNREACHABLE),
     (put_back_by_others, Sort.REASON),
     (taken_offline_by_others, Sort.REASON),
+    (marked_offline, Sort.REASON),
     (drained_by_others, "person"),
     (in_a_window, "window"),
     (overdue, Sort.OVERDUE),

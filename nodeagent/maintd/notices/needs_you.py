@@ -48,8 +48,10 @@ YOURS: frozenset[AnyKind] = frozenset(
         Kind.PUT_BACK_BY_OTHERS,
         Kind.ONLY_FAILOVER,
         Kind.NOT_FOR_MAINTD,
+        Kind.OFFLINE_ANSWERS,
         # Nodes out of service that nobody puts back.
         Kind.WAITS_FOR_REPAIR,
+        Kind.RUNS_AGAIN,
         Kind.STAYS_TAG_GONE,
         Kind.STAYS,
         Kind.RETURN_FAILED,
