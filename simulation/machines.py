@@ -32,7 +32,9 @@ class Control:
 class Machines:
     """Sets of node names, and the copies of instances, as (node, instance).
 
-    `off` have no power. Programs on the `hung` ones do not answer, their kernels do. The `cut` ones
+    `off` have no power. Programs on the `hung` ones do not answer, their kernels do, and their DRBD
+    disks have lost their peers. The `mute` ones look alike, but for their disks, which stay
+    connected: somebody floods them, or only their programs hang. The `cut` ones
     are not reached over the management network, the `apart` ones not by DRBD. The `unplugged` ones
     cannot be switched on. `controls` has the levels of a node's power control, first the one to ask
     first; a node without them has none.
@@ -41,6 +43,7 @@ class Machines:
 
     off: set[str] = field(default_factory=set)
     hung: set[str] = field(default_factory=set)
+    mute: set[str] = field(default_factory=set)
     cut: set[str] = field(default_factory=set)
     apart: set[str] = field(default_factory=set)
     unplugged: set[str] = field(default_factory=set)
@@ -51,11 +54,11 @@ class Machines:
 
     def answers(self, node: str) -> bool:
         """Tell whether its programs answer over the management network."""
-        return node not in self.off | self.hung | self.cut
+        return node not in self.off | self.hung | self.mute | self.cut
 
     def connected(self, node: str) -> bool:
         """Tell whether DRBD on other nodes is connected to it: its kernel lives."""
-        return node not in self.off | self.apart
+        return node not in self.off | self.hung | self.apart
 
     def running_on(self, instance: str) -> set[str]:
         """Return the machines that run a copy of an instance."""
@@ -79,6 +82,7 @@ class Machines:
         """Take its power: what ran there is gone."""
         self.off.add(node)
         self.hung.discard(node)
+        self.mute.discard(node)
         self.copies = {(there, name) for there, name in self.copies if there != node}
 
     def switch_on(self, node: str) -> None:

@@ -50,7 +50,7 @@ class Mirrors:
             self.parted.pop(name, None)
             world.behind.discard(name)
             for node in (one.primary, one.secondary):
-                if node and node not in machines.hung and name not in self.states:
+                if node and node not in machines.hung | machines.mute and name not in self.states:
                     self.complete[node, name] = seconds
 
     def told(self, world: World, witness: str, seconds: float) -> tuple[Mirror, ...]:

@@ -133,8 +133,8 @@ class Life(Enum):
     """The judgement of a silent node.
 
     ALIVE: something of it answers. ISOLATED: its kernel lives, and no network reaches it. HUNG: its
-    kernel lives, and its programs do not answer. OFF: its power is proven off. UNKNOWN: none of
-    these is proven.
+    kernel lives, its programs do not answer, and the peers' DRBD disks have lost it. OFF: its power
+    is proven off. UNKNOWN: none of these is proven.
     """
 
     ALIVE = "alive"

@@ -14,8 +14,15 @@ class FencingKind(AnyKind):
     LIVES = "judgement", Of.NODE, "{it} lives: {who}: run {help}", "nodeagent report {it}"
     HANGS = (
         *("judgement", Of.NODE),
-        "{it} hangs: its kernel takes the connections of {count} other nodes, and no program"
-        " answers{connected:+; % of its DRBD disks are still connected}",
+        "{it} hangs: its kernel takes the connections of {count} other nodes, no program answers,"
+        " and its DRBD disks lost their connections",
+        "gnt-maint why {it}",
+    )
+    MUTE = (
+        *("judgement", Of.NODE),
+        "in doubt: {it} takes the connections of {count} other nodes, and no program answers"
+        "{connected:+; % of its DRBD disks are still connected}: it may hang, or somebody may flood"
+        " it or use its address: look at its console; see {help}",
         "gnt-maint why {it}",
     )
     CUT_OFF = (
@@ -102,6 +109,11 @@ class FencingKind(AnyKind):
     # Fencing.
     NO_EVIDENCE = "fencing", Of.NODE, "in doubt: no other node has tried to reach {it} yet"
     NOT_FENCED = "fencing", Of.NODE, "{it} is not fenced: {why}"
+    YOU_DECIDE = (
+        *("fencing-person", Of.NODE),
+        "{it} is not fenced, you decide: {why}; if it hangs, run {help}",
+        "gnt-node power cycle {it}",
+    )
     WOULD_FENCE = (
         *("would-fence", Of.NODE),
         "maintd would power {it} off, and does not (dead-nodes is observe): {why}: {help} lets it",
@@ -182,7 +194,8 @@ class FencingKind(AnyKind):
     )
     MAY_BOOT = (
         *("fencing", Of.NODE),
-        "{it} has power and may be booting: maintd waits {left:wait} more for its agent",
+        "{it} has power, and may be booting or come back: maintd waits {left:wait} more for its"
+        " agent",
     )
     FENCES_NO_MASTER = "fencing-braked", Of.NODE, "{it} is the master node, which fences others"
     QUIET_TIME = "fencing-braked", Of.CLUSTER, "maintd has just started: {left:wait} more"

@@ -229,7 +229,7 @@ PUBLIC = """
     left-to-queue level-fails list-given-up lives local-disks lost-copies lost-job lost-order
     many-silent master master-lives may-boot mirror-cannot-move mirror-closed mirror-refuses
     mirror-too-small mirror-unknown more-refused more-unreachable more-wrong-tags move-waits
-    moved moved-by-others network-in-doubt never-migrates never-settles new-mirror
+    moved moved-by-others mute network-in-doubt never-migrates never-settles new-mirror
     newer-copy no-command
     no-evidence no-failure-left no-free-node no-helper no-level-counts no-master no-memory
     no-move no-new-mirror no-other-mirror no-place-anew no-place-for-mirror no-place-to-run
@@ -251,7 +251,7 @@ PUBLIC = """
     too-few-candidates too-late too-small try-again two-writers under-repair unheard
     unknown-changes unknown-disks unknown-if-room unknown-room unknown-rooms unreachable
     unreadable-copy waits waits-for-job waits-for-repair watched watcher-paused watcher-unknown
-    would-fence wrong-tag wrong-tags
+    would-fence wrong-tag wrong-tags you-decide
 """.split()
 
 

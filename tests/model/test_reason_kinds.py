@@ -387,13 +387,20 @@ ROWS = [
         "n3 lives: its agent answers: run nodeagent report n3",
     ),
     (
-        because(FencingKind.HANGS, "n1", count=3, connected=1),
-        "n1 hangs: its kernel takes the connections of 3 other nodes, and no program"
-        " answers; 1 of its DRBD disks are still connected",
+        because(FencingKind.HANGS, "n1", count=3),
+        "n1 hangs: its kernel takes the connections of 3 other nodes, no program answers, and its"
+        " DRBD disks lost their connections",
     ),
     (
-        because(FencingKind.HANGS, "n1", count=3, connected=None),
-        "n1 hangs: its kernel takes the connections of 3 other nodes, and no program answers",
+        because(FencingKind.MUTE, "n1", count=3, connected=1),
+        "in doubt: n1 takes the connections of 3 other nodes, and no program answers; 1 of its DRBD"
+        " disks are still connected: it may hang, or somebody may flood it or use its address: look"
+        " at its console; see gnt-maint why n1",
+    ),
+    (
+        because(FencingKind.MUTE, "n1", count=3, connected=None),
+        "in doubt: n1 takes the connections of 3 other nodes, and no program answers: it may hang,"
+        " or somebody may flood it or use its address: look at its console; see gnt-maint why n1",
     ),
     (
         because(FencingKind.CUT_OFF, "n3", count=4, connected=1),

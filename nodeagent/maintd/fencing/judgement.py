@@ -9,7 +9,10 @@ The rules, in their order. Doubt is UNKNOWN, on which nobody may act.
 3. A kernel that takes connections, refuses them, or keeps a DRBD disk connected, lives. Power
    control that says off then contradicts it: UNKNOWN.
 4. A refusal shows stopped daemons, which is no fault of the machine: UNKNOWN.
-5. Connections without an answer, for every witness: HUNG. For some witnesses only: UNKNOWN.
+5. Connections without an answer, for some witnesses only: UNKNOWN. For every witness: HUNG, if
+   every DRBD disk is read as not connected, and one lost its connection with the silence. Else
+   UNKNOWN, and a person decides: whoever floods two ports, or takes over the node's address, makes
+   a node look like that.
 6. Silence with a connected DRBD disk, or with power that is on: ISOLATED.
 7. Silence with power that is proven off, and every DRBD disk read as not connected: OFF.
 8. Silence alone is no proof: UNKNOWN.
@@ -40,6 +43,7 @@ TESTIMONY_LASTS = Ms(60_000)
 POWER_LASTS = Ms(300_000)
 NODED_LASTS = Ms(330_000)  # Ganeti is asked about a node every five minutes
 SETTLES = Ms(15_000)  # DRBD notices a dead peer after up to 11 s
+BEFORE = Ms(120_000)  # two polls: a disk lost its connection with the silence, not before
 
 _KERNEL = (Contact.CONNECTS, Contact.REFUSED)
 
@@ -165,11 +169,14 @@ class _Disks:
     """DRBD disks shared with the node: connected instances with a witness and a time for each.
 
     `unread` are the peers that could not clear their disks, `why` what the first of them said.
+    `complete` is when a peer's agent last saw a disk connected that is not connected now (unix ms),
+    the newest of all disks; None if no agent has seen one so.
     """
 
     connected: dict[str, tuple[str, Ms]]
     unread: tuple[str, ...]
     why: str
+    complete: Ms | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -228,6 +235,7 @@ def _disks(node: Node, recent: Collection[Testimony], snapshot: Snapshot) -> _Di
     connected: dict[str, tuple[str, Ms]] = {}
     said = {one.witness: one for one in recent}
     unread: dict[str, str] = {}
+    complete: Ms | None = None
     for peer in sorted(peers(node.name, snapshot)):
         one = said.get(peer)
         if one is None or one.mirrors is None:
@@ -238,12 +246,25 @@ def _disks(node: Node, recent: Collection[Testimony], snapshot: Snapshot) -> _Di
             unread[peer] = why
         for mirror in one.mirrors:
             if not mirror.connected:
+                if mirror.instance in shared and mirror.ago is not None:
+                    complete = max(complete or Ms(0), Ms(one.at - mirror.ago))
                 continue
             if mirror.instance in shared:
                 connected[mirror.instance] = peer, one.at
             elif mirror.instance not in snapshot.instances:
                 unread[peer] = "a connected disk there belongs to no known instance"
-    return _Disks(connected, tuple(unread), next(filter(None, unread.values()), ""))
+    why = next(filter(None, unread.values()), "")
+    return _Disks(connected, tuple(unread), why, complete)
+
+
+def _parted(disks: _Disks, evidence: Evidence) -> bool:
+    """Tell whether the peers' kernels lost the node with its silence.
+
+    The connections of DRBD are the only evidence that nobody makes by spoiling two ports.
+    """
+    if disks.connected or disks.unread or disks.complete is None:
+        return False
+    return disks.complete >= (evidence.last or evidence.since) - BEFORE
 
 
 def _missing(shared: Collection[str], mirrors: Collection[Mirror], snapshot: Snapshot) -> str:
@@ -324,8 +345,10 @@ def _judge_on(
             return _unknown(because(FencingKind.DAEMONS_STOPPED, name, who=one.who), disks)
     some = sum(Contact.CONNECTS in (one.noded, one.agent) for one in heard)
     if some == count:
-        why = because(FencingKind.HANGS, name, count=count, connected=connected or None)
-        return Judgement(Life.HUNG, why, disks.names)
+        if _parted(disks, evidence):
+            return Judgement(Life.HUNG, because(FencingKind.HANGS, name, count=count))
+        why = because(FencingKind.MUTE, name, count=count, connected=connected or None)
+        return _unknown(why, disks)
     if some or evidence.agent is Contact.CONNECTS:
         why = because(FencingKind.NETWORK_IN_DOUBT, name, some=max(1, some), others=count - some)
         return _unknown(why, disks)

@@ -126,8 +126,10 @@ class Fencer:
             reads = True
         judged = self._judged(node)
         if judged.life not in DEAD:
+            mute = judged.reason.kind is FencingKind.MUTE
+            kind = FencingKind.YOU_DECIDE if mute else FencingKind.NOT_FENCED
             if judged.life is not Life.ALIVE:
-                self._hold(node, because(FencingKind.NOT_FENCED, node.name, why=judged.reason))
+                self._hold(node, because(kind, node.name, why=judged.reason))
             return
         if policy.dead_nodes == "observe":
             self._hold(node, because(FencingKind.WOULD_FENCE, node.name, why=judged.reason))
@@ -151,9 +153,12 @@ class Fencer:
         self._go_on(one, node)
 
     def _may_boot(self, node: Node, judged: Judgement, policy: Policy) -> Reason | None:
-        """Wait for a machine that has power and shows no sign of a kernel: it may be booting."""
+        """Wait for a machine that may be booting, or answer again by itself.
+
+        Only a connected disk rules that out: then its kernel runs, and nothing reaches it.
+        """
         left = self.silent[node.name] + policy.revive_within - self.now
-        if judged.life is not Life.ISOLATED or judged.connected or left <= 0:
+        if judged.life not in (Life.ISOLATED, Life.HUNG) or judged.connected or left <= 0:
             return None
         return because(FencingKind.MAY_BOOT, node.name, left=Ms(left))
 

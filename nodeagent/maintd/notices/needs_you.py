@@ -61,6 +61,7 @@ YOURS: frozenset[AnyKind] = frozenset(
         FencingKind.FENCED_ONLINE,
         FencingKind.FENCE_TRIES_AGAIN,
         FencingKind.WOULD_FENCE,
+        FencingKind.YOU_DECIDE,
         FencingKind.NO_POWER_CONTROL,
         FencingKind.CONTROL_FAILS,
         FencingKind.LEVEL_FAILS,

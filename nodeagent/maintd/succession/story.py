@@ -51,8 +51,9 @@ def steps(known: Known) -> tuple[str, ...]:
         f"{name} has answered nobody for {minutes:g} min (this node is number {number} in the order"
         " of candidates)",
         f"at least {least} of {nodes} nodes say so, and no other node is unreachable with it",
-        f"it is judged hung, isolated or off, and {least} of {nodes} nodes give this node their"
-        " voice, which they give once an hour",
+        "it is judged hung, isolated or off (one that takes connections is hung only if its DRBD"
+        f" disks have lost theirs), and {least} of {nodes} nodes give this node their voice, which"
+        " they give once an hour",
         f"this node powers it off, and proves it; {least} of {nodes} nodes say again that it is"
         " gone, with no DRBD disk connected, and give their voices again",
         "this node runs gnt-cluster master-failover, for which Ganeti votes once more",

@@ -15,6 +15,7 @@ from nodeagent.maintd.engine.noded import Noded
 from nodeagent.maintd.engine.witnesses import Questions, Unable, Witnesses
 from nodeagent.maintd.fencing.judgement import TESTIMONY_LASTS, judge, with_power, witnesses_for
 from nodeagent.model.evidence import Contact, Life, Mirror, PowerReading
+from nodeagent.model.reason import FencingKind
 from nodeagent.model.snapshot import Node, Snapshot
 from nodeagent.model.units import Ms
 from nodeagent.protocol.envelope import Purpose, seal
@@ -353,6 +354,7 @@ def test_all_of_it_is_judged() -> None:
         desk.noded._said["n1"], desk.noded._asked["n1"] = False, 0.0
         desk.watch("n1")
         await turns(desk)
-        assert judge(desk.evidence("n1"), WORLD, desk.now()).life is Life.HUNG
+        judged = judge(desk.evidence("n1"), WORLD, desk.now())
+        assert (judged.life, judged.reason.kind) == (Life.UNKNOWN, FencingKind.MUTE)
 
     story(tell)

@@ -148,7 +148,7 @@ class Loop:
     def _contact(self, name: str) -> Contact:
         if name in self.machines.off | self.machines.cut:
             return Contact.SILENT
-        if name in self.machines.hung:
+        if name in self.machines.hung | self.machines.mute:
             return Contact.REFUSED if name in self.refuses else Contact.CONNECTS
         return Contact.ANSWERS
 
@@ -278,8 +278,8 @@ class Loop:
         return [a.instance for a in self.done(MovePrimary) if isinstance(a, MovePrimary)]
 
 
-def kill(loop: Loop, node: str = "n3", how: str = "hung") -> None:
-    """Have a node die in one of three ways."""
+def kill(loop: Loop, node: str = "n3", how: str = "cut") -> None:
+    """Have a node die in one of several ways."""
     if how == "off":
         loop.machines.switch_off(node)
     else:

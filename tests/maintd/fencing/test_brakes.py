@@ -135,7 +135,7 @@ def test_the_first_of_a_group_is_not_powered_off_twice(loop: Loop) -> None:
     loop.policy = replace(loop.policy, revive=True)
     in_one_group(loop, "n3", "n5")
     loop.broken.add("n3")
-    kill(loop)
+    kill(loop, how="off")
     loop.steps(280 // STEP)
     kill(loop, "n5")
     loop.steps(90)

@@ -6,6 +6,7 @@ from itertools import product
 import pytest
 
 from nodeagent.maintd.fencing.judgement import (
+    BEFORE,
     NODED_LASTS,
     POWER_LASTS,
     SETTLES,
@@ -56,6 +57,14 @@ def all_see(noded: Contact, agent: Contact | None = None) -> tuple[Told, ...]:
 
 def connected(instance: str = "web1", word: str = "Connected", age: int = 1_000) -> Told:
     return told_by("n2", mirrors=(Mirror(instance, word, "UpToDate"),), age=age)
+
+
+def parted(ago: int = 600_000, noded: Contact = CONNECTS) -> tuple[Told, ...]:
+    """All witnesses connect; the disks of n2 and n3 have had no connection for `ago` (ms)."""
+    return tuple(
+        told_by(name, noded, CONNECTS, mirrors=tuple(replace(m, ago=Ms(ago)) for m in CLEAR[name]))
+        for name in ("n2", "n3", "n4")
+    )
 
 
 def power(powered: bool | None, age: int = 20_000, **members: object) -> PowerReading:
@@ -167,13 +176,41 @@ ROWS = [
         evidence(*SILENCE[:2], told_by("n4", REFUSED), power=power(True)),
         "unknown", "daemons-stopped", id="one witness is refused",
     ),
-    pytest.param(evidence(*all_see(CONNECTS)), "hung", "hangs", id="hung"),
+    pytest.param(evidence(*parted()), "hung", "hangs", id="hung"),
     pytest.param(
-        evidence(*all_see(SILENT, CONNECTS)), "hung", "hangs",
-        id="hung, noded's backlog is full",
+        evidence(*parted(noded=SILENT)), "hung", "hangs", id="hung, noded's backlog is full"
+    ),
+    pytest.param(evidence(*parted(), power=power(True)), "hung", "hangs", id="hung, with power"),
+    pytest.param(
+        evidence(*parted(1_000)), "hung", "hangs", id="its disks lost it after its programs"
     ),
     pytest.param(
-        evidence(*all_see(CONNECTS), power=power(True)), "hung", "hangs", id="hung, with power"
+        evidence(*parted(601_000 + BEFORE)), "unknown", "mute",
+        id="the disks had no connection before the silence: that proves nothing",
+    ),
+    pytest.param(
+        evidence(*parted(601_000 + BEFORE), last=Ms(NOW - 660_000)), "hung", "hangs",
+        id="the silence begins with the last answer",
+    ),
+    pytest.param(
+        evidence(*all_see(CONNECTS)), "unknown", "mute",
+        id="no agent has seen the disks connected",
+    ),
+    pytest.param(
+        evidence(replace(parted()[0], mirrors=connected().mirrors), *parted()[1:]),
+        "unknown", "mute", id="flooded: one disk is connected",
+    ),
+    pytest.param(
+        evidence(replace(parted()[0], mirrors=None), *parted()[1:], power=power(True)),
+        "unknown", "mute", id="flooded: the disks of one peer are unread",
+    ),
+    pytest.param(
+        evidence(*(replace(one, mirrors=()) for one in parted())), "unknown", "mute",
+        id="flooded: no disk is listed",
+    ),
+    pytest.param(
+        evidence(*parted()[1:], told_by("n5", CONNECTS, CONNECTS)), "unknown", "mute",
+        id="flooded: a peer was not heard",
     ),
     pytest.param(
         evidence(*all_see(CONNECTS)[:2], told_by("n4"), power=power(True)),
@@ -292,7 +329,7 @@ def test_all_combinations(agent: Contact, noded: bool | None) -> None:
     ):
         here = {
             "connected": (Mirror("web1", "Connected", "UpToDate"),),
-            "disconnected": (Mirror("web1", "WFConnection", "UpToDate"),),
+            "disconnected": (Mirror("web1", "WFConnection", "UpToDate", Ms(600_000)),),
             "unread": None,
         }[disk]
         told = tuple(
@@ -325,7 +362,8 @@ def test_all_combinations(agent: Contact, noded: bool | None) -> None:
         elif REFUSED in (agent, *ports):
             assert said.life is Life.UNKNOWN
         elif CONNECTS in ports:
-            assert said.life is Life.HUNG
+            assert (said.life is Life.HUNG) == (disk == "disconnected")
+            assert said.life in (Life.HUNG, Life.UNKNOWN)
         elif agent is CONNECTS:
             assert said.life is Life.UNKNOWN
         elif disk == "connected" or powered:
@@ -344,9 +382,9 @@ def test_connected_disks_are_told_with_any_judgement() -> None:
     for given in (all_see(CONNECTS), all_see(REFUSED), SILENCE):
         told = (replace(given[0], mirrors=connected().mirrors), *given[1:])
         assert judged(evidence(*told)).connected == ("web1",)
-    hung = judged(evidence(replace(all_see(CONNECTS)[0], mirrors=connected().mirrors),
+    mute = judged(evidence(replace(all_see(CONNECTS)[0], mirrors=connected().mirrors),
                            *all_see(CONNECTS)[1:]))  # fmt: skip
-    assert hung.reason == because(FencingKind.HANGS, "n1", count=3, connected=1)
+    assert mute.reason == because(FencingKind.MUTE, "n1", count=3, connected=1)
 
 
 def with_disks(name: str, **members: int | bool) -> Snapshot:

@@ -116,26 +116,30 @@ def test_a_changed_level_counts_once_it_has_said_on_while_the_node_lives(loop: L
 @pytest.mark.parametrize("how", HOW)
 def test_a_dead_node_is_fenced_and_its_instances_run_again(loop: Loop, how: str) -> None:
     kill(loop, how=how)
-    loop.steps(60)
+    loop.steps(100)
     assert loop.stage("n3") is Stage.FENCED
     assert loop.machines.off == {"n3"}
     assert loop.powers(OFF) == ["n3"]
-    assert loop.machines.running_on("drbd") == {"n4"}
+    # A hung one went on writing, perhaps, after its disks had lost their connection.
+    complete = how != "hung"
+    assert loop.machines.running_on("drbd") == ({"n4"} if complete else set())
     assert len(loop.machines.running_on("shared")) == 1
     assert loop.machines.running_on("plain") == set()
     assert not loop.machines.twice()
     (fencing,) = loop.ledger.fencing
     ends = {fate.instance: fate.end for fate in fencing.fates}
-    assert ends == {"drbd": End.RESTARTED, "shared": End.RESTARTED, "plain": End.STAYS}
+    drbd = End.RESTARTED if complete else End.STAYS
+    assert ends == {"drbd": drbd, "shared": End.RESTARTED, "plain": End.STAYS}
     assert loop.kinds() == {"FENCED"}
     node = loop.cluster.nodes["n3"]
     assert node.offline
     assert any(tag.startswith("maintd:fenced:") for tag in node.tags)
 
 
-def test_a_machine_with_power_may_be_booting_and_is_given_time(loop: Loop) -> None:
+@pytest.mark.parametrize("how", ["hung", "cut"])
+def test_a_machine_with_power_may_be_booting_and_is_given_time(loop: Loop, how: str) -> None:
     """With a connected DRBD disk, which only a kernel that runs can have, it is not waited for."""
-    kill(loop, how="cut")
+    kill(loop, how=how)
     loop.machines.apart.add("n3")
     while loop.seconds * 1000 < silence(loop) + RESTART.revive_within - 1000 * STEP:
         loop.step()
@@ -156,7 +160,7 @@ def test_a_reboot_of_some_minutes_is_no_death(loop: Loop) -> None:
     assert not loop.ledger.fencing
 
 
-@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("how", ["off", "cut"])
 def test_who_cannot_be_booting_is_not_waited_for(loop: Loop, how: str) -> None:
     kill(loop, how=how)
     loop.steps((RESTART.unreachable_after // 1000 + 90) // STEP)
@@ -192,8 +196,8 @@ def test_without_restart_the_node_is_only_proven_dead() -> None:
 def test_a_hung_node_is_revived_and_nothing_moves() -> None:
     loop = Loop(replace(RESTART, revive=True))
     loop.learn()
-    kill(loop)
-    loop.steps(40)
+    kill(loop, how="hung")
+    loop.steps(80)
     assert (loop.powers(OFF), loop.powers(ON)) == (["n3"], ["n3"])
     assert loop.stage("n3") is None
     assert not loop.offline()
@@ -275,13 +279,14 @@ def test_a_control_of_another_node_that_dies_with_the_power_off_stops_everything
 ) -> None:
     """Two addresses are swapped: each says on while both run."""
     there = tuple(Instance(f"on{i}", f"n{i}", template="rbd", memory=100) for i in (3, 6))
+    there += (Instance("drbd", "n3", "n4", memory=100, disk=10),)
     loop = Loop(replace(RESTART, revive=revive, fence_limit=limit), there)
     loop.machines.controls |= {"n3": (Control(of="n6"),), "n6": (Control(of="n3"),)}
     for number, node in enumerate(loop.cluster.nodes.values()):
         loop.cluster.put(replace(node, group=f"g{number}"))
     loop.learn()
     kill(loop, how=how)
-    for _ in range(120):
+    for _ in range(160):
         loop.step()
         assert not loop.machines.twice()
     assert loop.powers(OFF) == ["n3"]
@@ -433,7 +438,7 @@ def fate_of_drbd(loop: Loop) -> Fate:
     return next(f for f in loop.ledger.fencing[0].fates if f.instance == "drbd")
 
 
-@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("how", ["off", "cut"])
 def test_an_instance_whose_mirror_lost_its_link_before_the_node_died_stays_down(
     loop: Loop, how: str
 ) -> None:
@@ -460,7 +465,7 @@ def test_a_link_that_was_mended_in_time_is_no_reason(loop: Loop) -> None:
 def test_a_link_that_broke_while_programs_hung_is_one(loop: Loop) -> None:
     """Nobody answers, but the kernel takes connections: the node lives."""
     loop.policy = replace(RESTART, dead_nodes="observe")
-    kill(loop)
+    kill(loop, how="mute")
     loop.steps(20)
     loop.machines.apart.add("n3")
     loop.steps(20)
@@ -557,6 +562,7 @@ def test_a_fenced_node_that_somebody_puts_online_stays_fenced(loop: Loop, stage:
     while loop.stage("n3") is not stage:
         loop.step(2)
     loop.machines.switch_on("n3")
+    loop.machines.cut.discard("n3")
     loop.cluster.undrain("n3")
     before = loop.failovers()
     loop.steps(20)
@@ -586,7 +592,8 @@ def test_a_persons_word_fences_a_node_whose_bmc_died_with_it(loop: Loop) -> None
 @pytest.mark.parametrize(
     ("node", "how", "why"),
     [
-        ("n3", "hung", "still connected"),
+        ("n3", "mute", "still connected"),
+        ("n3", "hung", "reaches its kernel"),
         ("n3", "cut", "still connected"),
         ("n2", "hung", "reaches its kernel"),
         ("n4", "", "its agent answers|the agent of n4 answers"),

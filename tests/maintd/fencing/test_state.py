@@ -27,8 +27,8 @@ def loop() -> Loop:
 def waiting(loop: Loop) -> Loop:
     loop.learn()
     loop.cluster.pauses = cuts
-    kill(loop)
-    for _ in range(30):
+    kill(loop, how="hung")
+    for _ in range(60):
         loop.step()
         if loop.powers(OFF):
             return loop
@@ -193,8 +193,8 @@ def test_an_offline_mark_that_waits_is_canceled_as_well() -> None:
     loop = Loop()
     loop.learn()
     loop.cluster.pauses = lambda action: isinstance(action, SetOffline)
-    kill(loop)
-    loop.steps(30)
+    kill(loop, how="hung")
+    loop.steps(60)
     assert loop.offline() == {"n3"}
     loop.machines.switch_on("n3")
     loop.steps(3)

@@ -93,11 +93,11 @@ def test_a_power_off_that_waits_until_its_node_answers_is_canceled(
     """Where that is too late, the node gets its power back, and it is told."""
     whole.cluster.pauses = lambda action: action == Power("n3", PowerCommand.OFF)
     whole.cluster.cancels = cancels
-    whole.machines.hung.add("n3")
+    whole.machines.cut.add("n3")
     until(whole, Stage.CUTS)
     whole.rounds(5)
     assert done(whole) == ["off"]
-    whole.machines.hung.discard("n3")
+    whole.machines.cut.discard("n3")
     whole.rounds(1)
     row, _ = fencing_of(whole, tmp_path)
     assert row["next"] == "cancel its power-off, which waits although the node answers again"
@@ -115,7 +115,7 @@ def test_a_person_goes_on_where_power_control_dies_after_the_offline_mark(
     whole: Whole, tmp_path: Path
 ) -> None:
     """The node is offline, and its witnesses are asked all the same."""
-    whole.machines.hung.add("n3")
+    whole.machines.cut.add("n3")
     until(whole, Stage.CONFIRMS)
     whole.machines.controls["n3"] = (Control(dead=True),)
     whole.rounds(6)
@@ -133,7 +133,7 @@ def test_a_person_goes_on_where_power_control_dies_after_the_offline_mark(
 def test_while_the_vote_is_undecided_no_node_is_fenced(whole: Whole) -> None:
     """Its agents answer, so the master does not suspect itself, but half name no master."""
     whole.agents.masters = dict.fromkeys(("n4", "n5", "n6"), "")
-    whole.machines.hung.add("n3")
+    whole.machines.cut.add("n3")
     whole.rounds(40)
     assert whole.newest is not None
     assert "the vote is undecided" in str(whole.newest.idle)
@@ -205,7 +205,7 @@ def test_each_stage_says_what_comes_next_and_when(tmp_path: Path) -> None:
 
 
 def test_of_a_fenced_node_where_each_instance_is(whole: Whole, tmp_path: Path) -> None:
-    whole.machines.hung.add("n3")
+    whole.machines.cut.add("n3")
     until(whole, Stage.FENCED)
     row, fates = fencing_of(whole, tmp_path)
     assert (row["stage"], row["next"], row["next-at"]) == ("fenced", None, None)
@@ -219,7 +219,7 @@ def test_an_instance_that_finds_no_place_waits_and_says_why(tmp_path: Path) -> N
     big = Instance("big", "n3", template="rbd", memory=300_000)
     whole = Whole(instances=(*INSTANCES, big))
     whole.learn()
-    whole.machines.hung.add("n3")
+    whole.machines.cut.add("n3")
     until(whole, Stage.RESTARTS)
     whole.rounds(5)
     row, fates = fencing_of(whole, tmp_path)
@@ -232,7 +232,7 @@ def test_an_instance_that_finds_no_place_waits_and_says_why(tmp_path: Path) -> N
 def test_without_restart_all_stay_down_and_the_command_is_named(tmp_path: Path) -> None:
     whole = Whole(replace(RESTART, dead_nodes="fence"))
     whole.learn()
-    whole.machines.hung.add("n3")
+    whole.machines.cut.add("n3")
     until(whole, Stage.FENCED)
     _, fates = fencing_of(whole, tmp_path)
     assert fates["drbd"]["why"] == (
@@ -247,7 +247,7 @@ def test_a_failure_is_told_with_the_next_try(tmp_path: Path) -> None:
     whole = Whole()
     whole.learn()
     whole.machines.controls["n3"] = (Control(ignores=True),)
-    whole.machines.hung.add("n3")
+    whole.machines.cut.add("n3")
     for _ in range(60):
         whole.rounds(1)
         if any(one.tries for one in whole.ledger.fencing):
@@ -281,11 +281,11 @@ def seen(whole: Whole) -> Observed:
 def test_why_and_status_tell_of_it(
     whole: Whole, tmp_path: Path, anywhere: Run, in_utc: None
 ) -> None:
-    whole.machines.hung.add("n3")
+    whole.machines.cut.add("n3")
     until(whole, Stage.PROVES)
     out = live(whole, tmp_path, anywhere, "why", "n3")
     assert "Fencing proving since 2026-" in out
-    assert "Because n3 hangs: " in out
+    assert "Because n3 is cut off: " in out
     assert "Next step read its power, until it says off, as soon as maintd can" in out
     assert "Its instances INSTANCE STATE WHY drbd waiting plain stays down its disks" in out
     assert "--offline=yes" not in out, "maintd does it"
@@ -302,7 +302,7 @@ def test_why_and_status_tell_of_it(
 
 
 def test_the_page_shows_evidence_and_fencing(whole: Whole, tmp_path: Path) -> None:
-    whole.machines.hung.add("n3")
+    whole.machines.cut.add("n3")
     until(whole, Stage.PROVES)
     one = Served(whole, tmp_path)
     try:
@@ -331,9 +331,10 @@ def test_the_page_shows_evidence_and_fencing(whole: Whole, tmp_path: Path) -> No
 
 def back(whole: Whole, *, readd: bool) -> None:
     """A person repairs the fenced n3 and powers it on; with `readd` also runs gnt-node add."""
-    whole.machines.hung.add("n3")
+    whole.machines.cut.add("n3")
     until(whole, Stage.FENCED)
     whole.machines.switch_on("n3")
+    whole.machines.cut.discard("n3")
     whole.cluster.world.unpowered.discard("n3")
     if readd:
         whole.cluster.undrain("n3")
@@ -425,7 +426,7 @@ def test_after_a_readd_a_failed_check_leaves_it_fenced(whole: Whole) -> None:
 
 def test_one_that_dies_again_after_a_readd_is_fenced_again(whole: Whole) -> None:
     back(whole, readd=True)
-    whole.machines.hung.add("n3")
+    whole.machines.cut.add("n3")
     whole.rounds(1)
     until(whole, Stage.FENCED)
     whole.rounds(60)

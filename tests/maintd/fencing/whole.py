@@ -68,7 +68,9 @@ class Whole(Rig):
     def contact(self, name: str) -> Contact:
         if name in self.machines.off | self.machines.cut:
             return Contact.SILENT
-        return Contact.CONNECTS if name in self.machines.hung else Contact.ANSWERS
+        return (
+            Contact.CONNECTS if name in self.machines.hung | self.machines.mute else Contact.ANSWERS
+        )
 
     def rounds(self, count: int, seconds: float = 20.0) -> None:
         """Hold rounds; between them the witnesses are asked."""

@@ -22,7 +22,7 @@ from tests.maintd.fencing.whole import RESTART, Whole
 from tests.maintd.http.metrics.test_outcome import samples
 from tests.maintd.served import Served
 
-HANGS = because(FencingKind.HANGS, "n3", count=4, connected=1)
+CUT_OFF = because(FencingKind.CUT_OFF, "n3", count=4, connected=1)
 OURS = {
     *("suspected-dead", "fenced", "revived", "came-back", "instances-restarted"),
     *("instances-down", "fencing-failed", "fencing-braked"),
@@ -57,16 +57,17 @@ def lines(whole: Whole) -> list[tuple[str, Mapping[str, Detail]]]:
 
 
 def test_the_life_of_a_dead_node(whole: Whole) -> None:
-    whole.machines.hung.add("n3")
+    whole.machines.cut.add("n3")
     whole.rounds(60)
     assert lines(whole) == [
-        ("suspected-dead", {"why": str(HANGS)}),
+        ("suspected-dead", {"why": str(CUT_OFF)}),
         ("fenced", {"proven": "yes"}),
         ("instances-restarted", {"instances": ("drbd", "shared")}),
         ("instances-down", {"instances": ("plain",)}),
     ]
     assert {event.node for event in told(whole)} == {"n3"}
     whole.machines.switch_on("n3")
+    whole.machines.cut.discard("n3")
     whole.cluster.undrain("n3")
     whole.rounds(3)
     assert lines(whole)[-1][0] != "came-back", "nobody has checked for its old instances"
@@ -79,7 +80,7 @@ def test_one_that_is_revived() -> None:
     whole = Whole(replace(RESTART, revive=True))
     whole.learn()
     whole.machines.hung.add("n3")
-    whole.rounds(60)
+    whole.rounds(90)
     assert lines(whole)[-1] == ("revived", {})
     assert whole.engine.tally.fencing["revived"] == 1
     whole.close()
@@ -87,12 +88,12 @@ def test_one_that_is_revived() -> None:
 
 def test_one_that_answers_before_anything_was_done(whole: Whole) -> None:
     whole.machines.controls["n3"] = (Control(ignores=True),)
-    whole.machines.hung.add("n3")
+    whole.machines.cut.add("n3")
     while not any(one.tries for one in whole.ledger.fencing):
         whole.rounds(1)
     failed = {"stage": "powering off", "why": "its power is still on"}
     assert lines(whole)[-1] == ("fencing-failed", failed)
-    whole.machines.hung.discard("n3")
+    whole.machines.cut.discard("n3")
     whole.rounds(2)
     assert lines(whole)[-1] == ("came-back", {"answers": "yes", "state": "in service"})
 
@@ -127,7 +128,7 @@ def test_metrics_name_the_nodes(whole: Whole, tmp_path: Path) -> None:
         assert samples(served)["gnt_maint_fencing_total", "suspected-dead"] == 0
         whole.machines.controls["n6"] = (Control(dead=True),)
         whole.rounds(3, 86_400)
-        whole.machines.hung.add("n3")
+        whole.machines.cut.add("n3")
         while whole.stage("n3") is not Stage.PROVES:
             whole.rounds(1)
         served.seconds, served.maintd.latest = 1e6, whole.newest
@@ -147,7 +148,7 @@ def test_metrics_name_the_nodes(whole: Whole, tmp_path: Path) -> None:
 
 def test_one_that_cannot_be_fenced_is_in_trouble(whole: Whole, tmp_path: Path) -> None:
     whole.machines.controls["n3"] = (Control(ignores=True),)
-    whole.machines.hung.add("n3")
+    whole.machines.cut.add("n3")
     while not any(one.tries for one in whole.ledger.fencing):
         whole.rounds(1)
     whole.rounds(1)
@@ -168,11 +169,11 @@ def occasions(whole: Whole) -> dict[Occasion, str]:
 
 def test_notifications_begin_and_end_and_need_a_person_at_last(whole: Whole) -> None:
     sinks = (Sink("ops", Way.WEBHOOK, interval=Ms(0)),)
-    whole.machines.hung.add("n3")
+    whole.machines.cut.add("n3")
     while whole.stage("n3") is not Stage.PROVES:
         whole.rounds(1)
     found = occasions(whole)
-    assert found[Occasion.FENCING].startswith(f"maintd fences n3: {HANGS}")
+    assert found[Occasion.FENCING].startswith(f"maintd fences n3: {CUT_OFF}")
     assert Occasion.FENCING.severity is Severity.WARNING
     done = whole.newest
     assert done is not None

@@ -63,8 +63,9 @@ def heard(*names: str, voices: int = 0, age: int = 1000, **special: Told) -> Hea
     return Heard(Ms(NOW - age), {**said, **special}, promised, claimed=voices > 0)
 
 
-def all_find(contact: Contact) -> Heard:
-    return Heard(Ms(NOW - 1000), {name: told_by(name, contact, contact) for name in OTHERS})
+def all_find(contact: Contact, **special: Told) -> Heard:
+    said = {name: told_by(name, contact, contact) for name in OTHERS}
+    return Heard(Ms(NOW - 1000), {**said, **special})
 
 
 def power(powered: bool | None, *, counts: bool = True, age: int = 20_000) -> PowerReading:
@@ -86,6 +87,10 @@ def known(**members: object) -> Known:
 CUT = {"power": power(powered=False), "cut": True}
 PROVEN = {**CUT, "heard": heard(voices=3)}
 CONNECTED = replace(told_by("n1"), mirrors=(Mirror("web1", "Connected", "UpToDate"),))
+PARTED = replace(
+    told_by("n1", CONNECTS, CONNECTS),
+    mirrors=(Mirror("web1", "WFConnection", "UpToDate", AFTER),),
+)
 DRBD = world(web1=("n0", "n1"))
 ROWS = [
     # Never.
@@ -149,8 +154,15 @@ ROWS = [
     pytest.param({}, Step.POWER_OFF, id="power is on: isolated"),
     pytest.param({"power": power(powered=False)}, Step.POWER_OFF, id="off: proven all the same"),
     pytest.param(
-        {"heard": all_find(CONNECTS)}, Step.ASK_FOR_VOICES,
-        id="hung",
+        {"heard": all_find(CONNECTS, n1=PARTED), "snapshot": DRBD}, Step.ASK_FOR_VOICES, id="hung",
+    ),
+    pytest.param(
+        {"heard": all_find(CONNECTS)}, "not-dead",
+        id="it takes connections, and no disk shows more: somebody may flood it",
+    ),
+    pytest.param(
+        {"heard": all_find(CONNECTS, n1=replace(PARTED, mirrors=CONNECTED.mirrors)),
+         "snapshot": DRBD}, "not-dead", id="it takes connections, and a disk is connected",
     ),
     pytest.param(
         {"heard": all_find(REFUSED)}, "not-dead",
