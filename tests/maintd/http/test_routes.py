@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import ssl
+import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import closing
@@ -751,10 +752,11 @@ def test_a_replaced_ledger_is_noticed_in_the_next_round_and_told(tmp_path: Path)
 
 # The description.
 
-ROUTES = [
-    ("/" + "/".join(row.segments).replace("<", "{").replace(">", "}"), row.method.lower())
-    for row in Served(Rig(fleet()), Path(os.environ.get("TMPDIR", "/tmp"))).api.table
-]
+with tempfile.TemporaryDirectory() as _folder:  # another user's files may stay in /tmp itself
+    ROUTES = [
+        ("/" + "/".join(row.segments).replace("<", "{").replace(">", "}"), row.method.lower())
+        for row in Served(Rig(fleet()), Path(_folder)).api.table
+    ]
 DESCRIBED = [
     (path, method)
     for path, item in DOCUMENT["paths"].items()

@@ -11,7 +11,6 @@ from nodeagent.placement.cluster.textfile import parse, parse_loads, write
 from tests.placement.clusters import case
 from tests.placement.hbal import FILES, each, hbal, real
 
-READ = [file for file in FILES if file.stem != "invalid-node"]
 TEXT = """\
 g1|u1|preferred|a,b|net1
 g2|u2|unallocable|
@@ -79,7 +78,7 @@ def test_shipped_files(file: Path, tmp_path: Path) -> None:
 
 
 @real
-@pytest.mark.parametrize("file", READ, ids=[file.stem for file in READ])
+@each(FILES, but=["invalid-node"])
 def test_hbal_says_the_same_of_what_we_write(file: Path, tmp_path: Path) -> None:
     cluster = parse(file.read_text(), file.name)
     group = ["-G", cluster.groups[0].name]
