@@ -7,6 +7,6 @@ package:          ## build .deb and .rpm packages in build/package
 package-test: $(READY)  ## try the packages in a fresh Debian 12: install, run, upgrade, purge (root; SUITE="bookworm trixie": in 13 too; SUITE=--no-suite: without our tests)
 	@packaging/test-packages $(SUITE)
 
-fresh-test:       ## try the README's two commands in fresh Debians 12 and 13, as root and as a user (root)
-	@packaging/test-fresh bookworm
-	@packaging/test-fresh trixie
+fresh-test:       ## try the README's two commands in fresh Debians 12 and 13: root, a user, a path with a blank, an archive … (root; IN=blank: one of packaging/test-fresh --list; TURN=4: a seventh of the tests)
+	@TURN=$(TURN) packaging/test-fresh bookworm $(IN:%=--in %)
+	@TURN=$(TURN) packaging/test-fresh trixie $(IN:%=--in %)
