@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import field, fields
+from difflib import get_close_matches
 from ipaddress import ip_address
 from typing import Any, TypeVar
 
@@ -39,6 +40,7 @@ class Section:
             place = f"{self._places[name]}: " if name in self._places else ""
             raise ConfigError(f"{place}{name} must be a table, written [{name}]")
         self._left = dict(values)
+        self._known = set[str]()  # keys that were asked for
 
     def read(self, kind: type[T], default: T | None = None, **given: Any) -> T:
         """Read settings of this class: each field made by `setting`, by its name with hyphens.
@@ -72,6 +74,7 @@ class Section:
         return f"{place}: {_key(full)}" if place else _key(full)
 
     def _take(self, key: str, default: T, read: Callable[[Any], T | None], wanted: str) -> T:
+        self._known.add(key)
         if key not in self._left:
             return default
         value = read(self._left[key])
@@ -258,7 +261,14 @@ class Section:
     def done(self) -> None:
         """Refuse unread keys."""
         if self._left:
-            raise ConfigError(f"{self._where(min(self._left))} is not a known setting")
+            unknown = min(self._left)
+            near = get_close_matches(unknown, self._known, 1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise ConfigError(f"{self._where(unknown)} is not a known setting{hint}")
+
+    def place(self, key: str) -> str:
+        """Return the file that has this key; "" if it is unknown."""
+        return self._places.get(self._full(key), "")
 
 
 def _lasting(seconds: float) -> str:

@@ -22,6 +22,16 @@ _EVENTS = [one.value for one in Occasion if one is not Occasion.TEST]
 
 def sinks_of(root: Section) -> tuple[tuple[Sink, ...], tuple[Target, ...]]:
     """Read the sinks, and the addresses of those without an agent's command."""
+    place = root.place("notify")
+    try:
+        return _sinks_of(root)
+    except ConfigError as error:
+        if place and not str(error).startswith(place):
+            raise ConfigError(f"{place}: {error}") from None
+        raise
+
+
+def _sinks_of(root: Section) -> tuple[tuple[Sink, ...], tuple[Target, ...]]:
     tables = root.tables("notify")
     if len(tables) > MOST:
         raise ConfigError(f"notify: there are {len(tables)} tables, and may be {MOST}")
@@ -41,7 +51,7 @@ def _sink(section: Section) -> tuple[Sink, Target | None]:
     way = Way(kind)
     default = Sink(name, way)
     levels = [level.value for level in Severity]
-    events = section.words("events", "|".join(_EVENTS))
+    events = section.words("events", "|".join(_EVENTS), f"a list of these: {', '.join(_EVENTS)}")
     severity = section.text("min-severity", "info", "|".join(levels), ", ".join(levels))
     sink = Sink(
         *(name, way, events, Severity(severity)),

@@ -14,18 +14,25 @@ WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 EPOCH = date(1970, 1, 1).toordinal()
 LAST_DAY = date(9999, 12, 31).toordinal()
 _DAY = 86_400
-_WHEN = re.compile(r"([a-z]{3}(?:,[a-z]{3})*) ([01][0-9]|2[0-3]):([0-5][0-9])")
+_WHEN = re.compile(r"([a-z]+(?:,[a-z]+)*) ([01][0-9]|2[0-3]):([0-5][0-9])")
+_WHOLE = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+
+
+def weekday_of(name: str) -> int | None:
+    """The number of a weekday by its name, `sat` or `Saturday`; Monday is 0."""
+    name = name.lower()
+    names = WEEKDAYS if len(name) == len(WEEKDAYS[0]) else _WHOLE
+    return names.index(name) if name in names else None
 
 
 def read_weekly(text: str) -> tuple[tuple[int, ...], int]:
     """The weekdays and the minute of `sun 02:00` or `mon,thu 22:30`, or MessageError."""
     match = _WHEN.fullmatch(text.strip().lower())
-    names = match[1].split(",") if match else []
-    if match is None or not set(names) <= set(WEEKDAYS) or len(set(names)) < len(names):
+    days = [weekday_of(name) for name in match[1].split(",")] if match else []
+    if match is None or None in days or len(set(days)) < len(days):
         why = "is not a time of a week: write 'sun 02:00' or 'mon,thu 22:30'"
         raise MessageError(f"{printable(text[:60])} {why}")
-    days = tuple(sorted(WEEKDAYS.index(name) for name in names))
-    return days, int(match[2]) * 60 + int(match[3])
+    return tuple(sorted(day for day in days if day is not None)), int(match[2]) * 60 + int(match[3])
 
 
 def weekly_text(rule: Weekly) -> str:

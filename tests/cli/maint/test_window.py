@@ -165,6 +165,12 @@ def test_what_is_over_already_is_told(live: Live) -> None:
         ("2026-11-22T21:00", "22:00", "2026-11-22T22:00"),
         ("2026-11-22T22:00", "22:00", "2026-11-23T22:00"),
         ("2026-12-31T23:59", "0:05", "2027-01-01T00:05"),
+        ("2026-11-22T21:00", "tomorrow", "2026-11-23T00:00"),
+        ("2026-11-22T21:00", "tomorrow 22:00", "2026-11-23T22:00"),
+        ("2026-11-18T11:00", "sat 22:00", "2026-11-21T22:00"),
+        ("2026-11-18T11:00", "Saturday", "2026-11-21T00:00"),
+        ("2026-11-21T21:00", "sat 22:00", "2026-11-21T22:00"),
+        ("2026-11-21T22:00", "saturday 22:00", "2026-11-28T22:00"),
     ],
 )
 def test_a_time_of_day_is_the_next_one(
@@ -230,7 +236,7 @@ def test_what_is_refused_says_why(live: Live, words: tuple[str, ...], why: str) 
     [
         ("add", "n3"),
         ("add", "--start", "now"),
-        ("add", "n3", "--start", "tomorrow"),
+        ("add", "n3", "--start", "someday"),
         ("add", "n3", "--start", "+1"),
         ("edit", "n3"),
         ("edit", "n3", "--duration", "1h", "--endless"),
@@ -279,7 +285,9 @@ def test_times_of_this_place_are_one_moment(monkeypatch: pytest.MonkeyPatch) -> 
             "1969-12-31",
             "9999-12-31T23:59",
             "2500-01-01T00:00Z",
-            "tomorrow",
+            "someday",
+            "sat 25:00",
+            "",
         ):
             with pytest.raises(click.BadParameter, match="is not a time"):
                 at(none)

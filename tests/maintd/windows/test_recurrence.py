@@ -268,6 +268,11 @@ def test_what_has_begun_is_not_to_come_and_what_is_beyond_the_table_is_not_known
 # Words.
 
 
+@pytest.mark.parametrize("text", ["Saturday 22:00", "saturday 22:00", "sat 22:00"])
+def test_a_day_may_be_written_out(text: str) -> None:
+    assert read_weekly(text) == ((5,), 22 * 60)
+
+
 @pytest.mark.parametrize("text", ["sun 02:00", "mon,tue,fri 00:00", "sat,sun 23:59"])
 def test_words_of_a_rule_are_read_as_they_are_written(text: str) -> None:
     assert weekly_text(rule(text, "2026-11-22")) == text

@@ -13,6 +13,7 @@ from nodeagent.cli.maint.console.completion import complete
 from nodeagent.cli.maint.console.options import duration
 from nodeagent.cli.maint.console.text import harmless, seconds_of, told_name
 from nodeagent.cli.usage import SOCKET
+from nodeagent.maintd.windows.recurrence import weekday_of
 from nodeagent.model.address import is_address, one_form
 from nodeagent.model.units import Ms
 
@@ -20,7 +21,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 Json = dict[str, Any]
 SECOND = 10**9  # nanoseconds
 _LAST = 2**63 // SECOND  # the schedule's nanoseconds have 64 bits
-_CLOCK = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])")
+_CLOCK = re.compile(r"(?:([A-Za-z]+)(?: |$))?(?:([01]?[0-9]|2[0-3]):([0-5][0-9]))?")
 _MACHINE = re.compile(r"[^\s/]+")  # a name with a slash would be a series, and never be found again
 
 
@@ -49,19 +50,31 @@ def moment(context: click.Context, option: click.Parameter, text: str | None) ->
             why = f"{harmless(text, 40)!r} is not a time between 1970 and 2262"
             raise click.BadParameter(why, context, option)
     why = (
-        f"{harmless(text, 40)!r} is not a time: write now, +2h, 22:00,"
-        " 2026-11-22T22:00 or 2026-11-22T22:00Z"
+        f"{harmless(text, 40)!r} is not a time: write now, +2h, 22:00, 'tomorrow 22:00',"
+        " 'sat 22:00', 2026-11-22T22:00 or 2026-11-22T22:00Z"
     )
     raise click.BadParameter(why, context, option)
 
 
 def _next(text: str) -> datetime | None:
-    """Return when clocks here show 22:00 next; None if the text is not such a time."""
-    if not (match := _CLOCK.fullmatch(text)):
+    """Return when clocks here show 22:00 next, also on a day such as `tomorrow` or `sat`.
+
+    A day alone means its first minute. None if the text is not such a time.
+    """
+    match = _CLOCK.fullmatch(text)
+    if not text or match is None:
         return None
     now = datetime.now()  # noqa: DTZ005
-    at = now.replace(hour=int(match[1]), minute=int(match[2]), second=0, microsecond=0)
-    return at if at > now else at + timedelta(days=1)
+    hour, minute = int(match[2] or 0), int(match[3] or 0)
+    at = now.replace(hour=hour, minute=minute, second=0, microsecond=0)
+    if match[1] is None:
+        return at if at > now else at + timedelta(days=1)
+    if match[1].lower() in ("today", "tomorrow"):
+        return at + timedelta(days=match[1].lower() == "tomorrow")
+    if (day := weekday_of(match[1])) is None:
+        return None
+    at += timedelta(days=(day - now.weekday()) % 7)
+    return at if at > now else at + timedelta(days=7)
 
 
 def _no_moment(found: datetime) -> str:
@@ -113,7 +126,10 @@ def as_scheduled(one: Json) -> Json:
 
 
 START = click.option(
-    "--start", metavar="TIME", callback=moment, help="Start: now, +2h, 22:00, 2026-11-22T22:00."
+    "--start",
+    metavar="TIME",
+    callback=moment,
+    help="Start: now, +2h, 22:00, 'sat 22:00', 2026-11-22T22:00.",
 )
 LASTING = click.option(
     "--duration", "--for", "lasting", metavar="DURATION", callback=duration, help="Length."
