@@ -70,7 +70,7 @@ class Section:
 
     def _where(self, key: str) -> str:
         full = self._full(key)
-        place = self._places.get(full)
+        place = self._places.get(full) or self._places.get(full.partition("[")[0])
         return f"{place}: {_key(full)}" if place else _key(full)
 
     def _take(self, key: str, default: T, read: Callable[[Any], T | None], wanted: str) -> T:
@@ -266,9 +266,11 @@ class Section:
             hint = f"; did you mean {near[0]}?" if near else ""
             raise ConfigError(f"{self._where(unknown)} is not a known setting{hint}")
 
-    def place(self, key: str) -> str:
-        """Return the file that has this key; "" if it is unknown."""
-        return self._places.get(self._full(key), "")
+    @property
+    def shown(self) -> str:
+        """Its name, after the file that has it, if that is known."""
+        place = self._places.get(self.name.partition("[")[0])
+        return f"{place}: {self.name}" if place else self.name
 
 
 def _lasting(seconds: float) -> str:

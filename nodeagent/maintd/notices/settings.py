@@ -22,16 +22,6 @@ _EVENTS = [one.value for one in Occasion if one is not Occasion.TEST]
 
 def sinks_of(root: Section) -> tuple[tuple[Sink, ...], tuple[Target, ...]]:
     """Read the sinks, and the addresses of those without an agent's command."""
-    place = root.place("notify")
-    try:
-        return _sinks_of(root)
-    except ConfigError as error:
-        if place and not str(error).startswith(place):
-            raise ConfigError(f"{place}: {error}") from None
-        raise
-
-
-def _sinks_of(root: Section) -> tuple[tuple[Sink, ...], tuple[Target, ...]]:
     tables = root.tables("notify")
     if len(tables) > MOST:
         raise ConfigError(f"notify: there are {len(tables)} tables, and may be {MOST}")
@@ -47,7 +37,7 @@ def _sink(section: Section) -> tuple[Sink, Target | None]:
     kind = section.text("kind", "", _KINDS, _KINDS.replace("|", ", "))
     for key, value in (("name", name), ("kind", kind)):
         if not value:
-            raise ConfigError(f"{section.name}.{key} is missing")
+            raise ConfigError(f"{section.shown}.{key} is missing")
     way = Way(kind)
     default = Sink(name, way)
     levels = [level.value for level in Severity]
@@ -68,7 +58,7 @@ def _sink(section: Section) -> tuple[Sink, Target | None]:
     )
     target = None if way is Way.COMMAND else _target(section, sink)
     if why := fault(sink):
-        raise ConfigError(f"{section.name}.{why}")
+        raise ConfigError(f"{section.shown}.{why}")
     section.done()
     return sink, target
 
@@ -80,7 +70,7 @@ def _command(section: Section) -> str:
     told = "the name of a whitelisted repair command: letters, digits, - and _"
     command = section.text("command", "", NAME.pattern, told)
     if not command:
-        raise ConfigError(f"{section.name}.command is missing")
+        raise ConfigError(f"{section.shown}.command is missing")
     return command
 
 
@@ -98,13 +88,13 @@ def _target(section: Section, sink: Sink) -> Target:
         seconds=seconds,
     )
     if bool(target.url) == bool(target.url_file):
-        raise ConfigError(f"{section.name} needs url, or url-file, and not both")
+        raise ConfigError(f"{section.shown} needs url, or url-file, and not both")
     if target.url.startswith("http:"):
         for key, value in (("ca", ca), ("token", target.token)):
             if value:
-                raise ConfigError(f"{section.name}.{key} needs an https: url")
+                raise ConfigError(f"{section.shown}.{key} needs an https: url")
     if why := wrong_port(target.url):
-        raise ConfigError(f"{section.name}.url {why}")
+        raise ConfigError(f"{section.shown}.url {why}")
     return target
 
 
@@ -117,14 +107,14 @@ def _mail(section: Section) -> Server:
     password = section.path("password", "")
     for key, value in (("server", place), ("from", sender), ("to", to)):
         if not value:
-            raise ConfigError(f"{section.name}.{key} is missing or empty")
+            raise ConfigError(f"{section.shown}.{key} is missing or empty")
     if bool(user) != bool(password):
-        raise ConfigError(f"{section.name} needs user and password, or neither")
+        raise ConfigError(f"{section.shown} needs user and password, or neither")
     if password and tls == "none":
-        raise ConfigError(f'{section.name}.tls "none" sends a password without TLS: set starttls')
+        raise ConfigError(f'{section.shown}.tls "none" sends a password without TLS: set starttls')
     alone = place.endswith("]") or ":" not in place
     host, _, named = (place, "", "") if alone else place.rpartition(":")
     port = int(named or _PORTS[tls])
     if not 0 < port <= 65535:
-        raise ConfigError(f"{section.name}.server has the port {port}; it must be from 1 to 65535")
+        raise ConfigError(f"{section.shown}.server has the port {port}; it must be from 1 to 65535")
     return Server(host.strip("[]"), port, sender, to, tls, user, password)

@@ -9,9 +9,11 @@ import pytest
 from nodeagent.errors import ConfigError
 from nodeagent.maintd.notices.mail import Server
 from nodeagent.maintd.notices.post import Target
+from nodeagent.maintd.notices.settings import sinks_of
 from nodeagent.maintd.settings import needing_restart, parse
 from nodeagent.model.notice import Occasion, Severity, Sink, Way
 from nodeagent.model.units import Ms
+from nodeagent.section import Section
 
 DOCS = Path(__file__).parents[3] / "docs"
 HOOK = {"name": "ops", "kind": "webhook", "url": "https://hooks.example/x"}
@@ -42,6 +44,21 @@ def test_all_kinds_are_read() -> None:
         Target("am", "http://127.0.0.1:9093/"),
     )
     assert needing_restart(parse({}), read) == []
+
+
+@pytest.mark.parametrize(
+    ("table", "why"),
+    [
+        ({**HOOK, "events": ["need-you"]}, "needs-you, storm"),
+        ({**HOOK, "url": ""}, "notify[0] needs url, or url-file"),
+        ({**HOOK, "intervall": "1m"}, "is not a known setting; did you mean interval?"),
+    ],
+)
+def test_a_fault_names_its_file_and_what_may_be(table: dict[str, object], why: str) -> None:
+    root = Section("", {"notify": [table]}, places={"notify": "/etc/nodeagent/maintd.toml"})
+    with pytest.raises(ConfigError, match=re.escape(why)) as fault:
+        sinks_of(root)
+    assert str(fault.value).startswith("/etc/nodeagent/maintd.toml: notify[0]")
 
 
 @pytest.mark.parametrize(
