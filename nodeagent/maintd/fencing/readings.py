@@ -108,10 +108,10 @@ def read(said: str, node: str, at: Ms, *, alive: bool) -> PowerReading:
     rows, number = document["levels"], document.get("level")
     levels = tuple(_level(row) for row in rows[:_LEVELS]) if isinstance(rows, list) else ()
     word = "on" if powered else "off"
-    if not any(one.level == number and one.said == word for one in levels):
+    known = any(one.level == number and one.said == word for one in levels)
+    if type(number) is not int or not known:
         why = "the power control's answer contradicts itself"
         return PowerReading(node, at, None, levels=levels, alive=alive, why=why)
-    assert isinstance(number, int)
     return PowerReading(node, at, powered, number, levels, alive)
 
 

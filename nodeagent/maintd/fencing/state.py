@@ -44,6 +44,7 @@ def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
         for intent in mine:
             one = _after(one, intent, node, before, observed, now)
         one = _online_again(one, node, observed, now)
+        one = _powered_on(one, node, observed, now)
         if not _is_over(one, node, observed, mine, now):
             kept.append(one)
         elif one.answered and one.stage in (Stage.CUTS, Stage.PROVES, Stage.STOPPED):
@@ -95,6 +96,23 @@ def _online_again(one: Fencing, node: Node, observed: Observed, now: Ms) -> Fenc
     if one.stage is not Stage.FENCED and node.name in observed.diagnoses:
         one = _to(one, Stage.FENCED, now)
     return replace(one, off=Ms(0))  # if it falls silent, that is not by us
+
+
+def _powered_on(one: Fencing, node: Node, observed: Observed, now: Ms) -> Fencing:
+    """The fencing of a node that somebody has powered on before its power was read once more.
+
+    It is judged in each round, not after a wait: nothing may start elsewhere while it answers, so
+    it needs `done`, which checks it and puts it online.
+    """
+    if one.stage is not Stage.CONFIRMS or not node.offline or not _lives(node, observed, now):
+        return one
+    why = "its node was powered on before it was started elsewhere"
+    fates = tuple(
+        replace(fate, end=End.STAYS, why=why) if fate.end is End.OPEN else fate
+        for fate in one.fates
+    )
+    one = replace(one, fates=fates, tries=0, not_before=Ms(0), said="")
+    return _to(one, Stage.FENCED, now)
 
 
 def _is_over(one: Fencing, node: Node, observed: Observed, mine: list[Intent], now: Ms) -> bool:
@@ -179,9 +197,11 @@ def _after_reading(one: Fencing, said: PowerReading | Deaf, now: Ms) -> Fencing:
         return failed(one, said.why, now)
     if said.powered and one.answered and one.stage is Stage.PROVES:
         return _to(one, Stage.STOPPED, now)  # its power-off has not come: judge it anew
+    if said.powered and one.stage is Stage.CONFIRMS:
+        # It was off: somebody has powered it on. So it boots, and is asked again soon.
+        return failed(replace(one, tries=0), "its power is on again", now)
     if said.powered:
-        one = failed(one, "its power is still on", now)
-        return _to(one, Stage.CUTS, now) if one.stage is Stage.PROVES else one
+        return _to(failed(one, "its power is still on", now), Stage.CUTS, now)
     if said.at < max(one.off, one.at if one.stage is Stage.CONFIRMS else one.off):
         return one  # it was read before
     one = replace(one, tries=0, not_before=Ms(0), said="")

@@ -9,13 +9,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from email.message import EmailMessage
 from email.utils import formatdate
+from typing import BinaryIO, cast
 
-from nodeagent.errors import Unavailable
+from nodeagent.errors import Unavailable, plain
 from nodeagent.secret import read_password
 from nodeagent.web.tls import trusting_tls
 
 log = logging.getLogger(__name__)
 _REPLY = 300  # characters of a server's reply
+_MOST = 64 * 1024  # bytes of all that a server says in one conversation
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,38 @@ class Server:
     password: str = ""
 
 
+class _Bounded:
+    """The lines of a server's replies, until they are too many: smtplib itself never stops."""
+
+    def __init__(self, lines: BinaryIO) -> None:
+        self._lines = lines
+        self._left = _MOST
+
+    def readline(self, size: int) -> bytes:
+        line = self._lines.readline(min(size, self._left + 1))
+        self._left -= len(line)
+        if self._left < 0:
+            raise OSError(f"it says more than {_MOST} bytes")
+        return line
+
+    def close(self) -> None:
+        self._lines.close()
+
+
+class _Smtp(smtplib.SMTP):
+    """A conversation in which the server may say only so much, before and after STARTTLS."""
+
+    def getreply(self) -> tuple[int, bytes]:
+        if self.file is None and self.sock is not None:
+            lines = cast(BinaryIO, self.sock.makefile("rb"))
+            self.file = _Bounded(lines)
+        return super().getreply()
+
+
+class _SmtpOverTls(_Smtp, smtplib.SMTP_SSL):
+    """The same over TLS from its first byte."""
+
+
 def send(by: Server, identity: str, title: str, body: str, ca: str, seconds: float) -> None:
     """Send it to the server, or raise Unavailable; the same identity is the same Message-ID."""
     mail = EmailMessage()
@@ -44,9 +78,7 @@ def send(by: Server, identity: str, title: str, body: str, ca: str, seconds: flo
     secure = trusting_tls(ca) if by.tls != "none" else None
     late = threading.Event()
     smtp = (
-        smtplib.SMTP_SSL(timeout=seconds, context=secure)
-        if by.tls == "tls"
-        else smtplib.SMTP(timeout=seconds)
+        _SmtpOverTls(timeout=seconds, context=secure) if by.tls == "tls" else _Smtp(timeout=seconds)
     )
     smtp._host = by.host  # type: ignore[attr-defined]  # the name that a certificate must bear
     watch = threading.Timer(seconds, _cut, (smtp, late))
@@ -83,13 +115,13 @@ def _words(error: Exception) -> str:
     match error:
         case smtplib.SMTPResponseException(smtp_code=code, smtp_error=said):
             text = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
-            return f"{code} {text}"[:_REPLY]
+            return plain(f"{code} {text}", _REPLY)
         case smtplib.SMTPRecipientsRefused():
             code, said = next(iter(error.recipients.values()))
-            return f"{code} {said.decode('utf-8', 'replace')}"[:_REPLY]
+            return plain(f"{code} {said.decode('utf-8', 'replace')}", _REPLY)
         case ssl.SSLCertVerificationError():
             return f"TLS: its certificate is not trusted: {error.verify_message}"
         case OSError():
             return error.strerror or str(error) or type(error).__name__
         case _:
-            return str(error)[:_REPLY]
+            return plain(str(error), _REPLY)

@@ -15,6 +15,7 @@ from nodeagent.web.post import is_url, post, wrong_port
 
 _ANSWER = 64 * 1024  # bytes read of an answer
 _DELAY = 10_000_000  # seconds that a Retry-After may name
+_DIGITS = 20  # of it that are read: int() refuses thousands
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,5 +71,6 @@ def send(target: Target, letter: Letter, now: Ms) -> tuple[Ms, str]:
     if 200 <= answer.status < 300:
         return Ms(0), ""
     after = answer.retry_after if answer.status in (429, 503) else ""
-    wait = Ms(min(int(after), _DELAY) * 1000 if after.isdecimal() else 0)
+    seconds = int(after[:_DIGITS]) if after.isdecimal() and after.isascii() else 0
+    wait = Ms(min(seconds, _DELAY) * 1000)
     return wait, f"it answered with HTTP status {answer.status}"

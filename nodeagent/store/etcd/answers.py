@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
-from nodeagent.errors import plain
+from nodeagent.errors import Unavailable, plain
 
 _UNKNOWN = {1, 2, 4, 13, 14}
 _FULL, _OLD, _LOGIN = 8, 11, 16
@@ -107,7 +107,7 @@ def number(document: dict[str, Any], name: str) -> int:
     """Return a number of the document: 0 where it is absent, or not a number."""
     try:
         return int(document.get(name, 0))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return 0
 
 
@@ -117,5 +117,8 @@ def coded(raw: bytes) -> str:
 
 
 def raw(document: dict[str, Any], name: str) -> bytes:
-    """Return the bytes of a member: none where it is absent."""
-    return base64.b64decode(document.get(name, ""))
+    """Return the bytes of a member: none where it is absent. Unavailable: it is not base64."""
+    try:
+        return base64.b64decode(document.get(name, ""))
+    except (TypeError, ValueError):  # also binascii.Error
+        raise Unavailable(f"etcd's answer is unclear: {name} is not base64") from None

@@ -127,3 +127,12 @@ def test_requests_that_never_left_a_node_are_found_in_its_history() -> None:
     full = [left, *[later] * EVENTS]
     assert body.forgotten(ours, full, AUDIT) == [stayed], "the first may have been evicted"
     assert body.unknown(ours, [left, later]) == [later]
+
+
+def test_all_parts_of_a_copy_share_one_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    both = parts()
+    longest = max(len(zlib.decompress(part.body)) for part in both)
+    monkeypatch.setattr(body, "MOST", longest + 10)
+    with pytest.raises(MessageError, match="too long"):
+        put_together(both)
+    assert put_together(both[:1]).ledger == EMPTY

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from nodeagent.maintd.fencing.readings import why_unproven
+from nodeagent.maintd.fencing.readings import read, why_unproven
 from nodeagent.model.action import Power, PowerCommand, RunCommand, Scope, describe
 from nodeagent.model.evidence import Level, PowerReading
 from nodeagent.model.fencing import End, Fate, Stage
@@ -645,3 +645,49 @@ def test_the_power_offs_of_another_master_count(loop: Loop) -> None:
     assert loop.powers(OFF) == ["n3"]
     loop.restart(lost=True)
     assert [cut.node for cut in loop.ledger.cuts] == [loop.cluster.nodes["n3"].uuid]
+
+
+@pytest.mark.parametrize("dead_nodes", ["fence", "restart"])
+def test_one_that_somebody_powers_on_in_the_middle_is_judged_anew_at_once(
+    loop: Loop, dead_nodes: str
+) -> None:
+    """It is not waited for: `done` puts it online, and its instances run there again."""
+    loop.policy = replace(loop.policy, dead_nodes=dead_nodes)
+    kill(loop)
+    while loop.stage("n3") is not Stage.CONFIRMS:
+        loop.step(2)
+    loop.machines.switch_on("n3")
+    loop.machines.cut.discard("n3")
+    loop.steps(3)
+    assert loop.stage("n3") is Stage.FENCED
+    assert not loop.failovers()
+    assert "FENCED" in loop.kinds()
+    loop.wishes.append(Wish("w4", "root", loop.now, Done("n3")))
+    loop.step()
+    assert not loop.refused
+    assert [one.fenced for one in loop.ledger.returning] == [True]
+    loop.steps(60)
+    assert loop.powers(OFF) == ["n3"]
+
+
+def test_one_that_is_powered_on_and_says_nothing_is_read_again_each_minute(loop: Loop) -> None:
+    kill(loop)
+    while loop.stage("n3") is not Stage.CONFIRMS:
+        loop.step(2)
+    loop.machines.switch_on("n3")
+    loop.steps(60)
+    assert loop.stage("n3") is Stage.CONFIRMS
+    fencing = next(one for one in loop.ledger.fencing)
+    assert fencing.not_before - loop.now <= 60_000
+    assert not loop.failovers()
+
+
+@pytest.mark.parametrize("level", ["1.0", "true", "null", '"1"', "[1]", "2"])
+def test_a_power_control_that_names_no_level_of_its_own_contradicts_itself(level: str) -> None:
+    row = '{"level": 1, "agents": ["ipmilan"], "said": "off", "counts": true}'
+    said = f'{{"powered": false, "level": {level}, "levels": [{row}]}}'
+    reading = read(said, "uuid", Ms(5), alive=False)
+    assert (reading.powered, reading.why) == (
+        None,
+        "the power control's answer contradicts itself",
+    )

@@ -89,7 +89,7 @@ def test_one_that_gets_power_again_before_the_offline_mark_stops_it(loop: Loop, 
     loop.machines.unplugged.clear()
     loop.machines.switch_on("n3")
     loop.machines.apart.add("n3")
-    loop.machines.cut.add("n3")
+    loop.machines.hung.add("n3")
     loop.machines.start("n3", "shared")
     loop.refuses = {"n3"} if how == "refused" else set()
     let_go(loop)

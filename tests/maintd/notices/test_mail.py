@@ -6,7 +6,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from email.policy import default as modern
 from pathlib import Path
@@ -216,3 +216,22 @@ def test_an_incident_is_mailed_once_the_server_is_back(
     assert got["Subject"].startswith("[warning] cluster.example: n2 requests evacuate")
     assert "detected: n2 requests evacuate" in got.get_content()
     assert got["Message-ID"] == f"<{message.id}@maintd>"
+
+
+@pytest.mark.parametrize("tls", ["none", "starttls"])
+def test_a_server_that_never_ends_its_reply_is_left(tls: str) -> None:
+    """Or whoever is on the way: a greeting comes before TLS."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def talk() -> None:
+            there, _ = listening.accept()
+            with there, suppress(OSError):
+                while True:
+                    there.sendall(b"220-" + b"x" * 996 + b"\r\n")
+
+        thread = threading.Thread(target=talk)
+        thread.start()
+        server = replace(SERVER, port=listening.getsockname()[1], tls=tls)
+        with pytest.raises(Unavailable, match="it says more than 65536 bytes"):
+            mail.send(server, "m1", "title", "body", "", 60.0)
+        thread.join()

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from nodeagent.errors import Unavailable
 from nodeagent.store.etcd.answers import Verdict, coded, number, raw, reply
 
 SEEN = [
@@ -68,6 +69,17 @@ def test_numbers_are_texts_and_zeros_are_absent() -> None:
     assert number(found.document, "bad") == 0
     assert raw({"value": coded(b"\0\xff")}, "value") == b"\0\xff"
     assert raw({}, "value") == b""
+
+
+@pytest.mark.parametrize("value", ["x", 7, [], None, "ä"])
+def test_bytes_that_are_none_are_said_to_be(value: object) -> None:
+    with pytest.raises(Unavailable, match="value is not base64"):
+        raw({"value": value}, "value")
+
+
+def test_no_number_is_zero() -> None:
+    found = reply(200, b'{"result": {"large": Infinity, "none": NaN}}')
+    assert (number(found.document, "large"), number(found.document, "none")) == (0, 0)
 
 
 def test_a_fault_as_etcd_3_5_writes_it_has_the_same_verdict() -> None:
