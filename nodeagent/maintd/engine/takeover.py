@@ -120,7 +120,10 @@ class Takeover:
             if not isinstance(best, Take):
                 before = frozenset() if isinstance(choice, Wait) else of_then(answers)
                 return Began(epoch, first=isinstance(choice, First | Alone), before=before)
-            source = best.sources[0]
+            source = next((uuid for uuid in best.sources if uuid in today), best.sources[0])
+            if source not in today and not forced:
+                # Any node may claim to have been a candidate once: a person decides.
+                return self._uncertain(Wait(Trouble.LOST, best), today, answers, nodes)
             try:
                 found = await self._fetch(nodes[source], best.copy)
             except TooNew as error:

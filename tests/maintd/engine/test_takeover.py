@@ -53,6 +53,16 @@ class World:
         )
 
 
+def asks_a_person(world: World, ours: Revision, me: str, names: str, node: str) -> Began:
+    """Nothing is taken from a node that is no candidate now, before a person has said so."""
+    said = world.attempt(ours, me, names)
+    assert isinstance(said, Uncertain)
+    assert (said.trouble, said.best) == (Trouble.LOST, node)
+    began = world.attempt(ours, me, names, forced=True)
+    assert isinstance(began, Began)
+    return began
+
+
 def test_the_newest_copy_of_a_majority_is_taken_and_a_higher_epoch_promised() -> None:
     world = World(m=whole(3, 900), b=whole(3, 899), c=whole(3, 900))
     world.candidates["m"].trouble = SILENT
@@ -115,8 +125,7 @@ def test_former_candidates_are_found_through_each_other() -> None:
     """Each set of candidates knows the next one only."""
     world = World(m=whole(3, 9, among="mb"), b=whole(3, 10, among="bc"), c=whole(3, 11, among="cd"))
     world.candidates["d"].put(whole(3, 12, among="cd"))
-    began = world.attempt(names="m")
-    assert isinstance(began, Began)
+    began = asks_a_person(world, NEVER, "b", "m", "node-d")
     assert began.found is not None
     assert began.found.ledger.round == 12
     assert began.before == {frozenset("cd")}
@@ -127,8 +136,7 @@ def test_no_copy_among_the_candidates_is_no_proof_that_there_is_none() -> None:
     world = World(m=whole(4, 9), b=whole(4, 9), c=whole(4, 9))
     for name in "de":
         world.candidates[name].promise(3, "d")
-    began = world.attempt(Revision(3, 7), "d", names="de")
-    assert isinstance(began, Began)
+    began = asks_a_person(world, Revision(3, 7), "d", "de", "node-b")
     assert began.found is not None
     assert began.found.ledger.round == 9
 
@@ -207,8 +215,7 @@ def test_the_first_use_and_agents_that_are_too_old() -> None:
 
 def test_candidates_of_the_copys_time_are_asked_though_they_are_none_today() -> None:
     world = World(m=whole(3, 9), b=whole(3, 10))
-    began = world.attempt(names="mde")
-    assert isinstance(began, Began)
+    began = asks_a_person(world, NEVER, "b", "mde", "node-b")
     assert began.found is not None
     assert began.found.ledger.round == 10
     world.candidates["b"].trouble = world.candidates["c"].trouble = SILENT
@@ -228,3 +235,11 @@ def test_a_source_that_falls_silent_is_replaced_by_another(monkeypatch: pytest.M
     began = world.attempt()
     assert isinstance(began, Began)
     assert began.node == "node-c"
+
+
+def test_a_node_that_names_itself_a_candidate_hands_nothing_over() -> None:
+    """Root on an ordinary node shows a copy of its own, with a high epoch."""
+    world = World(e=whole(4711, 9, writer="e", among="e"))
+    said = world.attempt()
+    assert isinstance(said, Uncertain)
+    assert (said.trouble, said.best) == (Trouble.LOST, "node-e")
