@@ -73,10 +73,16 @@ class Reason:
 
     @property
     def public(self) -> "Reason":
-        """Return it for all readers, without private reasons, wherever they are."""
+        """Return it for all readers, without private reasons, wherever they are.
+
+        A pause is there without the words of the person who asked for it, and without the name.
+        """
         if self.kind.private:
             return because(Kind.NOT_SHOWN)
-        if not any(kind.private for kind in self.kinds):
+        if self.kind is Kind.PAUSED:
+            hidden = {"who": "an administrator", "why": ""}
+            return replace(self, details=tuple((n, hidden.get(n, v)) for n, v in self.details))
+        if not any(kind.private or kind is Kind.PAUSED for kind in self.kinds):
             return self
         return replace(self, details=tuple((name, _public(one)) for name, one in self.details))
 

@@ -52,8 +52,8 @@ _OWNERS = "owners' answers and the schedule are shown to users with the option r
 _LEFT_OUT = frozenset(
     {"offered", "accepted", "declined", "rescinded", "occurrence-planned", "occurrence-over"}
 )
-_HIDDEN = frozenset({"wish-granted", "wish-refused", "answers-refused", "entry-put-off"})
-_PUBLIC = frozenset(kind.word for kind in KINDS if not kind.private)
+_HIDDEN = frozenset({"wish-granted", "wish-refused", "answers-refused", "entry-put-off", "paused"})
+_PUBLIC = frozenset(x.word for x in KINDS if not x.private and x is not Kind.PAUSED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,13 +174,15 @@ def _no(why: str) -> Response:
 
 
 def discreet(view: View) -> View:
-    """The view for all allowed readers: without private reasons."""
+    """The view for all allowed readers: without private reasons, and without who paused and why."""
     ledger, queue = view.ledger, view.ledger.queue
     entries = tuple(replace(entry, why=_why_of(entry)) for entry in queue.entries)
     refusals = tuple(
         replace(one, why=NOT_SHOWN) if one.reason == WINDOW else one for one in queue.refusals
     )
-    ledger = replace(ledger, queue=replace(queue, entries=entries, refusals=refusals))
+    holds = tuple(replace(one, who="", why=NOT_SHOWN) for one in ledger.holds)
+    queue = replace(queue, entries=entries, refusals=refusals)
+    ledger = replace(ledger, queue=queue, holds=holds)
     return replace(view, ledger=ledger, held=discreet_held(view.held), full=False)
 
 

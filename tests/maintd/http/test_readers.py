@@ -18,11 +18,13 @@ from nodeagent.maintd.http.readers import (
     discreet,
     discreet_events,
 )
-from nodeagent.maintd.http.status import View, held_json, incident_json
+from nodeagent.maintd.http.status import View, held_json, holds, incident_json
 from nodeagent.maintd.settings import parse
+from nodeagent.model.action import Scope
 from nodeagent.model.event import Event, happened
+from nodeagent.model.ledger import Hold
 from nodeagent.model.queue import Entry, EntryStatus, Queue, Refusal
-from nodeagent.model.reason import Held, Kind, Reason, because
+from nodeagent.model.reason import FencingKind, Held, Kind, Of, Reason, because
 from nodeagent.model.snapshot import Observed
 from nodeagent.model.units import Ms
 from nodeagent.web.exchange import Response
@@ -341,6 +343,8 @@ def test_a_stored_sentence_is_hidden_while_it_may_say_why_an_entry_waits() -> No
         (happened(NOW, "held", why=str(SEEN), kinds=("cannot-move", "of-tomorrow")), NOT_SHOWN),
         (happened(NOW, "held", why=str(SEEN)), NOT_SHOWN),  # as an earlier release stored it
         (happened(NOW, "entry-put-off", index="1", address="a", why=str(SECRET)), NOT_SHOWN),
+        (happened(NOW, "held", why="paused by bob: leave", kinds=("paused",)), NOT_SHOWN),
+        (happened(NOW, "paused", place="n3", who="bob", why="leave"), NOT_SHOWN),
         (happened(NOW, "storm-tripped", why="owners of windows"), "owners of windows"),
     ],
 )
@@ -370,3 +374,16 @@ def test_the_setting() -> None:
         parse({"http": {"read": "all"}})
     with pytest.raises(ConfigError, match=r'http.read "users" needs TLS.*http.plain = false'):
         parse({"http": {"read": "users", "plain": True}})
+
+
+def test_a_pause_is_there_without_who_asked_for_it_and_why() -> None:
+    paused = because(
+        Kind.PAUSED, "n3", Of.NODE, what="node", who="bob", why="he leaves", place=" --node n3"
+    )
+    view = view_of(paused, because(FencingKind.FENCING_WAITS, "n3", why=paused))
+    hold = Hold(Scope.NODE, "n3", "bob", Ms(5), "he leaves")
+    told = discreet(replace(view, ledger=replace(view.ledger, holds=(hold,))))
+    words = json.dumps([*map(held_json, told.held), *holds(told)])
+    assert "bob" not in words
+    assert "he leaves" not in words
+    assert "paused by an administrator" in words
