@@ -46,6 +46,7 @@ def out(rig: Rig, name: str, **flags: bool) -> None:
     rig.cluster.put(replace(node, candidate=False, **flags))  # type: ignore[arg-type]
     if flags["offline"]:  # only a machine that is off lets go of its DRBD disks
         rig.cluster.power_off(name)
+        rig.agents.says[name] = None
 
 
 def tags(rig: Rig, name: str = "i1") -> list[str]:
@@ -511,7 +512,6 @@ def test_also_where_the_node_is_offline_by_now() -> None:
     rig.settle()
     assert len(rig.cluster.jobs) == before
     rig.cluster.fails = lambda _: False
-    rig.agents.says["n2"] = OK
     rig.cluster.untag("n2", rig.incident("n2").tag)
     rig.settle()
     assert result(rig) == ("failover", "success", 1)
