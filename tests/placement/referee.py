@@ -162,7 +162,9 @@ class _Known(NamedTuple):
 
 
 class Referee:
-    """The cluster, move after move."""
+    """The cluster, move after move; `crowdable` nodes may be beyond their spindle ratio."""
+
+    crowdable = False
 
     def __init__(self, text: str, options: list[str], loads: str | None = None) -> None:
         self.o = Options.of(options)
@@ -301,7 +303,7 @@ class Referee:
         return self.nodes[k].own_cpus + sum(i.cores for i in held)
 
     def pressure(self, k: int, *, forth: bool) -> int:
-        if self.nodes[k].exclusive:
+        if self.nodes[k].exclusive or self.crowdable:
             return 0
         held = [i for i in self.pri(k) + self.sec(k) if i.template in LOCAL]
         return sum(i.spindle_use for i in held if forth or not i.forth)

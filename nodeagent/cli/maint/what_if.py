@@ -123,6 +123,14 @@ def _told(found: "Evacuation", names: Sequence[str], stock: "Known") -> Json:
             }
             for node in room
         ],
+        "crowded": [
+            {
+                "node": found.after.nodes[index].host.name,
+                "spindles": found.after.nodes[index].used_spindles,
+                "limit": found.after.nodes[index].host.spindle_limit,
+            }
+            for index in found.crowded()
+        ],
         "doubts": [{"node": name, "why": why} for name, why in sorted(stock.doubts.items())],
     }
 
@@ -170,6 +178,12 @@ def _show(told: Json) -> None:
                 )
                 for one in told["room"]
             ],
+        )
+    for node in told["crowded"]:
+        on.line(
+            f"{node['node']} would exceed its group's spindle ratio: {node['spindles']} spindles in"
+            f" use, {node['limit']:g} allowed. Ganeti moves instances there all the same; show the"
+            " ratio with: gnt-group info."
         )
     on.line("")
     names = ", ".join(told["nodes"])

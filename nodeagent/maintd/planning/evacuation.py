@@ -77,7 +77,6 @@ def _too_little(wanted: Evacuation, room: Room, policy: Policy) -> Reason | None
     trial, found = replace(room.trial(), busy={}), Next()
     endless = replace(policy, moves=2 * len(room.snapshot.instances) + 1)
     _moves(wanted, trial, endless, 0, found)
-    room.tries = trial.tries
     if found.unknown:
         return because(Kind.UNKNOWN_IF_ROOM, wanted.node.name, why=found.unknown[0])
     why = _no_spare(wanted.node, room, trial)

@@ -1,8 +1,7 @@
 """Targets for all instances of one node together, with the room there is now. Pure.
 
 A planned instance already counts at its target, and a node that is not free is no target. So this
-uses no room that other repairs count on. Each tried place costs 0.1 ms, and a round has a limited
-number of them; without them each instance goes to the node with the most free room.
+uses no room that other repairs count on.
 """
 
 from collections.abc import Mapping
@@ -15,8 +14,8 @@ from nodeagent.placement.cluster.from_ganeti import assess
 from nodeagent.placement.evacuate.evacuate import Way, evacuate
 from nodeagent.placement.layout.rules import Rules
 
-_TRIES = 3  # attempts; the second and third first place the instances that found no place before
-# The room of a node that receives no instance is irrelevant.
+_TRIES = 8  # ways to evacuate one node, each round anew: a person's question gets more of them
+# The room of a node that receives no instance is irrelevant: it must not stop a move off another.
 _PLENTY = Capacity(10**9, 10**12, Size(2 * 10**9, 0, 10**12, 10**6))
 
 
@@ -24,14 +23,13 @@ def together(node: Node, room: Room, owner: str) -> Mapping[str, str]:
     """The new node of each instance, by name, when the node is evacuated.
 
     It lacks the instances without a place by all checks of the htools, on nodes that report their
-    size. It is empty where the search would be too large.
+    size.
     """
     free = room.fit.get(node.group, [])
     here = sum(len(there.get(node.name, ())) for there in (room.primaries, room.mirrors))
-    if not 0 < here * len(free) <= room.tries or node.group not in room.snapshot.groups:
+    if not (here and free) or node.group not in room.snapshot.groups:
         return {}
     fit = [name for name in free if _is_place(name, room, owner)]
-    room.tries -= here * len(fit)
     members = {name: one for name, one in room.snapshot.nodes.items() if one.group == node.group}
     doubts = dict.fromkeys(members.keys() - {*fit, node.name}, "")
     capacity = {name: room.capacity[name] for name in fit}

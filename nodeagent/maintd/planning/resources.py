@@ -48,7 +48,6 @@ class Room:
     - `busy`: the work of somebody else's jobs, by name.
     - `evacuated`: the nodes whose own incident moves their instances.
     - `soon`: nodes closed only for a while, by a pause, a window or their own live repair.
-    - `tries`: places that this round may still try, at 0.1 ms each, to place instances together.
     """
 
     snapshot: Snapshot
@@ -66,7 +65,6 @@ class Room:
     busy: Mapping[str, str]
     evacuated: set[str] = field(default_factory=set)
     soon: frozenset[str] = frozenset()
-    tries: int = 1000
 
     def trial(self) -> "Room":
         return replace(

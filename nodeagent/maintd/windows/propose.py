@@ -21,11 +21,9 @@ from nodeagent.placement.cluster.from_ganeti import Known
 from nodeagent.placement.evacuate import batches
 from nodeagent.placement.evacuate.batches import afterwards, apart, left_behind, most, obstacle
 from nodeagent.placement.evacuate.evacuate import Emptier, Evacuation
-from nodeagent.placement.evacuate.targets import Arrivals
 from nodeagent.placement.layout.rules import Rules
 
 _GRAIN = 5 * 60_000  # ms; durations are not known to the minute
-_TRIES = 2  # ways to evacuate one node; a set of nodes gets one, and then becomes smaller
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +204,7 @@ class _Planned:
         return max(ends, default=self.begins)
 
     def plan(self, names: Sequence[str], tell: Callable[[int, int], None]) -> None:
-        today = Emptier(self.known.cluster, Rules(), self.known.doubts, Arrivals)
+        today = Emptier(self.known.cluster, Rules(), self.known.doubts)
         cluster, emptier, snapshot = self.known.cluster, today, self.snapshot
         for group in apart(cluster, names):
             rest = list(group)
@@ -241,7 +239,7 @@ class _Planned:
     def _most(self, emptier: Emptier, names: Sequence[str]) -> tuple[int, Evacuation]:
         """The most of these, from the first on, that can be evacuated at once, and how."""
         limit = min(len(names), self.wanted.most or len(names))
-        first = emptier.empty([names[0], *(n for n in self.busy if n != names[0])], _TRIES)
+        first = emptier.empty([names[0], *(n for n in self.busy if n != names[0])])
         tried = {1: first}
 
         def fits(count: int) -> bool:

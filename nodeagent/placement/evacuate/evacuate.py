@@ -2,23 +2,27 @@
 
 Each instance goes where its group's score is least afterwards. A place counts only if no remaining
 node loses its ability to take over after another one's failure (N+1); see `moves_off`. The largest
-go first. If an instance finds no place, the next try starts with it, as long as this leaves fewer
-behind.
+go first. If an instance finds no place, the next try starts with it; if that is no news, the order
+is drawn by lot. A try ends as soon as it cannot leave fewer than the best one.
+
+The spindle ratio is a preference: Ganeti itself refuses nothing for it. If some instances find no
+place, and nodes have reached the ratio, nodes beyond it count as well.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from random import Random
 from types import MappingProxyType
 
 from nodeagent.errors import MessageError
 from nodeagent.placement.cluster.cluster import Cluster, Group
-from nodeagent.placement.evacuate.moves_off import Exits, Plain, Ranking, Why
+from nodeagent.placement.evacuate.moves_off import Exits, Why
 from nodeagent.placement.layout.layout import Layout, Place, lay_out
 from nodeagent.placement.layout.moves import Move
 from nodeagent.placement.layout.node import Demand
 from nodeagent.placement.layout.rules import Rules
 
-_TRIES = 8
+TRIES = 50
 _EVERYBODY = Group("", "")
 _SURE: Mapping[str, str] = MappingProxyType({})
 
@@ -73,6 +77,16 @@ class Evacuation:
         groups = {nodes[index].group for index in self.leaving}
         return [n for n, node in enumerate(nodes) if node.group in groups and _stays(self, n)]
 
+    def crowded(self) -> list[int]:
+        """List the nodes that get more pressure on their disks than the spindle ratio allows."""
+        found = []
+        for index in self.staying():
+            before, after = self.before.nodes[index], self.after.nodes[index]
+            spindles = after.used_spindles
+            if spindles > max(before.used_spindles, after.host.spindle_limit):
+                found.append(index)
+        return found
+
 
 def _stays(found: Evacuation, index: int) -> bool:
     return index not in found.leaving and not found.before.nodes[index].host.offline
@@ -83,7 +97,7 @@ def evacuate(
     names: Iterable[str],
     rules: Rules,
     doubts: Mapping[str, str] = _SURE,
-    tries: int = _TRIES,
+    tries: int = TRIES,
 ) -> Evacuation:
     """Evacuate the nodes of these names. MessageError if there is no such node.
 
@@ -96,8 +110,7 @@ def evacuate(
 class Emptier:
     """A cluster whose nodes can be evacuated; laid out once.
 
-    Arguments as `evacuate`'s; `ranking` is made for the remaining nodes, by group; `demands` are
-    the instances', if known.
+    Arguments as `evacuate`'s; `demands` are the instances', if known.
     """
 
     def __init__(
@@ -105,11 +118,10 @@ class Emptier:
         cluster: Cluster,
         rules: Rules,
         doubts: Mapping[str, str] = _SURE,
-        ranking: Callable[[Mapping[str, Sequence[int]]], Ranking] = Plain,
         demands: tuple[Demand, ...] | None = None,
     ) -> None:
         self._layout = lay_out(cluster, _EVERYBODY, rules, demands)
-        self._doubts, self._ranking = doubts, ranking
+        self._doubts = doubts
         self._at = {node.name: index for index, node in enumerate(cluster.nodes)}
         self._gone = frozenset(
             index for index, node in enumerate(cluster.nodes) if node.offline and not node.memory
@@ -118,28 +130,66 @@ class Emptier:
     def moved(self, cluster: Cluster) -> "Emptier":
         """Return the same for a cluster in which only some instances have moved."""
         layout = self._layout
-        return Emptier(cluster, layout.rules, self._doubts, self._ranking, layout.demands)
+        return Emptier(cluster, layout.rules, self._doubts, layout.demands)
 
-    def empty(self, names: Iterable[str], tries: int = _TRIES) -> Evacuation:
+    def empty(self, names: Iterable[str], tries: int = TRIES) -> Evacuation:
         """Evacuate these nodes by the try that leaves the least. MessageError as `evacuate`."""
-        return self._emptying(names).best(tries)
+        leaving = self._indices(names)
+        layout = _online(self._layout, leaving)
+        found = self._emptying(layout, leaving).best(tries)
+        if found.complete or not _is_crowded(found):
+            return found
+        crowded = self._emptying(_crowdable(layout), leaving).best(tries)
+        return crowded if len(crowded.left) < len(found.left) else found
 
     def fits(self, names: Collection[str], beside: Collection[str] = ()) -> Evacuation | None:
         """Evacuate these nodes and others beside them, in one try; None if these keep any.
 
         It stops at the first of their instances without a place.
         """
-        return self._emptying([*names, *beside]).whole(frozenset(self._at[n] for n in names))
+        leaving, vital = self._indices([*names, *beside]), self._indices(names)
+        layout = _online(self._layout, leaving)
+        found = self._emptying(layout, leaving).once(vital)
+        if _concerned(found, vital) and _is_crowded(found):
+            found = self._emptying(_crowdable(layout), leaving).once(vital)
+        return None if _concerned(found, vital) else found
 
-    def _emptying(self, names: Iterable[str]) -> "_Emptying":
+    def _indices(self, names: Iterable[str]) -> frozenset[int]:
         names = list(names)
         for name in names:
             if name not in self._at:
                 raise MessageError(f"there is no node {name}")
-        leaving = frozenset(self._at[name] for name in names)
-        layout = _online(self._layout, leaving)
-        exits = Exits(layout, leaving, self._gone, self._doubts, self._ranking)
-        return _Emptying(layout, leaving, exits)
+        return frozenset(self._at[name] for name in names)
+
+    def _emptying(self, layout: Layout, leaving: frozenset[int]) -> "_Emptying":
+        return _Emptying(layout, leaving, Exits(layout, leaving, self._gone, self._doubts))
+
+
+def _is_crowded(found: Evacuation) -> bool:
+    """Tell whether a node that stays could not take another instance by its spindle ratio."""
+    here = (i for i, at in enumerate(found.before.places) if found.leaving.intersection(at[:2]))
+    pressure = max((found.before.demands[i].spindle_use for i in here), default=0)
+    nodes = (found.after.nodes[index] for index in found.staying())
+    return any(
+        max(node.used_spindles, node.promised_spindles) + pressure > node.host.spindle_limit
+        for node in nodes
+        if not node.host.exclusive
+    )
+
+
+def _crowdable(layout: Layout) -> Layout:
+    """Let the spindle ratio refuse nothing."""
+    nodes = tuple(node._replace(host=replace(node.host, crowdable=True)) for node in layout.nodes)
+    return replace(layout, nodes=nodes)
+
+
+def _concerned(found: Evacuation, nodes: Collection[int]) -> bool:
+    """Tell whether an instance stays on one of these nodes."""
+    return any(_concerns(found.before.places[instance], nodes) for instance in found.left)
+
+
+def _concerns(at: Place, nodes: Collection[int]) -> bool:
+    return at.primary in nodes or at.secondary in nodes
 
 
 def _online(layout: Layout, leaving: Iterable[int]) -> Layout:
@@ -162,6 +212,7 @@ class _Emptying:
         unmovable = ((instance, exits.unmovable(instance)) for instance in here)
         self._never = {instance: _said(why) for instance, why in unmovable if why}
         self._order = sorted((i for i in here if i not in self._never), key=self._rank)
+        self._hopeless: set[int] = set()  # without a place even before any other instance moved
 
     def _rank(self, instance: int) -> tuple[int, int, int]:
         """Rank an instance: first where it can run; DRBD instances have the least choice."""
@@ -171,40 +222,49 @@ class _Emptying:
         return (0 if demand.mirrored else 1), -demand.memory, instance
 
     def best(self, tries: int) -> Evacuation:
-        order = self._order
-        found: Evacuation | None = None
-        first: list[int] = []
-        for _ in range(tries):
-            tried = self._try([*first, *(i for i in order if i not in first)])
-            if found is None or len(tried.left) < len(found.left):
+        """Return the try that leaves the least; of equals the first."""
+        found = self._try(self._order)
+        order, first = self._order, list[int]()
+        draw = Random(0)  # noqa: S311  # nothing to guess; the same answer each time
+        for _ in range(tries - 1):
+            if found.left.keys() <= self._hopeless | self._never.keys():
+                break  # no order makes room for these
+            failed = [i for i in order if i in self._failed]
+            if failed == first[: len(failed)]:
+                first, order = [], draw.sample(self._order, len(self._order))
+            else:
+                first = [*failed, *(i for i in first if i not in failed)]
+            tried = self._try(
+                [*first, *(i for i in order if i not in first)], fewer_than=len(found.left)
+            )
+            if len(tried.left) < len(found.left):
                 found = tried
-            failed = [i for i in order if i in tried.left]
-            if not failed or failed == first[: len(failed)]:
-                break
-            first = [*failed, *(i for i in first if i not in failed)]
-        assert found is not None
         return found
 
-    def whole(self, nodes: frozenset[int]) -> Evacuation | None:
-        """Return one try, if it leaves nothing on these nodes."""
-        if any(self._concerns(instance, nodes) for instance in self._never):
-            return None
-        tried = self._try(self._order, nodes)
-        return None if any(self._concerns(instance, nodes) for instance in tried.left) else tried
+    def once(self, vital: Collection[int]) -> Evacuation:
+        """Return one try; it ends at the first instance that stays on a vital node."""
+        if any(_concerns(self._layout.places[instance], vital) for instance in self._never):
+            return self._try([])
+        return self._try(self._order, vital)
 
-    def _concerns(self, instance: int, nodes: Collection[int]) -> bool:
-        at = self._layout.places[instance]
-        return at.primary in nodes or at.secondary in nodes
-
-    def _try(self, order: Sequence[int], vital: Collection[int] = ()) -> Evacuation:
-        """Place one after another; stop at the first that stays on a vital node."""
-        layout, ways, left = self._layout, [], dict(self._never)
+    def _try(
+        self,
+        order: Sequence[int],
+        vital: Collection[int] = (),
+        fewer_than: int | None = None,
+    ) -> Evacuation:
+        """Place one after another, as long as the try may still be the best."""
+        layout, ways, left = self._layout, list[Way](), dict(self._never)
+        self._failed: set[int] = set()
         for instance in order:
             before = layout.places[instance]
             ahead, why = self._exits.best(layout, instance)
             if why is not None:
                 left[instance] = why
-                if self._concerns(instance, vital):
+                self._failed.add(instance)
+                if not ways:
+                    self._hopeless.add(instance)
+                if _concerns(before, vital) or len(left) == fewer_than:
                     break
             if ahead is not None:
                 layout, moves = ahead

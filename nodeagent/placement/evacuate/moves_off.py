@@ -1,18 +1,17 @@
 """The ways of one instance off evacuated nodes. Pure.
 
 Targets are nodes of the same group that are online and stay; all of the htools' checks must allow a
-place. A *ranking* orders the allowed places: `Plain` computes the group's score of all of them.
+place. `targets` orders the allowed places by the group's score afterwards.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol, TypeAlias
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple, TypeAlias
 
 from nodeagent.placement.cluster.cluster import SHARED, Template
 from nodeagent.placement.layout.layout import Layout
 from nodeagent.placement.layout.moves import Kind, Move, Moved, attempt
 from nodeagent.placement.layout.node import Refused, add_primary, migrates, remove_secondary
-from nodeagent.placement.layout.rescore import Standing
 
 _ANYWHERE = SHARED | {Template.DISKLESS}  # their disks are not on a node
 Ahead: TypeAlias = tuple[Layout, tuple[Move, ...]]
@@ -27,37 +26,6 @@ class Found(NamedTuple):
     why: Why | None = None
 
 
-class Ranking(Protocol):
-    """An order of places."""
-
-    def best_first(
-        self, layout: Layout, instance: int, kind: Kind, targets: Sequence[int]
-    ) -> Iterator[tuple[Move, Moved]]:
-        """Yield the allowed moves, the best first; of equals that to the first node."""
-
-
-class Plain:
-    """The group's score after each, summed as the htools do; `members` are its nodes, by group."""
-
-    def __init__(self, members: Mapping[str, Sequence[int]]) -> None:
-        self._members = members
-
-    def best_first(
-        self, layout: Layout, instance: int, kind: Kind, targets: Sequence[int]
-    ) -> Iterator[tuple[Move, Moved]]:
-        """Compute all of them, even for a caller that only takes the first."""
-        group = layout.cluster.nodes[layout.places[instance].primary].group
-        standing = Standing([layout.nodes[index] for index in self._members.get(group, ())])
-        found = []
-        for target in targets:
-            move = Move(instance, kind, target)
-            after = attempt(layout, move)
-            if isinstance(after, Moved):
-                found.append((standing.score(after.nodes), target, move, after))
-        for _, _, move, after in sorted(found, key=lambda each: each[:2]):
-            yield move, after
-
-
 class Exits:
     """`leaving` are the nodes, `gone` those whose state is unknown.
 
@@ -70,8 +38,9 @@ class Exits:
         leaving: frozenset[int],
         gone: frozenset[int],
         doubts: Mapping[str, str],
-        ranking: Callable[[Mapping[str, Sequence[int]]], Ranking],
     ) -> None:
+        from nodeagent.placement.evacuate.targets import Arrivals  # imports NumPy: only when needed
+
         self._layout, self._leaving, self._gone, self._doubts = layout, leaving, gone, doubts
         self._targets: dict[str, list[int]] = {}
         members: dict[str, list[int]] = {}
@@ -80,7 +49,7 @@ class Exits:
                 members.setdefault(node.group, []).append(index)
                 if not layout.nodes[index].host.offline:
                     self._targets.setdefault(node.group, []).append(index)
-        self._ranking = ranking(members)
+        self._arrivals = Arrivals(members)
 
     def unmovable(self, instance: int) -> str:
         """Say why it stays whatever room there is; empty if it need not."""
@@ -134,7 +103,7 @@ class Exits:
 
     def _ways(self, layout: Layout, instance: int, kind: Kind) -> Iterator[Ahead]:
         targets = self._places(layout, instance)
-        for move, after in self._ranking.best_first(layout, instance, kind, targets):
+        for move, after in self._arrivals.best_first(layout, instance, kind, targets):
             yield _with(layout, instance, after), (move,)
 
     def _places(self, layout: Layout, instance: int) -> list[int]:

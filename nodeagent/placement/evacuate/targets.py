@@ -1,9 +1,8 @@
 """The best nodes for one more instance, all at once: a ranking. Pure. Needs NumPy.
 
-It differs from `moves_off.Plain` only between places whose scores are equal to nine digits: it
-takes the first node, where in `Plain` the rounding of sums decides. The checks are those of
-`moves`, made one after another in the order of the scores; this module only drops places that
-cannot pass them.
+Nodes that stay below their spindle ratio come first. Then the group's score afterwards decides, and
+of scores that are equal to nine digits the first node. The checks are those of `moves`, made one
+after another in this order; this module only drops places that cannot pass them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,18 +33,18 @@ class Arrivals:
     """`members` are the nodes that count for the score, by group."""
 
     def __init__(self, members: Mapping[str, Sequence[int]]) -> None:
-        self._members = members
+        self.members = members
         self._of: dict[str, _Columns] = {}
 
     def best_first(
         self, layout: Layout, instance: int, kind: Kind, targets: Sequence[int]
     ) -> Iterator[tuple[Move, Moved]]:
-        """Try them only as far as the caller takes them."""
+        """Yield the allowed moves, the best first; each is tried only when the caller takes it."""
         group = layout.cluster.nodes[layout.places[instance].primary].group
         if not targets:
             return
         if group not in self._of:
-            self._of[group] = _Columns([layout.nodes[n] for n in self._members[group]])
+            self._of[group] = _Columns([layout.nodes[n] for n in self.members[group]])
         columns = self._of[group]
         changed = _left(layout, instance, kind)
         if changed is None:
@@ -63,7 +62,7 @@ class Arrivals:
         ranked[hopeless] = np.inf
         places = np.array([columns.place[target] for target in targets])
         scores = np.round(ranked[places], _DIGITS)
-        for n in np.argsort(scores, kind="stable"):
+        for n in np.lexsort((scores, columns.crowded(demand)[places])):
             if hopeless[places[n]]:
                 continue
             move = Move(instance, kind, targets[n])
@@ -100,10 +99,12 @@ class _Columns:
         self._memory = _parts([host.memory for host in hosts])
         self._disk = _parts([h.spindles if h.exclusive else h.disk for h in hosts])
         self._cpus = _parts([host.cpus * host.speed for host in hosts])
+        self._spindle_limit = np.array([host.spindle_limit for host in hosts])
         self._pressure = _parts([host.spindle_limit for host in hosts])
         count = len(nodes)
         self._values = np.zeros((len(COMPONENTS), count))
         self._free, self._room, self._reserved = (np.zeros(count) for _ in range(3))
+        self._spindles = np.zeros(count)
         self._failing = np.zeros(count, bool)
 
     def read(self, nodes: Sequence[Filled], changed: Mapping[int, Filled]) -> None:
@@ -115,6 +116,7 @@ class _Columns:
                 self._values[:, n] = measure(node)
                 self._free[n], self._room[n] = node.free_memory, node.free_disk
                 self._reserved[n], self._failing[n] = node.reserved, node.failing
+                self._spindles[n] = max(node.used_spindles, node.promised_spindles)
 
     def no_primary(self, demand: Demand, *, lenient: bool) -> Bools:
         """Mark nodes that cannot run it, as far as memory and disk show."""
@@ -136,6 +138,12 @@ class _Columns:
             reserved = self._then_reserved(demand, peer)
             no |= (demand.reserved >= self._free) | ((self._free <= reserved) & ~self._failing)
         return no
+
+    def crowded(self, demand: Demand) -> Bools:
+        """Mark nodes on which it would exceed the spindle ratio."""
+        pressure = np.where(self._exclusive, 0, demand.spindle_use if demand.local else 0)
+        found: Bools = (pressure > 0) & (self._spindles + pressure > self._spindle_limit)
+        return found
 
     def as_primary(self, demand: Demand, mirror: Filled | None) -> Floats:
         """Return the score change if each node ran it; `mirror` is its other node."""

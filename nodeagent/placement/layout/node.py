@@ -47,7 +47,7 @@ class Host:
 
     `missing` is the memory that neither instances nor the node itself account for; negative if more
     is free than expected. `low_disk` must stay free. `spindle_limit` bounds the pressure on disks,
-    `cpu_ratio` the virtual CPUs by physical ones; negative is unlimited.
+    unless `crowdable`; `cpu_ratio` the virtual CPUs by physical ones; negative is unlimited.
     """
 
     index: int
@@ -68,6 +68,10 @@ class Host:
     locations: frozenset[str] = frozenset()
     sends: frozenset[str] = frozenset()
     receives: frozenset[str] = frozenset()
+    crowdable: bool = False
+
+    def too_crowded(self, spindles: int) -> bool:
+        return spindles > self.spindle_limit and not self.crowdable
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +154,7 @@ def add_primary(
     if demand.local and host.exclusive and spindles < 0:
         return Refused.SPINDLES
     if not force:
-        if demand.local and (free_disk < host.low_disk or used_spindles > host.spindle_limit):
+        if demand.local and (free_disk < host.low_disk or host.too_crowded(used_spindles)):
             return Refused.DISK
         if failing and not node.failing:
             return Refused.MEMORY
@@ -228,7 +232,7 @@ def add_secondary(
     if host.exclusive and spindles < 0:
         return Refused.SPINDLES
     if not force:
-        if free_disk < host.low_disk or used_spindles > host.spindle_limit:
+        if free_disk < host.low_disk or host.too_crowded(used_spindles):
             return Refused.DISK
         if demand.reserved >= node.free_memory or (failing and not node.failing):
             return Refused.MEMORY
@@ -309,7 +313,7 @@ def _broken_promise(after: Filled, demand: Demand, *, mirror: bool) -> Refused |
             return Refused.DISK
         if host.exclusive and after.promised_free_spindles < 0:
             return Refused.SPINDLES
-        if after.promised_spindles > host.spindle_limit:
+        if host.too_crowded(after.promised_spindles):
             return Refused.DISK
     if mirror and demand.reserved >= after.promised_memory:
         return Refused.MEMORY

@@ -166,17 +166,6 @@ def test_other_groups_and_what_is_promised_there_do_not_matter() -> None:
     assert together(seen.nodes["n1"], room(seen, free(n2=1000)), AWAY.id) == {"a": "n2"}
 
 
-def test_a_round_tries_only_so_many_places() -> None:
-    """Of n2, n3 and n4 for each of two; and n4 is not tried, for it does not say what it has."""
-    seen = world(shared("a", 500), shared("b", 900))
-    into = room(seen, free(n2=1000, n3=1000))
-    into.tries = 6
-    trial = into.trial()
-    assert together(seen.nodes["n1"], trial, AWAY.id)
-    assert trial.tries == 2
-    assert not together(seen.nodes["n1"], trial, AWAY.id)
-
-
 def test_a_policy_that_is_none_and_a_group_that_is_none() -> None:
     seen = world(shared("a", 500))
     bad = {"default": Group("default", "default", policy="{")}

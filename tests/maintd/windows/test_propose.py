@@ -107,6 +107,7 @@ def test_everything_finds_a_place_where_one_failure_more_is_survived(
         inside = {machine.hostname for machine in window.machines}
         assert not any(set(pair) <= inside for pair in first if all(pair)), "lost with both nodes"
         judge = Referee(rows.text(), ["-G", group.name])
+        judge.crowdable = evacuation.before.nodes[0].host.crowdable
         for way in evacuation.ways:
             name = known.cluster.instances[way.instance].name
             for move in way.moves:

@@ -1,6 +1,6 @@
 """Emptying nodes: each move replayed by the referee, and hail asked where it answers."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,15 +15,16 @@ from nodeagent.placement.cluster.cluster import (
     Group,
     Instance,
     Node,
+    Policy,
     Status,
     Template,
 )
 from nodeagent.placement.cluster.textfile import parse, write
 from nodeagent.placement.evacuate.evacuate import Emptier, Evacuation, evacuate, failing
-from nodeagent.placement.evacuate.moves_off import Plain
 from nodeagent.placement.evacuate.targets import Arrivals
 from nodeagent.placement.layout.layout import Layout
-from nodeagent.placement.layout.moves import Kind, Move, Moved
+from nodeagent.placement.layout.moves import Kind, Move, Moved, attempt
+from nodeagent.placement.layout.node import Filled
 from nodeagent.placement.layout.rescore import Standing
 from nodeagent.placement.layout.rules import Rules
 from tests.htools import beside
@@ -70,6 +71,7 @@ def test_every_move_is_allowed_and_what_is_not_left_is_gone(seed: int) -> None:
     names = leaving(cluster, seed)
     found = evacuate(cluster, names, Rules())
     referee = Anybody(write(online(cluster, names)), ["-G", cluster.groups[0].name])
+    referee.crowdable = found.before.nodes[0].host.crowdable
     places = {node.name: index for index, node in enumerate(cluster.nodes)}
     away = {places[name] for name in names}
     for way in found.ways:
@@ -395,56 +397,58 @@ def test_there_is_no_such_node() -> None:
         evacuate(cluster_of(THREE), ["n1", "n7"], Rules())
 
 
-OFFERED: set[Kind] = set()
+def test_the_best_place_is_that_with_the_least_score_of_the_whole_group(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each place is computed on its own as well, with the sums of the whole group."""
+    best_first, offered = Arrivals.best_first, set[Kind]()
 
-
-class Both:
-    """Goes by `Plain`, and sees that `Arrivals` would offer the same places in the same order."""
-
-    def __init__(self, members: Mapping[str, Sequence[int]]) -> None:
-        self.members, self.plain, self.arrays = members, Plain(members), Arrivals(members)
-
-    def best_first(
-        self, layout: Layout, instance: int, kind: Kind, targets: Sequence[int]
+    def checked(
+        self: Arrivals, layout: Layout, instance: int, kind: Kind, targets: Sequence[int]
     ) -> Iterator[tuple[Move, Moved]]:
-        found = list(self.plain.best_first(layout, instance, kind, targets))
-        other = list(self.arrays.best_first(layout, instance, kind, targets))
-        assert sorted(other, key=at) == sorted(found, key=at)
+        found = list(best_first(self, layout, instance, kind, targets))
+        moves = [Move(instance, kind, target) for target in targets]
+        tried = [(move, attempt(layout, move)) for move in moves]
+        assert sorted(found, key=at) == [(m, to) for m, to in tried if isinstance(to, Moved)]
         group = layout.cluster.nodes[layout.places[instance].primary].group
         standing = Standing([layout.nodes[index] for index in self.members.get(group, ())])
-        scores = [round(standing.score(after.nodes), 8) for _, after in other]
-        assert scores == sorted(scores), kind
+        local = layout.demands[instance].local
+        crowded = [local and _is_crowded(after.nodes[move.target]) for move, after in found]
+        scores = [round(standing.score(after.nodes), 8) for _, after in found]
+        order = list(zip(crowded, scores, strict=True))
+        assert order == sorted(order), kind
         if len(set(scores)) > 1:
-            OFFERED.add(kind)
+            offered.add(kind)
         return iter(found)
+
+    monkeypatch.setattr(Arrivals, "best_first", checked)
+    for features in ((), ("exclusive", "forthcoming"), ("located", "excluded")):
+        for seed in range(24):
+            cluster = parse(case(seed, *features).text)
+            for soft in (False, True):
+                Emptier(cluster, Rules(ignore_soft=soft)).empty(leaving(cluster, seed), 2)
+    assert {Kind.FAILOVER_REPLACE, Kind.REPLACE, Kind.FAILOVER_ANY} <= offered
+
+
+def _is_crowded(node: Filled) -> bool:
+    """Whether it is beyond its group's spindle ratio."""
+    return max(node.used_spindles, node.promised_spindles) > node.host.spindle_limit
 
 
 def at(way: tuple[Move, Moved]) -> int:
     return way[0].target
 
 
-@pytest.mark.parametrize("features", [(), ("exclusive", "forthcoming"), ("located", "excluded")])
-def test_the_arrays_offer_the_same_places_in_the_same_order(features: tuple[str, ...]) -> None:
-    OFFERED.clear()
-    for seed in range(24):
-        cluster = parse(case(seed, *features).text)
-        for soft in (False, True):
-            rules = Rules(ignore_soft=soft)
-            Emptier(cluster, rules, ranking=Both).empty(leaving(cluster, seed), 2)
-    assert {Kind.FAILOVER_REPLACE, Kind.REPLACE, Kind.FAILOVER_ANY} <= OFFERED
-
-
 def test_of_equal_places_the_arrays_offer_the_first_node_first() -> None:
     nodes = [node("n1"), *(node(f"n{n}") for n in range(2, 9))]
-    emptier = Emptier(cluster_of(nodes, instance("i", "n1", 300)), Rules(), ranking=Arrivals)
+    emptier = Emptier(cluster_of(nodes, instance("i", "n1", 300)), Rules())
     assert places(emptier.empty(["n1"])) == {"i": "n2"}
 
 
-@pytest.mark.parametrize("ranking", [Plain, Arrivals])
-def test_whether_nodes_can_be_emptied_is_known_from_the_first_that_stays(ranking: Any) -> None:
+def test_whether_nodes_can_be_emptied_is_known_from_the_first_that_stays() -> None:
     nodes = [node("n1"), node("n2", 1500), node("n3", 900)]
     known = cluster_of(nodes, instance("a", "n1", 1000), instance("b", "n2", 500))
-    emptier = Emptier(known, Rules(), ranking=ranking)
+    emptier = Emptier(known, Rules())
     whole = emptier.fits(["n1"])
     assert whole is not None
     assert places(whole) == {"a": "n2"}
@@ -454,7 +458,7 @@ def test_whether_nodes_can_be_emptied_is_known_from_the_first_that_stays(ranking
     assert beside is not None, "what is left on n1 does not matter"
     assert (places(beside), set(reasons(beside))) == ({"b": "n3"}, {"a"})
     plain = cluster_of(nodes, instance("p", "n1", template=Template.PLAIN))
-    emptier = Emptier(plain, Rules(), ranking=ranking)
+    emptier = Emptier(plain, Rules())
     assert emptier.fits(["n1"]) is None
     assert emptier.fits(["n2"], ["n1"]) is not None
 
@@ -465,3 +469,54 @@ def test_a_drained_node_is_emptied_as_any_other_and_the_next_time_it_is_no_place
     assert emptier.empty(["n1"]).complete
     assert not emptier.empty(["n1"]).before.nodes[0].host.offline
     assert places(emptier.empty(["n2"])) == {"j": "n3"}
+
+
+@pytest.mark.parametrize(
+    ("spindle_ratio", "mirrors", "crowded"),
+    [
+        pytest.param(32.0, ["n4", "n3", "n4", "n3", "n4"], [], id="below it by score"),
+        pytest.param(1.0, ["n4", "n3", "n4", "n4", "n3"], ["n3"], id="beyond it last"),
+        pytest.param(0.1, ["n4", "n3", "n4", "n4", "n4"], ["n3", "n4"], id="beyond it everywhere"),
+    ],
+)
+def test_the_spindle_ratio_is_a_preference(
+    spindle_ratio: float, mirrors: list[str], crowded: list[str]
+) -> None:
+    """n3 has fewer physical disks than n4."""
+    policy = replace(Policy(), spindle_ratio=spindle_ratio)
+    nodes = [node("n1"), node("n2"), node("n3", spindles=1), node("n4", spindles=3)]
+    known = cluster_of(nodes, *[instance(f"i{n}", "n1:n2") for n in range(5)])
+    known = replace(known, groups=tuple(replace(g, policy=policy) for g in known.groups))
+    emptier = Emptier(known, Rules())
+    found = emptier.empty(["n1"])
+    assert found.complete
+    assert [there.split(":")[1] for there in places(found).values()] == mirrors
+    assert [nodes[index].name for index in found.crowded()] == crowded
+    assert emptier.fits(["n1"]) == found
+    full = [replace(one, free_disk=500) for one in nodes]
+    left = evacuate(replace(known, nodes=tuple(full)), ["n1"], Rules())
+    assert set(reasons(left)) == {"i0", "i1", "i2", "i3", "i4"}
+
+
+def test_other_orders_are_tried_as_long_as_something_has_no_place() -> None:
+    """Largest first, n3 takes 600 and 300, and the last one has no place; 500 + 400 fit there."""
+    nodes = [node("n1"), node("n2", 901), node("n3", 901)]
+    sizes = {"a": 600, "b": 500, "c": 400, "d": 300}
+    known = cluster_of(nodes, *[instance(name, "n1", mib) for name, mib in sizes.items()])
+    found = evacuate(known, ["n1"], Rules())
+    assert found.complete
+
+
+def test_what_no_order_helps_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    best_first, count = Arrivals.best_first, 0
+
+    def counted(*args: Any) -> Iterator[tuple[Move, Moved]]:
+        nonlocal count
+        count += 1
+        return best_first(*args)
+
+    monkeypatch.setattr(Arrivals, "best_first", counted)
+    nodes = [node("n1"), node("n2", 800), node("n3", 800)]
+    known = cluster_of(nodes, instance("large", "n1", 900), instance("small", "n1", 100))
+    assert set(reasons(evacuate(known, ["n1"], Rules()))) == {"large"}
+    assert count == 2
