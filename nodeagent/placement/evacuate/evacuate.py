@@ -11,7 +11,6 @@ place, and nodes have reached the ratio, nodes beyond it count as well.
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from random import Random
 from types import MappingProxyType
 
 from nodeagent.errors import MessageError
@@ -225,13 +224,12 @@ class _Emptying:
         """Return the try that leaves the least; of equals the first."""
         found = self._try(self._order)
         order, first = self._order, list[int]()
-        draw = Random(0)  # noqa: S311  # nothing to guess; the same answer each time
-        for _ in range(tries - 1):
+        for number in range(tries - 1):
             if found.left.keys() <= self._hopeless | self._never.keys():
                 break  # no order makes room for these
             failed = [i for i in order if i in self._failed]
             if failed == first[: len(failed)]:
-                first, order = [], draw.sample(self._order, len(self._order))
+                first, order = [], self._exits.shuffled(self._order, number)
             else:
                 first = [*failed, *(i for i in first if i not in failed)]
             tried = self._try(

@@ -5,7 +5,7 @@ place. `targets` orders the allowed places by the group's score afterwards.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from nodeagent.placement.cluster.cluster import SHARED, Template
@@ -50,6 +50,10 @@ class Exits:
                 if not layout.nodes[index].host.offline:
                     self._targets.setdefault(node.group, []).append(index)
         self._arrivals = Arrivals(members)
+
+    def shuffled(self, instances: Sequence[int], seed: int) -> list[int]:
+        """Return the instances in an order drawn by lot, the same for the same seed."""
+        return self._arrivals.shuffled(instances, seed)
 
     def unmovable(self, instance: int) -> str:
         """Say why it stays whatever room there is; empty if it need not."""

@@ -36,6 +36,11 @@ class Arrivals:
         self.members = members
         self._of: dict[str, _Columns] = {}
 
+    def shuffled(self, instances: Sequence[int], seed: int) -> list[int]:
+        """Return the instances in an order drawn by lot, the same for the same seed."""
+        order = np.random.default_rng(seed).permutation(len(instances))
+        return [instances[n] for n in order]
+
     def best_first(
         self, layout: Layout, instance: int, kind: Kind, targets: Sequence[int]
     ) -> Iterator[tuple[Move, Moved]]:
