@@ -525,6 +525,16 @@ def test_a_done_that_its_node_contradicts_ends_the_wait(
     assert "but its agent reports evacuate: repair n3" in done.err
 
 
+def test_a_completed_incident_can_be_canceled(quiet: Live, run: Run) -> None:
+    quiet.rig.agents.says["n3"] = EVACUATE
+    quiet.tick(seconds=60.0, times=20)
+    (completed,) = run("incidents", "--json").json
+    assert completed["repair-status"] == "completed"
+    assert run("cancel", completed["uuid"]).code == 0
+    (canceled,) = run("incidents", "--all", "--json").json
+    assert (canceled["uuid"], canceled["repair-status"]) == (completed["uuid"], "canceled")
+
+
 def test_a_drill_without_its_kind_names_the_commands(run: Run) -> None:
     told = run("drill", "n3").refused(64)
     assert "gnt-maint drill --power n3" in told

@@ -883,7 +883,6 @@ def test_a_canceled_incident_is_left_alone_and_told_in_ganeti() -> None:
     [
         (Cancel("nobody"), "there is no incident nobody"),
         (Retry("nobody"), "there is no incident nobody"),
-        (Cancel(incident(status=Status.FAILED).id), "it is failed already: gnt-maint done n1"),
         (Retry(incident().id), "none of its jobs is lost"),
         (Pause(Scope.NODE, "n77"), "there is no node n77"),
         (Resume(Scope.CLUSTER, ""), "the cluster is not paused"),
