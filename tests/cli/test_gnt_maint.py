@@ -1050,7 +1050,8 @@ def test_the_socket_is_where_the_settings_say(busy: Live, anywhere: Run, safe: P
     config.write_text("[maintd]\nsoket = 1\n")
     done = anywhere("-c", str(config), "incidents")
     assert done.code == 69
-    assert "maintd.soket is not a known setting; trying /run/maintd/admin.sock\n" in done.err
+    hint = "maintd.soket is not a known setting; did you mean socket?"
+    assert f"{hint}; trying /run/maintd/admin.sock\n" in done.err
     assert anywhere("-c", "/nowhere", "held").refused(78) == "/nowhere: No such file or directory"
     assert "'--socket': it names no socket" in anywhere("--socket", "", "held").refused(64)
 

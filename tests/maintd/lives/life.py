@@ -115,12 +115,21 @@ class HardLife(Coordinated):
     def take_out(self, node: str, offline: bool, seconds: float) -> None:
         there = self.rig.cluster.nodes[node]
         self.rig.cluster.put(replace(there, offline=offline, drained=not offline, candidate=False))
+        if offline:  # it is dead: maintd repairs no instance of one that is only marked so
+            self.rig.agents.says[node] = None
+        else:
+            self._wakes(node)
         self.rounds(seconds)
 
     @rule(node=st.sampled_from(NODES), seconds=SECONDS)
     def put_back(self, node: str, seconds: float) -> None:
         self.rig.cluster.undrain(node)
+        self._wakes(node)
         self.rounds(seconds)
+
+    def _wakes(self, node: str) -> None:
+        if node in self.rig.agents.says and self.rig.agents.says[node] is None:
+            del self.rig.agents.says[node]
 
     @rule(late=st.sampled_from([0.0, 3.0]), seconds=SECONDS)
     def lose_answers(self, late: float, seconds: float) -> None:

@@ -315,6 +315,7 @@ def test_fault_12_balancing_waits_for_the_nodes_that_others_have_taken(
         tags = frozenset({"ganeti:watcher:autorepair:failover"})
         rig.cluster.put(replace(rig.cluster.instances["i1"], tags=tags))
         rig.cluster.put(replace(rig.cluster.nodes["n2"], offline=True, candidate=False))
+        rig.agents.says["n2"] = None
     shift = Shift("i2", Spot("n4", "n6"), Spot("n4", "n3"), 1.0)
 
     def advice(_: Adviser) -> Mapping[str, Advice]:

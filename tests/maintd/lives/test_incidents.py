@@ -342,6 +342,9 @@ class LifeCycle(Coordinated):
         self.promised[intent.reason] = (event, intent)
         if isinstance(action, Retag) and incident.tag in action.add and not incident.status.active:
             return  # tells how it ended
+        if isinstance(action, Retag) and not action.add and incident.status is Status.CANCELED:
+            assert incident.earlier_tags.issuperset(action.remove), f"P4: {intent}"
+            return  # takes off the tag of its earlier end
         if isinstance(action, Restore):
             said = self.rig.agents.says.get(incident.name, OK)
             assert (incident.status, said) == (Status.CANCELED, OK), f"put back: {intent}, {said}"
