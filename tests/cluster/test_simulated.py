@@ -814,7 +814,7 @@ def test_an_offline_node_that_lives_has_its_shared_instances_run_twice(
 def test_a_failover_from_a_connected_node_fails_late_and_leaves_the_configuration_switched(
     cluster: Cluster, machines: Machines
 ) -> None:
-    machines.hung.add("n1")
+    machines.mute.add("n1")
     assert "Disk 0 is degraded" in cluster.end(FAILOVER)
     assert not cluster.end(SetOffline("n1"))
     assert "Can't activate" in cluster.end(FAILOVER)
