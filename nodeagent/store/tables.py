@@ -8,7 +8,7 @@ import hashlib
 import json
 import sqlite3
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, Field, fields, is_dataclass
+from dataclasses import MISSING, Field, fields, is_dataclass, replace
 from typing import Any
 
 from nodeagent.errors import Corrupt
@@ -122,7 +122,12 @@ def convert_back(db: sqlite3.Connection) -> None:
 
 
 def _for_older(ledger: Ledger) -> str:
-    """Leave out the empty members that came later: an older nodeagent does not know them all."""
+    """Leave out the members that came later: an older nodeagent does not know them all.
+
+    Empty ones, and those that it can do without: it waits by the wall clock alone.
+    """
+    calm = [replace(one, restless=Ms(0), changes=0, differs="") for one in ledger.incidents]
+    ledger = replace(ledger, clock=None, incidents=tuple(calm))
     document = json.loads(encode(ledger))
     _leave_out(ledger, document)
     return json.dumps(document, sort_keys=True, separators=(",", ":"))

@@ -1,9 +1,11 @@
 """`maintd store copy`: a backup beside the daemon, and the older form once it is stopped."""
 
 import fcntl
+import json
 import os
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,6 +18,8 @@ from nodeagent.cli.maintd_ledger import open_sqlite
 from nodeagent.cli.maintd_parts import unix_ms
 from nodeagent.errors import Corrupt
 from nodeagent.maintd.settings import StoreSettings
+from nodeagent.model.clock import Moment
+from nodeagent.model.units import Ms
 from nodeagent.store.contract import TooNew
 from nodeagent.store.sqlite import SqliteStore
 from tests.store.test_codec import FULL
@@ -61,6 +65,21 @@ def test_the_older_form_only_once_it_is_stopped(folder: Path) -> None:
     handle = os.open(folder / "lock", os.O_RDONLY)
     fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the command has let go of it
     os.close(handle)
+
+
+def test_the_older_form_has_no_member_that_it_does_not_know(folder: Path) -> None:
+    moment = Moment(Ms(1), Ms(1), "boot", "n1")
+    restless = replace(FULL.incidents[0], restless=Ms(5), changes=3, differs="its command")
+    with closing(SqliteStore(str(folder / "ledger.sqlite"))) as store:
+        assert store.load() == FULL
+        store.save(replace(FULL, clock=moment, incidents=(restless, *FULL.incidents[1:])))
+    to = str(folder / "older")
+    assert copied("--to", to, "--form", "2").exit_code == 0
+    with closing(sqlite3.connect(to)) as db:
+        (text,) = db.execute("SELECT text FROM ledger").fetchone()
+    document = json.loads(text)
+    assert "clock" not in document
+    assert not {"restless", "changes", "differs"} & document["incidents"][0].keys()
 
 
 @pytest.mark.parametrize("form", ["1", "4", "x"])
