@@ -93,7 +93,7 @@ class _Seen:
     stopped: Mapping[str, Reason]
     nodes: Mapping[str, Sequence[Node]]  # by group, in order of their names
     sick: Mapping[str, Incident]  # the incidents that maintd works on, by node UUID
-    failed: Mapping[str, Reason]  # nodes whose failed repair nobody has acknowledged, by name
+    failed: Mapping[str, Reason]  # nodes with a failed repair not yet acknowledged, by name
     working: Mapping[str, str]  # the work at a node
     stay: Mapping[str, frozenset[str]]  # instances that no move may interrupt, by group
 
