@@ -48,7 +48,10 @@ def look(
             ],
             id="a disk missing with a volume on it",
         ),
-        *(pytest.param([WHOLE], health, "Ok", [], id=health) for health in ("writemostly",)),
+        *(
+            pytest.param([WHOLE], health, "Ok", [], id=health)
+            for health in ("writemostly", "reshaping")
+        ),
         *(
             pytest.param(
                 [WHOLE],

@@ -512,9 +512,14 @@ EVENT = "01a1ee56-ac20-859f-b073-b56a6340d619"
 
 @pytest.mark.parametrize(
     ("reason", "event"),
-    [(f"{EVENT}:7", EVENT), (f"autorepair:{EVENT}:7", EVENT), ("autorepair:ticket-1:7", "ticket-1"),
-     ("balance:g:7", ""), ("maintd:7", "")],
-)  # fmt: skip
+    [
+        (f"{EVENT}:7", EVENT),
+        (f"autorepair:{EVENT}:7", EVENT),
+        ("autorepair:ticket-1:7", "ticket-1"),
+        ("balance:g:7", ""),
+        ("maintd:7", ""),
+    ],
+)
 def test_a_job_filter_finds_each_job_by_the_id_of_its_event(reason: str, event: str) -> None:
     swap = Retag(Scope.INSTANCE, "i", ("ganeti:watcher:autorepair:b",), ("a",))
     move = Guarded(swap, MovePrimary("i", "n1", live=True))

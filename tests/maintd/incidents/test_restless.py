@@ -23,15 +23,13 @@ TWO = {"status": "evacuate", "details": {"count": 2}}
     ("old", "new", "expected"),
     [
         (said(count=1), said(count=2), "its command at /details/count"),
-        (said(smart=ONE), said(smart=TWO),
-         "command smart at /details/count"),
+        (said(smart=ONE), said(smart=TWO), "command smart at /details/count"),
         (said(smart=ONE), said(lvm=ONE), "its command at /details"),
-        (said(**{"a/b": 1}), said(**{"a/b": 2}),
-         "its command at /details/a~1b"),
+        (said(**{"a/b": 1}), said(**{"a/b": 2}), "its command at /details/a~1b"),
         (said(count=1), said(count=1.0), "its command"),
         (said(count=[1]), said(count=7), "its command at /details/count"),
     ],
-)  # fmt: skip
+)
 def test_whose_details_change_and_where(old: Diagnosis, new: Diagnosis, expected: str) -> None:
     assert differs(old, new) == expected
 
