@@ -362,14 +362,19 @@ def test_memory_as_3_1_tells_it_is_taken_as_hbal_takes_it(tmp_path: Path, used: 
 @pytest.mark.real
 @pytest.mark.timeout(400)
 def test_a_node_s_memory_adds_up_in_3_1(lab: None) -> None:
-    """What is available and what is not: all of it, but for what changes while it is asked for."""
+    """What is available and what is not: all of it, but for what changes while it is asked for.
+
+    `mnode` of 3.0 is `Active` in /proc/meminfo, which has a part of the cache, as `mfree` has.
+    """
     luxi = Luxi(socket_path())
     answer = luxi.ask("Query", ["node", ["mtotal", "mnode", "mfree"], None])
     luxi.close()
     for row in answer["data"]:
         total, own, free = (value for _, value in row)
-        missing = total - own - free
-        assert abs(missing) <= 1 if newer() else missing > 1
+        if newer():
+            assert abs(total - own - free) <= 1
+        else:
+            assert 0 < own <= total
 
 
 @pytest.mark.real
