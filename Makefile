@@ -58,7 +58,7 @@ test-real: $(READY) ## our backends and maintd on a real Ganeti cluster of three
 
 versions = tests/cluster/test_versions.py $(patsubst %,tests/real/test_%.py,confd mond hbal)
 conformance: $(READY) ## what every backend must keep, asked of the real cluster too (root; slow; GANETI=3.1: in Debian 13)
-	@$(call on_ganeti,$(real) -m "real or not real" tests/cluster/test_conformance.py tests/cluster/ganeti/test_unless_back.py $(versions) tests/test_matrix.py $(if $(GANETI_WANTED),tests/store/etcd))
+	@$(call on_ganeti,$(real) -m "real or not real" tests/cluster/test_conformance.py tests/cluster/ganeti/test_unless_back.py $(versions) tests/test_matrix.py)
 
 $(READY): pyproject.toml packaging/setup-venv
 	@packaging/setup-venv $(VENV)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from threading import RLock
 from typing import Self
+from uuid import NAMESPACE_DNS, uuid5
 
 from nodeagent.cluster.backend import Accepted, Answer, NotTaken, Submission
 from nodeagent.errors import Unavailable
@@ -70,7 +71,9 @@ class SimulatedCluster:
     text is the reason), `fails_late` those that fail after it; `pauses` those that a job filter
     keeps in the queue. In a submission `refuses` selects refused jobs, `unreached` loses the
     request, `loses_answer` the answer; the jobs of a broken batch before the break stay in the
-    queue. A request whose answer was lost arrives `arrives` seconds later, within `grace`.
+    queue. A request whose answer was lost arrives `arrives` seconds later, within `grace`. `keeps`
+    says why Ganeti does not take the rule of the ledger, "" where it does; `loses_rule` takes it,
+    and loses the answer.
     """
 
     clock: Callable[[], float]
@@ -83,6 +86,8 @@ class SimulatedCluster:
     unreached: Callable[[Action], bool] = lambda _: False
     loses_answer: Callable[[Action], bool] = lambda _: False
     arrives: Callable[[Action], float] = lambda _: 0.0
+    keeps: Callable[[str], str] = lambda _: ""
+    loses_rule: Callable[[str], bool] = lambda _: False
     grace: float = 5.0
     at_once: int = 1000
     forgets_after: float = 21 * 86400.0  # ganeti-cleaner deletes archived jobs after 21 days
@@ -206,6 +211,27 @@ class SimulatedCluster:
             if isinstance(job.action, Drain | SetOffline | Restore)
             if int(job.number) >= int(since)
         ]
+
+    def ledger_rule_uuid(self) -> str:
+        self._live()
+        return str(uuid5(NAMESPACE_DNS, self.world.cluster))
+
+    def ledger_rule(self) -> str | None:
+        self._live()
+        return self.world.ledger_rule
+
+    def write_ledger_rule(self, text: str) -> None:
+        # As luxid, which takes rules while the queue is drained.
+        self._live()
+        if why := self.keeps(text):
+            raise Unavailable(why)
+        self.world.ledger_rule = text
+        if self.loses_rule(text):
+            raise Unavailable("the answer to the rule was lost")
+
+    def remove_ledger_rule(self) -> None:
+        self._live()
+        self.world.ledger_rule = None
 
     # The passage of time.
 

@@ -44,7 +44,8 @@ class World:
     `degraded` the instances with an inconsistent DRBD mirror, `behind` those whose mirror misses
     writes, `outdated` those that were started on such a one, `emptied` those that have lost their
     data. `sizes` is the free room of an empty node where it is not `size`. `ganeti` is the version
-    that it imitates.
+    that it imitates. `ledger_rule` is the text in maintd's job filter rule, a part of the
+    configuration.
     """
 
     cluster: str
@@ -54,6 +55,7 @@ class World:
     master: str = ""
     tags: frozenset[str] = frozenset()
     ganeti: str = "3.1.0"
+    ledger_rule: str | None = None
     machines: Machines = field(default_factory=Machines)
     unpowered: set[str] = field(default_factory=set)
     degraded: set[str] = field(default_factory=set)

@@ -140,7 +140,6 @@ ALL: Mapping[str, Need] = {
     "chattr": _tool("chattr"),
     "chromium": Need(lambda: chromium() is not None, "chromium: sudo packaging/test-tools"),
     "curl": _tool("curl"),
-    "etcd": _tool("etcd"),
     "gcc": _tool("gcc"),
     "ip": _tool("ip"),
     "openssl": _tool("openssl"),

@@ -42,7 +42,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "placement": {"errors", "model"},
     "autorepair": {"errors", "model"},
     "cluster": LOW | {"web"},
-    "store": LOW | {"web"},  # etcd's gateway speaks HTTP
+    "store": LOW,
     "agent": NODE,
     "power": {"errors", "model", "section", "folder", "settings", "secret"},
     "maintd": MASTER,
@@ -61,7 +61,7 @@ PLANNERS = {
     "fencing",
     "succession",
 }
-DECIDING = PLANNERS | {"planning", "ledger", "copies", "requests"}
+DECIDING = PLANNERS | {"planning", "ledger", "requests"}
 ROOMS: dict[str, set[str]] = {
     "planning": {"nodeagent.placement", "nodeagent.autorepair", "nodeagent.section"},
     "owners": {"planning", "nodeagent.web", "nodeagent.secret"},
@@ -80,8 +80,7 @@ ROOMS: dict[str, set[str]] = {
     "fencing": {"planning", "nodeagent.placement"},
     "succession": {"planning", "fencing", "nodeagent.web"},
     "ledger": {"planning", "incidents", "balancing", "autorepair", "windows"},
-    "copies": {"planning", "nodeagent.store"},
-    "requests": PLANNERS | {"planning", "ledger", "copies"},
+    "requests": PLANNERS | {"planning", "ledger"},
     "decide": DECIDING,
     "drill": DECIDING | {"decide"},
     "engine": DECIDING
@@ -90,7 +89,6 @@ ROOMS: dict[str, set[str]] = {
     "settings": {
         *("engine", "planning", "owners", "notices", "queue", "http"),
         *("nodeagent.section", "nodeagent.settings", "nodeagent.web"),
-        "nodeagent.store",  # the form of an etcd member's address
     },
     "daemon": {"engine", "ledger", "nodeagent.store"},
     "http": DECIDING
@@ -315,8 +313,7 @@ SLOW_PLACES = ("bench/", "real/", "torture/", "year/", "power/")
 MAY_ASK_THE_TIME = {
     *("patience.py", "attacks/crowd.py", "attacks/test_hostile_node.py", "cluster/places.py"),
     *("cluster/test_conformance.py", "fuzz/__main__.py", "fuzz/fuzzer.py", "fuzz/live.py"),
-    *("fuzz/nasty.py", "journeys/test_versions.py", "maintd/http/page/browser.py"),
-    *("maintd/lives/test_incidents.py", "store/etcd/test_store.py"),
+    *("fuzz/nasty.py", "maintd/http/page/browser.py", "maintd/lives/test_incidents.py"),
 }
 _TIME = {"sleep", "monotonic", "perf_counter", "process_time", "thread_time"}
 

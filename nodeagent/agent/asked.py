@@ -15,12 +15,11 @@ from nodeagent.agent.signer import signer
 from nodeagent.agent.ssconf import Identity, Ssconf, certificate_digest
 from nodeagent.errors import MessageError
 from nodeagent.model.units import Ms
-from nodeagent.protocol.copies import Request
 from nodeagent.protocol.envelope import Key
 from nodeagent.protocol.order import Proof
 from nodeagent.protocol.witness import Question
 
-Asked = TypeVar("Asked", bound=Question | Request)
+Asked = TypeVar("Asked", bound=Question)
 
 _MINUTE = 60_000
 _REMEMBERED = 600_000  # ms: longer than a request is fresh by any clock of the cluster
@@ -40,7 +39,7 @@ class Known:
     began: Ms
 
 
-def why_not(asked: Question | Request, who: str, known: Known) -> str | None:
+def why_not(asked: Question, who: str, known: Known) -> str | None:
     """Say why this node does not answer a request, signed by `who`; or return None. Pure."""
     me = known.identity
     if who not in known.candidates:

@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 TOTAL = 25.0  # seconds for a whole connection: a witness may have to wait 18 s for ganeti-mond
 ORDERS = 4  # concurrent requests to the runner: as a frame an order may grow sixfold
-WAITING = 5.0  # seconds until an order, or a request about copies, must have its turn
+WAITING = 5.0  # seconds until an order must have its turn
 
 _NO_REPORT = "Unable to produce a report for the requested resource"
 
@@ -48,9 +48,6 @@ class Front:
         # Judging an order takes a process and up to seconds; reports must not wait for it.
         self._orders = Link(settings.agent.socket, on_connect=self._hello)
         self._turns = asyncio.Semaphore(ORDERS)
-        # Copies of the ledger wait for the disk; orders must not wait for them.
-        self._copies = Link(settings.agent.socket, on_connect=self._hello)
-        self._copy_turns = asyncio.Semaphore(ORDERS)
         self._witnessing = 0
         self._samplers = samplers or [Sampler(c) for c in (CpuAvgLoad(), Diskstats(), KvmInstRss())]
         self._drbd = Drbd()
@@ -68,7 +65,6 @@ class Front:
             Route("GET", ("1", "order"), self._receipt, open_ended=True),
             Route("POST", ("1", "order"), self._order),
             Route("POST", ("1", "witness"), self._witness),
-            Route("POST", ("1", "copies"), self._copy),
             Route("GET", ("metrics",), self._metrics),
             Route("GET", ("healthz",), lambda _: Response.text("ok\n")),
             Route("GET", ("readyz",), self._ready),
@@ -108,7 +104,6 @@ class Front:
         await self.server.close()
         self._link.close()
         self._orders.close()
-        self._copies.close()
         for sampler in (*self._samplers, self._drbd_sampler):
             sampler.stop()
         log.info("front-stopped")
@@ -241,24 +236,6 @@ class Front:
         if isinstance(answer.get("sealed"), str):
             return Response(200, answer["sealed"].encode())
         return Response.error(503, str(answer.get("bad", "this node cannot seal its answer")))
-
-    async def _copy(self, request: Request) -> Response:
-        return await _in_turn(self._copy_turns, self._keep, request)
-
-    async def _keep(self, request: Request) -> Response:
-        if (text := _text(request)) is None:
-            return Response.error(403, "refused")
-        try:
-            answer = await self._copies.ask({"verb": "copies", "request": text}, seconds=15)
-        except Unavailable as error:
-            return Response.error(503, str(error))
-        if isinstance(answer.get("sealed"), str):
-            return Response(200, answer["sealed"].encode())
-        if "busy" in answer:
-            return Response.error(429, str(answer["busy"]))
-        if "refused" in answer:
-            return Response.error(403, "refused")
-        return Response.error(503, "this node cannot keep copies now; its log says why")
 
     async def _receipt(self, request: Request) -> Response:
         segments = request.segments

@@ -20,7 +20,6 @@ from typing import TypeAlias
 
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.units import Ms
-from nodeagent.protocol.copies import Request
 from nodeagent.protocol.messages import Order, Receipt, digest
 from nodeagent.protocol.witness import Question
 
@@ -127,7 +126,7 @@ def judge(
     return Run(order)
 
 
-def stale(order: Order | Question | Request, now: Ms) -> str | None:
+def stale(order: Order | Question, now: Ms) -> str | None:
     """Say why an order or another request does not count now, or return None."""
     life = order.expires - order.issued
     if not 0 < life <= MAX_LIFE:

@@ -22,7 +22,6 @@ from nodeagent import __version__, service
 from nodeagent.agent import diagnose, steady, whitelist
 from nodeagent.agent.cgroup import Cages
 from nodeagent.agent.command import Commands
-from nodeagent.agent.copies import Copies
 from nodeagent.agent.execute import limits_of, milliseconds
 from nodeagent.agent.link import Frame, Handle, listen
 from nodeagent.agent.node_key import NodeKey
@@ -85,7 +84,6 @@ class Runner:
         self._runs: Counter[str] = Counter()
         self._told: dict[str, str] = {}
         self._witness = Witness(self._ssconf, self._sealed, settings)
-        self._copies = Copies(self._ssconf, self._sealed, settings.agent.state)
         self._verbs: dict[str, Callable[[Frame, Caller], Awaitable[Frame]]] = {
             "hello": self._hello,
             "report": self._report,
@@ -94,7 +92,6 @@ class Runner:
             "health": self._health,
             "witness": self._witness.ask,
             "testify": self._witness.testify,
-            "copies": self._copies.ask,
         }
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -350,7 +347,7 @@ class Runner:
     async def _health(self, asked: Frame, _: Caller) -> Frame:
         verdict = self.verdict()
         ran = (self._commands, self._repair_commands, self._check_commands)
-        judges = (self.repairs, self._witness, self._copies)
+        judges = (self.repairs, self._witness)
         try:
             self._ssconf.key()
             self._ssconf.identity()

@@ -17,7 +17,6 @@ import click
 from nodeagent import service
 from nodeagent.cli import exits, usage
 from nodeagent.cli.maintd_check import check_config
-from nodeagent.cli.maintd_etcd import open_etcd
 from nodeagent.cli.maintd_ledger import open_sqlite
 from nodeagent.cli.maintd_parts import (
     ask_files,
@@ -25,32 +24,24 @@ from nodeagent.cli.maintd_parts import (
     http_addresses,
     not_here,
     own_certificate,
-    rapi_cluster,
     reload_settings,
     ssconf,
     unix_ms,
 )
 from nodeagent.cli.maintd_standby import stand_by
 from nodeagent.cli.maintd_store import store as store_commands
-from nodeagent.cluster.backend import Cluster
 from nodeagent.cluster.ganeti.backend import GanetiCluster
 from nodeagent.cluster.ganeti.mastership import Mastership
-from nodeagent.cluster.ganeti.queries import Queries
-from nodeagent.cluster.ganeti.rapi import RapiCluster
 from nodeagent.errors import ConfigError, NodeAgentError, NotMaster, Unavailable
 from nodeagent.maintd.balancing.inputs import stock_of
 from nodeagent.maintd.balancing.search_thread import Adviser
 from nodeagent.maintd.daemon import Maintd
 from nodeagent.maintd.engine import absence
 from nodeagent.maintd.engine.conduct import Conduct
-from nodeagent.maintd.engine.copying import Asker
-from nodeagent.maintd.engine.keeping import Keeping
 from nodeagent.maintd.engine.measure import Measuring
-from nodeagent.maintd.engine.memory import Copies
 from nodeagent.maintd.engine.orders import Orders
 from nodeagent.maintd.engine.poll import poll, remember
 from nodeagent.maintd.engine.round import Engine
-from nodeagent.maintd.engine.takeover import Takeover
 from nodeagent.maintd.engine.witnesses import Questions, Witnesses
 from nodeagent.maintd.http.listen import listening
 from nodeagent.maintd.http.readers import Readers
@@ -61,12 +52,8 @@ from nodeagent.maintd.queue.inventory import Inventory
 from nodeagent.maintd.settings import DEFAULT_FILE, Settings, load
 from nodeagent.model.snapshot import Snapshot
 from nodeagent.protocol.look import Look, Seen
-from nodeagent.store.contract import Store
-from nodeagent.store.etcd.store import EtcdStore
-from nodeagent.store.sqlite import SqliteStore
 
 log = logging.getLogger(__name__)
-_ROUNDS = 3  # without a mastership, until the lease is given up
 _BELIEVED = 60.0  # seconds from the end of the slowest poll in which its vote is believed
 
 
@@ -156,12 +143,11 @@ async def serve(settings: Settings, config: str, *, dry: bool, voting: bool = Tr
     lock = None if dry else _lock(settings.maintd.state)
     stop = asyncio.Event()
     try:
-        store: Store | None = None
         if standby:
             service.on_signals(stop)
-            settings, store = await stand_by(settings, config, stop)
+            settings = await stand_by(settings, config, stop)
         if not stop.is_set():
-            await _act(settings, config, stop, lock, store, dry=dry, voting=voting)
+            await _act(settings, config, stop, lock, dry=dry, voting=voting)
     finally:
         service.notify("STOPPING=1")
         if lock is not None:
@@ -173,16 +159,15 @@ async def _act(
     config: str,
     stop: asyncio.Event,
     lock: int | None,
-    store: Store | None,
     *,
     dry: bool,
     voting: bool,
 ) -> None:
-    """Serve as the one that acts, until `stop`; with a `store` that has been opened already."""
+    """Serve as the one that acts, until `stop`."""
     vote = voting and settings.maintd.vote
     alone = None if lock is None else partial(_stay_alone, settings.maintd.state, lock)
     voting_or_not = replace(settings, maintd=replace(settings.maintd, vote=vote))
-    maintd = assemble(voting_or_not, dry=dry, alone=alone, store=store)
+    maintd = assemble(voting_or_not, dry=dry, alone=alone)
     service.on_signals(stop, lambda: reload_settings(maintd, config, settings))
     try:
         await asyncio.to_thread(maintd.engine.conduct.check_master)
@@ -203,8 +188,6 @@ async def _act(
             await maintd.run(stop)
     finally:
         beat.cancel()
-        if settings.store.backend == "etcd":
-            maintd.memory.close()  # the next one need not wait for the lease's end
 
 
 def assemble(
@@ -212,22 +195,15 @@ def assemble(
     *,
     dry: bool = False,
     alone: Callable[[], None] | None = None,
-    store: Store | None = None,
 ) -> Maintd:
-    """Build the daemon's parts for production; `alone` checks that no other uses its state.
-
-    A `store` that is open already is used, else the one of the settings.
-    """
+    """Build the daemon's parts for production; `alone` checks that no other uses its state."""
     cluster, conduct = _cluster(settings, dry=dry)
     if alone is not None:
         conduct = replace(conduct, check_master=partial(_check, alone, conduct.check_master))
     state = settings.maintd.state
-    if settings.store.backend == "sqlite":
-        conduct = replace(
-            conduct, away=lambda: absence.marked(state), back=lambda: absence.unmark(state)
-        )
-    else:  # all masters have the same
-        conduct = replace(conduct, in_etcd=True)
+    conduct = replace(
+        conduct, away=lambda: absence.marked(state), back=lambda: absence.unmark(state)
+    )
     key, certificate = cluster_key(settings), own_certificate(settings)
     poll_settings = settings.poll
 
@@ -242,14 +218,7 @@ def assemble(
     required = poll_settings.require_node_keys
     sender = key, certificate, poll_settings.port, poll_settings.tls, unix_ms, required
     orders = Orders(*sender)
-    if store is None and settings.store.backend == "etcd":
-        store = open_etcd(settings.store, reading=dry)
-    elif store is None:
-        store = open_sqlite(state, unix_ms, dry=dry, alone=alone)
-    if isinstance(store, EtcdStore) and isinstance(cluster, RapiCluster) and not dry:
-        # Several maintd may share one RAPI, and a lease guards nothing outside etcd.
-        gate = cluster.guard(lambda: store.epoch)
-        conduct = replace(conduct, check_master=partial(_check, conduct.check_master, gate.shut))
+    store = open_sqlite(state, unix_ms, dry=dry, alone=alone)
     measure = Measuring(
         poll_settings, lambda: {name: seen.report.tls for name, seen in genuine.items()}, unix_ms
     )
@@ -268,49 +237,24 @@ def assemble(
         webhooks=webhooks,
         outbox=Outbox(settings.targets, unix_ms),
         witnesses=Witnesses(Questions(*sender), unix_ms, time.monotonic),
-        copies=_copies(store, Asker(*sender), settings, dry=dry),
     )
-    if isinstance(cluster, Queries):
-        cluster.check = engine.acting.check
+    cluster.check = engine.acting.check
     # Questions to Ganeti, the poll, and the submissions: a request waits at most so long.
     slowest = 900.0 + poll_settings.total + 3 * cluster.grace
-    maintd = Maintd(engine, store, settings.maintd.every, unix_ms, slowest=slowest)
-    if isinstance(store, EtcdStore) and not dry:
-        # Who cannot act must not keep others from it. A submission may take all of the grace.
-        store.keep_while(
-            lambda: engine.acting.has_been_named(_ROUNDS * maintd.every + cluster.grace)
-        )
-    return maintd
+    return Maintd(engine, store, settings.maintd.every, unix_ms, slowest=slowest)
 
 
-def _cluster(settings: Settings, *, dry: bool) -> tuple[Cluster, Conduct]:
+def _cluster(settings: Settings, *, dry: bool) -> tuple[GanetiCluster, Conduct]:
     where, believed = settings.cluster, settings.poll.total + _BELIEVED
-    if where.backend == "rapi":
-        rapi = rapi_cluster(settings)
-        me = rapi.master()
-        conduct = Conduct(me, lambda: _same_master(rapi, me), settings.maintd.vote)
-        return rapi, replace(conduct, oldest=settings.poll.oldest, dry=dry, believed=believed)
     luxi = GanetiCluster(where.luxi, grace=where.grace or 300.0)
     mastership = Mastership(luxi.master, name=where.node, folder=where.ganeti)
     conduct = Conduct(mastership.own_name(), mastership.check, settings.maintd.vote)
     return luxi, replace(conduct, oldest=settings.poll.oldest, dry=dry, believed=believed)
 
 
-def _same_master(cluster: Cluster, before: str) -> None:
-    if (now := cluster.master()) != before:
-        raise NotMaster(f"the master is {now} now, and was {before} when maintd started")
-
-
 def _check(*checks: Callable[[], None]) -> None:
     for check in checks:
         check()
-
-
-def _copies(store: Store, asker: Asker, settings: Settings, *, dry: bool) -> Copies | None:
-    """Keep copies of a ledger on disk; over RAPI maintd's node is not in the cluster."""
-    if dry or settings.cluster.backend != "luxi" or not isinstance(store, SqliteStore):
-        return None  # etcd keeps its own
-    return Copies(store, Keeping(asker, unix_ms), Takeover(asker, unix_ms))
 
 
 def _lock(folder: str) -> int:

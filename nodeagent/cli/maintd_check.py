@@ -8,7 +8,6 @@ from functools import partial
 import click
 
 from nodeagent.cli import usage
-from nodeagent.cli.maintd_etcd import certificate_ends
 from nodeagent.errors import ConfigError, NodeAgentError
 from nodeagent.maintd.http.listen import named_tls, tls_of
 from nodeagent.maintd.notices.post import read_url
@@ -34,7 +33,6 @@ def check_config(config: str) -> None:
         if http.tls and not http.plain:
             tls_of(http.tls, named_tls(http.tls, any_owner=os.geteuid() == 0))
         _judge_for_daemon(config)
-        _judge_certificate(settings)
         needs_power = settings.succession.enabled or os.path.lexists(power.DEFAULT_FILE)
         if os.geteuid() == 0 and needs_power:
             power.load(power.DEFAULT_FILE)
@@ -42,18 +40,6 @@ def check_config(config: str) -> None:
         usage.die("maintd", error)
     there = "ok" if os.path.exists(config) else "ok: there is none, so the defaults hold"
     click.echo(f"{config}: {there}")
-
-
-def _judge_certificate(settings: Settings) -> None:
-    """Report a client certificate for etcd that ends soon; ConfigError if it has ended."""
-    if not settings.store.certificate:
-        return
-    try:
-        soon = certificate_ends(settings.store.certificate)
-    except ConfigError as error:
-        raise ConfigError(f"store.certificate {error}") from None
-    if soon:
-        click.echo(f"maintd: store.certificate {soon}", err=True)
 
 
 def _judge_for_daemon(config: str) -> None:
@@ -93,14 +79,10 @@ def _secrets(settings: Settings) -> Iterator[tuple[str, str, Callable[[str], obj
     of_ganeti = partial(read_private, any_owner=True)  # they may belong to a user of Ganeti's
     yield "maintd.key", settings.maintd.key, of_ganeti
     yield "maintd.certificate", settings.maintd.certificate, of_ganeti
-    if settings.cluster.backend == "rapi":
-        yield "cluster.password", settings.cluster.password, read_password
     if not settings.http.plain:
         yield "http.tls", settings.http.tls, read_private
     if os.path.lexists(settings.http.users):
         yield "http.users", settings.http.users, read_private_text
-    yield "store.password", settings.store.password, read_password
-    yield "store.key", settings.store.key, read_private
     if settings.sabakan.url:
         yield "sabakan.token", settings.sabakan.token, read_token
     for number, hook in enumerate(settings.webhooks):
@@ -116,10 +98,6 @@ def _secrets(settings: Settings) -> Iterator[tuple[str, str, Callable[[str], obj
 
 def _files(settings: Settings) -> Iterator[tuple[str, str]]:
     """Yield each other required file by its key; some are empty."""
-    if settings.cluster.backend == "rapi":
-        yield "cluster.ca", settings.cluster.ca
-    yield "store.ca", settings.store.ca
-    yield "store.certificate", settings.store.certificate
     if settings.sabakan.url:
         yield "sabakan.ca", settings.sabakan.ca
     for number, hook in enumerate(settings.webhooks):

@@ -1,4 +1,4 @@
-"""Parts of an acting maintd and of a standby alike: settings, keys, addresses, Ganeti's RAPI."""
+"""Parts of an acting maintd and of a standby alike: settings, keys, addresses."""
 
 import logging
 import os
@@ -8,7 +8,6 @@ from ipaddress import ip_address
 import click
 
 from nodeagent.cluster.ganeti.mastership import Mastership
-from nodeagent.cluster.ganeti.rapi import Rapi, RapiCluster
 from nodeagent.cluster.ganeti.ssconf import Ssconf
 from nodeagent.errors import ConfigError, NodeAgentError, in_words
 from nodeagent.maintd.daemon import Maintd
@@ -16,18 +15,17 @@ from nodeagent.maintd.engine import absence
 from nodeagent.maintd.settings import MASTER, Settings, load, needing_restart
 from nodeagent.model.units import Ms
 from nodeagent.protocol.envelope import Key
-from nodeagent.secret import read_password, read_private
+from nodeagent.secret import read_private
 
 log = logging.getLogger("nodeagent.cli.maintd")
 _LOOPBACK = "127.0.0.1"
 
 
 def ask_files(settings: Settings) -> None:
-    """Raise NotMaster if Ganeti's files name another master; over RAPI they do not matter."""
+    """Raise NotMaster if Ganeti's files name another master."""
     where = settings.cluster
-    if where.backend == "luxi":
-        files = Mastership(lambda: files.own_name(), name=where.node, folder=where.ganeti)
-        files.check()
+    files = Mastership(lambda: files.own_name(), name=where.node, folder=where.ganeti)
+    files.check()
 
 
 def ssconf(settings: Settings, certificate: bytes = b"") -> Ssconf:
@@ -36,26 +34,22 @@ def ssconf(settings: Settings, certificate: bytes = b"") -> Ssconf:
 
 
 def not_here(settings: Settings) -> None:
-    """Record that another node is the master: the ledger here will not know its maintd's work.
-
-    Over RAPI there is one maintd, wherever the master is; a ledger in etcd is everybody's.
-    """
-    if settings.cluster.backend == "luxi" and settings.store.backend == "sqlite":
-        try:
-            absence.mark(settings.maintd.state)
-        except OSError as error:
-            click.echo(f"maintd: maintd.state: {in_words(error)}", err=True)
+    """Record that another node is the master: the ledger here will not know its maintd's work."""
+    try:
+        absence.mark(settings.maintd.state)
+    except OSError as error:
+        click.echo(f"maintd: maintd.state: {in_words(error)}", err=True)
 
 
 def http_addresses(settings: Settings, *, standby: bool = False) -> list[str]:
     """Return the numeric addresses to serve at.
 
-    "master" is the address that goes with the cluster's master, and loopback. A standby, and a
-    maintd that is not on a node of the cluster, has loopback only.
+    "master" is the address that goes with the cluster's master, and loopback. A standby has
+    loopback only.
     """
     if settings.http.address != MASTER:
         return [settings.http.address]
-    if standby or settings.cluster.backend == "rapi":
+    if standby:
         return [_LOOPBACK]
     path = f"{settings.cluster.ganeti}/ssconf_master_ip"
     if not os.path.exists(path):
@@ -72,18 +66,6 @@ def _address_in(path: str) -> str:
         return str(ip_address(address))
     except ValueError:
         raise ConfigError(f'http.address "master": {path} holds no address') from None
-
-
-def rapi_cluster(settings: Settings) -> RapiCluster:
-    """Return the cluster through RAPI; ConfigError if the password cannot be read."""
-    where = settings.cluster
-    try:
-        password = read_password(where.password)
-    except ConfigError as error:
-        raise ConfigError(f"cluster.password {error}") from None
-    host, _, port = where.rapi.rpartition(":")
-    rapi = Rapi(host.strip("[]"), where.user, password, where.ca, port=int(port))
-    return RapiCluster(rapi, grace=where.grace or 120.0)
 
 
 def reload_settings(maintd: Maintd, config: str, began: Settings) -> None:

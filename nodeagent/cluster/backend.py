@@ -118,3 +118,25 @@ class Cluster(Protocol):
         Running jobs are among them, failed ones are not.
         """
         ...
+
+    def ledger_rule_uuid(self) -> str:
+        """Return the UUID of the job filter rule that keeps maintd's ledger."""
+        ...
+
+    def ledger_rule(self) -> str | None:
+        """Return the text in the job filter rule that keeps maintd's ledger; None without a rule.
+
+        It is empty where the rule has no such text.
+        """
+        ...
+
+    def write_ledger_rule(self, text: str) -> None:
+        """Make or replace that rule, which matches no job; Ganeti brings it to each candidate.
+
+        Unavailable: it may have been written all the same.
+        """
+        ...
+
+    def remove_ledger_rule(self) -> None:
+        """Remove that rule, if there is one."""
+        ...

@@ -24,7 +24,6 @@ from nodeagent.store.contract import Store
 
 log = logging.getLogger(__name__)
 ANSWER_WITHIN = 60.0  # seconds a request waits for the round that answers it
-_COPIED = 1.0  # seconds an accepted request waits for its copies
 _LOGGED = 500  # characters of a request
 _TOLD_AGAIN = 300.0  # s after it has ended when a reason is logged as a new one
 _MISSED = 10  # missing rounds before maintd no longer counts as alive
@@ -110,8 +109,6 @@ class Maintd:
             async with self._done:
                 self._done.notify_all()
             await self._until(stop, due)
-        await self.engine.memory.safe(_COPIED)  # the last save
-        self.engine.memory.close()
 
     async def ask(self, asked: Asked, who: str, command: str = "") -> str:
         """Give a request to the next round; return "" if it was accepted, else why not.
@@ -130,10 +127,6 @@ class Maintd:
                 return answer
         why = f": {self.trouble[1]}" if self.trouble else ""
         raise Waiting(wish.id, f"recorded as {wish.id}, but maintd has not held a round yet{why}")
-
-    async def kept(self) -> str:
-        """Return what to tell about an accepted request that only this node has; "" if more do."""
-        return await self.engine.memory.kept(_COPIED)
 
     def _count_refusals(self) -> None:
         """Write one line in the history, and the journal, for a minute's refusals of a user."""

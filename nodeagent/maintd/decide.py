@@ -11,13 +11,13 @@ from nodeagent.maintd.autorepair import jobs as repair_jobs
 from nodeagent.maintd.autorepair.plan import repair
 from nodeagent.maintd.balancing import past_moves
 from nodeagent.maintd.balancing.plan import balance
-from nodeagent.maintd.copies import doubt as copies
 from nodeagent.maintd.fencing import judgement, readings
 from nodeagent.maintd.fencing import state as fencing_state
 from nodeagent.maintd.fencing.plan import Fencer
 from nodeagent.maintd.incidents import drained, lifecycle, returns
 from nodeagent.maintd.incidents.plan import Planner
 from nodeagent.maintd.ledger import clock, other_master, unreachable
+from nodeagent.maintd.ledger.doubt import doubt as doubt_about
 from nodeagent.maintd.notices import orders as notice_orders
 from nodeagent.maintd.owners import endings, notify, offers
 from nodeagent.maintd.planning import holds, node_keys, storm_brake
@@ -50,7 +50,7 @@ def decide(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Decis
     policy, ledger = with_tags(policy, snapshot), _with_closed_and_new(ledger, observed, now)
     ledger = _with_withdrawn(ledger, observed, policy, now)
     # 4. Requests: accept or refuse people's requests before anything new is planned.
-    uncertain = copies.doubt(observed.uncertain)
+    uncertain = doubt_about(observed.uncertain)
     ledger = holds.release(ledger, snapshot)
     ledger = holds.expire(ledger, now) if uncertain is None else ledger
     ledger = past_moves.acknowledge(ledger, snapshot, now)

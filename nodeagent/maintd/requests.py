@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, TypeVar
 
 from nodeagent.maintd.balancing import requests as balancing
-from nodeagent.maintd.copies import doubt as copies
 from nodeagent.maintd.fencing import requests as fencing
 from nodeagent.maintd.incidents import returns
 from nodeagent.maintd.incidents.cancel import cancel
 from nodeagent.maintd.incidents.tags import close_healed, tag_ended
 from nodeagent.maintd.ledger import other_master
+from nodeagent.maintd.ledger.doubt import doubt
 from nodeagent.maintd.notices import mailbox
 from nodeagent.maintd.owners import offers
 from nodeagent.maintd.planning import node_keys
@@ -26,9 +26,9 @@ from nodeagent.maintd.queue import entries
 from nodeagent.maintd.windows import plan, schedule, series
 from nodeagent.model import wish as to
 from nodeagent.model.action import Retag, Scope
-from nodeagent.model.asked import Asked
-from nodeagent.model.copies import ETCD_TAG, Trouble, Uncertain
-from nodeagent.model.ledger import STORM_TAG, USED_TAG, Hold, Ledger, Outcome, Policy
+from nodeagent.model.asked import Asked, some_of
+from nodeagent.model.keeping import Trouble, Uncertain
+from nodeagent.model.ledger import PAUSE_TAG, STORM_TAG, USED_TAG, Hold, Ledger, Outcome, Policy
 from nodeagent.model.purpose import OfFencing, OfRepair, OfTags
 from nodeagent.model.reason import Reason
 from nodeagent.model.snapshot import Observed
@@ -44,7 +44,6 @@ _WITHOUT_LEDGER = (
     to.TrustLedger,
     to.SendTestNotice,
 )
-_NOT_TRUSTED = {Trouble.NEWER, Trouble.UNREADABLE, Trouble.MOVED}  # whatever a person says
 
 
 def grant(
@@ -84,7 +83,7 @@ def outlives(asked: Asked) -> bool:
 
 def would_be_void(asked: Asked, uncertain: Uncertain | None) -> Reason | None:
     """Why another ledger may soon replace this one, and the request with it; None if it stays."""
-    return None if outlives(asked) else copies.unknown(uncertain)
+    return None if outlives(asked) else doubt(uncertain)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +118,33 @@ def _trust_ledger(here: _Here, _: to.TrustLedger) -> _Answer:
     uncertain = here.observed.uncertain
     if not (here.ledger.away or uncertain):
         return "no plan waits for that"
-    if uncertain is not None and uncertain.trouble in _NOT_TRUSTED:
-        return str(copies.doubt(uncertain))
+    if uncertain is not None and uncertain.trouble is Trouble.NEWER:  # whatever a person says
+        return str(doubt(uncertain))
     return replace(here.ledger, away=Ms(0))
+
+
+def _import_ledger(here: _Here, asked: to.ImportLedger) -> _Answer:
+    """Its plans wait until a person has looked, as after another master."""
+    ours = here.ledger
+    if "" not in {name for scope, name in _paused(here) if scope is Scope.CLUSTER}:
+        return "the cluster is not paused: run gnt-maint pause first"
+    if running := [one for one in ours.intents if one.job]:
+        jobs = some_of([one.job for one in running])
+        return f"jobs of maintd run, which another ledger would not know: wait for {jobs}"
+    return replace(
+        asked.ledger,
+        round=max(ours.round, asked.ledger.round),
+        intents=(),
+        holds=tuple(dict.fromkeys((*ours.holds, *asked.ledger.holds))),
+        away=here.now,
+        clock=ours.clock,
+    )
+
+
+def _paused(here: _Here) -> set[tuple[Scope, str]]:
+    held = {(hold.scope, hold.name) for hold in here.ledger.holds if not hold.incident}
+    tagged = PAUSE_TAG in here.observed.snapshot.tags
+    return held | ({(Scope.CLUSTER, "")} if tagged else set())
 
 
 def _pause(here: _Here, asked: to.Pause) -> _Answer:
@@ -157,6 +180,7 @@ ROWS: Mapping[type[Asked], Callable[[_Here, Any], _Answer]] = dict((
         at.ledger, r.scope, r.name, r.incident, at.observed, at.now)),
     _row(to.ResetStorm, _reset_storm),
     _row(to.TrustLedger, _trust_ledger),
+    _row(to.ImportLedger, _import_ledger),
     _row(to.TrustKey, lambda at, r: node_keys.trust(at.ledger, r, at.observed, at.now)),
     _row(to.Balance, lambda at, r: balancing.grant(at.ledger, r, at.who, at.observed, at.now)),
     _row(to.StopBalancing, lambda at, r: balancing.stop(
@@ -239,9 +263,6 @@ def keep_tags(ledger: Ledger, observed: Observed, policy: Policy, now: Ms) -> Le
     told = USED_TAG in snapshot.tags or USED_TAG in under_way
     if may and not told and other_master.is_used(ledger.queue):
         ledger = ledger.promise(OfTags(), "", Retag(Scope.CLUSTER, "", add=(USED_TAG,)), now)
-    moved = ETCD_TAG in snapshot.tags or ETCD_TAG in under_way
-    if may and observed.in_etcd and not moved:
-        ledger = ledger.promise(OfTags(), "", Retag(Scope.CLUSTER, "", add=(ETCD_TAG,)), now)
     return close_healed(tag_ended(ledger, observed, under_way, now), observed, policy, now)
 
 

@@ -23,33 +23,30 @@ from nodeagent.model.offer import Announcing
 from nodeagent.model.units import Ms, Seconds
 from nodeagent.section import NAME, Section, setting
 from nodeagent.settings import LEVELS, read_files
-from nodeagent.store.etcd.client import ENDPOINT, endpoint
 from nodeagent.web.post import URL, wrong_port
 
 DEFAULT_FILE = "/etc/nodeagent/maintd.toml"
-_PLACE = r"(\[[0-9a-fA-F:]+\]|[^:\s]+):[0-9]{1,5}"
 MASTER = "master"  # the address of whichever node is the master
+_ON_THE_MASTER = "maintd runs on Ganeti's master, and asks it by LUXI; remove this line"
+_GONE = {
+    "store": "Ganeti's configuration keeps the ledger, see gnt-maint ledger; remove the section",
+    **{f"cluster.{key}": _ON_THE_MASTER for key in ("backend", "rapi", "user", "password", "ca")},
+}
 AT_SIGHUP = ("maintd.every", "maintd.log")  # of the settings that are not policy
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterSettings:
-    """Access to the cluster: `luxi` on the master itself, or `rapi` with fewer rights.
+    """Access to the cluster, on its master.
 
-    `node` is our own name in the cluster; if empty, maintd finds it. `user` names the RAPI user,
-    whose password is the first line of `password`; `ca` is the certificate that the RAPI server
-    shows, or the one that has signed it. `grace` is how many seconds to wait before a submission
-    without an answer counts as lost; 0 for the backend's own.
+    `node` is our own name in the cluster; if empty, maintd finds it. `ganeti` is Ganeti's folder,
+    `luxi` the socket of its luxid. `grace` is how many seconds to wait before a submission without
+    an answer counts as lost; 0 for the default.
     """
 
-    backend: str = setting("text", "luxi", pattern="luxi|rapi", wanted="luxi or rapi")
     node: str = setting("text", "")
     ganeti: str = setting("path", "/var/lib/ganeti")
     luxi: str = setting("path", "/run/ganeti/socket/ganeti-query")
-    rapi: str = setting("text", "127.0.0.1:5080", pattern=_PLACE, wanted="HOST:PORT")
-    user: str = setting("text", "", pattern=r"[^\s:]*", wanted="a name without space or colon")
-    password: str = setting("path", "")
-    ca: str = setting("path", "/var/lib/ganeti/rapi.pem")
     grace: float = setting("duration", 0.0, least=0, most=3600)
 
 
@@ -71,29 +68,6 @@ class MaintdSettings:
     key: str = setting("path", "")
     certificate: str = setting("path", "")
     log: str = setting("text", "info", **LEVELS)
-
-
-@dataclass(frozen=True, slots=True)
-class StoreSettings:
-    """Where the ledger is kept: `sqlite` in the folder `maintd.state`, or `etcd`.
-
-    All other settings are of etcd. `endpoints` are the client addresses of its members, `prefix`
-    the beginning of our keys. `ca` has signed the members' certificates; `certificate` and `key`
-    are ours, without a common name. `password` is a file whose first line is the user's.
-    """
-
-    backend: str = setting("text", "sqlite", pattern="sqlite|etcd", wanted="sqlite or etcd")
-    prefix: str = setting(
-        *("text", "/nodeagent/"),
-        pattern=r"/([A-Za-z0-9._-]{1,64}/){1,8}",
-        wanted="of the form /nodeagent/NAME/",
-    )
-    ca: str = setting("path", "")
-    certificate: str = setting("path", "")
-    key: str = setting("path", "")
-    user: str = setting("text", "", pattern=r"[^\s:]*", wanted="a name without space or colon")
-    password: str = setting("path", "")
-    endpoints: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +112,6 @@ class Settings:
     cluster: ClusterSettings = field(default_factory=ClusterSettings)
     poll: PollSettings = field(default_factory=PollSettings)
     http: HttpSettings = field(default_factory=HttpSettings)
-    store: StoreSettings = field(default_factory=StoreSettings)
     succession: SuccessionSettings = field(default_factory=SuccessionSettings)
     sabakan: InventorySettings = field(default_factory=InventorySettings)
     webhooks: tuple[Webhook, ...] = ()
@@ -150,7 +123,7 @@ class Settings:
 def needing_restart(began: Settings, fresh: Settings) -> list[str]:
     """The changed keys that only a restart applies, by their names in the file."""
     found = []
-    for table in ("maintd", "cluster", "store", "succession", "poll", "http", "sabakan"):
+    for table in ("maintd", "cluster", "succession", "poll", "http", "sabakan"):
         old, new = getattr(began, table), getattr(fresh, table)
         keys = [one.name for one in fields(old) if getattr(old, one.name) != getattr(new, one.name)]
         found += [f"{table}.{key}" for key in keys if f"{table}.{key}" not in AT_SIGHUP]
@@ -171,19 +144,19 @@ def load(path: str, *, owner: int | None = 0, port: int | None = None) -> Settin
 
 def parse(values: dict[str, Any], places: Mapping[str, str] | None = None) -> Settings:
     """Turn the tables of a TOML document into Settings."""
+    _judge_gone(values, places or {})
     root = Section("", values, places=places)
-    names = ("maintd", "cluster", "store", "poll", "http", "sabakan", "policy", "queue")
-    maintd, cluster, store, poll, http, sabakan, policy, queue = map(root.table, names)
+    names = ("maintd", "cluster", "poll", "http", "sabakan", "policy", "queue")
+    maintd, cluster, poll, http, sabakan, policy, queue = map(root.table, names)
     limits, owners = root.table("constraints"), root.table("owners")
     succession = root.table("succession")
     sinks, targets = sinks_of(root)
     root.done()
     settings = Settings(
         maintd.read(MaintdSettings),
-        _cluster(cluster),
+        cluster.read(ClusterSettings),
         _poll(poll),
         _http(http),
-        _store(store),
         succession.read(SuccessionSettings),
         _sabakan(sabakan),
         _webhooks(owners),
@@ -196,20 +169,10 @@ def parse(values: dict[str, Any], places: Mapping[str, str] | None = None) -> Se
             notify=sinks,
         ),
     )
-    for section in (maintd, cluster, store, succession, poll, http, sabakan, policy, owners):
+    for section in (maintd, cluster, succession, poll, http, sabakan, policy, owners):
         section.done()
     if settings.succession.enabled and not settings.maintd.standby:
         raise ConfigError("succession.enabled needs maintd.standby = true: a standby succeeds")
-    if settings.succession.enabled and settings.cluster.backend == "rapi":
-        raise ConfigError('succession.enabled needs cluster.backend "luxi": a candidate succeeds')
-    if settings.maintd.standby and (settings.cluster.backend, settings.store.backend) == (
-        "rapi",
-        "sqlite",
-    ):
-        raise ConfigError(
-            'maintd.standby with cluster.backend "rapi" needs store.backend "etcd":'
-            " its lease says who acts"
-        )
     if settings.sabakan.url and settings.sabakan.oldest <= settings.maintd.every:
         raise ConfigError(
             "sabakan.oldest is not longer than maintd.every: no answer would count in any round"
@@ -217,31 +180,14 @@ def parse(values: dict[str, Any], places: Mapping[str, str] | None = None) -> Se
     return settings
 
 
-def _cluster(section: Section) -> ClusterSettings:
-    settings = section.read(ClusterSettings)
-    if settings.backend == "rapi" and not (settings.user and settings.password):
-        raise ConfigError('cluster.backend "rapi" needs cluster.user and cluster.password')
-    return settings
-
-
-def _store(section: Section) -> StoreSettings:
-    wanted = "a list of https://HOST:PORT, each once"
-    endpoints = section.words("endpoints", ENDPOINT, wanted)
-    settings = section.read(StoreSettings, endpoints=endpoints)
-    if settings.backend == "etcd" and not endpoints:
-        raise ConfigError('store.backend "etcd" needs store.endpoints, the members\' addresses')
-    for one, other in (("user", "password"), ("password", "user"), ("key", "certificate")):
-        if getattr(settings, one) and not getattr(settings, other):
-            raise ConfigError(f"store.{one} needs store.{other}")
-    for text in endpoints:
-        try:
-            tls = endpoint(text).tls
-        except ConfigError as error:
-            raise ConfigError(f"store.endpoints: {error}") from None
-        if not tls and (settings.certificate or settings.ca or settings.user):
-            key = next(key for key in ("certificate", "ca", "user") if getattr(settings, key))
-            raise ConfigError(f"store.{key} needs https: endpoints, and {text} is not one")
-    return settings
+def _judge_gone(values: Mapping[str, Any], places: Mapping[str, str]) -> None:
+    """Raise ConfigError if a file has settings of version 0.2 that are gone, and say why."""
+    cluster = values.get("cluster")
+    keys = [f"cluster.{key}" for key in cluster] if isinstance(cluster, Mapping) else []
+    for key in [*keys, *values]:
+        if key in _GONE:
+            place = places.get(key)
+            raise ConfigError(f"{place + ': ' if place else ''}{key} is gone: {_GONE[key]}")
 
 
 def _poll(section: Section) -> PollSettings:

@@ -7,7 +7,7 @@ A new action is a class here, a case in each of these places, and a job in the c
 - nodeagent/maintd/planning/effects.py: how its effect is seen in a snapshot
 - nodeagent/maintd/planning/resources.py: the room and the nodes that a move claims
 - simulation/world.py: its effect on the simulated cluster
-- tests/cluster/test_conformance.py: the same job by LUXI, by RAPI and simulated
+- tests/cluster/test_conformance.py: the same job by LUXI and simulated
 """
 
 from dataclasses import dataclass, field

@@ -58,9 +58,12 @@
 | `agent-silent`  | agents do not answer for the second round in a row                        |
 | `agent-distrusted` | agents' answers are not trusted for the second round in a row          |
 | `agent-back`    | agents reported so answer again                                           |
-| `ledger-taken`  | maintd began with a copy of the ledger, from which node and of which time |
+| `ledger-taken`  | maintd began with the ledger in Ganeti's configuration: whose, of which time |
+| `rule-missing`  | Ganeti's configuration had no ledger: that of this node counts            |
+| `rule-removed`  | somebody removed the rule that keeps the ledger: it is written again      |
+| `rule-changed`  | somebody changed that rule: it is written again                           |
 | `job-unknown`   | Ganeti does not know the ledger's newest job: plans wait for a person |
-| `requests-dropped` | requests that never left this node, which the taken copy does not have |
+| `requests-dropped` | requests that never left this node, which the newest ledger does not have |
 | `held`          | requested work is blocked for a new reason                                |
 """
 
@@ -135,7 +138,14 @@ SENTENCES: Mapping[str, str] = {
     "agent-distrusted": "{why:+its agent's answer is not to be trusted: %}"
     "{count:+% agents are distrusted: }" + _MANY + _LOOK,
     "agent-back": "{alone:+its agent answers again}{count:+% agents answer again: }" + _MANY,
-    "ledger-taken": "maintd goes on with {whose}, as epoch {epoch}",
+    "ledger-taken": "maintd goes on with the ledger in Ganeti's configuration, which the maintd of"
+    " {whose} saved at {saved}",
+    "rule-missing": "Ganeti's configuration had no ledger: maintd goes on with that of this node,"
+    " and writes it there",
+    "rule-removed": "somebody has removed the job filter rule that keeps the ledger: maintd writes"
+    " it again; do not delete it, gnt-maint ledger tells what it is",
+    "rule-changed": "somebody has changed the job filter rule that keeps the ledger: maintd writes"
+    " its own ledger there again; gnt-maint ledger tells what it is",
     "job-unknown": "Ganeti does not know job {job}, the newest one of the ledger: it was restored,"
     " or has lost its queue; check the plans, then run gnt-maint resume --ledger",
     "requests-dropped": "{count} requests were kept on this node only, and are not in force:"

@@ -3,7 +3,6 @@
 Each class has the MEMBERS of a ledger that store it; all others are empty.
 """
 
-import re
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -16,9 +15,6 @@ RETURN = "return"
 FENCE = "fence"
 MEMBERS = ("incident", "repair", "group", "entry", "window", "back")
 LATER_MEMBERS = ("entry", "window", "back")  # a ledger of an earlier release has none
-
-_OWNERS = "|".join(("maintd", AUTOREPAIR, BALANCE, QUEUE, WINDOW, RETURN, FENCE))
-_OURS = re.compile(rf"(?:[0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}|{_OWNERS}):\S+")
 
 
 class Purpose:
@@ -182,11 +178,6 @@ def parse(text: str) -> tuple[Purpose, int | None]:
     """Read a purpose and the number of its intent from a reason; None in foreign ones."""
     head, _, number = text.rpartition(":")
     return (purpose_of(head), int(number)) if number.isdecimal() else (OfTags(), None)
-
-
-def is_ours(text: str) -> bool:
-    """Tell whether a reason has our form; anybody may write one that begins with maintd:."""
-    return _OURS.fullmatch(text) is not None
 
 
 def is_identity(text: str) -> bool:

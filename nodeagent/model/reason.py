@@ -6,8 +6,8 @@ A reason may have others among its details. Its kind has the sentence and the co
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, Union
 
-from nodeagent.model.copy_kinds import CopyKind
 from nodeagent.model.fencing_kinds import FencingKind
+from nodeagent.model.ledger_kinds import LedgerKind
 from nodeagent.model.reason_kinds import Kind
 from nodeagent.model.reason_subject import AnyKind, Of
 from nodeagent.model.sentence import filled
@@ -16,11 +16,11 @@ from nodeagent.model.succession_kinds import SuccessionKind
 __all__ = [
     "KINDS",
     "AnyKind",
-    "CopyKind",
     "Detail",
     "FencingKind",
     "Held",
     "Kind",
+    "LedgerKind",
     "Of",
     "Reason",
     "Subject",
@@ -28,7 +28,7 @@ __all__ = [
     "because",
 ]
 
-KINDS: tuple[AnyKind, ...] = (*Kind, *FencingKind, *CopyKind, *SuccessionKind)
+KINDS: tuple[AnyKind, ...] = (*Kind, *FencingKind, *LedgerKind, *SuccessionKind)
 
 
 @dataclass(frozen=True, slots=True)

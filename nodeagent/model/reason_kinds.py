@@ -8,7 +8,7 @@ from nodeagent.model.reason_subject import AnyKind, Of
 
 
 class Kind(AnyKind):
-    """All kinds but `FencingKind`, `CopyKind` and `SuccessionKind`."""
+    """All kinds but `FencingKind`, `LedgerKind` and `SuccessionKind`."""
 
     @property
     def private(self) -> bool:

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from nodeagent.model.balance import Advice
-from nodeagent.model.copies import Uncertain
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.evidence import Evidence
+from nodeagent.model.keeping import Uncertain
 from nodeagent.model.ledger import LATER, Result, RoleChange
 from nodeagent.model.sick import Sick
 from nodeagent.model.units import Ms
@@ -191,7 +191,7 @@ class Observed:
     gives the reason. `noded` says of some unreachable nodes whether Ganeti's noded answers there.
     `evidence` has by name what is known of the unreachable ones. `started` is when this maintd
     began its work (unix ms). `uncertain` says why it does not know whether its ledger is the
-    newest, None if it does. `in_etcd` tells that the ledger is there.
+    newest, None if it does.
     `answering` are the nodes marked offline whose agent answers; maintd asks if auto-repair is on.
     """
 
@@ -216,5 +216,4 @@ class Observed:
     evidence: Mapping[str, Evidence] = field(default_factory=dict, metadata=LATER)
     started: Ms = field(default=Ms(0), metadata=LATER)
     uncertain: Uncertain | None = field(default=None, metadata=LATER)
-    in_etcd: bool = field(default=False, metadata=LATER)
     answering: frozenset[str] = field(default=frozenset(), metadata=LATER)

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from nodeagent.model.action import Scope
 from nodeagent.model.asked import Asked, place_words, some_of
 from nodeagent.model.balance import Shift
+from nodeagent.model.ledger import Ledger
 from nodeagent.model.offer import Reply
 from nodeagent.model.units import Ms, Seconds
 from nodeagent.model.window import Consent, Machine, Schedule
@@ -141,6 +142,15 @@ class TrustLedger(Asked):
 
     says = "continue the plans made before another node was the master"
     urgent = True
+
+
+@dataclass(frozen=True)
+class ImportLedger(Asked):
+    """Replace the ledger by this one, while the cluster is paused and no job of ours runs."""
+
+    says = "replace the ledger by an imported one"
+    urgent = True
+    ledger: Ledger
 
 
 @dataclass(frozen=True)

@@ -31,8 +31,6 @@ class Purpose(Enum):
     RECEIPT = "receipt"
     WITNESS = "witness"  # a question: does another node answer
     TESTIMONY = "testimony"  # its answer
-    COPIES = "copies"  # a request about copies of the ledger
-    COPIED = "copied"  # its answer
 
 
 @dataclass(frozen=True, slots=True, repr=False)

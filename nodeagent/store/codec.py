@@ -41,26 +41,26 @@ def text_of(document: object) -> str:
     return _SURROGATE.sub(lambda half: f"\\u{ord(half[0]):04x}", text)
 
 
-def decode(kind: type[T], text: str) -> T:
-    """Read a value of this class back, or raise Corrupt."""
-    what = kind.__name__.strip("_").lower()
+def decode(kind: type[T], text: str, what: str = "") -> T:
+    """Read a value of this class back, or raise Corrupt, which calls it `what`."""
+    what = what or kind.__name__.strip("_").lower()
     try:
         document = parsed(text)
         if type(document) is not dict:
             raise Fault("is not an object")
     except Fault as fault:
         raise Corrupt(f"the {what} cannot be read: {fault}") from None
-    return believed(kind, document)
+    return believed(kind, document, what)
 
 
-def believed(kind: type[T], document: dict[str, Any]) -> T:
+def believed(kind: type[T], document: dict[str, Any], what: str = "") -> T:
     """Read a value of this class from its parsed document, or raise Corrupt."""
     try:
         _check_version(document)
         rest = {name: member for name, member in document.items() if name != "v"}
         value: T = shape_of(kind).read(rest)
     except Fault as fault:
-        what = kind.__name__.strip("_").lower()
+        what = what or kind.__name__.strip("_").lower()
         raise Corrupt(f"the {what} cannot be read: {fault}") from None
     return value
 

@@ -3,12 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from nodeagent.errors import Corrupt, NotMaster, Unavailable
+from nodeagent.errors import Corrupt, NotMaster
 from nodeagent.model.event import Event
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Wish
-from nodeagent.store.entities import Changes, Image
 
 
 class Fenced(NotMaster):
@@ -19,17 +18,6 @@ class TooNew(Corrupt):
     """A newer nodeagent has written it: it is whole, and not ours to set aside."""
 
 
-class Unsure(Unavailable):
-    """Nobody knows whether a remote store has done it: `load` tells, before any other save."""
-
-
-class Revision(NamedTuple):
-    """The number of a save; the epoch counts first, and rises when another maintd takes over."""
-
-    epoch: int = 0
-    number: int = 0
-
-
 class Size(NamedTuple):
     """The extent of a store: bytes on disk, and kept events."""
 
@@ -37,29 +25,16 @@ class Size(NamedTuple):
     events: int
 
 
-class Saved(NamedTuple):
-    """One save: all entities with it, what it changed, its revision, and its events.
-
-    Events without a change of the ledger have no revision of their own.
-    """
-
-    image: Image
-    change: Changes
-    at: Revision
-    events: Sequence[Event]
-
-
 class Store(Protocol):
     """The memory that must survive a restart: the ledger, requests and their answers, history.
 
     - **Atomic**: a save is there with ledger, events and answers, or not at all. That holds for a
       kill at any moment, for a full disk, and for a save that was refused.
-    - **Durable**: a returned call survives a power cut. After Unsure, which only a *remote* store
-      raises, the outcome is unknown: `load` tells, and it takes no save before.
-    - **Ordered**: each save has the next revision, and requests and events keep their order.
-    - **Fenced**: a save counts only on top of the revision that this store last read or wrote.
-      Where another has saved since, it changes nothing. Effects outside the store have no such
-      guard: `check_acting` comes immediately before each.
+    - **Durable**: a returned call survives a power cut.
+    - **Ordered**: each save that changes the ledger has a higher number, and requests and events
+      keep their order.
+    - **Fenced**: a save counts only on top of the one that this store last read or wrote. Where
+      another has saved since, it changes nothing.
 
     Errors: Corrupt says that the state cannot be read; it is never guessed at. TooNew is the part
     of it that a newer nodeagent can read. Unavailable says that the state cannot be reached for
@@ -67,8 +42,13 @@ class Store(Protocol):
     """
 
     @property
-    def revision(self) -> Revision:
-        """The newest revision that this store has read or written."""
+    def path(self) -> str:
+        """The file."""
+        ...
+
+    @property
+    def number(self) -> int:
+        """The number of the newest save that this store has read or written; 0: there is none."""
         ...
 
     def load(self) -> Ledger:
@@ -80,9 +60,12 @@ class Store(Protocol):
         ledger: Ledger,
         events: Sequence[Event] = (),
         answers: Mapping[str, str] | None = None,
+        *,
+        above: int = 0,
     ) -> None:
         """Replace the ledger, append events and answer requests, all of it or nothing.
 
+        Its number is higher than `above`; a ledger that is the same as before keeps its own.
         An answer is empty for an accepted request, else the reason of the refusal; it ends the
         request's wait, and is kept for a day.
         """
@@ -113,11 +96,12 @@ class Store(Protocol):
         """Return the newest events, at most `limit`, the newest last."""
         ...
 
-    def check_acting(self) -> None:
-        """Raise Unavailable where another maintd may act by now, also after a long sleep.
+    def audits(self, limit: int) -> list[Event]:
+        """Return the newest events of administrators' acts, the newest last."""
+        ...
 
-        It asks nobody, and costs nothing.
-        """
+    def forget_answers(self) -> None:
+        """Forget all answers: from now on another's ledger counts."""
         ...
 
     def troubles(self) -> tuple[str, ...]:

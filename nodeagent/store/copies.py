@@ -1,4 +1,4 @@
-"""Copy a database, also into the form that an older nodeagent reads."""
+"""Copy a database while others use it."""
 
 import os
 import sqlite3
@@ -8,8 +8,8 @@ from nodeagent.errors import Corrupt, Unavailable
 from nodeagent.store import anew, tables
 
 
-def copy(source: str, target: str, form: int = tables.FORM) -> None:
-    """Write a copy of a database in this form; `target` appears once it is whole and on disk.
+def copy(source: str, target: str) -> None:
+    """Write a copy of a database; `target` appears once it is whole and on disk.
 
     Unavailable: `target` is there already, or something cannot be read or written. The copy holds
     all that the source has, at one moment, and belongs to the same user.
@@ -21,7 +21,7 @@ def copy(source: str, target: str, form: int = tables.FORM) -> None:
         owner = os.stat(source)
         _remove(half)
         os.close(os.open(half, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        _write(source, half, form)
+        _write(source, half)
         handle = os.open(half, os.O_RDONLY)
         try:
             if os.geteuid() == 0:
@@ -42,7 +42,7 @@ def copy(source: str, target: str, form: int = tables.FORM) -> None:
             _remove(half)
 
 
-def _write(source: str, half: str, form: int) -> None:
+def _write(source: str, half: str) -> None:
     with (
         closing(sqlite3.connect(source, isolation_level=None)) as old,
         closing(sqlite3.connect(half, isolation_level=None)) as fresh,
@@ -51,10 +51,8 @@ def _write(source: str, half: str, form: int) -> None:
         fresh.execute("PRAGMA journal_mode=DELETE")
         fresh.execute("BEGIN IMMEDIATE")
         there = tables.form_of(fresh)
-        if there == tables.BEFORE and form == tables.FORM:
+        if there == tables.BEFORE:
             tables.convert(fresh)
-        elif there == tables.FORM and form == tables.BEFORE:
-            tables.convert_back(fresh)
         elif there == tables.FORM:
             tables.read(fresh)
         elif not there:

@@ -6,17 +6,16 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from nodeagent.errors import Corrupt, MessageError, NodeAgentError, Unavailable
 from nodeagent.model.event import Event
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Wish
-from nodeagent.store import anew, tables
+from nodeagent.store import anew, form_before, tables
 from nodeagent.store.codec import decode, encode
-from nodeagent.store.contract import Fenced, Revision, Saved, Size
-from nodeagent.store.entities import Changes, Image, changes, ledger_of
+from nodeagent.store.contract import Fenced, Size
 from nodeagent.store.tables import lines_of, storable
 
 log = logging.getLogger(__name__)
@@ -55,20 +54,20 @@ class SqliteStore:
         alone: Callable[[], None] | None = None,
         reading: bool = False,
     ) -> None:
-        self._path = path
+        self.path = self._path = path
         self._reads_only = reading
         self._patience = patience
         self._alone = None if path == MEMORY else alone
-        self._image: Image | None = None  # of the newest ledger; None until it is read
-        self._revision = Revision()
-        self.doubted: tuple[Revision, Ms] | None = None  # the last save before it, and since when
+        self.number = 0  # of the newest save that was read or written
+        self._known = False  # whether the newest ledger was read or written
+        self._ledger = Ledger()
+        self._text = ""  # the newest ledger's
         self._waiting: dict[str, str] = {}  # requests
         self._damaged: set[int] = set()  # events
         self._unreadable = ""  # the reason, if the whole history is unreadable
         self._replaced: tuple[int, str] | None = None
         self._keeps = keep, audit
         self._now = now
-        self._saved: Callable[[Saved], None] = lambda _: None
         self._lock = threading.Lock()
         with self._told("opened"):
             if self._alone is not None and os.path.exists(anew.finished(path)):
@@ -111,23 +110,16 @@ class SqliteStore:
         bad = "SELECT number FROM event WHERE typeof(text) != 'text' OR NOT json_valid(text)"
         self._damaged = {number for (number,) in self._db.execute(f"{bad} LIMIT {_SHOWN}")}
 
-    @property
-    def revision(self) -> Revision:
-        """The newest revision that this store has read or written."""
-        return self._revision
-
     def load(self) -> Ledger:
         """Return the ledger last saved; an empty one if there is none."""
         with self._lock:
             self._keep_place()
             with self._told("read"):
                 if self._form == tables.BEFORE:
-                    return tables.whole(self._db) or Ledger()
-                with self._transaction("DEFERRED"):
-                    at, _ = tables.revision(self._db)
-                    texts, doubted = tables.read(self._db), tables.doubt(self._db)
-                ledger = ledger_of(texts) if at.number else Ledger()
-            self._image, self._revision, self.doubted = Image.of(ledger), at, doubted
+                    return form_before.read(self._db)[1]
+                number, text = tables.read(self._db)
+                ledger = decode(Ledger, text) if number else Ledger()
+            self.number, self._ledger, self._text, self._known = number, ledger, text, True
         return ledger
 
     def save(
@@ -136,64 +128,37 @@ class SqliteStore:
         events: Sequence[Event] = (),
         answers: Mapping[str, str] | None = None,
         *,
-        epoch: int = 0,
+        above: int = 0,
     ) -> None:
         """Replace the ledger, append events and answer requests: all of it, or Unavailable."""
+        if self._form == tables.BEFORE:
+            raise Unavailable(f"{self._path} is of an older form, and only read")
         lines = lines_of(events)
         now = self._now()
         said = [(storable(one), storable(why), now) for one, why in (answers or {}).items()]
         with self._lock:
-            image, change = (self._image or Image.empty()).next(ledger)
+            same = self._known and (ledger is self._ledger or ledger == self._ledger)
+            text = self._text if same else encode(ledger)
             with self._changing():
-                at = self._put(image, change, epoch)
+                number = tables.number_of(self._db)
+                if self._known and number != self.number:
+                    raise Fenced(
+                        f"{self._path}: another program has saved it meanwhile: its save is"
+                        f" {number}, and ours is {self.number}"
+                    )
+                if text != self._text or above > number:
+                    number = max(number, above) + 1
+                    tables.put(self._db, number, text)
                 if lines:
                     tables.append(self._db, lines, *self._keeps)
                 if said:
                     self._answer(said, now)
-            self._image, self._revision = image, at
-        self._saved(Saved(image, change, at, events))
-
-    def begin(
-        self, epoch: int, ledger: Ledger, events: Sequence[Event], answers: Mapping[str, str]
-    ) -> Saved:
-        """Save the ledger that an epoch begins with; each save from then on is of this epoch."""
-        self.save(ledger, events, answers, epoch=epoch)
-        self.doubted = None
-        return Saved(self._image or Image.empty(), Changes(), self._revision, events)
+            self.number, self._ledger, self._text, self._known = number, ledger, text, True
 
     def forget_answers(self) -> None:
         """Forget all answers: from now on another's ledger counts."""
         with self._writing():
             self._db.execute("DELETE FROM wish WHERE answered IS NOT NULL")
-
-    def doubt(self, since: Ms) -> None:
-        """Let saves prove nothing until an epoch begins, also after a restart."""
-        if self.doubted is None:
-            doubted = self._revision, since
-            with self._writing():
-                tables.put_doubt(self._db, *doubted)
-            self.doubted = doubted
-
-    def watch(self, saved: Callable[[Saved], None]) -> None:
-        """Report each save from now on, once it is on disk."""
-        self._saved = saved
-
-    def _put(self, image: Image, change: Changes, epoch: int) -> Revision:
-        """Write what changed. Fenced: another has saved since we last read or wrote."""
-        if self._form == tables.BEFORE:
-            raise Unavailable(f"{self._path} is of an older form, and only read")
-        there, total = tables.revision(self._db)
-        if self._image is not None and there != self._revision:
-            raise Fenced(
-                f"{self._path}: another program has saved it meanwhile: its revision is"
-                f" {there.number}, and ours is {self._revision.number}"
-            )
-        if self._image is None or total != self._image.sum:
-            # Never read, or read as it is written no more: a field came later.
-            change = changes(tables.texts(self._db), image.texts())
-        at = Revision(max(epoch, there.epoch), there.number + 1)
-        tables.put(self._db, change, at, image.sum)
-        return at
 
     def _answer(self, said: Sequence[tuple[str, str, Ms]], now: Ms) -> None:
         self._db.executemany(
@@ -208,8 +173,6 @@ class SqliteStore:
     def note(self, events: Sequence[Event]) -> None:
         with self._writing():
             tables.append(self._db, lines_of(events), *self._keeps)
-        if self._image is not None:
-            self._saved(Saved(self._image, Changes(), self._revision, events))
 
     def wish(self, wish: Wish) -> None:
         """Keep a request until its answer; on disk when this returns.
@@ -270,8 +233,17 @@ class SqliteStore:
                 self._damaged.add(number)
         return found
 
-    def check_acting(self) -> None:
-        """No other maintd has this file; `alone` guards it."""
+    def audits(self, limit: int) -> list[Event]:
+        """Return the newest events of administrators' acts, the newest last."""
+        with self._reading():
+            rows = self._db.execute(
+                "SELECT text FROM event WHERE audit = 1 ORDER BY number DESC LIMIT ?", (limit,)
+            ).fetchall()
+        found = []
+        for (text,) in reversed(rows):
+            with suppress(Corrupt):
+                found.append(decode(Event, text))
+        return found
 
     def troubles(self) -> tuple[str, ...]:
         """Return the file's present and recent faults; with the command that helps."""
@@ -355,19 +327,16 @@ class SqliteStore:
 
     def _is_ours(self, fresh: sqlite3.Connection) -> bool:
         try:
-            tables.read(fresh)
+            number, _ = tables.read(fresh)
         except Corrupt:
             return False
-        ours = self._revision, (self._image or Image.empty()).sum
-        return self._image is None or tables.revision(fresh) == ours
+        return not self._known or number == self.number
 
     def _build(self, fresh: sqlite3.Connection) -> None:
         """Fill it from memory: the newest ledger and the waiting requests, without the history."""
         tables.create(fresh)
-        if self._image is not None and self._revision.number:
-            tables.put(fresh, Changes(self._image.texts()), self._revision, self._image.sum)
-        if self.doubted is not None:
-            tables.put_doubt(fresh, *self.doubted)
+        if self.number:
+            tables.put(fresh, self.number, self._text)
         fresh.executemany("INSERT INTO wish (id, text) VALUES (?, ?)", self._waiting.items())
 
     @contextmanager

@@ -72,7 +72,7 @@ class Caller:
         deadline = Deadline(seconds)
         http = h11.Connection(h11.CLIENT, max_incomplete_event_size=64 * 1024)
         headers = [*self._headers, *more]
-        if body:  # RAPI wants no type without a body
+        if body:
             headers += [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
         out = http.send(h11.Request(method=method, target=target, headers=headers)) or b""
         out += (http.send(h11.Data(data=body)) or b"") if body else b""

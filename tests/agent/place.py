@@ -20,7 +20,6 @@ from nodeagent.agent.ssconf import certificate_digest
 from nodeagent.agent.whitelist import Owner, judge_folder
 from nodeagent.model.units import Ms
 from nodeagent.protocol.canonical import read
-from nodeagent.protocol.copies import Request, Verb, request_bytes, seal_request
 from nodeagent.protocol.envelope import Key, Purpose, open_outer
 from nodeagent.protocol.messages import Order, digest, key_of
 from nodeagent.protocol.node_key import check_signature
@@ -205,23 +204,3 @@ def sealed_question(place: Place, target: str, pem: bytes = b"", **changes: Any)
     question = Question(**{**members, **changes})
     signed = sign(pem or place.master_pem, question_bytes(place.key, question))
     return seal_question(place.key, question, *signed)
-
-
-def sealed_request(
-    place: Place, verb: Verb = Verb.HOLDING, pem: bytes = b"", **changes: Any
-) -> bytes:
-    """A request of this node's master about copies of the ledger; valid now."""
-    now = time.time_ns() // 1_000_000
-    members: dict[str, Any] = {
-        "id": str(uuid4()),
-        "cluster": CLUSTER,
-        "node": place.uuid,
-        "name": NODE,
-        "sender": NODE,
-        "issued": now,
-        "expires": now + 30_000,
-        "verb": verb,
-    }
-    request = Request(**{**members, **changes})
-    signed = sign(pem or place.master_pem, request_bytes(place.key, request))
-    return seal_request(place.key, request, *signed)

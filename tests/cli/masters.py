@@ -1,6 +1,6 @@
 """Real processes of maintd on two nodes of a cluster that LUXI shows, with files as Ganeti's.
 
-Beside them may run real agents, which keep copies of the ledger and vote.
+Beside them may run real agents, which vote.
 """
 
 import http.client
@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from secrets import token_hex
 from typing import Any
 
 from nodeagent.cluster.ganeti.ssconf import _digest
@@ -23,7 +22,6 @@ from tests.agent.place import NODE, Place, safe_folder
 from tests.cluster.ganeti.answering import Luxid, serving
 from tests.packaging import luxid
 from tests.patience import until
-from tests.store.etcd.server import Etcd
 from tests.web.live import Agent, free_port, wait_for
 
 WITHIN = 60.0
@@ -37,6 +35,7 @@ class Ganeti(Luxid):
 
     def __init__(self) -> None:
         self.dead: set[str] = set()  # the nodes whose luxid has died
+        self.filters = luxid.Filters()
 
     def answer(self, method: str, args: list[Any]) -> Any:
         if method == "Query" and args[0] == "node":
@@ -45,6 +44,8 @@ class Ganeti(Luxid):
                 for name in ("n1", "n2")
             ]
             return {"data": [[[0, row[field]] for field in args[1]] for row in rows]}
+        if method in ("QueryFilters", "ReplaceFilter", "DeleteFilter"):
+            return self.filters.answer(method, args)
         return luxid.answer(method, args, self.master)
 
 
@@ -67,7 +68,6 @@ class Master:
 
     name: str
     folder: Path
-    store: str
     luxi: str
     port: int = 0  # of the agents; 0: none run
     certificate: bytes = field(default_factory=make_certificate)
@@ -100,7 +100,6 @@ port = {self.port or 1815}
 address = "127.0.0.1"
 port = 0
 plain = true
-{self.store}
 """)
 
     def _begin_agent(self) -> None:
@@ -235,40 +234,15 @@ class Cluster:
             one.files(master, [self.n1, self.n2])
 
 
-def in_etcd(server: Etcd) -> str:
-    """The settings of a ledger in etcd, below a prefix of its own."""
-    return f"""[store]
-backend = "etcd"
-endpoints = ["{server.url}"]
-prefix = "/nodeagent/{token_hex(8)}/"
-"""
-
-
 @contextmanager
-def candidates(folder: Path, many: int) -> Iterator[list[Master]]:
-    """So many master candidates with agents; n1 is the master, and no maintd is there."""
-    port = free_port()
-    masters = [Master(f"n{n}", folder / f"n{n}", "", "", port) for n in range(1, many + 1)]
-    try:
-        for one in masters:
-            one.begin()
-        for one in masters:
-            one.files("n1", masters)
-            one.start_agent()
-        yield masters
-    finally:
-        for one in masters:
-            one.end_agent()
-
-
-@contextmanager
-def two(store: str = "", *, agents: bool = False) -> Iterator[Cluster]:
+def two(*, agents: bool = False) -> Iterator[Cluster]:
     """Two nodes, n1 being the master; their maintd are still to be started, if not the agents."""
     ganeti, port = Ganeti(), free_port() if agents else 0
     with safe_folder() as folder, ExitStack() as stack:
         masters = [
             Master(
-                *(name, folder / name, store),
+                name,
+                folder / name,
                 stack.enter_context(serving(_Here(ganeti, name), str(folder / f"luxi-{name}"))),
                 port,
             )

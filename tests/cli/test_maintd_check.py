@@ -38,9 +38,6 @@ NAMED = {
     "http.tls": '[http]\ntls = "FILE"\n',
     "maintd.key": '[maintd]\nkey = "FILE"\n',
     "maintd.certificate": '[maintd]\ncertificate = "FILE"\n',
-    "cluster.password": (
-        '[cluster]\nbackend = "rapi"\nuser = "us"\npassword = "FILE"\nca = "/dev/null"\n'
-    ),
 }
 
 
@@ -112,7 +109,7 @@ def test_ganeti_s_files_may_belong_to_a_user_of_ganeti_s(folder: Path, key: str)
 
 def test_what_systemd_reads_for_the_daemon_need_not_be_there(folder: Path) -> None:
     file = "/run/credentials/maintd.service/nothing-of-ours"
-    (folder / "maintd.toml").write_text(NAMED["cluster.password"].replace("FILE", file))
+    (folder / "maintd.toml").write_text(NAMED["maintd.key"].replace("FILE", file))
     assert check(folder)[0] == 0
 
 
@@ -134,3 +131,27 @@ def test_the_settings_of_power_are_read_too(folder: Path, monkeypatch: pytest.Mo
     assert f"chmod 600 {folder / 'power.toml'}" in output
     (folder / "power.toml").chmod(0o600)
     assert "power.limit is not a known setting" in check(folder)[1]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("backend", "rapi"),
+        ("backend", "luxi"),
+        ("rapi", "127.0.0.1:5080"),
+        ("user", "maintd"),
+        ("password", "/etc/password"),
+        ("ca", "/var/lib/ganeti/rapi.pem"),
+    ],
+)
+def test_a_file_of_a_maintd_over_rapi_is_refused_by_name(
+    folder: Path, key: str, value: str
+) -> None:
+    (folder / "maintd.conf.d/20-cluster.toml").write_text(f'[cluster]\n{key} = "{value}"\n')
+    (folder / "maintd.conf.d/20-cluster.toml").chmod(0o644)
+    status, said = check(folder)
+    assert status == 78
+    assert said == (
+        f"maintd: {folder}/maintd.conf.d/20-cluster.toml: cluster.{key} is gone:"
+        " maintd runs on Ganeti's master, and asks it by LUXI; remove this line\n"
+    )

@@ -114,18 +114,22 @@ class ByHand(SimulatedCluster):
         """Power is back."""
         self._now().machines.switch_on(node)
 
-    def set_master(self, node: str, overwritten: Snapshot | None = None) -> None:
+    def set_master(
+        self, node: str, overwritten: Snapshot | None = None, rule: str | None = None
+    ) -> None:
         """A master failover: what ran under the old master is over, what was queued starts anew.
 
         Each job is a process on the old master, which loses its daemons: it ends by that, be it
         before its effect or after it, and so do those of which it only waited for locks.
-        The new master has read its configuration when it was as `overwritten`: what jobs have
-        changed since is lost, though they say success. Of instances nothing is.
+        The new master has read its configuration when it was as `overwritten`, with this `rule` of
+        the ledger: what has changed since is lost, though jobs say success. Of instances nothing
+        is.
         """
         world = self._now()
         if overwritten is not None:
             world.nodes, world.groups = dict(overwritten.nodes), dict(overwritten.groups)
             world.tags = overwritten.tags
+            world.ledger_rule = rule
         world.master = node
         for job in list(self._active.values()):
             if job.began is not None and self.cut_late(job.action):

@@ -24,11 +24,9 @@ class Place(ABC):
     """A cluster of three nodes, the first of them its master, and two instances.
 
     `mirrored` has its disks on the second and third node, `local` on the second alone.
-    `swaps` is whether one job can both take tags off and put tags on.
     """
 
     cluster: Cluster
-    swaps = True
     nodes: tuple[str, str, str]
     mirrored: str
     local: str
@@ -216,9 +214,8 @@ class Real(Place):
     nodes = lab.NODES
     mirrored, local = "inst41.gnt.test", "inst42.gnt.test"
 
-    def __init__(self, cluster: Cluster, *, swaps: bool = True) -> None:
+    def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
-        self.swaps = swaps
 
     def sleep(self) -> None:
         time.sleep(0.25)

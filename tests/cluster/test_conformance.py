@@ -35,10 +35,7 @@ SOON = 30.0  # seconds within which a question is answered, whatever nodes are d
 
 pytest_plugins = ["tests.real.lab"]
 MARKS = [pytest.mark.real, pytest.mark.timeout(400)]
-REAL = [
-    pytest.param("luxi", marks=MARKS),
-    pytest.param("rapi", marks=MARKS),  # the same behind another door
-]
+REAL = pytest.param("real", marks=MARKS)
 
 
 @pytest.fixture(scope="module")
@@ -50,14 +47,14 @@ def visited() -> Iterator[list[Real]]:
         place.leave()
 
 
-@pytest.fixture(params=["simulated", *REAL])
+@pytest.fixture(params=["simulated", REAL])
 def place(request: pytest.FixtureRequest) -> Iterator[Place]:
     if request.param == "simulated":
         yield Simulated()
         return
-    cluster = request.getfixturevalue(f"lab_{request.param}")
+    cluster = request.getfixturevalue("lab_luxi")
     visited = request.getfixturevalue("visited")
-    real = Real(cluster, swaps=request.param == "luxi")
+    real = Real(cluster)
     visited.append(real)
     real.restore()
     yield real
@@ -243,7 +240,7 @@ def test_the_trails_tell_what_was_ordered(place: Place, reason: Reason) -> None:
         MovePrimary("none", second, live=True, target=third, fallback=False),
         MovePrimary("none", second, live=False, unchecked=True),
         MoveSecondary("none", second, third),
-        Retag(Scope.CLUSTER, "", ("none",) if place.swaps else (), ("absent",)),
+        Retag(Scope.CLUSTER, "", ("none",), ("absent",)),
         Retag(Scope.INSTANCE, "none", ("a", "b")),
         tag(place, remove=("absent", "gone")),
     ]
@@ -309,12 +306,11 @@ def test_unfinished_jobs_are_counted_by_status(place: Place, reason: Reason) -> 
 
 
 def test_a_paused_watcher_says_until_when(place: Place) -> None:
-    """Through RAPI nobody tells; there instances are not repaired anyway."""
     assert place.cluster.watcher_paused() == 0
     until = place.pause_watcher(3600)
     try:
         told = place.cluster.watcher_paused()
-        assert abs(told - until * 1000) < 60_000 or (told == 0 and not place.swaps)
+        assert abs(told - until * 1000) < 60_000
     finally:
         place.pause_watcher(0)
     assert place.cluster.watcher_paused() == 0
@@ -343,11 +339,6 @@ def test_only_what_has_not_begun_is_canceled(place: Place, reason: Reason) -> No
 
 
 def test_tags_are_compared_and_swapped(place: Place, reason: Reason) -> None:
-    if not place.swaps:
-        (answer,) = place.cluster.submit([Submission(tag(place, "a", remove=("b",)), reason())])
-        assert isinstance(answer, NotTaken)
-        assert answer.why
-        return
     assert not place.do(tag(place, "old", "kept"), reason()).why
     swap = tag(place, "new", "newer", remove=("old",))
     assert not place.do(swap, reason()).why
@@ -655,3 +646,17 @@ def test_a_node_without_power_control_is_said_to_have_none(place: Place, reason:
         needs.lacking("no-power-control", "it has an oob_program")
     assert result.code == NO_POWER_CONTROL
     assert "no power control" in result.why
+
+
+@pytest.mark.story
+def test_the_rule_of_the_ledger_is_read_as_it_was_written(place: Place, reason: Reason) -> None:
+    cluster = place.cluster
+    assert cluster.ledger_rule() is None
+    assert cluster.ledger_rule_uuid() == cluster.ledger_rule_uuid()
+    for text in ("1:abc", f"1:{'!#$%&()*+-;<=>?@^_`{|}~' * 8000}", ""):
+        cluster.write_ledger_rule(text)
+        assert cluster.ledger_rule() == text
+    assert not place.do(tag(place, "beside-the-rule"), reason()).why, "it holds no job"
+    cluster.remove_ledger_rule()
+    assert cluster.ledger_rule() is None
+    cluster.remove_ledger_rule()

@@ -17,7 +17,7 @@ GANETI=3.1` asks 3.1. Those marked `real` ask a cluster.
 | the version has a tilde and letters | `tests/model/test_ganeti.py` |
 | confd's and mond's versions | `tests/real/test_confd.py`, `test_mond.py`, `test_hbal.py` |
 | hbal, hail, harep, hroller | `make oracle GANETI=3.1`: the same answers on the same inputs |
-| the same fields of mond, RAPI and LUXI, sets in another order | `make test-real GANETI=3.1` |
+| the same fields of mond and LUXI, sets in another order | `make test-real GANETI=3.1` |
 | Python 3.13, OpenSSL 3.5, systemd 257 | `test-fresh trixie`, `test-packages trixie` |
 
 These do not concern us:
@@ -29,7 +29,7 @@ These do not concern us:
 | verify has one more step, the watcher skips one | we submit neither, and read neither's log |
 | hypervisor parameters (`xen_cmd`, `disk_discard`, `vhost_net`) | we read none |
 | a delay's time in the summary of its job | we read jobs' opcodes, and no summaries |
-| `custom_osparams`, /2/networks/NAME/rename, `--ssl-chain` of RAPI | we ask for none of it |
+| `custom_osparams`, /2/networks/NAME/rename, `--ssl-chain` of ganeti-rapi | we ask for none of it |
 | modes of `locks.data`, `tempres.data` | we read ssconf, two keys and `config.data` only |
 | ganeti-metad, pid files | we start and stop none of Ganeti's daemons |
 

@@ -10,7 +10,6 @@ from nodeagent.autorepair import tags as harep
 from nodeagent.cluster.ganeti import backend, decode, jobqueue, queries
 from nodeagent.cluster.ganeti.decode import one_line
 from nodeagent.cluster.ganeti.luxi import Luxi, Refusal
-from nodeagent.cluster.ganeti.rapi import Rapi, Request
 from nodeagent.errors import ConfigError, Unavailable
 from nodeagent.maintd.planning.tag_settings import faults, with_tags
 from nodeagent.model import tag
@@ -20,7 +19,6 @@ from nodeagent.placement.allocate.candidates import Terms
 from nodeagent.placement.allocate.iallocator import answer
 from nodeagent.placement.allocate.request import read_request
 from nodeagent.placement.cluster.textfile import parse, parse_loads
-from nodeagent.web.caller import Caller
 from tests.cluster.ganeti.test_decode import DRBD, GROUP, INFO, NODE, PLAIN
 from tests.fuzz.decoder import SURE, Decoder, each, seed, text_of
 from tests.placement.cluster.test_textfile import TEXT
@@ -111,13 +109,6 @@ def answers(raw: bytes) -> None:
         backend._answers(result, 2)
 
 
-def rapi(raw: bytes) -> None:
-    asked = Rapi.__new__(Rapi)
-    fed = Caller("x", lambda _: Fed(raw), most=2**20)  # type: ignore[arg-type, return-value]
-    asked.__dict__ |= {"_caller": fed, "_seconds": 5.0}
-    one_line(asked.ask(Request("GET", "/2/info")))
-
-
 def all_tags(raw: bytes) -> None:
     """Lines as tags of a node, a group and the cluster."""
     lines = frozenset(text_of(raw).splitlines())
@@ -189,11 +180,6 @@ DECODERS = (
         luxi([[True, 5], [False, "no: it is drained"]]),
         luxi(["OpPrereqError", ["no such node", "wrong_input"]], success=False),
     ), SURE_OF_US),
-    Decoder("rapi", rapi, (
-        HEAD + b'{"name":"c"}',
-        b"HTTP/1.1 500 no\r\nTransfer-Encoding: chunked\r\n\r\n"
-        b"5\r\n{\"a\":\r\n2\r\n1}\r\n0\r\n\r\n",
-    ), (Unavailable,), json=False),
     Decoder("tags", all_tags, (TAGS,), (), json=False),
     Decoder("textfile", textfile, (TEXT.encode(),), json=False),
     Decoder("iallocator", allocation, seed(*(request(n)[0] for n in range(6)))),

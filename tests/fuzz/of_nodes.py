@@ -16,28 +16,27 @@ from nodeagent.agent.diagnose import Reading, interpret, stabilise
 from nodeagent.agent.link import frame, read_frame
 from nodeagent.agent.probe import mirrors_of
 from nodeagent.agent.run import Finished
+from nodeagent.errors import Corrupt
 from nodeagent.maintd.balancing.load import read_busy, read_own, read_resident
 from nodeagent.maintd.engine import orders, poll
 from nodeagent.maintd.http import status
 from nodeagent.maintd.http.page import incident_card, text
-from nodeagent.model.copies import Holding, Kept, Part, Stamp
 from nodeagent.model.diagnosis import Need, Steady
 from nodeagent.model.event import happened
 from nodeagent.model.evidence import Contact, Mirror
+from nodeagent.model.ledger import Ledger
 from nodeagent.model.reason import Held, Kind, because
 from nodeagent.model.units import Ms
-from nodeagent.protocol import copies
 from nodeagent.protocol.canonical import MAX_BYTES, canonical, read
 from nodeagent.protocol.envelope import Key, Purpose, confd_hmac, open_outer, seal, strong_hmac
 from nodeagent.protocol.look import Expected, judge_answer, open_report
 from nodeagent.protocol.messages import Order, Receipt, Report, digest
 from nodeagent.protocol.order import open_order
-from nodeagent.protocol.parts import Header, read_parts
 from nodeagent.protocol.signature import BadSignature, verify
 from nodeagent.protocol.testimony import Words
 from nodeagent.protocol.witness import Question, body_of, open_question, words_of
+from nodeagent.store.carried import Carried, pack, unpack
 from tests.fuzz.decoder import Decoder, each, seed, text_of
-from tests.protocol.parts import write_part
 
 KEY = Key(b"0123456789abcdef0123456789abcdef01234567\n")
 SALT = "5f0e9a31-7a0c-4b4e"
@@ -150,36 +149,13 @@ def testified(raw: bytes) -> object:
     return words_of(open_outer(KEY, Purpose.TESTIMONY, UUID, outer), QUESTION)
 
 
-# Copies of the ledger.
+# The ledger in Ganeti's configuration.
 
-STAMP = Stamp(3, UUID, 8)
-PART = Part(Stamp(3, UUID, 7), None, NOW, (UUID,), "0a", b"whole")
-CHANGE = Part(STAMP, PART.stamp, NOW, (UUID,), "0b", b"change")
-KEPT = Kept(STAMP, NOW, (UUID,), "0b", 2, 700)
-_ASKED = (UUID, "c", UUID, "n1", "n2", NOW, NOW + 9)
-HELD = copies.Request(*_ASKED, copies.Verb.HOLDING)
-REQUESTS = (
-    HELD,
-    copies.Request(*_ASKED, copies.Verb.FETCH, stamp=STAMP, offset=5),
-    copies.Request(*_ASKED, copies.Verb.PUT, header=Header.of(CHANGE), piece=CHANGE.body),
-)
-ANSWERS = (
-    copies.Answer(copies.Word.HOLDING, Holding(3, UUID, (KEPT,))),
-    copies.Answer(copies.Word.WRITTEN, stamp=STAMP, sum="0b" * 32),
-    copies.Answer(copies.Word.PIECE, size=700, piece=b"piece"),
-    copies.Answer(copies.Word.FAILED, why="No space left on device"),
-)
+CARRIED = Carried(7, UUID, NOW, Ledger(round=NOW), (happened(NOW, "job-unknown", job="9"),))
 
 
-def requested(raw: bytes) -> object:
-    outer = sealed(Purpose.COPIES, _utf8(raw), UUID)
-    found = {**outer, "certificate": "", "signature": ""}
-    return copies.open_request(KEY, json.dumps(found).encode())
-
-
-def copied(raw: bytes) -> object:
-    outer = sealed(Purpose.COPIED, _utf8(raw), UUID)
-    return copies.answer_of(open_outer(KEY, Purpose.COPIED, UUID, outer), HELD)
+def rule(raw: bytes) -> object:
+    return unpack(text_of(raw))
 
 
 def receipt(raw: bytes) -> None:
@@ -281,11 +257,7 @@ DECODERS = (
     Decoder("question", questioned, seed(body(Purpose.WITNESS, QUESTION.body(), UUID))),
     Decoder("testimony", testified, seed(body(Purpose.TESTIMONY, body_of(
         QUESTION, "c", "n1", UUID, Words(Contact.SILENT, Contact.REFUSED, (DISK,), "")), UUID))),
-    Decoder("copies-request", requested,
-            seed(*(body(Purpose.COPIES, one.body(), UUID) for one in REQUESTS))),
-    Decoder("copies-answer", copied, seed(*(body(
-        Purpose.COPIED, copies.answer_body(HELD, "c", "n1", UUID, one), UUID) for one in ANSWERS))),
-    Decoder("copy", read_parts, (write_part(PART) + write_part(CHANGE),), json=False),
+    Decoder("rule", rule, (pack(CARRIED).encode(),), (Corrupt,), json=False),
     Decoder("mond", mirrors_of, seed({"name": "drbd", "data": {
         "status": {"code": 0, "message": ""}, "deviceInfos": [
             {"connectionState": "Connected", "instance": "i1", "localState": "UpToDate"}]}})),

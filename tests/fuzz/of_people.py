@@ -24,7 +24,7 @@ from nodeagent.web.client import Answered, Call, Terms
 from nodeagent.web.exchange import Request
 from nodeagent.web.refusal import fault_of
 from tests.fuzz.decoder import Decoder, each, seed, text_of
-from tests.fuzz.of_ganeti import HEAD, Fed
+from tests.fuzz.of_ganeti import Fed
 from tests.fuzz.of_nodes import NOW
 from tests.maintd.world import EVACUATE, incident, ledger
 from tests.maintd.world import node as a_node
@@ -146,6 +146,7 @@ alice {CLEARTEXT}secret write
 bob {HA1}7b1cc4a0a2ab2ac0dc5d5b3a1b2fa9b0 read,owner:web
 """
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nX: y\r\n\r\n"
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 12\r\n\r\n"
 INTERIM = b"HTTP/1.1 100 Continue\r\n\r\n" + HEAD + b'{"name":"c"}'
 _SETTINGS = [(TOP / f"packaging/{name}.toml").read_bytes() for name in ("agent", "maintd")]
 DECODERS = (

@@ -12,7 +12,6 @@ from nodeagent.errors import NotMaster, Unavailable
 from nodeagent.maintd.balancing.inputs import stock_of
 from nodeagent.maintd.balancing.search_thread import Adviser, Measure, nothing_measured
 from nodeagent.maintd.engine.conduct import Conduct
-from nodeagent.maintd.engine.memory import Copies
 from nodeagent.maintd.engine.noded import Noded
 from nodeagent.maintd.engine.round import Engine, Round
 from nodeagent.maintd.engine.witnesses import Witnesses
@@ -243,6 +242,18 @@ class Between:
     def roles(self, since: str) -> Sequence[RoleChange]:
         return self.cluster.roles(since)
 
+    def ledger_rule_uuid(self) -> str:
+        return self.cluster.ledger_rule_uuid()
+
+    def ledger_rule(self) -> str | None:
+        return self.cluster.ledger_rule()
+
+    def write_ledger_rule(self, text: str) -> None:
+        self.cluster.write_ledger_rule(text)
+
+    def remove_ledger_rule(self) -> None:
+        self.cluster.remove_ledger_rule()
+
 
 def elsewhere(work: Callable[[], None]) -> None:
     """Done at once, but by another thread: what is done has an event loop of its own."""
@@ -255,7 +266,8 @@ class Rig:
     """Time moves only by `tick`; `crash` forgets everything but what is on disk.
 
     `skew` is by how many seconds somebody has set our clock wrong. With a `path` the ledger is
-    a file there, which `lose_ledger` removes. `through` is what stands between us and the cluster.
+    a file there; `lose_ledger` removes it and Ganeti's rule. `through` stands between us and the
+    cluster.
     """
 
     def __init__(
@@ -282,7 +294,6 @@ class Rig:
         self.asks = InventorySettings()
         self._through = through
         self.store = SqliteStore(path)
-        self.copies: Callable[[SqliteStore], Copies] | None = None  # None: none are kept
         self.engine = self._engine()
         self.wishes = 0
 
@@ -309,7 +320,6 @@ class Rig:
             Inventory(self.asks, self.now, lambda: self.time, elsewhere),
             noded=Noded(self._through(self.cluster), lambda: self.time, lambda work: work()),
             witnesses=self._asked(),
-            copies=self.copies(self.store) if self.copies else None,
         )
 
     async def look(self, snapshot: Snapshot) -> Mapping[str, Look]:
@@ -328,7 +338,6 @@ class Rig:
             raise NotMaster(f"the master is {master}")
 
     def crash(self) -> None:
-        self.engine.memory.close()
         self.engine = self._engine()
 
     def lose_ledger(self) -> None:
@@ -337,6 +346,7 @@ class Rig:
             for log in ("", "-wal", "-shm"):
                 Path(self.path + log).unlink(missing_ok=True)
         self.store = SqliteStore(self.path)
+        self.cluster.remove_ledger_rule()
         self.crash()
 
     def round(self) -> Round:

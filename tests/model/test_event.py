@@ -123,8 +123,27 @@ ROWS: list[tuple[str, Mapping[str, Detail], str]] = [
     ("agent-back", MANY, "12 agents answer again: n1, n2 and 10 more"),
     (
         "ledger-taken",
-        {"whose": "the copy of n2", "epoch": "7"},
-        "maintd goes on with the copy of n2, as epoch 7",
+        {"whose": "n2", "saved": "2026-11-28T10:00:00Z"},
+        "maintd goes on with the ledger in Ganeti's configuration, which the maintd of n2 saved at"
+        " 2026-11-28T10:00:00Z",
+    ),
+    (
+        "rule-missing",
+        {},
+        "Ganeti's configuration had no ledger: maintd goes on with that of this node, and writes"
+        " it there",
+    ),
+    (
+        "rule-removed",
+        {},
+        "somebody has removed the job filter rule that keeps the ledger: maintd writes it again;"
+        " do not delete it, gnt-maint ledger tells what it is",
+    ),
+    (
+        "rule-changed",
+        {},
+        "somebody has changed the job filter rule that keeps the ledger: maintd writes its own"
+        " ledger there again; gnt-maint ledger tells what it is",
     ),
     (
         "job-unknown",

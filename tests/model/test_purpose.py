@@ -19,7 +19,6 @@ from nodeagent.model.purpose import (
     OfTags,
     OfWindow,
     Purpose,
-    is_ours,
     kept,
     parse,
     reason,
@@ -47,9 +46,6 @@ def test_the_texts_of_the_release_before_are_written_and_read(
     assert reason(purpose, "12") == text
     assert parse(text) == (purpose, 12)
     assert purpose.owner == owner
-    assert is_ours(text) is not isinstance(
-        purpose, OfOwners | OfNotices
-    )  # which are orders, and no jobs
 
 
 @given(PURPOSES, st.integers(0, 2**63))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nodeagent.model.reason import CopyKind, FencingKind, Kind, Reason, because
+from nodeagent.model.reason import FencingKind, Kind, LedgerKind, Reason, because
 
 FEW = because(FencingKind.FEW_WITNESSES, "n4", count=0, least=3)
 ROWS = [
@@ -457,27 +457,25 @@ ROWS = [
         " n3 maintd:dead-nodes:restart lets it",
     ),
     (
-        because(
-            CopyKind.FEW_COPIES,
-            count=3,
-            missing=("n1: timed out", "n4: timed out"),
-            whose="the copy on n2",
-        ),
-        "maintd asks for the newest ledger and waits for a majority of the 3 master"
-        " candidates, those of its last save included: n1: timed out; n4: timed out; gnt-maint"
-        " resume --ledger goes on with the copy on n2, and nothing planned begins before",
+        because(LedgerKind.UNREADABLE_RULE, why="it is not a ledger"),
+        "the ledger in Ganeti's configuration cannot be read (it is not a ledger), so maintd plans"
+        " nothing: gnt-maint resume --ledger goes on with the ledger of this node and writes it"
+        " there; check gnt-maint window list, queue list and balance first",
     ),
     (
-        because(CopyKind.NEWER_COPY, whose="the copy on n2"),
-        "a newer nodeagent has written the newest copy of the ledger (the copy on n2):"
-        " install that version on this node; maintd takes no older copy",
+        because(LedgerKind.NEWER_RULE, why="it has form 2"),
+        "a newer nodeagent has written the ledger in Ganeti's configuration (it has form 2):"
+        " install that version on this node; maintd plans nothing meanwhile",
     ),
     (
-        because(CopyKind.MOVED),
-        "the ledger of this cluster is in etcd, says the tag maintd:store:etcd, and what is"
-        ' kept here is old: set [store] backend = "etcd" on this node, and restart maintd;'
-        " if the ledger has come back from etcd, run gnt-cluster remove-tags"
-        " maintd:store:etcd",
+        because(LedgerKind.STANDBY, who="the maintd on n1 acts"),
+        "this maintd is a standby: the maintd on n1 acts, and tells what is planned; gnt-maint"
+        " ledger show shows here what Ganeti's configuration has of it",
+    ),
+    (
+        because(LedgerKind.NOT_WRITTEN, why="no space left"),
+        "Ganeti does not take the ledger (no space left), and maintd starts nothing that a new"
+        " master would not know of: see gnt-maint ledger",
     ),
 ]
 

@@ -11,6 +11,7 @@ import sys
 import threading
 from typing import Any
 
+CLUSTER = "00000000-0000-4000-8000-000000000003"
 GROUP = "00000000-0000-4000-8000-000000000001"
 NODE = {
     "name": "node1.example.org",
@@ -43,11 +44,35 @@ TABLES: dict[str, list[dict[str, Any]]] = {
 }
 
 
+class Filters:
+    """Job filter rules, as luxid answers about them."""
+
+    def __init__(self) -> None:
+        self.rules: dict[str, list[Any]] = {}  # the reason trail of each
+
+    def answer(self, method: str, args: list[Any]) -> object:
+        if method == "ReplaceFilter":
+            uuid, _, _, _, trail = args
+            self.rules[uuid] = [*trail, ["luxid", "", 1]]
+            return uuid
+        if method == "DeleteFilter":
+            del self.rules[args[0]]
+            return None
+        uuids, fields = args
+        assert fields == ["uuid", "reason_trail"]
+        return [[uuid, self.rules[uuid]] for uuid in uuids if uuid in self.rules]
+
+
+FILTERS = Filters()
+
+
 def answer(method: str, args: list[Any], master: str) -> object:
     if method == "QueryConfigValues":
         return [master if field == "master_node" else None for field in args[0]]
     if method == "QueryClusterInfo":
-        return {"name": "cluster.example.org", "master": master, "tags": []}
+        return {"name": "cluster.example.org", "uuid": CLUSTER, "master": master, "tags": []}
+    if method in ("QueryFilters", "ReplaceFilter", "DeleteFilter"):
+        return FILTERS.answer(method, args)
     if method == "SubmitManyJobs":
         return [[False, "no jobs are taken here"] for _ in args[0]]
     assert method == "Query", method

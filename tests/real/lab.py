@@ -1,7 +1,7 @@
 """The multi-node laboratory beside the checkout: brought up for a module, and taken down.
 
 A test module that wants it says `pytest_plugins = ["tests.real.lab"]` and asks for the fixture
-`lab`, `lab_luxi` or `lab_rapi`; where there is no laboratory it is skipped with the reason.
+`lab` or `lab_luxi`; where there is no laboratory it is skipped with the reason.
 A laboratory that is already up is used as it is, and left up.
 """
 
@@ -20,7 +20,6 @@ import pytest
 from nodeagent.cluster.backend import Cluster
 from nodeagent.cluster.ganeti.backend import GanetiCluster
 from nodeagent.cluster.ganeti.luxi import Luxi
-from nodeagent.cluster.ganeti.rapi import Rapi, RapiCluster
 from nodeagent.model.ledger import Outcome, Result
 from tests import needs
 
@@ -131,20 +130,6 @@ def lab_luxi(lab: None) -> Iterator[GanetiCluster]:
     cluster = GanetiCluster(socket_path(), grace=5.0)
     yield cluster
     cluster.close()
-
-
-@pytest.fixture
-def lab_rapi(lab: None) -> RapiCluster:
-    """The laboratory's cluster through RAPI."""
-    return RapiCluster(rapi(), grace=5.0)
-
-
-def rapi(
-    user: str = "labadmin", password: str = "labsecret", certificate: str = "", port: int = 5080
-) -> Rapi:
-    """The laboratory's RAPI."""
-    trusted = certificate or str(STATE / "ca" / "ca.pem")
-    return Rapi("10.77.0.1", user, password, trusted, port=port)
 
 
 def create(name: str, template: str, primary: str, secondary: str | None = None) -> None:

@@ -130,13 +130,14 @@ class Maintenance:
         self.agents[name] = self.spawn_agent(name)
 
     def lose_ledger(self) -> None:
-        """The ledger, and each copy of it that an agent keeps; maintd is down meanwhile."""
+        """The ledger, and the rule that keeps it; maintd is down meanwhile."""
         for name in self.agents:
-            node(name, "pkill", "-TERM", "-f", "nodeagent.cli.nodeagent")
-        for name, process in self.agents.items():
-            process.wait(60)
-            self.shell(name, f"rm -rf /var/lib/maintd/ledger* {AGENT_STATE}/copies")
-            self.agents[name] = self.spawn_agent(name)
+            self.shell(name, "rm -rf /var/lib/maintd/ledger*")
+        cluster = GanetiCluster(socket_path())
+        try:
+            cluster.remove_ledger_rule()
+        finally:
+            cluster.close()
 
     def spawn(
         self, name: str, module: str, *arguments: str, env: str = "", log_name: str = ""

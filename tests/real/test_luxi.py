@@ -14,7 +14,6 @@ from nodeagent.cluster.backend import Accepted, Cluster, NotTaken, Submission
 from nodeagent.cluster.ganeti.backend import GanetiCluster
 from nodeagent.cluster.ganeti.luxi import Luxi
 from nodeagent.cluster.ganeti.mastership import Mastership
-from nodeagent.cluster.ganeti.rapi import RapiCluster
 from nodeagent.maintd.balancing.inputs import take_stock
 from nodeagent.model.action import (
     Action,
@@ -55,11 +54,10 @@ MIRRORED, SHARED, PLAIN = "inst1.gnt.test", "inst2.gnt.test", "inst3.gnt.test"
 INCIDENT = "7b1cb7c2-0c8e-5b8e-9d55-0d4a5f6a1b2c"
 
 
-@pytest.fixture(params=["luxi", "rapi"])
-def cluster(request: pytest.FixtureRequest) -> Cluster:
-    """The real cluster, through either door."""
-    found: GanetiCluster | RapiCluster = request.getfixturevalue(f"lab_{request.param}")
-    return found
+@pytest.fixture
+def cluster(lab_luxi: GanetiCluster) -> Cluster:
+    """The real cluster."""
+    return lab_luxi
 
 
 @pytest.fixture(scope="module")

@@ -1,13 +1,10 @@
-"""Each store keeps the promises of `nodeagent/store/contract.py`.
-
-A store comes in by one line of `STORES`. `KILLS` says how its process dies at each of its steps.
-"""
+"""The store keeps the promises of `nodeagent/store/contract.py`, also where its process dies."""
 
 import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -25,75 +22,22 @@ from nodeagent.model.queue import Entry, Queue
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import ResetStorm, Wish
 from nodeagent.store.codec import encode
-from nodeagent.store.contract import Fenced, Revision, Size, Store, TooNew
+from nodeagent.store.contract import Fenced, Size, TooNew
 from nodeagent.store.sqlite import SqliteStore
-from tests.store.etcd import server
-from tests.store.etcd.taking import opened
 from tests.store.test_codec import FULL
 from tests.store.values import DIAGNOSES
 
 DAY = 86_400_000
-Opening = Callable[..., Store]
+Opening = Callable[..., SqliteStore]
 
 
-def sqlite(folder: Path, now: Callable[[], Ms] = lambda: Ms(5), keep: int = 1000) -> Store:
+def opened(folder: Path, now: Callable[[], Ms] = lambda: Ms(5), keep: int = 1000) -> SqliteStore:
     return SqliteStore(str(folder / "ledger"), keep, now=now)
 
 
-def etcd(folder: Path, now: Callable[[], Ms] = lambda: Ms(5), keep: int = 1000) -> Store:
-    return opened(server.shared().url, f"{folder}/", now, keep, most=8)
-
-
-STORES: Mapping[str, Opening] = {"sqlite": sqlite, "etcd": etcd}
-NEEDS = {"etcd": server.needed}
-KINDS = [pytest.param(name, marks=NEEDS.get(name, ())) for name in STORES]
-
-# Open this store in a process whose steps are counted, to kill it before or after one of them.
-KILLS: Mapping[str, str] = {
-    "sqlite": """
-import sqlite3
-real = sqlite3.connect
-class Dying(sqlite3.Connection):
-    def execute(self, *given):
-        return step(super().execute, given)
-    def executemany(self, *given):
-        return step(super().executemany, given)
-sqlite3.connect = lambda *given, **more: real(*given, **more, factory=Dying)
-from nodeagent.store.sqlite import SqliteStore
-store = SqliteStore(f"{folder}/ledger")
-""",
-    "etcd": """
-from nodeagent.store.etcd.client import Client
-real = Client.change
-async def dying(self, path, *given, **more):
-    if path in ("maintenance/status", "kv/compaction"):  # its thread's, now and then
-        return await real(self, path, *given, **more)
-    if not after:
-        step(tuple, ())
-    result = await real(self, path, *given, **more)
-    if after:
-        step(tuple, ())
-    return result
-Client.change = dying
-from tests.store.etcd.taking import opened
-store = opened(sys.argv[3], f"{folder}/", most=8)
-""",
-}
-
-
-def place(kind: str) -> list[str]:
-    """Where a process of its own finds the store, besides the folder."""
-    return [server.shared().url] if kind == "etcd" else []
-
-
-@pytest.fixture(params=KINDS)
-def kind(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
 @pytest.fixture
-def opening(kind: str, tmp_path: Path) -> Callable[..., Store]:
-    return lambda **more: STORES[kind](tmp_path, **more)
+def opening(tmp_path: Path) -> Opening:
+    return lambda **more: opened(tmp_path, **more)
 
 
 def event(number: int) -> Event:
@@ -108,7 +52,6 @@ def test_the_errors_say_what_to_do() -> None:
     assert issubclass(Fenced, NotMaster), "this maintd ends"
     assert issubclass(TooNew, Corrupt)
     assert issubclass(Corrupt, NodeAgentError)
-    assert Revision(1, 2) > Revision(0, 9) > Revision(0, 8), "the epoch first"
 
 
 def test_a_new_one_is_empty(opening: Opening) -> None:
@@ -116,21 +59,24 @@ def test_a_new_one_is_empty(opening: Opening) -> None:
         assert store.load() == Ledger()
         assert (store.wishes(), store.history(), store.answer("w")) == ((), [], None)
         assert store.troubles() == ()
-        assert store.revision == Revision(0, 0)
+        assert store.number == 0
         assert store.size().events == 0
 
 
-def test_each_save_has_the_next_revision(opening: Opening) -> None:
+def test_each_save_that_changes_the_ledger_has_the_next_number(opening: Opening) -> None:
     with closing(opening()) as store:
         for number in range(1, 4):
-            store.save(Ledger(number // 2))  # the same twice, too
-            assert store.revision.number == number
+            for _ in range(2):
+                store.save(Ledger(number), [event(number)])
+                assert store.number == number
         store.note([event(1)])
         store.wish(wish("w"))
-        assert store.revision.number == 3
+        assert store.number == 3
     with closing(opening()) as store:
-        assert store.load() == Ledger(1)
-        assert store.revision.number == 3
+        assert store.load() == Ledger(3)
+        assert store.number == 3
+        store.save(Ledger(3), above=70)
+        assert store.number == 71
 
 
 def test_a_save_without_a_look_before_replaces_all(opening: Opening) -> None:
@@ -139,7 +85,7 @@ def test_a_save_without_a_look_before_replaces_all(opening: Opening) -> None:
     with closing(opening()) as store:
         store.save(Ledger(1))
         assert store.load() == Ledger(1)
-        assert store.revision.number == 2
+        assert store.number == 2
 
 
 def test_who_was_overtaken_changes_nothing(opening: Opening) -> None:
@@ -196,7 +142,6 @@ def test_the_history_is_bounded(opening: Opening) -> None:
 
 
 def test_its_size_is_told_and_does_not_grow_without_end(opening: Opening) -> None:
-    """On a busy machine etcd compacts late: then it is after as many saves again, or twice that."""
     with closing(opening(keep=50)) as store:
         before = Size(0, 50)
         for first, many in ((0, 200), (200, 400), (400, 800), (800, 1600)):
@@ -253,22 +198,22 @@ STEPS = st.one_of(
 )
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @given(st.lists(STEPS, max_size=25))
 @settings(max_examples=60, suppress_health_check=list(HealthCheck))
-def test_any_life_reads_back(kind: str, steps: list[tuple[object, ...]]) -> None:
+def test_any_life_reads_back(steps: list[tuple[object, ...]]) -> None:
     """Against what a reader expects of the contract, kept in plain variables."""
     ledger, number, count = Ledger(), 0, 0
     history: list[Event] = []
     waiting: list[str] = []
     answers: dict[str, str] = {}
     with tempfile.TemporaryDirectory() as name:
-        store = STORES[kind](Path(name))
+        store = opened(Path(name))
+        assert store.load() == ledger
         abandoned = []
         for what, *given_ in steps:
             if what == "save":
                 way, events, answered = given_
-                ledger = way(ledger)  # type: ignore[operator]
+                before, ledger = ledger, way(ledger)  # type: ignore[operator]
                 new = [event(count + n) for n in range(events)]  # type: ignore[call-overload]
                 count += len(new)
                 history += new
@@ -276,7 +221,7 @@ def test_any_life_reads_back(kind: str, steps: list[tuple[object, ...]]) -> None
                 answers |= said
                 waiting = [one for one in waiting if one not in said]
                 store.save(ledger, new, said)
-                number += 1
+                number += ledger != before
             elif what == "wish":
                 one = str(given_[0])
                 if one not in answers or one in waiting:
@@ -296,13 +241,13 @@ def test_any_life_reads_back(kind: str, steps: list[tuple[object, ...]]) -> None
                     store.close()
                 else:
                     abandoned.append(store)  # as a killed process: nothing more is said
-                store = STORES[kind](Path(name))
+                store = opened(Path(name))
                 assert store.load() == ledger
             assert store.history() == history
             assert [one.id for one in store.wishes()] == waiting
             assert {one: store.answer(one) for one in answers} == answers
             assert store.load() == ledger
-            assert store.revision.number == number
+            assert store.number == number
         for each in (*abandoned, store):
             each.close()
 
@@ -319,9 +264,8 @@ from nodeagent.model.wish import ResetStorm, Wish
 from nodeagent.store.codec import decode
 top, after, count = sys.argv[1], sys.argv[2] == "after", 0
 texts = json.load(sys.stdin)
-import nodeagent.store.sqlite, tests.store.etcd.taking
 for nth in range(1, 500):
-    folder = f"{{top}}/{{nth}}"
+    folder = f"{top}/{nth}"
     os.mkdir(folder)
     child = os.fork()
     if child == 0:
@@ -329,7 +273,7 @@ for nth in range(1, 500):
     end = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if end != -signal.SIGKILL:
         sys.exit(end)
-os.dup2(os.open(f"{{folder}}/said", os.O_WRONLY | os.O_CREAT), 1)
+os.dup2(os.open(f"{folder}/said", os.O_WRONLY | os.O_CREAT), 1)
 def step(call, given):
     global count
     count += 1
@@ -339,13 +283,22 @@ def step(call, given):
     if count == nth:
         os.kill(os.getpid(), signal.SIGKILL)
     return result
-{kills}
+import sqlite3
+real = sqlite3.connect
+class Dying(sqlite3.Connection):
+    def execute(self, *given):
+        return step(super().execute, given)
+    def executemany(self, *given):
+        return step(super().executemany, given)
+sqlite3.connect = lambda *given, **more: real(*given, **more, factory=Dying)
+from nodeagent.store.sqlite import SqliteStore
+store = SqliteStore(f"{folder}/ledger")
 store.load()
 for number, text in enumerate(texts, 1):
-    store.wish(Wish(f"w{{number}}", "ada", 1, ResetStorm()))
+    store.wish(Wish(f"w{number}", "ada", 1, ResetStorm()))
     print("wish", number, flush=True)
-    event = Event(number, "noted", "i1", "n1", f"number {{number}}")
-    store.save(decode(Ledger, text), [event], {{f"w{{number}}": ""}})
+    event = Event(number, "noted", "i1", "n1", f"number {number}")
+    store.save(decode(Ledger, text), [event], {f"w{number}": ""})
     print("save", number, flush=True)
 """
 LEDGERS = (
@@ -355,11 +308,10 @@ LEDGERS = (
 )
 
 
-def lives(kind: str, after: str, tmp_path: Path) -> Iterator[tuple[Path, int, list[str]]]:
+def lives(after: str, tmp_path: Path) -> Iterator[tuple[Path, int, list[str]]]:
     """The folder of a process that was killed at its n-th step, and what it had said."""
-    program = LIFE.format(kills=KILLS[kind])
     done = subprocess.run(
-        [sys.executable, "-c", program, str(tmp_path), after, *place(kind)],
+        [sys.executable, "-c", LIFE, str(tmp_path), after],
         input=json.dumps([encode(ledger) for ledger in LEDGERS]),
         capture_output=True,
         text=True,
@@ -371,13 +323,11 @@ def lives(kind: str, after: str, tmp_path: Path) -> Iterator[tuple[Path, int, li
 
 
 @pytest.mark.parametrize("after", ["before", "after"])
-def test_a_kill_at_each_step_leaves_all_of_a_call_or_nothing(
-    kind: str, after: str, tmp_path: Path
-) -> None:
-    for folder, nth, said in lives(kind, after, tmp_path):
+def test_a_kill_at_each_step_leaves_all_of_a_call_or_nothing(after: str, tmp_path: Path) -> None:
+    for folder, nth, said in lives(after, tmp_path):
         saved, asked = (sum(line.startswith(word) for line in said) for word in ("save", "wish"))
         try:
-            store = STORES[kind](folder)
+            store = opened(folder)
         except Corrupt:
             assert not said, "its first start was interrupted: nothing was promised yet"
             continue
@@ -385,7 +335,7 @@ def test_a_kill_at_each_step_leaves_all_of_a_call_or_nothing(
             ledger = store.load()
             kept = LEDGERS.index(ledger) + 1 if ledger != Ledger() else 0
             assert kept in (saved, saved + 1), nth
-            assert store.revision.number == kept
+            assert store.number == kept
             assert store.history() == [event(n + 1) for n in range(kept)]
             answers = [store.answer(f"w{n + 1}") for n in range(len(LEDGERS))]
             assert answers == [""] * kept + [None] * (len(LEDGERS) - kept)

@@ -390,12 +390,12 @@ def test_f6_one_changed_byte_in_the_ledger_is_seen(path: str, byte: bytes) -> No
 
 def test_a_database_of_another_version_or_another_owner_is_refused(path: str) -> None:
     with closing(SqliteStore(path)) as store:
-        store._db.execute("PRAGMA user_version=4")
-    with pytest.raises(TooNew, match="it is of version 4, and we read 3: a newer nodeagent"):
+        store._db.execute("PRAGMA user_version=5")
+    with pytest.raises(TooNew, match="it is of version 5, and we read 4: a newer nodeagent"):
         SqliteStore(path)
     with closing(sqlite3.connect(path)) as other:
         other.execute("PRAGMA user_version=1")
-    with pytest.raises(Corrupt, match="it is of version 1, and we read 3"):
+    with pytest.raises(Corrupt, match="it is of version 1, and we read 4"):
         SqliteStore(path)
     os.unlink(path)
     with closing(sqlite3.connect(path)) as other:
@@ -661,31 +661,6 @@ def test_the_history_is_kept_where_the_file_itself_is_whole(path: str, how: str)
     with closing(opened(path)) as store:
         CHANGES[how](path)
         assert store.history() == [event(1), event(2)]
-
-
-def test_the_revision_before_a_doubt_is_kept_until_the_next_epoch(path: str) -> None:
-    with closing(SqliteStore(path)) as store:
-        store.load()
-        store.begin(3, Ledger(round=1), (), {})
-        before = store.revision
-        store.doubt(Ms(77))
-        store.save(Ledger(round=2))
-        store.doubt(Ms(99))
-        assert store.doubted == (before, 77), "the first doubt counts"
-        assert store.revision.number == before.number + 1
-    with closing(SqliteStore(path, alone=lambda: None)) as store:
-        store.load()
-        assert store.doubted == (before, 77)
-        os.unlink(path)
-        store.save(Ledger(round=3))
-    with closing(SqliteStore(path)) as store:
-        store.load()
-        assert store.doubted == (before, 77), "also in a file that was written anew"
-        store.begin(4, Ledger(round=4), (), {})
-        assert store.doubted is None
-    with closing(SqliteStore(path)) as store:
-        store.load()
-        assert store.doubted is None
 
 
 def test_one_that_is_not_the_only_one_replaces_nothing(path: str) -> None:

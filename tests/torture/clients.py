@@ -120,14 +120,14 @@ class Acting:
     """Finds the maintd that acts, among those at these addresses."""
 
     addresses: Sequence[str]
-    copies: bool = False  # they must be with all candidates
+    whole: bool = False  # its newest ledger must be in Ganeti's configuration
     last: str = ""
     whys: dict[str, str] = field(default_factory=dict)  # why each does not act, by address
 
     def find(self) -> str | None:
         """Return the address of one that holds rounds and carries them out."""
         for address in sorted(self.addresses, key=lambda one: one != self.last):
-            self.whys[address] = _why_not(address, copies=self.copies)
+            self.whys[address] = _why_not(address, whole=self.whole)
             if not self.whys[address]:
                 self.last = address
                 return address
@@ -135,22 +135,22 @@ class Acting:
 
     def look(self) -> Mapping[str, str]:
         """Return why each of them does not act, by address."""
-        return {address: _why_not(address, copies=self.copies) for address in self.addresses}
+        return {address: _why_not(address, whole=self.whole) for address in self.addresses}
 
 
-def _why_not(address: str, *, copies: bool) -> str:
+def _why_not(address: str, *, whole: bool) -> str:
     try:
         said = ask(address, "GET", "/1/round")
     except Unheard as error:
         return str(error)
     if said.status != 200:
         return str(said.body)
-    told, there = said.body, said.body["copies"]
+    told, there = said.body, said.body["ledger"]
     for key in ("trouble", "idle", "outdated"):
-        if told[key] is not None and (copies or key != "outdated"):
+        if told[key] is not None and (whole or key != "outdated"):
             return f"{key}: {told[key]}"
-    if copies and not (there["epoch"] and there["have"] == there["of"]):
-        return f"copies: {there}"
+    if whole and (there["rule"]["number"] or 0) != there["number"]:
+        return f"ledger: {there}"
     return ""
 
 

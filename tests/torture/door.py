@@ -1,10 +1,8 @@
 """A door to one simulated cluster for several maintd processes, and the record of their effects.
 
-As Ganeti, it takes a request from whoever asks, and knows nothing of leases. A request that is on
-its way for longer than the grace never arrives. With `luxi` only the master's node has a luxid
-that answers; but the luxid of a master that was cut off lives on, names its own node, and takes
-jobs that no other node hears of. Without, all ask one RAPI, with Ganeti's job filters: a job that a
-filter rejects is there, and canceled.
+A request that is on its way for longer than the grace never arrives. Only the master's node has a
+luxid that answers; but the luxid of a master that was cut off lives on, names its own node, and
+takes jobs and a ledger that no other node hears of.
 """
 
 import pickle
@@ -12,14 +10,12 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from nodeagent.cluster.backend import Accepted, Answer, Submission
-from nodeagent.cluster.ganeti.jobqueue import EPOCH
-from nodeagent.cluster.ganeti.rapi import RapiCluster
 from nodeagent.errors import Unavailable
 from nodeagent.model.ledger import Removal, Result, RoleChange, Trail
 from nodeagent.model.snapshot import Capacity, Node, Running, Snapshot
@@ -31,11 +27,8 @@ GRACE = 5.0  # seconds
 _OF_OLD = 10**7  # numbers of jobs in the queue of a master that was cut off
 _PATIENCE = 2.0  # seconds of a client for each step of a request
 _EFFECTS = ("submit", "cancel")
-_FILTERED = "canceled by a job filter"
 _METHODS = {
     *(
-        "filter",
-        "put_filter",
         "master",
         "snapshot",
         "capacity",
@@ -46,6 +39,7 @@ _METHODS = {
         "results",
     ),
     *("busy", "unfinished", "watcher_paused", "trails", "removals", "roles"),
+    *("ledger_rule_uuid", "ledger_rule", "write_ledger_rule", "remove_ledger_rule"),
 }
 
 
@@ -54,12 +48,10 @@ class Effect:
     """A request to change the cluster. Times are of the host's monotonic clock.
 
     `asked` is when the caller asked, immediately after its last check; `came` when it arrived;
-    `epoch` the epoch of the caller's ledger; `reasons` the intents. `refused` says why nothing was
-    done, or the jobs were canceled at once.
+    `reasons` the intents. `refused` says why nothing was done.
     """
 
     caller: str
-    epoch: int
     asked: float
     came: float
     method: str
@@ -72,11 +64,10 @@ class Door:
     """Serves the cluster to connections that `accept` brings."""
 
     cluster: SimulatedCluster
-    luxi: bool = False
     effects: list[Effect] = field(default_factory=list)
     living: set[str] = field(default_factory=set)  # old masters whose luxid was never stopped
-    _filters: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-    _rejected: set[str] = field(default_factory=set)  # jobs
+    stopped: bool = False  # luxid does not answer
+    _rules: dict[str, str] = field(default_factory=dict)  # of masters that were cut off
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     def serve(self, server: socket.socket) -> None:
@@ -87,10 +78,9 @@ class Door:
                 threading.Thread(target=self._answer, args=(client,), daemon=True).start()
 
     def reasons(self) -> list[str]:
-        """Return the reasons of all jobs that were ever submitted, but for those filtered."""
+        """Return the reasons of all jobs that were ever submitted."""
         with self._lock:
-            jobs = [job for job in self.cluster.jobs.values() if job.ours]
-            return [job.reason for job in jobs if job.number not in self._rejected]
+            return [job.reason for job in self.cluster.jobs.values() if job.ours]
 
     def under_way(self) -> str:
         """Return what still runs; "" if all jobs are over."""
@@ -108,6 +98,7 @@ class Door:
         with self._lock:
             self.cluster.world.master = node
             self.living = {living} - {""}
+            self._rules = {name: self.cluster.ledger_rule() or "" for name in self.living}
 
     def nodes(self) -> Mapping[str, Node]:
         with self._lock:
@@ -123,100 +114,55 @@ class Door:
     def _answer(self, client: socket.socket) -> None:
         with client, suppress(OSError, EOFError, struct.error):
             client.settimeout(30.0)
-            caller, epoch, asked, sent, method, arguments = _receive(client)
+            caller, asked, sent, method, arguments = _receive(client)
             assert method in _METHODS, method
             with self._lock:
                 try:
-                    said = True, self._do(caller, epoch, asked, sent, method, arguments)
+                    said = True, self._do(caller, asked, sent, method, arguments)
                 except Unavailable as error:
                     said = False, str(error)
             _send(client, said)
 
-    def _do(
-        self, caller: str, epoch: int, asked: float, sent: float, method: str, arguments: Any
-    ) -> Any:
+    def _do(self, caller: str, asked: float, sent: float, method: str, arguments: Any) -> Any:
         came, why = time.monotonic(), ""
-        alone = self.luxi and caller in self.living
-        if self.luxi and not alone and caller != self.cluster.world.master:
+        alone = caller in self.living
+        if self.stopped:
+            why = "luxid does not answer"
+        elif not alone and caller != self.cluster.world.master:
             why = "luxid does not run: this is not the master"
         elif came - sent > GRACE:
             why = "it was on its way for longer than the grace"
-        filtered = not why and method == "submit" and any(map(self._rejects, arguments[0]))
         if method in _EFFECTS:
             reasons = tuple(one.reason for one in arguments[0]) if method == "submit" else ()
-            told = _FILTERED if filtered else why
-            self.effects.append(Effect(caller, epoch, asked, came, method, reasons, told))
+            self.effects.append(Effect(caller, asked, came, method, reasons, why))
         if why:
             raise Unavailable(why)
-        if alone and method in ("master", *_EFFECTS):
+        if alone and method in ("master", "ledger_rule", "write_ledger_rule", *_EFFECTS):
             return self._answer_alone(caller, method, arguments)
-        if method in ("filter", "put_filter"):
-            return getattr(self, f"_{method}")(*arguments)
-        if method == "submit":
-            batch = [replace(one, reason=_unmarked(one.reason)) for one in arguments[0]]
-            return [self._cancel(one) for one in batch] if filtered else self.cluster.submit(batch)
         return getattr(self.cluster, method)(*arguments)
 
     def _answer_alone(self, caller: str, method: str, arguments: Any) -> Any:
         """As the luxid of a master that was cut off."""
         if method == "master":
             return caller
+        if method == "ledger_rule":
+            return self._rules.get(caller)
+        if method == "write_ledger_rule":
+            (self._rules[caller],) = arguments
+            return None
         if method == "cancel":
             return False
         return [
             Accepted(str(_OF_OLD + len(self.effects) * 100 + n)) for n in range(len(*arguments))
         ]
 
-    # Filters, as far as maintd's own goes.
-
-    def _filter(self, uuid: str) -> Mapping[str, Any] | None:
-        return self._filters.get(uuid)
-
-    def _put_filter(self, uuid: str, rule: Mapping[str, Any]) -> None:
-        self._filters[uuid] = {**rule, "uuid": uuid}
-
-    def _rejects(self, submission: Submission) -> bool:
-        """Whether a filter rejects it: new jobs whose reason it matches."""
-        return any(
-            rule["action"] == "REJECT" and _matches(predicate, submission.reason)
-            for rule in self._filters.values()
-            for kind, predicate in rule["predicates"]
-            if kind == "reason"
-        )
-
-    def _cancel(self, submission: Submission) -> Answer:
-        """Take a job that a filter rejects: it never starts."""
-        usual, self.cluster.pauses = self.cluster.pauses, lambda _: True
-        job = self.cluster._enqueue(submission)
-        self.cluster.pauses = usual
-        self.cluster._end(job, "canceled")
-        self._rejected.add(job.number)
-        return Accepted(job.number)
-
-
-def _matches(condition: Sequence[Any], reason: str) -> bool:
-    match condition:
-        case ["&", *parts]:
-            return all(_matches(part, reason) for part in parts)
-        case [">=", "reason", text]:
-            return reason >= str(text)
-        case ["<", "reason", text]:
-            return reason < str(text)
-    raise ValueError(condition)
-
-
-def _unmarked(reason: str) -> str:
-    """A reason as maintd reads it again: without its epoch."""
-    return reason.partition(":")[2] if reason.startswith(EPOCH) else reason
-
 
 @dataclass
 class Remote:
-    """The cluster behind a door, as one maintd sees it; `epoch` is that of its ledger."""
+    """The cluster behind a door, as one maintd sees it."""
 
     address: tuple[str, int]
     caller: str
-    epoch: Callable[[], int] = lambda: 0
     stall: str = ""  # the file that stops us (see `stall`)
     grace: float = GRACE
     at_once: int = 100
@@ -274,12 +220,21 @@ class Remote:
         found: Sequence[RoleChange] = self._ask("roles", since)
         return found
 
-    def filter(self, uuid: str) -> Mapping[str, Any] | None:
-        found: Mapping[str, Any] | None = self._ask("filter", uuid)
+    def ledger_rule_uuid(self) -> str:
+        return str(self._ask("ledger_rule_uuid"))
+
+    def ledger_rule(self) -> str | None:
+        found: str | None = self._ask("ledger_rule")
         return found
 
-    def put_filter(self, uuid: str, rule: Mapping[str, Any]) -> None:
-        self._ask("put_filter", uuid, rule)
+    def write_ledger_rule(self, text: str) -> None:
+        self._ask("write_ledger_rule", text)
+
+    def remove_ledger_rule(self) -> None:
+        self._ask("remove_ledger_rule")
+
+    def check(self) -> None:
+        """Production sets it: what to check before each submission."""
 
     def _ask(self, method: str, *arguments: Any) -> Any:
         asked = time.monotonic()
@@ -287,7 +242,7 @@ class Remote:
         try:
             with socket.create_connection(self.address, _PATIENCE) as server:
                 sent = time.monotonic()
-                _send(server, (self.caller, self.epoch(), asked, sent, method, arguments))
+                _send(server, (self.caller, asked, sent, method, arguments))
                 well, said = _receive(server)
         except (OSError, EOFError) as error:
             raise Unavailable(f"the cluster does not answer: {error}") from None
@@ -295,20 +250,6 @@ class Remote:
         if not well:
             raise Unavailable(said)
         return said
-
-
-class Replica(RapiCluster):
-    """One of several maintd over one RAPI: its own checks and marks, and the door's answers."""
-
-    def __init__(self, remote: Remote) -> None:
-        super().__init__(remote, grace=GRACE)  # type: ignore[arg-type]  # of RAPI only the filters
-        self._remote = remote
-        for name in _METHODS - {"submit", "filter", "put_filter"}:
-            setattr(self, name, getattr(remote, name))
-
-    def _send(self, submission: Submission) -> Answer:
-        (answer,) = self._remote.submit([submission])
-        return answer
 
 
 def _send(to: socket.socket, what: object) -> None:

@@ -11,11 +11,11 @@ from typing import TypeAlias
 
 from nodeagent.maintd.engine import failpoint
 from tests.torture.processes import Process
-from tests.torture.scene import MASTERS, MEMBERS, NODES, Scene
+from tests.torture.scene import MASTERS, NODES, Scene
 from tests.torture.stall import PLACES
 
 End: TypeAlias = Callable[[], None]
-_LONGER_THAN_A_LEASE = 14.0  # seconds
+_LONGER_THAN_A_VOTE = 14.0  # seconds
 _PATIENCE = 20.0  # seconds
 _SLOW = 300_000  # µs for each fsync
 
@@ -28,7 +28,7 @@ class Kind:
     longest: float
     begin: Callable[[], tuple[str, End]]
     least: float = 0.5
-    alone: bool = False  # together with another it may cost a majority's disks
+    alone: bool = False  # together with another it may lose what only one disk has
 
 
 class Faults:
@@ -60,43 +60,26 @@ class Faults:
             "lose answers": Kind(2, 8, self._lose_answers),
             "wrong clock": Kind(2, 12, self._wrong_clock),
             "kill agent": Kind(1, 3, self._kill_agent),
-            **(self._of_etcd() if scene.etcd else self._of_copies()),
+            "fail over": Kind(8, 16, self._fail_over, 8),
+            "cut nodes off": Kind(3, 15, self._cut_nodes),
+            "deaf node": Kind(2, 12, self._deaf_node),
+            "stop agent": Kind(2, 12, self._stop_agent),
+            "stop luxid": Kind(2, 10, self._stop_luxid),
+            "kill wconfd": Kind(2, 8, self._kill_wconfd),
+            "lose answers about the rule": Kind(2, 8, self._lose_rule_answers),
+            "remove the rule": Kind(2, 4, self._remove_rule, 2, alone=True),
+            "full disk": Kind(3, 10, lambda: self._full(f"{self._luck.choice(MASTERS)}/maintd")),
+            "restore a disk": Kind(3, 8, self._restore, 3, alone=True),
+            **({"slow disk": Kind(2, 12, self._slow_disk)} if shutil.which("strace") else {}),
         }
         self.kinds: Mapping[str, Kind] = {name: kinds[name] for name in only or kinds}
-
-    def _of_etcd(self) -> dict[str, Kind]:
-        slow = {"slow disk": Kind(2, 12, self._slow_member)} if shutil.which("strace") else {}
-        return {
-            "cut maintd from etcd": Kind(2, 20, self._cut_from_etcd),
-            "kill etcd": Kind(2, 4, self._kill_member),
-            "stop etcd": Kind(2, 10, self._stop_member),
-            "stop two etcd": Kind(1, 8, self._stop_two),
-            "cut the leader off": Kind(2, 12, lambda: self._cut_member(self._leader())),
-            "cut a minority off": Kind(2, 12, self._cut_minority),
-            "deaf leader": Kind(2, 12, self._deaf_leader),
-            "full disk": Kind(2, 10, lambda: self._full(f"{self._luck.choice(MEMBERS)}/etcd")),
-            **slow,
-        }
-
-    def _of_copies(self) -> dict[str, Kind]:
-        slow = {"slow disk": Kind(2, 12, self._slow_candidate)} if shutil.which("strace") else {}
-        return {
-            "fail over": Kind(8, 16, self._fail_over, 8),
-            "cut a candidate off": Kind(3, 15, self._cut_candidate),
-            "deaf candidate": Kind(2, 12, self._deaf_candidate),
-            "stop agent": Kind(2, 12, self._stop_agent),
-            "full disk": Kind(3, 10, self._full_candidate),
-            "change candidates": Kind(2, 10, self._demote, 2),
-            "restore a disk": Kind(3, 8, self._restore, 3, alone=True),
-            **slow,
-        }
 
     def run(self, until: float) -> None:
         """Have one or two faults at a time, until then; all are over at its end.
 
         The first makes another maintd act.
         """
-        first = ["stop maintd" if self._scene.etcd else "fail over"]
+        first = ["fail over"]
         while (left := until - time.monotonic()) > 1:
             chosen = self._luck.choices(
                 list(self.kinds), [kind.weight for kind in self.kinds.values()], k=2
@@ -149,7 +132,7 @@ class Faults:
 
         def wake() -> None:
             if not file.exists():  # it was there, and has stopped
-                time.sleep(_LONGER_THAN_A_LEASE)
+                time.sleep(_LONGER_THAN_A_VOTE)
             file.unlink(missing_ok=True)
             process.signal(signal.SIGCONT)
 
@@ -203,70 +186,10 @@ class Faults:
 
         return "every second one", usual
 
-    # etcd.
-
-    def _leader(self) -> str:
-        return self._scene.etcd_leader() or self._luck.choice(MEMBERS)
-
-    def _some_member(self) -> str:
-        return self._luck.choice((self._leader(), *MEMBERS))
-
-    def _kill_member(self) -> tuple[str, End]:
-        name = self._some_member()
-        self._scene.members[name].signal(signal.SIGKILL)
-        return name, _nothing
-
-    def _stop_member(self) -> tuple[str, End]:
-        name = self._some_member()
-        return name, self._stop(self._scene.members[name])
-
-    def _stop_two(self) -> tuple[str, End]:
-        names = self._luck.sample(MEMBERS, 2)
-        ends = [self._stop(self._scene.members[name]) for name in names]
-
-        def wake() -> None:
-            for end in ends:
-                end()
-
-        return " and ".join(names), wake
-
-    def _cut_member(self, name: str) -> tuple[str, End]:
-        self._scene.ground.cut([name], [one for one in MEMBERS if one != name])
-        return name, self._scene.ground.heal
-
-    def _cut_minority(self) -> tuple[str, End]:
-        """One member and one maintd are alone together; the cluster and the nodes hear all."""
-        member, name = self._some_member(), self._some_maintd()
-        self._scene.ground.cut([member, name], [one for one in MEMBERS if one != member])
-        return f"{member} with {name}", self._scene.ground.heal
-
-    def _deaf_leader(self) -> tuple[str, End]:
-        name = self._leader()
-        others = [one for one in MEMBERS if one != name]
-        if self._luck.random() < 0.5:
-            self._scene.ground.deaf([name], others)
-            return f"{name} hears no member", self._scene.ground.heal
-        self._scene.ground.deaf(others, [name])
-        return f"no member hears {name}", self._scene.ground.heal
-
-    def _cut_from_etcd(self) -> tuple[str, End]:
-        name, ground = self._some_maintd(), self._scene.ground
-        if self._luck.random() < 0.5:
-            ground.cut([name], MEMBERS)
-            return f"{name}", ground.heal
-        ground.deaf([name], MEMBERS)  # requests arrive, and no answer comes
-        return f"{name} hears nothing", ground.heal
-
-    def _slow_member(self) -> tuple[str, End]:
-        name = self._some_member()
-        return name, self._slow(self._scene.members[name])
-
-    # Copies.
-
     def _fail_over(self) -> tuple[str, End]:
         """Ganeti has another master; the old one is killed, stopped, cut off, or well."""
         scene, old = self._scene, self._scene.door.master()
-        fit = [name for name in MASTERS if name != old and name in scene.candidates()]
+        fit = [name for name in MASTERS if name != old and name in scene.door.nodes()]
         if not fit:
             return "nobody can be the master", _nothing
         new = self._luck.choice(fit)
@@ -290,35 +213,25 @@ class Faults:
 
         return f"{old} to {new}, and {old} is {how}", mend
 
-    def _demote(self) -> tuple[str, End]:
-        """A node is no master candidate for a while; those that are drained are none either."""
-        scene = self._scene
-        fit = [name for name in scene.candidates() if name != scene.door.master()]
-        if not fit:
-            return "there is none", _nothing
-        name = self._luck.choice(fit)
-        scene.elect(name, candidate=False)
-        return f"{name} is none", lambda: scene.elect(name, candidate=True)
-
     def _restore(self) -> tuple[str, End]:
-        """A machine is put back to its image: its copies, or the ledger of its maintd."""
-        name, kind = self._luck.choice(MASTERS), self._luck.choice(("maintd", "state"))
-        image = self._scene.image(name, kind)
+        """A machine's disk is put back to its image."""
+        name = self._luck.choice(MASTERS)
+        image = self._scene.image(name, "maintd")
 
         def back() -> None:
-            self._scene.restore(name, kind, image)
+            self._scene.restore(name, "maintd", image)
             self._breathe()
 
-        return f"{name}/{kind}", back
+        return name, back
 
-    def _cut_candidate(self) -> tuple[str, End]:
+    def _cut_nodes(self) -> tuple[str, End]:
         """One or two nodes hear no other, and are heard by none."""
         names = self._luck.sample(NODES, self._luck.choice((1, 2)))
         for name in names:
             self._scene.ground.cut([name], NODES)
         return " and ".join(names), self._scene.ground.heal
 
-    def _deaf_candidate(self) -> tuple[str, End]:
+    def _deaf_node(self) -> tuple[str, End]:
         """What it is sent does not arrive, or its answers do not."""
         name, ground = self._luck.choice(MASTERS), self._scene.ground
         if self._luck.random() < 0.5:
@@ -331,14 +244,50 @@ class Faults:
         name = self._luck.choice(MASTERS)
         return name, self._stop(self._luck.choice(self._scene.agents[name]))
 
-    def _full_candidate(self) -> tuple[str, End]:
-        kind = self._luck.choice(("maintd", "state"))
-        return self._full(f"{self._luck.choice(MASTERS)}/{kind}")
-
-    def _slow_candidate(self) -> tuple[str, End]:
+    def _slow_disk(self) -> tuple[str, End]:
         name = self._luck.choice(MASTERS)
-        runner, _ = self._scene.agents[name]
-        return name, self._slow(self._luck.choice((runner, self._scene.maintds[name])))
+        return name, self._slow(self._scene.maintds[name])
+
+    # Ganeti.
+
+    def _stop_luxid(self) -> tuple[str, End]:
+        door = self._scene.door
+        door.stopped = True
+
+        def usual() -> None:
+            door.stopped = False
+
+        return "", usual
+
+    def _kill_wconfd(self) -> tuple[str, End]:
+        """luxid lives, and can write nothing."""
+        cluster = self._scene.door.cluster
+        cluster.keeps = lambda _: "wconfd does not answer"
+        cluster.refuses = lambda _: True
+
+        def usual() -> None:
+            cluster.keeps = lambda _: ""
+            cluster.refuses = lambda _: False
+
+        return "", usual
+
+    def _lose_rule_answers(self) -> tuple[str, End]:
+        """Ganeti takes the rule, and its answers get lost."""
+        cluster = self._scene.door.cluster
+        cluster.loses_rule = lambda _: self._luck.random() < 0.5
+
+        def usual() -> None:
+            cluster.loses_rule = lambda _: False
+
+        return "every second one", usual
+
+    def _remove_rule(self) -> tuple[str, End]:
+        """Somebody removes or damages it, beside a maintd that runs."""
+        if not self._acting():
+            return "nobody acts, so it stays", _nothing
+        text = self._luck.choice((None, "rubbish"))
+        self._scene.door.cluster.world.ledger_rule = text
+        return f"{text!r}", _nothing
 
     # Anything.
 

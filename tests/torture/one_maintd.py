@@ -10,25 +10,17 @@ import logging
 import sys
 import time
 from functools import partial
-from typing import Any
 
 from nodeagent import service
 from nodeagent.cli import maintd as production
-from nodeagent.cluster.backend import Cluster
 from nodeagent.cluster.ganeti.mastership import Mastership
-from nodeagent.errors import NotMaster
-from nodeagent.maintd import daemon
 from nodeagent.maintd.engine import failpoint
 from nodeagent.maintd.engine.conduct import Conduct
-from nodeagent.maintd.engine.copying import Asker
-from nodeagent.maintd.engine.takeover import Takeover
 from nodeagent.maintd.settings import Settings
-from nodeagent.store.contract import Store
 from tests.torture import stall
-from tests.torture.door import Remote, Replica
+from tests.torture.door import Remote
 from tests.torture.rules import BELIEVED
 
-_ASK_FOR = 12.0  # seconds for the candidates' answers
 _real_ns, _real = time.time_ns, time.time
 
 
@@ -46,31 +38,12 @@ def set_clock(path: str) -> None:
     time.time = lambda: _real() + skew()
 
 
-def connect(remote: Remote, settings: Settings, *, dry: bool) -> tuple[Cluster, Conduct]:
-    """As `_cluster` of production: with `rapi` the master may stand anywhere."""
+def connect(remote: Remote, settings: Settings, *, dry: bool) -> tuple[Remote, Conduct]:
+    """As `_cluster` of production."""
     where, vote, oldest = settings.cluster, settings.maintd.vote, settings.poll.oldest
-    if where.backend == "rapi":
-        me = remote.master()
-
-        def check() -> None:
-            if (now := remote.master()) != me:
-                raise NotMaster(f"the master is {now} now, and was {me} when maintd started")
-
-        return Replica(remote), Conduct(me, check, vote, oldest, dry, believed=BELIEVED)
     mastership = Mastership(remote.master, name=where.node, folder=where.ganeti)
     conduct = Conduct(mastership.own_name(), mastership.check, vote, oldest, dry, believed=BELIEVED)
     return remote, conduct
-
-
-def watched(remote: Remote, make: Any) -> Any:
-    """Let the door know the epoch of the ledger that `make` opens."""
-
-    def opened(*arguments: Any, **more: Any) -> Store:
-        store: Store = make(*arguments, **more)
-        remote.epoch = lambda: store.revision.epoch
-        return store
-
-    return opened
 
 
 def log_also(path: str) -> None:
@@ -106,15 +79,8 @@ def main() -> None:
     set_clock(f"{folder}/clock")
     log_also(f"{folder}/maintd.log")
     stop_at(f"{folder}/stall")
-    daemon._COPIED = 4.0  # not 1 s: on a busy machine nearly all would be *kept on this node only*
-    # There agents answer late, too: each verifies a signature in a process of its own.
-    production.Takeover = partial(Takeover, ask_for=_ASK_FOR)  # type: ignore[assignment, attr-defined]
-    for ask in (Asker.holding, Asker.promise):
-        ask.__defaults__ = (_ASK_FOR,)
     remote = Remote((host, int(port)), node, stall=f"{folder}/stall")
-    production._cluster = partial(connect, remote)
-    for name in ("open_etcd", "open_sqlite"):
-        setattr(production, name, watched(remote, getattr(production, name)))
+    production._cluster = partial(connect, remote)  # type: ignore[assignment]
     production.cli(["--config", config, "run"])
 
 

@@ -95,11 +95,10 @@ class Process:
 
 
 class Keeper:
-    """Tends processes, and does chores, from a thread of its own, until `end` kills them all."""
+    """Tends processes from a thread of its own, until `end` kills them all."""
 
     def __init__(self) -> None:
         self.processes: list[Process] = []
-        self.chores: list[Callable[[], None]] = []
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -110,8 +109,6 @@ class Keeper:
         while not self._over.wait(0.2):
             for process in self.processes:
                 process.tend()
-            for chore in self.chores:
-                chore()
 
     def end(self) -> None:
         self._over.set()

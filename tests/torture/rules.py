@@ -9,13 +9,6 @@ from tests.torture.door import Effect
 BELIEVED = 8.0  # seconds a vote lasts here; of maintd's own a phase would see no end
 
 
-class Taking(NamedTuple):
-    """When somebody took the lease (the host's monotonic clock), and its fence."""
-
-    at: float
-    fence: int
-
-
 class Naming(NamedTuple):
     """When most nodes' files named another master (the host's monotonic clock)."""
 
@@ -26,20 +19,6 @@ class Naming(NamedTuple):
 def more_than_once(reasons: Iterable[str]) -> list[str]:
     """Return the intents with more than one job."""
     return sorted(reason for reason, times in Counter(reasons).items() if times > 1)
-
-
-def beside_the_acting(effects: Sequence[Effect], takings: Sequence[Taking]) -> list[Effect]:
-    """Return the effects that were asked for by one that did not act any more.
-
-    It counts when it was asked: of that the caller had checked that it acts immediately before.
-    What it asked before and sent later, Ganeti's job filter cancels.
-    """
-    return [
-        effect
-        for effect in effects
-        if not effect.refused
-        and any(taking.fence > effect.epoch and taking.at < effect.asked for taking in takings)
-    ]
 
 
 def beside_the_master(

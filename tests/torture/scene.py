@@ -1,23 +1,18 @@
-"""A whole scene: machines, agents, a simulated cluster, maintd on three nodes, and etcd for them.
+"""A whole scene: machines, agents, a simulated cluster, and maintd on three nodes.
 
-With etcd three maintd run as replicas over RAPI: any of them may act. With copies only that on
-Ganeti's master runs, beside an agent on each node that keeps copies.
+Only the maintd on Ganeti's master runs, beside an agent on each node.
 """
 
-import json
 import shutil
 import signal
 import socket
 import subprocess
 import threading
 import time
-import urllib.request
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 from nodeagent.maintd.owners.offers import OWNER_TAG
 from nodeagent.model.snapshot import Instance, Node
@@ -31,10 +26,9 @@ from tests.torture.rules import Naming
 
 NODES = ("n1", "n2", "n3", "n4", "n5")
 MASTERS, WORKERS = NODES[:3], NODES[3:]
-MEMBERS = ("e1", "e2", "e3")
 PAIRS = (("n4", "n1"), ("n4", "n5"), ("n5", "n2"), ("n5", "n4"), ("n2", "n3"))
 AGENT_PORT, DOOR_PORT = 1817, 5080
-_DISK = {"etcd": "200m", "maintd": "32m", "state": "32m"}
+_DISK = {"maintd": "32m", "state": "32m"}
 
 
 @dataclass(frozen=True)
@@ -56,21 +50,17 @@ class Disk:
 
 
 class Scene:
-    """All of it below a folder that is root's; `etcd` says which store."""
+    """All of it below a folder that is root's."""
 
-    def __init__(self, folder: Path, python: str, *, etcd: bool) -> None:
+    def __init__(self, folder: Path, python: str) -> None:
         self.folder = folder
-        self.etcd = etcd
-        members = MEMBERS if etcd else ()
-        self.ground = Ground((*NODES, *members, "cluster", "clients"))
+        self.ground = Ground((*NODES, "cluster", "clients"))
         self.keeper = Keeper()
         self.disks: dict[str, Disk] = {}
         self.maintds: dict[str, Process] = {}
-        self.members: dict[str, Process] = {}
         self.agents: dict[str, tuple[Process, Process]] = {}
         self.places: dict[str, Place] = {}
         self.namings = [Naming(0.0, "n1")]
-        self._listed: list[str] = []
         self._python = python
         self._mounts: list[Path] = []
         self._server: socket.socket | None = None
@@ -86,17 +76,12 @@ class Scene:
         for name in NODES:
             self._node(name)
         self._share()
-        self._door = Door(self._cluster(), luxi=not self.etcd)
+        self._door = Door(self._cluster())
         address = self.ground.address["cluster"]
         self._server = self.ground.inside(
             "cluster", lambda: socket.create_server((address, DOOR_PORT), backlog=100)
         )
         threading.Thread(target=self.door.serve, args=(self._server,), daemon=True).start()
-        self._list_candidates()
-        self.keeper.chores.append(self._list_candidates)
-        for name in self.ground.address:
-            if name in MEMBERS:
-                self._member(name)
         for name in MASTERS:
             self._maintd(name)
         self.keeper.start()
@@ -126,15 +111,6 @@ class Scene:
         """Return what our own processes wrote beside their logs, by file."""
         return {str(path): path.read_text(errors="replace") for path in self.folder.glob("*/*.out")}
 
-    def etcd_leader(self) -> str:
-        """Return the member that leads, as one of them says; "" if none does."""
-        for name in MEMBERS:
-            with suppress(OSError, ValueError):
-                said = self.ground.inside("clients", partial(_status, self.ground.address[name]))
-                if said.get("leader") == said["header"]["member_id"]:
-                    return name
-        return ""
-
     def skew(self, name: str, seconds: float) -> None:
         """Set the clock of a node's maintd wrong."""
         fresh = self.folder / name / "clock.new"
@@ -155,23 +131,6 @@ class Scene:
     def tell_master(self) -> None:
         """Let all nodes hear who the master is."""
         self.fail_over(self.door.master())
-
-    def candidates(self) -> list[str]:
-        return [name for name, node in self.door.nodes().items() if node.candidate]
-
-    def elect(self, name: str, *, candidate: bool) -> None:
-        """Make a node a master candidate, or one no longer."""
-        self.door.elect(name, candidate=candidate)
-
-    def _list_candidates(self) -> None:
-        """Let all nodes hear who is a candidate; one that is drained is none."""
-        if (names := self.candidates()) == self._listed:
-            return
-        self._listed = names
-        listed = [self.places[name] for name in names]
-        text = "".join(f"{one.uuid}={one.master_digest}\n" for one in listed)
-        for place in self.places.values():
-            place.ssconf("master_candidates_certs", text)
 
     def image(self, name: str, kind: str) -> Path:
         """Make an image of a node's disk, of the `state` of its agent or of its `maintd`."""
@@ -262,20 +221,6 @@ class Scene:
             place.key_file.chmod(0o440)
             place.ssconf("node_primary_ips", addresses)
 
-    def _member(self, name: str) -> None:
-        data = self._disk(name, "etcd")
-        address = self.ground.address[name]
-        client, peer = f"http://{address}:2379", f"http://{address}:2380"
-        all_ = ",".join(f"{one}=http://{self.ground.address[one]}:2380" for one in MEMBERS)
-        command = [
-            *("etcd", "--name", name, "--data-dir", str(data / "data"), "--pre-vote=true"),
-            *("--listen-client-urls", client, "--advertise-client-urls", client),
-            *("--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer),
-            *("--initial-cluster", all_, "--initial-cluster-token", "torture"),
-            *("--logger", "zap", "--log-outputs", "stderr", "--log-level", "error"),
-        ]
-        self.members[name] = self._process("etcd", name, command)
-
     def _maintd(self, name: str) -> None:
         folder = self.folder / name
         state = self._disk(name, "maintd")
@@ -291,7 +236,7 @@ class Scene:
             *(address, str(DOOR_PORT), name, str(folder)),
         ]
         self.maintds[name] = self._process(
-            "maintd", name, command, may_run=lambda: self.etcd or self._is_master(name)
+            "maintd", name, command, may_run=lambda: self._is_master(name)
         )
 
     def _is_master(self, name: str) -> bool:
@@ -299,9 +244,7 @@ class Scene:
         return path.read_text().strip() == name
 
     def _settings(self, name: str, state: Path) -> str:
-        urls = [f"http://{self.ground.address[one]}:2379" for one in MEMBERS if self.etcd]
         ganeti = self.folder / name / "ganeti"
-        over = 'backend = "rapi"\nuser = "maintd"\npassword = "/nowhere"' if self.etcd else ""
         return f"""
 [maintd]
 state = "{state}"
@@ -310,14 +253,10 @@ every = "500ms"
 [cluster]
 node = "{name}"
 ganeti = "{ganeti}"
-{over}
 [poll]
 port = {AGENT_PORT}
 seconds = "1s"
 total = "3s"
-[store]
-backend = "{"etcd" if self.etcd else "sqlite"}"
-endpoints = {json.dumps(urls)}
 [http]
 address = "{self.ground.address[name]}"
 users = "{self.folder / name / "users"}"
@@ -336,9 +275,3 @@ return-after = "1s"
 
 def _no_socket(folder: str, names: Collection[str]) -> list[str]:
     return [name for name in names if Path(folder, name).is_socket()]
-
-
-def _status(address: str) -> Any:
-    request = urllib.request.Request(f"http://{address}:2379/v3/maintenance/status", b"{}")
-    with urllib.request.urlopen(request, timeout=1) as answer:
-        return json.load(answer)

@@ -11,10 +11,9 @@ import pytest
 from nodeagent.cluster.backend import Accepted, Submission
 from nodeagent.errors import Unavailable
 from nodeagent.model.action import Drain
-from nodeagent.model.ledger import Outcome
 from nodeagent.model.snapshot import Node
 from simulation.cluster import SimulatedCluster
-from tests.torture.door import Door, Remote, Replica
+from tests.torture.door import Door, Remote
 
 NODES = [Node(name, name * 2, "127.0.0.1", candidate=True) for name in ("n1", "n2", "n3")]
 
@@ -36,27 +35,9 @@ def address(door: Door) -> Iterator[tuple[str, int]]:
         server.shutdown(socket.SHUT_RDWR)
 
 
-def test_a_replica_that_wakes_late_is_filtered(door: Door, address: tuple[str, int]) -> None:
-    first, second = (Replica(Remote(address, name)) for name in ("n1", "n2"))
-    first.guard(lambda: 5).shut()
-    second_gate = second.guard(lambda: 9)
-    assert [type(one) for one in first.submit([late(1)])] == [Accepted]
-    second_gate.shut()
-    (woken,) = first.submit([late(2)])  # it checked before it was stopped
-    assert isinstance(woken, Accepted), "Ganeti takes it, and cancels it"
-    assert first.results([woken.job])[woken.job].outcome is Outcome.ERROR
-    assert [type(one) for one in second.submit([late(3)])] == [Accepted]
-    assert [bool(effect.refused) for effect in door.effects] == [False, True, False]
-    assert door.reasons() == [late(1).reason, late(3).reason]
-    assert set(second.find([late(n).reason for n in (1, 2, 3)])) == {
-        late(n).reason for n in (1, 2, 3)
-    }
-
-
 def test_the_luxid_of_a_master_that_was_cut_off_lives_on(
     door: Door, address: tuple[str, int]
 ) -> None:
-    door.luxi = True
     old = Remote(address, "n1")
     door.fail_over("n2")
     with pytest.raises(Unavailable, match="luxid does not run"):
@@ -65,5 +46,11 @@ def test_the_luxid_of_a_master_that_was_cut_off_lives_on(
     assert (old.master(), Remote(address, "n2").master()) == ("n1", "n2")
     (answer,) = old.submit([late(2)])
     assert isinstance(answer, Accepted)
+    old.write_ledger_rule("its own")
+    assert old.ledger_rule() == "its own"
+    assert Remote(address, "n2").ledger_rule() is None
     assert door.reasons() == [], "no other node hears of it"
+    door.stopped = True
+    with pytest.raises(Unavailable, match="luxid does not answer"):
+        Remote(address, "n2").master()
     assert [bool(effect.refused) for effect in door.effects] == [True, False]

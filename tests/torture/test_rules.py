@@ -1,13 +1,11 @@
 """The rules find what is wrong in records, and nothing else."""
 
 from tests.torture.door import Effect
-from tests.torture.rules import Naming, Taking, beside_the_acting, beside_the_master, more_than_once
-
-TAKINGS = [Taking(10.0, 5), Taking(30.0, 9)]
+from tests.torture.rules import Naming, beside_the_master, more_than_once
 
 
-def effect(epoch: int, asked: float, refused: str = "") -> Effect:
-    return Effect("n1", epoch, asked, asked + 0.1, "submit", ("a",), refused)
+def effect(asked: float, refused: str = "") -> Effect:
+    return Effect("n1", asked, asked + 0.1, "submit", ("a",), refused)
 
 
 def test_an_intent_has_at_most_one_job() -> None:
@@ -15,18 +13,11 @@ def test_an_intent_has_at_most_one_job() -> None:
     assert more_than_once(["a", "b", "a"]) == ["a"]
 
 
-def test_only_the_one_that_acts_has_effects() -> None:
-    right = [effect(5, 11), effect(5, 29.9), effect(9, 31), effect(5, 40, "it came too late")]
-    assert beside_the_acting(right, TAKINGS) == []
-    woken = effect(5, 30.1)
-    assert beside_the_acting([*right, woken], TAKINGS) == [woken]
-
-
 def test_only_the_one_that_most_nodes_name_has_effects() -> None:
     namings = [Naming(0.0, "n1"), Naming(30.0, "n2"), Naming(50.0, "n1")]
-    right = [effect(1, 20), effect(1, 37.9), effect(1, 39, "no luxid"), effect(1, 50.1)]
+    right = [effect(20), effect(37.9), effect(39, "no luxid"), effect(50.1)]
     assert beside_the_master(right, namings, 8.0) == []
-    late = effect(1, 38.1)
+    late = effect(38.1)
     assert beside_the_master([*right, late], namings, 8.0) == [late]
-    early = Effect("n3", 3, 20.0, 20.1, "submit", ("a",))
+    early = Effect("n3", 20.0, 20.1, "submit", ("a",))
     assert beside_the_master([early], namings, 8.0) == [early], "never named"

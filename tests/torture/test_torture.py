@@ -1,4 +1,4 @@
-"""Three etcd, three maintd and a simulated cluster, while everything fails that can."""
+"""Three maintd, agents and a simulated cluster, while everything fails that can."""
 
 import os
 import sys
@@ -30,18 +30,9 @@ KEPT = os.environ.get("TORTURE_KEEP", "")  # a folder for the logs
 
 
 @pytest.fixture
-def with_etcd() -> Iterator[Scene]:
-    yield from _scene(etcd=True)
-
-
-@pytest.fixture
-def with_copies() -> Iterator[Scene]:
-    yield from _scene(etcd=False)
-
-
-def _scene(*, etcd: bool) -> Iterator[Scene]:
+def scene() -> Iterator[Scene]:
     with safe_folder() as folder:
-        scene = Scene(folder, sys.executable, etcd=etcd)
+        scene = Scene(folder, sys.executable)
         try:
             scene.up()
             yield scene
@@ -50,27 +41,16 @@ def _scene(*, etcd: bool) -> Iterator[Scene]:
             scene.keep(KEPT)
 
 
-@needs.mark("etcd")
-def test_without_faults(with_etcd: Scene) -> None:
-    torture = Torture(with_etcd, seed=1)
+def test_without_faults(scene: Scene) -> None:
+    torture = Torture(scene, seed=1)
     torture.ready()
     torture.phase(10.0, lambda until: time.sleep(until - time.monotonic()))
     assert torture.answered > 10
-    assert len(with_etcd.door.reasons()) > 3
+    assert len(scene.door.reasons()) > 3
 
 
-@needs.mark("etcd")
-def test_etcd(with_etcd: Scene) -> None:
-    """Whatever fails, what was acknowledged is there, and only the one that acts does anything."""
-    _run(with_etcd)
-
-
-def test_copies(with_copies: Scene) -> None:
-    """The same beside master failovers, with copies of the ledger on the candidates."""
-    _run(with_copies)
-
-
-def _run(scene: Scene) -> None:
+def test_with_faults(scene: Scene) -> None:
+    """Whatever fails, what was acknowledged is there, and only the master does anything."""
     torture = Torture(scene, SEED)
     torture.say(f"SEED={SEED}")
     faults = Faults(scene, torture.luck, torture.say, torture.acting_node, ONLY)

@@ -4,7 +4,6 @@ After each phase everything is mended and quiet, so that the final state is one 
 """
 
 import random
-import re
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -13,19 +12,12 @@ from dataclasses import dataclass, field, replace
 from tests.torture.clients import Acting, Client, History, Unheard, ask, read_all
 from tests.torture.linear import Op, State, wrong
 from tests.torture.objects import STEPS
-from tests.torture.rules import (
-    BELIEVED,
-    Taking,
-    beside_the_acting,
-    beside_the_master,
-    more_than_once,
-)
+from tests.torture.rules import BELIEVED, beside_the_master, more_than_once
 from tests.torture.scene import MASTERS, WORKERS, Scene
 
 _QUIET = 120.0  # seconds until all is well again
 _PERSON = 20.0  # seconds until a person looks
 _CLIENTS = 3
-_TAKEN = re.compile(r"^([0-9.]+) INFO lease-taken fence=([0-9]+)$", re.MULTILINE)
 
 
 class Broken(AssertionError):
@@ -58,8 +50,8 @@ class Torture:
         self.until("a maintd acts", self.unready)
 
     def _look_after(self) -> None:
-        """Do as a person whom a maintd asks to look: a job shows a gap in its ledger (ADR 20)."""
-        for address, why in Acting(self.acting.addresses, copies=True).look().items():
+        """Do as a person whom a maintd asks to look: a job shows a gap in its ledger."""
+        for address, why in Acting(self.acting.addresses, whole=True).look().items():
             if why.startswith("outdated: another node has been the master"):
                 self.say(f"a person goes on: {ask(address, 'POST', '/1/ledger/resume').body}")
 
@@ -69,13 +61,13 @@ class Torture:
         return next((n for n in MASTERS if self.scene.ground.address[n] == found), "")
 
     def unready(self) -> str:
-        whole = replace(self.acting, copies=not self.scene.etcd)
+        whole = replace(self.acting, whole=True)
         found = self.scene.ground.inside("clients", whole.find)
         return f"nobody acts: {whole.whys}" if found is None else ""
 
     def phase(self, seconds: float, faults: Callable[[float], None]) -> None:
         """Have clients ask during faults for so long; then mend all, and check."""
-        history = History(refusals=self.scene.etcd)
+        history = History(refusals=False)
         crowd = [
             Client(self.scene.ground, self.luck.getrandbits(32), self.acting, history, WORKERS)
             for _ in range(_CLIENTS)
@@ -150,11 +142,8 @@ class Torture:
         if twice := more_than_once(self.scene.door.reasons()):
             raise Broken(f"intents with more than one job: {twice}")
         effects = self.scene.door.effects
-        if self.scene.etcd:
-            others = beside_the_acting(effects, self._takings())
-        else:  # files are written in a moment, and not at once
-            others = beside_the_master(effects, self.scene.namings, BELIEVED + 0.5)
-        if others:
+        # Files are written in a moment, and not at once.
+        if others := beside_the_master(effects, self.scene.namings, BELIEVED + 0.5):
             raise Broken(f"effects by one that did not act: {others}")
         for path, text in self.scene.output().items():
             if "Traceback" in text:
@@ -170,13 +159,6 @@ class Torture:
             f"checked: {history.asked} requests, {history.refused} refused, {open_} without an"
             f" answer, {dict(done)}; {len(self.scene.door.reasons())} jobs; not done: {dict(late)}"
         )
-
-    def _takings(self) -> list[Taking]:
-        return [
-            Taking(float(at), int(fence))
-            for name in MASTERS
-            for at, fence in _TAKEN.findall(self.scene.logs(name))
-        ]
 
     def _words(self, op: Op) -> str:
         end = "never" if op.end is None else f"{op.end - self._began:.2f}"

@@ -10,7 +10,7 @@ from nodeagent.errors import ConfigError
 
 OK, WARNING, CRITICAL, UNKNOWN = range(4)
 _STATES = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
-_ALARMS = ("copies", "settings")  # kinds whose reason is told as it is
+_ALARMS = ("ledger", "settings")  # kinds whose reason is told as it is
 _NAMED = 5  # nodes
 _LATE = 5  # missed rounds
 _ANSWER_WITHIN = 8.0  # seconds; Nagios itself waits for 10, or 60

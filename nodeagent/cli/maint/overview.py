@@ -43,7 +43,7 @@ def _now(this: Json, incidents: list[Json], nodes: list[Json]) -> list[tuple[str
     rows.append(("Storm", _storm(storm, now) if storm else "none"))
     if this["outdated"]:
         rows.append(("Plans", this["outdated"]))
-    rows += _copies(this.get("copies"), now)
+    rows += _ledger(this["ledger"], now)
     rows += [("Pauses", pause_told(hold, now)) for hold in this["holds"]] or [("Pauses", "none")]
     bad = [n for n in nodes if n["look"] in ("silent", "distrusted")]
     named = ", ".join(f"{n['name']} ({_why(n)})" for n in bad[:_NAMED])
@@ -78,22 +78,14 @@ def ganeti_doubt(this: Json) -> list[tuple[str, object]]:
     return [("Ganeti", doubt)] if doubt else []
 
 
-def _copies(said: Json | None, now: float) -> Iterator[tuple[str, object]]:
-    """The copies of the ledger; nothing where none could be kept, and nobody is too old for it."""
-    if said is None or not (said["epoch"] or any(one["why"] for one in said["on"])):
-        return
-    lacking = [one for one in said["on"] if not one["newest"] and (one["why"] or said["epoch"])]
-    named = ", ".join(
-        f"{one['node']} ({one['why']})" if one["why"] else one["node"] for one in lacking[:_NAMED]
-    )
-    named += f" and {len(lacking) - _NAMED} more" if len(lacking) > _NAMED else ""
-    if not said["epoch"]:
-        yield "Copies", f"none: too few agents of master candidates can keep them: {named}"
-        return
-    told = f"{said['have']} of {said['of']}, {age(now - said['at'])} old"
-    if said["unsafe-since"]:
-        told += f"; no majority for {age(now - said['unsafe-since'])}"
-    yield "Copies", f"{told}: without it {named}" if lacking else told
+def _ledger(kept: Json, now: float) -> Iterator[tuple[str, object]]:
+    """The ledger, where Ganeti's configuration lacks the newest one."""
+    if since := kept["behind-since"]:
+        why = f" ({kept['why']})" if kept["why"] else ""
+        yield (
+            "Ledger",
+            f"for {age(now - since)} not in Ganeti's configuration{why}: gnt-maint ledger",
+        )
 
 
 def _why(node: Json) -> str:

@@ -6,7 +6,7 @@ from contextlib import closing
 from math import ceil, isfinite
 
 from nodeagent.cluster.backend import Accepted, Answer, NotTaken, Submission
-from nodeagent.cluster.ganeti import opcodes
+from nodeagent.cluster.ganeti import filter_rule, opcodes
 from nodeagent.cluster.ganeti.decode import one_line
 from nodeagent.cluster.ganeti.luxi import SOCKET, Json, Luxi, Refusal
 from nodeagent.cluster.ganeti.queries import Queries
@@ -41,6 +41,7 @@ class GanetiCluster(Queries):
         self._path = path
         self._seconds = seconds
         self._clock = clock
+        self._rule_uuid = ""
 
     @property
     def at_once(self) -> int:
@@ -70,6 +71,33 @@ class GanetiCluster(Queries):
 
     def watcher_paused(self) -> Ms:
         return watcher_paused(self._luxi)
+
+    def ledger_rule(self) -> str | None:
+        match self._luxi.ask("QueryFilters", [[self.ledger_rule_uuid()], ["uuid", "reason_trail"]]):
+            case []:
+                return None
+            case [[str(), trail]]:
+                return filter_rule.text_in(trail)
+            case said:
+                raise Unavailable(f"Ganeti does not tell its job filters: {one_line(said, 80)}")
+
+    def write_ledger_rule(self, text: str) -> None:
+        about = filter_rule.PRIORITY, filter_rule.PREDICATES, filter_rule.ACTION
+        trail = filter_rule.trail(text, Nanoseconds(self._clock()))
+        self._luxi.ask("ReplaceFilter", [self.ledger_rule_uuid(), *about, trail])
+
+    def remove_ledger_rule(self) -> None:
+        if self.ledger_rule() is not None:
+            self._luxi.ask("DeleteFilter", [self.ledger_rule_uuid()])
+
+    def ledger_rule_uuid(self) -> str:
+        if not self._rule_uuid:
+            match self._info():
+                case {"uuid": str(cluster)} if cluster:
+                    self._rule_uuid = filter_rule.uuid_of(cluster)
+                case said:
+                    raise Unavailable(f"Ganeti does not tell its UUID: {one_line(said, 80)}")
+        return self._rule_uuid
 
     def close(self) -> None:
         self._luxi.close()

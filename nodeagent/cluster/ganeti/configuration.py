@@ -6,11 +6,14 @@ read it. It has what the small files beside it lack: UUIDs, tags, instances and 
 
 import json
 import os
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
 
+from nodeagent.cluster.ganeti import filter_rule
 from nodeagent.errors import Unavailable
 from nodeagent.model.snapshot import Group, Instance, Node, Snapshot
+
+T = TypeVar("T")
 
 _MOST = 256 * 1024 * 1024
 _MAJOR = 3  # of Ganeti's version, which the file has as 3010000 for 3.1
@@ -21,6 +24,24 @@ def read(path: str) -> Snapshot:
 
     Sizes and states of instances are left out.
     """
+    return _read(path, snapshot_of)
+
+
+def ledger_rule(path: str) -> str | None:
+    """Return the text in the rule that keeps maintd's ledger; None without a rule.
+
+    Unavailable as `read`.
+    """
+    return _read(path, ledger_rule_of)
+
+
+def ledger_rule_of(document: Mapping[str, Any]) -> str | None:
+    """Find the rule in the file's document; KeyError and the like if it is not one."""
+    rule = document.get("filters", {}).get(filter_rule.uuid_of(document["cluster"]["uuid"]))
+    return None if rule is None else filter_rule.text_in(rule["reason_trail"])
+
+
+def _read(path: str, decode: Callable[[Mapping[str, Any]], T]) -> T:
     try:
         if os.path.getsize(path) > _MOST:
             raise Unavailable(f"{path}: it has more than {_MOST} bytes")
@@ -28,7 +49,7 @@ def read(path: str) -> Snapshot:
             document = json.loads(file.read(_MOST))
         if (version := document["version"]) // 1_000_000 != _MAJOR:
             raise Unavailable(f"{path}: version {version}: only that of Ganeti {_MAJOR} is known")
-        return snapshot_of(document)
+        return decode(document)
     except OSError as error:
         raise Unavailable(f"{path}: {error.strerror}") from None
     except (ValueError, RecursionError) as error:

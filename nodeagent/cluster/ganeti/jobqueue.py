@@ -17,7 +17,6 @@ from nodeagent.cluster.ganeti.opcodes import (
 )
 from nodeagent.errors import MessageError
 from nodeagent.model.ledger import Outcome, Removal, Result, RoleChange, Trail
-from nodeagent.model.purpose import is_ours
 from nodeagent.model.units import Ms
 from nodeagent.protocol.bounds import POWER, SAID, WHY, brief, cut
 from nodeagent.protocol.canonical import printable
@@ -27,9 +26,6 @@ TRAIL = (*RESULT, "received_ts", "end_ts")
 LOG = ("id", "oplog")
 BUSY = ("id", "ops")
 
-EPOCH = "maintd-epoch-"  # and 19 digits begin the reason of a job that a `gate` may keep out
-_MARK = re.compile(rf"{EPOCH}[0-9]{{19}}:")
-USER = "gnt:user"  # the source that RAPI gives to a reason, and gnt-* to an administrator's
 _LAST = 2**40  # seconds; a later value is not a time
 
 
@@ -201,17 +197,15 @@ def unread(rows: Sequence[Row]) -> list[str]:
 
 
 def reasons(row: Row) -> list[str]:
-    """Return all texts of a job's reason trail that may be ours, by a row with the field `ops`."""
+    """Return our texts in a job's reason trail, by a row with the field `ops`."""
     found = []
     ops = row.any("ops")
     for op in ops if isinstance(ops, list) else ():
         entries = op.get("reason") if isinstance(op, dict) else None
         for entry in entries if isinstance(entries, list) else ():
             match entry:
-                case [str(source), str(text), *_] if len(text) <= WHY:
-                    ours = _MARK.sub("", text, count=1) if text.startswith(EPOCH) else text
-                    if source == SOURCE or (source == USER and is_ours(ours)):
-                        found.append(ours)
+                case [source, str(text), *_] if source == SOURCE and len(text) <= WHY:
+                    found.append(text)
     return found
 
 

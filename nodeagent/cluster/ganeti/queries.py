@@ -1,4 +1,4 @@
-"""Questions in Ganeti's query language, which LUXI and RAPI answer alike."""
+"""Questions in Ganeti's query language, and what maintd reads in the answers."""
 
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -28,7 +28,7 @@ _UNDER_WAY = ["|", *(["=", "status", status] for status in sorted(jobqueue.UNFIN
 
 @dataclass
 class Queries(ABC):
-    """Answers of a `cluster.backend.Cluster` that LUXI and RAPI give alike.
+    """The questions of a `cluster.backend.Cluster`; who inherits says how to ask.
 
     `asking` is how many seconds the nodes have for their reports. `check` raises Unavailable where
     this maintd may not act any more; it comes before each request that submits.

@@ -1,5 +1,6 @@
 """Rules for the work of one coordinator, and how long it may have effects."""
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -7,7 +8,11 @@ from nodeagent.errors import Unavailable
 from nodeagent.model.clock import Moment
 from nodeagent.model.units import Ms
 from nodeagent.service import this_boot
-from nodeagent.store.etcd.lease import boottime
+
+
+def boottime() -> float:
+    """Return seconds of a clock that counts the machine's sleep, and that nobody sets."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +25,7 @@ class Conduct:
     were asked, by a `clock` that counts sleep, in the machine's start `boot`. `oldest` is the
     maximum age of a diagnosis, in ms. With `dry` nothing is saved and nothing is done. `away`
     returns since when (unix ms) this was not the master for a while, 0 if it always was; `back` is
-    called once that is saved. `in_etcd` tells that the ledger is there, which all must know.
+    called once that is saved.
     """
 
     me: str
@@ -30,7 +35,6 @@ class Conduct:
     dry: bool = False
     away: Callable[[], int] = lambda: 0
     back: Callable[[], None] = lambda: None
-    in_etcd: bool = False
     believed: float = 90.0
     clock: Callable[[], float] = boottime
     boot: str = field(default_factory=this_boot)
@@ -41,18 +45,16 @@ class Conduct:
 
 
 class Acting:
-    """The right to have effects. It ends by a deadline, and by the `store`'s word.
+    """The right to have effects, which ends by a deadline.
 
     A machine may sleep between any two lines, and a round may be slow, while the nodes get another
     master. So `check` comes immediately before each effect, in the thread that has it.
     """
 
-    def __init__(self, conduct: Conduct, store: Callable[[], None]) -> None:
+    def __init__(self, conduct: Conduct) -> None:
         self._believed = conduct.believed
         self._clock = conduct.clock
-        self._store = store
         self._until = 0.0
-        self._named = self._clock()  # when we were named the master; a start counts, too
 
     def now(self) -> float:
         """Return the moment for `named`; take it before the question goes out."""
@@ -60,7 +62,6 @@ class Acting:
 
     def named(self, asked: float) -> None:
         """Take note that this is the master, by the answers to a question of that moment."""
-        self._named = asked
         self._until = asked + self._believed
 
     def check(self) -> None:
@@ -70,8 +71,3 @@ class Acting:
                 f"this node was last confirmed as the master more than {self._believed:g} s ago,"
                 " and another one may be by now; the next round asks again"
             )
-        self._store()
-
-    def has_been_named(self, within: float) -> bool:
-        """Tell whether this was named the master in so many last seconds."""
-        return self._clock() < self._named + within

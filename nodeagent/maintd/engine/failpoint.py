@@ -14,6 +14,7 @@ NAMES = (
     "observed",  # all is observed, nothing decided
     "decided",  # decided, not yet saved
     "saved",  # the decision is on disk, including its removals
+    "handed-over",  # Ganeti's configuration has the ledger, and nothing is begun
     "promised",  # intents on disk, nothing submitted
     "submitted",  # accepted by the cluster, its answer not yet saved
     "remembered",  # job ids on disk

@@ -9,7 +9,7 @@ again from the new state. Safe to be killed between any two lines.
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from nodeagent.cluster.backend import Cluster
@@ -19,12 +19,11 @@ from nodeagent.maintd.autorepair.survey import in_tags
 from nodeagent.maintd.autorepair.withdraw import Withdrawals, of_repairs
 from nodeagent.maintd.balancing.ratings import Rating
 from nodeagent.maintd.balancing.search_thread import Adviser, nothing_measured, unanswered
-from nodeagent.maintd.copies.doubt import not_copied
 from nodeagent.maintd.decide import decide
 from nodeagent.maintd.engine import failpoint
 from nodeagent.maintd.engine.conduct import Acting, Conduct
 from nodeagent.maintd.engine.jobs import Inquiry
-from nodeagent.maintd.engine.memory import Copies, Memory
+from nodeagent.maintd.engine.memory import Memory
 from nodeagent.maintd.engine.moving import wants_others_jobs, wants_room
 from nodeagent.maintd.engine.noded import Noded
 from nodeagent.maintd.engine.orders import Ordering
@@ -36,6 +35,7 @@ from nodeagent.maintd.fencing.state import why_canceled
 from nodeagent.maintd.incidents import drained
 from nodeagent.maintd.ledger import clock
 from nodeagent.maintd.ledger.agent_events import Heard, hear
+from nodeagent.maintd.ledger.doubt import doubt
 from nodeagent.maintd.ledger.history import tell
 from nodeagent.maintd.ledger.tally import Tally
 from nodeagent.maintd.ledger.unreachable import unreachable, watched
@@ -52,17 +52,17 @@ from nodeagent.model.action import describe
 from nodeagent.model.event import Event
 from nodeagent.model.evidence import Testimony
 from nodeagent.model.incident import Status
+from nodeagent.model.keeping import Uncertain
 from nodeagent.model.ledger import Decision, Intent, Ledger, Policy
-from nodeagent.model.reason import Held
+from nodeagent.model.reason import Held, LedgerKind, because
 from nodeagent.model.snapshot import Capacity, Observed, Snapshot
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import TrustLedger
 from nodeagent.protocol.look import Look
-from nodeagent.store.contract import Store, Unsure
+from nodeagent.store.contract import Store
 
 log = logging.getLogger(__name__)
 _TRIES = ("promised", "dropped")  # events of a try
-_COPIED = 1.0  # seconds a round waits for the copies of what it is about to do
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,6 @@ class Engine:
         outbox: Outbox | None = None,
         noded: Noded | None = None,
         witnesses: Witnesses | None = None,
-        copies: Copies | None = None,
     ) -> None:
         self.policy = policy
         self.conduct = conduct
@@ -123,8 +122,8 @@ class Engine:
         self._look = look
         self._now = now
         self._steady = steady
-        self.acting = Acting(conduct, store.check_acting)
-        self._memory = Memory(store, cluster, now, steady, copies)
+        self.acting = Acting(conduct)
+        self._memory = Memory(store, cluster, now, steady)
         self._inquiry = Inquiry(cluster, orders, steady)
         self._submitter = Submitter(
             *(cluster, orders, self._check_acting, self._known, self._remember, steady),
@@ -135,8 +134,7 @@ class Engine:
         )
         self._zones = Zones()
         self._ledger: Ledger | None = None
-        self._uncopied: frozenset[tuple[str, str]] = frozenset()  # nodes and orders put off
-        self._reread = False  # the ledger: nobody knows which one is in the store
+        self._put_off: frozenset[tuple[str, str]] = frozenset()  # nodes and actions
         self._heard = Heard()
         self._started = Ms(0)  # of the first round
         self._last: Decision | None = None
@@ -152,7 +150,7 @@ class Engine:
 
     @property
     def memory(self) -> Memory:
-        """The ledger between rounds, and its copies."""
+        """The ledger between rounds, and where it is kept."""
         return self._memory
 
     @property
@@ -175,7 +173,6 @@ class Engine:
         results = self._withdrawals.explained(await self._inquiry.results(ledger))
         _unless(stop)
         there = node_keys.as_planned(await asyncio.to_thread(self._cluster.snapshot), ledger)
-        self._memory.follow(there, ledger)
         ledger = await self._inquiry.adopt_orders(ledger, there, self._now())
         self._remember(ledger)
         results |= await self._inquiry.receipts(ledger, there)
@@ -224,7 +221,6 @@ class Engine:
             noded=self._noded.said(),
             started=self._started,
             uncertain=self._memory.uncertain,
-            in_etcd=self.conduct.in_etcd,
             answering=answering,
         )
         about = watched(ledger, snapshot, self.policy, now)
@@ -250,14 +246,14 @@ class Engine:
             kept = clock.renewed(saved, decision.ledger, moment)
             decision = replace(decision, ledger=kept)
             decision = await self._carry_out(saved, decision, observed, now, heard)
-            if not self.webhooks or await self._memory.safe(_COPIED):
+            if self._memory.handed_over:
                 self.webhooks.announce(decision.ledger, snapshot, now)  # from what is on disk
         elif self.conduct.dry:
             self._ledger = _as_if_nothing_was_begun(ledger, decision.ledger)
         else:  # while the vote is undecided, it matters which nodes are unreachable
             self._ledger = replace(ledger, unreachable=decision.ledger.unreachable)
             if heard.events:
-                self._save(self._ledger, heard.events)
+                self._memory.save(self._ledger, heard.events)
         self._heard = heard
         self._last = decision
         self._adviser.ask(decision.questions, snapshot, now)
@@ -279,7 +275,6 @@ class Engine:
     # Observe.
 
     async def _check_master(self) -> None:
-        self._memory.check()
         asked = self.acting.now()
         await asyncio.to_thread(self.conduct.check_master)
         if not self.conduct.vote:
@@ -304,9 +299,8 @@ class Engine:
         return None
 
     async def _remembered(self) -> Ledger:
-        if self._ledger is None or self._reread:
+        if self._ledger is None:
             self._ledger = await self._memory.recall(self.conduct, self.policy)
-            self._reread = False
         else:
             self._ledger = await self._memory.renewed(self._ledger, self.conduct, self.policy)
         return self._ledger
@@ -321,45 +315,48 @@ class Engine:
         decision, letters = take_up(
             *(decision, observed, self.policy, self.outbox.results, silent, self.complaint, now)
         )
-        # One line for an order that waits for its copies, not one for each try.
-        told = tuple(e for e in told if e.kind not in _TRIES or _of_order(e) not in self._uncopied)
+        # One line for an action that waits for the rule, not one for each try.
+        told = tuple(e for e in told if e.kind not in _TRIES or _what(e) not in self._put_off)
         events = (*heard.events, *told)
         answers = {w.id: decision.refused.get(w.id, "") for w in observed.wishes}
         failpoint.reach("decided")
         if decision.ledger != before or events or answers:
-            self._save(decision.ledger, events, answers)
+            self._memory.save(decision.ledger, events, answers)
         self._ledger = decision.ledger
         self.tally.take(before, decision, observed, now)
         self._submitter.not_taken.clear()
         if observed.uncertain is not None and _trusts(observed, decision):
             self._memory.trust()
         failpoint.reach("saved")
+        handed_over = await self._memory.hand_over(decision.ledger)
+        failpoint.reach("handed-over")
         self.outbox.tell(letters)
         known = {intent.id for intent in before.intents}
         fresh = [i for i in decision.ledger.intents if i.id not in known]
+        self._put_off = frozenset()
         if fresh:
             failpoint.reach("promised")
-            fresh, held = await self._copied(fresh)
-            decision = replace(decision, held=(*decision.held, *held))
+            if not handed_over:
+                fresh, held = self._without_waiting(fresh, observed.uncertain)
+                decision = replace(decision, held=(*decision.held, *held))
             await self._submitter.submit(fresh, observed.snapshot)
+            await self._memory.hand_over(self._known())
         return replace(decision, ledger=self._ledger)
 
-    async def _copied(self, fresh: list[Intent]) -> tuple[list[Intent], list[Held]]:
-        """Leave out orders to agents that no majority of the candidates has yet, with the reason.
+    def _without_waiting(
+        self, fresh: list[Intent], uncertain: Uncertain | None
+    ) -> tuple[list[Intent], list[Held]]:
+        """Leave out what a new master would not know of, with the reason.
 
-        Ganeti tells a new master of our jobs, and nobody of our orders.
+        In doubt, work on incidents goes on: Ganeti tells a new master of jobs, but not of orders.
         """
-        orders = [intent for intent in fresh if is_order(intent)]
-        self._uncopied = frozenset()
-        if not orders or await self._memory.copied(_COPIED):
+        waiting = [intent for intent in fresh if uncertain is None or is_order(intent)]
+        if not waiting:
             return fresh, []
-        self._uncopied = frozenset((i.node, describe(i.action)) for i in orders)
-        held = [
-            Held(not_copied(intent.node, self._memory.state), intent.node, intent.incident)
-            for intent in orders
-        ]
-        self._submitter.put_off(orders, held[0].reason)
-        return [intent for intent in fresh if intent not in orders], held
+        why = doubt(uncertain) or because(LedgerKind.NOT_WRITTEN, why=self._memory.kept.why)
+        self._submitter.put_off(waiting, str(why))
+        self._put_off = frozenset((i.node, describe(i.action)) for i in waiting)
+        return [intent for intent in fresh if intent not in waiting], [Held(why)]
 
     def _known(self) -> Ledger:
         assert self._ledger is not None
@@ -369,20 +366,11 @@ class Engine:
         if ledger is self._ledger:
             return
         if not self.conduct.dry:
-            self._save(ledger)
+            self._memory.save(ledger)
         self._ledger = ledger
 
-    def _save(
-        self, ledger: Ledger, events: Sequence[Event] = (), answers: Mapping[str, str] | None = None
-    ) -> None:
-        try:
-            self._store.save(ledger, events, answers)
-        except Unsure:
-            self._reread = True
-            raise
 
-
-def _of_order(event: Event) -> tuple[str, str]:
+def _what(event: Event) -> tuple[str, str]:
     return event.node, describe(event.action) if event.action is not None else ""
 
 

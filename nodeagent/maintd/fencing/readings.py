@@ -44,7 +44,7 @@ def remember(ledger: Ledger, observed: Observed, now: Ms) -> Ledger:
         if isinstance(found, PowerReading):
             power = _with(power, found)
             deaf.pop(node.uuid, None)
-        if isinstance(found, Deaf) and intent.id in observed.absent and not found.never:
+        if intent.id in observed.absent:
             continue  # Ganeti has not tried: this tells nothing of the power control
         if isinstance(found, Deaf) or found.powered is None:
             said = found if isinstance(found, Deaf) else Deaf(node.uuid, Ms(now + AGAIN), found.why)
@@ -81,8 +81,7 @@ def outcome(
     absent = observed.absent.get(intent.id)
     end = how_ended(intent, observed, now)
     if absent is not None:
-        never = "power control" in absent  # RAPI has none
-        return Deaf(node.uuid, Ms(now + (DAILY if never else AGAIN)), absent, never=never)
+        return Deaf(node.uuid, Ms(now + AGAIN), absent)
     if end is None:
         return None
     if end.outcome is not Outcome.SUCCESS:

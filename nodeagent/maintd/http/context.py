@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from nodeagent.errors import Corrupt, MessageError, NodeAgentError, Unavailable
-from nodeagent.maintd.copies.doubt import unknown
 from nodeagent.maintd.daemon import Maintd, Waiting
 from nodeagent.maintd.decide import decide
 from nodeagent.maintd.engine.moving import wants_room
@@ -17,11 +16,12 @@ from nodeagent.maintd.http.access import Access
 from nodeagent.maintd.http.readers import discreet
 from nodeagent.maintd.http.status import View
 from nodeagent.maintd.ledger import other_master
+from nodeagent.maintd.ledger.doubt import doubt
 from nodeagent.maintd.requests import outlives, would_be_void
 from nodeagent.maintd.windows.series import zones_of
 from nodeagent.maintd.windows.timezones import Zones
 from nodeagent.model.asked import Asked
-from nodeagent.model.reason import Held, Kind, Reason, because
+from nodeagent.model.reason import Held, Kind, LedgerKind, Reason, because
 from nodeagent.model.wish import Wish
 from nodeagent.protocol.canonical import printable
 from nodeagent.web.compress import compressed, wanted
@@ -90,8 +90,10 @@ class Context:
 
     def doubt(self) -> Reason | None:
         """Why this ledger may not be the newest, and then all that is planned; None if it is."""
+        if who := self.maintd.standby:
+            return because(LedgerKind.STANDBY, who=who)
         ledger = self.maintd.engine.ledger
-        why = unknown(self.maintd.engine.memory.uncertain)
+        why = doubt(self.maintd.engine.memory.uncertain)
         return why or (None if ledger is None else other_master.doubt(ledger))
 
     def unknown(self, request: Request) -> Response | None:
@@ -232,7 +234,7 @@ class Context:
 
     async def granted(self) -> Response:
         """Tell of an accepted request, and whether only this node has it."""
-        kept = await self.maintd.kept()
+        kept = self.maintd.engine.memory.only_here()
         return Response.json({"granted": True, "why": "", **({"kept": kept} if kept else {})})
 
     def _would(self, asked: Asked, who: str) -> Response:

@@ -1,9 +1,11 @@
-"""The newest round as JSON: its trouble, its Ganeti, the copies of the ledger. Pure."""
+"""The newest round as JSON: its trouble, its Ganeti, where the ledger is kept. Pure."""
 
 from nodeagent.maintd.http.status import Json
-from nodeagent.model.copies import CopyState
 from nodeagent.model.ganeti import doubt
+from nodeagent.model.keeping import Kept
+from nodeagent.model.snapshot import Snapshot
 from nodeagent.model.units import Ms
+from nodeagent.store.contract import Store
 
 
 def trouble_json(trouble: tuple[int, str] | None) -> Json | None:
@@ -14,24 +16,25 @@ def ganeti_json(said: str) -> Json | None:
     return {"version": said, "doubt": doubt(said) or None} if said else None
 
 
-def copies_json(state: CopyState) -> Json:
-    """Return the state of the copies; times are unix seconds."""
+def ledger_json(kept: Kept, store: Store, snapshot: Snapshot) -> Json:
+    """Return where the ledger is kept: this node's newest save, and the rule's in Ganeti.
+
+    Times are unix seconds, sizes bytes. `behind-since` is since when the rule lacks the newest
+    save, and `why` the reason.
+    """
+    names = {node.uuid: node.name for node in snapshot.nodes.values()}
     return {
-        "epoch": state.epoch,
-        "have": state.have,
-        "of": len(state.on),
-        "at": _seconds(state.at),
-        "unsafe-since": _seconds(state.unsafe),
-        "on": [
-            {
-                "node": one.node,
-                "newest": one.newest,
-                "at": _seconds(one.at),
-                "why": one.why or None,
-                "able": one.able,
-            }
-            for one in state.on
-        ],
+        "number": store.number,
+        "file": store.path,
+        "uuid": kept.uuid or None,
+        "rule": {
+            "number": kept.number or None,
+            "bytes": kept.size,
+            "writer": names.get(kept.writer, kept.writer) or None,
+            "at": _seconds(kept.at),
+        },
+        "behind-since": _seconds(kept.behind),
+        "why": kept.why or None,
     }
 
 

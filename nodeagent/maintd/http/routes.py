@@ -13,7 +13,6 @@ from dataclasses import replace
 
 from nodeagent import __version__
 from nodeagent.errors import MessageError, Unavailable
-from nodeagent.maintd.copies.doubt import doubt
 from nodeagent.maintd.daemon import Maintd
 from nodeagent.maintd.decide import decide
 from nodeagent.maintd.http import parse, series
@@ -24,6 +23,7 @@ from nodeagent.maintd.http.calendar import calendar
 from nodeagent.maintd.http.context import Context, in_doubt
 from nodeagent.maintd.http.dead_nodes.drill import Drills
 from nodeagent.maintd.http.incidents import Cases
+from nodeagent.maintd.http.ledger import Ledgers
 from nodeagent.maintd.http.metrics.metrics import Metrics
 from nodeagent.maintd.http.notify import Notifying
 from nodeagent.maintd.http.offers import Owners
@@ -39,10 +39,11 @@ from nodeagent.maintd.http.readers import (
     discreet_events,
     discreet_held,
 )
-from nodeagent.maintd.http.round import copies_json, ganeti_json, trouble_json
+from nodeagent.maintd.http.round import ganeti_json, ledger_json, trouble_json
 from nodeagent.maintd.http.status import View
 from nodeagent.maintd.http.windows import Maintenance
 from nodeagent.maintd.ledger import other_master
+from nodeagent.maintd.ledger.doubt import doubt
 from nodeagent.maintd.ledger.history import tell
 from nodeagent.maintd.planning import node_keys
 from nodeagent.maintd.planning.tag_settings import described
@@ -50,7 +51,7 @@ from nodeagent.model.action import Scope
 from nodeagent.model.event import Event
 from nodeagent.model.ledger import PAUSE_TAG
 from nodeagent.model.reason import Reason
-from nodeagent.model.wish import ResetStorm, StopBalancing, TrustLedger
+from nodeagent.model.wish import ResetStorm, StopBalancing
 from nodeagent.store.codec import encode_observation
 from nodeagent.web.compress import compressed, wanted
 from nodeagent.web.exchange import ANY_NAME, ANY_UUID, Answer, Request, Response, Route, route
@@ -88,6 +89,7 @@ class Api:
             Route("GET", ("1", "status"), context.status),
             Route("GET", ("1", "jobs"), context.telling("jobs", show.jobs)),
             *Cases(context).routes,
+            *Ledgers(context).routes,
             Route("GET", ("1", "round"), context.telling("round", self._round)),
             Route("GET", ("1", "plan"), context.telling("plan", self._plan)),
             Route("GET", ("1", "held"), context.telling("held", _held)),
@@ -106,7 +108,6 @@ class Api:
             Route("POST", ("1", "pause"), context.changing(parse.pause)),
             Route("POST", ("1", "resume"), context.changing(parse.resume)),
             Route("POST", ("1", "storm", "reset"), context.changing(parse.bare(ResetStorm()))),
-            Route("POST", ("1", "ledger", "resume"), context.changing(parse.bare(TrustLedger()))),
             Route("GET", ("1", "balance"), context.telling("balance", self._balance, plans=True)),
             Route("POST", ("1", "balance"), context.changing(parse.balance)),
             Route("POST", ("1", "balance", "stop"), context.changing(parse.texts(StopBalancing))),
@@ -172,7 +173,7 @@ class Api:
             "trouble": trouble_json(maintd.trouble),
             "storm": {"at": storm.at / 1000, "why": storm.why} if storm else None,
             "outdated": str(why) if (why := _outdated(view)) else None,
-            "copies": copies_json(maintd.engine.memory.state),
+            "ledger": ledger_json(maintd.engine.memory.kept, maintd.memory, snapshot),
             "refused-settings": (maintd.engine.complaint or None) if view.full else None,
             "holds": show.holds(view),
             "paused": _cluster_paused(view),

@@ -22,7 +22,7 @@ from nodeagent.maintd.windows.timing import overdue
 from nodeagent.model.incident import Incident, Status
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.queue import Entry, EntryStatus
-from nodeagent.model.reason import AnyKind, CopyKind, FencingKind, Held, Kind
+from nodeagent.model.reason import AnyKind, FencingKind, Held, Kind, LedgerKind
 from nodeagent.model.snapshot import Observed
 from nodeagent.model.units import Ms
 from nodeagent.model.window import Scheduled
@@ -67,13 +67,10 @@ YOURS: frozenset[AnyKind] = frozenset(
         FencingKind.LEVEL_FAILS,
         FencingKind.FENCING_WAITS,
         FencingKind.FENCE_SWITCHED_OFF,
-        # Copies of the ledger.
-        CopyKind.TWO_WRITERS,
-        CopyKind.NEWER_COPY,
-        CopyKind.LOST_COPIES,
-        CopyKind.MOVED,
-        CopyKind.FEW_COPIES,
-        CopyKind.UNREADABLE_COPY,
+        # The ledger in Ganeti's configuration.
+        LedgerKind.UNREADABLE_RULE,
+        LedgerKind.NEWER_RULE,
+        LedgerKind.NOT_WRITTEN,
     }
 )
 """Reasons that only a person can end, or that may last until one does."""

@@ -11,13 +11,13 @@ import pytest
 
 from nodeagent.cli import gnt_maint
 from nodeagent.cli.exits import UNAVAILABLE
-from nodeagent.model.copies import Trouble, Uncertain
+from nodeagent.model.keeping import Trouble, Uncertain
 from nodeagent.model.units import Ms
 from tests.agent.place import safe_folder
 from tests.cli.live import Live
 from tests.maintd.rig import Rig, fleet, mirrored
 
-FEW = Uncertain(Ms(0), Trouble.FEW, "n2", Ms(1795000000000), ("n1: timed out",), 2)
+UNREADABLE = Uncertain(Ms(0), Trouble.UNREADABLE, "it is not a ledger")
 OTHER_LEDGER, WAITS = "other-ledger", "waits"
 LISTS = (
     "window list",
@@ -67,7 +67,7 @@ def live(state: str) -> Iterator[Live]:
         assert run(found, "window add n4 --start +1d --duration 1h")[0] == 0
         engine = found.rig.engine
         assert engine.ledger is not None
-        engine.memory.uncertain = FEW if state == OTHER_LEDGER else None
+        engine.memory.uncertain = UNREADABLE if state == OTHER_LEDGER else None
         away = Ms(1795000000000) if state == WAITS else Ms(0)
         engine._ledger = replace(engine.ledger, away=away)
         found.tick()

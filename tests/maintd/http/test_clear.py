@@ -132,8 +132,6 @@ def test_the_default_address_is_the_master_s_and_loopback() -> None:
             file.write_text(text)
             assert http_addresses(settings) == addresses
             assert http_addresses(settings, standby=True) == ["127.0.0.1"]
-        rapi = replace(settings, cluster=replace(settings.cluster, backend="rapi"))
-        assert http_addresses(rapi) == ["127.0.0.1"]
         numeric = replace(settings, http=HttpSettings(address="192.0.2.7"))
         assert http_addresses(numeric) == ["192.0.2.7"]
         file.write_text("nowhere\n")

@@ -109,6 +109,7 @@ TABLE = {
     "/maintenance/status": MESOS,
     "/1/maintenance/status": MESOS,
     "/1/observation": WRITERS,
+    "/1/ledger": WRITERS,
     "/1/nodes/<name>/drill": WRITERS,
     "/1/wishes/<uuid>": ASKED,
 }

@@ -36,6 +36,7 @@ from nodeagent.model.wish import (
     DrillPower,
     EditSeries,
     EndSeries,
+    ImportLedger,
     Pause,
     PulledPlug,
     ResetBackOff,
@@ -549,6 +550,7 @@ WISHES = [
         (asked, "", "", words)
         for asked, words in (
             (TrustLedger(), "continue the plans made before another node was the master"),
+            (ImportLedger(Ledger()), "replace the ledger by an imported one"),
             (SetSchedule(Schedule()), "leave the schedule as it is"),
             (TakeDown((Machine("n1"),)), "take down n1"),
             (BringUp((Machine("n1"), Machine("n2"))), "bring up n1, n2"),
@@ -689,7 +691,8 @@ def test_every_kind_is_in_the_table_and_is_told_somewhere() -> None:
     elsewhere |= {"suspected-dead", "fenced", "revived", "came-back", "instances-restarted"}
     elsewhere |= {"instances-down", "fencing-failed", "fencing-braked"}  # test_fencing_events
     elsewhere |= {"drill-started", "drill-passed", "drill-failed"}  # test_drills
-    elsewhere |= {"ledger-taken", "requests-dropped", "job-unknown"}  # lives/test_copies
+    elsewhere |= {"ledger-taken", "requests-dropped", "job-unknown"}  # lives/test_failovers
+    elsewhere |= {"rule-missing", "rule-removed", "rule-changed"}
     assert found | elsewhere == set(listed) == set(event_kinds.SENTENCES)
     assert len(listed) == len(set(listed))
 

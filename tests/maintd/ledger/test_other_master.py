@@ -36,14 +36,16 @@ def folder(tmp_path: Path) -> Path:
 
 
 def come_back(rig: Shared, folder: Path) -> None:
-    """Be the master again after another was, as maintd is started then."""
+    """Be the master again after another was, with no rule that tells of its ledger."""
+    rig.cluster.remove_ledger_rule()
     absence.mark(str(folder))
     os.utime(folder / "away", (rig.time, rig.time))
     again(rig, folder)
 
 
 def another(rig: Shared, folder: Path) -> None:
-    """Let a node be the master that never was."""
+    """Let a node be the master that never was, with no rule that tells of a ledger."""
+    rig.cluster.remove_ledger_rule()
     rig.store = SqliteStore(MEMORY)
     again(rig, folder)
 
@@ -98,10 +100,12 @@ def test_what_was_said_before_jobs_of_another_is_to_be_said_again(folder: Path) 
     before = rig.wish(Pause(Scope.CLUSTER, ""))
     rig.time += 60
     ours, rig.store = rig.store, SqliteStore(MEMORY)  # that of another node
+    rig.cluster.remove_ledger_rule()
     rig.agents.says["n5"] = EVACUATE
     again(rig, folder)
     rig.until_true(lambda: rig.status("n5") is Status.COMPLETED)
     rig.store = ours
+    rig.cluster.remove_ledger_rule()
     after = rig.wish(Pause(Scope.NODE, "n2"))
     again(rig, folder)
     rig.tick()
@@ -150,6 +154,7 @@ def test_an_entry_goes_no_step_further_and_keeps_its_node(folder: Path) -> None:
 def test_weekly_windows_are_not_planned_and_no_owner_is_asked(folder: Path) -> None:
     one = weekly()
     assert add(one, "n3") == ""
+    one.cluster.remove_ledger_rule()
     absence.mark(str(folder))
     again(one, folder)  # type: ignore[arg-type]
     at(one, SUNDAYS[0] - AHEAD + 7200)
@@ -288,6 +293,7 @@ def test_jobs_that_are_newer_than_the_ledger_tell_it_too(folder: Path) -> None:
 def test_the_mark_is_taken_off_when_the_ledger_has_it(folder: Path) -> None:
     rig = Shared(policy(WATCHES))
     rig.plan("n3", ahead=2 * HOUR)
+    rig.cluster.remove_ledger_rule()
     absence.mark(str(folder))
     since = absence.marked(str(folder))
     assert since > 0

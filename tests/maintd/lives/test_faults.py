@@ -4,7 +4,7 @@
 |-----|---------------------|
 | F03 | a job's archive as Ganeti keeps it: tests/real |
 | F06 | what becomes of a damaged file is the store's: tests/store |
-| F12 | RAPI's and LUXI's own errors: tests/cluster/ganeti |
+| F12 | LUXI's own errors: tests/cluster/ganeti |
 | F20 | the lock is the command's; the part with etcd is not built |
 """
 

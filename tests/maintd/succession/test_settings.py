@@ -9,8 +9,6 @@ from nodeagent.errors import ConfigError
 from nodeagent.maintd.settings import SuccessionSettings, needing_restart, parse
 
 ON: dict[str, Any] = {"maintd": {"standby": True}, "succession": {"enabled": True}}
-RAPI = {"backend": "rapi", "user": "u", "password": "/p"}
-ETCD = {"backend": "etcd", "endpoints": ["https://127.0.0.1:2379"]}
 
 
 def test_it_is_off_and_waits_for_a_machine_that_boots() -> None:
@@ -25,7 +23,6 @@ def test_it_is_off_and_waits_for_a_machine_that_boots() -> None:
     ("document", "complaint"),
     [
         ({"succession": {"enabled": True}}, "succession.enabled needs maintd.standby = true"),
-        ({**ON, "cluster": RAPI, "store": ETCD}, 'succession.enabled needs cluster.backend "luxi"'),
         ({"succession": {"after": "1s"}}, "succession.after"),
         ({"succession": {"enable": True}}, "succession.enable is not a known setting"),
     ],

@@ -13,7 +13,6 @@ from nodeagent import __version__
 from nodeagent.errors import NodeAgentError
 from nodeagent.maintd.http import status as show
 from nodeagent.maintd.http.context import Context
-from nodeagent.maintd.http.metrics.copies import of_copies
 from nodeagent.maintd.http.metrics.dead_nodes import dead_nodes
 from nodeagent.maintd.http.metrics.families import NAMED, counter, counters, gauge, gauges
 from nodeagent.maintd.http.metrics.ganeti import of_ganeti
@@ -29,8 +28,10 @@ from nodeagent.maintd.owners.webhook import Webhooks
 from nodeagent.maintd.windows import timing
 from nodeagent.model.diagnosis import Need
 from nodeagent.model.incident import Status
+from nodeagent.model.keeping import Kept
 from nodeagent.model.offer import UNKNOWN, Reply
 from nodeagent.model.reason import KINDS
+from nodeagent.model.units import Ms
 from nodeagent.model.window import Mode
 from nodeagent.store.contract import Store
 from nodeagent.web.exchange import Request, Response
@@ -96,7 +97,7 @@ class Metrics(MetricsSource):
                      "Whether the ledger is damaged, away, or was replaced within a day.",
                      troubled)  # fmt: skip
         yield from _of_store(maintd.memory)
-        yield from of_copies(maintd.engine.memory.state, maintd.now())
+        yield from _of_rule(maintd.engine.memory.kept, maintd.now())
         if (done := maintd.latest) is not None:
             name = "gnt_maint_round_timestamp_seconds"
             yield gauge(name, "When the last round was held.", done.at / 1000)
@@ -120,8 +121,16 @@ class Metrics(MetricsSource):
         yield counter("gnt_maint_logins_failed", "Logins that failed.", failures)
 
 
+def _of_rule(kept: Kept, now: Ms) -> Any:
+    yield gauge("gnt_maint_ledger_rule_bytes", "Size of the ledger in Ganeti's configuration.",
+                kept.size)  # fmt: skip
+    behind = max(0, now - kept.behind) / 1000 if kept.behind else 0
+    yield gauge("gnt_maint_ledger_rule_behind_seconds",
+                "For how long Ganeti's configuration lacks the newest ledger.", behind)  # fmt: skip
+
+
 def _of_store(store: Store) -> Any:
-    yield gauge("gnt_maint_ledger_revision", "Number of the newest save.", store.revision.number)
+    yield gauge("gnt_maint_ledger_revision", "Number of the newest save.", store.number)
     with suppress(NodeAgentError):  # it may be locked for now
         size = store.size()
         yield gauge("gnt_maint_ledger_bytes", "Size of the ledger's file and log.", size.bytes)

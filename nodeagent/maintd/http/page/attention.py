@@ -260,11 +260,11 @@ def alarms(overview: Json) -> Iterator[Line]:
     if storm := overview["storm"]:
         then = Next("maintd starts no new work until you reset it", "gnt-maint resume --storm")
         yield _alarm("storm", "storm brake", storm["at"], storm["why"], then)
-    copies = overview.get("copies")
-    if copies and (since := copies["unsafe-since"]):
-        why = f"only {copies['have']} of {copies['of']} master candidates have the newest ledger"
-        named = [f"{one['node']}: {one['why']}" for one in copies["on"] if one["why"]]
-        yield _alarm("copies", "copies unsafe", since, "; ".join((why, *named)))
+    ledger = overview.get("ledger")
+    if ledger and (since := ledger["behind-since"]):
+        why = "Ganeti's configuration lacks the newest ledger"
+        told = f"{why}: {ledger['why']}" if ledger["why"] else why
+        yield _alarm("ledger", "ledger behind", since, told, Next("see", "gnt-maint ledger"))
     if complaint := overview.get("refused-settings"):
         then = Next("mend the file, then run", "systemctl reload maintd")
         why = f"maintd keeps its old settings: {complaint}"

@@ -14,8 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from nodeagent.errors import Unavailable
-from nodeagent.maintd.engine import memory
 from nodeagent.maintd.http.page.cluster_map import MOST, STATES, draw, state_of
 from nodeagent.maintd.http.page.text import clean
 from nodeagent.maintd.http.status import nodes
@@ -27,9 +25,7 @@ from nodeagent.model.units import Ms
 from nodeagent.model.wish import Pause
 from nodeagent.protocol.look import Distrusted
 from tests import needs
-from tests.maintd.copies.candidates import SILENT
 from tests.maintd.http.page.browser import Browser, browser
-from tests.maintd.lives.test_copies import B, C, Candidacy
 from tests.maintd.rig import QUICK, Rig, fleet, mirrored
 from tests.maintd.served import Served
 from tests.maintd.world import EVACUATE, FAILOVER, REPAIR, need
@@ -173,23 +169,18 @@ def test_banners_tell_what_stops_everything(tmp_path: Path) -> None:
     assert "LUXI does not answer" in text
 
 
-def test_the_page_tells_how_many_have_the_newest_ledger(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(memory, "_SPREADS", 0.4)
-    rig = Candidacy()
+def test_the_page_tells_of_a_ledger_that_ganeti_does_not_take(tmp_path: Path) -> None:
+    rig = healthy()
     with served(rig, tmp_path) as one:
-        rig.at_node(C).trouble = Unavailable("timed <b>out</b>")
         one.tick(30)
-        text = page(one)
-        assert "ledger on 2 of 3 master candidates" in text
-        assert "have the newest ledger</b>" not in text
-        rig.at_node(B).trouble = SILENT
+        told = "lacks the newest ledger</b>"
+        assert told not in page(one)
+        rig.cluster.keeps = lambda _: "no space <b>left</b>"
         one.rig.wish(Pause(Scope.NODE, "n6"), "bob")
         one.tick(60)
         text = page(one)
-    assert "<b>Only 1 of 3 master candidates have the newest ledger</b>since <time" in text
-    assert "n4: timed &lt;b&gt;out&lt;/b&gt;." in text
+    assert f"<b>Ganeti's configuration {told}since <time" in text
+    assert "no space &lt;b&gt;left&lt;/b&gt;." in text
     assert Balanced(text)
 
 

@@ -1,0 +1,187 @@
+"""gnt-maint ledger: where maintd's ledger is kept, and to save it, put it back, or remove it."""
+
+import json
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from nodeagent.cli.maint.console.changing import changes, is_dry, said_yes
+from nodeagent.cli.maint.console.client import Absent, Reach, Refused, Unreachable, Where
+from nodeagent.cli.maint.console.files import read, save
+from nodeagent.cli.maint.console.looking import lists
+from nodeagent.cli.maint.console.options import JSON, Verbs, as_json, cli
+from nodeagent.cli.maint.console.screen import Json, emit, screen
+from nodeagent.cli.maint.console.text import age
+from nodeagent.cli.maint.control import ask
+from nodeagent.cli.usage import FILE
+from nodeagent.errors import Corrupt, Unavailable
+
+if TYPE_CHECKING:
+    from nodeagent.cluster.ganeti.backend import GanetiCluster
+
+_PLACE = "/1/ledger"
+_MOST = 64 * 1024 * 1024  # bytes of a file; the rule's ledger has no more
+
+
+@cli.group("ledger", cls=Verbs, invoke_without_command=True)
+@lists
+@JSON
+@click.pass_context
+def ledger(context: click.Context, *, as_json: bool) -> None:
+    """Show where maintd's ledger is kept: in Ganeti's configuration, and on this node.
+
+    The ledger is all that maintd remembers: incidents, windows, queue, pauses, owners' answers.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    where: Where = context.obj
+    told = where.reach().get("/1/round")
+    kept, now = told["ledger"], told["now"]
+    if as_json:
+        emit(kept)
+        return
+    screen().facts(list(_facts(kept, now)))
+
+
+def _facts(kept: Json, now: float) -> list[tuple[str, object]]:
+    rule = kept["rule"]
+    if rule["number"]:
+        there = f"save {rule['number']} of {rule['writer']}, {age(max(0, now - rule['at']))} ago"
+        there += f", {rule['bytes'] / 1024:.1f} KiB"
+    else:
+        there = "none that can be read" if rule["bytes"] else "none yet"
+    rows: list[tuple[str, object]] = [
+        ("Ganeti", there),
+        ("Rule", f"gnt-filter info {kept['uuid']}" if kept["uuid"] else "unknown"),
+        ("Here", f"save {kept['number']}, {kept['file']}" if kept["number"] else "none yet"),
+    ]
+    if since := kept["behind-since"]:
+        why = kept["why"] or "it has not been written yet"
+        rows.append(("Behind", f"for {age(max(0, now - since))}: {why}"))
+    return rows
+
+
+@ledger.command("show")
+@click.pass_obj
+def show(where: Where) -> None:
+    """Print the ledger (JSON). Where maintd does not answer, the one that this node's Ganeti has.
+
+    Root on any master candidate can read that one.
+    """
+    try:
+        text = where.reach().get_raw(_PLACE).decode()
+    except Absent as error:
+        text = _of_ganeti(where, error)
+    click.echo(json.dumps(json.loads(text), indent=2, ensure_ascii=False))
+
+
+@ledger.command("export")
+@click.argument("file", type=FILE)
+@click.pass_obj
+def export(where: Where, file: str) -> None:
+    """Write the ledger to FILE (JSON), for `gnt-maint ledger import`."""
+    raw = where.reach().get_raw(_PLACE)
+    save(file, raw, 0o600)
+    screen().line(f"{file}: save {json.loads(raw)['number']}")
+
+
+@ledger.command("import")
+@click.argument("file", type=FILE)
+@changes
+@as_json
+def put_back(where: Where, file: str, *, as_json: bool) -> None:
+    """Replace maintd's ledger by the one in FILE, while the cluster is paused.
+
+    What is planned then waits for gnt-maint resume --ledger. Jobs that run must end before.
+    """
+    done = (
+        "The ledger is replaced. Check gnt-maint window list, queue list and balance; then run"
+        " gnt-maint resume --ledger and gnt-maint resume."
+    )
+    body = {"rule": _packed(read(file, _MOST), file)}
+    ask(where.reach(), "POST", _PLACE, body, done, as_json=as_json)
+
+
+def _packed(raw: bytes, file: str) -> str:
+    """Return the text of an exported ledger as the rule has it; Refused if it is none."""
+    from nodeagent.store.carried import decoded, pack
+
+    try:
+        return pack(decoded(raw.decode()))
+    except UnicodeDecodeError as error:
+        raise Refused(f"{file}: not UTF-8 at byte {error.start}") from None
+    except Corrupt as error:
+        raise Refused(f"{file}: {error}") from None
+
+
+@ledger.command("forget")
+@changes
+@click.pass_obj
+def forget(where: Where) -> None:
+    """Remove the ledger from Ganeti's configuration, on the master, with maintd stopped.
+
+    For when nodeagent is removed. The one on this node's disk stays.
+    """
+    if _answers(where.reach()):
+        raise Refused("maintd runs, and would write it again: run systemctl stop maintd first")
+    cluster = _cluster(where)
+    try:
+        if cluster.ledger_rule() is None:
+            screen().line("Ganeti's configuration has no ledger.")
+            return
+        if is_dry():
+            screen().line("It would remove the ledger from Ganeti's configuration.")
+            return
+        _confirm()
+        cluster.remove_ledger_rule()
+    except Unavailable as error:
+        raise Unreachable(f"{error}: ask as root on the master") from None
+    screen().line("Ganeti's configuration has no ledger any more.")
+
+
+def _confirm() -> None:
+    if said_yes():
+        return
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise Refused("a new master will know of nothing planned: add --yes")
+    if not click.confirm("A new master will know of nothing planned. Remove it?"):
+        raise Refused("nothing was changed")
+
+
+def _answers(reach: Reach) -> bool:
+    try:
+        reach.get("/1/round")
+    except Absent:
+        return False
+    except click.ClickException:
+        return True
+    return True
+
+
+def _cluster(where: Where) -> "GanetiCluster":
+    from nodeagent.cluster.ganeti.backend import GanetiCluster
+    from nodeagent.cluster.ganeti.luxi import SOCKET
+
+    settings = where.settings()
+    return GanetiCluster(SOCKET if settings is None else settings.cluster.luxi)
+
+
+def _of_ganeti(where: Where, absent: Absent) -> str:
+    """Return the ledger in this node's copy of Ganeti's configuration, as JSON."""
+    from nodeagent.cluster.ganeti import configuration
+    from nodeagent.cluster.ganeti.mastership import FOLDER
+    from nodeagent.store.carried import document, unpack
+
+    settings = where.settings()
+    path = os.path.join(FOLDER if settings is None else settings.cluster.ganeti, "config.data")
+    try:
+        text = configuration.ledger_rule(path)
+        if text is None:
+            raise Refused(f"{absent.format_message()}; and {path} has no ledger")
+        found = document(unpack(text))
+    except (Corrupt, Unavailable) as error:
+        raise Unreachable(f"{absent.format_message()}; and {path}: {error}") from None
+    click.echo(f"gnt-maint: maintd does not answer: this is from {path}", err=True)
+    return found

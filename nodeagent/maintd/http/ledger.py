@@ -1,0 +1,62 @@
+"""The ledger as a whole: told, replaced, and believed again."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+
+from nodeagent.errors import Corrupt, MessageError
+from nodeagent.maintd.http import parse
+from nodeagent.maintd.http.context import Context, in_doubt
+from nodeagent.maintd.http.status import View
+from nodeagent.model.asked import Asked
+from nodeagent.model.wish import ImportLedger, TrustLedger
+from nodeagent.store.carried import EVENTS, Carried, document, unpack
+from nodeagent.web.exchange import Request, Response, Route
+
+
+class Ledgers:
+    """`routes` are those below /1/ledger."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    @property
+    def routes(self) -> Sequence[Route]:
+        resume = self._context.changing(parse.bare(TrustLedger()))
+        return (
+            Route("GET", ("1", "ledger"), self._told),
+            Route("POST", ("1", "ledger"), self._context.changing(_imported)),
+            Route("POST", ("1", "ledger", "resume"), resume),
+        )
+
+    async def _told(self, request: Request) -> Response:
+        """Tell all of it to those who may change things; it has what others may not read."""
+        who = self._context.access.who(request)
+        if isinstance(who, Response):
+            return who
+        if (why := self._context.doubt()) is not None:
+            return in_doubt(why)
+        maintd = self._context.maintd
+
+        def encode(view: View) -> Response:
+            events = tuple(maintd.memory.audits(EVENTS))
+            number, writer = maintd.memory.number, maintd.engine.memory.kept.writer
+            ledger = maintd.engine.ledger or view.ledger
+            carried = Carried(number, writer, view.at, ledger, events)
+            return Response(200, document(carried).encode())
+
+        return await self._context.share("ledger", encode, replace(request, full=True))
+
+
+def _imported(request: Request) -> Asked:
+    try:
+        said = json.loads(request.body or b"{}")
+    except (ValueError, RecursionError) as error:
+        raise MessageError(f"the body is not JSON: {error}") from None
+    match said:
+        case {"rule": str(text), **more} if not more:
+            try:
+                return ImportLedger(unpack(text).ledger)
+            except Corrupt as error:
+                raise MessageError(f"rule: {error}") from None
+    raise MessageError("the body must be an object with the text rule, and nothing else")

@@ -1,0 +1,39 @@
+"""Kinds of reasons about the ledger in Ganeti's configuration. Pure.
+
+As in `reason_kinds`, docs/maintaining.md lists them for people. Every reader sees them.
+"""
+
+from nodeagent.model.reason_subject import AnyKind, Of
+
+
+class LedgerKind(AnyKind):
+    """Kinds that belong to the rule that keeps the ledger."""
+
+    UNREADABLE_RULE = (
+        "outdated",
+        Of.CLUSTER,
+        "the ledger in Ganeti's configuration cannot be read ({why}), so maintd plans nothing:"
+        " {help} goes on with the ledger of this node and writes it there; check"
+        " gnt-maint window list, queue list and balance first",
+        "gnt-maint resume --ledger",
+    )
+    NEWER_RULE = (
+        "outdated",
+        Of.CLUSTER,
+        "a newer nodeagent has written the ledger in Ganeti's configuration ({why}): install that"
+        " version on this node; maintd plans nothing meanwhile",
+    )
+    STANDBY = (
+        "outdated",
+        Of.CLUSTER,
+        "this maintd is a standby: {who}, and tells what is planned; {help} shows here what"
+        " Ganeti's configuration has of it",
+        "gnt-maint ledger show",
+    )
+    NOT_WRITTEN = (
+        "not-written",
+        Of.CLUSTER,
+        "Ganeti does not take the ledger ({why}), and maintd starts nothing that a new master"
+        " would not know of: see {help}",
+        "gnt-maint ledger",
+    )

@@ -1,0 +1,73 @@
+"""The ledger as a text that the job filter rule in Ganeti's configuration carries. Pure.
+
+The text is `FORM:` and a document in canonical JSON, compressed and in base 85: it has no character
+that JSON escapes. The ledger of 500 nodes with 50 incidents takes some 6 KB of it.
+"""
+
+import base64
+import zlib
+from dataclasses import dataclass
+
+from nodeagent.errors import Corrupt
+from nodeagent.model.event import Event
+from nodeagent.model.ledger import Ledger
+from nodeagent.model.units import Ms
+from nodeagent.store.codec import decode, encode
+from nodeagent.store.contract import TooNew
+
+FORM = 1
+EVENTS = 200  # the newest events of administrators' acts
+MOST = 64 * 2**20  # bytes of the document
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """A ledger, and by which save it came about.
+
+    `number` is the save's, `writer` the UUID of the node that made it, at `at` (unix ms). `events`
+    are the newest ones of administrators' acts, the newest last.
+    """
+
+    number: int
+    writer: str
+    at: Ms
+    ledger: Ledger
+    events: tuple[Event, ...] = ()
+
+
+def document(carried: Carried) -> str:
+    """Return it as JSON, for people and files."""
+    return encode(carried)
+
+
+def decoded(text: str) -> Carried:
+    """Read a document back, or raise Corrupt."""
+    return decode(Carried, text, "ledger")
+
+
+def pack(carried: Carried) -> str:
+    """Return the text."""
+    raw = zlib.compress(document(carried).encode())
+    return f"{FORM}:{base64.b85encode(raw).decode()}"
+
+
+def unpack(text: str) -> Carried:
+    """Read the text back; it costs no more than `MOST` bytes, whoever wrote it.
+
+    TooNew: a newer nodeagent wrote it. Corrupt: it is not as it was written.
+    """
+    form, _, body = text.partition(":")
+    if form.isdecimal() and len(form) < 10 and int(form) > FORM:
+        raise TooNew(f"it has form {form}, and this nodeagent reads form {FORM}")
+    if form != str(FORM):
+        raise Corrupt("it is not a ledger")
+    try:
+        reader = zlib.decompressobj()
+        raw = reader.decompress(base64.b85decode(body), MOST)
+        if reader.unconsumed_tail:
+            raise Corrupt(f"it has more than {MOST} bytes")
+        if not reader.eof or reader.unused_data:
+            raise Corrupt("it does not end where it should")
+        return decoded(raw.decode())
+    except (ValueError, zlib.error) as error:
+        raise Corrupt(f"it is not as it was written: {error}") from None

@@ -1,0 +1,72 @@
+"""Read the ledger of a database in the form of version 0.2: a row for each of its parts.
+
+A plain member has its path as key (`round`, `queue.next`), an element of a list its path and its
+name (`intents/7`), and names the element before it. An empty list has no row.
+"""
+
+import hashlib
+import json
+import sqlite3
+from typing import Any
+
+from nodeagent.errors import Corrupt
+from nodeagent.model.ledger import Ledger
+from nodeagent.store.codec import believed, encode, parsed
+from nodeagent.store.shape import Fault
+
+_SUMS = 2**256
+
+
+def read(db: sqlite3.Connection) -> tuple[int, Ledger]:
+    """Return the newest save's number and its ledger; 0 and an empty one before the first.
+
+    Corrupt: a part is missing, or not as it was written.
+    """
+    row = db.execute("SELECT number, sum FROM revision").fetchone()
+    if row is None:
+        return 0, Ledger()
+    number, written = row
+    total = 0
+    document: dict[str, Any] = json.loads(encode(Ledger()))
+    lists: dict[str, dict[str, tuple[str, Any]]] = {}
+    for key, text, digest in db.execute("SELECT key, text, digest FROM entity ORDER BY number"):
+        if _digest(key, text) != digest:
+            raise Corrupt(f"{str(key)[:150]!r} of the ledger is not as it was written")
+        total += int(digest, 16)
+        path, _, name = key.partition("/")
+        try:
+            value = parsed(text)
+        except Fault as fault:
+            raise Corrupt(f"the ledger cannot be read: {key}: {fault}") from None
+        if name:
+            lists.setdefault(path, {})[value["after"]] = name, value["value"]
+        elif path != "v":  # the version of the form
+            _put(document, path, value)
+    if f"{total % _SUMS:064x}" != written:
+        raise Corrupt("the ledger is not as it was written: a part of it is missing or old")
+    for path, members in lists.items():
+        _put(document, path, _in_order(members))
+    return number, believed(Ledger, document)
+
+
+def _digest(key: object, text: object) -> str:
+    raw = f"{key}\0{text}".encode("utf-8", "surrogatepass")
+    return hashlib.sha256(raw).hexdigest()
+
+
+def _in_order(members: dict[str, tuple[str, Any]]) -> list[Any]:
+    found: list[Any] = []
+    after = ""
+    while after in members and len(found) < len(members):
+        after, value = members[after]
+        found.append(value)
+    if len(found) != len(members):
+        raise Corrupt("the ledger cannot be read: a list lacks an element")
+    return found
+
+
+def _put(document: dict[str, Any], path: str, value: Any) -> None:
+    *steps, last = path.split(".")
+    for step in steps:
+        document = document[step]
+    document[last] = value

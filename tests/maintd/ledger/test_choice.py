@@ -1,0 +1,54 @@
+"""Which ledger a maintd begins with, and what a running one makes of the rule: each row."""
+
+import pytest
+
+from nodeagent.maintd.ledger.choice import Choice, Found, choose, found
+from nodeagent.model.keeping import Kept, Trouble
+
+ME, OTHER = "uuid-1", "uuid-2"
+Rule = Kept | Trouble | None
+
+
+def rule(number: int, writer: str) -> Kept:
+    return Kept(number, 100, writer)
+
+
+@pytest.mark.parametrize(
+    ("there", "file", "wanted"),
+    [
+        (None, 0, Choice.NOTHING),
+        (None, 9, Choice.FILE_ALONE),
+        (rule(9, OTHER), 0, Choice.RULE),
+        (rule(9, OTHER), 8, Choice.RULE),
+        (rule(9, OTHER), 9, Choice.RULE),
+        (rule(9, OTHER), 99, Choice.RULE),  # ours went on alone, as an old master
+        (rule(9, ME), 0, Choice.RULE),  # our disk is lost
+        (rule(9, ME), 8, Choice.RULE),  # it was put back
+        (rule(9, ME), 9, Choice.FILE),
+        (rule(9, ME), 10, Choice.FILE),  # killed before it was handed over
+        (Trouble.NEWER, 0, Choice.NEWER),
+        (Trouble.NEWER, 9, Choice.NEWER),
+        (Trouble.UNREADABLE, 0, Choice.UNREADABLE),
+        (Trouble.UNREADABLE, 9, Choice.UNREADABLE),
+    ],
+)
+def test_at_a_start(there: Rule, file: int, wanted: Choice) -> None:
+    assert choose(there, file, ME) is wanted
+
+
+@pytest.mark.parametrize(
+    ("there", "wanted"),
+    [
+        (None, Found.REMOVED),
+        (Trouble.UNREADABLE, Found.CHANGED),
+        (Trouble.NEWER, Found.CHANGED),
+        (rule(8, ME), Found.CHANGED),  # an older one of ours
+        (rule(9, ME), Found.CHANGED),  # edited
+        (rule(99, ME), Found.CHANGED),
+        (rule(8, OTHER), Found.CHANGED),  # from before we took over
+        (rule(9, OTHER), Found.ANOTHER_ACTS),
+        (rule(10, OTHER), Found.ANOTHER_ACTS),
+    ],
+)
+def test_beside_a_running_one(there: Rule, wanted: Found) -> None:
+    assert found(there, 9, ME) is wanted

@@ -1,0 +1,628 @@
+"""Master failovers over one simulated cluster whose configuration keeps the ledger.
+
+The scenarios are numbered as in the table of ADR 29. n1 (M), n2 (B) and n4 (C) are masters in turn.
+"""
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from nodeagent.errors import NotMaster
+from nodeagent.maintd.ledger import other_master
+from nodeagent.maintd.ledger.doubt import UNSURE
+from nodeagent.maintd.notices import needs_you
+from nodeagent.model.action import Drain, Scope
+from nodeagent.model.event import Event
+from nodeagent.model.incident import Status
+from nodeagent.model.keeping import Trouble
+from nodeagent.model.ledger import PAUSE_TAG, Policy
+from nodeagent.model.offer import Reply
+from nodeagent.model.queue import EntryStatus
+from nodeagent.model.reason import Kind, LedgerKind
+from nodeagent.model.snapshot import Snapshot
+from nodeagent.model.units import Ms, Seconds
+from nodeagent.model.window import Machine
+from nodeagent.model.wish import AddSeries, AnswerOffers, Pause, Resume, SetQueue, TrustLedger
+from nodeagent.store.carried import FORM, unpack
+from nodeagent.store.sqlite import MEMORY, SqliteStore
+from simulation.cluster import Job
+from tests.maintd import inline
+from tests.maintd.planning.test_claims import HOUR, WATCHES, Shared, policy
+from tests.maintd.world import EVACUATE
+
+M, B, C = "n1", "n2", "n4"
+
+
+class Masters(Shared):
+    """One cluster, and a maintd with its own disk on each node that becomes the master."""
+
+    def __init__(self, rules: Policy | None = None) -> None:
+        super().__init__(rules or policy(WATCHES), heals="nothing")
+        self.disks = {name: SqliteStore(MEMORY) for name in self.cluster.nodes}
+        self.wake("n1")
+
+    def wake(self, name: str) -> None:
+        """Start maintd on this node, with its disk as it is."""
+        self.me, self.store = name, self.disks[name]
+        self.crash()
+
+    def fail_over(
+        self, name: str, overwritten: Snapshot | None = None, rule: str | None = None
+    ) -> None:
+        """Make this node the master, and start maintd there.
+
+        What Ganeti has changed since it was as `overwritten` is lost.
+        """
+        self.cluster.set_master(name, overwritten, rule)
+        self.agents.master = name
+        self.wake(name)
+
+    @property
+    def rule(self) -> str:
+        """The text in the rule."""
+        return self.cluster.ledger_rule() or ""
+
+    def kinds(self) -> set[object]:
+        return {held.why.kind for held in self.tick().decision.held}
+
+    def told(self, kind: str) -> list[Event]:
+        return [event for event in self.store.history() if event.kind == kind]
+
+    @property
+    def doubtful(self) -> Trouble | None:
+        uncertain = self.engine.memory.uncertain
+        return uncertain.trouble if uncertain else None
+
+    def is_kept(self) -> bool:
+        """Whether what maintd has saved is in Ganeti's configuration."""
+        there = unpack(self.rule)
+        return (there.number, there.ledger) == (self.store.number, self.store.load())
+
+
+@pytest.fixture
+def rig() -> Masters:
+    one = Masters()
+    one.tick()
+    assert one.ask(Pause(Scope.NODE, "n2", why="the first use")) == ""
+    assert one.is_kept()
+    return one
+
+
+# The scenarios of ADR 29.
+
+
+def test_01_after_a_failover_all_is_as_before(rig: Masters) -> None:
+    owned = next(iter(rig.cluster.instances.values()))
+    rig.cluster.put(replace(owned, primary="n5", tags=frozenset({"maintd:owner:db"})))
+    rig.plan("n5", ahead=24 * HOUR)
+    (offer,) = (one for one in rig.ledger.offers if one.instances)
+    assert rig.ask(AnswerOffers((offer.id,), Reply.DECLINE, Ms(0), reason="a release")) == ""
+    weekly = AddSeries((Machine("n6"),), (6,), 120, "Europe/Zurich", Seconds(2 * HOUR))
+    assert rig.ask(weekly) == ""
+    assert rig.ask(Pause(Scope.NODE, "n6", why="new disks")) == ""
+    rig.add()
+    rig.until_true(lambda: rig.commands() == ["try-1"])
+    before = rig.ledger
+    assert before.schedule.windows
+    assert before.series
+    assert [one.answer.reason for one in before.offers if one.answer] == ["a release"]
+    audit = rig.store.audits(1000)
+    rig.fail_over(B)
+    rig.tick()
+    after = rig.ledger
+    assert not after.away
+    assert after.schedule == before.schedule
+    assert after.scheduled == before.scheduled
+    assert after.holds == before.holds
+    assert after.series == before.series
+    assert after.offers == before.offers
+    assert after.queue.entries[0].index == before.queue.entries[0].index
+    assert after.queue.entries[0].status is EntryStatus.PROCESSING
+    assert rig.store.audits(1000)[: len(audit)] == audit, "who asked for what is known"
+    assert rig.told("ledger-taken")[0].details["whose"] == M
+    assert unpack(rig.rule).writer == rig.cluster.nodes[B].uuid
+    assert rig.is_kept()
+    rig.tick()
+    assert Kind.OUTDATED not in rig.kinds()
+    assert rig.commands() == ["try-1"], "it is not begun again"
+
+
+def test_01_an_incidents_original_survives(rig: Masters) -> None:
+    rig.cluster.takes = lambda _: 10_000.0
+    rig.agents.says["n5"] = EVACUATE
+    rig.until_true(lambda: bool(rig.ledger.incidents) and rig.status("n5") is Status.PENDING)
+    before = rig.incident("n5")
+    rig.fail_over(B)
+    rig.agents.says["n5"] = None
+    rig.tick()
+    assert rig.incident("n5").diagnosis == before.diagnosis == EVACUATE
+    assert rig.incident("n5").id == before.id
+
+
+def test_01_and_back_again(rig: Masters) -> None:
+    rig.plan("n5", ahead=24 * HOUR)
+    for _ in range(2):
+        rig.fail_over(B)
+        rig.tick()
+        assert rig.ask(Pause(Scope.NODE, "n6", why="while B was the master")) == ""
+        rig.fail_over(M)
+        rig.tick()
+        assert rig.ledger.schedule.windows
+        assert [hold.name for hold in rig.ledger.holds] == ["n2", "n6"]
+        assert not rig.ledger.away
+        assert rig.ask(Resume(Scope.NODE, "n6")) == ""
+    assert not rig.told("requests-dropped")
+
+
+def test_02_a_job_is_found_by_its_reason_and_not_given_twice(rig: Masters) -> None:
+    rig.cluster.takes = lambda _: 10_000.0
+    rig.cluster.loses_answer = lambda action: isinstance(action, Drain)
+    rig.agents.says["n3"] = EVACUATE
+    rig.until_true(lambda: bool(drains(rig)))
+    rig.fail_over(B)
+    rig.cluster.loses_answer = lambda _: False
+    for _ in range(5):
+        rig.tick()
+    assert len(drains(rig)) == 1
+    assert not rig.ledger.away
+
+
+def test_03_a_request_is_acknowledged_once_ganeti_has_it(rig: Masters) -> None:
+    rig.cluster.keeps = lambda _: "the configuration cannot be written"
+    assert rig.ask(SetQueue(enabled=False)) == ""
+    only_here = rig.engine.memory.only_here()
+    assert only_here.startswith("kept on this node only, and a new master would not know it")
+    assert "the configuration cannot be written" in only_here
+    rig.cluster.keeps = lambda _: ""
+    rig.tick()
+    assert rig.engine.memory.only_here() == ""
+    rig.fail_over(B)
+    rig.tick()
+    assert not rig.ledger.queue.enabled
+
+
+def test_04_nothing_is_begun_that_ganeti_has_not(rig: Masters) -> None:
+    rig.cluster.keeps = lambda _: "the configuration cannot be written"
+    rig.agents.says["n3"] = EVACUATE
+    rig.add()
+    jobs = rig.jobs()
+    for _ in range(5):
+        rig.tick(30)
+    assert rig.jobs() == jobs
+    assert rig.commands() == []
+    assert LedgerKind.NOT_WRITTEN in rig.kinds()
+    assert LedgerKind.NOT_WRITTEN in needs_you.YOURS, "a person is notified"
+    assert len(rig.told("dropped")) <= 2, "not a line for each try"
+    rig.cluster.keeps = lambda _: ""
+    rig.until_true(lambda: rig.status("n3") is Status.COMPLETED)
+    rig.until_true(lambda: rig.commands() == ["try-1"])
+    rig.fail_over(B)
+    for _ in range(3):
+        rig.tick()
+    assert rig.commands() == ["try-1"]
+    assert all(times == 1 for times in rig.agents.asked.values())
+
+
+def test_05_a_node_that_was_away_for_a_week_takes_the_newest(rig: Masters) -> None:
+    rig.plan("n5", ahead=24 * HOUR)
+    rig.fail_over(B)
+    rig.tick()
+    rig.plan()
+    assert rig.ask(SetQueue(enabled=False)) == ""
+    rig.time += 7 * 24 * HOUR
+    rig.fail_over(M)
+    rig.tick()
+    assert not rig.ledger.schedule.windows
+    assert not rig.ledger.queue.enabled
+    assert not rig.ledger.away
+
+
+def test_06_the_last_candidate_has_it_too(rig: Masters) -> None:
+    """Of three nodes one was taken offline by maintd, and then the master dies."""
+    rig.plan("n5", ahead=24 * HOUR)
+    rig.agents.says["n3"] = EVACUATE
+    rig.until_true(lambda: rig.status("n3") is Status.COMPLETED)
+    rig.fail_over(B)
+    rig.tick()
+    assert rig.doubtful is None
+    assert rig.ledger.schedule.windows
+    assert rig.status("n3") is Status.COMPLETED
+
+
+def test_07_an_old_master_that_finds_anothers_save_ends(rig: Masters) -> None:
+    """It was stopped, and its own luxid and files still name it."""
+    old = rig.engine
+    rig.fail_over(B)
+    rig.tick()
+    assert rig.ask(SetQueue(enabled=False)) == ""
+    newest = rig.rule
+    rig.me = M
+    rig.cluster.set_master(M)
+    rig.agents.master = M
+    with pytest.raises(NotMaster, match="the maintd of another node"):
+        inline.run(old.one_round())
+    assert rig.rule == newest, "it has written nothing"
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["yesterdays", "lost"])
+def test_09_a_restored_disk_does_not_go_on_with_yesterdays_ledger(rig: Masters, lost: bool) -> None:
+    rig.plan("n5", ahead=24 * HOUR)
+    yesterday = SqliteStore(MEMORY)
+    if not lost:
+        rig.store._db.backup(yesterday._db)
+    rig.plan()
+    assert rig.ask(SetQueue(enabled=False)) == ""
+    newest = rig.store.number
+    rig.disks[M] = yesterday
+    rig.wake(M)
+    rig.tick()
+    assert not rig.ledger.queue.enabled
+    assert not rig.ledger.schedule.windows
+    assert rig.store.number > newest
+    assert rig.told("ledger-taken")
+    assert not rig.told("requests-dropped")
+
+
+def test_11_a_cluster_restored_as_a_whole_is_consistent(rig: Masters) -> None:
+    rig.plan("n5", ahead=24 * HOUR)
+    was, rule = rig.cluster.snapshot(), rig.rule
+    disk = SqliteStore(MEMORY)
+    rig.store._db.backup(disk._db)
+    rig.plan()
+    rig.disks[M] = disk
+    rig.fail_over(M, was, rule)
+    rig.tick()
+    assert rig.ledger.schedule.windows
+    assert not rig.ledger.away
+
+
+@pytest.mark.parametrize("with_rule", [True, False])
+def test_11_a_ledger_that_is_newer_than_a_restored_ganeti_waits(
+    rig: Masters, with_rule: bool
+) -> None:
+    """The job of the drain is gone, and so is what the configuration has of it."""
+    rig.plan("n5", ahead=24 * HOUR)
+    was, known, rule = rig.cluster.snapshot(), set(rig.cluster.jobs), rig.rule
+    rig.agents.says["n3"] = EVACUATE
+    rig.until_true(lambda: rig.status("n3") is Status.COMPLETED)
+    rig.agents.says["n3"] = None
+    rig.time += 2 * HOUR
+    lost = [job for job in rig.cluster.jobs.values() if job.number not in known]
+    jobs = {job.number for job in lost}
+    lose_jobs(rig, *lost)
+    rig.fail_over(M, was, rule if with_rule else None)
+    rig.tick()
+    assert rig.ledger.away
+    assert Kind.OUTDATED in rig.kinds()
+    (told,) = rig.told("job-unknown")
+    assert told.job in jobs
+    assert rig.ask(TrustLedger()) == ""
+    rig.tick()
+    assert not rig.ledger.away
+    assert rig.ledger.schedule.windows
+
+
+def test_13_requests_that_never_left_are_said_to_be_not_in_force(rig: Masters) -> None:
+    rig.cluster.keeps = lambda _: "no"
+    wish = rig.wish(SetQueue(enabled=False))
+    rig.tick()
+    assert rig.store.answer(wish) == ""
+    assert rig.ask(Pause(Scope.NODE, "n6", why="never left")) == ""
+    rig.cluster.keeps = lambda _: ""
+    rig.fail_over(B)
+    rig.tick()
+    rig.plan("n5", ahead=24 * HOUR)
+    rig.fail_over(M)
+    rig.tick()
+    assert rig.ledger.queue.enabled
+    assert rig.ledger.schedule.windows
+    (told,) = rig.told("requests-dropped")
+    assert told.details["count"] == "2"
+    assert told.details["requests"][0].startswith("root ")
+    assert rig.store.answer(wish) is None, "nobody is told that it was accepted"
+
+
+def test_14_a_kill_before_the_hand_over_loses_nothing_on_the_same_node(rig: Masters) -> None:
+    rig.cluster.keeps = lambda _: "no"
+    assert rig.ask(SetQueue(enabled=False)) == ""
+    rig.cluster.keeps = lambda _: ""
+    rig.wake(M)
+    rig.tick()
+    assert not rig.ledger.queue.enabled
+    assert not rig.told("ledger-taken")
+    assert rig.is_kept()
+
+
+def test_14_a_write_whose_answer_is_lost_is_found_and_not_repeated(rig: Masters) -> None:
+    written: list[str] = []
+    rig.cluster.loses_rule = lambda text: not written.append(text)  # type: ignore[func-returns-value]
+    assert rig.ask(SetQueue(enabled=False)) == ""
+    assert rig.engine.memory.only_here()
+    rig.cluster.loses_rule = lambda _: False
+    before = len(written)
+    rig.tick()
+    assert rig.engine.memory.only_here() == ""
+    assert len(written) == before
+    assert rig.is_kept()
+
+
+def test_15_what_a_newer_nodeagent_wrote_is_waited_for(rig: Masters) -> None:
+    rig.plan("n5", ahead=24 * HOUR)
+    newer = f"{FORM + 1}:whatever"
+    rig.cluster.write_ledger_rule(newer)
+    rig.fail_over(B)
+    rig.tick()
+    assert rig.doubtful is Trouble.NEWER
+    (held,) = rig.tick().decision.held
+    assert (held.why.kind, held.reason) == (LedgerKind.NEWER_RULE, rig.ask(TrustLedger()))
+    assert not rig.ledger.schedule.windows
+    assert rig.rule == newer, "it is left as it is"
+
+
+def lose_jobs(rig: Masters, *jobs: Job) -> None:
+    """Ganeti does not know these any more."""
+    for job in jobs:
+        rig.cluster.jobs.pop(job.number)
+        rig.cluster._active.pop(job.number, None)
+        rig.cluster._reasons.pop(job.reason, None)
+
+
+def drains(rig: Masters) -> list[Job]:
+    return [job for job in rig.cluster.jobs.values() if isinstance(job.action, Drain)]
+
+
+@pytest.mark.parametrize("days", [0.3, 22], ids=["archived", "deleted"])
+def test_16_a_job_that_is_archived_counts_and_one_deleted_by_its_effect(
+    rig: Masters, days: float
+) -> None:
+    rig.plan("n5", ahead=40 * 24 * HOUR)
+    rig.agents.says["n3"] = EVACUATE
+    rig.until_true(lambda: bool(drains(rig)))
+    rig.time += days * 24 * HOUR
+    rig.fail_over(B)
+    rig.until_true(lambda: rig.status("n3") is Status.COMPLETED)
+    assert len(drains(rig)) == 1
+    assert not rig.ledger.away, "a job of which Ganeti need not know is no gap"
+    assert rig.ledger.schedule.windows
+
+
+def test_16_a_lost_queue_repeats_nothing(rig: Masters) -> None:
+    rig.plan("n5", ahead=24 * HOUR)
+    rig.cluster.takes = lambda _: 10_000.0
+    rig.agents.says["n3"] = EVACUATE
+    rig.until_true(lambda: bool(drains(rig)))
+    rig.tick()
+    lose_jobs(rig, *rig.cluster.jobs.values())
+    rig.fail_over(B)
+    for _ in range(20):
+        rig.tick(60)
+    assert rig.cluster.jobs == {}
+    assert {Kind.LOST_JOB, Kind.OUTDATED} <= rig.kinds()
+    assert len(rig.told("job-unknown")) == 1
+    assert rig.ledger.schedule.windows
+
+
+def test_17_tags_that_are_lost_in_the_failover_are_set_again(rig: Masters) -> None:
+    was = rig.cluster.snapshot()
+    assert rig.ask(Pause(Scope.NODE, "n6", why="new disks")) == ""
+    rig.until_true(lambda: PAUSE_TAG in rig.cluster.nodes["n6"].tags)
+    rig.tick()
+    rig.fail_over(B, was, rig.rule)
+    assert PAUSE_TAG not in rig.cluster.nodes["n6"].tags
+    for _ in range(12):
+        rig.tick_quietly(5)
+    assert [hold.why for hold in rig.ledger.holds if hold.name == "n6"] == ["new disks"]
+    rig.until_true(lambda: PAUSE_TAG in rig.cluster.nodes["n6"].tags)
+
+
+def test_17_a_tag_that_a_person_removed_stays_removed(rig: Masters) -> None:
+    assert rig.ask(Pause(Scope.NODE, "n6", why="new disks")) == ""
+    rig.until_true(lambda: PAUSE_TAG in rig.cluster.nodes["n6"].tags)
+    rig.tick()
+    rig.cluster.untag("n6", PAUSE_TAG)
+    rig.fail_over(B)
+    for _ in range(12):
+        rig.tick_quietly(5)
+    assert not [hold for hold in rig.ledger.holds if hold.name == "n6"]
+    assert PAUSE_TAG not in rig.cluster.nodes["n6"].tags
+
+
+# The rule beside a running maintd.
+
+
+@pytest.mark.parametrize(
+    ("change", "kind"),
+    [
+        (None, "rule-removed"),
+        ("", "rule-changed"),
+        ("rubbish", "rule-changed"),
+        (f"{FORM + 1}:newer", "rule-changed"),
+        ("older", "rule-changed"),
+    ],
+)
+def test_a_rule_that_somebody_changes_is_told_and_mended(
+    rig: Masters, change: str | None, kind: str
+) -> None:
+    older = rig.rule
+    rig.plan("n5", ahead=24 * HOUR)
+    newest = rig.rule
+    rig.cluster.world.ledger_rule = older if change == "older" else change
+    rig.tick()
+    assert unpack(rig.rule).ledger == unpack(newest).ledger
+    assert [event.kind for event in rig.store.history() if event.kind.startswith("rule-")] == [kind]
+    rig.tick()
+    assert len(rig.told(kind)) == 1
+    rig.fail_over(B)
+    rig.tick()
+    assert rig.ledger.schedule.windows
+
+
+def test_a_quiet_round_writes_nothing(rig: Masters) -> None:
+    for _ in range(3):
+        rig.tick()
+    written: list[str] = []
+    rig.cluster.keeps = lambda text: written.append(text) or ""  # type: ignore[func-returns-value]
+    for _ in range(20):
+        rig.tick()
+    assert written == []
+
+
+def test_while_the_queue_is_drained_a_request_is_kept_all_the_same(rig: Masters) -> None:
+    rig.cluster.queue_drained = True
+    assert rig.ask(SetQueue(enabled=False)) == ""
+    assert rig.engine.memory.only_here() == ""
+    rig.fail_over(B)
+    rig.tick()
+    assert not rig.ledger.queue.enabled
+
+
+# A rule that cannot be read at a start.
+
+
+def test_an_unreadable_rule_waits_for_a_person_and_incidents_go_on(rig: Masters) -> None:
+    rig.plan("n5", ahead=2 * HOUR)
+    rig.cluster.world.ledger_rule = "rubbish"
+    rig.wake(M)
+    rig.agents.says["n3"] = EVACUATE
+    rig.until_true(lambda: rig.status("n3") is Status.COMPLETED)
+    assert rig.doubtful is Trouble.UNREADABLE
+    assert LedgerKind.UNREADABLE_RULE in rig.kinds()
+    assert LedgerKind.UNREADABLE_RULE in needs_you.YOURS, "a person is notified"
+    assert rig.rule == "rubbish", "it is left for a person to look at"
+    rig.time += 3 * HOUR
+    for _ in range(5):
+        rig.tick()
+    assert rig.in_service("n5"), "the window has not begun"
+    assert rig.ask(SetQueue(enabled=False)).startswith("the ledger in Ganeti's configuration")
+    assert rig.engine.memory.only_here() == UNSURE
+    assert rig.ask(TrustLedger()) == ""
+    rig.tick()
+    assert rig.doubtful is None
+    assert rig.is_kept()
+    assert rig.status("n3") is Status.COMPLETED
+    assert not rig.ledger.away
+
+
+def test_orders_wait_while_the_rule_cannot_be_read(rig: Masters) -> None:
+    rig.cluster.world.ledger_rule = "rubbish"
+    rig.wake(M)
+    rig.add()
+    for _ in range(5):
+        rig.tick(60)
+    assert rig.commands() == []
+
+
+def test_a_rule_that_can_be_read_again_ends_the_doubt(rig: Masters) -> None:
+    rig.plan("n5", ahead=24 * HOUR)
+    good = rig.rule
+    rig.cluster.world.ledger_rule = "rubbish"
+    rig.fail_over(B)
+    rig.tick()
+    assert rig.doubtful is Trouble.UNREADABLE
+    assert not rig.ledger.schedule.windows
+    rig.cluster.world.ledger_rule = good
+    rig.tick()
+    assert rig.doubtful is None
+    assert rig.ledger.schedule.windows
+
+
+# Beside the table.
+
+
+def test_an_unanswered_request_must_be_repeated_after_anothers_ledger(rig: Masters) -> None:
+    rig.store = rig.disks[B]
+    old = rig.wish(Resume(Scope.CLUSTER, ""))
+    rig.fail_over(B)
+    rig.time += 1
+    rig.tick()
+    assert rig.store.answer(old) == other_master.SAY_AGAIN
+
+
+def test_nothing_is_written_in_a_dry_run(rig: Masters) -> None:
+    rig.plan("n5", ahead=24 * HOUR)
+    before = rig.rule, rig.disks[B].load(), rig.disks[B].history()
+    rig.cluster.set_master(B)
+    rig.me, rig.store = B, rig.disks[B]
+    rig.engine = rig._engine()
+    rig.engine.conduct = replace(rig.engine.conduct, dry=True)
+    rig.tick()
+    rig.tick()
+    assert rig.ledger.schedule.windows, "it shows what is planned"
+    assert (rig.rule, rig.disks[B].load(), rig.disks[B].history()) == before
+
+
+# Whatever happens.
+
+
+class Torture:
+    """Failovers, kills, lost answers, refused and damaged rules, lost disks: all at random."""
+
+    def __init__(self, seed: int) -> None:
+        self.luck = Random(seed)
+        self.rig = Masters()
+        self.rig.tick()
+        self.asked = 0
+        self.acknowledged: set[int] = set()
+
+    def step(self) -> None:
+        steps = (
+            (6, self.ask),
+            (2, lambda: self.rig.fail_over(self.luck.choice((M, B, C)))),
+            (2, lambda: self.rig.wake(self.rig.me)),
+            (1, self.lose_disk),
+            (1, self.refuse),
+            (1, self.lose_answers),
+            (1, self.change_rule),
+            (2, lambda: self.rig.tick_quietly(self.luck.choice((10.0, 60.0, 600.0)))),
+        )
+        weights, works = zip(*steps, strict=True)
+        (work,) = self.luck.choices(works, weights)
+        work()
+        self.check()
+
+    def ask(self) -> None:
+        self.asked += 1
+        one = AddSeries((Machine("n6"),), (self.asked % 7,), self.asked, "UTC", Seconds(60))
+        wish = self.rig.wish(one)
+        self.rig.tick_quietly()
+        if self.rig.store.answer(wish) == "" and not self.rig.engine.memory.only_here():
+            self.acknowledged.add(self.asked)
+
+    def lose_disk(self) -> None:
+        """The disk of a node that is not the master is lost, or the master's while it is down."""
+        name = self.luck.choice((M, B, C))
+        self.rig.disks[name] = SqliteStore(MEMORY)
+        if name == self.rig.me:
+            self.rig.wake(name)
+
+    def refuse(self) -> None:
+        self.rig.cluster.keeps = lambda _: "no"
+        self.ask()
+        self.rig.cluster.keeps = lambda _: ""
+
+    def lose_answers(self) -> None:
+        self.rig.cluster.loses_rule = lambda _: self.luck.random() < 0.5
+        self.ask()
+        self.rig.cluster.loses_rule = lambda _: False
+
+    def change_rule(self) -> None:
+        """Somebody changes it beside a maintd that runs, which mends it."""
+        self.rig.tick_quietly()
+        self.rig.cluster.world.ledger_rule = self.luck.choice((None, "", "rubbish"))
+        self.rig.tick_quietly()
+
+    def check(self) -> None:
+        self.rig.tick_quietly()
+        there = {one.rule.minute for one in self.rig.ledger.series}
+        assert self.acknowledged <= there
+        assert self.rig.doubtful is None
+        assert not self.rig.ledger.away
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_whatever_happens_an_acknowledged_request_is_there(seed: int) -> None:
+    torture = Torture(seed)
+    for _ in range(60):
+        torture.step()
+    assert len(torture.acknowledged) > 10

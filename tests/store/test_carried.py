@@ -1,0 +1,91 @@
+"""The ledger as the text in a job filter rule: read back as it was written, or refused."""
+
+import base64
+import json
+import zlib
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nodeagent.errors import Corrupt
+from nodeagent.model.event import happened
+from nodeagent.model.ledger import Ledger
+from nodeagent.model.units import Ms
+from nodeagent.store import carried
+from nodeagent.store.carried import FORM, Carried, pack, unpack
+from nodeagent.store.contract import TooNew
+from tests.store.test_codec import FULL
+
+EVENTS = (happened(Ms(3), "job-unknown", job="7"), happened(Ms(4), "rule-removed"))
+WHOLE = Carried(7, "0a", Ms(5), FULL, EVENTS)
+
+
+def test_it_is_read_back_as_it_was() -> None:
+    assert unpack(pack(WHOLE)) == WHOLE
+
+
+def test_the_same_ledger_is_the_same_text() -> None:
+    assert pack(WHOLE) == pack(replace(WHOLE, ledger=replace(FULL)))
+
+
+def test_json_escapes_nothing_of_it() -> None:
+    text = pack(WHOLE)
+    assert json.dumps(text) == f'"{text}"'
+
+
+def test_a_newer_form_is_told_apart_from_a_damaged_one() -> None:
+    with pytest.raises(TooNew, match=f"it has form {FORM + 1}, and this nodeagent reads"):
+        unpack(f"{FORM + 1}:whatever a newer one writes")
+
+
+def packed(document: bytes) -> str:
+    return f"{FORM}:{base64.b85encode(zlib.compress(document)).decode()}"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "it is not a ledger"),
+        ("hello", "it is not a ledger"),
+        ("0:", "it is not a ledger"),
+        (f"{FORM}:", "does not end"),
+        (f"{FORM}:\N{SNOWMAN}", "not as it was written"),
+        (f'{FORM}:"', "not as it was written"),
+        pytest.param(pack(WHOLE)[:-5], "does not end", id="cut"),
+        pytest.param(pack(WHOLE) + "00000", "it ", id="longer"),
+        (packed(b"\xff"), "not as it was written"),
+        (packed(b"[]"), "is not an object"),
+        (packed(b'{"v": 2}'), "lacks"),
+    ],
+)
+def test_anything_else_is_corrupt(text: str, why: str) -> None:
+    with pytest.raises(Corrupt, match=why) as caught:
+        unpack(text)
+    assert not isinstance(caught.value, TooNew)
+
+
+def test_a_small_text_that_unpacks_to_much_costs_no_more_than_the_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(carried, "MOST", 10_000)
+    bomb = packed(b" " * 100_000_000)
+    assert len(bomb) < 200_000
+    with pytest.raises(Corrupt, match="more than 10000 bytes"):
+        unpack(bomb)
+
+
+@given(st.integers(0, 10**6), st.integers(0, 127))
+def test_one_changed_letter_never_passes_for_another_ledger(at: int, letter: int) -> None:
+    text = pack(WHOLE)
+    at %= len(text)
+    changed = text[:at] + chr(letter) + text[at + 1 :]
+    try:
+        assert unpack(changed) == WHOLE
+    except Corrupt:
+        assert changed != text
+
+
+def test_an_empty_ledger_is_one() -> None:
+    assert unpack(pack(Carried(1, "0a", Ms(0), Ledger()))).ledger == Ledger()
