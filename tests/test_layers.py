@@ -133,6 +133,7 @@ MAY_NAME_BACKENDS = {
     "cli/gnt_maint.py",
     "cli/maint/repair.py",
     "cli/maint/explain.py",
+    "cli/maint/ledger.py",
     "cli/maint/harep_run.py",
     "cli/maint/console/arguments.py",
     "cli/maint/hbal/options.py",

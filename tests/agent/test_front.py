@@ -132,11 +132,8 @@ def test_what_was_never_confirmed_is_very_old_and_not_firm() -> None:
         assert found["gnt_health_diagnosis_firm"] == 0
 
 
-@pytest.mark.parametrize(
-    ("target", "other"), [("/1/order", "/1/copies"), ("/1/copies", "/1/order")]
-)
-def test_a_request_beyond_the_few_asked_at_once_has_its_turn_or_is_told_soon(
-    monkeypatch: pytest.MonkeyPatch, target: str, other: str
+def test_an_order_beyond_the_few_asked_at_once_has_its_turn_or_is_told_soon(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked: list[asyncio.Future[Frame]] = []
 
@@ -149,9 +146,9 @@ def test_a_request_beyond_the_few_asked_at_once_has_its_turn_or_is_told_soon(
         monkeypatch.setattr(module, "Link", Hangs)
         front = Front(Settings())
 
-        async def order(target: str = target) -> Response:
+        async def order() -> Response:
             kind = {"content-type": "application/json"}
-            answer = front.server.handler(Request("POST", target, kind, b"{}"))
+            answer = front.server.handler(Request("POST", "/1/order", kind, b"{}"))
             assert not isinstance(answer, Response)
             return await answer
 
@@ -174,23 +171,7 @@ def test_a_request_beyond_the_few_asked_at_once_has_its_turn_or_is_told_soon(
             question.set_exception(Unavailable("gone"))
         assert [(await one).status for one in first] == [403, 503, 503, 503]
 
-    async def beside() -> None:
-        monkeypatch.setattr(module, "Link", Hangs)
-        front, kind = Front(Settings()), {"content-type": "application/json"}
-        asked.clear()
-        for path in (target,) * (module.ORDERS + 1) + (other,):
-            answer = front.server.handler(Request("POST", path, kind, b"{}"))
-            assert not isinstance(answer, Response)
-            waiting.append(asyncio.ensure_future(answer))
-        await asyncio.sleep(0.01)
-        assert len(asked) == module.ORDERS + 1  # the other kind does not wait for this one
-        for one in waiting:
-            one.cancel()
-
-    waiting: list[asyncio.Future[Response]] = []
-
     asyncio.run(main())
-    asyncio.run(beside())
 
 
 def test_a_witness_says_when_its_disks_were_last_connected(

@@ -128,7 +128,7 @@ def test_all_that_is_planned_goes_on_under_another_master_and_back(lab: Maintena
     until(lambda: system.ask("offers", "decline", *answer).returncode == 0, 60, system.tail)
     rests(6)
 
-    for old, new in ((FIRST, SECOND), (SECOND, FIRST)):
+    for old, new in ((FIRST, SECOND), (SECOND, FIRST)) * 2:
         before = planned(system, old)
         assert {name: one[0] for name, one in before["windows"].items()} == {
             "node2": "draining",

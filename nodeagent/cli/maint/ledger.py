@@ -30,7 +30,7 @@ _MOST = 64 * 1024 * 1024  # bytes of a file; the rule's ledger has no more
 @JSON
 @click.pass_context
 def ledger(context: click.Context, *, as_json: bool) -> None:
-    """Show where maintd's ledger is kept: in Ganeti's configuration, and on this node.
+    """Show where maintd's ledger is kept, save it, put it back.
 
     The ledger is all that maintd remembers: incidents, windows, queue, pauses, owners' answers.
     """
@@ -64,8 +64,8 @@ def _facts(kept: Json, now: float) -> list[tuple[str, object]]:
 
 
 @ledger.command("show")
-@click.pass_obj
-def show(where: Where) -> None:
+@as_json
+def show(where: Where, *, as_json: bool) -> None:
     """Print the ledger (JSON). Where maintd does not answer, the one that this node's Ganeti has.
 
     Root on any master candidate can read that one.
@@ -79,12 +79,16 @@ def show(where: Where) -> None:
 
 @ledger.command("export")
 @click.argument("file", type=FILE)
-@click.pass_obj
-def export(where: Where, file: str) -> None:
+@as_json
+def export(where: Where, file: str, *, as_json: bool) -> None:
     """Write the ledger to FILE (JSON), for `gnt-maint ledger import`."""
     raw = where.reach().get_raw(_PLACE)
     save(file, raw, 0o600)
-    screen().line(f"{file}: save {json.loads(raw)['number']}")
+    number = json.loads(raw)["number"]
+    if as_json:
+        emit({"file": file, "number": number})
+    else:
+        screen().line(f"{file}: save {number}")
 
 
 @ledger.command("import")
@@ -118,8 +122,8 @@ def _packed(raw: bytes, file: str) -> str:
 
 @ledger.command("forget")
 @changes
-@click.pass_obj
-def forget(where: Where) -> None:
+@as_json
+def forget(where: Where, *, as_json: bool) -> None:
     """Remove the ledger from Ganeti's configuration, on the master, with maintd stopped.
 
     For when nodeagent is removed. The one on this node's disk stays.
@@ -128,17 +132,20 @@ def forget(where: Where) -> None:
         raise Refused("maintd runs, and would write it again: run systemctl stop maintd first")
     cluster = _cluster(where)
     try:
-        if cluster.ledger_rule() is None:
-            screen().line("Ganeti's configuration has no ledger.")
-            return
-        if is_dry():
-            screen().line("It would remove the ledger from Ganeti's configuration.")
-            return
-        _confirm()
-        cluster.remove_ledger_rule()
+        there = cluster.ledger_rule() is not None
+        if there and not is_dry():
+            _confirm()
+            cluster.remove_ledger_rule()
     except Unavailable as error:
         raise Unreachable(f"{error}: ask as root on the master") from None
-    screen().line("Ganeti's configuration has no ledger any more.")
+    if as_json:
+        emit({"removed": there and not is_dry()})
+    elif not there:
+        screen().line("Ganeti's configuration has no ledger.")
+    elif is_dry():
+        screen().line("It would remove the ledger from Ganeti's configuration.")
+    else:
+        screen().line("Ganeti's configuration has no ledger any more.")
 
 
 def _confirm() -> None:

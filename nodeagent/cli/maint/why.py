@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
+from functools import partial
 from typing import Any
 
 import click
@@ -43,7 +44,11 @@ def why(where: Where, name: str, *, as_json: bool) -> None:
     node/NAME, and so on.
     """
     reach = where.reach()
-    said = {target: reach.plans(f"/1/{target}", as_json=as_json) for target in _ASKED}
+    standby = reach.get("/1/round")["standby"]  # which tells of no plans, and of itself
+    if standby and name != "cluster":
+        raise Refused(f"this maintd is a standby, and {standby}: ask there")
+    told = reach.shown if standby else partial(reach.plans, as_json=as_json)
+    said = {target: told(f"/1/{target}") for target in _ASKED}
     found = dict(_found(reach, said, name))
     if not found:
         raise NotFound(_unknown(reach, name))

@@ -1,4 +1,4 @@
-"""The ledger as a whole: told, replaced, and believed again."""
+"""The ledger as a whole: where it is kept, told, replaced, and believed again."""
 
 import json
 from collections.abc import Sequence
@@ -7,10 +7,14 @@ from dataclasses import replace
 from nodeagent.errors import Corrupt, MessageError
 from nodeagent.maintd.http import parse
 from nodeagent.maintd.http.context import Context, in_doubt
-from nodeagent.maintd.http.status import View
+from nodeagent.maintd.http.status import Json, View
 from nodeagent.model.asked import Asked
+from nodeagent.model.keeping import Kept
+from nodeagent.model.snapshot import Snapshot
+from nodeagent.model.units import Ms
 from nodeagent.model.wish import ImportLedger, TrustLedger
 from nodeagent.store.carried import EVENTS, Carried, document, unpack
+from nodeagent.store.contract import Store
 from nodeagent.web.exchange import Request, Response, Route
 
 
@@ -60,3 +64,29 @@ def _imported(request: Request) -> Asked:
             except Corrupt as error:
                 raise MessageError(f"rule: {error}") from None
     raise MessageError("the body must be an object with the text rule, and nothing else")
+
+
+def ledger_json(kept: Kept, store: Store, snapshot: Snapshot) -> Json:
+    """Return where the ledger is kept: this node's newest save, and the rule's in Ganeti.
+
+    Times are unix seconds, sizes bytes. `behind-since` is since when the rule lacks the newest
+    save, and `why` the reason.
+    """
+    names = {node.uuid: node.name for node in snapshot.nodes.values()}
+    return {
+        "number": store.number,
+        "file": store.path,
+        "uuid": kept.uuid or None,
+        "rule": {
+            "number": kept.number or None,
+            "bytes": kept.size,
+            "writer": names.get(kept.writer, kept.writer) or None,
+            "at": _seconds(kept.at),
+        },
+        "behind-since": _seconds(kept.behind),
+        "why": kept.why or None,
+    }
+
+
+def _seconds(at: Ms) -> float | None:
+    return at / 1000 if at else None

@@ -23,7 +23,7 @@ from nodeagent.maintd.http.calendar import calendar
 from nodeagent.maintd.http.context import Context, in_doubt
 from nodeagent.maintd.http.dead_nodes.drill import Drills
 from nodeagent.maintd.http.incidents import Cases
-from nodeagent.maintd.http.ledger import Ledgers
+from nodeagent.maintd.http.ledger import Ledgers, ledger_json
 from nodeagent.maintd.http.metrics.metrics import Metrics
 from nodeagent.maintd.http.notify import Notifying
 from nodeagent.maintd.http.offers import Owners
@@ -39,7 +39,6 @@ from nodeagent.maintd.http.readers import (
     discreet_events,
     discreet_held,
 )
-from nodeagent.maintd.http.round import ganeti_json, ledger_json, trouble_json
 from nodeagent.maintd.http.status import View
 from nodeagent.maintd.http.windows import Maintenance
 from nodeagent.maintd.ledger import other_master
@@ -49,6 +48,7 @@ from nodeagent.maintd.planning import node_keys
 from nodeagent.maintd.planning.tag_settings import described
 from nodeagent.model.action import Scope
 from nodeagent.model.event import Event
+from nodeagent.model.ganeti import doubt as doubt_about
 from nodeagent.model.ledger import PAUSE_TAG
 from nodeagent.model.reason import Reason
 from nodeagent.model.wish import ResetStorm, StopBalancing
@@ -164,13 +164,13 @@ class Api:
             "rounds": maintd.rounds,
             "cluster": snapshot.cluster,
             "master": snapshot.master,
-            "ganeti": ganeti_json(snapshot.ganeti),
+            "ganeti": _ganeti(snapshot.ganeti),
             "version": __version__,
             "dry-run": maintd.engine.conduct.dry,
             "idle": view.idle,
             "standby": maintd.standby or None,
             "succession": maintd.engine.succession,
-            "trouble": trouble_json(maintd.trouble),
+            "trouble": _trouble(maintd.trouble),
             "storm": {"at": storm.at / 1000, "why": storm.why} if storm else None,
             "outdated": str(why) if (why := _outdated(view)) else None,
             "ledger": ledger_json(maintd.engine.memory.kept, maintd.memory, snapshot),
@@ -283,7 +283,7 @@ class Api:
         self, request: Request, name: str, page: Page, build: Callable[[View], Response]
     ) -> Response:
         if self.context.view is None:
-            trouble = trouble_json(self.context.maintd.trouble)
+            trouble = _trouble(self.context.maintd.trouble)
             return page.before({"cluster": "", "trouble": trouble}, read_asked(request))
         return await self.context.share(name, build, request)
 
@@ -304,6 +304,14 @@ class Api:
         return "something is wrong with the ledger: see gnt-maint held" if troubled else None
 
     # Change.
+
+
+def _trouble(trouble: tuple[int, str] | None) -> show.Json | None:
+    return None if trouble is None else {"since": trouble[0] / 1000, "why": trouble[1]}
+
+
+def _ganeti(said: str) -> show.Json | None:
+    return {"version": said, "doubt": doubt_about(said) or None} if said else None
 
 
 def _held(view: View) -> list[show.Json]:

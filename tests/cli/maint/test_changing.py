@@ -29,6 +29,8 @@ OTHERS = {
     "window wait": "waits",
     "what-if evacuate": "looks at Ganeti",
     "window export": "one document",
+    "ledger show": "one document",
+    "ledger export": "a file here",
 }
 
 

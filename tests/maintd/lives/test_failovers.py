@@ -29,7 +29,7 @@ from nodeagent.store.sqlite import MEMORY, SqliteStore
 from simulation.cluster import Job
 from tests.maintd import inline
 from tests.maintd.planning.test_claims import HOUR, WATCHES, Shared, policy
-from tests.maintd.world import EVACUATE
+from tests.maintd.world import EVACUATE, REPAIR
 
 M, B, C = "n1", "n2", "n4"
 
@@ -507,10 +507,13 @@ def test_an_unreadable_rule_waits_for_a_person_and_incidents_go_on(rig: Masters)
 def test_orders_wait_while_the_rule_cannot_be_read(rig: Masters) -> None:
     rig.cluster.world.ledger_rule = "rubbish"
     rig.wake(M)
-    rig.add()
+    rig.agents.says["n5"] = REPAIR
     for _ in range(5):
         rig.tick(60)
-    assert rig.commands() == []
+    assert rig.status("n5") is Status.PENDING
+    assert not rig.agents.ran
+    assert rig.ask(TrustLedger()) == ""
+    rig.until_true(lambda: bool(rig.agents.ran))
 
 
 def test_a_rule_that_can_be_read_again_ends_the_doubt(rig: Masters) -> None:

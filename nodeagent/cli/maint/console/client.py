@@ -160,7 +160,11 @@ class Reach:
             if as_json:
                 raise
             self._tell_doubt(error)
-            return _parsed(self._ask("GET", target, LOOKING, more=_IN_DOUBT))
+            return self.shown(target)
+
+    def shown(self, target: str) -> Any:
+        """Get what this maintd shows, whether it is in doubt or not."""
+        return _parsed(self._ask("GET", target, LOOKING, more=_IN_DOUBT))
 
     def _tell_doubt(self, error: "InDoubt") -> None:
         if not self._doubt:

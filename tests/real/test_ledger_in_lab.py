@@ -1,0 +1,337 @@
+"""The master's power is cut at each moment of a change, and Ganeti's configuration has all of it.
+
+Three nodes, of which maintd's own evacuation has taken one offline: the last candidate becomes the
+master. Uses the multi-node laboratory beside the checkout; skipped by name where that is absent.
+`make test-real` runs it.
+"""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+
+from nodeagent.cluster.ganeti.backend import GanetiCluster
+from nodeagent.errors import Corrupt
+from nodeagent.store.carried import unpack
+from tests.real.lab import LAB, ROOT, gnt, node, power, socket_path
+from tests.real.maintd import (
+    EVACUATE,
+    FIX,
+    REPAIR,
+    Maintenance,
+    flags,
+    job_list,
+    last_job,
+    maintained,
+    rests,
+    until,
+)
+from tests.real.test_queue_in_lab import AGENT, COMMANDS, FOLDER, PROCEDURES, SCRIPTS
+from tests.real.test_windows_in_lab import machines
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(1800)]
+
+LASTING = PROCEDURES.replace("command_timeout_seconds = 120", "command_timeout_seconds = 1800")
+MASTERS = ("node1", "node2")
+
+
+class Cluster:
+    """Two masters in turn, and a node that is offline."""
+
+    def __init__(self, system: Maintenance) -> None:
+        self.system = system
+        self.master = MASTERS[0]
+
+    @property
+    def other(self) -> str:
+        return next(name for name in MASTERS if name != self.master)
+
+    def ask(self, *words: str) -> str:
+        done = self.system.ask(*words, master=self.master)
+        assert done.returncode == 0, done.stderr
+        assert "kept on this node only" not in done.stderr, "it was acknowledged"
+        return done.stdout
+
+    def get(self, target: str) -> Any:
+        return self.system.get(target, self.master)
+
+    def start(self, failpoint: str = "") -> None:
+        self.system.start_maintd(self.master, failpoint)
+        if not failpoint:
+            until(self.acts, 120, self.system.tail)
+
+    def acts(self) -> bool:
+        told = self.get("/1/round")
+        return told["idle"] is None and not told["trouble"]
+
+    def dies(self) -> None:
+        """Cut the master's power; the other node becomes the master, and maintd starts there."""
+        old, new = self.master, self.other
+        power(old, "off")
+        assert self.system.maintd is not None
+        self.system.maintd.wait(60)
+        self.system.agents[old].wait(60)
+        self.system.maintd = None
+        moved = node(
+            new, "gnt-cluster", "master-failover", "--no-voting", "--yes-do-it", seconds=300
+        )
+        assert moved.returncode == 0, moved.stderr
+        # A person does this, as Ganeti's manual says: the dead node has no voice in the vote.
+        gone = node(
+            new, "gnt-node", "modify", "-f", "--offline=yes", f"{old}.gnt.test", seconds=300
+        )
+        assert gone.returncode == 0, gone.stderr
+        self.master = new
+        self.start()
+        told = self.get("/1/round")
+        assert told["outdated"] is None, "no doubt"
+        assert told["ledger"]["rule"]["number"] == told["ledger"]["number"]
+        assert f"the maintd of {old}.gnt.test" in self.ask("history"), "it has taken its ledger"
+
+    def returns(self) -> None:
+        """Switch the old master on again; it is a candidate as before."""
+        old = self.other
+        power(old, "on")
+        until(lambda: node(old, "true").returncode == 0, 60, self.system.tail)
+        self.system.booted(old)
+        self.system.stop_maintd()
+        until(partial(self._told, old), 120, self.system.tail)
+        self.do(self.master, "gnt-node", "modify", "-f", "--offline=no", f"{old}.gnt.test")
+        self.do(self.master, "gnt-node", "modify", "-f", "-C", "yes", f"{old}.gnt.test")
+        self.system.shell(old, "echo false > /run/healthy; mkdir -p /etc/nodeagent/conf.d")
+        self.start()
+
+    @staticmethod
+    def do(name: str, *command: str) -> None:
+        """Run a command of Ganeti's, which must be well."""
+        done = node(name, *command, seconds=300)
+        assert done.returncode == 0, done.stderr
+
+    def _told(self, old: str) -> bool:
+        """Ganeti's files on it name the new master."""
+        node(self.master, "gnt-cluster", "redist-conf")
+        return node(old, "cat", "/var/lib/ganeti/ssconf_master_node").stdout.startswith(self.master)
+
+    def state(self) -> dict[str, Any]:
+        """What is planned, paused and queued."""
+        members = ("index", "address", "status", "step", "step_status")
+        windows = machines(self.system, self.master)
+        return {
+            "holds": [(hold["name"], hold["why"]) for hold in self.get("/1/round")["holds"]],
+            "windows": [(name, one["mode"]) for name, one in windows.items()],
+            "entries": [
+                {key: entry[key] for key in members} for entry in self.get("/1/queue")["entries"]
+            ],
+            "enabled": self.get("/1/queue")["enabled"],
+        }
+
+    def open_incidents(self) -> list[str]:
+        found = self.system.incidents(self.master)
+        return [str(one["node-name"]) for one in found if "node3" not in str(one["node-name"])]
+
+    def asks(self, *words: str) -> "subprocess.Popen[bytes]":
+        """Ask, and wait for no answer."""
+        command = [str(LAB / "node"), self.master, sys.executable, "-m", "nodeagent.cli.gnt_maint"]
+        return subprocess.Popen([*command, *words], cwd=ROOT, stderr=subprocess.DEVNULL)
+
+    def changes(self, text: str | None) -> None:
+        """Have this text in the rule, or no rule, as `gnt-filter` would do it."""
+        cluster = GanetiCluster(socket_path(self.master))
+        try:
+            if text is None:
+                cluster.remove_ledger_rule()
+            else:
+                cluster.write_ledger_rule(text)
+        finally:
+            cluster.close()
+
+    def has(self, number: int) -> bool:
+        """Tell whether the rule has this save, or a later one."""
+        try:
+            return unpack(self.rule() or "").number >= number
+        except Corrupt:
+            return False
+
+    def rule(self) -> str | None:
+        cluster = GanetiCluster(socket_path(self.master))
+        try:
+            return cluster.ledger_rule()
+        finally:
+            cluster.close()
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with maintained() as system:
+        for name in MASTERS:
+            system.shell(name, "mkdir -p /etc/nodeagent/conf.d /etc/nodeagent/maintd.conf.d")
+            system.write(name, "/etc/nodeagent/conf.d/queue.toml", AGENT)
+            system.write(name, "/etc/nodeagent/maintd.conf.d/queue.toml", LASTING)
+            for script, text in SCRIPTS.items():
+                system.write(name, f"{FOLDER}/{script}", f"#!/bin/sh -e\n{COMMANDS}\n{text}")
+            system.shell(name, f"chmod 755 {FOLDER}/*; echo false > /run/healthy")
+            system.restart_agent(name)
+        made = Cluster(system)
+        made.start()
+        system.until_it_answers()
+        system.breaks("node3", EVACUATE)
+        system.until_status("node3", "completed")
+        assert flags("node3")["offline"] == "Y"
+        yield made
+
+
+@pytest.fixture
+def healed(cluster: Cluster) -> Iterator[Cluster]:
+    """After a moment the old master is back, and nothing of it is left."""
+    yield cluster
+    cluster.returns()
+    for name in MASTERS:
+        cluster.system.mended(name)
+        cluster.system.shell(name, "rm -f /run/fed /run/go")
+    until(lambda: not cluster.open_incidents(), 120, cluster.system.tail)
+    if cluster.state()["holds"]:
+        cluster.ask("resume", "--node", "node3")
+
+
+# The eight moments.
+
+
+@pytest.mark.story
+def test_a_request_that_was_just_accepted(healed: Cluster) -> None:
+    healed.ask("pause", "--node", "node3", "--why", "rack 7")
+    healed.ask("queue", "disable")
+    healed.dies()
+    found = healed.state()
+    assert found["holds"] == [("node3.gnt.test", "rack 7")]
+    assert found["enabled"] is False
+    healed.ask("queue", "enable")
+
+
+@pytest.mark.parametrize("moment", ["saved", "handed-over", "submitted"])
+def test_an_intent_that_was_saved_written_or_submitted(healed: Cluster, moment: str) -> None:
+    """Nobody was told that this pause is accepted; with the rule it is in force."""
+    before = last_job()
+    healed.system.stop_maintd()
+    healed.start(f"{moment}:kill")
+    asked = healed.asks("pause", "--node", "node3", "--why", moment)
+    healed.dies()
+    asked.wait(60)
+    if moment == "saved":
+        assert healed.state()["holds"] == [], "it had not left the node"
+        assert not is_tagged()
+        return
+    assert healed.state()["holds"] == [("node3.gnt.test", moment)]
+    until(is_tagged, 60, healed.system.tail)
+    rests(6)
+    tags = [job for job in job_list(before) if "TAGS_SET" in job[2]]
+    assert len([job for job in tags if job[1] == "success"]) == 1, tags
+
+
+def is_tagged() -> bool:
+    return "maintd:pause:yes" in gnt("gnt-node", "list-tags", "node3")
+
+
+@pytest.mark.parametrize("moment", ["ordered", "receipt"])
+def test_an_order_is_carried_out_once(healed: Cluster, moment: str) -> None:
+    """The next master itself is repaired: the old one dies once the order is there, or is done."""
+    system, target = healed.system, healed.other
+    system.repairs_with(target, f"until [ -e /run/go ]; do sleep 0.2; done; {FIX}")
+    if moment == "ordered":
+        system.stop_maintd()
+        healed.start("ordered:kill")
+        system.breaks(target, REPAIR)
+    else:
+        system.breaks(target, REPAIR)
+        until(lambda: node(target, "pgrep", "-f", "fix").returncode == 0, 60, system.tail)
+        system.stop_maintd("KILL")
+        system.shell(target, "touch /run/go")
+        until(lambda: fed(healed, target) == 1, 60, system.tail)
+        healed.start("saved:kill")  # it has read the receipt
+    healed.dies()
+    system.shell(target, "touch /run/go")
+    system.until_status(target, "completed", master=target)
+    rests(6)
+    assert fed(healed, target) == 1
+
+
+def fed(cluster: Cluster, name: str) -> int:
+    """How often its repair command has run."""
+    text = cluster.system.shell(name, "cat /run/fed 2>/dev/null || :")
+    return len([line for line in text.splitlines() if line])
+
+
+def test_a_window_that_is_down(healed: Cluster) -> None:
+    healed.ask("window", "add", "node3", "--start", "now", "--duration", "5h")
+    until(lambda: healed.state()["windows"] != [], 60, healed.system.tail)
+    healed.ask("window", "down", "node3", "--yes")
+    healed.dies()
+    assert healed.state()["windows"] == [("node3", "down")]
+    healed.ask("window", "up", "node3", "--yes")
+
+
+def test_an_entry_in_mid_step(healed: Cluster) -> None:
+    healed.ask("queue", "add", "--force", "unreachable", "r640", "node3.gnt.test", "S2X9")
+    until(lambda: healed.state()["entries"][0]["step_status"] == "watching", 180,
+          healed.system.tail)  # fmt: skip
+    (before,) = healed.state()["entries"]
+    healed.dies()
+    (after,) = healed.state()["entries"]
+    assert (after["index"], after["address"]) == (before["index"], before["address"])
+    healed.ask("queue", "delete", str(after["index"]), "--yes")
+
+
+# The rule under a running maintd.
+
+
+def test_a_rule_that_somebody_changes_is_told_and_mended(cluster: Cluster) -> None:
+    cluster.ask("pause", "--node", "node3", "--why", "before")
+    older = cluster.rule() or ""
+    cluster.ask("resume", "--node", "node3")
+    for kind, text in (
+        ("removed", None),
+        ("changed", ""),
+        ("changed", older[:100] + older[110:]),
+        ("changed", older),
+    ):
+        newest = unpack(cluster.rule() or "")
+        cluster.changes(text)
+        until(lambda n=newest: cluster.has(n.number), 60, cluster.system.tail)  # type: ignore[misc]
+        assert unpack(cluster.rule() or "").ledger == newest.ledger
+        last = json.loads(cluster.ask("history", "--limit", "3", "--json"))
+        assert f"rule-{kind}" in {event["kind"] for event in last}
+    assert cluster.state()["holds"] == []
+
+
+def test_while_the_queue_is_drained_requests_are_kept(cluster: Cluster) -> None:
+    gnt("gnt-cluster", "queue", "drain")
+    try:
+        cluster.ask("queue", "disable")
+        assert not unpack(cluster.rule() or "").ledger.queue.enabled
+    finally:
+        gnt("gnt-cluster", "queue", "undrain")
+    cluster.ask("queue", "enable")
+
+
+def test_luxid_is_stopped_for_five_minutes(cluster: Cluster) -> None:
+    cluster.ask("pause", "--node", "node3", "--why", "before")
+    daemons = "/usr/lib/ganeti/daemon-util"
+    cluster.system.shell(cluster.master, f"{daemons} stop ganeti-luxid")
+    try:
+        asked = cluster.asks("queue", "disable")
+        time.sleep(300)
+        assert asked.wait(30) != 0, "nobody is told that it is accepted"
+    finally:
+        cluster.system.shell(cluster.master, f"{daemons} start ganeti-luxid")
+    until(cluster.acts, 120, cluster.system.tail)
+    found = cluster.state()
+    assert found["holds"] == [("node3.gnt.test", "before")]
+    assert found["enabled"] is False, "what was noted is done"
+    newest = cluster.get("/1/round")["ledger"]["number"]
+    until(lambda: cluster.has(newest), 30, cluster.system.tail)
+    cluster.ask("queue", "enable")
+    cluster.ask("resume", "--node", "node3")
