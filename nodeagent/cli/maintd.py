@@ -29,7 +29,6 @@ from nodeagent.cli.maintd_parts import (
     unix_ms,
 )
 from nodeagent.cli.maintd_standby import stand_by
-from nodeagent.cli.maintd_store import store as store_commands
 from nodeagent.cluster.ganeti.backend import GanetiCluster
 from nodeagent.cluster.ganeti.mastership import Mastership
 from nodeagent.errors import ConfigError, NodeAgentError, NotMaster, Unavailable
@@ -70,7 +69,6 @@ cli = usage.head(
 
 
 cli.add_command(check_config)
-cli.add_command(store_commands)
 
 
 @cli.command("check-master")
@@ -218,7 +216,7 @@ def assemble(
     required = poll_settings.require_node_keys
     sender = key, certificate, poll_settings.port, poll_settings.tls, unix_ms, required
     orders = Orders(*sender)
-    store = open_sqlite(state, unix_ms, dry=dry, alone=alone)
+    store = open_sqlite(state, unix_ms, dry=dry)
     measure = Measuring(
         poll_settings, lambda: {name: seen.report.tls for name, seen in genuine.items()}, unix_ms
     )

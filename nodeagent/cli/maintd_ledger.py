@@ -6,16 +6,14 @@ from collections.abc import Callable
 
 from nodeagent.errors import Corrupt, NodeAgentError
 from nodeagent.model.units import Ms
-from nodeagent.store.anew import set_aside
 from nodeagent.store.contract import TooNew
+from nodeagent.store.files import set_aside
 from nodeagent.store.sqlite import SqliteStore
 
 log = logging.getLogger(__name__)
 
 
-def open_sqlite(
-    folder: str, now: Callable[[], Ms], *, dry: bool, alone: Callable[[], None] | None = None
-) -> SqliteStore:
+def open_sqlite(folder: str, now: Callable[[], Ms], *, dry: bool) -> SqliteStore:
     """Open the ledger in a folder; set a corrupt one aside, and begin with an empty one.
 
     With `dry` it is only read, and Corrupt is raised instead.
@@ -24,7 +22,7 @@ def open_sqlite(
     if dry and not os.path.exists(path):
         return SqliteStore(":memory:")
     try:
-        return _readable(SqliteStore(path, alone=alone, reading=dry))
+        return _readable(SqliteStore(path, reading=dry))
     except TooNew:
         raise
     except Corrupt as error:
@@ -32,7 +30,7 @@ def open_sqlite(
             raise
         aside = set_aside(path, now())
         log.error("ledger-corrupt why=%r aside=%s", str(error), aside)  # noqa: TRY400
-        return SqliteStore(path, alone=alone)  # empty: tags and jobs rebuild it
+        return SqliteStore(path)  # empty: tags and jobs rebuild it
 
 
 def _readable(store: SqliteStore) -> SqliteStore:

@@ -1,7 +1,6 @@
 """The memory of maintd on disk: SQLite with a write-ahead log, synchronous in full."""
 
 import logging
-import os
 import sqlite3
 import threading
 import time
@@ -13,7 +12,7 @@ from nodeagent.model.event import Event
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Wish
-from nodeagent.store import anew, form_before, tables
+from nodeagent.store import files, form_before, tables
 from nodeagent.store.codec import decode, encode
 from nodeagent.store.contract import Fenced, Size
 from nodeagent.store.tables import lines_of, storable
@@ -23,7 +22,6 @@ MEMORY = ":memory:"
 KEEP_EVENTS = 100_000
 KEEP_AUDIT = 20_000  # events of administrators' acts, which other events never evict
 KEEP_ANSWERS = 86_400_000  # ms
-_TOLD_FOR = 86_400_000  # ms
 _REMOVE = "sqlite3 %s 'DELETE FROM event WHERE number IN (%s)'"
 _SHOWN = 100  # damaged events
 _BIGGEST = 2**63 - 1
@@ -38,9 +36,8 @@ class SqliteStore:
 
     Corrupt: the file is damaged, or not ours. Unavailable: it is locked, full or read-only for now,
     and unchanged. It keeps `keep` events, and `audit` events of administrators' acts beside them;
-    it waits `patience` seconds for a lock. If nobody else may have the file, which `alone` checks,
-    it writes the file again after somebody has deleted or replaced it: the foreign file is set
-    aside, and never read. It converts a file of the form before, unless it is only `reading`.
+    it waits `patience` seconds for a lock. Fenced: another has saved it, deleted or replaced it.
+    It converts a file of the form before, unless it is only `reading`.
     """
 
     def __init__(
@@ -51,31 +48,22 @@ class SqliteStore:
         now: Callable[[], Ms] = _clock,
         audit: int = KEEP_AUDIT,
         *,
-        alone: Callable[[], None] | None = None,
         reading: bool = False,
     ) -> None:
         self.path = self._path = path
         self._reads_only = reading
         self._patience = patience
-        self._alone = None if path == MEMORY else alone
         self.number = 0  # of the newest save that was read or written
         self._known = False  # whether the newest ledger was read or written
         self._ledger = Ledger()
         self._text = ""  # the newest ledger's
-        self._waiting: dict[str, str] = {}  # requests
         self._damaged: set[int] = set()  # events
         self._unreadable = ""  # the reason, if the whole history is unreadable
-        self._replaced: tuple[int, str] | None = None
         self._keeps = keep, audit
         self._now = now
         self._lock = threading.Lock()
         with self._told("opened"):
-            if self._alone is not None and os.path.exists(anew.finished(path)):
-                # A kill interrupted the last rewrite.
-                log.error("ledger-replaced aside=%s", aside := anew.aside(path, "replaced", now()))
-                anew.put_aside(path, aside)
-                anew.take_place(path)
-            made = path != MEMORY and anew.make_private(path)
+            made = path != MEMORY and files.make_private(path)
             self._db = self._connect()
         try:
             with self._told("opened"):
@@ -83,9 +71,10 @@ class SqliteStore:
         except NodeAgentError:
             self._db.close()
             if made:
-                anew.unmake(path)
+                files.unmake(path)
             raise
-        self._mark = anew.mark(path)
+        self._alone = path != MEMORY and not reading
+        self._mark = files.mark(path)
 
     def _connect(self) -> sqlite3.Connection:
         return sqlite3.connect(
@@ -113,7 +102,7 @@ class SqliteStore:
     def load(self) -> Ledger:
         """Return the ledger last saved; an empty one if there is none."""
         with self._lock:
-            self._keep_place()
+            self._check_place()
             with self._told("read"):
                 if self._form == tables.BEFORE:
                     return form_before.read(self._db)[1]
@@ -186,18 +175,15 @@ class SqliteStore:
                 self._db.execute("INSERT INTO wish (id, text) VALUES (?, ?)", (identity, text))
             elif row[0] not in (text, tables.sha256(text)):
                 raise MessageError("another request has this id")
-        self._waiting[identity] = text
 
     def wishes(self) -> tuple[Wish, ...]:
         """Return the requests without an answer, in the order of their arrival."""
         with self._reading():
             rows = self._db.execute(
-                "SELECT id, text FROM wish WHERE answered IS NULL ORDER BY number"
+                "SELECT text FROM wish WHERE answered IS NULL ORDER BY number"
             ).fetchall()
         with self._told("read"):
-            found = tuple(decode(Wish, text) for _, text in rows)
-        self._waiting = dict(rows)
-        return found
+            return tuple(decode(Wish, text) for (text,) in rows)
 
     def answer(self, wish: str) -> str | None:
         """Return a request's answer: None if waiting or unknown, "" if accepted, else why not."""
@@ -254,8 +240,6 @@ class SqliteStore:
                 f"{len(numbers)} damaged lines of the history are left out: run these three:"
                 f" systemctl stop maintd; {_REMOVE % (self._path, listed)}; systemctl start maintd"
             )
-        if self._replaced is not None and self._now() - self._replaced[0] < _TOLD_FOR:
-            told.append(self._replaced[1])
         return tuple(told)
 
     def _still_damaged(self) -> list[int]:
@@ -277,7 +261,7 @@ class SqliteStore:
                 "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()"
             ).fetchone()
             (events,) = self._db.execute("SELECT count(*) FROM event").fetchone()
-        return Size(pages + anew.log_size(self._path), events)
+        return Size(pages + files.log_size(self._path), events)
 
     def close(self) -> None:
         with self._lock:
@@ -286,7 +270,7 @@ class SqliteStore:
     @contextmanager
     def _reading(self) -> Iterator[None]:
         with self._lock:
-            self._keep_place()
+            self._check_place()
             with self._told("read"):
                 yield
 
@@ -297,47 +281,20 @@ class SqliteStore:
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
-        self._keep_place()
+        self._check_place()
         try:
             with self._told("written"), self._transaction():
                 yield
         finally:
-            if self._alone is not None:
-                self._mark = anew.mark(self._path)  # SQLite may have moved the log into it
+            self._mark = files.mark(self._path)  # SQLite may have moved the log into it
 
-    def _keep_place(self) -> None:
-        """Write the file again if somebody has deleted or replaced it."""
-        if self._alone is None or (there := anew.mark(self._path)) == self._mark:
-            return
-        self._alone()
-        now = self._now()
-        aside = anew.aside(self._path, "replaced", now)
-        with self._told("written again"):
-            anew.copy(self._path, self._db, self._is_ours, self._build)
-            anew.put_aside(self._path, aside)
-            self._db.close()  # this touches no file that has moved
-            anew.take_place(self._path)
-            self._db = self._connect()
-            self._open()
-        self._mark = anew.mark(self._path)
-        how = "deleted" if there is None else f"replaced or changed (set aside as {aside})"
-        why = f"the ledger {self._path} was {how} while maintd ran, and was written again"
-        self._replaced = now, why
-        log.error("ledger-replaced why=%r aside=%s", why, aside if there else "-")
+    def _check_place(self) -> None:
+        """Raise Fenced if somebody has deleted or replaced the file: nobody would find our saves.
 
-    def _is_ours(self, fresh: sqlite3.Connection) -> bool:
-        try:
-            number, _ = tables.read(fresh)
-        except Corrupt:
-            return False
-        return not self._known or number == self.number
-
-    def _build(self, fresh: sqlite3.Connection) -> None:
-        """Fill it from memory: the newest ledger and the waiting requests, without the history."""
-        tables.create(fresh)
-        if self.number:
-            tables.put(fresh, self.number, self._text)
-        fresh.executemany("INSERT INTO wish (id, text) VALUES (?, ?)", self._waiting.items())
+        The next start goes on with the newer ledger in Ganeti's configuration.
+        """
+        if self._alone and files.mark(self._path) != self._mark:
+            raise Fenced(f"{self._path} was deleted or replaced while maintd ran")
 
     @contextmanager
     def _transaction(self, how: str = "IMMEDIATE") -> Iterator[None]:
@@ -364,5 +321,5 @@ class SqliteStore:
                 raise Corrupt(f"{self._path}: {error}") from None
             # On a full disk SQLite says "disk I/O error" as long as it only opens its logs.
             full = code & 0xFF in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL)
-            why = anew.full(self._path) if full else ""
+            why = files.full(self._path) if full else ""
             raise Unavailable(f"{self._path} cannot be {what}: {why or error}") from None

@@ -38,6 +38,13 @@ pytestmark = [pytest.mark.real, pytest.mark.timeout(1800)]
 
 LASTING = PROCEDURES.replace("command_timeout_seconds = 120", "command_timeout_seconds = 1800")
 MASTERS = ("node1", "node2")
+# The old master's daemons have lost the vote at its start. What they left would keep
+# start-stop-daemon from starting them when it is the master again.
+STALE = """
+for name in ganeti-wconfd ganeti-luxid; do
+    pgrep -x "$name" >/dev/null || rm -f "/var/run/ganeti/$name.pid"
+done
+"""
 
 
 class Cluster:
@@ -103,7 +110,7 @@ class Cluster:
         self.do(self.master, "gnt-node", "modify", "-f", "--offline=no", f"{old}.gnt.test")
         until(partial(self._told, old), 120, self.system.tail)
         self.do(self.master, "gnt-node", "modify", "-f", "-C", "yes", f"{old}.gnt.test")
-        self.system.shell(old, "echo false > /run/healthy; mkdir -p /etc/nodeagent/conf.d")
+        self.system.shell(old, f"echo false > /run/healthy; {STALE}")
         self.start()
 
     @staticmethod

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from nodeagent.errors import Corrupt, MessageError, NotMaster, Unavailable
+from nodeagent.errors import Corrupt, MessageError, Unavailable
 from nodeagent.model.action import Drain, Scope
 from nodeagent.model.event import Event
 from nodeagent.model.incident import Incident
@@ -21,8 +21,8 @@ from nodeagent.model.ledger import Intent, Ledger
 from nodeagent.model.purpose import OfIncident
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Cancel, Pause, ResetStorm, Wish
-from nodeagent.store.anew import set_aside
-from nodeagent.store.contract import TooNew
+from nodeagent.store.contract import Fenced, TooNew
+from nodeagent.store.files import set_aside
 from nodeagent.store.sqlite import KEEP_ANSWERS, SqliteStore
 from tests import needs
 from tests.store.test_codec import FULL
@@ -570,175 +570,59 @@ def test_an_emptied_ledger_is_no_new_one(path: str, with_log: bool) -> None:
 
 # Deleted or replaced while we have it open.
 
-CHANGES: dict[str, Callable[[str], None]] = {}
 
-
-def change(make: Callable[[str], None]) -> Callable[[str], None]:
-    CHANGES[make.__name__] = make
-    return make
-
-
-@change
 def deleted(path: str) -> None:
     os.unlink(path)
 
 
-@change
-def deleted_with_its_logs(path: str) -> None:
-    for log in ("", "-wal", "-shm"):
-        os.unlink(path + log)
-
-
-@change
-def replaced_by_an_older_copy(path: str) -> None:
-    shutil.copy(path + ".old", path + ".tmp")
+def replaced(path: str) -> None:
+    shutil.copy(path, path + ".tmp")
     os.rename(path + ".tmp", path)
 
 
-@change
-def replaced_with_its_logs(path: str) -> None:
-    deleted_with_its_logs(path)
-    shutil.copy(path + ".old", path)
-
-
-@change
-def overwritten_by_an_older_copy(path: str) -> None:
-    shutil.copy(path + ".old", path)
-
-
-@change
-def truncated(path: str) -> None:
-    os.truncate(path, 0)
-
-
-@change
-def overwritten_with_rubbish(path: str) -> None:
-    Path(path).write_bytes(b"rubbish" * 3000)
-
-
-def opened(path: str) -> SqliteStore:
-    """A ledger that has an older copy, a wish that waits, and a log."""
+@pytest.mark.parametrize("how", [deleted, replaced])
+def test_a_file_in_another_place_ends_it(path: str, how: Callable[[str], None]) -> None:
+    """What it saves there nobody would find."""
     with closing(SqliteStore(path)) as store:
-        store.save(Ledger(1), [event(1)])
+        store.save(FULL, [event(1)])
+        how(path)
+        for use in (
+            store.load,
+            store.wishes,
+            lambda: store.save(Ledger(5)),
+            lambda: store.wish(WISHES[0]),
+        ):
+            with pytest.raises(Fenced, match="was deleted or replaced while maintd ran"):
+                use()
+
+
+def test_an_older_copy_that_is_written_over_it_ends_it(path: str) -> None:
+    with closing(SqliteStore(path)) as store:
+        store.save(Ledger(1))
     shutil.copy(path, path + ".old")
-    store = SqliteStore(path, now=lambda: Ms(1_795_000_000_123), alone=lambda: None)
-    store.save(FULL, [event(2)])
-    store.wish(WISHES[0])
-    store.wishes()
-    return store
+    with closing(SqliteStore(path)) as store:
+        store.load()
+        store.save(Ledger(2))
+        store._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        shutil.copy(path + ".old", path)
+        with pytest.raises((Fenced, Corrupt)):
+            store.save(Ledger(3))
 
 
-@pytest.mark.parametrize("how", CHANGES)
-@pytest.mark.parametrize("then", ["reads", "writes"])
-def test_what_is_in_memory_is_written_anew(
-    path: str, how: str, then: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    store = opened(path)
-    CHANGES[how](path)
-    if then == "writes":
-        store.save(Ledger(5))
-    wanted = Ledger(5) if then == "writes" else FULL
-    assert (store.load(), store.wishes()) == (wanted, WISHES[:1])
-    (told,) = store.troubles()
-    aside = f"{path}.replaced-20261118T110640.123Z"
-    if how.startswith("deleted"):
-        assert f"{path} was deleted while maintd ran, and was written again" in told
-    else:
-        assert f"{path} was replaced or changed (set aside as {aside}) while maintd ran" in told
-        assert os.path.exists(aside)
-    assert caplog.text.count("ledger-replaced") == 1
-    store.save(Ledger(6), [event(9)])
-    assert store.history()[-1] == event(9)
-    assert caplog.text.count("ledger-replaced") == 1, "told once"
-    store.close()
-    with closing(SqliteStore(path)) as again:
-        assert (again.load(), again.wishes()) == (Ledger(6), WISHES[:1])
-        assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
-
-
-@pytest.mark.parametrize("how", [h for h in CHANGES if "over" not in h and h != "truncated"])
-def test_the_history_is_kept_where_the_file_itself_is_whole(path: str, how: str) -> None:
-    with closing(opened(path)) as store:
-        CHANGES[how](path)
-        assert store.history() == [event(1), event(2)]
-
-
-def test_one_that_is_not_the_only_one_replaces_nothing(path: str) -> None:
+def test_one_that_only_reads_goes_on(path: str) -> None:
     """Such as a dry run beside the daemon."""
-    opened(path).close()
-    with closing(SqliteStore(path)) as other:
+    with closing(SqliteStore(path)) as store:
+        store.save(FULL)
+    with closing(SqliteStore(path, reading=True)) as other:
         os.unlink(path)
-        other.load()
-        assert not os.path.exists(path)
-        assert other.troubles() == ()
+        assert other.load() == FULL
 
 
-def test_our_own_writing_is_no_change(path: str, caplog: pytest.LogCaptureFixture) -> None:
-    with closing(SqliteStore(path, alone=lambda: None)) as store:
+def test_our_own_writing_is_no_change(path: str) -> None:
+    with closing(SqliteStore(path)) as store:
         for number in range(300):
             store.save(Ledger(number), [event(n) for n in range(20)])
             if number % 50 == 0:
-                with closing(SqliteStore(path)) as other:  # a dry run
+                with closing(SqliteStore(path, reading=True)) as other:  # a dry run
                     other.load()
         assert store.troubles() == ()
-    assert not caplog.text
-
-
-KILLED_ANEW = """
-import os, signal, sys
-from nodeagent.store import anew
-from nodeagent.store.sqlite import SqliteStore
-from tests.store.test_sqlite import CHANGES, opened
-path, how, name, nth = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
-store = opened(path)
-CHANGES[how](path)
-real, done = getattr(os, name), [0]
-def killed(*given, **more):
-    done[0] += 1
-    if done[0] == nth:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return real(*given, **more)
-setattr(os, name, killed)
-store.load()
-print("over")
-"""
-
-
-@pytest.mark.parametrize("how", ["deleted", "replaced_with_its_logs", "replaced_by_an_older_copy"])
-@pytest.mark.parametrize("name", ["rename", "fsync"])
-@pytest.mark.parametrize("nth", range(1, 6))
-def test_killed_while_writing_anew_the_newest_or_what_was_there_is_found(
-    path: str, how: str, name: str, nth: int
-) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", KILLED_ANEW, path, how, name, str(nth)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    finished = os.path.exists(path + ".anew") or done.stdout == "over\n"
-    assert done.returncode == (-signal.SIGKILL if done.stdout != "over\n" else 0), done.stderr
-    there = os.path.exists(path)
-    with closing(SqliteStore(path, alone=lambda: None)) as again:
-        found = again.load()
-        if finished:
-            assert (found, again.wishes()) == (FULL, WISHES[:1])
-        elif not there:
-            assert found == Ledger(), "as if it had been deleted while nobody ran"
-        else:
-            assert found in (FULL, Ledger(1))
-    assert not os.path.exists(path + ".anew")
-
-
-def test_the_file_of_another_maintd_is_left_alone(path: str) -> None:
-    def alone() -> None:
-        raise NotMaster("another maintd is at work")
-
-    with closing(SqliteStore(path, alone=alone)) as store:
-        store.save(FULL)
-        replaced = Path(path + ".other")
-        replaced.write_bytes(b"another")
-        os.rename(replaced, path)
-        with pytest.raises(NotMaster):
-            store.save(Ledger(1))
-        assert Path(path).read_bytes() == b"another"

@@ -9,7 +9,6 @@ import ssl
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ import jsonschema
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from nodeagent.errors import Unavailable
+from nodeagent.errors import NotMaster, Unavailable
 from nodeagent.maintd import daemon
 from nodeagent.maintd.http.status import evacuated
 from nodeagent.model.action import MovePrimary, MoveSecondary, describe
@@ -730,24 +729,21 @@ def test_a_damaged_line_of_the_history_spoils_nothing_and_is_told(busy: Served) 
     assert "gnt_maint_ready 1.0" in metrics, "rounds are held"
 
 
-def test_a_replaced_ledger_is_noticed_in_the_next_round_and_told(tmp_path: Path) -> None:
+def test_a_deleted_ledger_ends_it_and_the_next_start_has_all(tmp_path: Path) -> None:
     path = f"{tmp_path}/ledger.sqlite"
-    rig = Rig(fleet())
-    rig.store = SqliteStore(path, now=rig.now, alone=lambda: None)
-    rig.crash()
-    served = Served(rig, tmp_path)
+    rig = Rig(fleet(), path=path)
     rig.agents.says["n3"] = EVACUATE
-    served.tick(times=2)
-    before = served.get("/1/status")[0]["uuid"]
+    rig.tick()
+    rig.tick()
+    before = rig.incident("n3").id
     os.unlink(path)
-    served.tick()
-    assert os.path.exists(path)
-    (held,) = [h["reason"] for h in served.get("/1/held") if "ledger" in h["reason"]]
-    assert held == f"the ledger {path} was deleted while maintd ran, and was written again"
-    assert served.ask("GET", "/readyz").status == 503
-    served.close()
-    with closing(SqliteStore(path)) as again:
-        assert [one.id for one in again.load().incidents] == [before]
+    with pytest.raises(NotMaster, match="was deleted or replaced while maintd ran"):
+        rig.tick()
+    rig.store = SqliteStore(path, now=rig.now)
+    rig.crash()
+    rig.tick()
+    assert rig.incident("n3").id == before
+    assert any(event.kind == "ledger-taken" for event in rig.store.history())
 
 
 # The description.
