@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from nodeagent.errors import Corrupt, NodeAgentError
 from nodeagent.model.units import Ms
-from nodeagent.store.contract import TooNew
+from nodeagent.store.errors import TooNew
 from nodeagent.store.files import set_aside
 from nodeagent.store.sqlite import SqliteStore
 

@@ -20,7 +20,7 @@ from nodeagent.model.reason import Held, Of
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Wish
 from nodeagent.protocol.canonical import printable
-from nodeagent.store.contract import Store
+from nodeagent.store.sqlite import SqliteStore
 
 log = logging.getLogger(__name__)
 ANSWER_WITHIN = 60.0  # seconds a request waits for the round that answers it
@@ -48,7 +48,7 @@ class Maintd:
     def __init__(
         self,
         engine: Engine,
-        memory: Store,
+        memory: SqliteStore,
         every: float,
         now: Callable[[], Ms],
         watch: Callable[[Round], None] = lambda _: None,

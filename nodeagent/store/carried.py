@@ -13,7 +13,7 @@ from nodeagent.model.event import Event
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.units import Ms
 from nodeagent.store.codec import decode, encode
-from nodeagent.store.contract import TooNew
+from nodeagent.store.errors import TooNew
 
 FORM = 1
 EVENTS = 200  # the newest events of administrators' acts

@@ -14,7 +14,7 @@ from nodeagent.model.units import Ms
 from nodeagent.model.wish import Wish
 from nodeagent.store import files, form_before, tables
 from nodeagent.store.codec import decode, encode
-from nodeagent.store.contract import Fenced, Size
+from nodeagent.store.errors import Fenced, Size
 from nodeagent.store.tables import lines_of, storable
 
 log = logging.getLogger(__name__)
@@ -32,12 +32,25 @@ def _clock() -> Ms:
 
 
 class SqliteStore:
-    """A `Store` in one file, for one process and any of its threads.
+    """The memory that must survive a restart: the ledger, requests and their answers, history.
 
-    Corrupt: the file is damaged, or not ours. Unavailable: it is locked, full or read-only for now,
-    and unchanged. It keeps `keep` events, and `audit` events of administrators' acts beside them;
-    it waits `patience` seconds for a lock. Fenced: another has saved it, deleted or replaced it.
-    It converts a file of the form before, unless it is only `reading`.
+    One file, for one process and any of its threads.
+
+    - **Atomic**: a save is there with ledger, events and answers, or not at all. That holds for a
+      kill at any moment, for a full disk, and for a save that was refused.
+    - **Durable**: a returned call survives a power cut.
+    - **Ordered**: each save that changes the ledger has a higher number, and requests and events
+      keep their order.
+    - **Fenced**: a save counts only on top of the one that was last read or written here. Where
+      another has saved since, or the file is another one, it changes nothing.
+
+    Corrupt: the file is damaged, or not ours; it is never guessed at. TooNew: a newer nodeagent can
+    read it. Unavailable: it is locked, full or read-only for now, and unchanged. Fenced ends this
+    maintd.
+
+    It keeps `keep` events, and `audit` events of administrators' acts beside them; it waits
+    `patience` seconds for a lock. It converts a file of the form before, unless it is only
+    `reading`.
     """
 
     def __init__(
@@ -119,7 +132,12 @@ class SqliteStore:
         *,
         above: int = 0,
     ) -> None:
-        """Replace the ledger, append events and answer requests: all of it, or Unavailable."""
+        """Replace the ledger, append events and answer requests: all of it, or Unavailable.
+
+        Its number is higher than `above`; a ledger that is the same as before keeps its own. An
+        answer is empty for an accepted request, else the reason of the refusal; it ends the
+        request's wait, and is kept for a day.
+        """
         if self._form == tables.BEFORE:
             raise Unavailable(f"{self._path} is of an older form, and only read")
         lines = lines_of(events)
@@ -160,6 +178,7 @@ class SqliteStore:
         self._db.execute("DELETE FROM wish WHERE answered < ?", (now - KEEP_ANSWERS,))
 
     def note(self, events: Sequence[Event]) -> None:
+        """Append events to the history."""
         with self._writing():
             tables.append(self._db, lines_of(events), *self._keeps)
 
@@ -264,6 +283,7 @@ class SqliteStore:
         return Size(pages + files.log_size(self._path), events)
 
     def close(self) -> None:
+        """Give everything back; nothing more is asked of it."""
         with self._lock:
             self._db.close()
 

@@ -11,7 +11,7 @@ from nodeagent.errors import Corrupt
 from nodeagent.model.event import AUDIT, Event
 from nodeagent.store import form_before
 from nodeagent.store.codec import encode
-from nodeagent.store.contract import TooNew
+from nodeagent.store.errors import TooNew
 
 FORM, BEFORE = 4, 3  # user_version
 _OURS = int.from_bytes(b"ndag", "big")

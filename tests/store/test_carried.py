@@ -15,7 +15,7 @@ from nodeagent.model.ledger import Ledger
 from nodeagent.model.units import Ms
 from nodeagent.store import carried
 from nodeagent.store.carried import FORM, Carried, pack, unpack
-from nodeagent.store.contract import TooNew
+from nodeagent.store.errors import TooNew
 from tests.store.test_codec import FULL
 
 EVENTS = (happened(Ms(3), "job-unknown", job="7"), happened(Ms(4), "rule-removed"))

@@ -21,7 +21,7 @@ from nodeagent.model.ledger import Intent, Ledger
 from nodeagent.model.purpose import OfIncident
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Cancel, Pause, ResetStorm, Wish
-from nodeagent.store.contract import Fenced, TooNew
+from nodeagent.store.errors import Fenced, TooNew
 from nodeagent.store.files import set_aside
 from nodeagent.store.sqlite import KEEP_ANSWERS, SqliteStore
 from tests import needs

@@ -19,7 +19,7 @@ from nodeagent.model.ledger import Ledger
 from nodeagent.model.units import Ms
 from nodeagent.protocol.bounds import WHY, cut
 from nodeagent.store.carried import EVENTS, Carried, pack, unpack
-from nodeagent.store.contract import Fenced, TooNew
+from nodeagent.store.errors import Fenced, TooNew
 
 log = logging.getLogger(__name__)
 

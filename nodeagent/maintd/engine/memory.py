@@ -29,7 +29,7 @@ from nodeagent.model.ledger import Ledger, Outcome, Policy, Trail
 from nodeagent.model.snapshot import Snapshot
 from nodeagent.model.units import Ms
 from nodeagent.store.carried import EVENTS, Carried
-from nodeagent.store.contract import Store
+from nodeagent.store.sqlite import SqliteStore
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ class Memory:
 
     def __init__(
         self,
-        store: Store,
+        store: SqliteStore,
         cluster: Cluster,
         now: Callable[[], Ms],
         steady: Callable[[], float],

@@ -59,7 +59,7 @@ from nodeagent.model.snapshot import Capacity, Observed, Snapshot
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import TrustLedger
 from nodeagent.protocol.look import Look
-from nodeagent.store.contract import Store
+from nodeagent.store.sqlite import SqliteStore
 
 log = logging.getLogger(__name__)
 _TRIES = ("promised", "dropped")  # events of a try
@@ -91,7 +91,7 @@ class Engine:
 
     def __init__(
         self,
-        store: Store,
+        store: SqliteStore,
         cluster: Cluster,
         orders: Ordering,
         look: Callable[[Snapshot], Awaitable[Mapping[str, Look]]],

@@ -14,7 +14,7 @@ from nodeagent.model.snapshot import Snapshot
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import ImportLedger, TrustLedger
 from nodeagent.store.carried import EVENTS, Carried, document, unpack
-from nodeagent.store.contract import Store
+from nodeagent.store.sqlite import SqliteStore
 from nodeagent.web.exchange import Request, Response, Route
 
 
@@ -66,7 +66,7 @@ def _imported(request: Request) -> Asked:
     raise MessageError("the body must be an object with the text rule, and nothing else")
 
 
-def ledger_json(kept: Kept, store: Store, snapshot: Snapshot) -> Json:
+def ledger_json(kept: Kept, store: SqliteStore, snapshot: Snapshot) -> Json:
     """Return where the ledger is kept: this node's newest save, and the rule's in Ganeti.
 
     Times are unix seconds, sizes bytes. `behind-since` is since when the rule lacks the newest

@@ -33,7 +33,7 @@ from nodeagent.model.offer import UNKNOWN, Reply
 from nodeagent.model.reason import KINDS
 from nodeagent.model.units import Ms
 from nodeagent.model.window import Mode
-from nodeagent.store.contract import Store
+from nodeagent.store.sqlite import SqliteStore
 from nodeagent.web.exchange import Request, Response
 
 _LOOKS = ("seen", "silent", "distrusted", "not-asked")
@@ -129,7 +129,7 @@ def _of_rule(kept: Kept, now: Ms) -> Any:
                 "For how long Ganeti's configuration lacks the newest ledger.", behind)  # fmt: skip
 
 
-def _of_store(store: Store) -> Any:
+def _of_store(store: SqliteStore) -> Any:
     yield gauge("gnt_maint_ledger_revision", "Number of the newest save.", store.number)
     with suppress(NodeAgentError):  # it may be locked for now
         size = store.size()

@@ -1,4 +1,4 @@
-"""The store keeps the promises of `nodeagent/store/contract.py`, also where its process dies."""
+"""The store keeps the promises of `nodeagent/store/sqlite.py`, also where its process dies."""
 
 import json
 import subprocess
@@ -22,7 +22,7 @@ from nodeagent.model.queue import Entry, Queue
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import ResetStorm, Wish
 from nodeagent.store.codec import encode
-from nodeagent.store.contract import Fenced, Size, TooNew
+from nodeagent.store.errors import Fenced, Size, TooNew
 from nodeagent.store.sqlite import SqliteStore
 from tests.store.test_codec import FULL
 from tests.store.values import DIAGNOSES
