@@ -1,5 +1,6 @@
 """`maintd.standby = true`: real processes, of which one acts; the other waits for its turn."""
 
+import json
 import os
 import signal
 import subprocess
@@ -31,6 +32,7 @@ def test_a_standby_shows_who_acts_and_takes_over(cluster: Cluster) -> None:
     assert b"is a standby" in said
     for target in ("/1/plan", "/readyz", "/1/windows", "/maintenance/schedule", "/1/balance"):
         assert n2.ask("GET", target)[0] == 503, target
+    assert json.loads(n2.ask("GET", "/1/needs-you")[1]) == [], "it waits for no person"
     status, page = n2.ask("GET", "/status")
     assert status == 200
     assert b"<b>Standby</b>" in page

@@ -38,11 +38,13 @@ pytestmark = [pytest.mark.real, pytest.mark.timeout(1800)]
 
 LASTING = PROCEDURES.replace("command_timeout_seconds = 120", "command_timeout_seconds = 1800")
 MASTERS = ("node1", "node2")
-# The old master's daemons have lost the vote at its start. What they left would keep
-# start-stop-daemon from starting them when it is the master again.
+# At its start the old master's daemons ask who the master is, and end by and by. One that is there,
+# or what it leaves, keeps start-stop-daemon from starting it when this is the master again.
 STALE = """
 for name in ganeti-wconfd ganeti-luxid; do
-    pgrep -x "$name" >/dev/null || rm -f "/var/run/ganeti/$name.pid"
+    pkill -x "$name" || :
+    while pgrep -x "$name" >/dev/null; do sleep 0.2; done
+    rm -f "/var/run/ganeti/$name.pid"
 done
 """
 

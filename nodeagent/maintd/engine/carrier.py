@@ -48,6 +48,11 @@ class Carrier:
         self.kept = replace(known, uuid=self._uuid)
         return heading, carried, why
 
+    def begin(self, events: Sequence[Event]) -> None:
+        """Let these newest acts of administrators travel with the ledger."""
+        self._events.clear()
+        self.noted(events)
+
     def noted(self, events: Sequence[Event]) -> None:
         """Let these travel with the next ledger, as far as administrators caused them."""
         self._events.extend(event for event in events if event.kind in AUDIT)

@@ -120,7 +120,7 @@ class Memory:
         """Return the ledger to begin with."""
         loaded = await asyncio.to_thread(self._store.load)
         self._started = self._started or self._now()
-        self._carrier.noted(await asyncio.to_thread(self._store.audits, EVENTS))
+        self._carrier.begin(await asyncio.to_thread(self._store.audits, EVENTS))
         return await self._begin(loaded, conduct, policy)
 
     async def renewed(self, ledger: Ledger, conduct: Conduct, policy: Policy) -> Ledger:
@@ -149,8 +149,8 @@ class Memory:
         self._me = next((node.uuid for node in nodes if node.name == conduct.me), conduct.me)
         rule, carried, why = await self._carrier.read()
         choice = choose(rule, self._store.number, self._me)
-        waits = choice in (Choice.UNREADABLE, Choice.NEWER)
-        if waits and not self._forced:
+        decided = self._forced and choice is Choice.UNREADABLE  # by a person
+        if choice in (Choice.UNREADABLE, Choice.NEWER) and not decided:
             assert isinstance(rule, Trouble)
             return await self._in_doubt(ours, Uncertain(self._now(), rule, why), ganeti, policy)
         ledger, events, above, said, marked = ours, list[Event](), 0, Ms(0), 0
@@ -158,7 +158,7 @@ class Memory:
             assert carried is not None
             ledger, above, said = carried.ledger, carried.number, self._started
             events = [] if conduct.dry else self._taken(carried, ganeti.snapshot)
-        elif choice is not Choice.FILE:
+        elif choice is not Choice.FILE and not decided:
             marked = conduct.away()
             if choice is Choice.FILE_ALONE and not conduct.dry:
                 events = [happened(self._now(), "rule-missing")]

@@ -458,6 +458,17 @@ def test_a_rule_that_somebody_changes_is_told_and_mended(
     assert rig.ledger.schedule.windows
 
 
+def test_each_act_travels_once_however_often_maintd_tries_to_begin(rig: Masters) -> None:
+    rig.wake(M)
+    rig.cluster.down = True
+    for _ in range(4):
+        rig.tick_quietly()
+    rig.cluster.down = False
+    assert rig.ask(Pause(Scope.NODE, "n6", why="new disks")) == ""
+    events = [(event.at, str(event)) for event in unpack(rig.rule).events]
+    assert len(events) == len(set(events)) == 2
+
+
 def test_a_quiet_round_writes_nothing(rig: Masters) -> None:
     for _ in range(3):
         rig.tick()
@@ -502,6 +513,20 @@ def test_an_unreadable_rule_waits_for_a_person_and_incidents_go_on(rig: Masters)
     assert rig.is_kept()
     assert rig.status("n3") is Status.COMPLETED
     assert not rig.ledger.away
+
+
+def test_a_persons_decision_holds_on_a_node_that_was_not_the_master_meanwhile(
+    rig: Masters,
+) -> None:
+    rig.plan("n5", ahead=24 * HOUR)
+    rig.cluster.world.ledger_rule = "rubbish"
+    rig.wake(M)
+    rig.engine.conduct = replace(rig.engine.conduct, away=lambda: 5)
+    rig.tick()
+    assert rig.ask(TrustLedger()) == ""
+    rig.tick()
+    assert rig.doubtful is None
+    assert not rig.ledger.away, "nobody is asked twice"
 
 
 def test_orders_wait_while_the_rule_cannot_be_read(rig: Masters) -> None:
