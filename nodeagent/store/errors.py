@@ -1,4 +1,4 @@
-"""What a store's callers tell apart, besides Corrupt and Unavailable. Pure."""
+"""Errors and sizes of the store, besides Corrupt and Unavailable. Pure."""
 
 from typing import NamedTuple
 

@@ -41,8 +41,11 @@ def ledger(context: click.Context, *, as_json: bool) -> None:
     kept, now = told["ledger"], told["now"]
     if as_json:
         emit(kept)
-        return
-    screen().facts(list(_facts(kept, now)))
+    elif told["standby"]:
+        who = f"{told['standby']}, and tells it; gnt-maint ledger show tells what is here"
+        screen().facts([("Standby", who)])
+    else:
+        screen().facts(list(_facts(kept, now)))
 
 
 def _facts(kept: Json, now: float) -> list[tuple[str, object]]:
@@ -55,12 +58,21 @@ def _facts(kept: Json, now: float) -> list[tuple[str, object]]:
     rows: list[tuple[str, object]] = [
         ("Ganeti", there),
         ("Rule", f"gnt-filter info {kept['uuid']}" if kept["uuid"] else "unknown"),
-        ("Here", f"save {kept['number']}, {kept['file']}" if kept["number"] else "none yet"),
+        (
+            "Here",
+            f"save {kept['number']}, {kept['file']}{_seen(kept)}" if kept["number"] else "none yet",
+        ),
     ]
     if since := kept["behind-since"]:
         why = kept["why"] or "it has not been written yet"
         rows.append(("Behind", f"for {age(max(0, now - since))}: {why}"))
     return rows
+
+
+def _seen(kept: Json) -> str:
+    """Say why this node has later saves, where nothing is behind."""
+    only_seen = kept["rule"]["number"] not in (None, kept["number"]) and not kept["behind-since"]
+    return "; the later ones only saw the same again" if only_seen else ""
 
 
 @ledger.command("show")

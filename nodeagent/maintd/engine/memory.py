@@ -17,6 +17,7 @@ from nodeagent.maintd.engine.conduct import Conduct
 from nodeagent.maintd.incidents import drained
 from nodeagent.maintd.ledger import lost_tags, other_master
 from nodeagent.maintd.ledger.choice import Choice, Found, choose
+from nodeagent.maintd.ledger.clock import timeless
 from nodeagent.maintd.ledger.doubt import BEHIND, UNSURE, dropped, identity, taken
 from nodeagent.maintd.ledger.history import refuse
 from nodeagent.maintd.ledger.recover import recover
@@ -32,6 +33,7 @@ from nodeagent.store.carried import EVENTS, Carried
 from nodeagent.store.sqlite import SqliteStore
 
 log = logging.getLogger(__name__)
+_SEEN_AGAIN = 300.0  # seconds until a save is handed over that only says: still so
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,9 @@ class Memory:
         self._now = now
         self._steady = steady
         self._carrier = Carrier(cluster, now)
+        self._newest = Ledger()  # that was saved
+        self._handed: Ledger | None = None  # the newest that is in the rule, and since when
+        self._handed_at = 0.0
         self._me = ""  # our node's UUID
         self._began = False  # with a ledger that was chosen
         self._forced = False
@@ -83,21 +88,33 @@ class Memory:
 
     @property
     def handed_over(self) -> bool:
-        """Tell whether the newest save is in the rule."""
-        return self._began and self.kept.number == self._store.number
+        """Tell whether the newest save is in the rule, but for when things were last seen."""
+        return self._began and (self.kept.number == self._store.number or self._is_still_so())
+
+    def _is_still_so(self) -> bool:
+        """Tell whether the newest save says no more than the rule: each write costs Ganeti one."""
+        lately = self._steady() - self._handed_at < _SEEN_AGAIN
+        if self._handed is None or self.kept.behind or not lately:
+            return False
+        return timeless(self._handed) == timeless(self._newest)
 
     def save(
         self, ledger: Ledger, events: Sequence[Event] = (), answers: Mapping[str, str] | None = None
     ) -> None:
         """Save on this node's disk; `hand_over` comes before anything is done."""
         self._store.save(ledger, events, answers)
+        self._newest = ledger
         self._carrier.noted(events)
 
     async def hand_over(self, ledger: Ledger) -> bool:
         """Write the newest save into the rule, if it is not there; tell whether it is."""
+        self._newest = ledger
         if not self._began or self.handed_over:
             return self._began
-        return await self._carrier.write(self._store.number, self._me, ledger)
+        written = await self._carrier.write(self._store.number, self._me, ledger)
+        if written:
+            self._handed, self._handed_at = ledger, self._steady()
+        return written
 
     def only_here(self) -> str:
         """Return what to tell about a request that only this node has; "" if the rule has it."""

@@ -168,3 +168,13 @@ def rewind(ledger: Ledger, now: Ms) -> Ledger:
         ),
         balance_after=min(ledger.balance_after, now + BACK_OFF),
     )
+
+
+def timeless(ledger: Ledger) -> Ledger:
+    """Return the ledger without the moments that change while all stays as it is."""
+    return replace(
+        ledger,
+        clock=None,
+        incidents=tuple(replace(one, seen_at=Ms(0)) for one in ledger.incidents),
+        unreachable=tuple(replace(one, lived=Ms(0)) for one in ledger.unreachable),
+    )
