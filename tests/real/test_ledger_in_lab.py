@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import pytest
@@ -38,15 +37,6 @@ pytestmark = [pytest.mark.real, pytest.mark.timeout(1800)]
 
 LASTING = PROCEDURES.replace("command_timeout_seconds = 120", "command_timeout_seconds = 1800")
 MASTERS = ("node1", "node2")
-# At its start the old master's daemons ask who the master is, and end by and by. One that is there,
-# or what it leaves, keeps start-stop-daemon from starting it when this is the master again.
-STALE = """
-for name in ganeti-wconfd ganeti-luxid; do
-    pkill -x "$name" || :
-    while pgrep -x "$name" >/dev/null; do sleep 0.2; done
-    rm -f "/var/run/ganeti/$name.pid"
-done
-"""
 
 
 class Cluster:
@@ -100,29 +90,11 @@ class Cluster:
         assert told["ledger"]["rule"]["writer"] == f"{new}.gnt.test"
         assert f"the maintd of {old}.gnt.test" in self.ask("history"), "it has taken its ledger"
 
-    def returns(self) -> None:
-        """Switch the old master on again; it is a candidate as before."""
-        old = self.other
-        power(old, "on")
-        until(lambda: node(old, "true").returncode == 0, 60, self.system.tail)
-        self.system.booted(old)
-        self.system.stop_maintd()
-        self.do(self.master, "gnt-node", "modify", "-f", "--offline=no", f"{old}.gnt.test")
-        until(partial(self._told, old), 120, self.system.tail)
-        self.do(self.master, "gnt-node", "modify", "-f", "-C", "yes", f"{old}.gnt.test")
-        self.system.shell(old, f"echo false > /run/healthy; {STALE}")
-        self.start()
-
     @staticmethod
     def do(name: str, *command: str) -> None:
         """Run a command of Ganeti's, which must be well."""
         done = node(name, *command, seconds=300)
         assert done.returncode == 0, done.stderr
-
-    def _told(self, old: str) -> bool:
-        """Ganeti's files on it name the new master."""
-        node(self.master, "gnt-cluster", "redist-conf")
-        return node(old, "cat", "/var/lib/ganeti/ssconf_master_node").stdout.startswith(self.master)
 
     def state(self) -> dict[str, Any]:
         """What is planned, paused and queued."""
@@ -136,10 +108,6 @@ class Cluster:
             ],
             "enabled": self.get("/1/queue")["enabled"],
         }
-
-    def open_incidents(self) -> list[str]:
-        found = self.system.incidents(self.master)
-        return [str(one["node-name"]) for one in found if "node3" not in str(one["node-name"])]
 
     def asks(self, *words: str) -> "subprocess.Popen[bytes]":
         """Ask, and wait for no answer."""
@@ -172,8 +140,9 @@ class Cluster:
             cluster.close()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def cluster() -> Iterator[Cluster]:
+    """A fresh one: a master that died comes back with daemons that ask who the master is."""
     with maintained() as system:
         for name in MASTERS:
             system.shell(name, "mkdir -p /etc/nodeagent/conf.d /etc/nodeagent/maintd.conf.d")
@@ -192,48 +161,34 @@ def cluster() -> Iterator[Cluster]:
         yield made
 
 
-@pytest.fixture
-def healed(cluster: Cluster) -> Iterator[Cluster]:
-    """After a moment the old master is back, and nothing of it is left."""
-    yield cluster
-    cluster.returns()
-    for name in MASTERS:
-        cluster.system.mended(name)
-        cluster.system.shell(name, "rm -f /run/fed /run/go")
-    until(lambda: not cluster.open_incidents(), 120, cluster.system.tail)
-    if cluster.state()["holds"]:
-        cluster.ask("resume", "--node", "node3")
-
-
 # The eight moments.
 
 
 @pytest.mark.story
-def test_a_request_that_was_just_accepted(healed: Cluster) -> None:
-    healed.ask("pause", "--node", "node3", "--why", "rack 7")
-    healed.ask("queue", "disable")
-    healed.dies()
-    found = healed.state()
+def test_a_request_that_was_just_accepted(cluster: Cluster) -> None:
+    cluster.ask("pause", "--node", "node3", "--why", "rack 7")
+    cluster.ask("queue", "disable")
+    cluster.dies()
+    found = cluster.state()
     assert found["holds"] == [("node3.gnt.test", "rack 7")]
     assert found["enabled"] is False
-    healed.ask("queue", "enable")
 
 
 @pytest.mark.parametrize("moment", ["saved", "handed-over", "submitted"])
-def test_an_intent_that_was_saved_written_or_submitted(healed: Cluster, moment: str) -> None:
+def test_an_intent_that_was_saved_written_or_submitted(cluster: Cluster, moment: str) -> None:
     """Nobody was told that this pause is accepted; with the rule it is in force."""
     before = last_job()
-    healed.system.stop_maintd()
-    healed.start(f"{moment}:kill")
-    asked = healed.asks("pause", "--node", "node3", "--why", moment)
-    healed.dies()
+    cluster.system.stop_maintd()
+    cluster.start(f"{moment}:kill")
+    asked = cluster.asks("pause", "--node", "node3", "--why", moment)
+    cluster.dies()
     asked.wait(60)
     if moment == "saved":
-        assert healed.state()["holds"] == [], "it had not left the node"
+        assert cluster.state()["holds"] == [], "it had not left the node"
         assert not is_tagged()
         return
-    assert healed.state()["holds"] == [("node3.gnt.test", moment)]
-    until(is_tagged, 60, healed.system.tail)
+    assert cluster.state()["holds"] == [("node3.gnt.test", moment)]
+    until(is_tagged, 60, cluster.system.tail)
     rests(6)
     tags = [job for job in job_list(before) if "TAGS_SET" in job[2]]
     assert len([job for job in tags if job[1] == "success"]) == 1, tags
@@ -244,26 +199,26 @@ def is_tagged() -> bool:
 
 
 @pytest.mark.parametrize("moment", ["ordered", "receipt"])
-def test_an_order_is_carried_out_once(healed: Cluster, moment: str) -> None:
+def test_an_order_is_carried_out_once(cluster: Cluster, moment: str) -> None:
     """The next master itself is repaired: the old one dies once the order is there, or is done."""
-    system, target = healed.system, healed.other
+    system, target = cluster.system, cluster.other
     system.repairs_with(target, f"until [ -e /run/go ]; do sleep 0.2; done; {FIX}")
     if moment == "ordered":
         system.stop_maintd()
-        healed.start("ordered:kill")
+        cluster.start("ordered:kill")
         system.breaks(target, REPAIR)
     else:
         system.breaks(target, REPAIR)
         until(lambda: node(target, "pgrep", "-f", "fix").returncode == 0, 60, system.tail)
         system.stop_maintd("KILL")
         system.shell(target, "touch /run/go")
-        until(lambda: fed(healed, target) == 1, 60, system.tail)
-        healed.start("saved:kill")  # it has read the receipt
-    healed.dies()
+        until(lambda: fed(cluster, target) == 1, 60, system.tail)
+        cluster.start("saved:kill")  # it has read the receipt
+    cluster.dies()
     system.shell(target, "touch /run/go")
     system.until_status(target, "completed", master=target)
     rests(6)
-    assert fed(healed, target) == 1
+    assert fed(cluster, target) == 1
 
 
 def fed(cluster: Cluster, name: str) -> int:
@@ -272,30 +227,34 @@ def fed(cluster: Cluster, name: str) -> int:
     return len([line for line in text.splitlines() if line])
 
 
-def test_a_window_that_is_down(healed: Cluster) -> None:
-    healed.ask("window", "add", "node3", "--start", "now", "--duration", "5h")
-    until(lambda: healed.state()["windows"] != [], 60, healed.system.tail)
-    healed.ask("window", "down", "node3", "--yes")
-    healed.dies()
-    assert healed.state()["windows"] == [("node3", "down")]
-    healed.ask("window", "up", "node3", "--yes")
+def test_a_window_that_is_down(cluster: Cluster) -> None:
+    cluster.ask("window", "add", "node3", "--start", "now", "--duration", "5h")
+    until(lambda: cluster.state()["windows"] != [], 60, cluster.system.tail)
+    cluster.ask("window", "down", "node3", "--yes")
+    cluster.dies()
+    assert cluster.state()["windows"] == [("node3", "down")]
 
 
-def test_an_entry_in_mid_step(healed: Cluster) -> None:
-    healed.ask("queue", "add", "--force", "unreachable", "r640", "node3.gnt.test", "S2X9")
-    until(lambda: healed.state()["entries"][0]["step_status"] == "watching", 180,
-          healed.system.tail)  # fmt: skip
-    (before,) = healed.state()["entries"]
-    healed.dies()
-    (after,) = healed.state()["entries"]
+def test_an_entry_in_mid_step(cluster: Cluster) -> None:
+    cluster.ask("queue", "add", "--force", "unreachable", "r640", "node3.gnt.test", "S2X9")
+    until(lambda: cluster.state()["entries"][0]["step_status"] == "watching", 180,
+          cluster.system.tail)  # fmt: skip
+    (before,) = cluster.state()["entries"]
+    cluster.dies()
+    (after,) = cluster.state()["entries"]
     assert (after["index"], after["address"]) == (before["index"], before["address"])
-    healed.ask("queue", "delete", str(after["index"]), "--yes")
 
 
 # The rule under a running maintd.
 
 
-def test_a_rule_that_somebody_changes_is_told_and_mended(cluster: Cluster) -> None:
+def test_the_rule_changes_the_queue_is_drained_and_luxid_stops(cluster: Cluster) -> None:
+    a_rule_that_somebody_changes_is_told_and_mended(cluster)
+    while_the_queue_is_drained_requests_are_kept(cluster)
+    luxid_is_stopped_for_five_minutes(cluster)
+
+
+def a_rule_that_somebody_changes_is_told_and_mended(cluster: Cluster) -> None:
     cluster.ask("pause", "--node", "node3", "--why", "before")
     older = cluster.rule() or ""
     cluster.ask("resume", "--node", "node3")
@@ -314,7 +273,7 @@ def test_a_rule_that_somebody_changes_is_told_and_mended(cluster: Cluster) -> No
     assert cluster.state()["holds"] == []
 
 
-def test_while_the_queue_is_drained_requests_are_kept(cluster: Cluster) -> None:
+def while_the_queue_is_drained_requests_are_kept(cluster: Cluster) -> None:
     gnt("gnt-cluster", "queue", "drain")
     try:
         cluster.ask("queue", "disable")
@@ -324,7 +283,7 @@ def test_while_the_queue_is_drained_requests_are_kept(cluster: Cluster) -> None:
     cluster.ask("queue", "enable")
 
 
-def test_luxid_is_stopped_for_five_minutes(cluster: Cluster) -> None:
+def luxid_is_stopped_for_five_minutes(cluster: Cluster) -> None:
     cluster.ask("pause", "--node", "node3", "--why", "before")
     daemons = "/usr/lib/ganeti/daemon-util"
     cluster.system.shell(cluster.master, f"{daemons} stop ganeti-luxid")
