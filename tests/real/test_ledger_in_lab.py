@@ -68,6 +68,11 @@ class Cluster:
         told = self.get("/1/round")
         return told["idle"] is None and not told["trouble"]
 
+    def reaches_it(self) -> None:
+        """Wait until maintd has killed itself at its failpoint."""
+        assert self.system.maintd is not None
+        self.system.maintd.wait(180)
+
     def dies(self) -> None:
         """Cut the master's power; the other node becomes the master, and maintd starts there."""
         old, new = self.master, self.other
@@ -174,28 +179,32 @@ def test_a_request_that_was_just_accepted(cluster: Cluster) -> None:
     assert found["enabled"] is False
 
 
-@pytest.mark.parametrize("moment", ["saved", "handed-over", "submitted"])
+@pytest.mark.parametrize("moment", ["intended", "promised", "submitted"])
 def test_an_intent_that_was_saved_written_or_submitted(cluster: Cluster, moment: str) -> None:
     """Nobody was told that this pause is accepted; with the rule it is in force."""
     before = last_job()
     cluster.system.stop_maintd()
     cluster.start(f"{moment}:kill")
+    until(lambda: cluster.system.ask("status").returncode == 0, 120, cluster.system.tail)
     asked = cluster.asks("pause", "--node", "node3", "--why", moment)
+    cluster.reaches_it()
     cluster.dies()
     asked.wait(60)
-    if moment == "saved":
+    if moment == "intended":
         assert cluster.state()["holds"] == [], "it had not left the node"
-        assert not is_tagged()
+        assert not is_tagged(cluster)
         return
     assert cluster.state()["holds"] == [("node3.gnt.test", moment)]
-    until(is_tagged, 60, cluster.system.tail)
+    until(lambda: is_tagged(cluster), 60, cluster.system.tail)
     rests(6)
     tags = [job for job in job_list(before) if "TAGS_SET" in job[2]]
     assert len([job for job in tags if job[1] == "success"]) == 1, tags
 
 
-def is_tagged() -> bool:
-    return "maintd:pause:yes" in gnt("gnt-node", "list-tags", "node3")
+def is_tagged(cluster: Cluster) -> bool:
+    tags = node(cluster.master, "gnt-node", "list-tags", "node3")
+    assert tags.returncode == 0, tags.stderr
+    return "maintd:pause:yes" in tags.stdout
 
 
 @pytest.mark.parametrize("moment", ["ordered", "receipt"])
@@ -207,6 +216,7 @@ def test_an_order_is_carried_out_once(cluster: Cluster, moment: str) -> None:
         system.stop_maintd()
         cluster.start("ordered:kill")
         system.breaks(target, REPAIR)
+        cluster.reaches_it()
     else:
         system.breaks(target, REPAIR)
         until(lambda: node(target, "pgrep", "-f", "fix").returncode == 0, 60, system.tail)
@@ -214,6 +224,7 @@ def test_an_order_is_carried_out_once(cluster: Cluster, moment: str) -> None:
         system.shell(target, "touch /run/go")
         until(lambda: fed(cluster, target) == 1, 60, system.tail)
         cluster.start("saved:kill")  # it has read the receipt
+        cluster.reaches_it()
     cluster.dies()
     system.shell(target, "touch /run/go")
     system.until_status(target, "completed", master=target)

@@ -14,8 +14,8 @@ NAMES = (
     "observed",  # all is observed, nothing decided
     "decided",  # decided, not yet saved
     "saved",  # the decision is on disk, including its removals
-    "handed-over",  # Ganeti's configuration has the ledger, and nothing is begun
-    "promised",  # intents on disk, nothing submitted
+    "intended",  # intents on disk, which Ganeti's configuration does not have yet
+    "promised",  # it has them, nothing submitted
     "submitted",  # accepted by the cluster, its answer not yet saved
     "remembered",  # job ids on disk
     "ordered",  # its agent has the order, which is not yet saved

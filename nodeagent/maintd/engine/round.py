@@ -328,11 +328,12 @@ class Engine:
         if observed.uncertain is not None and _trusts(observed, decision):
             self._memory.trust()
         failpoint.reach("saved")
-        handed_over = await self._memory.hand_over(decision.ledger)
-        failpoint.reach("handed-over")
-        self.outbox.tell(letters)
         known = {intent.id for intent in before.intents}
         fresh = [i for i in decision.ledger.intents if i.id not in known]
+        if fresh:
+            failpoint.reach("intended")
+        handed_over = await self._memory.hand_over(decision.ledger)
+        self.outbox.tell(letters)
         self._put_off = frozenset()
         if fresh:
             failpoint.reach("promised")
