@@ -4,6 +4,7 @@ import re
 import sqlite3
 import tomllib
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,24 +13,56 @@ import pytest
 from nodeagent import settings
 from nodeagent.errors import Corrupt
 from nodeagent.maintd import settings as maintd_settings
-from nodeagent.store.codec import encode
+from nodeagent.model.purpose import (
+    OfBalance,
+    OfEntry,
+    OfFencing,
+    OfIncident,
+    OfNotices,
+    OfOwners,
+    OfRepair,
+    OfReturn,
+    OfTags,
+    OfWindow,
+)
 from nodeagent.store.sqlite import SqliteStore
 from tests.before import before, run_before
+from tests.store.test_codec import FULL
 
 FILES = ("packaging/agent.toml", "packaging/maintd.toml")
-WRITE = """
+PURPOSES = [
+    OfIncident("i1"),
+    OfRepair("ticket-7"),
+    OfBalance("g"),
+    OfEntry(3, "empty"),
+    OfWindow("u"),
+    OfReturn("u"),
+    OfFencing("u"),
+    OfOwners(),
+    OfNotices("ops"),
+    OfTags(),
+]
+WRITE = f"""
 import json, sys
 from dataclasses import replace
 from nodeagent.model.event import Event
-from nodeagent.store.codec import encode
+from nodeagent.model.purpose import *
 from nodeagent.store.sqlite import SqliteStore
 from tests.store.test_codec import FULL
 store = SqliteStore(sys.argv[1])
 store.save(replace(FULL, round=1))
-store.save(FULL, [Event(1, "noted", "i1", "n1", "a fault")], {"w1": ""})
+intents = [replace(FULL.intents[0], id=str(n), purpose=p) for n, p in enumerate({PURPOSES})]
+ledger = replace(FULL, intents=tuple(intents))
+store.save(ledger, [Event(1, "noted", "i1", "n1", "a fault")], {{"w1": ""}})
 store.close()
-print(json.dumps(encode(FULL)))
+print("null")
 """
+LEDGER = replace(
+    FULL,
+    intents=tuple(
+        replace(FULL.intents[0], id=str(n), purpose=purpose) for n, purpose in enumerate(PURPOSES)
+    ),
+)
 
 
 def shown(text: str) -> dict[str, Any]:
@@ -53,10 +86,10 @@ def test_its_settings_are_read(file: str, tmp_path: Path) -> None:
 
 def test_its_ledger_is_taken_over_once(tmp_path: Path) -> None:
     path = tmp_path / "ledger.sqlite"
-    text = run_before(WRITE, str(path))
+    run_before(WRITE, str(path))
     for _ in range(2):
         with closing(SqliteStore(str(path))) as store:
-            assert encoded(store) == text
+            assert store.load() == LEDGER
             assert store.number == 2
             assert [event.incident for event in store.history()] == ["i1"]
             assert store.answer("w1") == ""
@@ -64,10 +97,10 @@ def test_its_ledger_is_taken_over_once(tmp_path: Path) -> None:
 
 def test_a_dry_run_reads_it_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "ledger.sqlite"
-    text = run_before(WRITE, str(path))
+    run_before(WRITE, str(path))
     for _ in range(2):
         with closing(SqliteStore(str(path), reading=True)) as store:
-            assert encoded(store) == text
+            assert store.load() == LEDGER
 
 
 @pytest.mark.parametrize(
@@ -86,7 +119,3 @@ def test_a_damaged_one_is_never_guessed_at(tmp_path: Path, change: str) -> None:
         db.commit()
     with pytest.raises(Corrupt, match="not as it was written"):
         SqliteStore(str(path))
-
-
-def encoded(store: SqliteStore) -> str:
-    return encode(store.load())

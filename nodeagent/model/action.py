@@ -10,7 +10,7 @@ A new action is a class here, a case in each of these places, and a job in the c
 - tests/cluster/test_conformance.py: the same job by LUXI and simulated
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
@@ -74,7 +74,7 @@ class SetOffline:
 
     node: str
     promote: bool = False
-    unpowered: bool = field(default=False, metadata={"later": True})
+    unpowered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ class RunCommand:
     command: str
     stdin: str
     attempt: int = 0
-    seconds: Seconds = field(default=Seconds(0), metadata={"later": True})
+    seconds: Seconds = Seconds(0)
 
 
 @dataclass(frozen=True, slots=True)

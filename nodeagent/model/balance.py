@@ -1,6 +1,6 @@
 """Balancing as values: moves, gains and results. Pure."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from nodeagent.model.units import Ms
 
@@ -81,8 +81,8 @@ class Lopsided:
 
     group: str
     since: Ms
-    seen: Ms = field(default=Ms(0), metadata={"later": True})
-    doubted: bool = field(default=False, metadata={"later": True})
+    seen: Ms = Ms(0)
+    doubted: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,11 @@
 """One line of the history: an event as values and as a sentence. Pure."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from nodeagent.model.action import Action, MovePrimary, RunCommand, describe
+from nodeagent.model.action import Action, RunCommand, describe
 from nodeagent.model.event_kinds import SENTENCES
 from nodeagent.model.sentence import filled
 from nodeagent.model.units import Ms
@@ -16,13 +15,6 @@ AUDIT = ("wish-granted", "wish-refused")
 MOST = 1000  # characters of a sentence, and of a detail; a log may be very long
 
 Detail: TypeAlias = str | tuple[str, ...]
-_MOVED = re.compile(r"(migrate|fail over) (\S+) off (\S+)(?: to (\S+))?")
-
-
-def _action_before(members: Mapping[str, Any]) -> MovePrimary | None:
-    """Read the move that an event of an earlier release has only in words."""
-    found = _MOVED.fullmatch(members["text"]) if members["kind"] == "job-done" else None
-    return MovePrimary(found[2], found[3], found[1] == "migrate", found[4]) if found else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +32,8 @@ class Event:
     node: str = ""
     text: str = ""
     job: str = ""
-    action: Action | None = field(default=None, metadata={"later": _action_before})
-    details: Mapping[str, Detail] = field(default_factory=dict, metadata={"later": True})
+    action: Action | None = None
+    details: Mapping[str, Detail] = field(default_factory=dict)
 
     def __str__(self) -> str:
         """Say it in a sentence."""

@@ -4,7 +4,7 @@ Silence is no proof of death: each kind of evidence has its source and its time,
 says which of them decided.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 
 from nodeagent.model.reason import Reason
@@ -86,7 +86,7 @@ class Level:
     said: str
     counts: bool
     why: str = ""
-    fingerprint: str = field(default="", metadata={"later": True})
+    fingerprint: str = ""
 
 
 @dataclass(frozen=True, slots=True)

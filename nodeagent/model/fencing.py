@@ -1,7 +1,7 @@
 """Nodes that do not answer: since when, how far they are fenced, their instances' fate. Pure."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 
 from nodeagent.model.units import Ms
@@ -81,9 +81,9 @@ class Fencing:
     tries: int = 0
     not_before: Ms = Ms(0)
     said: str = ""
-    drill: bool = field(default=False, metadata={"later": True})
-    answered: bool = field(default=False, metadata={"later": True})
-    silent: Ms = field(default=Ms(0), metadata={"later": True})
+    drill: bool = False
+    answered: bool = False
+    silent: Ms = Ms(0)
 
     @property
     def word(self) -> bool:
@@ -108,7 +108,7 @@ class Unreachable:
 
     node: str
     since: Ms
-    lived: Ms = field(default=Ms(0), metadata={"later": True})
+    lived: Ms = Ms(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ class Cut:
 
     node: str
     at: Ms
-    missed: bool = field(default=False, metadata={"later": True})
+    missed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

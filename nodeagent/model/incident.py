@@ -1,10 +1,8 @@
 """One diagnosis on one node, from detection until it is closed. Pure."""
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import Enum, auto
-from typing import Any
 from uuid import UUID
 
 from nodeagent.model.diagnosis import Diagnosis, Need
@@ -51,14 +49,7 @@ TRANSITIONS: dict[Status, dict[Event, Status]] = {
 UNKNOWN = Diagnosis(Need.OK, None, "")
 """The diagnosis of an incident that was rebuilt and whose node has not yet said it again."""
 
-
 SUPERSEDED = "superseded by "
-
-
-def _heir_before(members: Mapping[str, Any]) -> str:
-    """Read the heir of an incident of an earlier release, which has it only in words."""
-    why: str = members["why"]
-    return why.removeprefix(SUPERSEDED) if why.startswith(SUPERSEDED) else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +88,11 @@ class Incident:
     tries: int = 0
     attempt: int = 0
     why: str = ""
-    heir: str = field(default="", metadata={"later": _heir_before})
-    was_drained: bool = field(default=False, metadata={"later": True})
-    restless: Ms = field(default=Ms(0), metadata={"later": True})
-    changes: int = field(default=0, metadata={"later": True})
-    differs: str = field(default="", metadata={"later": True})
+    heir: str = ""
+    was_drained: bool = False
+    restless: Ms = Ms(0)
+    changes: int = 0
+    differs: str = ""
 
     @property
     def tag(self) -> str:

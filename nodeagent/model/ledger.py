@@ -22,9 +22,6 @@ from nodeagent.model.sick import Sick
 from nodeagent.model.units import Ms
 from nodeagent.model.window import Pace, Schedule, Scheduled, Standing
 
-LATER: Mapping[str, bool] = {"later": True}
-"""Of a field that came later: a ledger from before has its default."""
-
 
 class Outcome(Enum):
     """The outcome of a job.
@@ -51,8 +48,8 @@ class Result:
 
     outcome: Outcome
     why: str = ""
-    code: int | None = field(default=None, metadata=LATER)
-    said: str = field(default="", metadata=LATER)
+    code: int | None = None
+    said: str = ""
 
 
 SHOWS = 30_000  # ms until every answer of the cluster shows the effect of a job
@@ -189,7 +186,7 @@ class Returning:
     tries: int = 0
     not_before: Ms = Ms(0)
     why: str = ""
-    fenced: bool = field(default=False, metadata=LATER)
+    fenced: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +203,7 @@ class Hold:
     why: str = ""
     incident: str = ""
     tag_seen: bool = False
-    until: Ms = field(default=Ms(0), metadata=LATER)
+    until: Ms = Ms(0)
 
     @property
     def tag(self) -> str:
@@ -278,25 +275,25 @@ class Ledger:
     agenda: tuple[Agenda, ...] = ()
     halts: tuple[Halt, ...] = ()
     balance_after: Ms = Ms(0)
-    queue: Queue = field(default=Queue(), metadata=LATER)
-    schedule: Schedule = field(default=Schedule(), metadata=LATER)
-    scheduled: tuple[Scheduled, ...] = field(default=(), metadata=LATER)
-    paces: tuple[Pace, ...] = field(default=(), metadata=LATER)
-    offers: tuple[Offer, ...] = field(default=(), metadata=LATER)
-    series: tuple[Series, ...] = field(default=(), metadata=LATER)
-    last_series: int = field(default=0, metadata=LATER)
-    away: Ms = field(default=Ms(0), metadata=LATER)
-    resumed: tuple[Hold, ...] = field(default=(), metadata=LATER)
-    drained: tuple[Drained, ...] = field(default=(), metadata=LATER)
-    notices: Notices = field(default=Notices(), metadata=LATER)
-    endings: tuple[Ending, ...] = field(default=(), metadata=LATER)
-    unreachable: tuple[Unreachable, ...] = field(default=(), metadata=LATER)
-    returning: tuple[Returning, ...] = field(default=(), metadata=LATER)
-    power: tuple[PowerReading, ...] = field(default=(), metadata=LATER)
-    deaf: tuple[Deaf, ...] = field(default=(), metadata=LATER)
-    fencing: tuple[Fencing, ...] = field(default=(), metadata=LATER)
-    cuts: tuple[Cut, ...] = field(default=(), metadata=LATER)
-    clock: Moment | None = field(default=None, metadata=LATER)
+    queue: Queue = field(default=Queue())
+    schedule: Schedule = field(default=Schedule())
+    scheduled: tuple[Scheduled, ...] = ()
+    paces: tuple[Pace, ...] = ()
+    offers: tuple[Offer, ...] = ()
+    series: tuple[Series, ...] = ()
+    last_series: int = 0
+    away: Ms = Ms(0)
+    resumed: tuple[Hold, ...] = ()
+    drained: tuple[Drained, ...] = ()
+    notices: Notices = field(default=Notices())
+    endings: tuple[Ending, ...] = ()
+    unreachable: tuple[Unreachable, ...] = ()
+    returning: tuple[Returning, ...] = ()
+    power: tuple[PowerReading, ...] = ()
+    deaf: tuple[Deaf, ...] = ()
+    fencing: tuple[Fencing, ...] = ()
+    cuts: tuple[Cut, ...] = ()
+    clock: Moment | None = None
 
     def promise(
         self, purpose: Purpose, node: str, action: Action, now: Ms, after: str | None = None
@@ -370,22 +367,22 @@ class Policy:
     balance_load: bool = False
     balance_settle: Ms = Ms(600_000)
     balance_cooldown: Ms = Ms(3_600_000)
-    procedures: Procedures = field(default=Procedures(), metadata=LATER)
-    constraints: Constraints = field(default=Constraints(), metadata=LATER)
-    announcing: Announcing = field(default=Announcing(), metadata=LATER)
-    window_ahead: Ms = field(default=Ms(259_200_000), metadata=LATER)
-    return_withdrawn: bool = field(default=True, metadata=LATER)
-    degraded: bool = field(default=False, metadata=LATER)
-    notify: tuple[Sink, ...] = field(default=(), metadata=LATER)
-    unreachable_after: Ms = field(default=Ms(180_000), metadata=LATER)
-    return_after: Ms = field(default=Ms(600_000), metadata=LATER)
-    return_check: str = field(default="", metadata=LATER)
-    close_live_repairs: Ms | None = field(default=None, metadata=LATER)
-    dead_nodes: str = field(default="observe", metadata=LATER)
-    revive: bool = field(default=True, metadata=LATER)
-    revive_within: Ms = field(default=Ms(600_000), metadata=LATER)
-    fence_limit: int = field(default=1, metadata=LATER)
-    fence_burst: int = field(default=2, metadata=LATER)
+    procedures: Procedures = field(default=Procedures())
+    constraints: Constraints = field(default=Constraints())
+    announcing: Announcing = field(default=Announcing())
+    window_ahead: Ms = Ms(259_200_000)
+    return_withdrawn: bool = True
+    degraded: bool = False
+    notify: tuple[Sink, ...] = ()
+    unreachable_after: Ms = Ms(180_000)
+    return_after: Ms = Ms(600_000)
+    return_check: str = ""
+    close_live_repairs: Ms | None = None
+    dead_nodes: str = "observe"
+    revive: bool = True
+    revive_within: Ms = Ms(600_000)
+    fence_limit: int = 1
+    fence_burst: int = 2
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,4 @@
-"""The purpose of an intent: its text in a job's reason trail, and back. Pure.
-
-Each class has the MEMBERS of a ledger that store it; all others are empty.
-"""
+"""The purpose of an intent: its text in a job's reason trail, and back. Pure."""
 
 from dataclasses import dataclass
 from uuid import UUID
@@ -13,17 +10,16 @@ NOTIFY = "notify"
 WINDOW = "window"
 RETURN = "return"
 FENCE = "fence"
-MEMBERS = ("incident", "repair", "group", "entry", "window", "back")
-LATER_MEMBERS = ("entry", "window", "back")  # a ledger of an earlier release has none
 
 
+@dataclass(frozen=True, slots=True)
 class Purpose:
     """One of the classes below.
 
-    `text` is the beginning of the reason, `owner` the owner of the claims on its nodes.
+    `text` is the beginning of the reason, `owner` the owner of the claims on its nodes. What a
+    purpose does not have is empty.
     """
 
-    __slots__ = ()
     kind = incident = repair = group = entry = window = back = ""
 
     @property
@@ -186,18 +182,3 @@ def is_identity(text: str) -> bool:
         return str(UUID(text)) == text
     except ValueError:
         return False
-
-
-def kept(
-    incident: str, repair: str, group: str, entry: str = "", window: str = "", back: str = ""
-) -> Purpose:
-    """Return the purpose that a ledger stores as these members."""
-    if repair:
-        return OfRepair(repair)
-    if group:
-        return OfBalance(group)
-    if entry:
-        return purpose_of(entry)
-    if window or back:
-        return OfWindow(window) if window else OfReturn(back)
-    return OfIncident(incident) if incident else OfTags()

@@ -13,8 +13,6 @@ from nodeagent.model.diagnosis import Need
 from nodeagent.model.purpose import OfEntry
 from nodeagent.model.units import Ms, Seconds
 
-_LATER = {"later": True}  # a ledger of an earlier release has the default
-
 
 class EntryStatus(Enum):
     """The state of an entry."""
@@ -77,14 +75,14 @@ class Entry:
     drained: bool = False
     ending: bool = False
     why: str = ""
-    domain: str = field(default="", metadata=_LATER)
-    priority: int = field(default=0, metadata=_LATER)
-    begun_at: Ms = field(default=Ms(0), metadata=_LATER)
-    asked_at: Ms = field(default=Ms(0), metadata=_LATER)
-    restore_after: Ms = field(default=Ms(0), metadata=_LATER)
-    tries: int = field(default=0, metadata=_LATER)
-    unanswered: str = field(default="", metadata=_LATER)
-    unanswered_since: Ms = field(default=Ms(0), metadata=_LATER)
+    domain: str = ""
+    priority: int = 0
+    begun_at: Ms = Ms(0)
+    asked_at: Ms = Ms(0)
+    restore_after: Ms = Ms(0)
+    tries: int = 0
+    unanswered: str = ""
+    unanswered_since: Ms = Ms(0)
 
     @property
     def owner(self) -> str:
@@ -149,12 +147,12 @@ class Queue:
     entries: tuple[Entry, ...] = ()
     next: int = 0
     enabled: bool = True
-    auto_repair: bool = field(default=True, metadata=_LATER)
-    variables: str = field(default="", metadata=_LATER)
-    overrides: Mapping[str, int] = field(default_factory=dict, metadata=_LATER)
-    attempts: tuple[Attempt, ...] = field(default=(), metadata=_LATER)
-    refusals: tuple[Refusal, ...] = field(default=(), metadata=_LATER)
-    failed: tuple[FailedDomain, ...] = field(default=(), metadata=_LATER)
+    auto_repair: bool = True
+    variables: str = ""
+    overrides: Mapping[str, int] = field(default_factory=dict)
+    attempts: tuple[Attempt, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+    failed: tuple[FailedDomain, ...] = ()
 
     def entry(self, index: int) -> Entry | None:
         place = self._place(index)
@@ -252,7 +250,7 @@ class Procedures:
     eviction_timeout_seconds: Seconds = Seconds(14_400)
     back_off_seconds: Seconds = Seconds(300)
     most_back_off_seconds: Seconds = Seconds(3_600)
-    incidents: tuple[Referral, ...] = field(default=(), metadata=_LATER)
+    incidents: tuple[Referral, ...] = ()
 
     @property
     def longest_interval(self) -> int:

@@ -54,7 +54,7 @@ class Series:
     who: str
     rule: Weekly
     members: tuple[Member, ...] = field(default=())
-    consent: Consent = field(default=Consent(), metadata={"later": True})
+    consent: Consent = field(default=Consent())
 
     @property
     def name(self) -> str:

@@ -7,7 +7,7 @@ from nodeagent.model.balance import Advice
 from nodeagent.model.diagnosis import Diagnosis
 from nodeagent.model.evidence import Evidence
 from nodeagent.model.keeping import Uncertain
-from nodeagent.model.ledger import LATER, Result, RoleChange
+from nodeagent.model.ledger import Result, RoleChange
 from nodeagent.model.sick import Sick
 from nodeagent.model.units import Ms
 from nodeagent.model.wish import Wish
@@ -35,7 +35,7 @@ class Node:
     spindles: int = 1
     exclusive: bool = False
     speed: float = 1.0
-    controlled: bool = field(default=False, metadata=LATER)
+    controlled: bool = False
 
     @property
     def in_service(self) -> bool:
@@ -70,7 +70,7 @@ class Instance:
     spindles: int | None = None
     always_failover: bool = False
     hypervisor: str = ""
-    disks: int = field(default=1, metadata=LATER)
+    disks: int = 1
 
     @property
     def migratable(self) -> bool:
@@ -158,7 +158,7 @@ class Snapshot:
     forthcoming: Mapping[str, Instance] = field(default_factory=dict)
     policy: str = ""
     hypervisor: str = ""
-    ganeti: str = field(default="", metadata=LATER)
+    ganeti: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,15 +205,15 @@ class Observed:
     jobs: Mapping[str, Result] = field(default_factory=dict)
     advice: Mapping[str, Advice] = field(default_factory=dict)
     busy: Mapping[str, str] = field(default_factory=dict)
-    sick: Mapping[str, tuple[Sick, ...] | str] = field(default_factory=dict, metadata=LATER)
-    zones: Mapping[str, Zone] = field(default_factory=dict, metadata=LATER)
-    watcher_paused: Ms | None = field(default=Ms(0), metadata=LATER)
-    roles: tuple[RoleChange, ...] | None = field(default=None, metadata=LATER)
-    beside: Mapping[str, Beside] = field(default_factory=dict, metadata=LATER)
-    keys: Mapping[str, str] = field(default_factory=dict, metadata=LATER)
-    unanswered: frozenset[str] = field(default=frozenset(), metadata=LATER)
-    noded: Mapping[str, bool] = field(default_factory=dict, metadata=LATER)
-    evidence: Mapping[str, Evidence] = field(default_factory=dict, metadata=LATER)
-    started: Ms = field(default=Ms(0), metadata=LATER)
-    uncertain: Uncertain | None = field(default=None, metadata=LATER)
-    answering: frozenset[str] = field(default=frozenset(), metadata=LATER)
+    sick: Mapping[str, tuple[Sick, ...] | str] = field(default_factory=dict)
+    zones: Mapping[str, Zone] = field(default_factory=dict)
+    watcher_paused: Ms | None = Ms(0)
+    roles: tuple[RoleChange, ...] | None = None
+    beside: Mapping[str, Beside] = field(default_factory=dict)
+    keys: Mapping[str, str] = field(default_factory=dict)
+    unanswered: frozenset[str] = frozenset()
+    noded: Mapping[str, bool] = field(default_factory=dict)
+    evidence: Mapping[str, Evidence] = field(default_factory=dict)
+    started: Ms = Ms(0)
+    uncertain: Uncertain | None = None
+    answering: frozenset[str] = frozenset()

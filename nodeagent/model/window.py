@@ -1,7 +1,7 @@
 """Planned unavailability: machines, their windows and the one schedule, in Mesos' words. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 
@@ -132,9 +132,9 @@ class Scheduled:
     stopped: str = ""
     not_before: Ms = Ms(0)
     why: str = ""
-    consent: Consent = field(default=Consent(), metadata={"later": True})
-    was_down: bool = field(default=False, metadata={"later": True})
-    taken: bool = field(default=True, metadata={"later": True})
+    consent: Consent = Consent()
+    was_down: bool = False
+    taken: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ class Cancel(Asked):
 
     says = "cancel incident {0.incident}"
     incident: str
-    undrain: bool = field(default=False, metadata={"later": True})
+    undrain: bool = False
 
 
 @dataclass(frozen=True)
@@ -93,8 +93,8 @@ class Pause(Asked):
     name: str
     why: str = ""
     incident: str = ""
-    force: bool = field(default=False, metadata={"later": True})
-    until: Ms = field(default=Ms(0), metadata={"later": True})
+    force: bool = False
+    until: Ms = Ms(0)
 
     @property
     def about(self) -> tuple[str, str]:
@@ -198,7 +198,7 @@ class SetSchedule(Asked):
 
     schedule: Schedule
     versions: tuple[str, ...] = ()
-    consents: tuple[Consent | None, ...] = field(default=(), metadata={"later": True})
+    consents: tuple[Consent | None, ...] = ()
 
     @property
     def words(self) -> str:
@@ -248,7 +248,7 @@ class AddSeries(Asked):
     begins: int = 0
     until: int = 0
     times: int = 0
-    consent: Consent = field(default=Consent(), metadata={"later": True})
+    consent: Consent = field(default=Consent())
 
     @property
     def words(self) -> str:
@@ -277,7 +277,7 @@ class EditSeries(Asked):
     times: int | None = None
     skip: tuple[int, ...] = ()
     keep: tuple[int, ...] = ()
-    consent: Consent | None = field(default=None, metadata={"later": True})
+    consent: Consent | None = None
 
 
 @dataclass(frozen=True)
@@ -406,4 +406,4 @@ class Wish:
     who: str
     at: Ms
     asked: Asked
-    command: str = field(default="", metadata={"later": True})
+    command: str = ""

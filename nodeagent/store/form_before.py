@@ -7,14 +7,34 @@ name (`intents/7`), and names the element before it. An empty list has no row.
 import hashlib
 import json
 import sqlite3
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from nodeagent.errors import Corrupt
 from nodeagent.model.ledger import Ledger
+from nodeagent.model.purpose import (
+    OfBalance,
+    OfIncident,
+    OfRepair,
+    OfReturn,
+    OfTags,
+    OfWindow,
+    Purpose,
+    purpose_of,
+)
 from nodeagent.store.codec import believed, encode, parsed
-from nodeagent.store.shape import Fault
+from nodeagent.store.shape import Fault, shape_of
 
 _SUMS = 2**256
+# The members of an intent that named its purpose: one of them was not empty.
+_PURPOSES: Mapping[str, Callable[[str], Purpose]] = {
+    "repair": OfRepair,
+    "group": OfBalance,
+    "entry": purpose_of,
+    "window": OfWindow,
+    "back": OfReturn,
+    "incident": OfIncident,
+}
 
 
 def read(db: sqlite3.Connection) -> tuple[int, Ledger]:
@@ -46,12 +66,20 @@ def read(db: sqlite3.Connection) -> tuple[int, Ledger]:
         raise Corrupt("the ledger is not as it was written: a part of it is missing or old")
     for path, members in lists.items():
         _put(document, path, _in_order(members))
+    for intent in document["intents"]:
+        intent["purpose"] = _purpose(intent)
     return number, believed(Ledger, document)
 
 
 def _digest(key: object, text: object) -> str:
     raw = f"{key}\0{text}".encode("utf-8", "surrogatepass")
     return hashlib.sha256(raw).hexdigest()
+
+
+def _purpose(intent: dict[str, Any]) -> Any:
+    words = {member: intent.pop(member, "") for member in _PURPOSES}
+    kept = [_PURPOSES[member](word) for member, word in words.items() if word]
+    return shape_of(Purpose).write(kept[0] if kept else OfTags())
 
 
 def _in_order(members: dict[str, tuple[str, Any]]) -> list[Any]:

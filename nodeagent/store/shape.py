@@ -2,30 +2,28 @@
 
 | Value | JSON |
 |---|---|
-| dataclass | an object with exactly its fields; a purpose is several members |
+| dataclass | an object with exactly its fields |
 | one of several dataclasses, or of all that derive from one | an object with its name as `kind` |
 | enumeration | its word |
 | set | a sorted list |
 | diagnosis | its canonical text |
 
-A field that was added `later` may be absent: then it has its default, or the result of the function
-`later` on the other members. Every fault has its place.
+A member may be absent where its field has a default: an earlier release did not have the field.
+Every fault has its place.
 """
 
 import math
 import types
 from collections.abc import Callable, Hashable, Iterable, Mapping, Set
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from enum import Enum
 from functools import cache
 from operator import attrgetter
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from nodeagent.errors import MessageError
-from nodeagent.model import purpose
 from nodeagent.model.diagnosis import Diagnosis, Need
 from nodeagent.model.incident import UNKNOWN
-from nodeagent.model.purpose import Purpose
 from nodeagent.protocol.canonical import printable
 from nodeagent.protocol.messages import believe_diagnosis
 
@@ -223,17 +221,11 @@ def _of_mapping(hint: Any) -> Shape:
 
 def _of_object(kind: type[Any]) -> Shape:
     hints = get_type_hints(kind)
-    plain = [field for field in fields(kind) if hints[field.name] is not Purpose]
-    members = [(field.name, _shape(hints[field.name]), field.name) for field in plain]
-    needed = frozenset(field.name for field in plain if not field.metadata.get("later"))
-    derived = {f.name: f.metadata["later"] for f in plain if callable(f.metadata.get("later"))}
-    spread = len(plain) < len(fields(kind))
-    if spread:
-        members += [(name, _PLAIN[str], f"purpose.{name}") for name in purpose.MEMBERS]
-        needed |= set(purpose.MEMBERS) - set(purpose.LATER_MEMBERS)
-    writers = [(name, shape.write, attrgetter(way)) for name, shape, way in members]
-    readers = [(name, shape.read) for name, shape, _ in members]
-    names = frozenset(name for name, *_ in members)
+    shapes = {field.name: _shape(hints[field.name]) for field in fields(kind)}
+    needed = frozenset(field.name for field in fields(kind) if not _has_default(field))
+    writers = [(name, shape.write, attrgetter(name)) for name, shape in shapes.items()]
+    readers = [(name, shape.read) for name, shape in shapes.items()]
+    names = shapes.keys()
 
     def write(value: Any) -> Any:
         if type(value) is not kind:
@@ -260,14 +252,13 @@ def _of_object(kind: type[Any]) -> Shape:
                     found[name] = change(value[name])
         except Fault as fault:
             raise fault.within(f".{name}") from None
-        for name in derived.keys() - found.keys():
-            found[name] = derived[name](found)
-        if spread:
-            parts = {name: found.pop(name) for name in purpose.MEMBERS if name in found}
-            found["purpose"] = purpose.kept(**parts)
         return kind(**found)
 
     return Shape(write, read)
+
+
+def _has_default(field: Field[Any]) -> bool:
+    return field.default is not MISSING or field.default_factory is not MISSING
 
 
 def _article(kind: type[Any]) -> str:

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 import nodeagent
 from nodeagent.model.purpose import (
-    MEMBERS,
     OfBalance,
     OfEntry,
     OfFencing,
@@ -19,7 +18,6 @@ from nodeagent.model.purpose import (
     OfTags,
     OfWindow,
     Purpose,
-    kept,
     parse,
     reason,
 )
@@ -52,13 +50,6 @@ def test_the_texts_of_the_release_before_are_written_and_read(
 def test_every_purpose_is_read_back_from_its_reason(purpose: Purpose, number: int) -> None:
     assert parse(reason(purpose, str(number))) == (purpose, number)
     assert parse(purpose.text + ":x") == (OfTags(), None)
-
-
-@given(PURPOSES)
-def test_every_purpose_is_read_back_from_a_ledger(purpose: Purpose) -> None:
-    members = {name: getattr(purpose, name) for name in MEMBERS}
-    assert sum(map(bool, members.values())) == (purpose != OfTags())
-    assert kept(**members) == purpose
 
 
 @pytest.mark.parametrize(
