@@ -193,7 +193,8 @@ def test_an_intent_that_was_saved_written_or_submitted(cluster: Cluster, moment:
         assert not is_tagged(cluster)
         return
     assert cluster.state()["holds"] == [("node3.gnt.test", moment)]
-    until(lambda: is_tagged(cluster), 60, cluster.system.tail)
+    # What may have been submitted is looked for, five minutes long.
+    until(lambda: is_tagged(cluster), 400, cluster.system.tail)
     rests(6)
     assert pauses() == ["success"], job_list()
 
