@@ -124,20 +124,30 @@ def _trust_ledger(here: _Here, _: to.TrustLedger) -> _Answer:
 
 
 def _import_ledger(here: _Here, asked: to.ImportLedger) -> _Answer:
-    """Its plans wait until a person has looked, as after another master."""
+    """Take its plans, which wait until a person has looked, as after another master.
+
+    What is known of nodes and instances stays ours: the file does not know what has happened since.
+    """
     ours = here.ledger
     if "" not in {name for scope, name in _paused(here) if scope is Scope.CLUSTER}:
         return "the cluster is not paused: run gnt-maint pause first"
-    if running := [one for one in ours.intents if one.job]:
-        jobs = some_of([one.job for one in running])
+    if ours.intents:
+        jobs = some_of([one.job or str(one.action) for one in ours.intents])
         return f"jobs of maintd run, which another ledger would not know: wait for {jobs}"
+    theirs = asked.ledger
     return replace(
-        asked.ledger,
-        round=max(ours.round, asked.ledger.round),
-        intents=(),
-        holds=tuple(dict.fromkeys((*ours.holds, *asked.ledger.holds))),
+        ours,
+        holds=tuple(dict.fromkeys((*ours.holds, *theirs.holds))),
+        queue=theirs.queue,
+        schedule=theirs.schedule,
+        scheduled=theirs.scheduled,
+        paces=theirs.paces,
+        offers=theirs.offers,
+        series=theirs.series,
+        last_series=max(ours.last_series, theirs.last_series),
+        agenda=theirs.agenda,
+        halts=theirs.halts,
         away=here.now,
-        clock=ours.clock,
     )
 
 

@@ -17,7 +17,8 @@ from nodeagent.store.errors import TooNew
 
 FORM = 1
 EVENTS = 200  # the newest events of administrators' acts
-MOST = 64 * 2**20  # bytes of the document
+MOST = 16 * 2**20  # bytes of the document
+_LATEST = 253_402_300_799_999  # unix ms: the end of the year 9999
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,11 @@ def unpack(text: str) -> Carried:
             raise Corrupt(f"it has more than {MOST} bytes")
         if not reader.eof or reader.unused_data:
             raise Corrupt("it does not end where it should")
-        return decoded(raw.decode())
+        carried = decoded(raw.decode())
     except (ValueError, zlib.error) as error:
         raise Corrupt(f"it is not as it was written: {error}") from None
+    if not 0 < carried.number < 2**53:
+        raise Corrupt(f"its number is {carried.number}")
+    if not all(0 <= at <= _LATEST for at in (carried.at, *(one.at for one in carried.events))):
+        raise Corrupt("it has a moment that no clock shows")
+    return carried

@@ -14,6 +14,7 @@ from nodeagent.model.ledger import Ledger, Policy
 from nodeagent.model.snapshot import Observed
 from nodeagent.model.units import Ms
 from nodeagent.protocol.canonical import printable
+from nodeagent.store.errors import TooNew
 from nodeagent.store.shape import Fault, shape_of
 
 VERSION = 2
@@ -54,9 +55,9 @@ def decode(kind: type[T], text: str, what: str = "") -> T:
 
 
 def believed(kind: type[T], document: dict[str, Any], what: str = "") -> T:
-    """Read a value of this class from its parsed document, or raise Corrupt."""
+    """Read a value of this class from its parsed document, or raise Corrupt, or TooNew."""
     try:
-        _check_version(document)
+        _check_version(document, what or kind.__name__.strip("_").lower())
         rest = {name: member for name, member in document.items() if name != "v"}
         value: T = shape_of(kind).read(rest)
     except Fault as fault:
@@ -118,12 +119,15 @@ def _no_number(text: str) -> NoReturn:
 _DECODER = json.JSONDecoder(object_pairs_hook=_once, parse_constant=_no_number)
 
 
-def _check_version(document: dict[str, Any]) -> None:
+def _check_version(document: dict[str, Any], what: str) -> None:
     version = document.get("v")
     if type(version) is not int:
         raise Fault("is not a version", ".v")
     if version > VERSION:
         told = str(version)[:20]
-        raise Fault(f"is {told}: it is of a newer nodeagent; this one reads {VERSION}", ".v")
+        raise TooNew(
+            f"the {what} cannot be read: v is {told}: it is of a newer nodeagent; this one reads"
+            f" {VERSION}"
+        )
     if version < VERSION:
         raise Fault(f"is {version}, which was never released; we read {VERSION}", ".v")

@@ -67,6 +67,7 @@ class SqliteStore:
         self._reads_only = reading
         self._patience = patience
         self.number = 0  # of the newest save that was read or written
+        self.rule = ""  # digest of the rule that this ledger came from, or counts instead of
         self._known = False  # whether the newest ledger was read or written
         self._ledger = Ledger()
         self._text = ""  # the newest ledger's
@@ -119,7 +120,7 @@ class SqliteStore:
             with self._told("read"):
                 if self._form == tables.BEFORE:
                     return form_before.read(self._db)[1]
-                number, text = tables.read(self._db)
+                number, text, self.rule = tables.read(self._db)
                 ledger = decode(Ledger, text) if number else Ledger()
             self.number, self._ledger, self._text, self._known = number, ledger, text, True
         return ledger
@@ -131,10 +132,12 @@ class SqliteStore:
         answers: Mapping[str, str] | None = None,
         *,
         above: int = 0,
+        rule: str | None = None,
     ) -> None:
         """Replace the ledger, append events and answer requests: all of it, or Unavailable.
 
-        Its number is higher than `above`; a ledger that is the same as before keeps its own. An
+        Its number is higher than `above`; a ledger that is the same as before keeps its own. `rule`
+        is the digest of the rule that it came from, or counts instead of; None: as before. An
         answer is empty for an accepted request, else the reason of the refusal; it ends the
         request's wait, and is kept for a day.
         """
@@ -153,14 +156,15 @@ class SqliteStore:
                         f"{self._path}: another program has saved it meanwhile: its save is"
                         f" {number}, and ours is {self.number}"
                     )
-                if text != self._text or above > number:
+                if text != self._text or above > number or rule is not None:
                     number = max(number, above) + 1
-                    tables.put(self._db, number, text)
+                    tables.put(self._db, number, text, self.rule if rule is None else rule)
                 if lines:
                     tables.append(self._db, lines, *self._keeps)
                 if said:
                     self._answer(said, now)
             self.number, self._ledger, self._text, self._known = number, ledger, text, True
+            self.rule = self.rule if rule is None else rule
 
     def forget_answers(self) -> None:
         """Forget all answers: from now on another's ledger counts."""

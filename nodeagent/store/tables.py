@@ -18,7 +18,7 @@ _OURS = int.from_bytes(b"ndag", "big")
 
 _LEDGER = (
     "CREATE TABLE ledger (one INTEGER PRIMARY KEY CHECK (one = 1), number INTEGER NOT NULL,"
-    " text TEXT NOT NULL, digest TEXT NOT NULL)"
+    " text TEXT NOT NULL, digest TEXT NOT NULL, rule TEXT NOT NULL)"
 )
 _OTHERS = (
     "CREATE TABLE event (number INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NULL,"
@@ -70,24 +70,24 @@ def convert(db: sqlite3.Connection) -> None:
     number, ledger = form_before.read(db)
     db.execute(_LEDGER)
     if number:
-        put(db, number, encode(ledger))
+        put(db, number, encode(ledger), "")
     for table in ("entity", "revision", "doubt"):
         db.execute(f"DROP TABLE IF EXISTS {table}")
     db.execute(f"PRAGMA user_version={FORM}")
 
 
-def read(db: sqlite3.Connection) -> tuple[int, str]:
-    """Return the newest save's number and text; 0 and "" before the first.
+def read(db: sqlite3.Connection) -> tuple[int, str, str]:
+    """Return the newest save's number, text and rule; 0 and "" before the first.
 
     Corrupt: the text is not as it was written.
     """
-    row = db.execute("SELECT number, text, digest FROM ledger").fetchone()
+    row = db.execute("SELECT number, text, digest, rule FROM ledger").fetchone()
     if row is None:
-        return 0, ""
-    number, text, written = row
+        return 0, "", ""
+    number, text, written, rule = row
     if type(number) is not int or number < 1 or sha256(text) != written:
         raise Corrupt("the ledger is not as it was written")
-    return number, text
+    return number, text, str(rule)
 
 
 def number_of(db: sqlite3.Connection) -> int:
@@ -96,9 +96,10 @@ def number_of(db: sqlite3.Connection) -> int:
     return row[0] if row else 0
 
 
-def put(db: sqlite3.Connection, number: int, text: str) -> None:
-    """Replace the ledger."""
-    db.execute("INSERT OR REPLACE INTO ledger VALUES (1, ?, ?, ?)", (number, text, sha256(text)))
+def put(db: sqlite3.Connection, number: int, text: str, rule: str) -> None:
+    """Replace the ledger; `rule` is the digest of the rule that it came from."""
+    row = number, text, sha256(text), rule
+    db.execute("INSERT OR REPLACE INTO ledger VALUES (1, ?, ?, ?, ?)", row)
 
 
 def append(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from nodeagent.cluster.ganeti.backend import GanetiCluster
 
 _PLACE = "/1/ledger"
-_MOST = 64 * 1024 * 1024  # bytes of a file; the rule's ledger has no more
+_MOST = 16 * 1024 * 1024  # bytes of a file; the rule's ledger has no more
 
 
 @cli.group("ledger", cls=Verbs, invoke_without_command=True)
@@ -108,12 +108,13 @@ def export(where: Where, file: str, *, as_json: bool) -> None:
 @changes
 @as_json
 def put_back(where: Where, file: str, *, as_json: bool) -> None:
-    """Replace maintd's ledger by the one in FILE, while the cluster is paused.
+    """Put back what is planned, queued and paused from FILE, while the cluster is paused.
 
-    What is planned then waits for gnt-maint resume --ledger. Jobs that run must end before.
+    It then waits for gnt-maint resume --ledger. Jobs that run must end before. What maintd knows of
+    nodes and incidents stays as it is.
     """
     done = (
-        "The ledger is replaced. Check gnt-maint window list, queue list and balance; then run"
+        "The plans are replaced. Check gnt-maint window list, queue list and balance; then run"
         " gnt-maint resume --ledger and gnt-maint resume."
     )
     body = {"rule": _packed(read(file, _MOST), file)}

@@ -7,8 +7,8 @@ person has decided; it works on incidents meanwhile, by Ganeti's tags and jobs.
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from nodeagent.cluster.backend import Cluster
 from nodeagent.errors import Unavailable
@@ -62,13 +62,15 @@ class Memory:
         cluster: Cluster,
         now: Callable[[], Ms],
         steady: Callable[[], float],
+        confirm: Callable[[], Awaitable[None]],
+        check: Callable[[], None],
     ) -> None:
         self.uncertain: Uncertain | None = None
         self._store = store
         self._cluster = cluster
         self._now = now
         self._steady = steady
-        self._carrier = Carrier(cluster, now)
+        self._carrier = Carrier(cluster, now, confirm, check)
         self._newest = Ledger()  # that was saved
         self._handed: Ledger | None = None  # the newest that is in the rule, and since when
         self._handed_at = 0.0
@@ -89,7 +91,9 @@ class Memory:
     @property
     def handed_over(self) -> bool:
         """Tell whether the newest save is in the rule, but for when things were last seen."""
-        return self._began and (self.kept.number == self._store.number or self._is_still_so())
+        if not (self._began and self._carrier.has_all_acts):
+            return False
+        return self.kept.number == self._store.number or self._is_still_so()
 
     def _is_still_so(self) -> bool:
         """Tell whether the newest save says no more than the rule: each write costs Ganeti one."""
@@ -107,10 +111,14 @@ class Memory:
         self._carrier.noted(events)
 
     async def hand_over(self, ledger: Ledger) -> bool:
-        """Write the newest save into the rule, if it is not there; tell whether it is."""
+        """Write the newest save into the rule, if it is not there; tell whether it is.
+
+        Only whom the vote has confirmed as the master calls it.
+        """
         self._newest = ledger
         if not self._began or self.handed_over:
             return self._began
+        self._handed = None  # who knows what is there if no answer comes
         written = await self._carrier.write(self._store.number, self._me, ledger)
         if written:
             self._handed, self._handed_at = ledger, self._steady()
@@ -141,9 +149,9 @@ class Memory:
         return await self._begin(loaded, conduct, policy)
 
     async def renewed(self, ledger: Ledger, conduct: Conduct, policy: Policy) -> Ledger:
-        """Return the newest ledger; mend its rule if somebody has removed or changed it.
+        """Return the newest ledger; if somebody has removed or changed its rule, tell it.
 
-        Fenced: another node's maintd has acted since.
+        `hand_over` writes the rule again. Fenced: another node's maintd has acted since.
         """
         if conduct.dry:
             return ledger
@@ -152,9 +160,8 @@ class Memory:
         found = await self._carrier.look(self._store.number, self._me)
         if found is not None:
             kind = "rule-removed" if found is Found.REMOVED else "rule-changed"
-            told = happened(self._now(), kind)
-            self._store.note((told,))
-            await self.hand_over(ledger)
+            self._store.note((happened(self._now(), kind),))
+            self._handed = None
         return ledger
 
     async def _begin(self, ours: Ledger, conduct: Conduct, policy: Policy) -> Ledger:
@@ -165,7 +172,8 @@ class Memory:
         nodes = ganeti.snapshot.nodes.values()
         self._me = next((node.uuid for node in nodes if node.name == conduct.me), conduct.me)
         rule, carried, why = await self._carrier.read()
-        choice = choose(rule, self._store.number, self._me)
+        known = self._carrier.digest == self._store.rule != ""
+        choice = choose(rule, self._store.number, self._me, taken=known)
         decided = self._forced and choice is Choice.UNREADABLE  # by a person
         if choice in (Choice.UNREADABLE, Choice.NEWER) and not decided:
             assert isinstance(rule, Trouble)
@@ -173,7 +181,7 @@ class Memory:
         ledger, events, above, said, marked = ours, list[Event](), 0, Ms(0), 0
         if choice is Choice.RULE:
             assert carried is not None
-            ledger, above, said = carried.ledger, carried.number, self._started
+            ledger, above, said = _with_late_pauses(carried, ours), carried.number, self._started
             events = [] if conduct.dry else self._taken(carried, ganeti.snapshot)
         elif choice is not Choice.FILE and not decided:
             marked = conduct.away()
@@ -181,14 +189,15 @@ class Memory:
                 events = [happened(self._now(), "rule-missing")]
         mended = await self._mended(ledger, ganeti, policy, marked, said)
         if not conduct.dry:
-            if events or mended.answers or mended.ledger != ledger or above:
+            if events or mended.answers or mended.ledger != ledger or above or decided:
                 told = (*events, *mended.told)
-                self._store.save(mended.ledger, told, mended.answers, above=above)
+                rule_of = self._carrier.digest if above or decided else None
+                self._store.save(mended.ledger, told, mended.answers, above=above, rule=rule_of)
                 self._carrier.noted(told)
             conduct.back()
             self._began = True
         self.uncertain, self._forced = None, False
-        await self.hand_over(mended.ledger)
+        self._newest = mended.ledger
         return mended.ledger
 
     async def _in_doubt(
@@ -290,3 +299,12 @@ class Memory:
                 "tag-lost tag=%s scope=%s name=%r", place.tag, place.scope.value, place.name
             )
         return gone.keys()
+
+
+def _with_late_pauses(carried: Carried, ours: Ledger) -> Ledger:
+    """Return the rule's ledger, with pauses that this node has taken since it was written.
+
+    Where maintd was in doubt they were in force here; a pause too many starts nothing.
+    """
+    late = (hold for hold in ours.holds if hold.since > carried.at)
+    return replace(carried.ledger, holds=tuple(dict.fromkeys((*carried.ledger.holds, *late))))

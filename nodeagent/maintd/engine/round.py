@@ -123,7 +123,9 @@ class Engine:
         self._now = now
         self._steady = steady
         self.acting = Acting(conduct)
-        self._memory = Memory(store, cluster, now, steady)
+        self._memory = Memory(
+            store, cluster, now, steady, confirm=self._check_acting, check=self.acting.check
+        )
         self._inquiry = Inquiry(cluster, orders, steady)
         self._submitter = Submitter(
             *(cluster, orders, self._check_acting, self._known, self._remember, steady),

@@ -4,6 +4,7 @@
 |---|---|---|
 | none | none | `NOTHING`: recovered from tags and trails |
 | none | a ledger | `FILE_ALONE`: the first start, or somebody removed the rule |
+| that our file has taken already | a ledger | `FILE`: its newer saves had not reached the rule |
 | of another node | any, or none | `RULE`: what only our file had is not in force |
 | of this node | older, or none | `RULE`: our disk is lost, or was put back to an earlier state |
 | of this node | the same save, or newer | `FILE`: the newer one had not reached the rule |
@@ -11,7 +12,7 @@
 | cannot be read | any | `UNREADABLE`: wait for a person |
 
 While maintd runs, its own ledger is the newest: what it finds in the rule's place is replaced. Only
-another node's later save says that another maintd has acted since.
+another node's later save, or one of a newer nodeagent, says that another maintd has acted since.
 """
 
 from enum import Enum, auto
@@ -38,12 +39,15 @@ class Found(Enum):
     ANOTHER_ACTS = auto()
 
 
-def choose(rule: Kept | Trouble | None, number: int, me: str) -> Choice:
+def choose(rule: Kept | Trouble | None, number: int, me: str, *, taken: bool = False) -> Choice:
     """Choose at a start.
 
     `rule` is what is there, or why it cannot be read. `number` is the file's newest save, 0 without
-    one, and `me` our node's UUID.
+    one, and `me` our node's UUID. `taken`: the file's ledger came from just this rule, or a person
+    has decided that it counts and the rule does not.
     """
+    if taken and number and rule is not Trouble.NEWER:
+        return Choice.FILE
     match rule:
         case Trouble.NEWER:
             return Choice.NEWER
@@ -56,9 +60,11 @@ def choose(rule: Kept | Trouble | None, number: int, me: str) -> Choice:
 
 
 def found(rule: Kept | Trouble | None, number: int, me: str) -> Found:
-    """Judge a rule that is not as we wrote it last; `number` is our newest save."""
+    """Judge a rule that is not as we wrote it; `number` is the newest save that was in it."""
     if rule is None:
         return Found.REMOVED
+    if rule is Trouble.NEWER:
+        return Found.ANOTHER_ACTS
     if isinstance(rule, Kept) and rule.writer != me and rule.number >= number:
         return Found.ANOTHER_ACTS
     return Found.CHANGED

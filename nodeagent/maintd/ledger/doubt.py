@@ -48,7 +48,11 @@ def dropped(ours: Sequence[Event], theirs: Sequence[Event], *, full: bool) -> li
     """
     known = set(map(identity, theirs))
     since = theirs[0].at if full else 0
-    return [event for event in ours if event.at >= since and identity(event) not in known]
+    return [
+        event
+        for event in ours
+        if event.kind == "wish-granted" and event.at >= since and identity(event) not in known
+    ]
 
 
 def identity(event: Event) -> tuple[object, ...]:

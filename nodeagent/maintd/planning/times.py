@@ -4,9 +4,12 @@ from datetime import UTC, datetime
 
 from nodeagent.model.units import Ms
 
+_LATEST = Ms(253_402_300_799_999)  # the end of the year 9999
+
 
 def rfc3339(ms: Ms) -> str:
     """Unix ms as UTC in whole seconds; 0 gives the zero of CKE's clock."""
     if not ms:
         return "0001-01-01T00:00:00Z"
+    ms = max(Ms(0), min(ms, _LATEST))  # a damaged ledger may have any
     return f"{datetime.fromtimestamp(ms // 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"

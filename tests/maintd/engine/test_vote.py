@@ -54,13 +54,19 @@ def test_no_order_is_given_after_mastership_is_lost_with_the_jobs() -> None:
     assert not rig.agents.ran
 
 
-def test_nothing_is_submitted_while_nobody_can_tell_who_is_the_master() -> None:
+@pytest.mark.parametrize(
+    ("first", "last"),
+    [pytest.param(2, 3, id="before the rule"), pytest.param(3, 5, id="before jobs and orders")],
+)
+def test_nothing_is_submitted_while_nobody_can_tell_who_is_the_master(
+    first: int, last: int
+) -> None:
     rig = sick("n2", "n3", moved="n6")
     jobs, calls, check = len(rig.cluster.jobs), [0], rig._check_master
 
     def unknown() -> None:
         calls[0] += 1
-        if 2 <= calls[0] <= 4:
+        if first <= calls[0] <= last:
             raise Unavailable("no answer")
         check()
 

@@ -20,13 +20,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from nodeagent.errors import NotMaster, Unavailable
 from nodeagent.maintd import daemon
 from nodeagent.maintd.http.status import evacuated
-from nodeagent.model.action import MovePrimary, MoveSecondary, describe
-from nodeagent.model.event import Detail, Event, happened
+from nodeagent.model.action import MovePrimary, MoveSecondary
+from nodeagent.model.event import Detail, happened
 from nodeagent.model.ledger import Storm
 from nodeagent.model.reason import Kind, because
 from nodeagent.model.units import Ms
 from nodeagent.protocol.look import Distrusted
-from nodeagent.store.codec import decode, decode_observation
+from nodeagent.store.codec import decode_observation
 from nodeagent.store.sqlite import SqliteStore
 from nodeagent.web.compress import compressed
 from nodeagent.web.exchange import Request, Response
@@ -138,21 +138,6 @@ def test_evacuated_are_the_moves_that_have_ended_well() -> None:
     )
     told = [done.about(moved), done.about(mirror), planned.about(other), failed.about(other)]
     assert evacuated(told) == ["i1"]
-
-
-@pytest.mark.parametrize("live", [True, False])
-@pytest.mark.parametrize("target", [None, "n9"])
-def test_evacuated_are_also_those_in_a_history_of_the_release_before(
-    live: bool, target: str | None
-) -> None:
-    moved = describe(MovePrimary("i1", "n3", live, target))
-    mirror = describe(MoveSecondary("i2", "n3", "n4"))
-    kept = [
-        f'{{"at":0,"incident":"x","job":"7","kind":"{kind}","node":"n3","text":"{text}","v":2}}'
-        for kind, text in (("job-done", moved), ("job-done", mirror), ("promised", moved))
-    ]
-    assert evacuated(decode(Event, line) for line in kept) == ["i1"]
-    assert [str(decode(Event, line)) for line in kept] == [moved, mirror, moved]
 
 
 def test_one_incident_has_its_timeline_its_intents_and_what_holds_it(busy: Served) -> None:

@@ -37,11 +37,26 @@ def test_at_a_start(there: Rule, file: int, wanted: Choice) -> None:
 
 
 @pytest.mark.parametrize(
+    ("there", "file", "wanted"),
+    [
+        (rule(9, OTHER), 10, Choice.FILE),  # taken over, and not handed over yet
+        (Trouble.UNREADABLE, 9, Choice.FILE),  # a person has decided so
+        (Trouble.NEWER, 9, Choice.NEWER),
+        (rule(9, OTHER), 0, Choice.RULE),
+    ],
+)
+def test_at_a_start_with_a_rule_that_the_file_counts_instead_of(
+    there: Rule, file: int, wanted: Choice
+) -> None:
+    assert choose(there, file, ME, taken=True) is wanted
+
+
+@pytest.mark.parametrize(
     ("there", "wanted"),
     [
         (None, Found.REMOVED),
         (Trouble.UNREADABLE, Found.CHANGED),
-        (Trouble.NEWER, Found.CHANGED),
+        (Trouble.NEWER, Found.ANOTHER_ACTS),
         (rule(8, ME), Found.CHANGED),  # an older one of ours
         (rule(9, ME), Found.CHANGED),  # edited
         (rule(99, ME), Found.CHANGED),
