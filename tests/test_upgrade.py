@@ -25,6 +25,7 @@ from nodeagent.model.purpose import (
     OfTags,
     OfWindow,
 )
+from nodeagent.model.units import Ms
 from nodeagent.store.sqlite import SqliteStore
 from tests.before import before, run_before
 from tests.store.test_codec import FULL
@@ -47,6 +48,7 @@ import json, sys
 from dataclasses import replace
 from nodeagent.model.event import Event
 from nodeagent.model.purpose import *
+from nodeagent.model.units import Ms
 from nodeagent.store.sqlite import SqliteStore
 from tests.store.test_codec import FULL
 store = SqliteStore(sys.argv[1])
@@ -93,6 +95,17 @@ def test_its_ledger_is_taken_over_once(tmp_path: Path) -> None:
             assert store.number == 2
             assert [event.incident for event in store.history()] == ["i1"]
             assert store.answer("w1") == ""
+
+
+def test_plans_that_waited_in_doubt_wait_on(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    run_before(WRITE, str(path))
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("CREATE TABLE doubt (one INTEGER, epoch INTEGER, number INTEGER, since INTEGER)")
+        db.execute("INSERT INTO doubt SELECT 1, epoch, number, 7 FROM revision")
+        db.commit()
+    with closing(SqliteStore(str(path))) as store:
+        assert store.load() == replace(LEDGER, away=Ms(7))
 
 
 def test_a_dry_run_reads_it_as_it_is(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import hashlib
 import json
 import sqlite3
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from nodeagent.errors import Corrupt
@@ -22,6 +23,7 @@ from nodeagent.model.purpose import (
     Purpose,
     purpose_of,
 )
+from nodeagent.model.units import Ms
 from nodeagent.store.codec import believed, encode, parsed
 from nodeagent.store.shape import Fault, shape_of
 
@@ -39,6 +41,8 @@ _PURPOSES: Mapping[str, Callable[[str], Purpose]] = {
 
 def read(db: sqlite3.Connection) -> tuple[int, Ledger]:
     """Return the newest save's number and its ledger; 0 and an empty one before the first.
+
+    If maintd did not know whether it was the newest, its plans wait for a person.
 
     Corrupt: a part is missing, or not as it was written.
     """
@@ -68,7 +72,17 @@ def read(db: sqlite3.Connection) -> tuple[int, Ledger]:
         _put(document, path, _in_order(members))
     for intent in document["intents"]:
         intent["purpose"] = _purpose(intent)
-    return number, believed(Ledger, document)
+    ledger = believed(Ledger, document)
+    return number, replace(ledger, away=ledger.away or _doubted_since(db))
+
+
+def _doubted_since(db: sqlite3.Connection) -> Ms:
+    made = "SELECT count(*) FROM sqlite_master WHERE name = 'doubt'"
+    if not db.execute(made).fetchone()[0]:
+        return Ms(0)
+    query = "SELECT since FROM doubt JOIN revision ON doubt.epoch = revision.epoch"
+    row = db.execute(query).fetchone()
+    return Ms(row[0]) if row else Ms(0)
 
 
 def _digest(key: object, text: object) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from nodeagent.cli.maint.console.changing import changes, is_dry, said_yes
-from nodeagent.cli.maint.console.client import Absent, Reach, Refused, Unreachable, Where
+from nodeagent.cli.maint.console.client import Absent, InDoubt, Reach, Refused, Unreachable, Where
 from nodeagent.cli.maint.console.files import read, save
 from nodeagent.cli.maint.console.looking import lists
 from nodeagent.cli.maint.console.options import JSON, Verbs, as_json, cli
@@ -83,8 +83,8 @@ def show(where: Where, *, as_json: bool) -> None:
     Root on any master candidate can read that one.
     """
     try:
-        text = where.reach().get_raw(_PLACE).decode()
-    except Absent as error:
+        text = where.reach().shown_raw(_PLACE).decode()
+    except (Absent, InDoubt) as error:  # it does not run, or is a standby
         text = _of_ganeti(where, error)
     click.echo(json.dumps(json.loads(text), indent=2, ensure_ascii=False))
 
@@ -94,7 +94,7 @@ def show(where: Where, *, as_json: bool) -> None:
 @as_json
 def export(where: Where, file: str, *, as_json: bool) -> None:
     """Write the ledger to FILE (JSON), for `gnt-maint ledger import`."""
-    raw = where.reach().get_raw(_PLACE)
+    raw = where.reach().shown_raw(_PLACE)
     save(file, raw, 0o600)
     number = json.loads(raw)["number"]
     if as_json:
@@ -188,7 +188,7 @@ def _cluster(where: Where) -> "GanetiCluster":
     return GanetiCluster(SOCKET if settings is None else settings.cluster.luxi)
 
 
-def _of_ganeti(where: Where, absent: Absent) -> str:
+def _of_ganeti(where: Where, absent: Absent | InDoubt) -> str:
     """Return the ledger in this node's copy of Ganeti's configuration, as JSON."""
     from nodeagent.cluster.ganeti import configuration
     from nodeagent.cluster.ganeti.mastership import FOLDER
@@ -203,5 +203,5 @@ def _of_ganeti(where: Where, absent: Absent) -> str:
         found = document(unpack(text))
     except (Corrupt, Unavailable) as error:
         raise Unreachable(f"{absent.format_message()}; and {path}: {error}") from None
-    click.echo(f"gnt-maint: maintd does not answer: this is from {path}", err=True)
+    click.echo(f"gnt-maint: maintd has none to show: this is from {path}", err=True)
     return found

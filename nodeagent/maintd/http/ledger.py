@@ -34,13 +34,18 @@ class Ledgers:
         )
 
     async def _told(self, request: Request) -> Response:
-        """Tell all of it to those who may change things; it has what others may not read."""
+        """Tell all of it to those who may change things; it has what others may not read.
+
+        A standby has none. In doubt it is this node's, for those who ask for that one.
+        """
         who = self._context.access.who(request)
         if isinstance(who, Response):
             return who
-        if (why := self._context.doubt()) is not None:
-            return in_doubt(why)
         maintd = self._context.maintd
+        if (refused := self._context.unknown(request)) is not None:
+            return refused
+        if maintd.standby and (why := self._context.doubt()) is not None:
+            return in_doubt(why)
 
         def encode(view: View) -> Response:
             events = tuple(maintd.memory.audits(EVENTS))

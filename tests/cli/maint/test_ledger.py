@@ -13,7 +13,9 @@ from nodeagent.cli import exits
 from nodeagent.cli.gnt_maint import cli
 from nodeagent.cluster.ganeti import filter_rule
 from nodeagent.cluster.ganeti.luxi import Luxi
+from nodeagent.maintd.daemon import Maintd
 from nodeagent.model.event import happened
+from nodeagent.model.keeping import Trouble, Uncertain
 from nodeagent.model.ledger import Ledger
 from nodeagent.model.units import Ms, Nanoseconds
 from nodeagent.store.carried import Carried, pack
@@ -44,6 +46,21 @@ def run(live: Live, *words: str, code: int = 0) -> str:
     done = CliRunner().invoke(cli, ["--socket", live.socket, *words])
     assert done.exit_code == code, (done.output, done.exception)
     return done.output
+
+
+def test_in_doubt_it_is_that_of_this_node(rig: Rig, live: Live, tmp_path: Path) -> None:
+    run(live, "pause", "--node", "n6", "--why", "a fan")
+    rig.engine.memory.uncertain = Uncertain(Ms(5), Trouble.UNREADABLE, "rubbish")
+    file = tmp_path / "ledger.json"
+    assert "the ledger of this node may be old" in run(live, "ledger", "export", str(file))
+    assert "a fan" in file.read_text()
+    assert "a fan" in run(live, "ledger", "show")
+
+
+def test_a_standby_shows_what_ganeti_has(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Maintd, "standby", "n2 acts")
+    said = run(live, "ledger", "show", code=exits.UNAVAILABLE)
+    assert "config.data" in said, "which this machine does not have"
 
 
 def test_it_tells_what_is_kept_where(rig: Rig, live: Live) -> None:
@@ -171,7 +188,7 @@ def test_where_maintd_is_away_ganetis_file_shows_it(away: list[str], place: Path
     done = CliRunner().invoke(cli, [*away, "ledger", "show"])
     assert done.exit_code == 0, done.output
     told, _, document = done.output.partition("\n")
-    assert told == f"gnt-maint: maintd does not answer: this is from {place}/config.data"
+    assert told == f"gnt-maint: maintd has none to show: this is from {place}/config.data"
     shown = json.loads(document)
     assert (shown["number"], shown["ledger"]["round"]) == (7, 9)
 

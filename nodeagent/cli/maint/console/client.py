@@ -175,6 +175,15 @@ class Reach:
     def get_raw(self, target: str) -> bytes:
         return self._ask("GET", target, LOOKING).body
 
+    def shown_raw(self, target: str) -> bytes:
+        """Get a document as it is; in doubt that of this node, and say so."""
+        try:
+            return self.get_raw(target)
+        except InDoubt as error:
+            body = self._ask("GET", target, LOOKING, more=_IN_DOUBT).body
+            self._tell_doubt(error)
+            return body
+
     def change(self, method: str, target: str, body: Body = None) -> Any:
         """Request a change; return once a round has accepted it. Bytes are JSON already."""
         text = b"" if body is None else body
