@@ -215,7 +215,9 @@ def is_tagged(cluster: Cluster) -> bool:
 def test_an_order_is_carried_out_once(cluster: Cluster, moment: str) -> None:
     """The next master itself is repaired: the old one dies once the order is there, or is done."""
     system, target = cluster.system, cluster.other
-    system.repairs_with(target, f"until [ -e /run/go ]; do sleep 0.2; done; {FIX}")
+    system.repairs_with(
+        target, f"touch /run/begun; until [ -e /run/go ]; do sleep 0.2; done; {FIX}"
+    )
     if moment == "ordered":
         system.stop_maintd()
         cluster.start("ordered:kill")
@@ -223,7 +225,7 @@ def test_an_order_is_carried_out_once(cluster: Cluster, moment: str) -> None:
         cluster.reaches_it()
     else:
         system.breaks(target, REPAIR)
-        until(lambda: node(target, "pgrep", "-f", "fix").returncode == 0, 180, system.tail)
+        until(lambda: node(target, "test", "-e", "/run/begun").returncode == 0, 180, system.tail)
         system.stop_maintd("KILL")
         system.shell(target, "touch /run/go")
         until(lambda: fed(cluster, target) == 1, 60, system.tail)
