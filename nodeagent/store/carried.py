@@ -26,7 +26,8 @@ class Carried:
     """A ledger, and by which save it came about.
 
     `number` is the save's, `writer` the UUID of the node that made it, at `at` (unix ms). `events`
-    are the newest ones of administrators' acts, the newest last.
+    are the newest ones of administrators' acts, the newest last. `rule_uuid` tells whose it is: it
+    follows from the cluster's UUID.
     """
 
     number: int
@@ -34,6 +35,7 @@ class Carried:
     at: Ms
     ledger: Ledger
     events: tuple[Event, ...] = ()
+    rule_uuid: str = ""
 
 
 def document(carried: Carried) -> str:

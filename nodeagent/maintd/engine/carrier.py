@@ -84,7 +84,7 @@ class Carrier:
         NotMaster: this node is not the master any more.
         """
         at, noted = self._now(), self._noted
-        carried = Carried(number, writer, at, ledger, tuple(self._events))
+        carried = Carried(number, writer, at, ledger, tuple(self._events), self._uuid)
         text = await asyncio.to_thread(pack, carried)
         self._tried.add(_digest(text))
         try:

@@ -29,7 +29,7 @@ class Ledgers:
         resume = self._context.changing(parse.bare(TrustLedger()))
         return (
             Route("GET", ("1", "ledger"), self._told),
-            Route("POST", ("1", "ledger"), self._context.changing(_imported)),
+            Route("POST", ("1", "ledger"), self._context.changing(self._imported)),
             Route("POST", ("1", "ledger", "resume"), resume),
         )
 
@@ -49,15 +49,22 @@ class Ledgers:
 
         def encode(view: View) -> Response:
             events = tuple(maintd.memory.audits(EVENTS))
-            number, writer = maintd.memory.number, maintd.engine.memory.kept.writer
+            number, kept = maintd.memory.number, maintd.engine.memory.kept
             ledger = maintd.engine.ledger or view.ledger
-            carried = Carried(number, writer, view.at, ledger, events)
+            carried = Carried(number, kept.writer, view.at, ledger, events, kept.uuid)
             return Response(200, document(carried).encode())
 
         return await self._context.share("ledger", encode, replace(request, full=True))
 
+    def _imported(self, request: Request) -> Asked:
+        carried = _carried(request)
+        ours = self._context.maintd.engine.memory.kept.uuid
+        if ours and carried.rule_uuid != ours:
+            raise MessageError("rule: it is the ledger of another cluster")
+        return ImportLedger(carried.ledger)
 
-def _imported(request: Request) -> Asked:
+
+def _carried(request: Request) -> Carried:
     try:
         said = json.loads(request.body or b"{}")
     except (ValueError, RecursionError) as error:
@@ -65,7 +72,7 @@ def _imported(request: Request) -> Asked:
     match said:
         case {"rule": str(text), **more} if not more:
             try:
-                return ImportLedger(unpack(text).ledger)
+                return unpack(text)
             except Corrupt as error:
                 raise MessageError(f"rule: {error}") from None
     raise MessageError("the body must be an object with the text rule, and nothing else")

@@ -48,6 +48,15 @@ def run(live: Live, *words: str, code: int = 0) -> str:
     return done.output
 
 
+def test_another_clusters_is_refused(live: Live, tmp_path: Path) -> None:
+    file = tmp_path / "ledger.json"
+    run(live, "ledger", "export", str(file))
+    document = json.loads(file.read_text())
+    file.write_text(json.dumps(document | {"rule_uuid": "11111111-2222-5333-8444-555555555555"}))
+    run(live, "pause")
+    assert "another cluster" in run(live, "ledger", "import", str(file), code=1)
+
+
 def test_in_doubt_it_is_that_of_this_node(rig: Rig, live: Live, tmp_path: Path) -> None:
     run(live, "pause", "--node", "n6", "--why", "a fan")
     rig.engine.memory.uncertain = Uncertain(Ms(5), Trouble.UNREADABLE, "rubbish")

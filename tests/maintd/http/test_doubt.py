@@ -35,6 +35,8 @@ OFFER = {
 }
 MACHINES = [{"hostname": "n4"}]
 KEY = "ab" * 32
+RULE = Rig(fleet(), []).cluster.ledger_rule_uuid()
+EXPORTED = Carried(1, "", Ms(0), Ledger(), rule_uuid=RULE)
 
 # Statuses: all is well; another ledger may be the newest; this one waits for a person; no round.
 ALWAYS = (200, 200, 200, 200)
@@ -94,7 +96,7 @@ CHANGES: dict[tuple[str, str], tuple[tuple[int | None, ...], Any]] = {
     ("POST", "/1/pause"): (KEPT, {"scope": "cluster"}),
     ("POST", "/1/resume"): (KEPT, {"scope": "cluster"}),
     ("POST", "/1/storm/reset"): (CHANGE, None),
-    ("POST", "/1/ledger"): (CHANGE, {"rule": pack(Carried(1, "", Ms(0), Ledger()))}),
+    ("POST", "/1/ledger"): (CHANGE, {"rule": pack(EXPORTED)}),
     ("POST", "/1/ledger/resume"): (KEPT, None),
     ("POST", "/1/balance"): (CHANGE, {"group": "default"}),
     ("POST", "/1/balance/stop"): (CHANGE, {"group": "default"}),
