@@ -28,12 +28,10 @@ THEIRS = {
     "cli/maint/console/client.py": "maintd of earlier releases says it in words alone",
     "maintd/queue/entries.py": "an agent's receipt; agents of earlier releases know its form",
     "placement/cluster/textfile.py": "htools' text file",
-    "model/incident.py": "an incident's heir: earlier ledgers tell it in words alone",
     "store/sqlite.py": "SQLite's own messages",
 }
 EXPRESSIONS = {
     "model/ganeti.py": "Ganeti's own version",
-    "model/event.py": "moves in histories of earlier releases, which have only their texts",
     "agent/cgroup.py": "names of cgroups",
     "agent/collectors/drbd.py": "/proc/drbd",
     "agent/diagnose.py": "performance data and control characters in plug-ins' output",
