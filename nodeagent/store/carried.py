@@ -15,7 +15,7 @@ from nodeagent.model.units import Ms
 from nodeagent.store.codec import decode, encode
 from nodeagent.store.errors import TooNew
 
-FORM = 1
+FORM = 1  # a release that adds a member raises it: an older one then waits, see `TooNew`
 EVENTS = 200  # the newest events of administrators' acts
 MOST = 16 * 2**20  # bytes of the document
 _LATEST = 253_402_300_799_999  # unix ms: the end of the year 9999
