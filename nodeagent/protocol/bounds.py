@@ -34,5 +34,14 @@ def cut(text: str, most: int) -> str:
 
 
 def brief(value: Any) -> str:
-    """Show a value of unknown size and depth in a complaint; a larger one costs no more work."""
-    return value[: _BRIEF.maxstring] if isinstance(value, str) else _BRIEF.repr(value)
+    """Show a value of unknown size and depth in a complaint; a larger one costs no more work.
+
+    A text stays as it is, but for characters that nobody sees or a terminal obeys.
+    """
+    if not isinstance(value, str):
+        return _BRIEF.repr(value)
+    return "".join(map(_visible, value[: _BRIEF.maxstring]))
+
+
+def _visible(character: str) -> str:
+    return character if character.isprintable() else character.encode("unicode_escape").decode()

@@ -153,3 +153,15 @@ def test_an_inventory_of_too_many_machines_is_refused(monkeypatch: pytest.Monkey
     body = json.dumps({"data": {"searchMachines": [{}] * 3}}).encode()
     with pytest.raises(MessageError, match="3 machines; at most 2 are read"):
         sabakan.machines(200, body, "", NOW)
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("grün ok", "grün ok"),
+        ("a\tb\x1b[31m\u202e\udcff", "a\\tb\\x1b[31m\\u202e\\udcff"),
+        (7, "7"),
+    ],
+)
+def test_what_is_shown_of_a_value_is_visible(value: object, shown: str) -> None:
+    assert brief(value) == shown
