@@ -254,8 +254,11 @@ def test_a_window_that_is_down(cluster: Cluster) -> None:
 
 def test_an_entry_in_mid_step(cluster: Cluster) -> None:
     cluster.ask("queue", "add", "--force", "unreachable", "r640", "node3.gnt.test", "S2X9")
-    until(lambda: cluster.state()["entries"][0]["step_status"] == "watching", 180,
-          cluster.system.tail)  # fmt: skip
+
+    def is_watched() -> bool:
+        return bool(cluster.state()["entries"][0]["step_status"] == "watching")
+
+    until(is_watched, 180, cluster.system.tail)
     (before,) = cluster.state()["entries"]
     cluster.dies()
     (after,) = cluster.state()["entries"]

@@ -122,7 +122,7 @@ def put_back(where: Where, file: str, *, as_json: bool) -> None:
 
 
 def _packed(raw: bytes, file: str) -> str:
-    """Return the text of an exported ledger as the rule has it; Refused if it is none."""
+    """Pack an exported ledger as the rule has it; Refused: the file has no ledger."""
     from nodeagent.store.carried import decoded, pack
 
     try:

@@ -70,6 +70,12 @@ class Masters(Shared):
         self.agents.master = name
         self.wake(name)
 
+    def wakes_up(self, name: str) -> None:
+        """Let an old master find itself named by its own files, its luxid and the nodes."""
+        self.me = name
+        self.cluster.set_master(name)
+        self.agents.master = name
+
     @property
     def rule(self) -> str:
         """The text in the rule."""
@@ -250,9 +256,7 @@ def test_07_an_old_master_that_finds_anothers_save_ends(rig: Masters) -> None:
     rig.tick()
     assert rig.ask(SetQueue(enabled=False)) == ""
     newest = rig.rule
-    rig.me = M
-    rig.cluster.set_master(M)
-    rig.agents.master = M
+    rig.wakes_up(M)
     with pytest.raises(NotMaster, match="another maintd has written"):
         inline.run(old.one_round())
     assert rig.rule == newest, "it has written nothing"
@@ -271,9 +275,7 @@ def test_07_however_many_saves_the_old_one_has_only_on_its_disk(rig: Masters) ->
     rig.tick()
     assert rig.ask(SetQueue(enabled=False)) == ""
     newest = rig.rule
-    rig.me = M
-    rig.cluster.set_master(M)
-    rig.agents.master = M
+    rig.wakes_up(M)
     with pytest.raises(NotMaster, match="another maintd has written"):
         inline.run(old.one_round())
     assert rig.rule == newest

@@ -122,11 +122,17 @@ class Metrics(MetricsSource):
 
 
 def _of_rule(kept: Kept, now: Ms) -> Any:
-    yield gauge("gnt_maint_ledger_rule_bytes", "Size of the ledger in Ganeti's configuration.",
-                kept.size)  # fmt: skip
+    yield gauge(
+        "gnt_maint_ledger_rule_bytes",
+        "Size of the ledger in Ganeti's configuration.",
+        kept.size,
+    )
     behind = max(0, now - kept.behind) / 1000 if kept.behind else 0
-    yield gauge("gnt_maint_ledger_rule_behind_seconds",
-                "For how long Ganeti's configuration lacks the newest ledger.", behind)  # fmt: skip
+    yield gauge(
+        "gnt_maint_ledger_rule_behind_seconds",
+        "For how long Ganeti's configuration lacks the newest ledger.",
+        behind,
+    )
 
 
 def _of_store(store: SqliteStore) -> Any:
