@@ -55,7 +55,12 @@ def lab() -> Iterator[Maintenance]:
 def planned(system: Maintenance, master: str) -> dict[str, Any]:
     """All that maintd there plans and remembers, and the roles of the nodes by Ganeti's list."""
     windows = {
-        name: (one["mode"], one["begun"], one["found"], [_asked(offer) for offer in one["owners"]])
+        name: (
+            one["mode"],
+            one["begun"],
+            one["found"],
+            [_timeless(offer) for offer in one["owners"]],
+        )
         for name, one in machines(system, master).items()
     }
     members = ("index", "address", "status", "step", "step_status")
@@ -64,15 +69,24 @@ def planned(system: Maintenance, master: str) -> dict[str, Any]:
     return {
         "windows": windows,
         "entries": [{key: entry[key] for key in members} for entry in entries],
-        "holds": system.get("/1/round", master)["holds"],
+        "holds": [_timeless(hold) for hold in system.get("/1/round", master)["holds"]],
         "incidents": [(i["uuid"], i["repair-status"], i["original"]) for i in incidents],
         "nodes": {name: service(name) for name in ("node2", "node3", "node4", "node5", "node6")},
     }
 
 
-def _asked(offer: dict[str, Any]) -> dict[str, Any]:
-    """A question to an owner, with its answer; not how long ago that was."""
-    return {key: value for key, value in offer.items() if key != "age"}
+def _timeless(document: dict[str, Any]) -> dict[str, Any]:
+    """A document without its moments.
+
+    No clock tells a new master how much time has passed since the old one's last save, so they move
+    by that much (docs/adr/0027).
+    """
+    moments = {"age", "asked_at", "at", "again", "since"}
+    return {
+        key: _timeless(value) if isinstance(value, dict) else value
+        for key, value in document.items()
+        if key not in moments
+    }
 
 
 def fails_over(system: Maintenance, old: str, new: str) -> None:
