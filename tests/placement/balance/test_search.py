@@ -4,8 +4,8 @@ from math import isfinite
 
 import pytest
 
-from nodeagent.placement.balance.search import Plan, best, exact
-from nodeagent.placement.balance.state import Step
+from nodeagent.placement.balance.search import SMALL, Plan, best, exact
+from nodeagent.placement.balance.state import Step, has_arrays
 from nodeagent.placement.layout.layout import Layout
 from nodeagent.placement.layout.moves import copied
 from nodeagent.placement.layout.rules import Enough
@@ -60,6 +60,8 @@ def test_never_worse_than_exact(seed: int) -> None:
     ours = played(asked, best(layout, wanted))
     assert ours.final <= theirs.final
     assert wanted.moves is None or len(ours.steps) <= wanted.moves
+    if len(layout.members) <= SMALL and has_arrays(layout):
+        assert ours.after(len(theirs.steps)) <= theirs.final
 
 
 @pytest.mark.oracle

@@ -1,0 +1,147 @@
+"""Several moves together, where no single one helps. Pure. Needs NumPy.
+
+In a small group most moves are refused or make a spread worse until another follows, so a search
+that looks at one move stops early. This one keeps the best few layouts after one move, looks at all
+moves from each of them, keeps the best few again, and so on (a beam search). Where every move of a
+layout is kept, as in groups of a few nodes, nothing within two moves is missed.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from nodeagent.placement.balance.departures import KINDS, ORDER
+from nodeagent.placement.balance.move_outcomes import Outcomes
+from nodeagent.placement.balance.state import Step
+from nodeagent.placement.layout.arrays import Grid, Ints
+from nodeagent.placement.layout.layout import Layout
+from nodeagent.placement.layout.moves import Kind, Move, Moved, attempt, copied
+from nodeagent.placement.layout.score import score
+from nodeagent.placement.layout.tally import Tally
+
+DEPTH, WIDTH = 4, 24  # moves of one chain at most, and layouts kept after each
+_FAILOVER = ORDER[Kind.FAILOVER]
+
+
+class Chain(NamedTuple):
+    """Moves, the layout after them, and its score with the cost of the data copied."""
+
+    layout: Layout
+    steps: tuple[Step, ...]
+    cost: float
+
+    @property
+    def score(self) -> float:
+        return self.steps[-1].score if self.steps else self.cost
+
+
+def look_ahead(
+    layout: Layout,
+    worth: Callable[[float], float],
+    most: int | None,
+    price: float,
+    go_on: Callable[[], bool],
+) -> Iterator[Step]:
+    """Yield the steps of one chain after another, as long as one gains enough.
+
+    `worth` is the least gain for each move of a chain, by the score before it. `most` is the number
+    of steps at most, `price` the cost of each copied GiB.
+    """
+    while most is None or most > 0:
+        depth = DEPTH if most is None else min(DEPTH, most)
+        chain = _gaining(layout, worth, depth, price, go_on)
+        if chain is None:
+            return
+        yield from chain.steps
+        layout = chain.layout
+        if most is not None:
+            most -= len(chain.steps)
+
+
+def _gaining(
+    layout: Layout,
+    worth: Callable[[float], float],
+    depth: int,
+    price: float,
+    go_on: Callable[[], bool],
+) -> Chain | None:
+    """Return the best of the shortest chains that gain enough; None if there is none."""
+    start = score(layout)
+    kept = [Chain(layout, (), start)]
+    seen = {_key(layout)}
+    for length in range(1, depth + 1):
+        longer: list[_Next] = []
+        for chain in kept:
+            if not go_on():
+                return None
+            longer += _continued(chain, price)
+        longer.sort(key=lambda one: one.cost)
+        kept = []
+        for one in longer:
+            if len(kept) == WIDTH:
+                break
+            chain_now = one.taken(price)
+            if chain_now is not None and (key := _key(chain_now.layout)) not in seen:
+                seen.add(key)
+                kept.append(chain_now)
+        best = min(kept, key=lambda chain: chain.cost, default=None)
+        if best is not None and start - best.cost >= length * worth(start):
+            return best
+    return None
+
+
+class _Next(NamedTuple):
+    """One more move of a chain, not taken yet, and its cost as the arrays have it."""
+
+    chain: Chain
+    move: Move
+    tally: Tally
+    cost: float
+
+    def taken(self, price: float) -> Chain | None:
+        """Return the longer chain; None if the move is not allowed after all."""
+        layout, move = self.chain.layout, self.move
+        moved = attempt(layout, move)
+        if not isinstance(moved, Moved):
+            return None
+        after = self.tally.score(moved.nodes)
+        step = Step(move, layout.places[move.instance], moved.place, after)
+        toll = self.chain.cost - self.chain.score
+        toll += price * copied(layout.demands[move.instance], move.kind)
+        then = layout.with_changes(moved.nodes, {move.instance: moved.place})
+        return Chain(then, (*self.chain.steps, step), after + toll)
+
+
+def _continued(chain: Chain, price: float) -> list[_Next]:
+    """The best moves after a chain, as many as are kept of all."""
+    outcomes, tally = Outcomes(Grid(chain.layout), price=price), Tally(chain.layout)
+    entries, targets = _moves(outcomes)
+    without = targets < 0
+    changes = np.empty(len(entries))
+    changes[without] = outcomes.failovers(entries[without])
+    changes[~without] = outcomes.change(entries[~without], targets[~without])
+    order = np.argsort(changes, kind="stable")[:WIDTH]
+    grid, leavings = outcomes.grid, outcomes.leavings
+    found = []
+    for place in order[np.isfinite(changes[order])]:
+        entry, target = int(entries[place]), int(targets[place])
+        index = grid.members[target] if target >= 0 else -1
+        move = Move(grid.rows[leavings.row[entry]], KINDS[leavings.kind[entry]], index)
+        found.append(_Next(chain, move, tally, chain.cost + float(changes[place])))
+    return found
+
+
+def _moves(outcomes: Outcomes) -> tuple[Ints, Ints]:
+    """Return all moves by entry and column of the target, -1 for none."""
+    leavings, count = outcomes.leavings, outcomes.grid.count
+    allowed = np.flatnonzero(leavings.allowed)
+    failover = leavings.kind[allowed] == _FAILOVER
+    without, others = allowed[failover], allowed[~failover]
+    entries = np.concatenate([without, np.repeat(others, count)])
+    targets = np.concatenate([np.full(len(without), -1), np.tile(np.arange(count), len(others))])
+    return entries, targets
+
+
+def _key(layout: Layout) -> tuple[tuple[int, int], ...]:
+    return tuple(layout.places[index][:2] for index in layout.movable)
