@@ -17,6 +17,7 @@ from nodeagent.cluster.backend import Accepted, Answer, NotTaken, Submission
 from nodeagent.errors import Unavailable
 from nodeagent.model import tag
 from nodeagent.model.action import (
+    NOTE_WITHIN,
     Action,
     Drain,
     Guarded,
@@ -43,7 +44,10 @@ _LOST = Result(Outcome.LOST, "the cluster does not know this job")
 
 @dataclass
 class Job:
-    """A job in the queue; times are the clock's. `doom` is why it will fail at its end."""
+    """A job in the queue; times are the clock's. `doom` is why it will fail at its end.
+
+    A guarded one is `pausing`, without a lock, after it has changed the tags (`noted`).
+    """
 
     number: str
     action: Action
@@ -52,6 +56,8 @@ class Job:
     born: float
     ours: bool = True
     began: float | None = None
+    noted: bool = False
+    pausing: bool = False
     ends: float = inf
     locks: frozenset[Lock] = frozenset()
     doom: str = ""
@@ -318,19 +324,38 @@ class SimulatedCluster:
                 self._active[job.number] = job
         held = set().union(*(job.locks for job in self._active.values()))
         started = False
-        for job in self._active.values():
-            wanted = self.world.locks(job.action)
-            if job.began is None and not _collide(held, wanted):
-                job.began, job.ends = self._time, self._time + self.takes(job.action)
-                job.locks = wanted
-                held |= wanted
-                started = True
+        for job in list(self._active.values()):
+            if job.ends != inf:
+                continue
+            action = job.action
+            tags = action.swap if isinstance(action, Guarded) and not job.noted else None
+            wanted = self.world.locks(tags or action)
+            if _collide(held, wanted):
+                continue
+            started = True
+            job.began = self._time if job.began is None else job.began
+            if tags is not None:
+                self._note(job, tags)
+                continue
+            job.ends = self._time + self.takes(action)
+            job.locks = wanted
+            held |= wanted
         return started
 
+    def _note(self, job: Job, tags: Retag) -> None:
+        """Do the first opcodes of a guarded job; their effect stays, whatever follows."""
+        if why := self.world.apply(tags):
+            self._end(job, why)
+            return
+        job.noted = job.pausing = True
+        job.ends = self._time + NOTE_WITHIN / 1000
+
     def _finish(self, job: Job) -> None:
+        if job.pausing and not job.doom:
+            job.pausing, job.ends = False, inf  # it waits for the locks of its work
+            return
+        action = job.action.then if isinstance(job.action, Guarded) else job.action
         told = self.fails(job.action)
-        if told and not job.doom and isinstance(job.action, Guarded):
-            told = self.world.apply(job.action.swap) or told  # the first opcodes are done
         why = job.doom or (told if isinstance(told, str) else "this job fails" if told else "")
         before = self.world.nodes.get(getattr(job.action, "node", ""))
         if isinstance(job.action, Power) and not why:
@@ -339,7 +364,7 @@ class SimulatedCluster:
             self._end(job, why or late)
             job.result = replace(job.result, code=code, said=said)
             return
-        why = why or self.world.apply(job.action)
+        why = why or self.world.apply(action)
         job.changed = before is not self.world.nodes.get(getattr(job.action, "node", ""))
         self._end(job, why or ("this job fails late" if self.fails_late(job.action) else ""))
 

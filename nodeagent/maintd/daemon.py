@@ -15,6 +15,7 @@ from nodeagent.errors import Unavailable
 from nodeagent.maintd.engine.chatter import Chatter
 from nodeagent.maintd.engine.rations import Rations
 from nodeagent.maintd.engine.round import Engine, Round
+from nodeagent.model.action import NOTE_WITHIN, Guarded
 from nodeagent.model.asked import Asked
 from nodeagent.model.reason import Held, Of
 from nodeagent.model.units import Ms
@@ -23,6 +24,7 @@ from nodeagent.protocol.canonical import printable
 from nodeagent.store.sqlite import SqliteStore
 
 log = logging.getLogger(__name__)
+_SOON = 3.0  # seconds
 ANSWER_WITHIN = 60.0  # seconds a request waits for the round that answers it
 _LOGGED = 500  # characters of a request
 _TOLD_AGAIN = 300.0  # s after it has ended when a reason is logged as a new one
@@ -38,7 +40,7 @@ class Waiting(Unavailable):
 
 
 class Maintd:
-    """Run a round every `every` seconds, and at once after a request.
+    """Run a round every `every` seconds, at once after a request, and soon in a repair's pause.
 
     `latest` is the newest round; `trouble` why the last one failed, and since when (unix ms);
     `watch` gets each round after it was carried out. `slowest` is the most seconds that one round
@@ -108,7 +110,15 @@ class Maintd:
             self._expected = self._soon()
             async with self._done:
                 self._done.notify_all()
-            await self._until(stop, due)
+            await self._until(stop, min(due, loop.time() + _SOON) if self._pausing() else due)
+
+    def _pausing(self) -> bool:
+        """Tell whether a repair's job lets its number be written into its tag now."""
+        done = self.latest
+        return done is not None and any(
+            isinstance(intent.action, Guarded) and done.at - intent.promised < NOTE_WITHIN
+            for intent in done.decision.ledger.intents
+        )
 
     async def ask(self, asked: Asked, who: str, command: str = "") -> str:
         """Give a request to the next round; return "" if it was accepted, else why not.

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
-from nodeagent.model.units import Seconds
+from nodeagent.model.units import Ms, Seconds
 
 
 class Scope(Enum):
@@ -150,11 +150,15 @@ class Reinstall:
     running: bool = True
 
 
+NOTE_WITHIN = Ms(10_000)  # as harep waits
+
+
 @dataclass(frozen=True, slots=True)
 class Guarded:
     """Change tags, then do `then`, as one job: it does nothing unless the tags were as given.
 
-    So the tags show every job that has started, and only one of two rivals wins.
+    So the tags show every job that has started, and only one of two rivals wins. Between the two it
+    waits for `NOTE_WITHIN`, without a lock: until then a tag can name the job.
     """
 
     swap: Retag

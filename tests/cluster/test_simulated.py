@@ -616,9 +616,26 @@ class TestRepairs:
     def test_of_two_with_the_same_old_tag_one_comes_first(self, cluster: Cluster) -> None:
         cluster.put(replace(cluster.instances["web"], tags=frozenset({"old"})))
         first, second = (cluster.do(Guarded(self.SWAP, MIGRATE), str(i)) for i in range(2))
-        cluster.at(10)
+        cluster.at(20)
         assert cluster.outcome(first) is Outcome.SUCCESS
         assert "not found" in cluster.why(second)
+
+    def test_tags_change_in_the_pause_and_not_once_the_move_has_begun(
+        self, cluster: Cluster
+    ) -> None:
+        cluster.put(replace(cluster.instances["web"], tags=frozenset({"old"})))
+        cluster.takes = lambda action: 100.0 if isinstance(action, Guarded) else 1.0
+        cluster.do(Guarded(self.SWAP, MIGRATE), "0")
+        cluster.at(5)
+        early = cluster.do(Retag(Scope.INSTANCE, "web", add=("early",), remove=("new",)), "1")
+        cluster.at(15)
+        late = cluster.do(Retag(Scope.INSTANCE, "web", add=("late",)), "2")
+        cluster.at(60)
+        assert cluster.outcome(early) is Outcome.SUCCESS
+        assert cluster.outcome(late) is Outcome.RUNNING
+        assert cluster.instances["web"].tags == {"early"}
+        cluster.at(200)
+        assert cluster.instances["web"].tags == {"early", "late"}
 
     def test_reinstalled_elsewhere(self, cluster: Cluster) -> None:
         cluster.end(SetOffline("n3"))

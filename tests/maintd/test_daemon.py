@@ -21,7 +21,7 @@ from nodeagent.model.snapshot import Capacity, Snapshot
 from nodeagent.model.wish import AddEntry, Pause
 from nodeagent.protocol.look import Look
 from tests.maintd.queue.test_entries import Mender, policy
-from tests.maintd.rig import Rig, fleet
+from tests.maintd.rig import QUICK, Rig, fleet, mirrored
 from tests.maintd.world import EVACUATE
 
 
@@ -121,6 +121,26 @@ def test_a_reason_that_comes_and_goes_is_logged_once_in_five_minutes(
     assert [m.rpartition(" ")[2] for m in caplog.messages] == ["out'", "route'"]
     rounds(*[""] * 10, "no route")
     assert len(caplog.messages) == 3
+
+
+def test_in_the_pause_of_a_repair_the_next_round_does_not_wait() -> None:
+    """Else its tag names the job only once the job has ended: the work locks the instance."""
+    rig = Rig(fleet(), mirrored(("n3", "n4")), replace(QUICK, autorepair="safe"))
+    daemon = Maintd(rig.engine, rig.store, 60.0, rig.now)
+    rig.cluster.world.tags = frozenset({"ganeti:watcher:autorepair:failover"})
+    rig.cluster.takes = lambda _: 1000.0
+    daemon.latest = rig.tick()
+    assert not daemon._pausing()
+    rig.agents.says["n3"] = None
+    rig.cluster.put(replace(rig.cluster.nodes["n3"], offline=True))
+    while not daemon.latest.decision.ledger.intents:
+        daemon.latest = rig.tick(60)
+    assert daemon._pausing()
+    daemon.latest = rig.tick(3)
+    assert daemon._pausing()
+    daemon.latest = rig.tick(10)
+    assert daemon.latest.decision.ledger.intents
+    assert not daemon._pausing()
 
 
 @pytest.mark.parametrize("last", ["look", "capacity"])

@@ -127,7 +127,18 @@ def test_a_shared_instance_is_failed_over_from_an_offline_node(system: Maintenan
 def test_a_shared_instance_is_migrated_from_a_drained_node(system: Maintenance) -> None:
     create("inst1", "sharedfile", "node2.gnt.test")
     service("node2", drained=True)
+    # As harep's: its tag names the running job, which ends with the move.
+    pending = re.compile(r"pending:migrate:[^:]+:\d+:(\d+)")
+    found: list[str] = []
+
+    def named() -> bool:
+        found[:] = [m[1] for tag in tags("inst1") if (m := pending.fullmatch(tag))]
+        return bool(found)
+
+    until(named, 60, system.tail)
+    assert placed("inst1")[0] == "node2"
     result = ended(system, "inst1")
+    assert found[0] in result["jobs"].split("+")
     assert (result["kind"], result["end"]) == ("migrate", "success")
     assert placed("inst1")[0] in ("node1", "node3")
     assert status("inst1") == "running"

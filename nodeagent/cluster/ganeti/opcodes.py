@@ -15,6 +15,7 @@ from nodeagent.cluster.backend import NotTaken, Submission
 from nodeagent.cluster.ganeti.decode import are_texts
 from nodeagent.model import tag
 from nodeagent.model.action import (
+    NOTE_WITHIN,
     Action,
     Drain,
     Guarded,
@@ -116,9 +117,19 @@ def _bodies(action: Action) -> list[Opcode] | NotTaken:
             first, second = _bodies(swap), _bodies(then)
             if isinstance(first, NotTaken):
                 return first
-            return second if isinstance(second, NotTaken) else [*first, *second]
+            return second if isinstance(second, NotTaken) else [*first, _pause(), *second]
         case RunCommand(node):
             return NotTaken(f"an order to the agent of {node} is not a job of Ganeti")
+
+
+def _pause() -> Opcode:
+    """Give whoever follows a repair by its tag the time to write the job's number into it.
+
+    Ganeti gives a job its number when it takes it, and the next opcode locks the instance until it
+    is done. As harep's.
+    """
+    seconds = NOTE_WITHIN // 1000
+    return {"OP_ID": "OP_TEST_DELAY", "duration": seconds, "on_master": True, "on_nodes": []}
 
 
 def _set(node: str, *, promote: bool, **flag: bool) -> Opcode:
@@ -294,7 +305,10 @@ def role_of(op: Any) -> str | None:
 def _guarded(ops: Any) -> Guarded | None:
     """Read a job whose tags come first: one or two opcodes, and then another action of ours."""
     tags = [op for op in ops if isinstance(op, dict) and op.get("OP_ID") in _TAGGING]
-    swap, then = _retagging(ops[: len(tags)]), action(ops[len(tags) :])
+    swap, rest = _retagging(ops[: len(tags)]), ops[len(tags) :]
+    if rest and isinstance(rest[0], dict) and rest[0].get("OP_ID") == "OP_TEST_DELAY":
+        rest = rest[1:]  # jobs of older versions have none
+    then = action(rest)
     if swap is None or not isinstance(then, MovePrimary | MoveSecondary | Reinstall):
         return None
     return Guarded(swap, then)

@@ -526,7 +526,7 @@ def test_a_job_filter_finds_each_job_by_the_id_of_its_event(reason: str, event: 
     body = opcodes.job(Submission(move, reason), Nanoseconds(3))
     assert isinstance(body, list)
     texts = [reason, event] if event else [reason]
-    assert [op["reason"] for op in body] == [[[SOURCE, text, 3] for text in texts]] * 3
+    assert [op["reason"] for op in body] == [[[SOURCE, text, 3] for text in texts]] * 4
     # And it is known again by the first.
     found = jobqueue.trail(job(*body[0]["reason"]))
     assert found is not None

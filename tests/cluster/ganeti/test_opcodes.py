@@ -261,6 +261,7 @@ UNLESS_BACK = {
             [
                 {"OP_ID": "OP_TAGS_DEL", "kind": "instance", "name": "i", "tags": ["a"]},
                 {"OP_ID": "OP_TAGS_SET", "kind": "instance", "name": "i", "tags": ["b"]},
+                {"OP_ID": "OP_TEST_DELAY", "duration": 10, "on_master": True, "on_nodes": []},
                 {
                     "OP_ID": "OP_INSTANCE_FAILOVER",
                     **LOST,
@@ -269,7 +270,7 @@ UNLESS_BACK = {
                     "ignore_consistency": False,
                 },
             ],
-            id="guarded: nothing is done unless the tags were as said",
+            id="guarded: nothing is done unless the tags were as said, nor at once",
         ),
     ],
 )
