@@ -16,6 +16,9 @@ The rules, in their order. Doubt is UNKNOWN, on which nobody may act.
 6. Silence with a connected DRBD disk, or with power that is on: ISOLATED.
 7. Silence with power that is proven off, and every DRBD disk read as not connected: OFF.
 8. Silence alone is no proof: UNKNOWN.
+
+One witness alone against two or more, maintd and Ganeti decides as well, and its name is told: it
+may lie, or be cut off itself, and stops whatever would help the node.
 """
 
 from collections import Counter
@@ -54,6 +57,21 @@ def judge(evidence: Evidence, snapshot: Snapshot, now: Ms) -> Judgement:
     if node is None:
         return _unknown(because(Kind.NO_SUCH_NODE, evidence.node, Of.NODE))
     recent = _recent(evidence, snapshot, now)
+    found = _judge(evidence, node, recent, snapshot, now)
+    if found.life not in (Life.ALIVE, Life.UNKNOWN) or _answers_us(evidence, now):
+        return found
+    signs = [one for one in recent if SIGNS & {one.noded, one.agent}]
+    silent = [one for one in recent if {one.noded, one.agent} == {Contact.SILENT}]
+    if len(signs) != 1 or len(silent) < LEAST or evidence.agent in SIGNS:
+        return found
+    who, count = signs[0].witness, len(silent)
+    why = because(FencingKind.ONLY_ONE_SAYS, node.name, who=who, count=count, why=found.reason)
+    return replace(found, reason=why)
+
+
+def _judge(
+    evidence: Evidence, node: Node, recent: Collection[Testimony], snapshot: Snapshot, now: Ms
+) -> Judgement:
     if who := _answer(evidence, recent, now):
         return Judgement(Life.ALIVE, because(FencingKind.LIVES, node.name, who=who))
     heard = [one for one in recent if Contact.UNKNOWN not in (one.noded, one.agent)]
@@ -204,12 +222,19 @@ def _recent(evidence: Evidence, snapshot: Snapshot, now: Ms) -> list[Testimony]:
     return [newest[name] for name in sorted(newest)]
 
 
-def _answer(evidence: Evidence, recent: Collection[Testimony], now: Ms) -> str:
-    """Say who got an answer from the node; empty if nobody did."""
+def _answers_us(evidence: Evidence, now: Ms) -> str:
+    """Say what of the node answers maintd or Ganeti; empty if nothing does."""
     if evidence.agent is Contact.ANSWERS:
         return "its agent answers maintd"
     if evidence.noded and 0 <= now - evidence.noded_at <= NODED_LASTS:
         return "its noded answers Ganeti"
+    return ""
+
+
+def _answer(evidence: Evidence, recent: Collection[Testimony], now: Ms) -> str:
+    """Say who got an answer from the node; empty if nobody did."""
+    if us := _answers_us(evidence, now):
+        return us
     for one in recent:
         if Contact.ANSWERS in (one.noded, one.agent):
             program = "noded" if one.noded is Contact.ANSWERS else "agent"

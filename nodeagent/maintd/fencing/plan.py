@@ -126,9 +126,9 @@ class Fencer:
             reads = True
         judged = self._judged(node)
         if judged.life not in DEAD:
-            mute = judged.reason.kind is FencingKind.MUTE
-            kind = FencingKind.YOU_DECIDE if mute else FencingKind.NOT_FENCED
-            if judged.life is not Life.ALIVE:
+            yours = judged.reason.kind in (FencingKind.MUTE, FencingKind.ONLY_ONE_SAYS)
+            kind = FencingKind.YOU_DECIDE if yours else FencingKind.NOT_FENCED
+            if yours or judged.life is not Life.ALIVE:
                 self._hold(node, because(kind, node.name, why=judged.reason))
             return
         if policy.dead_nodes == "observe":

@@ -68,6 +68,7 @@ class Loop:
     noded: set[str] = field(default_factory=set)  # whose noded answers Ganeti all the same
     deaf: set[str] = field(default_factory=set)  # witnesses that cannot read their disks
     mute: set[str] = field(default_factory=set)  # witnesses that do not answer a question
+    liars: set[str] = field(default_factory=set)  # witnesses that say that every node answers
     refuses: set[str] = field(default_factory=set)  # hung ones whose daemons have stopped
     mirrors: Mirrors = field(default_factory=Mirrors)
     wishes: list[Wish] = field(default_factory=list)
@@ -138,8 +139,9 @@ class Loop:
         agent = Contact.UNKNOWN if snapshot.nodes[name].offline else contact
         others = [n for n in snapshot.nodes.values() if n.name != name and not n.offline]
         told = tuple(
-            Testimony(n.name, self.now, contact, contact, self._mirrors(n.name))
+            Testimony(n.name, self.now, said, said, self._mirrors(n.name))
             for n in others
+            for said in [Contact.ANSWERS if n.name in self.liars else contact]
             if self.machines.answers(n.name) and n.name not in self.mute
         )
         noded, last = name in self.noded, self.heard.get(name, Ms(0))

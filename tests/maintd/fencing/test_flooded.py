@@ -55,6 +55,19 @@ def test_the_person_is_told_as_soon_as_the_node_is_unreachable(loop: Loop) -> No
     assert not told(loop)
 
 
+def test_a_person_is_told_who_alone_says_that_a_dead_node_lives(loop: Loop) -> None:
+    """One liar, or one agent behind a broken switch, stops all that would help the node."""
+    loop.liars.add("n6")
+    kill(loop)
+    loop.steps(60, 60)
+    assert not loop.ledger.fencing
+    (text,) = told(loop)
+    assert "only n6 finds a sign of life of n3, against 4 other nodes" in text
+    loop.liars.clear()
+    loop.steps(30, 60)
+    assert loop.ledger.fencing
+
+
 def test_a_link_of_drbd_that_was_broken_before_makes_no_difference(loop: Loop) -> None:
     loop.machines.apart.add("n3")
     loop.steps(30, 60)

@@ -111,6 +111,33 @@ ROWS = [
         evidence(*SILENCE, noded=True, noded_at=Ms(NOW - NODED_LASTS - 1), power=power(True)),
         "unknown", "noded-unknown", id="an old answer of noded's proves nothing",
     ),
+    # One against all: it decides, and its name is told.
+    pytest.param(
+        evidence(*SILENCE, told_by("n5", ANSWERS)), "alive", "only-one-says", id="only n5 says"
+    ),
+    pytest.param(
+        evidence(*SILENCE[:2], told_by("n5", ANSWERS), power=power(False)),
+        "alive", "only-one-says", id="only n5 says, against two and the power control",
+    ),
+    pytest.param(
+        evidence(*SILENCE, told_by("n5", CONNECTS, SILENT)),
+        "unknown", "only-one-says", id="only n5 is connected",
+    ),
+    pytest.param(
+        evidence(SILENCE[0], told_by("n5", ANSWERS)), "alive", "lives", id="one against one"
+    ),
+    pytest.param(
+        evidence(*SILENCE, told_by("n5", ANSWERS), told_by("n6", ANSWERS)),
+        "alive", "lives", id="two against three",
+    ),
+    pytest.param(
+        evidence(*SILENCE, told_by("n5", ANSWERS), agent=ANSWERS),
+        "alive", "lives", id="n5 says, and maintd hears it as well",
+    ),
+    pytest.param(
+        evidence(*SILENCE, told_by("n5", ANSWERS), agent=CONNECTS),
+        "alive", "lives", id="n5 says, and maintd is connected",
+    ),
     # 2. Witnesses.
     pytest.param(evidence(), "unknown", "few-witnesses", id="no witness"),
     pytest.param(evidence(*SILENCE[:2]), "unknown", "few-witnesses", id="two witnesses of six"),
@@ -174,7 +201,7 @@ ROWS = [
     ),
     pytest.param(
         evidence(*SILENCE[:2], told_by("n4", REFUSED), power=power(True)),
-        "unknown", "daemons-stopped", id="one witness is refused",
+        "unknown", "only-one-says", id="one witness is refused",
     ),
     pytest.param(evidence(*parted()), "hung", "hangs", id="hung"),
     pytest.param(
